@@ -27,7 +27,7 @@ Runs git and packrace on the same work, in turns, and checks that their answers 
 
 /// A group of measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Item {
+pub enum Suite {
     /// Clones with and without a bitmap.
     Clone,
     /// Fetches of the newest commits with and without a bitmap.
@@ -69,32 +69,32 @@ pub enum Item {
 }
 
 /// What is measured when nothing is named; `packs` only where it is, for it takes long.
-const ALL: [Item; 18] = [
-    Item::Clone,
-    Item::Fetch,
-    Item::Filter,
-    Item::PackObjects,
-    Item::Repack,
-    Item::LsRefs,
-    Item::Refs,
-    Item::IndexPack,
-    Item::Unpack,
-    Item::Push,
-    Item::Receive,
-    Item::Add,
-    Item::Stash,
-    Item::Crowds,
-    Item::Latency,
-    Item::Waiting,
-    Item::Soak,
-    Item::Siege,
+const ALL: [Suite; 18] = [
+    Suite::Clone,
+    Suite::Fetch,
+    Suite::Filter,
+    Suite::PackObjects,
+    Suite::Repack,
+    Suite::LsRefs,
+    Suite::Refs,
+    Suite::IndexPack,
+    Suite::Unpack,
+    Suite::Push,
+    Suite::Receive,
+    Suite::Add,
+    Suite::Stash,
+    Suite::Crowds,
+    Suite::Latency,
+    Suite::Waiting,
+    Suite::Soak,
+    Suite::Siege,
 ];
 
 /// What is measured by how it waits for the disk.
-const DURABLE: [Item; 4] = [Item::Add, Item::Stash, Item::Unpack, Item::Push];
+const DURABLE: [Suite; 4] = [Suite::Add, Suite::Stash, Suite::Unpack, Suite::Push];
 
 /// What is measured of many clients at once.
-pub const SWARM: [Item; 3] = [Item::Crowds, Item::Latency, Item::Waiting];
+pub const SWARM: [Suite; 3] = [Suite::Crowds, Suite::Latency, Suite::Waiting];
 
 /// Which packrace to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,7 +111,7 @@ pub enum Packrace {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Args {
     /// In the order typed; all when none was.
-    pub items: Vec<Item>,
+    pub items: Vec<Suite>,
     /// The repository, if not a built one.
     pub repo: Option<PathBuf>,
     /// Which packrace.
@@ -168,27 +168,27 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             _ => Err(format!("{text} is not a count")),
         };
         match word.as_str() {
-            "clone" => args.items.push(Item::Clone),
-            "fetch" => args.items.push(Item::Fetch),
-            "filter" => args.items.push(Item::Filter),
-            "pack-objects" => args.items.push(Item::PackObjects),
-            "repack" => args.items.push(Item::Repack),
-            "ls-refs" => args.items.push(Item::LsRefs),
-            "refs" => args.items.push(Item::Refs),
-            "index-pack" => args.items.push(Item::IndexPack),
-            "unpack" => args.items.push(Item::Unpack),
-            "push" => args.items.push(Item::Push),
-            "add" => args.items.push(Item::Add),
+            "clone" => args.items.push(Suite::Clone),
+            "fetch" => args.items.push(Suite::Fetch),
+            "filter" => args.items.push(Suite::Filter),
+            "pack-objects" => args.items.push(Suite::PackObjects),
+            "repack" => args.items.push(Suite::Repack),
+            "ls-refs" => args.items.push(Suite::LsRefs),
+            "refs" => args.items.push(Suite::Refs),
+            "index-pack" => args.items.push(Suite::IndexPack),
+            "unpack" => args.items.push(Suite::Unpack),
+            "push" => args.items.push(Suite::Push),
+            "add" => args.items.push(Suite::Add),
             "durable" => args.items.extend(DURABLE),
-            "packs" => args.items.push(Item::Packs),
-            "receive" => args.items.push(Item::Receive),
-            "stash" => args.items.push(Item::Stash),
-            "crowds" => args.items.push(Item::Crowds),
-            "latency" => args.items.push(Item::Latency),
-            "waiting" => args.items.push(Item::Waiting),
+            "packs" => args.items.push(Suite::Packs),
+            "receive" => args.items.push(Suite::Receive),
+            "stash" => args.items.push(Suite::Stash),
+            "crowds" => args.items.push(Suite::Crowds),
+            "latency" => args.items.push(Suite::Latency),
+            "waiting" => args.items.push(Suite::Waiting),
             "swarm" => args.items.extend(SWARM),
-            "soak" => args.items.push(Item::Soak),
-            "siege" => args.items.push(Item::Siege),
+            "soak" => args.items.push(Suite::Soak),
+            "siege" => args.items.push(Suite::Siege),
             "--gix" => args.gix = Some(value()?.into()),
             "--repo" => args.repo = Some(value()?.into()),
             "--git" => args.git = value()?.into(),
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn items_and_options() {
         let args = check("fetch clone --repo r --rounds 3 --packrace none").unwrap();
-        assert_eq!(args.items, [Item::Fetch, Item::Clone]);
+        assert_eq!(args.items, [Suite::Fetch, Suite::Clone]);
         assert_eq!((args.repo, args.rounds, args.packrace), (Some("r".into()), 3, Packrace::Absent));
         assert_eq!(check("packs --packs 1,300 --cold").unwrap().packs, [1, 300]);
         assert_eq!(check("").unwrap().items, ALL);

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use packrace_testkit::peer::Script;
 use packrace_testkit::{Git, RefFormat, Size};
 
-use crate::args::{Args, Item, SWARM};
+use crate::args::{Args, SWARM, Suite};
 use crate::prepare::Scratch;
 use crate::work::{Check, Goal, How, Work, clone_request, fetch_request, needed_objects};
 use crate::{add, commands, filters, packs, push, refs, stash, take};
 
 /// Prepares the repositories and requests of all items.
 pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Work>> {
-    let needs_none = |item: &Item| {
-        let by_others = [&SWARM[..], &[Item::Soak, Item::Siege]].concat();
-        let made = [Item::LsRefs, Item::Refs, Item::Unpack, Item::Add, Item::Stash];
+    let needs_none = |item: &Suite| {
+        let by_others = [&SWARM[..], &[Suite::Soak, Suite::Siege]].concat();
+        let made = [Suite::LsRefs, Suite::Refs, Suite::Unpack, Suite::Add, Suite::Stash];
         by_others.contains(item) || made.contains(item)
     };
     let history = match args.items.iter().all(needs_none) {
@@ -24,26 +24,26 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Wor
     let mut work = Vec::new();
     for item in &args.items {
         match item {
-            Item::Clone => work.extend(clones(git, scratch, &history)?),
-            Item::Fetch => work.extend(fetches(git, scratch, &history)?),
-            Item::Filter => work.extend(filters::all(git, scratch, &history)?),
-            Item::LsRefs => work.extend(listings(scratch, args.refs, &[ListedRefs::All, ListedRefs::One])?),
-            Item::Refs => {
+            Suite::Clone => work.extend(clones(git, scratch, &history)?),
+            Suite::Fetch => work.extend(fetches(git, scratch, &history)?),
+            Suite::Filter => work.extend(filters::all(git, scratch, &history)?),
+            Suite::LsRefs => work.extend(listings(scratch, args.refs, &[ListedRefs::All, ListedRefs::One])?),
+            Suite::Refs => {
                 work.extend(refs::creating(scratch, args.smoke)?);
-                if !args.items.contains(&Item::LsRefs) {
+                if !args.items.contains(&Suite::LsRefs) {
                     work.extend(listings(scratch, args.refs, &[ListedRefs::One])?);
                 }
             }
-            Item::PackObjects => work.extend(commands::packing(git, scratch, &history)?),
-            Item::Repack => work.extend(commands::repacking(scratch, &history)?),
-            Item::IndexPack => work.extend(take::indexing(scratch, &history)?),
-            Item::Unpack => work.extend(take::unpacking(git, scratch)?),
-            Item::Push => work.extend(push::all(git, scratch, &history, args.smoke)?),
-            Item::Add => work.extend(add::all(scratch, args.smoke)?),
-            Item::Stash => work.extend(stash::all(git, scratch)?),
-            Item::Packs => work.extend(packs::all(args, git, scratch, &history)?),
-            Item::Receive => work.push(receiving(scratch, &history)?),
-            Item::Crowds | Item::Latency | Item::Waiting | Item::Soak | Item::Siege => {}
+            Suite::PackObjects => work.extend(commands::packing(git, scratch, &history)?),
+            Suite::Repack => work.extend(commands::repacking(scratch, &history)?),
+            Suite::IndexPack => work.extend(take::indexing(scratch, &history)?),
+            Suite::Unpack => work.extend(take::unpacking(git, scratch)?),
+            Suite::Push => work.extend(push::all(git, scratch, &history, args.smoke)?),
+            Suite::Add => work.extend(add::all(scratch, args.smoke)?),
+            Suite::Stash => work.extend(stash::all(git, scratch)?),
+            Suite::Packs => work.extend(packs::all(args, git, scratch, &history)?),
+            Suite::Receive => work.push(receiving(scratch, &history)?),
+            Suite::Crowds | Suite::Latency | Suite::Waiting | Suite::Soak | Suite::Siege => {}
         }
     }
     Ok(work)

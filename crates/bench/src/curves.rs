@@ -22,15 +22,15 @@ const SERIES: [(&str, &str, &str); 4] = [
 ];
 
 /// Seconds by the number of packs, of each of [`SERIES`].
-type Lines = [BTreeMap<usize, f64>; 4];
+type CurveLines = [BTreeMap<usize, f64>; 4];
 
 /// The picture of all work whose name tells in how many packs the repository is; nothing if there is none.
 pub fn svg(done: &[Comparison]) -> Option<String> {
-    let mut panels: Vec<(String, Lines)> = Vec::new();
+    let mut panels: Vec<(String, CurveLines)> = Vec::new();
     for comparison in done {
         let Some((work, packs, has_multi)) = state_of(&comparison.name) else { continue };
         let at = panels.iter().position(|(name, _)| *name == work).unwrap_or_else(|| {
-            panels.push((work, Lines::default()));
+            panels.push((work, CurveLines::default()));
             panels.len() - 1
         });
         let lines = &mut panels[at].1;
@@ -71,7 +71,7 @@ fn state_of(name: &str) -> Option<(String, usize, bool)> {
     Some((work.to_owned(), packs.parse().ok()?, plain.is_some()))
 }
 
-fn panel(work: &str, lines: &Lines) -> String {
+fn panel(work: &str, lines: &CurveLines) -> String {
     let packs = lines.iter().flat_map(BTreeMap::keys).map(|packs| *packs as f64);
     let seconds = lines.iter().flat_map(BTreeMap::values).copied().filter(|seconds| *seconds > 0.0);
     let (packs, seconds) = (Decades::around(packs), Decades::around(seconds));

@@ -35,8 +35,8 @@ use packrace_testkit::Git;
 use packrace_testkit::mounted::Mount;
 use serde_json::json;
 
-use crate::args::{Args, Item, Packrace, SWARM};
-use crate::measure::{Contender, Feed, Observation, Timing, drop_page_cache};
+use crate::args::{Args, Packrace, SWARM, Suite};
+use crate::measure::{Contender, Observation, StdinFeed, Timing, drop_page_cache};
 use crate::on_copy::OnCopy;
 use crate::prepare::Scratch;
 use crate::push::Pushed;
@@ -98,7 +98,7 @@ fn run(args: &Args) -> Result<(), Error> {
         print!("{}", comparison.rows());
         done.push(comparison);
     }
-    if args.items.contains(&Item::Refs) {
+    if args.items.contains(&Suite::Refs) {
         refs::print_again(args, &git, packrace.as_deref(), &scratch)?;
     }
     let mut records: Vec<_> = done.iter().flat_map(Comparison::json).collect();
@@ -106,7 +106,7 @@ fn run(args: &Args) -> Result<(), Error> {
         let history = catalog::history(args, &scratch)?;
         records.extend(swarm::run(args, &git, packrace.as_deref(), &scratch, &history)?);
     }
-    if args.items.contains(&Item::Siege) {
+    if args.items.contains(&Suite::Siege) {
         records.extend(siege::run(args, &git, packrace.as_deref())?);
     }
     if let Some(file) = &args.svg {
@@ -116,7 +116,7 @@ fn run(args: &Args) -> Result<(), Error> {
         let record = json!({ "conditions": conditions(args, &git), "records": records });
         std::fs::write(file, format!("{record:#}\n"))?;
     }
-    if args.items.contains(&Item::Soak) {
+    if args.items.contains(&Suite::Soak) {
         soak::run(args, &git, packrace.as_deref())?;
     }
     Ok(())
@@ -151,7 +151,7 @@ fn compare_on_stdio(
 ) -> Result<Comparison, Error> {
     let contender = |binary: &Path| Contender {
         argv: [&[binary.display().to_string()], words].concat(),
-        feed: Feed::File,
+        feed: StdinFeed::File,
     };
     let request = request_file(work)?;
     let (peer, ours) = (contender(git.binary()), packrace.map(contender));

@@ -45,12 +45,12 @@ pub struct Contender {
     /// The program and its arguments.
     pub argv: Vec<String>,
     /// How it gets the request.
-    pub feed: Feed,
+    pub feed: StdinFeed,
 }
 
 /// What standard input is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Feed {
+pub enum StdinFeed {
     /// The file itself.
     File,
     /// A pipe from `cat`, whose time is in the measured one of all contenders.
@@ -190,7 +190,7 @@ impl Contender {
 
     /// Gives the command its standard input, and whoever writes to that.
     fn feed(&self, command: &mut Command, request: &Path) -> io::Result<Option<Feeder>> {
-        if self.feed == Feed::File {
+        if self.feed == StdinFeed::File {
             command.stdin(File::open(request)?);
             return Ok(None);
         }
@@ -366,7 +366,7 @@ mod tests {
     use super::*;
 
     fn shell(script: &str) -> Contender {
-        Contender { argv: ["sh", "-c", script].map(str::to_string).to_vec(), feed: Feed::File }
+        Contender { argv: ["sh", "-c", script].map(str::to_string).to_vec(), feed: StdinFeed::File }
     }
 
     fn request(bytes: &[u8]) -> tempfile::NamedTempFile {
@@ -398,7 +398,7 @@ mod tests {
     fn a_pipe_is_a_pipe() {
         let mut contender = shell("test -p /dev/stdin && cat");
         assert!(contender.time(request(b"hello").path(), 1).is_err());
-        contender.feed = Feed::Pipe;
+        contender.feed = StdinFeed::Pipe;
         let request = request(b"hello");
         assert_eq!(contender.time(request.path(), 2).unwrap().bytes, 5);
         assert_eq!(contender.observe(request.path(), &|| Ok(())).unwrap().answer, b"hello");

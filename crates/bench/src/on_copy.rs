@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use packrace_object::{HashKind, TrailerHasher};
 use packrace_testkit::Git;
 
-use crate::measure::{Contender, Feed, Observation, Timing, drop_page_cache};
+use crate::measure::{Contender, Observation, StdinFeed, Timing, drop_page_cache};
 use crate::work::Check;
 
 /// A contender that has a copy of a repository to itself.
@@ -26,14 +26,14 @@ impl OnCopy {
         let mut on_copy = OnCopy::beside(source.parent().unwrap_or(source), source, git, check)?;
         let argv = [binary.display().to_string(), "-C".to_string(), on_copy.path().display().to_string()];
         let argv = argv.into_iter().chain(args.iter().cloned()).collect();
-        on_copy.run(Contender { argv, feed: Feed::File });
+        on_copy.run(Contender { argv, feed: StdinFeed::File });
         Ok(on_copy)
     }
 
     /// With the copy in a new directory below `beside`, and nothing to run yet.
     pub fn beside(beside: &Path, source: &Path, git: &Git, check: Check) -> io::Result<Self> {
         Ok(OnCopy {
-            contender: Contender { argv: Vec::new(), feed: Feed::File },
+            contender: Contender { argv: Vec::new(), feed: StdinFeed::File },
             source: Some(source.to_path_buf()),
             copy: tempfile::tempdir_in(beside)?,
             git: git.clone(),
@@ -48,7 +48,7 @@ impl OnCopy {
         let place = repo_in(&copy).display().to_string();
         let binary = binary.display().to_string();
         let argv = [binary.as_str(), "clone", "-q", "--bare", url, &place].map(str::to_string);
-        let contender = Contender { argv: argv.to_vec(), feed: Feed::File };
+        let contender = Contender { argv: argv.to_vec(), feed: StdinFeed::File };
         let (git, check) = (git.clone(), Check::SameRepository);
         Ok(OnCopy { contender, source: None, copy, git, check, is_cold: false })
     }

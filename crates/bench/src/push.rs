@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use packrace_testkit::Git;
 use packrace_testkit::peer::Script;
 
-use crate::measure::{Calls, Contender, Feed, Observation, Timing, has_strace};
+use crate::measure::{Calls, Contender, Observation, StdinFeed, Timing, has_strace};
 use crate::on_copy::OnCopy;
 use crate::prepare::Scratch;
 use crate::serve::Server;
@@ -246,6 +246,6 @@ impl Pushed {
             PushDoor::Recorded => vec!["bash", "-c", REPLAY, "bash", &binary, &url, &source],
             _ => vec!["bash", "-c", PUSH, "bash", &git, &source, &program, &url, &list, &clients],
         };
-        Contender { argv: words.into_iter().map(str::to_string).collect(), feed: Feed::File }
+        Contender { argv: words.into_iter().map(str::to_string).collect(), feed: StdinFeed::File }
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use packrace_testkit::mounted::Mount;
 use packrace_testkit::{Git, Random};
 
-use crate::measure::{Contender, Feed, Observation, Timing};
+use crate::measure::{Contender, Observation, StdinFeed, Timing};
 use crate::on_copy::{OnCopy, only_pack};
 use crate::prepare::Scratch;
 use crate::work::{Check, Goal, How, Take, Work};
@@ -47,9 +47,9 @@ pub fn indexing(scratch: &Scratch, history: &Path) -> io::Result<Vec<Work>> {
         writes,
     ];
     Ok(vec![
-        work("P5 index-pack --stdin, file", Feed::File, false, fast.to_vec()),
-        work("P5 index-pack --stdin, pipe", Feed::Pipe, false, fast.to_vec()),
-        work("P9 index-pack --stdin, onto FUSE", Feed::File, true, vec![Goal::WallRatio(0.3), writes]),
+        work("P5 index-pack --stdin, file", StdinFeed::File, false, fast.to_vec()),
+        work("P5 index-pack --stdin, pipe", StdinFeed::Pipe, false, fast.to_vec()),
+        work("P9 index-pack --stdin, onto FUSE", StdinFeed::File, true, vec![Goal::WallRatio(0.3), writes]),
     ])
 }
 
@@ -66,7 +66,7 @@ pub fn unpacking(git: &Git, scratch: &Scratch) -> io::Result<Vec<Work>> {
                 how: How::Take(Take {
                     args: args.chain(["unpack-objects", "-q"].map(str::to_string)).collect(),
                     pack: pack.clone(),
-                    feed: Feed::File,
+                    feed: StdinFeed::File,
                     is_mounted: false,
                 }),
                 repo: scratch.empty()?,

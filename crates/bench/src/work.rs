@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use packrace_testkit::Git;
 use packrace_testkit::peer::Script;
 
-use crate::measure::Feed;
+use crate::measure::StdinFeed;
 
 /// A figure to reach.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -112,7 +112,7 @@ pub struct Take {
     /// The pack.
     pub pack: PathBuf,
     /// How it comes.
-    pub feed: Feed,
+    pub feed: StdinFeed,
     /// Whether the repository is on a FUSE file system.
     pub is_mounted: bool,
 }

@@ -27,14 +27,14 @@ use args::{Command, Parsed};
 use packrace_commands::{self as commands, Call, Fatal};
 use packrace_os::faults::{self, Scope};
 use process::Reports;
-use trace2::{Session, Trace};
+use trace2::{Trace, TraceSession};
 
 /// What git ends with when it cannot go on.
 const FATAL: u8 = 128;
 
 fn main() -> ExitCode {
     let reports = Reports::asked_for();
-    let session = Session::begin(reports.trace2_parent.as_deref());
+    let session = TraceSession::begin(reports.trace2_parent.as_deref());
     let argv: Vec<_> = std::env::args_os().collect();
     let trace = Trace::begin(reports.trace2, &session, &argv);
     let mut name = None;

@@ -20,7 +20,7 @@ const EVENT_VERSION: u32 = 4;
 
 /// Where events go (api-trace2, "Trace2 Targets"); sockets are not among them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Target {
+enum TraceTarget {
     StandardError,
     /// A file that is appended to, or a directory of files that are named as their sessions.
     Path(PathBuf),
@@ -29,26 +29,26 @@ enum Target {
 
 /// What traces, logs and clients know this process by.
 #[derive(Debug)]
-pub struct Session {
+pub struct TraceSession {
     /// That of the process that began this one, and our own.
     pub id: String,
     began: Timestamp,
 }
 
-impl Session {
+impl TraceSession {
     /// That of a process which begins now; `parent` is the value of `GIT_TRACE2_PARENT_SID`.
     pub fn begin(parent: Option<&str>) -> Self {
         let began = Timestamp::now();
         let own = own_sid(began, &packrace_os::process::host_name(), std::process::id());
         let id = parent.map_or_else(|| own.clone(), |parent| format!("{parent}/{own}"));
-        Session { id, began }
+        TraceSession { id, began }
     }
 }
 
 /// A trace of this process.
 #[derive(Debug)]
 pub struct Trace {
-    target: Target,
+    target: TraceTarget,
     sid: String,
     began: (Timestamp, Instant),
     argv: Vec<OsString>,
@@ -56,7 +56,7 @@ pub struct Trace {
 
 impl Trace {
     /// If `GIT_TRACE2_EVENT` has this value.
-    pub fn begin(target: Option<OsString>, session: &Session, argv: &[OsString]) -> Option<Self> {
+    pub fn begin(target: Option<OsString>, session: &TraceSession, argv: &[OsString]) -> Option<Self> {
         let target = parse_target(&target?)?;
         let began = (session.began, Instant::now());
         Some(Trace { target, sid: session.id.clone(), began, argv: argv.to_vec() })
@@ -66,14 +66,14 @@ impl Trace {
     pub fn end(self, command: Option<&str>, code: u8) {
         let text = self.events(command, code, self.began.1.elapsed());
         let written = match &self.target {
-            Target::StandardError => io::stderr().write_all(text.as_bytes()),
-            Target::Path(path) => append(path, &self.sid, &text),
-            Target::Unknown(value) => {
+            TraceTarget::StandardError => io::stderr().write_all(text.as_bytes()),
+            TraceTarget::Path(path) => append(path, &self.sid, &text),
+            TraceTarget::Unknown(value) => {
                 eprint_line!("warning: trace2: unknown value for 'GIT_TRACE2_EVENT': '{value}'");
                 Ok(())
             }
         };
-        if let (Err(error), Target::Path(path)) = (written, &self.target) {
+        if let (Err(error), TraceTarget::Path(path)) = (written, &self.target) {
             eprint_line!(
                 "warning: trace2: could not open '{}' for 'GIT_TRACE2_EVENT' tracing: {error}",
                 path.display()
@@ -121,16 +121,16 @@ fn counter(category: &str, name: &str, count: u64) -> String {
 }
 
 /// None where nothing is to be traced.
-fn parse_target(value: &OsString) -> Option<Target> {
+fn parse_target(value: &OsString) -> Option<TraceTarget> {
     let path = Path::new(value);
     match value.to_str() {
         Some("" | "0" | "false") => None,
-        Some("1" | "2" | "true") => Some(Target::StandardError),
+        Some("1" | "2" | "true") => Some(TraceTarget::StandardError),
         Some(descriptor) if matches!(descriptor.as_bytes(), [b'3'..=b'9']) => {
-            Some(Target::Path(Path::new("/dev/fd").join(descriptor)))
+            Some(TraceTarget::Path(Path::new("/dev/fd").join(descriptor)))
         }
-        _ if path.is_absolute() => Some(Target::Path(path.to_owned())),
-        _ => Some(Target::Unknown(value.to_string_lossy().into_owned())),
+        _ if path.is_absolute() => Some(TraceTarget::Path(path.to_owned())),
+        _ => Some(TraceTarget::Unknown(value.to_string_lossy().into_owned())),
     }
 }
 
@@ -170,7 +170,7 @@ fn json(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn check(value: &str, expect: Option<Target>) {
+    fn check(value: &str, expect: Option<TraceTarget>) {
         assert_eq!(parse_target(&value.into()), expect, "{value}");
     }
 
@@ -178,11 +178,11 @@ mod tests {
     fn targets() {
         check("", None);
         check("0", None);
-        check("1", Some(Target::StandardError));
-        check("7", Some(Target::Path("/dev/fd/7".into())));
-        check("/tmp/x", Some(Target::Path("/tmp/x".into())));
-        check("x", Some(Target::Unknown("x".into())));
-        check("af_unix:/tmp/x", Some(Target::Unknown("af_unix:/tmp/x".into())));
+        check("1", Some(TraceTarget::StandardError));
+        check("7", Some(TraceTarget::Path("/dev/fd/7".into())));
+        check("/tmp/x", Some(TraceTarget::Path("/tmp/x".into())));
+        check("x", Some(TraceTarget::Unknown("x".into())));
+        check("af_unix:/tmp/x", Some(TraceTarget::Unknown("af_unix:/tmp/x".into())));
     }
 
     #[test]

@@ -35,7 +35,7 @@ where
         mut writer: Writer<'_>,
         event: &tracing::Event<'_>,
     ) -> std::fmt::Result {
-        let mut message = Message(String::new());
+        let mut message = WarningText(String::new());
         event.record(&mut message);
         let word = if *event.metadata().level() == tracing::Level::ERROR { "error" } else { "warning" };
         let line = format!("{word}: {}\n", harmless(&message.0));
@@ -44,9 +44,9 @@ where
     }
 }
 
-struct Message(String);
+struct WarningText(String);
 
-impl Visit for Message {
+impl Visit for WarningText {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
         if field.name() == "message" {
             let _ = write!(self.0, "{value:?}");

@@ -44,7 +44,7 @@ pub fn run(call: &Call, args: &CommitGraphOptions) -> Result<(), Fatal> {
     }
 }
 
-enum Source {
+enum CommitSource {
     Refs,
     StdinCommits,
     StdinPacks,
@@ -53,7 +53,7 @@ enum Source {
 
 /// What `write` is asked for.
 struct Plan {
-    source: Source,
+    source: CommitSource,
     split: Split,
     append: bool,
     expiry: GraphExpiry,
@@ -62,10 +62,10 @@ struct Plan {
 impl Plan {
     fn of(args: &CommitGraphWriteOptions) -> Result<Self, Fatal> {
         let source = match (args.reachable, args.stdin_commits, args.stdin_packs) {
-            (false, false, false) => Source::AllPacks,
-            (true, false, false) => Source::Refs,
-            (false, true, false) => Source::StdinCommits,
-            (false, false, true) => Source::StdinPacks,
+            (false, false, false) => CommitSource::AllPacks,
+            (true, false, false) => CommitSource::Refs,
+            (false, true, false) => CommitSource::StdinCommits,
+            (false, false, true) => CommitSource::StdinPacks,
             _ => {
                 let text = "use at most one of --reachable, --stdin-commits, or --stdin-packs";
                 return Err(Fatal::new(text));
@@ -154,7 +154,7 @@ impl Plan {
         progress: &Progress,
     ) -> Result<Vec<ObjectId>, Fatal> {
         match self.source {
-            Source::Refs => {
+            CommitSource::Refs => {
                 progress.report(Phase::CollectingReferenced, 0, 0);
                 let mut tips = Vec::new();
                 let refs = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
@@ -170,7 +170,7 @@ impl Plan {
                 progress.report(Phase::CollectingReferenced, tips.len() as u64, 0);
                 Ok(tips)
             }
-            Source::StdinCommits => {
+            CommitSource::StdinCommits => {
                 progress.report(Phase::CollectingInput, 0, 0);
                 let ids = lines(call)?.into_iter().map(|line| {
                     let hex = line.split(' ').next().unwrap_or_default();
@@ -187,7 +187,7 @@ impl Plan {
                 progress.report(Phase::CollectingInput, ids.len() as u64, 0);
                 Ok(ids)
             }
-            Source::StdinPacks => {
+            CommitSource::StdinPacks => {
                 let names = lines(call)?;
                 for name in &names {
                     let stem = name.strip_suffix(".idx");
@@ -203,7 +203,7 @@ impl Plan {
                 let phase = Phase::FindingCommits { packs: names.len() };
                 Ok(packed_commits(universe, is_named, phase, progress)?)
             }
-            Source::AllPacks => {
+            CommitSource::AllPacks => {
                 Ok(packed_commits(universe, |_| true, Phase::FindingPackedCommits, progress)?)
             }
         }

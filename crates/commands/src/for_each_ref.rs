@@ -8,7 +8,7 @@ use crate::call::Call;
 use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
 use crate::options::ForEachRefOptions;
-use crate::ref_filter::{self, Quoting, Request};
+use crate::ref_filter::{self, ListingRequest, Quoting};
 
 /// Longest list of patterns on standard input.
 const MAX_INPUT_BYTES: u64 = 64 << 20;
@@ -20,7 +20,7 @@ pub fn run(call: &Call, args: &ForEachRefOptions) -> Result<(), Fatal> {
     ref_filter::list(&repository, &request, &mut **call.streams.output(), &call.streams.errors)
 }
 
-fn request(call: &Call, args: &ForEachRefOptions) -> Result<Request, Fatal> {
+fn request(call: &Call, args: &ForEachRefOptions) -> Result<ListingRequest, Fatal> {
     let count = match args.count {
         Some(count) if count < 0 => {
             return Err(Fatal::refused(format!("invalid --count argument: `{count}'")));
@@ -35,7 +35,7 @@ fn request(call: &Call, args: &ForEachRefOptions) -> Result<Request, Fatal> {
         }
         patterns = lines_of_stdin(call)?;
     }
-    Ok(Request {
+    Ok(ListingRequest {
         patterns,
         excluded: bytes(&args.exclude),
         folds_case: args.ignore_case,

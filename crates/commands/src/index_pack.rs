@@ -20,7 +20,7 @@ use crate::options::IndexPackOptions;
 use crate::packs::hash::chosen_hash;
 use crate::packs::input::{PackInput, parse_pack_header, read_pack_file, refused};
 use crate::progress::Progress;
-use crate::verify_pack::{self, Listing};
+use crate::verify_pack::{self, PackReport};
 
 /// Threads beyond this many are of no use to one pack.
 const MAX_THREADS: usize = 20;
@@ -30,7 +30,7 @@ pub fn run(call: &Call, args: &IndexPackOptions) -> Result<(), Fatal> {
     let header = args.pack_header.as_deref().map(parse_pack_header).transpose()?.unwrap_or_default();
     check_arguments(args)?;
     let repository = repository_if_any(call, None)?;
-    let job = Job::new(call, args, repository)?;
+    let job = IndexPackJob::new(call, args, repository)?;
     if args.stdin { job.receive(header) } else { job.index() }
 }
 
@@ -50,7 +50,7 @@ fn check_arguments(args: &IndexPackOptions) -> Result<(), Fatal> {
 }
 
 /// What the options come to.
-struct Job<'a> {
+struct IndexPackJob<'a> {
     call: &'a Call,
     args: &'a IndexPackOptions,
     repository: Option<Repository>,
@@ -64,7 +64,7 @@ struct Job<'a> {
     progress: Progress,
 }
 
-impl<'a> Job<'a> {
+impl<'a> IndexPackJob<'a> {
     fn new(
         call: &'a Call,
         args: &'a IndexPackOptions,
@@ -88,7 +88,7 @@ impl<'a> Job<'a> {
         };
         let pack = stem(args.pack.as_ref(), "pack")?;
         let index = stem(args.output.first(), "idx")?;
-        Ok(Job {
+        Ok(IndexPackJob {
             call,
             args,
             repository,
@@ -146,9 +146,9 @@ impl<'a> Job<'a> {
         let stem = self.pack.as_deref().expect("a file is named where standard input is not read");
         if self.args.verify || self.args.verify_stat || self.args.verify_stat_only {
             let listing = match (self.args.verify_stat_only, self.args.verify_stat) {
-                (true, _) => Listing::Chains,
-                (_, true) => Listing::Objects,
-                _ => Listing::Nothing,
+                (true, _) => PackReport::Chains,
+                (_, true) => PackReport::Objects,
+                _ => PackReport::Nothing,
             };
             return verify_pack::verify(self.call, stem, listing, self.options.clone(), &self.progress);
         }

@@ -52,7 +52,7 @@ pub fn run(call: &Call, args: &InitOptions) -> Result<(), Fatal> {
         None => start.clone(),
     };
     let config = Config::outside(&config_sources)?;
-    let place = Place::of(call, args, &base)?;
+    let place = InitTarget::of(call, args, &base)?;
     if place.is_bare && separate.is_some() {
         return Err(Fatal::new("--separate-git-dir incompatible with bare repository"));
     }
@@ -136,7 +136,7 @@ fn make(call: &Call, args: &InitOptions, options: init::InitOptions, config: &Co
 }
 
 /// Where the repository is and what kind it is.
-struct Place {
+struct InitTarget {
     /// Or a file that leads to it.
     git_dir: PathBuf,
     is_bare: bool,
@@ -144,7 +144,7 @@ struct Place {
     work_tree: Option<PathBuf>,
 }
 
-impl Place {
+impl InitTarget {
     fn of(call: &Call, args: &InitOptions, base: &Path) -> Result<Self, Fatal> {
         let named = call.globals.git_dir.as_ref().or(call.environment.git_dir.as_ref());
         let work_tree = call.environment.init.work_tree.as_ref();
@@ -155,7 +155,7 @@ impl Place {
                 ));
             }
             let git_dir = if args.bare { base.to_owned() } else { base.join(".git") };
-            return Ok(Place { git_dir, is_bare: args.bare, work_tree: None });
+            return Ok(InitTarget { git_dir, is_bare: args.bare, work_tree: None });
         };
         let is_bare = args.bare || work_tree.is_none() && is_name_of_bare(named, base);
         let in_its_work_tree = base.join(named).parent().map(Path::to_owned);
@@ -168,7 +168,7 @@ impl Place {
         let work_tree = work_tree.map(|tree| absolute(base, tree)).transpose()?;
         // What is in the work tree as `.git` needs no word.
         let work_tree = work_tree.filter(|tree| tree.join(".git") != git_dir);
-        Ok(Place { git_dir, is_bare, work_tree })
+        Ok(InitTarget { git_dir, is_bare, work_tree })
     }
 }
 

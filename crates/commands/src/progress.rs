@@ -25,10 +25,10 @@ struct Shown {
     shows_writing: bool,
     shows_bytes: bool,
     shows_intake: bool,
-    state: Mutex<State>,
+    state: Mutex<ProgressState>,
 }
 
-struct State {
+struct ProgressState {
     meter: Meter,
     /// Whether the threads of the present pack's search were told.
     is_search_told: bool,
@@ -54,7 +54,7 @@ impl Progress {
         }
         let meter =
             Meter::new(ProgressInterval { interval: INTERVAL, delay: call.environment.progress_delay()? });
-        let state = Mutex::new(State { meter, is_search_told: false });
+        let state = Mutex::new(ProgressState { meter, is_search_told: false });
         let clock = RealClock::default();
         Ok(Progress(Some(Shown {
             to: call.streams.errors.clone(),

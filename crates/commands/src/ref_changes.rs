@@ -19,7 +19,7 @@ pub struct RefChanges<'a> {
     pub call: &'a Call,
     pub repository: &'a Repository,
     pub writes: RefWrites,
-    pub objects: Objects<'a>,
+    pub objects: ChangedObjects<'a>,
 }
 
 impl From<PrepareError> for Fatal {
@@ -42,7 +42,7 @@ impl<'a> RefChanges<'a> {
             call,
             repository,
             writes,
-            objects: Objects { repository, snapshot: None, stored: None },
+            objects: ChangedObjects { repository, snapshot: None, stored: None },
         })
     }
 
@@ -88,13 +88,13 @@ pub fn check_name(name: &[u8], change: &RefChange) -> Result<(), String> {
 }
 
 /// The objects of a repository, opened when somebody asks for one.
-pub struct Objects<'a> {
+pub struct ChangedObjects<'a> {
     repository: &'a Repository,
     snapshot: Option<Arc<Snapshot>>,
     stored: Option<StoredObjects>,
 }
 
-impl Objects<'_> {
+impl ChangedObjects<'_> {
     fn snapshot(&mut self) -> Result<Arc<Snapshot>, packrace_store::Error> {
         if let Some(snapshot) = &self.snapshot {
             return Ok(snapshot.clone());
@@ -110,7 +110,7 @@ impl Objects<'_> {
     }
 }
 
-impl RefObjects for Objects<'_> {
+impl RefObjects for ChangedObjects<'_> {
     fn kind(&mut self, id: &oid) -> Result<Option<Kind>, packrace_store::Error> {
         self.stored()?.kind(id)
     }

@@ -60,7 +60,7 @@ pub fn run(call: &Call, args: &ReflogOptions) -> Result<(), Fatal> {
         ReflogOptions::Expire(args) => {
             let repository = repository(call)?;
             let changes = RefChanges::new(&repository, call)?;
-            Expiry::new(&repository, changes, args)?.run()
+            ReflogExpiry::new(&repository, changes, args)?.run()
         }
     }
 }
@@ -370,7 +370,7 @@ fn kept(
 }
 
 /// `reflog expire`.
-struct Expiry<'a> {
+struct ReflogExpiry<'a> {
     repository: &'a Repository,
     changes: RefChanges<'a>,
     args: &'a ReflogExpireOptions,
@@ -386,7 +386,7 @@ struct Cutoffs {
     unreachable: u64,
 }
 
-impl<'a> Expiry<'a> {
+impl<'a> ReflogExpiry<'a> {
     fn new(
         repository: &'a Repository,
         changes: RefChanges<'a>,
@@ -402,7 +402,7 @@ impl<'a> Expiry<'a> {
         let total = moment(&args.expire, "--expire")?;
         let unreachable = moment(&args.expire_unreachable, "--expire-unreachable")?;
         let reader = repository.snapshot()?.reader(cache_bytes::MANY_OBJECTS);
-        Ok(Expiry { repository, changes, args, total, unreachable, reader })
+        Ok(ReflogExpiry { repository, changes, args, total, unreachable, reader })
     }
 
     fn run(mut self) -> Result<(), Fatal> {

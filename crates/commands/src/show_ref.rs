@@ -40,7 +40,7 @@ pub fn run(call: &Call, args: &ShowRefOptions) -> Result<(), Fatal> {
     if args.exists {
         return exists(call, &repository, &patterns);
     }
-    let mut listing = Listing::new(call, &repository, args)?;
+    let mut listing = ShowRefListing::new(call, &repository, args)?;
     match args.verify {
         true => listing.verify(&patterns),
         false => listing.list(&patterns),
@@ -64,7 +64,7 @@ fn exists(call: &Call, repository: &Repository, names: &[&[u8]]) -> Result<(), F
 /// Repeats the lines of standard input that end with the name of a ref that is not there.
 fn exclude_existing(call: &Call, repository: &Repository, prefix: &[u8]) -> Result<(), Fatal> {
     let refs = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
-    let mut output = Lines::new(call);
+    let mut output = OutputLines::new(call);
     for line in BufReader::new(call.streams.input()).split(b'\n') {
         let line = line.map_err(Fatal::new)?;
         let line = line.strip_suffix(b"^{}").unwrap_or(&line);
@@ -85,17 +85,17 @@ fn exclude_existing(call: &Call, repository: &Repository, prefix: &[u8]) -> Resu
     output.flush()
 }
 
-struct Listing<'a> {
+struct ShowRefListing<'a> {
     args: &'a ShowRefOptions,
     repository: &'a Repository,
     snapshot: Arc<Snapshot>,
     objects: StoredObjects,
     /// Digits that are written at least; none for all of them.
     digits: Option<usize>,
-    output: Lines<'a>,
+    output: OutputLines<'a>,
 }
 
-impl<'a> Listing<'a> {
+impl<'a> ShowRefListing<'a> {
     fn new(call: &'a Call, repository: &'a Repository, args: &'a ShowRefOptions) -> Result<Self, Fatal> {
         let snapshot = repository.snapshot()?;
         let asked = args.abbrev.or(args.hash.filter(|digits| *digits != -1));
@@ -105,7 +105,7 @@ impl<'a> Listing<'a> {
             Some(digits) => Some(usize::try_from(digits).unwrap_or(0).max(MIN_DIGITS)),
         };
         let objects = StoredObjects::new(&snapshot);
-        Ok(Listing { args, repository, snapshot, objects, digits, output: Lines::new(call) })
+        Ok(ShowRefListing { args, repository, snapshot, objects, digits, output: OutputLines::new(call) })
     }
 
     fn verify(&mut self, names: &[&[u8]]) -> Result<(), Fatal> {
@@ -217,14 +217,14 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
 }
 
 /// Lines on their way to standard output, in large pieces.
-struct Lines<'a> {
+struct OutputLines<'a> {
     call: &'a Call,
     bytes: Vec<u8>,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> OutputLines<'a> {
     fn new(call: &'a Call) -> Self {
-        Lines { call, bytes: Vec::new() }
+        OutputLines { call, bytes: Vec::new() }
     }
 
     fn line(&mut self, parts: &[&[u8]]) -> Result<(), Fatal> {

@@ -32,7 +32,7 @@ pub fn run(call: &Call, args: &UnpackObjectsOptions) -> Result<(), Fatal> {
             Some(Checks { rules: Some(Arc::new(rules)), links: true })
         }
     };
-    let job = Job {
+    let job = UnpackObjectsJob {
         call,
         args,
         progress: Progress::new(is_wanted(call, args.quiet.then_some(false)), call)?,
@@ -49,7 +49,7 @@ pub fn run(call: &Call, args: &UnpackObjectsOptions) -> Result<(), Fatal> {
     input.pass_on(&rest, &mut **call.streams.output())
 }
 
-struct Job<'a> {
+struct UnpackObjectsJob<'a> {
     call: &'a Call,
     args: &'a UnpackObjectsOptions,
     repository: Repository,
@@ -58,7 +58,7 @@ struct Job<'a> {
     options: IngestOptions,
 }
 
-impl Job<'_> {
+impl UnpackObjectsJob<'_> {
     /// Takes all of the pack before anything of it is stored. Gives back what was read behind it.
     fn unpack(&self, input: &mut PackInput<'_>) -> Result<Vec<u8>, Fatal> {
         let mut ingest = match self.args.dry_run {

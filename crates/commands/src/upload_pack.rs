@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use packrace_os::clock::RealClock;
 use packrace_server::stdio::StreamSink;
-use packrace_server::subject::{Mode, ProtocolVersion, Subject};
+use packrace_server::subject::{CallMode, ProtocolVersion, Subject};
 use packrace_server::transfers::Transfer;
 use packrace_server::upload;
 use packrace_store::Repository;
@@ -52,16 +52,21 @@ pub(crate) fn client(call: &Call) -> Result<StreamSink<OutputSink<'_>>, Fatal> {
 }
 
 /// How a call is carried, as two options say it.
-pub(crate) fn mode(advertises: bool, is_stateless: bool) -> Mode {
+pub(crate) fn mode(advertises: bool, is_stateless: bool) -> CallMode {
     match (advertises, is_stateless) {
-        (true, _) => Mode::Advertise,
-        (false, true) => Mode::StatelessRpc,
-        (false, false) => Mode::Stateful,
+        (true, _) => CallMode::Advertise,
+        (false, true) => CallMode::StatelessRpc,
+        (false, false) => CallMode::Stateful,
     }
 }
 
 /// What a call on standard input and output is about.
-pub(crate) fn subject(call: &Call, directory: &Path, is_strict: bool, mode: Mode) -> Result<Subject, Fatal> {
+pub(crate) fn subject(
+    call: &Call,
+    directory: &Path,
+    is_strict: bool,
+    mode: CallMode,
+) -> Result<Subject, Fatal> {
     let namespace = call.environment.namespace(&call.globals)?;
     let mut options = call.open_options()?;
     options.strict = is_strict;

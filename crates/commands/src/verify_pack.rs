@@ -19,7 +19,7 @@ use crate::progress::Progress;
 
 /// What is said of a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Listing {
+pub(crate) enum PackReport {
     Nothing,
     /// How long delta chains are.
     Chains,
@@ -38,9 +38,9 @@ pub fn run(call: &Call, args: &VerifyPackOptions) -> Result<(), Fatal> {
         IngestOptions::of(&config, chosen_hash(args.object_format.as_deref(), repository.as_ref())?)?;
     let progress = Progress::new(false, call)?;
     let listing = match (args.stat_only, args.verbose) {
-        (true, _) => Listing::Chains,
-        (_, true) => Listing::Objects,
-        _ => Listing::Nothing,
+        (true, _) => PackReport::Chains,
+        (_, true) => PackReport::Objects,
+        _ => PackReport::Nothing,
     };
     let mut is_good = true;
     for path in &args.packs {
@@ -51,7 +51,7 @@ pub fn run(call: &Call, args: &VerifyPackOptions) -> Result<(), Fatal> {
             is_good = false;
             let _ = call.streams.errors.say(&fatal.text());
         }
-        if listing == Listing::Objects {
+        if listing == PackReport::Objects {
             say(call, &format!("{}: {word}\n", with_extension(&stem, "pack").display()))?;
         }
     }
@@ -62,7 +62,7 @@ pub fn run(call: &Call, args: &VerifyPackOptions) -> Result<(), Fatal> {
 pub(crate) fn verify(
     call: &Call,
     stem: &Path,
-    listing: Listing,
+    listing: PackReport,
     options: IngestOptions,
     progress: &Progress,
 ) -> Result<(), Fatal> {
@@ -79,7 +79,7 @@ pub(crate) fn verify(
     let stored = PackIndex::open(stored, hash).map_err(|_| unreadable())?;
     let indexed = read_pack_file(call, &pack_path, options, None, progress)?;
     progress.finish();
-    if listing != Listing::Nothing {
+    if listing != PackReport::Nothing {
         say(call, &list(&indexed.list()?, listing))?;
     }
     if is_index_of(&stored, &indexed) {
@@ -103,12 +103,12 @@ fn is_index_of(index: &PackIndex<Mapped>, pack: &IndexedPack) -> bool {
 }
 
 /// As git lists it: objects in the order of the pack, then how many deltas there are of each depth.
-fn list(objects: &[Listed], listing: Listing) -> String {
+fn list(objects: &[Listed], listing: PackReport) -> String {
     let mut text = String::new();
     let mut depths: Vec<u64> = vec![0];
     for object in objects {
         let Listed { id, kind, size, packed_bytes, offset, depth, base } = object;
-        if listing == Listing::Objects {
+        if listing == PackReport::Objects {
             let _ = write!(text, "{id} {:<6} {size} {packed_bytes} {offset}", kind.to_string());
             if let Some(base) = base {
                 let _ = write!(text, " {depth} {base}");

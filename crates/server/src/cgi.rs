@@ -33,7 +33,7 @@ use crate::service::pusher::pusher;
 use crate::service::root::check_path;
 use crate::settings::Settings;
 use crate::stdio::StreamSink;
-use crate::subject::{Mode, ProtocolVersion};
+use crate::subject::{CallMode, ProtocolVersion};
 use crate::transfers::Transfer;
 
 /// Bytes of a request that are inflated from at once.
@@ -107,7 +107,7 @@ pub fn http_backend<S: Sink>(
     let Err(refused) = backend.answer(input) else { return Ok(()) };
     if !backend.client.has_sent() {
         let Refused { status, header, .. } = &refused;
-        let mut head = Head::new(Caching::Never);
+        let mut head = CgiHead::new(Caching::Never);
         head.line("Status", format_args!("{} {}", status.as_u16(), status.canonical_reason().unwrap_or("")));
         if let Some((name, value)) = header {
             head.line(name, value);
@@ -153,8 +153,8 @@ impl<S: Sink> Backend<'_, S> {
                     ProtocolVersion::V2 => &b""[..],
                     _ => service.announcement(),
                 };
-                self.client.head = Some([&Head::of_service(service.advertisement()), prefix].concat());
-                self.call(service, repository, Mode::Advertise, &mut io::empty())
+                self.client.head = Some([&CgiHead::of_service(service.advertisement()), prefix].concat());
+                self.call(service, repository, CallMode::Advertise, &mut io::empty())
             }
             Route::Call(service, path) => {
                 let repository = self.open(&path)?;
@@ -168,8 +168,8 @@ impl<S: Sink> Backend<'_, S> {
                     return Err(Refused { is_told: true, ..refused });
                 }
                 let mut body = self.body(service, &repository, input)?;
-                self.client.head = Some(Head::of_service(service.result()));
-                self.call(service, repository, Mode::StatelessRpc, &mut *body)
+                self.client.head = Some(CgiHead::of_service(service.result()));
+                self.call(service, repository, CallMode::StatelessRpc, &mut *body)
             }
             Route::File(file, path) => {
                 let repository = self.open(&path)?;
@@ -178,10 +178,10 @@ impl<S: Sink> Backend<'_, S> {
                 }
                 let found = dumb::find(&file, &repository, &self.settings.namespace);
                 let found = found.map_err(|error| match error {
-                    dumb::Error::NotThere(why) => Refused::new(StatusCode::NOT_FOUND, why),
-                    dumb::Error::Broken(why) => Refused::broken(why),
+                    dumb::DumbError::NotThere(why) => Refused::new(StatusCode::NOT_FOUND, why),
+                    dumb::DumbError::Broken(why) => Refused::broken(why),
                 })?;
-                let mut head = Head::new(found.caching);
+                let mut head = CgiHead::new(found.caching);
                 head.line("Content-Length", found.batch.len());
                 head.line("Content-Type", file.content_type());
                 if let Some(modified) = found.modified {
@@ -291,7 +291,7 @@ impl<S: Sink> Backend<'_, S> {
         &mut self,
         service: Service,
         repository: Repository,
-        mode: Mode,
+        mode: CallMode,
         input: &mut (dyn Read + Send),
     ) -> Result<(), Refused> {
         let address = self.request.remote_address.as_deref().filter(|address| !address.is_empty());
@@ -349,11 +349,11 @@ impl<S: Sink> ClientSink for CgiSink<S> {
 }
 
 /// Header lines of an answer.
-struct Head(Vec<u8>);
+struct CgiHead(Vec<u8>);
 
-impl Head {
+impl CgiHead {
     fn new(caching: Caching) -> Self {
-        let mut head = Head(Vec::new());
+        let mut head = CgiHead(Vec::new());
         for (name, value) in caching.headers() {
             head.line(name, value);
         }
@@ -361,7 +361,7 @@ impl Head {
     }
 
     fn of_service(content_type: &str) -> Vec<u8> {
-        let mut head = Head::new(Caching::Never);
+        let mut head = CgiHead::new(Caching::Never);
         head.line("Content-Type", content_type);
         head.finish()
     }

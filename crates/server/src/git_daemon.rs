@@ -32,7 +32,7 @@ use crate::service::root::NotServed;
 use crate::service::shared::{Beginning, ServedRepository, Shared};
 use crate::settings::Settings;
 use crate::stdio::StreamSink;
-use crate::subject::{Mode, ProtocolVersion};
+use crate::subject::{CallMode, ProtocolVersion};
 use crate::transfers::{Transfer, kept};
 
 /// Longest request, as the pkt-line allows it.
@@ -205,13 +205,13 @@ fn reason(error: &io::Error) -> Reason {
 
 /// What a client asks for.
 #[derive(Debug, PartialEq, Eq)]
-struct Request {
+struct DaemonRequest {
     service: Service,
     path: Vec<u8>,
     version: ProtocolVersion,
 }
 
-fn parse(request: &[u8]) -> Result<Request, String> {
+fn parse(request: &[u8]) -> Result<DaemonRequest, String> {
     let mut parts = request.split(|byte| *byte == 0);
     let line = parts.next().unwrap_or_default();
     let line = line.strip_suffix(b"\n").unwrap_or(line);
@@ -225,7 +225,7 @@ fn parse(request: &[u8]) -> Result<Request, String> {
         parts.skip_while(|part| !part.is_empty()).filter(|part| !part.is_empty()).collect();
     let versions: Vec<String> = extra.iter().map(|part| String::from_utf8_lossy(part).into_owned()).collect();
     let version = ProtocolVersion::from_environment(&versions.join(":"));
-    Ok(Request { service, path: path.to_vec(), version })
+    Ok(DaemonRequest { service, path: path.to_vec(), version })
 }
 
 /// The path that a first packet names.
@@ -239,7 +239,7 @@ fn access_denied(path: &[u8]) -> String {
 }
 
 fn run(
-    request: &Request,
+    request: &DaemonRequest,
     source: &mut (dyn Read + Send),
     client: &mut dyn ClientSink,
     shared: &Shared,
@@ -254,7 +254,7 @@ fn run(
     let mut head = &[][..];
     let begun;
     let (repository, mode) = match opened {
-        ServedRepository::Existing(repository) => (repository, Mode::Stateful),
+        ServedRepository::Existing(repository) => (repository, CallMode::Stateful),
         ServedRepository::New(new) => {
             let told = new.advertise(settings, request.version, transfer, client);
             told.map_err(|error| error.to_string())?;
@@ -263,7 +263,7 @@ fn run(
             begun = first;
             head = &begun;
             // The advertisement was sent.
-            (shared.make(&new).map_err(why)?, Mode::StatelessRpc)
+            (shared.make(&new).map_err(why)?, CallMode::StatelessRpc)
         }
     };
     let call = Call {
@@ -291,7 +291,7 @@ fn variables(peer: &str) -> Vec<(OsString, OsString)> {
     vec![("REMOTE_ADDR".into(), ip.into()), ("REMOTE_PORT".into(), address.port().to_string().into())]
 }
 
-fn open(request: &Request, shared: &Shared) -> Result<ServedRepository, String> {
+fn open(request: &DaemonRequest, shared: &Shared) -> Result<ServedRepository, String> {
     shared.open(request.service, "daemon", &request.path).map_err(|not_served| {
         match &not_served {
             NotServed::NotFound(_) => shared.host.metrics.refused(Reason::NotFound),
@@ -333,7 +333,7 @@ mod tests {
         let check_service = |line: &[u8], service, path: &str, version| {
             assert_eq!(
                 parse(line),
-                Ok(Request { service, path: path.into(), version }),
+                Ok(DaemonRequest { service, path: path.into(), version }),
                 "{}",
                 String::from_utf8_lossy(line)
             );

@@ -34,12 +34,12 @@ pub(crate) struct Sample {
 
 /// The last samples, the oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct History {
+pub(crate) struct SampleHistory {
     samples: VecDeque<Sample>,
     last: Reading,
 }
 
-impl History {
+impl SampleHistory {
     /// Takes what was read, which becomes a sample with what was read before.
     pub(crate) fn take(&mut self, reading: Reading) {
         let seconds = reading.at.saturating_sub(self.last.at).as_secs_f64();
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn rates_are_by_the_time_that_passed() {
-        let mut history = History::default();
+        let mut history = SampleHistory::default();
         let reading = |seconds, sent_bytes| Reading {
             at: Duration::from_secs(seconds),
             sent_bytes,

@@ -38,7 +38,7 @@ impl ProtocolVersion {
 
 /// How a session is carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum CallMode {
     /// One connection from advertisement to pack: stdio, SSH, git://.
     Stateful,
     /// Only the advertisement: `GET info/refs` and `--http-backend-info-refs`.
@@ -55,7 +55,7 @@ pub struct Subject {
     /// The protocol version; pushing knows 0 and 1, and takes 2 for 0.
     pub version: ProtocolVersion,
     /// How it is carried.
-    pub mode: Mode,
+    pub mode: CallMode,
     /// The namespace of the refs; empty for none (gitnamespaces).
     pub namespace: String,
     /// What `agent=` says.

@@ -227,9 +227,9 @@ impl Transfer {
     }
 
     /// Begins a phase, which lasts until what is returned is dropped: it is timed, and is a span of `tracing`.
-    pub fn phase<'a>(&self, stage: Stage, clock: &'a dyn Clock) -> Phase<'a> {
+    pub fn phase<'a>(&self, stage: Stage, clock: &'a dyn Clock) -> TransferPhase<'a> {
         let span = tracing::debug_span!("phase", session = self.session_id, stage = stage.name()).entered();
-        Phase { metrics: self.metrics.clone(), stage, clock, began: clock.now(), _span: span }
+        TransferPhase { metrics: self.metrics.clone(), stage, clock, began: clock.now(), _span: span }
     }
 
     /// Adds bytes that the client was sent.
@@ -262,7 +262,7 @@ impl Transfer {
 }
 
 /// A phase of a call that is not over.
-pub struct Phase<'a> {
+pub struct TransferPhase<'a> {
     metrics: Arc<Metrics>,
     stage: Stage,
     clock: &'a dyn Clock,
@@ -270,7 +270,7 @@ pub struct Phase<'a> {
     _span: tracing::span::EnteredSpan,
 }
 
-impl Drop for Phase<'_> {
+impl Drop for TransferPhase<'_> {
     fn drop(&mut self) {
         self.metrics.phase(self.stage, self.clock.now().saturating_sub(self.began));
     }

@@ -17,7 +17,7 @@ use packrace_server::host::Host;
 use packrace_server::limits::admission::AdmissionSettings;
 use packrace_server::send::outbox::{ClientSink, GatherBatch};
 use packrace_server::send::pack_cache::{CacheSettings, CacheStatus, PackCache};
-use packrace_server::subject::{Mode, ProtocolVersion, Subject};
+use packrace_server::subject::{CallMode, ProtocolVersion, Subject};
 use packrace_server::transfers::Transfer;
 use packrace_server::upload::{UploadPack, upload_pack};
 use packrace_store::{OpenOptions, Repository};
@@ -54,7 +54,7 @@ impl Server {
         let subject = Subject {
             repository: Arc::new(Repository::open(path, &OpenOptions::default()).unwrap()),
             version,
-            mode: Mode::StatelessRpc,
+            mode: CallMode::StatelessRpc,
             namespace: String::new(),
             agent: "packrace/test".into(),
             transfer: Transfer::unlisted("1"),

@@ -7,7 +7,7 @@ use packrace_os::simulated::SimulatedClock;
 use packrace_server::host::Host;
 use packrace_server::limits::cpu::CpuScheduler;
 use packrace_server::send::outbox::{ClientSink, GatherBatch};
-use packrace_server::subject::{Mode, ProtocolVersion, Subject};
+use packrace_server::subject::{CallMode, ProtocolVersion, Subject};
 use packrace_server::transfers::Transfer;
 use packrace_server::upload::{UploadPack, upload_pack};
 use packrace_store::{OpenOptions, Repository};
@@ -50,7 +50,7 @@ fn a_fetch_is_interactive_and_a_clone_goes_to_the_background() {
         let subject = Subject {
             repository: Arc::new(Repository::open(repo.path(), &OpenOptions::default()).unwrap()),
             version: ProtocolVersion::V2,
-            mode: Mode::StatelessRpc,
+            mode: CallMode::StatelessRpc,
             namespace: String::new(),
             agent: "packrace/test".into(),
             transfer: Transfer::unlisted("1"),

@@ -13,14 +13,14 @@ use crate::checkout::{TreeSettings, WorkTree};
 use crate::error::WorkError;
 use crate::filter::{Direction, Filters, Purpose};
 use crate::index::{Index, IndexEntry, Kind, Mode, Seen, StatData};
-use crate::listing::Item;
+use crate::listing::TreeItem;
 use crate::objects::Objects;
 use crate::paths::head_of_nested;
-use crate::stage::{Job, StageError, Stager};
+use crate::stage::{StageError, StageJob, Stager};
 
 /// What an entry's file is, beside the entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Comparison {
+pub enum FileComparison {
     /// It looks as the entry says, or need not be looked at.
     Same,
     /// It has the content that the entry says, but looks otherwise.
@@ -70,32 +70,32 @@ impl Files {
         index: &Index,
         path: &[u8],
         entry: &IndexEntry,
-    ) -> Result<Comparison, WorkError> {
+    ) -> Result<FileComparison, WorkError> {
         if entry.assume_valid || entry.skip_worktree {
-            return Ok(Comparison::Same);
+            return Ok(FileComparison::Same);
         }
-        let Some(seen) = self.tree.look(path)? else { return Ok(Comparison::Gone) };
+        let Some(seen) = self.tree.look(path)? else { return Ok(FileComparison::Gone) };
         let rules = self.tree.settings().rules;
         if entry.mode == Mode::Gitlink {
             return self.compare_submodule(path, entry, seen);
         }
         if seen.kind == Kind::Dir {
-            return Ok(Comparison::Gone);
+            return Ok(FileComparison::Gone);
         }
         if rules.matches(entry, &seen) && (self.known.contains(path) || !index.is_racy(entry)) {
-            return Ok(Comparison::Same);
+            return Ok(FileComparison::Same);
         }
         if entry.intent_to_add || !rules.is_same_kind(entry.mode, seen.kind) {
-            return Ok(Comparison::Changed(seen));
+            return Ok(FileComparison::Changed(seen));
         }
         let content = self.content(index, path, &seen, Purpose::Compare)?;
         if object_id(self.objects.hash_kind(), ObjectKind::Blob, &content)? != entry.id {
-            return Ok(Comparison::Changed(seen));
+            return Ok(FileComparison::Changed(seen));
         }
         self.known.insert(path.to_vec());
         Ok(match rules.matches(entry, &seen) {
-            true => Comparison::Same,
-            false => Comparison::Touched(seen.stat),
+            true => FileComparison::Same,
+            false => FileComparison::Touched(seen.stat),
         })
     }
 
@@ -104,10 +104,10 @@ impl Files {
         path: &[u8],
         entry: &IndexEntry,
         seen: Seen,
-    ) -> Result<Comparison, WorkError> {
+    ) -> Result<FileComparison, WorkError> {
         Ok(match seen.kind {
-            Kind::Dir if self.submodule(path).is_none_or(|head| head == entry.id) => Comparison::Same,
-            _ => Comparison::Changed(seen),
+            Kind::Dir if self.submodule(path).is_none_or(|head| head == entry.id) => FileComparison::Same,
+            _ => FileComparison::Changed(seen),
         })
     }
 
@@ -124,14 +124,14 @@ impl Files {
         path: &[u8],
         seen: &Seen,
         before: Option<Mode>,
-    ) -> Result<Option<(Item, Vec<u8>)>, WorkError> {
+    ) -> Result<Option<(TreeItem, Vec<u8>)>, WorkError> {
         let Some(mode) = self.tree.settings().rules.mode(seen.kind, before) else { return Ok(None) };
         if mode == Mode::Gitlink {
-            return Ok(self.submodule(path).map(|id| (Item { mode, id }, Vec::new())));
+            return Ok(self.submodule(path).map(|id| (TreeItem { mode, id }, Vec::new())));
         }
         let content = self.content(index, path, seen, Purpose::Store)?;
         let id = object_id(self.objects.hash_kind(), ObjectKind::Blob, &content)?;
-        Ok(Some((Item { mode, id }, content)))
+        Ok(Some((TreeItem { mode, id }, content)))
     }
 
     /// Reads and stores files beside each other. Gives what each is to git, and what it looked like when it was read; none for
@@ -142,10 +142,10 @@ impl Files {
         index: &Index,
         batch: &ObjectBatch,
         paths: &[(&[u8], Option<Mode>)],
-    ) -> Result<Vec<Option<(Item, StatData)>>, WorkError> {
+    ) -> Result<Vec<Option<(TreeItem, StatData)>>, WorkError> {
         let mut jobs = Vec::with_capacity(paths.len());
         for (path, _) in paths {
-            jobs.push(Job::new(path, None, &mut self.into_git, index, &mut self.told)?);
+            jobs.push(StageJob::new(path, None, &mut self.into_git, index, &mut self.told)?);
         }
         let stager = Stager::new(repository, self.tree.top(), self.into_git.converter(), index, Some(batch))?;
         let rules = self.tree.settings().rules;
@@ -155,7 +155,7 @@ impl Files {
                 Ok(staged) => {
                     self.told.extend(staged.told);
                     let mode = rules.mode(staged.seen.kind, *before);
-                    items.push(mode.map(|mode| (Item { mode, id: staged.id }, staged.seen.stat)));
+                    items.push(mode.map(|mode| (TreeItem { mode, id: staged.id }, staged.seen.stat)));
                 }
                 Err(StageError::Store(error)) => return Err(error.into()),
                 Err(StageError::Unreadable(mut lines)) => {
@@ -190,7 +190,7 @@ impl Files {
     }
 
     /// Puts what a blob is into the work tree. Gives what an index remembers of it.
-    pub fn check_out(&mut self, index: &Index, path: &[u8], item: &Item) -> Result<StatData, WorkError> {
+    pub fn check_out(&mut self, index: &Index, path: &[u8], item: &TreeItem) -> Result<StatData, WorkError> {
         let stat = match item.mode {
             Mode::Gitlink => self.tree.write(path, item, &[])?,
             Mode::Link => {
@@ -228,7 +228,7 @@ impl Files {
                 }
                 continue;
             }
-            if let Comparison::Touched(stat) = self.compare(index, key.path(), entry)? {
+            if let FileComparison::Touched(stat) = self.compare(index, key.path(), entry)? {
                 touched.push((key.path().to_vec(), stat));
             }
         }
@@ -244,8 +244,8 @@ impl Files {
             return false;
         }
         match self.compare(index, path, entry) {
-            Ok(Comparison::Same | Comparison::Touched(_)) => false,
-            Ok(Comparison::Gone | Comparison::Changed(_)) | Err(_) => true,
+            Ok(FileComparison::Same | FileComparison::Touched(_)) => false,
+            Ok(FileComparison::Gone | FileComparison::Changed(_)) | Err(_) => true,
         }
     }
 }

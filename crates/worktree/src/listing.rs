@@ -15,22 +15,22 @@ const MAX_DEPTH: usize = 2048;
 
 /// What a path is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Item {
+pub struct TreeItem {
     /// Never a directory.
     pub mode: Mode,
     /// The blob, or the commit of a submodule.
     pub id: ObjectId,
 }
 
-impl Item {
+impl TreeItem {
     /// What an entry says.
     pub fn of(entry: &IndexEntry) -> Self {
-        Item { mode: entry.mode, id: entry.id }
+        TreeItem { mode: entry.mode, id: entry.id }
     }
 }
 
 /// Paths in the order of an index, and what they are.
-pub type Listing = BTreeMap<BString, Item>;
+pub type Listing = BTreeMap<BString, TreeItem>;
 
 /// All paths of a tree but those of the trees in it.
 pub fn list(objects: &Objects, tree: &ObjectId) -> Result<Listing, WorkError> {
@@ -57,7 +57,7 @@ pub fn list(objects: &Objects, tree: &ObjectId) -> Result<Listing, WorkError> {
                     let id = entry.id.to_owned();
                     let why = || WorkError::Damaged { id, why: format!("has a mode of {:o}", entry.mode) };
                     let mode = Mode::of_bits(entry.mode).ok_or_else(why)?;
-                    listing.insert(path, Item { mode, id });
+                    listing.insert(path, TreeItem { mode, id });
                 }
             }
         }
@@ -68,7 +68,7 @@ pub fn list(objects: &Objects, tree: &ObjectId) -> Result<Listing, WorkError> {
 /// Makes the trees of a list, and gives the name of the first.
 pub fn make_trees<'a>(
     objects: &Objects,
-    items: impl IntoIterator<Item = (&'a [u8], Item)>,
+    items: impl IntoIterator<Item = (&'a [u8], TreeItem)>,
 ) -> Result<ObjectId, WorkError> {
     // The directory that is being written, and those that it is in, each with its entries so far.
     let mut open: Vec<(Vec<u8>, Vec<u8>)> = vec![(Vec::new(), Vec::new())];

@@ -7,10 +7,10 @@ use packrace_store::{OpenOptions, Repository};
 
 use crate::difference::{Difference, between};
 use crate::error::WorkError;
-use crate::files::Comparison;
+use crate::files::FileComparison;
 use crate::index::{Index, Kind, Mode};
 use crate::paths::{Pathspecs, SpecDefaults, directories_above};
-use crate::stash::Session;
+use crate::stash::StashSession;
 use crate::untracked::UntrackedKind;
 
 /// How a file stands beside the index.
@@ -52,7 +52,7 @@ pub enum UntrackedMode {
     All,
 }
 
-impl Session<'_> {
+impl StashSession<'_> {
     /// How things stand.
     pub fn status(
         &mut self,
@@ -77,11 +77,11 @@ impl Session<'_> {
                 continue;
             }
             let state = match self.compare(path, &entry)? {
-                Comparison::Same | Comparison::Touched(_) => continue,
-                Comparison::Gone => FileState::Deleted,
-                Comparison::Changed(_) if entry.intent_to_add => FileState::New,
-                Comparison::Changed(_) if entry.mode == Mode::Gitlink => FileState::NewCommits,
-                Comparison::Changed(seen) => match (entry.mode, seen.kind) {
+                FileComparison::Same | FileComparison::Touched(_) => continue,
+                FileComparison::Gone => FileState::Deleted,
+                FileComparison::Changed(_) if entry.intent_to_add => FileState::New,
+                FileComparison::Changed(_) if entry.mode == Mode::Gitlink => FileState::NewCommits,
+                FileComparison::Changed(seen) => match (entry.mode, seen.kind) {
                     (Mode::File | Mode::Executable, Kind::File { .. }) | (Mode::Link, Kind::Link) => {
                         FileState::Modified
                     }

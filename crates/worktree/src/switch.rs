@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use gix_object::bstr::BString;
 
 use crate::error::WorkError;
-use crate::files::{Comparison, Files};
+use crate::files::{FileComparison, Files};
 use crate::index::{Index, IndexEntry, Kind, Mode};
-use crate::listing::{Item, Listing};
+use crate::listing::{Listing, TreeItem};
 use crate::paths::directories_above;
 
 /// What would be lost; nothing was done.
@@ -101,13 +101,13 @@ struct PathCheck<'a, 'l, 'i> {
 
 impl<'l> PathCheck<'_, 'l, '_> {
     /// The paths to change, if nothing is in the way.
-    fn changes(&mut self, from: &'l Listing) -> Result<Vec<(&'l BString, Option<Item>)>, WorkError> {
+    fn changes(&mut self, from: &'l Listing) -> Result<Vec<(&'l BString, Option<TreeItem>)>, WorkError> {
         let paths: BTreeSet<&BString> = from.keys().chain(self.to.keys()).collect();
         let mut changes = Vec::new();
         for path in paths {
             let (old, new) = (from.get(path).copied(), self.to.get(path).copied());
             let entry = self.index.get(path, 0).copied();
-            let staged = entry.as_ref().map(Item::of);
+            let staged = entry.as_ref().map(TreeItem::of);
             if old == new || staged == new {
                 continue;
             }
@@ -120,7 +120,7 @@ impl<'l> PathCheck<'_, 'l, '_> {
                     // A path with skip-worktree may have changes all the same. A submodule is left alone.
                     let visible = IndexEntry { assume_valid: false, skip_worktree: false, ..entry };
                     if entry.mode != Mode::Gitlink
-                        && let Comparison::Changed(_) = self.files.compare(self.index, path, &visible)?
+                        && let FileComparison::Changed(_) = self.files.compare(self.index, path, &visible)?
                     {
                         self.blocked.changed.push(path.to_vec());
                         continue;
@@ -215,12 +215,12 @@ pub fn reset(
             continue;
         }
         let entry = index.get(path, 0).copied();
-        match entry.filter(|entry| Item::of(entry) == *item && !entry.intent_to_add) {
+        match entry.filter(|entry| TreeItem::of(entry) == *item && !entry.intent_to_add) {
             None => check_out(index, files, path, item)?,
             Some(entry) => match files.compare(index, path, &entry)? {
-                Comparison::Same => {}
-                Comparison::Touched(stat) => index.set_stat(path, 0, stat),
-                Comparison::Gone | Comparison::Changed(_) => check_out(index, files, path, item)?,
+                FileComparison::Same => {}
+                FileComparison::Touched(stat) => index.set_stat(path, 0, stat),
+                FileComparison::Gone | FileComparison::Changed(_) => check_out(index, files, path, item)?,
             },
         }
     }
@@ -232,7 +232,7 @@ pub(crate) fn check_out(
     index: &mut Index,
     files: &mut Files,
     path: &[u8],
-    item: &Item,
+    item: &TreeItem,
 ) -> Result<(), WorkError> {
     let is_skipped = index.get(path, 0).is_some_and(|entry| entry.skip_worktree);
     let mut entry = IndexEntry::new(item.id, item.mode);

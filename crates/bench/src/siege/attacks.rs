@@ -11,7 +11,7 @@ use packrace_testkit::handmade::{HandmadeDelta, HandmadeEntry, HandmadePack};
 use packrace_testkit::peer::Script;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
-use super::Limits;
+use super::SiegeLimits;
 
 /// Attackers come from these addresses, and who behaves from 127.0.0.1.
 const ADDRESSES: [Ipv4Addr; 4] = [
@@ -36,7 +36,7 @@ const FIRST_ENTRY: usize = 12;
 
 /// How often what was done.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct AttackCounts {
     /// Connections that were held.
     pub held: AtomicU64,
     /// Pushes that were answered.
@@ -47,7 +47,7 @@ pub struct Counts {
     pub wrong: Mutex<Vec<String>>,
 }
 
-impl Counts {
+impl AttackCounts {
     fn is_wrong(&self, answer: String) {
         self.wrong.lock().expect("nobody panics with it").push(answer.chars().take(300).collect());
     }
@@ -57,9 +57,9 @@ impl Counts {
 pub struct Besieged<'a> {
     pub http: SocketAddr,
     pub git: SocketAddr,
-    pub limits: &'a Limits,
+    pub limits: &'a SiegeLimits,
     pub is_over: AtomicBool,
-    pub counts: Counts,
+    pub counts: AttackCounts,
 }
 
 impl Besieged<'_> {
@@ -68,7 +68,7 @@ impl Besieged<'_> {
     }
 
     /// Holds so many connections that have said so much, and no more; some drip a byte now and then.
-    pub fn hold(&self, kind: Held, connections: usize) {
+    pub fn hold(&self, kind: Hold, connections: usize) {
         let (to, bytes) = kind.beginning(self);
         let mut held: Vec<Option<TcpStream>> = (0..connections).map(|_| None).collect();
         while self.goes_on() {
@@ -157,7 +157,7 @@ impl Besieged<'_> {
 
 /// How a connection is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
+pub enum Hold {
     /// Bodies for a repository, and for none: nearly all of it, and then a byte now and then.
     Body,
     BodyForNothing,
@@ -173,13 +173,13 @@ pub enum Held {
 }
 
 /// All of them.
-pub const HELD: [Held; 7] =
-    [Held::Body, Held::BodyForNothing, Held::Head, Held::Http, Held::Session, Held::Command, Held::Push];
+pub const HELD: [Hold; 7] =
+    [Hold::Body, Hold::BodyForNothing, Hold::Head, Hold::Http, Hold::Session, Hold::Command, Hold::Push];
 
-impl Held {
+impl Hold {
     fn drips(self) -> Option<u8> {
         match self {
-            Held::Body | Held::BodyForNothing | Held::Head => Some(b'0'),
+            Hold::Body | Hold::BodyForNothing | Hold::Head => Some(b'0'),
             _ => None,
         }
     }
@@ -198,13 +198,13 @@ impl Held {
         let hello = Script::new().data(b"git-upload-pack /steady.git\0host=x\0\0version=2\0");
         let most = besieged.limits.request_bytes - 8192;
         match self {
-            Held::Body => post("steady.git", "upload", most),
-            Held::BodyForNothing => post("none.git", "upload", most),
-            Held::Push => post("steady.git", "receive", 0),
-            Held::Head => (besieged.http, b"GET /steady.git HTTP/1.1\r\nX: ".to_vec()),
-            Held::Http => (besieged.http, Vec::new()),
-            Held::Session => (besieged.git, hello.bytes().to_vec()),
-            Held::Command => (besieged.git, hello.raw(b"0014command=fetch").bytes().to_vec()),
+            Hold::Body => post("steady.git", "upload", most),
+            Hold::BodyForNothing => post("none.git", "upload", most),
+            Hold::Push => post("steady.git", "receive", 0),
+            Hold::Head => (besieged.http, b"GET /steady.git HTTP/1.1\r\nX: ".to_vec()),
+            Hold::Http => (besieged.http, Vec::new()),
+            Hold::Session => (besieged.git, hello.bytes().to_vec()),
+            Hold::Command => (besieged.git, hello.raw(b"0014command=fetch").bytes().to_vec()),
         }
     }
 }

@@ -22,9 +22,9 @@ use crate::Error;
 use crate::args::Args;
 use crate::report::verdict;
 use crate::serve::Server;
-use crate::soak::samples::{Held, Samples};
+use crate::soak::samples::{ProcessUsage, Samples};
 use crate::swarm::figures::quantile;
-use attacks::{Besieged, Counts, HELD};
+use attacks::{AttackCounts, Besieged, HELD};
 
 /// How many times more than there are places for.
 const TIMES: usize = 4;
@@ -46,17 +46,17 @@ const MEMORY_MARGIN_BYTES: u64 = 16 << 20;
 
 /// What the server has, in place of 16,384 connections, 1,024 requests, and 256 MiB for bodies.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct SiegeLimits {
     connections: usize,
     requests: usize,
     body_bytes: usize,
     request_bytes: usize,
 }
 
-impl Limits {
+impl SiegeLimits {
     fn of(args: &Args) -> Self {
         let connections = if args.smoke { 256 } else { 512 };
-        Limits {
+        SiegeLimits {
             connections,
             requests: connections / 16,
             body_bytes: connections << 14,
@@ -65,7 +65,7 @@ impl Limits {
     }
 
     fn settings(&self) -> String {
-        let Limits { connections, requests, body_bytes, request_bytes } = self;
+        let SiegeLimits { connections, requests, body_bytes, request_bytes } = self;
         format!(
             "[limits]\nmax-connections = {connections}\nmax-requests = {requests}\n\
              body-memory-bytes = {body_bytes}\nmax-request-bytes = {request_bytes}\nexempt-addresses = []\n\n\
@@ -83,7 +83,7 @@ pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>
     let repo = root.join("steady.git");
     let storage = Storage { bitmap: Bitmap::Plain, ..Storage::default() };
     RepoBuilder::new(Size::Small).storage(storage).build_at(&repo, git);
-    let limits = Limits::of(args);
+    let limits = SiegeLimits::of(args);
     std::fs::write(&settings, limits.settings())?;
     let mut server = Server::packrace_as(binary, &root, None, Some(&settings))?;
     let samples = Samples::new(server.id());
@@ -104,7 +104,7 @@ pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>
             git: server.target(Door::Git, &repo)?.address,
             limits: &limits,
             is_over: AtomicBool::new(false),
-            counts: Counts::default(),
+            counts: AttackCounts::default(),
         };
         let busy = under_siege(&besieged, || client.fetch(time))?;
         let settled = samples.settled();
@@ -218,7 +218,7 @@ fn under_siege<T>(besieged: &Besieged<'_>, act: impl FnOnce() -> Result<T, Error
     })
 }
 
-fn leaks(before: Held, after: Held) -> Vec<String> {
+fn leaks(before: ProcessUsage, after: ProcessUsage) -> Vec<String> {
     let mut failures = Vec::new();
     if after.descriptors > before.descriptors {
         failures.push(format!("{} descriptors became {}", before.descriptors, after.descriptors));
@@ -247,7 +247,7 @@ fn head() -> &'static str {
      |---|---:|---:|---:|---:|---:|---:|---:|---:|---|"
 }
 
-fn print(door: Door, idle: &Times, busy: &Times, counts: &Counts) -> Value {
+fn print(door: Door, idle: &Times, busy: &Times, counts: &AttackCounts) -> Value {
     let [alone, besieged] = [idle, busy].map(|times| quantile(&times.seconds, 0.99));
     let ratio = besieged / alone;
     let [held, pushes, garbage] =
@@ -281,12 +281,13 @@ mod tests {
 
     #[test]
     fn leaks_are_failures() {
-        let before = Held { descriptors: 10, threads: 6, anonymous_bytes: 5_000_000, virtual_bytes: 0 };
+        let before =
+            ProcessUsage { descriptors: 10, threads: 6, anonymous_bytes: 5_000_000, virtual_bytes: 0 };
         assert!(leaks(before, before).is_empty());
         for after in [
-            Held { descriptors: 11, ..before },
-            Held { threads: 7, ..before },
-            Held { anonymous_bytes: 22_000_000, ..before },
+            ProcessUsage { descriptors: 11, ..before },
+            ProcessUsage { threads: 7, ..before },
+            ProcessUsage { anonymous_bytes: 22_000_000, ..before },
         ] {
             assert_eq!(leaks(before, after).len(), 1, "{after:?}");
         }

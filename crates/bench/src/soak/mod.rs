@@ -22,7 +22,7 @@ use packrace_testkit::{Bitmap, Git, GraphLayout, RefFormat, RepoBuilder, Size, S
 use crate::Error;
 use crate::args::Args;
 use crate::serve::Server;
-use samples::{Held, Samples};
+use samples::{ProcessUsage, Samples};
 use settings::{SettingsFile, SmallDisk};
 
 /// Clients that do what is wrong.
@@ -64,7 +64,7 @@ pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<(), Error>
         samples: Samples::new(server.id()),
         server: &server,
         failures: Mutex::default(),
-        counts: Counts::default(),
+        counts: SoakCounts::default(),
     };
     let whole = Duration::from_secs(60 * args.minutes as u64);
     let [warm_up, rest] = match args.minutes {
@@ -176,13 +176,13 @@ impl Site {
 
 /// How often what was done.
 #[derive(Default)]
-struct Counts {
+struct SoakCounts {
     good: AtomicU64,
     bad: AtomicU64,
     changes: AtomicU64,
 }
 
-impl std::fmt::Display for Counts {
+impl std::fmt::Display for SoakCounts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let [good, bad, changes] = [&self.good, &self.bad, &self.changes].map(|count| count.load(Relaxed));
         write!(f, "{good} | {bad} | {changes}")
@@ -197,7 +197,7 @@ struct Soak<'a> {
     server: &'a Server,
     samples: Samples,
     failures: Mutex<Vec<String>>,
-    counts: Counts,
+    counts: SoakCounts,
 }
 
 impl Soak<'_> {
@@ -229,7 +229,7 @@ impl Soak<'_> {
         });
     }
 
-    fn print(&self, when: &str, held: Held) {
+    fn print(&self, when: &str, held: ProcessUsage) {
         println!("{}", samples::row(when, held, &self.counts.to_string()));
     }
 
@@ -248,7 +248,7 @@ impl Soak<'_> {
     }
 }
 
-fn judge(before: Held, after: Held, mut failures: Vec<String>) -> Result<(), Error> {
+fn judge(before: ProcessUsage, after: ProcessUsage, mut failures: Vec<String>) -> Result<(), Error> {
     if after.descriptors > before.descriptors {
         failures.push(format!("{} descriptors became {}", before.descriptors, after.descriptors));
     }
@@ -272,15 +272,19 @@ mod tests {
 
     #[test]
     fn leaks_are_failures() {
-        let before = Held { descriptors: 10, threads: 6, anonymous_bytes: 5_000_000, virtual_bytes: 0 };
-        let check = |after: Held, is_fine: bool| {
+        let before =
+            ProcessUsage { descriptors: 10, threads: 6, anonymous_bytes: 5_000_000, virtual_bytes: 0 };
+        let check = |after: ProcessUsage, is_fine: bool| {
             assert_eq!(judge(before, after, Vec::new()).is_ok(), is_fine, "{after:?}");
         };
         check(before, true);
-        check(Held { descriptors: 9, threads: 5, anonymous_bytes: 20_000_000, virtual_bytes: 1 }, true);
-        check(Held { descriptors: 11, ..before }, false);
-        check(Held { threads: 7, ..before }, false);
-        check(Held { anonymous_bytes: 22_000_000, ..before }, false);
+        check(
+            ProcessUsage { descriptors: 9, threads: 5, anonymous_bytes: 20_000_000, virtual_bytes: 1 },
+            true,
+        );
+        check(ProcessUsage { descriptors: 11, ..before }, false);
+        check(ProcessUsage { threads: 7, ..before }, false);
+        check(ProcessUsage { anonymous_bytes: 22_000_000, ..before }, false);
         assert!(judge(before, before, vec!["a client".to_string()]).is_err());
     }
 }

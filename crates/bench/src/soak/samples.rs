@@ -15,7 +15,7 @@ const MOST_SETTLING: Duration = Duration::from_secs(120);
 
 /// What a process holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct ProcessUsage {
     /// Open files and sockets.
     pub descriptors: u64,
     /// Threads.
@@ -31,7 +31,7 @@ pub struct Samples {
     pid: u32,
     is_over: AtomicBool,
     /// The highest since the last row.
-    highest: Mutex<Held>,
+    highest: Mutex<ProcessUsage>,
 }
 
 impl Samples {
@@ -56,12 +56,12 @@ impl Samples {
     }
 
     /// The highest since this was asked last.
-    pub fn highest(&self) -> Held {
+    pub fn highest(&self) -> ProcessUsage {
         std::mem::take(&mut self.highest.lock().expect("nobody panics with it"))
     }
 
     /// What is held when the clients are gone and nothing changes any more.
-    pub fn settled(&self) -> Held {
+    pub fn settled(&self) -> ProcessUsage {
         let start = Instant::now();
         let mut last = (self.now(), Instant::now());
         while last.1.elapsed() < SETTLED && start.elapsed() < MOST_SETTLING {
@@ -74,14 +74,14 @@ impl Samples {
         self.now()
     }
 
-    fn now(&self) -> Held {
+    fn now(&self) -> ProcessUsage {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
         let number = |key: &str| -> u64 {
             let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
             line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or_default()
         };
         let descriptors = std::fs::read_dir(format!("/proc/{}/fd", self.pid)).map_or(0, Iterator::count);
-        Held {
+        ProcessUsage {
             descriptors: descriptors as u64,
             threads: number("Threads:"),
             anonymous_bytes: number("RssAnon:") * 1024,
@@ -90,8 +90,8 @@ impl Samples {
     }
 }
 
-impl Held {
-    fn raise(&mut self, now: Held) {
+impl ProcessUsage {
+    fn raise(&mut self, now: ProcessUsage) {
         self.descriptors = self.descriptors.max(now.descriptors);
         self.threads = self.threads.max(now.threads);
         self.anonymous_bytes = self.anonymous_bytes.max(now.anonymous_bytes);
@@ -106,7 +106,7 @@ pub fn head() -> &'static str {
 }
 
 /// A row of the table.
-pub fn row(when: &str, held: Held, counts: &str) -> String {
+pub fn row(when: &str, held: ProcessUsage, counts: &str) -> String {
     format!(
         "| {when} | {} | {} | {:.1} | {:.0} | {counts} |",
         held.descriptors,

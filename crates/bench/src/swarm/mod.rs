@@ -17,7 +17,7 @@ use packrace_testkit::peer::Script;
 use packrace_testkit::raw_client::Door;
 use serde_json::Value;
 
-use crate::args::{Args, Item};
+use crate::args::{Args, Suite};
 use crate::prepare::Scratch;
 use crate::serve::{self, Server};
 use crate::{Error, work};
@@ -54,7 +54,7 @@ pub fn run(
     let doors = doors(git, packrace, root);
     println!("\n{}\n", figures::HOW);
     let mut records = Vec::new();
-    if args.items.contains(&Item::Crowds) {
+    if args.items.contains(&Suite::Crowds) {
         println!("{}", figures::head());
         let mut indexed = scenes::Indexed::default();
         for scene in scenes::all(args, &bitmap, &plain) {
@@ -63,13 +63,13 @@ pub fn run(
             }
         }
     }
-    if args.items.contains(&Item::Latency) {
+    if args.items.contains(&Suite::Latency) {
         println!("\n{}", latency::head());
         for contenders in &doors {
             records.extend(latency::compare(args, contenders, &bitmap)?);
         }
     }
-    if args.items.contains(&Item::Waiting) {
+    if args.items.contains(&Suite::Waiting) {
         println!("\n{}", waiting::head());
         for contenders in &doors {
             records.extend(waiting::compare(args, contenders, &bitmap)?);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 #[command(subcommand_required = true, disable_help_subcommand = true)]
-pub struct CommitGraph {
+pub struct CommitGraphArgs {
     /// The object directory that the commit-graph belongs to: the repository's own or one that it borrows from.
     #[arg(long, value_name = "DIR")]
     pub object_dir: Option<PathBuf>,
@@ -120,10 +120,10 @@ impl From<CommitGraphVerify> for CommitGraphVerifyOptions {
     }
 }
 
-impl TryFrom<CommitGraph> for CommitGraphOptions {
+impl TryFrom<CommitGraphArgs> for CommitGraphOptions {
     type Error = Fatal;
 
-    fn try_from(args: CommitGraph) -> Result<Self, Fatal> {
+    fn try_from(args: CommitGraphArgs) -> Result<Self, Fatal> {
         match args.command {
             CommitGraphCommand::Write(write) if write.changed_paths => {
                 Err(Fatal::usage("option `changed-paths' is not supported"))

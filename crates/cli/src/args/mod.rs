@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 pub use add::Add;
 pub use clone::CloneRepository;
-pub use commit_graph::CommitGraph;
+pub use commit_graph::CommitGraphArgs;
 pub use for_each_ref::ForEachRef;
 pub use index_pack::{IndexPack, VerifyPack};
 pub use init::Init;
@@ -110,7 +110,7 @@ pub enum Command {
     /// Copy a repository from a server: stands in for git clone, with --bare or --mirror.
     Clone(Box<CloneRepository>),
     /// Write and verify commit-graphs: stands in for git commit-graph.
-    CommitGraph(CommitGraph),
+    CommitGraph(CommitGraphArgs),
     /// Say of each ref what a format asks for: stands in for git for-each-ref.
     ForEachRef(Box<ForEachRef>),
     /// Take a pack, name its objects and make them searchable: stands in for git index-pack.

@@ -48,7 +48,7 @@ impl Given<'_> {
 }
 
 /// A kind of value.
-pub(super) trait Item: Sized {
+pub(super) trait ConfigValue: Sized {
     /// What is expected, after "is not".
     const EXPECTED: &'static str;
 
@@ -80,7 +80,7 @@ fn number(given: &Given<'_>) -> Option<u64> {
 }
 
 /// A count, for which there are no units.
-impl Item for usize {
+impl ConfigValue for usize {
     const EXPECTED: &'static str = "a whole number";
 
     fn read(given: &Given<'_>) -> Option<Self> {
@@ -94,15 +94,15 @@ impl Item for usize {
 
 /// A number of bytes, in an integer of any kind.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bytes(pub(super) u64);
+pub(super) struct ByteCount(pub(super) u64);
 
-impl Item for Bytes {
+impl ConfigValue for ByteCount {
     const EXPECTED: &'static str =
         "a number of bytes: a whole number, with k, m or g behind it for 1024, 1024² or 1024³";
 
     fn read(given: &Given<'_>) -> Option<Self> {
         if let Given::Number(_) = given {
-            return number(given).map(Bytes);
+            return number(given).map(ByteCount);
         }
         let (number, unit) = split(given.text()?)?;
         let factor = match unit {
@@ -112,7 +112,7 @@ impl Item for Bytes {
             "g" | "G" => 1 << 30,
             _ => return None,
         };
-        number.checked_mul(factor).map(Bytes)
+        number.checked_mul(factor).map(ByteCount)
     }
 
     fn write(&self) -> String {
@@ -125,7 +125,7 @@ impl Item for Bytes {
     }
 }
 
-impl Item for Duration {
+impl ConfigValue for Duration {
     const EXPECTED: &'static str = "a time: seconds, or a whole number with ms, s, m, h or d behind it";
 
     fn read(given: &Given<'_>) -> Option<Self> {
@@ -154,7 +154,7 @@ impl Item for Duration {
     }
 }
 
-impl Item for bool {
+impl ConfigValue for bool {
     const EXPECTED: &'static str = "true or false";
 
     fn read(given: &Given<'_>) -> Option<Self> {
@@ -171,7 +171,7 @@ impl Item for bool {
     }
 }
 
-impl Item for Option<SocketAddr> {
+impl ConfigValue for Option<SocketAddr> {
     const EXPECTED: &'static str = "an address with a port (127.0.0.1:8417, [::1]:8417), or \"none\"";
 
     fn read(given: &Given<'_>) -> Option<Self> {
@@ -186,7 +186,7 @@ impl Item for Option<SocketAddr> {
     }
 }
 
-impl Item for Admin {
+impl ConfigValue for Admin {
     const EXPECTED: &'static str = "\"http\", an address with a port, or \"none\"";
 
     fn read(given: &Given<'_>) -> Option<Self> {
@@ -206,7 +206,7 @@ impl Item for Admin {
     }
 }
 
-impl Item for Vec<AddressRange> {
+impl ConfigValue for Vec<AddressRange> {
     const EXPECTED: &'static str = "a list of addresses and ranges of addresses (10.0.0.0/8, ::1)";
 
     fn read(given: &Given<'_>) -> Option<Self> {
@@ -225,7 +225,7 @@ impl Item for Vec<AddressRange> {
     }
 }
 
-impl Item for Option<PathBuf> {
+impl ConfigValue for Option<PathBuf> {
     const EXPECTED: &'static str = "an absolute path, or \"none\"";
 
     fn read(given: &Given<'_>) -> Option<Self> {
@@ -241,7 +241,7 @@ impl Item for Option<PathBuf> {
     }
 }
 
-impl Item for Vec<PathBuf> {
+impl ConfigValue for Vec<PathBuf> {
     const EXPECTED: &'static str = "a list of absolute paths";
 
     fn read(given: &Given<'_>) -> Option<Self> {
@@ -261,7 +261,7 @@ impl Item for Vec<PathBuf> {
     }
 }
 
-impl Item for Vec<String> {
+impl ConfigValue for Vec<String> {
     const EXPECTED: &'static str = "a list of names of variables";
 
     fn read(given: &Given<'_>) -> Option<Self> {
@@ -284,7 +284,7 @@ impl Item for Vec<String> {
 }
 
 /// The name of a user.
-impl Item for String {
+impl ConfigValue for String {
     const EXPECTED: &'static str = "the name of a user";
 
     fn read(given: &Given<'_>) -> Option<Self> {
@@ -296,7 +296,7 @@ impl Item for String {
     }
 }
 
-impl Item for HooksFrom {
+impl ConfigValue for HooksFrom {
     const EXPECTED: &'static str = "\"repository\", \"none\", or an absolute path";
 
     fn read(given: &Given<'_>) -> Option<Self> {
@@ -316,7 +316,7 @@ impl Item for HooksFrom {
     }
 }
 
-impl Item for Hosts {
+impl ConfigValue for Hosts {
     const EXPECTED: &'static str = "\"auto\", \"any\", or a list of names and addresses without ports";
 
     fn read(given: &Given<'_>) -> Option<Self> {
@@ -351,7 +351,7 @@ impl Item for Hosts {
 /// An item that is one of a few words.
 macro_rules! words {
     ($kind:ty, $expected:literal, $($word:literal = $value:path),*) => {
-        impl Item for $kind {
+        impl ConfigValue for $kind {
             const EXPECTED: &'static str = $expected;
 
             fn read(given: &Given<'_>) -> Option<Self> {
@@ -385,7 +385,7 @@ words!(Format, "text or json", "text" = Format::Text, "json" = Format::Json);
 mod tests {
     use super::*;
 
-    fn check<T: Item>(given: &Given<'_>, expect: Option<&str>) {
+    fn check<T: ConfigValue>(given: &Given<'_>, expect: Option<&str>) {
         let read = T::read(given);
         assert_eq!(read.map(|value| value.write()).as_deref(), expect, "{given:?}");
     }
@@ -398,13 +398,13 @@ mod tests {
         for bad in [Text("32"), Word("3k"), Word(""), Word("-1"), Number("-1"), Number("1_000"), Flag(true)] {
             check::<usize>(&bad, None);
         }
-        check::<Bytes>(&Number("1024"), Some("\"1k\""));
-        check::<Bytes>(&Text("10m"), Some("\"10m\""));
-        check::<Bytes>(&Word("3G"), Some("\"3g\""));
-        check::<Bytes>(&Word("1025"), Some("1025"));
-        check::<Bytes>(&Number("0"), Some("0"));
+        check::<ByteCount>(&Number("1024"), Some("\"1k\""));
+        check::<ByteCount>(&Text("10m"), Some("\"10m\""));
+        check::<ByteCount>(&Word("3G"), Some("\"3g\""));
+        check::<ByteCount>(&Word("1025"), Some("1025"));
+        check::<ByteCount>(&Number("0"), Some("0"));
         for bad in [Text("1t"), Text("k"), Text("1.5m"), Text("18446744073709551615k"), Text("")] {
-            check::<Bytes>(&bad, None);
+            check::<ByteCount>(&bad, None);
         }
         check::<Duration>(&Number("90"), Some("\"90s\""));
         check::<Duration>(&Text("5m"), Some("\"5m\""));

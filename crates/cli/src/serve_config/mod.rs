@@ -44,7 +44,7 @@ pub struct Told {
     /// What is kept open of repositories.
     pub warm: RepositoryCacheSettings,
     /// What may be pushed.
-    pub push: Push,
+    pub push: PushPolicy,
     /// What hooks may do and take.
     pub hooks: Hooks,
     /// What the process may reach.
@@ -70,7 +70,7 @@ pub struct Listen {
 
 /// What may be pushed.
 #[derive(Debug, Clone)]
-pub struct Push {
+pub struct PushPolicy {
     /// By everybody.
     pub allowed: bool,
     /// See [`PushMemory::bytes`].
@@ -87,11 +87,11 @@ pub struct Push {
     pub cpu_time: Duration,
 }
 
-impl Default for Push {
+impl Default for PushPolicy {
     fn default() -> Self {
         let PushMemory { bytes, bytes_per_address } = PushMemory::default();
         let PushBudget { max_objects, max_unpacked, cpu_time } = PushBudget::default();
-        Push {
+        PushPolicy {
             allowed: false,
             memory_bytes: bytes,
             memory_bytes_per_address: bytes_per_address,
@@ -103,7 +103,7 @@ impl Default for Push {
     }
 }
 
-impl Push {
+impl PushPolicy {
     /// What one push may cost.
     pub fn budget(&self) -> PushBudget {
         let max_unpacked =

@@ -8,8 +8,8 @@ use packrace_server::repository_cache::RepositoryCacheSettings;
 use packrace_server::send::pack_cache::CacheSettings;
 use packrace_server::settings::ServeRules;
 
-use super::item::{Bytes, Given, Item};
-use super::{Hooks, Listen, Log, Push, Sandbox, Told};
+use super::item::{ByteCount, ConfigValue, Given};
+use super::{Hooks, Listen, Log, PushPolicy, Sandbox, Told};
 
 /// One setting.
 pub struct Setting {
@@ -70,17 +70,17 @@ macro_rules! is_reloaded {
 /// The value of a field, and how it becomes one: `bytes` are an integer of any kind.
 macro_rules! take {
     ($field:expr, $given:expr, bytes) => {{
-        let Bytes(bytes) = Bytes::take($given)?;
+        let ByteCount(bytes) = ByteCount::take($given)?;
         $field = bytes.try_into().map_err(|_| "more than this machine can count".to_owned())?;
     }};
     ($field:expr, $given:expr, value) => {
-        $field = Item::take($given)?
+        $field = ConfigValue::take($given)?
     };
 }
 
 macro_rules! show {
     ($field:expr, bytes) => {
-        Bytes($field as u64).write()
+        ByteCount($field as u64).write()
     };
     ($field:expr, value) => {
         $field.write()
@@ -224,7 +224,7 @@ group!(warm: RepositoryCacheSettings {
          more than a quarter is not kept. 0: none is.";
 });
 
-group!(push: Push {
+group!(push: PushPolicy {
     allowed: value, reload,
         "Whether everybody may push, unless http.receivepack or daemon.receivepack says no; a repository may say no, but yes \
          only git's configuration of the system, the user and the command line. With packrace.createOnPush in git's configuration, a push to a path that ends in .git makes a bare repository \

@@ -146,7 +146,12 @@ struct Door {
 
 impl Door {
     /// Sends one request on a connection of its own, and receives the head of the answer.
-    fn ask(&self, url: &Url, request: request::Builder, body: Bytes) -> Result<(Head, Incoming), Error> {
+    fn ask(
+        &self,
+        url: &Url,
+        request: request::Builder,
+        body: Bytes,
+    ) -> Result<(ResponseHead, Incoming), Error> {
         let request = request
             .header(header::HOST, &url.authority)
             .header(header::USER_AGENT, &self.agent)
@@ -171,7 +176,7 @@ impl Door {
             }
             _ => Error::Connection(error),
         })?;
-        let head = Head::of(&answer);
+        let head = ResponseHead::of(&answer);
         Ok((head, answer.into_body()))
     }
 
@@ -199,14 +204,14 @@ fn broken(error: hyper::Error) -> io::Error {
 
 /// What counts of the head of an answer.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Head {
+struct ResponseHead {
     status: u16,
     content_type: String,
     location: Option<String>,
     has_coding: bool,
 }
 
-impl Head {
+impl ResponseHead {
     fn of(answer: &Response<Incoming>) -> Self {
         let field = |name| {
             answer
@@ -216,7 +221,7 @@ impl Head {
         };
         let content_type = field(header::CONTENT_TYPE).unwrap_or_default();
         let coding = field(header::CONTENT_ENCODING);
-        Head {
+        ResponseHead {
             status: answer.status().as_u16(),
             content_type: content_type.split(';').next().unwrap_or_default().trim().to_owned(),
             location: field(header::LOCATION),

@@ -6,7 +6,7 @@ use packrace_object::{Kind as ObjectKind, ObjectId};
 use packrace_worktree::filter::{Filters, Purpose};
 use packrace_worktree::index::{Index, IndexEntry, Mode, Seen, look};
 use packrace_worktree::paths::NameRules;
-use packrace_worktree::stage::{Change, Job, StageError, Staged, Stager, What};
+use packrace_worktree::stage::{PathChange, StageError, StageJob, Staged, Stager, What};
 use packrace_worktree::untracked::{Untracked, UntrackedKind};
 
 use super::{AddCommand, Batch, Fatal, report};
@@ -16,7 +16,7 @@ impl AddCommand<'_> {
     pub(super) fn take_changes(
         &mut self,
         index: &mut Index,
-        changes: Vec<Change>,
+        changes: Vec<PathChange>,
         filters: &mut Filters,
         batch: &mut Batch,
     ) -> Result<(), Fatal> {
@@ -27,7 +27,7 @@ impl AddCommand<'_> {
         for change in &changes {
             if let What::File { .. } = change.what {
                 let known = index.get(&change.path, 0).map(|entry| entry.id);
-                jobs.push(Job::new(&change.path, known, filters, index, &mut self.told)?);
+                jobs.push(StageJob::new(&change.path, known, filters, index, &mut self.told)?);
             }
         }
         let mut staged = self.stage(index, &jobs, Purpose::Store, filters, batch)?.into_iter();
@@ -94,7 +94,7 @@ impl AddCommand<'_> {
         let mut jobs = Vec::new();
         if !self.args.intent_to_add {
             for found in inside.iter().filter(|found| !matches!(found.found, UntrackedKind::Repository(_))) {
-                jobs.push(Job::new(&found.path, None, filters, index, &mut self.told)?);
+                jobs.push(StageJob::new(&found.path, None, filters, index, &mut self.told)?);
             }
         }
         let mut staged = self.stage(index, &jobs, Purpose::Store, filters, batch)?.into_iter();
@@ -170,7 +170,7 @@ impl AddCommand<'_> {
     pub(super) fn stage(
         &self,
         index: &Index,
-        jobs: &[Job],
+        jobs: &[StageJob],
         purpose: Purpose,
         filters: &Filters,
         batch: &Batch,
@@ -230,7 +230,7 @@ impl AddCommand<'_> {
                 && (self.args.sparse || !self.is_left_out(key, entry))
                 && self.specs.is_meant(key.path(), false);
             if is_wanted {
-                jobs.push(Job::new(key.path(), Some(entry.id), filters, index, &mut self.told)?);
+                jobs.push(StageJob::new(key.path(), Some(entry.id), filters, index, &mut self.told)?);
             }
         }
         let results = self.stage(index, &jobs, Purpose::Renormalize, filters, batch)?;
@@ -296,7 +296,7 @@ impl AddCommand<'_> {
         let mut filters = Filters::new(&self.repository, &self.snapshot, &self.tree.place, direction, told)?;
         let mut jobs = Vec::new();
         for (path, entry) in &racy {
-            jobs.push(Job::new(path, Some(entry.id), &mut filters, index, told)?);
+            jobs.push(StageJob::new(path, Some(entry.id), &mut filters, index, told)?);
         }
         let stager = Stager::new(&self.repository, &self.tree.place, filters.converter(), index, None)?;
         let results = stager.with_purpose(Purpose::Compare).with_unreadable(true).run(&jobs);

@@ -9,14 +9,14 @@ use packrace_store::cache_bytes;
 use packrace_worktree::filter::nothing_staged;
 use packrace_worktree::index::{EntryKey, Index, IndexEntry, IndexLock, Mode, look};
 use packrace_worktree::paths::{IgnoreRules, LeadingDirs, Spec, directories_above};
-use packrace_worktree::stage::{Change, ChangeFinder};
+use packrace_worktree::stage::{ChangeFinder, PathChange};
 use packrace_worktree::untracked::{Untracked, Walk};
 
 use super::{AddCommand, Fatal, report};
 
 /// What is meant, in the order of paths.
 pub(super) struct Meant {
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<PathChange>,
     pub(super) untracked: Vec<Untracked>,
     pub(super) ignored: Vec<Vec<u8>>,
 }
@@ -94,9 +94,9 @@ impl AddCommand<'_> {
     }
 
     /// Entries that may differ from what is there. Where line endings are to be converted anew, all of them.
-    fn changes(&mut self, index: &Index) -> Result<Vec<Change>, Fatal> {
+    fn changes(&mut self, index: &Index) -> Result<Vec<PathChange>, Fatal> {
         let mut look = ChangeFinder::new(&self.tree.place, index, self.rules, &self.options);
-        let mut changes: Vec<Change> = Vec::new();
+        let mut changes: Vec<PathChange> = Vec::new();
         for (key, entry) in index.entries() {
             let is_dir = entry.mode == Mode::Gitlink;
             let is_meant = match self.is_left_out(key, entry) {

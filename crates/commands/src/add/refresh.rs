@@ -2,7 +2,7 @@
 
 use packrace_worktree::filter::{Filters, Purpose};
 use packrace_worktree::index::{Index, Mode};
-use packrace_worktree::stage::{ChangeFinder, Job, What};
+use packrace_worktree::stage::{ChangeFinder, StageJob, What};
 
 use super::{AddCommand, Batch, Fatal, report};
 
@@ -34,7 +34,7 @@ impl AddCommand<'_> {
                 What::Repository(..) => differ.push((change.path, 'M')),
                 What::File { .. } if entry.intent_to_add => {}
                 What::File { .. } => {
-                    jobs.push(Job::new(key.path(), Some(entry.id), filters, index, &mut self.told)?);
+                    jobs.push(StageJob::new(key.path(), Some(entry.id), filters, index, &mut self.told)?);
                     changes.push((change.path, *entry));
                 }
             }

@@ -98,10 +98,10 @@ impl Streams {
 
     /// The input as packs and requests are read: from its descriptor, if it has one. A read that waits longer than `timeout`
     /// fails; of other inputs, no read does.
-    pub(crate) fn source(&self, timeout: Option<Duration>) -> io::Result<Source<'_>> {
+    pub(crate) fn source(&self, timeout: Option<Duration>) -> io::Result<InputSource<'_>> {
         Ok(match locked(&self.input).descriptor()? {
-            Some(fd) => Source::Descriptor(FdSource::new(fd, timeout)),
-            None => Source::Other(self.input()),
+            Some(fd) => InputSource::Descriptor(FdSource::new(fd, timeout)),
+            None => InputSource::Other(self.input()),
         })
     }
 
@@ -198,25 +198,25 @@ impl Read for InputReader<'_> {
 }
 
 /// A descriptor, or the input itself.
-pub(crate) enum Source<'a> {
+pub(crate) enum InputSource<'a> {
     Descriptor(FdSource),
     Other(InputReader<'a>),
 }
 
-impl Source<'_> {
+impl InputSource<'_> {
     /// Lets a pipe hold this many bytes, as far as the system allows it.
     pub(crate) fn enlarge_pipe(&self, bytes: usize) {
-        if let Source::Descriptor(source) = self {
+        if let InputSource::Descriptor(source) = self {
             source.enlarge_pipe(bytes);
         }
     }
 }
 
-impl Read for Source<'_> {
+impl Read for InputSource<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Source::Descriptor(source) => source.read(buffer),
-            Source::Other(input) => input.read(buffer),
+            InputSource::Descriptor(source) => source.read(buffer),
+            InputSource::Other(input) => input.read(buffer),
         }
     }
 }

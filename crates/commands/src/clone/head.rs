@@ -8,7 +8,7 @@ use crate::call::fatal::Fatal;
 
 /// Where `HEAD` leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Head {
+pub enum RemoteHead {
     /// To the branch of this name, which may not be born.
     Symbolic(Vec<u8>),
     /// To what this is, or tags.
@@ -17,7 +17,7 @@ pub enum Head {
 
 type Refs = [(Vec<u8>, ObjectId)];
 
-impl Head {
+impl RemoteHead {
     /// As git does it: what is asked for; what the server's `HEAD` stands for; a branch that points where it does; that
     /// object. `refs` are those that come along.
     pub fn choose(
@@ -30,24 +30,24 @@ impl Head {
         if let Some(branch) = branch {
             return asked_for(refs, branch, origin);
         }
-        let default = || Head::Symbolic(default.to_vec());
+        let default = || RemoteHead::Symbolic(default.to_vec());
         let Some(head) = listed.find(b"HEAD") else { return Ok(default()) };
         Ok(match (head.id, head.symref_target) {
             (Some(_), Some(target)) if find(refs, target).is_some() && is_branch(target) => {
-                Head::Symbolic(target.to_vec())
+                RemoteHead::Symbolic(target.to_vec())
             }
-            (Some(id), Some(_)) => Head::Detached(id),
+            (Some(id), Some(_)) => RemoteHead::Detached(id),
             (None, Some(target)) if is_branch(target) && is_good_name(target) => {
-                Head::Symbolic(target.to_vec())
+                RemoteHead::Symbolic(target.to_vec())
             }
             (None, _) => default(),
             (Some(id), None) => {
-                let Head::Symbolic(usual) = default() else { return Ok(Head::Detached(id)) };
+                let RemoteHead::Symbolic(usual) = default() else { return Ok(RemoteHead::Detached(id)) };
                 let usual = [usual, b"refs/heads/master".to_vec()];
                 let mut usual = usual.into_iter().filter(|name| find(refs, name) == Some(id));
                 let mut branches = refs.iter().filter(|(name, at)| is_branch(name) && *at == id);
                 let found = usual.next().or_else(|| branches.next().map(|(name, _)| name.clone()));
-                found.map_or(Head::Detached(id), Head::Symbolic)
+                found.map_or(RemoteHead::Detached(id), RemoteHead::Symbolic)
             }
         })
     }
@@ -55,19 +55,19 @@ impl Head {
     /// What must be there beside what refs lead to.
     pub fn wanted(&self) -> Option<ObjectId> {
         match self {
-            Head::Symbolic(_) => None,
-            Head::Detached(id) => Some(*id),
+            RemoteHead::Symbolic(_) => None,
+            RemoteHead::Detached(id) => Some(*id),
         }
     }
 }
 
-fn asked_for(refs: &Refs, name: &[u8], origin: &[u8]) -> Result<Head, Fatal> {
+fn asked_for(refs: &Refs, name: &[u8], origin: &[u8]) -> Result<RemoteHead, Fatal> {
     let full = [b"refs/heads/", name].concat();
     if find(refs, &full).is_some() {
-        return Ok(Head::Symbolic(full));
+        return Ok(RemoteHead::Symbolic(full));
     }
     match find(refs, &[b"refs/tags/", name].concat()) {
-        Some(id) => Ok(Head::Detached(id)),
+        Some(id) => Ok(RemoteHead::Detached(id)),
         None => {
             let [name, origin] = [name, origin].map(String::from_utf8_lossy);
             Err(Fatal::new(format!("Remote branch {name} not found in upstream {origin}")))

@@ -9,7 +9,7 @@ use packrace_os::clock::sleep;
 use packrace_os::count::Role;
 use packrace_os::durable;
 
-use super::place::Place;
+use super::place::CloneTarget;
 
 /// How often what somebody is still writing is removed again, and how long after.
 const TRIES: usize = 100;
@@ -20,7 +20,7 @@ pub struct Junk(Unfinished);
 
 /// A clone under way, for whoever learns that the process is told to end.
 #[derive(Clone)]
-pub struct Unfinished(Arc<Mutex<State>>);
+pub struct Unfinished(Arc<Mutex<JunkState>>);
 
 impl Unfinished {
     /// Removes what there is of the clone, unless that is complete. The clone can neither go on nor end as long as what this
@@ -34,7 +34,7 @@ impl Unfinished {
     }
 }
 
-struct State {
+struct JunkState {
     path: PathBuf,
     /// Whether only what is in it is ours.
     was_there: bool,
@@ -43,8 +43,8 @@ struct State {
 
 impl Junk {
     /// Removes what is at this place from now on when it is dropped.
-    pub fn begin(place: &Place) -> Self {
-        let state = State { path: place.path.clone(), was_there: place.is_there, is_kept: false };
+    pub fn begin(place: &CloneTarget) -> Self {
+        let state = JunkState { path: place.path.clone(), was_there: place.is_there, is_kept: false };
         Junk(Unfinished(Arc::new(Mutex::new(state))))
     }
 
@@ -67,7 +67,7 @@ impl Drop for Junk {
     }
 }
 
-impl State {
+impl JunkState {
     fn remove(&self) {
         if self.is_kept {
             return;

@@ -22,10 +22,10 @@ use packrace_store::refs::{
 };
 use packrace_store::{Config, OpenOptions, Repository};
 
-use self::head::Head;
+use self::head::RemoteHead;
 use self::junk::Junk;
 pub use self::junk::Unfinished;
-use self::place::Place;
+use self::place::CloneTarget;
 use crate::call::Call;
 use crate::call::fatal::Fatal;
 use crate::call::printable::harmless;
@@ -50,7 +50,7 @@ pub fn run(
     }
     let (options, default_head) = init::bare_prototype(call, args.ref_format.as_deref())?;
     let config = Config::outside(&options.config)?;
-    let place = Place::find(call, url, args.directory.as_deref())?;
+    let place = CloneTarget::find(call, url, args.directory.as_deref())?;
     if !args.quiet {
         tell!(call, "Cloning into bare repository '{}'...", place.shown);
     }
@@ -59,7 +59,7 @@ pub fn run(
     let junk = Junk::begin(&place);
     watch(junk.unfinished())?;
     place.make()?;
-    let job = Job {
+    let job = CloneJob {
         args,
         call,
         url: url.as_bytes(),
@@ -91,7 +91,7 @@ fn origin(args: &CloneOptions, config: &Config) -> Result<Vec<u8>, Fatal> {
 }
 
 /// One clone.
-struct Job<'a> {
+struct CloneJob<'a> {
     args: &'a CloneOptions,
     call: &'a Call,
     url: &'a [u8],
@@ -103,7 +103,7 @@ struct Job<'a> {
     shows_progress: bool,
 }
 
-impl Job<'_> {
+impl CloneJob<'_> {
     fn run(self) -> Result<(), Fatal> {
         let text = std::str::from_utf8(self.url).map_err(|_| Fatal::new("the URL is not UTF-8"))?;
         let url = Url::parse(text)?;
@@ -135,7 +135,7 @@ impl Job<'_> {
         let listed = remote.list_refs(&self.refs_request())?;
         let refs = self.taken_refs(&listed);
         let branch = self.args.branch.as_deref().map(OsStr::as_bytes);
-        let head = Head::choose(&listed, &refs, branch, &self.default_head, &self.origin)?;
+        let head = RemoteHead::choose(&listed, &refs, branch, &self.default_head, &self.origin)?;
         let repository = self.make(remote.server().hash, &head)?;
         let mut wants: Vec<ObjectId> = refs.iter().map(|(_, id)| *id).chain(head.wanted()).collect();
         wants.sort_unstable();
@@ -185,7 +185,7 @@ impl Job<'_> {
     }
 
     /// The repository without objects and refs.
-    fn make(&self, hash: packrace_object::HashKind, head: &Head) -> Result<Repository, Fatal> {
+    fn make(&self, hash: packrace_object::HashKind, head: &RemoteHead) -> Result<Repository, Fatal> {
         let mut entries = vec![("url", self.url.to_vec())];
         if self.args.no_tags {
             entries.push(("tagOpt", b"--no-tags".to_vec()));
@@ -200,8 +200,8 @@ impl Job<'_> {
             ..self.init.clone()
         };
         let branch = match head {
-            Head::Symbolic(branch) => branch,
-            Head::Detached(_) => &self.default_head,
+            RemoteHead::Symbolic(branch) => branch,
+            RemoteHead::Detached(_) => &self.default_head,
         };
         Begun::begin(options)?.finish(branch)?;
         Ok(Repository::open(&self.init.git_dir, &self.open)?)
@@ -212,7 +212,7 @@ impl Job<'_> {
         &self,
         repository: &Repository,
         refs: Vec<(Vec<u8>, ObjectId)>,
-        head: &Head,
+        head: &RemoteHead,
         proof: &DurableObjects,
     ) -> Result<(), Fatal> {
         let config = repository.config();
@@ -221,7 +221,7 @@ impl Job<'_> {
         let mut objects = StoredObjects::new(&repository.snapshot()?);
         let store = repository.refs();
         store.create_initial(refs, proof, &writes, &mut objects).map_err(Fatal::new)?;
-        let Head::Detached(id) = head else { return Ok(()) };
+        let RemoteHead::Detached(id) = head else { return Ok(()) };
         let edit = RefEdit {
             name: b"HEAD".to_vec(),
             change: RefChange::Set(head::peel(*id, &mut objects)?),

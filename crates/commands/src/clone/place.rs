@@ -14,7 +14,7 @@ use crate::call::fatal::Fatal;
 
 /// The directory of a new repository.
 #[derive(Debug)]
-pub struct Place {
+pub struct CloneTarget {
     /// Absolute.
     pub path: PathBuf,
     /// As messages show it.
@@ -23,7 +23,7 @@ pub struct Place {
     pub is_there: bool,
 }
 
-impl Place {
+impl CloneTarget {
     /// The directory that is named, or the one that the URL suggests; it must be empty.
     pub fn find(call: &Call, url: &OsStr, named: Option<&OsStr>) -> Result<Self, Fatal> {
         let name = match named {
@@ -45,7 +45,7 @@ impl Place {
             }
             Ok(Some(_)) | Err(_) => return Err(taken(&shown)),
         };
-        Ok(Place { path, shown, is_there })
+        Ok(CloneTarget { path, shown, is_there })
     }
 
     /// Makes it, with all above it.

@@ -54,7 +54,14 @@ pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
     let version = version(args)?;
     let universe = Arc::new(RequestObjects::new(repository.snapshot()?));
     let progress = progress(args, call, settings.threads)?;
-    let job = Job { call, args, repository: &repository, universe: &universe, settings, progress: &progress };
+    let job = PackObjectsJob {
+        call,
+        args,
+        repository: &repository,
+        universe: &universe,
+        settings,
+        progress: &progress,
+    };
     let mut planned = job.plan()?;
     if args.delta_islands {
         planned.plan = planned.plan.with_islands(Some(islands(&repository, &universe, &progress)?));
@@ -120,7 +127,7 @@ struct Planned {
     loosened: Vec<ObjectId>,
 }
 
-struct Job<'a> {
+struct PackObjectsJob<'a> {
     call: &'a Call,
     args: &'a PackObjectsOptions,
     repository: &'a Repository,
@@ -129,7 +136,7 @@ struct Job<'a> {
     progress: &'a Progress,
 }
 
-impl Job<'_> {
+impl PackObjectsJob<'_> {
     fn plan(&self) -> Result<Planned, Fatal> {
         let plan =
             |plan| Planned { plan, times: None, uris: Vec::new(), is_closed: true, loosened: Vec::new() };

@@ -10,15 +10,19 @@ use packrace_store::Pack;
 use crate::call::fatal::Fatal;
 
 /// What is to be packed, each with the hash of its path.
-pub type Objects = Vec<(ObjectId, NameHash)>;
+pub type ObjectsToPack = Vec<(ObjectId, NameHash)>;
 
 /// Reads `<id>[ <path>]` lines; as in git, any byte may stand before the path. Lines of `-<id>` name commits that the receiver has: they must be well-formed, and
 /// are not used as delta bases.
-pub fn objects(universe: &RequestObjects, input: &[u8], version: NameHashVersion) -> Result<Objects, Fatal> {
+pub fn objects(
+    universe: &RequestObjects,
+    input: &[u8],
+    version: NameHashVersion,
+) -> Result<ObjectsToPack, Fatal> {
     let kind = universe.snapshot().hash_kind();
     let hex = kind.len_in_hex();
     let id = |text: &[u8]| ObjectId::from_hex(text).ok().filter(|id| id.kind() == kind);
-    let mut objects = Objects::new();
+    let mut objects = ObjectsToPack::new();
     for line in lines(input) {
         if let Some(edge) = line.strip_prefix(b"-") {
             if edge.get(..hex).and_then(id).is_none() {
@@ -55,7 +59,7 @@ fn find_pack<'a>(universe: &'a RequestObjects, name: &[u8]) -> Result<&'a Pack, 
 }
 
 /// Reads names of packs; what is in one with a `^` before its name is left out.
-pub fn of_packs(universe: &RequestObjects, input: &[u8]) -> Result<Objects, Fatal> {
+pub fn of_packs(universe: &RequestObjects, input: &[u8]) -> Result<ObjectsToPack, Fatal> {
     let find = |name: &[u8]| find_pack(universe, name);
     let (mut included, mut excluded) = (Vec::new(), Vec::new());
     for line in lines(input).filter(|line| !line.is_empty()) {
@@ -65,7 +69,7 @@ pub fn of_packs(universe: &RequestObjects, input: &[u8]) -> Result<Objects, Fata
         }
     }
     let mut seen = HashSet::new();
-    let mut objects = Objects::new();
+    let mut objects = ObjectsToPack::new();
     for index in included {
         for id in (0..index.len()).map(|position| index.id_at(position)) {
             let is_left_out = excluded.iter().any(|other| other.position_of(id).is_some());

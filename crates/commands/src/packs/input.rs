@@ -10,7 +10,7 @@ use packrace_store::{Mapped, Snapshot};
 
 use crate::call::Call;
 use crate::call::fatal::Fatal;
-use crate::call::streams::{Source, not_written};
+use crate::call::streams::{InputSource, not_written};
 use crate::progress::Progress;
 
 /// Read at a time: the most that a pipe of an ordinary user holds.
@@ -19,7 +19,7 @@ pub const READ_BYTES: usize = 1 << 20;
 /// Standard input, with the header of the pack before it where `--pack_header` gives that.
 pub struct PackInput<'a> {
     header: Vec<u8>,
-    source: Source<'a>,
+    source: InputSource<'a>,
 }
 
 impl<'a> PackInput<'a> {

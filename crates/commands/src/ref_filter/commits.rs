@@ -4,10 +4,10 @@
 use packrace_object::{Kind, ObjectId, parse_tag};
 use packrace_store::refs::Peeled;
 
-use super::history::{CommitNo, History, tips};
-use super::item::Item;
-use super::objects::Objects;
-use super::{Collected, Request};
+use super::history::{CommitNo, LoadedHistory, tips};
+use super::item::RefItem;
+use super::objects::ListedObjects;
+use super::{Collected, ListingRequest};
 use crate::call::fatal::Fatal;
 
 /// What is asked for, resolved.
@@ -22,7 +22,7 @@ pub struct CommitFilter {
 
 impl CommitFilter {
     /// Finds the objects that the options name.
-    pub fn parse(objects: &Objects<'_>, request: &Request) -> Result<Self, Fatal> {
+    pub fn parse(objects: &ListedObjects<'_>, request: &ListingRequest) -> Result<Self, Fatal> {
         let points_at = request.points_at.iter().map(|name| {
             let found = objects.resolve(name)?;
             found.ok_or_else(|| Fatal::refused(format!("malformed object name '{}'", text(name))))
@@ -46,7 +46,7 @@ impl CommitFilter {
     }
 
     /// Takes out the refs that are not asked for.
-    pub fn apply(&self, objects: &Objects<'_>, found: &mut Collected) -> Result<(), Fatal> {
+    pub fn apply(&self, objects: &ListedObjects<'_>, found: &mut Collected) -> Result<(), Fatal> {
         if !self.points_at.is_empty() {
             let kept: Vec<bool> =
                 found.items().map(|item| self.points_at(objects, &item)).collect::<Result<_, _>>()?;
@@ -55,7 +55,7 @@ impl CommitFilter {
         if !self.needs_commits() {
             return Ok(());
         }
-        let mut history = History::new(objects.snapshot()?.clone());
+        let mut history = LoadedHistory::new(objects.snapshot()?.clone());
         let tips = tips(&mut history, found)?;
         let mut kept: Vec<bool> = tips.iter().map(Option::is_some).collect();
         let mut load = |ids: &[ObjectId]| -> Result<Vec<CommitNo>, Fatal> {
@@ -89,7 +89,7 @@ impl CommitFilter {
     }
 
     /// Whether a ref points at one of the objects, itself or through a tag.
-    fn points_at(&self, objects: &Objects<'_>, item: &Item<'_>) -> Result<bool, Fatal> {
+    fn points_at(&self, objects: &ListedObjects<'_>, item: &RefItem<'_>) -> Result<bool, Fatal> {
         if self.points_at.contains(&item.id) {
             return Ok(true);
         }
@@ -112,7 +112,7 @@ impl CommitFilter {
     }
 }
 
-fn containing(objects: &Objects<'_>, names: &[Vec<u8>]) -> Result<Vec<ObjectId>, Fatal> {
+fn containing(objects: &ListedObjects<'_>, names: &[Vec<u8>]) -> Result<Vec<ObjectId>, Fatal> {
     let commits = names.iter().map(|name| {
         let found = objects.resolve(name)?;
         let id = found.ok_or_else(|| Fatal::refused(format!("malformed object name {}", text(name))))?;
@@ -121,7 +121,7 @@ fn containing(objects: &Objects<'_>, names: &[Vec<u8>]) -> Result<Vec<ObjectId>,
     commits.collect()
 }
 
-fn merging(objects: &Objects<'_>, names: &[Vec<u8>], option: &str) -> Result<Vec<ObjectId>, Fatal> {
+fn merging(objects: &ListedObjects<'_>, names: &[Vec<u8>], option: &str) -> Result<Vec<ObjectId>, Fatal> {
     let commits = names.iter().map(|name| {
         let found = objects.resolve(name)?;
         let id = found.ok_or_else(|| Fatal::new(format!("malformed object name {}", text(name))))?;

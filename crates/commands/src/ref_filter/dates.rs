@@ -10,7 +10,7 @@ use crate::call::fatal::Fatal;
 /// How a date is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DateFormat {
-    form: Form,
+    form: DateForm,
     /// In the time zone of this machine, not in the author's.
     is_local: bool,
     /// Whether it was asked for: dates without a form sort by time.
@@ -18,7 +18,7 @@ pub struct DateFormat {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Form {
+enum DateForm {
     Default,
     Relative,
     Iso,
@@ -46,7 +46,7 @@ impl DateFormat {
         let is_given = !text.is_empty();
         let done = |form, is_local| Ok(DateFormat { form, is_local, is_given });
         if text == b"local" {
-            return done(Form::Default, true);
+            return done(DateForm::Default, true);
         }
         let split = text.iter().position(|byte| *byte == b':').unwrap_or(text.len());
         let (word, rest) = text.split_at(split);
@@ -60,18 +60,18 @@ impl DateFormat {
                 return Err(fatal("date format missing colon separator: ", text));
             };
             check_conversions(format)?;
-            return done(Form::Custom(format.to_vec()), is_local);
+            return done(DateForm::Custom(format.to_vec()), is_local);
         }
         let form = match name {
-            b"" if !is_local => Form::Default,
-            b"default" => Form::Default,
-            b"relative" => Form::Relative,
-            b"iso" | b"iso8601" => Form::Iso,
-            b"iso-strict" | b"iso8601-strict" => Form::IsoStrict,
-            b"rfc" | b"rfc2822" => Form::Rfc,
-            b"short" => Form::Short,
-            b"raw" => Form::Raw,
-            b"unix" => Form::Unix,
+            b"" if !is_local => DateForm::Default,
+            b"default" => DateForm::Default,
+            b"relative" => DateForm::Relative,
+            b"iso" | b"iso8601" => DateForm::Iso,
+            b"iso-strict" | b"iso8601-strict" => DateForm::IsoStrict,
+            b"rfc" | b"rfc2822" => DateForm::Rfc,
+            b"short" => DateForm::Short,
+            b"raw" => DateForm::Raw,
+            b"unix" => DateForm::Unix,
             b"human" => {
                 return Err(fatal("date format is not supported by packrace: ", text));
             }
@@ -91,11 +91,11 @@ impl DateFormat {
     /// Adds the date; `now` is in seconds since 1970.
     pub fn write(&self, moment: Moment, now: i64, out: &mut Vec<u8>) -> Result<(), Fatal> {
         match &self.form {
-            Form::Unix => {
+            DateForm::Unix => {
                 put(out, format_args!("{}", moment.seconds));
                 return Ok(());
             }
-            Form::Relative => {
+            DateForm::Relative => {
                 relative(moment.seconds, now, out);
                 return Ok(());
             }
@@ -105,7 +105,7 @@ impl DateFormat {
             true => local(moment.seconds)?,
             false => (moment, String::new()),
         };
-        if self.form == Form::Raw {
+        if self.form == DateForm::Raw {
             put(out, format_args!("{} {}", moment.seconds, Zone(moment.zone)));
             return Ok(());
         }
@@ -122,7 +122,7 @@ impl DateFormat {
         let (weekday, zone) = (&WEEKDAYS[date.weekday][..3], Zone(moment.zone));
         let (month_name, number) = (&MONTHS[month - 1][..3], month);
         match &self.form {
-            Form::Default => {
+            DateForm::Default => {
                 put(
                     out,
                     format_args!("{weekday} {month_name} {day} {hour:02}:{minute:02}:{second:02} {year}"),
@@ -131,11 +131,11 @@ impl DateFormat {
                     put(out, format_args!(" {zone}"));
                 }
             }
-            Form::Iso => put(
+            DateForm::Iso => put(
                 out,
                 format_args!("{year:04}-{number:02}-{day:02} {hour:02}:{minute:02}:{second:02} {zone}"),
             ),
-            Form::IsoStrict => {
+            DateForm::IsoStrict => {
                 put(out, format_args!("{year:04}-{number:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"));
                 let (sign, size) = (if moment.zone < 0 { '-' } else { '+' }, moment.zone.unsigned_abs());
                 match size {
@@ -143,13 +143,13 @@ impl DateFormat {
                     _ => put(out, format_args!("{sign}{:02}:{:02}", size / 100, size % 100)),
                 }
             }
-            Form::Rfc => put(
+            DateForm::Rfc => put(
                 out,
                 format_args!("{weekday}, {day} {month_name} {year} {hour:02}:{minute:02}:{second:02} {zone}"),
             ),
-            Form::Short => put(out, format_args!("{year:04}-{number:02}-{day:02}")),
-            Form::Custom(format) => custom(format, moment, date, abbreviation, out),
-            Form::Raw | Form::Unix | Form::Relative => {}
+            DateForm::Short => put(out, format_args!("{year:04}-{number:02}-{day:02}")),
+            DateForm::Custom(format) => custom(format, moment, date, abbreviation, out),
+            DateForm::Raw | DateForm::Unix | DateForm::Relative => {}
         }
     }
 }

@@ -7,11 +7,11 @@ use packrace_store::refs::{Peeled, RefSnapshot};
 use packrace_store::{ObjectReader, Repository, cache_bytes};
 
 use super::atom::{Atom, Field, IdForm, Need, PersonPart, TrackForm};
-use super::history::Counts;
-use super::item::Item;
+use super::history::AheadBehindCounts;
+use super::item::RefItem;
 use super::message::{self, Message};
 use super::names::{self, ShortNames};
-use super::objects::Objects;
+use super::objects::ListedObjects;
 use super::sort::KeyValue;
 use super::tracking::Tracking;
 use super::worktrees;
@@ -29,7 +29,7 @@ struct Looked {
 /// Finds values. Remembers the object of the last ref.
 pub struct Values<'a> {
     repository: &'a Repository,
-    objects: &'a Objects<'a>,
+    objects: &'a ListedObjects<'a>,
     refs: &'a RefSnapshot,
     reader: Option<ObjectReader>,
     own: Looked,
@@ -40,12 +40,12 @@ pub struct Values<'a> {
     worktrees: Option<worktrees::Heads>,
     abbreviation: Option<usize>,
     /// For each base, ahead and behind of each ref.
-    pub counts: Vec<Counts>,
+    pub counts: Vec<AheadBehindCounts>,
     now: i64,
 }
 
 impl<'a> Values<'a> {
-    pub fn new(objects: &'a Objects<'a>, refs: &'a RefSnapshot) -> Self {
+    pub fn new(objects: &'a ListedObjects<'a>, refs: &'a RefSnapshot) -> Self {
         let repository = objects.repository;
         Values {
             repository,
@@ -79,7 +79,7 @@ impl<'a> Values<'a> {
     }
 
     /// The value to sort by.
-    pub fn key(&mut self, item: &Item<'_>, atom: &Atom) -> Result<KeyValue, Fatal> {
+    pub fn key(&mut self, item: &RefItem<'_>, atom: &Atom) -> Result<KeyValue, Fatal> {
         let mut text = Vec::new();
         if let Field::Person(who, PersonPart::Date(format)) = &atom.field
             && format.is_default()
@@ -99,7 +99,7 @@ impl<'a> Values<'a> {
     }
 
     /// Adds the value of an atom.
-    pub fn write(&mut self, item: &Item<'_>, atom: &Atom, out: &mut Vec<u8>) -> Result<(), Fatal> {
+    pub fn write(&mut self, item: &RefItem<'_>, atom: &Atom, out: &mut Vec<u8>) -> Result<(), Fatal> {
         match &atom.field {
             Field::RefName(form) => {
                 self.names.write(item.name, *form, out)?;
@@ -131,7 +131,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    fn write_of_object(&mut self, item: &Item<'_>, atom: &Atom, out: &mut Vec<u8>) -> Result<(), Fatal> {
+    fn write_of_object(&mut self, item: &RefItem<'_>, atom: &Atom, out: &mut Vec<u8>) -> Result<(), Fatal> {
         let Some(id) = self.object_of(item, atom.is_deref)? else { return Ok(()) };
         if let Field::ObjectName(form) = atom.field {
             return self.write_id(&id, form, out);
@@ -173,14 +173,14 @@ impl<'a> Values<'a> {
     }
 
     /// The content of the atom's object.
-    fn content(&mut self, item: &Item<'_>, atom: &Atom) -> Result<Option<&[u8]>, Fatal> {
+    fn content(&mut self, item: &RefItem<'_>, atom: &Atom) -> Result<Option<&[u8]>, Fatal> {
         let Some(id) = self.object_of(item, atom.is_deref)? else { return Ok(None) };
         let looked = self.look(item, id, atom.is_deref, Need::Content)?;
         Ok(looked.data.as_deref().filter(|_| matches!(looked.kind, Some(Kind::Commit | Kind::Tag))))
     }
 
     /// The object that an atom asks of: the ref's, or what that finally tags, if it is a tag.
-    fn object_of(&mut self, item: &Item<'_>, is_deref: bool) -> Result<Option<ObjectId>, Fatal> {
+    fn object_of(&mut self, item: &RefItem<'_>, is_deref: bool) -> Result<Option<ObjectId>, Fatal> {
         if !is_deref {
             return Ok(Some(item.id));
         }
@@ -192,7 +192,7 @@ impl<'a> Values<'a> {
     }
 
     /// What the object of a ref finally tags; `None` if it is no tag.
-    fn peel(&mut self, item: &Item<'_>) -> Result<Option<ObjectId>, Fatal> {
+    fn peel(&mut self, item: &RefItem<'_>) -> Result<Option<ObjectId>, Fatal> {
         let hash = self.repository.hash_kind();
         let mut id = item.id;
         if self.look(item, id, false, Need::Kind)?.kind != Some(Kind::Tag) {
@@ -215,7 +215,7 @@ impl<'a> Values<'a> {
     /// Looks at an object as far as needed.
     fn look(
         &mut self,
-        item: &Item<'_>,
+        item: &RefItem<'_>,
         id: ObjectId,
         is_deref: bool,
         need: Need,
@@ -300,7 +300,7 @@ impl<'a> Values<'a> {
         Ok(self.head.as_deref().expect("just set"))
     }
 
-    fn write_worktree(&mut self, item: &Item<'_>, out: &mut Vec<u8>) -> Result<(), Fatal> {
+    fn write_worktree(&mut self, item: &RefItem<'_>, out: &mut Vec<u8>) -> Result<(), Fatal> {
         if self.worktrees.is_none() {
             self.worktrees = Some(worktrees::heads(self.repository)?);
         }
@@ -311,7 +311,7 @@ impl<'a> Values<'a> {
 
     fn write_tracking(
         &mut self,
-        item: &Item<'_>,
+        item: &RefItem<'_>,
         is_push: bool,
         form: TrackForm,
         out: &mut Vec<u8>,

@@ -11,7 +11,7 @@ use crate::text::columns::width;
 /// A format, read.
 #[derive(Debug, Default)]
 pub struct Format {
-    pieces: Vec<Piece>,
+    pieces: Vec<FormatPiece>,
     /// What `%(ahead-behind:…)` counts against.
     pub bases: Vec<Vec<u8>>,
     /// Whether colours are on when the format ends.
@@ -19,7 +19,7 @@ pub struct Format {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Piece {
+enum FormatPiece {
     Literal(Vec<u8>),
     Value(Atom),
     Color(Vec<u8>),
@@ -82,7 +82,7 @@ impl Format {
                     return Err(FormatError::Malformed(rest[at..].to_vec()));
                 };
                 if !literal.is_empty() {
-                    format.pieces.push(Piece::Literal(std::mem::take(&mut literal)));
+                    format.pieces.push(FormatPiece::Literal(std::mem::take(&mut literal)));
                 }
                 format.add(&after[1..end], has_color)?;
                 rest = &after[end + 1..];
@@ -99,7 +99,7 @@ impl Format {
         }
         literal.extend_from_slice(rest);
         if !literal.is_empty() {
-            format.pieces.push(Piece::Literal(literal));
+            format.pieces.push(FormatPiece::Literal(literal));
         }
         Ok(format)
     }
@@ -110,14 +110,14 @@ impl Format {
                 if text.starts_with(b"color:") {
                     self.needs_reset = has_color && text != b"color:reset";
                 }
-                Piece::Color(if has_color { color } else { Vec::new() })
+                FormatPiece::Color(if has_color { color } else { Vec::new() })
             }
-            Some(Control::Align(align)) => Piece::Align(align),
-            Some(Control::If(test)) => Piece::If(test),
-            Some(Control::Then) => Piece::Then,
-            Some(Control::Else) => Piece::Else,
-            Some(Control::End) => Piece::End,
-            None => Piece::Value(Atom::parse(text, &mut self.bases)?),
+            Some(Control::Align(align)) => FormatPiece::Align(align),
+            Some(Control::If(test)) => FormatPiece::If(test),
+            Some(Control::Then) => FormatPiece::Then,
+            Some(Control::Else) => FormatPiece::Else,
+            Some(Control::End) => FormatPiece::End,
+            None => FormatPiece::Value(Atom::parse(text, &mut self.bases)?),
         };
         self.pieces.push(piece);
         Ok(())
@@ -131,7 +131,7 @@ impl Format {
     /// The atoms whose values are asked for.
     pub fn atoms(&self) -> impl Iterator<Item = &Atom> {
         self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Value(atom) => Some(atom),
+            FormatPiece::Value(atom) => Some(atom),
             _ => None,
         })
     }
@@ -146,22 +146,22 @@ impl Format {
         let mut frames = Frames { open: Vec::new(), out, quoting, scratch: Vec::new() };
         for piece in &self.pieces {
             match piece {
-                Piece::Literal(text) => frames.target().extend_from_slice(text),
-                Piece::Color(color) => frames.add_value(|text| {
+                FormatPiece::Literal(text) => frames.target().extend_from_slice(text),
+                FormatPiece::Color(color) => frames.add_value(|text| {
                     text.extend_from_slice(color);
                     Ok(())
                 })?,
-                Piece::Value(atom) => frames.add_value(|text| value(atom, text))?,
-                Piece::Align(align) => {
+                FormatPiece::Value(atom) => frames.add_value(|text| value(atom, text))?,
+                FormatPiece::Align(align) => {
                     frames.open.push(Frame { text: Vec::new(), kind: FrameKind::Align(*align) })
                 }
-                Piece::If(test) => {
+                FormatPiece::If(test) => {
                     let kind = FrameKind::If { test: test.clone(), is_true: None, then: None };
                     frames.open.push(Frame { text: Vec::new(), kind });
                 }
-                Piece::Then => frames.then()?,
-                Piece::Else => frames.otherwise()?,
-                Piece::End => frames.end()?,
+                FormatPiece::Then => frames.then()?,
+                FormatPiece::Else => frames.otherwise()?,
+                FormatPiece::End => frames.end()?,
             }
         }
         if self.needs_reset {

@@ -8,8 +8,8 @@ use packrace_store::refs::Peeled;
 use packrace_store::{ObjectReader, Snapshot, cache_bytes};
 
 use super::Collected;
-use super::item::Item;
-use super::objects::Objects;
+use super::item::RefItem;
+use super::objects::ListedObjects;
 use crate::call::fatal::Fatal;
 
 /// Without generation numbers, how many commits are looked at after all that is left seems to be shared, because clocks of
@@ -21,14 +21,14 @@ const DATE_SKEW_SLOP: usize = 64;
 pub struct CommitNo(u32);
 
 /// Commits and their parents, loaded as walks come by.
-pub struct History {
+pub struct LoadedHistory {
     snapshot: Arc<Snapshot>,
     reader: ObjectReader,
     numbers: HashMap<ObjectId, CommitNo>,
-    commits: Vec<Commit>,
+    commits: Vec<HistoryCommit>,
 }
 
-struct Commit {
+struct HistoryCommit {
     id: ObjectId,
     /// Once they were asked for.
     links: Option<Links>,
@@ -46,10 +46,10 @@ const RIGHT: u8 = 2;
 const BOTH: u8 = LEFT | RIGHT;
 const POPPED: u8 = 4;
 
-impl History {
+impl LoadedHistory {
     pub fn new(snapshot: Arc<Snapshot>) -> Self {
         let reader = snapshot.reader(cache_bytes::MANY_OBJECTS);
-        History { snapshot, reader, numbers: HashMap::new(), commits: Vec::new() }
+        LoadedHistory { snapshot, reader, numbers: HashMap::new(), commits: Vec::new() }
     }
 
     /// The number of a commit, which is not looked at yet.
@@ -57,13 +57,13 @@ impl History {
         let next = CommitNo(u32::try_from(self.commits.len()).map_err(Fatal::new)?);
         let number = *self.numbers.entry(id).or_insert(next);
         if number == next {
-            self.commits.push(Commit { id, links: None });
+            self.commits.push(HistoryCommit { id, links: None });
         }
         Ok(number)
     }
 
     /// The commit that a ref points at, itself or through tags.
-    pub fn commit_of(&mut self, item: &Item<'_>) -> Result<Option<CommitNo>, Fatal> {
+    pub fn commit_of(&mut self, item: &RefItem<'_>) -> Result<Option<CommitNo>, Fatal> {
         self.commit(match item.peeled {
             Peeled::To(id) => id,
             _ => item.id,
@@ -236,7 +236,7 @@ struct Walk {
 
 impl Walk {
     /// Adds a colour; what was looked at already hands it on.
-    fn paint(&mut self, history: &mut History, commit: CommitNo, colour: u8) -> Result<(), Fatal> {
+    fn paint(&mut self, history: &mut LoadedHistory, commit: CommitNo, colour: u8) -> Result<(), Fatal> {
         let mut stack = vec![commit];
         while let Some(commit) = stack.pop() {
             let old = self.colours.get(commit);
@@ -283,14 +283,18 @@ impl Marks {
 }
 
 /// Of each ref, how many commits it has that a base lacks, and the other way round.
-pub type Counts = Vec<Option<(usize, usize)>>;
+pub type AheadBehindCounts = Vec<Option<(usize, usize)>>;
 
 /// Counts every ref against every base: what each has that the other lacks. `None` for a ref that leads to no commit.
-pub fn count_all(objects: &Objects<'_>, found: &Collected, bases: &[Vec<u8>]) -> Result<Vec<Counts>, Fatal> {
+pub fn count_all(
+    objects: &ListedObjects<'_>,
+    found: &Collected,
+    bases: &[Vec<u8>],
+) -> Result<Vec<AheadBehindCounts>, Fatal> {
     if bases.is_empty() {
         return Ok(Vec::new());
     }
-    let mut history = History::new(objects.snapshot()?.clone());
+    let mut history = LoadedHistory::new(objects.snapshot()?.clone());
     let tips = tips(&mut history, found)?;
     let mut all = Vec::new();
     for base in bases {
@@ -304,6 +308,6 @@ pub fn count_all(objects: &Objects<'_>, found: &Collected, bases: &[Vec<u8>]) ->
 }
 
 /// The commit of each ref, if it leads to one.
-pub fn tips(history: &mut History, found: &Collected) -> Result<Vec<Option<CommitNo>>, Fatal> {
+pub fn tips(history: &mut LoadedHistory, found: &Collected) -> Result<Vec<Option<CommitNo>>, Fatal> {
     found.items().map(|item| history.commit_of(&item)).collect()
 }

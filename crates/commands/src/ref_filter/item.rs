@@ -5,7 +5,7 @@ use packrace_store::refs::Peeled;
 
 /// A ref that is listed.
 #[derive(Debug, Clone, Copy)]
-pub struct Item<'a> {
+pub struct RefItem<'a> {
     pub name: &'a [u8],
     /// What it leads to.
     pub id: ObjectId,

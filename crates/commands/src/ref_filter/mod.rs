@@ -35,9 +35,9 @@ use self::commits::CommitFilter;
 use self::fields::Values;
 use self::filter::Patterns;
 use self::format::{Format, FormatError};
-use self::item::Item;
+use self::item::RefItem;
 pub use self::names::shorten;
-use self::objects::Objects;
+use self::objects::ListedObjects;
 pub use self::quote::Quoting;
 use self::sort::{KeyValue, SortKey, Sorting};
 pub use self::tracking::Tracking;
@@ -52,7 +52,7 @@ const WRITE_BYTES: usize = 256 << 10;
 
 /// What is asked for.
 #[derive(Debug, Default)]
-pub struct Request {
+pub struct ListingRequest {
     /// Refs must match one, if there is any.
     pub patterns: Vec<Vec<u8>>,
     /// Refs must match none.
@@ -78,11 +78,11 @@ pub struct Request {
 /// Writes what is asked for to `out`, and warnings to `errors`. The exit code of an error is git's.
 pub fn list(
     repository: &Repository,
-    request: &Request,
+    request: &ListingRequest,
     out: &mut dyn Write,
     errors: &ErrorOutput,
 ) -> Result<(), Fatal> {
-    let objects = Objects::new(repository, errors);
+    let objects = ListedObjects::new(repository, errors);
     let commits = CommitFilter::parse(&objects, request)?;
     let format = parse_format(request)?;
     let mut bases = format.bases.clone();
@@ -94,7 +94,7 @@ pub fn list(
     let prefixes = patterns.prefixes();
     let borrowed: Vec<&[u8]> = prefixes.iter().map(Vec::as_slice).collect();
     let refs = repository.refs().snapshot(if needs_all { &[] } else { &borrowed }).map_err(Fatal::new)?;
-    let listing = Listing {
+    let listing = RefListing {
         repository,
         request,
         refs: &refs,
@@ -105,7 +105,7 @@ pub fn list(
         limit: request.count.unwrap_or(usize::MAX),
     };
     let mut values = Values::new(&objects, &refs);
-    let mut output = Output { bytes: Vec::with_capacity(WRITE_BYTES), to: out };
+    let mut output = ListingOutput { bytes: Vec::with_capacity(WRITE_BYTES), to: out };
     if sorting.is_stored_order() && commits.is_empty() && bases.is_empty() && !request.has_root_refs {
         listing.write_as_stored(&mut values, &mut output)?;
     } else {
@@ -126,7 +126,7 @@ fn now() -> i64 {
     now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX))
 }
 
-fn parse_format(request: &Request) -> Result<Format, Fatal> {
+fn parse_format(request: &ListingRequest) -> Result<Format, Fatal> {
     let text = request.format.as_deref().unwrap_or(DEFAULT_FORMAT);
     let format = Format::parse(text, request.has_color).map_err(|error| match error {
         FormatError::Malformed(rest) => {
@@ -155,12 +155,12 @@ fn needs_other_refs(format: &Format, sorting: &Sorting) -> bool {
 }
 
 /// Output on its way.
-struct Output<'a> {
+struct ListingOutput<'a> {
     bytes: Vec<u8>,
     to: &'a mut dyn Write,
 }
 
-impl Output<'_> {
+impl ListingOutput<'_> {
     fn flush(&mut self) -> Result<(), Fatal> {
         let written = self.to.write_all(&self.bytes).and_then(|()| self.to.flush());
         self.bytes.clear();
@@ -185,7 +185,7 @@ struct CollectedRef {
 }
 
 impl Collected {
-    fn push(&mut self, item: &Item<'_>) {
+    fn push(&mut self, item: &RefItem<'_>) {
         let name_at = self.names.len();
         self.names.extend_from_slice(item.name);
         let symref = item.symref.map(Box::from);
@@ -193,8 +193,8 @@ impl Collected {
         self.refs.push(CollectedRef { name_at, name_len, id, peeled, symref });
     }
 
-    fn items(&self) -> impl Iterator<Item = Item<'_>> {
-        self.refs.iter().enumerate().map(|(number, found)| Item {
+    fn items(&self) -> impl Iterator<Item = RefItem<'_>> {
+        self.refs.iter().enumerate().map(|(number, found)| RefItem {
             name: &self.names[found.name_at..found.name_at + found.name_len],
             id: found.id,
             peeled: found.peeled,
@@ -225,9 +225,9 @@ fn sort_collected(found: &mut Collected, sorting: &Sorting, values: &mut Values<
 }
 
 /// One listing of refs.
-struct Listing<'a> {
+struct RefListing<'a> {
     repository: &'a Repository,
-    request: &'a Request,
+    request: &'a ListingRequest,
     refs: &'a RefSnapshot,
     prefixes: &'a [Vec<u8>],
     patterns: Patterns,
@@ -236,8 +236,8 @@ struct Listing<'a> {
     limit: usize,
 }
 
-impl Listing<'_> {
-    fn write_as_stored(&self, values: &mut Values<'_>, output: &mut Output<'_>) -> Result<(), Fatal> {
+impl RefListing<'_> {
+    fn write_as_stored(&self, values: &mut Values<'_>, output: &mut ListingOutput<'_>) -> Result<(), Fatal> {
         let mut left = self.limit;
         self.visit(&mut |item| {
             if left == 0 {
@@ -274,7 +274,7 @@ impl Listing<'_> {
             }
         };
         if let Some(id) = id.filter(|_| self.is_listed(name)) {
-            found.push(&Item { name, id, peeled: Peeled::Unknown, symref: symref.as_deref(), number: 0 });
+            found.push(&RefItem { name, id, peeled: Peeled::Unknown, symref: symref.as_deref(), number: 0 });
         }
         Ok(())
     }
@@ -284,7 +284,10 @@ impl Listing<'_> {
     }
 
     /// Calls `each` with every ref below `refs/` that matches and leads to an object.
-    fn visit(&self, each: &mut dyn FnMut(&Item<'_>) -> Result<ControlFlow<()>, Fatal>) -> Result<(), Fatal> {
+    fn visit(
+        &self,
+        each: &mut dyn FnMut(&RefItem<'_>) -> Result<ControlFlow<()>, Fatal>,
+    ) -> Result<(), Fatal> {
         let mut result = Ok(ControlFlow::Continue(()));
         for prefix in self.prefixes {
             let mut each_record = |record: RefRecord<'_>| {
@@ -308,24 +311,29 @@ impl Listing<'_> {
     fn visit_one(
         &self,
         record: &RefRecord<'_>,
-        each: &mut dyn FnMut(&Item<'_>) -> Result<ControlFlow<()>, Fatal>,
+        each: &mut dyn FnMut(&RefItem<'_>) -> Result<ControlFlow<()>, Fatal>,
     ) -> Result<ControlFlow<()>, Fatal> {
         let name = record.name;
         match record.target {
-            Target::Direct { id, peeled } => each(&Item { name, id, peeled, symref: None, number: 0 }),
+            Target::Direct { id, peeled } => each(&RefItem { name, id, peeled, symref: None, number: 0 }),
             Target::Symbolic(_) => {
                 // One that leads nowhere is left out, as in git.
                 let Some(end) = self.refs.resolve(name).map_err(Fatal::new)? else {
                     return Ok(ControlFlow::Continue(()));
                 };
                 let item =
-                    Item { name, id: end.id, peeled: Peeled::Unknown, symref: Some(&end.name), number: 0 };
+                    RefItem { name, id: end.id, peeled: Peeled::Unknown, symref: Some(&end.name), number: 0 };
                 each(&item)
             }
         }
     }
 
-    fn write(&self, values: &mut Values<'_>, item: &Item<'_>, output: &mut Output<'_>) -> Result<(), Fatal> {
+    fn write(
+        &self,
+        values: &mut Values<'_>,
+        item: &RefItem<'_>,
+        output: &mut ListingOutput<'_>,
+    ) -> Result<(), Fatal> {
         let start = output.bytes.len();
         let mut value = |atom: &Atom, out: &mut Vec<u8>| values.write(item, atom, out);
         self.format.write(self.request.quoting, &mut output.bytes, &mut value)?;

@@ -12,16 +12,16 @@ use crate::call::streams::ErrorOutput;
 use crate::revisions::{RULES, Revisions};
 
 /// The objects, once somebody asks.
-pub struct Objects<'a> {
+pub struct ListedObjects<'a> {
     pub repository: &'a Repository,
     /// Where warnings go.
     pub errors: &'a ErrorOutput,
     snapshot: OnceCell<Arc<Snapshot>>,
 }
 
-impl<'a> Objects<'a> {
+impl<'a> ListedObjects<'a> {
     pub fn new(repository: &'a Repository, errors: &'a ErrorOutput) -> Self {
-        Objects { repository, errors, snapshot: OnceCell::new() }
+        ListedObjects { repository, errors, snapshot: OnceCell::new() }
     }
 
     pub fn snapshot(&self) -> Result<&Arc<Snapshot>, Fatal> {

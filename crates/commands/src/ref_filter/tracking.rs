@@ -6,7 +6,7 @@ use std::sync::Arc;
 use packrace_object::ObjectId;
 use packrace_store::{Config, Repository, Snapshot};
 
-use super::history::History;
+use super::history::LoadedHistory;
 use crate::call::fatal::Fatal;
 
 /// Where a branch without configuration is pushed.
@@ -16,7 +16,7 @@ const DEFAULT_REMOTE: &[u8] = b"origin";
 pub struct Tracking<'a> {
     config: &'a Config,
     push_default: PushDefault,
-    history: Option<History>,
+    history: Option<LoadedHistory>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,7 +108,7 @@ impl<'a> Tracking<'a> {
         own: &ObjectId,
         other: &ObjectId,
     ) -> Result<Option<(usize, usize)>, Fatal> {
-        let history = self.history.get_or_insert_with(|| History::new(snapshot.clone()));
+        let history = self.history.get_or_insert_with(|| LoadedHistory::new(snapshot.clone()));
         let (Some(own), Some(other)) = (history.commit(*own)?, history.commit(*other)?) else {
             return Ok(None);
         };

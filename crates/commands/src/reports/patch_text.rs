@@ -4,7 +4,7 @@ use packrace_object::ObjectId;
 use packrace_store::{Config, Snapshot};
 use packrace_worktree::difference::{Difference, content, is_binary, write_hunks};
 use packrace_worktree::index::Mode;
-use packrace_worktree::listing::Item;
+use packrace_worktree::listing::TreeItem;
 use packrace_worktree::objects::Objects;
 
 use crate::call::fatal::Fatal;
@@ -57,7 +57,7 @@ impl<'a> PatchWriter<'a> {
             out.push(b'\n');
         };
         line(&[b"diff --git ", &a, b" ", &b]);
-        let mode = |item: &Item| format!("{:06o}", item.mode.bits()).into_bytes();
+        let mode = |item: &TreeItem| format!("{:06o}", item.mode.bits()).into_bytes();
         match (old, new) {
             (None, Some(new)) => line(&[b"new file mode ", &mode(new)]),
             (Some(old), None) => line(&[b"deleted file mode ", &mode(old)]),
@@ -83,7 +83,7 @@ impl<'a> PatchWriter<'a> {
             _ => line(&[b"index ", &old_name, b"..", &new_name]),
         }
         let (before, after) = (content(self.objects, old.as_ref())?, content(self.objects, new.as_ref())?);
-        let side = |item: &Option<Item>, name: &[u8]| match item {
+        let side = |item: &Option<TreeItem>, name: &[u8]| match item {
             Some(_) => name.to_vec(),
             None => b"/dev/null".to_vec(),
         };
@@ -104,7 +104,7 @@ impl<'a> PatchWriter<'a> {
     }
 
     /// The short name of an object; zeros for none.
-    fn name(&self, item: &Option<Item>) -> Result<Vec<u8>, Fatal> {
+    fn name(&self, item: &Option<TreeItem>) -> Result<Vec<u8>, Fatal> {
         let null = ObjectId::null(self.objects.hash_kind());
         let (id, digits) = match item {
             None => (null, self.digits),

@@ -61,7 +61,7 @@ pub(super) fn apply(
 fn show_status(context: &Context<'_>) -> Result<(), Fatal> {
     let config = context.repository.config();
     let options = context.call.open_options()?;
-    let mut session = packrace_worktree::stash::Session::begin(context.repository, &context.top)?;
+    let mut session = packrace_worktree::stash::StashSession::begin(context.repository, &context.top)?;
     session.refresh()?;
     let head = context.head(session.objects())?;
     let status = session.status(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use packrace_object::{Kind, ObjectId, parse_commit};
 use packrace_store::refs::{Expected, RefChange, RefEdit, TransactionMode, Value, is_ref_name};
 use packrace_worktree::listing::list;
-use packrace_worktree::stash::{IndexMode, Session};
+use packrace_worktree::stash::{IndexMode, StashSession};
 use packrace_worktree::status::{FileState, UntrackedMode};
 
 use super::{Context, apply, complain, entries, say};
@@ -92,7 +92,11 @@ fn check_out(context: &Context<'_>, branch: &[u8], commit: &ObjectId) -> Result<
 }
 
 /// What differs from a commit in the index and the work tree, as `git checkout` says it.
-fn carried(context: &Context<'_>, session: &mut Session<'_>, tree: &ObjectId) -> Result<Vec<Vec<u8>>, Fatal> {
+fn carried(
+    context: &Context<'_>,
+    session: &mut StashSession<'_>,
+    tree: &ObjectId,
+) -> Result<Vec<Vec<u8>>, Fatal> {
     let options = context.call.open_options()?;
     let status = session.status(context.repository, Some(tree), None, UntrackedMode::No, &options)?;
     let mut letters: BTreeMap<&[u8], &[u8]> = BTreeMap::new();

@@ -13,7 +13,7 @@ use crate::ref_changes::{RefChanges, edit};
 use crate::revisions::RULES;
 
 /// An entry that was asked for.
-pub(super) struct Entry {
+pub(super) struct StashEntry {
     /// As messages show it.
     pub(super) shown: String,
     pub(super) stash: Stash,
@@ -29,7 +29,7 @@ fn failed(context: &Context<'_>, line: String) -> Fatal {
 }
 
 /// The entry that arguments name; the newest if there are none.
-pub(super) fn find(context: &Context<'_>, arguments: &[OsString]) -> Result<Entry, Fatal> {
+pub(super) fn find(context: &Context<'_>, arguments: &[OsString]) -> Result<StashEntry, Fatal> {
     let argument = match arguments {
         [] => None,
         [argument] => Some(argument.as_encoded_bytes()),
@@ -76,7 +76,7 @@ pub(super) fn find(context: &Context<'_>, arguments: &[OsString]) -> Result<Entr
     };
     let is_listed = full_name(context, name)?.as_deref() == Some(REF);
     let number = numbered.filter(|(_, after)| after.is_empty()).map(|(number, _)| number);
-    Ok(Entry { shown, stash, is_listed, number })
+    Ok(StashEntry { shown, stash, is_listed, number })
 }
 
 /// `@{N}`, and what is behind it.
@@ -130,7 +130,7 @@ pub(super) fn drop_one(context: &Context<'_>, arguments: &[OsString], is_quiet: 
 }
 
 /// Only what is listed can be dropped.
-pub(super) fn check_listed(context: &Context<'_>, entry: &Entry) -> Result<(), Fatal> {
+pub(super) fn check_listed(context: &Context<'_>, entry: &StashEntry) -> Result<(), Fatal> {
     match entry.is_listed {
         true => Ok(()),
         false => Err(failed(context, format!("error: '{}' is not a stash reference", entry.shown))),
@@ -138,7 +138,7 @@ pub(super) fn check_listed(context: &Context<'_>, entry: &Entry) -> Result<(), F
 }
 
 /// Takes an entry out of the list; the others keep their order.
-pub(super) fn drop_entry(context: &Context<'_>, entry: &Entry, is_quiet: bool) -> Result<(), Fatal> {
+pub(super) fn drop_entry(context: &Context<'_>, entry: &StashEntry, is_quiet: bool) -> Result<(), Fatal> {
     let shown = &entry.shown;
     let Some(number) = entry.number else {
         complain(

@@ -13,7 +13,7 @@ use packrace_object::{Kind, ObjectId};
 use packrace_store::Repository;
 use packrace_worktree::WorkError;
 use packrace_worktree::objects::Objects;
-use packrace_worktree::stash::{Head, People, Session};
+use packrace_worktree::stash::{Head, People, StashSession};
 
 use crate::call::Call;
 use crate::call::discovery::repository;
@@ -79,8 +79,8 @@ impl<'a> Context<'a> {
         })
     }
 
-    fn lock(&self) -> Result<Session<'a>, Fatal> {
-        match Session::begin(self.repository, &self.top) {
+    fn lock(&self) -> Result<StashSession<'a>, Fatal> {
+        match StashSession::begin(self.repository, &self.top) {
             Err(WorkError::Index(error)) if error.is_locked() => {
                 complain(self.call, &["error: could not write index".to_owned()]);
                 Err(Fatal::silent(1))
@@ -90,7 +90,7 @@ impl<'a> Context<'a> {
     }
 
     /// Locks the index, looks at all files, and ends if there are conflicts.
-    fn begin(&self) -> Result<Session<'a>, Fatal> {
+    fn begin(&self) -> Result<StashSession<'a>, Fatal> {
         let mut session = self.lock()?;
         refresh(self.call, &mut session)?;
         Ok(session)
@@ -137,7 +137,7 @@ fn say_unmerged(call: &Call, paths: &[Vec<u8>]) -> Result<(), Fatal> {
 }
 
 /// Looks at all files, and ends if there are conflicts.
-fn refresh(call: &Call, session: &mut Session<'_>) -> Result<(), Fatal> {
+fn refresh(call: &Call, session: &mut StashSession<'_>) -> Result<(), Fatal> {
     let unmerged = session.refresh()?;
     if unmerged.is_empty() {
         return Ok(());

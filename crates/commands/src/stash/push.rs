@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use packrace_store::refs::{Expected, RefChange, TransactionMode};
 use packrace_worktree::WorkError;
 use packrace_worktree::paths::Pathspecs;
-use packrace_worktree::stash::{Head, Outcome, People, Request, Session, StoredStash};
+use packrace_worktree::stash::{Head, Outcome, People, StashRequest, StashSession, StoredStash};
 use packrace_worktree::untracked::UntrackedKind;
 
 use super::{Context, REF, complain, pathspecs, say};
@@ -40,7 +40,7 @@ pub(super) fn create(context: &Context<'_>, words: &[OsString]) -> Result<(), Fa
         return Err(Fatal::silent(1));
     };
     let message = (!words.is_empty()).then(|| joined(words));
-    let work = Work {
+    let work = StashContent {
         head: &head,
         people: &context.people()?,
         message: message.as_deref(),
@@ -57,7 +57,7 @@ pub(super) fn create(context: &Context<'_>, words: &[OsString]) -> Result<(), Fa
 }
 
 /// There is no tree of an index with conflicts.
-fn conflicts(context: &Context<'_>, session: &Session<'_>, unmerged: &[Vec<u8>]) -> Result<(), Fatal> {
+fn conflicts(context: &Context<'_>, session: &StashSession<'_>, unmerged: &[Vec<u8>]) -> Result<(), Fatal> {
     super::say_unmerged(context.call, unmerged)?;
     let entries = session.index().entries().filter(|(key, _)| key.stage() > 0);
     let line = |path: &[u8], id| format!("{}: unmerged ({id})", String::from_utf8_lossy(path));
@@ -72,7 +72,7 @@ fn joined(words: &[OsString]) -> Vec<u8> {
 }
 
 /// What is kept.
-struct Work<'a> {
+struct StashContent<'a> {
     head: &'a Head,
     people: &'a People,
     message: Option<&'a [u8]>,
@@ -82,7 +82,7 @@ struct Work<'a> {
     quiet: bool,
 }
 
-impl Work<'_> {
+impl StashContent<'_> {
     /// Complains of what stands in the way of keeping the work tree.
     fn refused(&self, context: &Context<'_>, mut lines: Vec<String>) -> Fatal {
         if !self.quiet {
@@ -124,7 +124,7 @@ fn push(
     };
     let people = context.people()?;
     let message = message.filter(|message| !message.is_empty());
-    let work = Work {
+    let work = StashContent {
         head: &head,
         people: &people,
         message: message.as_deref(),
@@ -177,7 +177,7 @@ fn nothing_to_keep(
 /// Files that git does not know; repositories among them are left alone, as git leaves them.
 fn untracked(
     context: &Context<'_>,
-    session: &mut Session<'_>,
+    session: &mut StashSession<'_>,
     specs: &mut Pathspecs,
     includes_ignored: bool,
 ) -> Result<Vec<Vec<u8>>, Fatal> {
@@ -197,8 +197,8 @@ fn untracked(
 
 fn keep(
     context: &Context<'_>,
-    session: &mut Session<'_>,
-    work: &Work<'_>,
+    session: &mut StashSession<'_>,
+    work: &StashContent<'_>,
     specs: &mut Pathspecs,
 ) -> Result<Outcome, Fatal> {
     if let Some((key, _)) = session.index().entries().find(|(_, entry)| entry.intent_to_add) {
@@ -207,7 +207,7 @@ fn keep(
     }
     let encoding = commit_encoding(context.repository.config());
     let mut is_meant = |path: &[u8]| specs.is_meant(path, false);
-    let kept = session.keep(&mut Request {
+    let kept = session.keep(&mut StashRequest {
         head: work.head,
         is_meant: &mut is_meant,
         untracked: work.untracked,

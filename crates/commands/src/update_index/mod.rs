@@ -44,14 +44,14 @@ pub fn run(call: &Call, args: &UpdateIndexOptions) -> Result<(), Fatal> {
 }
 
 /// The index that is changed: under its lock, or, where that could not be had, until it would have to be written.
-enum Held {
+enum HeldIndex {
     Locked(Box<IndexLock>),
     Unlocked(Box<Index>, IndexError),
 }
 
 /// What is on at a point of the command line.
 #[derive(Default)]
-struct Options {
+struct ActiveOptions {
     add: bool,
     remove: bool,
     replace: bool,
@@ -72,8 +72,8 @@ struct Update<'a> {
     call: &'a Call,
     repository: &'a Repository,
     work_tree: Option<WorkTree>,
-    held: Option<Held>,
-    options: Options,
+    held: Option<HeldIndex>,
+    options: ActiveOptions,
     rules: NameRules,
     /// Whether new entries are marked as unchanged (`core.ignoreStat`).
     assumes_unchanged: bool,
@@ -91,10 +91,10 @@ impl<'a> Update<'a> {
         let rules = NameRules::of(config).map_err(Fatal::new)?;
         let assumes_unchanged = config.boolean("core.ignoreStat")?.unwrap_or(false);
         let held = match IndexLock::take(repository) {
-            Ok(lock) => Held::Locked(Box::new(lock)),
+            Ok(lock) => HeldIndex::Locked(Box::new(lock)),
             // It may turn out that nothing is to be written.
             Err(error) => match (&error, Index::read(repository)) {
-                (IndexError::Lock(_), Ok(index)) => Held::Unlocked(Box::new(index), error),
+                (IndexError::Lock(_), Ok(index)) => HeldIndex::Unlocked(Box::new(index), error),
                 _ => return Err(error.into()),
             },
         };
@@ -103,7 +103,7 @@ impl<'a> Update<'a> {
             repository,
             work_tree,
             held: Some(held),
-            options: Options::default(),
+            options: ActiveOptions::default(),
             rules,
             assumes_unchanged,
             snapshot: None,
@@ -117,8 +117,8 @@ impl<'a> Update<'a> {
 
     fn index(&mut self) -> &mut Index {
         match self.held.as_mut().expect("there until the end") {
-            Held::Locked(lock) => lock.index_mut(),
-            Held::Unlocked(index, _) => index,
+            HeldIndex::Locked(lock) => lock.index_mut(),
+            HeldIndex::Unlocked(index, _) => index,
         }
     }
 
@@ -143,8 +143,8 @@ impl<'a> Update<'a> {
             self.batch = Some(ObjectBatch::new(self.repository.object_dir(), snapshot, options));
         }
         let index = match self.held.as_mut().expect("there until the end") {
-            Held::Locked(lock) => lock.index_mut(),
-            Held::Unlocked(index, _) => index,
+            HeldIndex::Locked(lock) => lock.index_mut(),
+            HeldIndex::Unlocked(index, _) => index,
         };
         let contents = self.contents.as_mut().expect("just made");
         let batch = self.batch.as_ref().filter(|_| !self.options.info_only);
@@ -284,9 +284,9 @@ impl<'a> Update<'a> {
     /// Makes the objects durable and then writes the index.
     fn write(&mut self) -> Result<(), Fatal> {
         let lock = match self.held.take().expect("there until the end") {
-            Held::Locked(lock) => lock,
-            Held::Unlocked(_, _) if self.options.refresh.quiet => return Err(Fatal::silent(128)),
-            Held::Unlocked(_, error) => return Err(error.into()),
+            HeldIndex::Locked(lock) => lock,
+            HeldIndex::Unlocked(_, _) if self.options.refresh.quiet => return Err(Fatal::silent(128)),
+            HeldIndex::Unlocked(_, error) => return Err(error.into()),
         };
         let durable = match self.batch.take() {
             Some(batch) => batch.publish()?.durable(),

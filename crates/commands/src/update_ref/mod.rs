@@ -9,7 +9,7 @@ use packrace_object::ObjectId;
 use packrace_store::publish::DurableObjects;
 use packrace_store::refs::{Expected, PrepareError, RefChange, RefEdit, Refusal, TransactionMode};
 
-use self::script::{Command, Phase, Script};
+use self::script::{ScriptCommand, ScriptPhase, SessionScript};
 use crate::call::Call;
 use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
@@ -41,7 +41,7 @@ pub fn run(call: &Call, args: &UpdateRefOptions) -> Result<(), Fatal> {
     let changes = RefChanges::new(&repository, call)?;
     let message = args.message.clone().unwrap_or_default().into_bytes().into();
     match args.stdin {
-        true => Session::new(args, changes, message).run(),
+        true => StdinSession::new(args, changes, message).run(),
         false => change_one(args, changes, &message),
     }
 }
@@ -94,7 +94,7 @@ fn change_one(
 
 /// What a session is at (git-update-ref, "start" and so on).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum TransactionState {
     /// Committed when the input ends.
     Open,
     /// Begun by name: aborted when the input ends.
@@ -103,18 +103,25 @@ enum State {
 }
 
 /// A session on standard input.
-struct Session<'a> {
+struct StdinSession<'a> {
     args: &'a UpdateRefOptions,
     changes: RefChanges<'a>,
     message: Arc<[u8]>,
-    state: State,
+    state: TransactionState,
     edits: Vec<RefEdit>,
     is_no_deref: bool,
 }
 
-impl<'a> Session<'a> {
+impl<'a> StdinSession<'a> {
     fn new(args: &'a UpdateRefOptions, changes: RefChanges<'a>, message: Arc<[u8]>) -> Self {
-        Session { args, changes, message, state: State::Open, edits: Vec::new(), is_no_deref: false }
+        StdinSession {
+            args,
+            changes,
+            message,
+            state: TransactionState::Open,
+            edits: Vec::new(),
+            is_no_deref: false,
+        }
     }
 
     fn null(&self) -> ObjectId {
@@ -128,42 +135,43 @@ impl<'a> Session<'a> {
     fn run(mut self) -> Result<(), Fatal> {
         let call = self.changes.call;
         let input = BufReader::with_capacity(READ_BYTES, call.streams.input());
-        let mut script = Script::new(input, self.args.nul, &call.streams.errors);
+        let mut script = SessionScript::new(input, self.args.nul, &call.streams.errors);
         loop {
             let (changes, is_no_deref) = (&mut self.changes, self.is_no_deref);
-            let phase = if self.state == State::Closed { Phase::Closed } else { Phase::Open };
+            let phase =
+                if self.state == TransactionState::Closed { ScriptPhase::Closed } else { ScriptPhase::Open };
             let command = script.next(phase, is_no_deref, &mut |text: &[u8]| changes.resolve(text));
             let Some(command) = command? else { break };
             match command {
-                Command::NoDeref => self.is_no_deref = true,
-                Command::Edit { name, change, expected, .. } => self.add(name, change, expected)?,
-                Command::Start => {
-                    if self.state == State::Started {
+                ScriptCommand::NoDeref => self.is_no_deref = true,
+                ScriptCommand::Edit { name, change, expected, .. } => self.add(name, change, expected)?,
+                ScriptCommand::Start => {
+                    if self.state == TransactionState::Started {
                         return Err(Fatal::new("cannot restart ongoing transaction"));
                     }
-                    self.state = State::Started;
+                    self.state = TransactionState::Started;
                     say(self.changes.call, "start: ok")?;
                 }
-                Command::Prepare => self.prepare(&mut script)?,
-                Command::Commit => {
+                ScriptCommand::Prepare => self.prepare(&mut script)?,
+                ScriptCommand::Commit => {
                     self.commit("commit: ")?;
                     say(self.changes.call, "commit: ok")?;
                 }
-                Command::Abort => {
+                ScriptCommand::Abort => {
                     let edits = std::mem::take(&mut self.edits);
                     self.changes.repository.refs().abandon(&edits, &self.changes.writes);
-                    self.state = State::Closed;
+                    self.state = TransactionState::Closed;
                     say(self.changes.call, "abort: ok")?;
                 }
             }
         }
         match self.state {
-            State::Open => self.commit(""),
-            State::Started => {
+            TransactionState::Open => self.commit(""),
+            TransactionState::Started => {
                 self.changes.repository.refs().abandon(&self.edits, &self.changes.writes);
                 Ok(())
             }
-            State::Closed => Ok(()),
+            TransactionState::Closed => Ok(()),
         }
     }
 
@@ -176,7 +184,7 @@ impl<'a> Session<'a> {
     }
 
     /// Locks what was asked for, and holds it until the next command.
-    fn prepare(&mut self, script: &mut Script<'_, BufReader<InputReader<'_>>>) -> Result<(), Fatal> {
+    fn prepare(&mut self, script: &mut SessionScript<'_, BufReader<InputReader<'_>>>) -> Result<(), Fatal> {
         let (mode, null) = (self.mode(), self.null());
         let edits = std::mem::take(&mut self.edits);
         let asked = if mode == TransactionMode::Batch { edits.clone() } else { Vec::new() };
@@ -184,14 +192,14 @@ impl<'a> Session<'a> {
         let prepared = repository.refs().prepare(edits, mode, writes, objects);
         let prepared = prepared.map_err(|error| failed("prepare: ", error))?;
         say(call, "prepare: ok")?;
-        self.state = State::Closed;
-        match script.next(Phase::Prepared, true, &mut |_| Ok(None))? {
-            Some(Command::Commit) => {
+        self.state = TransactionState::Closed;
+        match script.next(ScriptPhase::Prepared, true, &mut |_| Ok(None))? {
+            Some(ScriptCommand::Commit) => {
                 let refused = prepared.commit(&DurableObjects::stored_before(), objects);
                 report(call, &asked, null, &refused.map_err(|error| failed("commit: ", error))?)?;
                 say(call, "commit: ok")
             }
-            Some(Command::Abort) => {
+            Some(ScriptCommand::Abort) => {
                 prepared.abort();
                 say(call, "abort: ok")
             }
@@ -204,7 +212,7 @@ impl<'a> Session<'a> {
         let edits = std::mem::take(&mut self.edits);
         let asked = if mode == TransactionMode::Batch { edits.clone() } else { Vec::new() };
         let refused = self.changes.run(edits, mode).map_err(|error| failed(prefix, error))?;
-        self.state = State::Closed;
+        self.state = TransactionState::Closed;
         report(self.changes.call, &asked, self.null(), &refused)
     }
 }

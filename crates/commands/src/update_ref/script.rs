@@ -19,7 +19,7 @@ const MAX_COMMAND_BYTES: u64 = 1 << 20;
 
 /// A command that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Command {
+pub enum ScriptCommand {
     /// Change a ref.
     Edit {
         name: Vec<u8>,
@@ -38,7 +38,7 @@ pub enum Command {
 
 /// Which commands may come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub enum ScriptPhase {
     /// All.
     Open,
     /// Those that end the transaction.
@@ -47,11 +47,11 @@ pub enum Phase {
     Closed,
 }
 
-impl Phase {
+impl ScriptPhase {
     fn check(self, is_start: bool, is_end: bool) -> Result<(), Fatal> {
         match self {
-            Phase::Prepared if !is_end => Err(Fatal::new("prepared transactions can only be closed")),
-            Phase::Closed if !is_start => Err(Fatal::new("transaction is closed")),
+            ScriptPhase::Prepared if !is_end => Err(Fatal::new("prepared transactions can only be closed")),
+            ScriptPhase::Closed if !is_start => Err(Fatal::new("transaction is closed")),
             _ => Ok(()),
         }
     }
@@ -61,7 +61,7 @@ impl Phase {
 pub type Resolve<'a> = dyn FnMut(&[u8]) -> Result<Option<ObjectId>, Fatal> + 'a;
 
 /// The input of a session.
-pub struct Script<'a, R> {
+pub struct SessionScript<'a, R> {
     input: R,
     /// Where warnings go.
     errors: &'a ErrorOutput,
@@ -80,19 +80,19 @@ const EDITS: [(&str, usize); 8] = [
     ("symref-verify", 1),
 ];
 
-impl<'a, R: BufRead> Script<'a, R> {
+impl<'a, R: BufRead> SessionScript<'a, R> {
     pub fn new(input: R, is_nul: bool, errors: &'a ErrorOutput) -> Self {
-        Script { input, errors, is_nul }
+        SessionScript { input, errors, is_nul }
     }
 
     /// The next command; none at the end. Nothing behind it was read, so that whoever sends commands one by one gets
     /// answers.
     pub fn next(
         &mut self,
-        phase: Phase,
+        phase: ScriptPhase,
         is_no_deref: bool,
         resolve: &mut Resolve<'_>,
-    ) -> Result<Option<Command>, Fatal> {
+    ) -> Result<Option<ScriptCommand>, Fatal> {
         let mut text = Vec::new();
         if !self.read_more(&mut text)? {
             return Ok(None);
@@ -110,16 +110,16 @@ impl<'a, R: BufRead> Script<'a, R> {
         }
         let whole = text.strip_suffix(&[end]).unwrap_or(&text);
         let single = match whole {
-            b"start" => Some(Command::Start),
-            b"prepare" => Some(Command::Prepare),
-            b"commit" => Some(Command::Commit),
-            b"abort" => Some(Command::Abort),
-            b"option no-deref" => Some(Command::NoDeref),
+            b"start" => Some(ScriptCommand::Start),
+            b"prepare" => Some(ScriptCommand::Prepare),
+            b"commit" => Some(ScriptCommand::Commit),
+            b"abort" => Some(ScriptCommand::Abort),
+            b"option no-deref" => Some(ScriptCommand::NoDeref),
             _ => None,
         };
         if let Some(command) = single {
-            let is_end = matches!(command, Command::Commit | Command::Abort);
-            return phase.check(command == Command::Start, is_end).map(|()| Some(command));
+            let is_end = matches!(command, ScriptCommand::Commit | ScriptCommand::Abort);
+            return phase.check(command == ScriptCommand::Start, is_end).map(|()| Some(command));
         }
         if let Some(option) = text.strip_prefix(b"option ") {
             return Err(Fatal::new(format!("option unknown: {}", shown(option))));
@@ -189,7 +189,7 @@ enum Named {
 }
 
 impl Fields<'_> {
-    fn edit(&mut self, is_no_deref: bool, resolve: &mut Resolve<'_>) -> Result<Command, Fatal> {
+    fn edit(&mut self, is_no_deref: bool, resolve: &mut Resolve<'_>) -> Result<ScriptCommand, Fatal> {
         let name = match self.first()? {
             name if name.is_empty() => return Err(Fatal::new(format!("{}: missing <ref>", self.word))),
             name => name,
@@ -231,7 +231,7 @@ impl Fields<'_> {
             }
         };
         self.check_end()?;
-        Ok(Command::Edit { name, change, expected, is_symbolic: self.word.starts_with("symref-") })
+        Ok(ScriptCommand::Edit { name, change, expected, is_symbolic: self.word.starts_with("symref-") })
     }
 
     fn update(&mut self, resolve: &mut Resolve<'_>) -> Result<(RefChange, Expected), Fatal> {
@@ -390,9 +390,9 @@ mod tests {
         let errors = ErrorOutput::new(Written::default());
         for is_nul in [false, true] {
             for length in 0..=script.len() {
-                let mut script = Script::new(&script.as_bytes()[..length], is_nul, &errors);
+                let mut script = SessionScript::new(&script.as_bytes()[..length], is_nul, &errors);
                 let mut resolve = |text: &[u8]| Ok(ObjectId::from_hex(text).ok());
-                while let Ok(Some(_)) = script.next(Phase::Open, true, &mut resolve) {}
+                while let Ok(Some(_)) = script.next(ScriptPhase::Open, true, &mut resolve) {}
             }
         }
     }

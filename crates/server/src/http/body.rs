@@ -199,7 +199,7 @@ pub(super) async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B, time: Du
 
 /// The engine's way into an HTTP answer.
 pub(super) struct BodySink {
-    sender: mpsc::Sender<Message>,
+    sender: mpsc::Sender<BodyMessage>,
     runtime: Handle,
     /// How long a client may take nothing of what waits for it.
     stall_time: Duration,
@@ -213,7 +213,7 @@ pub(super) struct BodySink {
 }
 
 /// What goes from the thread of a request to its answer.
-pub(super) enum Message {
+pub(super) enum BodyMessage {
     Batch(GatherBatch),
     /// The answer is complete. One that stops without this must not look complete.
     End,
@@ -226,7 +226,7 @@ impl BodySink {
         stall_time: Duration,
         background: Arc<Notify>,
         cpu: Option<Arc<CpuScheduler>>,
-    ) -> (Self, mpsc::Receiver<Message>) {
+    ) -> (Self, mpsc::Receiver<BodyMessage>) {
         let (sender, receiver) = mpsc::channel(WAITING_BATCHES);
         let runtime = Handle::current();
         let sink = BodySink {
@@ -250,10 +250,10 @@ impl BodySink {
     /// Ends the answer in good order.
     pub(super) fn end(&mut self) {
         // A client that is gone does not miss it.
-        let _ = self.pass(Message::End);
+        let _ = self.pass(BodyMessage::End);
     }
 
-    fn pass(&mut self, message: Message) -> io::Result<()> {
+    fn pass(&mut self, message: BodyMessage) -> io::Result<()> {
         let passed = self.runtime.block_on(self.sender.send_timeout(message, self.stall_time));
         passed.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
@@ -264,11 +264,11 @@ impl ClientSink for BodySink {
         self.has_sent = true;
         if !self.prefix.is_empty() {
             let prefix = GatherBatch::of(std::mem::take(&mut self.prefix));
-            self.pass(Message::Batch(prefix))?;
+            self.pass(BodyMessage::Batch(prefix))?;
         }
         // Only the moment counts: another thread writes it.
         drop(self.cpu.as_deref().filter(|_| self.is_background).map(CpuScheduler::take_slot));
-        self.pass(Message::Batch(batch))
+        self.pass(BodyMessage::Batch(batch))
     }
 
     fn peer_gone(&mut self) -> bool {
@@ -347,7 +347,7 @@ impl Buf for BatchBuf {
 /// The body of an answer: a first batch, and those that follow through a sink.
 pub(super) struct AnswerBody {
     first: Option<GatherBatch>,
-    rest: Option<mpsc::Receiver<Message>>,
+    rest: Option<mpsc::Receiver<BodyMessage>>,
     status: u16,
     /// None where nobody wants to read of it.
     access: Option<Access>,
@@ -361,7 +361,7 @@ pub(super) struct AnswerBody {
 impl AnswerBody {
     pub(super) fn new(
         first: GatherBatch,
-        rest: Option<mpsc::Receiver<Message>>,
+        rest: Option<mpsc::Receiver<BodyMessage>>,
         status: u16,
         access: Option<Access>,
         in_flight: Arc<InFlight>,
@@ -392,8 +392,8 @@ impl AnswerBody {
         }
         let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
         match std::task::ready!(rest.poll_recv(context)) {
-            Some(Message::Batch(batch)) => Poll::Ready(Some(Ok(batch))),
-            Some(Message::End) => {
+            Some(BodyMessage::Batch(batch)) => Poll::Ready(Some(Ok(batch))),
+            Some(BodyMessage::End) => {
                 self.rest = None;
                 self.is_complete = true;
                 Poll::Ready(None)

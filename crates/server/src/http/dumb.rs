@@ -54,14 +54,14 @@ pub(crate) struct Found {
 
 /// Why there is no file.
 #[derive(Debug)]
-pub(crate) enum Error {
+pub(crate) enum DumbError {
     NotThere(String),
     Broken(String),
 }
 
 /// The file of a repository.
-pub(crate) fn find(file: &File, repository: &Repository, namespace: &str) -> Result<Found, Error> {
-    let broken = |error: &dyn std::fmt::Display| Error::Broken(error.to_string());
+pub(crate) fn find(file: &File, repository: &Repository, namespace: &str) -> Result<Found, DumbError> {
+    let broken = |error: &dyn std::fmt::Display| DumbError::Broken(error.to_string());
     let objects = repository.object_dir();
     let made = |text| Found { batch: GatherBatch::of(text), caching: Caching::Never, modified: None };
     let for_ever = Caching::AYearFrom(SystemTime::now());
@@ -87,17 +87,17 @@ pub(crate) fn find(file: &File, repository: &Repository, namespace: &str) -> Res
     }
 }
 
-fn read(path: PathBuf, role: Role, caching: Caching) -> Result<Found, Error> {
+fn read(path: PathBuf, role: Role, caching: Caching) -> Result<Found, DumbError> {
     let why = |error: &io::Error| format!("Cannot open '{}': {}", path.display(), packrace_os::reason(error));
     let map = Mapped::open(&path, role).map_err(|error| match packrace_os::is_absent(&error) {
-        true => Error::NotThere(why(&error)),
-        false => Error::Broken(why(&error)),
+        true => DumbError::NotThere(why(&error)),
+        false => DumbError::Broken(why(&error)),
     })?;
     let modified = map.identity().and_then(|identity| identity.modified);
     let mut batch = GatherBatch::default();
     batch.push_mapped(&map, 0..map.len());
     // Short ones were copied.
-    map.check().map_err(|damaged| Error::Broken(damaged.to_string()))?;
+    map.check().map_err(|damaged| DumbError::Broken(damaged.to_string()))?;
     Ok(Found { batch, caching, modified })
 }
 

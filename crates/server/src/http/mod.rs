@@ -53,15 +53,15 @@ use crate::service::counting::CountingReader;
 use crate::service::pusher::pusher;
 use crate::service::root::NotServed;
 use crate::service::shared::{Beginning, ServedRepository, Shared};
-use crate::subject::{Mode, ProtocolVersion};
+use crate::subject::{CallMode, ProtocolVersion};
 use crate::transfers::Transfer;
-use body::{AnswerBody, BadBody, BodySink, Message, RequestBody, discard};
+use body::{AnswerBody, BadBody, BodyMessage, BodySink, RequestBody, discard};
 use limit_reached::{RETRY_AFTER, status_of};
 use routes::{NO_CACHE, Route, percent_decode, route};
 use streamed_body::StreamedBody;
 use watch::InFlight;
 
-type Answer = Response<AnswerBody>;
+type HttpAnswer = Response<AnswerBody>;
 
 /// Both ends of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -76,7 +76,7 @@ async fn answer(
     in_flight: Arc<InFlight>,
     shared: Arc<Shared>,
     Addresses { peer, local }: Addresses,
-) -> Answer {
+) -> HttpAnswer {
     let checked = origin::check(&request, &shared.settings().hosts, local);
     if let Err((status, why)) = checked {
         tracing::warn!("http {peer}: refused: {why}");
@@ -129,7 +129,7 @@ async fn answer(
     }
 }
 
-fn refusal(status: StatusCode, access: Access, in_flight: Arc<InFlight>) -> Answer {
+fn refusal(status: StatusCode, access: Access, in_flight: Arc<InFlight>) -> HttpAnswer {
     if let Some(reason) = reason(status) {
         access.transfer().metrics().refused(reason);
     }
@@ -160,7 +160,7 @@ fn version(headers: &HeaderMap) -> ProtocolVersion {
 /// An answer of which at least the status is certain.
 struct AnswerStart {
     first: GatherBatch,
-    rest: Option<Receiver<Message>>,
+    rest: Option<Receiver<BodyMessage>>,
     content_type: &'static str,
 }
 
@@ -180,7 +180,7 @@ async fn advertise(
         service,
         path,
         version,
-        mode: Mode::Advertise,
+        mode: CallMode::Advertise,
         input: Body::Empty,
         prefix,
         context,
@@ -210,8 +210,16 @@ async fn upload_pack(
             }
         };
     let prefix = Vec::new();
-    let request =
-        ServiceRequest { service, path, version, mode: Mode::StatelessRpc, input, prefix, context, opened };
+    let request = ServiceRequest {
+        service,
+        path,
+        version,
+        mode: CallMode::StatelessRpc,
+        input,
+        prefix,
+        context,
+        opened,
+    };
     run(request, service.result(), shared).await
 }
 
@@ -291,7 +299,7 @@ async fn receive_pack(
         service,
         path,
         version,
-        mode: Mode::StatelessRpc,
+        mode: CallMode::StatelessRpc,
         input,
         prefix,
         context,
@@ -347,7 +355,7 @@ struct ServiceRequest {
     service: Service,
     path: Vec<u8>,
     version: ProtocolVersion,
-    mode: Mode,
+    mode: CallMode,
     input: Body,
     prefix: Vec<u8>,
     context: RequestContext,
@@ -385,8 +393,8 @@ async fn run(
         run_engine(request, client, &permit, &shared)
     });
     match receiver.recv().await {
-        Some(Message::Batch(first)) => Ok(AnswerStart { first, rest: Some(receiver), content_type }),
-        Some(Message::End) => Ok(AnswerStart { first: GatherBatch::default(), rest: None, content_type }),
+        Some(BodyMessage::Batch(first)) => Ok(AnswerStart { first, rest: Some(receiver), content_type }),
+        Some(BodyMessage::End) => Ok(AnswerStart { first: GatherBatch::default(), rest: None, content_type }),
         None => match engine.await {
             Ok(status) => Err(status),
             Err(panic) => {
@@ -510,7 +518,7 @@ fn serve_request(
     let begun;
     let repository = match opened {
         ServedRepository::Existing(repository) => repository,
-        ServedRepository::New(new) if request.mode == Mode::Advertise => {
+        ServedRepository::New(new) if request.mode == CallMode::Advertise => {
             new.advertise(&settings, request.version, &transfer, client)?;
             return Ok(StatusCode::OK);
         }

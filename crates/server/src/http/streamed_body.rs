@@ -23,11 +23,11 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 /// The reading end, for a thread that may block.
 pub(super) struct StreamedBody {
-    form: Form,
+    form: BodyForm,
     given_up: Arc<Notify>,
 }
 
-enum Form {
+enum BodyForm {
     Plain(Pieces),
     /// Gzipped, and not read yet: a decoder reads its header at once, and whoever starts must not block.
     Unread(Option<Pieces>),
@@ -52,8 +52,8 @@ impl StreamedBody {
         tokio::spawn(pump(body, sender, min, given_up.clone()));
         let pieces = Pieces { receiver, current: Bytes::new() };
         let form = match is_gzip {
-            false => Form::Plain(pieces),
-            true => Form::Unread(Some(pieces)),
+            false => BodyForm::Plain(pieces),
+            true => BodyForm::Unread(Some(pieces)),
         };
         StreamedBody { form, given_up }
     }
@@ -109,16 +109,16 @@ async fn pump<B: Body<Data = Bytes>>(
 
 impl Read for StreamedBody {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Form::Unread(pieces) = &mut self.form
+        if let BodyForm::Unread(pieces) = &mut self.form
             && let Some(pieces) = pieces.take()
         {
             let buffered = BufReader::with_capacity(BUFFER_BYTES, pieces);
-            self.form = Form::Gzip(Box::new(MultiGzDecoder::new(buffered)));
+            self.form = BodyForm::Gzip(Box::new(MultiGzDecoder::new(buffered)));
         }
         match &mut self.form {
-            Form::Plain(pieces) => pieces.read(buffer),
-            Form::Unread(_) => Ok(0),
-            Form::Gzip(decoder) => decoder.read(buffer),
+            BodyForm::Plain(pieces) => pieces.read(buffer),
+            BodyForm::Unread(_) => Ok(0),
+            BodyForm::Gzip(decoder) => decoder.read(buffer),
         }
     }
 }

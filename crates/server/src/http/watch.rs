@@ -24,11 +24,11 @@ pub(super) struct ConnectionWatch {
     background: Arc<Notify>,
     /// Its connection permit; idle while no request is under way.
     permit: Option<Permit>,
-    state: Mutex<State>,
+    state: Mutex<WatchState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct WatchState {
     /// Since when no request is under way, if none is.
     idle_since: Instant,
     requests: Vec<Watched>,
@@ -78,7 +78,7 @@ impl std::fmt::Display for TooSlow {
 
 impl ConnectionWatch {
     pub(super) fn new(request_time: Duration, min: MinThroughput, permit: Option<Permit>) -> Arc<Self> {
-        let state = State { idle_since: Instant::now(), requests: Vec::new() };
+        let state = WatchState { idle_since: Instant::now(), requests: Vec::new() };
         permit.iter().for_each(Permit::waits);
         let (background, state) = (Arc::default(), Mutex::new(state));
         Arc::new(ConnectionWatch { request_time, min, background, permit, state })
@@ -150,7 +150,7 @@ impl ConnectionWatch {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WatchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -29,12 +29,12 @@ const QUIET: Duration = Duration::from_millis(100);
 /// kernel that does not preempt itself lets each of them write all it has.
 #[derive(Debug)]
 pub struct CpuScheduler {
-    state: Mutex<State>,
+    state: Mutex<SchedulerState>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct SchedulerState {
     processors: usize,
     taken: usize,
     /// When the last slot was given out.
@@ -63,7 +63,7 @@ impl CpuScheduler {
     /// A scheduler for so many processors.
     pub fn new(processors: usize) -> Self {
         let now = Instant::now();
-        let state = State {
+        let state = SchedulerState {
             processors,
             taken: 0,
             given: now,
@@ -117,7 +117,7 @@ impl CpuScheduler {
         Interactive { cpu: self.clone(), number }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SchedulerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -129,7 +129,7 @@ impl WriteGate for CpuScheduler {
     }
 }
 
-impl State {
+impl SchedulerState {
     /// How many slots there are.
     fn count(&self, now: Instant) -> usize {
         if now < self.shared_until { self.half() } else { self.processors.max(1) }

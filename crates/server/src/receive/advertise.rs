@@ -12,7 +12,7 @@ use packrace_protocol::wire::pkt_line;
 use packrace_store::refs::{RefSnapshot, StoredRef, Target};
 use packrace_store::{OpenOptions, Repository};
 
-use super::settings::Settings;
+use super::settings::PushSettings;
 use super::{ReceivePack, Subject};
 use crate::error::Error;
 use crate::refs::lines::Lines;
@@ -26,7 +26,7 @@ const MAX_COMMAND_BYTES: usize = 64 << 20;
 /// Writes the advertisement, flush included.
 pub(super) fn refs(
     call: &ReceivePack,
-    settings: &Settings,
+    settings: &PushSettings,
     offer: &PushOffer,
     namespace: &[u8],
     lines: &mut Lines<'_>,

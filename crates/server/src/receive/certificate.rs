@@ -17,8 +17,8 @@ use packrace_store::publish::{LooseBatch, WritePolicy, loose_compression};
 
 use super::client_messages::ClientMessages;
 use super::hook_run::Variables;
-use super::settings::Settings;
-use super::{Mode, ReceivePack};
+use super::settings::PushSettings;
+use super::{CallMode, ReceivePack};
 use crate::error::Error;
 
 /// Bytes of a block of either hash.
@@ -82,7 +82,7 @@ fn hmac(hash: HashKind, key: &[u8], message: &[u8]) -> ObjectId {
 /// What a certificate is checked against, and who is told of errors.
 pub(super) struct CertificateChecker<'a> {
     pub(super) call: &'a ReceivePack,
-    pub(super) settings: &'a Settings,
+    pub(super) settings: &'a PushSettings,
     /// The nonce that the client was given.
     pub(super) nonce: Option<&'a str>,
     pub(super) client: &'a ClientMessages,
@@ -138,7 +138,7 @@ impl CertificateChecker<'_> {
         let theirs = certificate.header("nonce").map(|nonce| String::from_utf8_lossy(nonce).into_owned());
         let seed = self.settings.nonce_seed.as_deref().unwrap_or_default();
         let hash = self.call.subject.repository.hash_kind();
-        let is_stateless = self.call.subject.mode == Mode::StatelessRpc;
+        let is_stateless = self.call.subject.mode == CallMode::StatelessRpc;
         let make = |seconds| nonce(hash, seed, &self.call.named, seconds);
         let (status, slop) = judge(theirs.as_deref(), &ours, is_stateless, self.settings.nonce_slop, make);
         let is_accepted_old = status == "OK" && theirs.as_ref() != Some(&ours);

@@ -23,7 +23,7 @@ use crate::send::outbox::Outbox;
 pub(super) const WAITING_EVENTS: usize = 16;
 
 /// What the worker sends.
-pub(super) enum Event {
+pub(super) enum WorkerEvent {
     /// Text for the user.
     Text(Vec<u8>),
     /// Framed packets.
@@ -35,7 +35,7 @@ pub(super) enum Event {
 /// The worker's end of the connection: what the client is told, and whether it is still there. Clones share it.
 #[derive(Clone)]
 pub(super) struct ClientMessages {
-    sender: SyncSender<Event>,
+    sender: SyncSender<WorkerEvent>,
     cancelled: Arc<AtomicBool>,
     /// Objects have come in: the push goes on to its end, and hooks too, whether anybody hears of it or not.
     goes_on: Arc<AtomicBool>,
@@ -47,7 +47,7 @@ pub(super) struct ClientMessages {
 
 impl ClientMessages {
     pub(super) fn new(
-        sender: SyncSender<Event>,
+        sender: SyncSender<WorkerEvent>,
         cancelled: Arc<AtomicBool>,
         aside: Option<MessageSink>,
         paths: PathNames,
@@ -68,7 +68,7 @@ impl ClientMessages {
         match &self.aside {
             _ if text.is_empty() => {}
             Some(outlet) => outlet.say(text),
-            None => self.tell(Event::Text(text.to_vec())),
+            None => self.tell(WorkerEvent::Text(text.to_vec())),
         }
     }
 
@@ -91,11 +91,11 @@ impl ClientMessages {
 
     /// All of the pack was read.
     pub(super) fn pack_read(&self) {
-        self.tell(Event::PackRead);
+        self.tell(WorkerEvent::PackRead);
     }
 
     /// A client that has left need not know.
-    pub(super) fn tell(&self, event: Event) {
+    pub(super) fn tell(&self, event: WorkerEvent) {
         let _ = self.sender.send(event);
     }
 
@@ -139,7 +139,7 @@ impl ProgressSink for ClientMessages {
 /// Sends what the worker says until it has ended. When the client leaves, the worker is told, and what it says is
 /// dropped.
 pub(super) fn relay(
-    receiver: &Receiver<Event>,
+    receiver: &Receiver<WorkerEvent>,
     outbox: &mut Outbox<'_>,
     cancelled: &AtomicBool,
     clock: &dyn Clock,
@@ -155,9 +155,9 @@ pub(super) fn relay(
         let now = clock.now();
         let mut sent = match event {
             Ok(_) if gone.is_some() => Ok(()),
-            Ok(Event::Text(text)) => outbox.progress(&text, now),
-            Ok(Event::Packets(packets)) => outbox.packets(&packets, now),
-            Ok(Event::PackRead) => {
+            Ok(WorkerEvent::Text(text)) => outbox.progress(&text, now),
+            Ok(WorkerEvent::Packets(packets)) => outbox.packets(&packets, now),
+            Ok(WorkerEvent::PackRead) => {
                 keeps_alive = true;
                 outbox.restart_keepalive(now);
                 Ok(())

@@ -13,8 +13,8 @@ use packrace_store::{Hooks, Quarantine, Snapshot};
 
 use super::ReceivePack;
 use super::certificate::CertificateCheck;
-use super::client_messages::{ClientMessages, Event};
-use super::settings::{ProcReceive, Settings};
+use super::client_messages::{ClientMessages, WorkerEvent};
+use super::settings::{ProcReceive, PushSettings};
 use super::shallow::NewShallow;
 use super::unpack::{NotUnpacked, Progress, receive_pack_bytes};
 use crate::error::Error;
@@ -22,7 +22,7 @@ use crate::metrics::Reason;
 
 /// One command on its way.
 #[derive(Debug, Clone)]
-pub(super) struct Command {
+pub(super) struct ReceivedCommand {
     pub(super) old: ObjectId,
     pub(super) new: ObjectId,
     /// As the client says it.
@@ -42,7 +42,7 @@ pub(super) struct Command {
     pub(super) needs_shallow: bool,
 }
 
-impl Command {
+impl ReceivedCommand {
     pub(super) fn is_delete(&self) -> bool {
         self.new.is_null()
     }
@@ -60,12 +60,12 @@ impl Command {
 pub(super) struct Push<'a> {
     pub(super) call: &'a ReceivePack,
     pub(super) clock: &'a dyn Clock,
-    pub(super) settings: Settings,
+    pub(super) settings: PushSettings,
     pub(super) namespace: Vec<u8>,
     /// The nonce that the certificate has to have.
     pub(super) nonce: Option<String>,
     pub(super) request: PushRequest,
-    pub(super) commands: Vec<Command>,
+    pub(super) commands: Vec<ReceivedCommand>,
     pub(super) client: ClientMessages,
     pub(super) hooks: Arc<Hooks>,
     pub(super) certificate: Option<CertificateCheck>,
@@ -75,7 +75,7 @@ impl<'a> Push<'a> {
     pub(super) fn new(
         call: &'a ReceivePack,
         clock: &'a dyn Clock,
-        settings: Settings,
+        settings: PushSettings,
         namespace: Vec<u8>,
         nonce: Option<String>,
         mut request: PushRequest,
@@ -88,7 +88,7 @@ impl<'a> Push<'a> {
         let confinement = call.subject.confinement.clone();
         let repository = &call.subject.repository;
         let hooks = Hooks::in_git_dir(repository, &call.hooks, environment, client.outlet(), confinement)?;
-        let commands = std::mem::take(&mut request.commands).into_iter().map(|command| Command {
+        let commands = std::mem::take(&mut request.commands).into_iter().map(|command| ReceivedCommand {
             old: command.old,
             new: command.new,
             full_name: [namespace.as_slice(), &command.name].concat(),
@@ -124,7 +124,7 @@ impl<'a> Push<'a> {
         let report = self.report(unpack_error);
         session.handle(PushInput::Finished(&report)).map_err(|refusal| Error::refused(&refusal))?;
         while let PushOutput::Write(packets) = session.poll_output() {
-            self.client.tell(Event::Packets(packets));
+            self.client.tell(WorkerEvent::Packets(packets));
         }
         self.after()
     }
@@ -132,7 +132,7 @@ impl<'a> Push<'a> {
     /// Takes objects in and changes refs; gives why objects were not taken in, if they were not.
     fn receive(&mut self, source: &mut dyn BufRead) -> Result<Option<String>, Error> {
         self.check_certificate();
-        if self.commands.iter().all(Command::is_delete) {
+        if self.commands.iter().all(ReceivedCommand::is_delete) {
             self.client.pack_read();
             let snapshot = self.call.subject.repository.unlisted_snapshot()?;
             self.execute(None, &snapshot)?;

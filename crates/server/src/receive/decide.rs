@@ -10,7 +10,7 @@ use packrace_store::refs::is_good_name;
 
 use super::commands::{Before, Push};
 use super::settings::Deny;
-use super::work_trees::{WorkTree, work_trees};
+use super::work_trees::{NamedWorkTree, work_trees};
 use crate::error::Error;
 
 /// Longest chain of symbolic refs, as in git.
@@ -37,7 +37,7 @@ pub(super) struct Deciding {
     snapshot: Arc<Snapshot>,
     /// The branch that `HEAD` stands for.
     head: Option<Vec<u8>>,
-    work_trees: Vec<WorkTree>,
+    work_trees: Vec<NamedWorkTree>,
 }
 
 impl Push<'_> {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
 use super::certificate::{CertificateCheck, CertificateChecker};
-use super::commands::{Command, Push};
+use super::commands::{Push, ReceivedCommand};
 use super::hook_run::{Variables, run};
 use crate::error::Error;
 use packrace_store::Quarantine;
@@ -36,7 +36,7 @@ impl Push<'_> {
     }
 
     /// Whether the hook lets a command pass.
-    pub(super) fn run_update(&self, command: &Command) -> Result<bool, Error> {
+    pub(super) fn run_update(&self, command: &ReceivedCommand) -> Result<bool, Error> {
         let (old, new) = (command.old.to_string(), command.new.to_string());
         self.run_hook("update", &[&command.name, old.as_bytes(), new.as_bytes()], b"", Vec::new())
     }
@@ -48,7 +48,7 @@ impl Push<'_> {
                 [] => write_line(command, &mut lines),
                 rewritten => {
                     for what in rewritten {
-                        let command = Command {
+                        let command = ReceivedCommand {
                             old: what.old.unwrap_or(command.old),
                             new: what.new.unwrap_or(command.new),
                             name: what.name.clone().unwrap_or_else(|| command.name.clone()),
@@ -103,12 +103,12 @@ impl Push<'_> {
 }
 
 /// Whether hooks that come afterwards hear of it.
-fn is_done(command: &Command) -> bool {
+fn is_done(command: &ReceivedCommand) -> bool {
     command.error.is_none() && !command.did_not_exist
 }
 
 /// `old SP new SP name LF`.
-fn write_line(command: &Command, out: &mut Vec<u8>) {
+fn write_line(command: &ReceivedCommand, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("{} {} ", command.old, command.new).as_bytes());
     out.extend_from_slice(&command.name);
     out.push(b'\n');

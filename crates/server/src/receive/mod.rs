@@ -50,12 +50,12 @@ use crate::limits::budget::Claim;
 use crate::metrics::{Kind, Reason, Step};
 use crate::refs::view::namespace_prefix;
 use crate::send::outbox::{ClientSink, Framing, GatherBatch, Outbox};
-use crate::subject::{Mode, ProtocolVersion, Subject};
+use crate::subject::{CallMode, ProtocolVersion, Subject};
 use crate::transfers::Transfer;
 use client_messages::{ClientMessages, WAITING_EVENTS, relay};
-use commands::{Command, Push};
+use commands::{Push, ReceivedCommand};
 pub use identity::{Committer, Pusher};
-use settings::Settings;
+use settings::PushSettings;
 use spent::CpuTime;
 pub use spent::PushBudget;
 
@@ -120,7 +120,7 @@ pub fn advertise_new(
     client: &mut dyn ClientSink,
 ) -> Result<(), Error> {
     transfer.enter(Kind::Advertisement);
-    let offer = offer(&Settings::of(config)?, hash, named, agent, transfer);
+    let offer = offer(&PushSettings::of(config)?, hash, named, agent, transfer);
     let mut out = Vec::new();
     write_version(version, &mut out);
     advertisement::write_v0_no_refs(&mut out, &offer.capabilities(), hash);
@@ -128,7 +128,13 @@ pub fn advertise_new(
     client.send(GatherBatch::of(out)).map_err(Error::gone)
 }
 
-fn offer(settings: &Settings, hash: HashKind, named: &OsStr, agent: &str, transfer: &Transfer) -> PushOffer {
+fn offer(
+    settings: &PushSettings,
+    hash: HashKind,
+    named: &OsStr,
+    agent: &str,
+    transfer: &Transfer,
+) -> PushOffer {
     let nonce = settings.nonce_seed.as_ref();
     PushOffer {
         agent: agent.to_owned(),
@@ -151,7 +157,7 @@ struct Receive<'a> {
     call: &'a ReceivePack,
     client: &'a mut dyn ClientSink,
     clock: &'a dyn Clock,
-    settings: Settings,
+    settings: PushSettings,
     offer: PushOffer,
     namespace: Vec<u8>,
 }
@@ -163,7 +169,7 @@ impl<'a> Receive<'a> {
         clock: &'a dyn Clock,
     ) -> Result<Self, Error> {
         let subject = &call.subject;
-        let settings = Settings::of(subject.repository.config())?;
+        let settings = PushSettings::of(subject.repository.config())?;
         let hash = subject.repository.hash_kind();
         let offer = offer(&settings, hash, &call.named, &subject.agent, &subject.transfer);
         Ok(Receive {
@@ -177,11 +183,11 @@ impl<'a> Receive<'a> {
     }
 
     fn serve(mut self, input: &mut (dyn Read + Send)) -> Result<(), Error> {
-        if self.call.subject.mode != Mode::StatelessRpc {
+        if self.call.subject.mode != CallMode::StatelessRpc {
             self.call.subject.transfer.enter(Kind::Advertisement);
             self.advertise()?;
         }
-        if self.call.subject.mode == Mode::Advertise {
+        if self.call.subject.mode == CallMode::Advertise {
             return Ok(());
         }
         let mut session = PushSession::new(PushConfig {
@@ -245,7 +251,7 @@ impl<'a> Receive<'a> {
         host.metrics.refused(Reason::PushBudget);
         tracing::warn!("push from {}: {NO_MEMORY}", transfer.peer());
         let error = Error::new(ErrorKind::Busy, NO_MEMORY);
-        if *mode == Mode::StatelessRpc {
+        if *mode == CallMode::StatelessRpc {
             return error;
         }
         let mut packet = Vec::new();
@@ -329,7 +335,9 @@ impl<'a> Receive<'a> {
 /// What the commands of a push take, by estimate: once as they came, and once with what becomes of each.
 fn memory_bytes(session: &PushSession) -> usize {
     let Held { commands, bytes } = session.held();
-    commands.saturating_mul(size_of::<Command>() + BYTES_A_NAME).saturating_add(bytes.saturating_mul(2))
+    commands
+        .saturating_mul(size_of::<ReceivedCommand>() + BYTES_A_NAME)
+        .saturating_add(bytes.saturating_mul(2))
 }
 
 /// The bytes of a pack: first those that came with the commands.

@@ -100,8 +100,9 @@ impl Push<'_> {
 
     /// History is cut here, too, before refs lead there.
     fn note_shallow(&mut self, shallow: &Shallow) -> bool {
-        let needs =
-            |command: &crate::receive::commands::Command| command.needs_shallow && command.error.is_none();
+        let needs = |command: &crate::receive::commands::ReceivedCommand| {
+            command.needs_shallow && command.error.is_none()
+        };
         let Some(cut) = shallow.as_ref().filter(|_| self.commands.iter().any(needs)) else { return true };
         let Err(error) = cut.add_to(&self.call.subject.repository) else { return true };
         self.client.error(&error.to_string());

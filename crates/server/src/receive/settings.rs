@@ -22,7 +22,7 @@ pub(super) enum Deny {
 
 /// Settings of one push.
 #[derive(Debug, Clone)]
-pub(super) struct Settings {
+pub(super) struct PushSettings {
     pub(super) advertise_atomic: bool,
     pub(super) advertise_options: bool,
     pub(super) advertise_session_id: bool,
@@ -62,7 +62,7 @@ pub(super) struct ProcReceive {
     prefix: Vec<u8>,
 }
 
-impl Settings {
+impl PushSettings {
     pub(super) fn of(config: &Config) -> Result<Self, Error> {
         let flag = |name: &str, default: bool| -> Result<bool, Error> {
             Ok(config.boolean(name)?.unwrap_or(default))
@@ -71,7 +71,7 @@ impl Settings {
             config.strings("transfer.hideRefs").into_iter().chain(config.strings("receive.hideRefs"));
         let keepalive = config.integer("receive.keepAlive")?.unwrap_or(5);
         let proc_receive = config.strings("receive.procReceiveRefs");
-        Ok(Settings {
+        Ok(PushSettings {
             advertise_atomic: flag("receive.advertiseAtomic", true)?,
             advertise_options: flag("receive.advertisePushOptions", false)?,
             advertise_session_id: flag("transfer.advertiseSID", false)?,

@@ -22,7 +22,7 @@ const MAX_NAME_BYTES: u64 = 64 << 10;
 
 /// A work tree.
 #[derive(Debug)]
-pub(super) struct WorkTree {
+pub(super) struct NamedWorkTree {
     git_dir: PathBuf,
     /// Its top; `None` where that cannot be told.
     top: Option<PathBuf>,
@@ -31,12 +31,12 @@ pub(super) struct WorkTree {
 }
 
 /// The work trees of a repository, its own first.
-pub(super) fn work_trees(repository: &Repository) -> Result<Vec<WorkTree>, Error> {
+pub(super) fn work_trees(repository: &Repository) -> Result<Vec<NamedWorkTree>, Error> {
     let common = repository.common_dir();
     let mut trees = Vec::new();
     let mut add = |git_dir: PathBuf, top: Option<PathBuf>| -> Result<(), Error> {
         let head = branch_of(repository.refs().of_work_tree(git_dir.clone()).read(b"HEAD")?);
-        trees.push(WorkTree { git_dir, top, head });
+        trees.push(NamedWorkTree { git_dir, top, head });
         Ok(())
     };
     if !repository.is_bare()? {
@@ -77,7 +77,7 @@ impl Push<'_> {
     /// Brings a work tree to the commit that its branch is about to point at; gives why that cannot be.
     pub(super) fn update_work_tree(
         &self,
-        tree: &WorkTree,
+        tree: &NamedWorkTree,
         new: &ObjectId,
         snapshot: &Arc<Snapshot>,
     ) -> Result<Option<String>, Error> {

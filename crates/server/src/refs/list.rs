@@ -2,7 +2,7 @@
 
 use packrace_store::Repository;
 
-use super::view::{Head, HiddenRefs, RefsView, VisibleRef, namespace_prefix};
+use super::view::{AdvertisedHead, HiddenRefs, RefsView, VisibleRef, namespace_prefix};
 use crate::error::Error;
 
 /// All refs of a namespace and what they point at, a line each; hidden ones too, as in git.
@@ -32,8 +32,8 @@ pub fn head_line(repository: &Repository, namespace: &str) -> Result<Vec<u8>, Er
     let (refs, snapshot) = (repository.refs().snapshot(&[])?, repository.unlisted_snapshot()?);
     let hidden = HiddenRefs::default();
     Ok(match RefsView::new(&refs, &snapshot, &hidden, &namespace).head()? {
-        Some(Head { id: Some(_), target: Some(target) }) => [b"ref: ", &*target, b"\n"].concat(),
-        Some(Head { id: Some(id), target: None }) => format!("{id}\n").into_bytes(),
+        Some(AdvertisedHead { id: Some(_), target: Some(target) }) => [b"ref: ", &*target, b"\n"].concat(),
+        Some(AdvertisedHead { id: Some(id), target: None }) => format!("{id}\n").into_bytes(),
         _ => Vec::new(),
     })
 }

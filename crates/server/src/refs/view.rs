@@ -85,7 +85,7 @@ pub(crate) struct VisibleRef<'a> {
 
 /// `HEAD` as a client sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct AdvertisedHead {
     /// `None` when the branch that it names has no commit yet.
     pub(crate) id: Option<ObjectId>,
     /// The branch, if `HEAD` is symbolic.
@@ -132,14 +132,14 @@ impl<'a> RefsView<'a> {
     }
 
     /// `HEAD`, unless it is broken or hidden.
-    pub(crate) fn head(&self) -> Result<Option<Head>, Error> {
+    pub(crate) fn head(&self) -> Result<Option<AdvertisedHead>, Error> {
         let full_name = [self.namespace, b"HEAD"].concat();
         if self.hidden.hides(b"HEAD", &full_name) {
             return Ok(None);
         }
         let Some(target) = self.refs.find(&full_name)? else { return Ok(None) };
         match target {
-            Target::Direct { id, .. } => Ok(Some(Head { id: Some(id), target: None })),
+            Target::Direct { id, .. } => Ok(Some(AdvertisedHead { id: Some(id), target: None })),
             Target::Symbolic(target) => {
                 // git names the last ref of a chain.
                 let resolved = self.refs.resolve(&full_name)?;
@@ -147,7 +147,7 @@ impl<'a> RefsView<'a> {
                     Some(resolved) => (Some(resolved.id), resolved.name.as_slice()),
                     None => (None, target),
                 };
-                Ok(Some(Head { id, target: self.without_namespace(target).map(<[u8]>::to_vec) }))
+                Ok(Some(AdvertisedHead { id, target: self.without_namespace(target).map(<[u8]>::to_vec) }))
             }
         }
     }

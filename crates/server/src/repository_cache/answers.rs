@@ -46,18 +46,18 @@ struct Question {
 #[derive(Debug)]
 struct CachedAnswer {
     repository: Weak<Repository>,
-    answer: Arc<Answer>,
+    answer: Arc<StoredAnswer>,
     used: u64,
 }
 
 /// What was answered.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct StoredAnswer {
     stamp: RefStamp,
     chunks: Vec<Chunk>,
 }
 
-impl Answer {
+impl StoredAnswer {
     /// The bytes, as they were sent.
     pub(crate) fn chunks(&self) -> &[Chunk] {
         &self.chunks
@@ -109,7 +109,7 @@ impl RefAdvertisementCache {
     }
 
     /// The answer to a question about this repository, if it would be the same now.
-    pub(crate) fn find(&self, repository: &Arc<Repository>, question: &[u8]) -> Option<Arc<Answer>> {
+    pub(crate) fn find(&self, repository: &Arc<Repository>, question: &[u8]) -> Option<Arc<StoredAnswer>> {
         let question = Question::new(repository, question);
         let found = self.lock().take_note(&question);
         // Outside of the lock: this looks at every name of a ref.
@@ -138,7 +138,7 @@ impl RefAdvertisementCache {
         stamp: RefStamp,
         chunks: Vec<Chunk>,
     ) {
-        let answer = Arc::new(Answer { stamp, chunks });
+        let answer = Arc::new(StoredAnswer { stamp, chunks });
         if !answer.stamp.is_settled() || answer.bytes() > self.room_for(question) {
             return;
         }
@@ -181,14 +181,14 @@ impl Question {
         Question { repository: Arc::as_ptr(repository).addr(), text: text.to_vec() }
     }
 
-    fn cost(&self, answer: &Answer) -> usize {
+    fn cost(&self, answer: &StoredAnswer) -> usize {
         2 * self.text.len() + answer.bytes() + OVERHEAD_BYTES
     }
 }
 
 impl Answers {
     /// The answer, which is the last used from now on.
-    fn take_note(&mut self, question: &Question) -> Option<Arc<Answer>> {
+    fn take_note(&mut self, question: &Question) -> Option<Arc<StoredAnswer>> {
         let found = self.by_question.get_mut(question)?;
         let question = self.by_use.remove(&found.used)?;
         self.uses += 1;
@@ -197,7 +197,7 @@ impl Answers {
         Some(found.answer.clone())
     }
 
-    fn insert(&mut self, question: Arc<Question>, repository: Weak<Repository>, answer: Arc<Answer>) {
+    fn insert(&mut self, question: Arc<Question>, repository: Weak<Repository>, answer: Arc<StoredAnswer>) {
         self.uses += 1;
         self.bytes += question.cost(&answer);
         self.by_use.insert(self.uses, question.clone());

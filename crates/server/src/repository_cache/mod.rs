@@ -8,7 +8,7 @@ mod repositories;
 use std::time::Duration;
 
 pub use answers::RefAdvertisementCache;
-pub(crate) use answers::{Answer, Chunk};
+pub(crate) use answers::{Chunk, StoredAnswer};
 pub use repositories::RepositoryCache;
 
 /// What is kept of repositories between calls. Plain data; changes count from the next start on.

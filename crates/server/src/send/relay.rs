@@ -48,7 +48,7 @@ pub(crate) struct Delivery<'a> {
 }
 
 /// Why sending stopped.
-pub(crate) enum Stop {
+pub(crate) enum SendStop {
     /// The client is gone.
     Gone(std::io::Error),
     /// The pack could not be made.
@@ -57,9 +57,9 @@ pub(crate) enum Stop {
     Lagged,
 }
 
-impl From<std::io::Error> for Stop {
+impl From<std::io::Error> for SendStop {
     fn from(error: std::io::Error) -> Self {
-        Stop::Gone(error)
+        SendStop::Gone(error)
     }
 }
 
@@ -102,7 +102,7 @@ impl<'a> Sending<'a> {
         &mut self,
         state: Option<Admission>,
         admission: &AdmissionControl,
-    ) -> Result<Option<AdmissionPermit>, Stop> {
+    ) -> Result<Option<AdmissionPermit>, SendStop> {
         let mut waiting = match state {
             Some(Admission::Queued(waiting)) => waiting,
             Some(Admission::Admitted(permit)) => return Ok(Some(permit)),
@@ -118,7 +118,7 @@ impl<'a> Sending<'a> {
             let waited = now.saturating_sub(since);
             if admission.max_queue_time().is_some_and(|limit| waited >= limit) {
                 metrics.refused(Reason::QueueFull);
-                return Err(Stop::Failed(Error::new(ErrorKind::Busy, BUSY)));
+                return Err(SendStop::Failed(Error::new(ErrorKind::Busy, BUSY)));
             }
             let ahead = waiting.ahead();
             let is_due = told.is_none_or(|(at, said)| said != ahead && now - at >= PROGRESS_PACE.interval);
@@ -149,18 +149,18 @@ impl<'a> Sending<'a> {
     }
 
     /// Looks whether the client is still there, and keeps the connection alive.
-    fn look(&mut self, now: Duration) -> Result<(), Stop> {
+    fn look(&mut self, now: Duration) -> Result<(), SendStop> {
         if now.saturating_sub(self.looked_at) >= CLIENT_CHECK_INTERVAL {
             self.looked_at = now;
             if self.outbox.peer_gone() {
-                return Err(Stop::Gone(std::io::ErrorKind::BrokenPipe.into()));
+                return Err(SendStop::Gone(std::io::ErrorKind::BrokenPipe.into()));
             }
         }
         Ok(self.outbox.tick(now)?)
     }
 
     /// Tells the user something.
-    pub(crate) fn say(&mut self, text: &[u8]) -> Result<(), Stop> {
+    pub(crate) fn say(&mut self, text: &[u8]) -> Result<(), SendStop> {
         Ok(self.outbox.progress(text, self.clock.now())?)
     }
 
@@ -168,7 +168,7 @@ impl<'a> Sending<'a> {
     pub(crate) fn relay(
         &mut self,
         mut next: impl FnMut(Duration) -> Option<Event>,
-    ) -> Result<Option<Totals>, Stop> {
+    ) -> Result<Option<Totals>, SendStop> {
         let _phase = self.delivery.transfer.phase(Stage::Send, self.clock);
         loop {
             let wait = self.until_look(self.clock.now());
@@ -180,7 +180,7 @@ impl<'a> Sending<'a> {
                         self.delivery.transfer.is_at(Step::Sending);
                     }
                     self.sources.note(&segment);
-                    self.sources.check().map_err(Stop::Failed)?;
+                    self.sources.check().map_err(SendStop::Failed)?;
                     // The trailer of what comes from memory was made when all before it was known to be right.
                     let ready = match self.sources.are_files() {
                         true => self.held.replace(segment),
@@ -204,11 +204,11 @@ impl<'a> Sending<'a> {
                 Some(Event::End(Err(error))) => {
                     let last = self.held.take();
                     self.send_segment(last, now)?;
-                    return Err(Stop::Failed(error));
+                    return Err(SendStop::Failed(error));
                 }
                 Some(Event::Lagged) => {
                     self.held = None;
-                    return Err(Stop::Lagged);
+                    return Err(SendStop::Lagged);
                 }
             }
             // Also while events come: the worker reports more often than anything is sent.
@@ -216,7 +216,7 @@ impl<'a> Sending<'a> {
         }
     }
 
-    fn send_segment(&mut self, segment: Option<Segment>, now: Duration) -> Result<(), Stop> {
+    fn send_segment(&mut self, segment: Option<Segment>, now: Duration) -> Result<(), SendStop> {
         if let Some(segment) = segment {
             self.has_begun = true;
             self.outbox.pack(segment, now)?;
@@ -225,17 +225,17 @@ impl<'a> Sending<'a> {
     }
 
     /// Sends the trailer, once it is known that all before it was what it had to be.
-    fn complete(&mut self, now: Duration) -> Result<(), Stop> {
+    fn complete(&mut self, now: Duration) -> Result<(), SendStop> {
         let last = self.held.take();
         if self.sources.are_files() {
             // The mapped bytes were read by then.
             self.outbox.flush(now)?;
-            self.sources.check_unchanged(self.delivery.hash).map_err(Stop::Failed)?;
+            self.sources.check_unchanged(self.delivery.hash).map_err(SendStop::Failed)?;
         }
         self.send_segment(last, now)
     }
 
-    pub(crate) fn end(mut self, result: Result<Option<Totals>, Stop>) -> Result<(), Error> {
+    pub(crate) fn end(mut self, result: Result<Option<Totals>, SendStop>) -> Result<(), Error> {
         let now = self.clock.now();
         self.delivery.transfer.metrics().keepalives.inc_by(self.outbox.keepalives_sent());
         match result {
@@ -246,12 +246,12 @@ impl<'a> Sending<'a> {
                 }
                 self.outbox.finish(now).map_err(Error::gone)
             }
-            Err(Stop::Gone(error)) => Err(Error::gone(error)),
-            Err(Stop::Lagged) => {
+            Err(SendStop::Gone(error)) => Err(Error::gone(error)),
+            Err(SendStop::Lagged) => {
                 let reason = "client is too slow: the pack buffer is full";
                 self.fail(Error::new(ErrorKind::LimitExceeded, reason), now)
             }
-            Err(Stop::Failed(error)) => self.fail(error, now),
+            Err(SendStop::Failed(error)) => self.fail(error, now),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::path_names::PathNames;
 use crate::receive::{Pusher, ReceivePack};
 use crate::send::outbox::ClientSink;
 use crate::settings::Settings;
-use crate::subject::{Mode, ProtocolVersion, Subject};
+use crate::subject::{CallMode, ProtocolVersion, Subject};
 use crate::transfers::Transfer;
 use crate::upload::UploadPack;
 use crate::{receive, upload};
@@ -97,7 +97,7 @@ pub(crate) struct Call {
     pub(crate) service: Service,
     pub(crate) repository: Arc<Repository>,
     pub(crate) version: ProtocolVersion,
-    pub(crate) mode: Mode,
+    pub(crate) mode: CallMode,
     pub(crate) client: Client,
     pub(crate) transfer: Arc<Transfer>,
     pub(crate) host: Arc<Host>,

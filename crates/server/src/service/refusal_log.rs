@@ -11,10 +11,10 @@ const SPAN: Duration = Duration::from_secs(1);
 
 /// Which lines are written. All refusals count in the metrics.
 #[derive(Debug, Default)]
-pub(crate) struct RefusalLog(Mutex<State>);
+pub(crate) struct RefusalLog(Mutex<LogState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct LogState {
     begun: Duration,
     lines: u32,
     left_out: u64,

@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, watch};
 use super::call::Service;
 use super::refusal_log::RefusalLog;
 use super::root::{NotServed, Root};
-use crate::history::History;
+use crate::history::SampleHistory;
 use crate::host::Host;
 use crate::limits::admission::AdmissionControl;
 use crate::limits::budget::{Budget, BudgetLimits};
@@ -56,7 +56,7 @@ pub(crate) struct Shared {
     pub(crate) admin_permits: Arc<Semaphore>,
     pub(crate) began: Instant,
     /// What was done in the last minutes.
-    pub(crate) history: Mutex<History>,
+    pub(crate) history: Mutex<SampleHistory>,
     /// A runtime of low priority, where connections with long answers go on.
     pub(crate) background: Option<Handle>,
     /// What the calls of all connections share.

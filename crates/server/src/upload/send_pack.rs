@@ -18,7 +18,7 @@ use crate::metrics::{Raised, Stage, Step};
 use crate::send::event::Event;
 use crate::send::outbox::ClientSink;
 use crate::send::pack_cache::{Generator, Joined, Key, PackCache, Producer, Reader, Received};
-use crate::send::relay::{Delivery, Sending, Stop};
+use crate::send::relay::{Delivery, SendStop, Sending};
 use crate::transfers::Transfer;
 
 /// Whether a call is a clone, and whether that was admitted.
@@ -29,7 +29,7 @@ pub(super) struct CloneAdmission<'a> {
 }
 
 /// Where the pack comes from.
-pub(super) enum Work {
+pub(super) enum PackWork {
     /// It is planned and made.
     Plan(PackRequest),
     /// It is planned already.
@@ -39,7 +39,7 @@ pub(super) enum Work {
 /// Sends a pack that is made for this client, or shared with others of the host.
 pub(super) fn send_pack(
     universe: &Arc<RequestObjects>,
-    work: Work,
+    work: PackWork,
     admission: CloneAdmission<'_>,
     delivery: Delivery<'_>,
     client: &mut dyn ClientSink,
@@ -52,44 +52,44 @@ pub(super) fn send_pack(
         Err(stop) => return sending.end(Err(stop)),
     };
     delivery.transfer.is_at(Step::Planning);
-    let launch = |producer: Producer, work: Work| {
+    let launch = |producer: Producer, work: PackWork| {
         let (universe, host, transfer) = (universe.clone(), host.clone(), delivery.transfer.clone());
         producer.launch(move |generator| {
             if is_clone && host.cpu.is_some() {
                 packrace_os::process::lower_thread_priority();
             }
             let _memory = match &work {
-                Work::Plan(request) => {
+                PackWork::Plan(request) => {
                     let bytes = packrace_pack::plan::estimated_memory(&universe, request);
                     claim(&host.admission, bytes, is_clone, generator)
                 }
-                Work::Make(_) => None,
+                PackWork::Make(_) => None,
             };
             Ok(make(&universe, work, &transfer, generator)?)
         })
     };
     let (reader, request) = match work {
-        Work::Make(plan) => (launch(PackCache::produce_alone(), Work::Make(plan)), None),
-        Work::Plan(request) => {
+        PackWork::Make(plan) => (launch(PackCache::produce_alone(), PackWork::Make(plan)), None),
+        PackWork::Plan(request) => {
             let reader = match host.packs.join(|| Key::of(universe.snapshot(), &request), clock.now()) {
                 Joined::Follow(reader) => Ok(reader),
-                Joined::Produce(new) => launch(new, Work::Plan(request.clone())),
+                Joined::Produce(new) => launch(new, PackWork::Plan(request.clone())),
             };
             (reader, Some(request))
         }
     };
     let mut reader = match reader {
         Ok(reader) => reader,
-        Err(error) => return sending.end(Err(Stop::Failed(error))),
+        Err(error) => return sending.end(Err(SendStop::Failed(error))),
     };
     let mut result = sending.relay(|wait| event(&mut reader, wait));
-    if let (Err(Stop::Lagged), Some(request), false) = (&result, request, sending.has_begun) {
-        result = match launch(PackCache::produce_alone(), Work::Plan(request)) {
+    if let (Err(SendStop::Lagged), Some(request), false) = (&result, request, sending.has_begun) {
+        result = match launch(PackCache::produce_alone(), PackWork::Plan(request)) {
             Ok(alone) => {
                 reader = alone;
                 sending.relay(|wait| event(&mut reader, wait))
             }
-            Err(error) => Err(Stop::Failed(error)),
+            Err(error) => Err(SendStop::Failed(error)),
         };
     }
     // The client knows how it ended before the reader goes, which may wait for the worker.
@@ -146,13 +146,13 @@ pub(super) fn send_hook(
     let run = hook.or_else(HookRun::start);
     let result = match &run {
         Ok(run) => relay_hook(&mut sending, run),
-        Err(error) => Err(Stop::Failed(error.clone())),
+        Err(error) => Err(SendStop::Failed(error.clone())),
     };
     sending.end(result)
 }
 
 /// Sends what a hook says and gives, until it ends.
-fn relay_hook(sending: &mut Sending<'_>, run: &HookRun) -> Result<Option<Totals>, Stop> {
+fn relay_hook(sending: &mut Sending<'_>, run: &HookRun) -> Result<Option<Totals>, SendStop> {
     if !run.early.is_empty() {
         sending.say(&run.early)?;
     }
@@ -193,18 +193,18 @@ fn claim(
 
 fn make(
     universe: &Arc<RequestObjects>,
-    work: Work,
+    work: PackWork,
     transfer: &Transfer,
     generator: &mut Generator,
 ) -> Result<Totals, packrace_pack::Error> {
     // The thread may outlive the client for whom it began.
     let clock = RealClock::default();
     let plan = match work {
-        Work::Plan(request) => {
+        PackWork::Plan(request) => {
             let _phase = transfer.phase(Stage::Plan, &clock);
             packrace_pack::plan::plan(universe, &request, generator)?
         }
-        Work::Make(plan) => plan,
+        PackWork::Make(plan) => plan,
     };
     let _phase = transfer.phase(Stage::Generate, &clock);
     let mut stream = PackStream::new(plan);

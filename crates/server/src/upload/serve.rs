@@ -23,15 +23,15 @@ use super::UploadPack;
 use super::features::features;
 use super::filter;
 use super::hook::{HookCall, HookRun};
-use super::send_pack::{CloneAdmission, Work, in_background, send_hook, send_pack};
-use super::settings::Settings;
+use super::send_pack::{CloneAdmission, PackWork, in_background, send_hook, send_pack};
+use super::settings::UploadSettings;
 use crate::error::{Error, ErrorKind};
 use crate::limits::admission::Admission;
 use crate::metrics::{Kind, Reason};
 use crate::refs::view::{RefsView, VisibleRef, namespace_prefix};
 use crate::send::outbox::{ClientSink, Framing, GatherBatch};
 use crate::send::relay::{BUSY, Delivery};
-use crate::subject::{Mode, ProtocolVersion, Subject};
+use crate::subject::{CallMode, ProtocolVersion, Subject};
 
 /// What a clone is told that comes when the server was told to stop.
 const STOPPING: &str = "the server is stopping; try again";
@@ -43,30 +43,30 @@ const FIRST_READ_BYTES: usize = 4 << 10;
 const READ_BYTES: usize = 64 << 10;
 
 /// Either kind of session; they are driven the same way.
-enum Session {
+enum FetchSession {
     V0(Box<fetch_v0::Session>),
     V2(Box<fetch_v2::Session>),
 }
 
-impl Session {
+impl FetchSession {
     fn handle(&mut self, input: Input<'_>) -> Result<(), Refusal> {
         match self {
-            Session::V0(session) => session.handle(input),
-            Session::V2(session) => session.handle(input),
+            FetchSession::V0(session) => session.handle(input),
+            FetchSession::V2(session) => session.handle(input),
         }
     }
 
     fn wire(&self, refusal: &Refusal) -> Option<Vec<u8>> {
         match self {
-            Session::V0(_) => refusal.wire(),
-            Session::V2(session) => session.wire(refusal),
+            FetchSession::V0(_) => refusal.wire(),
+            FetchSession::V2(session) => session.wire(refusal),
         }
     }
 
     fn poll_output(&mut self) -> Output {
         match self {
-            Session::V0(session) => session.poll_output(),
-            Session::V2(session) => session.poll_output(),
+            FetchSession::V0(session) => session.poll_output(),
+            FetchSession::V2(session) => session.poll_output(),
         }
     }
 }
@@ -75,7 +75,7 @@ pub(super) struct Upload<'a> {
     pub(super) call: &'a UploadPack,
     pub(super) client: &'a mut dyn ClientSink,
     pub(super) clock: &'a dyn Clock,
-    pub(super) settings: Settings,
+    pub(super) settings: UploadSettings,
     pub(super) config: ServiceConfig,
     pub(super) universe: Arc<RequestObjects>,
     pub(super) namespace: Vec<u8>,
@@ -104,7 +104,7 @@ impl<'a> Upload<'a> {
         clock: &'a dyn Clock,
     ) -> Result<Self, Error> {
         let repository = &call.subject.repository;
-        let settings = Settings::of(repository)?;
+        let settings = UploadSettings::of(repository)?;
         let snapshot = repository.cached_snapshot()?;
         let config = ServiceConfig {
             agent: call.subject.agent.clone(),
@@ -140,23 +140,23 @@ impl<'a> Upload<'a> {
     }
 
     pub(super) fn serve(mut self, input: &mut (dyn Read + Send)) -> Result<(), Error> {
-        if self.call.subject.mode != Mode::StatelessRpc {
+        if self.call.subject.mode != CallMode::StatelessRpc {
             self.call.subject.transfer.enter(Kind::Advertisement);
             self.advertise()?;
             self.flush()?;
         }
-        if self.call.subject.mode == Mode::Advertise {
+        if self.call.subject.mode == CallMode::Advertise {
             return Ok(());
         }
         let carriage = match self.call.subject.mode {
-            Mode::Stateful => Carriage::Stateful,
+            CallMode::Stateful => Carriage::Stateful,
             _ => Carriage::Stateless,
         };
         let mut session = match self.call.subject.version {
             ProtocolVersion::V2 => {
-                Session::V2(Box::new(fetch_v2::Session::new(self.config.clone(), carriage)))
+                FetchSession::V2(Box::new(fetch_v2::Session::new(self.config.clone(), carriage)))
             }
-            _ => Session::V0(Box::new(fetch_v0::Session::new(self.config.clone(), carriage))),
+            _ => FetchSession::V0(Box::new(fetch_v0::Session::new(self.config.clone(), carriage))),
         };
         match self.converse(&mut session, input) {
             Err(Stop::Refused(refusal)) => {
@@ -174,7 +174,7 @@ impl<'a> Upload<'a> {
         }
     }
 
-    fn converse(&mut self, session: &mut Session, input: &mut (dyn Read + Send)) -> Result<(), Stop> {
+    fn converse(&mut self, session: &mut FetchSession, input: &mut (dyn Read + Send)) -> Result<(), Stop> {
         let mut buffer = vec![0; FIRST_READ_BYTES];
         loop {
             match session.poll_output() {
@@ -247,7 +247,7 @@ impl<'a> Upload<'a> {
     }
 
     /// Tells the client that no pack comes, where no side-band can tell it yet.
-    fn abort(&mut self, session: &Session, error: Error) -> Error {
+    fn abort(&mut self, session: &FetchSession, error: Error) -> Error {
         if error.kind() == ErrorKind::PeerGone {
             return error;
         }
@@ -276,7 +276,7 @@ impl<'a> Upload<'a> {
         };
         host.metrics.refused(reason);
         let busy = Error::new(ErrorKind::Busy, words);
-        if *mode == Mode::StatelessRpc && !self.has_sent {
+        if *mode == CallMode::StatelessRpc && !self.has_sent {
             return Err(busy);
         }
         // What came before the pack is worth nothing without it.
@@ -407,8 +407,8 @@ impl<'a> Upload<'a> {
             });
         }
         let work = match self.planned.take() {
-            Some(plan) => Work::Make(plan),
-            None => Work::Plan(self.pack_request(request)?),
+            Some(plan) => PackWork::Make(plan),
+            None => PackWork::Plan(self.pack_request(request)?),
         };
         let (universe, clock) = (&self.universe, self.clock);
         in_background(admission, self.client, move |admission, client| {

@@ -11,7 +11,7 @@ use crate::refs::view::HiddenRefs;
 
 /// Settings of one call.
 #[derive(Debug, Clone)]
-pub(super) struct Settings {
+pub(super) struct UploadSettings {
     /// `uploadpack.keepAlive`, in seconds; 0 turns it off.
     pub(super) keepalive: Option<Duration>,
     /// `transfer.hideRefs`, then `uploadpack.hideRefs`.
@@ -42,7 +42,7 @@ pub(super) struct Settings {
     pub(super) pack: packrace_pack::Settings,
 }
 
-impl Settings {
+impl UploadSettings {
     pub(super) fn of(repository: &Repository) -> Result<Self, Error> {
         let config = repository.config();
         let keepalive = config.integer("uploadpack.keepAlive")?.unwrap_or(5);
@@ -51,7 +51,7 @@ impl Settings {
         let unborn = config.string("lsrefs.unborn");
         let unborn = unborn.as_deref().unwrap_or(b"advertise");
         let allow_any = config.boolean("uploadpack.allowAnySHA1InWant")?.unwrap_or(false);
-        Ok(Settings {
+        Ok(UploadSettings {
             keepalive: u64::try_from(keepalive).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs),
             hidden: HiddenRefs::new(hidden),
             allow_tip: allow_any || config.boolean("uploadpack.allowTipSHA1InWant")?.unwrap_or(false),

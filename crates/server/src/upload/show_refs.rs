@@ -8,13 +8,13 @@ use packrace_protocol::session::RefsRequest;
 use packrace_protocol::wire::pkt_line;
 
 use super::serve::Upload;
-use super::settings::Settings;
+use super::settings::UploadSettings;
 use crate::error::Error;
 use crate::refs::lines::Lines;
 use crate::refs::view::{RefsView, VisibleRef, disjoint};
-use crate::repository_cache::Answer;
+use crate::repository_cache::StoredAnswer;
 use crate::send::outbox::ClientSink;
-use crate::subject::{Mode, Subject};
+use crate::subject::{CallMode, Subject};
 
 /// The last part of a kept answer is copied next to what follows it, if it is as short as this.
 const COPY_BELOW_BYTES: usize = 64 << 10;
@@ -22,7 +22,7 @@ const COPY_BELOW_BYTES: usize = 64 << 10;
 impl Upload<'_> {
     /// The advertisement of version 0, flush included.
     pub(super) fn advertise_refs(&mut self) -> Result<(), Error> {
-        let is_http = self.call.subject.mode == Mode::Advertise;
+        let is_http = self.call.subject.mode == CallMode::Advertise;
         let Upload { call, client, settings, config, universe, namespace, out, .. } = self;
         // All that is said beside refs. A session id is never the same again.
         let capabilities = advertisement::v0_capabilities(config, None, is_http);
@@ -98,7 +98,7 @@ impl Upload<'_> {
 /// A question about refs.
 struct Asked<'a> {
     subject: &'a Subject,
-    settings: &'a Settings,
+    settings: &'a UploadSettings,
     universe: &'a RequestObjects,
     namespace: &'a [u8],
     /// All that the answer depends on beside the repository, its configuration and its refs; none if it is not kept.
@@ -148,7 +148,7 @@ impl Asked<'_> {
 }
 
 /// Sends what was kept.
-fn send(answer: &Answer, out: &mut Vec<u8>, client: &mut dyn ClientSink) -> Result<(), Error> {
+fn send(answer: &StoredAnswer, out: &mut Vec<u8>, client: &mut dyn ClientSink) -> Result<(), Error> {
     for chunk in answer.chunks() {
         if chunk.bytes().len() < COPY_BELOW_BYTES {
             out.extend_from_slice(chunk.bytes());

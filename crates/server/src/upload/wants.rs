@@ -7,7 +7,7 @@ use packrace_protocol::Refusal;
 use super::serve::{CancelOnDisconnect, Stop, Upload};
 use crate::error::Error;
 use crate::refs::view::{HiddenRefs, RefsView, VisibleRef};
-use crate::subject::{Mode, ProtocolVersion};
+use crate::subject::{CallMode, ProtocolVersion};
 
 /// So many refs are looked up one by one before all refs are read at once.
 const FEW_REFS: usize = 64;
@@ -36,7 +36,7 @@ impl Upload<'_> {
         let unadvertised: Vec<ObjectId> = wants.iter().filter(|want| !is_advertised(want)).copied().collect();
         let Some(first) = unadvertised.first() else { return Ok(()) };
         // Between two requests a ref can move: what our refs reach stays allowed.
-        let is_later = is_v2 || self.call.subject.mode == Mode::StatelessRpc;
+        let is_later = is_v2 || self.call.subject.mode == CallMode::StatelessRpc;
         if !is_later && !self.settings.allow_reachable {
             return Err(Refusal::not_our_ref(first).into());
         }

@@ -15,7 +15,7 @@ use packrace_store::Config;
 
 use crate::error::WorkError;
 use crate::index::{Kind, Mode, Seen, StatData, StatRules, look};
-use crate::listing::Item;
+use crate::listing::TreeItem;
 use crate::paths::{NameRules, directories_above};
 
 /// Longest target of a symbolic link that is looked for in an object.
@@ -90,7 +90,7 @@ impl WorkTree {
 
     /// Puts this content where `path` says, in place of whatever is there and in the way; a submodule gets a directory. Gives
     /// what an index remembers of it.
-    pub fn write(&mut self, path: &[u8], item: &Item, content: &[u8]) -> Result<StatData, WorkError> {
+    pub fn write(&mut self, path: &[u8], item: &TreeItem, content: &[u8]) -> Result<StatData, WorkError> {
         self.check_path(path, item.mode == Mode::Link)?;
         self.make_directories(path)?;
         let place = self.place(path);

@@ -6,8 +6,8 @@ use tempfile::TempDir;
 
 use super::*;
 
-fn item(mode: Mode) -> Item {
-    Item { mode, id: ObjectId::null(HashKind::Sha1) }
+fn item(mode: Mode) -> TreeItem {
+    TreeItem { mode, id: ObjectId::null(HashKind::Sha1) }
 }
 
 const FILE: Mode = Mode::File;

@@ -14,7 +14,7 @@ pub use self::hunks::write_hunks;
 pub(crate) use self::hunks::{Hunk, hunks};
 use crate::error::WorkError;
 use crate::index::Mode;
-use crate::listing::Item;
+use crate::listing::TreeItem;
 use crate::objects::Objects;
 use crate::platforms;
 
@@ -26,9 +26,9 @@ pub struct Difference {
     /// Where it was before it was renamed.
     pub renamed_from: Option<Vec<u8>>,
     /// What it was; none if it is new.
-    pub old: Option<Item>,
+    pub old: Option<TreeItem>,
     /// What it is; none if it went.
-    pub new: Option<Item>,
+    pub new: Option<TreeItem>,
     /// Of what was renamed: how much is as it was, of a hundred.
     pub similarity: u32,
 }
@@ -44,10 +44,10 @@ impl Difference {
 }
 
 /// What is compared of a side: of a submodule a line that names its commit; nothing where nothing is.
-pub fn content(objects: &Objects, item: Option<&Item>) -> Result<Vec<u8>, WorkError> {
+pub fn content(objects: &Objects, item: Option<&TreeItem>) -> Result<Vec<u8>, WorkError> {
     match item {
         None => Ok(Vec::new()),
-        Some(Item { mode: Mode::Gitlink, id }) => Ok(format!("Subproject commit {id}\n").into_bytes()),
+        Some(TreeItem { mode: Mode::Gitlink, id }) => Ok(format!("Subproject commit {id}\n").into_bytes()),
         Some(item) => objects.read_as(&item.id, Kind::Blob),
     }
 }
@@ -87,7 +87,7 @@ pub fn between(
 fn difference(change: &ChangeRef<'_>) -> Option<Difference> {
     let item = |mode: gix_object::tree::EntryMode, id: &ObjectId| {
         let mode = Mode::of_bits(u32::from(mode.value())).filter(|mode| *mode != Mode::Dir)?;
-        Some(Item { mode, id: *id })
+        Some(TreeItem { mode, id: *id })
     };
     let (path, renamed_from, old, new, similarity) = match change {
         ChangeRef::Addition { location, entry_mode, id, .. } => {

@@ -10,7 +10,7 @@ use super::{DirectoryRenames, MergeSettings, Merged, Names};
 use crate::difference::is_binary;
 use crate::error::WorkError;
 use crate::index::Mode;
-use crate::listing::{Item, Listing};
+use crate::listing::{Listing, TreeItem};
 use crate::objects::Objects;
 
 /// Who tells.
@@ -192,7 +192,7 @@ fn sides(is_ours: bool, names: &Names) -> (&str, &str) {
     }
 }
 
-fn is_any_binary(objects: &Objects, stages: &[Option<Item>; 3]) -> Result<bool, WorkError> {
+fn is_any_binary(objects: &Objects, stages: &[Option<TreeItem>; 3]) -> Result<bool, WorkError> {
     for item in stages.iter().flatten().filter(|item| item.mode.is_file()) {
         let content = objects.read_as(&item.id, Kind::Blob)?;
         if is_binary(&content) {

@@ -19,7 +19,7 @@ use packrace_store::{Config, Repository};
 use self::messages::Teller;
 use crate::error::WorkError;
 use crate::index::Mode;
-use crate::listing::{Item, Listing, list};
+use crate::listing::{Listing, TreeItem, list};
 use crate::objects::Objects;
 use crate::platforms;
 
@@ -43,7 +43,7 @@ pub struct Merged {
     /// What the work tree gets. Where there is a conflict, that is what helps to resolve it.
     pub files: Listing,
     /// The base, ours and theirs of paths with conflicts; not all of them are among the files.
-    pub conflicts: BTreeMap<BString, [Option<Item>; 3]>,
+    pub conflicts: BTreeMap<BString, [Option<TreeItem>; 3]>,
     /// Lines for the user.
     pub messages: Vec<String>,
     /// Lines for standard error.
@@ -172,7 +172,7 @@ impl Merged {
             }
             let Some(mode) = Mode::of_bits(entry.mode.bits()) else { continue };
             let path = entry.path(&index).to_owned();
-            self.conflicts.entry(path).or_default()[stage - 1] = Some(Item { mode, id: entry.id });
+            self.conflicts.entry(path).or_default()[stage - 1] = Some(TreeItem { mode, id: entry.id });
         }
         Ok(())
     }
@@ -186,7 +186,7 @@ impl Merged {
                 && let Some(mode) = Mode::of_bits(u32::from(source_entry_mode.value()))
                 && let Some(stages) = self.conflicts.get_mut(location)
             {
-                stages[0] = Some(Item { mode, id: *source_id });
+                stages[0] = Some(TreeItem { mode, id: *source_id });
             }
         }
     }

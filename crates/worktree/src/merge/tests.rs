@@ -75,7 +75,7 @@ fn both(dir: &TempDir, config: &[&str]) -> [String; 2] {
     let mut ours = format!("{}\n", crate::listing::make_trees(&objects, items).unwrap());
     for (path, stages) in &merged.conflicts {
         for (number, item) in stages.iter().enumerate() {
-            if let Some(Item { mode, id }) = item {
+            if let Some(TreeItem { mode, id }) = item {
                 writeln!(ours, "{:06o} {id} {}\t{path}", mode.bits(), number + 1).unwrap();
             }
         }

@@ -11,7 +11,7 @@ use crate::paths::{LeadingDirs, NestedHead, PathError, head_of_nested, path_of};
 
 /// A path that may differ from its entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct PathChange {
     /// Relative to the top of the work tree.
     pub path: Vec<u8>,
     /// In which way.
@@ -48,7 +48,7 @@ impl<'a> ChangeFinder<'a> {
     }
 
     /// The change of an entry; `None` if it looks unchanged, or is not to be looked at (assume-unchanged, skip-worktree).
-    pub fn change(&mut self, key: &EntryKey, entry: &IndexEntry) -> Result<Option<Change>, PathError> {
+    pub fn change(&mut self, key: &EntryKey, entry: &IndexEntry) -> Result<Option<PathChange>, PathError> {
         let path = key.path();
         let is_merged = key.stage() == 0;
         if entry.skip_worktree || (entry.assume_valid && is_merged) {
@@ -84,6 +84,6 @@ impl<'a> ChangeFinder<'a> {
                 What::File { looks_same }
             }
         };
-        Ok(Some(Change { path: path.to_vec(), what }))
+        Ok(Some(PathChange { path: path.to_vec(), what }))
     }
 }

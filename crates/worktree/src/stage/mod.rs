@@ -18,7 +18,7 @@ use packrace_os::process::available_threads;
 use packrace_store::Repository;
 use packrace_store::publish::ObjectBatch;
 
-pub use self::changes::{Change, ChangeFinder, What};
+pub use self::changes::{ChangeFinder, PathChange, What};
 use self::read::ReadBuffers;
 use crate::filter::{Conversion, Converter, Error as FilterError, Filters, Purpose};
 use crate::index::{Index, Seen};
@@ -34,7 +34,7 @@ const MAX_THREADS: usize = 16;
 
 /// A file that is to be read.
 #[derive(Debug, Clone)]
-pub struct Job {
+pub struct StageJob {
     /// Relative to the top of the work tree.
     pub path: Vec<u8>,
     /// `None` if the content is not converted.
@@ -85,7 +85,7 @@ pub struct Stager<'a> {
     goes_on: bool,
 }
 
-impl Job {
+impl StageJob {
     /// A job for a path; what happens to its content is looked up.
     pub fn new(
         path: &[u8],
@@ -96,7 +96,7 @@ impl Job {
     ) -> Result<Self, FilterError> {
         let conversion = filters.conversion(path, &|path| staged(index, path), told)?;
         let conversion = (!conversion.is_identity()).then(|| Arc::new(conversion));
-        Ok(Job { path: path.to_vec(), conversion, known })
+        Ok(StageJob { path: path.to_vec(), conversion, known })
     }
 }
 
@@ -135,7 +135,7 @@ impl<'a> Stager<'a> {
 
     /// Runs all jobs and returns their results, in order. If a failure ends all, jobs after the first that failed may not have
     /// run.
-    pub fn run(&self, jobs: &[Job]) -> Vec<Result<Staged, StageError>> {
+    pub fn run(&self, jobs: &[StageJob]) -> Vec<Result<Staged, StageError>> {
         let cores = available_threads().min(MAX_THREADS);
         let threads = cores.min(jobs.len() / FILES_A_THREAD + 1);
         let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
@@ -158,7 +158,7 @@ impl<'a> Stager<'a> {
     /// Takes jobs until none is left; gives results with the number of the first job of each lot.
     fn work(
         &self,
-        jobs: &[Job],
+        jobs: &[StageJob],
         next: &AtomicUsize,
         failed: &AtomicUsize,
     ) -> Vec<(usize, Vec<Result<Staged, StageError>>)> {

@@ -10,7 +10,7 @@ use packrace_object::{CollisionAttack, Kind as ObjectKind, ObjectId};
 use packrace_os::count::{Op, Role, add};
 use packrace_store::publish::{StreamError, name_blob_stream};
 
-use super::{Job, StageError, Staged, Stager, staged};
+use super::{StageError, StageJob, Staged, Stager, staged};
 use crate::filter::Error as FilterError;
 use crate::index::{Kind, Seen};
 use crate::paths::path_of;
@@ -23,7 +23,7 @@ pub(super) struct ReadBuffers {
 }
 
 impl Stager<'_> {
-    pub(super) fn stage(&self, job: &Job, reading: &mut ReadBuffers) -> Result<Staged, StageError> {
+    pub(super) fn stage(&self, job: &StageJob, reading: &mut ReadBuffers) -> Result<Staged, StageError> {
         reading.path.clear();
         reading.path.extend_from_slice(self.top.as_os_str().as_bytes());
         reading.path.push(b'/');
@@ -49,7 +49,7 @@ impl Stager<'_> {
 
     fn stage_file(
         &self,
-        job: &Job,
+        job: &StageJob,
         mut file: File,
         metadata: &Metadata,
         content: &mut Vec<u8>,
@@ -89,7 +89,7 @@ impl Stager<'_> {
         Ok(Staged { id, seen, told })
     }
 
-    fn stage_link(&self, job: &Job, place: &Path, metadata: &Metadata) -> Result<Staged, StageError> {
+    fn stage_link(&self, job: &StageJob, place: &Path, metadata: &Metadata) -> Result<Staged, StageError> {
         add(Role::WorkTree, Op::Read, 0);
         let target = std::fs::read_link(place).map_err(|error| {
             unreadable(job, format!("readlink(\"{}\"): {}", job.shown(), packrace_os::reason(&error)))
@@ -98,7 +98,7 @@ impl Stager<'_> {
         Ok(Staged { id, seen: Seen::of(metadata), told: Vec::new() })
     }
 
-    fn store(&self, job: &Job, content: &[u8]) -> Result<ObjectId, StageError> {
+    fn store(&self, job: &StageJob, content: &[u8]) -> Result<ObjectId, StageError> {
         let id = packrace_object::object_id(self.hash, ObjectKind::Blob, content)
             .map_err(|error| attack(&error))?;
         if let Some(batch) = self.batch.filter(|_| job.known != Some(id)) {
@@ -108,7 +108,7 @@ impl Stager<'_> {
     }
 
     /// Stores a file without holding it in memory as a whole.
-    fn stream(&self, job: &Job, file: &mut File, seen: Seen) -> Result<Staged, StageError> {
+    fn stream(&self, job: &StageJob, file: &mut File, seen: Seen) -> Result<Staged, StageError> {
         let size = seen.size_bytes;
         let id = match self.batch {
             Some(batch) => batch.add_blob_stream(size, file),
@@ -124,13 +124,13 @@ impl Stager<'_> {
     }
 }
 
-impl Job {
+impl StageJob {
     fn shown(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.path)
     }
 }
 
-fn read_failed(job: &Job, error: &io::Error) -> StageError {
+fn read_failed(job: &StageJob, error: &io::Error) -> StageError {
     let path = job.shown();
     let what = match error.kind() {
         io::ErrorKind::UnexpectedEof => format!("short read while indexing {path}"),
@@ -141,21 +141,21 @@ fn read_failed(job: &Job, error: &io::Error) -> StageError {
     StageError::Unreadable(lines.map(|line| format!("error: {line}")).to_vec())
 }
 
-fn unreadable(job: &Job, what: String) -> StageError {
+fn unreadable(job: &StageJob, what: String) -> StageError {
     StageError::Unreadable(vec![
         format!("error: {what}"),
         format!("error: unable to index file '{}'", job.shown()),
     ])
 }
 
-fn not_a_file(job: &Job) -> StageError {
+fn not_a_file(job: &StageJob) -> StageError {
     let path = job.shown();
     StageError::Unreadable(vec![format!(
         "error: {path}: can only add regular files, symbolic links or git-directories"
     )])
 }
 
-fn too_large(job: &Job) -> StageError {
+fn too_large(job: &StageJob) -> StageError {
     unreadable(job, format!("{}: file too large", job.shown()))
 }
 

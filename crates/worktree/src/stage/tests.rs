@@ -32,8 +32,8 @@ fn stage(
     let options = BatchOptions::of(repository.config()).expect("options");
     let batch = ObjectBatch::new(repository.object_dir(), Arc::clone(&snapshot), options);
     let job =
-        |path: &String| Job::new(path.as_bytes(), None, &mut filters, &index, &mut told).expect("a job");
-    let jobs: Vec<Job> = paths.iter().map(job).collect();
+        |path: &String| StageJob::new(path.as_bytes(), None, &mut filters, &index, &mut told).expect("a job");
+    let jobs: Vec<StageJob> = paths.iter().map(job).collect();
     let stager = Stager::new(repository, top, filters.converter(), &index, Some(&batch)).expect("a stager");
     let results = stager.with_unreadable(goes_on).run(&jobs);
     batch.publish().expect("objects are stored");

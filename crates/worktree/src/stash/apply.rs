@@ -4,10 +4,10 @@ use gix_object::bstr::{BString, ByteSlice as _};
 use packrace_object::Kind;
 use packrace_store::cache_bytes;
 
-use super::{Session, Stash, patch};
+use super::{Stash, StashSession, patch};
 use crate::error::WorkError;
 use crate::index::IndexEntry;
-use crate::listing::{Item, Listing, list};
+use crate::listing::{Listing, TreeItem, list};
 use crate::merge::{Merged, Names, merge};
 use crate::paths::{IgnoreRules, directories_above};
 use crate::switch::{self, Blocked};
@@ -44,7 +44,7 @@ impl Applied {
     }
 }
 
-impl Session<'_> {
+impl StashSession<'_> {
     /// Brings a stash back. The index has been refreshed and has no conflicts.
     pub fn apply(&mut self, stash: &Stash, mode: IndexMode, names: &Names) -> Result<Applied, WorkError> {
         let now_tree = self.index_tree()?;
@@ -144,10 +144,10 @@ impl Session<'_> {
     fn restaged_path(
         &self,
         path: &str,
-        old: Option<&Item>,
-        new: Option<&Item>,
-        here: Option<&Item>,
-    ) -> Result<Result<Option<Item>, Vec<String>>, WorkError> {
+        old: Option<&TreeItem>,
+        new: Option<&TreeItem>,
+        here: Option<&TreeItem>,
+    ) -> Result<Result<Option<TreeItem>, Vec<String>>, WorkError> {
         let misfit = |line: usize| {
             Ok(Err(vec![
                 format!("error: patch failed: {path}:{line}"),
@@ -161,7 +161,7 @@ impl Session<'_> {
             let what = if old.is_none() { "already exists" } else { "does not exist" };
             return Ok(Err(vec![format!("error: {path}: {what} in index")]));
         };
-        let read = |item: &Item| self.objects.read_as(&item.id, Kind::Blob);
+        let read = |item: &TreeItem| self.objects.read_as(&item.id, Kind::Blob);
         let Some(new) = new else {
             return match old.id == here.id {
                 true => Ok(Ok(None)),
@@ -174,7 +174,7 @@ impl Session<'_> {
         match patch::apply(&read(old)?, &read(new)?, &read(here)?) {
             Ok(content) => {
                 let mode = if old.mode == new.mode { here.mode } else { new.mode };
-                Ok(Ok(Some(Item { mode, id: self.objects.make(Kind::Blob, content)? })))
+                Ok(Ok(Some(TreeItem { mode, id: self.objects.make(Kind::Blob, content)? })))
             }
             Err(patch::Misfit(line)) => misfit(line),
         }
@@ -207,7 +207,7 @@ impl Session<'_> {
         }
         for (path, item) in target {
             let before = index.get(path, 0).copied();
-            if before.as_ref().map(Item::of).as_ref() != Some(item) {
+            if before.as_ref().map(TreeItem::of).as_ref() != Some(item) {
                 let skip_worktree = before.is_some_and(|before| before.skip_worktree);
                 index.insert(path, 0, IndexEntry { skip_worktree, ..IndexEntry::new(item.id, item.mode) });
             }

@@ -22,15 +22,15 @@ use packrace_store::publish::{BatchOptions, DurableObjects, ObjectBatch};
 use packrace_store::{OpenOptions, Repository, Snapshot, cache_bytes};
 
 use crate::error::WorkError;
-use crate::files::{Comparison, Files};
+use crate::files::{FileComparison, Files};
 use crate::index::{Index, IndexEntry, IndexLock};
-use crate::listing::{Item, Listing, make_trees};
+use crate::listing::{Listing, TreeItem, make_trees};
 use crate::objects::Objects;
 use crate::paths::{IgnoreRules, Pathspecs};
 use crate::untracked::{Untracked, Walk};
 
 pub use apply::{Applied, IndexMode};
-pub use push::{Outcome, Request, StoredStash};
+pub use push::{Outcome, StashRequest, StoredStash};
 
 /// Who makes commits: `Name <mail> seconds zone`.
 #[derive(Debug, Clone)]
@@ -103,7 +103,7 @@ fn read_commit(objects: &Objects, id: &ObjectId) -> Result<Option<packrace_objec
 }
 
 /// The index, the work tree and the objects while a stash is made or brought back. The index is locked.
-pub struct Session<'a> {
+pub struct StashSession<'a> {
     repository: &'a Repository,
     snapshot: Arc<Snapshot>,
     lock: IndexLock,
@@ -111,14 +111,14 @@ pub struct Session<'a> {
     objects: Rc<Objects>,
 }
 
-impl<'a> Session<'a> {
+impl<'a> StashSession<'a> {
     /// Takes the lock. The work tree is at `top`.
     pub fn begin(repository: &'a Repository, top: &Path) -> Result<Self, WorkError> {
         let snapshot = repository.snapshot()?;
         let objects = Rc::new(Objects::new(&snapshot));
         let files = Files::open(repository, &snapshot, top, objects.clone())?;
         let lock = IndexLock::take(repository)?;
-        Ok(Session { repository, snapshot, lock, files, objects })
+        Ok(StashSession { repository, snapshot, lock, files, objects })
     }
 
     /// The index as it is now.
@@ -158,7 +158,7 @@ impl<'a> Session<'a> {
 
     /// Writes the index and ends.
     pub fn finish(self) -> Result<Vec<String>, WorkError> {
-        let Session { lock, mut files, .. } = self;
+        let StashSession { lock, mut files, .. } = self;
         if lock.index().is_changed() {
             let index = lock.index().clone();
             // What this session has made was published before it was staged.
@@ -170,7 +170,7 @@ impl<'a> Session<'a> {
     }
 
     /// Compares the file of an entry with what it says.
-    pub fn compare(&mut self, path: &[u8], entry: &IndexEntry) -> Result<Comparison, WorkError> {
+    pub fn compare(&mut self, path: &[u8], entry: &IndexEntry) -> Result<FileComparison, WorkError> {
         self.files.compare(self.lock.index(), path, entry)
     }
 
@@ -182,7 +182,7 @@ impl<'a> Session<'a> {
 
     fn staged(&self) -> Listing {
         let entries = self.index().entries().filter(|(key, entry)| key.stage() == 0 && !entry.intent_to_add);
-        entries.map(|(key, entry)| (BString::from(key.path()), Item::of(entry))).collect()
+        entries.map(|(key, entry)| (BString::from(key.path()), TreeItem::of(entry))).collect()
     }
 
     /// Where new objects go.

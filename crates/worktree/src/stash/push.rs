@@ -5,16 +5,16 @@ use packrace_object::{Kind as ObjectKind, NewCommit, ObjectId};
 use packrace_os::EntryType;
 use packrace_store::publish::{DurableObjects, ObjectBatch};
 
-use super::{Head, People, Session, patch};
+use super::{Head, People, StashSession, patch};
 use crate::error::WorkError;
-use crate::files::Comparison;
+use crate::files::FileComparison;
 use crate::index::{Index, IndexEntry, Kind, Mode, StatData};
-use crate::listing::{Item, Listing, list, make_trees};
+use crate::listing::{Listing, TreeItem, list, make_trees};
 use crate::paths::LeadingDirs;
 use crate::switch;
 
 /// What is to be kept.
-pub struct Request<'a> {
+pub struct StashRequest<'a> {
     /// Where the work tree is.
     pub head: &'a Head,
     /// Which paths are meant.
@@ -57,9 +57,9 @@ pub struct StoredStash {
     pub durable: DurableObjects,
 }
 
-impl Session<'_> {
+impl StashSession<'_> {
     /// Keeps what differs from `HEAD`. The index has been refreshed and has no conflicts.
-    pub fn keep(&mut self, request: &mut Request<'_>) -> Result<Outcome, WorkError> {
+    pub fn keep(&mut self, request: &mut StashRequest<'_>) -> Result<Outcome, WorkError> {
         let head = list(&self.objects, &request.head.tree)?;
         let staged = self.staged();
         let batch = self.batch()?;
@@ -123,7 +123,7 @@ impl Session<'_> {
         &mut self,
         head: &Listing,
         staged: &Listing,
-        request: &mut Request<'_>,
+        request: &mut StashRequest<'_>,
         batch: &ObjectBatch,
     ) -> Result<Option<Listing>, WorkError> {
         let mut result = staged.clone();
@@ -141,13 +141,13 @@ impl Session<'_> {
             let comparison = match entry {
                 Some(entry) => self.files.compare(self.lock.index(), path, &entry)?,
                 None => match self.files.tree.look(path)? {
-                    Some(seen) => Comparison::Changed(seen),
-                    None => Comparison::Gone,
+                    Some(seen) => FileComparison::Changed(seen),
+                    None => FileComparison::Gone,
                 },
             };
             match comparison {
-                Comparison::Same | Comparison::Touched(_) => {}
-                Comparison::Gone => {
+                FileComparison::Same | FileComparison::Touched(_) => {}
+                FileComparison::Gone => {
                     if old.is_some() && leading.has_link(path) {
                         return Err(cannot_process(path, |path| {
                             format!("'{path}' is beyond a symbolic link")
@@ -160,11 +160,11 @@ impl Session<'_> {
                     }
                 }
                 // As git does it, what a submodule has checked out is not put aside.
-                Comparison::Changed(seen) if seen.kind == Kind::Dir => {}
-                Comparison::Changed(seen) if seen.kind == Kind::Other => {
+                FileComparison::Changed(seen) if seen.kind == Kind::Dir => {}
+                FileComparison::Changed(seen) if seen.kind == Kind::Other => {
                     return Err(cannot_process(path, |path| format!("{path}: unsupported file type")));
                 }
-                Comparison::Changed(_) => {
+                FileComparison::Changed(_) => {
                     let before = entry.map(|entry| entry.mode);
                     if request.staged_only {
                         is_changed = true;
@@ -250,7 +250,7 @@ impl Session<'_> {
         let head = list(&self.objects, &head.tree)?;
         let staged = self.staged();
         let paths: BTreeSet<BString> = head.keys().chain(staged.keys()).cloned().collect();
-        let mut changes: Vec<(BString, Option<Item>, Option<Vec<u8>>)> = Vec::new();
+        let mut changes: Vec<(BString, Option<TreeItem>, Option<Vec<u8>>)> = Vec::new();
         let mut problems = Vec::new();
         for path in paths {
             let (old, now) = (staged.get(&path).copied(), head.get(&path).copied());
@@ -278,7 +278,7 @@ impl Session<'_> {
                 None => switch::check_out(index, &mut self.files, &path, &item)?,
                 Some(content) => {
                     let id = self.objects.make(ObjectKind::Blob, content)?;
-                    self.files.check_out(index, &path, &Item { mode: item.mode, id })?;
+                    self.files.check_out(index, &path, &TreeItem { mode: item.mode, id })?;
                     index.insert(&path, 0, IndexEntry::new(item.id, item.mode));
                 }
             }
@@ -291,8 +291,8 @@ impl Session<'_> {
     fn taken_back(
         &mut self,
         path: &[u8],
-        old: Option<Item>,
-        now: Option<Item>,
+        old: Option<TreeItem>,
+        now: Option<TreeItem>,
     ) -> Result<Result<Option<Vec<u8>>, Vec<String>>, WorkError> {
         let shown = String::from_utf8_lossy(path).into_owned();
         let failed = |line: usize| {
@@ -309,9 +309,11 @@ impl Session<'_> {
         };
         let entry = self.lock.index().get(path, 0).copied().expect("it is staged");
         let seen = match self.files.compare(self.lock.index(), path, &entry)? {
-            Comparison::Same | Comparison::Touched(_) => return Ok(Ok(None)),
-            Comparison::Gone => return Ok(Err(vec![format!("error: {shown}: No such file or directory")])),
-            Comparison::Changed(seen) => seen,
+            FileComparison::Same | FileComparison::Touched(_) => return Ok(Ok(None)),
+            FileComparison::Gone => {
+                return Ok(Err(vec![format!("error: {shown}: No such file or directory")]));
+            }
+            FileComparison::Changed(seen) => seen,
         };
         let found = self.files.item(self.lock.index(), path, &seen, Some(old.mode))?;
         let (Some(now), Some((_, content))) = (now, found) else { return failed(1) };

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::time::Duration;
 
 pub use wait_queue::{AdmissionPermit, Waiting};
-use wait_queue::{QueueLimits, Request, WaitQueue};
+use wait_queue::{QueueLimits, QueueRequest, WaitQueue};
 
 /// How clones are let in. Plain data; all may change while a server runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,17 +92,17 @@ impl AdmissionControl {
 
     /// Admits a clone of a repository, or queues it.
     pub fn enter(&self, repository: &Path) -> Admission {
-        self.clones.enter(Request { repository: repository.to_owned(), units: 0 })
+        self.clones.enter(QueueRequest { repository: repository.to_owned(), units: 0 })
     }
 
     /// Claims memory for a pack, by estimate. This queue has no limit.
     pub fn claim(&self, bytes: u64) -> Admission {
-        self.memory.enter(Request { repository: Default::default(), units: bytes })
+        self.memory.enter(QueueRequest { repository: Default::default(), units: bytes })
     }
 
     /// Claims memory for a pack that must not wait. Later ones wait for it.
     pub fn take(&self, bytes: u64) -> AdmissionPermit {
-        self.memory.take(Request { repository: Default::default(), units: bytes })
+        self.memory.take(QueueRequest { repository: Default::default(), units: bytes })
     }
 
     /// How long a clone may wait; `None` for no limit.

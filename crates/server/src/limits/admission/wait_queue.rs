@@ -30,20 +30,20 @@ impl Default for QueueLimits {
 
 /// What waits to be admitted.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(super) struct QueueRequest {
     pub(super) repository: PathBuf,
     pub(super) units: u64,
 }
 
 /// A queue, and what it has admitted.
 #[derive(Debug, Default)]
-pub(super) struct WaitQueue(Arc<Shared>);
+pub(super) struct WaitQueue(Arc<SharedQueue>);
 
 #[derive(Debug, Default)]
-struct Shared(Mutex<State>);
+struct SharedQueue(Mutex<QueueState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     limits: QueueLimits,
     held: usize,
     units: u64,
@@ -54,7 +54,7 @@ struct State {
 /// A request in the queue. `is_admitted` changes while the state is locked.
 #[derive(Debug)]
 struct Ticket {
-    request: Request,
+    request: QueueRequest,
     is_admitted: Mutex<bool>,
     wake: Condvar,
 }
@@ -62,14 +62,14 @@ struct Ticket {
 /// The right to run or to use memory, given back when it is dropped.
 #[derive(Debug)]
 pub struct AdmissionPermit {
-    queue: Arc<Shared>,
+    queue: Arc<SharedQueue>,
     ticket: Arc<Ticket>,
 }
 
 /// A place in the queue, given up when it is dropped.
 #[derive(Debug)]
 pub struct Waiting {
-    queue: Arc<Shared>,
+    queue: Arc<SharedQueue>,
     /// `None` once it has become a [`AdmissionPermit`].
     ticket: Option<Arc<Ticket>>,
 }
@@ -81,7 +81,7 @@ impl WaitQueue {
         state.admit();
     }
 
-    pub(super) fn enter(&self, request: Request) -> Admission {
+    pub(super) fn enter(&self, request: QueueRequest) -> Admission {
         let mut state = self.0.lock();
         let ticket = Arc::new(Ticket { request, is_admitted: Mutex::new(false), wake: Condvar::new() });
         state.waiting.push_back(ticket.clone());
@@ -97,7 +97,7 @@ impl WaitQueue {
     }
 
     /// Admits a request at once, past the queue.
-    pub(super) fn take(&self, request: Request) -> AdmissionPermit {
+    pub(super) fn take(&self, request: QueueRequest) -> AdmissionPermit {
         let ticket = Arc::new(Ticket { request, is_admitted: Mutex::new(true), wake: Condvar::new() });
         self.0.lock().hold(&ticket.request);
         AdmissionPermit { queue: self.0.clone(), ticket }
@@ -110,8 +110,8 @@ impl WaitQueue {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedQueue {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.0.lock().expect("no panic while held")
     }
 }
@@ -125,8 +125,8 @@ enum Fit {
     Full,
 }
 
-impl State {
-    fn fit(&self, request: &Request) -> Fit {
+impl QueueState {
+    fn fit(&self, request: &QueueRequest) -> Fit {
         let limits = &self.limits;
         let units = self.units.saturating_add(request.units);
         if self.held >= limits.max_held || (self.held > 0 && units > limits.max_units) {
@@ -153,13 +153,13 @@ impl State {
         }
     }
 
-    fn hold(&mut self, request: &Request) {
+    fn hold(&mut self, request: &QueueRequest) {
         self.held += 1;
         self.units = self.units.saturating_add(request.units);
         *self.by_repository.entry(request.repository.clone()).or_default() += 1;
     }
 
-    fn give_back(&mut self, request: &Request) {
+    fn give_back(&mut self, request: &QueueRequest) {
         self.held -= 1;
         self.units = self.units.saturating_sub(request.units);
         if let Some(held) = self.by_repository.get_mut(&request.repository) {

@@ -64,11 +64,11 @@ pub enum Refused {
 #[derive(Debug)]
 pub struct Budget {
     start: Instant,
-    state: Mutex<State>,
+    state: Mutex<BudgetState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BudgetState {
     limits: BudgetLimits,
     taken: usize,
     /// Only clients that have a claim.
@@ -144,14 +144,14 @@ impl Default for Budget {
     fn default() -> Self {
         let (max, max_of_a_client) = (usize::MAX, usize::MAX);
         let limits = BudgetLimits { max, max_of_a_client, ..BudgetLimits::default() };
-        Budget { start: Instant::now(), state: Mutex::new(State { limits, ..State::default() }) }
+        Budget { start: Instant::now(), state: Mutex::new(BudgetState { limits, ..BudgetState::default() }) }
     }
 }
 
 impl Budget {
     /// One of which nothing is given out.
     pub fn new(limits: BudgetLimits) -> Arc<Self> {
-        let state = State { limits, ..State::default() };
+        let state = BudgetState { limits, ..BudgetState::default() };
         Arc::new(Budget { start: Instant::now(), state: Mutex::new(state) })
     }
 
@@ -176,7 +176,7 @@ impl Budget {
         self.state().taken
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BudgetState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -242,7 +242,7 @@ fn hand_out(granted: Granted) {
     }
 }
 
-impl State {
+impl BudgetState {
     /// Takes what there is room for.
     fn take(&mut self, budget: &Arc<Budget>, amount: usize, address: IpAddr) -> Claim {
         let client = client(address);

@@ -217,7 +217,7 @@ fn looks_in_vain_are_spared() {
                     assert_eq!(with, without);
                 }
                 _ => {
-                    let known = |state: &State| {
+                    let known = |state: &BudgetState| {
                         let of_client =
                             state.clients.values().any(|of_client| of_client.none_idle_until > now);
                         of_client || state.none_idle.is_some_and(|(until, _)| until > now)

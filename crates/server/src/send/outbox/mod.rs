@@ -32,7 +32,7 @@ pub const BATCH_BYTES: usize = 16 * (sideband::LARGE_FRAME_PAYLOAD + 5);
 
 /// A stretch of a batch.
 #[derive(Debug, Clone)]
-enum Piece {
+enum BatchPiece {
     /// Bytes made for this response, in the batch itself: pkt-line headers, messages, rewritten entry headers.
     Own(Range<usize>),
     /// A range of a mapped file; the clone of the map keeps it alive.
@@ -42,7 +42,7 @@ enum Piece {
 /// Bytes that leave together, in order.
 #[derive(Debug, Default)]
 pub struct GatherBatch {
-    pieces: Vec<Piece>,
+    pieces: Vec<BatchPiece>,
     /// What pieces are taken from that no file holds.
     own: Vec<u8>,
     bytes: usize,
@@ -52,7 +52,7 @@ impl GatherBatch {
     /// A batch of one piece.
     pub fn of(bytes: Vec<u8>) -> Self {
         let length = bytes.len();
-        let pieces = if length == 0 { Vec::new() } else { vec![Piece::Own(0..length)] };
+        let pieces = if length == 0 { Vec::new() } else { vec![BatchPiece::Own(0..length)] };
         GatherBatch { pieces, own: bytes, bytes: length }
     }
 
@@ -81,14 +81,14 @@ impl GatherBatch {
     /// One of the pieces.
     pub fn piece(&self, at: usize) -> Option<&[u8]> {
         Some(match self.pieces.get(at)? {
-            Piece::Own(range) => &self.own[range.clone()],
-            Piece::Mapped(map, range) => &map[range.clone()],
+            BatchPiece::Own(range) => &self.own[range.clone()],
+            BatchPiece::Mapped(map, range) => &map[range.clone()],
         })
     }
 
     /// How many of the bytes are ranges of mapped files.
     pub fn mapped_bytes(&self) -> usize {
-        let mapped = self.pieces.iter().filter(|piece| matches!(piece, Piece::Mapped(..)));
+        let mapped = self.pieces.iter().filter(|piece| matches!(piece, BatchPiece::Mapped(..)));
         mapped.map(|piece| piece.range().len()).sum()
     }
 
@@ -101,8 +101,8 @@ impl GatherBatch {
         self.own.extend_from_slice(bytes);
         self.bytes += bytes.len();
         match self.pieces.last_mut() {
-            Some(Piece::Own(last)) => last.end = self.own.len(),
-            _ => self.pieces.push(Piece::Own(start..self.own.len())),
+            Some(BatchPiece::Own(last)) => last.end = self.own.len(),
+            _ => self.pieces.push(BatchPiece::Own(start..self.own.len())),
         }
     }
 
@@ -113,7 +113,7 @@ impl GatherBatch {
 
     /// Begins a piece with `bytes`, also where the last one could be continued.
     fn push_apart(&mut self, bytes: &[u8]) {
-        self.pieces.push(Piece::Own(self.own.len()..self.own.len()));
+        self.pieces.push(BatchPiece::Own(self.own.len()..self.own.len()));
         self.push(bytes);
     }
 
@@ -121,7 +121,7 @@ impl GatherBatch {
     fn split_off(&mut self, mark: &Mark) -> GatherBatch {
         let mut pieces = self.pieces.split_off(mark.pieces);
         for piece in &mut pieces {
-            if let Piece::Own(range) = piece {
+            if let BatchPiece::Own(range) = piece {
                 *range = range.start - mark.own..range.end - mark.own;
             }
         }
@@ -136,7 +136,7 @@ impl GatherBatch {
             return self.push(&map[range]);
         }
         self.bytes += range.len();
-        self.pieces.push(Piece::Mapped(map.clone(), range));
+        self.pieces.push(BatchPiece::Mapped(map.clone(), range));
     }
 }
 
@@ -148,10 +148,10 @@ struct Mark {
     bytes: usize,
 }
 
-impl Piece {
+impl BatchPiece {
     fn range(&self) -> &Range<usize> {
         match self {
-            Piece::Own(range) | Piece::Mapped(_, range) => range,
+            BatchPiece::Own(range) | BatchPiece::Mapped(_, range) => range,
         }
     }
 }

@@ -17,12 +17,12 @@ const MAX_REMEMBERED: usize = 4096;
 /// Cached packs, and what was asked for lately.
 #[derive(Debug, Default)]
 pub(super) struct CacheIndex {
-    entries: HashMap<Key, Entry>,
+    entries: HashMap<Key, CacheEntry>,
     asked: HashMap<Key, Duration>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct CacheEntry {
     pack: Arc<SharedPack>,
     used: Duration,
 }
@@ -64,7 +64,7 @@ impl CacheIndex {
             removed.0.extend(self.evict_if(|_| true).0);
         }
         pack.lock().was_asked_again = self.was_asked(key, now, max_age);
-        let replaced = self.entries.insert(key, Entry { pack: pack.clone(), used: now });
+        let replaced = self.entries.insert(key, CacheEntry { pack: pack.clone(), used: now });
         removed.0.extend(replaced.map(|entry| entry.pack));
         removed
     }
@@ -118,7 +118,7 @@ impl CacheIndex {
         Removed(removed.map(|entry| entry.pack).into_iter().collect())
     }
 
-    fn take(&mut self, is_over: impl Fn(&Key, &Entry) -> bool) -> Removed {
+    fn take(&mut self, is_over: impl Fn(&Key, &CacheEntry) -> bool) -> Removed {
         let over = self.entries.extract_if(|key, entry| is_over(key, entry));
         Removed(over.map(|(_, entry)| entry.pack).collect())
     }

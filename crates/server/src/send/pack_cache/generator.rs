@@ -10,8 +10,8 @@ use packrace_pack::generate::Segment;
 use packrace_pack::{Phase, ProgressSink, Totals};
 
 use super::key::Key;
-use super::shared_pack::{Keeping, Piece, SharedPack};
-use super::{Resource, Shared};
+use super::shared_pack::{Keeping, PackPiece, SharedPack};
+use super::{Resource, SharedCache};
 use crate::error::Error;
 
 /// Ranges shorter than this are copied next to their neighbours: a place in the list of pieces, the lock around it and the
@@ -29,7 +29,7 @@ const WRITE_BYTES: u64 = 1 << 20;
 pub struct Generator {
     pack: Arc<SharedPack>,
     /// Where what it makes can be found, unless nobody else may have it.
-    index: Option<(Arc<Shared>, Key)>,
+    index: Option<(Arc<SharedCache>, Key)>,
     /// Small segments that belong next to each other.
     chunk: Vec<u8>,
     spool: Option<Spool>,
@@ -50,7 +50,7 @@ impl ProgressSink for Generator {
 }
 
 impl Generator {
-    pub(super) fn new(pack: Arc<SharedPack>, index: Option<(Arc<Shared>, Key)>) -> Self {
+    pub(super) fn new(pack: Arc<SharedPack>, index: Option<(Arc<SharedCache>, Key)>) -> Self {
         Generator { pack, index, chunk: Vec::new(), spool: None, spooled_to: 0, unspooled_bytes: 0 }
     }
 
@@ -61,7 +61,7 @@ impl Generator {
         match segment {
             Segment::Mapped(..) if length >= COPY_BELOW_BYTES => {
                 self.close_chunk();
-                self.append(Piece::new(segment, 0));
+                self.append(PackPiece::new(segment, 0));
             }
             Segment::Owned(bytes) if length >= CHUNK_BYTES => {
                 self.close_chunk();
@@ -118,10 +118,10 @@ impl Generator {
 
     fn append_own(&mut self, bytes: Vec<u8>) {
         let (length, own_bytes) = (bytes.len(), bytes.capacity() as u64);
-        self.append(Piece::new(Segment::Mapped(Mapped::from(bytes), 0..length), own_bytes));
+        self.append(PackPiece::new(Segment::Mapped(Mapped::from(bytes), 0..length), own_bytes));
     }
 
-    fn append(&mut self, piece: Piece) {
+    fn append(&mut self, piece: PackPiece) {
         let own_bytes = piece.own_bytes;
         if self.pack.append(piece) {
             self.unspooled_bytes += own_bytes;
@@ -135,14 +135,14 @@ impl Generator {
         match keeping {
             Keeping::Nothing => {}
             Keeping::Memory => {
-                let kept_bytes = self.pack.kept_bytes().0 + own_bytes + Piece::PLACE_BYTES;
+                let kept_bytes = self.pack.kept_bytes().0 + own_bytes + PackPiece::PLACE_BYTES;
                 let fits = kept_bytes <= self.pack.bounds().kept_bytes;
-                if !fits || !self.take(Resource::Memory, own_bytes + Piece::PLACE_BYTES) {
+                if !fits || !self.take(Resource::Memory, own_bytes + PackPiece::PLACE_BYTES) {
                     self.go_on_disk();
                 }
             }
             Keeping::Disk => {
-                if !self.take(Resource::Memory, Piece::PLACE_BYTES) {
+                if !self.take(Resource::Memory, PackPiece::PLACE_BYTES) {
                     self.keep_nothing();
                 } else if self.unspooled_bytes >= WRITE_BYTES {
                     self.write_out();
@@ -162,7 +162,7 @@ impl Generator {
         }
         state.keeping = Keeping::Disk;
         // From here on only places in the list count: what is written gives its memory back.
-        let places = state.pieces.len() as u64 * Piece::PLACE_BYTES;
+        let places = state.pieces.len() as u64 * PackPiece::PLACE_BYTES;
         let own_bytes = state.memory.bytes().saturating_sub(places);
         state.memory.shrink(own_bytes);
         drop(state);

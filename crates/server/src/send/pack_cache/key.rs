@@ -57,8 +57,8 @@ fn normal(request: &PackRequest) -> PackRequest {
     normal
 }
 
-fn digest(feed: impl FnOnce(&mut Feed)) -> Digest {
-    let mut hasher = Feed(TrailerHasher::new(HashKind::Sha256));
+fn digest(feed: impl FnOnce(&mut KeyHasher)) -> Digest {
+    let mut hasher = KeyHasher(TrailerHasher::new(HashKind::Sha256));
     feed(&mut hasher);
     let id = hasher.0.finish();
     let mut digest = Digest::default();
@@ -68,9 +68,9 @@ fn digest(feed: impl FnOnce(&mut Feed)) -> Digest {
 
 /// What is hashed goes into SHA-256. Lengths and variants come along, as `Hash` is derived, so that no two values feed
 /// the same bytes.
-struct Feed(TrailerHasher);
+struct KeyHasher(TrailerHasher);
 
-impl Hasher for Feed {
+impl Hasher for KeyHasher {
     fn write(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }

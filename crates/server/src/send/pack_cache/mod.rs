@@ -40,10 +40,10 @@ use shared_pack::{Bounds, Keeping, SharedPack};
 
 /// Packs that are being made and packs that are kept. The default keeps and shares nothing.
 #[derive(Debug, Clone, Default)]
-pub struct PackCache(Option<Arc<Shared>>);
+pub struct PackCache(Option<Arc<SharedCache>>);
 
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SharedCache {
     settings: CacheSettings,
     bounds: Bounds,
     memory: Arc<ByteBudget>,
@@ -92,7 +92,7 @@ pub enum Joined {
 pub struct Producer {
     pack: Arc<SharedPack>,
     reader: Reader,
-    index: Option<(Arc<Shared>, Key)>,
+    index: Option<(Arc<SharedCache>, Key)>,
 }
 
 impl PackCache {
@@ -105,7 +105,7 @@ impl PackCache {
         if !settings.enabled {
             return PackCache::default();
         }
-        PackCache(Some(Arc::new(Shared {
+        PackCache(Some(Arc::new(SharedCache {
             memory: ByteBudget::new(settings.max_memory_bytes, &metrics.cache_bytes),
             disk: ByteBudget::new(settings.max_disk_bytes, &metrics.cache_bytes),
             settings,
@@ -182,7 +182,7 @@ impl Producer {
     }
 }
 
-impl Shared {
+impl SharedCache {
     fn lock(&self) -> std::sync::MutexGuard<'_, CacheIndex> {
         self.index.lock().expect("no panic while held")
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use packrace_pack::generate::Segment;
 use packrace_pack::{Phase, Totals};
 
-use super::shared_pack::{Keeping, SharedPack, State};
+use super::shared_pack::{Keeping, SharedPack, SharedPackState};
 use crate::error::Error;
 
 /// What a reader gets.
@@ -76,7 +76,7 @@ impl Reader {
         found.unwrap_or(Received::Nothing)
     }
 
-    fn look(&mut self, state: &mut State) -> Option<Received> {
+    fn look(&mut self, state: &mut SharedPackState) -> Option<Received> {
         let at = state.readers.get(&self.number).map_or(0, |place| place.pieces);
         if at < state.first {
             return Some(Received::Lagged);

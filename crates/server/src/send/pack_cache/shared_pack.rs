@@ -55,7 +55,7 @@ impl Default for Bounds {
 
 /// A stretch of the pack.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct PackPiece {
     pub(super) segment: Segment,
     /// What it takes of memory, beside its place in the list: nothing if it is a range of a file.
     pub(super) own_bytes: u64,
@@ -63,17 +63,17 @@ pub(super) struct Piece {
     made_bytes: u64,
 }
 
-impl Piece {
+impl PackPiece {
     pub(super) fn new(segment: Segment, own_bytes: u64) -> Self {
-        Piece { segment, own_bytes, made_bytes: 0 }
+        PackPiece { segment, own_bytes, made_bytes: 0 }
     }
 
     pub(super) fn cost(&self) -> u64 {
-        self.own_bytes + Piece::PLACE_BYTES
+        self.own_bytes + PackPiece::PLACE_BYTES
     }
 
     /// What a place in the list takes.
-    pub(super) const PLACE_BYTES: u64 = size_of::<Piece>() as u64;
+    pub(super) const PLACE_BYTES: u64 = size_of::<PackPiece>() as u64;
 }
 
 /// What becomes of pieces that all readers have taken.
@@ -91,7 +91,7 @@ pub(super) enum Keeping {
 #[derive(Debug)]
 pub(super) struct SharedPack {
     bounds: Bounds,
-    state: Mutex<State>,
+    state: Mutex<SharedPackState>,
     /// There is something new for readers.
     pub(super) for_readers: Condvar,
     /// A reader has taken something, or left.
@@ -104,8 +104,8 @@ pub(super) struct SharedPack {
 }
 
 #[derive(Debug)]
-pub(super) struct State {
-    pub(super) pieces: VecDeque<Piece>,
+pub(super) struct SharedPackState {
+    pub(super) pieces: VecDeque<PackPiece>,
     /// The number of the first of them.
     pub(super) first: u64,
     pub(super) keeping: Keeping,
@@ -159,7 +159,7 @@ impl SharedPack {
         memory: &Arc<ByteBudget>,
         disk: &Arc<ByteBudget>,
     ) -> Arc<Self> {
-        let state = State {
+        let state = SharedPackState {
             pieces: VecDeque::new(),
             first: 0,
             keeping,
@@ -192,7 +192,7 @@ impl SharedPack {
         &self.bounds
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, SharedPackState> {
         self.state.lock().expect("no panic while held")
     }
 
@@ -245,7 +245,7 @@ impl SharedPack {
     }
 
     /// Appends a piece when there is room for it. False where nobody wants it any more.
-    pub(super) fn append(&self, piece: Piece) -> bool {
+    pub(super) fn append(&self, piece: PackPiece) -> bool {
         let clock = RealClock::default();
         let mut state = self.lock();
         while !self.is_cancelled() {
@@ -285,7 +285,7 @@ impl SharedPack {
         is_whole
     }
 
-    fn wake_readers(&self, state: MutexGuard<'_, State>) {
+    fn wake_readers(&self, state: MutexGuard<'_, SharedPackState>) {
         let is_awaited = state.waiting_readers > 0;
         drop(state);
         if is_awaited {
@@ -303,7 +303,7 @@ enum Obstacle {
     SlowReaders,
 }
 
-impl State {
+impl SharedPackState {
     /// The number of a new reader, at the first byte.
     fn seat(&mut self) -> u64 {
         let number = self.next_reader;
@@ -315,7 +315,7 @@ impl State {
     /// Whether a fault was met in a file that a piece is a range of.
     fn is_damaged(&self) -> bool {
         let is_damaged =
-            |piece: &Piece| matches!(&piece.segment, Segment::Mapped(map, _) if map.is_damaged());
+            |piece: &PackPiece| matches!(&piece.segment, Segment::Mapped(map, _) if map.is_damaged());
         // Nobody looks through all pieces where nothing ever happened.
         faults::damaged_maps() > 0 && self.pieces.iter().any(is_damaged)
     }
@@ -325,7 +325,7 @@ impl State {
         self.first + self.pieces.len() as u64
     }
 
-    fn push(&mut self, mut piece: Piece) {
+    fn push(&mut self, mut piece: PackPiece) {
         self.held_bytes += piece.cost();
         self.made_bytes += piece.own_bytes;
         piece.made_bytes = self.made_bytes;

@@ -235,7 +235,8 @@ impl HookRun {
         let (sender, receiver) = mpsc::sync_channel(EVENTS);
         let cancelled = Arc::new(AtomicBool::new(false));
         let is_cancelled = Arc::clone(&cancelled);
-        let work = move || Worker { child, sender, is_cancelled, pack: Pack::new(&call) }.run(call.revs);
+        let work =
+            move || Worker { child, sender, is_cancelled, pack: UnsentPack::new(&call) }.run(call.revs);
         let thread = std::thread::Builder::new().name("hook".into()).spawn(work);
         let thread = thread.map_err(|error| Error::caused("cannot start a thread", error))?;
         Ok(HookRun { receiver, early: Vec::new(), cancelled, thread: Some(thread) })
@@ -277,15 +278,15 @@ impl Drop for HookRun {
 }
 
 /// Why a worker stops before the end.
-enum Stop {
+enum WorkerStop {
     /// Nobody wants the pack any more.
     Cancelled,
     Failed(Error),
 }
 
-impl From<std::io::Error> for Stop {
+impl From<std::io::Error> for WorkerStop {
     fn from(error: std::io::Error) -> Self {
-        Stop::Failed(Error::caused("cannot talk to git-pack-objects", error))
+        WorkerStop::Failed(Error::caused("cannot talk to git-pack-objects", error))
     }
 }
 
@@ -293,15 +294,15 @@ struct Worker {
     child: ChildProcess,
     sender: SyncSender<Event>,
     is_cancelled: Arc<AtomicBool>,
-    pack: Pack,
+    pack: UnsentPack,
 }
 
 impl Worker {
     fn run(mut self, revs: Revs) {
         match self.relay(revs) {
             Ok(()) => drop(self.sender.send(Event::End(Ok(None)))),
-            Err(Stop::Cancelled) => self.child.end(),
-            Err(Stop::Failed(error)) => {
+            Err(WorkerStop::Cancelled) => self.child.end(),
+            Err(WorkerStop::Failed(error)) => {
                 // If nobody listens any more, nobody needs to know.
                 let _ = self.sender.send(Event::End(Err(error)));
                 self.child.end();
@@ -309,13 +310,13 @@ impl Worker {
         }
     }
 
-    fn relay(&mut self, mut revs: Revs) -> Result<(), Stop> {
+    fn relay(&mut self, mut revs: Revs) -> Result<(), WorkerStop> {
         let mut messages = vec![0; MESSAGE_BYTES];
         let mut is_open = true;
         let mut has_moved = false;
         let status = loop {
             if self.is_cancelled.load(Relaxed) {
-                return Err(Stop::Cancelled);
+                return Err(WorkerStop::Cancelled);
             }
             let input = revs.pending();
             if input.is_empty() {
@@ -366,19 +367,19 @@ impl Worker {
             }
         }
         if !status.success() {
-            return Err(Stop::Failed(died()));
+            return Err(WorkerStop::Failed(died()));
         }
         if !self.pack.has_begun {
-            return Err(Stop::Failed(no_pack()));
+            return Err(WorkerStop::Failed(no_pack()));
         }
         let rest = self.pack.take(self.pack.filled);
         self.tell(Event::Segment(Segment::Owned(rest)))
     }
 
     /// Looks at what comes before the pack.
-    fn take_head(&mut self) -> Result<(), Stop> {
+    fn take_head(&mut self) -> Result<(), WorkerStop> {
         if !self.pack.has_begun
-            && let Some(uris) = self.pack.take_head().map_err(Stop::Failed)?
+            && let Some(uris) = self.pack.take_head().map_err(WorkerStop::Failed)?
         {
             self.tell(Event::Uris(uris))?;
         }
@@ -386,7 +387,7 @@ impl Worker {
     }
 
     /// Sends what is there of the pack but for what may be its trailer.
-    fn send_pack(&mut self) -> Result<(), Stop> {
+    fn send_pack(&mut self) -> Result<(), WorkerStop> {
         let length = self.pack.filled.saturating_sub(self.pack.trailer_bytes);
         if !self.pack.has_begun || length == 0 {
             return Ok(());
@@ -395,13 +396,13 @@ impl Worker {
         self.tell(Event::Segment(Segment::Owned(piece)))
     }
 
-    fn tell(&self, event: Event) -> Result<(), Stop> {
-        self.sender.send(event).map_err(|_| Stop::Cancelled)
+    fn tell(&self, event: Event) -> Result<(), WorkerStop> {
+        self.sender.send(event).map_err(|_| WorkerStop::Cancelled)
     }
 }
 
 /// What was read of a pack and not sent yet.
-struct Pack {
+struct UnsentPack {
     buffer: Vec<u8>,
     filled: usize,
     trailer_bytes: usize,
@@ -411,9 +412,9 @@ struct Pack {
     head_bytes: usize,
 }
 
-impl Pack {
+impl UnsentPack {
     fn new(call: &HookCall) -> Self {
-        Pack {
+        UnsentPack {
             buffer: vec![0; PIECE_BYTES + call.trailer_bytes],
             filled: 0,
             trailer_bytes: call.trailer_bytes,

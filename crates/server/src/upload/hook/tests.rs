@@ -13,7 +13,7 @@ use packrace_testkit::{Git, Repo, RepoBuilder, Size};
 
 use super::*;
 use crate::send::outbox::{BATCH_BYTES, ClientSink, GatherBatch};
-use crate::subject::{Mode, Subject};
+use crate::subject::{CallMode, Subject};
 use crate::transfers::Transfer;
 use crate::upload::{UploadPack, upload_pack};
 
@@ -58,7 +58,7 @@ fn call(path: &Path, hook: &str, config: &[(&str, &str)]) -> UploadPack {
     let subject = Subject {
         repository: Arc::new(Repository::open(path, &options).unwrap()),
         version: ProtocolVersion::V2,
-        mode: Mode::StatelessRpc,
+        mode: CallMode::StatelessRpc,
         namespace: String::new(),
         agent: "packrace/test".into(),
         transfer: Transfer::unlisted("1"),
