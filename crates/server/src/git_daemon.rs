@@ -30,6 +30,7 @@ use crate::service::call::{self, Call, Client, Service};
 use crate::service::counting::{CountingReader, CountingSink};
 use crate::service::root::NotServed;
 use crate::service::shared::{Beginning, ServedRepository, Shared};
+use crate::service::worker;
 use crate::settings::Settings;
 use crate::stdio::StreamSink;
 use crate::subject::{CallMode, ProtocolVersion};
@@ -67,7 +68,7 @@ pub(crate) async fn connection(mut stream: TcpStream, peer: SocketAddr, permit: 
             return;
         }
     };
-    let ended = tokio::task::spawn_blocking(move || {
+    let ended = worker::start(move || {
         // Permits are given back, and the server stops waiting, when this thread ends.
         let _held = (permit, stopping, open);
         match catch_unwind(AssertUnwindSafe(|| serve(stream, &request, &running, &shared, &peer.to_string())))
@@ -80,8 +81,11 @@ pub(crate) async fn connection(mut stream: TcpStream, peer: SocketAddr, permit: 
             }
         }
     });
-    // Panics are caught inside.
-    let _ = ended.await;
+    match ended {
+        // Panics are caught inside.
+        Ok(ended) => drop(ended.await),
+        Err(error) => tracing::error!("git {peer}: cannot start a thread: {error}"),
+    }
 }
 
 /// What a client is told when a limit is reached.

@@ -53,6 +53,7 @@ use crate::service::counting::CountingReader;
 use crate::service::pusher::pusher;
 use crate::service::root::NotServed;
 use crate::service::shared::{Beginning, ServedRepository, Shared};
+use crate::service::worker;
 use crate::subject::{CallMode, ProtocolVersion};
 use crate::transfers::Transfer;
 use body::{AnswerBody, BadBody, BodyMessage, BodySink, RequestBody, discard};
@@ -387,18 +388,22 @@ async fn run(
     let (client, mut receiver) =
         BodySink::new(std::mem::take(&mut request.prefix), stall_time, background, shared.host.cpu.clone());
     let stopping = shared.stopping.subscribe();
-    let engine = tokio::task::spawn_blocking(move || {
+    let engine = worker::start(move || {
         // The permit is held while this thread works, and a server that stops waits for it.
         let _held = stopping;
         run_engine(request, client, &permit, &shared)
     });
+    let engine = engine.map_err(|error| {
+        tracing::error!("cannot start a thread: {error}");
+        StatusCode::SERVICE_UNAVAILABLE
+    })?;
     match receiver.recv().await {
         Some(BodyMessage::Batch(first)) => Ok(AnswerStart { first, rest: Some(receiver), content_type }),
         Some(BodyMessage::End) => Ok(AnswerStart { first: GatherBatch::default(), rest: None, content_type }),
         None => match engine.await {
             Ok(status) => Err(status),
-            Err(panic) => {
-                tracing::error!("a request panicked: {panic}");
+            Err(_) => {
+                tracing::error!("a request panicked");
                 Err(StatusCode::INTERNAL_SERVER_ERROR)
             }
         },

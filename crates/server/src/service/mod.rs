@@ -7,3 +7,4 @@ pub(crate) mod pusher;
 mod refusal_log;
 pub(crate) mod root;
 pub(crate) mod shared;
+pub(crate) mod worker;

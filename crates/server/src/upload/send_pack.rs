@@ -17,7 +17,7 @@ use crate::limits::admission::{Admission, AdmissionControl, AdmissionPermit};
 use crate::metrics::{Raised, Stage, Step};
 use crate::send::event::Event;
 use crate::send::outbox::ClientSink;
-use crate::send::pack_cache::{Generator, Joined, Key, PackCache, Producer, Reader, Received};
+use crate::send::pack_cache::{Generator, Joined, Key, PackCache, Producer};
 use crate::send::relay::{Delivery, SendStop, Sending};
 use crate::transfers::Transfer;
 
@@ -82,12 +82,12 @@ pub(super) fn send_pack(
         Ok(reader) => reader,
         Err(error) => return sending.end(Err(SendStop::Failed(error))),
     };
-    let mut result = sending.relay(|wait| event(&mut reader, wait));
+    let mut result = sending.relay(|wait| reader.next(wait));
     if let (Err(SendStop::Lagged), Some(request), false) = (&result, request, sending.has_begun) {
         result = match launch(PackCache::produce_alone(), PackWork::Plan(request)) {
             Ok(alone) => {
                 reader = alone;
-                sending.relay(|wait| event(&mut reader, wait))
+                sending.relay(|wait| reader.next(wait))
             }
             Err(error) => Err(SendStop::Failed(error)),
         };
@@ -96,35 +96,12 @@ pub(super) fn send_pack(
     sending.end(result)
 }
 
-/// Does the work of a clone in the background, unless this process serves nobody else.
-pub(super) fn in_background(
-    admission: CloneAdmission<'_>,
-    client: &mut dyn ClientSink,
-    work: impl FnOnce(CloneAdmission<'_>, &mut dyn ClientSink) -> Result<(), Error> + Send,
-) -> Result<(), Error> {
-    if admission.state.is_none() || admission.host.cpu.is_none() {
-        return work(admission, client);
-    }
-    client.demote_to_background();
-    let span = tracing::Span::current();
-    std::thread::scope(|scope| {
-        let worker = std::thread::Builder::new().name("clone".into()).spawn_scoped(scope, move || {
-            let _entered = span.enter();
-            packrace_os::process::lower_thread_priority();
-            work(admission, client)
-        });
-        let worker = worker.map_err(|error| Error::caused("cannot start a thread", error))?;
-        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
-}
-
-fn event(reader: &mut Reader, wait: Duration) -> Option<Event> {
-    match reader.next(wait) {
-        Received::Piece(segment) => Some(Event::Segment(segment)),
-        Received::Progress { phase, done, total } => Some(Event::Progress { phase, done, total }),
-        Received::End(result) => Some(Event::End(result.map(Some))),
-        Received::Lagged => Some(Event::Lagged),
-        Received::Nothing => None,
+/// From here on this thread, which serves nothing but this conversation, lets others go first: if it is about to send a clone, and this
+/// process serves others, too.
+pub(super) fn step_into_background(admission: &CloneAdmission<'_>, client: &mut dyn ClientSink) {
+    if admission.state.is_some() && admission.host.cpu.is_some() {
+        client.demote_to_background();
+        packrace_os::process::lower_thread_priority();
     }
 }
 

@@ -23,7 +23,7 @@ use super::UploadPack;
 use super::features::features;
 use super::filter;
 use super::hook::{HookCall, HookRun};
-use super::send_pack::{CloneAdmission, PackWork, in_background, send_hook, send_pack};
+use super::send_pack::{CloneAdmission, PackWork, send_hook, send_pack, step_into_background};
 use super::settings::UploadSettings;
 use crate::error::{Error, ErrorKind};
 use crate::limits::admission::Admission;
@@ -401,19 +401,15 @@ impl<'a> Upload<'a> {
                 Some(run) => Ok(run),
                 None => Err(self.hook_call(&hook, request)?),
             };
-            let clock = self.clock;
-            return in_background(admission, self.client, move |admission, client| {
-                send_hook(hook, admission, delivery, client, clock)
-            });
+            step_into_background(&admission, self.client);
+            return send_hook(hook, admission, delivery, self.client, self.clock);
         }
         let work = match self.planned.take() {
             Some(plan) => PackWork::Make(plan),
             None => PackWork::Plan(self.pack_request(request)?),
         };
-        let (universe, clock) = (&self.universe, self.clock);
-        in_background(admission, self.client, move |admission, client| {
-            send_pack(universe, work, admission, delivery, client, clock)
-        })
+        step_into_background(&admission, self.client);
+        send_pack(&self.universe, work, admission, delivery, self.client, self.clock)
     }
 
     /// The hook that makes the pack that is asked for.

@@ -34,7 +34,7 @@ use budget::ByteBudget;
 use cache_index::{CacheIndex, Removed};
 pub use generator::Generator;
 pub use key::Key;
-pub use reader::{Reader, Received};
+pub use reader::Reader;
 pub use settings::CacheSettings;
 use shared_pack::{Bounds, Keeping, SharedPack};
 

@@ -2,33 +2,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use packrace_pack::generate::Segment;
-use packrace_pack::{Phase, Totals};
-
 use super::shared_pack::{Keeping, SharedPack, SharedPackState};
-use crate::error::Error;
-
-/// What a reader gets.
-#[derive(Debug)]
-pub enum Received {
-    /// The next bytes.
-    Piece(Segment),
-    /// How far the work is.
-    Progress {
-        /// Of which part.
-        phase: Phase,
-        /// So much is done.
-        done: u64,
-        /// Of so much; 0 if that is not known.
-        total: u64,
-    },
-    /// Nothing follows.
-    End(Result<Totals, Error>),
-    /// Nothing is there yet.
-    Nothing,
-    /// What comes next is gone, because this reader was too slow for too long. Nothing follows.
-    Lagged,
-}
+use crate::send::event::Event;
 
 /// One of those who read a pack from its first byte. When the last of them is dropped before the end, the pack is not made
 /// any further; in any case nobody makes it any more afterwards.
@@ -57,8 +32,8 @@ impl Reader {
         Reader::new(pack, number)
     }
 
-    /// What comes next; waits for it no longer than this, and no shorter.
-    pub fn next(&mut self, wait: Duration) -> Received {
+    /// What comes next; waits for it no longer than this, and no shorter. `None`: nothing is there yet.
+    pub fn next(&mut self, wait: Duration) -> Option<Event> {
         let pack = self.pack.clone();
         let mut state = pack.lock();
         let mut found = None;
@@ -73,13 +48,13 @@ impl Reader {
         if timeout.timed_out() {
             pack.flush_requested.store(true, Relaxed);
         }
-        found.unwrap_or(Received::Nothing)
+        found
     }
 
-    fn look(&mut self, state: &mut SharedPackState) -> Option<Received> {
+    fn look(&mut self, state: &mut SharedPackState) -> Option<Event> {
         let at = state.readers.get(&self.number).map_or(0, |place| place.pieces);
         if at < state.first {
-            return Some(Received::Lagged);
+            return Some(Event::Lagged);
         }
         let is_piece_there = at < state.next_piece();
         let unseen = state.phases.iter().filter(|report| report.number > self.reports_seen);
@@ -89,19 +64,17 @@ impl Reader {
             if !is_newest || !is_piece_there || !self.has_just_reported {
                 self.reports_seen = report.number;
                 self.has_just_reported = is_newest;
-                return Some(Received::Progress {
-                    phase: report.phase,
-                    done: report.done,
-                    total: report.total,
-                });
+                return Some(Event::Progress { phase: report.phase, done: report.done, total: report.total });
             }
         }
         self.has_just_reported = false;
-        let Some(segment) = state.take(self.number) else { return state.end.clone().map(Received::End) };
+        let Some(segment) = state.take(self.number) else {
+            return state.end.clone().map(|end| Event::End(end.map(Some)));
+        };
         if state.is_worker_waiting {
             self.pack.for_worker.notify_one();
         }
-        Some(Received::Piece(segment))
+        Some(Event::Segment(segment))
     }
 }
 
@@ -153,7 +126,7 @@ mod tests {
             let (start, wait) = (Instant::now(), Duration::from_millis(50));
             let received = reader.next(wait);
             is_over.store(true, Relaxed);
-            assert!(matches!(received, Received::Nothing) && start.elapsed() >= wait);
+            assert!(received.is_none() && start.elapsed() >= wait);
         });
     }
 }

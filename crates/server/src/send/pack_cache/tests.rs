@@ -9,6 +9,7 @@ use packrace_pack::{Phase, ProgressSink};
 use packrace_testkit::Random;
 
 use super::*;
+use crate::send::event::Event;
 
 /// Generous: a busy machine must not fail a test.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -54,11 +55,15 @@ fn drain(reader: &mut Reader) -> (Vec<u8>, Option<Result<Totals, String>>) {
     let mut bytes = Vec::new();
     loop {
         match reader.next(PATIENCE) {
-            Received::Piece(segment) => bytes.extend_from_slice(segment.bytes()),
-            Received::Progress { .. } => {}
-            Received::End(result) => return (bytes, Some(result.map_err(|error| error.to_string()))),
-            Received::Nothing => panic!("nothing comes"),
-            Received::Lagged => return (bytes, None),
+            Some(Event::Segment(segment)) => bytes.extend_from_slice(segment.bytes()),
+            Some(Event::Progress { .. }) => {}
+            Some(Event::End(result)) => {
+                let result = result.map(|totals| totals.expect("a pack that is made here has totals"));
+                return (bytes, Some(result.map_err(|error| error.to_string())));
+            }
+            None => panic!("nothing comes"),
+            Some(Event::Lagged) => return (bytes, None),
+            other => panic!("{other:?}"),
         }
     }
 }
@@ -96,10 +101,10 @@ fn followers_begin_at_the_first_byte_while_the_pack_is_made() {
             Ok(totals(7))
         })
         .unwrap();
-    let Received::Piece(piece) = first.next(PATIENCE) else { panic!("the first half is there") };
+    let Some(Event::Segment(piece)) = first.next(PATIENCE) else { panic!("the first half is there") };
     let mut got = piece.bytes().to_vec();
     let mut second = follow(&cache, key(1, 1, 1), 1);
-    let Received::Piece(piece) = second.next(PATIENCE) else { panic!("for everybody") };
+    let Some(Event::Segment(piece)) = second.next(PATIENCE) else { panic!("for everybody") };
     assert_eq!(piece.bytes(), got);
     // Another request is another pack.
     drop(produce(&cache, key(1, 1, 2), 1));
@@ -136,7 +141,7 @@ fn it_goes_on_without_the_first_reader_and_ends_with_the_last() {
     let mut second = follow(&cache, key(1, 1, 1), 0);
     drop(first);
     go.send(()).unwrap();
-    assert!(matches!(second.next(PATIENCE), Received::Piece(_)));
+    assert!(matches!(second.next(PATIENCE), Some(Event::Segment(_))));
     assert!(end.try_recv().is_err());
     drop(second);
     // The last reader waits for it.
@@ -284,14 +289,14 @@ fn the_worker_is_only_so_far_ahead_of_the_fastest_reader() {
     let mut taken = 0;
     loop {
         match reader.next(PATIENCE) {
-            Received::Piece(segment) => {
+            Some(Event::Segment(segment)) => {
                 assert_eq!(segment.bytes().len(), CHUNK);
                 taken += 1;
                 // One more waits to be appended.
                 let made = made.load(Relaxed);
                 assert!(made <= taken + 17, "{made} made, {taken} taken");
             }
-            Received::End(_) => break,
+            Some(Event::End(_)) => break,
             other => panic!("{other:?}"),
         }
     }
@@ -473,12 +478,12 @@ fn progress_comes_in_order_and_ends_with_the_last_report() {
     let mut pieces = 0;
     loop {
         match reader.next(PATIENCE) {
-            Received::Progress { phase, done, .. } => seen.push((phase, done)),
-            Received::Piece(_) => pieces += 1,
-            Received::End(result) => break assert_eq!(result.unwrap(), totals(1)),
+            Some(Event::Progress { phase, done, .. }) => seen.push((phase, done)),
+            Some(Event::Segment(_)) => pieces += 1,
+            Some(Event::End(result)) => break assert_eq!(result.unwrap(), Some(totals(1))),
             // A report alone wakes nobody.
-            Received::Nothing => {}
-            Received::Lagged => panic!("the only reader"),
+            None => {}
+            other => panic!("{other:?}"),
         }
     }
     let writing = seen.iter().position(|(phase, _)| *phase == Phase::Writing).unwrap();
@@ -551,17 +556,17 @@ fn every_reader_gets_the_same_bytes() {
                             std::thread::sleep(Duration::from_millis(random.below(5) as u64));
                         }
                         match reader.next(PATIENCE) {
-                            Received::Piece(segment) => bytes.extend_from_slice(segment.bytes()),
-                            Received::End(result) => {
+                            Some(Event::Segment(segment)) => bytes.extend_from_slice(segment.bytes()),
+                            Some(Event::End(result)) => {
                                 result.unwrap();
                                 break assert!(bytes == *expect, "round {round}");
                             }
-                            Received::Lagged => {
+                            Some(Event::Lagged) => {
                                 left_behind.fetch_add(1, Relaxed);
                                 break assert!(expect.starts_with(&bytes), "round {round}");
                             }
-                            Received::Progress { .. } => {}
-                            Received::Nothing => panic!("nothing comes"),
+                            Some(Event::Progress { .. }) => {}
+                            other => panic!("{other:?}"),
                         }
                     }
                 });
