@@ -1,10 +1,10 @@
-//! Nothing stays of a clone that somebody breaks off.
+//! A clone that a signal ends leaves nothing behind.
 
 use packrace_commands::Fatal;
 use packrace_commands::clone::Unfinished;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// From now on, removes what there is of a clone when the process is told to end, and ends it.
+/// On SIGINT, SIGTERM or SIGHUP, removes the unfinished clone and ends the process.
 pub fn watch(clone: Unfinished) -> Result<(), Fatal> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(Fatal::new)?;
@@ -24,7 +24,7 @@ pub fn watch(clone: Unfinished) -> Result<(), Fatal> {
                 _ = three.recv() => *third,
             }
         });
-        // Held until the end: a clone that is complete now waits for that.
+        // Held until the process ends, so that the clone cannot complete in between.
         let _held = clone.remove();
         std::process::exit(128 + number);
     });

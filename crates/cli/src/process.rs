@@ -1,4 +1,4 @@
-//! The process: its variables, its streams, and what it was handed. Nothing else reads them.
+//! The process: its variables, its standard streams, and sockets it inherits.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Read, Write};
@@ -12,7 +12,7 @@ use packrace_server::listen::Scheme;
 
 use crate::serve_config::VARIABLE_PREFIX;
 
-/// Writes a line to standard error. Where that cannot be, nobody is left to be told.
+/// Writes a line to standard error. Failures are ignored: there is no other place to report them.
 macro_rules! eprint_line {
     ($($line:tt)*) => {{
         use std::io::Write as _;
@@ -101,7 +101,7 @@ fn schemes_of(names: &str, count: usize) -> Result<Vec<Scheme>, String> {
     }
 }
 
-/// Standard input, output and error. None of them has to be open, nor to have room.
+/// Standard input, output and error. They may be closed or full.
 pub fn streams() -> Streams {
     Streams::new(StandardInput, StandardOutput, StandardError)
 }

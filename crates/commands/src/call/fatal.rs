@@ -5,7 +5,7 @@ use crate::call::printable::harmless;
 /// Why a command ends: what it says last, and its exit code.
 #[derive(Debug)]
 pub struct Fatal {
-    /// What is wrong; nothing where all was said.
+    /// What is wrong; empty if everything was said before.
     pub message: String,
     /// The exit code.
     pub code: u8,
@@ -54,12 +54,12 @@ impl Fatal {
         Fatal { usage_of: Some(command), ..self }
     }
 
-    /// The same behind these lines.
+    /// The same, printed after these lines.
     pub fn after(self, lines: impl Into<Vec<u8>>) -> Self {
         Fatal { before: lines.into(), ..self }
     }
 
-    /// What stands on standard error, but for usage.
+    /// Everything to print on standard error, except usage.
     pub fn text(&self) -> Vec<u8> {
         let Fatal { message, word, before, .. } = self;
         match message.is_empty() {

@@ -26,7 +26,7 @@ pub struct Call {
     pub environment: Environment,
     /// Input and outputs.
     pub streams: Streams,
-    /// Whether the process ends behind this call: what the kernel frees faster is left to it then.
+    /// Whether the process ends after this call. Memory that the kernel frees faster is left to it then.
     pub ends_process: bool,
 }
 
@@ -38,7 +38,7 @@ macro_rules! tell {
 }
 
 impl Call {
-    /// One of several in a process.
+    /// A call after which the process goes on.
     pub fn new(globals: GlobalOptions, environment: Environment, streams: Streams) -> Self {
         Call { globals, environment, streams, ends_process: false }
     }
@@ -53,7 +53,7 @@ impl Call {
         tell!(self, "error: {}", harmless(text));
     }
 
-    /// Writes to the output; it has left this process when this returns.
+    /// Writes to the output and flushes it.
     pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), Fatal> {
         self.streams.write(bytes)
     }

@@ -1,4 +1,4 @@
-//! Where a command reads and writes. It is given all of it, and touches no stream of the process by itself.
+//! Where a command reads and writes. The caller hands in all streams; no command opens one of the process.
 
 use std::fmt;
 use std::io::{self, Cursor, IoSlice, Read, Write};
@@ -13,8 +13,8 @@ use crate::call::fatal::Fatal;
 
 /// What a command reads.
 pub trait Input: Read + Send {
-    /// A duplicate of the descriptor behind it, if there is one: packs are read from that in large pieces, and with a limit
-    /// on how long a read may wait.
+    /// A duplicate of the descriptor behind it, if there is one. Packs are read from it in large pieces, and reads can have a
+    /// time limit.
     fn descriptor(&self) -> io::Result<Option<OwnedFd>> {
         Ok(None)
     }
@@ -22,12 +22,12 @@ pub trait Input: Read + Send {
 
 /// What a command writes to.
 pub trait Output: Write + Send {
-    /// Whether somebody sits before it.
+    /// Whether it is a terminal: then progress is shown and colours are used.
     fn is_terminal(&self) -> bool {
         false
     }
 
-    /// A duplicate of the descriptor behind it, if there is one: packs are written to that with gathered writes.
+    /// A duplicate of the descriptor behind it, if there is one. Packs are written to it with gathered writes.
     fn descriptor(&self) -> io::Result<Option<OwnedFd>> {
         Ok(None)
     }
@@ -72,7 +72,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// These.
+    /// Bundles the streams of a call.
     pub fn new(
         input: impl Input + 'static,
         output: impl Output + 'static,
@@ -85,7 +85,7 @@ impl Streams {
         }
     }
 
-    /// Reads `input`, and writes to memory: gives the output and the error output to look at.
+    /// Streams that read `input` and write to memory, with handles on the output and the error output.
     pub fn in_memory(input: impl Into<Vec<u8>>) -> (Self, Written, Written) {
         let (output, errors) = (Written::default(), Written::default());
         (Streams::new(Cursor::new(input.into()), output.clone(), errors.clone()), output, errors)
@@ -96,16 +96,16 @@ impl Streams {
         InputReader(&self.input)
     }
 
-    /// The input as packs and requests are read: from its descriptor, if it has one. A read that waits longer than `timeout`
-    /// fails; of other inputs, no read does.
-    pub(crate) fn source(&self, timeout: Option<Duration>) -> io::Result<InputSource<'_>> {
+    /// The input as packs and requests are read: from its descriptor, if it has one. A read from a descriptor fails if it
+    /// waits longer than `timeout`; other inputs have no time limit.
+    pub(crate) fn source(&self, timeout: Option<Duration>) -> io::Result<Source<'_>> {
         Ok(match locked(&self.input).descriptor()? {
             Some(fd) => InputSource::Descriptor(FdSource::new(fd, timeout)),
             None => InputSource::Other(self.input()),
         })
     }
 
-    /// The output. Others wait for it while it is held.
+    /// The output, locked.
     pub(crate) fn output(&self) -> MutexGuard<'_, Box<dyn Output>> {
         locked(&self.output)
     }
@@ -118,7 +118,7 @@ impl Streams {
         })
     }
 
-    /// Writes to the output; it has left this process when this returns.
+    /// Writes to the output and flushes it.
     pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), Fatal> {
         let mut output = self.output();
         output.write_all(bytes).and_then(|()| output.flush()).map_err(not_written)
@@ -139,12 +139,12 @@ pub(crate) fn not_written(error: io::Error) -> Fatal {
 pub struct ErrorOutput(Arc<Mutex<Box<dyn Output>>>);
 
 impl ErrorOutput {
-    /// There.
+    /// Wraps an output.
     pub fn new(to: impl Output + 'static) -> Self {
         ErrorOutput(Arc::new(Mutex::new(Box::new(to))))
     }
 
-    /// Writes a line. Where that cannot be, nobody is left to be told.
+    /// Writes a line. Failures are ignored: there is no other place to report them.
     pub(crate) fn tell(&self, line: fmt::Arguments<'_>) {
         let _ = self.say(format!("{line}\n").as_bytes());
     }
@@ -154,7 +154,7 @@ impl ErrorOutput {
         locked(&self.0).write_all(bytes)
     }
 
-    /// Whether somebody sits before it.
+    /// Whether it is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         locked(&self.0).is_terminal()
     }
@@ -179,12 +179,12 @@ impl Write for ErrorOutput {
     }
 }
 
-/// What a panic left is as good as before: streams have no state of ours.
+/// A poisoned lock is taken anyway: no state of ours can be half changed.
 fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads the input of a call, which is held for single reads only.
+/// Reads the input of a call. The lock is held for one read at a time.
 pub(crate) struct InputReader<'a>(&'a Mutex<Box<dyn Input>>);
 
 impl Read for InputReader<'_> {

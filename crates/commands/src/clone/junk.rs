@@ -18,13 +18,13 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// What is removed unless it is kept.
 pub struct Junk(Unfinished);
 
-/// A clone under way, for whoever learns that the process is told to end.
+/// A handle on a clone under way, for signal handlers.
 #[derive(Clone)]
 pub struct Unfinished(Arc<Mutex<JunkState>>);
 
 impl Unfinished {
-    /// Removes what there is of the clone, unless that is complete. The clone can neither go on nor end as long as what this
-    /// gives is held.
+    /// Removes what was written so far, unless the clone is complete. While the returned guard is held, the clone can neither
+    /// complete nor fail.
     pub fn remove(&self) -> impl Sized + '_ {
         let state = self.0.lock();
         if let Ok(state) = &state {
@@ -48,7 +48,7 @@ impl Junk {
         Junk(Unfinished(Arc::new(Mutex::new(state))))
     }
 
-    /// For whoever watches over the process.
+    /// A handle for signal handlers.
     pub fn unfinished(&self) -> Unfinished {
         self.0.clone()
     }

@@ -33,8 +33,8 @@ use crate::init;
 use crate::options::CloneOptions;
 use crate::progress;
 
-/// Does what `git clone` does with `--bare` or `--mirror`. `watch` is given a handle before there is anything to remove, for the
-/// case that the process is told to end.
+/// Does what `git clone` does with `--bare` or `--mirror`. Before anything is written, `watch` gets a handle with which a signal
+/// handler can remove an unfinished clone.
 pub fn run(
     call: &Call,
     args: &CloneOptions,

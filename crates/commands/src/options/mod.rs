@@ -1,4 +1,4 @@
-//! What commands can be asked for, as plain values. Fields are called as the options of git are.
+//! The options of commands, as plain values. Fields have the names of git's options.
 
 mod index;
 mod maintenance;
