@@ -13,7 +13,7 @@ use crate::error::Error;
 /// The hooks of a repository and how to run them.
 #[derive(Debug, Clone)]
 pub struct Hooks {
-    pub(crate) outlet: MessageSink,
+    pub(crate) messages: MessageSink,
     /// `None` if no hooks run.
     pub(crate) dir: Option<PathBuf>,
     /// The top of the work tree, or a bare repository itself.
@@ -102,7 +102,7 @@ impl Hooks {
         let Some(program) = self.program(name, arguments)? else { return Ok(Ended::NotThere) };
         let child = ChildProcess::start(&program).map_err(|error| Error::io(Path::new(name), error))?;
         let status = child
-            .run(input, &mut |bytes| (self.outlet.0)(bytes))
+            .run(input, &mut |bytes| (self.messages.0)(bytes))
             .map_err(|error| Error::io(Path::new(name), error))?;
         Ok(if status.success() { Ended::Well } else { Ended::Badly })
     }

@@ -72,12 +72,12 @@ impl FileKind {
     }
 }
 
-/// Between two tries to take a lock that somebody has; doubled from one to the next.
+/// The first pause between two attempts to take a lock; it doubles with each attempt.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// The right to replace a file: its name and `.lock`, which only one process can make. What is written goes there and
-/// takes the place of the file when it is committed; when this is dropped instead, the lock goes and the file stays.
+/// The right to replace a file: its name with `.lock`, which only one process can create. The new content is written there and
+/// replaces the file on commit; dropping the lock removes it and leaves the file.
 #[derive(Debug)]
 pub struct LockFile {
     file: NewFile,
@@ -89,13 +89,12 @@ pub struct LockFile {
 }
 
 impl LockFile {
-    /// Takes the lock of `path`, whose directory is made where it is missing. It is not waited for: who has it is making
-    /// the same file.
+    /// Takes the lock of `path`, making its directory if needed. Does not wait: the holder is writing the same file.
     pub fn take(path: &Path, kind: FileKind, policy: WritePolicy) -> Result<Self, Error> {
         Self::try_take(path, kind, policy)
     }
 
-    /// The same, but waits for who has it: for so long, or forever.
+    /// The same, but waits for the holder, for this long or forever.
     pub(crate) fn take_within(
         path: &Path,
         kind: FileKind,
@@ -121,7 +120,7 @@ impl LockFile {
         let lock = with_extension(path, "lock");
         let create = || NewFile::create(&lock, kind.mode(), kind.role());
         let mut result = create();
-        // Where a work tree's index is to be is said by whoever runs a command, and may be a mistake.
+        // The path of an index may come from the command line and be a mistake, so that its directory is not made.
         let makes_dir = kind != FileKind::WorkTreeIndex;
         if makes_dir && result.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
             make_durable_dir(dir_of(path), kind.role(), policy, kind.component())?;
@@ -142,21 +141,20 @@ impl LockFile {
         self.file.write(bytes).map_err(|error| Error::io(self.file.path(), error))
     }
 
-    /// Lets the new file have the mode of the one that it replaces.
+    /// Gives the new file the mode of the one that it replaces.
     pub(crate) fn keep_mode(&mut self) -> Result<(), Error> {
         let mode = packrace_os::mode(&self.path, self.kind.role());
         let changed = mode.and_then(|mode| self.file.change_mode(|_| mode));
         changed.map_err(|error| Error::io(&self.path, error))
     }
 
-    /// Has it synced whatever the configuration says, because it takes the place of something that is not in the file of
-    /// this name.
+    /// Syncs it whatever the configuration says, because it replaces content that is not in the file of this name.
     pub(crate) fn set_rewrite(&mut self) {
         self.policy = self.policy.of_rewrites();
         self.file.set_sync_method(SyncMethod::Full);
     }
 
-    /// Makes what was written durable, so that only names are left to be changed.
+    /// Makes the content durable, so that only the rename is left.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
         Self::settle_all([self])
     }
@@ -174,19 +172,19 @@ impl LockFile {
         durable::sync_together(to_sync, role).map_err(Error::sync)
     }
 
-    /// Puts what was written in place of the file, in a directory that the caller makes durable.
+    /// Replaces the file, in a directory that the caller makes durable.
     pub(crate) fn rename(self) -> std::io::Result<()> {
         self.file.replace(&self.path)
     }
 
-    /// Puts what was written in place of the file.
+    /// Replaces the file.
     pub fn commit(mut self) -> Result<(), Error> {
         self.settle()?;
         give_name(self.file, &self.path, self.kind, self.policy)
     }
 }
 
-/// Puts a file in place that nobody takes a lock for, because its name says what is in it.
+/// Publishes a file that needs no lock because its name says what is in it.
 pub fn publish_file(path: &Path, bytes: &[u8], kind: FileKind, policy: WritePolicy) -> Result<(), Error> {
     let (prefix, component) = (kind.temporary_prefix(), kind.component());
     let mut file = create_temporary(dir_of(path), prefix, kind.mode(), kind.role(), policy, component)?;
@@ -204,8 +202,8 @@ pub fn publish_locked(path: &Path, bytes: &[u8], kind: FileKind, policy: WritePo
     lock.commit()
 }
 
-/// Writes everything, and tells whether it is to be synced: where the configuration says so, and where a file is replaced, of
-/// which a crash would leave nothing otherwise.
+/// Writes everything; returns whether to sync it: if the configuration says so, and if a file is replaced, of which a crash
+/// would otherwise leave nothing.
 fn prepare_to_settle(
     file: &mut NewFile,
     path: &Path,
@@ -216,7 +214,7 @@ fn prepare_to_settle(
     if policy.syncs_in_full(kind.component()) {
         return Ok(true);
     }
-    // What cannot be looked at is there.
+    // A file that cannot be examined counts as existing.
     let old = packrace_os::identity(path, kind.role());
     let is_rewrite = !old.is_ok_and(|old| old.is_none_or(|old| old.is_dir));
     if is_rewrite {

@@ -1,4 +1,4 @@
-//! Refs: the files and reftable backends behind one way of reading.
+//! Refs: the files and reftable backends behind one interface.
 //!
 //! [`RefStore::snapshot`] gives an immutable [`RefSnapshot`] for the prefixes that are asked for. Names are borrowed
 //! while they are visited, so that a million packed refs cost no allocation each.
@@ -42,7 +42,7 @@ pub enum Backend {
     Reftable,
 }
 
-/// Refs that are read to follow a symbolic one, as in git: the last must not be symbolic.
+/// Most refs read to follow a symbolic one, as in git: the last must not be symbolic.
 const MAX_SYMREF_DEPTH: usize = 5;
 
 /// The refs of a repository.
@@ -53,7 +53,7 @@ pub struct RefStore {
     hash: HashKind,
 }
 
-/// Where refs are kept.
+/// The directories of refs.
 #[derive(Debug, Clone)]
 struct RefDirs {
     /// Of this work tree.
@@ -161,7 +161,7 @@ impl RefStore {
         RefStore { places: RefDirs { git_dir, common_dir }, backend, hash }
     }
 
-    /// The refs as another work tree of the repository sees them.
+    /// The refs as seen from another work tree of the repository.
     pub fn of_work_tree(&self, git_dir: PathBuf) -> Self {
         let common_dir = self.places.common_dir.clone();
         RefStore { places: RefDirs { git_dir, common_dir }, backend: self.backend, hash: self.hash }
@@ -188,7 +188,7 @@ impl RefStore {
         Ok(names)
     }
 
-    /// What a ref says now, wherever it is; without a look at any other.
+    /// The present value of a ref; no other ref is read.
     pub fn read(&self, name: &[u8]) -> Result<Option<Value>, RefError> {
         match self.backend {
             Backend::Files => files::read_one(&self.places, name, self.hash),
@@ -215,7 +215,7 @@ impl RefStore {
         }
     }
 
-    /// What the reflog of a ref tells, oldest first; `None` if it has none.
+    /// The reflog of a ref, oldest first; `None` if it has none.
     pub fn log(&self, name: &[u8]) -> Result<Option<Vec<LoggedChange>>, RefError> {
         match self.backend {
             Backend::Files => files::read_log(&self.places, name, self.hash),
@@ -223,7 +223,7 @@ impl RefStore {
         }
     }
 
-    /// Follows symbolic refs from `name` to an object, reading one after the other; `None` as [`RefSnapshot::resolve`].
+    /// Follows symbolic refs from `name` to an object, reading one after another; `None` as for [`RefSnapshot::resolve`].
     pub fn resolve(&self, name: &[u8]) -> Result<Option<Resolved>, RefError> {
         let mut name = name.to_vec();
         for _ in 0..MAX_SYMREF_DEPTH {
@@ -248,7 +248,7 @@ impl RefStore {
         Ok(RefSnapshot(Arc::new(inner?)))
     }
 
-    /// The same, and by what to tell whether they are still as they were.
+    /// The same, with a stamp that tells whether they have changed.
     pub fn stamped_snapshot(&self, prefixes: &[&[u8]]) -> Result<(RefSnapshot, RefStamp), RefError> {
         let mut builder = stamp::StampBuilder::at(&self.places);
         let inner = match self.backend {
@@ -281,7 +281,7 @@ enum Inner {
 }
 
 impl RefSnapshot {
-    /// What the ref of this name says.
+    /// The value of the ref of this name.
     pub fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, RefError> {
         let found = match &*self.0 {
             Inner::Files(files) => files.find(name),
@@ -305,8 +305,8 @@ impl RefSnapshot {
         Ok(None)
     }
 
-    /// An error if a file that refs were read from is damaged, or was changed in place since: what was told of them so far
-    /// may lack some. One look a file; loose refs were read whole.
+    /// An error if a file that refs were read from is damaged or was changed in place: refs may be missing from what was read
+    /// so far. One system call a file; loose refs were read whole.
     pub fn check_unchanged(&self) -> Result<(), RefError> {
         match &*self.0 {
             Inner::Files(files) => files.check_unchanged(),
@@ -314,8 +314,8 @@ impl RefSnapshot {
         }
     }
 
-    /// Calls `each` with every ref below `refs/` whose name starts with `prefix`, by name, until it breaks off. Refs with
-    /// names or values that git refuses are reported and left out, as in git's listings.
+    /// Calls `each` with every ref below `refs/` whose name starts with `prefix`, sorted, until it breaks. Refs whose names or
+    /// values git refuses are reported and skipped, as in git's listings.
     pub fn visit(
         &self,
         prefix: &[u8],
@@ -375,13 +375,13 @@ fn is_odd_good_name(name: &[u8]) -> bool {
     gix_validate::reference::name(name.into()).is_ok()
 }
 
-/// Whether there may be a ref of this name: below `refs/`, or one of capitals beside `HEAD`. Stock git makes files of any
-/// other name too, also where it keeps other things.
+/// Whether a ref may have this name: below `refs/`, or in capitals beside `HEAD`. Stock git also creates any other name, even
+/// where it keeps other files.
 pub fn is_ref_name(name: &[u8]) -> bool {
     is_good_name(name) && (name.starts_with(b"refs/") || is_safe_name(name))
 }
 
-/// Whether the name, good or not, leads nowhere outside the directory of refs, so that a ref that has it may be removed.
+/// Whether the name, valid or not, stays inside the directory of refs, so that such a ref may be removed.
 pub fn is_safe_name(name: &[u8]) -> bool {
     match name.strip_prefix(b"refs/") {
         Some(rest) => !rest.split(|byte| *byte == b'/').any(|part| matches!(part, b"" | b"." | b"..")),
@@ -389,8 +389,8 @@ pub fn is_safe_name(name: &[u8]) -> bool {
     }
 }
 
-/// Whether the name is below `refs/` and made of words of harmless letters, with dots before digits only. Most names
-/// are like this, and it takes a fraction of the time of the full check.
+/// Whether the name is below `refs/` and made of words of harmless letters, with dots before digits only. Most names are; the
+/// test takes a fraction of the time of the full check.
 #[inline]
 fn is_plain_name(name: &[u8]) -> bool {
     let Some(rest) = name.strip_prefix(b"refs/") else { return false };

@@ -13,7 +13,7 @@ impl Hooks {
     pub fn of(
         repository: &Repository,
         environment: Vec<(OsString, OsString)>,
-        outlet: MessageSink,
+        messages: MessageSink,
     ) -> Result<Self, Error> {
         let config = repository.config();
         let git_dir = repository.git_dir().to_owned();
@@ -29,7 +29,7 @@ impl Hooks {
         let environment = environment.into_iter().map(|(name, value)| (name, Some(value))).collect();
         let warns_of_ignored = config.boolean("advice.ignoredHook")?.unwrap_or(true);
         Ok(Hooks {
-            outlet,
+            messages,
             dir: Some(dir),
             directory,
             git_dir: named_dir,
@@ -46,10 +46,10 @@ impl Hooks {
         repository: &Repository,
         from: &HooksFrom,
         environment: Vec<(OsString, OsString)>,
-        outlet: MessageSink,
+        messages: MessageSink,
         confinement: Confinement,
     ) -> Result<Self, Error> {
-        let mut hooks = Hooks::of(repository, environment, outlet)?;
+        let mut hooks = Hooks::of(repository, environment, messages)?;
         hooks.directory = repository.git_dir().to_owned();
         hooks.git_dir = None;
         hooks.confinement = confinement;

@@ -23,33 +23,33 @@ use crate::objects::snapshot::Snapshot;
 /// As git makes them.
 const MODE: u32 = 0o444;
 
-/// So many files are open, and wait to be synced together. A process may have 1,024 open on most systems.
+/// Most files that are open and wait to be synced together. A process may have 1,024 open on most systems.
 const MAX_OPEN: usize = 256;
 
-/// Loose objects that are being written. Dropping it removes what has no name yet.
+/// Loose objects that are being written. Dropping the batch removes files that have no name yet.
 pub struct LooseBatch {
     /// The object directory.
     dir: PathBuf,
     policy: WritePolicy,
     deflater: Deflater,
-    /// Objects that are there need not be written.
+    /// Objects that exist need not be written.
     existing: Arc<Snapshot>,
     touched: Touched,
     seen: HashSet<ObjectId>,
     /// Written, but not synced.
     open: Vec<(ObjectId, NewFile)>,
-    /// What only lacks its name.
+    /// Synced, but not named.
     closed: Vec<(ObjectId, ClosedFile)>,
-    /// Loose objects that were there.
+    /// Loose objects that existed.
     kept: Vec<PathBuf>,
     plain: Vec<u8>,
     deflated: Vec<u8>,
 }
 
-/// Loose objects that readers find.
+/// Loose objects that readers can find.
 #[derive(Debug)]
 pub struct PublishedLoose {
-    /// Those that were not there already.
+    /// Those that did not exist before.
     pub written: Vec<PathBuf>,
     /// In a quarantine, whose names need not survive.
     is_staged: bool,
@@ -65,7 +65,7 @@ impl PublishedLoose {
 }
 
 impl LooseBatch {
-    /// For `dir`, an object directory; `existing` knows what is there and where it borrows from.
+    /// A batch for the object directory `dir`; `existing` has what it and its alternates hold.
     pub fn new(dir: &Path, existing: Arc<Snapshot>, level: i32, policy: WritePolicy) -> Self {
         LooseBatch {
             dir: dir.to_owned(),
@@ -82,8 +82,8 @@ impl LooseBatch {
         }
     }
 
-    /// Writes an object under a temporary name, and tells whether that was needed. `id` is its name, which the caller has
-    /// computed. One that is there already gets the present time instead.
+    /// Writes an object under a temporary name; false if it exists already, in which case it gets the present time. `id` is its
+    /// name, as the caller has computed it.
     pub fn add(&mut self, id: &ObjectId, kind: Kind, content: &[u8]) -> Result<bool, Error> {
         if !self.seen.insert(*id) {
             return Ok(false);
@@ -100,13 +100,12 @@ impl LooseBatch {
         Ok(true)
     }
 
-    /// The same for one that is not loose, which the caller has looked for: as if its file had last been changed so many seconds
-    /// after 1970.
+    /// The same for an object that the caller knows not to be loose; its file gets this time, in seconds after 1970.
     pub fn add_old(&mut self, id: &ObjectId, kind: Kind, content: &[u8], seconds: u32) -> Result<(), Error> {
         self.write(id, kind, content, Some(UNIX_EPOCH + Duration::from_secs(seconds.into())))
     }
 
-    /// The same for an object that is nowhere, which the caller has looked for.
+    /// The same for an object that the caller knows not to exist.
     pub(super) fn store(&mut self, id: &ObjectId, kind: Kind, content: &[u8]) -> Result<(), Error> {
         self.write(id, kind, content, None)
     }
@@ -134,13 +133,13 @@ impl LooseBatch {
         Ok(())
     }
 
-    /// Takes the files of loose objects that are there into what is made durable.
+    /// Adds existing loose objects to those that are made durable.
     pub(super) fn keep(&mut self, files: Vec<PathBuf>) {
         self.kept.extend(files);
     }
 
-    /// Gives the objects their names. One that has appeared since stays, and is as durable as if it had come from here: who is
-    /// making it may not be done with it.
+    /// Gives the objects their names. One that has appeared since stays and is made durable as well: its writer may not have
+    /// done so yet.
     pub fn publish(mut self) -> Result<PublishedLoose, Error> {
         self.settle()?;
         let mut dirs = BTreeSet::new();
@@ -167,7 +166,7 @@ impl LooseBatch {
         self.policy.syncs(Component::LooseObject)
     }
 
-    /// A temporary in a directory of objects, which is made where it is missing.
+    /// A temporary file in a directory of objects, which is made if it does not exist.
     fn create(&self, dir: &Path) -> Result<NewFile, Error> {
         let create = || NewFile::create_temporary(dir, "tmp_obj_", MODE, Role::Objects);
         let mut result = create();
@@ -199,7 +198,7 @@ impl LooseBatch {
     fn sync_names(&self, mut dirs: BTreeSet<PathBuf>) -> Result<(), Error> {
         let mut kept: Vec<&PathBuf> = self.kept.iter().collect();
         if self.policy.is_staged() {
-            // Only what stands elsewhere: nothing else will make that durable.
+            // Only those elsewhere: nothing else makes them durable.
             dirs.retain(|dir| !dir.starts_with(&self.dir));
             kept.retain(|path| !path.starts_with(&self.dir));
         }

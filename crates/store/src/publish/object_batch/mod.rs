@@ -1,4 +1,4 @@
-//! New objects, all or none: the one way in which commands store what they make.
+//! Stores new objects, all or none: the one way in which commands store what they make.
 //!
 //! They are collected, written under temporary names, made durable with a number of waits that does not depend on how many they
 //! are, then named, then these names are made durable, and only then there is the proof that refs or an index may name
@@ -33,19 +33,19 @@ use growing_pack::{GrowingPack, PreparedEntry};
 
 pub use options::BatchOptions;
 
-/// What may wait in memory; more makes a pack, however few they are.
+/// Most bytes that wait in memory; more make a pack, however few objects they are.
 const MAX_HELD_BYTES: usize = 16 << 20;
 
-/// So many loose objects that are there are made durable, as who wrote them may not have; more of them go into the pack too,
-/// which takes no more syncs for that.
+/// This many existing loose objects are made durable, as their writers may not have done so; more go into the pack as well,
+/// which needs no further syncs for them.
 const MAX_KEPT: usize = 64;
 
-/// New objects that are being stored. Dropping it leaves nothing of them.
+/// New objects that are being stored. Dropping the batch leaves nothing of them.
 #[derive(Debug)]
 pub struct ObjectBatch {
     /// The object directory.
     dir: PathBuf,
-    /// What is there need not be written.
+    /// Objects that exist need not be written.
     existing: Arc<Snapshot>,
     options: BatchOptions,
     touched: Touched,
@@ -59,10 +59,10 @@ pub struct ObjectBatch {
 struct Known {
     seen: HashSet<ObjectId>,
     form: Form,
-    /// In memory; none once there is a pack.
+    /// Objects in memory; none once there is a pack.
     held: Vec<HeldObject>,
     held_bytes: usize,
-    /// Loose objects that were there.
+    /// Loose objects that existed.
     kept: Vec<PathBuf>,
 }
 
@@ -77,11 +77,11 @@ struct HeldObject {
 enum PackState {
     None,
     Open(Box<GrowingPack>),
-    /// A write has failed. What was told to be stored may not be.
+    /// A write has failed: objects may be missing although they were reported as stored.
     Failed,
 }
 
-/// What a thread compresses with.
+/// The compression state of a thread.
 struct Tools {
     deflater: Deflater,
     entry: PreparedEntry,
@@ -90,23 +90,23 @@ struct Tools {
 /// Why a content was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// It could not be read, or ended before its size. The batch is as it was before.
+    /// It could not be read, or ended before its size. The batch is unchanged.
     #[error(transparent)]
     Source(std::io::Error),
     /// The same.
     #[error(transparent)]
     Attack(CollisionAttack),
-    /// It could not be written. The batch cannot be published any more.
+    /// It could not be written. The batch can no longer be published.
     #[error(transparent)]
     Store(Error),
 }
 
-/// Objects that readers find.
+/// Objects that readers can find.
 #[derive(Debug)]
 pub struct PublishedObjects {
-    /// The pack that was made.
+    /// The new pack.
     pub pack: Option<PublishedPack>,
-    /// Loose objects that were made.
+    /// The new loose objects.
     pub loose: Vec<PathBuf>,
     /// In a quarantine, whose names need not survive.
     is_staged: bool,
@@ -122,7 +122,7 @@ impl PublishedObjects {
 }
 
 impl ObjectBatch {
-    /// For `dir`, an object directory; `existing` knows what is there and where it borrows from.
+    /// A batch for the object directory `dir`; `existing` has what it and its alternates hold.
     pub fn new(dir: &Path, existing: Arc<Snapshot>, options: BatchOptions) -> Self {
         let known = Known {
             seen: HashSet::new(),
@@ -142,8 +142,8 @@ impl ObjectBatch {
         }
     }
 
-    /// Stores an object, and tells whether that was needed. `id` is its name, which the caller has computed. One that is there
-    /// already gets the present time instead. After an error the batch can only be dropped.
+    /// Stores an object; false if it exists already, in which case it gets the present time. `id` is its name, as the caller has
+    /// computed it. After an error, the batch can only be dropped.
     pub fn add(&self, id: &ObjectId, kind: Kind, content: &[u8]) -> Result<bool, Error> {
         if !self.is_new(id) {
             return Ok(false);
@@ -159,8 +159,8 @@ impl ObjectBatch {
         Ok(true)
     }
 
-    /// Stores a blob of `size` bytes that `source` gives, without having all of it in memory (`core.bigFileThreshold`). Reads
-    /// no more than `size`. Other threads wait with what they have compressed meanwhile.
+    /// Stores a blob of `size` bytes from `source` without holding it in memory (`core.bigFileThreshold`). Reads no more than
+    /// `size`. Meanwhile, other threads cannot append to the pack.
     pub fn add_blob_stream(&self, size: u64, source: &mut dyn Read) -> Result<ObjectId, StreamError> {
         let before = lock(&self.known).begin_pack();
         for held in before {
@@ -178,7 +178,7 @@ impl ObjectBatch {
         result.expect("set where there is no error")
     }
 
-    /// Whether an object was given to the batch, or is in the repository.
+    /// Whether the batch or the repository has an object.
     pub fn contains(&self, id: &oid) -> Result<bool, Error> {
         let is_known = lock(&self.known).seen.contains(id);
         Ok(is_known || self.existing.lookup(id).is_some() || self.existing.has_loose(id)?)
@@ -202,13 +202,13 @@ impl ObjectBatch {
         Ok(PublishedObjects { pack, loose, is_staged: policy.is_staged() })
     }
 
-    /// Whether an object is to be stored, which it then counts as.
+    /// Whether an object has to be stored; it then counts as stored.
     fn is_new(&self, id: &ObjectId) -> bool {
         let is_first = lock(&self.known).seen.insert(*id);
         is_first && !self.is_there(id)
     }
 
-    /// Whether the object is there, young, and will be durable.
+    /// Whether the object exists, has the present time, and will be durable.
     fn is_there(&self, id: &oid) -> bool {
         match self.existing.freshen(id, &self.touched) {
             Freshened::No => false,
@@ -248,7 +248,7 @@ impl ObjectBatch {
 }
 
 impl Known {
-    /// Keeps an object in memory, or gives back those that were, which are to go into the pack before this one.
+    /// Keeps an object in memory, or returns those in memory, which go into the pack before this one.
     fn hold(
         &mut self,
         id: &ObjectId,
@@ -289,7 +289,7 @@ fn has_failed(dir: &Path) -> Error {
         .into()
 }
 
-/// Nothing is left half-way where a thread panics: what it held goes with the batch.
+/// A poisoned lock is no problem: the batch of a thread that panicked is dropped.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

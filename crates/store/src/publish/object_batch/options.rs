@@ -7,22 +7,22 @@ use crate::publish::{
 /// How new objects are stored.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchOptions {
-    /// What is synced, and who may read it.
+    /// What is synced, and the modes of files.
     pub policy: WritePolicy,
-    /// From how many objects on there is a pack.
+    /// From how many objects on they go into a pack.
     pub loose_limit: LooseLimit,
     /// zlib's level for loose objects.
     pub loose_compression: i32,
     /// zlib's level in a pack.
     pub pack_compression: i32,
-    /// What a pack gets beside it.
+    /// The files beside a pack.
     pub beside: PublishOptions<'static>,
 }
 
 impl BatchOptions {
-    /// What the configuration says.
+    /// The options of the configuration.
     pub fn of(config: &Config) -> Result<Self, Error> {
-        // A reverse index costs a sync and is computed in no time for what a command adds: only where it is asked for.
+        // A reverse index costs a sync, and is computed quickly for what a command adds: only written if asked for.
         let reverse_index = config.boolean("pack.writeReverseIndex")?.unwrap_or(false);
         Ok(BatchOptions {
             policy: WritePolicy::of(config)?.of_new_objects(),

@@ -1,16 +1,14 @@
-//! Whether the names of new refs are free: none may be a directory of another (git-check-ref-format, rule 1, and the
-//! files backend, where they would be one).
+//! Whether the names of new refs are available: none may be a directory of another (git-check-ref-format, rule 1).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::refusal::FailedStep;
 use super::{Cause, Locks, PrepareError, RefStep, TransactionMode};
 
-/// Looks at all new names in one pass in their order; a directory that many share is looked at once.
+/// Checks all new names in one sorted pass; a directory that many share is looked up once.
 ///
-/// Of a batch, edits that are `refused` already are in nobody's way, nor is one that is refused here in that of those
-/// that come later: with files the shorter of two names is refused, as git does it there, and with reftables the one that
-/// was asked for first.
+/// In a batch, edits that are `refused` already do not conflict with others, nor does one that is refused here with later
+/// ones. As in git, of two names the shorter is refused with files, and the earlier edit with reftables.
 pub(super) fn conflicts(
     steps: &[RefStep],
     locks: &mut Locks,
@@ -56,7 +54,7 @@ pub(super) fn conflicts(
             add(Cause::Together { name: name.to_vec(), other: other.to_vec() });
         }
         if mode == TransactionMode::Batch && problems.len() > before {
-            // The first step of an edit has its number.
+            // The first step of an edit has the edit's number.
             let mut gone = Some(steps[at].edit);
             while let Some(step) = gone {
                 changed.remove(steps[step].name.as_slice());

@@ -1,12 +1,11 @@
-//! Compaction of a stack: several tables become one, so that a stack stays a handful of tables (technical/reftable,
-//! "Compaction").
+//! Compacts a stack: merges tables, so that there are never more than a few (technical/reftable, "Compaction").
 //!
 //! ```text
 //! tables.list.lock → <table>.lock of each → list free again ─ one table written ─ tables.list.lock → list without them → away
 //! ```
 //!
-//! The list is free while the table is written, so that nobody waits for it. Whoever else compacts one of the tables is
-//! kept off by its lock; whoever has taken one out of the list meanwhile has won, and what was written goes.
+//! The list is unlocked while the table is written, so that writers need not wait. The locks of the tables keep off other
+//! compactions; if a table has left the list meanwhile, the new table is discarded.
 
 use std::ffi::OsString;
 use std::ops::Range;
@@ -24,8 +23,7 @@ use super::RefWrites;
 use super::stack_files::{failed, publish_list, sync_dir, write_table};
 use crate::publish::{FileKind, LockFile};
 
-/// Makes one table of those that are too small for the ones that came after them. It is no error if somebody else is at
-/// it.
+/// Merges tables that are too small for those after them. It is no error if another process is compacting.
 pub(super) fn after(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<(), RefError> {
     let Some(lock) = lock_list(dir, writes)? else { return Ok(()) };
     let stack = Stack::read(dir.parent().unwrap_or(dir), hash)?;
@@ -36,7 +34,7 @@ pub(super) fn after(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<()
     }
 }
 
-/// Makes one table of all.
+/// Merges all tables.
 pub(super) fn all(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<(), RefError> {
     let Some(lock) = lock_list(dir, writes)? else {
         return Err(RefError::Write("unable to compact stack: data is locked".to_owned()));
@@ -48,7 +46,7 @@ pub(super) fn all(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<(), 
     }
 }
 
-/// The lock of the list; none if somebody has it.
+/// The lock of the list; `None` if another process holds it.
 fn lock_list(dir: &Path, writes: &RefWrites) -> Result<Option<LockFile>, RefError> {
     match LockFile::take(&dir.join("tables.list"), FileKind::Refs, writes.policy) {
         Ok(lock) => Ok(Some(lock)),
@@ -83,19 +81,19 @@ fn run(
     let new = dir.join(name.to_string());
     let replaced = replace(dir, old, (!is_empty).then_some(&name), writes);
     if !matches!(replaced, Ok(true)) || is_empty {
-        // Nobody knows of the new table.
+        // Nothing refers to the new table.
         remove(&new)?;
     }
     if replaced? {
-        // Where the new list could be lost, the old tables stay.
+        // If the new list might be lost, the old tables stay.
         sync_dir(dir)?;
-        // Also the others, where one cannot be removed.
+        // Removes the others even if one cannot be removed.
         return old.iter().map(|table| remove(&table.path)).fold(Ok(()), Result::and);
     }
     Ok(())
 }
 
-/// Tells whether nothing was left to write.
+/// Returns whether the table is empty.
 fn write_compacted(
     dir: &Path,
     name: &TableName,
@@ -112,7 +110,7 @@ fn write_compacted(
             error => failed(error),
         })?;
         is_empty = written.refs + written.logs == 0;
-        // What is missing in a table that was cut off would be lost for good.
+        // Otherwise records of a truncated table would be lost for good.
         stack.check_unchanged()
     })?;
     Ok(is_empty)

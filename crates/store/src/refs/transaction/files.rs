@@ -34,19 +34,19 @@ use super::{
 use crate::publish::{Component, FileKind, LockFile, make_dir_below};
 use crate::refs::RefStore;
 
-/// From so many refs on, `packed-refs` is written.
+/// With this many refs or more, `packed-refs` is rewritten.
 const LEAST_BULK: usize = 32;
 
-/// And from so many a megabyte that the file has: copying one costs about as much as ten loose refs.
+/// And with this many for each megabyte of the file: copying one costs about as much as ten loose refs.
 const LEAST_BULK_A_MEGABYTE: usize = 10;
 
 /// The ref whose reflog is the list of all stashes (git-stash, "DISCUSSION").
 const STASH: &[u8] = b"refs/stash";
 
-/// How often a directory that somebody else removes is made again.
+/// How often a directory is made again that another process removes.
 const MAX_TRIES: usize = 5;
 
-/// What keeps others from changing refs, and what is written under it.
+/// The locks of refs, and the values written under them.
 #[derive(Debug)]
 pub(super) struct FileLocks {
     places: RefDirs,
@@ -54,7 +54,7 @@ pub(super) struct FileLocks {
     writes: RefWrites,
     packed: PackedFile,
     packed_lock: Option<LockFile>,
-    /// Whether refs that have no loose file are written to `packed-refs`.
+    /// Whether refs without a loose file are written to `packed-refs`.
     is_bulk: bool,
     listings: Listings,
     taken: HashMap<usize, Taken>,
@@ -138,7 +138,7 @@ impl FileLocks {
         self.packed.len()
     }
 
-    /// What a ref says that is not locked.
+    /// The value of a ref that is not locked.
     pub(super) fn read(&mut self, name: &[u8]) -> Result<Option<Value>, PrepareError> {
         Ok(match read_loose(&self.places, name, self.hash)? {
             LooseFile::Is(loose) => Some(value(loose)),
@@ -210,7 +210,7 @@ impl FileLocks {
                 RefChange::Verify => {}
                 RefChange::Set(_) | RefChange::SetSymbolic(_) => {
                     rename(lock, &path)?;
-                    // The directories of a new file may be new too, or somebody else's who did not sync them.
+                    // The directories of a new file may be new too, or made by a process that did not sync them.
                     let depth =
                         if is_new { step.name.iter().filter(|byte| **byte == b'/').count() } else { 1 };
                     changed_dirs.extend(path.ancestors().skip(1).take(depth.max(1)).map(Path::to_owned));
@@ -240,7 +240,7 @@ impl FileLocks {
         Ok(late)
     }
 
-    /// Makes the new values of loose refs durable, in one wait: as the policy says, and always where there was another value.
+    /// Makes new values of loose refs durable, all in one wait: as the policy says, and always if there was a value before.
     fn settle(&mut self, work: &CommitWork<'_>) -> Result<(), PrepareError> {
         let mut locks = Vec::new();
         let mut all: Vec<_> = self.taken.iter_mut().collect();
@@ -259,7 +259,7 @@ impl FileLocks {
         LockFile::settle_all(locks).map_err(io_error)
     }
 
-    /// Writes `packed-refs` anew if a step needs it.
+    /// Rewrites `packed-refs` if a step needs it.
     fn commit_packed(
         &mut self,
         work: &CommitWork<'_>,
@@ -298,7 +298,7 @@ impl FileLocks {
         if work.mode == TransactionMode::Batch {
             return Ok(refusals);
         }
-        // Back to what was there before: all or nothing.
+        // Restores the old state: all or nothing.
         let back: Vec<Edit<'_>> = edits
             .iter()
             .map(|edit| Ok(Edit { name: edit.name, value: self.packed.find(edit.name)? }))
@@ -319,7 +319,7 @@ impl FileLocks {
         let io = |source| PrepareError::from(RefError::Io { path: new.clone(), source });
         let create = || NewFile::create(&new, 0o666, Role::Refs);
         let file = create().or_else(|error| match error.kind() {
-            // As we have the lock, who made it was killed.
+            // We hold the lock, so whoever made it was killed.
             ErrorKind::AlreadyExists => durable::remove_file(&new, Role::Refs).and_then(|_| create()),
             _ => Err(error),
         });
@@ -331,15 +331,15 @@ impl FileLocks {
             RewriteError::Damaged(source) => PrepareError::from(self.packed.damaged(source)),
             RewriteError::Caller(error) => error,
         })?;
-        // What is missing in a file that was cut off would be lost for good.
+        // Otherwise refs of a truncated file would be lost for good.
         self.packed.check_unchanged()?;
-        // Whatever the configuration says: refs that nobody changes are in there too, and loose files go after this.
+        // Synced whatever the configuration says: the file also holds unchanged refs, and loose files are removed afterwards.
         file.sync().map_err(io)?;
         file.replace(&path).map_err(io)?;
         Ok(sync_dir(&self.places.common_dir)?)
     }
 
-    /// The steps written to `packed-refs` that somebody began to write as loose refs meanwhile, with what to say of them.
+    /// Steps in `packed-refs` for which another process has begun to write loose refs, with the reason to report.
     fn overtaken<'s>(
         &mut self,
         bulk: &[(usize, &'s RefStep)],
@@ -366,7 +366,7 @@ impl FileLocks {
         Ok(())
     }
 
-    /// Takes `<name>.lock`, whose directory may be missing.
+    /// Takes `<name>.lock`; its directory need not exist.
     pub(super) fn lock(&mut self, name: &[u8]) -> Result<Result<LockFile, Cause>, PrepareError> {
         let path = self.places.path_of(name);
         let policy = self.writes.policy;
@@ -402,8 +402,8 @@ impl FileLocks {
         Ok(None)
     }
 
-    /// Adds the lines of all reflogs. As in git, they are not synced, as no value of a ref depends on them; but one is where
-    /// stashes are: if that got a line, gives its path, and adds its directories to those that are synced, as all may be new.
+    /// Appends to all reflogs. As in git, they are not synced, because no ref depends on them, except for the list of stashes:
+    /// if that got a line, returns its path, and adds its directories to those that are synced.
     fn log(
         &mut self,
         work: &CommitWork<'_>,
@@ -432,7 +432,7 @@ impl FileLocks {
         Ok(stashes)
     }
 
-    /// Whether there is a reflog now, which has the line.
+    /// Appends a line to a reflog, beginning the log if `is_begun`; false if there is none.
     fn append(&self, name: &[u8], path: &Path, line: &[u8], is_begun: bool) -> Result<bool, PrepareError> {
         let policy = self.writes.policy;
         let mode = is_begun.then_some(0o666);
@@ -446,7 +446,7 @@ impl FileLocks {
                     let dir = path.parent().unwrap_or(path);
                     make_dir_below(self.places.of(name), dir, Role::Refs, policy).map_err(io_error)?;
                 }
-                // No log of this name, but of others below it, or nothing at all.
+                // No log of this name, only logs below it, or nothing at all.
                 ErrorKind::IsADirectory if !is_begun => return Ok(false),
                 ErrorKind::NotADirectory if !is_begun => return Ok(false),
                 ErrorKind::IsADirectory | ErrorKind::NotADirectory => self.clear_way(name, path)?,
@@ -456,8 +456,8 @@ impl FileLocks {
         Err(RefError::Io { path: path.to_owned(), source: ErrorKind::NotFound.into() }.into())
     }
 
-    /// Removes reflogs that are where a new one shall be, and directories. As the name of the ref is free, they are those of
-    /// refs that are no more, left by who was killed or by a crash. Git, which keeps them, makes no such ref.
+    /// Removes reflogs and directories where a new reflog goes. The ref's name is available, so they belong to refs that no
+    /// longer exist and were left by a killed process or a crash. Git keeps them and cannot make such a ref.
     fn clear_way(&self, name: &[u8], path: &Path) -> Result<(), RefError> {
         let logs = self.places.of(name).join("logs");
         for above in path.ancestors().skip(1).take_while(|above| **above != *logs) {
@@ -508,7 +508,7 @@ fn lock_of(path: &Path) -> PathBuf {
     crate::paths::with_extension(path, "lock")
 }
 
-/// Gives a lock its ref's name, where empty directories may stand.
+/// Renames a lock to its ref; empty directories may be in the way.
 fn rename(lock: LockFile, path: &Path) -> Result<(), PrepareError> {
     let is_dir =
         packrace_os::identity(path, Role::Refs).is_ok_and(|file| file.is_some_and(|file| file.is_dir));
@@ -518,7 +518,7 @@ fn rename(lock: LockFile, path: &Path) -> Result<(), PrepareError> {
     Ok(lock.rename().map_err(|source| RefError::Io { path: path.to_owned(), source })?)
 }
 
-/// Removes a directory in which there are only directories, or files too.
+/// Removes a directory tree of empty directories, or with its files.
 pub(in crate::refs) fn remove_tree(path: &Path, with_files: bool) -> Result<(), RefError> {
     let io = |source| RefError::Io { path: path.to_owned(), source };
     let entries = match packrace_os::list_dir(path, Role::Refs) {
@@ -536,8 +536,7 @@ pub(in crate::refs) fn remove_tree(path: &Path, with_files: bool) -> Result<(), 
     durable::remove_empty_dir(path, Role::Refs).map_err(io)
 }
 
-/// Removes the directories that a ref or a log stood in, as far as they are empty: not `refs/heads` and the like. It does no
-/// harm if they stay.
+/// Removes the empty directories above a removed ref or log, but not `refs/heads` and the like. Those that stay do no harm.
 pub(super) fn remove_empty_parents(top: &Path, name: &[u8]) {
     let least = if name.starts_with(b"logs/") { 3 } else { 2 };
     let mut parts: Vec<&[u8]> = name.split(|byte| *byte == b'/').collect();
@@ -574,7 +573,7 @@ fn first_file(dir: &Path, prefix: &[u8]) -> Result<Option<Vec<u8>>, RefError> {
     Ok(None)
 }
 
-/// Names in directories that were listed, so that many files are looked for with one call a directory.
+/// Listed directories, so that many files are looked up with one call a directory.
 #[derive(Debug, Default)]
 struct Listings(HashMap<PathBuf, HashSet<OsString>>);
 

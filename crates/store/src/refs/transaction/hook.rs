@@ -1,12 +1,12 @@
-//! The hook `reference-transaction` (githooks): told what is about to change, and what has.
+//! Runs the hook `reference-transaction` (githooks), before and after refs change.
 //!
 //! ```text
 //! preparing ─ locks ─▶ prepared ─▶ committed          may say no while preparing and when prepared
 //!                          └─────▶ aborted            also after it said no, with the locks given back
 //! ```
 //!
-//! A transaction that cannot be prepared says nothing more, as in git. Of a batch, only what will be made is told. Git's
-//! files backend tells of the inner transaction that takes a ref out of `packed-refs` as well; here there is none.
+//! As in git, a transaction that cannot be prepared reports nothing more. In a batch, only edits that will be made are
+//! reported. Git's files backend also reports the inner transaction that takes a ref out of `packed-refs`; there is none here.
 
 use packrace_object::ObjectId;
 
@@ -15,7 +15,7 @@ use crate::hooks::{Ended, Hooks};
 
 const NAME: &str = "reference-transaction";
 
-/// Tells the hook, if there is one. Dropped before the end, it tells that the transaction was aborted.
+/// Calls the hook, if there is one. If dropped early, reports that the transaction was aborted.
 #[derive(Debug)]
 pub(super) struct HookCall<'s> {
     hooks: Option<&'s Hooks>,
@@ -24,14 +24,14 @@ pub(super) struct HookCall<'s> {
 }
 
 impl<'s> HookCall<'s> {
-    /// Where there is no hook, no lines are made.
+    /// Makes no lines if there is no hook.
     pub(super) fn of(hooks: Option<&'s Hooks>) -> Self {
-        // Where that cannot be told, it is tried, and fails when it is asked.
+        // If that cannot be determined, the call below reports the error.
         let hooks = hooks.filter(|hooks| !matches!(hooks.find(NAME), Ok(None)));
         HookCall { hooks, lines: Vec::new() }
     }
 
-    /// Asks whether the transaction may go on from here.
+    /// Asks whether the transaction may continue in this state.
     pub(super) fn ask<'a>(
         &mut self,
         state: &'static str,
@@ -47,7 +47,7 @@ impl<'s> HookCall<'s> {
         }
     }
 
-    /// Remembers what is told at the end.
+    /// Sets what is reported at the end.
     pub(super) fn note<'a>(&mut self, updates: impl Iterator<Item = Update<'a>>, null: ObjectId) {
         if self.hooks.is_some() {
             self.lines = lines(updates, null);
@@ -58,12 +58,12 @@ impl<'s> HookCall<'s> {
         self.tell("committed");
     }
 
-    /// The transaction came to nothing that the hook is told.
+    /// Reports nothing at the end.
     pub(super) fn silence(&mut self) {
         self.hooks = None;
     }
 
-    /// Nobody can say no any more, so that what goes wrong is only reported.
+    /// Reports the end. The hook can no longer veto, so its failure is only logged.
     fn tell(&mut self, state: &str) {
         let Some(hooks) = self.hooks.take() else { return };
         if let Err(error) = run(hooks, state, &self.lines) {

@@ -1,4 +1,4 @@
-//! Changing what reflogs tell: entries that have expired go, and whole reflogs.
+//! Changes reflogs: removes expired entries, or whole logs.
 //!
 //! ```text
 //! files      <ref>.lock ─ logs/<ref>.lock ─ rename; the ref's own lock becomes its new value where it gets one
@@ -19,22 +19,22 @@ use crate::refs::{Backend, RefError, RefStore};
 /// What becomes of a reflog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogEdit {
-    /// Nothing.
+    /// It stays as it is.
     Keep,
-    /// It tells this from now on.
+    /// It gets new content.
     Replace {
-        /// Oldest first: some of what it told, with other old objects or not, and at the end at most one that is new.
+        /// Oldest first: a subset of the old entries, perhaps with other old objects, and at most one new entry at the end.
         changes: Vec<LoggedChange>,
-        /// Where the ref, which is not symbolic, points from now on, if that changes.
+        /// The new value of the ref, which must not be symbolic, if it changes.
         value: Option<ObjectId>,
     },
-    /// There is none any more.
+    /// It is removed.
     Drop,
 }
 
 impl RefStore {
-    /// Lets `edit` decide what becomes of a reflog, which nobody else changes meanwhile; it gets what the reflog tells,
-    /// oldest first, or `None` if there is none.
+    /// Locks a reflog and lets `edit` decide what becomes of it. `edit` gets the entries, oldest first, or `None` if there is
+    /// no log.
     pub fn edit_log(
         &self,
         name: &[u8],
@@ -60,7 +60,7 @@ impl RefStore {
                 let name = String::from_utf8_lossy(name);
                 return Err(RefError::Write(format!("cannot lock ref '{name}': {words}")).into());
             }
-            // A ref is where this one would have to be, so there is no such reflog.
+            // Another ref is in the way, so there is no such reflog.
             Err(_) => return Ok(()),
         };
         let log = self.log(name)?;

@@ -47,40 +47,40 @@ pub use refusal::{Cause, PrepareError, Refusal};
 use stack::StackLocks;
 pub use writes::{LogPolicy, RefWrites, TableWrites};
 
-/// One change of a ref that is asked for.
+/// A requested change of a ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefEdit {
     /// The full name.
     pub name: Vec<u8>,
-    /// What becomes of it.
+    /// The change.
     pub change: RefChange,
-    /// What it must say before.
+    /// The value that it must have before.
     pub expected: Expected,
-    /// Whether a symbolic ref stands for what it leads to.
+    /// Whether to change the ref that a symbolic ref leads to.
     pub deref: bool,
-    /// Why, for the reflog; white space becomes single spaces.
+    /// The message for the reflog; white space becomes single spaces.
     pub message: Arc<[u8]>,
-    /// Begin a reflog where the configuration would not.
+    /// Whether to begin a reflog even if the configuration would not.
     pub force_log: bool,
 }
 
-/// What becomes of a ref.
+/// How a ref changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RefChange {
-    /// Nothing; it is only checked.
+    /// Not at all; it is only checked.
     Verify,
     /// It points at this object.
     Set(ObjectId),
     /// It stands for the ref of this name.
     SetSymbolic(Vec<u8>),
-    /// It goes, with its reflog.
+    /// It is deleted, with its reflog.
     Delete,
 }
 
-/// What a ref must say before it is changed.
+/// The value that a ref must have before the change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expected {
-    /// Anything or nothing.
+    /// Any, or none.
     Any,
     /// There is no such ref.
     Absent,
@@ -90,12 +90,12 @@ pub enum Expected {
     Symbolic(Vec<u8>),
 }
 
-/// What an edit that cannot be made means for the others.
+/// What happens to the other edits if one cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransactionMode {
-    /// None is made.
+    /// None are made.
     Atomic,
-    /// It is refused, and the others are made.
+    /// They are made.
     Batch,
 }
 
@@ -107,13 +107,13 @@ struct RefStep {
     name: Vec<u8>,
     change: RefChange,
     expected: Expected,
-    /// Only its reflog gets a line, as the ref that it leads to is changed.
+    /// Only its reflog changes: the ref that it leads to gets the value.
     is_log_only: bool,
-    /// It is the line of `HEAD` that a change of the ref behind it brings.
+    /// It is the reflog line of `HEAD` for a change of the ref that `HEAD` leads to.
     is_of_head: bool,
     /// The step of the ref that this one leads to.
     to: Option<usize>,
-    /// The first step for which it was known that this ref is changed too.
+    /// The first step at which it was known that this ref changes too.
     known_from: usize,
     /// What it says.
     old: Option<Value>,
@@ -124,18 +124,18 @@ struct RefStep {
 }
 
 impl RefStep {
-    /// Whether the name must be free. As in git, also one that is only looked at, or deleted.
+    /// Whether the name must be available. As in git, this includes refs that are only checked or deleted.
     fn needs_name(&self) -> bool {
         !self.is_log_only && self.old.is_none()
     }
 }
 
-/// What a transaction changes, as hooks are told.
+/// A change as hooks see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Update<'a> {
     /// The full name.
     pub name: &'a [u8],
-    /// What was expected; absent where anything was.
+    /// The expected value.
     pub expected: &'a Expected,
     /// What becomes of it.
     pub change: &'a RefChange,
@@ -147,22 +147,22 @@ impl<'a> Update<'a> {
     }
 }
 
-/// A transaction that can be committed. Nobody else changes its refs meanwhile. Dropped, it is aborted.
+/// A transaction that is ready to commit. Its refs are locked. Dropping it aborts it.
 #[derive(Debug)]
 pub struct Prepared<'s> {
     store: &'s RefStore,
     edits: Vec<RefEdit>,
     steps: Vec<RefStep>,
-    /// Of a batch, what cannot be.
+    /// The refused edits of a batch.
     refused: Vec<Refusal>,
     mode: TransactionMode,
     writes: &'s RefWrites,
     locks: Locks,
-    /// Dropped behind the locks: who is told that it was aborted finds them free.
+    /// Dropped after the locks: a hook that hears of the abort finds them released.
     told: HookCall<'s>,
 }
 
-/// What a backend does for a transaction.
+/// A backend's part of a transaction.
 #[derive(Debug)]
 enum Locks {
     Files(Box<FileLocks>),
@@ -200,7 +200,7 @@ impl Locks {
 }
 
 impl RefStore {
-    /// Locks and checks what `edits` change. Names are checked by the caller ([`super::is_good_name`]).
+    /// Locks and checks the refs of `edits`. The caller has checked the names ([`super::is_good_name`]).
     pub fn prepare<'s>(
         &'s self,
         edits: Vec<RefEdit>,
@@ -209,7 +209,7 @@ impl RefStore {
         objects: &mut dyn RefObjects,
     ) -> Result<Prepared<'s>, PrepareError> {
         let null = ObjectId::null(self.hash);
-        // Dropped last: who is told that it was aborted finds the locks free.
+        // Dropped last: a hook that hears of the abort finds the locks released.
         let mut told = HookCall::of(writes.hooks.as_deref());
         told.ask("preparing", edits.iter().map(Update::of), null)?;
         let mut prepared = match self.lock(edits, mode, writes, objects) {
@@ -224,7 +224,7 @@ impl RefStore {
         Ok(prepared)
     }
 
-    /// Gives up what was never prepared, which only the hook is told.
+    /// Gives up an unprepared transaction; only the hook is told.
     pub fn abandon(&self, edits: &[RefEdit], writes: &RefWrites) {
         HookCall::of(writes.hooks.as_deref()).note(edits.iter().map(Update::of), ObjectId::null(self.hash));
     }
@@ -245,12 +245,12 @@ impl RefStore {
 }
 
 impl Prepared<'_> {
-    /// The edits of a batch that are not made, by their number.
+    /// The refused edits of a batch, by number.
     pub fn refused(&self) -> &[Refusal] {
         &self.refused
     }
 
-    /// What will change, in the order of the edits; refs that are reached through symbolic ones come last, instead of those.
+    /// The changes, in the order of the edits; targets of symbolic refs come last, in place of those.
     pub fn updates(&self) -> impl Iterator<Item = Update<'_>> {
         let refused: HashSet<usize> = self.refused.iter().map(|refusal| refusal.edit).collect();
         let is_told = move |step: &&RefStep| !refused.contains(&step.edit) && !step.is_log_only;
@@ -261,8 +261,8 @@ impl Prepared<'_> {
         })
     }
 
-    /// Makes the changes. New values name objects that were durable before, which `_proof` stands for. In a batch, gives
-    /// all refusals: somebody else may have been quicker at the last moment.
+    /// Makes the changes. Objects of new values must be durable, which `_proof` shows. In a batch, returns all refusals: another
+    /// process may have been faster at the last moment.
     pub fn commit(
         self,
         _proof: &DurableObjects,
@@ -283,7 +283,7 @@ impl Prepared<'_> {
     pub fn abort(self) {}
 }
 
-/// What a backend is to write.
+/// What a backend has to write.
 struct CommitWork<'a> {
     store: &'a RefStore,
     edits: &'a [RefEdit],
@@ -312,7 +312,7 @@ impl CommitWork<'_> {
         (!is_unchanged).then_some((old, new))
     }
 
-    /// Whether a deletion leaves the reflog: as with git, that of a symbolic ref among reftables does.
+    /// Whether a deletion keeps the reflog: as in git, that of a symbolic ref in reftables does.
     fn keeps_log(&self, step: &RefStep) -> bool {
         self.store.backend == Backend::Reftable && matches!(step.old, Some(Value::Symbolic(_)))
     }

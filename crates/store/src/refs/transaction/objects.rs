@@ -9,7 +9,7 @@ use crate::objects::reader::ObjectReader;
 use crate::objects::snapshot::Snapshot;
 use crate::refs::Peeled;
 
-/// What a transaction asks about the objects that refs shall point at.
+/// What a transaction needs to know about the objects of new values.
 pub trait RefObjects {
     /// The kind of an object, if it is there.
     fn kind(&mut self, id: &oid) -> Result<Option<Kind>, Error>;
@@ -21,7 +21,7 @@ pub trait RefObjects {
 /// The objects of a snapshot.
 pub struct StoredObjects {
     reader: ObjectReader,
-    /// What was asked last: many refs are made for one object.
+    /// The last answer: many refs are often made for one object.
     last: Option<(ObjectId, Kind)>,
 }
 

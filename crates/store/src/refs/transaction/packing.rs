@@ -1,10 +1,10 @@
-//! Fewer files for the same refs (git-pack-refs): loose refs go into `packed-refs`, reftables into one.
+//! Packs refs (git-pack-refs): moves loose refs into `packed-refs`, merges reftables.
 //!
 //! ```text
 //! packed-refs.lock ─ loose refs read ─ packed-refs with them ─ then each: <ref>.lock ─ still the same? ─ loose file away
 //! ```
 //!
-//! A ref is at every moment in one place or in both, with the same value.
+//! At every moment, a ref is in one place or in both, with the same value.
 
 use std::collections::BTreeMap;
 
@@ -19,21 +19,21 @@ use crate::publish::LockFile;
 use crate::refs::files::{LooseFile, LooseValue, direct_loose, read_loose};
 use crate::refs::{Backend, RefDirs, RefError, RefStore, is_per_worktree};
 
-/// With fewer loose refs than this, none are packed where that is left to us.
+/// With fewer loose refs than this, automatic packing does nothing.
 const LEAST_LOOSE: usize = 16;
 
 /// Which refs are packed.
 pub struct PackRefs<'a> {
-    /// Whether the ref of this name is. As in git 2.47, that one is packed already makes no difference.
+    /// Whether to pack the ref of this name. As in git 2.47, it does not matter whether it is packed already.
     pub is_wanted: &'a dyn Fn(&[u8]) -> bool,
     /// Remove the loose files.
     pub prunes: bool,
-    /// Do it only where it is worth it.
+    /// Only pack if it is worth it.
     pub is_auto: bool,
 }
 
 impl RefStore {
-    /// Packs refs. Those that belong to a work tree, symbolic and broken ones stay as they are.
+    /// Packs refs. Symbolic, broken and per-worktree ones stay as they are.
     pub fn pack(
         &self,
         which: &PackRefs<'_>,
@@ -89,7 +89,7 @@ impl RefStore {
         Ok(())
     }
 
-    /// Removes a loose ref that says what is packed. Whoever changes it just now keeps it.
+    /// Removes a loose ref whose value is packed, unless it is being changed.
     fn prune(&self, locks: &mut FileLocks, name: &[u8], id: ObjectId) -> Result<(), PrepareError> {
         let lock: LockFile = match locks.lock(name)? {
             Ok(lock) => lock,

@@ -1,4 +1,4 @@
-//! From edits to steps that can be made: locks, old values, objects, and names in each other's way.
+//! Prepares a transaction: turns edits into steps, takes locks, and checks old values, objects and names.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::refs::{Backend, MAX_SYMREF_DEPTH, RefStore};
 
-/// A transaction on its way.
+/// A transaction that is being prepared.
 pub(super) struct Preparing<'a, 's> {
     store: &'s RefStore,
     edits: Vec<RefEdit>,
@@ -113,13 +113,13 @@ impl<'a, 's> Preparing<'a, 's> {
         let Preparing { store, edits, mut steps, mut locks, .. } = self;
         match &mut locks {
             Locks::Files(locks) => locks.stage(&mut steps, &refused)?,
-            // A table is written when all is known.
+            // A table is only written when everything is known.
             Locks::Stack(_) => {}
         }
         Ok(Prepared { store, edits, steps, refused, mode, writes, locks, told: HookCall::of(None) })
     }
 
-    /// Adds the line in the reflog of `HEAD` that a change of the ref it stands for brings.
+    /// Adds the reflog line of `HEAD` for a change of the ref that `HEAD` leads to.
     fn log_head(&mut self, to: usize) {
         if self.names.contains_key(b"HEAD".as_slice()) {
             let cause = Cause::DuplicateHead(self.steps[to].name.clone());
@@ -144,12 +144,12 @@ impl<'a, 's> Preparing<'a, 's> {
         });
     }
 
-    /// Locks the ref of a step, reads and checks it; a symbolic one brings another step.
+    /// Locks, reads and checks the ref of a step; a symbolic one adds another step.
     fn take(&mut self, at: usize) -> Result<(), PrepareError> {
         if self.steps[at].is_log_only {
             return Ok(());
         }
-        // Git looks at the object first with reftables and for batches, and last with files.
+        // Git checks the object first with reftables and for batches, and last with files.
         if self.looks_at_objects_first
             && let Some(cause) = self.check_object(at)?
         {
@@ -158,7 +158,7 @@ impl<'a, 's> Preparing<'a, 's> {
         }
         let old = match self.locks.take(at, &self.steps[at])? {
             Ok(old) => old,
-            // Told with all that is in the way of the name.
+            // Reported together with name conflicts.
             Err(Cause::Conflict { .. }) => return Ok(()),
             Err(cause) => {
                 self.problems.push(FailedStep { step: at, cause });
@@ -189,7 +189,7 @@ impl<'a, 's> Preparing<'a, 's> {
         Ok(())
     }
 
-    /// Goes on from a symbolic ref to the one that it stands for.
+    /// Continues from a symbolic ref to its target.
     fn follow(&mut self, at: usize, target: Vec<u8>) -> Result<(), PrepareError> {
         let next = self.steps.len();
         let step = &mut self.steps[at];
@@ -201,7 +201,7 @@ impl<'a, 's> Preparing<'a, 's> {
             self.problems.push(FailedStep { step: at, cause });
             return Ok(());
         }
-        // Files look only at where this ends, which is no symbolic ref.
+        // With files, only the end of the chain counts, which is no symbolic ref.
         if self.store.backend == Backend::Reftable
             && let Expected::Symbolic(wanted) = &expected
             && *wanted != target
@@ -232,7 +232,7 @@ impl<'a, 's> Preparing<'a, 's> {
         Ok(())
     }
 
-    /// Where `name` leads after what is `changed` already, which may be nowhere; `None` if there is no end.
+    /// Where `name` leads given the `changed` refs, perhaps nowhere; `None` if the chain has no end.
     fn resolve(
         &mut self,
         mut name: Vec<u8>,
@@ -252,12 +252,12 @@ impl<'a, 's> Preparing<'a, 's> {
         Ok(None)
     }
 
-    /// Whether the ref says what is expected, and may say what it shall.
+    /// Whether the ref has the expected value and may get the new one.
     fn check(&mut self, at: usize) -> Result<Option<Cause>, PrepareError> {
         let step = &self.steps[at];
         let cause = match (&step.expected, &step.old) {
             (Expected::Any, _) | (Expected::Absent, None) => None,
-            // As in git, one that leads nowhere is as good as none.
+            // As in git, a symbolic ref that leads nowhere counts as absent.
             (Expected::Absent, Some(Value::Symbolic(_))) if step.old_id.is_none() => None,
             (Expected::Absent, Some(_)) => Some(Cause::Exists),
             (Expected::Id(_), None) => Some(Cause::Missing(step.name.clone())),
@@ -285,7 +285,7 @@ impl<'a, 's> Preparing<'a, 's> {
         objects::check(self.objects, &self.steps[at].name, id)
     }
 
-    /// Symbolic refs that were followed, and `HEAD`, led where the last one pointed.
+    /// Sets the old object of followed symbolic refs and of `HEAD`: that of the last ref.
     fn inherit_old_ids(&mut self) {
         for at in (0..self.steps.len()).rev() {
             if let Some(to) = self.steps[at].to {
@@ -294,8 +294,8 @@ impl<'a, 's> Preparing<'a, 's> {
         }
     }
 
-    /// Finds where the new targets of symbolic refs lead. As with git, files are changed one by one, so that changes of
-    /// earlier steps count; those of reftables are seen all at once.
+    /// Resolves the new targets of symbolic refs. As in git, files change one by one, so that earlier steps count; reftables
+    /// change all at once.
     fn resolve_new_targets(&mut self, is_refused: &HashSet<usize>) -> Result<(), PrepareError> {
         let mut changed: HashMap<Vec<u8>, Value> = HashMap::new();
         for at in 0..self.steps.len() {

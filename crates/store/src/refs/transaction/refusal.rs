@@ -11,10 +11,10 @@ pub enum PrepareError {
     /// The refs cannot be read or written.
     #[error(transparent)]
     Store(#[from] RefError),
-    /// Objects that refs shall point at cannot be read.
+    /// Objects of new values cannot be read.
     #[error(transparent)]
     Objects(crate::error::Error),
-    /// The hook has said no, in this state.
+    /// The hook has vetoed, in this state.
     #[error("in '{0}' phase, update aborted by the reference-transaction hook")]
     Vetoed(&'static str),
     /// The hook cannot be run.
