@@ -142,25 +142,60 @@ pub struct Args {
     pub svg: Option<PathBuf>,
 }
 
+impl Args {
+    fn without_words() -> Self {
+        Args {
+            items: Vec::new(),
+            repo: None,
+            packrace: Packrace::Build,
+            git: PathBuf::from("git"),
+            gix: None,
+            scratch: None,
+            rounds: 0,
+            refs: 0,
+            packs: Vec::new(),
+            is_cold: false,
+            clients: 0,
+            minutes: 0,
+            smoke: false,
+            json: None,
+            svg: None,
+        }
+    }
+}
+
+/// The items that a word stands for.
+fn named(word: &str) -> Option<Vec<Item>> {
+    let item = match word {
+        "durable" => return Some(DURABLE.to_vec()),
+        "swarm" => return Some(SWARM.to_vec()),
+        "clone" => Item::Clone,
+        "fetch" => Item::Fetch,
+        "filter" => Item::Filter,
+        "pack-objects" => Item::PackObjects,
+        "repack" => Item::Repack,
+        "ls-refs" => Item::LsRefs,
+        "refs" => Item::Refs,
+        "index-pack" => Item::IndexPack,
+        "unpack" => Item::Unpack,
+        "push" => Item::Push,
+        "add" => Item::Add,
+        "packs" => Item::Packs,
+        "receive" => Item::Receive,
+        "stash" => Item::Stash,
+        "crowds" => Item::Crowds,
+        "latency" => Item::Latency,
+        "waiting" => Item::Waiting,
+        "soak" => Item::Soak,
+        "siege" => Item::Siege,
+        _ => return None,
+    };
+    Some(vec![item])
+}
+
 /// Understands the words after the program's name.
 pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
-    let mut args = Args {
-        items: Vec::new(),
-        repo: None,
-        packrace: Packrace::Build,
-        git: PathBuf::from("git"),
-        gix: None,
-        scratch: None,
-        rounds: 0,
-        refs: 0,
-        packs: Vec::new(),
-        is_cold: false,
-        clients: 0,
-        minutes: 0,
-        smoke: false,
-        json: None,
-        svg: None,
-    };
+    let mut args = Args::without_words();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
         let count = |text: String| match text.parse() {
@@ -212,7 +247,10 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
                     path => Packrace::At(path.into()),
                 }
             }
-            other => return Err(format!("unknown argument {other}")),
+            other => {
+                let items = named(other).ok_or_else(|| format!("unknown argument {other}"))?;
+                args.items.extend(items);
+            }
         }
     }
     if args.items.is_empty() {

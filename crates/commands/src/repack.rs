@@ -70,13 +70,8 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     }
     let is_shown = progress::is_wanted(call, args.quiet.then_some(false));
     let progress = Progress::new(is_shown, call)?.with_threads(request.settings.threads);
-    let repacked = write(&universe, &request, &progress).map_err(|error| {
-        progress.stop();
-        if let PackFilesError::NotClosed(missing) = &error {
-            tell!(call, "warning: {}", not_closed_warning(missing));
-        }
-        Fatal::new(error)
-    })?;
+    let repacked = write(&universe, &request, &progress);
+    let repacked = repacked.map_err(|error| not_written(call, &progress, error))?;
     progress.finish();
     if bitmaps == Bitmaps::Asked && !args.write_midx && !repacked.is_closed && plan.scope != Scope::Loose {
         tell!(call, "warning: disabling bitmap writing, as some objects are not being packed");
@@ -92,9 +87,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     }
     if args.delete {
         delete_packs(&universe, &repacked)?;
-        let after = RequestObjects::new(repository.snapshot()?);
-        prune::prune_packed(&after, &progress)?;
-        progress.finish();
+        let after = prune_loose(&repository, &progress)?;
         if plan.drops_unreachable() {
             forget_dropped_shallow(&repository, &after, request.files.policy)?;
         }
@@ -103,6 +96,23 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
         update_server_info(&repository, request.files.policy)?;
     }
     Ok(())
+}
+
+/// What ends a command whose packs could not be written.
+fn not_written(call: &Call, progress: &Progress, error: PackFilesError) -> Fatal {
+    progress.stop();
+    if let PackFilesError::NotClosed(missing) = &error {
+        tell!(call, "warning: {}", not_closed_warning(missing));
+    }
+    Fatal::new(error)
+}
+
+/// Removes loose objects that are in packs; gives what is there then.
+fn prune_loose(repository: &Repository, progress: &Progress) -> Result<RequestObjects, Fatal> {
+    let after = RequestObjects::new(repository.snapshot()?);
+    prune::prune_packed(&after, progress)?;
+    progress.finish();
+    Ok(after)
 }
 
 /// Whether something is asked for on the command line, or else in the configuration.

@@ -292,16 +292,7 @@ impl Ingest {
         let mut outcome = resolver.run(&roots, self.options.threads)?;
         let mut lacking = Vec::new();
         if let Some(existing) = existing {
-            let mut asked = HashSet::new();
-            for (delta, claimed) in named.iter().zip(&claimed) {
-                // Only the first delta of a base is marked; that others follow one that is costs a look.
-                if !claimed.load(Ordering::Relaxed)
-                    && asked.insert(delta.base)
-                    && existing.contains(&delta.base)?
-                {
-                    lacking.push(delta.base);
-                }
-            }
+            lacking = bases_elsewhere(&named, &claimed, &existing)?;
             let roots: Vec<Root> = lacking.iter().map(|id| Root::Existing(*id)).collect();
             resolver.completes = true;
             let more = resolver.run(&roots, self.options.threads)?;
@@ -318,6 +309,23 @@ impl Ingest {
             unresolved => Err(IngestReason::Unresolved(unresolved)),
         }
     }
+}
+
+/// Bases of named deltas that no entry of the pack is, and that the repository has.
+fn bases_elsewhere(
+    named: &[NamedDelta],
+    claimed: &[AtomicBool],
+    existing: &Snapshot,
+) -> Result<Vec<ObjectId>, Reason> {
+    let mut asked = HashSet::new();
+    let mut found = Vec::new();
+    for (delta, claimed) in named.iter().zip(claimed) {
+        // Only the first delta of a base is marked; that others follow one that is costs a look.
+        if !claimed.load(Ordering::Relaxed) && asked.insert(delta.base) && existing.contains(&delta.base)? {
+            found.push(delta.base);
+        }
+    }
+    Ok(found)
 }
 
 /// Does the work while what was written goes to the disk.

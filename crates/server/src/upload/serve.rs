@@ -179,23 +179,7 @@ impl<'a> Upload<'a> {
         loop {
             match session.poll_output() {
                 Output::Write(bytes) => self.out.extend_from_slice(&bytes),
-                Output::NeedInput => {
-                    self.flush()?;
-                    self.interactive = None;
-                    match input.read(&mut buffer) {
-                        Ok(0) => session.handle(Input::Eof)?,
-                        Ok(length) => {
-                            self.interactive =
-                                self.call.subject.host.cpu.as_ref().map(CpuScheduler::interactive);
-                            session.handle(Input::Bytes(&buffer[..length]))?;
-                            if length == buffer.len() {
-                                buffer.resize(READ_BYTES, 0);
-                            }
-                        }
-                        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                        Err(error) => return Err(Error::gone(error).into()),
-                    }
-                }
+                Output::NeedInput => self.take_input(session, input, &mut buffer)?,
                 Output::NeedRefs(request) => {
                     self.call.subject.transfer.enter(Kind::LsRefs);
                     self.send_refs(&request)?;

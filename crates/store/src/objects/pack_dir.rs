@@ -166,8 +166,13 @@ impl PackDir {
         self.has_all && !self.packs.iter().any(|(files, _)| files.has_failed())
     }
 
-    /// Takes what is named, in their order; an error, and what there is, where some of it is not there.
-    fn fill(&mut self, path: &Path, names: &[&str], known: Option<&Arc<PackDir>>) -> Result<(), Vec<Error>> {
+    /// The packs of these names, newest first, with those that are open already as they are; and errors of those that are gone.
+    fn list(
+        &self,
+        path: &Path,
+        names: &[&str],
+        known: Option<&Arc<PackDir>>,
+    ) -> (Vec<(Arc<PackFiles>, Beside)>, Vec<Error>) {
         let known_packs: HashMap<&str, &Arc<PackFiles>> = known
             .iter()
             .flat_map(|known| &known.packs)
@@ -207,6 +212,12 @@ impl PackDir {
             let modified = |beside: &Beside| beside.identity.and_then(|file| file.modified);
             modified(beside_b).cmp(&modified(beside_a)).then_with(|| a.listed.name.cmp(&b.listed.name))
         });
+        (packs, vanished)
+    }
+
+    /// Takes what is named, in their order; an error, and what there is, where some of it is not there.
+    fn fill(&mut self, path: &Path, names: &[&str], known: Option<&Arc<PackDir>>) -> Result<(), Vec<Error>> {
+        let (packs, mut vanished) = self.list(path, names, known);
         let multi = if self.uses_multi { open_multi(path, &packs, self.hash, known) } else { None };
         let mut is_covered = vec![false; packs.len()];
         multi.iter().flat_map(|multi| &multi.packs).for_each(|pack| is_covered[*pack] = true);

@@ -148,6 +148,24 @@ fn files_are_short() {
 }
 
 #[test]
+fn functions_are_short() {
+    for_sources(source::function_length);
+}
+
+#[test]
+fn a_folder_speaks_for_itself() {
+    let files = files();
+    let paths: Vec<&str> =
+        files.iter().map(|file| file.path.as_str()).filter(|path| path.ends_with(".rs")).collect();
+    for_sources(|path, text| source::module_style(path, text, &paths));
+}
+
+#[test]
+fn docs_say_something() {
+    for_sources(source::filler);
+}
+
+#[test]
 fn ignored_tests_say_why() {
     for_sources(source::ignored_tests);
 }

@@ -8,6 +8,9 @@ const LONG_FILES: [(&str, &str); 0] = [];
 /// Lines of a file; beyond it, look for the second reason to change.
 const MAX_LINES: usize = 600;
 
+/// Lines of a function.
+const MAX_FUNCTION_LINES: usize = 70;
+
 /// `std::fs`, `std::net` and clocks in rooms that take bytes and time as arguments.
 pub fn input_and_output(path: &str, text: &str) -> Vec<String> {
     if !matches!(room_of(path), Some("object" | "format" | "protocol")) || is_test_file(path) {
@@ -67,6 +70,73 @@ pub fn length(path: &str, text: &str) -> Vec<String> {
     let lines = text.lines().count();
     let exempt = path.ends_with("/tests.rs") || LONG_FILES.iter().any(|(file, _)| *file == path);
     (lines > MAX_LINES && !exempt).then(|| format!("{path}: {lines} lines")).into_iter().collect()
+}
+
+/// Functions longer than [`MAX_FUNCTION_LINES`], tests too.
+pub fn function_length(path: &str, text: &str) -> Vec<String> {
+    let code = code_of(text);
+    let starts = code
+        .match_indices("fn ")
+        .filter(|(at, _)| !code[..*at].ends_with(|c: char| c.is_alphanumeric() || c == '_'));
+    starts
+        .filter_map(|(at, keyword)| {
+            let name = code[at + keyword.len()..].split(['(', '<']).next()?;
+            // Types of functions have no name.
+            let body = name
+                .starts_with(|c: char| c.is_alphabetic() || c == '_')
+                .then(|| body_after(&code[at..]))??;
+            let lines = body.lines().count();
+            (lines > MAX_FUNCTION_LINES).then(|| format!("{path}: {name} has {lines} lines"))
+        })
+        .collect()
+}
+
+/// The text of a function from its keyword to its last brace; `None` if it has no body.
+fn body_after(code: &str) -> Option<&str> {
+    let mut depth = 0;
+    for (at, c) in code.char_indices() {
+        match c {
+            '{' | '(' | '[' => depth += 1,
+            ')' | ']' => depth -= 1,
+            ';' if depth == 0 => return None,
+            '}' => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(&code[..=at]);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// A module with a file beside its folder: the folder's own text is its `mod.rs`. And folders whose first line does not say what they are for.
+pub fn module_style(path: &str, text: &str, paths: &[&str]) -> Vec<String> {
+    let (dir, file) = path.rsplit_once('/').expect("sources lie in directories");
+    let folder = format!("{dir}/{}/", file.trim_end_matches(".rs"));
+    let beside = paths.iter().any(|other| other.starts_with(&folder));
+    let beside = beside.then(|| format!("{path} belongs into {folder}mod.rs"));
+    let is_head = file == "mod.rs" && path.contains("/src/") && !dir.ends_with("/tests");
+    let silent = is_head && !text.starts_with("//!");
+    beside
+        .into_iter()
+        .chain(silent.then(|| format!("{path} does not begin with what the folder is for")))
+        .collect()
+}
+
+/// Doc comments of one word, which say nothing that a better name would not.
+pub fn filler(path: &str, text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().map(str::trim_start).collect();
+    let is_doc =
+        |at: Option<usize>| at.and_then(|at| lines.get(at)).is_some_and(|line| line.starts_with("///"));
+    let alone = |at: usize| is_doc(Some(at)) && !is_doc(at.checked_sub(1)) && !is_doc(Some(at + 1));
+    let plain =
+        |line: &str| line.trim_start_matches("/// ").trim_end_matches('.').chars().all(char::is_alphabetic);
+    (0..lines.len())
+        .filter(|at| alone(*at) && plain(lines[*at]))
+        .map(|at| format!("{path}:{}: {}", at + 1, lines[at]))
+        .collect()
 }
 
 /// `#[ignore]` without a reason, or with another than that a test needs a tool or is slow: all that are ignored run in the
@@ -307,6 +377,40 @@ mod tests {
         check(length, "crates/store/src/a.rs", &long, 1);
         check(length, "crates/store/src/a.rs", &long[2..], 0);
         check(length, "crates/store/src/a/tests.rs", &long, 0);
+    }
+
+    #[test]
+    fn long_functions_are_found() {
+        let body = |lines: usize| "    x();\n".repeat(lines);
+        let function = |lines: usize| format!("pub fn f<T>(a: [u8; 3]) -> T {{\n{}}}\n", body(lines));
+        check(function_length, "crates/store/src/a.rs", &function(69), 1);
+        check(function_length, "crates/store/src/a.rs", &function(68), 0);
+        let others = format!("trait T {{ fn f(&self); }}\ntype F = fn (u8);\n{}", "// fn g() {\n".repeat(80));
+        check(function_length, "crates/store/src/a.rs", &others, 0);
+        let inner = format!("mod a {{\n fn f() {{ }}\n{}\n async fn g() {{ }} }}", body(80));
+        check(function_length, "crates/store/src/a.rs", &inner, 0);
+    }
+
+    #[test]
+    fn other_styles_of_modules_are_found() {
+        let paths = ["crates/a/src/b.rs", "crates/a/src/b/c.rs", "crates/a/src/d/mod.rs"];
+        let findings = |path: &str, text: &str| module_style(path, text, &paths).len();
+        assert_eq!(findings(paths[0], ""), 1);
+        assert_eq!(findings(paths[1], ""), 0);
+        assert_eq!([findings(paths[2], "mod x;"), findings(paths[2], "//! D.\nmod x;")], [1, 0]);
+        assert_eq!(findings("crates/a/tests/d/mod.rs", ""), 0);
+    }
+
+    #[test]
+    fn filler_is_found() {
+        let path = "crates/store/src/a.rs";
+        check(filler, path, "    /// Where.\n    at: usize,", 1);
+        check(
+            filler,
+            path,
+            "/// `core.bare`\nbare: bool,\n/// Where it\n/// is.\nat: usize,\n/// A tree.\nTree,",
+            0,
+        );
     }
 
     #[test]

@@ -141,24 +141,10 @@ impl PackStream {
                     self.state = if more { State::Pack { at, reuse } } else { self.pack_state(at + 1) };
                 }
                 State::Composed(mut composed) => {
-                    let more = self.advance_composed(&mut composed)?;
-                    if more {
+                    if self.advance_composed(&mut composed)? {
                         self.state = State::Composed(composed);
-                    } else {
-                        self.entries = composed.take_written();
-                        if !composed.is_at_end() {
-                            self.check_files()?;
-                            composed.begin_part();
-                            self.written = pack::HEADER_BYTES as u64;
-                            self.state = State::Composed(composed);
-                            return Ok(None);
-                        }
-                        self.state = if self.limit.is_some() {
-                            self.check_files()?;
-                            State::End
-                        } else {
-                            State::Trailer
-                        };
+                    } else if self.end_part(composed)? {
+                        return Ok(None);
                     }
                 }
                 State::StoredTrailer(trailer) => {
@@ -176,6 +162,23 @@ impl PackStream {
             }
             progress.report(Phase::Writing, u64::from(self.done), u64::from(self.totals.objects));
         }
+    }
+
+    /// Ends one of the packs that a limit of their size makes, or the only one; whether another follows.
+    fn end_part(&mut self, mut composed: Box<Composed>) -> Result<bool, Error> {
+        self.entries = composed.take_written();
+        let is_last = composed.is_at_end();
+        if self.limit.is_some() || !is_last {
+            self.check_files()?;
+        }
+        if is_last {
+            self.state = if self.limit.is_some() { State::End } else { State::Trailer };
+        } else {
+            composed.begin_part();
+            self.written = pack::HEADER_BYTES as u64;
+            self.state = State::Composed(composed);
+        }
+        Ok(!is_last)
     }
 
     /// An error if what was made may not be what the files said when they were opened. Before a pack is complete, and before

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use packrace_object::{Kind, ObjectId, oid};
-use packrace_store::PackIx;
+use packrace_store::{PackIx, Snapshot};
 
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
@@ -511,20 +511,17 @@ fn exclude(
     Ok(excluded)
 }
 
-/// Groups the wanted objects by pack, in the order of their entries.
-fn lay_out(
-    request_objects: &Arc<RequestObjects>,
-    request: &PackRequest,
-    found: MarkedObjects,
-    names: Names,
+/// The wanted objects by pack, in the order of their entries, and how many they are.
+fn select_by_pack(
+    snapshot: &Snapshot,
+    wanted: &Marks,
     progress: &dyn ProgressSink,
-) -> Result<PackPlan, Error> {
-    let snapshot = request_objects.snapshot();
+) -> Result<(Vec<(PackIx, Selected)>, u64), Error> {
     let mut by_pack: BTreeMap<u32, Selected> = BTreeMap::new();
     let mut objects = 0u64;
     for unit in snapshot.units() {
         let range = unit.range();
-        let count = found.wanted.count_packed(range.clone());
+        let count = wanted.count_packed(range.clone());
         objects += count;
         if count == 0 {
             continue;
@@ -540,7 +537,7 @@ fn lay_out(
         if progress.cancelled() {
             return Err(Reason::Cancelled.into());
         }
-        let members = found.wanted.packed_in(range);
+        let members = wanted.packed_in(range);
         for ix in members {
             let location = snapshot.locate(packrace_store::ObjectIx(ix.0));
             let position = snapshot.packs()[location.pack.0 as usize].position_of_offset(location.offset);
@@ -556,9 +553,6 @@ fn lay_out(
             }
         }
     }
-    let loose = found.wanted.extra();
-    objects += loose.len() as u64;
-    let objects = u32::try_from(objects).map_err(|_| Reason::TooManyObjects)?;
     let mut packs: Vec<(PackIx, Selected)> =
         by_pack.into_iter().map(|(pack, selected)| (PackIx(pack), selected)).collect();
     for (pack, selected) in &mut packs {
@@ -569,6 +563,21 @@ fn lay_out(
             }
         }
     }
+    Ok((packs, objects))
+}
+
+/// The plan for what was found.
+fn lay_out(
+    request_objects: &Arc<RequestObjects>,
+    request: &PackRequest,
+    found: MarkedObjects,
+    names: Names,
+    progress: &dyn ProgressSink,
+) -> Result<PackPlan, Error> {
+    let snapshot = request_objects.snapshot();
+    let (packs, in_packs) = select_by_pack(snapshot, &found.wanted, progress)?;
+    let loose = found.wanted.extra();
+    let objects = u32::try_from(in_packs + loose.len() as u64).map_err(|_| Reason::TooManyObjects)?;
     progress.report(Phase::Enumerating, u64::from(objects), 0);
     progress.report(Phase::Counting, u64::from(objects), u64::from(objects));
     Ok(PackPlan {

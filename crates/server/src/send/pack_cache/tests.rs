@@ -492,6 +492,47 @@ fn progress_comes_in_order_and_ends_with_the_last_report() {
     assert!(seen.windows(2).all(|pair| pair[0].0 != pair[1].0 || pair[0].1 < pair[1].1), "{seen:?}");
 }
 
+/// Segments of all lengths, of memory and of a file.
+fn some_segments(random: &mut Random, stored: &[u8], map: &Mapped) -> Vec<Segment> {
+    let count = 1 + random.below(120);
+    let segment = |_| {
+        let longest = [20, 5000, 200_000][random.below(3)];
+        let length = random.below(longest);
+        match random.below(2) {
+            0 => owned(&stored[..length]),
+            _ => {
+                let start = random.below(stored.len() - length);
+                Segment::Mapped(map.clone(), start..start + length)
+            }
+        }
+    };
+    (0..count).map(segment).collect()
+}
+
+/// Reads to the end, with pauses; whether that was the end of the whole pack.
+fn read_slowly(reader: &mut Reader, random: &mut Random, expect: &[u8]) -> bool {
+    let mut bytes = Vec::new();
+    loop {
+        if random.below(20) == 0 {
+            std::thread::sleep(Duration::from_millis(random.below(5) as u64));
+        }
+        match reader.next(PATIENCE) {
+            Some(Event::Segment(segment)) => bytes.extend_from_slice(segment.bytes()),
+            Some(Event::Progress { .. }) => {}
+            Some(Event::End(result)) => {
+                result.unwrap();
+                assert!(bytes == *expect);
+                return true;
+            }
+            Some(Event::Lagged) => {
+                assert!(expect.starts_with(&bytes));
+                return false;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 /// Whatever the segments, the bounds and the pace of readers: everybody gets the same whole pack, or knows that it does not.
 #[test]
 fn every_reader_gets_the_same_bytes() {
@@ -502,18 +543,7 @@ fn every_reader_gets_the_same_bytes() {
     std::fs::write(&path, &stored).unwrap();
     let map = Mapped::open(&path, Role::Pack).unwrap();
     for round in 0..60 {
-        let mut segments = Vec::new();
-        for _ in 0..1 + random.below(120) {
-            let longest = [20, 5000, 200_000][random.below(3)];
-            let length = random.below(longest);
-            segments.push(match random.below(2) {
-                0 => owned(&stored[..length]),
-                _ => {
-                    let start = random.below(stored.len() - length);
-                    Segment::Mapped(map.clone(), start..start + length)
-                }
-            });
-        }
+        let segments = some_segments(&mut random, &stored, &map);
         let expect: Vec<u8> = segments.iter().flat_map(|segment| segment.bytes().to_vec()).collect();
         let bounds = Bounds {
             lead_pieces: 1 + random.below(16) as u64,
@@ -550,24 +580,8 @@ fn every_reader_gets_the_same_bytes() {
                             })
                             .unwrap(),
                     };
-                    let mut bytes = Vec::new();
-                    loop {
-                        if random.below(20) == 0 {
-                            std::thread::sleep(Duration::from_millis(random.below(5) as u64));
-                        }
-                        match reader.next(PATIENCE) {
-                            Some(Event::Segment(segment)) => bytes.extend_from_slice(segment.bytes()),
-                            Some(Event::End(result)) => {
-                                result.unwrap();
-                                break assert!(bytes == *expect, "round {round}");
-                            }
-                            Some(Event::Lagged) => {
-                                left_behind.fetch_add(1, Relaxed);
-                                break assert!(expect.starts_with(&bytes), "round {round}");
-                            }
-                            Some(Event::Progress { .. }) => {}
-                            other => panic!("{other:?}"),
-                        }
+                    if !read_slowly(&mut reader, &mut random, expect) {
+                        left_behind.fetch_add(1, Relaxed);
                     }
                 });
             }
