@@ -24,7 +24,7 @@ fuzz_target!(|input: &[u8]| {
 });
 
 #[derive(Debug, Default, PartialEq)]
-struct Heard {
+struct HeardAnswer {
     events: Vec<&'static str>,
     pack: Vec<u8>,
     text: Vec<u8>,
@@ -32,10 +32,10 @@ struct Heard {
     error: Option<String>,
 }
 
-fn hear(answers: &[&[u8]], step: usize) -> Heard {
+fn hear(answers: &[&[u8]], step: usize) -> HeardAnswer {
     let limits = FetchLimits { capabilities: 20, refs: 20, name_bytes: 400 };
     let mut client = FetchClient::new("fuzz/1", limits);
-    let mut heard = Heard::default();
+    let mut heard = HeardAnswer::default();
     for (number, answer) in answers.iter().enumerate() {
         let mut is_over = false;
         for chunk in answer.chunks(step.min(answer.len()).max(1)) {

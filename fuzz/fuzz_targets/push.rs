@@ -62,12 +62,12 @@ fn stream(script: &[u8], hash: HashKind) -> Vec<u8> {
 }
 
 /// What was pushed, the bytes behind it, what was answered, and why it was refused.
-type Heard = (Option<PushRequest>, Vec<u8>, Vec<u8>, Option<String>);
+type PushTranscript = (Option<PushRequest>, Vec<u8>, Vec<u8>, Option<String>);
 
-fn run(config: PushConfig, stream: &[u8], piece: usize) -> Heard {
+fn run(config: PushConfig, stream: &[u8], piece: usize) -> PushTranscript {
     let mut session = PushSession::new(config);
     let mut pieces = stream.chunks(piece.min(stream.len()).max(1));
-    let (mut heard, mut last): (Heard, &[u8]) = Default::default();
+    let (mut heard, mut last): (PushTranscript, &[u8]) = Default::default();
     loop {
         let result = match session.poll_output() {
             PushOutput::NeedInput => match pieces.next() {

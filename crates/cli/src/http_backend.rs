@@ -19,8 +19,8 @@ use packrace_server::subject::ProtocolVersion;
 use packrace_store::OpenOptions;
 
 pub fn run(call: &Call) -> Result<(), Fatal> {
-    let (request, settings) = match told(call) {
-        Ok(told) => told,
+    let (request, settings) = match call_of_variables(call) {
+        Ok(call) => call,
         Err(fatal) => {
             // The web server must be told something.
             let _ = std::io::stdout().write_all(b"Status: 500 Internal Server Error\r\n\r\n");
@@ -38,7 +38,7 @@ pub fn run(call: &Call) -> Result<(), Fatal> {
     Ok(())
 }
 
-fn told(call: &Call) -> Result<(CgiRequest, Settings), Fatal> {
+fn call_of_variables(call: &Call) -> Result<(CgiRequest, Settings), Fatal> {
     let environment = &call.environment;
     let max_request_bytes = environment.max_request_buffer()?;
     let settings = Settings {

@@ -7,7 +7,7 @@ use packrace_os::sandbox::{Enforced, Reach, enter};
 use packrace_store::{Config, ConfigSources, HooksFrom};
 
 use crate::process::Reports;
-use crate::serve_config::Told;
+use crate::serve_config::ServeConfig;
 
 /// Programs, their libraries and settings, and what the kernel tells. Hooks are any programs.
 const SYSTEM: [&str; 13] = [
@@ -46,21 +46,21 @@ const NAMED: [&str; 11] = [
 
 /// Goes into the sandbox that is configured, with all that this process starts. Says in the log what holds.
 pub fn begin(
-    told: &Told,
+    loaded: &ServeConfig,
     root: &Path,
     settings: Option<&Path>,
     sources: &ConfigSources,
     environment: &Environment,
 ) -> Result<(), Fatal> {
-    if !told.sandbox.enabled {
+    if !loaded.sandbox.enabled {
         tracing::info!(
             "sandbox: off (sandbox.enabled): the server and its hooks reach all that their user may"
         );
         return Ok(());
     }
     let reach = Reach {
-        read: readable(told, settings, sources, environment)?,
-        write: writable(told, root, environment),
+        read: readable(loaded, settings, sources, environment)?,
+        write: writable(loaded, root, environment),
     };
     let enforced = enter(&reach).map_err(|error| Fatal::new(format!("sandbox: {error}")))?;
     let shown = |paths: &[PathBuf]| {
@@ -82,10 +82,10 @@ pub fn begin(
     Ok(())
 }
 
-fn writable(told: &Told, root: &Path, environment: &Environment) -> Vec<PathBuf> {
+fn writable(loaded: &ServeConfig, root: &Path, environment: &Environment) -> Vec<PathBuf> {
     let mut paths = vec![root.to_owned(), environment.temporary_dir.clone()];
-    paths.extend(told.cache.directory.clone());
-    paths.extend(told.sandbox.write_paths.iter().cloned());
+    paths.extend(loaded.cache.directory.clone());
+    paths.extend(loaded.sandbox.write_paths.iter().cloned());
     // Reports of this process, which are written at its end.
     let Reports { io_report, trace2, .. } = Reports::asked_for();
     let reports = io_report.into_iter().chain(trace2.map(PathBuf::from));
@@ -97,7 +97,7 @@ fn writable(told: &Told, root: &Path, environment: &Environment) -> Vec<PathBuf>
 }
 
 fn readable(
-    told: &Told,
+    loaded: &ServeConfig,
     settings: Option<&Path>,
     sources: &ConfigSources,
     environment: &Environment,
@@ -111,15 +111,15 @@ fn readable(
     paths.extend(config.included_files());
     let named = NAMED.iter().flat_map(|key| config.strings(key)).map(|value| config.expand(&value));
     paths.extend(named.filter(|path| path.is_absolute()));
-    paths.extend(told.serve.allowed_paths.iter().cloned());
-    if let HooksFrom::Dir(dir) = &told.serve.hooks {
+    paths.extend(loaded.serve.allowed_paths.iter().cloned());
+    if let HooksFrom::Dir(dir) = &loaded.serve.hooks {
         paths.push(dir.clone());
     }
     paths.extend(environment.init.template_dir.clone());
     paths.extend(
         environment.programs().filter_map(|dir| installed_at(&dir, environment.home().map(PathBuf::as_path))),
     );
-    paths.extend(told.sandbox.read_paths.iter().cloned());
+    paths.extend(loaded.sandbox.read_paths.iter().cloned());
     paths.dedup();
     Ok(paths)
 }

@@ -16,7 +16,7 @@ use crate::args::Serve;
 use crate::log;
 use crate::process;
 use crate::sandbox;
-use crate::serve_config::{Hooks, Setting, Told, example};
+use crate::serve_config::{Hooks, ServeConfig, Setting, example};
 
 /// Where HTTP is served when nothing is said.
 const DEFAULT_HTTP: ([u8; 4], u16) = ([127, 0, 0, 1], 8417);
@@ -29,13 +29,13 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
     }
     // Read while it can be: in the sandbox, and before its files are replaced.
     let call = &Call { environment: call.environment.with_last_config(), ..call };
-    let mut told = told(call, args)?;
-    let log = (!args.inetd || has_log_of_its_own()).then(|| log::start(&told.log));
+    let mut loaded = load_config(call, args)?;
+    let log = (!args.inetd || has_log_of_its_own()).then(|| log::start(&loaded.log));
     let root = in_directory(call, &args.root)?;
     let failed = |error| Fatal::new(format!("{}: {error}", root.display()));
-    let settings = settings(call, &told)?;
+    let settings = settings(call, &loaded)?;
     let config = args.config.as_ref().map(|path| in_directory(call, path)).transpose()?;
-    sandbox::begin(&told, &root, config.as_deref(), &settings.open.config, &call.environment)?;
+    sandbox::begin(&loaded, &root, config.as_deref(), &settings.open.config, &call.environment)?;
     if args.inetd {
         return inetd(&root, settings).map_err(failed);
     }
@@ -55,13 +55,13 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
         }
     };
     let reload = || {
-        let settings = reload_settings(call, args, &mut told);
+        let settings = reload_settings(call, args, &mut loaded);
         let settings = settings.inspect_err(|error| {
             tracing::error!("settings stay as they were: {}", error.message);
         });
         if let Some(log) = &log {
             // It is there as long as the process.
-            let _ = log.reload(log::filter(told.log.level));
+            let _ = log.reload(log::filter(loaded.log.level));
         }
         settings.ok().map(|settings| Settings { http, ..settings })
     };
@@ -69,9 +69,9 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
 }
 
 /// Reads everything again. Either all of it counts, but for what needs a restart, or nothing.
-fn reload_settings(call: &Call, args: &Serve, running: &mut Told) -> Result<Settings, Fatal> {
+fn reload_settings(call: &Call, args: &Serve, running: &mut ServeConfig) -> Result<Settings, Fatal> {
     let mut next = running.clone();
-    let (changed, stays) = next.reload(told(call, args)?);
+    let (changed, stays) = next.reload(load_config(call, args)?);
     if let HooksFrom::Dir(dir) = &next.serve.hooks
         && let Err(error) = std::fs::read_dir(dir)
         && error.kind() == ErrorKind::PermissionDenied
@@ -97,15 +97,15 @@ fn reload_settings(call: &Call, args: &Serve, running: &mut Told) -> Result<Sett
 }
 
 /// What counts where nothing is said.
-fn defaults(environment: &Environment) -> Told {
-    let mut told = Told::default();
-    told.cache.directory = Some(environment.temporary_dir.clone());
-    told
+fn defaults(environment: &Environment) -> ServeConfig {
+    let mut loaded = ServeConfig::default();
+    loaded.cache.directory = Some(environment.temporary_dir.clone());
+    loaded
 }
 
 /// What file, environment and command line say together.
-fn told(call: &Call, args: &Serve) -> Result<Told, Fatal> {
-    let mut told = defaults(&call.environment);
+fn load_config(call: &Call, args: &Serve) -> Result<ServeConfig, Fatal> {
+    let mut loaded = defaults(&call.environment);
     if let Some(path) = &args.config {
         let path = in_directory(call, path)?;
         let name = path.display().to_string();
@@ -115,22 +115,22 @@ fn told(call: &Call, args: &Serve) -> Result<Told, Fatal> {
                 if is_denied { " (in the sandbox, a file that was replaced needs a restart)" } else { "" };
             Fatal::new(format!("{name}: {error}{hint}"))
         })?;
-        told.take_file(&name, &text).map_err(Fatal::new)?;
+        loaded.take_file(&name, &text).map_err(Fatal::new)?;
     }
     if let Some(bytes) = call.environment.max_request_buffer()? {
-        told.limits.max_request_bytes = bytes;
+        loaded.limits.max_request_bytes = bytes;
     }
     for (name, value) in &process::serve_variables() {
-        told.take_variable(name, value).map_err(Fatal::new)?;
+        loaded.take_variable(name, value).map_err(Fatal::new)?;
     }
     for assignment in &args.assignments {
-        told.take_assignment(assignment).map_err(Fatal::new)?;
+        loaded.take_assignment(assignment).map_err(Fatal::new)?;
     }
-    told.listen.http = args.http.or(told.listen.http);
-    told.listen.git = args.git.or(told.listen.git);
-    told.push.allowed |= args.allow_push;
-    told.serve.read_only |= args.read_only;
-    Ok(told)
+    loaded.listen.http = args.http.or(loaded.listen.http);
+    loaded.listen.git = args.git.or(loaded.listen.git);
+    loaded.push.allowed |= args.allow_push;
+    loaded.serve.read_only |= args.read_only;
+    Ok(loaded)
 }
 
 /// Whether standard error is not the connection itself, as where inetd starts a server.
@@ -144,9 +144,19 @@ fn has_log_of_its_own() -> bool {
 }
 
 /// What is served, and how.
-fn settings(call: &Call, told: &Told) -> Result<Settings, Fatal> {
-    let Told { listen, limits, admission, cache, warm, push, hooks, sandbox: _, serve, log: _ } =
-        told.clone();
+fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
+    let ServeConfig {
+        listen,
+        limits,
+        admission,
+        cache,
+        repository_cache,
+        push,
+        hooks,
+        sandbox: _,
+        serve,
+        log: _,
+    } = loaded.clone();
     let environment = &call.environment;
     Ok(Settings {
         http: listen.http,
@@ -161,7 +171,7 @@ fn settings(call: &Call, told: &Told) -> Result<Settings, Fatal> {
         limits,
         admission,
         cache,
-        repository_cache: warm,
+        repository_cache,
         hook_environment: environment.for_upload_hooks(&call.globals),
         pushing: Pushing {
             is_allowed: push.allowed,

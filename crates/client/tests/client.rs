@@ -45,12 +45,12 @@ impl Read for Answers {
 }
 
 #[derive(Default)]
-struct Heard {
+struct HeardAnswer {
     text: Vec<u8>,
     bytes: usize,
 }
 
-impl Listener for Heard {
+impl Listener for HeardAnswer {
     fn text(&mut self, text: &[u8]) {
         self.text.extend_from_slice(text);
     }
@@ -103,7 +103,7 @@ impl Server {
         let writer = PackWriter::receive(dir.path(), HashKind::Sha1, WritePolicy::default()).unwrap();
         let config = Config::outside(&ConfigSources::default()).unwrap();
         let mut ingest = Ingest::new(writer, IngestOptions::of(&config, HashKind::Sha1).unwrap());
-        let mut heard = Heard::default();
+        let mut heard = HeardAnswer::default();
         let request = FetchRequest { wants: vec![self.id], ..FetchRequest::default() };
         remote.fetch(&request, &mut ingest, &mut heard)?;
         remote.end_stateful();

@@ -116,12 +116,12 @@ impl Plan {
                 "warning: commitGraph.changedPaths is not supported: no changed-path filters are written"
             );
         }
-        let universe = Arc::new(RequestObjects::new(repository.snapshot()?));
+        let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
         // Commits have other parents here than they name, which must not be written down (git-commit-graph, "CAVEATS").
-        if !universe.snapshot().shallow().is_empty() || repository.has_grafts() {
+        if !request_objects.snapshot().shallow().is_empty() || repository.has_grafts() {
             return Ok(());
         }
-        let tips = self.tips(call, repository, &universe, progress)?;
+        let tips = self.tips(call, repository, &request_objects, progress)?;
         let for_chain = self.split != Split::Single;
         let lock = files.lock(for_chain)?;
         // Again, now that nobody else changes it.
@@ -135,7 +135,7 @@ impl Plan {
             foreign_layers: files.foreign_layers(),
             generations: generations(config)?,
         };
-        let new = make(&universe, present, &request, progress).map_err(Fatal::new)?;
+        let new = make(&request_objects, present, &request, progress).map_err(Fatal::new)?;
         progress.finish();
         let Some(new) = new else { return Ok(()) };
         if for_chain {
@@ -150,7 +150,7 @@ impl Plan {
         &self,
         call: &Call,
         repository: &Repository,
-        universe: &RequestObjects,
+        request_objects: &RequestObjects,
         progress: &Progress,
     ) -> Result<Vec<ObjectId>, Fatal> {
         match self.source {
@@ -166,7 +166,7 @@ impl Plan {
                 })
                 .map_err(Fatal::new)?;
                 // A ref to nowhere is somebody else's finding.
-                tips.retain(|tip| universe.contains(tip).unwrap_or(true));
+                tips.retain(|tip| request_objects.contains(tip).unwrap_or(true));
                 progress.report(Phase::CollectingReferenced, tips.len() as u64, 0);
                 Ok(tips)
             }
@@ -178,7 +178,7 @@ impl Plan {
                     let id = id.filter(|id| id.kind() == repository.hash_kind());
                     let id =
                         id.ok_or_else(|| Fatal::error(format!("unexpected non-hex object ID: {line}")))?;
-                    if !universe.contains(&id)? {
+                    if !request_objects.contains(&id)? {
                         return Err(Fatal::error(format!("invalid object: {id}")));
                     }
                     Ok(id)
@@ -191,7 +191,7 @@ impl Plan {
                 let names = lines(call)?;
                 for name in &names {
                     let stem = name.strip_suffix(".idx");
-                    let mut packs = universe.snapshot().packs().iter();
+                    let mut packs = request_objects.snapshot().packs().iter();
                     if !packs.any(|pack| Some(pack.name()) == stem) {
                         let path = repository.object_dir().join("pack").join(name);
                         return Err(Fatal::error(format!("error adding pack {}", path.display())));
@@ -201,10 +201,10 @@ impl Plan {
                     names.iter().any(|name| name.strip_suffix(".idx") == Some(pack.name()))
                 };
                 let phase = Phase::FindingCommits { packs: names.len() };
-                Ok(packed_commits(universe, is_named, phase, progress)?)
+                Ok(packed_commits(request_objects, is_named, phase, progress)?)
             }
             CommitSource::AllPacks => {
-                Ok(packed_commits(universe, |_| true, Phase::FindingPackedCommits, progress)?)
+                Ok(packed_commits(request_objects, |_| true, Phase::FindingPackedCommits, progress)?)
             }
         }
     }
@@ -240,7 +240,7 @@ fn verify(
     let hash = repository.hash_kind();
     let graph =
         Graph::open(layers.iter().cloned(), hash).map_err(|error| Fatal::error(said(layers, error, hash)))?;
-    let universe = RequestObjects::new(repository.snapshot()?);
+    let request_objects = RequestObjects::new(repository.snapshot()?);
     let lens = graph.layer_lens();
     let first = if args.shallow { lens.len() - 1 } else { files.foreign_layers() };
     let start: u32 = lens[..first].iter().sum();
@@ -257,7 +257,7 @@ fn verify(
             is_flipped = true;
         }
     }
-    verify_commits(&universe, &graph, start, &mut report, progress)?;
+    verify_commits(&request_objects, &graph, start, &mut report, progress)?;
     progress.finish();
     if !files.is_complete() {
         tell!(call, "error: one or more commit-graph chain files could not be loaded");

@@ -266,8 +266,8 @@ fn repack(call: &Call, repository: &Repository, batch_bytes: u64, progress: Prog
     }
     let lock = lock(repository)?;
     let Some(index) = open(repository)? else { return Ok(()) };
-    let universe = Arc::new(RequestObjects::new(repository.snapshot()?));
-    let snapshot = universe.snapshot();
+    let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
+    let snapshot = request_objects.snapshot();
     let config = repository.config();
     let with_kept = config.boolean("repack.packKeptObjects")?.unwrap_or(false);
     let names: Vec<&str> = index.pack_names().map(stem).collect();
@@ -278,7 +278,7 @@ fn repack(call: &Call, repository: &Repository, batch_bytes: u64, progress: Prog
     let threads = available_threads();
     let request = crate::repack::base_request(call, &RepackOptions::default(), config, threads)?;
     let progress = progress.with_threads(request.settings.threads);
-    let new = write_some(&universe, &request, &selected, &progress).map_err(Fatal::new)?;
+    let new = write_some(&request_objects, &request, &selected, &progress).map_err(Fatal::new)?;
     if new.is_empty() {
         return Ok(());
     }

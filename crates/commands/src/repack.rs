@@ -41,7 +41,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let threads = available_threads();
     let expire_to = args.expire_to.as_ref().map(|path| in_directory(call, path)).transpose()?;
     // The packs are looked at before the refs: what a push stores in between is in a pack that stays, or loose.
-    let universe = Arc::new(RequestObjects::new(repository.snapshot()?));
+    let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
     let found = roots(&repository)?;
     let bitmap = bitmap_request(&repository, &found.refs, threads)?;
     let mut request = RepackRequest {
@@ -57,7 +57,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
         filter_to,
         expire_to,
         islands: match is_asked(args.delta_islands, config, "repack.useDeltaIslands")? {
-            true => Some(islands(&repository, &universe, &packrace_pack::NoProgress)?),
+            true => Some(islands(&repository, &request_objects, &packrace_pack::NoProgress)?),
             false => None,
         },
         recent: if plan.drops_unreachable() { recent_objects(call, &repository)? } else { Vec::new() },
@@ -70,7 +70,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     }
     let is_shown = progress::is_wanted(call, args.quiet.then_some(false));
     let progress = Progress::new(is_shown, call)?.with_threads(request.settings.threads);
-    let repacked = write(&universe, &request, &progress);
+    let repacked = write(&request_objects, &request, &progress);
     let repacked = repacked.map_err(|error| not_written(call, &progress, error))?;
     progress.finish();
     if bitmaps == Bitmaps::Asked && !args.write_midx && !repacked.is_closed && plan.scope != Scope::Loose {
@@ -83,10 +83,10 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
         let bitmap = (bitmaps == Bitmaps::Asked).then_some(&bitmap);
         write_multi_pack_index(call, &repository, &repacked, bitmap, request.files.policy, &progress)?;
     } else {
-        forget_multi_pack_index(&universe, &repacked, request.files.policy)?;
+        forget_multi_pack_index(&request_objects, &repacked, request.files.policy)?;
     }
     if args.delete {
-        delete_packs(&universe, &repacked)?;
+        delete_packs(&request_objects, &repacked)?;
         let after = prune_loose(&repository, &progress)?;
         if plan.drops_unreachable() {
             forget_dropped_shallow(&repository, &after, request.files.policy)?;
@@ -335,11 +335,11 @@ fn write_multi_pack_index(
 
 /// Removes a multi-pack-index that names a pack which is going to be deleted: readers would find it damaged.
 fn forget_multi_pack_index(
-    universe: &RequestObjects,
+    request_objects: &RequestObjects,
     repacked: &Repacked,
     policy: WritePolicy,
 ) -> Result<(), Fatal> {
-    let snapshot = universe.snapshot();
+    let snapshot = request_objects.snapshot();
     let named = snapshot.own_multi_pack_index_names().unwrap_or_default();
     if named.iter().any(|name| repacked.redundant.contains(name)) {
         MultiPackIndexLock::take(&snapshot.own_pack_dir(), snapshot.hash_kind(), policy)?.remove()?;
@@ -372,10 +372,10 @@ fn forget_dropped_shallow(
 }
 
 fn update_server_info(repository: &Repository, policy: WritePolicy) -> Result<(), Fatal> {
-    let universe = RequestObjects::new(repository.snapshot()?);
+    let request_objects = RequestObjects::new(repository.snapshot()?);
     let refs = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
-    let refs = server_info::refs(&universe, &refs).map_err(Fatal::new)?;
-    let packs = server_info::packs(universe.snapshot());
+    let refs = server_info::refs(&request_objects, &refs).map_err(Fatal::new)?;
+    let packs = server_info::packs(request_objects.snapshot());
     let publish = |path: &Path, bytes: &[u8]| publish_file(path, bytes, FileKind::ServerInfo, policy);
     publish(&repository.common_dir().join("info/refs"), &refs)?;
     publish(&repository.object_dir().join("info/packs"), &packs)?;

@@ -11,7 +11,7 @@ use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::received::objects_in_pack;
 use packrace_testkit::{Bitmap, Git, GraphLayout, Loose, Repo, RepoBuilder, Size, Storage};
 
-fn universe(repo: &Repo) -> Arc<RequestObjects> {
+fn request_objects(repo: &Repo) -> Arc<RequestObjects> {
     let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
     Arc::new(RequestObjects::new(repository.snapshot().unwrap()))
 }
@@ -37,8 +37,11 @@ fn had(repo: &Repo, haves: &[&str]) -> BTreeSet<String> {
     if haves.is_empty() { BTreeSet::new() } else { needed(repo, haves, &[]) }
 }
 
-fn stream(universe: &Arc<RequestObjects>, request: &PackRequest) -> (Vec<u8>, packrace_pack::Totals, usize) {
-    let planned = plan(universe, request, &NoProgress).unwrap();
+fn stream(
+    request_objects: &Arc<RequestObjects>,
+    request: &PackRequest,
+) -> (Vec<u8>, packrace_pack::Totals, usize) {
+    let planned = plan(request_objects, request, &NoProgress).unwrap();
     let mut stream = PackStream::new(planned);
     let (mut pack, mut segments) = (Vec::new(), 0);
     while let Some(segment) = stream.next_segment(&NoProgress).unwrap() {
@@ -57,7 +60,7 @@ fn assert_self_contained(pack: &[u8], hash: HashKind) {
 
 /// Asks for `wants` without `haves` in every form, and checks the objects that come.
 fn check(repo: &Repo, wants: &[&str], haves: &[&str]) {
-    let universe = universe(repo);
+    let request_objects = request_objects(repo);
     let (needed, had) = (needed(repo, wants, haves), had(repo, haves));
     for (thin, ofs_delta) in [(false, true), (false, false), (true, true), (true, false)] {
         let request = PackRequest {
@@ -68,7 +71,7 @@ fn check(repo: &Repo, wants: &[&str], haves: &[&str]) {
             threads: 2,
             ..PackRequest::default()
         };
-        let (pack, totals, _) = stream(&universe, &request);
+        let (pack, totals, _) = stream(&request_objects, &request);
         if !thin {
             assert_self_contained(&pack, repo.hash());
         }
@@ -141,11 +144,11 @@ fn many_packs_alternates_and_loose_objects() {
 #[test]
 fn a_whole_pack_goes_out_as_it_is() {
     let repo = RepoBuilder::new(Size::Small).build();
-    let universe = universe(&repo);
+    let request_objects = request_objects(&repo);
     let refs = repo.git(&["for-each-ref", "--format=%(objectname)"]);
     let wants: Vec<_> = refs.lines().map(|id| ObjectId::from_hex(id.as_bytes()).unwrap()).collect();
     let request = PackRequest { wants, ofs_delta: true, threads: 2, ..PackRequest::default() };
-    let (pack, totals, segments) = stream(&universe, &request);
+    let (pack, totals, segments) = stream(&request_objects, &request);
     let stored =
         std::fs::read_dir(repo.path().join("objects/pack")).unwrap().map(|entry| entry.unwrap().path());
     let stored = stored.into_iter().find(|path| path.extension().is_some_and(|ext| ext == "pack")).unwrap();
@@ -157,7 +160,7 @@ fn a_whole_pack_goes_out_as_it_is() {
 #[test]
 fn tags_come_along_with_what_they_tag() {
     let repo = build(HashKind::Sha1, Storage::default());
-    let universe = universe(&repo);
+    let request_objects = request_objects(&repo);
     let listing =
         repo.git(&["for-each-ref", "--format=%(objecttype) %(objectname) %(*objectname)", "refs/tags"]);
     let tags: Vec<(ObjectId, ObjectId)> = listing
@@ -180,7 +183,7 @@ fn tags_come_along_with_what_they_tag() {
         threads: 1,
         ..PackRequest::default()
     };
-    let sent = plan(&universe, &request, &NoProgress).unwrap().ids();
+    let sent = plan(&request_objects, &request, &NoProgress).unwrap().ids();
     for (tag, target) in tags {
         assert_eq!(
             sent.binary_search(&target).is_ok(),
@@ -189,7 +192,7 @@ fn tags_come_along_with_what_they_tag() {
         );
     }
     let without = PackRequest { tags: Vec::new(), ..request };
-    assert!(plan(&universe, &without, &NoProgress).unwrap().ids().len() < sent.len());
+    assert!(plan(&request_objects, &without, &NoProgress).unwrap().ids().len() < sent.len());
 }
 
 #[test]
@@ -201,14 +204,14 @@ fn excluded_objects_stay_out_packed_or_loose() {
     ];
     for storage in storages {
         let repo = build(HashKind::Sha1, storage);
-        let universe = universe(&repo);
+        let request_objects = request_objects(&repo);
         let request = PackRequest {
             wants: ids(&repo, &["main"]),
             ofs_delta: true,
             threads: 1,
             ..PackRequest::default()
         };
-        let all = plan(&universe, &request, &NoProgress).unwrap().ids();
+        let all = plan(&request_objects, &request, &NoProgress).unwrap().ids();
         let listing = repo.git(&["ls-tree", "-r", "main"]);
         let blob =
             |line: &str| ObjectId::from_hex(line.split([' ', '\t']).nth(2).unwrap().as_bytes()).unwrap();
@@ -218,12 +221,12 @@ fn excluded_objects_stay_out_packed_or_loose() {
         let unknown = ObjectId::from_hex(&[b'e'; 40]).unwrap();
         let twice = [blobs.as_slice(), &[unknown], &blobs].concat();
         let planned =
-            plan(&universe, &PackRequest { excluded: twice, ..request.clone() }, &NoProgress).unwrap();
+            plan(&request_objects, &PackRequest { excluded: twice, ..request.clone() }, &NoProgress).unwrap();
         assert_eq!(planned.excluded(), blobs);
         let expect: Vec<_> = all.into_iter().filter(|id| !blobs.contains(id)).collect();
         assert_eq!(planned.ids(), expect);
         let had = PackRequest { haves: request.wants.clone(), excluded: blobs, ..request.clone() };
-        assert!(plan(&universe, &had, &NoProgress).unwrap().excluded().is_empty());
+        assert!(plan(&request_objects, &had, &NoProgress).unwrap().excluded().is_empty());
     }
 }
 
@@ -247,7 +250,7 @@ fn what_was_moved_is_not_sent_again() {
     let new = write(&["commit-tree", "-m", "2", "-p", &old, &id(&after)], "");
     let [wants, haves] = [&new, &old].map(|commit| ids(&repo, &[commit]));
     let request = PackRequest { wants, haves, ofs_delta: true, threads: 1, ..PackRequest::default() };
-    let sent = plan(&universe(&repo), &request, &NoProgress).unwrap().ids();
+    let sent = plan(&request_objects(&repo), &request, &NoProgress).unwrap().ids();
     let names = ["", "^{tree}", ":a", ":a/b", ":a/b/c"].map(|path| format!("{new}{path}"));
     let names = names.each_ref().map(String::as_str);
     let mut expect = ids(&repo, &names);

@@ -49,17 +49,17 @@ fn planned(
     settings: Settings,
 ) -> Result<PackPlan, packrace_pack::Error> {
     let repository = Repository::open(dir, &OpenOptions::default()).unwrap();
-    let universe = Arc::new(RequestObjects::new(repository.snapshot().unwrap()));
+    let request_objects = Arc::new(RequestObjects::new(repository.snapshot().unwrap()));
     match way {
         Way::Spans => {
             let settings = Settings { window: 0, ..settings };
             let wants = ids.to_vec();
             let request = PackRequest { wants, ofs_delta: true, threads: 1, settings, ..Default::default() };
-            plan(&universe, &request, &NoProgress)
+            plan(&request_objects, &request, &NoProgress)
         }
         Way::Composed | Way::Stored => {
             let objects: Vec<_> = ids.iter().map(|id| (*id, NameHash::default())).collect();
-            plan_list(&universe, &objects, settings, true, &NoProgress)
+            plan_list(&request_objects, &objects, settings, true, &NoProgress)
         }
     }
 }

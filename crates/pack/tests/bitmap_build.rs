@@ -19,7 +19,7 @@ use packrace_testkit::{Bitmap, Git, Loose, Repo, RepoBuilder, Size, Storage};
 
 const HASHES: [HashKind; 2] = [HashKind::Sha1, HashKind::Sha256];
 
-fn universe(repo: &Repo) -> Arc<RequestObjects> {
+fn request_objects(repo: &Repo) -> Arc<RequestObjects> {
     let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
     Arc::new(RequestObjects::new(repository.snapshot().unwrap()))
 }
@@ -41,17 +41,17 @@ fn files(repo: &Repo, extension: &str) -> Vec<PathBuf> {
 }
 
 /// The order of the bits of the multi-pack-index or of the only pack, and where its bitmap goes.
-fn order(repo: &Repo, universe: &RequestObjects) -> (BitOrder, PathBuf) {
+fn order(repo: &Repo, request_objects: &RequestObjects) -> (BitOrder, PathBuf) {
     let dir = repo.path().join("objects/pack");
     if let Ok(bytes) = std::fs::read(dir.join("multi-pack-index")) {
         let index = MultiPackIndex::open(bytes, repo.hash()).unwrap();
-        let order = BitOrder::of_multi_pack_index(universe, &index).expect("it has an order of bits");
+        let order = BitOrder::of_multi_pack_index(request_objects, &index).expect("it has an order of bits");
         return (order.unwrap(), dir.join(format!("multi-pack-index-{}.bitmap", index.checksum())));
     }
     let [path] = files(repo, "idx").try_into().expect("one pack");
     let index = PackIndex::open(std::fs::read(&path).unwrap(), repo.hash()).unwrap();
     let reverse = ReverseIndex::<Vec<u8>>::compute(&index);
-    (BitOrder::of_pack(universe, &index, &reverse).unwrap(), path.with_extension("bitmap"))
+    (BitOrder::of_pack(request_objects, &index, &reverse).unwrap(), path.with_extension("bitmap"))
 }
 
 fn all_refs(repo: &Repo) -> Vec<ObjectId> {
@@ -59,10 +59,10 @@ fn all_refs(repo: &Repo) -> Vec<ObjectId> {
 }
 
 fn try_write(repo: &Repo, preferred: &[ObjectId], options: &BitmapOptions) -> BuiltBitmap {
-    let universe = universe(repo);
-    let (order, path) = order(repo, &universe);
+    let request_objects = request_objects(repo);
+    let (order, path) = order(repo, &request_objects);
     let tips = BitmapTips { refs: &all_refs(repo), preferred };
-    let built = build(&universe, &order, tips, options, &NoProgress).unwrap();
+    let built = build(&request_objects, &order, tips, options, &NoProgress).unwrap();
     if let BuiltBitmap::File(bytes) = &built {
         for old in files(repo, "bitmap") {
             std::fs::remove_file(old).unwrap();
@@ -77,10 +77,14 @@ fn write(repo: &Repo, options: &BitmapOptions) {
 }
 
 /// What our planner would send.
-fn planned(universe: &Arc<RequestObjects>, wants: &[ObjectId], haves: &[ObjectId]) -> BTreeSet<ObjectId> {
+fn planned(
+    request_objects: &Arc<RequestObjects>,
+    wants: &[ObjectId],
+    haves: &[ObjectId],
+) -> BTreeSet<ObjectId> {
     let request =
         PackRequest { wants: wants.to_vec(), haves: haves.to_vec(), threads: 2, ..PackRequest::default() };
-    plan(universe, &request, &NoProgress).unwrap().ids().into_iter().collect()
+    plan(request_objects, &request, &NoProgress).unwrap().ids().into_iter().collect()
 }
 
 /// The commits for which git finds a bitmap; what git finds there must be what it finds by walking.
@@ -107,10 +111,10 @@ fn check(repo: &Repo) {
         for old in files(repo, "bitmap") {
             std::fs::remove_file(old).unwrap();
         }
-        let before = universe(repo);
+        let before = request_objects(repo);
         assert!(before.snapshot().bitmap().is_none());
         write(repo, &BitmapOptions { name_hashes, lookup_table, threads, ..BitmapOptions::default() });
-        let after = universe(repo);
+        let after = request_objects(repo);
         assert!(after.snapshot().bitmap().is_some());
         let step = commits.len() / 40 + 1;
         let some: Vec<&str> = commits.iter().copied().step_by(step).collect();
@@ -253,12 +257,13 @@ fn repack_beside(repo: &Repo, dir: &Path) -> PathBuf {
 
 /// The bitmap of a pack outside the repository.
 fn build_beside(repo: &Repo, index: &Path, reuse: bool) -> Vec<u8> {
-    let universe = universe(repo);
+    let request_objects = request_objects(repo);
     let index = PackIndex::open(std::fs::read(index).unwrap(), repo.hash()).unwrap();
-    let order = BitOrder::of_pack(&universe, &index, &ReverseIndex::<Vec<u8>>::compute(&index)).unwrap();
+    let order =
+        BitOrder::of_pack(&request_objects, &index, &ReverseIndex::<Vec<u8>>::compute(&index)).unwrap();
     let tips = BitmapTips { refs: &all_refs(repo), preferred: &[] };
     let options = BitmapOptions { reuse, ..BitmapOptions::default() };
-    match build(&universe, &order, tips, &options, &NoProgress).unwrap() {
+    match build(&request_objects, &order, tips, &options, &NoProgress).unwrap() {
         BuiltBitmap::File(file) => file,
         other => panic!("{other:?}"),
     }

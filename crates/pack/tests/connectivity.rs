@@ -19,7 +19,7 @@ fn ids(listing: &str) -> Vec<ObjectId> {
     listing.lines().map(id).collect()
 }
 
-fn universe(path: &Path) -> Arc<RequestObjects> {
+fn request_objects(path: &Path) -> Arc<RequestObjects> {
     let repository = Repository::open(path, &OpenOptions::default()).unwrap();
     Arc::new(RequestObjects::new(repository.snapshot().unwrap()))
 }
@@ -28,7 +28,7 @@ fn universe(path: &Path) -> Arc<RequestObjects> {
 fn broken(path: &Path, tips: &[ObjectId], trusted: &[ObjectId], shallow: &[ObjectId]) -> Vec<usize> {
     let max_tree_depth = packrace_pack::MAX_TREE_DEPTH;
     let question = Question { tips, trusted, shallow, max_tree_depth, threads: 2 };
-    gaps(&universe(path), &question, &NoProgress).unwrap().iter().map(|gap| gap.tip).collect()
+    gaps(&request_objects(path), &question, &NoProgress).unwrap().iter().map(|gap| gap.tip).collect()
 }
 
 /// The same by stock git, each tip by itself, as `receive-pack` asks it.

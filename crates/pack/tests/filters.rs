@@ -11,7 +11,7 @@ use packrace_pack::{ErrorKind, NoProgress, PackRequest, RequestObjects};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::{Bitmap, Git, GraphLayout, Loose, Random, Repo, RepoBuilder, Size, Storage};
 
-fn universe(repo: &Repo) -> Arc<RequestObjects> {
+fn request_objects(repo: &Repo) -> Arc<RequestObjects> {
     let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
     Arc::new(RequestObjects::new(repository.snapshot().unwrap()))
 }
@@ -61,8 +61,8 @@ fn request(repo: &Repo, spec: &str, wants: &[&str], haves: &[&str]) -> PackReque
     }
 }
 
-fn check(repo: &Repo, universe: &Arc<RequestObjects>, spec: &str, wants: &[&str], haves: &[&str]) {
-    let planned = plan(universe, &request(repo, spec, wants, haves), &NoProgress).unwrap();
+fn check(repo: &Repo, request_objects: &Arc<RequestObjects>, spec: &str, wants: &[&str], haves: &[&str]) {
+    let planned = plan(request_objects, &request(repo, spec, wants, haves), &NoProgress).unwrap();
     let ours: BTreeSet<String> = planned.ids().iter().map(ObjectId::to_string).collect();
     let expect = listed(repo, Some(spec), wants, haves);
     let had = if haves.is_empty() { BTreeSet::new() } else { listed(repo, None, haves, &[]) };
@@ -118,9 +118,9 @@ fn check_all(repo: &Repo) {
     specs.push(format!("combine:{}+{}+object:type=blob", sparse[0], sparse[1]));
     specs.push(format!("combine:tree:2+combine:{}%2Bblob:limit=1k", sparse[1]));
     specs.extend(sparse);
-    let universe = universe(repo);
+    let request_objects = request_objects(repo);
     for spec in specs {
-        let check = |wants: &[&str], haves: &[&str]| check(repo, &universe, &spec, wants, haves);
+        let check = |wants: &[&str], haves: &[&str]| check(repo, &request_objects, &spec, wants, haves);
         check(&["main"], &[]);
         check(&["main~1", "nested-outermost", "of-a-tree", "of-a-blob"], &[]);
         check(&["main^{tree}"], &[]);
@@ -169,11 +169,11 @@ fn alternate_and_commit_graph() {
 fn bigger_history() {
     for bitmap in [Bitmap::No, Bitmap::Plain] {
         let repo = RepoBuilder::new(Size::Small).storage(Storage { bitmap, ..Storage::default() }).build();
-        let universe = universe(&repo);
+        let request_objects = request_objects(&repo);
         let sparse = patterns(&repo, &["/src/0?/\n!part1/\n/big/\n"]);
         for spec in ["blob:none", "blob:limit=100k", "tree:0", "tree:2", sparse[0].as_str()] {
-            check(&repo, &universe, spec, &["main"], &[]);
-            check(&repo, &universe, spec, &["main"], &["main~20"]);
+            check(&repo, &request_objects, spec, &["main"], &[]);
+            check(&repo, &request_objects, spec, &["main"], &["main~20"]);
         }
     }
 }
@@ -210,11 +210,11 @@ fn random_patterns() {
     repo.git_with_input(&["fast-import", "--quiet"], stream.as_bytes());
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let specs = patterns(&repo, &texts);
-    let universe = universe(&repo);
+    let request_objects = request_objects(&repo);
     for (spec, text) in specs.iter().zip(texts) {
         println!("{text:?}");
-        check(&repo, &universe, spec, &["paths"], &[]);
-        check(&repo, &universe, spec, &["paths^{tree}"], &[]);
+        check(&repo, &request_objects, spec, &["paths"], &[]);
+        check(&repo, &request_objects, spec, &["paths^{tree}"], &[]);
     }
 }
 
@@ -222,9 +222,9 @@ fn random_patterns() {
 #[test]
 fn filtered_packs_are_self_contained() {
     let repo = RepoBuilder::new(Size::Small).build();
-    let universe = universe(&repo);
+    let request_objects = request_objects(&repo);
     for spec in ["blob:limit=3k", "blob:none", "tree:2", "object:type=blob"] {
-        let planned = plan(&universe, &request(&repo, spec, &["main"], &[]), &NoProgress).unwrap();
+        let planned = plan(&request_objects, &request(&repo, spec, &["main"], &[]), &NoProgress).unwrap();
         let expect: BTreeSet<String> = planned.ids().iter().map(ObjectId::to_string).collect();
         let mut stream = PackStream::new(planned);
         let mut pack = Vec::new();
@@ -246,7 +246,7 @@ fn blobs_of_patterns_that_are_none() {
     let main = repo.git(&["rev-parse", "main"]);
     let large = repo.git_with_input(&["hash-object", "-w", "--stdin"], &vec![b'a'; 9 << 20]);
     let absent = "0123456789012345678901234567890123456789";
-    let universe = universe(&repo);
+    let request_objects = request_objects(&repo);
     for (name, kind, words) in [
         ("no-such", ErrorKind::BadRequest, "unable to access sparse blob in 'no-such'".to_owned()),
         (absent, ErrorKind::BadRequest, format!("unable to access sparse blob in '{absent}'")),
@@ -258,7 +258,8 @@ fn blobs_of_patterns_that_are_none() {
         (large.trim(), ErrorKind::LimitExceeded, "more than 8388608 bytes of sparse patterns".to_owned()),
     ] {
         for spec in [format!("sparse:oid={name}"), format!("combine:blob:none+sparse:oid={name}")] {
-            let error = plan(&universe, &request(&repo, &spec, &["main"], &[]), &NoProgress).err().unwrap();
+            let error =
+                plan(&request_objects, &request(&repo, &spec, &["main"], &[]), &NoProgress).err().unwrap();
             assert_eq!((error.kind(), error.to_string()), (kind, words.clone()));
         }
     }
@@ -274,13 +275,14 @@ fn a_server_that_lacks_blobs() {
     let url = format!("file://{}", whole.path().display());
     git.run(dir.path(), &["clone", "-q", "--bare", "--filter=blob:none", &url, "part.git"]);
     let repository = Repository::open(&dir.path().join("part.git"), &OpenOptions::default()).unwrap();
-    let universe = Arc::new(RequestObjects::new(repository.snapshot().unwrap()));
+    let request_objects = Arc::new(RequestObjects::new(repository.snapshot().unwrap()));
     for haves in [&[][..], &["main~4"]] {
         for spec in ["blob:none", "object:type=tree", "tree:0", "combine:tree:2+blob:none"] {
-            check(&whole, &universe, spec, &["main"], haves);
+            check(&whole, &request_objects, spec, &["main"], haves);
         }
         for spec in ["blob:limit=1", "tree:2"] {
-            let error = plan(&universe, &request(&whole, spec, &["main"], haves), &NoProgress).err().unwrap();
+            let error =
+                plan(&request_objects, &request(&whole, spec, &["main"], haves), &NoProgress).err().unwrap();
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{spec}: {error}");
         }
     }
@@ -306,9 +308,11 @@ fn damaged_repositories() {
             std::fs::write(&file, &bad).unwrap();
             let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
             if let Ok(snapshot) = repository.snapshot() {
-                let universe = Arc::new(RequestObjects::new(snapshot));
-                failed +=
-                    requests.iter().filter(|request| plan(&universe, request, &NoProgress).is_err()).count();
+                let request_objects = Arc::new(RequestObjects::new(snapshot));
+                failed += requests
+                    .iter()
+                    .filter(|request| plan(&request_objects, request, &NoProgress).is_err())
+                    .count();
             }
             std::fs::remove_file(&file).unwrap();
         }
@@ -330,11 +334,12 @@ fn trees_with_too_many_paths() {
     let tree = entry.rsplit(' ').next().unwrap();
     let commit = repo.git_with_input(&["commit-tree", tree], b"Too many paths\n");
     let spec = patterns(&repo, &["/1/2/3/4/5/6/7/8/9/0\n"]).remove(0);
-    let universe = universe(&repo);
-    let error = plan(&universe, &request(&repo, &spec, &[commit.trim()], &[]), &NoProgress).err().unwrap();
+    let request_objects = request_objects(&repo);
+    let error =
+        plan(&request_objects, &request(&repo, &spec, &[commit.trim()], &[]), &NoProgress).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     // By depth, and without places, there is nothing to it.
     for spec in ["tree:9", "tree:1000", "blob:none"] {
-        check(&repo, &universe, spec, &[commit.trim()], &[]);
+        check(&repo, &request_objects, spec, &[commit.trim()], &[]);
     }
 }

@@ -17,23 +17,24 @@ fn ids(listing: &str) -> Vec<ObjectId> {
     listing.lines().map(id).collect()
 }
 
-fn universe(repo: &Repo) -> Arc<RequestObjects> {
+fn request_objects(repo: &Repo) -> Arc<RequestObjects> {
     let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
     Arc::new(RequestObjects::new(repository.snapshot().unwrap()))
 }
 
 /// Every object of the repository is reached by `tips` or not, as stock git says.
 fn check(repo: &Repo, tips: &[&str]) {
-    let universe = universe(repo);
+    let request_objects = request_objects(repo);
     let all = ids(&repo.git(&["cat-file", "--batch-all-objects", "--batch-check=%(objectname)"]));
     let args = [&["rev-list", "--objects", "--no-object-names"], tips].concat();
     let expect: BTreeSet<ObjectId> = ids(&repo.git(&args)).into_iter().collect();
     let tips = ids(&repo.git(&[&["rev-parse"], tips].concat()));
-    let reached = Reached::by(&universe, &tips, 2, &NoProgress).unwrap();
+    let reached = Reached::by(&request_objects, &tips, 2, &NoProgress).unwrap();
     for object in &all {
         assert_eq!(reached.contains(object).unwrap(), expect.contains(object), "{object} from {tips:?}");
     }
-    let unreached = |wants: &[ObjectId]| first_unreached(&universe, wants, &tips, 2, &NoProgress).unwrap();
+    let unreached =
+        |wants: &[ObjectId]| first_unreached(&request_objects, wants, &tips, 2, &NoProgress).unwrap();
     let inside: Vec<ObjectId> = expect.iter().copied().collect();
     assert_eq!(unreached(&inside), None);
     assert_eq!(unreached(&[]), None);
@@ -66,11 +67,20 @@ fn every_object_from_some_tips() {
 #[test]
 fn tips_that_do_not_exist_reach_nothing() {
     let repo = RepoBuilder::new(Size::Tiny).build();
-    let universe = universe(&repo);
+    let request_objects = request_objects(&repo);
     let absent = id(&"e".repeat(40));
     let main = ids(&repo.git(&["rev-parse", "main", "main^{tree}"]));
-    assert_eq!(first_unreached(&universe, &main[..1], &[absent], 1, &NoProgress).unwrap(), Some(main[0]));
-    assert_eq!(first_unreached(&universe, &main[1..], &[absent], 1, &NoProgress).unwrap(), Some(main[1]));
-    assert_eq!(first_unreached(&universe, &[absent], &[absent], 1, &NoProgress).unwrap(), Some(absent));
-    assert_eq!(first_unreached(&universe, &main, &[absent, main[0]], 1, &NoProgress).unwrap(), None);
+    assert_eq!(
+        first_unreached(&request_objects, &main[..1], &[absent], 1, &NoProgress).unwrap(),
+        Some(main[0])
+    );
+    assert_eq!(
+        first_unreached(&request_objects, &main[1..], &[absent], 1, &NoProgress).unwrap(),
+        Some(main[1])
+    );
+    assert_eq!(
+        first_unreached(&request_objects, &[absent], &[absent], 1, &NoProgress).unwrap(),
+        Some(absent)
+    );
+    assert_eq!(first_unreached(&request_objects, &main, &[absent, main[0]], 1, &NoProgress).unwrap(), None);
 }

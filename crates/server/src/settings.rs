@@ -71,7 +71,7 @@ pub enum Hosts {
     /// Loopback's names and addresses where a connection comes over loopback; any where it does not.
     #[default]
     Auto,
-    /// Any.
+    /// Any name or address.
     Any,
     /// These, without a port; and those of loopback over loopback.
     Named(Vec<String>),

@@ -44,10 +44,10 @@ fn request(repo: &Repo, wants: &str, ofs_delta: bool) -> PackRequest {
 }
 
 /// Streams the pack in frames; tells how it was put together, and its allocations.
-fn send(universe: &Arc<RequestObjects>, request: &PackRequest) -> (Totals, u64, Sink) {
+fn send(request_objects: &Arc<RequestObjects>, request: &PackRequest) -> (Totals, u64, Sink) {
     let mut door = Sink::default();
     let framing = Framing::Sideband { payload_bytes: 65_515 };
-    let plan = plan(universe, request, &NoProgress).unwrap();
+    let plan = plan(request_objects, request, &NoProgress).unwrap();
     let (totals, allocations) = counted(|| {
         let mut outbox = Outbox::new(&mut door, framing, None, Duration::ZERO);
         let mut stream = PackStream::new(plan);
@@ -65,11 +65,11 @@ fn reuse_allocates_by_the_batch_and_not_by_the_object() {
     let storage = Storage { bitmap: Bitmap::Plain, ..Storage::default() };
     let repo = RepoBuilder::new(Size::Medium).storage(storage).build();
     let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
-    let universe = Arc::new(RequestObjects::new(repository.snapshot().unwrap()));
+    let request_objects = Arc::new(RequestObjects::new(repository.snapshot().unwrap()));
     // Entries as they are; and with a new header for every delta, which then names its base.
     for ofs_delta in [true, false] {
         let request = request(&repo, "HEAD", ofs_delta);
-        let (totals, allocations, door) = send(&universe, &request);
+        let (totals, allocations, door) = send(&request_objects, &request);
         assert_eq!(totals.reused, totals.objects);
         assert!(totals.deltas > 10_000 && door.bytes > 10 << 20, "{totals:?}");
         let budget = 100 + 16 * door.batches;

@@ -28,21 +28,21 @@ fn name(number: u64) -> ObjectId {
     object_id(HashKind::Sha1, Kind::Blob, &number.to_be_bytes()).unwrap()
 }
 
-fn universe(dir: &Path) -> Arc<RequestObjects> {
+fn request_objects(dir: &Path) -> Arc<RequestObjects> {
     let repository = Repository::open(dir, &OpenOptions::default()).unwrap();
     Arc::new(RequestObjects::new(repository.snapshot().unwrap()))
 }
 
 /// The length of a pack of these objects: of spans for a client that wants them by name, or put together one by one.
 fn pack(dir: &Path, ids: &[ObjectId], is_stored: bool, settings: Settings) -> Result<usize, Error> {
-    let universe = universe(dir);
+    let request_objects = request_objects(dir);
     let plan = if is_stored {
         let objects: Vec<_> = ids.iter().map(|id| (*id, NameHash::default())).collect();
-        plan_list(&universe, &objects, settings, true, &NoProgress)?
+        plan_list(&request_objects, &objects, settings, true, &NoProgress)?
     } else {
         let request =
             PackRequest { wants: ids.to_vec(), ofs_delta: true, threads: 1, settings, ..Default::default() };
-        plan(&universe, &request, &NoProgress)?
+        plan(&request_objects, &request, &NoProgress)?
     };
     let mut stream = PackStream::new(plan);
     if is_stored {

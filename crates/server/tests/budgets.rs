@@ -195,7 +195,10 @@ fn a_body_for_nothing_holds_nothing() {
 #[test]
 fn a_slow_body_opens_its_repository_once() {
     let server = Server::with_limits(Limits::default());
-    let opened = || server.number("packrace_warm_hits_total") + server.number("packrace_warm_misses_total");
+    let opened = || {
+        server.number("packrace_repository_cache_hits_total")
+            + server.number("packrace_repository_cache_misses_total")
+    };
     let before = opened();
     let fetch = Script::new().fetch_v2("sha1", &[&server.tip()], &[]);
     let (last, first) = fetch.bytes().split_last().unwrap();

@@ -78,7 +78,7 @@ impl Served {
 
     /// Asks until what is shown comes from a repository that is kept: its packs stay mapped.
     #[track_caller]
-    fn warm_up(&self) -> String {
+    fn fill_cache(&self) -> String {
         until("kept", || {
             std::thread::sleep(Duration::from_millis(60));
             let refs = self.refs();
@@ -126,7 +126,7 @@ fn changes_are_seen_by_the_next_request(format: RefFormat) {
     let tip = served.git(&["rev-parse", "HEAD"]).trim().to_owned();
     let old = served.git(&["rev-parse", "HEAD~1"]).trim().to_owned();
     let check = |what: &str, change: &dyn Fn(), is_as_expected: &dyn Fn(&str, &str) -> bool| {
-        let before = served.warm_up();
+        let before = served.fill_cache();
         change();
         let after = served.refs();
         assert!(is_as_expected(&before, &after), "{what}\n{before}\n{after}");
@@ -175,7 +175,7 @@ fn changes_are_seen_by_the_next_request(format: RefFormat) {
     }
     let statuses = || served.ask(&["ls-remote", "-q"]).map(|output| output.status.success());
     for (key, door) in [("http.uploadpack", 0), ("daemon.uploadpack", 1)] {
-        served.warm_up();
+        served.fill_cache();
         git(&["config", key, "false"]);
         let mut expect = [true, true];
         expect[door] = false;
@@ -185,7 +185,7 @@ fn changes_are_seen_by_the_next_request(format: RefFormat) {
     }
     // An object that nobody has asked for before, loose and packed.
     for repack in [false, true] {
-        served.warm_up();
+        served.fill_cache();
         let tree = served.git(&["rev-parse", "HEAD^{tree}"]);
         let message = format!("new {repack}");
         let commit = served.git(&["commit-tree", "-m", &message, "-p", &tip, tree.trim()]);
@@ -215,7 +215,7 @@ fn pushes_are_seen_by_the_next_request() {
     let git = |args: &[&str]| Git::stock().run(&work, args);
     for number in 0..6 {
         if number % 2 == 0 {
-            served.warm_up();
+            served.fill_cache();
         }
         let (url, other) = (&served.urls[number % 2], &served.urls[(number + 1) % 2]);
         for file in 0..number * 3 {
@@ -236,7 +236,7 @@ fn a_repository_goes_and_another_comes() {
     let served = Served::new(RefFormat::Files);
     let root = served.folder.path().join("root");
     for (hash, format) in [("sha256", "files"), ("sha1", "reftable"), ("sha1", "files")] {
-        let before = served.warm_up();
+        let before = served.fill_cache();
         std::fs::remove_dir_all(served.repo()).unwrap();
         for output in served.ask(&["ls-remote", "-q"]) {
             assert!(!output.status.success());
@@ -305,7 +305,7 @@ fn deleted_packs_are_given_back() {
     let repository_cache =
         RepositoryCacheSettings { idle_time: Duration::from_secs(600), ..RepositoryCacheSettings::default() };
     let served = Served::without_cache(RefFormat::Files, repository_cache);
-    served.warm_up();
+    served.fill_cache();
     served.git(&["repack", "-adfq", "--window=3", "--depth=1"]);
     let is_deleted = |line: &String| line.contains("(deleted)");
     until("given back", || (!mapped(served.folder.path()).iter().any(is_deleted)).then_some(()));

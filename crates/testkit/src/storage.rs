@@ -3,7 +3,7 @@
 /// Which bitmap to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Bitmap {
-    /// None.
+    /// Write no bitmap.
     #[default]
     No,
     /// One without a lookup table.
@@ -15,7 +15,7 @@ pub enum Bitmap {
 /// Which commit-graph to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GraphLayout {
-    /// None.
+    /// Write no commit-graph.
     #[default]
     No,
     /// One file.
@@ -27,12 +27,12 @@ pub enum GraphLayout {
 /// Which objects stand outside packs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Loose {
-    /// None.
+    /// All objects are in packs.
     #[default]
     No,
     /// What the newest pack would hold; needs at least two packs.
     Newest,
-    /// All.
+    /// No object is in a pack.
     All,
 }
 

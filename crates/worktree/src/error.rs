@@ -23,16 +23,16 @@ pub enum WorkError {
     /// A file of the work tree could not be read or written.
     #[error("unable to access '{}': {error}", path.display())]
     Io {
-        /// Which.
+        /// The path as it was used.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         #[source]
         error: std::io::Error,
     },
     /// An object is not what it is used as.
     #[error("object {id} {why}")]
     Damaged {
-        /// Which.
+        /// The damaged object.
         id: ObjectId,
         /// What it is not.
         why: String,

@@ -44,11 +44,11 @@ pub struct Status {
 /// Which untracked files are told (`status.showUntrackedFiles`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UntrackedMode {
-    /// None.
+    /// Tell none of them.
     No,
     /// Directories that git does not know stand for what is in them.
     Normal,
-    /// Each.
+    /// Tell each of them.
     All,
 }
 

@@ -163,7 +163,7 @@ pub enum Hold {
     BodyForNothing,
     /// The head of a request, byte by byte.
     Head,
-    /// Nothing.
+    /// An HTTP connection that never sends a byte.
     Http,
     /// A session of git:// that has been greeted, and one in the middle of a command.
     Session,

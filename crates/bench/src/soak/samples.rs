@@ -18,7 +18,7 @@ const MOST_SETTLING: Duration = Duration::from_secs(120);
 pub struct ProcessUsage {
     /// Open files and sockets.
     pub descriptors: u64,
-    /// Threads.
+    /// Threads that run.
     pub threads: u64,
     /// Private memory: `RssAnon`.
     pub anonymous_bytes: u64,

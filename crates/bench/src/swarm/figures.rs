@@ -165,7 +165,7 @@ pub fn head() -> &'static str {
      |---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|"
 }
 
-/// Megabytes.
+/// Bytes as megabytes.
 pub fn mega(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }

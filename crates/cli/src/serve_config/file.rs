@@ -5,17 +5,17 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 use super::item::Given;
-use super::{Told, find};
+use super::{ServeConfig, find};
 
 /// Takes all that a file says, or nothing and the place at fault.
-pub(super) fn take(told: &mut Told, name: &str, text: &str) -> Result<(), String> {
+pub(super) fn take(config: &mut ServeConfig, name: &str, text: &str) -> Result<(), String> {
     let at = |span: Range<usize>, why: String| {
         let (line, column) = place(text, span.start);
         format!("{name}:{line}:{column}: {why}")
     };
     let parsed = DeTable::parse(text)
         .map_err(|error| at(error.span().unwrap_or_default(), error.message().trim_end().to_owned()))?;
-    let mut taken = told.clone();
+    let mut taken = config.clone();
     for (group, settings) in parsed.get_ref() {
         let DeValue::Table(settings) = settings.get_ref() else {
             let why = format!("{}: there is no such setting; settings stand in tables", group.get_ref());
@@ -28,11 +28,11 @@ pub(super) fn take(told: &mut Told, name: &str, text: &str) -> Result<(), String
             (setting.take)(&mut taken, &given(value.get_ref()))
                 .map_err(|why| at(value.span(), format!("{key_name}: {why}")))?;
         }
-        if !super::all().iter().any(|setting| setting.group == group.get_ref()) {
+        if !super::all().iter().any(|setting| setting.table() == group.get_ref().as_ref()) {
             return Err(at(group.span(), format!("{}: there is no such table", group.get_ref())));
         }
     }
-    *told = taken;
+    *config = taken;
     Ok(())
 }
 

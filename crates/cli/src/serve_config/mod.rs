@@ -1,4 +1,4 @@
-//! What `packrace serve` is told: defaults, then a file (TOML), then the environment, then the command line, each over
+//! What `packrace serve` is config: defaults, then a file (TOML), then the environment, then the command line, each over
 //! the one before.
 //!
 //! One [table] says which settings there are; the file, the variables, `--set` and the printed example all come
@@ -32,8 +32,8 @@ pub const VARIABLE_PREFIX: &str = "PACKRACE_SERVE_";
 
 /// All that may be said.
 #[derive(Debug, Clone, Default)]
-pub struct Told {
-    /// Where.
+pub struct ServeConfig {
+    /// Where connections are accepted.
     pub listen: Listen,
     /// What clients may take.
     pub limits: Limits,
@@ -42,7 +42,7 @@ pub struct Told {
     /// What is kept of packs.
     pub cache: CacheSettings,
     /// What is kept open of repositories.
-    pub warm: RepositoryCacheSettings,
+    pub repository_cache: RepositoryCacheSettings,
     /// What may be pushed.
     pub push: PushPolicy,
     /// What hooks may do and take.
@@ -177,7 +177,7 @@ pub struct Log {
 /// How much is logged: this, and what is worse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Level {
-    /// Nothing.
+    /// Log no line.
     Off,
     /// What must be mended.
     Error,
@@ -200,7 +200,7 @@ pub enum Format {
     Json,
 }
 
-impl Told {
+impl ServeConfig {
     /// Takes what a file says; `name` is what it is called in errors.
     pub fn take_file(&mut self, name: &str, text: &str) -> Result<(), String> {
         file::take(self, name, text)
@@ -226,12 +226,12 @@ impl Told {
     }
 
     /// The settings that have another value in `other`.
-    pub fn differences<'a>(&'a self, other: &'a Told) -> impl Iterator<Item = &'static Setting> + 'a {
+    pub fn differences<'a>(&'a self, other: &'a ServeConfig) -> impl Iterator<Item = &'static Setting> + 'a {
         all().iter().filter(|setting| (setting.show)(self) != (setting.show)(other))
     }
 
     /// Becomes `other` as far as that takes no restart. Gives what has changed, and what would have with one.
-    pub fn reload(&mut self, other: Told) -> (Vec<&'static Setting>, Vec<&'static Setting>) {
+    pub fn reload(&mut self, other: ServeConfig) -> (Vec<&'static Setting>, Vec<&'static Setting>) {
         let (changed, stays): (Vec<_>, Vec<_>) =
             self.differences(&other).partition(|setting| setting.is_reloaded);
         for setting in &changed {

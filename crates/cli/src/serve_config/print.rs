@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::{Told, VARIABLE_PREFIX, all};
+use super::{ServeConfig, VARIABLE_PREFIX, all};
 
 /// Longest line of a comment.
 const WIDTH: usize = 100;
 
 /// A file that changes nothing of `defaults`.
-pub fn example(defaults: &Told) -> String {
+pub fn example(defaults: &ServeConfig) -> String {
     let mut text = String::new();
     let head = format!(
         "Configuration of packrace serve: packrace serve --config FILE ROOT. Every setting is here with its default. \
@@ -24,7 +24,7 @@ pub fn example(defaults: &Told) -> String {
         if setting.group != group {
             group = setting.group;
             // Writing to a String cannot fail, here and below.
-            let _ = write!(text, "\n[{group}]\n");
+            let _ = write!(text, "\n[{}]\n", setting.table());
         }
         let restart = if setting.is_reloaded { "" } else { " (restart)" };
         text.push('\n');

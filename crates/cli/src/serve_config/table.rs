@@ -9,7 +9,7 @@ use packrace_server::send::pack_cache::CacheSettings;
 use packrace_server::settings::ServeRules;
 
 use super::item::{ByteCount, ConfigValue, Given};
-use super::{Hooks, Listen, Log, PushPolicy, Sandbox, Told};
+use super::{Hooks, Listen, Log, PushPolicy, Sandbox, ServeConfig};
 
 /// One setting.
 pub struct Setting {
@@ -22,14 +22,19 @@ pub struct Setting {
     /// Whether a new value counts without a restart.
     pub is_reloaded: bool,
     /// Sets it.
-    pub(super) take: fn(&mut Told, &Given<'_>) -> Result<(), String>,
+    pub(super) take: fn(&mut ServeConfig, &Given<'_>) -> Result<(), String>,
     /// Takes over the value that it has elsewhere.
-    pub(super) copy: fn(&mut Told, &Told),
+    pub(super) copy: fn(&mut ServeConfig, &ServeConfig),
     /// Its value, as a file has it.
-    pub(super) show: fn(&Told) -> String,
+    pub(super) show: fn(&ServeConfig) -> String,
 }
 
 impl Setting {
+    /// The table of a file that it is in.
+    pub fn table(&self) -> String {
+        self.group.replace('_', "-")
+    }
+
     /// The key within its table.
     pub fn name(&self) -> String {
         self.field.replace('_', "-")
@@ -37,7 +42,7 @@ impl Setting {
 
     /// Table and key.
     pub fn key(&self) -> String {
-        format!("{}.{}", self.group, self.name())
+        format!("{}.{}", self.table(), self.name())
     }
 
     /// The variable of the environment.
@@ -49,10 +54,21 @@ impl Setting {
 /// All that there are, group by group.
 pub fn all() -> &'static [Setting] {
     static ALL: LazyLock<Vec<Setting>> = LazyLock::new(|| {
-        [listen(), limits(), admission(), cache(), warm(), push(), hooks(), sandbox(), serve(), log()]
-            .into_iter()
-            .flatten()
-            .collect()
+        [
+            listen(),
+            limits(),
+            admission(),
+            cache(),
+            repository_cache(),
+            push(),
+            hooks(),
+            sandbox(),
+            serve(),
+            log(),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
     });
     &ALL
 }
@@ -98,12 +114,12 @@ macro_rules! group {
                 field: stringify!($field),
                 doc: $doc,
                 is_reloaded: is_reloaded!($when),
-                take: |told, given| {
-                    take!(told.$group.$field, given, $form);
+                take: |config, given| {
+                    take!(config.$group.$field, given, $form);
                     Ok(())
                 },
-                copy: |told, from| told.$group.$field.clone_from(&from.$group.$field),
-                show: |told| show!(told.$group.$field, $form),
+                copy: |config, from| config.$group.$field.clone_from(&from.$group.$field),
+                show: |config| show!(config.$group.$field, $form),
             },)*]
         }
     };
@@ -167,7 +183,7 @@ group!(limits: Limits {
     stall_bytes: bytes, reload,
         "See stall-time; in bytes.";
     grace_time: value, reload,
-        "How long the server listens on after it was told to stop, so that balancers of load notice that it is not ready \
+        "How long the server listens on after it was config to stop, so that balancers of load notice that it is not ready \
          (/-/readyz says 503). Clones that come in this time are refused (HTTP 503 with Retry-After, ERR over git://), \
          all else is served. Then it stops to listen.";
     drain_time: value, reload,
@@ -178,7 +194,7 @@ group!(limits: Limits {
 group!(admission: AdmissionSettings {
     max_clones: value, reload,
         "Clones (requests without haves) that are made or sent at the same time, of all repositories. Beyond: they wait \
-         in a queue, are told so, and are kept alive.";
+         in a queue, are config so, and are kept alive.";
     max_clones_per_repository: value, reload,
         "Clones of one repository that are made or sent at the same time. Beyond: they wait; those of others may pass.";
     max_queued: value, reload,
@@ -207,7 +223,7 @@ group!(cache: CacheSettings {
          \"none\": nothing goes on disk.";
 });
 
-group!(warm: RepositoryCacheSettings {
+group!(repository_cache: RepositoryCacheSettings {
     enabled: value, restart,
         "Whether repositories stay open between requests, and answers about their refs are used again. Without it every \
          request opens its repository and reads its refs. Changes from outside are noticed either way.";

@@ -1,12 +1,12 @@
 use super::*;
 
-fn shown(told: &Told) -> Vec<(String, String)> {
-    all().iter().map(|setting| (setting.key(), (setting.show)(told))).collect()
+fn shown(config: &ServeConfig) -> Vec<(String, String)> {
+    all().iter().map(|setting| (setting.key(), (setting.show)(config))).collect()
 }
 
 #[test]
 fn the_example_says_what_counts_anyway() {
-    let example = example(&Told::default());
+    let example = example(&ServeConfig::default());
     let mut uncommented = String::new();
     for line in example.lines() {
         let setting = line.strip_prefix('#').filter(|rest| !rest.starts_with(' '));
@@ -23,9 +23,9 @@ fn the_example_says_what_counts_anyway() {
         );
     }
     for text in [example, uncommented] {
-        let mut told = Told::default();
-        told.take_file("example", &text).unwrap();
-        assert_eq!(shown(&told), shown(&Told::default()));
+        let mut config = ServeConfig::default();
+        config.take_file("example", &text).unwrap();
+        assert_eq!(shown(&config), shown(&ServeConfig::default()));
     }
 }
 
@@ -40,15 +40,16 @@ fn names_are_unique_in_every_form() {
 
 #[test]
 fn files_are_taken_whole_or_not_at_all() {
-    let mut told = Told::default();
-    told.take_file("f", "[limits]\ndrain-time = \"1m\"\nstall-bytes = 10\n[listen]\ngit = \"[::1]:0\"\n")
+    let mut config = ServeConfig::default();
+    config
+        .take_file("f", "[limits]\ndrain-time = \"1m\"\nstall-bytes = 10\n[listen]\ngit = \"[::1]:0\"\n")
         .unwrap();
-    assert_eq!(told.limits.drain_time.as_secs(), 60);
-    assert_eq!(told.limits.stall_bytes, 10);
-    let before = shown(&told);
+    assert_eq!(config.limits.drain_time.as_secs(), 60);
+    assert_eq!(config.limits.stall_bytes, 10);
+    let before = shown(&config);
     let mut check = |text: &str, expect: &str| {
-        assert_eq!(told.take_file("dir/f.toml", text).unwrap_err(), expect, "{text}");
-        assert_eq!(shown(&told), before, "{text}");
+        assert_eq!(config.take_file("dir/f.toml", text).unwrap_err(), expect, "{text}");
+        assert_eq!(shown(&config), before, "{text}");
     };
     check(
         "[limits]\nstall-bytes = 11\ndrain-time = \"5 parsecs\"\n",
@@ -67,32 +68,33 @@ fn files_are_taken_whole_or_not_at_all() {
     for (text, place) in
         [("[limits]\nstall-bytes = 1\nstall-bytes = 2\n", "3:1"), ("[limits\n", "1:8"), ("\n ä = [\n", "2:7")]
     {
-        let error = told.take_file("f", text).unwrap_err();
+        let error = config.take_file("f", text).unwrap_err();
         assert!(error.starts_with(&format!("f:{place}: ")), "{text}: {error}");
     }
 }
 
 #[test]
 fn variables_and_assignments() {
-    let mut told = Told::default();
-    told.take_variable("PACKRACE_SERVE_LIMITS_DRAIN_TIME", "30s").unwrap();
-    told.take_assignment("listen.admin=127.0.0.1:1").unwrap();
-    told.take_assignment("limits.exempt-addresses=10.0.0.0/8,::1").unwrap();
-    let changed: Vec<_> = told.differences(&Told::default()).map(Setting::key).collect();
+    let mut config = ServeConfig::default();
+    config.take_variable("PACKRACE_SERVE_LIMITS_DRAIN_TIME", "30s").unwrap();
+    config.take_assignment("listen.admin=127.0.0.1:1").unwrap();
+    config.take_assignment("limits.exempt-addresses=10.0.0.0/8,::1").unwrap();
+    let changed: Vec<_> = config.differences(&ServeConfig::default()).map(Setting::key).collect();
     assert_eq!(changed, ["listen.admin", "limits.exempt-addresses", "limits.drain-time"]);
-    let mut running = Told { log: Log { level: Level::Debug, format: Format::Text }, ..Told::default() };
-    let (done, stay) = running.reload(told.clone());
+    let mut running =
+        ServeConfig { log: Log { level: Level::Debug, format: Format::Text }, ..ServeConfig::default() };
+    let (done, stay) = running.reload(config.clone());
     let keys = |settings: Vec<&Setting>| settings.iter().map(|setting| setting.key()).collect::<Vec<_>>();
     assert_eq!(keys(done), ["limits.exempt-addresses", "limits.drain-time", "log.level"]);
     assert_eq!(keys(stay), ["listen.admin"]);
     assert_eq!((running.limits.drain_time.as_secs(), running.listen.admin), (30, Admin::OnHttp));
     let check = |result: Result<(), String>, expect: &str| assert_eq!(result.unwrap_err(), expect);
-    check(told.take_variable("PACKRACE_SERVE_X", "1"), "PACKRACE_SERVE_X: there is no such setting");
+    check(config.take_variable("PACKRACE_SERVE_X", "1"), "PACKRACE_SERVE_X: there is no such setting");
     check(
-        told.take_variable("PACKRACE_SERVE_LOG_FORMAT", "xml"),
+        config.take_variable("PACKRACE_SERVE_LOG_FORMAT", "xml"),
         "PACKRACE_SERVE_LOG_FORMAT: \"xml\" is not text or json",
     );
-    check(told.take_assignment("a.b"), "--set a.b: there is no '='");
-    check(told.take_assignment("a.b=c"), "--set a.b=c: there is no setting a.b");
-    check(told.take_assignment("push.allowed=1"), "--set push.allowed=1: \"1\" is not true or false");
+    check(config.take_assignment("a.b"), "--set a.b: there is no '='");
+    check(config.take_assignment("a.b=c"), "--set a.b=c: there is no setting a.b");
+    check(config.take_assignment("push.allowed=1"), "--set push.allowed=1: \"1\" is not true or false");
 }

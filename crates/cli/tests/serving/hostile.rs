@@ -130,8 +130,11 @@ const DAMAGES: [Damage; 9] = [
 #[test]
 fn clients_see_no_paths_of_this_machine() {
     // Nothing is kept that was made before the damage.
-    let server =
-        Server::start(PUSHING, &["--set", "cache.enabled=false", "--set", "warm.enabled=false"], &[]);
+    let server = Server::start(
+        PUSHING,
+        &["--set", "cache.enabled=false", "--set", "repository-cache.enabled=false"],
+        &[],
+    );
     let tip = Git::stock().run(&server.repository(), &["rev-parse", "HEAD"]);
     let folder = server.folder.path().to_str().unwrap().to_owned();
     let fetch = Script::new().fetch_v2("sha1", &[tip.trim()], &[]).bytes().to_vec();

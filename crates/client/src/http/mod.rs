@@ -29,7 +29,7 @@ const REFS_PATH: &str = "/info/refs?service=git-upload-pack";
 /// A repository behind an HTTP server.
 pub struct HttpExchange<'a> {
     url: Url,
-    door: Door,
+    door: Connector,
     say: &'a mut dyn FnMut(&str),
     body: Incoming,
     /// What of the body was received and not consumed.
@@ -45,7 +45,7 @@ pub fn open_http<'a>(
     say: &'a mut dyn FnMut(&str),
 ) -> Result<HttpExchange<'a>, Error> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(Error::Connection)?;
-    let door = Door { runtime, agent: agent.to_owned(), timeouts };
+    let door = Connector { runtime, agent: agent.to_owned(), timeouts };
     let mut url = url.clone();
     let asked = url.base();
     for _ in 0..=MAX_REDIRECTS {
@@ -138,13 +138,13 @@ impl Exchange for HttpExchange<'_> {
 }
 
 /// What requests are sent through. Everything happens on the thread that waits.
-struct Door {
+struct Connector {
     runtime: Runtime,
     agent: String,
     timeouts: Timeouts,
 }
 
-impl Door {
+impl Connector {
     /// Sends one request on a connection of its own, and receives the head of the answer.
     fn ask(
         &self,

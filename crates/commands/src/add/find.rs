@@ -14,8 +14,8 @@ use packrace_worktree::untracked::{Untracked, Walk};
 
 use super::{AddCommand, Fatal, report};
 
-/// What is meant, in the order of paths.
-pub(super) struct Meant {
+/// What the arguments match, in the order of paths.
+pub(super) struct MatchedPaths {
     pub(super) changes: Vec<PathChange>,
     pub(super) untracked: Vec<Untracked>,
     pub(super) ignored: Vec<Vec<u8>>,
@@ -63,7 +63,7 @@ impl AddCommand<'_> {
     }
 
     /// Finds all; a pathspec that means nothing ends it.
-    pub(super) fn find(&mut self, index: &Index) -> Result<Meant, Fatal> {
+    pub(super) fn find(&mut self, index: &Index) -> Result<MatchedPaths, Fatal> {
         let mut rules = match self.args.force {
             true => None,
             false => Some(IgnoreRules::open(&self.repository, &self.tree.place, &mut self.told)?),
@@ -80,7 +80,7 @@ impl AddCommand<'_> {
         };
         let mut ignored: Vec<Vec<u8>> = ignored.into_iter().collect();
         self.check_met(index, rules.as_mut(), &mut ignored)?;
-        Ok(Meant { changes, untracked, ignored })
+        Ok(MatchedPaths { changes, untracked, ignored })
     }
 
     fn walk(&mut self, index: &Index, rules: Option<&mut IgnoreRules>) -> Result<Vec<Untracked>, Fatal> {

@@ -22,7 +22,7 @@ use crate::call::fatal::Fatal;
 use crate::options::AddOptions;
 use crate::work_tree::WorkTree;
 use crate::work_tree::pathspec_file::PathspecSource;
-use find::Meant;
+use find::MatchedPaths;
 
 impl From<PathError> for Fatal {
     fn from(error: PathError) -> Self {
@@ -161,7 +161,7 @@ impl AddCommand<'_> {
             self.refresh(lock.index_mut(), &mut filters, &mut batch)?;
             return Ok(batch);
         }
-        let Meant { changes, untracked, ignored } = self.find(lock.index())?;
+        let MatchedPaths { changes, untracked, ignored } = self.find(lock.index())?;
         self.tell();
         self.take_changes(lock.index_mut(), changes, &mut filters, &mut batch)?;
         if self.args.update && !self.args.renormalize && !self.ignores_errors {

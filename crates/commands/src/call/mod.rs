@@ -22,7 +22,7 @@ use crate::options::GlobalOptions;
 pub struct Call {
     /// Options of all commands.
     pub globals: GlobalOptions,
-    /// Variables.
+    /// The variables that commands read.
     pub environment: Environment,
     /// Input and outputs.
     pub streams: Streams,

@@ -98,7 +98,7 @@ impl Streams {
 
     /// The input as packs and requests are read: from its descriptor, if it has one. A read from a descriptor fails if it
     /// waits longer than `timeout`; other inputs have no time limit.
-    pub(crate) fn source(&self, timeout: Option<Duration>) -> io::Result<Source<'_>> {
+    pub(crate) fn source(&self, timeout: Option<Duration>) -> io::Result<InputSource<'_>> {
         Ok(match locked(&self.input).descriptor()? {
             Some(fd) => InputSource::Descriptor(FdSource::new(fd, timeout)),
             None => InputSource::Other(self.input()),

@@ -15,7 +15,7 @@ use crate::call::fatal::Fatal;
 /// The directory of a new repository.
 #[derive(Debug)]
 pub struct CloneTarget {
-    /// Absolute.
+    /// Its absolute path.
     pub path: PathBuf,
     /// As messages show it.
     pub shown: String,

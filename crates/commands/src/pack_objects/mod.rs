@@ -52,19 +52,19 @@ pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
     refuse_what_is_incompatible(args)?;
     let settings = settings(call, args, &repository)?;
     let version = version(args)?;
-    let universe = Arc::new(RequestObjects::new(repository.snapshot()?));
+    let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
     let progress = progress(args, call, settings.threads)?;
     let job = PackObjectsJob {
         call,
         args,
         repository: &repository,
-        universe: &universe,
+        request_objects: &request_objects,
         settings,
         progress: &progress,
     };
     let mut planned = job.plan()?;
     if args.delta_islands {
-        planned.plan = planned.plan.with_islands(Some(islands(&repository, &universe, &progress)?));
+        planned.plan = planned.plan.with_islands(Some(islands(&repository, &request_objects, &progress)?));
     }
     if args.non_empty && planned.plan.objects() == 0 {
         progress.finish();
@@ -131,7 +131,7 @@ struct PackObjectsJob<'a> {
     call: &'a Call,
     args: &'a PackObjectsOptions,
     repository: &'a Repository,
-    universe: &'a Arc<RequestObjects>,
+    request_objects: &'a Arc<RequestObjects>,
     settings: Settings,
     progress: &'a Progress,
 }
@@ -152,7 +152,7 @@ impl PackObjectsJob<'_> {
 
     /// What revisions reach, and what else the options ask for.
     fn plan_revisions(&self) -> Result<Planned, Fatal> {
-        let (args, universe) = (self.args, self.universe);
+        let (args, request_objects) = (self.args, self.request_objects);
         let selection = self.selection()?;
         let uris = self.blob_uris()?;
         let request = PackRequest {
@@ -169,7 +169,7 @@ impl PackObjectsJob<'_> {
             settings: self.settings,
         };
         let places = Places::of(args);
-        let snapshot = universe.snapshot();
+        let snapshot = request_objects.snapshot();
         let mut is_closed = request.missing == MissingObjects::Errors && args.filter.is_empty();
         let mut loosened = Vec::new();
         let adjust = |chosen: &Chosen<'_>| -> Result<(), Fatal> {
@@ -196,40 +196,40 @@ impl PackObjectsJob<'_> {
             }
             Ok(())
         };
-        let plan = plan_adjusted(universe, &request, adjust, self.progress)?;
+        let plan = plan_adjusted(request_objects, &request, adjust, self.progress)?;
         let uris = upload::uris_of(&uris, plan.excluded()).into_iter().cloned().collect();
         Ok(Planned { plan, times: None, uris, is_closed, loosened })
     }
 
     /// What standard input lists.
     fn plan_listed(&self) -> Result<PackPlan, Fatal> {
-        let (args, universe) = (self.args, self.universe);
+        let (args, request_objects) = (self.args, self.request_objects);
         let input = input(self.call)?;
         let mut listed = match args.stdin_packs {
-            true => object_list::of_packs(universe, &input)?,
-            false => object_list::objects(universe, &input, self.settings.name_hash)?,
+            true => object_list::of_packs(request_objects, &input)?,
+            false => object_list::objects(request_objects, &input, self.settings.name_hash)?,
         };
         if args.stdin_packs && args.unpacked {
-            let loose = universe.snapshot().own_loose()?;
+            let loose = request_objects.snapshot().own_loose()?;
             listed.extend(loose.into_iter().map(|id| (id, NameHash::default())));
         }
         let places = Places::of(args);
         let mut objects = Vec::with_capacity(listed.len());
         for (id, name) in listed {
-            if !places.leave_something_out() || !places.leave_out(universe.snapshot(), &id)? {
+            if !places.leave_something_out() || !places.leave_out(request_objects.snapshot(), &id)? {
                 objects.push((id, name));
             }
         }
         let packed: HashSet<ObjectId> = objects.iter().map(|(id, _)| *id).collect();
         let tags = self.tags()?.into_iter().filter(|(_, peeled)| packed.contains(peeled));
         objects.extend(tags.map(|(tag, _)| (tag, NameHash::default())));
-        Ok(plan_list(universe, &objects, self.settings, args.delta_base_offset, self.progress)?)
+        Ok(plan_list(request_objects, &objects, self.settings, args.delta_base_offset, self.progress)?)
     }
 
     /// What is in none of the packs that stay.
     fn plan_cruft(&self) -> Result<(PackPlan, Times), Fatal> {
         let args = self.args;
-        let deleted = object_list::packs_to_delete(self.universe, &input(self.call)?)?;
+        let deleted = object_list::packs_to_delete(self.request_objects, &input(self.call)?)?;
         let places = Places::of(args);
         let stays = |pack: &Pack| !deleted.contains(pack.name()) || places.keeps(pack);
         let expired = match &args.cruft_expiration {
@@ -239,7 +239,7 @@ impl PackObjectsJob<'_> {
         let recent = self.recent(expired)?;
         let expiry = Expiry { expired, recent: &recent };
         let (settings, ofs_delta) = (self.settings, args.delta_base_offset);
-        Ok(plan_cruft_beside(self.universe, &stays, expiry, settings, ofs_delta, self.progress)?)
+        Ok(plan_cruft_beside(self.request_objects, &stays, expiry, settings, ofs_delta, self.progress)?)
     }
 
     /// The bitmaps that are asked for; as in git, only a pack of everything that refs reach gets some.
@@ -263,7 +263,7 @@ impl PackObjectsJob<'_> {
         let how = Loosening { compression, policy };
         let recent = self.recent(expired)?;
         let expiry = Expiry { expired, recent: &recent };
-        Ok(loosen(self.universe, ids, expiry, how, self.settings, self.progress)?)
+        Ok(loosen(self.request_objects, ids, expiry, how, self.settings, self.progress)?)
     }
 
     /// What hooks say is wanted now, if anything expires.
@@ -285,13 +285,14 @@ impl PackObjectsJob<'_> {
     fn selection(&self) -> Result<Selection, Fatal> {
         let (args, repository) = (self.args, self.repository);
         let mut selection = Selection::default();
-        Revisions::new(repository, self.universe.snapshot()).read(&input(self.call)?, &mut selection)?;
+        Revisions::new(repository, self.request_objects.snapshot())
+            .read(&input(self.call)?, &mut selection)?;
         if args.all || args.reflog || args.indexed_objects {
             let found = roots(repository)?;
             let soft = found.logged.iter().filter(|_| args.reflog);
             let soft = soft.chain(found.indexed.iter().filter(|_| args.indexed_objects));
             for id in soft {
-                if self.universe.contains(id)? {
+                if self.request_objects.contains(id)? {
                     selection.wants.push(*id);
                 }
             }
@@ -304,7 +305,7 @@ impl PackObjectsJob<'_> {
 
     fn tags(&self) -> Result<Vec<(ObjectId, ObjectId)>, Fatal> {
         match self.args.include_tag {
-            true => annotated_tags(self.repository, self.universe.snapshot()),
+            true => annotated_tags(self.repository, self.request_objects.snapshot()),
             false => Ok(Vec::new()),
         }
     }

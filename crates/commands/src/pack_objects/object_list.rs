@@ -15,11 +15,11 @@ pub type ObjectsToPack = Vec<(ObjectId, NameHash)>;
 /// Reads `<id>[ <path>]` lines; as in git, any byte may stand before the path. Lines of `-<id>` name commits that the receiver has: they must be well-formed, and
 /// are not used as delta bases.
 pub fn objects(
-    universe: &RequestObjects,
+    request_objects: &RequestObjects,
     input: &[u8],
     version: NameHashVersion,
 ) -> Result<ObjectsToPack, Fatal> {
-    let kind = universe.snapshot().hash_kind();
+    let kind = request_objects.snapshot().hash_kind();
     let hex = kind.len_in_hex();
     let id = |text: &[u8]| ObjectId::from_hex(text).ok().filter(|id| id.kind() == kind);
     let mut objects = ObjectsToPack::new();
@@ -31,7 +31,7 @@ pub fn objects(
             continue;
         }
         let found = line.get(..hex).and_then(id).ok_or_else(|| garbage("object ID", line))?;
-        if !universe.contains(&found)? {
+        if !request_objects.contains(&found)? {
             return Err(Fatal::new(format!("unable to read {found}")));
         }
         objects.push((found, NameHash::of_by(version, line.get(hex + 1..).unwrap_or_default())));
@@ -41,26 +41,26 @@ pub fn objects(
 
 /// Reads names of packs: those that stay, and with a `-` before their names, those that are going to be deleted, which are
 /// given back. What is not named has come meanwhile, and stays.
-pub fn packs_to_delete(universe: &RequestObjects, input: &[u8]) -> Result<HashSet<String>, Fatal> {
+pub fn packs_to_delete(request_objects: &RequestObjects, input: &[u8]) -> Result<HashSet<String>, Fatal> {
     let mut deleted = HashSet::new();
     for line in lines(input).filter(|line| !line.is_empty()) {
         match line.strip_prefix(b"-") {
-            Some(name) => drop(deleted.insert(find_pack(universe, name)?.name().to_owned())),
-            None => drop(find_pack(universe, line)?),
+            Some(name) => drop(deleted.insert(find_pack(request_objects, name)?.name().to_owned())),
+            None => drop(find_pack(request_objects, line)?),
         }
     }
     Ok(deleted)
 }
 
-fn find_pack<'a>(universe: &'a RequestObjects, name: &[u8]) -> Result<&'a Pack, Fatal> {
+fn find_pack<'a>(request_objects: &'a RequestObjects, name: &[u8]) -> Result<&'a Pack, Fatal> {
     let stem = name.strip_suffix(b".pack");
-    let found = universe.snapshot().packs().iter().find(|pack| stem == Some(pack.name().as_bytes()));
+    let found = request_objects.snapshot().packs().iter().find(|pack| stem == Some(pack.name().as_bytes()));
     found.ok_or_else(|| Fatal::new(format!("could not find pack '{}'", String::from_utf8_lossy(name))))
 }
 
 /// Reads names of packs; what is in one with a `^` before its name is left out.
-pub fn of_packs(universe: &RequestObjects, input: &[u8]) -> Result<ObjectsToPack, Fatal> {
-    let find = |name: &[u8]| find_pack(universe, name);
+pub fn of_packs(request_objects: &RequestObjects, input: &[u8]) -> Result<ObjectsToPack, Fatal> {
+    let find = |name: &[u8]| find_pack(request_objects, name);
     let (mut included, mut excluded) = (Vec::new(), Vec::new());
     for line in lines(input).filter(|line| !line.is_empty()) {
         match line.strip_prefix(b"^") {

@@ -131,7 +131,7 @@ pub(crate) fn filter(specs: &[String], hash: HashKind) -> Result<Option<Filter>,
 /// The delta islands of the configuration (`pack.island`).
 pub(crate) fn islands(
     repository: &Repository,
-    universe: &RequestObjects,
+    request_objects: &RequestObjects,
     watch: &dyn ProgressSink,
 ) -> Result<Arc<Islands>, Fatal> {
     let config = repository.config();
@@ -152,7 +152,7 @@ pub(crate) fn islands(
         tips.extend(id.map(|id| (name.as_slice(), id)));
     }
     let core = config.string("pack.islandCore");
-    Ok(Arc::new(Islands::find(universe, tips, &rules, core.as_deref(), watch)?))
+    Ok(Arc::new(Islands::find(request_objects, tips, &rules, core.as_deref(), watch)?))
 }
 
 /// What the configuration says about bitmaps of what `refs` point at.
@@ -195,11 +195,11 @@ pub fn bitmap_of_multi_pack_index(
     progress: &Progress,
 ) -> Result<Option<Vec<u8>>, Fatal> {
     let failed = || Fatal::error("could not write multi-pack bitmap");
-    let universe = RequestObjects::new(snapshot.clone());
+    let request_objects = RequestObjects::new(snapshot.clone());
     let index = Index::open(bytes, snapshot.hash_kind()).map_err(Fatal::new)?;
-    let order = BitOrder::of_multi_pack_index(&universe, &index).ok_or_else(failed)??;
+    let order = BitOrder::of_multi_pack_index(&request_objects, &index).ok_or_else(failed)??;
     let tips = BitmapTips { refs: &request.refs, preferred: &request.preferred };
-    match build(&universe, &order, tips, &request.options, progress)? {
+    match build(&request_objects, &order, tips, &request.options, progress)? {
         BuiltBitmap::File(bytes) => Ok(Some(bytes)),
         BuiltBitmap::Shallow => Ok(None),
         BuiltBitmap::NotClosed(missing) => {

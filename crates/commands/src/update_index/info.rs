@@ -11,7 +11,7 @@ use super::Update;
 use crate::call::fatal::Fatal;
 
 /// What is told of an entry.
-struct Told<'a> {
+struct StdinEntry<'a> {
     mode: u32,
     id: ObjectId,
     stage: u8,
@@ -34,7 +34,7 @@ impl Update<'_> {
             (None, _) => return Err(bad(mode)),
             (_, None) => return Err(bad(id)),
         };
-        self.told(&Told { mode, id, stage: 0, path }).map_err(|error| {
+        self.told(&StdinEntry { mode, id, stage: 0, path }).map_err(|error| {
             if !error.is_empty() {
                 self.call.tell_error(&error);
             }
@@ -63,7 +63,7 @@ impl Update<'_> {
                 tell!(self.call, "Ignoring path {shown}");
             } else if mode == 0 {
                 self.index().remove(path);
-            } else if let Err(error) = self.told(&Told { mode, id, stage, path }) {
+            } else if let Err(error) = self.told(&StdinEntry { mode, id, stage, path }) {
                 if !error.is_empty() {
                     self.call.tell_error(&error);
                 }
@@ -88,8 +88,8 @@ impl Update<'_> {
         Some((mode, id, stage))
     }
 
-    fn told(&mut self, told: &Told<'_>) -> Result<(), String> {
-        let Told { mode, id, stage, path } = *told;
+    fn told(&mut self, told: &StdinEntry<'_>) -> Result<(), String> {
+        let StdinEntry { mode, id, stage, path } = *told;
         let mode = mode_of(mode);
         if !self.rules.allow(path, mode == Mode::Link) || mode == Mode::Dir {
             return Err(format!("Invalid path '{}'", String::from_utf8_lossy(path)));

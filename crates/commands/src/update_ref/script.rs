@@ -39,7 +39,7 @@ pub enum ScriptCommand {
 /// Which commands may come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScriptPhase {
-    /// All.
+    /// Every command.
     Open,
     /// Those that end the transaction.
     Prepared,

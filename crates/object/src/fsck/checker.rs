@@ -32,7 +32,7 @@ pub enum Content<'a> {
     TooLarge,
     /// An object of another kind.
     OtherKind,
-    /// Nothing.
+    /// There is no such object.
     Missing,
 }
 

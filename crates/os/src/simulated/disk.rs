@@ -43,7 +43,7 @@ pub struct DiskStep {
 /// When the disk fails. Steps are counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskFault {
-    /// Never.
+    /// No step fails.
     None,
     /// This step fails with this error, and the others are as always.
     At(usize, io::ErrorKind),

@@ -41,7 +41,7 @@ use packrace_store::{Config, Mapped, ObjectStream, Snapshot};
 use self::content::Maker;
 use self::receive::Receiver;
 use self::resolve::{Outcome, Resolver, Root};
-use self::table::EntryTable;
+use self::table::{EntryTable, NamedDelta};
 use crate::progress::{Phase, ProgressSink};
 use crate::settings;
 
@@ -316,7 +316,7 @@ fn bases_elsewhere(
     named: &[NamedDelta],
     claimed: &[AtomicBool],
     existing: &Snapshot,
-) -> Result<Vec<ObjectId>, Reason> {
+) -> Result<Vec<ObjectId>, IngestReason> {
     let mut asked = HashSet::new();
     let mut found = Vec::new();
     for (delta, claimed) in named.iter().zip(claimed) {

@@ -49,7 +49,7 @@ pub struct BitmapRequest {
     pub refs: Vec<ObjectId>,
     /// Those of them that get a bitmap in any case (`pack.preferBitmapTips`).
     pub preferred: Vec<ObjectId>,
-    /// How.
+    /// How it is made.
     pub options: BitmapOptions,
 }
 

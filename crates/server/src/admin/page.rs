@@ -108,7 +108,11 @@ impl View<'_> {
         tile("Queue", metrics.queue_length.get().to_string(), "clones that wait".to_owned());
         tile("Connections", (http + git).to_string(), format!("{http} http, {git} git"));
         tile("Pack cache hits", share(hits, metrics.cache_misses.get()), cache);
-        tile("Ref answer hits", answers, format!("open repositories: {}", metrics.warm_open.get()));
+        tile(
+            "Ref answer hits",
+            answers,
+            format!("open repositories: {}", metrics.repository_cache_open.get()),
+        );
         out.push_str("</dl>");
     }
 

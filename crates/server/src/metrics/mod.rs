@@ -72,11 +72,11 @@ pub struct Metrics {
     /// Those that had to be made.
     pub answer_misses: Counter,
     /// Repositories that are open.
-    pub warm_open: Gauge,
+    pub repository_cache_open: Gauge,
     /// Calls that found their repository open.
-    pub warm_hits: Counter,
+    pub repository_cache_hits: Counter,
     /// Calls that had to open it.
-    pub warm_misses: Counter,
+    pub repository_cache_misses: Counter,
     phases: Family<ByStage, Histogram, fn() -> Histogram>,
     /// Batches that were handed to clients: of git:// and stdio, gathered writes; of HTTP, frames of bodies.
     pub batches: Counter,
@@ -182,9 +182,17 @@ impl Metrics {
         add.bytes("cache", "Bytes of packs that are cached or shared", &self.cache_bytes);
         add.one("answer_hits", "Ref advertisements found in the cache", &self.answer_hits);
         add.one("answer_misses", "Ref advertisements made", &self.answer_misses);
-        add.one("warm_repositories", "Repositories in the cache", &self.warm_open);
-        add.one("warm_hits", "Calls that found their repository in the cache", &self.warm_hits);
-        add.one("warm_misses", "Calls that opened their repository", &self.warm_misses);
+        add.one("repository_cache_open", "Repositories in the cache", &self.repository_cache_open);
+        add.one(
+            "repository_cache_hits",
+            "Calls that found their repository in the cache",
+            &self.repository_cache_hits,
+        );
+        add.one(
+            "repository_cache_misses",
+            "Calls that opened their repository",
+            &self.repository_cache_misses,
+        );
         add.seconds("phase", "How long the phases of a pack took", &self.phases);
         add.one("batches", "Batches sent to clients", &self.batches);
         add.one("keepalives", "Empty packets sent to keep a connection alive", &self.keepalives);
@@ -238,9 +246,9 @@ impl Default for Metrics {
             cache_bytes: Gauge::default(),
             answer_hits: Counter::default(),
             answer_misses: Counter::default(),
-            warm_open: Gauge::default(),
-            warm_hits: Counter::default(),
-            warm_misses: Counter::default(),
+            repository_cache_open: Gauge::default(),
+            repository_cache_hits: Counter::default(),
+            repository_cache_misses: Counter::default(),
             phases: Family::new_with_constructor(histogram),
             batches: Counter::default(),
             keepalives: Counter::default(),

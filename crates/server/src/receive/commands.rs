@@ -212,7 +212,12 @@ impl<'a> Push<'a> {
         done
     }
 
-    fn change_refs(&mut self, refs: &Before, shallow: Shallow, proof: &DurableObjects) -> Result<(), Error> {
+    fn change_refs(
+        &mut self,
+        refs: &RefSnapshot,
+        shallow: Shallow,
+        proof: &DurableObjects,
+    ) -> Result<(), Error> {
         self.check_aliases(refs)?;
         self.run_proc_receive()?;
         match self.request.atomic {
@@ -290,8 +295,8 @@ impl<'a> Push<'a> {
         let repository = &self.call.subject.repository;
         let policy = WritePolicy::of(repository.config())?;
         let snapshot = repository.snapshot()?;
-        let universe = packrace_pack::RequestObjects::new(snapshot.clone());
-        let refs = server_info::refs(&universe, &repository.refs().snapshot(&[])?)?;
+        let request_objects = packrace_pack::RequestObjects::new(snapshot.clone());
+        let refs = server_info::refs(&request_objects, &repository.refs().snapshot(&[])?)?;
         publish_file(&repository.common_dir().join("info/refs"), &refs, FileKind::ServerInfo, policy)?;
         let packs = server_info::packs(&snapshot);
         publish_file(&repository.object_dir().join("info/packs"), &packs, FileKind::ServerInfo, policy)?;
@@ -311,6 +316,3 @@ impl<'a> Push<'a> {
 
 /// What is handed from the check of connectivity to the change of refs.
 pub(super) type Shallow = Option<NewShallow>;
-
-/// The refs before the push.
-pub(super) type Before = RefSnapshot;

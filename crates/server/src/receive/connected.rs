@@ -5,10 +5,11 @@ use std::sync::Arc;
 use packrace_object::ObjectId;
 use packrace_pack::RequestObjects;
 use packrace_pack::connectivity::{self, Question};
+use packrace_store::refs::RefSnapshot;
 use packrace_store::{Quarantine, Snapshot};
 
 use super::advertise::{tips_of_alternate, visit};
-use super::commands::{Before, Push, Shallow};
+use super::commands::{Push, Shallow};
 use super::shallow::NewShallow;
 use crate::error::Error;
 
@@ -19,7 +20,7 @@ impl Push<'_> {
         &mut self,
         quarantine: Option<&Quarantine>,
         snapshot: &Arc<Snapshot>,
-        refs: &Before,
+        refs: &RefSnapshot,
     ) -> Result<Shallow, Error> {
         if quarantine.is_none() || self.call.skip_connectivity_check {
             return Ok(None);
@@ -28,15 +29,15 @@ impl Push<'_> {
         let numbers: Vec<usize> = (0..self.commands.len()).filter(is_asked).collect();
         let tips: Vec<ObjectId> = numbers.iter().map(|at| self.commands[*at].new).collect();
         let trusted = self.trusted(refs)?;
-        let universe = Arc::new(RequestObjects::new(snapshot.clone()));
-        let broken = gaps(self, &universe, &tips, &[], &trusted)?;
+        let request_objects = Arc::new(RequestObjects::new(snapshot.clone()));
+        let broken = gaps(self, &request_objects, &tips, &[], &trusted)?;
         if broken.is_empty() {
             return Ok(None);
         }
         let cut = NewShallow::find(&self.request.shallow, snapshot)?;
         let still_broken = match cut.ids.is_empty() {
             true => broken.clone(),
-            false => gaps(self, &universe, &tips, &cut.ids, &trusted)?,
+            false => gaps(self, &request_objects, &tips, &cut.ids, &trusted)?,
         };
         for tip in broken {
             let command = &mut self.commands[numbers[tip]];
@@ -53,7 +54,7 @@ impl Push<'_> {
 
     /// What leads to nothing that is missing: refs of the repository, but for those that are hidden from who pushes, which
     /// may be broken without anybody's noticing; and refs of alternates.
-    fn trusted(&self, refs: &Before) -> Result<Vec<ObjectId>, Error> {
+    fn trusted(&self, refs: &RefSnapshot) -> Result<Vec<ObjectId>, Error> {
         let mut trusted = Vec::new();
         visit(refs, |name, id| {
             if !self.settings.hidden.hides_ref(name.strip_prefix(self.namespace.as_slice()), name) {
@@ -73,14 +74,14 @@ impl Push<'_> {
 /// The numbers of the tips that lead to something that is missing, where history may end at `cut` too.
 fn gaps(
     push: &Push<'_>,
-    universe: &Arc<RequestObjects>,
+    request_objects: &Arc<RequestObjects>,
     tips: &[ObjectId],
     cut: &[ObjectId],
     trusted: &[ObjectId],
 ) -> Result<Vec<usize>, Error> {
     let max_tree_depth = packrace_pack::Settings::max_tree_depth(push.call.subject.repository.config())?;
     let question = Question { tips, trusted, shallow: cut, max_tree_depth, threads: push.threads()? };
-    let found = connectivity::gaps(universe, &question, &push.client)?;
+    let found = connectivity::gaps(request_objects, &question, &push.client)?;
     found.iter().for_each(|gap| push.client.error(&gap.why.to_string()));
     Ok(found.into_iter().map(|gap| gap.tip).collect())
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use packrace_object::Kind;
 use packrace_pack::{RequestObjects, reach};
 use packrace_store::Snapshot;
-use packrace_store::refs::is_good_name;
+use packrace_store::refs::{RefSnapshot, is_good_name};
 
-use super::commands::{Before, Push};
+use super::commands::Push;
 use super::settings::Deny;
 use super::work_trees::{NamedWorkTree, work_trees};
 use crate::error::Error;
@@ -41,7 +41,7 @@ pub(super) struct Deciding {
 }
 
 impl Push<'_> {
-    pub(super) fn deciding(&self, refs: &Before) -> Result<Deciding, Error> {
+    pub(super) fn deciding(&self, refs: &RefSnapshot) -> Result<Deciding, Error> {
         let repository = &self.call.subject.repository;
         Ok(Deciding {
             snapshot: repository.unlisted_snapshot()?,
@@ -51,7 +51,7 @@ impl Push<'_> {
     }
 
     /// Looks whether two commands change the same ref through a symbolic one.
-    pub(super) fn check_aliases(&mut self, refs: &Before) -> Result<(), Error> {
+    pub(super) fn check_aliases(&mut self, refs: &RefSnapshot) -> Result<(), Error> {
         let numbers: HashMap<Vec<u8>, usize> =
             self.commands.iter().enumerate().map(|(at, command)| (command.name.clone(), at)).collect();
         for at in 0..self.commands.len() {
@@ -186,9 +186,10 @@ impl Push<'_> {
             self.client.error(&format!("Bad sha1 objects {} and {} for {shown}", command.old, command.new));
             return Ok(Some("bad ref".to_owned()));
         }
-        let universe = Arc::new(RequestObjects::new(snapshot.clone()));
+        let request_objects = Arc::new(RequestObjects::new(snapshot.clone()));
         let threads = self.threads()?;
-        let left = reach::first_unreached(&universe, &[command.old], &[command.new], threads, &self.client)?;
+        let left =
+            reach::first_unreached(&request_objects, &[command.old], &[command.new], threads, &self.client)?;
         if left.is_some() {
             self.client.error(&format!("denying non-fast-forward {shown} (you should pull first)"));
             return Ok(Some("non-fast-forward".to_owned()));
@@ -218,7 +219,7 @@ impl Push<'_> {
 }
 
 /// Where a symbolic ref ends: `None` for one that is not symbolic, and `Some(None)` for one that goes on and on.
-fn last_of_chain(refs: &Before, name: &[u8]) -> Result<Option<Option<Vec<u8>>>, Error> {
+fn last_of_chain(refs: &RefSnapshot, name: &[u8]) -> Result<Option<Option<Vec<u8>>>, Error> {
     use packrace_store::refs::Target;
     let mut at = name.to_vec();
     for depth in 0..=MAX_SYMREF_DEPTH {

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use packrace_store::publish::DurableObjects;
 use packrace_store::refs::{
-    Expected, PrepareError, RefChange, RefEdit, RefWrites, Refusal, StoredObjects, TransactionMode,
+    Expected, PrepareError, RefChange, RefEdit, RefSnapshot, RefWrites, Refusal, StoredObjects,
+    TransactionMode,
 };
 
-use super::commands::{Before, Push, Shallow};
+use super::commands::{Push, Shallow};
 use super::decide::Decision;
 use crate::error::Error;
 
@@ -18,7 +19,7 @@ impl Push<'_> {
     /// All refs or none.
     pub(super) fn execute_atomic(
         &mut self,
-        refs: &Before,
+        refs: &RefSnapshot,
         shallow: Shallow,
         proof: &DurableObjects,
     ) -> Result<(), Error> {
@@ -58,7 +59,7 @@ impl Push<'_> {
     /// Refs that go make room for those that come, so they go first, as git does it since it has batches.
     pub(super) fn execute_each(
         &mut self,
-        refs: &Before,
+        refs: &RefSnapshot,
         shallow: Shallow,
         proof: &DurableObjects,
     ) -> Result<(), Error> {

@@ -83,10 +83,10 @@ impl RepositoryCache {
         let begun_before = slot.begun.load(SeqCst);
         let opened = slot.kept().clone();
         if let Some(opened) = opened.filter(|opened| opened.kept.is_current()) {
-            self.metrics.warm_hits.inc();
+            self.metrics.repository_cache_hits.inc();
             return Ok(opened.kept.repository().clone());
         }
-        self.metrics.warm_misses.inc();
+        self.metrics.repository_cache_misses.inc();
         let _turn = slot.opening.lock().unwrap_or_else(PoisonError::into_inner);
         let opened = slot.kept().clone();
         let is_new = |opened: &Opened| opened.number > begun_before || opened.kept.is_current();
@@ -164,7 +164,7 @@ impl RepositoryCache {
                 self.forget(&path, &slot);
             }
         }
-        self.metrics.warm_open.set(self.open_now() as i64);
+        self.metrics.repository_cache_open.set(self.open_now() as i64);
     }
 
     /// Removes an empty entry.
@@ -248,7 +248,7 @@ mod tests {
             is_opening.wait();
             repo.git(&["config", "a.b", "new"]);
             let second = scope.spawn(|| cache.get(path, || open(&repo)).unwrap());
-            while cache.metrics.warm_misses.get() < 2 {
+            while cache.metrics.repository_cache_misses.get() < 2 {
                 std::thread::yield_now();
             }
             may_end.wait();

@@ -199,7 +199,7 @@ pub(crate) enum ServedRepository {
 
 /// A repository that a push is about to make.
 pub(crate) struct NewRepository {
-    /// Where.
+    /// The directory that it will be.
     pub(crate) git_dir: PathBuf,
     path: Vec<u8>,
     new: NewRepositories,

@@ -12,7 +12,7 @@ impl Upload<'_> {
     /// Sends a line for each object. As in git, what cannot be read is told like what is not there.
     pub(super) fn send_object_info(&mut self, request: &ObjectInfoRequest) -> Result<(), Error> {
         let askable = self.askable()?;
-        let mut reader = self.universe.snapshot().reader(cache_bytes::FEW_OBJECTS);
+        let mut reader = self.request_objects.snapshot().reader(cache_bytes::FEW_OBJECTS);
         let mut sender = Lines::new(&mut self.out, self.client);
         object_info::write_attributes(sender.out, request);
         for id in &request.ids {

@@ -37,7 +37,7 @@ impl Upload<'_> {
             clock: self.clock,
             keepalive,
         };
-        let plan = packrace_pack::plan::plan(&self.universe, &request, &watch)?;
+        let plan = packrace_pack::plan::plan(&self.request_objects, &request, &watch)?;
         let uris = uris_of(&known, plan.excluded()).into_iter().cloned().collect();
         self.planned = Some(plan);
         Ok(uris)

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
 
 use packrace_os::clock::{Clock, RealClock};
 use packrace_pack::generate::PackStream;
@@ -38,7 +37,7 @@ pub(super) enum PackWork {
 
 /// Sends a pack that is made for this client, or shared with others of the host.
 pub(super) fn send_pack(
-    universe: &Arc<RequestObjects>,
+    request_objects: &Arc<RequestObjects>,
     work: PackWork,
     admission: CloneAdmission<'_>,
     delivery: Delivery<'_>,
@@ -53,25 +52,27 @@ pub(super) fn send_pack(
     };
     delivery.transfer.is_at(Step::Planning);
     let launch = |producer: Producer, work: PackWork| {
-        let (universe, host, transfer) = (universe.clone(), host.clone(), delivery.transfer.clone());
+        let (request_objects, host, transfer) =
+            (request_objects.clone(), host.clone(), delivery.transfer.clone());
         producer.launch(move |generator| {
             if is_clone && host.cpu.is_some() {
                 packrace_os::process::lower_thread_priority();
             }
             let _memory = match &work {
                 PackWork::Plan(request) => {
-                    let bytes = packrace_pack::plan::estimated_memory(&universe, request);
+                    let bytes = packrace_pack::plan::estimated_memory(&request_objects, request);
                     claim(&host.admission, bytes, is_clone, generator)
                 }
                 PackWork::Make(_) => None,
             };
-            Ok(make(&universe, work, &transfer, generator)?)
+            Ok(make(&request_objects, work, &transfer, generator)?)
         })
     };
     let (reader, request) = match work {
         PackWork::Make(plan) => (launch(PackCache::produce_alone(), PackWork::Make(plan)), None),
         PackWork::Plan(request) => {
-            let reader = match host.packs.join(|| Key::of(universe.snapshot(), &request), clock.now()) {
+            let reader = match host.packs.join(|| Key::of(request_objects.snapshot(), &request), clock.now())
+            {
                 Joined::Follow(reader) => Ok(reader),
                 Joined::Produce(new) => launch(new, PackWork::Plan(request.clone())),
             };
@@ -169,7 +170,7 @@ fn claim(
 }
 
 fn make(
-    universe: &Arc<RequestObjects>,
+    request_objects: &Arc<RequestObjects>,
     work: PackWork,
     transfer: &Transfer,
     generator: &mut Generator,
@@ -179,7 +180,7 @@ fn make(
     let plan = match work {
         PackWork::Plan(request) => {
             let _phase = transfer.phase(Stage::Plan, &clock);
-            packrace_pack::plan::plan(universe, &request, generator)?
+            packrace_pack::plan::plan(request_objects, &request, generator)?
         }
         PackWork::Make(plan) => plan,
     };

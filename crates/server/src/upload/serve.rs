@@ -77,7 +77,7 @@ pub(super) struct Upload<'a> {
     pub(super) clock: &'a dyn Clock,
     pub(super) settings: UploadSettings,
     pub(super) config: ServiceConfig,
-    pub(super) universe: Arc<RequestObjects>,
+    pub(super) request_objects: Arc<RequestObjects>,
     pub(super) namespace: Vec<u8>,
     /// Bytes that wait for the next send.
     pub(super) out: Vec<u8>,
@@ -125,7 +125,7 @@ impl<'a> Upload<'a> {
             clock,
             settings,
             config,
-            universe: Arc::new(RequestObjects::new(snapshot)),
+            request_objects: Arc::new(RequestObjects::new(snapshot)),
             namespace: namespace_prefix(&call.subject.namespace),
             out: Vec::new(),
             has_sent: false,
@@ -172,6 +172,30 @@ impl<'a> Upload<'a> {
             Err(Stop::Failed(error)) => Err(error),
             Ok(()) => self.flush(),
         }
+    }
+
+    /// Reads once, after everything that was said has left.
+    fn take_input(
+        &mut self,
+        session: &mut FetchSession,
+        input: &mut (dyn Read + Send),
+        buffer: &mut Vec<u8>,
+    ) -> Result<(), Stop> {
+        self.flush()?;
+        self.interactive = None;
+        match input.read(buffer) {
+            Ok(0) => session.handle(Input::Eof)?,
+            Ok(length) => {
+                self.interactive = self.call.subject.host.cpu.as_ref().map(CpuScheduler::interactive);
+                session.handle(Input::Bytes(&buffer[..length]))?;
+                if length == buffer.len() {
+                    buffer.resize(READ_BYTES, 0);
+                }
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Error::gone(error).into()),
+        }
+        Ok(())
     }
 
     fn converse(&mut self, session: &mut FetchSession, input: &mut (dyn Read + Send)) -> Result<(), Stop> {
@@ -303,7 +327,7 @@ impl<'a> Upload<'a> {
                 let unshallow: HashSet<_> = self.boundary.unshallow.iter().collect();
                 let stays = self.client_shallow.iter().filter(|id| !unshallow.contains(id));
                 let cut: Vec<ObjectId> = stays.chain(&self.boundary.shallow).copied().collect();
-                let negotiation = Negotiation::new(&self.universe, &self.wants, &cut, &watch)?;
+                let negotiation = Negotiation::new(&self.request_objects, &self.wants, &cut, &watch)?;
                 self.negotiation.insert(negotiation)
             }
         };
@@ -324,7 +348,7 @@ impl<'a> Upload<'a> {
             }
         };
         let boundary = shallow::boundary(
-            &self.universe,
+            &self.request_objects,
             &request.wants,
             &request.client_shallow,
             deepen.as_ref(),
@@ -393,7 +417,7 @@ impl<'a> Upload<'a> {
             None => PackWork::Plan(self.pack_request(request)?),
         };
         step_into_background(&admission, self.client);
-        send_pack(&self.universe, work, admission, delivery, self.client, self.clock)
+        send_pack(&self.request_objects, work, admission, delivery, self.client, self.clock)
     }
 
     /// The hook that makes the pack that is asked for.
@@ -403,7 +427,7 @@ impl<'a> Upload<'a> {
         request: session::PackRequest,
     ) -> Result<HookCall, Error> {
         let boundary = std::mem::take(&mut self.boundary);
-        HookCall::new(hook, self.call, &self.universe, boundary, request)
+        HookCall::new(hook, self.call, &self.request_objects, boundary, request)
     }
 
     /// The pack that is asked for, with what was found out about where history is cut.
@@ -444,7 +468,7 @@ impl<'a> Upload<'a> {
         for patterns in filter.patterns_mut() {
             patterns.blob = filter::object_named(
                 &self.call.subject.repository,
-                self.universe.snapshot(),
+                self.request_objects.snapshot(),
                 &patterns.name,
             )?;
         }
@@ -455,7 +479,8 @@ impl<'a> Upload<'a> {
     fn annotated_tags(&self) -> Result<Vec<(ObjectId, ObjectId)>, Error> {
         let prefix = [self.namespace.as_slice(), b"refs/tags/"].concat();
         let refs = self.call.subject.repository.refs().snapshot(&[&prefix])?;
-        let view = RefsView::new(&refs, self.universe.snapshot(), &self.settings.hidden, &self.namespace);
+        let view =
+            RefsView::new(&refs, self.request_objects.snapshot(), &self.settings.hidden, &self.namespace);
         let mut tags = Vec::new();
         view.visit(&[b"refs/tags/".to_vec()], true, |line: VisibleRef<'_>| {
             tags.extend(line.peeled.map(|peeled| (line.id.to_id(), peeled.to_id())));

@@ -23,12 +23,13 @@ impl Upload<'_> {
     /// The advertisement of version 0, flush included.
     pub(super) fn advertise_refs(&mut self) -> Result<(), Error> {
         let is_http = self.call.subject.mode == CallMode::Advertise;
-        let Upload { call, client, settings, config, universe, namespace, out, .. } = self;
+        let Upload { call, client, settings, config, request_objects, namespace, out, .. } = self;
         // All that is said beside refs. A session id is never the same again.
         let capabilities = advertisement::v0_capabilities(config, None, is_http);
         let question =
             config.session_id.is_none().then(|| question("advertisement", &[namespace, &capabilities]));
-        let asked = Asked { subject: &call.subject, settings, universe, namespace, question, prefixes: &[] };
+        let asked =
+            Asked { subject: &call.subject, settings, request_objects, namespace, question, prefixes: &[] };
         asked.answer(out, *client, |view, lines| {
             let head = view.head()?;
             let head_target = head.as_ref().and_then(|head| head.id.and(head.target.as_deref()));
@@ -47,7 +48,7 @@ impl Upload<'_> {
             if let Some(capabilities) = capabilities {
                 advertisement::write_v0_no_refs(lines.out, &capabilities, config.hash);
             }
-            for id in universe.snapshot().shallow() {
+            for id in request_objects.snapshot().shallow() {
                 advertisement::write_v0_shallow(lines.out, id);
             }
             lines.out.extend_from_slice(pkt_line::FLUSH);
@@ -57,7 +58,7 @@ impl Upload<'_> {
 
     /// Answers `ls-refs`.
     pub(super) fn send_refs(&mut self, request: &RefsRequest) -> Result<(), Error> {
-        let Upload { call, client, settings, universe, namespace, out, .. } = self;
+        let Upload { call, client, settings, request_objects, namespace, out, .. } = self;
         let in_namespace = |name: &[u8]| [namespace.as_slice(), name].concat();
         let mut full: Vec<Vec<u8>> = request.prefixes.iter().map(|prefix| in_namespace(prefix)).collect();
         if !full.is_empty() {
@@ -71,7 +72,7 @@ impl Upload<'_> {
         parts.extend(disjoint(&request.prefixes));
         let question = Some(question("ls-refs", &parts));
         let asked =
-            Asked { subject: &call.subject, settings, universe, namespace, question, prefixes: &full };
+            Asked { subject: &call.subject, settings, request_objects, namespace, question, prefixes: &full };
         asked.answer(out, *client, |view, lines| {
             if let Some(head) = view.head()?.filter(|_| wants_head) {
                 let target = head.target.as_deref();
@@ -99,7 +100,7 @@ impl Upload<'_> {
 struct Asked<'a> {
     subject: &'a Subject,
     settings: &'a UploadSettings,
-    universe: &'a RequestObjects,
+    request_objects: &'a RequestObjects,
     namespace: &'a [u8],
     /// All that the answer depends on beside the repository, its configuration and its refs; none if it is not kept.
     question: Option<Vec<u8>>,
@@ -118,8 +119,9 @@ impl Asked<'_> {
         let Subject { repository, host, .. } = self.subject;
         let question =
             self.question.as_deref().filter(|question| host.ref_advertisements.room_for(question) > 0);
-        let view_of =
-            |refs| RefsView::new(refs, self.universe.snapshot(), &self.settings.hidden, self.namespace);
+        let view_of = |refs| {
+            RefsView::new(refs, self.request_objects.snapshot(), &self.settings.hidden, self.namespace)
+        };
         let Some(question) = question else {
             let refs = repository.refs().snapshot(self.prefixes)?;
             let view = view_of(&refs);

@@ -20,7 +20,7 @@ impl Upload<'_> {
         let may_be_any = self.settings.allow_any || is_v2 && !self.settings.require_reachable;
         let mut absent = None;
         for want in wants {
-            if absent.is_none() && !self.universe.contains_now(want).map_err(Error::from)? {
+            if absent.is_none() && !self.request_objects.contains_now(want).map_err(Error::from)? {
                 absent = Some(*want);
             }
         }
@@ -42,7 +42,9 @@ impl Upload<'_> {
         }
         let watch = CancelOnDisconnect::new(&mut *self.client);
         let threads = self.settings.pack.threads;
-        match first_unreached(&self.universe, &unadvertised, &tips, threads, &watch).map_err(Error::from)? {
+        match first_unreached(&self.request_objects, &unadvertised, &tips, threads, &watch)
+            .map_err(Error::from)?
+        {
             Some(want) => Err(Refusal::not_our_ref(&want).into()),
             None => Ok(()),
         }
@@ -55,7 +57,7 @@ impl Upload<'_> {
         }
         let tips = self.allowed_tips()?;
         let watch = CancelOnDisconnect::new(&mut *self.client);
-        Ok(Some(Reached::by(&self.universe, &tips, self.settings.pack.threads, &watch)?))
+        Ok(Some(Reached::by(&self.request_objects, &tips, self.settings.pack.threads, &watch)?))
     }
 
     /// Tips below which wants are allowed. As in git, both settings also allow hidden refs.
@@ -68,7 +70,7 @@ impl Upload<'_> {
         let refs = self.call.subject.repository.refs().snapshot(&[])?;
         let nothing = HiddenRefs::default();
         let hidden = if hidden { &nothing } else { &self.settings.hidden };
-        let view = RefsView::new(&refs, self.universe.snapshot(), hidden, &self.namespace);
+        let view = RefsView::new(&refs, self.request_objects.snapshot(), hidden, &self.namespace);
         let mut tips: Vec<ObjectId> = view.head()?.and_then(|head| head.id).into_iter().collect();
         view.visit(&[], false, |line: VisibleRef<'_>| {
             tips.push(line.id.to_id());
@@ -87,7 +89,8 @@ impl Upload<'_> {
             _ => Vec::new(),
         };
         let refs = self.call.subject.repository.refs().snapshot(&few).map_err(Error::from)?;
-        let view = RefsView::new(&refs, self.universe.snapshot(), &self.settings.hidden, &self.namespace);
+        let view =
+            RefsView::new(&refs, self.request_objects.snapshot(), &self.settings.hidden, &self.namespace);
         let resolve = |(name, full_name): (&Vec<u8>, &Vec<u8>)| match view.resolve(name, full_name)? {
             Some(id) => Ok(id),
             None => Err(Refusal::unknown_ref(name).into()),

@@ -74,7 +74,7 @@ pub struct InitOptions {
 pub struct NewSection {
     /// One that git knows, such as `remote`.
     pub name: &'static str,
-    /// Anything.
+    /// The text in quotes; any bytes.
     pub subsection: Vec<u8>,
     /// Keys and values, in their order.
     pub entries: Vec<(&'static str, Vec<u8>)>,

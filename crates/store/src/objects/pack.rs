@@ -84,7 +84,7 @@ struct OpenIndex {
 /// What an index stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum IndexStanding {
-    /// Itself.
+    /// The index as it is stored.
     Stored,
     /// One that is damaged, or cannot be read: it has no objects.
     Unusable,

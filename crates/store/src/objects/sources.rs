@@ -10,7 +10,7 @@ pub(crate) struct Sources {
     pub(crate) hash: HashKind,
     pub(crate) objects: PathBuf,
     pub(crate) extra_objects: Vec<PathBuf>,
-    /// Sorted.
+    /// Commits where history is cut, sorted.
     pub(crate) shallow: Vec<ObjectId>,
     pub(crate) use_commit_graph: bool,
     pub(crate) use_multi_pack_index: bool,

@@ -13,7 +13,7 @@ use crate::error::{Error, Reason};
 pub enum Component {
     /// Loose objects.
     LooseObject = 1,
-    /// Packs.
+    /// Packs themselves, without their indexes.
     Pack = 2,
     /// Indexes, reverse indexes, bitmaps and times of packs, and multi-pack-indexes.
     PackMetadata = 4,
@@ -21,7 +21,7 @@ pub enum Component {
     CommitGraph = 8,
     /// The index of a work tree.
     Index = 16,
-    /// Refs.
+    /// Refs of the files backend, and reftables.
     Reference = 32,
 }
 

@@ -32,7 +32,7 @@ impl Scratch {
 }
 
 impl ScratchFile {
-    /// Appends.
+    /// Appends these bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.0.write(bytes).map_err(|error| Error::io(self.0.path(), error))
     }

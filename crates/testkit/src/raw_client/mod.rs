@@ -51,7 +51,7 @@ pub struct Target {
 /// What is done with the bytes of the pack, beside a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Take {
-    /// Nothing.
+    /// Nothing else.
     Checksum,
     /// The trailer is compared with the hash of what came before.
     Hash(HashKind),

@@ -72,7 +72,7 @@ pub fn length(path: &str, text: &str) -> Vec<String> {
     (lines > MAX_LINES && !exempt).then(|| format!("{path}: {lines} lines")).into_iter().collect()
 }
 
-/// Functions longer than [`MAX_FUNCTION_LINES`], tests too.
+/// Functions longer than [`MAX_FUNCTION_LINES`].
 pub fn function_length(path: &str, text: &str) -> Vec<String> {
     let code = code_of(text);
     let starts = code

@@ -22,7 +22,7 @@ pub struct IndexLock {
     lock: LockFile,
     index: Index,
     format: IndexFormat,
-    /// When.
+    /// When the lock was taken.
     taken: Time,
 }
 

@@ -207,22 +207,22 @@ static SHARED: LazyLock<SharedSyncs> = LazyLock::new(SharedSyncs::default);
 /// A directory is told by its path as it is spelled; by another path it is another one, and nothing is shared.
 #[derive(Debug, Default)]
 struct SharedSyncs {
-    dirs: Mutex<HashMap<PathBuf, Turns>>,
+    dirs: Mutex<HashMap<PathBuf, DirSyncs>>,
     /// A sync has ended.
     ended: Condvar,
 }
 
 /// The syncs of a directory.
 #[derive(Debug, Default)]
-struct Turns {
+struct DirSyncs {
     is_running: bool,
     /// The one that everybody who comes now takes part in.
-    next: Option<Arc<Turn>>,
+    next: Option<Arc<SharedSync>>,
 }
 
 /// One sync, and what came of it.
 #[derive(Debug, Default)]
-struct Turn {
+struct SharedSync {
     result: Mutex<Option<Result<(), Failure>>>,
 }
 
@@ -239,8 +239,8 @@ impl SharedSyncs {
         let turn = match dirs.get_mut(dir) {
             Some(turns) => turns.next.get_or_insert_default().clone(),
             None => {
-                let turn = Arc::<Turn>::default();
-                let turns = Turns { is_running: false, next: Some(turn.clone()) };
+                let turn = Arc::<SharedSync>::default();
+                let turns = DirSyncs { is_running: false, next: Some(turn.clone()) };
                 dirs.insert(dir.to_owned(), turns);
                 turn
             }
@@ -265,7 +265,7 @@ impl SharedSyncs {
         }
     }
 
-    fn lead(&self, dir: &Path, turn: &Turn, sync: &dyn Fn(&Path) -> io::Result<()>) {
+    fn lead(&self, dir: &Path, turn: &SharedSync, sync: &dyn Fn(&Path) -> io::Result<()>) {
         let result = sync(dir);
         let failure = |error: io::Error| Failure { number: error.raw_os_error(), kind: error.kind() };
         let mut dirs = lock(&self.dirs);
@@ -301,7 +301,7 @@ mod tests {
     /// Until so many threads take part in a sync that has not begun.
     fn await_waiting(shared: &SharedSyncs, dir: &Path, count: usize) {
         // One more has the turn in the table.
-        let is_there = |turns: &Turns| turns.next.as_ref().map_or(0, Arc::strong_count) == count + 1;
+        let is_there = |turns: &DirSyncs| turns.next.as_ref().map_or(0, Arc::strong_count) == count + 1;
         while !lock(&shared.dirs).get(dir).is_some_and(is_there) {
             std::thread::yield_now();
         }

@@ -43,7 +43,7 @@ pub enum DiskChange {
         path: PathBuf,
         /// Where; at its end if none.
         at: Option<u64>,
-        /// These.
+        /// What is written.
         bytes: Vec<u8>,
     },
     /// A file was cut off or made longer.

@@ -55,7 +55,7 @@ pub struct PackRequest {
 /// What to do about wanted objects that are missing here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum MissingObjects {
-    /// Fail.
+    /// Fail with the name of the first.
     #[default]
     Errors,
     /// Leave out those that a remote has promised: the client knows a remote that has them.

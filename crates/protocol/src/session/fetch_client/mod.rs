@@ -34,7 +34,7 @@ use crate::wire::pkt_line::{FLUSH, PktLine, text};
 /// Caps on what a server may tell. Plain data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FetchLimits {
-    /// Capabilities.
+    /// Lines of the advertisement.
     pub capabilities: usize,
     /// Refs, of about 80 bytes of memory each beside the name.
     pub refs: usize,

@@ -36,7 +36,7 @@ fn pack() -> Vec<u8> {
 
 /// What is heard of three answers.
 #[derive(Debug, Default, PartialEq)]
-struct Heard {
+struct HeardAnswer {
     events: Vec<&'static str>,
     refs: Vec<String>,
     pack: Vec<u8>,
@@ -45,9 +45,9 @@ struct Heard {
 }
 
 /// Has the whole conversation; each answer comes in pieces of `step` bytes, and the server ends behind the last.
-fn hear(answers: &[&[u8]], step: usize, limits: FetchLimits) -> Heard {
+fn hear(answers: &[&[u8]], step: usize, limits: FetchLimits) -> HeardAnswer {
     let mut client = FetchClient::new("me/1", limits);
-    let mut heard = Heard::default();
+    let mut heard = HeardAnswer::default();
     for (number, answer) in answers.iter().enumerate() {
         let mut is_over = false;
         for chunk in answer.chunks(step) {

@@ -149,10 +149,10 @@ pub fn end(request: &PushRequest) -> &'static [u8] {
     if request.sideband { FLUSH } else { b"" }
 }
 
-/// What a session holds.
+/// What a session holds in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
-    /// Commands.
+    /// Commands received so far.
     pub commands: usize,
     /// Bytes of memory.
     pub bytes: usize,

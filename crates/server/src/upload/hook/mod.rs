@@ -79,18 +79,18 @@ impl HookCall {
     pub(super) fn new(
         hook: &[u8],
         call: &UploadPack,
-        universe: &RequestObjects,
+        request_objects: &RequestObjects,
         boundary: shallow::Boundary,
         request: session::PackRequest,
     ) -> Result<Self, Error> {
         let subject = &call.subject;
         let mut shallow = Vec::new();
         for id in request.client_shallow.iter().chain(&boundary.shallow) {
-            if universe.contains(id)? {
+            if request_objects.contains(id)? {
                 shallow.push(*id);
             }
         }
-        shallow.extend_from_slice(universe.snapshot().shallow());
+        shallow.extend_from_slice(request_objects.snapshot().shallow());
         shallow.sort_unstable();
         shallow.dedup();
 

@@ -35,7 +35,7 @@ pub struct Refusal {
     pub edit: usize,
     /// Its ref.
     pub name: Vec<u8>,
-    /// Why.
+    /// Why it is refused.
     pub cause: Cause,
     /// Who refuses.
     pub backend: Backend,
