@@ -4,6 +4,7 @@
 
 mod imports;
 mod manifest;
+mod names;
 mod source;
 mod text;
 
@@ -70,15 +71,21 @@ fn for_sources(rule: impl Fn(&str, &str) -> Vec<String>) {
     assert_tidy(sources.iter().flat_map(|file| rule(&file.path, &file.text)).collect());
 }
 
+/// Path and text of every Rust file that is not compiled for tests only.
+fn shipped_sources(files: &[File]) -> Vec<(&str, &str)> {
+    let sources: Vec<&File> = files.iter().filter(|file| file.path.ends_with(".rs")).collect();
+    let tests: Vec<String> =
+        sources.iter().flat_map(|file| source::test_modules(&file.path, &file.text)).collect();
+    let shipped = sources.iter().filter(|file| !tests.contains(&file.path));
+    shipped.map(|file| (file.path.as_str(), file.text.as_str())).collect()
+}
+
 /// Runs a rule over every Rust file that is not compiled for tests only.
 fn for_shipped_sources(rule: impl Fn(&str, &str) -> Vec<String>) {
     let files = files();
-    let sources = files.iter().filter(|file| file.path.ends_with(".rs"));
-    let tests: Vec<String> = sources.flat_map(|file| source::test_modules(&file.path, &file.text)).collect();
-    for_sources(|path, text| match tests.iter().any(|test| test == path) {
-        true => Vec::new(),
-        false => rule(path, text),
-    });
+    let sources = shipped_sources(&files);
+    assert!(sources.len() > 20, "the workspace was found");
+    assert_tidy(sources.iter().flat_map(|(path, text)| rule(path, text)).collect());
 }
 
 /// Runs a rule over every text file.
@@ -99,18 +106,19 @@ fn edges_point_down() {
 #[test]
 fn modules_need_one_another_in_one_direction() {
     let files = files();
-    let sources: Vec<&File> = files.iter().filter(|file| file.path.ends_with(".rs")).collect();
-    let tests: Vec<String> =
-        sources.iter().flat_map(|file| source::test_modules(&file.path, &file.text)).collect();
-    let shipped: Vec<(&str, &str)> = sources
-        .iter()
-        .filter(|file| !tests.contains(&file.path))
-        .map(|file| (file.path.as_str(), file.text.as_str()))
-        .collect();
+    let shipped = shipped_sources(&files);
     let mut rooms: Vec<&str> = shipped.iter().filter_map(|(path, _)| room_of(path)).collect();
     rooms.dedup();
     assert!(rooms.len() >= 10, "the crates were found");
     assert_tidy(rooms.into_iter().flat_map(|room| imports::circles(room, &shipped)).collect());
+}
+
+#[test]
+fn type_names_lead_to_one_place() {
+    let files = files();
+    let sources = shipped_sources(&files);
+    assert!(sources.len() > 20, "the workspace was found");
+    assert_tidy(names::type_names(&sources));
 }
 
 #[test]

@@ -175,7 +175,8 @@ pub fn test_modules(path: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-fn is_test_file(path: &str) -> bool {
+/// Whether a file holds nothing but tests, by its path.
+pub fn is_test_file(path: &str) -> bool {
     path.ends_with("/tests.rs") || path.contains("/tests/")
 }
 
