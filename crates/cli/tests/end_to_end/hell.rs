@@ -102,7 +102,8 @@ sampled! {
         pack.delta(&any_id(), HandmadeEntry::ByDistance(child), copies(size - 1, size - 3).bytes());
         pack.delta(&any_id(), HandmadeEntry::ByDistance(base), copies(size, size - 2).bytes());
         check(&pack, true);
-        let lies = pack.delta(&any_id(), HandmadeEntry::ByDistance(base), copies(size, size).insert(b"more").bytes());
+        let lies =
+            pack.delta(&any_id(), HandmadeEntry::ByDistance(base), copies(size, size).insert(b"more").bytes());
         assert!(lies > base);
         check_refused(&pack.sealed(), "failed to apply delta");
     }

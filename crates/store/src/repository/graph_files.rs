@@ -195,7 +195,7 @@ impl GraphFiles {
     }
 
     /// Marks the files that no chain names as such, and removes those that are older than `before`. A reader that has
-    /// just read the old chain may still look for them, which is what [`Expiry::before`] is for.
+    /// just read the old chain may still look for them, which is what [`GraphExpiry::before`] is for.
     fn expire(&self, used: &[ObjectId], expiry: GraphExpiry) -> Result<(), Error> {
         let dir = self.dir();
         let entries = match packrace_os::list_dir(&dir, Role::Index) {

@@ -72,7 +72,8 @@ mod tests {
     fn every_kind_of_type_is_found() {
         let code = "struct A;\npub enum B<T> {\n    C,\n}\npub(super) trait D: E {\n    type F;\n}\n\
                     pub(in crate::g) type H = I;\nimpl J for A {\n    type K = L;\n}\nunion M {}\n\
-                    fn n() {\n    struct O(P);\n}\npub unsafe trait Q {}\nmacro_rules! r { () => { struct $name; } }\n";
+                    fn n() {\n    struct O(P);\n}\npub unsafe trait Q {}\n\
+                    macro_rules! r { () => { struct $name; } }\n";
         assert_eq!(types_of(code).collect::<Vec<_>>(), ["A", "B", "D", "H", "M", "O", "Q"]);
     }
 
