@@ -17,7 +17,7 @@ use crate::send::outbox::ClientSink;
 use crate::subject::{CallMode, Subject};
 
 /// The last part of a kept answer is copied next to what follows it, if it is as short as this.
-const COPY_BELOW_BYTES: usize = 64 << 10;
+const SHORT_ANSWER_BYTES: usize = 64 << 10;
 
 impl Upload<'_> {
     /// The advertisement of version 0, flush included.
@@ -152,7 +152,7 @@ impl Asked<'_> {
 /// Sends what was kept.
 fn send(answer: &StoredAnswer, out: &mut Vec<u8>, client: &mut dyn ClientSink) -> Result<(), Error> {
     for chunk in answer.chunks() {
-        if chunk.bytes().len() < COPY_BELOW_BYTES {
+        if chunk.bytes().len() < SHORT_ANSWER_BYTES {
             out.extend_from_slice(chunk.bytes());
             continue;
         }

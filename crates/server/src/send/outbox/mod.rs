@@ -15,146 +15,23 @@
 //! Keepalive counts from the last byte sent. When it is due, held bytes are sent, a partial frame included; only
 //! when there are none, an empty band-1 packet (`0005\x01`) goes out.
 
+mod batch;
+mod keepalive;
+#[cfg(test)]
+mod tests;
+
 use std::io;
-use std::ops::Range;
 use std::time::Duration;
 
-use packrace_os::Mapped;
 use packrace_pack::generate::Segment;
 use packrace_protocol::wire::sideband::{self, Band};
 
-/// Ranges shorter than this are copied next to their neighbours, because a piece of a gathered write has a cost of its
-/// own. An estimate, not measured yet: docs/decisions/0004-outbox-constants.md.
-pub const COPY_BELOW_BYTES: usize = 512;
+use self::batch::Mark;
+use self::keepalive::Keepalive;
+pub use batch::{COPY_BELOW_BYTES, GatherBatch};
 
 /// A batch is sent when it holds this much: 16 full frames fill a pipe of 1 MiB.
 pub const BATCH_BYTES: usize = 16 * (sideband::LARGE_FRAME_PAYLOAD + 5);
-
-/// A stretch of a batch.
-#[derive(Debug, Clone)]
-enum BatchPiece {
-    /// Bytes made for this response, in the batch itself: pkt-line headers, messages, rewritten entry headers.
-    Own(Range<usize>),
-    /// A range of a mapped file; the clone of the map keeps it alive.
-    Mapped(Mapped, Range<usize>),
-}
-
-/// Bytes that leave together, in order.
-#[derive(Debug, Default)]
-pub struct GatherBatch {
-    pieces: Vec<BatchPiece>,
-    /// What pieces are taken from that no file holds.
-    own: Vec<u8>,
-    bytes: usize,
-}
-
-impl GatherBatch {
-    /// A batch of one piece.
-    pub fn of(bytes: Vec<u8>) -> Self {
-        let length = bytes.len();
-        let pieces = if length == 0 { Vec::new() } else { vec![BatchPiece::Own(0..length)] };
-        GatherBatch { pieces, own: bytes, bytes: length }
-    }
-
-    /// A batch of one piece that others may be sending, too.
-    pub fn of_shared(bytes: &Mapped, range: Range<usize>) -> Self {
-        let mut batch = GatherBatch::default();
-        batch.push_mapped(bytes, range);
-        batch
-    }
-
-    /// Length of all pieces together.
-    pub fn len(&self) -> usize {
-        self.bytes
-    }
-
-    /// Whether there is nothing to send.
-    pub fn is_empty(&self) -> bool {
-        self.bytes == 0
-    }
-
-    /// The bytes, piece by piece; none is empty.
-    pub fn pieces(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        (0..self.pieces.len()).map(|at| self.piece(at).unwrap_or_default())
-    }
-
-    /// One of the pieces.
-    pub fn piece(&self, at: usize) -> Option<&[u8]> {
-        Some(match self.pieces.get(at)? {
-            BatchPiece::Own(range) => &self.own[range.clone()],
-            BatchPiece::Mapped(map, range) => &map[range.clone()],
-        })
-    }
-
-    /// How many of the bytes are ranges of mapped files.
-    pub fn mapped_bytes(&self) -> usize {
-        let mapped = self.pieces.iter().filter(|piece| matches!(piece, BatchPiece::Mapped(..)));
-        mapped.map(|piece| piece.range().len()).sum()
-    }
-
-    /// Adds bytes, which are copied.
-    pub fn push(&mut self, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
-        }
-        let start = self.own.len();
-        self.own.extend_from_slice(bytes);
-        self.bytes += bytes.len();
-        match self.pieces.last_mut() {
-            Some(BatchPiece::Own(last)) => last.end = self.own.len(),
-            _ => self.pieces.push(BatchPiece::Own(start..self.own.len())),
-        }
-    }
-
-    /// Where a piece that is pushed next begins.
-    fn mark(&self) -> Mark {
-        Mark { pieces: self.pieces.len(), own: self.own.len(), bytes: self.bytes }
-    }
-
-    /// Begins a piece with `bytes`, also where the last one could be continued.
-    fn push_apart(&mut self, bytes: &[u8]) {
-        self.pieces.push(BatchPiece::Own(self.own.len()..self.own.len()));
-        self.push(bytes);
-    }
-
-    /// Takes away what was pushed since `mark`, at which a piece began.
-    fn split_off(&mut self, mark: &Mark) -> GatherBatch {
-        let mut pieces = self.pieces.split_off(mark.pieces);
-        for piece in &mut pieces {
-            if let BatchPiece::Own(range) = piece {
-                *range = range.start - mark.own..range.end - mark.own;
-            }
-        }
-        let rest = GatherBatch { pieces, own: self.own.split_off(mark.own), bytes: self.bytes - mark.bytes };
-        self.bytes = mark.bytes;
-        rest
-    }
-
-    /// Adds a range of a mapped file.
-    pub fn push_mapped(&mut self, map: &Mapped, range: Range<usize>) {
-        if range.len() < COPY_BELOW_BYTES {
-            return self.push(&map[range]);
-        }
-        self.bytes += range.len();
-        self.pieces.push(BatchPiece::Mapped(map.clone(), range));
-    }
-}
-
-/// An end of a batch.
-#[derive(Debug, Clone, Copy, Default)]
-struct Mark {
-    pieces: usize,
-    own: usize,
-    bytes: usize,
-}
-
-impl BatchPiece {
-    fn range(&self) -> &Range<usize> {
-        match self {
-            BatchPiece::Own(range) | BatchPiece::Mapped(_, range) => range,
-        }
-    }
-}
 
 /// Where batches for one client go. Blocks until a batch is accepted; this is the back-pressure.
 pub trait ClientSink: Send {
@@ -188,9 +65,7 @@ pub struct Outbox<'d> {
     batch: GatherBatch,
     /// Where the open band-1 frame begins, if there is one. Its header is made when it is closed.
     open: Option<Mark>,
-    keepalive: Option<Duration>,
-    last_sent: Duration,
-    keepalives_sent: u64,
+    keepalive: Keepalive,
 }
 
 impl<'d> Outbox<'d> {
@@ -206,9 +81,7 @@ impl<'d> Outbox<'d> {
             framing,
             batch: GatherBatch::default(),
             open: None,
-            keepalive: keepalive.filter(|_| framing != Framing::Raw),
-            last_sent: now,
-            keepalives_sent: 0,
+            keepalive: Keepalive::new(keepalive.filter(|_| framing != Framing::Raw), now),
         }
     }
 
@@ -275,23 +148,23 @@ impl<'d> Outbox<'d> {
 
     /// Counts silence from now on: before, the client was to speak.
     pub fn restart_keepalive(&mut self, now: Duration) {
-        self.last_sent = self.last_sent.max(now);
+        self.keepalive.restart(now);
     }
 
     /// When [`Outbox::tick`] is due, if ever.
     pub fn next_tick(&self) -> Option<Duration> {
-        self.keepalive.map(|interval| self.last_sent + interval)
+        self.keepalive.due()
     }
 
     /// Sends what is held, or a keepalive, if nothing was sent for the keepalive interval.
     pub fn tick(&mut self, now: Duration) -> io::Result<()> {
-        if self.next_tick().is_none_or(|due| now < due) {
+        if !self.keepalive.is_due(now) {
             return Ok(());
         }
         self.close_frame();
         if self.batch.is_empty() {
             self.batch.push(sideband::KEEPALIVE);
-            self.keepalives_sent += 1;
+            self.keepalive.sent += 1;
         }
         self.send(now)
     }
@@ -324,7 +197,7 @@ impl<'d> Outbox<'d> {
 
     /// Empty packets that kept the connection alive.
     pub fn keepalives_sent(&self) -> u64 {
-        self.keepalives_sent
+        self.keepalive.sent
     }
 
     /// Whether the client is known to have gone.
@@ -338,8 +211,7 @@ impl<'d> Outbox<'d> {
         if payload_bytes == 0 {
             self.batch.split_off(&open);
         } else {
-            self.batch.own[open.own..open.own + sideband::FRAME_HEADER_BYTES]
-                .copy_from_slice(&sideband::frame_header(Band::Data, payload_bytes));
+            self.batch.overwrite(&open, &sideband::frame_header(Band::Data, payload_bytes));
         }
     }
 
@@ -347,10 +219,7 @@ impl<'d> Outbox<'d> {
         if self.batch.is_empty() {
             return Ok(());
         }
-        self.last_sent = now;
+        self.keepalive.restart(now);
         self.client.send(std::mem::take(&mut self.batch))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,3 +1,5 @@
+use packrace_os::Mapped;
+
 use super::*;
 
 const LARGE: Framing = Framing::Sideband { payload_bytes: sideband::LARGE_FRAME_PAYLOAD };
@@ -99,7 +101,7 @@ fn silence_is_broken_by_a_keepalive_after_the_interval_only() {
     assert_eq!(outbox.next_tick(), Some(at(20)));
     outbox.tick(at(19)).unwrap();
     outbox.tick(at(21)).unwrap();
-    assert_eq!(outbox.keepalives_sent, 2);
+    assert_eq!(outbox.keepalives_sent(), 2);
     assert_eq!(client.calls, [b"0005\x01", b"0005\x01"]);
 }
 

@@ -16,7 +16,7 @@ use crate::error::Error;
 
 /// Ranges shorter than this are copied next to their neighbours: a place in the list of pieces, the lock around it and the
 /// piece of a gathered write cost more, once for every reader. They are hashed anyway, which costs ten times as much.
-const COPY_BELOW_BYTES: usize = 4 << 10;
+const SHORT_SEGMENT_BYTES: usize = 4 << 10;
 
 /// Chunks of copied and of made bytes have this size, unless a reader has waited for long; longer segments stand alone.
 const CHUNK_BYTES: usize = 128 << 10;
@@ -59,7 +59,7 @@ impl Generator {
     pub fn push(&mut self, segment: Segment) {
         let length = segment.bytes().len();
         match segment {
-            Segment::Mapped(..) if length >= COPY_BELOW_BYTES => {
+            Segment::Mapped(..) if length >= SHORT_SEGMENT_BYTES => {
                 self.close_chunk();
                 self.append(PackPiece::new(segment, 0));
             }

@@ -19,6 +19,7 @@ mod files;
 mod hook;
 mod logs;
 mod objects;
+mod old_value;
 mod packing;
 mod preparing;
 mod refusal;

@@ -8,7 +8,7 @@ use super::hook::HookCall;
 use super::refusal::FailedStep;
 use super::{
     Cause, Expected, Locks, PrepareError, Prepared, RefChange, RefEdit, RefObjects, RefStep, RefWrites,
-    Refusal, TransactionMode, Value, available, objects,
+    Refusal, TransactionMode, Value, available, objects, old_value,
 };
 use crate::refs::{Backend, MAX_SYMREF_DEPTH, RefStore};
 
@@ -254,25 +254,7 @@ impl<'a, 's> Preparing<'a, 's> {
 
     /// Whether the ref has the expected value and may get the new one.
     fn check(&mut self, at: usize) -> Result<Option<Cause>, PrepareError> {
-        let step = &self.steps[at];
-        let cause = match (&step.expected, &step.old) {
-            (Expected::Any, _) | (Expected::Absent, None) => None,
-            // As in git, a symbolic ref that leads nowhere counts as absent.
-            (Expected::Absent, Some(Value::Symbolic(_))) if step.old_id.is_none() => None,
-            (Expected::Absent, Some(_)) => Some(Cause::Exists),
-            (Expected::Id(_), None) => Some(Cause::Missing(step.name.clone())),
-            (Expected::Id(expected), Some(_)) => match step.old_id {
-                Some(is) if is == *expected => None,
-                Some(is) => Some(Cause::OtherId { is, expected: *expected }),
-                None => Some(Cause::Dangling(*expected)),
-            },
-            (Expected::Symbolic(_), None) => Some(Cause::Missing(step.name.clone())),
-            (Expected::Symbolic(expected), Some(Value::Symbolic(is))) if is == expected => None,
-            (Expected::Symbolic(expected), Some(Value::Symbolic(is))) => {
-                Some(Cause::OtherTarget { is: is.clone(), expected: expected.clone() })
-            }
-            (Expected::Symbolic(expected), Some(Value::Id(_))) => Some(Cause::NotSymbolic(expected.clone())),
-        };
+        let cause = old_value::check(&self.steps[at]);
         match cause {
             None if !self.looks_at_objects_first => self.check_object(at),
             cause => Ok(cause),

@@ -1,0 +1,141 @@
+//! Ranges of maps and bytes of our own that leave in one gathered write.
+
+use std::ops::Range;
+
+use packrace_os::Mapped;
+
+/// Ranges shorter than this are copied next to their neighbours, because a piece of a gathered write has a cost of its
+/// own. An estimate, not measured yet: docs/decisions/0004-outbox-constants.md.
+pub const COPY_BELOW_BYTES: usize = 512;
+
+/// A stretch of a batch.
+#[derive(Debug, Clone)]
+enum BatchPiece {
+    /// Bytes made for this response, in the batch itself: pkt-line headers, messages, rewritten entry headers.
+    Own(Range<usize>),
+    /// A range of a mapped file; the clone of the map keeps it alive.
+    Mapped(Mapped, Range<usize>),
+}
+
+/// Bytes that leave together, in order.
+#[derive(Debug, Default)]
+pub struct GatherBatch {
+    pieces: Vec<BatchPiece>,
+    /// What pieces are taken from that no file holds.
+    own: Vec<u8>,
+    bytes: usize,
+}
+
+impl GatherBatch {
+    /// A batch of one piece.
+    pub fn of(bytes: Vec<u8>) -> Self {
+        let length = bytes.len();
+        let pieces = if length == 0 { Vec::new() } else { vec![BatchPiece::Own(0..length)] };
+        GatherBatch { pieces, own: bytes, bytes: length }
+    }
+
+    /// A batch of one piece that others may be sending, too.
+    pub fn of_shared(bytes: &Mapped, range: Range<usize>) -> Self {
+        let mut batch = GatherBatch::default();
+        batch.push_mapped(bytes, range);
+        batch
+    }
+
+    /// Length of all pieces together.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether there is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The bytes, piece by piece; none is empty.
+    pub fn pieces(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        (0..self.pieces.len()).map(|at| self.piece(at).unwrap_or_default())
+    }
+
+    /// One of the pieces.
+    pub fn piece(&self, at: usize) -> Option<&[u8]> {
+        Some(match self.pieces.get(at)? {
+            BatchPiece::Own(range) => &self.own[range.clone()],
+            BatchPiece::Mapped(map, range) => &map[range.clone()],
+        })
+    }
+
+    /// How many of the bytes are ranges of mapped files.
+    pub fn mapped_bytes(&self) -> usize {
+        let mapped = self.pieces.iter().filter(|piece| matches!(piece, BatchPiece::Mapped(..)));
+        mapped.map(|piece| piece.range().len()).sum()
+    }
+
+    /// Adds bytes, which are copied.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let start = self.own.len();
+        self.own.extend_from_slice(bytes);
+        self.bytes += bytes.len();
+        match self.pieces.last_mut() {
+            Some(BatchPiece::Own(last)) => last.end = self.own.len(),
+            _ => self.pieces.push(BatchPiece::Own(start..self.own.len())),
+        }
+    }
+
+    /// Where a piece that is pushed next begins.
+    pub(super) fn mark(&self) -> Mark {
+        Mark { pieces: self.pieces.len(), own: self.own.len(), bytes: self.bytes }
+    }
+
+    /// Begins a piece with `bytes`, also where the last one could be continued.
+    pub(super) fn push_apart(&mut self, bytes: &[u8]) {
+        self.pieces.push(BatchPiece::Own(self.own.len()..self.own.len()));
+        self.push(bytes);
+    }
+
+    /// Takes away what was pushed since `mark`, at which a piece began.
+    pub(super) fn split_off(&mut self, mark: &Mark) -> GatherBatch {
+        let mut pieces = self.pieces.split_off(mark.pieces);
+        for piece in &mut pieces {
+            if let BatchPiece::Own(range) = piece {
+                *range = range.start - mark.own..range.end - mark.own;
+            }
+        }
+        let rest = GatherBatch { pieces, own: self.own.split_off(mark.own), bytes: self.bytes - mark.bytes };
+        self.bytes = mark.bytes;
+        rest
+    }
+
+    /// Overwrites what was pushed first after `mark`.
+    pub(super) fn overwrite(&mut self, mark: &Mark, bytes: &[u8]) {
+        self.own[mark.own..mark.own + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Adds a range of a mapped file.
+    pub fn push_mapped(&mut self, map: &Mapped, range: Range<usize>) {
+        if range.len() < COPY_BELOW_BYTES {
+            return self.push(&map[range]);
+        }
+        self.bytes += range.len();
+        self.pieces.push(BatchPiece::Mapped(map.clone(), range));
+    }
+}
+
+/// An end of a batch.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Mark {
+    pieces: usize,
+    own: usize,
+    /// What the batch held before.
+    pub(super) bytes: usize,
+}
+
+impl BatchPiece {
+    fn range(&self) -> &Range<usize> {
+        match self {
+            BatchPiece::Own(range) | BatchPiece::Mapped(_, range) => range,
+        }
+    }
+}

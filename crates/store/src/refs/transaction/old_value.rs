@@ -1,0 +1,25 @@
+//! Whether a ref has the value that an edit expects.
+
+use super::{Cause, Expected, RefStep, Value};
+
+/// Why the step must not be taken, if its ref has another value.
+pub(super) fn check(step: &RefStep) -> Option<Cause> {
+    match (&step.expected, &step.old) {
+        (Expected::Any, _) | (Expected::Absent, None) => None,
+        // As in git, a symbolic ref that leads nowhere counts as absent.
+        (Expected::Absent, Some(Value::Symbolic(_))) if step.old_id.is_none() => None,
+        (Expected::Absent, Some(_)) => Some(Cause::Exists),
+        (Expected::Id(_), None) => Some(Cause::Missing(step.name.clone())),
+        (Expected::Id(expected), Some(_)) => match step.old_id {
+            Some(is) if is == *expected => None,
+            Some(is) => Some(Cause::OtherId { is, expected: *expected }),
+            None => Some(Cause::Dangling(*expected)),
+        },
+        (Expected::Symbolic(_), None) => Some(Cause::Missing(step.name.clone())),
+        (Expected::Symbolic(expected), Some(Value::Symbolic(is))) if is == expected => None,
+        (Expected::Symbolic(expected), Some(Value::Symbolic(is))) => {
+            Some(Cause::OtherTarget { is: is.clone(), expected: expected.clone() })
+        }
+        (Expected::Symbolic(expected), Some(Value::Id(_))) => Some(Cause::NotSymbolic(expected.clone())),
+    }
+}
