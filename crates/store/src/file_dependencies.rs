@@ -1,5 +1,5 @@
 //! The files that a result was read from, and whether they are unchanged: one system call a file
-//! (docs/decisions/0025-warm-repositories.md).
+//! (docs/decisions/0025-repository-cache.md).
 
 use std::path::{Path, PathBuf};
 

@@ -4,6 +4,7 @@ mod disk;
 mod hooks;
 mod hostile;
 mod sandbox;
+mod threads;
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! What a server caches of repositories between calls: docs/decisions/0025-warm-repositories.md.
+//! What a server caches of repositories between calls: docs/decisions/0025-repository-cache.md.
 //!
 //! [`RepositoryCache`] keeps them open; [`RefAdvertisementCache`] keeps what was answered about their refs.
 

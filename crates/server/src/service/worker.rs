@@ -29,6 +29,6 @@ mod tests {
         assert_eq!(start(|| 7).unwrap().await, Ok(7));
         let caller = std::thread::current().id();
         assert_ne!(start(|| std::thread::current().id()).unwrap().await, Ok(caller));
-        start(|| std::panic::resume_unwind(Box::new("quiet"))).unwrap().await.map(|()| ()).unwrap_err();
+        start(|| std::panic::resume_unwind(Box::new("quiet"))).unwrap().await.unwrap_err();
     }
 }

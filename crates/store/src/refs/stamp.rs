@@ -1,5 +1,5 @@
 //! Whether refs are unchanged since they were read: one system call for each file that was read then
-//! (docs/decisions/0025-warm-repositories.md).
+//! (docs/decisions/0025-repository-cache.md).
 //!
 //! | backend | names |
 //! |---|---|
