@@ -175,9 +175,9 @@ pub fn test_modules(path: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether a file holds nothing but tests, by its path.
+/// Whether a file holds nothing but tests, by its path, or an example, which is a program of its own.
 pub fn is_test_file(path: &str) -> bool {
-    path.ends_with("/tests.rs") || path.contains("/tests/")
+    path.ends_with("/tests.rs") || path.contains("/tests/") || path.contains("/examples/")
 }
 
 /// Whether `word` stands in `code` with no letter, digit or underscore against either end.
@@ -356,6 +356,7 @@ mod tests {
         check(environment, "crates/store/src/a.rs", "use std::env; env::vars_os()", 1);
         check(environment, "crates/store/src/a.rs", "#[cfg(test)]\nfn f() { std::env::var(\"HOME\") }", 0);
         check(environment, "crates/cli/src/a.rs", "std::env::var(\"HOME\")", 0);
+        check(environment, "crates/store/examples/a.rs", "std::env::args_os()", 0);
     }
 
     #[test]
