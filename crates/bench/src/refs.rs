@@ -123,7 +123,7 @@ fn commands(verb: &str, count: usize, target: &str) -> String {
     lines(count, |number| format!("{verb} refs/tags/many/{number:07} {target}\n"))
 }
 
-/// What [`state`] begins with after they were created.
+/// What `state` begins with after they were created.
 fn created(count: usize, target: &str) -> String {
     lines(count, |number| format!("refs/tags/many/{number:07} {target}  \n"))
 }

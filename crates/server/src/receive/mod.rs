@@ -6,7 +6,7 @@
 //! ```
 //!
 //! All of that is done on a thread of its own, while the thread of the call sends what hooks say and keeps the
-//! connection alive ([`client_messages`]). A client that leaves ends the push for as long as no ref has changed.
+//! connection alive (`client_messages`). A client that leaves ends the push for as long as no ref has changed.
 
 mod advertise;
 mod certificate;
