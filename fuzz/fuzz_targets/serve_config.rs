@@ -8,24 +8,24 @@
 mod serve_config;
 
 use libfuzzer_sys::fuzz_target;
-use serve_config::{Told, example};
+use serve_config::{ServeConfig, example};
 
 fuzz_target!(|input: &[u8]| {
     let Ok(text) = std::str::from_utf8(input) else { return };
-    let mut told = Told::default();
-    if let Err(why) = told.take_file("f", text) {
+    let mut config = ServeConfig::default();
+    if let Err(why) = config.take_file("f", text) {
         assert!(why.starts_with("f:"), "{why}");
-        assert_eq!(example(&told), example(&Told::default()));
+        assert_eq!(example(&config), example(&ServeConfig::default()));
         return;
     }
-    let written = example(&told);
+    let written = example(&config);
     // Values are comments there.
     let mut uncommented = String::new();
     for line in written.lines() {
         uncommented.push_str(line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line));
         uncommented.push('\n');
     }
-    let mut again = Told::default();
+    let mut again = ServeConfig::default();
     again.take_file("written", &uncommented).expect("what is written is read");
     assert_eq!(example(&again), written);
 });
