@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use packrace_object::HashKind;
 use packrace_protocol::wire::pkt_line::write_data;
-use packrace_testkit::{Bitmap, CommitGraph, Git, RefFormat, Repo, RepoBuilder, Size, Storage};
+use packrace_testkit::{Bitmap, Git, GraphLayout, RefFormat, Repo, RepoBuilder, Size, Storage};
 
 fn main() {
     for hash in [HashKind::Sha1, HashKind::Sha256] {
@@ -120,10 +120,10 @@ impl Seeds {
     }
 
     fn of_commit_graphs(&self) {
-        let repo = self.repo(Storage { commit_graph: CommitGraph::Single, ..Storage::default() });
+        let repo = self.repo(Storage { commit_graph: GraphLayout::Single, ..Storage::default() });
         let graph = std::fs::read(repo.path().join("objects/info/commit-graph")).unwrap();
         self.save("commit_graph", "single", &[self.flag, 0, 0], &graph);
-        let repo = self.repo(Storage { commit_graph: CommitGraph::Split, ..Storage::default() });
+        let repo = self.repo(Storage { commit_graph: GraphLayout::Split, ..Storage::default() });
         let graphs = repo.path().join("objects/info/commit-graphs");
         let chain = std::fs::read_to_string(graphs.join("commit-graph-chain")).unwrap();
         let files: Vec<Vec<u8>> = chain

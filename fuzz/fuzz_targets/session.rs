@@ -69,16 +69,16 @@ impl Settings {
     fn session(self) -> Session {
         let carriage = if self.0 & 32 == 0 { Carriage::Stateful } else { Carriage::Stateless };
         if self.0 & 64 == 0 {
-            Session::V2(fetch_v2::Session::new(self.config(), carriage))
+            Session::V2(Box::new(fetch_v2::Session::new(self.config(), carriage)))
         } else {
-            Session::V0(fetch_v0::Session::new(self.config(), carriage))
+            Session::V0(Box::new(fetch_v0::Session::new(self.config(), carriage)))
         }
     }
 }
 
 enum Session {
-    V0(fetch_v0::Session),
-    V2(fetch_v2::Session),
+    V0(Box<fetch_v0::Session>),
+    V2(Box<fetch_v2::Session>),
 }
 
 impl Session {
@@ -211,7 +211,7 @@ fn answer(output: &Output) -> Option<Input<'static>> {
             Some(Input::ShallowResolved(ShallowAnswer { shallow, unshallow }))
         }
         Output::ResolveRefs(names) => {
-            let id = |name: &Vec<u8>| ObjectId::from_hex(&vec![b'a' + name.len() as u8 % 6; 40]).ok();
+            let id = |name: &Vec<u8>| ObjectId::from_hex(&[b'a' + name.len() as u8 % 6; 40]).ok();
             Some(Input::RefsResolved(names.iter().filter_map(id).collect()))
         }
         Output::NeedObjectInfo(_) => Some(Input::ObjectInfoSent),

@@ -1,14 +1,11 @@
 //! `packrace completions`: completions for shells, from the same definitions as `--help`.
 
-use std::io::Write as _;
-
-use packrace_commands::Fatal;
+use packrace_commands::{Call, Fatal};
 
 use crate::args::{Completions, command_line};
 
-pub fn run(args: &Completions) -> Result<(), Fatal> {
-    let script = script(args.shell);
-    std::io::stdout().lock().write_all(&script).map_err(Fatal::new)
+pub fn run(call: &Call, args: &Completions) -> Result<(), Fatal> {
+    call.streams.write(&script(args.shell))
 }
 
 fn script(shell: clap_complete::Shell) -> Vec<u8> {

@@ -132,7 +132,7 @@ fn dispatch(call: Call, command: Command) -> Result<(), Fatal> {
         Command::Stash(args) => commands::stash::run(&call, &(*args).into()),
         Command::UnpackObjects(args) => commands::unpack_objects::run(&call, &args.into()),
         Command::VerifyPack(args) => commands::verify_pack::run(&call, &args.into()),
-        Command::Completions(args) => completions::run(&args),
+        Command::Completions(args) => completions::run(&call, &args),
         Command::Man(args) => man::run(&args),
     }
 }

@@ -7,7 +7,7 @@ use std::io::Write as _;
 
 use packrace_object::{HashKind, ObjectId};
 use packrace_protocol::message::ls_refs;
-use packrace_protocol::message::service::{Features, RequestLimits, ServiceConfig};
+use packrace_protocol::message::service::ServiceConfig;
 use packrace_protocol::session::fetch_v2::Session;
 use packrace_protocol::session::{Carriage, HavesAnswer, Input, Output};
 use packrace_protocol::wire::pkt_line::{write_data, write_text};
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         None => request(&tip.to_string()),
     };
     let mut answer = Vec::new();
-    let mut session = Session::new(config(), Carriage::Stateless);
+    let mut session = Session::new(ServiceConfig::new("example/1.0", HashKind::Sha1), Carriage::Stateless);
     // Bytes may come in any pieces.
     let mut pieces = request.chunks(7);
     loop {
@@ -64,22 +64,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     std::io::stdout().write_all(&answer)?;
     Ok(())
-}
-
-fn config() -> ServiceConfig {
-    ServiceConfig {
-        agent: "example/1.0".to_string(),
-        session_id: None,
-        hash: HashKind::Sha1,
-        advertise_unborn: true,
-        allow_unborn: true,
-        allow_tip: false,
-        allow_reachable: false,
-        allow_filter: false,
-        is_shallow: false,
-        features: Features::default(),
-        limits: RequestLimits::default(),
-    }
 }
 
 /// A client that has nothing wants one commit.

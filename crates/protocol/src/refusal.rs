@@ -194,11 +194,6 @@ impl Refusal {
         Refusal::new(RefusalKind::NotOurs, text)
     }
 
-    /// A `shallow` line that names something else than a commit.
-    pub fn invalid_shallow_object(id: &ObjectId) -> Self {
-        Refusal::new(RefusalKind::Malformed, format!("invalid shallow object {id}"))
-    }
-
     /// A pack cannot be made.
     pub fn aborting() -> Self {
         let text = "aborting due to possible repository corruption on the remote side.";

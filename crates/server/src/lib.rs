@@ -7,7 +7,7 @@
 
 mod admin;
 pub mod cgi;
-mod client_check;
+mod check_intervals;
 pub mod error;
 #[doc(hidden)]
 pub mod for_fuzzing;

@@ -119,7 +119,7 @@ impl Streams {
     }
 
     /// Writes to the output and flushes it.
-    pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), Fatal> {
+    pub fn write(&self, bytes: &[u8]) -> Result<(), Fatal> {
         let mut output = self.output();
         output.write_all(bytes).and_then(|()| output.flush()).map_err(not_written)
     }

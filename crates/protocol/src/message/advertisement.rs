@@ -172,23 +172,11 @@ fn write_line(out: &mut Vec<u8>, id: StoredId<'_>, name: &[u8], suffix: &[u8], c
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::service::{Features, RequestLimits};
+    use crate::message::service::Features;
     use crate::wire::pkt_line::{Decoder, PktLine, text};
 
     fn config() -> ServiceConfig {
-        ServiceConfig {
-            agent: "packrace/0".into(),
-            session_id: None,
-            hash: HashKind::Sha1,
-            advertise_unborn: true,
-            allow_unborn: true,
-            allow_tip: false,
-            allow_reachable: false,
-            allow_filter: false,
-            is_shallow: false,
-            features: Features::default(),
-            limits: RequestLimits::default(),
-        }
+        ServiceConfig::new("packrace/0", HashKind::Sha1)
     }
 
     /// The lines of packets, to be compared with what `git upload-pack` 2.47.3 says.

@@ -31,6 +31,25 @@ pub struct ServiceConfig {
     pub limits: RequestLimits,
 }
 
+impl ServiceConfig {
+    /// What every service offers: nothing that a configuration has to allow, an unborn `HEAD`, no cut history.
+    pub fn new(agent: &str, hash: HashKind) -> Self {
+        ServiceConfig {
+            agent: agent.to_owned(),
+            session_id: None,
+            hash,
+            advertise_unborn: true,
+            allow_unborn: true,
+            allow_tip: false,
+            allow_reachable: false,
+            allow_filter: false,
+            is_shallow: false,
+            features: Features::default(),
+            limits: RequestLimits::default(),
+        }
+    }
+}
+
 /// Features of version 2 that are off unless configuration turns them on. What is off is refused by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Features {

@@ -15,7 +15,7 @@ use packrace_pack::{Phase, ProgressSink};
 use packrace_store::MessageSink;
 
 use super::spent::CpuTime;
-use crate::client_check::CLIENT_CHECK_INTERVAL;
+use crate::check_intervals::CLIENT_CHECK_INTERVAL;
 use crate::path_names::PathNames;
 use crate::send::outbox::Outbox;
 

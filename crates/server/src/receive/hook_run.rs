@@ -2,16 +2,12 @@
 
 use std::ffi::OsString;
 use std::process::ExitStatus;
-use std::time::Duration;
 
 use packrace_os::child::{ChildProcess, Program, Read};
 
 use super::client_messages::ClientMessages;
-use crate::client_check::CLIENT_CHECK_INTERVAL;
+use crate::check_intervals::{CLIENT_CHECK_INTERVAL, HOOK_END_INTERVAL};
 use crate::error::Error;
-
-/// How often it is looked whether a hook that has closed its outputs has ended.
-const END_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Longest piece of what a hook says.
 const MESSAGE_BYTES: usize = 8 << 10;
@@ -80,6 +76,6 @@ fn see_through(
         if client.is_cancelled() {
             return Ok(None);
         }
-        packrace_os::clock::sleep(END_INTERVAL);
+        packrace_os::clock::sleep(HOOK_END_INTERVAL);
     }
 }

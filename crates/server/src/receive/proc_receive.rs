@@ -15,11 +15,8 @@ use packrace_protocol::wire::pkt_line::{Decoder, FLUSH, PktLine, text, write_dat
 
 use super::client_messages::ClientMessages;
 use super::commands::Push;
-use crate::client_check::CLIENT_CHECK_INTERVAL;
+use crate::check_intervals::{CLIENT_CHECK_INTERVAL, HOOK_END_INTERVAL};
 use crate::error::Error;
-
-/// How often it is looked whether the hook has ended.
-const END_INTERVAL: std::time::Duration = std::time::Duration::from_millis(2);
 
 /// Bytes that the hook says at once.
 const MESSAGE_BYTES: usize = 64 << 10;
@@ -302,7 +299,7 @@ impl HookSession<'_> {
             if self.client.is_cancelled() {
                 return Err(Error::left());
             }
-            packrace_os::clock::sleep(END_INTERVAL);
+            packrace_os::clock::sleep(HOOK_END_INTERVAL);
         }
     }
 }

@@ -12,7 +12,7 @@ use packrace_pack::meter::{Meter, ProgressInterval, total_line};
 use super::event::Event;
 use super::outbox::{ClientSink, Framing, Outbox};
 use super::sources::Sources;
-use crate::client_check::CLIENT_CHECK_INTERVAL;
+use crate::check_intervals::CLIENT_CHECK_INTERVAL;
 use crate::error::{Error, ErrorKind};
 use crate::limits::admission::{Admission, AdmissionControl, AdmissionPermit};
 use crate::metrics::{Raised, Reason, Stage, Step};

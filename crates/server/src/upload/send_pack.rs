@@ -9,7 +9,7 @@ use packrace_pack::plan::PackPlan;
 use packrace_pack::{PackRequest, ProgressSink, RequestObjects, Totals};
 
 use super::hook::{HookCall, HookRun};
-use crate::client_check::CLIENT_CHECK_INTERVAL;
+use crate::check_intervals::CLIENT_CHECK_INTERVAL;
 use crate::error::{Error, ErrorKind};
 use crate::host::Host;
 use crate::limits::admission::{Admission, AdmissionControl, AdmissionPermit};
@@ -97,8 +97,8 @@ pub(super) fn send_pack(
     sending.end(result)
 }
 
-/// From here on this thread, which serves nothing but this conversation, lets others go first: if it is about to send a clone, and this
-/// process serves others, too.
+/// Lets others go first from here on, if a clone is about to be sent and this process serves others, too. This thread serves
+/// nothing but this conversation.
 pub(super) fn step_into_background(admission: &CloneAdmission<'_>, client: &mut dyn ClientSink) {
     if admission.state.is_some() && admission.host.cpu.is_some() {
         client.demote_to_background();

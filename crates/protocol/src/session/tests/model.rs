@@ -144,17 +144,11 @@ impl Model {
 
     pub fn config(&self) -> ServiceConfig {
         ServiceConfig {
-            agent: "model".into(),
-            session_id: None,
-            hash: self.hash,
-            advertise_unborn: true,
-            allow_unborn: true,
-            allow_tip: false,
-            allow_reachable: false,
             allow_filter: self.allow_filter,
             is_shallow: self.first > 1,
             features: self.features.clone(),
             limits: self.limits,
+            ..ServiceConfig::new("model", self.hash)
         }
     }
 

@@ -22,7 +22,7 @@ use packrace_pack::generate::Segment;
 use packrace_pack::{Phase, Totals};
 
 use super::budget::{ByteBudget, Charge};
-use crate::client_check::CLIENT_CHECK_INTERVAL;
+use crate::check_intervals::CLIENT_CHECK_INTERVAL;
 use crate::error::Error;
 
 /// What one generation may take. Plain data.

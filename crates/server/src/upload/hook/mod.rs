@@ -28,7 +28,7 @@ use packrace_protocol::message::packfile_uris::PackfileUri;
 use packrace_protocol::session;
 
 use super::UploadPack;
-use crate::client_check::CLIENT_CHECK_INTERVAL;
+use crate::check_intervals::{CLIENT_CHECK_INTERVAL, HOOK_END_INTERVAL};
 use crate::error::{Error, ErrorKind};
 use crate::send::event::Event;
 use crate::subject::ProtocolVersion;
@@ -51,9 +51,6 @@ const MESSAGE_BYTES: usize = 8 << 10;
 
 /// Revs that are written in one call, about.
 const FEED_BYTES: usize = 64 << 10;
-
-/// How often it is looked whether a hook that has closed its output has ended.
-const END_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Bytes of lines before the pack that are read.
 const MAX_HEAD_BYTES: usize = 16 << 20;
@@ -326,7 +323,7 @@ impl Worker {
             let wait = match (is_open, has_moved) {
                 (true, true) => Duration::ZERO,
                 (true, false) => CLIENT_CHECK_INTERVAL,
-                (false, _) => END_INTERVAL,
+                (false, _) => HOOK_END_INTERVAL,
             };
             let did = self.child.transfer(input, self.pack.room(), &mut messages, wait)?;
             revs.written += did.written;
