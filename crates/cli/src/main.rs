@@ -8,6 +8,7 @@
 #[macro_use]
 mod process;
 
+mod access;
 mod args;
 mod completions;
 mod http_backend;
@@ -102,6 +103,7 @@ fn execute(call: Call, command: Command) -> u8 {
 fn dispatch(call: Call, command: Command) -> Result<(), Fatal> {
     match command {
         Command::Serve(args) => serve::run(call, &args),
+        Command::Access(args) => access::run(&call, &args),
         Command::UploadPack(args) => commands::upload_pack::run(&call, &args.into()),
         Command::ReceivePack(args) => commands::receive_pack::run(&call, &args.into()),
         Command::HttpBackend => http_backend::run(&call),

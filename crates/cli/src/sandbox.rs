@@ -112,6 +112,10 @@ fn readable(
     let named = NAMED.iter().flat_map(|key| config.strings(key)).map(|value| config.expand(&value));
     paths.extend(named.filter(|path| path.is_absolute()));
     paths.extend(loaded.serve.allowed_paths.iter().cloned());
+    // Their folders, so that a file can be replaced and read again.
+    let access = &loaded.access;
+    let files = [&access.rules, &access.users, &access.tokens];
+    paths.extend(files.into_iter().flatten().filter_map(|path| path.parent().map(Path::to_owned)));
     if let HooksFrom::Dir(dir) = &loaded.serve.hooks {
         paths.push(dir.clone());
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use packrace_commands::receive_pack::committer;
 use packrace_commands::{Call, Environment, Fatal, in_directory, init, users};
 use packrace_os::child::Confinement;
+use packrace_server::access::{Anyone, FilePolicy};
 use packrace_server::listen::{inetd, serve_and_reload};
 use packrace_server::settings::{NewRepositories, Pushing, Settings};
 use packrace_store::{Config, HooksFrom};
@@ -147,17 +148,22 @@ fn has_log_of_its_own() -> bool {
 fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
     let ServeConfig {
         listen,
-        limits,
+        mut limits,
         admission,
         cache,
         repository_cache,
         push,
+        access,
         hooks,
         sandbox: _,
         serve,
         log: _,
     } = loaded.clone();
     let environment = &call.environment;
+    // Their clients are limited instead.
+    limits.exempt_addresses.extend(access.trusted_proxies.iter().copied());
+    let policy = FilePolicy::load(&access).map_err(|error| Fatal::new(error.to_string()))?;
+    let may_push = push.allowed || policy.is_some();
     Ok(Settings {
         http: listen.http,
         git: listen.git,
@@ -175,7 +181,7 @@ fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
         hook_environment: environment.for_upload_hooks(&call.globals),
         pushing: Pushing {
             is_allowed: push.allowed,
-            new_repositories: new_repositories(call, push.allowed)?,
+            new_repositories: new_repositories(call, may_push)?,
             committer: committer(environment),
             hook_environment: environment.for_push_hooks(&call.globals),
             temporary_dir: environment.temporary_dir.clone(),
@@ -183,6 +189,7 @@ fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
             memory: push.memory(),
         },
         confinement: confinement(&hooks)?,
+        access: policy.map_or_else(|| Arc::new(Anyone) as _, |policy| Arc::new(policy) as _),
     })
 }
 

@@ -20,6 +20,7 @@ pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
     let mode = mode(args.http_backend_info_refs, args.stateless_rpc);
     let errors = call.streams.errors.clone();
     let push = receive::ReceivePack {
+        access: None,
         subject: subject(call, &directory, false, mode)?,
         named: named.into_os_string(),
         temporary_dir: call.environment.temporary_dir.clone(),

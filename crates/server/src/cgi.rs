@@ -301,6 +301,7 @@ impl<S: Sink> Backend<'_, S> {
             version: self.request.version,
             mode,
             client: pusher(self.user(), address),
+            access: None,
             transfer: Transfer::unlisted(self.settings.session_id.clone()),
             host: Arc::default(),
             // Nobody is left to be told where standard error is closed.

@@ -8,7 +8,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Read};
-use std::net::{Shutdown, SocketAddr, TcpStream as TcpStreamStd};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream as TcpStreamStd};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::service::access_log::Access;
 use crate::service::call::{self, Call, Client, Service};
 use crate::service::counting::{CountingReader, CountingSink};
 use crate::service::root::NotServed;
-use crate::service::shared::{Beginning, ServedRepository, Shared};
+use crate::service::shared::{Beginning, Opened, ServedRepository, Shared};
 use crate::service::worker;
 use crate::settings::Settings;
 use crate::stdio::StreamSink;
@@ -251,13 +251,14 @@ fn run(
     transfer: &Arc<Transfer>,
 ) -> Result<(), String> {
     transfer.is_about(&request.path);
-    let opened = open(request, shared).inspect_err(|_| {
+    let opened = open(request, shared, transfer.peer()).inspect_err(|_| {
         refuse(client, &access_denied(&request.path));
     })?;
     let mut input = CountingReader { input: source, transfer };
     let mut head = &[][..];
     let begun;
-    let (repository, mode) = match opened {
+    let Opened { repository, access } = opened;
+    let (repository, mode) = match repository {
         ServedRepository::Existing(repository) => (repository, CallMode::Stateful),
         ServedRepository::New(new) => {
             let told = new.advertise(settings, request.version, transfer, client);
@@ -280,6 +281,7 @@ fn run(
         transfer: transfer.clone(),
         host: shared.host.clone(),
         messages: call::to_log(),
+        access: Some(access),
     };
     call.serve(settings, &mut io::Read::chain(head, input), client, &shared.clock)
         .map_err(|error| error.to_string())
@@ -295,11 +297,17 @@ fn variables(peer: &str) -> Vec<(OsString, OsString)> {
     vec![("REMOTE_ADDR".into(), ip.into()), ("REMOTE_PORT".into(), address.port().to_string().into())]
 }
 
-fn open(request: &DaemonRequest, shared: &Shared) -> Result<ServedRepository, String> {
-    shared.open(request.service, "daemon", &request.path).map_err(|not_served| {
+fn open(request: &DaemonRequest, shared: &Shared, peer: &str) -> Result<Opened, String> {
+    // Over pipes, there is no address.
+    let address = peer.parse::<SocketAddr>().map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip());
+    let principal = shared.identify(address, None).map_err(|why| format!("{why:?}"))?;
+    shared.open(request.service, "daemon", &request.path, &principal).map_err(|not_served| {
         match &not_served {
             NotServed::NotFound(_) => shared.host.metrics.refused(Reason::NotFound),
-            NotServed::Disabled(_) => shared.host.metrics.refused(Reason::Forbidden),
+            NotServed::Unauthenticated => shared.host.metrics.refused(Reason::Unauthenticated),
+            NotServed::Disabled(_) | NotServed::Forbidden(_) => {
+                shared.host.metrics.refused(Reason::Forbidden)
+            }
             NotServed::Broken(_) => {}
         }
         why(not_served)
@@ -310,6 +318,8 @@ fn why(not_served: NotServed) -> String {
     match not_served {
         NotServed::NotFound(why) => why,
         NotServed::Disabled(why) => format!("service not enabled: {why}"),
+        NotServed::Unauthenticated => "credentials are needed, which git:// has none of".to_owned(),
+        NotServed::Forbidden(why) => why,
         NotServed::Broken(error) => error.to_string(),
     }
 }

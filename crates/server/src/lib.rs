@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod access;
 mod admin;
 pub mod cgi;
 mod check_intervals;

@@ -3,11 +3,13 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use packrace_os::child::Confinement;
 use packrace_store::init::InitOptions;
 use packrace_store::{HooksFrom, OpenOptions};
 
+use crate::access::AccessPolicy;
 use crate::limits::Limits;
 use crate::limits::admission::AdmissionSettings;
 use crate::receive::{Committer, PushBudget};
@@ -49,6 +51,8 @@ pub struct Settings {
     pub rules: ServeRules,
     /// By which names HTTP is served.
     pub hosts: Hosts,
+    /// Who may do what.
+    pub access: Arc<dyn AccessPolicy>,
 }
 
 /// Which repositories below the folder are served, and what they may decide. Plain data.

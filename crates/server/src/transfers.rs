@@ -104,6 +104,7 @@ pub struct Transfer {
     is_late: bool,
     metrics: Arc<Metrics>,
     repository: OnceLock<String>,
+    user: OnceLock<String>,
     client_session_id: OnceLock<String>,
     /// 0 while nothing is known, else one more than the index in [`Kind::ALL`].
     kind: AtomicU8,
@@ -123,6 +124,7 @@ impl Default for Transfer {
             is_late: false,
             metrics: Arc::default(),
             repository: OnceLock::new(),
+            user: OnceLock::new(),
             client_session_id: OnceLock::new(),
             kind: AtomicU8::new(0),
             step: AtomicU8::new(0),
@@ -177,6 +179,17 @@ impl Transfer {
     /// The repository as the client names it: untrusted text of a bounded length.
     pub fn repository(&self) -> &str {
         self.repository.get().map_or("", String::as_str)
+    }
+
+    /// Says who makes it.
+    pub fn is_by(&self, user: &str) {
+        // The first word counts.
+        let _ = self.user.set(kept(user.as_bytes()));
+    }
+
+    /// Who makes it, where that is known.
+    pub fn user(&self) -> Option<&str> {
+        self.user.get().map(String::as_str)
     }
 
     /// Notes what the client calls its own session.

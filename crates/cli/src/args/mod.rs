@@ -1,5 +1,6 @@
 //! What was typed, and what it means. Exit codes are git's: 129 for usage, 0 for help that was asked for.
 
+mod access;
 mod add;
 mod clone;
 mod commit_graph;
@@ -23,6 +24,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+pub use access::{Access, AccessCheck, AccessCommand, AccessHash, AccessToken};
 pub use add::Add;
 pub use clone::CloneRepository;
 pub use commit_graph::CommitGraphArgs;
@@ -105,6 +107,8 @@ pub enum Command {
     /// Serve every repository below a folder over HTTP and git://.
     #[command(after_long_help = SERVE_HELP)]
     Serve(Serve),
+    /// Explain access rules, and make credentials.
+    Access(Box<Access>),
     /// Put what is in the work tree into the index: stands in for git add.
     Add(Box<Add>),
     /// Copy a repository from a server: stands in for git clone, with --bare or --mirror.
@@ -165,6 +169,7 @@ impl Command {
             Command::ReceivePack(_) => "receive-pack",
             Command::HttpBackend => "http-backend",
             Command::Serve(_) => "serve",
+            Command::Access(_) => "access",
             Command::Add(_) => "add",
             Command::Clone(_) => "clone",
             Command::CommitGraph(_) => "commit-graph",

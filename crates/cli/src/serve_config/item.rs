@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use packrace_server::access::ForwardedHeader;
 use packrace_server::limits::AddressRange;
 use packrace_server::settings::{Admin, Hosts};
 use packrace_store::HooksFrom;
@@ -283,9 +284,9 @@ impl ConfigValue for Vec<String> {
     }
 }
 
-/// The name of a user.
+/// The name of a user or of a header.
 impl ConfigValue for String {
-    const EXPECTED: &'static str = "the name of a user";
+    const EXPECTED: &'static str = "a name";
 
     fn read(given: &Given<'_>) -> Option<Self> {
         given.text().filter(|text| !text.contains(['\0', ':', '\n'])).map(str::to_owned)
@@ -378,6 +379,13 @@ words!(
     "warn" = Level::Warn,
     "info" = Level::Info,
     "debug" = Level::Debug
+);
+words!(
+    ForwardedHeader,
+    "X-Forwarded-For, Forwarded or none",
+    "X-Forwarded-For" = ForwardedHeader::XForwardedFor,
+    "Forwarded" = ForwardedHeader::Forwarded,
+    "none" = ForwardedHeader::None
 );
 words!(Format, "text or json", "text" = Format::Text, "json" = Format::Json);
 

@@ -1,4 +1,4 @@
-//! What `packrace serve` is config: defaults, then a file (TOML), then the environment, then the command line, each over
+//! What `packrace serve` is told: defaults, then a file (TOML), then the environment, then the command line, each over
 //! the one before.
 //!
 //! One [table] says which settings there are; the file, the variables, `--set` and the printed example all come
@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use packrace_pack::ingest::MaxUnpacked;
+use packrace_server::access::AccessFiles;
 use packrace_server::limits::Limits;
 use packrace_server::limits::admission::AdmissionSettings;
 use packrace_server::receive::PushBudget;
@@ -45,6 +46,8 @@ pub struct ServeConfig {
     pub repository_cache: RepositoryCacheSettings,
     /// What may be pushed.
     pub push: PushPolicy,
+    /// Who may do what.
+    pub access: AccessFiles,
     /// What hooks may do and take.
     pub hooks: Hooks,
     /// What the process may reach.

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use packrace_server::access::AccessFiles;
 use packrace_server::limits::Limits;
 use packrace_server::limits::admission::AdmissionSettings;
 use packrace_server::repository_cache::RepositoryCacheSettings;
@@ -61,6 +62,7 @@ pub fn all() -> &'static [Setting] {
             cache(),
             repository_cache(),
             push(),
+            access(),
             hooks(),
             sandbox(),
             serve(),
@@ -183,7 +185,7 @@ group!(limits: Limits {
     stall_bytes: bytes, reload,
         "See stall-time; in bytes.";
     grace_time: value, reload,
-        "How long the server listens on after it was config to stop, so that balancers of load notice that it is not ready \
+        "How long the server listens on after it was told to stop, so that balancers of load notice that it is not ready \
          (/-/readyz says 503). Clones that come in this time are refused (HTTP 503 with Retry-After, ERR over git://), \
          all else is served. Then it stops to listen.";
     drain_time: value, reload,
@@ -194,7 +196,7 @@ group!(limits: Limits {
 group!(admission: AdmissionSettings {
     max_clones: value, reload,
         "Clones (requests without haves) that are made or sent at the same time, of all repositories. Beyond: they wait \
-         in a queue, are config so, and are kept alive.";
+         in a queue, are told so, and are kept alive.";
     max_clones_per_repository: value, reload,
         "Clones of one repository that are made or sent at the same time. Beyond: they wait; those of others may pass.";
     max_queued: value, reload,
@@ -260,6 +262,29 @@ group!(push: PushPolicy {
     cpu_time: value, reload,
         "Processor time for taking in and checking the objects of one push, all threads together, and a second more for \
          each MiB of its pack. Beyond: it is refused, and nothing of it stays. Hooks are not counted.";
+});
+
+group!(access: AccessFiles {
+    rules: value, reload,
+        "File (TOML) that says who may read and push what: an absolute path; see packrace-access(1). What it does not allow is \
+         denied, and push.allowed does not count. \"none\": everybody may read, and push.allowed decides.";
+    users: value, reload,
+        "File of users and hashes of their passwords, as htpasswd -B writes it: bcrypt or argon2. Only its owner, and its group, \
+         may read it; else the server does not start.";
+    tokens: value, reload,
+        "File (TOML) of hashed tokens, which clients send as a bearer token or as the password; packrace access token makes \
+         them. Only its owner, and its group, may read it.";
+    trusted_proxies: value, reload,
+        "Addresses and ranges of proxies: a list. What they say in the headers below counts, and the limits per address hold for \
+         their clients instead of them. From others these headers are ignored.";
+    user_header: value, reload,
+        "Header in which trusted proxies name the user, as Remote-User. They must remove it from requests of clients. \
+         \"\": none.";
+    groups_header: value, reload,
+        "Header in which trusted proxies name the groups of the user, with commas between them, as Remote-Groups. \"\": none.";
+    forwarded_header: value, reload,
+        "Header in which trusted proxies name the address of the client: \"X-Forwarded-For\", \"Forwarded\" or \"none\". The \
+         last address counts that is not a trusted proxy.";
 });
 
 group!(hooks: Hooks {

@@ -1,5 +1,6 @@
 //! `packrace serve` as whoever hosts meets it: settings, signals and the log.
 
+mod access;
 mod disk;
 mod hooks;
 mod hostile;

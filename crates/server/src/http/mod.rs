@@ -7,6 +7,7 @@
 //! | `POST …/git-receive-pack` | a push; its body is taken as it comes |
 //! | a `Host` that is not one of `listen.hosts`, or a request of another site | 403 |
 //! | no `Host`, or two | 400 |
+//! | no credentials where some are needed, or wrong ones | 401 with `WWW-Authenticate` |
 //! | a push that is not allowed | 403 |
 //! | another service, or the dumb protocol | 403 |
 //! | another method | 405 with `Allow` |
@@ -14,7 +15,7 @@
 //! | a request that is too large | 413 |
 //! | a request that breaks off or is no gzip | 400 |
 //! | too many connections or requests, too much memory in request bodies, or too many clones in the queue | 503 with `Retry-After` |
-//! | too many of them from one address | 429 with `Retry-After` |
+//! | too many of them, or of wrong passwords, from one address | 429 with `Retry-After` |
 //! | a repository that cannot be read | 500 |
 //! | anything else, or no repository | 404 |
 //!
@@ -25,13 +26,14 @@
 mod body;
 pub(crate) mod connection;
 pub(crate) mod dumb;
+mod identity;
 pub(crate) mod limit_reached;
 pub(crate) mod routes;
 mod streamed_body;
 mod watch;
 
 use std::io::Read;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
@@ -40,7 +42,7 @@ use hyper::body::Incoming;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::Receiver;
 
-use crate::admin::{self, AdminAccess};
+use crate::admin;
 use crate::limits::budget::CUT;
 use crate::limits::connections::{Permit, PermitReader};
 use crate::metrics::{DoorName, Reason};
@@ -52,11 +54,12 @@ use crate::service::call::{self, Call, Service};
 use crate::service::counting::CountingReader;
 use crate::service::pusher::pusher;
 use crate::service::root::NotServed;
-use crate::service::shared::{Beginning, ServedRepository, Shared};
+use crate::service::shared::{Beginning, Opened, ServedRepository, Shared};
 use crate::service::worker;
 use crate::subject::{CallMode, ProtocolVersion};
 use crate::transfers::Transfer;
 use body::{AnswerBody, BadBody, BodyMessage, BodySink, RequestBody, discard};
+use identity::{CHALLENGE, admin_access, client_of, identify};
 use limit_reached::{RETRY_AFTER, status_of};
 use routes::{NO_CACHE, Route, percent_decode, route};
 use streamed_body::StreamedBody;
@@ -78,6 +81,8 @@ async fn answer(
     shared: Arc<Shared>,
     Addresses { peer, local }: Addresses,
 ) -> HttpAnswer {
+    let via = peer.ip();
+    let peer = client_of(peer, request.headers(), &shared);
     let checked = origin::check(&request, &shared.settings().hosts, local);
     if let Err((status, why)) = checked {
         tracing::warn!("http {peer}: refused: {why}");
@@ -85,7 +90,15 @@ async fn answer(
         let access = Access::new(&shared.host, DoorName::Http, &peer.to_string(), line.as_bytes());
         return refusal(status, access, in_flight);
     }
-    if let Some(answer) = admin::answer(&request, &shared, AdminAccess::Public) {
+    let admin_access = match admin_access(request.uri().path(), request.headers(), via, &shared).await {
+        Ok(access) => access,
+        Err(status) => {
+            let line = format!("{} {}", request.method(), request.uri());
+            let access = Access::new(&shared.host, DoorName::Http, &peer.to_string(), line.as_bytes());
+            return refusal(status, access, in_flight);
+        }
+    };
+    if let Some(answer) = admin::answer(&request, &shared, admin_access) {
         let status = answer.status().as_u16();
         let body = |text: String| GatherBatch::of(text.into_bytes());
         return answer.map(|text| AnswerBody::new(body(text), None, status, None, in_flight));
@@ -99,9 +112,11 @@ async fn answer(
     };
     let background = in_flight.watch().background().clone();
     let transfer = access.transfer().clone();
-    let context = RequestContext { peer, transfer, background, in_flight: Arc::downgrade(&in_flight) };
+    let headers = request.headers().clone();
+    let context =
+        RequestContext { peer, via, headers, transfer, background, in_flight: Arc::downgrade(&in_flight) };
     let result = match route {
-        Route::Advertise(service, path) => advertise(request.headers(), service, path, context, shared).await,
+        Route::Advertise(service, path) => advertise(service, path, context, shared).await,
         Route::Call(Service::UploadPack, path) => upload_pack(request, path, context, shared).await,
         Route::Call(Service::ReceivePack, path) => receive_pack(request, path, context, shared).await,
         Route::NotAllowed(methods) => {
@@ -140,6 +155,9 @@ fn refusal(status: StatusCode, access: Access, in_flight: Arc<InFlight>) -> Http
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    if status == StatusCode::UNAUTHORIZED {
+        answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
+    }
     if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
         answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
     }
@@ -166,13 +184,12 @@ struct AnswerStart {
 }
 
 async fn advertise(
-    headers: &HeaderMap,
     service: Service,
     path: Vec<u8>,
     context: RequestContext,
     shared: Arc<Shared>,
 ) -> Result<AnswerStart, StatusCode> {
-    let version = version(headers);
+    let version = version(&context.headers);
     let prefix = match version {
         ProtocolVersion::V2 => Vec::new(),
         _ => service.announcement().to_vec(),
@@ -234,7 +251,7 @@ async fn take_body(
     path: &[u8],
     context: &RequestContext,
     shared: &Arc<Shared>,
-) -> Result<(RequestBody, Option<ServedRepository>), StatusCode> {
+) -> Result<(RequestBody, Option<Opened>), StatusCode> {
     let settings = shared.settings();
     let limits = &settings.limits;
     let refused = |bad| body_refused(bad, context.peer, shared);
@@ -263,14 +280,15 @@ async fn look_up(
     path: Vec<u8>,
     context: &RequestContext,
     shared: &Arc<Shared>,
-) -> Result<ServedRepository, StatusCode> {
+) -> Result<Opened, StatusCode> {
     let permit = take_permit(context, shared).await?;
     let (transfer, shared) = (context.transfer.clone(), shared.clone());
+    let (via, headers) = (context.via, context.headers.clone());
     let looking = tokio::task::spawn_blocking(move || {
         let _held = permit;
         transfer.is_about(&path);
         let _span = transfer.enter_span();
-        open(service, &path, &shared)
+        open(service, &path, via, &headers, &transfer, &shared)
     });
     looking.await.unwrap_or_else(|panic| {
         tracing::error!("a request panicked: {panic}");
@@ -343,7 +361,11 @@ fn body_refused(bad: BadBody, peer: SocketAddr, shared: &Shared) -> StatusCode {
 
 /// Who asks, and what follows the request.
 struct RequestContext {
+    /// The client; of one that comes through a trusted proxy the address that the proxy names.
     peer: SocketAddr,
+    /// The other end of the connection.
+    via: IpAddr,
+    headers: HeaderMap,
     transfer: Arc<Transfer>,
     /// See [`crate::send::outbox::ClientSink::demote_to_background`].
     background: Arc<Notify>,
@@ -361,7 +383,7 @@ struct ServiceRequest {
     prefix: Vec<u8>,
     context: RequestContext,
     /// The repository, where it was looked up before.
-    opened: Option<ServedRepository>,
+    opened: Option<Opened>,
 }
 
 /// Where the bytes of a request come from.
@@ -417,9 +439,18 @@ async fn take_permit(context: &RequestContext, shared: &Shared) -> Result<Permit
     })
 }
 
-/// The repository, if it offers this service.
-fn open(service: Service, path: &[u8], shared: &Shared) -> Result<ServedRepository, StatusCode> {
-    shared.open(service, "http", path).map_err(|why| status_of_not_served(&quoted(path), &why))
+/// The repository, if it offers this service, and the client may use it.
+fn open(
+    service: Service,
+    path: &[u8],
+    via: IpAddr,
+    headers: &HeaderMap,
+    transfer: &Transfer,
+    shared: &Shared,
+) -> Result<Opened, StatusCode> {
+    let principal = identify(via, headers, shared)?;
+    principal.name().iter().for_each(|name| transfer.is_by(name));
+    shared.open(service, "http", path, &principal).map_err(|why| status_of_not_served(&quoted(path), &why))
 }
 
 /// Serves a call. Says with which status it ends if nothing was sent.
@@ -432,8 +463,9 @@ fn run_engine(
     request.context.transfer.is_about(&request.path);
     let _span = request.context.transfer.enter_span();
     let path = quoted(&request.path);
-    let opened = match request.opened.take().map_or_else(|| open(request.service, &request.path, shared), Ok)
-    {
+    let RequestContext { via, headers, transfer, .. } = &request.context;
+    let open = || open(request.service, &request.path, *via, headers, transfer, shared);
+    let opened = match request.opened.take().map_or_else(open, Ok) {
         Ok(opened) => opened,
         Err(status) => return status,
     };
@@ -488,6 +520,11 @@ fn status_of_not_served(path: &str, why: &NotServed) -> StatusCode {
             tracing::info!("{path}: service not enabled: {}", quoted(why.as_bytes()));
             StatusCode::FORBIDDEN
         }
+        NotServed::Unauthenticated => StatusCode::UNAUTHORIZED,
+        NotServed::Forbidden(why) => {
+            tracing::info!("{path}: {}", quoted(why.as_bytes()));
+            StatusCode::FORBIDDEN
+        }
         NotServed::Broken(error) => {
             tracing::error!("{path}: {}", quoted(error.to_string().as_bytes()));
             StatusCode::INTERNAL_SERVER_ERROR
@@ -497,7 +534,7 @@ fn status_of_not_served(path: &str, why: &NotServed) -> StatusCode {
 
 fn serve_request(
     request: ServiceRequest,
-    opened: ServedRepository,
+    opened: Opened,
     client: &mut BodySink,
     permit: &Permit,
     shared: &Shared,
@@ -521,7 +558,9 @@ fn serve_request(
     let settings = shared.settings();
     let mut head = &[][..];
     let begun;
-    let repository = match opened {
+    let Opened { repository, access } = opened;
+    let user = access.principal().name().map(str::to_owned);
+    let repository = match repository {
         ServedRepository::Existing(repository) => repository,
         ServedRepository::New(new) if request.mode == CallMode::Advertise => {
             new.advertise(&settings, request.version, &transfer, client)?;
@@ -546,7 +585,8 @@ fn serve_request(
         repository,
         version: request.version,
         mode: request.mode,
-        client: pusher(None, Some(&peer.ip().to_string())),
+        client: pusher(user.as_deref(), Some(&peer.ip().to_string())),
+        access: Some(access),
         transfer: transfer.clone(),
         host: shared.host.clone(),
         messages: call::to_log(),

@@ -1,6 +1,6 @@
 //! Who has to wait, and who is refused: connections, requests, memory, clones and processors.
 
-mod address;
+pub(crate) mod address;
 pub mod admission;
 pub mod budget;
 pub(crate) mod connections;

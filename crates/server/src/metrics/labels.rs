@@ -77,6 +77,8 @@ label! {
         NotFound = "not-found",
         /// The service is not offered there.
         Forbidden = "forbidden",
+        /// Credentials are missing or wrong.
+        Unauthenticated = "unauthenticated",
         /// The limit of connections is reached.
         TooManyConnections = "too-many-connections",
         /// The limit of this address is reached.

@@ -46,6 +46,8 @@ pub struct Metrics {
     connections: Family<ByDoor, Gauge>,
     /// What was not served.
     refusals: Family<ByReason, Counter>,
+    /// Headers with a user that no trusted proxy sent.
+    pub ignored_user_headers: Counter,
     /// Running requests.
     pub requests_running: Gauge,
     /// Bytes that bodies of requests hold.
@@ -165,6 +167,11 @@ impl Metrics {
         add.bytes("received", "Bytes received from clients", &self.bytes_received);
         add.one("connections", "Open connections", &self.connections);
         add.one("refusals", "Connections and requests that were refused", &self.refusals);
+        add.one(
+            "ignored_user_headers",
+            "Requests whose user header did not come from a trusted proxy",
+            &self.ignored_user_headers,
+        );
         add.one("requests_running", "Running requests", &self.requests_running);
         add.bytes("body_memory", "Memory held by request bodies", &self.body_memory);
         add.bytes("push_memory", "Memory held by commands of pushes, estimated", &self.push_memory);
@@ -233,6 +240,7 @@ impl Default for Metrics {
             bytes_received: Counter::default(),
             connections: Family::default(),
             refusals: Family::default(),
+            ignored_user_headers: Counter::default(),
             requests_running: Gauge::default(),
             body_memory: Gauge::default(),
             push_memory: Gauge::default(),

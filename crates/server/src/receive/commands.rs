@@ -35,6 +35,8 @@ pub(super) struct ReceivedCommand {
     pub(super) did_not_exist: bool,
     /// Another command of this push does the same through another name.
     pub(super) is_done_by_other: bool,
+    /// The access rules forbid it: no hook hears of it.
+    pub(super) is_forbidden: bool,
     /// The hook `proc-receive` does it.
     pub(super) is_of_hook: bool,
     pub(super) rewritten: Vec<Rewritten>,
@@ -96,6 +98,7 @@ impl<'a> Push<'a> {
             error: None,
             did_not_exist: false,
             is_done_by_other: false,
+            is_forbidden: false,
             is_of_hook: false,
             rewritten: Vec::new(),
             needs_shallow: false,
@@ -173,6 +176,7 @@ impl<'a> Push<'a> {
         }
         let shallow = connected?;
         self.refuse_hidden();
+        self.refuse_forbidden(snapshot, &refs)?;
         self.choose_for_hook();
         if !self.run_pre_receive(quarantine.as_ref())? {
             self.reject_all("pre-receive hook declined");

@@ -8,7 +8,7 @@ use packrace_pack::{RequestObjects, reach};
 use packrace_store::Snapshot;
 use packrace_store::refs::{RefSnapshot, is_good_name};
 
-use super::commands::Push;
+use super::commands::{Push, ReceivedCommand};
 use super::settings::Deny;
 use super::work_trees::{NamedWorkTree, work_trees};
 use crate::error::Error;
@@ -179,22 +179,37 @@ impl Push<'_> {
             return Ok(None);
         }
         let shown = String::from_utf8_lossy(&command.name);
+        match self.is_fast_forward(command, snapshot)? {
+            Some(true) => Ok(None),
+            Some(false) => {
+                self.client.error(&format!("denying non-fast-forward {shown} (you should pull first)"));
+                Ok(Some("non-fast-forward".to_owned()))
+            }
+            None => {
+                self.client
+                    .error(&format!("Bad sha1 objects {} and {} for {shown}", command.old, command.new));
+                Ok(Some("bad ref".to_owned()))
+            }
+        }
+    }
+
+    /// Whether the new value is a descendant of the old one; `None` if one of them is no commit.
+    pub(super) fn is_fast_forward(
+        &self,
+        command: &ReceivedCommand,
+        snapshot: &Arc<Snapshot>,
+    ) -> Result<Option<bool>, Error> {
         let mut reader = snapshot.reader(0);
         let mut is_commit =
             |id| -> Result<bool, Error> { Ok(matches!(reader.kind_and_size(id)?, Some((Kind::Commit, _)))) };
         if !is_commit(&command.old)? || !is_commit(&command.new)? {
-            self.client.error(&format!("Bad sha1 objects {} and {} for {shown}", command.old, command.new));
-            return Ok(Some("bad ref".to_owned()));
+            return Ok(None);
         }
         let request_objects = Arc::new(RequestObjects::new(snapshot.clone()));
         let threads = self.threads()?;
         let left =
             reach::first_unreached(&request_objects, &[command.old], &[command.new], threads, &self.client)?;
-        if left.is_some() {
-            self.client.error(&format!("denying non-fast-forward {shown} (you should pull first)"));
-            return Ok(Some("non-fast-forward".to_owned()));
-        }
-        Ok(None)
+        Ok(Some(left.is_none()))
     }
 
     /// Refs may go also when they are broken, or gone.
@@ -219,7 +234,7 @@ impl Push<'_> {
 }
 
 /// Where a symbolic ref ends: `None` for one that is not symbolic, and `Some(None)` for one that goes on and on.
-fn last_of_chain(refs: &RefSnapshot, name: &[u8]) -> Result<Option<Option<Vec<u8>>>, Error> {
+pub(super) fn last_of_chain(refs: &RefSnapshot, name: &[u8]) -> Result<Option<Option<Vec<u8>>>, Error> {
     use packrace_store::refs::Target;
     let mut at = name.to_vec();
     for depth in 0..=MAX_SYMREF_DEPTH {

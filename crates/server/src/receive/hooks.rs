@@ -24,14 +24,15 @@ impl Push<'_> {
     }
 
     pub(super) fn run_pre_receive(&mut self, quarantine: Option<&Quarantine>) -> Result<bool, Error> {
-        if self.hooks.find("pre-receive")?.is_none() {
+        let mut lines = Vec::new();
+        let heard = self.commands.iter().filter(|command| !command.is_forbidden);
+        heard.for_each(|command| write_line(command, &mut lines));
+        if lines.is_empty() || self.hooks.find("pre-receive")?.is_none() {
             return Ok(true);
         }
         let mut variables = self.variables()?;
         let of_quarantine = quarantine.map(Quarantine::environment).unwrap_or_default();
         variables.extend(of_quarantine.into_iter().map(|(name, value)| (name, Some(value))));
-        let mut lines = Vec::new();
-        self.commands.iter().for_each(|command| write_line(command, &mut lines));
         self.run_hook("pre-receive", &[], &lines, variables)
     }
 

@@ -8,6 +8,7 @@
 //! All of that is done on a thread of its own, while the thread of the call sends what hooks say and keeps the
 //! connection alive (`client_messages`). A client that leaves ends the push for as long as no ref has changed.
 
+mod access_rules;
 mod advertise;
 mod certificate;
 mod client_messages;
@@ -45,6 +46,7 @@ use packrace_protocol::session::push::{
 use packrace_protocol::wire::{pkt_line, sideband};
 use packrace_store::{Config, HooksFrom, MessageSink};
 
+use crate::access::RepositoryAccess;
 use crate::error::{Error, ErrorKind};
 use crate::limits::budget::Claim;
 use crate::metrics::{Kind, Reason, Step};
@@ -96,6 +98,8 @@ pub struct ReceivePack {
     pub messages: MessageSink,
     /// Which hooks are run.
     pub hooks: HooksFrom,
+    /// Which refs the client may change; `None` for all.
+    pub access: Option<RepositoryAccess>,
 }
 
 /// Serves one call, from the advertisement to the end. `Ok` is exit code 0, whatever became of single refs; an error has

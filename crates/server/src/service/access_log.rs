@@ -42,6 +42,7 @@ impl Access {
             client_session = transfer.client_session_id(),
             door = %transfer.door().name(),
             peer = %transfer.peer(),
+            user = transfer.user(),
             kind = transfer.kind().map(|kind| tracing::field::display(kind.name())),
             request = self.request,
             outcome = %outcome,
@@ -69,9 +70,11 @@ fn milliseconds(time: Duration) -> u64 {
 pub(crate) fn reason(status: StatusCode) -> Option<Reason> {
     Some(match status {
         StatusCode::NOT_FOUND => Reason::NotFound,
+        StatusCode::UNAUTHORIZED => Reason::Unauthenticated,
         StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED => Reason::Forbidden,
         StatusCode::PAYLOAD_TOO_LARGE => Reason::TooLarge,
         StatusCode::REQUEST_TIMEOUT => Reason::Slow,
+        StatusCode::TOO_MANY_REQUESTS => return None,
         status if status.is_client_error() => Reason::Broken,
         _ => return None,
     })
@@ -98,6 +101,7 @@ mod tests {
     fn refusals_have_reasons() {
         let check = |status: u16, expect| assert_eq!(reason(StatusCode::from_u16(status).unwrap()), expect);
         check(404, Some(Reason::NotFound));
+        check(401, Some(Reason::Unauthenticated));
         check(403, Some(Reason::Forbidden));
         check(405, Some(Reason::Forbidden));
         check(413, Some(Reason::TooLarge));

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use packrace_os::clock::Clock;
 use packrace_store::{Config, Error as StoreError, MessageSink, Repository};
 
+use crate::access::RepositoryAccess;
 use crate::host::Host;
 use crate::path_names::PathNames;
 use crate::receive::{Pusher, ReceivePack};
@@ -105,6 +106,8 @@ pub(crate) struct Call {
     pub(crate) messages: MessageSink,
     /// See [`Subject::paths`].
     pub(crate) paths: PathNames,
+    /// What the client may do with the repository; `None` where the operating system decides.
+    pub(crate) access: Option<RepositoryAccess>,
 }
 
 impl Call {
@@ -151,6 +154,7 @@ impl Call {
                     skip_connectivity_check: false,
                     messages: self.messages,
                     hooks: settings.rules.hooks.clone(),
+                    access: self.access,
                 };
                 receive::receive_pack(&call, input, sink, clock)
             }

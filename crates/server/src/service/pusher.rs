@@ -13,6 +13,7 @@ pub(crate) fn pusher(user: Option<&str>, address: Option<&str>) -> Client {
         ("GIT_COMMITTER_EMAIL", pusher.email.clone()),
         ("REMOTE_ADDR", address.to_owned()),
     ];
-    let variables = variables.map(|(name, value)| (name.into(), value.into())).to_vec();
+    let variables = variables.into_iter().chain(user.map(|user| ("REMOTE_USER", user.to_owned())));
+    let variables = variables.map(|(name, value)| (name.into(), value.into())).collect();
     Client { pusher: Some(pusher), variables }
 }

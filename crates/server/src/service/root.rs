@@ -7,6 +7,7 @@ use packrace_store::init::{Begun, InitOptions};
 use packrace_store::{CachedRepository, Error, ErrorKind, OpenOptions, Repository, Served};
 
 use super::access_log::quoted;
+use crate::access::Denied;
 use crate::repository_cache::RepositoryCache;
 use crate::settings::NewRepositories;
 
@@ -29,8 +30,22 @@ pub(crate) enum NotServed {
     NotFound(String),
     /// It does not offer what is wanted; who says so.
     Disabled(String),
+    /// Credentials are needed, or other ones.
+    Unauthenticated,
+    /// The access rules forbid it, for this reason.
+    Forbidden(String),
     /// There is a repository, but it cannot be read.
     Broken(Error),
+}
+
+impl From<Denied> for NotServed {
+    fn from(denied: Denied) -> Self {
+        match denied {
+            Denied::Unauthenticated => NotServed::Unauthenticated,
+            Denied::Hidden => NotServed::NotFound("hidden by the access rules".to_owned()),
+            Denied::Forbidden(why) => NotServed::Forbidden(why),
+        }
+    }
 }
 
 impl Root {
@@ -61,6 +76,16 @@ impl Root {
         packrace_os::reach::confine(folders.iter().map(PathBuf::as_path))?;
         options.served = Some(Arc::new(Served { root: path.clone(), allowed }));
         Ok(Root { path, options, repositories })
+    }
+
+    /// The path below the folder of the repository that was opened, where it lies there: links are resolved, and `.git` of a
+    /// work tree is left out.
+    pub(crate) fn path_of(&self, repository: &Repository) -> Option<Vec<u8>> {
+        use std::os::unix::ffi::OsStrExt as _;
+        let real = packrace_os::real_path(repository.common_dir()).ok()?;
+        let path = real.strip_prefix(&self.path).ok()?.as_os_str().as_bytes();
+        let path = path.strip_suffix(b"/.git").unwrap_or(path);
+        Some(if path == b".git" { Vec::new() } else { path.to_vec() })
     }
 
     /// Opens the repository at a path of a request, which starts with a slash, if it is one that is served

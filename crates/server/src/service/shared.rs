@@ -1,11 +1,13 @@
 //! What all connections of a server share.
 
 use std::io::Read;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
 use crate::limits::cpu::CpuScheduler;
+use http::HeaderMap;
 use packrace_os::clock::{Clock as _, RealClock};
 use packrace_protocol::wire::pkt_line;
 use packrace_store::{Config, Repository};
@@ -14,7 +16,8 @@ use tokio::sync::{Semaphore, watch};
 
 use super::call::Service;
 use super::refusal_log::RefusalLog;
-use super::root::{NotServed, Root};
+use super::root::{NotServed, Root, check_path};
+use crate::access::{Ask, Denied, NotIdentified, Offer, Principal, RepositoryAccess};
 use crate::history::SampleHistory;
 use crate::host::Host;
 use crate::limits::admission::AdmissionControl;
@@ -136,38 +139,66 @@ impl Shared {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
-    /// The repository at a path, if it offers this service at a door; `section` is where configuration says so.
+    /// Who makes a request.
+    pub(crate) fn identify(
+        &self,
+        peer: IpAddr,
+        headers: Option<&HeaderMap>,
+    ) -> Result<Principal, NotIdentified> {
+        self.settings().access.identify(&Offer { peer, headers, metrics: &self.host.metrics })
+    }
+
+    /// The repository at a path, if this principal may use a service of it and it offers the service at a door; `section`
+    /// is where configuration says so.
     pub(crate) fn open(
         &self,
         service: Service,
         section: &str,
         path: &[u8],
-    ) -> Result<ServedRepository, NotServed> {
+        principal: &Principal,
+    ) -> Result<Opened, NotServed> {
         let settings = self.settings();
         let (rules, pushing) = (&settings.rules, &settings.pushing);
         let is_push = service == Service::ReceivePack;
+        let mut access = RepositoryAccess::new(settings.access.clone(), principal.clone(), named(path)?);
+        let ask = if is_push { Ask::Push } else { Ask::Read };
+        access.check(ask)?;
         let opened = match (self.root.open(path), &pushing.new_repositories) {
             (Err(NotServed::NotFound(_)), Some(new)) if is_push && !rules.read_only => {
                 if rules.require_export_ok {
                     return Err(NotServed::NotFound("a new repository would not be exported".to_owned()));
                 }
+                access.check(Ask::Create).map_err(|why| match why {
+                    // Who may push elsewhere in vain is told what others are told who may not make it.
+                    Denied::Forbidden(why) => NotServed::NotFound(why),
+                    other => other.into(),
+                })?;
                 let config = Config::outside(&new.options.config).map_err(NotServed::Broken)?;
-                check_enabled(service, &config, section, pushing.is_allowed)?;
+                let by_default = pushing.is_allowed || settings.access.has_rules();
+                check_enabled(service, &config, section, by_default)?;
                 let (git_dir, path, new) = (self.root.free_place(path)?, path.to_owned(), new.clone());
-                return Ok(ServedRepository::New(Box::new(NewRepository { git_dir, path, new, config })));
+                let new = Box::new(NewRepository { git_dir, path, new, config });
+                return Ok(Opened { repository: ServedRepository::New(new), access });
             }
             (opened, _) => opened,
         };
         let repository = opened?;
+        // The rules for where it lies count as well as those for how it is called.
+        if settings.access.has_rules()
+            && let Some(path) = self.root.path_of(&repository)
+        {
+            access.also_at(path);
+            access.check(ask)?;
+        }
         if rules.require_export_ok && !repository.is_export_ok() {
             return Err(NotServed::NotFound("has no git-daemon-export-ok".to_owned()));
         }
         if is_push && rules.read_only {
             return Err(NotServed::Disabled("the server is read-only".to_owned()));
         }
-        let by_default = !is_push || pushing.is_allowed;
+        let by_default = !is_push || pushing.is_allowed || settings.access.has_rules();
         check_enabled(service, repository.config(), section, by_default)?;
-        Ok(ServedRepository::Existing(repository))
+        Ok(Opened { repository: ServedRepository::Existing(repository), access })
     }
 
     /// Makes a repository that was not there when it was asked for.
@@ -188,6 +219,19 @@ fn check_enabled(
 ) -> Result<(), NotServed> {
     let checked = service.check_enabled(config, section, by_default).map_err(NotServed::Broken)?;
     checked.map_err(NotServed::Disabled)
+}
+
+/// The path of a request as rules have it: without slashes at its ends.
+fn named(path: &[u8]) -> Result<Vec<u8>, NotServed> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let relative = check_path(path).map_err(|why| NotServed::NotFound(why.to_owned()))?;
+    Ok(relative.as_os_str().as_bytes().to_vec())
+}
+
+/// What a path leads to, for a principal that may use it.
+pub(crate) struct Opened {
+    pub(crate) repository: ServedRepository,
+    pub(crate) access: RepositoryAccess,
 }
 
 /// The repository that a path leads to.

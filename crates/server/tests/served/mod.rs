@@ -31,6 +31,7 @@ pub fn settings(temporary_dir: &Path) -> Settings {
         hook_environment: Vec::new(),
         rules: ServeRules::default(),
         hosts: Hosts::default(),
+        access: std::sync::Arc::new(packrace_server::access::Anyone),
         pushing: Pushing {
             is_allowed: false,
             new_repositories: None,

@@ -1,0 +1,99 @@
+//! `packrace access`: rules are explained, tokens and hashes of passwords are made.
+
+use std::io::{BufRead as _, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+
+use jiff::{SignedDuration, Timestamp};
+use packrace_commands::{Call, Fatal, in_directory};
+use packrace_server::access::{AccessFiles, FilePolicy, hash_password, new_token};
+
+use crate::args::{Access, AccessCheck, AccessCommand, AccessHash, AccessToken};
+use crate::serve_config::ServeConfig;
+
+/// Longest password that is read.
+const MAX_PASSWORD_BYTES: u64 = 4096;
+
+pub fn run(call: &Call, args: &Access) -> Result<(), Fatal> {
+    match &args.command {
+        AccessCommand::Check(args) => check(call, args),
+        AccessCommand::Token(args) => token(call, args),
+        AccessCommand::Hash(args) => hash(call, args),
+    }
+}
+
+fn check(call: &Call, args: &AccessCheck) -> Result<(), Fatal> {
+    let mut files = AccessFiles::default();
+    if let Some(path) = &args.config {
+        let path = in_directory(call, path)?;
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(&path).map_err(|error| Fatal::new(format!("{name}: {error}")))?;
+        let mut config = ServeConfig::default();
+        config.take_file(&name, &text).map_err(Fatal::new)?;
+        files.rules = config.access.rules;
+    }
+    if let Some(path) = &args.rules {
+        files.rules = Some(in_directory(call, path)?);
+    }
+    let policy = FilePolicy::load(&files).map_err(|error| Fatal::new(error.to_string()))?;
+    let policy =
+        policy.ok_or_else(|| Fatal::new("there is no access.rules: everybody may read".to_owned()))?;
+    let user = Some(args.user.as_str()).filter(|user| *user != "anyone");
+    let explanation = policy.explain(user, &args.repository, args.operation, args.name.as_deref());
+    call.streams.write(format!("{}\n", explanation.text).as_bytes())?;
+    if explanation.is_allowed { Ok(()) } else { Err(Fatal::silent(1)) }
+}
+
+fn token(call: &Call, args: &AccessToken) -> Result<(), Fatal> {
+    let path = in_directory(call, &args.file)?;
+    let failed = |error: std::io::Error| Fatal::new(format!("{}: {error}", path.display()));
+    let (secret, digest) = new_token().map_err(failed)?;
+    let mut entry = format!("\n[[token]]\nuser = {}\nsha256 = \"{digest}\"\n", quoted(&args.user));
+    if let Some(text) = &args.expires {
+        let expires = expiry(text).ok_or_else(|| {
+            Fatal::usage(format!(
+                "'{text}' is neither 30d, 12h or the like, nor a time as 2027-01-01T00:00:00Z"
+            ))
+        })?;
+        entry += &format!("expires = \"{expires}\"\n");
+    }
+    if args.read_only {
+        entry += "scope = \"read\"\n";
+    }
+    if !args.repositories.is_empty() {
+        let patterns: Vec<String> = args.repositories.iter().map(|pattern| quoted(pattern)).collect();
+        entry += &format!("repositories = [{}]\n", patterns.join(", "));
+    }
+    // What the server would refuse is not written.
+    packrace_server::access::check_tokens(&path, &entry).map_err(|error| Fatal::new(error.to_string()))?;
+    let file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&path);
+    let mut file = file.map_err(failed)?;
+    file.write_all(entry.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+    call.streams.write(format!("{secret}\n").as_bytes())
+}
+
+/// A time from now, or a point in time; to the second.
+fn expiry(text: &str) -> Option<Timestamp> {
+    let now = Timestamp::from_second(Timestamp::now().as_second()).ok()?;
+    for (unit, seconds) in [("d", 86_400), ("h", 3600), ("m", 60)] {
+        if let Some(count) = text.strip_suffix(unit).and_then(|count| count.parse::<u32>().ok()) {
+            return now.checked_add(SignedDuration::from_secs(i64::from(count) * seconds)).ok();
+        }
+    }
+    text.parse().ok()
+}
+
+/// As TOML has a text: Rust's escapes are those of TOML for what is no control character.
+fn quoted(text: &str) -> String {
+    format!("{text:?}")
+}
+
+fn hash(call: &Call, args: &AccessHash) -> Result<(), Fatal> {
+    let mut password = String::new();
+    let mut input = std::io::stdin().lock().take(MAX_PASSWORD_BYTES + 1);
+    input
+        .read_line(&mut password)
+        .map_err(|error| Fatal::new(format!("cannot read the password: {error}")))?;
+    let password = password.trim_end_matches(['\r', '\n']);
+    let line = hash_password(&args.user, password).map_err(Fatal::new)?;
+    call.streams.write(format!("{line}\n").as_bytes())
+}

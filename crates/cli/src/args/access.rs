@@ -1,0 +1,97 @@
+//! `packrace access`.
+
+use std::path::PathBuf;
+
+use packrace_server::access::Operation;
+
+/// Check who may do what, and make credentials, for `packrace serve`.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = ACCESS_HELP)]
+pub struct Access {
+    #[command(subcommand)]
+    pub command: AccessCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum AccessCommand {
+    /// Say whether a user may do something, and which rule decides. Ends with 1 if not.
+    Check(AccessCheck),
+    /// Make a token for a user, append its hash to a file of tokens, and print it.
+    Token(AccessToken),
+    /// Read a password from standard input, and print the line of a file of users for it.
+    Hash(AccessHash),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct AccessCheck {
+    /// The settings of the server, as for serve --config.
+    #[arg(long, value_name = "FILE", required_unless_present = "rules")]
+    pub config: Option<PathBuf>,
+    /// The file of rules, instead of that of the settings.
+    #[arg(long, value_name = "FILE")]
+    pub rules: Option<PathBuf>,
+    /// The user; "anyone" for somebody without credentials.
+    pub user: String,
+    /// The path of the repository below the served folder.
+    pub repository: String,
+    /// read, write, create, force or delete.
+    pub operation: Operation,
+    /// The full name of a ref; without it, what holds for all refs.
+    #[arg(value_name = "REF")]
+    pub name: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct AccessToken {
+    /// When it expires: 30d, 12h, or a time as 2027-01-01T00:00:00Z. Without it, never.
+    #[arg(long, value_name = "TIME")]
+    pub expires: Option<String>,
+    /// It allows no push.
+    #[arg(long)]
+    pub read_only: bool,
+    /// It is for repositories with such paths only.
+    #[arg(long = "repository", value_name = "PATTERN")]
+    pub repositories: Vec<String>,
+    /// Whose token it is.
+    pub user: String,
+    /// The file of tokens; it is made if it is not there.
+    pub file: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct AccessHash {
+    /// Whose password it is.
+    pub user: String,
+}
+
+/// How rules are written, behind the help.
+const ACCESS_HELP: &str = "\
+Rules stand in a file (TOML) that the setting access.rules names. The first rule that matches decides; what none matches is \
+denied:
+
+    admins = [\"alice\"]            # see the page at /-/
+
+    [groups]
+    team = [\"alice\", \"bob\"]
+
+    [[rule]]
+    repository = \"public/**\"      # below the served folder, with or without .git
+    who = \"anyone\"                # or \"users\" (all who are known), a name, \"@group\", a list
+    allow = [\"read\"]
+
+    [[rule]]
+    repository = \"team/**\"
+    who = \"@team\"
+    deny = [\"force\", \"delete\"]
+    refs = \"refs/heads/main\"      # full names; without refs: all
+
+    [[rule]]
+    repository = \"team/**\"
+    who = \"@team\"
+    allow = [\"read\", \"write\", \"create\", \"force\", \"delete\"]
+
+write is for updates to descendants, create for new refs, force for any update, delete for refs that go. create without refs \
+also allows to make the repository by pushing to it (packrace.createOnPush). In patterns, * and ? stop at slashes, ** \
+does not, and a slash at the end stands for everything below.
+
+SIGHUP has all files read again; if one has a mistake, what was read before stays.";

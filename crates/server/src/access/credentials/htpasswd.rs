@@ -1,0 +1,175 @@
+//! Users and hashes of their passwords, a line each, as `htpasswd -B` writes them: `name:hash`.
+//!
+//! bcrypt (`$2y$`, `$2b$`, `$2a$`) and argon2 (`$argon2id$`, `$argon2i$`) are taken. Everything weaker (MD5, SHA-1, `crypt`,
+//! plain text) is refused when the file is read.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use argon2::Argon2;
+use argon2::password_hash::{PasswordHash, PasswordHasher as _, PasswordVerifier as _, SaltString};
+
+use super::super::secret_file::{self, LoadError};
+
+/// Most rounds of bcrypt, as a power of two: some 4 s.
+const MAX_BCRYPT_COST: u32 = 16;
+
+/// Most memory for one argon2 hash, in KiB.
+const MAX_ARGON2_KIB: u32 = 256 << 10;
+
+/// Most passes over that memory.
+const MAX_ARGON2_PASSES: u32 = 16;
+
+/// The users of a file.
+#[derive(Debug, Default)]
+pub(in super::super) struct PasswordFile {
+    hashes: HashMap<Box<str>, Box<str>>,
+    /// A hash of the kind that most users have: verified for users that do not exist, so that they take as long.
+    typical: Option<Box<str>>,
+}
+
+impl PasswordFile {
+    pub(in super::super) fn load(path: &Path) -> Result<Self, LoadError> {
+        PasswordFile::parse(path, &secret_file::read_secret(path)?)
+    }
+
+    pub(super) fn parse(path: &Path, text: &str) -> Result<Self, LoadError> {
+        let mut file = PasswordFile::default();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim_end();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let refused = |why: &str| LoadError::at_line(path, number + 1, why);
+            let (user, hash) = line.split_once(':').ok_or_else(|| refused("is not name:hash"))?;
+            if user.is_empty() || user.chars().any(char::is_control) {
+                return Err(refused("the name of a user is empty, or has a control character"));
+            }
+            check_hash(hash).map_err(|why| refused(&format!("{user}: {why}")))?;
+            if file.hashes.insert(user.into(), hash.into()).is_some() {
+                return Err(refused(&format!("{user} is there twice")));
+            }
+        }
+        file.typical = file.hashes.values().max_by_key(|hash| kind(hash)).cloned();
+        Ok(file)
+    }
+
+    /// Whether this is the password of this user. Takes as long for users that do not exist.
+    pub(in super::super) fn verify(&self, user: &str, password: &str) -> bool {
+        match self.hashes.get(user) {
+            Some(hash) => verify(hash, password),
+            None => {
+                let verified = self.typical.as_deref().is_some_and(|hash| verify(hash, password));
+                std::hint::black_box(verified);
+                false
+            }
+        }
+    }
+}
+
+/// The line of a file of users for this user and password: argon2id with the parameters that RFC 9106 and OWASP recommend
+/// for servers.
+pub fn hash_password(user: &str, password: &str) -> Result<String, String> {
+    if user.is_empty() || user.contains(':') || user.chars().any(char::is_control) {
+        return Err(format!(
+            "{user:?} is no name of a user: it is empty, or has a colon or a control character"
+        ));
+    }
+    if password.is_empty() || password.chars().any(char::is_control) {
+        return Err("the password is empty, or has a control character".to_owned());
+    }
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(|error| error.to_string())?;
+    let salt = SaltString::encode_b64(&random).map_err(|error| error.to_string())?;
+    let hash =
+        Argon2::default().hash_password(password.as_bytes(), &salt).map_err(|error| error.to_string())?;
+    Ok(format!("{user}:{hash}"))
+}
+
+/// What a hash begins with: algorithm and cost.
+fn kind(hash: &str) -> &str {
+    let end = hash.match_indices('$').nth(2).map_or(hash.len(), |(at, _)| at);
+    &hash[..end]
+}
+
+fn is_bcrypt(hash: &str) -> bool {
+    ["$2y$", "$2b$", "$2a$"].iter().any(|prefix| hash.starts_with(prefix))
+}
+
+fn check_hash(hash: &str) -> Result<(), String> {
+    if is_bcrypt(hash) {
+        let parts: bcrypt::HashParts = hash.parse().map_err(|_| "is no bcrypt hash")?;
+        return match parts.get_cost() {
+            4..=MAX_BCRYPT_COST => Ok(()),
+            cost => Err(format!("bcrypt with cost {cost}; between 4 and {MAX_BCRYPT_COST} is taken")),
+        };
+    }
+    if hash.starts_with("$argon2id$") || hash.starts_with("$argon2i$") {
+        let parsed = PasswordHash::new(hash).map_err(|error| format!("is no argon2 hash: {error}"))?;
+        let params = argon2::Params::try_from(&parsed).map_err(|error| format!("argon2: {error}"))?;
+        if parsed.hash.is_none() || parsed.salt.is_none() {
+            return Err("argon2 without salt or hash".to_owned());
+        }
+        if params.m_cost() > MAX_ARGON2_KIB || params.t_cost() > MAX_ARGON2_PASSES {
+            return Err(format!(
+                "argon2 that takes more than {MAX_ARGON2_KIB} KiB or {MAX_ARGON2_PASSES} passes"
+            ));
+        }
+        return Ok(());
+    }
+    Err("the hash is neither bcrypt nor argon2; make it with htpasswd -B or packrace access hash".to_owned())
+}
+
+fn verify(hash: &str, password: &str) -> bool {
+    if is_bcrypt(hash) {
+        return bcrypt::verify(password, hash).unwrap_or(false);
+    }
+    let verified = |hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok();
+    PasswordHash::new(hash).is_ok_and(verified)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<PasswordFile, String> {
+        PasswordFile::parse(Path::new("users"), text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn passwords_of_both_kinds() {
+        let bcrypt = bcrypt::hash("open sesame", 4).unwrap();
+        let argon2 = hash_password("b", "sesame, open").unwrap();
+        let file = parse(&format!("# users\na:{bcrypt}\n\n{argon2}\r\n"));
+        let file = file.unwrap();
+        assert!(file.verify("a", "open sesame"));
+        assert!(!file.verify("a", "open sesam"));
+        assert!(!file.verify("a", ""));
+        assert!(file.verify("b", "sesame, open"));
+        assert!(!file.verify("b", "open sesame"));
+        assert!(!file.verify("c", "open sesame"));
+        assert!(!PasswordFile::default().verify("a", ""));
+    }
+
+    #[test]
+    fn weak_and_damaged_hashes_are_refused() {
+        let check = |line: &str, expect: &str| {
+            let error = parse(&format!("# one\n{line}\n")).unwrap_err();
+            assert!(error.starts_with("users:2: ") && error.contains(expect), "{line}: {error}");
+        };
+        check("a", "is not name:hash");
+        check(":x", "name of a user");
+        check("a:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=", "neither bcrypt nor argon2");
+        check("a:$apr1$r31.....$HqJZimcKQFAMYayBlzkrA/", "neither bcrypt nor argon2");
+        check("a:secret", "neither bcrypt nor argon2");
+        check("a:$2y$05$short", "no bcrypt hash");
+        check("a:$2y$31$XZ0QjYUHdQqLIyqwDvmbfeS7dKyKyhaLoMmYbWpaTgOBUV3Yq0Dka", "cost 31");
+        check(
+            "a:$argon2id$v=19$m=99999999,t=1,p=1$c29tZXNhbHQ$ljFpLeKdQRz1dvgvQzbmTtnZAM6tNbQMMrb0trBOgcQ",
+            "argon2",
+        );
+        check("a:$argon2id$v=19$m=64,t=1,p=1$c29tZXNhbHQ", "without salt or hash");
+        let twice = format!("a:{0}\na:{0}\n", bcrypt::hash("x", 4).unwrap());
+        assert!(parse(&twice).unwrap_err().contains("users:2: a is there twice"));
+    }
+}

@@ -1,0 +1,58 @@
+//! Names and passwords of users, and tokens, as HTTP carries them.
+
+mod basic;
+mod htpasswd;
+mod tokens;
+mod verified;
+
+use http::{HeaderMap, HeaderValue, header};
+
+pub(super) use htpasswd::PasswordFile;
+pub use htpasswd::hash_password;
+pub(super) use tokens::{TokenFile, is_token};
+pub use tokens::{check_tokens, new_token};
+pub(super) use verified::VerifiedSecrets;
+
+/// Longest `Authorization` header.
+const MAX_HEADER_BYTES: usize = 8 << 10;
+
+/// What a client shows to be let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Credentials {
+    /// A name and a password; the password can be a token.
+    Basic {
+        user: String,
+        password: String,
+    },
+    Bearer(String),
+}
+
+impl Credentials {
+    /// Those of a request; `None` where it has none.
+    pub(super) fn of(headers: &HeaderMap) -> Result<Option<Self>, &'static str> {
+        let mut values = headers.get_all(header::AUTHORIZATION).iter();
+        match (values.next(), values.next()) {
+            (None, _) => Ok(None),
+            (Some(value), None) => Credentials::parse(value).map(Some),
+            (Some(_), Some(_)) => Err("more than one Authorization header"),
+        }
+    }
+
+    fn parse(value: &HeaderValue) -> Result<Self, &'static str> {
+        let value = value.as_bytes();
+        if value.len() > MAX_HEADER_BYTES {
+            return Err("the Authorization header is too long");
+        }
+        let space = value.iter().position(|byte| *byte == b' ').ok_or("malformed Authorization header")?;
+        let (scheme, rest) = (&value[..space], value[space + 1..].trim_ascii());
+        if scheme.eq_ignore_ascii_case(b"basic") {
+            let (user, password) = basic::decode(rest).ok_or("malformed Basic credentials")?;
+            return Ok(Credentials::Basic { user, password });
+        }
+        if scheme.eq_ignore_ascii_case(b"bearer") {
+            let token = std::str::from_utf8(rest).ok().filter(|token| !token.is_empty());
+            return Ok(Credentials::Bearer(token.ok_or("malformed bearer token")?.to_owned()));
+        }
+        Err("an authentication scheme other than Basic and Bearer")
+    }
+}

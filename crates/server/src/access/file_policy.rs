@@ -1,0 +1,211 @@
+//! The policy that files describe: rules, users with passwords, tokens, and proxies that say who a client is.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use http::HeaderMap;
+use jiff::Timestamp;
+
+use super::credentials::{Credentials, PasswordFile, TokenFile, VerifiedSecrets, is_token};
+use super::proxies::{ForwardedHeader, HeaderUser, TrustedProxies};
+use super::rules::{AccessRules, Operation, Verdict};
+use super::secret_file::LoadError;
+use super::throttle::{FailureLimit, VerifyLimit};
+use super::{AccessPolicy, Ask, Decision, NotIdentified, Offer, Principal, RefChange};
+use crate::limits::AddressRange;
+
+/// Where a policy is described. Plain data.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AccessFiles {
+    /// Who may do what (TOML). Without it there is no policy.
+    pub rules: Option<PathBuf>,
+    /// Users and hashes of their passwords (`htpasswd -B`).
+    pub users: Option<PathBuf>,
+    /// Hashes of tokens (TOML).
+    pub tokens: Option<PathBuf>,
+    /// Proxies whose headers count.
+    pub trusted_proxies: Vec<AddressRange>,
+    /// The header in which they name the user; empty for none.
+    pub user_header: String,
+    /// The header in which they name the user's groups; empty for none.
+    pub groups_header: String,
+    /// The header in which they say where a request comes from.
+    pub forwarded_header: ForwardedHeader,
+}
+
+/// What files say of users and of what they may do.
+#[derive(Debug)]
+pub struct FilePolicy {
+    rules: AccessRules,
+    passwords: Option<PasswordFile>,
+    tokens: Option<TokenFile>,
+    proxies: TrustedProxies,
+    verified: VerifiedSecrets,
+    verifying: VerifyLimit,
+    failures: FailureLimit,
+}
+
+/// Why something is allowed or not, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// Whether it is allowed.
+    pub is_allowed: bool,
+    /// The file and line that decides.
+    pub text: String,
+}
+
+impl FilePolicy {
+    /// Reads all files. `None` where there are no rules and nothing that needs them.
+    pub fn load(files: &AccessFiles) -> Result<Option<Self>, LoadError> {
+        let header = |name: &'static str, value: &str| (!value.is_empty()).then_some(name);
+        let Some(rules) = &files.rules else {
+            let without = [
+                files.users.is_some().then_some("access.users"),
+                files.tokens.is_some().then_some("access.tokens"),
+                header("access.user-header", &files.user_header),
+            ];
+            return match without.into_iter().flatten().next() {
+                None => Ok(None),
+                Some(key) => {
+                    Err(LoadError::of(Path::new(key), "needs access.rules, which say who may do what"))
+                }
+            };
+        };
+        let given = |text: &'_ str| (!text.is_empty()).then_some(text.to_owned());
+        let (user_header, groups_header) = (given(&files.user_header), given(&files.groups_header));
+        if user_header.is_some() && files.trusted_proxies.is_empty() {
+            let key = Path::new("access.user-header");
+            return Err(LoadError::of(key, "needs access.trusted-proxies: anybody could send it"));
+        }
+        let failed = |error| LoadError::of(Path::new("random numbers"), error);
+        Ok(Some(FilePolicy {
+            rules: AccessRules::load(rules)?,
+            passwords: files.users.as_deref().map(PasswordFile::load).transpose()?,
+            tokens: files.tokens.as_deref().map(TokenFile::load).transpose()?,
+            proxies: TrustedProxies::new(
+                files.trusted_proxies.clone(),
+                user_header.as_deref(),
+                groups_header.as_deref(),
+                files.forwarded_header,
+            )?,
+            verified: VerifiedSecrets::new().map_err(failed)?,
+            verifying: VerifyLimit::new(packrace_os::process::available_threads()),
+            failures: FailureLimit::default(),
+        }))
+    }
+
+    /// Whether a user (`None`: nobody in particular) may do something, and why.
+    pub fn explain(
+        &self,
+        user: Option<&str>,
+        path: &str,
+        operation: Operation,
+        name: Option<&str>,
+    ) -> Explanation {
+        let principal = user.map_or_else(Principal::anonymous, Principal::named);
+        let verdict = self.rules.first(&principal, path.as_bytes(), operation, name.map(str::as_bytes));
+        let word = if verdict.is_allowed { "allowed" } else { "denied" };
+        let rules = self.rules.path().display();
+        let text = match verdict.line {
+            Some(line) => format!("{word} by the rule at {rules}:{line}"),
+            None => format!("{word}: no rule of {rules} matches"),
+        };
+        Explanation { is_allowed: verdict.is_allowed, text }
+    }
+
+    fn verify(&self, user: &str, password: &str, address: IpAddr) -> Result<Principal, NotIdentified> {
+        let now = Instant::now();
+        let passwords = self.passwords.as_ref().ok_or_else(|| refused("passwords are not taken"))?;
+        if self.verified.contains(user, password, now) {
+            return Ok(Principal::named(user));
+        }
+        if self.failures.is_reached(address, now) {
+            return Err(NotIdentified::TooManyFailures);
+        }
+        match self.verifying.run(|| passwords.verify(user, password)) {
+            Some(true) => {
+                self.verified.remember(user, password, now);
+                Ok(Principal::named(user))
+            }
+            Some(false) => {
+                self.failures.add(address, now);
+                Err(refused(&format!("unknown user {user:?}, or a wrong password")))
+            }
+            None => Err(NotIdentified::Unavailable("too many passwords are being verified".to_owned())),
+        }
+    }
+
+    fn token(&self, secret: &str) -> Result<Principal, NotIdentified> {
+        let tokens = self.tokens.as_ref().ok_or_else(|| refused("tokens are not taken"))?;
+        tokens.find(secret, Timestamp::now()).map_err(NotIdentified::Refused)
+    }
+
+    /// Whether a client could show who it is.
+    fn can_identify(&self) -> bool {
+        self.passwords.is_some() || self.tokens.is_some() || self.proxies.names_users()
+    }
+
+    fn denied(&self, principal: &Principal, path: &[u8], ask: Ask<'_>) -> Decision {
+        let may_read = ask != Ask::Read && self.rules.decide(principal, path, Ask::Read).is_allowed;
+        match principal.name() {
+            None if self.can_identify() => Decision::Authenticate,
+            _ if !may_read => Decision::Hide,
+            name => Decision::Forbid(match ask {
+                Ask::Ref(RefChange { name: changed, kind }) => format!(
+                    "{} may not {} {}",
+                    name.unwrap_or("anyone"),
+                    kind.verb(),
+                    String::from_utf8_lossy(changed)
+                ),
+                _ => format!("{} may not push here", name.unwrap_or("anyone")),
+            }),
+        }
+    }
+}
+
+fn refused(why: &str) -> NotIdentified {
+    NotIdentified::Refused(why.to_owned())
+}
+
+impl AccessPolicy for FilePolicy {
+    fn identify(&self, offer: &Offer<'_>) -> Result<Principal, NotIdentified> {
+        let Some(headers) = offer.headers else { return Ok(Principal::anonymous()) };
+        match self.proxies.user(offer.peer, headers) {
+            HeaderUser::Known(principal) => return Ok(principal),
+            HeaderUser::Malformed => return Err(refused("malformed user header of a proxy")),
+            HeaderUser::Ignored => drop(offer.metrics.ignored_user_headers.inc()),
+            HeaderUser::NotGiven => {}
+        }
+        match Credentials::of(headers).map_err(refused)? {
+            None => Ok(Principal::anonymous()),
+            Some(Credentials::Bearer(token)) => self.token(&token),
+            Some(Credentials::Basic { password, .. }) if is_token(&password) => self.token(&password),
+            Some(Credentials::Basic { user, password }) => {
+                self.verify(&user, &password, self.client_address(offer.peer, headers))
+            }
+        }
+    }
+
+    fn decide(&self, principal: &Principal, path: &[u8], ask: Ask<'_>) -> Decision {
+        let scope = &principal.scope;
+        if scope.repositories.as_ref().is_some_and(|all| !all.iter().any(|one| one.matches_repository(path)))
+        {
+            return Decision::Hide;
+        }
+        if scope.is_read_only && ask != Ask::Read {
+            return match self.rules.decide(principal, path, Ask::Read).is_allowed {
+                true => Decision::Forbid("this token may only read".to_owned()),
+                false => Decision::Hide,
+            };
+        }
+        match self.rules.decide(principal, path, ask) {
+            Verdict { is_allowed: true, .. } => Decision::Allow,
+            Verdict { is_allowed: false, .. } => self.denied(principal, path, ask),
+        }
+    }
+
+    fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        self.proxies.client_address(peer, headers)
+    }
+}

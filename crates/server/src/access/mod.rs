@@ -1,0 +1,205 @@
+//! Who makes a request, and what they may do.
+//!
+//! A listener describes a request as an [`Offer`]; an [`AccessPolicy`] says who makes it, and whether that [`Principal`]
+//! may do what it [asks](Ask). It is asked before a repository is opened, again with the path that was opened, and for
+//! each ref of a push before any hook runs.
+//!
+//! | decision | HTTP | git:// |
+//! |---|---|---|
+//! | `Allow` | the answer | the answer |
+//! | `Authenticate` | 401 with `WWW-Authenticate: Basic` | `ERR access denied or repository not exported` |
+//! | `Hide` | 404, as for a repository that does not exist | the same |
+//! | `Forbid` | 403, with the reason | the same |
+
+mod credentials;
+mod file_policy;
+mod proxies;
+mod repository;
+mod rules;
+mod secret_file;
+mod throttle;
+
+use std::fmt::Debug;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::HeaderMap;
+
+use crate::metrics::Metrics;
+pub use credentials::{check_tokens, hash_password, new_token};
+pub use file_policy::{AccessFiles, Explanation, FilePolicy};
+pub use proxies::ForwardedHeader;
+pub(crate) use repository::Denied;
+pub use repository::RepositoryAccess;
+pub use rules::Operation;
+pub use secret_file::LoadError;
+
+/// Decides who makes a request and what they may do. Called from many threads; a call may take as long as a password
+/// takes to be verified.
+pub trait AccessPolicy: Debug + Send + Sync {
+    /// Who makes a request.
+    fn identify(&self, offer: &Offer<'_>) -> Result<Principal, NotIdentified>;
+
+    /// Whether a principal may do something with the repository at `path`, which is relative to the served folder, without
+    /// slashes at its ends.
+    fn decide(&self, principal: &Principal, path: &[u8], ask: Ask<'_>) -> Decision;
+
+    /// The address of the client whose request came from `peer`, which may be a proxy.
+    fn client_address(&self, peer: IpAddr, _headers: &HeaderMap) -> IpAddr {
+        peer
+    }
+
+    /// Whether there are rules: they decide who may push then, and not `push.allowed` of the server.
+    fn has_rules(&self) -> bool {
+        true
+    }
+}
+
+/// The policy of a server without access rules: everybody may do what the server and its repositories offer.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Anyone;
+
+impl AccessPolicy for Anyone {
+    fn identify(&self, _offer: &Offer<'_>) -> Result<Principal, NotIdentified> {
+        Ok(Principal::anonymous())
+    }
+
+    fn decide(&self, _principal: &Principal, _path: &[u8], _ask: Ask<'_>) -> Decision {
+        Decision::Allow
+    }
+
+    fn has_rules(&self) -> bool {
+        false
+    }
+}
+
+/// What a client shows of itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Offer<'a> {
+    /// The other end of the connection.
+    pub peer: IpAddr,
+    /// The headers of an HTTP request; `None` over git://.
+    pub headers: Option<&'a HeaderMap>,
+    /// Where what is ignored of them is counted.
+    pub metrics: &'a Metrics,
+}
+
+/// Who makes a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Principal {
+    name: Option<Arc<str>>,
+    /// Groups that came with the request. The rules add their own.
+    groups: Arc<[String]>,
+    scope: CredentialScope,
+}
+
+impl Principal {
+    /// Somebody without a name.
+    pub fn anonymous() -> Self {
+        Principal { name: None, groups: Arc::default(), scope: CredentialScope::default() }
+    }
+
+    /// The user of this name.
+    pub fn named(name: &str) -> Self {
+        Principal { name: Some(name.into()), ..Principal::anonymous() }
+    }
+
+    /// The same, with groups that came with the request.
+    pub(crate) fn in_groups(self, groups: Vec<String>) -> Self {
+        Principal { groups: groups.into(), ..self }
+    }
+
+    /// The same, with no more than a token allows.
+    pub(crate) fn within(self, scope: CredentialScope) -> Self {
+        Principal { scope, ..self }
+    }
+
+    /// The name; `None` for anonymous clients.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+}
+
+/// What credentials allow at most, whatever their user may do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct CredentialScope {
+    /// Nothing may be changed.
+    pub(crate) is_read_only: bool,
+    /// Only these repositories; `None` for all.
+    pub(crate) repositories: Option<Arc<[rules::Pattern]>>,
+}
+
+/// Why it is not known who makes a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotIdentified {
+    /// The credentials are wrong, unknown, expired or malformed; the text is for the log.
+    Refused(String),
+    /// This address has sent too many wrong credentials.
+    TooManyFailures,
+    /// Credentials cannot be verified now.
+    Unavailable(String),
+}
+
+/// What a principal wants to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ask<'a> {
+    /// To clone, fetch or list refs.
+    Read,
+    /// To push something. Each change of a ref is asked for on its own.
+    Push,
+    /// To make the repository.
+    Create,
+    /// To delete or rename the repository.
+    Delete,
+    /// To see the pages and metrics of the server.
+    Look,
+    /// To change a ref.
+    Ref(RefChange<'a>),
+}
+
+/// A change of a ref that a push asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefChange<'a> {
+    /// The full name.
+    pub name: &'a [u8],
+    /// What becomes of it.
+    pub kind: ChangeKind,
+}
+
+/// What becomes of a ref.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It is new.
+    Create,
+    /// Its new value is a descendant of the old one.
+    FastForward,
+    /// Any other new value.
+    Force,
+    /// It goes.
+    Delete,
+}
+
+impl ChangeKind {
+    /// For messages.
+    pub fn verb(self) -> &'static str {
+        match self {
+            ChangeKind::Create => "create",
+            ChangeKind::FastForward => "update",
+            ChangeKind::Force => "force",
+            ChangeKind::Delete => "delete",
+        }
+    }
+}
+
+/// What a policy says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// Go on.
+    Allow,
+    /// Credentials are needed, or other ones.
+    Authenticate,
+    /// As if there was no such repository.
+    Hide,
+    /// No, for this reason, which the client is told.
+    Forbid(String),
+}

@@ -1,0 +1,67 @@
+//! Who makes a request over HTTP, and where it comes from.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use http::{HeaderMap, StatusCode};
+
+use super::limit_reached::status_of;
+use crate::access::{Ask, Decision, NotIdentified, Principal};
+use crate::admin::AdminAccess;
+use crate::service::shared::Shared;
+use crate::settings::Admin;
+
+/// What `WWW-Authenticate` says.
+pub(super) const CHALLENGE: &str = "Basic realm=\"packrace\", charset=\"UTF-8\"";
+
+/// The address of the client, which may have come through a trusted proxy. Its port there is not known.
+pub(super) fn client_of(peer: SocketAddr, headers: &HeaderMap, shared: &Shared) -> SocketAddr {
+    match shared.settings().access.client_address(peer.ip(), headers) {
+        address if address == peer.ip() => peer,
+        address => SocketAddr::new(address, 0),
+    }
+}
+
+/// Who makes a request that came from `via`. May take as long as a password takes to be verified.
+pub(super) fn identify(via: IpAddr, headers: &HeaderMap, shared: &Shared) -> Result<Principal, StatusCode> {
+    shared.identify(via, Some(headers)).map_err(|why| match why {
+        NotIdentified::Refused(why) => {
+            tracing::info!("http {via}: not identified: {why}");
+            StatusCode::UNAUTHORIZED
+        }
+        NotIdentified::TooManyFailures => {
+            tracing::info!("http {via}: too many wrong passwords");
+            StatusCode::TOO_MANY_REQUESTS
+        }
+        NotIdentified::Unavailable(why) => {
+            tracing::warn!("http {via}: cannot identify: {why}");
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+    })
+}
+
+/// What a request may see of the routes below `/-/`, where access rules decide that.
+pub(super) async fn admin_access(
+    path: &str,
+    headers: &HeaderMap,
+    via: IpAddr,
+    shared: &Arc<Shared>,
+) -> Result<AdminAccess, StatusCode> {
+    let settings = shared.settings();
+    let is_open = !path.starts_with("/-/") || matches!(path, "/-/healthz" | "/-/readyz");
+    if is_open || settings.admin != Admin::OnHttp || !settings.access.has_rules() {
+        return Ok(AdminAccess::Public);
+    }
+    let _permit = shared.limits.request(via).await.map_err(status_of)?;
+    let (headers, shared) = (headers.clone(), shared.clone());
+    let looking = tokio::task::spawn_blocking(move || {
+        let principal = identify(via, &headers, &shared)?;
+        match settings.access.decide(&principal, b"", Ask::Look) {
+            Decision::Allow => Ok(AdminAccess::Admin),
+            Decision::Authenticate => Err(StatusCode::UNAUTHORIZED),
+            Decision::Hide => Err(StatusCode::NOT_FOUND),
+            Decision::Forbid(_) => Err(StatusCode::FORBIDDEN),
+        }
+    });
+    looking.await.unwrap_or(Err(StatusCode::INTERNAL_SERVER_ERROR))
+}
