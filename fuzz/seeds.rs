@@ -18,6 +18,7 @@ fn main() {
         seeds.of_reftables();
         seeds.of_indexes();
         seeds.of_requests();
+        seeds.of_access();
         seeds.of_objects();
         seeds.of_clients_and_servers();
     }
@@ -224,6 +225,30 @@ impl Seeds {
     }
 
     /// Filters, and pairs of contents to make deltas of.
+    fn of_access(&self) {
+        let headers = [
+            "Basic YWxpY2U6YWxpY2U=",
+            "Bearer prt_00",
+            "192.0.2.1, 127.0.0.1",
+            "for=\"[::1]:4\";proto=http",
+            "a,b",
+        ];
+        for (number, header) in headers.iter().enumerate() {
+            self.save("access", &format!("header-{number}"), &[0], header.as_bytes());
+        }
+        let rules = "team/a.git\nadmins = [\"@x\"]\n[groups]\nx = [\"alice\"]\n[[rule]]\nrepository = \"team/*\"\nwho = \"@x\"\n\
+                     deny = [\"force\"]\nrefs = \"refs/heads/[a-z]?*\"\n";
+        let users = "a\nalice:$2y$04$XZ0QjYUHdQqLIyqwDvmbfeS7dKyKyhaLoMmYbWpaTgOBUV3Yq0Dka\n\
+                     bob:$argon2id$v=19$m=64,t=1,p=1$c29tZXNhbHQ$ljFpLeKdQRz1dvgvQzbmTtnZAM6tNbQMMrb0trBOgcQ\n";
+        let tokens = format!(
+            "a\n[[token]]\nuser = \"a\"\nsha256 = \"{}\"\nexpires = \"2027-01-01T00:00:00Z\"\n",
+            "0".repeat(64)
+        );
+        for (name, text) in [("rules", rules), ("users", users), ("tokens", tokens.as_str())] {
+            self.save("access", name, &[1], text.as_bytes());
+        }
+    }
+
     fn of_requests(&self) {
         let specs = [
             "blob:none",

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 pub const USAGE: &str = "\
 usage: packrace-bench [clone] [fetch] [filter] [pack-objects] [repack] [ls-refs] [refs]
                       [index-pack] [unpack] [push] [receive] [add] [stash] [durable] [packs]
-                      [swarm: crowds latency waiting] [soak] [siege] [options]
+                      [swarm: crowds latency waiting] [door] [soak] [siege] [options]
 
 Runs git and packrace on the same work, in turns, and checks that their answers agree.
 
@@ -62,6 +62,8 @@ pub enum Suite {
     Latency,
     /// Clones that nobody reads.
     Waiting,
+    /// Requests with credentials beside requests without.
+    Door,
     /// A server that is treated badly for some time.
     Soak,
     /// Small fetches beside attackers who hold all that there is.
@@ -69,7 +71,7 @@ pub enum Suite {
 }
 
 /// What is measured when nothing is named; `packs` only where it is, for it takes long.
-const ALL: [Suite; 18] = [
+const ALL: [Suite; 19] = [
     Suite::Clone,
     Suite::Fetch,
     Suite::Filter,
@@ -86,6 +88,7 @@ const ALL: [Suite; 18] = [
     Suite::Crowds,
     Suite::Latency,
     Suite::Waiting,
+    Suite::Door,
     Suite::Soak,
     Suite::Siege,
 ];
@@ -186,6 +189,7 @@ fn named(word: &str) -> Option<Vec<Suite>> {
         "crowds" => Suite::Crowds,
         "latency" => Suite::Latency,
         "waiting" => Suite::Waiting,
+        "door" => Suite::Door,
         "soak" => Suite::Soak,
         "siege" => Suite::Siege,
         _ => return None,

@@ -43,7 +43,7 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Wor
             Suite::Stash => work.extend(stash::all(git, scratch)?),
             Suite::Packs => work.extend(packs::all(args, git, scratch, &history)?),
             Suite::Receive => work.push(receiving(scratch, &history)?),
-            Suite::Crowds | Suite::Latency | Suite::Waiting | Suite::Soak | Suite::Siege => {}
+            Suite::Crowds | Suite::Latency | Suite::Waiting | Suite::Door | Suite::Soak | Suite::Siege => {}
         }
     }
     Ok(work)

@@ -11,6 +11,7 @@ mod catalog;
 mod check;
 mod commands;
 mod curves;
+mod door;
 mod filters;
 mod measure;
 mod on_copy;
@@ -105,6 +106,9 @@ fn run(args: &Args) -> Result<(), Error> {
     if args.items.iter().any(|item| SWARM.contains(item)) {
         let history = catalog::history(args, &scratch)?;
         records.extend(swarm::run(args, &git, packrace.as_deref(), &scratch, &history)?);
+    }
+    if args.items.contains(&Suite::Door) {
+        records.extend(door::run(args, &git, packrace.as_deref())?);
     }
     if args.items.contains(&Suite::Siege) {
         records.extend(siege::run(args, &git, packrace.as_deref())?);

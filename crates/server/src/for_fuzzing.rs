@@ -21,3 +21,13 @@ pub fn git_path(request: &[u8]) -> Option<PathBuf> {
     let path = crate::git_daemon::path_of(request)?;
     Some(check_path(&path).ok()?.to_owned())
 }
+
+/// Reads a text as each of the files that describe access, and asks the rules for a path.
+pub fn access_files(text: &str, path: &[u8]) {
+    crate::access::fuzzed::files(text, path);
+}
+
+/// Reads the value of a header as credentials, as a user that a proxy names, and as addresses of clients.
+pub fn access_headers(value: &[u8]) {
+    crate::access::fuzzed::headers(value);
+}

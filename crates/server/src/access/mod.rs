@@ -13,6 +13,7 @@
 
 mod credentials;
 mod file_policy;
+pub(crate) mod fuzzed;
 mod proxies;
 mod repository;
 mod rules;

@@ -33,7 +33,7 @@ impl PasswordFile {
         PasswordFile::parse(path, &secret_file::read_secret(path)?)
     }
 
-    pub(super) fn parse(path: &Path, text: &str) -> Result<Self, LoadError> {
+    pub(in super::super) fn parse(path: &Path, text: &str) -> Result<Self, LoadError> {
         let mut file = PasswordFile::default();
         for (number, line) in text.lines().enumerate() {
             let line = line.trim_end();

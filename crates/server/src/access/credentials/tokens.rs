@@ -69,7 +69,7 @@ impl TokenFile {
         TokenFile::parse(path, &secret_file::read_secret(path)?)
     }
 
-    pub(super) fn parse(path: &Path, text: &str) -> Result<Self, LoadError> {
+    pub(in super::super) fn parse(path: &Path, text: &str) -> Result<Self, LoadError> {
         let at = |byte: usize, why: &str| LoadError::at_byte(path, text, byte, why);
         let parsed: TokensToml = toml::from_str(text)
             .map_err(|error| at(error.span().unwrap_or_default().start, error.message()))?;

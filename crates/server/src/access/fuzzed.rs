@@ -1,0 +1,38 @@
+//! What access files and headers go through, for fuzz targets.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+
+use http::{HeaderMap, HeaderValue, header};
+
+use super::credentials::{Credentials, PasswordFile, TokenFile};
+use super::proxies::{ForwardedHeader, TrustedProxies};
+use super::rules::AccessRules;
+use super::{Ask, Principal};
+use crate::limits::AddressRange;
+
+/// Reads a text as each of the files, and asks the rules for a path.
+pub(crate) fn files(text: &str, path: &[u8]) {
+    let name = Path::new("fuzzed");
+    let _ = (PasswordFile::parse(name, text), TokenFile::parse(name, text));
+    if let Ok(rules) = AccessRules::parse(name, text) {
+        let principal = Principal::named("alice");
+        let _ = [Ask::Read, Ask::Push, Ask::Create, Ask::Look].map(|ask| rules.decide(&principal, path, ask));
+    }
+}
+
+/// Reads a header as credentials, as a user and as addresses.
+pub(crate) fn headers(value: &[u8]) {
+    let Ok(value) = HeaderValue::from_bytes(value) else { return };
+    let mut headers = HeaderMap::new();
+    let _ = Credentials::of(&HeaderMap::from_iter([(header::AUTHORIZATION, value.clone())]));
+    for name in ["x-forwarded-for", "forwarded", "remote-user", "remote-groups"] {
+        headers.insert(name, value.clone());
+    }
+    let peer = IpAddr::from(Ipv4Addr::LOCALHOST);
+    for forwarded in [ForwardedHeader::XForwardedFor, ForwardedHeader::Forwarded] {
+        let names = (Some("remote-user"), Some("remote-groups"));
+        let proxies = TrustedProxies::new(AddressRange::loopback(), names.0, names.1, forwarded);
+        let _ = proxies.map(|proxies| (proxies.client_address(peer, &headers), proxies.user(peer, &headers)));
+    }
+}
