@@ -71,6 +71,7 @@ fn call_of_variables(call: &Call) -> Result<(CgiRequest, Settings), Fatal> {
         // As git's.
         confinement: Confinement::default(),
         access: Arc::new(Anyone),
+        audit: None,
     };
     Ok((CgiRequest { max_request_bytes, ..cgi_request() }, settings))
 }

@@ -85,6 +85,8 @@ pub fn begin(
 fn writable(loaded: &ServeConfig, root: &Path, environment: &Environment) -> Vec<PathBuf> {
     let mut paths = vec![root.to_owned(), environment.temporary_dir.clone()];
     paths.extend(loaded.cache.directory.clone());
+    // Its folder, so that it can be rotated.
+    paths.extend(loaded.access.audit_log.as_deref().and_then(Path::parent).map(Path::to_owned));
     paths.extend(loaded.sandbox.write_paths.iter().cloned());
     // Reports of this process, which are written at its end.
     let Reports { io_report, trace2, .. } = Reports::asked_for();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use packrace_commands::receive_pack::committer;
 use packrace_commands::{Call, Environment, Fatal, in_directory, init, users};
 use packrace_os::child::Confinement;
-use packrace_server::access::{Anyone, FilePolicy};
+use packrace_server::access::{Anyone, AuditLog, FilePolicy};
 use packrace_server::listen::{inetd, serve_and_reload};
 use packrace_server::settings::{NewRepositories, Pushing, Settings};
 use packrace_store::{Config, HooksFrom};
@@ -163,6 +163,8 @@ fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
     // Their clients are limited instead.
     limits.exempt_addresses.extend(access.trusted_proxies.iter().copied());
     let policy = FilePolicy::load(&access).map_err(|error| Fatal::new(error.to_string()))?;
+    let audit = access.audit_log.as_deref().map(AuditLog::open).transpose();
+    let audit = audit.map_err(|error| Fatal::new(error.to_string()))?;
     let may_push = push.allowed || policy.is_some();
     Ok(Settings {
         http: listen.http,
@@ -189,6 +191,7 @@ fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
             memory: push.memory(),
         },
         confinement: confinement(&hooks)?,
+        audit: audit.map(Arc::new),
         access: policy.map_or_else(|| Arc::new(Anyone) as _, |policy| Arc::new(policy) as _),
     })
 }

@@ -21,6 +21,7 @@ pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
     let errors = call.streams.errors.clone();
     let push = receive::ReceivePack {
         access: None,
+        audit: None,
         subject: subject(call, &directory, false, mode)?,
         named: named.into_os_string(),
         temporary_dir: call.environment.temporary_dir.clone(),

@@ -9,7 +9,7 @@ use packrace_os::child::Confinement;
 use packrace_store::init::InitOptions;
 use packrace_store::{HooksFrom, OpenOptions};
 
-use crate::access::AccessPolicy;
+use crate::access::{AccessPolicy, AuditLog};
 use crate::limits::Limits;
 use crate::limits::admission::AdmissionSettings;
 use crate::receive::{Committer, PushBudget};
@@ -53,6 +53,8 @@ pub struct Settings {
     pub hosts: Hosts,
     /// Who may do what.
     pub access: Arc<dyn AccessPolicy>,
+    /// Where pushes are recorded.
+    pub audit: Option<Arc<AuditLog>>,
 }
 
 /// Which repositories below the folder are served, and what they may decide. Plain data.

@@ -426,7 +426,7 @@ fn allow_filters(repo: &Path) {
 fn trees_are_not_too_deep() {
     let server = Server::with_budget(PushBudget::default());
     let deep = "exceeded maximum allowed tree depth";
-    let check = |branch, depth, is_taken| {
+    let check = |branch, depth, is_taken: bool| {
         let (pack, tip) = nested(depth);
         let said = server.push(branch, &tip, &pack);
         assert_eq!(said.contains("unpack ok") && !said.contains(deep), is_taken, "{branch}: {said}");

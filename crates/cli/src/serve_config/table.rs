@@ -285,6 +285,9 @@ group!(access: AccessFiles {
     forwarded_header: value, reload,
         "Header in which trusted proxies name the address of the client: \"X-Forwarded-For\", \"Forwarded\" or \"none\". The \
          last address counts that is not a trusted proxy.";
+    audit_log: value, reload,
+        "File to which each ref of each push is appended, as a line of JSON: who, from where, which repository and ref, old and new \
+         value, and the outcome. SIGHUP opens it again. \"none\": nothing is recorded.";
 });
 
 group!(hooks: Hooks {

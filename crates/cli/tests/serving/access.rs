@@ -62,7 +62,7 @@ impl Guarded {
         let config = format!(
             "[listen]\nhttp = \"127.0.0.1:0\"\ngit = \"127.0.0.1:0\"\n[access]\nrules = \"{path}/rules\"\n\
              users = \"{path}/users\"\ntokens = \"{path}/tokens\"\ntrusted-proxies = [\"127.0.0.2\"]\n\
-             user-header = \"Remote-User\"\n"
+             user-header = \"Remote-User\"\naudit-log = \"{path}/audit\"\n"
         );
         let server = Server::start_for(folder, &root, &config, &[], variables);
         Guarded { server, client: tempfile::tempdir().unwrap() }
@@ -226,6 +226,25 @@ fn rules_for_refs() {
     let heard = std::fs::read_to_string(heard).unwrap();
     assert_eq!(heard.matches("alice\n").count(), 1, "{heard}");
     assert_eq!(heard.matches("bob\n").count(), 3, "{heard}");
+
+    // Who wanted what is on record.
+    let audit = json_lines(&std::fs::read_to_string(guarded.file("audit")).unwrap());
+    let recorded: Vec<[&str; 3]> =
+        audit.iter().map(|line| ["user", "ref", "outcome"].map(|key| line[key].as_str().unwrap())).collect();
+    let (main, topic) = ("refs/heads/main", "refs/heads/topic");
+    let expect = [
+        ["alice", main, "ok"],
+        ["alice", main, "alice may not force refs/heads/main"],
+        ["alice", main, "alice may not delete refs/heads/main"],
+        ["bob", topic, "ok"],
+        ["bob", topic, "ok"],
+        ["bob", topic, "ok"],
+    ];
+    assert_eq!(recorded, expect);
+    assert_eq!(
+        (&audit[0]["repository"], audit[3]["old"].as_str().unwrap()),
+        (&"/a.git".into(), "0".repeat(40).as_str())
+    );
 
     // Through a symbolic ref, too; and all of an atomic push goes, or nothing.
     let git = Git::stock();

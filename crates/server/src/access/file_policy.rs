@@ -32,6 +32,8 @@ pub struct AccessFiles {
     pub groups_header: String,
     /// The header in which they say where a request comes from.
     pub forwarded_header: ForwardedHeader,
+    /// Where pushes are recorded.
+    pub audit_log: Option<PathBuf>,
 }
 
 /// What files say of users and of what they may do.

@@ -11,6 +11,7 @@
 //! | `Hide` | 404, as for a repository that does not exist | the same |
 //! | `Forbid` | 403, with the reason | the same |
 
+mod audit;
 mod credentials;
 mod file_policy;
 pub(crate) mod fuzzed;
@@ -27,6 +28,8 @@ use std::sync::Arc;
 use http::HeaderMap;
 
 use crate::metrics::Metrics;
+pub use audit::AuditLog;
+pub(crate) use audit::AuditedRef;
 pub use credentials::{check_tokens, hash_password, new_token};
 pub use file_policy::{AccessFiles, Explanation, FilePolicy};
 pub use proxies::ForwardedHeader;

@@ -17,6 +17,7 @@ use super::client_messages::{ClientMessages, WorkerEvent};
 use super::settings::{ProcReceive, PushSettings};
 use super::shallow::NewShallow;
 use super::unpack::{NotUnpacked, Progress, receive_pack_bytes};
+use crate::access::AuditedRef;
 use crate::error::Error;
 use crate::metrics::Reason;
 
@@ -124,6 +125,7 @@ impl<'a> Push<'a> {
         let unpack_error = self.receive(&mut source)?;
         // What was read ahead is nobody's.
         drop(source);
+        self.record();
         let report = self.report(unpack_error);
         session.handle(PushInput::Finished(&report)).map_err(|refusal| Error::refused(&refusal))?;
         while let PushOutput::Write(packets) = session.poll_output() {
@@ -277,6 +279,18 @@ impl<'a> Push<'a> {
             },
         });
         PushReport { unpack_error, refs: refs.collect() }
+    }
+
+    /// Appends what became of each ref to the audit log.
+    fn record(&self) {
+        let Some(audit) = &self.call.audit else { return };
+        let refs = self.commands.iter().map(|command| AuditedRef {
+            name: &command.name,
+            old: command.old,
+            new: command.new,
+            error: command.error.as_deref(),
+        });
+        audit.push(&self.call.subject.transfer, refs);
     }
 
     /// What follows when the client knows.

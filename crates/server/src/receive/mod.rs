@@ -46,7 +46,7 @@ use packrace_protocol::session::push::{
 use packrace_protocol::wire::{pkt_line, sideband};
 use packrace_store::{Config, HooksFrom, MessageSink};
 
-use crate::access::RepositoryAccess;
+use crate::access::{AuditLog, RepositoryAccess};
 use crate::error::{Error, ErrorKind};
 use crate::limits::budget::Claim;
 use crate::metrics::{Kind, Reason, Step};
@@ -100,6 +100,8 @@ pub struct ReceivePack {
     pub hooks: HooksFrom,
     /// Which refs the client may change; `None` for all.
     pub access: Option<RepositoryAccess>,
+    /// Where the push is recorded.
+    pub audit: Option<Arc<AuditLog>>,
 }
 
 /// Serves one call, from the advertisement to the end. `Ok` is exit code 0, whatever became of single refs; an error has

@@ -155,6 +155,7 @@ impl Call {
                     messages: self.messages,
                     hooks: settings.rules.hooks.clone(),
                     access: self.access,
+                    audit: settings.audit.clone(),
                 };
                 receive::receive_pack(&call, input, sink, clock)
             }

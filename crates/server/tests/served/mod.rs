@@ -32,6 +32,7 @@ pub fn settings(temporary_dir: &Path) -> Settings {
         rules: ServeRules::default(),
         hosts: Hosts::default(),
         access: std::sync::Arc::new(packrace_server::access::Anyone),
+        audit: None,
         pushing: Pushing {
             is_allowed: false,
             new_repositories: None,

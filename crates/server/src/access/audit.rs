@@ -1,0 +1,71 @@
+//! The audit log: a line of JSON for each ref that somebody wanted to change, also where it was refused.
+//!
+//! ```json
+//! {"time":"2026-11-23T10:00:00Z","session":"…","user":"alice","peer":"192.0.2.7:4711","repository":"/a.git",
+//!  "ref":"refs/heads/main","old":"<id>","new":"<id>","outcome":"ok"}
+//! ```
+//!
+//! `user` is null for anonymous clients. `outcome` is `ok`, or why the ref did not change, in the words that the client
+//! got: of the rules, of a hook, or of git. Lines of one push are appended with one write; they are not synced.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::secret_file::LoadError;
+use crate::transfers::Transfer;
+
+/// A file to which each push is appended.
+#[derive(Debug)]
+pub struct AuditLog {
+    path: PathBuf,
+    file: Mutex<File>,
+}
+
+/// A ref of a push, and what became of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AuditedRef<'a> {
+    pub(crate) name: &'a [u8],
+    pub(crate) old: packrace_object::ObjectId,
+    pub(crate) new: packrace_object::ObjectId,
+    /// Why it did not change; `None` if it did.
+    pub(crate) error: Option<&'a str>,
+}
+
+impl AuditLog {
+    /// Opens a file, or makes it, readable for its owner and group.
+    pub fn open(path: &Path) -> Result<Self, LoadError> {
+        let file = OpenOptions::new().append(true).create(true).mode(0o640).open(path);
+        let file = file.map_err(|error| LoadError::of(path, error))?;
+        Ok(AuditLog { path: path.to_owned(), file: Mutex::new(file) })
+    }
+
+    /// Appends the lines of a push. A failure is logged: refs have changed by then.
+    pub(crate) fn push<'a>(&self, transfer: &Transfer, refs: impl Iterator<Item = AuditedRef<'a>>) {
+        let time = Timestamp::now().to_string();
+        let line = |AuditedRef { name, old, new, error }: AuditedRef<'_>| {
+            let entry = json!({
+                "time": time,
+                "session": transfer.session_id(),
+                "user": transfer.user(),
+                "peer": transfer.peer(),
+                "repository": transfer.repository(),
+                "ref": String::from_utf8_lossy(name),
+                "old": old.to_string(),
+                "new": new.to_string(),
+                "outcome": error.unwrap_or("ok"),
+            });
+            format!("{entry}\n")
+        };
+        let lines: String = refs.map(line).collect();
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = file.write_all(lines.as_bytes()) {
+            tracing::error!("audit log {}: {error}", self.path.display());
+        }
+    }
+}
