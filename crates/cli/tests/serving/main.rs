@@ -4,6 +4,7 @@ mod access;
 mod disk;
 mod hooks;
 mod hostile;
+mod how_to;
 mod sandbox;
 mod threads;
 
