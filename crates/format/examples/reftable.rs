@@ -6,7 +6,7 @@ use packrace_object::{HashKind, ObjectId};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let id = ObjectId::from_hex(b"1112912053fabcdef0123456789abcdef0123456")?;
     let mut file = Vec::new();
-    // Update indexes number the transactions of a stack of tables; this one has the first.
+    // Update indexes number the transactions of a stack of tables; this table holds the first.
     let options = TableOptions::new(HashKind::Sha1);
     let mut writer = Writer::new(&options, 1, 1, |bytes: &[u8]| file.extend_from_slice(bytes))?;
     for (name, value) in [

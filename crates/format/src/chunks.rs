@@ -25,7 +25,7 @@ pub(crate) struct Chunks {
 
 impl Chunks {
     /// Reads the table of `count` chunks that begins at `at`. Offsets must not fall, and the last chunk must end
-    /// where the checksum begins, so that a file that was cut off is seen.
+    /// where the checksum begins, so that a truncated file is detected.
     pub(crate) fn parse(
         format: &'static str,
         bytes: &[u8],
@@ -70,7 +70,7 @@ impl Chunks {
         self.find(id).ok_or_else(|| Error::new(self.format, "a required chunk is missing", 0))
     }
 
-    /// Where the chunk begins, which must be there and have `count` rows of `row_bytes`.
+    /// Where a required chunk begins; it must have `count` rows of `row_bytes`.
     pub(crate) fn require_rows(&self, id: &[u8; 4], count: u32, row_bytes: usize) -> Result<usize, Error> {
         self.rows(self.require(id)?, count, row_bytes)
     }
@@ -85,7 +85,7 @@ impl Chunks {
         self.find(id).map(|range| self.rows(range, count, row_bytes)).transpose()
     }
 
-    /// Where the chunk begins and how many whole rows it has; none if it is missing.
+    /// Where the chunk begins and how many whole rows it has; 0 rows if it is missing.
     pub(crate) fn table(&self, id: &[u8; 4], row_bytes: usize) -> Result<(usize, u32), Error> {
         let range = self.find(id).unwrap_or(0..0);
         let rows = u32::try_from(range.len() / row_bytes)
@@ -115,12 +115,12 @@ pub(crate) struct ChunkWriter {
 }
 
 impl ChunkWriter {
-    /// A file that starts with `header`, which says already how many chunks are going to follow.
+    /// Starts a file with `header`, which already states the number of chunks.
     pub(crate) fn new(header: Vec<u8>) -> Self {
         ChunkWriter { header, chunks: Vec::new() }
     }
 
-    /// Adds a chunk after those that were added before.
+    /// Appends a chunk.
     pub(crate) fn add(&mut self, id: &[u8; 4], bytes: Vec<u8>) {
         self.chunks.push((*id, bytes));
     }

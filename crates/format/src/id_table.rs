@@ -10,7 +10,7 @@ use crate::{Error, be};
 /// 256 counts of four bytes.
 pub const FANOUT_BYTES: usize = 1024;
 
-/// Where a file keeps its sorted ids. Holds no bytes: every call is given those of the file that was checked.
+/// Where a file keeps its sorted ids. Holds no bytes: every call passes the bytes of the checked file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IdTable {
     fanout_at: usize,
@@ -40,7 +40,7 @@ pub(crate) fn check_fanout(format: &'static str, bytes: &[u8], at: usize) -> Res
     Ok(last)
 }
 
-/// Writes the fan-out of sorted ids, of which `first_bytes` are the first bytes; there are at most 2³² − 1.
+/// Writes the fan-out of sorted ids, given the first byte of each; there are at most 2³² − 1 ids.
 pub(crate) fn write_fanout(out: &mut Vec<u8>, first_bytes: impl Iterator<Item = u8>) {
     let mut counts = [0u32; 256];
     first_bytes.for_each(|byte| counts[usize::from(byte)] += 1);
@@ -57,7 +57,7 @@ pub(crate) fn write_counts(out: &mut Vec<u8>, counts: &[u32; 256]) {
 }
 
 impl IdTable {
-    /// A table in a file of which the caller has checked the fan-out, and that it holds `len` ids at `ids_at`.
+    /// A table in a file whose fan-out the caller has checked, and which holds `len` ids at `ids_at`.
     pub(crate) fn new(fanout_at: usize, ids_at: usize, stride: usize, hash: HashKind, len: u32) -> Self {
         IdTable { fanout_at, ids_at, stride, id_bytes: hash.len_in_bytes(), len }
     }
@@ -79,7 +79,7 @@ impl IdTable {
         if wanted.len() != self.id_bytes {
             return None;
         }
-        // Ids differ within their first eight bytes but for accidents, so one number decides nearly every step.
+        // Ids nearly always differ within their first eight bytes, so one number decides nearly every step.
         let wanted_head = be::u64_at(wanted, 0);
         let order = |position: u32| {
             let at = self.ids_at + position as usize * self.stride;
@@ -124,16 +124,16 @@ impl IdTable {
     fn bucket(&self, bytes: &[u8], first: u8) -> Range<u32> {
         let at = self.fanout_at + 4 * usize::from(first);
         let start = if first == 0 { 0 } else { be::u32_at(bytes, at - 4) };
-        // Of a file that is written over after it was checked, nothing is found; nobody looks beyond its end.
+        // A file that was overwritten after the check may hide ids, but nothing reads beyond its end.
         let end = be::u32_at(bytes, at).min(self.len);
         start.min(end)..end
     }
 }
 
-/// The part of a bucket where the wanted id must be, if ids are as evenly spread as hashes are: around `fraction` of
-/// its length in 2³², give or take twice the standard deviation. Two looks beside each other take the place of half
-/// of the looks of a binary search, which are all over the bucket and miss the cache. Of ids that are not spread
-/// evenly it may exclude little, but never the wanted one.
+/// The part of a bucket where the wanted id must be, if ids are spread as evenly as hashes are: around `fraction`
+/// of its length in 2³², give or take twice the standard deviation. Two neighbouring looks replace half of the
+/// looks of a binary search, which are all over the bucket and miss the cache. If ids are not evenly spread it may
+/// exclude little, but never the wanted id.
 #[inline]
 fn narrowed(bucket: Range<u32>, fraction: u32, order: impl Fn(u32) -> Ordering) -> Range<u32> {
     let Range { start: mut low, end: mut high } = bucket;
@@ -142,7 +142,7 @@ fn narrowed(bucket: Range<u32>, fraction: u32, order: impl Fn(u32) -> Ordering) 
         return low..high;
     }
     let expected = low + ((u64::from(len) * u64::from(fraction)) >> 32) as u32;
-    // At most √n / 2 is the deviation; this is between √n / √2 and √n × √2.
+    // The deviation is at most √n / 2; this is between √n / √2 and √n × √2.
     let margin = 1 << ((32 - len.leading_zeros()) / 2);
     let (below, above) = (expected.saturating_sub(margin), expected.saturating_add(margin));
     if below > low {
@@ -160,7 +160,7 @@ fn narrowed(bucket: Range<u32>, fraction: u32, order: impl Fn(u32) -> Ordering) 
     low..high
 }
 
-/// The first number of `range` for which `before` is false; its end if there is none.
+/// The first number of `range` for which `before` is false, or its end.
 pub(crate) fn partition_point(range: Range<u32>, before: impl Fn(u32) -> bool) -> u32 {
     let Range { start: mut low, end: mut high } = range;
     while low < high {
@@ -177,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    /// Looks up every id and its neighbours in a table of `ids`, which are sorted here.
+    /// Looks up every id and its neighbours in a table of `ids`, which it sorts first.
     fn check(mut ids: Vec<[u8; 20]>) {
         ids.sort();
         ids.dedup();
@@ -212,7 +212,7 @@ mod tests {
         check(vec![]);
         check(ids(1, 0));
         check(ids(30_000, 0));
-        // Not at all spread: within a bucket, and within eight bytes of each other.
+        // Not spread at all: within a bucket, and within eight bytes of each other.
         check(ids(5000, 1));
         check(ids(5000, 3));
         check(ids(3000, 8));

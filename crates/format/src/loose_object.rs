@@ -7,17 +7,17 @@ use crate::zlib::Inflater;
 
 const FORMAT: &str = "loose object";
 
-/// The longest header that is read: a kind, a space, 20 digits and the NUL.
+/// The longest header that is accepted: a kind, a space, 20 digits and the NUL.
 pub const MAX_HEADER_BYTES: usize = 28;
 
-/// What a loose object begins with, when inflated.
+/// The header of a loose object, after inflation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// The kind of the object.
     pub kind: Kind,
-    /// How long its content is.
+    /// The length of its content.
     pub size: u64,
-    /// How long the header is, with its NUL.
+    /// The length of the header, with its NUL.
     pub length: usize,
 }
 
@@ -36,14 +36,14 @@ impl Header {
     }
 }
 
-/// Reads the kind and size of the object in `file`, of which the first 64 bytes are enough.
+/// Reads the kind and size of the object in `file`; its first 64 bytes are enough.
 pub fn inflate_header(inflater: &mut Inflater, file: &[u8]) -> Result<Header, Error> {
     let mut prefix = Vec::new();
     inflater.inflate_prefix(file, MAX_HEADER_BYTES, &mut prefix)?;
     Header::parse(&prefix)
 }
 
-/// Replaces `out` by the content of the object in `file` and tells its kind. Callers with a limit ask
+/// Replaces `out` by the content of the object in `file` and returns its kind. Callers with a limit call
 /// [`inflate_header`] first. After an error `out` is empty.
 pub fn inflate(inflater: &mut Inflater, file: &[u8], out: &mut Vec<u8>) -> Result<Kind, Error> {
     out.clear();

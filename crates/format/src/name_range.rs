@@ -1,11 +1,11 @@
-//! Ranges of sorted names: what a listing of refs reads is cut into such before anything is read.
+//! Ranges of sorted names, so that a listing of refs can be divided before it is read.
 
-/// Names from a first one on, up to another.
+/// Names from a first one up to, but not including, another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameRange {
     /// No name in it comes before this one.
     pub start: Vec<u8>,
-    /// All names in it come before this one; without, there is no end.
+    /// All names in it come before this one; `None` means no end.
     pub end: Option<Vec<u8>>,
 }
 
@@ -17,7 +17,7 @@ impl NameRange {
 
     /// All names that start with `prefix`.
     pub fn of_prefix(prefix: &[u8]) -> Self {
-        // The first name that can come after them: the prefix with its last byte made one larger.
+        // The first name after them: the prefix with its last byte made one larger.
         let mut end = prefix.to_vec();
         while let Some(last) = end.pop() {
             if let Some(larger) = last.checked_add(1) {
@@ -28,12 +28,12 @@ impl NameRange {
         NameRange::from(prefix)
     }
 
-    /// Whether a name is in it.
+    /// Whether a name is in the range.
     pub fn contains(&self, name: &[u8]) -> bool {
         *self.start <= *name && self.end.as_ref().is_none_or(|end| name < end.as_slice())
     }
 
-    /// What is in both.
+    /// The names in both ranges.
     pub fn within(&self, other: &NameRange) -> Option<NameRange> {
         let start = self.start.clone().max(other.start.clone());
         let end = self.end.iter().chain(&other.end).min().cloned();
@@ -41,7 +41,7 @@ impl NameRange {
         (!is_empty).then_some(NameRange { start, end })
     }
 
-    /// The range in pieces, in order: each of `cuts` that is inside starts one.
+    /// The range in pieces, in order: each of `cuts` that is inside starts a piece.
     pub fn split(&self, mut cuts: Vec<Vec<u8>>) -> Vec<NameRange> {
         cuts.retain(|cut| *cut > self.start && self.end.as_ref().is_none_or(|end| cut < end));
         cuts.sort_unstable();

@@ -1,8 +1,8 @@
-//! Inflate and deflate for the whole workspace: every zlib stream (RFC 1950) goes through here.
+//! Inflate and deflate for the whole workspace: every zlib stream (RFC 1950) passes through here.
 //!
-//! Packs and loose objects say how long the content is, so the one-shot inflater of libdeflate does nearly all the
-//! work; it was measured 1.6 times as fast as streaming. Streaming is kept for the two cases where a length cannot
-//! be trusted before bytes back it: the first bytes of a loose object, and contents above [`ONE_SHOT_LIMIT`].
+//! Packs and loose objects state the length of their content, so libdeflate's one-shot inflater does nearly all the
+//! work; it measured 1.6 times as fast as streaming. Streaming remains for the two cases where a length cannot be
+//! trusted before bytes back it: the first bytes of a loose object, and contents above [`ONE_SHOT_LIMIT`].
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use libdeflater::{CompressionLvl, Compressor, DecompressionError, Decompressor};
@@ -11,11 +11,11 @@ pub use packrace_os::inflate::StreamInflater;
 
 use crate::Error;
 
-/// Contents longer than this are inflated piecewise, so that memory grows with what the stream really holds and
-/// not with what a damaged header claims.
+/// Contents longer than this are inflated piecewise, so that memory grows with what the stream really holds and not
+/// with the claim of a damaged header.
 pub const ONE_SHOT_LIMIT: usize = 32 << 20;
 
-/// Deflate codes at most 258 bytes in two bits, hence this bound on how far a stream can expand.
+/// Deflate codes at most 258 bytes in two bits, which bounds how far a stream can expand.
 const MAX_EXPANSION: usize = 1032;
 
 const FORMAT: &str = "zlib";
@@ -23,9 +23,9 @@ const FORMAT: &str = "zlib";
 /// Inflates zlib streams; keeps its tables between calls, so reuse one a thread.
 pub struct Inflater {
     one_shot: Decompressor,
-    /// Made on first use: most callers never stream.
+    /// Created on first use: most callers never stream.
     streaming: Option<Decompress>,
-    /// The same.
+    /// Created on first use, too.
     measuring: Option<StreamInflater>,
 }
 
@@ -49,8 +49,8 @@ impl Inflater {
         result
     }
 
-    /// Replaces `out` by up to `limit` first bytes of the content of the stream at the start of `input`, which may
-    /// be cut off. For headers; says nothing about the rest of the stream.
+    /// Replaces `out` by the first `limit` bytes, at most, of the content of the stream at the start of `input`,
+    /// which may be truncated. For headers; says nothing about the rest of the stream.
     pub fn inflate_prefix(&mut self, input: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), Error> {
         out.clear();
         out.resize(limit.min(input.len().saturating_mul(MAX_EXPANSION)), 0);
@@ -64,7 +64,7 @@ impl Inflater {
         }
     }
 
-    /// As [`Self::inflate_exact`], and tells how many bytes of `input` the stream took. For streams that stand next to
+    /// As [`Self::inflate_exact`], and returns how many bytes of `input` the stream took. For streams that follow
     /// each other without their lengths.
     pub fn inflate_measured(&mut self, input: &[u8], size: usize, out: &mut Vec<u8>) -> Result<usize, Error> {
         if size / MAX_EXPANSION > input.len() {
@@ -77,7 +77,7 @@ impl Inflater {
                 return Ok(consumed);
             }
         }
-        // Also to learn what is wrong.
+        // For long contents, and to learn what is wrong with damaged ones.
         let result = self.inflate_piecewise(input, size, out);
         if result.is_err() {
             out.clear();
@@ -89,7 +89,7 @@ impl Inflater {
         if size / MAX_EXPANSION > input.len() {
             return Err(Error::new(FORMAT, "stream is too short for its content", input.len() as u64));
         }
-        // Not cleared first: what is already there will be overwritten and need not be zeroed again.
+        // Not cleared first: the bytes in it get overwritten and need not be zeroed again.
         out.resize(size, 0);
         match self.one_shot.zlib_decompress(input, out) {
             Ok(produced) if produced == size => Ok(()),
@@ -108,8 +108,8 @@ impl Inflater {
             let produced = stream.total_out() as usize;
             let consumed = stream.total_in();
             if produced == out.len() {
-                // At least one byte of room, so that a stream that ends exactly at `size` can say so; doubling keeps
-                // the room within a constant of what was really produced.
+                // At least one byte of room, so that a stream that ends exactly at `size` can say so; doubling
+                // keeps the room within a constant factor of what was produced.
                 let room = out.len().max(ONE_SHOT_LIMIT).min(size - produced) + 1;
                 out.resize(produced + room, 0);
             }
@@ -151,15 +151,15 @@ impl Default for Inflater {
     }
 }
 
-/// Inflates a stream that comes piece by piece and does not say where it ends.
+/// Inflates a stream that comes in pieces and does not say where it ends.
 pub struct PieceInflater(Decompress);
 
-/// What inflating a piece came to.
+/// The result of inflating a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Inflated {
     /// How many bytes of the input belong to the stream.
     pub consumed: usize,
-    /// How many bytes were put out.
+    /// How many bytes were written to the output.
     pub produced: usize,
     /// The stream is over, and its checksum right.
     pub is_over: bool,
@@ -171,22 +171,23 @@ impl PieceInflater {
         PieceInflater(Decompress::new(true))
     }
 
-    /// Goes to the start of the next stream.
+    /// Prepares for the start of the next stream.
     pub fn restart(&mut self) {
         self.0.reset(true);
     }
 
-    /// How many bytes of the stream were read since its start, also of one that turned out to be damaged.
+    /// How many bytes of the stream were read since its start, even if it turned out to be damaged.
     pub fn consumed(&self) -> u64 {
         self.0.total_in()
     }
 
-    /// How many bytes were put out since then.
+    /// How many bytes were produced since then.
     pub fn produced(&self) -> u64 {
         self.0.total_out()
     }
 
-    /// Inflates as much as there is input and room for. A stream that is not over has taken all input or filled `out`.
+    /// Inflates as much as input and room allow. If the stream is not over, it has consumed all input or filled
+    /// `out`.
     #[inline]
     pub fn inflate(&mut self, input: &[u8], out: &mut [u8]) -> Result<Inflated, Error> {
         let (consumed, produced) = (self.0.total_in(), self.0.total_out());
@@ -227,17 +228,17 @@ impl Deflater {
     }
 }
 
-/// Deflates a content that comes piece by piece, and is never in memory as a whole; slower than a [`Deflater`].
+/// Deflates a content that comes in pieces and is never in memory as a whole; slower than a [`Deflater`].
 pub struct PieceDeflater(Compress);
 
 impl PieceDeflater {
-    /// At the start of a stream; levels are those of [`Deflater::new`].
+    /// A deflater at the start of a stream; levels are those of [`Deflater::new`].
     pub fn new(level: i32) -> Self {
         let level = if (0..=9).contains(&level) { level as u32 } else { 6 };
         PieceDeflater(Compress::new(Compression::new(level), true))
     }
 
-    /// Appends to `out` what is certain of the stream so far.
+    /// Deflates a piece, and appends the output that is ready to `out`.
     pub fn deflate(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         let end = self.0.total_in() + piece.len() as u64;
         while self.0.total_in() < end {
@@ -257,7 +258,7 @@ impl PieceDeflater {
     }
 }
 
-/// What a step of a [`PieceDeflater`] has room for at least.
+/// The minimum room for a step of a [`PieceDeflater`].
 const PIECE_ROOM_BYTES: usize = 16 << 10;
 
 /// Appends the zlib stream of `content` to `out`. Makes a [`Deflater`]: keep one instead for many contents.

@@ -1,4 +1,4 @@
-//! Lists what the packs of a repository hold, and makes one pack of all that its branches and tags lead to:
+//! Lists what the packs of a repository hold, and makes one pack of everything that its branches and tags reach:
 //! `cargo run -p packrace-pack --example pack -- REPOSITORY FILE`.
 
 use std::io::Write as _;
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [repository, file] = &arguments[..] else { return Err("usage: pack REPOSITORY FILE".into()) };
     let repository = Repository::open(Path::new(repository), &OpenOptions::default())?;
 
-    // A snapshot shows the same packs for as long as it is held, whatever a repack does meanwhile.
+    // A snapshot shows the same packs as long as it is held, whatever a repack does meanwhile.
     let snapshot = repository.snapshot()?;
     let mut reader = snapshot.reader(cache_bytes::FEW_OBJECTS);
     for pack in snapshot.packs() {
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     })?;
     let objects = Arc::new(RequestObjects::new(snapshot));
     let request = PackRequest { wants, ofs_delta: true, ..PackRequest::default() };
-    // Which objects; then the bytes, most of them ranges of mapped packs.
+    // First which objects; then the bytes, most of them ranges of mapped packs.
     let mut stream = PackStream::new(plan(&objects, &request, &NoProgress)?);
     let mut out = std::io::BufWriter::new(std::fs::File::create(file)?);
     while let Some(segment) = stream.next_segment(&NoProgress)? {

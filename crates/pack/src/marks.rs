@@ -6,12 +6,12 @@ use packrace_store::PackIx;
 use crate::error::Error;
 use crate::request_objects::{ObjectNo, RequestObjects};
 
-/// A set of objects that several threads add to. One bit an object of the packs, and a short list for the rest.
+/// A set of objects that several threads add to: one bit for each packed object, and a short list for the rest.
 #[derive(Debug)]
 pub(crate) struct Marks {
     packed: Vec<AtomicU64>,
     packed_end: u32,
-    /// Members outside the packs, sorted by nothing: `extra[i]` tells whether `packed_end + i` is in.
+    /// Members outside the packs, in no order: `extra[i]` says whether `packed_end + i` is a member.
     extra: Mutex<Vec<bool>>,
 }
 
@@ -25,7 +25,7 @@ impl Marks {
         }
     }
 
-    /// Every object in these packs, by the number that it has in the request's objects.
+    /// Every object in these packs, by its number among the request's objects.
     pub(crate) fn of_packs(request_objects: &RequestObjects, packs: &[PackIx]) -> Result<Marks, Error> {
         let marks = Marks::new(request_objects.packed_end());
         for pack in packs {
@@ -37,13 +37,13 @@ impl Marks {
         Ok(marks)
     }
 
-    /// Adds `ix`; true if it was not in before, for exactly one of the threads that add it.
+    /// Adds `ix`; true if it is new, for exactly one of the threads that add it.
     #[inline]
     pub(crate) fn insert(&self, ix: ObjectNo) -> bool {
         if ix.0 < self.packed_end {
             let word = &self.packed[ix.0 as usize / 64];
             let bit = 1u64 << (ix.0 % 64);
-            // The plain load spares the locked instruction for what is in already, which is most.
+            // The plain load saves the locked instruction for members, which most are.
             return word.load(Relaxed) & bit == 0 && word.fetch_or(bit, Relaxed) & bit == 0;
         }
         let at = (ix.0 - self.packed_end) as usize;
@@ -54,7 +54,7 @@ impl Marks {
         !std::mem::replace(&mut extra[at], true)
     }
 
-    /// Takes `ix` out.
+    /// Removes `ix`.
     pub(crate) fn remove(&self, ix: ObjectNo) {
         if ix.0 < self.packed_end {
             self.packed[ix.0 as usize / 64].fetch_and(!(1u64 << (ix.0 % 64)), Relaxed);
@@ -75,7 +75,7 @@ impl Marks {
         extra.get((ix.0 - self.packed_end) as usize).copied().unwrap_or(false)
     }
 
-    /// A copy of what is in now.
+    /// A copy of the current members.
     pub(crate) fn snapshot(&self) -> Marks {
         Marks {
             packed: self.packed.iter().map(|word| AtomicU64::new(word.load(Relaxed))).collect(),
@@ -84,7 +84,7 @@ impl Marks {
         }
     }
 
-    /// All packed objects that are not in.
+    /// All packed objects that are not members.
     pub(crate) fn complement(&self) -> Marks {
         let others = Marks::new(self.packed_end);
         for (mine, theirs) in self.packed.iter().zip(&others.packed) {
@@ -104,7 +104,7 @@ impl Marks {
         }
     }
 
-    /// Removes everything that is in `other`.
+    /// Removes every member of `other`.
     pub(crate) fn subtract(&self, other: &Marks) {
         for (mine, theirs) in self.packed.iter().zip(&other.packed) {
             mine.fetch_and(!theirs.load(Relaxed), Relaxed);
@@ -116,7 +116,7 @@ impl Marks {
         }
     }
 
-    /// An object that is in `other`, too.
+    /// A member that is in `other`, too.
     pub(crate) fn common(&self, other: &Marks) -> Option<ObjectNo> {
         let words = self.packed.iter().zip(&other.packed).enumerate();
         let mut both = words.map(|(at, (mine, theirs))| (at, mine.load(Relaxed) & theirs.load(Relaxed)));
@@ -126,23 +126,23 @@ impl Marks {
         self.extra().into_iter().find(|ix| other.contains(*ix))
     }
 
-    /// How many of the packs' objects in `range` are in.
+    /// The number of packed members in `range`.
     pub(crate) fn count_packed(&self, range: std::ops::Range<u32>) -> u64 {
         let words = range.start / 64..range.end.div_ceil(64);
         words.map(|at| u64::from(self.word_in(at, &range).count_ones())).sum()
     }
 
-    /// All members: those in packs, then the others.
+    /// All members: packed ones, then the others.
     pub(crate) fn members(&self) -> impl Iterator<Item = ObjectNo> + '_ {
         self.packed().chain(self.extra())
     }
 
-    /// The packs' objects that are in, ascending.
+    /// The packed members, ascending.
     pub(crate) fn packed(&self) -> impl Iterator<Item = ObjectNo> + '_ {
         self.packed_in(0..self.packed_end)
     }
 
-    /// The same for those in `range`.
+    /// The packed members in `range`.
     pub(crate) fn packed_in(&self, range: std::ops::Range<u32>) -> impl Iterator<Item = ObjectNo> + '_ {
         (range.start / 64..range.end.div_ceil(64)).flat_map(move |at| {
             let mut word = self.word_in(at, &range);
@@ -166,7 +166,7 @@ impl Marks {
         word
     }
 
-    /// The objects outside the packs that are in, ascending.
+    /// The members outside the packs, ascending.
     pub(crate) fn extra(&self) -> Vec<ObjectNo> {
         let extra = self.extra.lock().expect("no panic while held");
         let members = extra.iter().enumerate().filter(|(_, is_in)| **is_in);

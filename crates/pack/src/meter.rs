@@ -10,22 +10,22 @@ use crate::progress::{Phase, Totals};
 pub struct ProgressInterval {
     /// The least time between two lines of one phase.
     pub interval: Duration,
-    /// How long phases that are usually short go on before they are shown at all.
+    /// How long phases that are usually short must take before they are shown at all.
     pub delay: Duration,
 }
 
-/// Turns what a [`crate::ProgressSink`] hears into lines: a phase that is under way ends in a carriage return, one that is over
-/// in `done.` and a new line.
+/// Turns what a [`crate::ProgressSink`] receives into lines: the current phase ends in a carriage return, a
+/// finished one in `done.` and a line feed.
 #[derive(Debug)]
 pub struct Meter {
     pace: ProgressInterval,
     phase: Option<Current>,
     sent_bytes: Option<u64>,
-    /// What [`Phase::Receiving`] and [`Phase::Indexing`] are called, if not as usual.
+    /// Another title for [`Phase::Receiving`] and [`Phase::Indexing`].
     intake_title: Option<String>,
 }
 
-/// The phase that is under way.
+/// The current phase.
 #[derive(Debug)]
 struct Current {
     phase: Phase,
@@ -43,7 +43,7 @@ impl Meter {
         Meter { pace, phase: None, sent_bytes: None, intake_title: None }
     }
 
-    /// Calls [`Phase::Receiving`] and [`Phase::Indexing`] so.
+    /// Sets the title of [`Phase::Receiving`] and [`Phase::Indexing`].
     pub fn set_intake_title(&mut self, title: &str) {
         self.intake_title = Some(title.to_owned());
     }
@@ -70,7 +70,7 @@ impl Meter {
         (!text.is_empty()).then_some(text)
     }
 
-    /// Closes the phase that is under way, because it is over.
+    /// Ends the current phase as done.
     pub fn finish(&mut self, now: Duration) -> String {
         self.finish_saying("done.", now)
     }
@@ -85,18 +85,18 @@ impl Meter {
         }
     }
 
-    /// Leaves the phase that is under way as it is: something else is said next.
+    /// Leaves the line of the current phase as it is, because another message follows.
     pub fn stop(&mut self) -> &'static str {
         if self.phase.take().is_some_and(|current| current.is_open) { "\n" } else { "" }
     }
 
-    /// So many more bytes of a pack have gone out: the sum is shown while one is written.
+    /// Counts more bytes of a pack as sent: the sum is shown while one is written.
     pub fn sent(&mut self, bytes: u64) {
         self.sent_bytes = Some(self.sent_bytes.unwrap_or(0).saturating_add(bytes));
     }
 }
 
-/// What is said of a pack that is complete.
+/// The line about a complete pack.
 pub fn total_line(totals: &Totals) -> String {
     let Totals { objects, deltas, reused, reused_deltas, pack_reused } = totals;
     let packs = u32::from(*pack_reused > 0);
@@ -124,7 +124,7 @@ fn line(current: &Current, sent_bytes: Option<u64>, now: Duration) -> String {
     line
 }
 
-/// `12.10 KiB`, as git writes sizes.
+/// `12.10 KiB`: git's format of sizes.
 pub(crate) fn size(bytes: u64) -> String {
     let (unit, shift) = match bytes {
         0x4000_0001.. => ("GiB", 30),
@@ -137,7 +137,7 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{}.{:02} {unit}", hundredths / 100, hundredths % 100)
 }
 
-/// Those that git shows only when they go on for longer.
+/// Phases that git shows only if they take longer.
 fn is_usually_short(phase: Phase) -> bool {
     !matches!(
         phase,
@@ -200,7 +200,7 @@ mod tests {
     const PACE: ProgressInterval =
         ProgressInterval { interval: Duration::from_secs(1), delay: Duration::from_secs(2) };
 
-    /// What is shown, and when, for these reports; the last moment is that of the end.
+    /// Checks what is shown, and when, for these reports; the last moment is the end.
     fn check(reports: &[(u64, Phase, u64, u64)], end: u64, expect: &[(u64, &str)]) {
         let mut meter = Meter::new(PACE);
         let mut found = Vec::new();

@@ -4,10 +4,10 @@ use std::sync::{Mutex, OnceLock};
 
 use crate::request_objects::ObjectNo;
 
-/// Sums a path up in 32 bits, so that sorting brings files with the same ending together.
+/// A hash of a path in 32 bits that sorts files with the same ending together.
 ///
-/// This is the value that bitmaps store in their name-hash cache (gitformat-bitmap, "Name-hash cache"): of all bytes but
-/// white space the last 16 count, the last one most. It is zero for what has no path.
+/// This is the value in the name-hash cache of bitmaps (gitformat-bitmap, "Name-hash cache"): of all bytes but
+/// white space the last 16 count, the last one most. It is zero for objects without a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct NameHash(pub u32);
 
@@ -17,7 +17,7 @@ impl NameHash {
         NameHash::default().then(path)
     }
 
-    /// The hash of a longer path.
+    /// The hash of a path, continued with these bytes.
     #[inline]
     #[must_use]
     pub fn then(self, bytes: &[u8]) -> Self {
@@ -25,14 +25,14 @@ impl NameHash {
         NameHash(visible.fold(self.0, |hash, byte| (hash >> 2).wrapping_add(u32::from(*byte) << 24)))
     }
 
-    /// The hash of an entry of the directory that has this hash.
+    /// The hash of an entry in the directory with this hash.
     #[inline]
     #[must_use]
     pub fn entry(self, name: &[u8]) -> Self {
         if self == NameHash::default() { self.then(name) } else { self.then(b"/").then(name) }
     }
 
-    /// The same for a way of hashing.
+    /// The same for the given version.
     #[inline]
     #[must_use]
     pub fn entry_by(self, version: NameHashVersion, name: &[u8]) -> Self {
@@ -42,7 +42,7 @@ impl NameHash {
         }
     }
 
-    /// The hash of a whole path by a way of hashing.
+    /// The hash of a whole path by the given version.
     pub fn of_by(version: NameHashVersion, path: &[u8]) -> Self {
         match version {
             NameHashVersion::V1 => NameHash::of(path),
@@ -56,21 +56,21 @@ impl NameHash {
 /// How paths are hashed for the delta search (git-pack-objects, "--name-hash-version").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum NameHashVersion {
-    /// As bitmaps store it: the last bytes of the path. Files of one name in many directories come together.
+    /// As stored in bitmaps: the last bytes of the path. Files of one name in many directories become neighbours.
     #[default]
     V1,
-    /// The last bytes of the name, and below that those of its directories, which part such files. Only the sorting knows
-    /// of it, so that it need not be git's number.
+    /// The last bytes of the name, and below that those of its directories, which separate such files. Only used to
+    /// sort, so it need not be git's number.
     V2,
 }
 
-/// Objects of packs whose hashes stand together: 4 KiB.
+/// Packed objects whose hashes share a chunk: 4 KiB.
 const CHUNK: usize = 1024;
 
-/// The name hashes of objects met on a walk, as far as they have any. Several threads write.
+/// The name hashes of objects found by a walk, as far as they have any. Several threads write.
 ///
-/// A chunk of the packed objects takes memory when the first of its names is set: a small fetch from a repository of
-/// 60 million objects must not pay 240 MB.
+/// A chunk of packed objects takes memory when the first of its names is set: a small fetch from a repository of 60
+/// million objects must not pay 240 MB.
 #[derive(Debug)]
 pub(crate) struct Names {
     version: NameHashVersion,
@@ -86,7 +86,7 @@ impl Names {
         Names { version: NameHashVersion::default(), packed, extra: Mutex::default() }
     }
 
-    /// The same, hashed in this way.
+    /// The same with this version of the hash.
     pub(crate) fn by(self, version: NameHashVersion) -> Self {
         Names { version, ..self }
     }

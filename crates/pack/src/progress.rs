@@ -3,77 +3,77 @@
 pub enum Phase {
     /// Walking history: objects found so far.
     Enumerating,
-    /// The same for objects that nothing reaches.
+    /// The same for unreachable objects.
     EnumeratingCruft,
     /// Deciding how each object is sent.
     Counting,
-    /// Looking for deltas, and deflating what has no usable representation.
+    /// Searching for deltas, and deflating what has no usable representation.
     Compressing,
     /// Making the bytes of a pack.
     Writing,
-    /// Removing loose objects that are in a pack, by the first byte of their names.
+    /// Removing loose objects that are also in a pack, by the first byte of their names.
     RemovingDuplicates,
     /// Reading commits to choose those that get a bitmap.
     SelectingBitmaps,
-    /// Finding what every commit brings in.
+    /// Finding what every commit introduces.
     ReadingTrees,
     /// Finding what the chosen commits reach.
     BuildingBitmaps,
-    /// Reading the indexes that a multi-pack-index is made of.
+    /// Reading the indexes for a multi-pack-index.
     AddingPacks,
-    /// Looking whether the packs of a multi-pack-index are there.
+    /// Checking that the packs of a multi-pack-index exist.
     LookingForPacks,
     /// Checking the order of ids in a multi-pack-index.
     VerifyingOrder,
     /// Comparing a multi-pack-index with the indexes of its packs.
     VerifyingOffsets,
-    /// Counting what is read from each pack of a multi-pack-index.
+    /// Counting the objects that a multi-pack-index takes from each pack.
     CountingReferenced,
-    /// Deleting packs that nothing is read from.
+    /// Deleting packs that a multi-pack-index takes nothing from.
     DeletingPacks,
     /// Looking for commits in all packs.
     FindingPackedCommits,
-    /// Looking for commits in so many packs.
+    /// Looking for commits in some packs.
     FindingCommits {
-        /// How many.
+        /// The number of packs.
         packs: usize,
     },
-    /// Taking the commits that refs lead to.
+    /// Collecting the commits that refs lead to.
     CollectingReferenced,
-    /// Taking the commits that are named on standard input.
+    /// Collecting the commits named on standard input.
     CollectingInput,
     /// Walking from there.
     ExpandingCommits,
-    /// Looking whether everything is there that new refs lead to.
+    /// Checking that everything exists that new refs lead to.
     CheckingConnectivity,
     /// Comparing a commit-graph with the commits.
     VerifyingCommits,
-    /// Taking the entries of a pack from somebody who sends it.
+    /// Receiving the entries of a pack.
     Receiving,
-    /// The same from a file.
+    /// Reading the entries of a pack from a file.
     Indexing,
     /// Applying the deltas of a pack.
     Resolving,
-    /// Making loose objects of a pack.
+    /// Writing the objects of a pack as loose ones.
     Unpacking,
 }
 
-/// What went into a pack; the numbers of git's closing progress line.
+/// The totals of a pack; the numbers of git's closing progress line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
     /// All objects.
     pub objects: u32,
     /// Those sent as deltas.
     pub deltas: u32,
-    /// Those whose stored bytes were sent as they are, but for the header of a delta.
+    /// Those whose stored bytes were reused, except for the headers of deltas.
     pub reused: u32,
     /// Those of them that are deltas.
     pub reused_deltas: u32,
-    /// Those of a pack that was sent as it is. Nothing more is known of them; they do not count as reused.
+    /// Those of a pack that was sent unchanged. Nothing more is known of them; they do not count as reused.
     pub pack_reused: u32,
 }
 
-/// Receives the progress of work, and may cancel it. Called from several threads.
+/// Receives progress, and may cancel the work. Called from several threads.
 pub trait ProgressSink: Sync {
     /// `done` of `total` (0: unknown) in `phase`.
     fn report(&self, phase: Phase, done: u64, total: u64);

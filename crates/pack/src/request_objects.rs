@@ -6,18 +6,18 @@ use packrace_store::{ObjectIx, ObjectReader, Snapshot};
 
 use crate::error::{Error, Reason};
 
-/// The number of an object while a request is served: the snapshot's number for packed objects; loose ones are numbered
-/// from there on, in the order in which they are met.
+/// The number of an object while a request is served: the snapshot's number for packed objects; loose ones are
+/// numbered after those, in the order in which they are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ObjectNo(pub(crate) u32);
 
-/// All objects that a request can reach, by number: those in the snapshot's packs, and the loose ones met so far.
+/// All objects that a request can reach, by number: those in the snapshot's packs, and the loose ones found so far.
 pub struct RequestObjects {
     snapshot: Arc<Snapshot>,
-    /// Set when the first number is given: until then packs need not be listed.
+    /// Set when the first number is needed: until then packs need not be listed.
     packed_end: OnceLock<u32>,
     loose: Mutex<LooseNumbers>,
-    /// Objects that are missing here and promised by a remote; found on first use.
+    /// Objects that are missing here and promised by a remote; computed on first use.
     pub(crate) promised: Mutex<Option<Arc<HashSet<ObjectId>>>>,
 }
 
@@ -38,7 +38,7 @@ impl RequestObjects {
         }
     }
 
-    /// What is looked at.
+    /// The snapshot that objects are read from.
     pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }
@@ -72,8 +72,8 @@ impl RequestObjects {
         self.find(id)?.ok_or_else(|| Reason::Missing(id.to_owned()).into())
     }
 
-    /// Whether the object exists now, also if it did not when somebody asked for the first time: it may have come
-    /// while a client talks with us.
+    /// Whether the object exists now, even if it did not at the first question: it may have arrived while a client
+    /// talks with us.
     pub fn contains_now(&self, id: &oid) -> Result<bool, Error> {
         if self.contains(id)? {
             return Ok(true);
@@ -86,7 +86,7 @@ impl RequestObjects {
         self.number_loose(id, |snapshot| snapshot.has_loose(id))
     }
 
-    /// Gives an object a number that has none yet, if it is there.
+    /// Numbers a loose object that has no number yet, if it exists.
     fn number_loose(
         &self,
         id: &oid,
@@ -108,12 +108,12 @@ impl RequestObjects {
         Ok(Some(ObjectNo(number)))
     }
 
-    /// The objects without a pack that were met so far.
+    /// The loose objects found so far.
     pub(crate) fn loose_met(&self) -> Vec<ObjectId> {
         self.loose.lock().expect("no panic while held").ids.clone()
     }
 
-    /// The snapshot's number, for an object in a pack.
+    /// The snapshot's number of a packed object.
     #[inline]
     pub(crate) fn packed(&self, ix: ObjectNo) -> Option<ObjectIx> {
         (ix.0 < self.packed_end()).then_some(ObjectIx(ix.0))
@@ -150,7 +150,7 @@ impl RequestObjects {
         Ok(self.kind_and_size(reader, ix)?.0)
     }
 
-    /// The same with the length of its content.
+    /// The same, with the length of its content.
     pub(crate) fn kind_and_size(
         &self,
         reader: &mut ObjectReader,

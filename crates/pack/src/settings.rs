@@ -4,38 +4,38 @@ use packrace_store::{BIG_FILE_BYTES, Config};
 use crate::error::Error;
 use crate::names::NameHashVersion;
 
-/// How a pack is made: the settings of `pack.*` and of pack-objects that change what it holds and what making it costs.
+/// How a pack is made: the settings of `pack.*` and of pack-objects that change its content or its cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Settings {
-    /// Objects that a delta base is looked for in (`pack.window`); 0: no search.
+    /// The number of objects that each object is compared with in the search (`pack.window`); 0: no search.
     pub window: usize,
-    /// Longest delta chain that is made (`pack.depth`); 0: no delta is made.
+    /// The longest delta chain that is made (`pack.depth`); 0: no delta is made.
     pub depth: u16,
-    /// Longest chain of stored deltas that is taken over: what is sent can stay as it lies, what is stored keeps to
-    /// `depth`, as for git.
+    /// The longest chain of stored deltas that is reused: a response may send chains as they are stored, a stored
+    /// pack keeps to `depth`, as in git.
     pub reused_depth: u16,
-    /// Bytes of the objects in the window of one thread (`pack.windowMemory`); 0: no limit. The last two objects are
-    /// compared whatever it says.
+    /// Bytes of the objects in the window of one thread (`pack.windowMemory`); 0: no limit. The last two objects
+    /// are compared in any case.
     pub window_bytes: usize,
-    /// Bytes of new deltas that are kept until they are written (`pack.deltaCacheSize`; 0: no limit). Others are made
-    /// twice.
+    /// Bytes of new deltas that are kept until they are written (`pack.deltaCacheSize`; 0: no limit). Others are
+    /// made twice.
     pub delta_cache_bytes: usize,
-    /// Longest delta that is kept that way (`pack.deltaCacheLimit`). Not limited by default, unlike in git: what is kept
-    /// is bounded already, and making a long delta twice costs most.
+    /// The longest delta that is kept that way (`pack.deltaCacheLimit`). Not limited by default, unlike in git: the
+    /// total is limited already, and making a long delta twice costs most.
     pub delta_cache_limit_bytes: usize,
-    /// Bytes of objects that serve as bases for reading others, all threads together (`core.deltaBaseCacheLimit`).
+    /// Bytes of objects cached as bases for reading others, all threads together (`core.deltaBaseCacheLimit`).
     pub base_cache_bytes: usize,
     /// How paths are hashed for the delta search.
     pub name_hash: NameHashVersion,
     /// Level of zlib (`pack.compression`), -1: its default.
     pub compression: i32,
-    /// Objects larger than this are not searched (`core.bigFileThreshold`).
+    /// Larger objects are not searched (`core.bigFileThreshold`).
     pub big_file_bytes: u64,
-    /// Whether stored deltas are taken over (`--no-reuse-delta`).
+    /// Whether stored deltas are reused (`--no-reuse-delta`).
     pub reuse_deltas: bool,
-    /// Whether stored bytes are taken over at all (`--no-reuse-object`).
+    /// Whether stored bytes are reused at all (`--no-reuse-object`).
     pub reuse_objects: bool,
-    /// Trees in trees that a filter by paths follows (`core.maxTreeDepth`).
+    /// The depth of trees that a filter by paths follows (`core.maxTreeDepth`).
     pub max_tree_depth: usize,
     /// Threads for the search; at least 1 (`pack.threads`).
     pub threads: usize,
@@ -44,12 +44,12 @@ pub struct Settings {
 /// The default of `core.maxTreeDepth` (git-config).
 pub const MAX_TREE_DEPTH: usize = 2048;
 
-/// What no chain may exceed that is made (git-pack-objects, "--depth").
+/// The maximum length of new chains (git-pack-objects, "--depth").
 pub const MAX_DEPTH: u16 = 4095;
 
 impl Default for Settings {
-    /// git's defaults (git-config, "pack" and "core"), but for the memory of a window, which git does not limit: a small
-    /// pack can hold objects of half a gigabyte each.
+    /// git's defaults (git-config, "pack" and "core"), except for the memory of a window, which git does not limit:
+    /// a small pack can hold objects of half a gigabyte each.
     fn default() -> Self {
         Settings {
             window: 10,
@@ -71,9 +71,9 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What a repository's configuration says, with git's defaults; `threads` is for a `pack.threads` of 0.
+    /// The settings of a repository's configuration, with git's defaults; `threads` applies if `pack.threads` is 0.
     ///
-    /// Numbers below zero mean the default, as for git.
+    /// Negative numbers mean the default, as in git.
     pub fn of(config: &Config, threads: usize) -> Result<Self, Error> {
         let default = Settings::default();
         let number = |name: &str| -> Result<Option<u64>, Error> {
@@ -100,13 +100,13 @@ impl Settings {
         })
     }
 
-    /// `core.maxTreeDepth`: the deepest tree that is followed where a client says what is walked.
+    /// `core.maxTreeDepth`: the deepest tree that is followed if a client decides what is walked.
     pub fn max_tree_depth(config: &Config) -> Result<usize, Error> {
         let depth = config.integer("core.maxTreeDepth")?;
         Ok(depth.map_or(MAX_TREE_DEPTH, |depth| usize::try_from(depth).unwrap_or(0)))
     }
 
-    /// The threads of `pack.threads` alone: for work that no other setting concerns, as in git.
+    /// The threads of `pack.threads` alone, for work without other settings, as in git.
     pub fn threads(config: &Config, available: usize) -> Result<usize, Error> {
         let number = config.integer("pack.threads")?.and_then(|number| u64::try_from(number).ok());
         Ok(match number {
@@ -123,7 +123,8 @@ pub(crate) fn base_cache_bytes(config: &Config) -> Result<usize, Error> {
     Ok(bytes.map_or(default, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)))
 }
 
-/// What git 2.47 takes at most as `pack.deltaCacheLimit`; git-config names a maximum of 65,535, which git does not keep to.
+/// What git 2.47 accepts at most as `pack.deltaCacheLimit`; git-config documents a maximum of 65,535, which git
+/// does not enforce.
 const MAX_DELTA_CACHE_LIMIT: u64 = 1_048_575;
 
 /// More threads than this are never of use, whatever a configuration says.

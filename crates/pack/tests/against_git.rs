@@ -1,4 +1,4 @@
-//! Plans and streams packs from repositories of many layouts, and lets stock git say what they must hold.
+//! Plans and streams packs from repositories of many layouts; stock git says what they must contain.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn ids(repo: &Repo, revs: &[&str]) -> Vec<ObjectId> {
     ids.lines().map(|id| ObjectId::from_hex(id.as_bytes()).unwrap()).collect()
 }
 
-/// What stock git would enumerate.
+/// The objects that stock git would enumerate.
 fn needed(repo: &Repo, wants: &[&str], haves: &[&str]) -> BTreeSet<String> {
     let mut args = vec!["rev-list", "--objects", "--no-object-names"];
     args.extend(wants);
@@ -32,7 +32,7 @@ fn needed(repo: &Repo, wants: &[&str], haves: &[&str]) -> BTreeSet<String> {
     repo.git(&args).lines().map(str::to_string).collect()
 }
 
-/// Everything that the haves reach: nothing of it needs to be sent.
+/// Everything that the haves reach; none of it needs to be sent.
 fn had(repo: &Repo, haves: &[&str]) -> BTreeSet<String> {
     if haves.is_empty() { BTreeSet::new() } else { needed(repo, haves, &[]) }
 }
@@ -51,14 +51,14 @@ fn stream(
     (pack, stream.totals(), segments)
 }
 
-/// Every delta has its base in the pack.
+/// Asserts that every delta has its base in the pack.
 fn assert_self_contained(pack: &[u8], hash: HashKind) {
     let dir = tempfile::tempdir().unwrap();
     Git::stock().run(dir.path(), &["init", "-q", "--bare", &format!("--object-format={hash}"), "."]);
     Git::stock().run_with_input(dir.path(), &["index-pack", "--stdin"], pack);
 }
 
-/// Asks for `wants` without `haves` in every form, and checks the objects that come.
+/// Requests `wants` without `haves` in every form, and checks the objects in the response.
 fn check(repo: &Repo, wants: &[&str], haves: &[&str]) {
     let request_objects = request_objects(repo);
     let (needed, had) = (needed(repo, wants, haves), had(repo, haves));
@@ -82,7 +82,8 @@ fn check(repo: &Repo, wants: &[&str], haves: &[&str]) {
         let missing: Vec<_> = needed.difference(&sent).filter(|id| !had.contains(*id)).collect();
         assert!(missing.is_empty(), "{label}: {missing:?} are missing");
         let useless: Vec<_> = sent.difference(&needed).collect();
-        // git itself sends objects of the receiver where finding that out costs more; more than it sends is a defect.
+        // Git itself sends objects that the receiver has if finding that out costs more; sending more than git does
+        // is a defect.
         assert!(useless.iter().all(|id| had.contains(*id)), "{label}: {useless:?} were not asked for");
         assert!(useless.len() <= needed.len() / 10 + 2, "{label}: {} useless objects", useless.len());
     }
@@ -230,7 +231,7 @@ fn excluded_objects_stay_out_packed_or_loose() {
     }
 }
 
-/// To a directory above its old one, which is looked at later; as a file and as a directory.
+/// To a directory above its old one, which is visited later; as a file and as a directory.
 #[test]
 fn what_was_moved_is_not_sent_again() {
     let repo = build(HashKind::Sha1, Storage::default());

@@ -1,4 +1,4 @@
-//! Packs that no git would write: what cannot be read never becomes a pack, whichever way it is made.
+//! Packs that git would never write: unreadable content never gets into a new pack, whichever way it is made.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use packrace_testkit::Git;
 use packrace_testkit::handmade::{HandmadeDelta, HandmadeEntry, HandmadePack};
 use packrace_testkit::received::objects_in_pack;
 
-/// A way in which a pack is made.
+/// A way to make a pack.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     /// Spans of stored bytes, for a client; objects are wanted by name.
@@ -76,7 +76,8 @@ fn made(dir: &Path, ids: &[ObjectId], way: Way, settings: Settings) -> Result<Ve
     Ok(pack)
 }
 
-/// Packs these objects in every way. `expect` is what the error says, or `None` where git must find everything in the pack.
+/// Packs these objects in every way. `expect` is the error's text, or `None` if git must find everything in the
+/// pack.
 fn check(dir: &Path, ids: &[ObjectId], expect: Option<&str>) {
     for way in WAYS {
         let made = made(dir, ids, way, Settings::default());
@@ -95,7 +96,7 @@ fn check(dir: &Path, ids: &[ObjectId], expect: Option<&str>) {
     }
 }
 
-/// Reading the object and asking for its kind both fail, in these words.
+/// Reading the object and asking for its kind both fail with this text.
 fn check_read(dir: &Path, id: &ObjectId, words: &str) {
     let repository = Repository::open(dir, &OpenOptions::default()).unwrap();
     let mut reader = repository.snapshot().unwrap().reader(1 << 20);
@@ -104,7 +105,7 @@ fn check_read(dir: &Path, id: &ObjectId, words: &str) {
     assert!(error.to_string().contains(words), "{error}");
 }
 
-/// Adds a sound copy, which git would not write where it has the object already.
+/// Adds an intact copy, which git would not write if it has the object already.
 fn add_loose(dir: &Path, content: &[u8]) {
     let other = repository();
     Git::stock().run_with_input(other.path(), &["hash-object", "-w", "--stdin"], content);
@@ -114,12 +115,12 @@ fn add_loose(dir: &Path, content: &[u8]) {
     std::fs::copy(other.path().join(&folder).join(&name[2..]), dir.join(&folder).join(&name[2..])).unwrap();
 }
 
-/// The contents of a circle: each begins like the one before it.
+/// The contents of a loop: each begins like the one before it.
 fn alike(count: usize) -> Vec<Vec<u8>> {
     (0..count).map(|n| [text(7, 40), format!("number {n}").into_bytes()].concat()).collect()
 }
 
-/// What makes `target` of `base`, which begin alike.
+/// The delta from `base` to `target`, which begin alike.
 fn delta(base: &[u8], target: &[u8]) -> HandmadeDelta {
     let common = base.iter().zip(target).take_while(|(a, b)| a == b).count();
     HandmadeDelta::new(base.len() as u64, target.len() as u64)
@@ -148,13 +149,14 @@ fn circles_over_several_packs() {
         }
         let all: Vec<ObjectId> = ids.iter().copied().chain([honest]).collect();
         if packs == 1 {
-            // All of one pack goes out as it lies; a part of it is looked at.
+            // A pack as a whole is sent as it is stored; a part of it is checked.
             check(dir.path(), &ids, Some(TOO_LONG));
         } else {
             check(dir.path(), &all, Some(TOO_LONG));
         }
         check(dir.path(), &[honest], None);
-        // One sound copy of one object opens the circle for those that are looked up there; of all, for all.
+        // One intact copy of one object breaks the loop if objects are looked up there; copies of all, in every
+        // case.
         contents.iter().for_each(|content| add_loose(dir.path(), content));
         check(dir.path(), &ids, None);
     }
@@ -242,7 +244,7 @@ fn chains_longer_than_any_git_makes() {
     let snapshot = repository.snapshot().unwrap();
     assert_eq!(snapshot.reader(0).read(last).unwrap().data, content);
     assert_eq!(snapshot.reader(0).kind_and_size(last).unwrap(), Some((Kind::Blob, content.len() as u64)));
-    // What is stored keeps to the depth, whatever its deltas are taken from.
+    // A stored pack keeps to the depth, wherever its deltas come from.
     for (depth, window) in [(4095, 0), (4095, 10), (50, 10), (1, 2), (0, 10)] {
         let settings = Settings { depth, window, ..Settings::default() };
         for way in [Way::Composed, Way::Stored] {
@@ -272,7 +274,7 @@ fn entries_that_lie_about_their_size() {
         let mut reader = repository.snapshot().unwrap().reader(1 << 20);
         for id in [blob(&content), blob(&target)] {
             reader.read(&id).unwrap_err();
-            // The base is not sent, or is not taken as it lies: it has to be read.
+            // The base is not sent, or not sent as it is stored: it has to be read.
             assert!(made(dir.path(), &[blob(&target)], Way::Spans, Settings::default()).is_err());
             let settings = Settings { reuse_objects: false, ..Settings::default() };
             for way in WAYS {
@@ -314,7 +316,8 @@ fn deltas_that_lie_about_their_sizes() {
         let repository = Repository::open(dir.path(), &OpenOptions::default()).unwrap();
         let error = repository.snapshot().unwrap().reader(1 << 20).read(&blob(&target)).unwrap_err();
         assert!(error.to_string().contains(words), "{words}: {error}");
-        // Without its base it has to be read; with it and with `-F` too, and by the search.
+        // Without its base the object has to be read; with the base, it has to be read under `-F` and by the
+        // search.
         for way in WAYS {
             let error = made(dir.path(), &[blob(&target)], way, Settings::default()).unwrap_err();
             assert!(error.to_string().contains(words), "{way:?}, {words}: {error}");
@@ -340,7 +343,7 @@ fn stored_bytes_with_a_wrong_crc_are_not_taken_over() {
     let path = pack.put(dir.path(), "sound");
     let settings = Settings { window: 0, ..Settings::default() };
     assert!(made(dir.path(), &ids, Way::Stored, settings).is_ok());
-    // A bit flips in the last object's bytes, before the checksum of the pack; nobody has to inflate it.
+    // Flips a bit in the last object's bytes, before the checksum of the pack; nothing needs to inflate it.
     let mut bytes = std::fs::read(&path).unwrap();
     let at = bytes.len() - 20 - 10;
     bytes[at] ^= 4;

@@ -1,4 +1,5 @@
-//! Writes bitmaps beside packs and multi-pack-indexes of many layouts, and lets stock git and our own planner use them.
+//! Writes bitmaps for packs and multi-pack-indexes of many layouts, and lets stock git and our own planner use
+//! them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -40,7 +41,7 @@ fn files(repo: &Repo, extension: &str) -> Vec<PathBuf> {
     files
 }
 
-/// The order of the bits of the multi-pack-index or of the only pack, and where its bitmap goes.
+/// The order of the bits in the multi-pack-index or in the only pack, and the path of its bitmap.
 fn order(repo: &Repo, request_objects: &RequestObjects) -> (BitOrder, PathBuf) {
     let dir = repo.path().join("objects/pack");
     if let Ok(bytes) = std::fs::read(dir.join("multi-pack-index")) {
@@ -87,7 +88,7 @@ fn planned(
     plan(request_objects, &request, &NoProgress).unwrap().ids().into_iter().collect()
 }
 
-/// The commits for which git finds a bitmap; what git finds there must be what it finds by walking.
+/// The commits for which git finds a bitmap; its content must equal git's walk.
 fn tested_by_git(repo: &Repo, commits: &[&str]) -> usize {
     let is_tested = |commit: &&&str| {
         let output =
@@ -131,7 +132,7 @@ fn check(repo: &Repo) {
             let (wants, haves) = ([id(pair[0]), id(pair[2])], [id(pair[1]), id(pair[3])]);
             assert_eq!(planned(&after, &wants, &[]), planned(&before, &wants, &[]));
             let (with, without) = (planned(&after, &wants, &haves), planned(&before, &wants, &haves));
-            // A walk sends what it does not know to be there; bitmaps know.
+            // A walk sends objects that it cannot know to be there; bitmaps know.
             assert!(with.is_subset(&without), "{pair:?}");
             let revs = [pair[0], pair[2], "--not", pair[1], pair[3]];
             let exact =

@@ -1,5 +1,5 @@
-//! Whether what new refs lead to is there, beside what `git rev-list --objects <new> --not --all` says of it. Every object of a
-//! history is taken away in turn, and put behind something that nothing reaches.
+//! Compares the connectivity check with `git rev-list --objects <new> --not --all`. Every object of a history is
+//! removed in turn, and placed behind an unreachable object.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -42,7 +42,7 @@ fn broken_for_git(path: &Path, tips: &[ObjectId], trusted: &[ObjectId]) -> Vec<u
     (0..tips.len()).filter(|at| is_broken(&tips[*at])).collect()
 }
 
-/// A repository in which every object is loose, so that any can be taken away.
+/// A repository in which every object is loose, so that any can be removed.
 fn loose(hash: HashKind) -> Repo {
     let storage = Storage { loose: Loose::All, ..Storage::default() };
     RepoBuilder::new(Size::Tiny).hash(hash).storage(storage).build()
@@ -82,7 +82,7 @@ fn each_object_missing_in_turn() {
         .collect();
         let mut found = 0;
         for (count, gone) in all.iter().enumerate() {
-            // Of what is trusted, a sample: where git looks at it all the same, it is for not knowing.
+            // A sample of the trusted objects: git visits them only where it does not know that they are trusted.
             let is_new = new.contains(gone);
             if !is_new && count % 7 > 0 {
                 continue;
@@ -139,7 +139,7 @@ fn odd_tips(path: &Path, hash: HashKind) -> Vec<ObjectId> {
     let no_tree = tree(path, &[("40000", "a", &absent), ("100644", "b", &blob)]);
     let deep = tree(path, &[("40000", "d", &tree(path, &[("40000", "e", &no_blob)]))]);
     let on = |tree: &ObjectId| commit(path, tree, &[old]);
-    // Nothing reaches it, and nobody has looked whether it is whole.
+    // Unreachable, and nobody has checked that it is complete.
     let (stray_good, stray_bad) = (on(&whole), on(&deep));
     vec![
         on(&whole),
@@ -209,7 +209,7 @@ fn what_an_alternate_has_counts() {
     assert_eq!(broken(dir.path(), &tips, &[], &[]), odd);
 }
 
-/// An object that one tree calls a blob is not taken for looked into where another calls it a tree.
+/// An object that one tree calls a blob does not count as visited where another calls it a tree.
 #[test]
 fn two_kinds_of_one_object() {
     let repo = RepoBuilder::new(Size::Tiny).build();
@@ -290,8 +290,8 @@ fn what_a_promisor_has_need_not_be_there() {
     assert_eq!(broken(dir.path(), &[lacking], &tips, &[]), [0]);
 }
 
-/// Where the new history is long, or joins the old one far below any ref, all refs are walked down from, too; and a ref that
-/// is broken itself does no harm.
+/// If the new history is long, or joins the old one far below any ref, the walk starts from all refs, too; a broken
+/// ref does no harm.
 #[test]
 fn long_histories() {
     let repo = RepoBuilder::new(Size::Tiny).build();

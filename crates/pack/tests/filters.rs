@@ -1,4 +1,4 @@
-//! Plans filtered responses from repositories of many layouts; stock git says which objects belong in them.
+//! Plans filtered responses from repositories of many layouts; stock git says which objects belong to them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,9 +27,9 @@ fn ids(repo: &Repo, revs: &[&str]) -> Vec<ObjectId> {
     repo.git(&[&["rev-parse"], revs].concat()).lines().map(id).collect()
 }
 
-/// What stock git lists. Bitmaps are left out of it: they must not change the answer.
+/// What stock git lists, without bitmaps: they must not change the answer.
 fn listed(repo: &Repo, filter: Option<&str>, wants: &[&str], haves: &[&str]) -> BTreeSet<String> {
-    // By id, as in a request: git gives a tree that is named by a path that path.
+    // By id, as in a request: git gives a tree named by a path that path.
     let [wants, haves] =
         [wants, haves].map(|revs| ids(repo, revs).iter().map(ObjectId::to_string).collect::<Vec<_>>());
     let filter = filter.map(|filter| format!("--filter={filter}"));
@@ -41,7 +41,7 @@ fn listed(repo: &Repo, filter: Option<&str>, wants: &[&str], haves: &[&str]) -> 
     repo.git(&args).lines().map(str::to_string).collect()
 }
 
-/// A filter with the blobs of patterns that it names by their ids.
+/// A filter whose pattern blobs are resolved by their ids.
 fn filter(spec: &str) -> Filter {
     let mut filter = Filter::parse(spec.as_bytes()).unwrap();
     for patterns in filter.patterns_mut() {
@@ -71,7 +71,7 @@ fn check(repo: &Repo, request_objects: &Arc<RequestObjects>, spec: &str, wants: 
     assert!(missing.is_empty(), "{label}: {missing:?} are missing");
     // Finding out what the other side has costs more than sending some of it again, for git and for us.
     let mut more: BTreeSet<_> = ours.difference(&expect).filter(|id| !had.contains(*id)).collect();
-    // Of trees and blobs that are wanted by name, git sends only those that it does not come across elsewhere before.
+    // Of trees and blobs wanted by name, git sends only those that it did not find elsewhere before.
     let given: Vec<&str> =
         wants.iter().filter(|want| want.contains(':') || want.contains('{')).copied().collect();
     if !more.is_empty() && !given.is_empty() {
@@ -178,7 +178,7 @@ fn bigger_history() {
     }
 }
 
-/// Patterns put together at random, and a tree whose paths they can match.
+/// Random patterns, and a tree whose paths they can match.
 #[test]
 fn random_patterns() {
     let repo = build(HashKind::Sha1, Storage::default());
@@ -265,7 +265,7 @@ fn blobs_of_patterns_that_are_none() {
     }
 }
 
-/// A partial clone serves what it has to who wants no more.
+/// A partial clone serves what it has to clients that want no more.
 #[test]
 fn a_server_that_lacks_blobs() {
     let whole = build(HashKind::Sha1, Storage::default());
@@ -288,7 +288,7 @@ fn a_server_that_lacks_blobs() {
     }
 }
 
-/// Bytes of packs, indexes and bitmaps that are flipped: an answer or an error.
+/// Flips bytes of packs, indexes and bitmaps: the result is an answer or an error.
 #[test]
 fn damaged_repositories() {
     let repo = build(HashKind::Sha1, Storage { bitmap: Bitmap::Plain, ..Storage::default() });
@@ -321,7 +321,7 @@ fn damaged_repositories() {
     assert!(failed > 0, "some damage was in the way");
 }
 
-/// Ten trees that each hold the next ten times are ten trees with 10,000,000,000 paths.
+/// Ten trees, each containing the next ten times, are ten trees with 10,000,000,000 paths.
 #[test]
 fn trees_with_too_many_paths() {
     let repo = build(HashKind::Sha1, Storage::default());
@@ -338,7 +338,7 @@ fn trees_with_too_many_paths() {
     let error =
         plan(&request_objects, &request(&repo, &spec, &[commit.trim()], &[]), &NoProgress).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
-    // By depth, and without places, there is nothing to it.
+    // By depth, and without paths, it is easy.
     for spec in ["tree:9", "tree:1000", "blob:none"] {
         check(&repo, &request_objects, spec, &[commit.trim()], &[]);
     }

@@ -1,4 +1,4 @@
-//! Packs that come in: what stock git takes we take, with the same index; what it refuses we refuse.
+//! Received packs: we accept what stock git accepts, with the same index, and refuse what it refuses.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn options(hash: HashKind) -> IngestOptions {
     }
 }
 
-/// What is there of a pack afterwards.
+/// What exists of a pack afterwards.
 #[derive(Debug, PartialEq, Eq)]
 struct Files {
     pack: Vec<u8>,
@@ -42,7 +42,7 @@ impl Files {
     }
 }
 
-/// Takes a pack as it comes in pieces of this length.
+/// Receives a pack in pieces of this length.
 fn ours(
     pack: &[u8],
     piece: usize,
@@ -71,13 +71,13 @@ fn ours(
     Ok(files)
 }
 
-/// The same by stock git, in this repository.
+/// The same with stock git, in this repository.
 fn gits(pack: &[u8], repository: &Path, dir: &Path, arguments: &[&str]) -> Result<Files, String> {
     let stem = dir.join("gits");
     let path = stem.with_extension("pack");
     let mut command = Git::stock().command(repository);
     command.args(["index-pack", "--stdin", "--rev-index"]).args(arguments).arg(&path);
-    // It leaves what it has received where it refuses the pack.
+    // Git leaves a file behind when it refuses the pack.
     let _ = std::fs::remove_file(&path);
     let output = run(command, pack);
     if !output.status.success() {
@@ -95,7 +95,7 @@ fn run(mut command: std::process::Command, input: &[u8]) -> std::process::Output
     use std::process::Stdio;
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // It may end before it has read everything.
+    // Git may exit before it has read everything.
     let _ = child.stdin.take().unwrap().write_all(input);
     child.wait_with_output().unwrap()
 }
@@ -172,8 +172,8 @@ impl Numbers {
     }
 }
 
-/// A pack of whole objects and deltas, most of them honest. `known` are objects of the repository. A long one begins with what
-/// makes it worth a second thread from the start, which then resolves deltas as they come.
+/// A pack of whole objects and deltas, most of them valid. `known` are objects of the repository. A long one begins
+/// with enough to start the second thread early, which then resolves deltas as they come.
 fn generated(numbers: &mut Numbers, known: &[(Kind, Vec<u8>)], is_long: bool) -> Vec<u8> {
     let mut pack = HandmadePack::default();
     let mut objects: Vec<(Kind, Vec<u8>, usize)> = Vec::new();
@@ -233,7 +233,7 @@ fn seal(pack: &mut Vec<u8>) {
     pack.extend_from_slice(hasher.finish().as_slice());
 }
 
-/// Damages a pack, or leaves it.
+/// Damages a pack, or leaves it intact.
 fn damage(pack: &mut Vec<u8>, numbers: &mut Numbers) -> &'static str {
     let at = numbers.below(pack.len());
     let inside = 12 + numbers.below(pack.len() - 32);
@@ -325,7 +325,7 @@ sampled! {
     }
 }
 
-/// Nobody waits any more from so many questions on.
+/// Cancels after this many checks.
 struct UntilAsked(AtomicU32, u32);
 
 impl ProgressSink for UntilAsked {
@@ -354,7 +354,7 @@ fn one_long_result_is_made_and_named_in_steps() {
         let pack = pack.sealed();
         let found = ours(&pack, 1 << 20, dir.path(), None, options(HashKind::Sha1)).unwrap();
         assert!(found == gits(&pack, &dir.path().join("empty"), dir.path(), &[]).unwrap(), "{mib} MiB");
-        // While it is made, and while it is named.
+        // During making it, and during hashing it.
         let questions = 2 * (content.len() as u32 >> 18);
         for last in [0, 1, questions / 2, questions] {
             let writer = PackWriter::receive(dir.path(), HashKind::Sha1, WritePolicy::default()).unwrap();

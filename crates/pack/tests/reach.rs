@@ -1,4 +1,4 @@
-//! What refs reach, beside what stock git says of it.
+//! Compares what refs reach with stock git.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn request_objects(repo: &Repo) -> Arc<RequestObjects> {
     Arc::new(RequestObjects::new(repository.snapshot().unwrap()))
 }
 
-/// Every object of the repository is reached by `tips` or not, as stock git says.
+/// Checks for every object of the repository whether `tips` reach it, as stock git says.
 fn check(repo: &Repo, tips: &[&str]) {
     let request_objects = request_objects(repo);
     let all = ids(&repo.git(&["cat-file", "--batch-all-objects", "--batch-check=%(objectname)"]));

@@ -1,7 +1,8 @@
-//! Speaks the server's side of a fetch with the bytes of a file, or with a request of its own:
-//! `cargo run -p packrace-protocol --example fetch -- REQUEST`. Bytes that a client sends are in `GIT_TRACE_PACKET=1 git fetch`.
+//! Runs the server's side of a fetch on the bytes of a file, or on a request of its own: `cargo run -p
+//! packrace-protocol --example fetch -- REQUEST`. `GIT_TRACE_PACKET=1 git fetch` shows the bytes that a client
+//! sends.
 //!
-//! The session asks; whoever drives it answers. Here no repository answers: there is one branch, and the pack is empty.
+//! The session asks; its driver answers. This one has no repository: there is one branch, and the pack is empty.
 
 use std::io::Write as _;
 
@@ -12,7 +13,7 @@ use packrace_protocol::session::fetch_v2::Session;
 use packrace_protocol::session::{Carriage, HavesAnswer, Input, Output};
 use packrace_protocol::wire::pkt_line::{write_data, write_text};
 
-/// An empty pack: its header, and the hash of that.
+/// An empty pack: its header and the hash of it.
 const PACK: &[u8] =
     b"PACK\0\0\0\x02\0\0\0\0\x02\x9d\x08\x82\x3b\xd8\xa8\xea\xb5\x10\xad\x6a\xc7\x5c\x82\x3c\xfd\x3e\xd3\x1e";
 
@@ -24,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let mut answer = Vec::new();
     let mut session = Session::new(ServiceConfig::new("example/1.0", HashKind::Sha1), Carriage::Stateless);
-    // Bytes may come in any pieces.
+    // Input may be cut anywhere.
     let mut pieces = request.chunks(7);
     loop {
         let input = match session.poll_output() {
@@ -66,7 +67,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A client that has nothing wants one commit.
+/// The request of a client that has nothing and wants one commit.
 fn request(tip: &str) -> Vec<u8> {
     let mut request = Vec::new();
     write_text("command=fetch", &mut request);

@@ -1,4 +1,4 @@
-//! What a peer is told when it is refused; all words of errors stand here. They are git's.
+//! Why a peer is refused. All texts of protocol errors are here, and they are git's.
 
 use packrace_object::{HashKind, ObjectId};
 
@@ -7,13 +7,13 @@ use packrace_object::{HashKind, ObjectId};
 pub enum RefusalKind {
     /// The bytes break the protocol.
     Malformed,
-    /// The request is well-formed, but not one that is answered.
+    /// The request is well-formed, but not supported.
     Unsupported,
-    /// An object or ref that is asked for does not exist here or is not shown.
+    /// A requested object or ref does not exist here or is hidden.
     NotOurs,
-    /// A limit was reached.
+    /// A limit was exceeded.
     LimitExceeded,
-    /// The peer stopped in the middle.
+    /// The peer stopped in mid-message.
     HungUp,
 }
 
@@ -22,7 +22,7 @@ pub enum RefusalKind {
 pub struct Refusal {
     kind: RefusalKind,
     message: String,
-    /// What the peer is told, if anybody is left to be told.
+    /// The text for the peer, if it is still there to receive it.
     wire: Option<String>,
 }
 
@@ -43,17 +43,17 @@ impl Refusal {
         &self.message
     }
 
-    /// What the peer is told, if anybody is left to be told.
+    /// The text for the peer, if it is still there to receive it.
     pub(crate) fn told_peer(&self) -> Option<&str> {
         self.wire.as_deref()
     }
 
-    /// The text of an `ERR` packet, read from its line.
+    /// Parses the text of an `ERR` packet from its line.
     pub fn parse_wire(line: &[u8]) -> Option<&[u8]> {
         line.strip_prefix(b"ERR ")
     }
 
-    /// Four bytes that are no length.
+    /// Four bytes that are not a length.
     pub(crate) fn bad_length_characters(bytes: &[u8]) -> Self {
         let text = String::from_utf8_lossy(bytes);
         Refusal::new(RefusalKind::Malformed, format!("protocol error: bad line length character: {text}"))
@@ -110,21 +110,21 @@ impl Refusal {
         Refusal::new(RefusalKind::Malformed, text)
     }
 
-    /// Version 2: a `want` that names nothing.
+    /// Version 2: a `want` without an object id.
     pub(crate) fn expected_oid(line: &[u8]) -> Self {
         let line = String::from_utf8_lossy(line);
         let text = format!("git upload-pack: protocol error, expected to get oid, not '{line}'");
         Refusal::new(RefusalKind::Malformed, text)
     }
 
-    /// Version 0: a line that is no `want`, or one that names nothing.
+    /// Version 0: a line that is not a `want`, or one without an object id.
     pub(crate) fn expected_object_id(line: &[u8]) -> Self {
         let line = String::from_utf8_lossy(line);
         let text = format!("git upload-pack: protocol error, expected to get object ID, not '{line}'");
         Refusal::new(RefusalKind::Malformed, text)
     }
 
-    /// A `have` that names nothing.
+    /// A `have` without an object id.
     pub(crate) fn expected_object(id: &[u8]) -> Self {
         let id = String::from_utf8_lossy(id);
         Refusal::new(RefusalKind::Malformed, format!("git upload-pack: expected SHA1 object, got '{id}'"))
@@ -164,30 +164,30 @@ impl Refusal {
         Refusal::new(RefusalKind::Malformed, "multiple filter-specs cannot be combined".to_owned())
     }
 
-    /// A filter-spec that is none; `why` is git's word for it.
+    /// A malformed filter-spec; `why` is git's word for it.
     pub fn bad_filter(why: &str) -> Self {
         Refusal::new(RefusalKind::Malformed, why.to_owned())
     }
 
-    /// A filter that configuration does not allow, by its name there.
+    /// A filter that the configuration does not allow, by its name there.
     pub fn filter_not_supported(name: &str) -> Self {
         Refusal::new(RefusalKind::Unsupported, format!("filter '{name}' not supported"))
     }
 
-    /// A `tree:` filter that is deeper than configuration allows.
+    /// A `tree:` filter deeper than the configuration allows.
     pub fn tree_filter_too_deep(max: u64, depth: u64) -> Self {
         let text = format!("tree filter allows max depth {max}, but got {depth}");
         Refusal::new(RefusalKind::Unsupported, text)
     }
 
-    /// A want that does not exist here or may not be asked for.
+    /// A wanted object that does not exist here or may not be requested.
     pub fn not_our_ref(id: &ObjectId) -> Self {
         let mut refusal = Refusal::new(RefusalKind::NotOurs, format!("git upload-pack: not our ref {id}"));
         refusal.wire = Some(format!("upload-pack: not our ref {id}"));
         refusal
     }
 
-    /// A `deepen-not` that names no ref, or more than one.
+    /// A `deepen-not` that matches no ref, or more than one.
     pub fn deepen_not_is_no_ref(name: &[u8]) -> Self {
         let name = String::from_utf8_lossy(name);
         let text = format!("git upload-pack: ambiguous deepen-not: deepen-not {name}");
@@ -200,12 +200,12 @@ impl Refusal {
         Refusal::new(RefusalKind::Unsupported, text.to_owned())
     }
 
-    /// `deepen-since` and `deepen-not` leave nothing.
+    /// `deepen-since` and `deepen-not` exclude everything.
     pub fn nothing_selected() -> Self {
         Refusal::new(RefusalKind::NotOurs, "no commits selected for shallow requests".to_owned())
     }
 
-    /// A `want-ref` that names no ref, or one that is not shown.
+    /// A `want-ref` for a ref that does not exist or is hidden.
     pub fn unknown_ref(name: &[u8]) -> Self {
         let name = String::from_utf8_lossy(name);
         Refusal::new(RefusalKind::NotOurs, format!("unknown ref {name}"))
@@ -240,7 +240,7 @@ impl Refusal {
         Refusal::new(RefusalKind::Unsupported, format!("bundle-uri: unexpected argument: '{line}'"))
     }
 
-    /// git has no words for this: it reads through a null pointer.
+    /// Git has no text for this: it dereferences a null pointer.
     pub(crate) fn promisor_remote_without_value() -> Self {
         Refusal::new(RefusalKind::Malformed, "promisor-remote capability requires an argument".to_owned())
     }
@@ -250,7 +250,7 @@ impl Refusal {
         Refusal::new(RefusalKind::Malformed, format!("bad promisor-remote names '{names}'"))
     }
 
-    /// A push: a line that is no command.
+    /// A push: a line that is not a command.
     pub(crate) fn expected_command(line: &[u8]) -> Self {
         let line = String::from_utf8_lossy(line);
         Refusal::new(RefusalKind::Malformed, format!("protocol error: expected old/new/ref, got '{line}'"))
@@ -261,13 +261,13 @@ impl Refusal {
         Refusal::new(RefusalKind::Malformed, format!("protocol error: expected shallow sha, got '{id}'"))
     }
 
-    /// Git has this word for it twice.
+    /// In git's words, including the repetition.
     pub(crate) fn unsupported_object_format(name: &[u8]) -> Self {
         let name = String::from_utf8_lossy(name);
         Refusal::new(RefusalKind::Malformed, format!("error: unsupported object format '{name}'"))
     }
 
-    /// git has no words for this: it takes the option for what stands before the NUL.
+    /// Git has no text for this: it uses the option up to the NUL.
     pub(crate) fn option_with_nul(option: &[u8]) -> Self {
         let option = String::from_utf8_lossy(option);
         Refusal::new(RefusalKind::Malformed, format!("protocol error: push option with a NUL: '{option}'"))
@@ -282,13 +282,13 @@ impl Refusal {
         Refusal::new(RefusalKind::Malformed, "protocol error: got an unexpected packet".to_owned())
     }
 
-    /// The client has given up, and said why.
+    /// The client gave up, and said why.
     pub(crate) fn remote_error(text: &[u8]) -> Self {
         let message = printable(&format!("remote error: {}", String::from_utf8_lossy(text)));
         Refusal { kind: RefusalKind::HungUp, message, wire: None }
     }
 
-    /// A packet that the side-band has no place for.
+    /// A packet of an unknown band.
     pub(crate) fn bad_band(payload: &[u8]) -> Self {
         let text = match payload.first() {
             None => "protocol error: no band designator".to_owned(),
@@ -308,7 +308,7 @@ impl Refusal {
     }
 }
 
-/// Most of a message that is shown, in bytes; git's is cut at the same length. Peers choose parts of it.
+/// The most bytes of a message that are shown; git cuts its own at the same length. Peers choose parts of it.
 const MAX_MESSAGE: usize = 4096;
 
 /// The message as it may appear in a terminal or a log: short, on one line, without control characters.

@@ -18,7 +18,7 @@ impl Bits {
         self.len
     }
 
-    /// No position at all. Whether none is set: [`Bits::none`].
+    /// Whether the length is 0. [`Bits::none`] says whether no position is set.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -29,7 +29,7 @@ impl Bits {
         &self.words
     }
 
-    /// Adds a position; tells whether it was new.
+    /// Adds a position; returns whether it was new.
     #[inline]
     pub fn set(&mut self, position: u32) -> bool {
         self.check_position(position);
@@ -58,7 +58,7 @@ impl Bits {
         }
     }
 
-    /// Takes a position out.
+    /// Removes a position.
     #[inline]
     pub fn unset(&mut self, position: u32) {
         self.check_position(position);
@@ -71,22 +71,22 @@ impl Bits {
         self.words.get(position as usize / 64).is_some_and(|word| word >> (position % 64) & 1 == 1)
     }
 
-    /// Takes all positions out.
+    /// Removes all positions.
     pub fn clear(&mut self) {
         self.words.fill(0);
     }
 
-    /// Adds all of `other`, which has the same length.
+    /// Adds all positions of `other`, which has the same length.
     pub fn or_with(&mut self, other: &Bits) {
         self.merge(other, |word, other| *word |= other);
     }
 
-    /// Keeps only what is also in `other`, which has the same length.
+    /// Keeps only the positions that are also in `other`, which has the same length.
     pub fn and_with(&mut self, other: &Bits) {
         self.merge(other, |word, other| *word &= other);
     }
 
-    /// Takes out all of `other`, which has the same length.
+    /// Removes all positions of `other`, which has the same length.
     pub fn and_not(&mut self, other: &Bits) {
         self.merge(other, |word, other| *word &= !other);
     }
@@ -106,12 +106,12 @@ impl Bits {
         Ones { words: self.words.iter(), current: 0, base: 0, next_base: 0 }
     }
 
-    /// The words to merge into. What lies beyond the length must be zero again afterwards: see [`Bits::trim`].
+    /// The words to merge into. Bits beyond the length must be zero again afterwards: see [`Bits::trim`].
     pub(super) fn words_mut(&mut self) -> &mut [u64] {
         &mut self.words
     }
 
-    /// Clears what lies beyond the length; tells whether there was anything.
+    /// Clears the bits beyond the length; returns whether any was set.
     pub(super) fn trim(&mut self) -> bool {
         let used = self.len % 64;
         match self.words.last_mut() {
@@ -153,7 +153,7 @@ impl Iterator for Ones<'_> {
         while self.current == 0 {
             self.current = *self.words.next()?;
             self.base = self.next_base;
-            // The last word's successor may not be a number of 32 bits, and is not used then.
+            // After the last word this may overflow 32 bits; the value is not used then.
             self.next_base = self.base.wrapping_add(64);
         }
         let position = self.base + self.current.trailing_zeros();

@@ -1,18 +1,18 @@
-//! Compresses sets; the layout stands at the top of [`super::ewah`].
+//! Compresses sets; [`super::ewah`] has the layout.
 
 use super::Bits;
 
-/// Longest run and most literals that one marker counts.
+/// The longest run and the most literals that one marker can count.
 const MAX_RUN: u64 = u32::MAX as u64;
 const MAX_LITERALS: u64 = (1 << 31) - 1;
 
-/// A compressed set that is being made, or that is kept because it is smaller than [`Bits`].
+/// A compressed set, while it is built or because it is smaller than [`Bits`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EwahBuf {
     /// Markers and literals; the first is a marker.
     words: Vec<u64>,
     last_marker: usize,
-    /// The positions that the words stand for: up to the last one in the set.
+    /// The number of positions that the words cover: up to the last one in the set.
     bits: u32,
 }
 
@@ -28,7 +28,7 @@ impl EwahBuf {
         EwahBuf::from_words(bits.words().iter().copied())
     }
 
-    /// Compresses a set of positions, ascending; one that comes twice counts once.
+    /// Compresses a set of positions in ascending order; a position that comes twice counts once.
     pub fn from_ascending(positions: impl IntoIterator<Item = u32>) -> Self {
         let mut set = EwahBuf::default();
         let (mut number, mut word) = (0u32, 0u64);
@@ -76,7 +76,7 @@ impl EwahBuf {
         }
     }
 
-    /// As it stands in a file.
+    /// Writes the set as it is stored in a file.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         out.extend(self.bits.to_be_bytes());
         out.extend((self.words.len() as u32).to_be_bytes());
@@ -84,7 +84,7 @@ impl EwahBuf {
         out.extend((self.last_marker as u32).to_be_bytes());
     }
 
-    /// Adds the word with this number, which is the next.
+    /// Adds the next word, which has this number.
     #[inline]
     fn push(&mut self, word: u64, number: u32) {
         if word != 0 {
@@ -126,7 +126,7 @@ impl EwahBuf {
         self.words.push(0);
     }
 
-    /// Drops a run of zeros at the end: nothing is there without it.
+    /// Drops zeros at the end: the set is the same without them.
     fn finish(mut self) -> Self {
         let marker = self.words[self.last_marker];
         if marker >> 33 == 0 && marker & 1 == 0 {
@@ -139,7 +139,7 @@ impl EwahBuf {
         self
     }
 
-    /// The last marker before the word `end`, at which a marker begins.
+    /// The last marker before `end`, where a marker begins.
     fn marker_before(&self, end: usize) -> usize {
         let mut at = 0;
         loop {
@@ -152,10 +152,9 @@ impl EwahBuf {
     }
 }
 
-/// How many words the difference of two sets would take, or `None` as soon as it is clear that it takes at least
-/// `below`.
+/// The number of words that the difference of two sets takes, or `None` once it is known to be at least `below`.
 pub(super) fn words_of_difference(a: &Bits, b: &Bits, below: usize) -> Option<usize> {
-    // One marker for every change from literals to a run or between runs, and every literal.
+    // One marker for every change from literals to a run or between runs, and one word for every literal.
     let (mut words, mut state) = (1, EncoderState::Start);
     for (a, b) in a.words().iter().zip(b.words()) {
         match (a ^ b, state) {

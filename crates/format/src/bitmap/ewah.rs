@@ -15,7 +15,7 @@ use crate::{Error, be};
 const HEAD_BYTES: usize = 8;
 const TAIL_BYTES: usize = 4;
 
-/// A view of a compressed set; its length in words was checked, its content was not looked at.
+/// A view of a compressed set. Its length in words has been checked, its content has not.
 #[derive(Debug, Clone, Copy)]
 pub struct Ewah<'a> {
     /// Whole words of eight bytes.
@@ -25,7 +25,7 @@ pub struct Ewah<'a> {
 }
 
 impl<'a> Ewah<'a> {
-    /// Reads the set that begins at `at` and does not reach beyond `end`, and tells where it ends.
+    /// Reads the set that begins at `at` and ends before `end`; returns it and where it ends.
     pub(crate) fn parse(bytes: &'a [u8], at: usize, end: usize) -> Result<(Self, usize), Error> {
         let cut_off = || Error::new(FORMAT, "compressed bitmap is cut off", at as u64);
         let bytes = &bytes[..end];
@@ -45,19 +45,19 @@ impl<'a> Ewah<'a> {
         self.words.len()
     }
 
-    /// The set as one of positions below `len`.
+    /// Decompresses the set into positions below `len`.
     pub fn to_bits(&self, len: u32) -> Result<Bits, Error> {
         let mut bits = Bits::new(len);
         self.or_into(&mut bits)?;
         Ok(bits)
     }
 
-    /// Adds the set to `bits`. After an error some of it may have been added.
+    /// Adds the set to `bits`. After an error part of it may have been added.
     pub fn or_into(&self, bits: &mut Bits) -> Result<(), Error> {
         self.merge_into(bits, |run| run.fill(u64::MAX), |word, literal| *word |= literal)
     }
 
-    /// Flips in `bits` what is in the set. After an error some of it may have been flipped.
+    /// Flips the bits of the set in `bits`. After an error part of them may have been flipped.
     pub(super) fn xor_into(&self, bits: &mut Bits) -> Result<(), Error> {
         let flip = |run: &mut [u64]| run.iter_mut().for_each(|word| *word = !*word);
         self.merge_into(bits, flip, |word, literal| *word ^= literal)

@@ -59,10 +59,10 @@ pub struct BitmapIndex<D> {
 
 impl<D: AsRef<[u8]>> BitmapIndex<D> {
     /// Opens the bitmap of a pack or multi-pack-index with `objects` objects. The caller compares
-    /// [`Self::owner_checksum`] with the one of that file.
+    /// [`Self::owner_checksum`] with the checksum of that file.
     ///
-    /// Checks the header and where everything lies. Without a lookup table it also steps over all entries (not into
-    /// their words) and keeps 16 bytes of each; with one, no entry is looked at, and no pseudo-merge.
+    /// Checks the header and the bounds of all sections. Without a lookup table it also steps over all entries (not
+    /// into their words) and keeps 16 bytes of each; with a lookup table it reads no entry and no pseudo-merge.
     pub fn open(data: D, objects: u32, hash: HashKind) -> Result<Self, Error> {
         let bytes = data.as_ref();
         let (flags, entries) = parse_header(bytes, hash)?;
@@ -117,7 +117,7 @@ impl<D: AsRef<[u8]>> BitmapIndex<D> {
         self.rows.len()
     }
 
-    /// No commit has a bitmap.
+    /// Whether no commit has a bitmap.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -128,14 +128,14 @@ impl<D: AsRef<[u8]>> BitmapIndex<D> {
         oid::from_bytes_unchecked(bytes).to_owned()
     }
 
-    /// Which objects are of this kind, compressed.
+    /// The objects of this kind, compressed.
     pub fn type_ewah(&self, kind: Kind) -> Ewah<'_> {
         let at = self.types_at[kind as usize - 1];
         let (set, _) = Ewah::parse(self.data.as_ref(), at, self.entries_end).expect("parsed when opened");
         set
     }
 
-    /// Which objects are of this kind.
+    /// The objects of this kind.
     pub fn type_bitmap(&self, kind: Kind) -> Result<Bits, Error> {
         self.type_ewah(kind).to_bits(self.objects)
     }
@@ -152,8 +152,8 @@ impl<D: AsRef<[u8]>> BitmapIndex<D> {
 
     /// What the commit at this index position reaches; `None` if it has no bitmap.
     ///
-    /// Costs one pass over the compressed words of the entry and of every entry it is a difference from. That chain
-    /// can be as long as there are entries; it always leads towards the start of the file and therefore ends.
+    /// Costs one pass over the compressed words of the entry and of every entry that it is based on. That chain can
+    /// be as long as there are entries; it always leads towards the start of the file, so it ends.
     pub fn bitmap_of(&self, index_position: u32) -> Option<Result<Bits, Error>> {
         let row = self.rows.find(self.data.as_ref(), index_position)?;
         let mut bits = Bits::new(self.objects);
@@ -161,7 +161,7 @@ impl<D: AsRef<[u8]>> BitmapIndex<D> {
     }
 
     /// Adds what the commit at this index position reaches to `bits`; `None` if it has no bitmap. Cheaper than
-    /// [`Self::bitmap_of`] where the entry is stored whole. After an error `bits` may hold some of it.
+    /// [`Self::bitmap_of`] where the entry is stored whole. After an error `bits` may hold part of it.
     pub fn or_bitmap_into(&self, index_position: u32, bits: &mut Bits) -> Option<Result<(), Error>> {
         let row = self.rows.find(self.data.as_ref(), index_position)?;
         let result = self.entry(row, u64::MAX).and_then(|entry| {
@@ -182,15 +182,16 @@ impl<D: AsRef<[u8]>> BitmapIndex<D> {
         (0..self.pseudo_merges.len()).map(|number| self.pseudo_merges.get(bytes, number))
     }
 
-    /// The hash of a path at which the object at this index position was found (git's name hash, version 1); `None`
-    /// if the file has none.
+    /// The hash of a path of the object at this index position (git's name hash, version 1); `None` if the file has
+    /// no hashes.
     #[inline]
     pub fn name_hash_at(&self, index_position: u32) -> Option<u32> {
         assert!(index_position < self.objects, "position {index_position} of {} objects", self.objects);
         self.name_hashes_at.map(|at| be::u32_at(self.data.as_ref(), at + index_position as usize * 4))
     }
 
-    /// Hashes the whole file and compares with its checksum. Nothing else finds a flipped bit in a bitmap's words.
+    /// Hashes the whole file and compares with its checksum. Nothing else detects a flipped bit in a bitmap's
+    /// words.
     pub fn verify_checksum(&self) -> Result<(), Error> {
         checksum::verify(FORMAT, self.data.as_ref(), self.hash)
     }
@@ -236,7 +237,7 @@ struct BitmapEntry<'a> {
     words: Ewah<'a>,
 }
 
-/// The flags and the number of entries; that the file holds the header and a trailer.
+/// The flags and the number of entries. Checks that the file has room for the header and a trailer.
 fn parse_header(bytes: &[u8], hash: HashKind) -> Result<(u16, u32), Error> {
     if bytes.len() < HEADER_BYTES + 2 * hash.len_in_bytes() {
         return Err(Error::new(FORMAT, "header is cut off", bytes.len() as u64));

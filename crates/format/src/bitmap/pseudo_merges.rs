@@ -18,7 +18,7 @@ const TRAILER_BYTES: usize = 24;
 /// Where the merges are, in a section whose length was checked.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PseudoMerges {
-    /// Where the offsets begin; the merges lie before that and behind `start`.
+    /// Where the offsets begin; the merges lie between `start` and here.
     offsets_at: usize,
     start: usize,
     count: usize,

@@ -1,13 +1,13 @@
 use super::{Ewah, FORMAT};
 use crate::{Error, be};
 
-/// In place of a row: the entry is stored whole.
+/// In place of a row number: the entry is stored whole.
 pub(super) const NO_XOR: u32 = u32::MAX;
 
 /// commit: u32, offset: u64, xor row: u32.
 pub(super) const ROW_BYTES: usize = 16;
 
-/// Entries lie between at most this many others from the one they are a difference from (gitformat-bitmap).
+/// How many entries back the base of a difference can be (gitformat-bitmap).
 const MAX_XOR: u8 = 160;
 
 /// commit: u32, xor: u8, flags: u8.
@@ -19,9 +19,9 @@ const MIN_ENTRY_BYTES: usize = ENTRY_HEAD_BYTES + 12;
 /// What is known of every entry, sorted by the commit's index position.
 #[derive(Debug, Clone)]
 pub(super) enum Rows {
-    /// The lookup table in the file, which was only checked to be there.
+    /// The lookup table in the file; only its bounds have been checked.
     Table { at: usize, len: u32 },
-    /// What one pass over the entries has shown.
+    /// Built by one pass over the entries.
     Indexed(Vec<Row>),
 }
 
@@ -29,16 +29,16 @@ pub(super) enum Rows {
 pub(super) struct Row {
     /// The commit's index position.
     pub(super) position: u32,
-    /// The row of the entry that this one is a difference from, or [`NO_XOR`].
+    /// The row of the entry that this one is stored as a difference from, or [`NO_XOR`].
     pub(super) xor_row: u32,
     /// Where the entry begins.
     pub(super) offset: u64,
 }
 
-/// What an entry begins with.
+/// The fields at the start of an entry.
 pub(super) struct EntryHead {
     pub(super) position: u32,
-    /// How many entries back the one is that this is a difference from; 0 for none.
+    /// How many entries back the base of this difference is; 0 if the entry is stored whole.
     pub(super) xor: u8,
 }
 
@@ -52,7 +52,7 @@ impl Rows {
         objects: u32,
     ) -> Result<Self, Error> {
         let error = |what, at: usize| Error::new(FORMAT, what, at as u64);
-        // So the file justifies the allocation.
+        // The file is long enough to justify the allocation.
         if count as usize > end.saturating_sub(at) / MIN_ENTRY_BYTES {
             return Err(error("more entries than bytes", at));
         }
@@ -121,7 +121,7 @@ impl Rows {
     }
 }
 
-/// Reads the entry that begins at `at` and does not reach beyond `end`, and tells where it ends.
+/// Reads the entry that begins at `at` and ends before `end`; returns it and where it ends.
 pub(super) fn parse_entry(
     bytes: &[u8],
     at: usize,
@@ -136,7 +136,7 @@ pub(super) fn parse_entry(
     Ok((head, words, next))
 }
 
-/// Sorts rows that name each other by their numbers in the file.
+/// Sorts rows that refer to each other by their numbers in the file.
 fn sorted_by_position(rows: Vec<Row>) -> Vec<Row> {
     let mut numbers: Vec<u32> = (0..rows.len() as u32).collect();
     numbers.sort_by_key(|number| rows[*number as usize].position);

@@ -40,7 +40,7 @@ fn open_of_midx(repo: &Repo, hash: HashKind) -> Opened {
     }
 }
 
-/// Compares every bitmap with git's walk, types with git's, and name hashes with git's paths. Gives the number of
+/// Compares every bitmap with git's walk, types with git's, and name hashes with git's paths. Returns the number of
 /// bitmaps that are stored as differences.
 fn check(repo: &Repo, opened: &Opened) -> usize {
     let Opened { bitmap, by_position, by_bit } = opened;
@@ -106,12 +106,12 @@ fn check_name_hashes(repo: &Repo, opened: &Opened) {
         found += usize::from(stored != 0);
         right += usize::from(hashes.get(&name.to_string()).is_some_and(|hashes| hashes.contains(&stored)));
     }
-    // A multi-pack-index that is written without a walk has no names.
+    // A multi-pack-index written without a walk has no names.
     let of_pack = !repo.path().join("objects/pack/multi-pack-index").exists();
     assert!(right * 10 >= found * 9 && (found > hashes.len() / 2 || !of_pack), "{right} of {found}");
 }
 
-/// As gitformat-bitmap gives it; characters are signed there.
+/// As gitformat-bitmap defines it; characters are signed there.
 fn name_hash(path: &[u8]) -> u32 {
     let hashed = path.iter().filter(|byte| !byte.is_ascii_whitespace() && **byte != 11);
     hashed.fold(0, |hash, byte| (hash >> 2).wrapping_add((*byte as i8 as u32) << 24))
@@ -259,7 +259,7 @@ fn lookup_tables_that_lie() {
     }
 }
 
-/// What git wrote, written again; in the order of the index, so that the best base is not always the last.
+/// Rewrites what git wrote, in the order of the index, so that the best base is not always the last.
 fn rewrite(opened: &Opened, hash: HashKind, lookup_table: bool) -> Vec<u8> {
     let bitmap = &opened.bitmap;
     let kinds = Kind::ALL.map(|kind| bitmap.type_bitmap(kind).unwrap());
@@ -272,7 +272,7 @@ fn rewrite(opened: &Opened, hash: HashKind, lookup_table: bool) -> Vec<u8> {
     writer.finish(name_hashes.as_deref(), lookup_table)
 }
 
-/// Puts a bitmap in the place of git's, and lets git and our reader compare all of it with walks.
+/// Replaces git's bitmap, and lets git and our reader compare all of it with walks.
 fn check_rewritten(repo: &Repo, hash: HashKind, open: impl Fn(&Repo, HashKind) -> Opened) {
     let before = open(repo, hash);
     let path = pack_files(repo, "bitmap").remove(0);

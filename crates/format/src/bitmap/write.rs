@@ -9,8 +9,8 @@ use super::rows::{NO_XOR, ROW_BYTES, parse_entry};
 use super::{Bits, FULL_DAG, HASH_CACHE, LOOKUP_TABLE, SIGNATURE};
 use crate::checksum;
 
-/// Earlier entries that an entry is tried as a difference from. The format allows 160; what is further away than
-/// this hardly ever is the best, as neighbours in history are written one after the other.
+/// How many earlier entries are tried as the base of a difference. The format allows 160; entries further back are
+/// hardly ever the best base, because neighbours in history are written next to each other.
 const TRIED: usize = 10;
 
 /// Longest chain of differences: a reader merges all of it.
@@ -23,7 +23,7 @@ const MAX_CHAIN: u32 = 50;
 pub struct BitmapWriter {
     hash: HashKind,
     objects: u32,
-    /// The file from its start, with a header that does not count entries yet.
+    /// The file from its start; the header's count of entries is filled in at the end.
     out: Vec<u8>,
     entries: Vec<WrittenBitmap>,
     recent: VecDeque<Recent>,
@@ -33,11 +33,11 @@ pub struct BitmapWriter {
 struct WrittenBitmap {
     index_position: u32,
     offset: u64,
-    /// How many entries back the one is that this is a difference from; 0 for none.
+    /// How many entries back the base of this difference is; 0 if the entry is stored whole.
     xor: u8,
 }
 
-/// An entry that later ones can be differences from.
+/// An entry that later entries can be stored as differences from.
 #[derive(Debug)]
 struct Recent {
     bits: Bits,
@@ -62,7 +62,7 @@ impl BitmapWriter {
         BitmapWriter { hash, objects, out, entries: Vec::new(), recent: VecDeque::new() }
     }
 
-    /// How many entries there are.
+    /// The number of entries so far.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -88,8 +88,8 @@ impl BitmapWriter {
         }
     }
 
-    /// Adds what the commit at this index position reaches. Each commit once; those close to each other in history
-    /// one after the other, so that they are stored as small differences.
+    /// Adds what the commit at this index position reaches. Push each commit once, and neighbours in history one
+    /// after the other, so that they are stored as small differences.
     pub fn push(&mut self, index_position: u32, reached: Bits) {
         assert!(index_position < self.objects && reached.len() == self.objects);
         let mut best = EwahBuf::from_bits(&reached);
@@ -106,14 +106,14 @@ impl BitmapWriter {
         }
         self.entries.push(WrittenBitmap { index_position, offset: self.out.len() as u64, xor });
         self.out.extend(index_position.to_be_bytes());
-        // Flags: none. What a later writer may take over it finds out itself.
+        // No flags: a later writer finds out itself what it may reuse.
         self.out.extend([xor, 0]);
         best.write(&mut self.out);
         self.recent.truncate(TRIED - 1);
         self.recent.push_front(Recent { bits: reached, chain });
     }
 
-    /// The file. `name_hashes`, if there are any, are in the order of the index; zero for what has no path.
+    /// The file. `name_hashes`, if any, are in the order of the index, with zero for objects without a path.
     pub fn finish(self, name_hashes: Option<&[u32]>, lookup_table: bool) -> Vec<u8> {
         let BitmapWriter { hash, objects, mut out, entries, .. } = self;
         let mut flags = FULL_DAG;

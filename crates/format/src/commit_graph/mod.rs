@@ -59,9 +59,9 @@ pub struct Commit<'a> {
     pub tree: &'a oid,
     /// The positions of the parents, in order.
     pub parents: Parents<'a>,
-    /// Greater than that of every ancestor; see [`CommitGraph::generations`] for what it counts. 0 was not computed.
-    /// Stock git breaks this where dates lie more than 2³² seconds apart, so a walk may be led astray by it but must
-    /// end without it.
+    /// Greater than that of every ancestor; [`CommitGraph::generations`] says what it counts. 0 means not computed.
+    /// Stock git breaks this where dates lie more than 2³² seconds apart: a walk may then go astray, but it must
+    /// end.
     pub generation: u64,
     /// When it was committed, in seconds since 1970.
     pub committer_seconds: u64,
@@ -72,7 +72,7 @@ pub struct Commit<'a> {
 pub struct Parents<'a> {
     first: Option<u32>,
     second: Option<u32>,
-    /// The rows of EDGE, for a commit of three and more parents; then `second` is not used.
+    /// The rows of EDGE, for a commit with three or more parents; `second` is unused then.
     more: &'a [u8],
 }
 
@@ -91,7 +91,7 @@ struct Layer<D> {
 }
 
 impl<D: AsRef<[u8]>> CommitGraph<D> {
-    /// Opens the files of a chain, the base first; one file alone is a chain of one. Checks headers, the chunks'
+    /// Opens the files of a chain, the base first; a single file is a chain of one. Checks headers, the chunks'
     /// places and sizes, the fan-outs, and that each file names exactly those before it as its base.
     pub fn open(files: impl IntoIterator<Item = D>, hash: HashKind) -> Result<Self, Error> {
         let mut layers: Vec<Layer<D>> = Vec::new();
@@ -110,7 +110,7 @@ impl<D: AsRef<[u8]>> CommitGraph<D> {
         if layers.is_empty() {
             return Err(Error::new(FORMAT, "chain has no file", 0));
         }
-        // Comparable only if every commit has the same kind.
+        // Generations compare only if every commit has the same kind.
         let generations = if layers.iter().all(|layer| layer.dates_at.is_some()) {
             Generations::CorrectedDate
         } else {
@@ -125,7 +125,7 @@ impl<D: AsRef<[u8]>> CommitGraph<D> {
         self.len
     }
 
-    /// No commit at all.
+    /// Whether there is no commit.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -157,7 +157,7 @@ impl<D: AsRef<[u8]>> CommitGraph<D> {
     }
 
     /// What is known of the commit at a position, which must be below [`Self::len`]. An error means that the file
-    /// lies about parents or generation: stop using the graph and read the commits instead.
+    /// is wrong about parents or generation: stop using the graph and read the commits instead.
     #[inline]
     pub fn commit_at(&self, position: u32) -> Result<Commit<'_>, Error> {
         let layer = self.layer(position);
@@ -176,8 +176,8 @@ impl<D: AsRef<[u8]>> CommitGraph<D> {
         Ok(Commit { tree, parents, generation, committer_seconds })
     }
 
-    /// One more than the largest level of the commit's parents, whatever [`Self::generations`] says; 0 was not computed.
-    /// The position must be below [`Self::len`].
+    /// One more than the largest level of the commit's parents, whatever [`Self::generations`] says; 0 means not
+    /// computed. The position must be below [`Self::len`].
     pub fn level_at(&self, position: u32) -> u32 {
         let layer = self.layer(position);
         let id_bytes = self.hash.len_in_bytes();

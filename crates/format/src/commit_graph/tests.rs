@@ -102,8 +102,8 @@ fn chains_of_both_versions() {
     assert_eq!(graph.generations(), Generations::TopologicalLevel);
 }
 
-/// Dates so far apart that their differences need more than 31 bits. Not further: stock git cuts differences off at 32 bits, and its own
-/// verification then complains.
+/// Dates so far apart that their differences need more than 31 bits. Not further: stock git cuts differences off at
+/// 32 bits, and its own verification then complains.
 fn with_far_dates(hash: HashKind) -> Repo {
     let repo = tiny(hash, Storage::default());
     let tree = repo.git(&["rev-parse", "main^{tree}"]);
@@ -175,7 +175,7 @@ fn no_base() -> Option<&'static CommitGraph<Vec<u8>>> {
     None
 }
 
-/// Writes what git has written and compares.
+/// Rewrites what git wrote and compares.
 fn check_written(repo: &Repo, generations: Generations) {
     let version = if generations == Generations::CorrectedDate { "2" } else { "1" };
     let version = format!("commitGraph.generationVersion={version}");

@@ -32,7 +32,7 @@ struct Row {
     id: ObjectId,
     tree: ObjectId,
     seconds: u64,
-    /// Where in `parents` its own begin, and how many there are.
+    /// Where its parents begin in `parents`, and how many there are.
     parents_at: usize,
     parents: usize,
 }
@@ -48,18 +48,18 @@ pub enum GraphWriteError {
         /// What is not in the graph.
         parent: ObjectId,
     },
-    /// A commit is among its own ancestors: the objects are not what their names say.
+    /// A commit is among its own ancestors: the objects do not match their names.
     #[error("commit {0} is its own ancestor")]
     Cycle(ObjectId),
-    /// Positions of commits have not quite 31 bits.
+    /// Positions of commits have just under 31 bits.
     #[error("too many commits to write graph")]
     TooManyCommits,
-    /// The chain is as long as it can be.
+    /// The chain has reached its maximum length.
     #[error("too many commit-graph layers")]
     TooManyLayers,
 }
 
-/// What stands in a file beside what commits say of themselves.
+/// What a file says of a commit beyond the commit's own content.
 #[derive(Clone, Copy)]
 struct Generation {
     level: u32,
@@ -68,9 +68,9 @@ struct Generation {
 
 /// Where the parents of one row are.
 struct ParentPositions {
-    /// Of all rows, one after the other.
+    /// The parents of all rows, one row after the other.
     positions: Vec<u32>,
-    /// Where each row's begin in `positions`; one more than there are rows.
+    /// Where the parents of each row begin in `positions`; one more entry than there are rows.
     starts: Vec<usize>,
 }
 
@@ -81,12 +81,12 @@ impl ParentPositions {
 }
 
 impl Commits {
-    /// No commit yet.
+    /// A builder without commits.
     pub fn new(hash: HashKind) -> Self {
         Commits { hash, rows: Vec::new(), parents: Vec::new() }
     }
 
-    /// Adds a commit. One that was added before is written once.
+    /// Adds a commit; adding it again has no effect.
     pub fn push(
         &mut self,
         id: ObjectId,
@@ -97,24 +97,24 @@ impl Commits {
         let parents_at = self.parents.len();
         self.parents.extend(parents);
         let parents = self.parents.len() - parents_at;
-        // Corrected dates build on what readers will see.
+        // Corrected dates build on the dates that readers will see.
         let seconds = committer_seconds & SECONDS_MASK;
         self.rows.push(Row { id, tree, seconds, parents_at, parents });
     }
 
-    /// How many were added.
+    /// The number of commits added.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// None was added.
+    /// Whether no commit was added.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The bytes of a file with these commits on top of `base`. Every parent must be in one of both. `generations` is
-    /// what to write at best: on a base without corrected dates they are left out, because generations of both kinds
-    /// cannot be compared (commit-graph, "Handling Mixed Generation Number Chains").
+    /// The bytes of a file with these commits on top of `base`. Every parent must be in one of the two.
+    /// `generations` is the best kind to write: on a base without corrected dates they are left out, because the
+    /// two kinds cannot be compared (commit-graph, "Handling Mixed Generation Number Chains").
     pub fn write<D: AsRef<[u8]>>(
         mut self,
         base: Option<&CommitGraph<D>>,
@@ -163,7 +163,7 @@ impl Commits {
         Ok(ParentPositions { positions, starts })
     }
 
-    /// Goes from every commit down to what is known, on a stack of its own, as histories are deep.
+    /// Descends from every commit to what is known, on an explicit stack because histories are deep.
     fn generations<D: AsRef<[u8]>>(
         &self,
         parents: &ParentPositions,
@@ -172,7 +172,7 @@ impl Commits {
         let below = base.map_or(0, |base| base.len());
         let of_base = |position: u32| {
             let base = base.expect("there is a base below");
-            // Where the base lies about a date, its own readers stop using it.
+            // If the base is wrong about a date, its own readers stop using it.
             let corrected_date = base.commit_at(position).map_or(0, |commit| commit.generation);
             Generation { level: base.level_at(position), corrected_date }
         };
@@ -246,7 +246,7 @@ impl Commits {
         file.finish(self.hash)
     }
 
-    /// CDAT and EDGE.
+    /// Makes CDAT and EDGE.
     fn commit_data(&self, parents: &ParentPositions, generation: &[Generation]) -> (Vec<u8>, Vec<u8>) {
         let mut commits = Vec::with_capacity(self.rows.len() * (self.hash.len_in_bytes() + 16));
         let mut edges = Vec::new();
@@ -271,7 +271,7 @@ impl Commits {
         (commits, edges)
     }
 
-    /// GDA2 and GDO2.
+    /// Makes GDA2 and GDO2.
     fn dates(&self, generation: &[Generation]) -> (Vec<u8>, Vec<u8>) {
         let mut dates = Vec::with_capacity(self.rows.len() * 4);
         let mut large_dates = Vec::new();

@@ -1,40 +1,40 @@
-//! What is known of the trees that an index would be written as.
+//! The cached trees of an index.
 
 use packrace_object::{HashKind, ObjectId, StoredId};
 
 use super::until;
 
-/// The deepest directory that is believed in; git does not make deeper trees (git-config, `core.maxTreeDepth`).
+/// The deepest directory that is accepted; git does not make deeper trees (git-config, `core.maxTreeDepth`).
 const MAX_DEPTH: usize = 2048;
 
-/// A directory of an index, and the tree that it would be written as, if that is known.
+/// A directory of an index and, if known, the tree that it would be written as.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CacheTree {
     /// How many entries of the index are in this directory and below, and the tree made of them.
     pub known: Option<(u32, ObjectId)>,
-    /// Directories in it, shorter names first and else by their bytes, as git keeps them.
+    /// Subdirectories: shorter names first, names of equal length by their bytes, as git sorts them.
     children: Vec<(Box<[u8]>, CacheTree)>,
 }
 
 impl CacheTree {
-    /// A directory whose tree is known, or not, and which has these directories in it.
+    /// A directory with these subdirectories; its tree may be known or not.
     pub fn new(known: Option<(u32, ObjectId)>, mut children: Vec<(Box<[u8]>, CacheTree)>) -> Self {
         children.sort_by(|a, b| order(&a.0).cmp(&order(&b.0)));
         CacheTree { known, children }
     }
 
-    /// The directory of this name in it.
+    /// The subdirectory of this name.
     pub fn child(&self, name: &[u8]) -> Option<&CacheTree> {
         self.place(name).ok().map(|at| &self.children[at].1)
     }
 
-    /// Directories in it that were heard of.
+    /// The subdirectories.
     pub fn children(&self) -> impl Iterator<Item = (&[u8], &CacheTree)> {
         self.children.iter().map(|(name, child)| (&**name, child))
     }
 
-    /// Forgets the trees that `path` is in: something about it has changed. A directory that has the path itself as its name
-    /// is none any more.
+    /// Forgets the trees that contain `path`, because something about it has changed. If a directory has that very
+    /// path, it is forgotten altogether.
     pub fn invalidate(&mut self, path: &[u8]) {
         let mut tree = self;
         let mut rest = path;
@@ -54,7 +54,7 @@ impl CacheTree {
         self.children.binary_search_by(|(child, _)| order(child).cmp(&order(name)))
     }
 
-    /// Reads the extension `TREE`. None where it is damaged: it only says what can be found out.
+    /// Reads the extension `TREE`. `None` if it is damaged: it holds nothing that cannot be computed again.
     pub(super) fn decode(bytes: &[u8], hash: HashKind) -> Option<Self> {
         let mut rest = bytes;
         let (name, tree) = decode_one(&mut rest, hash, 0)?;
@@ -76,7 +76,7 @@ impl CacheTree {
     }
 }
 
-/// How git sorts directories here.
+/// The order in which git sorts directories here.
 fn order(name: &[u8]) -> (usize, &[u8]) {
     (name.len(), name)
 }

@@ -2,16 +2,17 @@ use std::borrow::Borrow;
 
 use packrace_object::ObjectId;
 
-/// The place of an entry in an index: by path, then by stage. Held as `path | NUL | stage`, whose bytes sort in that order
-/// because no path has a NUL; so an index is searched by plain bytes.
+/// The key of an entry in an index: path, then stage. Stored as `path | NUL | stage`, whose bytes sort in that
+/// order because no path has a NUL; so an index is searched by plain bytes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryKey(Box<[u8]>);
 
-/// What follows the path.
+/// The length of what follows the path.
 const TAIL_BYTES: usize = 2;
 
 impl EntryKey {
-    /// The entry of a path, which has no NUL. Stage 0 is a merged one; 1 to 3 are the base, ours and theirs of a conflict.
+    /// The key of a path, which has no NUL. Stage 0 is a merged entry; 1 to 3 are the base, ours and theirs of a
+    /// conflict.
     pub fn new(path: &[u8], stage: u8) -> Self {
         assert!(stage < 4 && !path.contains(&0), "no place in an index");
         EntryKey([path, &[0, stage]].concat().into())
@@ -45,7 +46,7 @@ impl std::fmt::Debug for EntryKey {
 pub enum Mode {
     /// A regular file.
     File,
-    /// One that can be run.
+    /// A file that can be executed.
     Executable,
     /// A symbolic link, whose blob says where it leads.
     Link,
@@ -56,7 +57,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Of files, only whether the owner may run them counts.
+    /// The mode of these bits. For files only the owner's execute bit counts.
     pub fn of_bits(bits: u32) -> Option<Self> {
         match bits & 0o170_000 {
             0o100_000 if bits & 0o100 != 0 => Some(Mode::Executable),
@@ -68,7 +69,7 @@ impl Mode {
         }
     }
 
-    /// As files and trees hold it.
+    /// The bits as they are stored in index files and trees.
     pub fn bits(self) -> u32 {
         match self {
             Mode::File => 0o100_644,
@@ -79,13 +80,13 @@ impl Mode {
         }
     }
 
-    /// Whether it is a file, to be run or not.
+    /// Whether it is a file, executable or not.
     pub fn is_file(self) -> bool {
         matches!(self, Mode::File | Mode::Executable)
     }
 }
 
-/// A moment, as far as 32 bits hold it.
+/// A moment, as far as 32 bits can hold it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Time {
     /// Since 1970, the lower 32 bits.
@@ -94,10 +95,11 @@ pub struct Time {
     pub nanoseconds: u32,
 }
 
-/// What stat(2) said of the file when its entry was made; numbers are cut to 32 bits. All zero where nobody has looked.
+/// What stat(2) said of the file when its entry was made; numbers are cut to 32 bits. All zero if the file was
+/// never examined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StatData {
-    /// When the content, or what is known of the file, last changed.
+    /// When the content or the inode last changed.
     pub changed: Time,
     /// When the content last changed.
     pub modified: Time,
@@ -120,24 +122,24 @@ pub struct IndexEntry {
     pub id: ObjectId,
     /// What it is.
     pub mode: Mode,
-    /// What the file looked like.
+    /// The file's metadata.
     pub stat: StatData,
-    /// The user promises that the file stays as it is (`--assume-unchanged`).
+    /// The user promises that the file does not change (`--assume-unchanged`).
     pub assume_valid: bool,
     /// The file need not be in the work tree (`--skip-worktree`).
     pub skip_worktree: bool,
-    /// To be added later; its object is the empty blob and it is in no tree yet (`add --intent-to-add`).
+    /// To be added later; its object is the empty blob, and it is in no tree yet (`add --intent-to-add`).
     pub intent_to_add: bool,
 }
 
 impl IndexEntry {
-    /// One without flags, of a file that nobody has looked at.
+    /// An entry without flags, of a file that was never examined.
     pub fn new(id: ObjectId, mode: Mode) -> Self {
         let stat = StatData::default();
         IndexEntry { id, mode, stat, assume_valid: false, skip_worktree: false, intent_to_add: false }
     }
 
-    /// Whether it takes version 3 or later to write it.
+    /// Whether writing it takes version 3 or later.
     pub(super) fn is_extended(&self) -> bool {
         self.skip_worktree || self.intent_to_add
     }

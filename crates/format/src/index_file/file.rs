@@ -1,4 +1,4 @@
-//! The whole of an index: its entries, and what its extensions say.
+//! A whole index: its entries and its extensions.
 
 use packrace_object::{HashKind, ObjectId, StoredId, TrailerHasher};
 
@@ -14,36 +14,36 @@ const MAX_LENGTH: usize = 0xfff;
 const SKIP_WORKTREE: u16 = 0x4000;
 const INTENT_TO_ADD: u16 = 0x2000;
 
-/// How many times as long as the file all paths of version 4 may be together, which share what they begin with.
+/// All paths of version 4 together may be this many times as long as the file, because they share prefixes.
 const MAX_PATHS_TIMES: usize = 64;
 
-/// The bytes are no index. The texts are git's where git has some.
+/// The bytes are not an index. The texts are git's where git has some.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IndexFileError {
-    /// Shorter than the shortest one, or cut off.
+    /// Shorter than the shortest index, or truncated.
     #[error("index file smaller than expected")]
     TooSmall,
-    /// It begins with something else, which git shows as most machines read it.
+    /// Another signature, which git shows in native byte order on most machines.
     #[error("bad signature 0x{0:08x}")]
     Signature(u32),
-    /// A version that does not exist yet.
+    /// An unknown version.
     #[error("bad index version {0}")]
     Version(u32),
-    /// The checksum is not that of the content.
+    /// The checksum does not match the content.
     #[error("bad index file sha1 signature")]
     Checksum,
-    /// Flags of an entry that have no meaning.
+    /// An entry has flags without a meaning.
     #[error("unknown index entry format 0x{0:08x}")]
     EntryFormat(u32),
-    /// The mode of an entry is of nothing that can be in an index.
+    /// An entry has a mode that cannot be in an index.
     #[error("unknown mode {bits:o} of index entry '{}'", String::from_utf8_lossy(.path))]
     EntryMode {
-        /// Of the entry.
+        /// The entry's path.
         path: Vec<u8>,
-        /// Its mode.
+        /// The entry's mode.
         bits: u32,
     },
-    /// A path that does not end where it should, or that takes more from the one before than that has.
+    /// A path does not end where it should, or shares more with the one before than that has.
     #[error("malformed name field in the index, near path '{}'", String::from_utf8_lossy(.0))]
     Name(Vec<u8>),
     /// Entries are not in order.
@@ -52,18 +52,18 @@ pub enum IndexFileError {
     /// The same path and stage twice.
     #[error("unordered stage entries for '{}'", String::from_utf8_lossy(.0))]
     Twice(Vec<u8>),
-    /// Something that must be understood to understand the entries.
+    /// An unknown extension that the entries cannot be understood without.
     #[error("index uses {} extension, which we do not understand", String::from_utf8_lossy(.0))]
     Extension([u8; 4]),
-    /// What an index that is split says of the shared one is damaged.
+    /// What a split index says of its shared index is damaged.
     #[error("{0} in link extension")]
     Link(&'static str),
-    /// The shared index is not the one that is meant.
+    /// The shared index is not the expected one.
     #[error("broken index, expect {expect} in shared index, got {found}")]
     Shared {
-        /// The checksum in the extension.
+        /// The expected checksum, from the extension.
         expect: ObjectId,
-        /// That of the shared index.
+        /// The checksum of the shared index.
         found: ObjectId,
     },
 }
@@ -75,22 +75,22 @@ pub struct IndexFile {
     pub version: u32,
     /// In ascending order, unless the file is split.
     pub entries: Vec<(EntryKey, IndexEntry)>,
-    /// Trees that are known.
+    /// The cached trees.
     pub cache_tree: Option<CacheTree>,
     /// Conflicts that were resolved, in ascending order.
     pub resolve_undo: Vec<ResolveUndo>,
-    /// The extension `UNTR` as it is: names of files that are not in the index.
+    /// The extension `UNTR` as it was read: names of files that are not in the index.
     pub untracked: Option<Vec<u8>>,
-    /// The shared index that most entries are in.
+    /// The shared index that holds most entries.
     pub link: Option<Link>,
-    /// Whether directories may stand for what is in them.
+    /// Whether directories may stand for their contents.
     pub is_sparse: bool,
-    /// At its end; null where it was not computed.
+    /// The checksum at its end; null if it was not computed.
     pub checksum: ObjectId,
 }
 
 impl IndexFile {
-    /// Reads an index. The checksum is checked unless it is null. Order is checked, also of an index that is split, after
+    /// Reads an index. The checksum is checked unless it is null. Order is checked; that of a split index in
     /// [`IndexFile::join`].
     ///
     /// Memory: what the file justifies, and up to 64 times its length for paths of version 4.
@@ -136,7 +136,7 @@ impl IndexFile {
         Ok(file)
     }
 
-    /// Makes one index of one that is split and the shared one that it leads to.
+    /// Merges a split index with its shared index.
     pub fn join(&mut self, shared: IndexFile) -> Result<(), IndexFileError> {
         let Some(link) = self.link.take() else { return Ok(()) };
         if shared.checksum != link.shared || shared.link.is_some() {
@@ -148,7 +148,7 @@ impl IndexFile {
         check_order(&self.entries)
     }
 
-    /// The objects that it keeps alive: blobs of entries, trees that are known for directories, and blobs to undo resolved
+    /// The objects that it keeps alive: blobs of entries, cached trees of directories, and blobs to undo resolved
     /// conflicts with; some of them more than once. Commits of submodules are in other repositories.
     pub fn named_objects(&self) -> Vec<ObjectId> {
         let own = self.entries.iter().filter(|(_, entry)| entry.mode != Mode::Gitlink);
@@ -178,12 +178,12 @@ fn check_order(entries: &[(EntryKey, IndexEntry)]) -> Result<(), IndexFileError>
 }
 
 struct Decoder<'a> {
-    /// All but the checksum.
+    /// All bytes but the checksum.
     bytes: &'a [u8],
     at: usize,
     hash: HashKind,
     version: u32,
-    /// Of all paths so far.
+    /// The length of all paths so far.
     path_bytes: usize,
     previous: Vec<u8>,
 }
@@ -191,7 +191,7 @@ struct Decoder<'a> {
 impl<'a> Decoder<'a> {
     fn entries(&mut self, count: u32) -> Result<Vec<(EntryKey, IndexEntry)>, IndexFileError> {
         let shortest = STAT_BYTES + self.hash.len_in_bytes() + 2;
-        // A count that lies is found at the end of the bytes.
+        // A count that is too large is detected at the end of the bytes.
         let mut entries = Vec::with_capacity((count as usize).min(self.bytes.len() / shortest));
         for _ in 0..count {
             entries.push(self.entry()?);
@@ -231,7 +231,7 @@ impl<'a> Decoder<'a> {
         Ok((EntryKey::new(path, (flags >> STAGE_SHIFT & 3) as u8), entry))
     }
 
-    /// A path, and NUL up to a multiple of eight bytes since `start`.
+    /// A path, and NULs up to a multiple of eight bytes since `start`.
     fn padded_path(&mut self, start: usize, length: usize) -> Result<(), IndexFileError> {
         let rest = &self.bytes[self.at..];
         let found = memchr::memchr(0, rest).ok_or(IndexFileError::TooSmall)?;
@@ -245,7 +245,7 @@ impl<'a> Decoder<'a> {
         self.take(whole).map(drop)
     }
 
-    /// How much of the last path to cut off, and what to put there.
+    /// How much of the last path to cut off, and what to append.
     fn compressed_path(&mut self) -> Result<(), IndexFileError> {
         let cut = self.varint()?;
         let rest = &self.bytes[self.at..];
@@ -262,7 +262,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// As offsets of deltas are written (gitformat-pack): each further byte adds one.
+    /// Encoded as offsets of deltas are (gitformat-pack): each further byte adds one.
     fn varint(&mut self) -> Result<u64, IndexFileError> {
         let mut byte = self.take(1)?[0];
         let mut value = u64::from(byte & 0x7f);
@@ -288,7 +288,8 @@ impl<'a> Decoder<'a> {
                     file.link = Some(Link::decode(content, self.hash)?).filter(|link| !link.shared.is_null())
                 }
                 b"sdir" => file.is_sparse = true,
-                // Where things are in this file, and what a monitor has said, which somebody else will ask again.
+                // Where things are in this file, and what a file system monitor has said, which the next reader
+                // asks again.
                 b"EOIE" | b"IEOT" | b"FSMN" => {}
                 _ if signature[0].is_ascii_uppercase() => {}
                 _ => return Err(IndexFileError::Extension(signature)),
@@ -327,7 +328,7 @@ fn decode_stat(bytes: &[u8]) -> StatData {
 /// What goes into a new index.
 #[derive(Debug, Clone, Copy)]
 pub struct IndexParts<'a> {
-    /// Trees that are known, of these entries.
+    /// The cached trees of these entries.
     pub cache_tree: Option<&'a CacheTree>,
     /// Conflicts that were resolved.
     pub resolve_undo: &'a [ResolveUndo],
@@ -337,8 +338,8 @@ pub struct IndexParts<'a> {
     pub skip_hash: bool,
 }
 
-/// Writes an index of entries that come in ascending order, and gives its checksum, too. Version 3 is for entries with
-/// flags that version 2 cannot hold, and only for them: of the two, whichever does is taken.
+/// Writes an index of entries in ascending order; returns its checksum, too. Entries decide between versions 2 and
+/// 3: 3 is written only if one of them has flags that 2 cannot hold.
 pub fn encode<'a>(
     entries: impl ExactSizeIterator<Item = (&'a EntryKey, &'a IndexEntry)> + Clone,
     version: u32,

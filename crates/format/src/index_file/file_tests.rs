@@ -17,7 +17,7 @@ fn written(file: &IndexFile, hash: HashKind) -> Vec<u8> {
     encode(entries, file.version, &parts, hash).0
 }
 
-/// What git writes is read and written again byte by byte, and says what git says of it.
+/// Reads what git wrote, writes it again byte for byte, and compares the content with git's listing.
 fn check(bytes: &[u8], hash: HashKind, listed: &str) {
     let file = IndexFile::decode(bytes, hash).unwrap();
     let again = written(&file, hash);
@@ -154,7 +154,7 @@ fn damage_in_gits_words() {
     assert!(IndexFile::decode(&resealed([body, b"ABCD\0\0\0\x01!"].concat()), HashKind::Sha1).is_ok());
 }
 
-/// Without a checksum nothing is found by it: every byte, many of them at once, and every place to cut off.
+/// Without a checksum to detect damage: every byte changed, many bytes changed at once, and every length cut.
 #[test]
 fn damage_never_panics() {
     let mut random = Random::new(7);
@@ -194,7 +194,7 @@ fn damage_never_panics() {
 
 #[test]
 fn deep_trees_and_paths_that_grow() {
-    // A hundred thousand trees, one in the other.
+    // A hundred thousand trees, each inside the one before.
     let tree = b"a\0-1 1\n".repeat(100_000);
     let tree = [b"\0-1 1\n".as_slice(), &tree].concat();
     let mut bytes = b"DIRC\0\0\0\x02\0\0\0\0TREE".to_vec();

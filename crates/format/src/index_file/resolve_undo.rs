@@ -1,20 +1,20 @@
-//! Conflicts that were resolved, so that they can be had back.
+//! Resolved conflicts, kept so that they can be restored.
 
 use packrace_object::{HashKind, ObjectId, StoredId};
 
 use super::until;
 
-/// What the three sides of a conflict were: of stages 1 to 3, mode and object, where there was one.
+/// The three sides of a conflict: mode and object of stages 1 to 3, where there was one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolveUndo {
     /// The path.
     pub path: Vec<u8>,
-    /// The bits of the mode are as they were read.
+    /// The bits of the mode, as they were read.
     pub stages: [Option<(u32, ObjectId)>; 3],
 }
 
 impl ResolveUndo {
-    /// Reads the extension `REUC`; none where it is damaged.
+    /// Reads the extension `REUC`; `None` if it is damaged.
     pub(super) fn decode(mut rest: &[u8], hash: HashKind) -> Option<Vec<Self>> {
         let mut found = Vec::new();
         while !rest.is_empty() {
@@ -34,7 +34,7 @@ impl ResolveUndo {
         Some(found)
     }
 
-    /// Appends itself to the extension.
+    /// Appends this conflict to the extension.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.path);
         out.push(0);

@@ -8,9 +8,9 @@ use crate::bitmap::{Bits, Ewah};
 /// What the extension `link` says.
 #[derive(Debug, Clone)]
 pub struct Link {
-    /// The checksum of the shared index, which is its name, too; null if there is none.
+    /// The checksum of the shared index, which is also its name; null if there is none.
     pub shared: ObjectId,
-    /// The two sets of positions in the shared index, as they are in the file; none where nothing has changed.
+    /// The two sets of positions in the shared index, as they are in the file; empty if nothing has changed.
     bitmaps: Vec<u8>,
 }
 
@@ -21,7 +21,7 @@ impl Link {
         Ok(Link { shared, bitmaps: bytes[hash.len_in_bytes()..].to_vec() })
     }
 
-    /// The sets of entries of a shared index of `length` that are gone, and that others stand for.
+    /// Which entries of a shared index of `length` are deleted, and which are replaced.
     fn bitmaps(&self, length: u32) -> Result<(Bits, Bits), IndexFileError> {
         if self.bitmaps.is_empty() {
             return Ok((Bits::new(length), Bits::new(length)));
@@ -40,7 +40,7 @@ impl Link {
     }
 }
 
-/// Puts entries of the shared index and those of the one that leads to it together.
+/// Merges the entries of the shared index with those of the split one.
 pub(super) fn join(
     own: Vec<(EntryKey, IndexEntry)>,
     shared: Vec<(EntryKey, IndexEntry)>,
@@ -55,7 +55,7 @@ pub(super) fn join(
             false => (key, entry),
             true => {
                 let (named, replacement) = own.next().ok_or_else(corrupt)?;
-                // A name may be left out, being the same.
+                // The name may be left out, because it is the same.
                 if !named.path().is_empty() && named.path() != key.path() {
                     return Err(corrupt());
                 }

@@ -7,7 +7,7 @@ use packrace_testkit::Git;
 use super::*;
 use crate::test_files::{HASHES, read};
 
-/// A work tree whose index has a resolved conflict, a directory that was written as a tree, and a submodule.
+/// A work tree whose index has a resolved conflict, a cached tree of a directory, and a submodule.
 pub(super) fn work_tree(hash: HashKind, version: u32) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let git = |args: &[&str]| Git::stock().run(dir.path(), args);

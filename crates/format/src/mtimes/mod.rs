@@ -54,7 +54,7 @@ impl<D: AsRef<[u8]>> Mtimes<D> {
         self.len
     }
 
-    /// No object at all.
+    /// Whether there is no object.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -32,8 +32,9 @@ const SIGNATURE: &[u8; 4] = b"MIDX";
 const HEADER_BYTES: usize = 12;
 const LARGE: u32 = 1 << 31;
 
-/// A view of a multi-pack-index. Positions count objects in the order of their names, from 0, and bits count them in
-/// the order of bitmaps; giving one that is not below [`MultiPackIndex::len`] is a mistake of the caller and panics.
+/// A view of a multi-pack-index. Positions count objects in the order of their names, from 0, and bits count them
+/// in the order of bitmaps. Passing one that is not below [`MultiPackIndex::len`] is a mistake of the caller and
+/// panics.
 #[derive(Debug, Clone)]
 pub struct MultiPackIndex<D> {
     data: D,
@@ -53,7 +54,7 @@ pub struct MultiPackIndex<D> {
 pub struct BitmappedPack {
     /// Its first bit, if it has any.
     pub first_bit: u32,
-    /// How many follow each other.
+    /// How many consecutive bits it has.
     pub bits: u32,
 }
 
@@ -100,7 +101,7 @@ impl<D: AsRef<[u8]>> MultiPackIndex<D> {
         self.ids.len()
     }
 
-    /// No object at all.
+    /// Whether there is no object.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -140,8 +141,9 @@ impl<D: AsRef<[u8]>> MultiPackIndex<D> {
         self.ids.id_at(self.data.as_ref(), position)
     }
 
-    /// The number of the object's pack, below [`Self::pack_count`], and where its entry begins, which callers compare
-    /// with the pack's length. `None` if the file is damaged and says a pack or a row of large offsets that is not.
+    /// The number of the object's pack, below [`Self::pack_count`], and where its entry begins, which callers
+    /// compare with the pack's length. `None` if the file is damaged and names a pack or a row of large offsets
+    /// that does not exist.
     #[inline]
     pub fn pack_and_offset_at(&self, position: u32) -> Option<(u32, u64)> {
         assert!(position < self.len(), "position {position} of {} objects", self.len());
@@ -152,7 +154,7 @@ impl<D: AsRef<[u8]>> MultiPackIndex<D> {
             return None;
         }
         let offset = be::u32_at(bytes, at + 4);
-        // Without large offsets all 32 bits count.
+        // Without a table of large offsets all 32 bits count.
         if self.large == 0 || offset & LARGE == 0 {
             return Some((pack, u64::from(offset)));
         }
@@ -172,8 +174,8 @@ impl<D: AsRef<[u8]>> MultiPackIndex<D> {
         self.bit_order_at.map(|at| be::u32_at(self.data.as_ref(), at + bit as usize * 4))
     }
 
-    /// The bit that stands for the object at `position`; asks for about log₂ n places. Many of these are cheaper from
-    /// a table made with [`Self::position_at_bit`].
+    /// The bit of the object at `position`; reads about log₂ n positions. For many of them, a table made with
+    /// [`Self::position_at_bit`] is cheaper.
     pub fn bit_of_position(&self, position: u32) -> Option<u32> {
         let preferred = self.preferred_pack()?;
         let place = |position| {
@@ -186,7 +188,7 @@ impl<D: AsRef<[u8]>> MultiPackIndex<D> {
         (bit < self.len() && self.position_at_bit(bit) == Some(position)).then_some(bit)
     }
 
-    /// The pack whose objects come first in the order of bits, none of them taken from another pack.
+    /// The pack whose objects come first in the order of bits; all its objects are taken from it.
     pub fn preferred_pack(&self) -> Option<u32> {
         if self.is_empty() {
             return None;

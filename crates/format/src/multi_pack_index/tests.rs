@@ -141,7 +141,8 @@ struct TestPack {
     modified_seconds: i64,
 }
 
-/// All packs of the repository, which get the times `seconds` in the order of their names, shared by those that are more.
+/// All packs of the repository, with the times `seconds` assigned in the order of their names, repeating if there
+/// are more packs.
 fn sources(repo: &Repo, seconds: &[i64]) -> Vec<TestPack> {
     let files = crate::test_files::pack_files(repo, "idx");
     let timed = files.iter().zip(seconds.iter().cycle());
@@ -168,7 +169,7 @@ fn written(sources: &[TestPack], hash: HashKind, options: WriteOptions) -> Resul
             modified_seconds: source.modified_seconds,
         })
         .collect();
-    // The order in which they are given makes no difference.
+    // The order of the packs makes no difference.
     let turned: Vec<_> = packs.iter().rev().map(|pack| SourcePack { ..*pack }).collect();
     let preferred = options.preferred.map(|at| turned.len() - 1 - at);
     let result = write(&packs, hash, options);
@@ -202,7 +203,7 @@ fn written_as_git_writes_it() {
                     let mut args = vec!["multi-pack-index", "write"];
                     args.extend(option.as_deref());
                     args.extend(bit_order.then_some("--bitmap"));
-                    // An old file would make git keep its choices.
+                    // An existing file would make git keep its choices.
                     let _ = std::fs::remove_file(file(&repo));
                     repo.git(&args);
                     let ours = written(&sources, hash, WriteOptions { preferred, bit_order }).unwrap();
@@ -218,7 +219,7 @@ fn written_as_git_writes_it() {
 fn git_verifies_what_is_written() {
     for hash in HASHES {
         let repo = overlapping(hash);
-        // Of the same second: git takes them as its directory lists them.
+        // Packs of the same second: git takes them in the order of its directory listing.
         let sources = sources(&repo, &[1000]);
         let ours = written(&sources, hash, WriteOptions { preferred: None, bit_order: true }).unwrap();
         check(&repo, &ours, hash);

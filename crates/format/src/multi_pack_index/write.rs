@@ -1,4 +1,4 @@
-//! Makes a multi-pack-index of version 1, which every git reads; its layout stands at the top of the parent module.
+//! Makes a multi-pack-index of version 1, which every git reads; the parent module has its layout.
 
 use packrace_object::{HashKind, oid};
 
@@ -10,31 +10,31 @@ use crate::pack_index::PackIndex;
 
 const VERSION: u8 = 1;
 
-/// A pack to be covered.
+/// A pack that the multi-pack-index covers.
 #[derive(Debug)]
 pub struct SourcePack<'a, D> {
     /// The name of its index, without a directory: `pack-….idx`. No two have the same.
     pub name: &'a str,
     /// The index.
     pub index: &'a PackIndex<D>,
-    /// When the pack was last changed, in seconds since 1970: the newest copy of an object is the one that is read.
+    /// When the pack was last changed, in seconds since 1970: readers get the newest copy of an object.
     pub modified_seconds: i64,
 }
 
 /// What to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WriteOptions {
-    /// The number, in the order given, of the pack whose copies are read wherever there are several.
+    /// The number, in the order given, of the pack whose copies win wherever there are several.
     pub preferred: Option<usize>,
-    /// Whether to write the order of bits (RIDX, BTMP), which bitmaps need. The pack that comes first in it is the
-    /// preferred one; if there is none, the oldest that has an object is taken.
+    /// Whether to write the order of bits (RIDX, BTMP), which bitmaps need. The preferred pack comes first in it;
+    /// without one, the oldest pack that has an object does.
     pub bit_order: bool,
 }
 
 /// Why packs don't make a multi-pack-index.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MidxWriteError {
-    /// It would have no bit.
+    /// The preferred pack has no object, and so no bit.
     #[error("cannot select preferred pack {0} with no objects")]
     EmptyPreferredPack(String),
     /// Positions have 32 bits, and so have the numbers of packs.
@@ -43,7 +43,7 @@ pub enum MidxWriteError {
     /// Rows of large offsets have 31 bits.
     #[error("more than 2147483648 objects have a large offset")]
     TooManyLargeOffsets,
-    /// An index says where an object is that its format has no place for; it is damaged.
+    /// The index gives an offset outside of its table; it is damaged.
     #[error("{0} has an offset that is not in its table")]
     DamagedIndex(String),
 }
@@ -62,11 +62,11 @@ struct Merged {
     places: Vec<ChosenCopy>,
 }
 
-/// The whole file. Of several copies of an object that of the preferred pack is chosen, else that of the newest pack;
-/// packs of the same second are taken in the order of their names. Takes twice the memory of the file and 20 bytes an
+/// The whole file. Of several copies of an object, the preferred pack's wins, then that of the newest pack; packs
+/// of the same second are taken in the order of their names. Takes twice the memory of the file, and 20 bytes an
 /// object more.
 ///
-/// Every index must be of the kind `hash`.
+/// Every index must use the hash `hash`.
 pub fn write<D: AsRef<[u8]>>(
     packs: &[SourcePack<'_, D>],
     hash: HashKind,
@@ -125,7 +125,7 @@ fn preferred<D: AsRef<[u8]>>(
     }
 }
 
-/// Merges the sorted ids of all packs, one first byte after the other so that little has to be sorted at a time.
+/// Merges the sorted ids of all packs, one first byte at a time, so that little has to be sorted at once.
 fn merge<D: AsRef<[u8]>>(
     packs: &[&SourcePack<'_, D>],
     hash: HashKind,
@@ -186,7 +186,7 @@ fn names_chunk<D>(packs: &[&SourcePack<'_, D>]) -> Vec<u8> {
     chunk
 }
 
-/// OOFF and LOFF. Only if one offset has more than 32 bits do all of more than 31 go to LOFF.
+/// Makes OOFF and LOFF. Offsets of 32 bits go to LOFF only if some offset has more than 32 bits.
 fn offset_chunks(places: &[ChosenCopy], needs_large: bool) -> Result<(Vec<u8>, Vec<u8>), MidxWriteError> {
     let mut offsets = Vec::with_capacity(places.len() * 8);
     let mut large = Vec::new();
@@ -197,7 +197,7 @@ fn offset_chunks(places: &[ChosenCopy], needs_large: bool) -> Result<(Vec<u8>, V
             large.extend_from_slice(&place.offset.to_be_bytes());
             LARGE | row.ok_or(MidxWriteError::TooManyLargeOffsets)?
         } else {
-            // Without large offsets all 32 bits count.
+            // Without a table of large offsets all 32 bits count.
             place.offset as u32
         };
         offsets.extend_from_slice(&word.to_be_bytes());
@@ -205,7 +205,7 @@ fn offset_chunks(places: &[ChosenCopy], needs_large: bool) -> Result<(Vec<u8>, V
     Ok((offsets, large))
 }
 
-/// RIDX and BTMP: the preferred pack first, then packs by number; within a pack by offset.
+/// Makes RIDX and BTMP: the preferred pack first, then packs by number; within a pack by offset.
 fn bit_chunks(places: &[ChosenCopy], preferred: u32, packs: usize) -> (Vec<u8>, Vec<u8>) {
     let mut order: Vec<u32> = (0..places.len() as u32).collect();
     order.sort_unstable_by_key(|position| {

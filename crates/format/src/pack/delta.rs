@@ -15,10 +15,10 @@ const FORMAT: &str = "delta";
 /// A copy instruction without a size means this many bytes.
 const DEFAULT_COPY_BYTES: u32 = 0x10000;
 
-/// Results up to this size are reserved before the instructions are known to add up to it.
+/// Results up to this size are allocated before the instructions are known to add up to it.
 const TRUSTED_RESULT_BYTES: u64 = 16 << 20;
 
-/// What a delta begins with.
+/// The sizes at the start of a delta.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
     /// The length that the base must have.
@@ -29,7 +29,7 @@ pub struct Sizes {
     pub length: usize,
 }
 
-/// Reads the two sizes at the start of `delta`, which may be cut off after them.
+/// Reads the two sizes at the start of `delta`, which may be truncated after them.
 #[inline]
 pub fn sizes(delta: &[u8]) -> Result<Sizes, Error> {
     let mut length = 0;
@@ -48,7 +48,7 @@ pub enum Instruction {
         /// How many bytes: 1 to 0xff_ffff.
         length: u32,
     },
-    /// Appends a range of the delta itself, which is within it and not empty.
+    /// Appends a range of the delta itself; it lies within it and is not empty.
     Insert(Range<usize>),
 }
 
@@ -111,7 +111,7 @@ impl Iterator for Instructions<'_> {
 /// Replaces `out` by the result of `delta` on `base`. After an error `out` is empty.
 ///
 /// A delta of n bytes can ask for 4 × 10⁶ × n bytes of result. Callers with a limit compare it with
-/// [`Sizes::result`] first; what is allocated here never exceeds what the instructions add up to.
+/// [`Sizes::result`] first; the allocation never exceeds what the instructions add up to.
 pub fn apply(base: &[u8], delta: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     out.clear();
     let result = apply_into(base, delta, out);
@@ -164,7 +164,7 @@ fn check_result_size(delta: &[u8], sizes: &Sizes) -> Result<(), Error> {
     }
 }
 
-/// The offset, the size and how many operand bytes were taken.
+/// The offset, the size and the number of operand bytes.
 #[inline]
 fn copy_operands(opcode: u8, operands: &[u8; 8]) -> (u32, u32, usize) {
     let mut taken = 0;

@@ -1,16 +1,16 @@
-//! Makes deltas: what of a target can be copied from a base.
+//! Makes deltas: finds what a target can copy from a base.
 //!
-//! The base is cut into blocks of 16 bytes, which are found again by a hash. At every byte of the target the
-//! next 16 bytes are looked up; a match is grown in both directions, as far as it goes, and copied. So every common
+//! The base is cut into blocks of 16 bytes, which are indexed by a hash. At every byte of the target the next 16
+//! bytes are looked up; a match is extended in both directions as far as possible, and copied. So every common
 //! stretch of 31 bytes or more is found, and shorter ones by luck.
 //!
-//! What a delta looks like stands in the module `delta`.
+//! The module `delta` has the layout of a delta.
 
-/// Bytes that are looked up at once, and the distance of the blocks of the base.
+/// How many bytes a look-up compares, and the distance of the blocks of the base.
 const BLOCK_BYTES: usize = 16;
 
-/// A block that is found more often than this in the base is kept this many times, spread evenly: content made of
-/// one line repeated would make every look-up slow.
+/// A block that is more frequent in the base is kept this many times, evenly spread: otherwise content that repeats
+/// one line would make every look-up slow.
 const MAX_SAME_HASH: u32 = 32;
 
 /// A match of this length is taken without looking for a longer one.
@@ -25,10 +25,10 @@ const MAX_INSERT_BYTES: usize = 127;
 /// Bases longer than this have no index: offsets of copies are 32 bits.
 const MAX_BASE_BYTES: usize = u32::MAX as usize;
 
-/// Where the blocks of a base are, by hash. Keeps its memory when it is built again.
+/// The blocks of a base by their hash. Keeps its memory when it is built again.
 #[derive(Debug, Default)]
 pub struct DeltaIndex {
-    /// Where the blocks of a hash begin in `blocks`; one more than there are hashes.
+    /// Where the blocks of a hash begin in `blocks`; one more entry than there are hashes.
     starts: Vec<u32>,
     /// Offsets in the base, grouped by hash, ascending.
     blocks: Vec<u32>,
@@ -38,7 +38,7 @@ pub struct DeltaIndex {
 }
 
 impl DeltaIndex {
-    /// Replaces what is indexed by `base`.
+    /// Replaces the indexed content by `base`.
     pub fn build(&mut self, base: &[u8]) {
         let base = &base[..base.len().min(MAX_BASE_BYTES)];
         let blocks = base.len() / BLOCK_BYTES;
@@ -51,7 +51,7 @@ impl DeltaIndex {
         let mut previous = u32::MAX;
         for block in base.chunks_exact(BLOCK_BYTES) {
             let hash = hash(block.first_chunk().expect("a whole block"), self.shift);
-            // Of a run of the same block the first is the best to copy from.
+            // In a run of the same block the first is the best to copy from.
             let is_repeated = hash == previous;
             previous = hash;
             self.hashes.push(if is_repeated { u32::MAX } else { hash });
@@ -64,7 +64,7 @@ impl DeltaIndex {
         }
         self.blocks.clear();
         self.blocks.resize(next as usize, 0);
-        // Filling moves the start of each hash on to that of the next one; the table is moved back afterwards.
+        // Filling moves the start of each hash to that of the next one; the table is moved back afterwards.
         for (at, &hash) in self.hashes.iter().enumerate() {
             if hash == u32::MAX {
                 continue;
@@ -77,15 +77,15 @@ impl DeltaIndex {
         self.starts[0] = 0;
     }
 
-    /// About how many bytes it holds.
+    /// About how many bytes of memory it holds.
     pub fn memory_bytes(&self) -> usize {
         4 * (self.starts.capacity() + self.blocks.capacity() + self.hashes.capacity())
     }
 
-    /// Appends to `out` a delta that makes `target` from `base`, for which the index was built, unless it would take
-    /// more than `max_bytes`: then it is false and `out` as before. It gives up as soon as that seems so; a delta that
-    /// would just have fitted can be lost where so many blocks are alike that not all are looked at, and a match turns out
-    /// to have begun long before the place where it is found.
+    /// Appends to `out` a delta that makes `target` from `base`, for which the index was built. If it would take
+    /// more than `max_bytes`, returns false and leaves `out` unchanged. It gives up as soon as that seems likely. A
+    /// delta that would just have fitted can be lost where so many blocks are alike that not all are tried, and a
+    /// match turns out to begin long before the place where it was found.
     pub fn encode(&self, base: &[u8], target: &[u8], max_bytes: usize, out: &mut Vec<u8>) -> bool {
         let start = out.len();
         let mut writer = DeltaWriter { target, pending: 0, limit: start.saturating_add(max_bytes), out };
@@ -100,7 +100,7 @@ impl DeltaIndex {
 
     fn write_all(&self, base: &[u8], writer: &mut DeltaWriter<'_>) -> bool {
         let target = writer.target;
-        // Versions of a file mostly begin alike; that costs no look-up.
+        // Versions of a file mostly begin alike; finding that takes no look-up.
         let mut at = common_prefix(base, target);
         if at >= BLOCK_BYTES {
             writer.copy(0, at, 0);
@@ -108,7 +108,7 @@ impl DeltaIndex {
             at = 0;
         }
         while let Some(window) = target.get(at..).and_then(|rest| rest.first_chunk::<BLOCK_BYTES>()) {
-            // A match that is found here may turn out to have begun earlier: mostly up to two blocks.
+            // A match found here may turn out to begin earlier: mostly by up to two blocks.
             if writer.is_over(at.saturating_sub(2 * BLOCK_BYTES).max(writer.pending)) {
                 return false;
             }
@@ -131,7 +131,7 @@ impl DeltaIndex {
     }
 }
 
-/// The longest match of what starts at `at` of the target with any of the blocks.
+/// The longest match with any of the blocks for the target from `at` on.
 #[inline]
 fn longest(base: &[u8], target: &[u8], at: usize, blocks: &[u32]) -> Option<(usize, usize)> {
     let rest = &target[at..];
@@ -140,7 +140,7 @@ fn longest(base: &[u8], target: &[u8], at: usize, blocks: &[u32]) -> Option<(usi
     for &offset in blocks.iter().step_by(step) {
         let offset = offset as usize;
         let source = &base[offset..];
-        // Only what also agrees at the byte that would make it longer can be better.
+        // Only a match that also agrees at the next byte can be longer than the best.
         if source.get(best) != rest.get(best) || best >= source.len().min(rest.len()) {
             continue;
         }
@@ -155,10 +155,10 @@ fn longest(base: &[u8], target: &[u8], at: usize, blocks: &[u32]) -> Option<(usi
     (best >= BLOCK_BYTES).then_some((best_offset, best))
 }
 
-/// Instructions as they are found.
+/// Writes instructions as matches are found.
 struct DeltaWriter<'a> {
     target: &'a [u8],
-    /// Where in the target that begins which no instruction makes yet.
+    /// Where the part of the target begins that no instruction makes yet.
     pending: usize,
     /// How long `out` may become.
     limit: usize,
@@ -166,14 +166,14 @@ struct DeltaWriter<'a> {
 }
 
 impl DeltaWriter<'_> {
-    /// Whether the delta is too long, with everything before `at` inserted.
+    /// Whether the delta is too long once everything before `at` is inserted.
     #[inline]
     fn is_over(&self, at: usize) -> bool {
         let pending = at - self.pending;
         self.out.len() + pending + pending.div_ceil(MAX_INSERT_BYTES) > self.limit
     }
 
-    /// Copies `length` bytes of the base, which make the target from `at` on.
+    /// Copies `length` bytes of the base, which make up the target from `at` on.
     fn copy(&mut self, offset: usize, length: usize, at: usize) {
         self.insert_up_to(at);
         let (mut offset, mut left) = (offset, length);
@@ -203,7 +203,7 @@ fn push_copy(offset: u32, length: u32, out: &mut Vec<u8>) {
         out.push(byte);
         opcode |= 1 << bit;
     }
-    // 0x10000 is written as no size at all.
+    // 0x10000 is written by leaving the size out.
     for (bit, byte) in length.to_le_bytes()[..2].iter().enumerate().filter(|(_, byte)| **byte != 0) {
         out.push(*byte);
         opcode |= 0x10 << bit;
@@ -265,7 +265,7 @@ mod tests {
         (0..length).map(|_| next()).collect()
     }
 
-    /// The delta from `base` to `target` makes `target`, and has at most `expect` bytes.
+    /// Checks that the delta from `base` to `target` makes `target`, and has at most `expect` bytes.
     fn check(base: &[u8], target: &[u8], expect: usize) {
         let mut index = DeltaIndex::default();
         index.build(&noise(9, 100));

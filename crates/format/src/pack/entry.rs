@@ -3,7 +3,7 @@ use packrace_object::{HashKind, Kind, ObjectId, oid};
 use super::FORMAT;
 use crate::Error;
 
-/// The longest header that is read: ten bytes of size, then an id of SHA-256 or ten bytes of distance.
+/// The longest header that is accepted: ten bytes of size, then an id of SHA-256 or ten bytes of distance.
 pub const MAX_ENTRY_HEADER_BYTES: usize = 10 + 32;
 
 /// What the compressed bytes of an entry are.
@@ -28,7 +28,7 @@ pub enum EntryKind {
 pub struct EntryHeader {
     /// What the compressed bytes are.
     pub kind: EntryKind,
-    /// How long the content, or for a delta the delta itself, is when inflated.
+    /// The inflated length of the content, or of the delta if it is one.
     pub size: u64,
     /// How many bytes this header takes; the compressed bytes follow.
     pub length: usize,
@@ -76,7 +76,7 @@ pub fn write_entry_header(kind: EntryKind, size: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(EntryHeaderBytes::new(kind, size).as_slice());
 }
 
-/// The header of an entry as it is written, without an allocation.
+/// The header of an entry in the form in which it is written, without an allocation.
 #[derive(Debug, Clone, Copy)]
 pub struct EntryHeaderBytes {
     bytes: [u8; MAX_ENTRY_HEADER_BYTES],
@@ -108,7 +108,7 @@ impl EntryHeaderBytes {
         header
     }
 
-    /// The bytes.
+    /// The header's bytes.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
@@ -137,7 +137,7 @@ impl EntryHeaderBytes {
     }
 }
 
-/// Most significant seven bits first; one is added at every continuation, so that no distance has two spellings.
+/// Most significant seven bits first; every continuation adds one, so that no distance has two encodings.
 #[inline]
 fn parse_distance(bytes: &[u8], at: &mut usize) -> Result<u64, Error> {
     let mut distance = 0u64;

@@ -28,21 +28,21 @@ const SIGNATURE: &[u8; 4] = b"PACK";
 /// The bytes in front of the first entry.
 pub const HEADER_BYTES: usize = 12;
 
-/// What a pack begins with.
+/// The header of a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// 2, or 3, which differs in nothing that was ever written.
+    /// 2, or 3, which never differed from it in practice.
     pub version: u32,
     /// How many entries follow.
     pub objects: u32,
 }
 
-/// Why bytes are not the header of a pack that can be read. Commands have words of their own for it.
+/// Why bytes are not the header of a readable pack. Commands have their own words for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadHeader {
     /// They do not begin with `PACK`.
     Signature,
-    /// A version that there is not.
+    /// A version that does not exist.
     Version(u32),
 }
 
@@ -58,7 +58,7 @@ impl Header {
         })
     }
 
-    /// The same where all of it is there.
+    /// Reads the header where all of its bytes are there.
     pub fn read(bytes: &[u8; HEADER_BYTES]) -> Result<Self, BadHeader> {
         if &bytes[..4] != SIGNATURE {
             return Err(BadHeader::Signature);

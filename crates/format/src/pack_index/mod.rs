@@ -27,12 +27,12 @@ mod write;
 pub use write::{Entry, PackIndexWriteError, Version, sort, write};
 
 const FORMAT: &str = "idx";
-/// What version 2, and each later one, begins with.
+/// What version 2 and every later version begin with.
 pub const V2_MAGIC: [u8; 4] = [0xff, b't', b'O', b'c'];
 const V2_HEADER_BYTES: usize = 8;
 const LARGE: u32 = 1 << 31;
 
-/// A view of an index. Positions count objects in the order of their names, from 0; giving one that is not below
+/// A view of an index. Positions count objects in the order of their names, from 0. Passing one that is not below
 /// [`PackIndex::len`] is a mistake of the caller and panics.
 #[derive(Debug, Clone)]
 pub struct PackIndex<D> {
@@ -49,8 +49,8 @@ enum Tables {
 }
 
 impl<D: AsRef<[u8]>> PackIndex<D> {
-    /// Checks the header, the fan-out and that the tables fill the file exactly. That ids are sorted, and the
-    /// checksum, are not checked here: a lookup in a damaged file may miss, but never fails otherwise.
+    /// Checks the header, the fan-out and that the tables fill the file exactly. Neither the order of ids nor the
+    /// checksum is checked here: a look-up in a damaged file may miss, but never fails otherwise.
     pub fn open(data: D, hash: HashKind) -> Result<Self, Error> {
         let bytes = data.as_ref();
         let (ids, tables) =
@@ -58,7 +58,7 @@ impl<D: AsRef<[u8]>> PackIndex<D> {
         Ok(PackIndex { data, hash, ids, tables })
     }
 
-    /// An index of nothing.
+    /// An index without objects.
     pub fn empty(hash: HashKind) -> Self
     where
         D: From<Vec<u8>>,
@@ -78,7 +78,7 @@ impl<D: AsRef<[u8]>> PackIndex<D> {
         self.ids.len()
     }
 
-    /// No object at all.
+    /// Whether there is no object.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -105,8 +105,8 @@ impl<D: AsRef<[u8]>> PackIndex<D> {
         self.ids.id_at(self.data.as_ref(), position)
     }
 
-    /// Where the object's entry begins in the pack. Callers compare it with the pack's length, which is not known
-    /// here. An entry that points to a missing row of the large offsets gives `u64::MAX`: beyond every pack.
+    /// Where the object's entry begins in the pack. The pack's length is unknown here, so callers compare with it.
+    /// An entry that points to a missing row of the large offsets gives `u64::MAX`: beyond every pack.
     #[inline]
     pub fn offset_at(&self, position: u32) -> u64 {
         assert!(position < self.len(), "position {position} of {} objects", self.len());
@@ -177,7 +177,7 @@ fn layout_v2(bytes: &[u8], hash: HashKind) -> Result<(IdTable, Tables), Error> {
     let Some(large) = large_bytes.filter(|rest| rest % 8 == 0 && rest / 8 <= u64::from(len)) else {
         return Err(Error::new(FORMAT, "file is not as long as its fan-out says", bytes.len() as u64));
     };
-    // From here on nothing can overflow: every table lies within the file.
+    // Nothing can overflow from here on: every table lies within the file.
     let crcs_at = ids_at + len as usize * id_bytes;
     let offsets_at = crcs_at + len as usize * 4;
     let large_at = offsets_at + len as usize * 4;

@@ -3,7 +3,7 @@ use packrace_testkit::Storage;
 use super::*;
 use crate::test_files::{HASHES, damage, id, pack_file, pack_files, tiny};
 
-/// Compares every answer with `git show-index`, of which a line is `<offset> <id>[ (<crc32>)]`.
+/// Compares every answer with `git show-index`, whose lines are `<offset> <id>[ (<crc32>)]`.
 fn check(bytes: &[u8], hash: HashKind, listing: &str) {
     let index = PackIndex::open(bytes, hash).unwrap();
     index.verify_checksum().unwrap();
@@ -22,7 +22,7 @@ fn check(bytes: &[u8], hash: HashKind, listing: &str) {
     check_prefixes(&index);
 }
 
-/// Every prefix of every name, and absent neighbours of every name, against a look at all names.
+/// Compares every prefix of every name, and absent neighbours of every name, with a scan of all names.
 fn check_prefixes<D: AsRef<[u8]>>(index: &PackIndex<D>) {
     let names: Vec<String> = (0..index.len()).map(|position| index.id_at(position).to_string()).collect();
     for (position, name) in (0u32..).zip(&names) {
@@ -56,7 +56,7 @@ fn use_everything(bytes: &[u8], hash: HashKind) -> bool {
         index.crc32_at(position);
     }
     let _ = (index.pack_checksum(), index.checksum());
-    // A cut by whole rows of large offsets is only seen by the checksum.
+    // Only the checksum detects a cut by whole rows of large offsets.
     index.verify_checksum().is_ok()
 }
 
@@ -188,7 +188,7 @@ fn sorting_is_by_name_then_offset() {
     let mut entries = [entry(2, 12), entry(1, 50), entry(0xff, 90), entry(1, 40)];
     sort(&mut entries);
     assert_eq!(entries, [entry(1, 40), entry(1, 50), entry(2, 12), entry(0xff, 90)]);
-    // An object that a pack has twice is found at one of its places.
+    // An object that a pack has twice is found at one of its offsets.
     let bytes = write(&entries, HashKind::Sha1, HashKind::Sha1.null_ref(), Version::default()).unwrap();
     let index = PackIndex::open(&bytes, HashKind::Sha1).unwrap();
     assert!(index.position_of(&entries[0].id).is_some_and(|position| position < 2));

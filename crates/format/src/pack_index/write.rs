@@ -1,4 +1,4 @@
-//! Makes an index, byte for byte as git does; the layout stands in the parent module.
+//! Makes an index, byte for byte as git does; the parent module has the layout.
 
 use packrace_object::{HashKind, ObjectId, oid};
 
@@ -24,7 +24,7 @@ pub enum Version {
     V1,
     /// With CRC32s. Offsets above `large_above`, and all from 2³¹ on, take a row of the large table.
     V2 {
-        /// 2³¹ − 1, but for tests: `--index-version=2,<offset>`.
+        /// 2³¹ − 1, except in tests: `--index-version=2,<offset>`.
         large_above: u32,
     },
 }
@@ -35,7 +35,7 @@ impl Default for Version {
     }
 }
 
-/// The entries do not fit the version.
+/// The entries do not fit into the version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PackIndexWriteError {
     /// Version 1 has 32 bits for an offset.
@@ -46,8 +46,8 @@ pub enum PackIndexWriteError {
     TooManyLargeOffsets,
 }
 
-/// The whole file. `entries` are sorted by id, as [`sort`] does, and no more than 2³² − 1, as the header of a pack
-/// promises; all ids are of the kind `hash`. Takes the memory of the file and nothing else.
+/// The whole file. `entries` are sorted by id, as [`sort`] does, and at most 2³² − 1, which the header of a pack
+/// ensures; all ids use the hash `hash`. Takes the memory of the file and nothing else.
 pub fn write(
     entries: &[Entry],
     hash: HashKind,
@@ -67,7 +67,7 @@ pub fn write(
 
 /// Sorts entries by name and, where a pack has an object twice, by offset.
 pub fn sort(entries: &mut [Entry]) {
-    // The first bytes of names nearly always differ, and are compared without a call.
+    // The first bytes of names nearly always differ; comparing them takes no call.
     let first = |entry: &Entry| entry.id.as_slice().first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
     let whole = |a: &Entry, b: &Entry| a.id.cmp(&b.id).then(a.offset.cmp(&b.offset));
     entries.sort_unstable_by(|a, b| first(a).cmp(&first(b)).then_with(|| whole(a, b)));
@@ -104,7 +104,7 @@ fn tables_v2(entries: &[Entry], hash: HashKind, large_above: u32) -> Result<Vec<
     for entry in entries {
         let word = if is_large(entry.offset) {
             row += 1;
-            // Below 2³¹, as there are no more rows than that.
+            // Below 2³¹, because there are no more rows than that.
             LARGE | (row - 1)
         } else {
             entry.offset as u32

@@ -20,19 +20,19 @@ use crate::{Error, NameRange};
 
 const FORMAT: &str = "packed-refs";
 
-/// What is known of the object that a tag finally tags.
+/// What a file says of the object that a tag finally points at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peeled<Id = ObjectId> {
     /// The file does not say.
     Unknown,
-    /// The ref points at no annotated tag.
+    /// The ref does not point at an annotated tag.
     NotATag,
-    /// What the tag finally tags.
+    /// The object that the tag finally points at.
     To(Id),
 }
 
 impl Peeled<StoredId<'_>> {
-    /// The same with the id by itself.
+    /// The same with an owned id.
     #[inline]
     pub fn to_id(self) -> Peeled {
         match self {
@@ -48,9 +48,9 @@ impl Peeled<StoredId<'_>> {
 pub struct PackedRef<'a> {
     /// The full name.
     pub name: &'a [u8],
-    /// What it points at.
+    /// The object that it points at.
     pub id: StoredId<'a>,
-    /// What that finally tags.
+    /// What that peels to.
     pub peeled: Peeled<StoredId<'a>>,
 }
 
@@ -61,11 +61,11 @@ pub struct PackedRefs<D> {
     traits: Traits,
     /// Where the first ref starts.
     start: usize,
-    /// Where each ref starts, by name; only for a file that does not say that it is sorted.
+    /// Where each ref starts, by name; only for a file that does not claim to be sorted.
     order: Option<Vec<usize>>,
 }
 
-/// What is to be known to read a line.
+/// What reading a line depends on.
 #[derive(Debug, Clone, Copy)]
 struct Traits {
     hash: HashKind,
@@ -73,7 +73,7 @@ struct Traits {
 }
 
 impl<D: AsRef<[u8]>> PackedRefs<D> {
-    /// Reads the header. A file that says it is sorted is trusted in that; lines are checked when they are read.
+    /// Reads the header. A file that claims to be sorted is trusted; lines are checked when they are read.
     pub fn open(data: D, hash: HashKind) -> Result<Self, Error> {
         let traits = Traits { hash, is_fully_peeled: false };
         let mut file = PackedRefs { data, traits, start: 0, order: None };
@@ -127,19 +127,19 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
         self.iter_between(name, None)
     }
 
-    /// All refs of a range, by name.
+    /// All refs in a range, by name.
     pub fn iter_range(&self, range: &NameRange) -> Iter<'_> {
         self.iter_between(&range.start, range.end.as_deref())
     }
 
-    /// The end is looked up as the start, so that no name is compared on the way.
+    /// Finds the end by a search, too, so that iterating compares no names.
     pub fn iter_between(&self, start: &[u8], end: Option<&[u8]>) -> Iter<'_> {
         let (bytes, order) = (self.data.as_ref(), self.order.as_deref());
         let end = end.map_or(order.map_or(bytes.len(), <[usize]>::len), |end| self.place_of(end));
         Iter { bytes, traits: self.traits, order, at: self.place_of(start), end }
     }
 
-    /// Where an iteration begins whose first name is `name` or comes after it.
+    /// Where an iteration from `name` on begins.
     fn place_of(&self, name: &[u8]) -> usize {
         match &self.order {
             Some(order) => {
@@ -163,7 +163,7 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
                 .get(start + self.traits.hash.len_in_hex() + 1..end.saturating_sub(1))
                 .unwrap_or_default();
             if line_name.cmp(name) == Ordering::Less {
-                // Past this line and, if there is one, the peeled line that belongs to it.
+                // Skip this line and, if there is one, the peeled line that belongs to it.
                 low = end;
                 if bytes.get(low) == Some(&b'^') {
                     low += memchr::memchr(b'\n', &bytes[low..]).map_or(bytes.len() - low, |end| end + 1);
@@ -175,7 +175,7 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
         low
     }
 
-    /// The start of the ref's line that `at` falls into; not before `low`, where one starts.
+    /// The start of the ref's line that contains `at`; not before `low`, where a line starts.
     fn line_of_ref(&self, low: usize, at: usize) -> usize {
         let bytes = self.data.as_ref();
         let mut start = memchr::memrchr(b'\n', &bytes[low..at]).map_or(low, |end| low + end + 1);
@@ -191,13 +191,13 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
 }
 
 impl Traits {
-    /// The ref whose line starts at `at`, and where the next one starts.
+    /// The ref whose line starts at `at`, and where the next ref starts.
     #[inline(always)]
     fn parse(self, bytes: &[u8], at: usize) -> Result<(PackedRef<'_>, usize), Error> {
         let unexpected = |at: usize| Error::new(FORMAT, "unexpected line", at as u64);
         let id = StoredId::hex(bytes, at, self.hash).ok_or_else(|| unexpected(at))?;
         let name_at = at + id.hex_len() + 1;
-        // A line that has no name ends before it.
+        // A line without a name ends before it.
         let name = bytes.get(name_at..).and_then(|rest| rest.get(..memchr::memchr(b'\n', rest)?));
         let name = name.filter(|name| !name.is_empty() && bytes[name_at - 1] == b' ');
         let name = name.ok_or_else(|| unexpected(at))?;
@@ -209,7 +209,7 @@ impl Traits {
             let peeled = Peeled::To(tagged.ok_or_else(|| unexpected(next))?);
             return Ok((PackedRef { name, id, peeled }, end + 1));
         }
-        // `peeled` alone, which git wrote before 1.8.4, is not believed: git 2.55 looks at the object.
+        // `peeled` alone, which git wrote before 1.8.4, is not trusted: git 2.55 reads the object.
         let peeled = if self.is_fully_peeled { Peeled::NotATag } else { Peeled::Unknown };
         Ok((PackedRef { name, id, peeled }, next))
     }
@@ -221,9 +221,9 @@ pub struct Iter<'a> {
     bytes: &'a [u8],
     traits: Traits,
     order: Option<&'a [usize]>,
-    /// A place in the file, or in the order if there is one.
+    /// A position in the file, or in the order if there is one.
     at: usize,
-    /// Where to stop: such a place.
+    /// Where to stop: a position of the same kind.
     end: usize,
 }
 

@@ -3,22 +3,22 @@ use packrace_object::{ObjectId, oid};
 use super::{PackedRef, PackedRefs, Peeled};
 use crate::Error;
 
-/// What git writes first; the space before the end of the line is its.
+/// The header that git writes, including the space before the end of the line.
 const HEADER: &[u8] = b"# pack-refs with: peeled fully-peeled sorted \n";
 
-/// What becomes of a ref.
+/// The new value of a ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edit<'a> {
     /// The full name.
     pub name: &'a [u8],
-    /// Its object from now on, and what that finally tags; `None` removes it. [`Peeled::Unknown`] is not written.
+    /// Its new object and what that peels to; `None` removes the ref. [`Peeled::Unknown`] is not written.
     pub value: Option<(ObjectId, Peeled)>,
 }
 
-/// Why a file could not be written anew.
+/// Why a file could not be rewritten.
 #[derive(Debug, PartialEq, Eq)]
 pub enum RewriteError<E> {
-    /// The old one is damaged.
+    /// The old file is damaged.
     Damaged(Error),
     /// A caller's function failed.
     Caller(E),
@@ -30,11 +30,10 @@ impl<E> From<Error> for RewriteError<E> {
     }
 }
 
-/// Gives `sink` the file `old` with `edits` made, which are sorted by name and name each ref once.
+/// Writes the file `old` with `edits` applied to `sink`. Edits are sorted by name and name each ref once.
 ///
-/// What lies between two edits is copied as it is, without a look at its lines, unless the old file lacks the traits
-/// that the new one promises: then every ref is written anew, with what `peel` says of those that the old file does
-/// not peel.
+/// Everything between two edits is copied without parsing its lines, unless the old file lacks the traits that the
+/// new one promises: then every ref is written anew, and `peel` answers for those that the old file does not peel.
 pub fn rewrite<D: AsRef<[u8]>, E>(
     old: Option<&PackedRefs<D>>,
     edits: &[Edit<'_>],
@@ -74,7 +73,7 @@ pub fn rewrite<D: AsRef<[u8]>, E>(
             for found in old.iter_from(b"") {
                 let PackedRef { name, id, peeled } = found?;
                 let (id, mut peeled) = (id.to_id(), peeled.to_id());
-                // A file without order may name a ref twice.
+                // An unsorted file may name a ref twice.
                 if last.replace(name) == Some(name) {
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! One block: a type, a length, records with shared prefixes, and the places where a record is whole.
+//! One block: a type, a length, records with shared prefixes, and the offsets of records that are stored whole.
 //!
 //! ```text
 //! u8 type | u24 length | records | u24 restart offset × n | u16 n
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Lengths and offsets count from the start of the block; for the first block that is the start of the file, header
-//! included. Of a log block everything behind the length is deflated, and what is counted is inflated.
+//! included. In a log block everything after the length is deflated; its lengths and offsets count inflated bytes.
 
 use std::cmp::Ordering;
 
@@ -14,7 +14,7 @@ use crate::Error;
 
 use super::{FORMAT, be, varint};
 
-/// What comes before the records.
+/// The length of what comes before the records.
 pub(super) const HEAD_BYTES: usize = 4;
 
 /// A block in place.
@@ -28,25 +28,25 @@ pub(super) struct Block<'a> {
     pub(super) kind: u8,
     /// Where in `bytes` the first record starts.
     first: usize,
-    /// What restart offsets count and is not in `bytes`.
+    /// The number of bytes that restart offsets count and `bytes` lacks.
     missing: usize,
-    /// With the restart table.
+    /// The length with the restart table.
     pub(super) length: usize,
 }
 
 /// The key of a record, and where its value starts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Key {
-    /// How much it shares with the key before.
+    /// How many bytes it shares with the key before.
     pub(super) prefix: usize,
     pub(super) value_type: u8,
     pub(super) value_at: usize,
 }
 
-/// A record as it is stored.
+/// A record in its stored form.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stored<'a> {
-    /// How much it shares with the key before; after [`Block::search`] just as much with what was searched for.
+    /// How many bytes it shares with the key before; after [`Block::search`], with the searched key instead.
     pub(super) prefix: usize,
     pub(super) suffix: &'a [u8],
     pub(super) value_type: u8,
@@ -54,7 +54,8 @@ pub(super) struct Stored<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// Reads the block at `at`; `skip` is the length of the file's header if it is the first. Not for log blocks.
+    /// Reads the block at `at`; `skip` is the length of the file's header for the first block, else 0. Not for log
+    /// blocks.
     pub(super) fn read(file: &'a [u8], at: usize, skip: usize) -> Result<Self, Error> {
         let bad = |what| Error::new(FORMAT, what, at as u64);
         let head = file.get(at..).and_then(|bytes| bytes.get(skip..skip + HEAD_BYTES));
@@ -64,7 +65,7 @@ impl<'a> Block<'a> {
         Self::of_bytes(bytes, head[0], at, skip + HEAD_BYTES, 0)
     }
 
-    /// A log block, of which `content` was inflated; `skip` as in [`Block::read`].
+    /// A log block with the inflated `content`; `skip` as in [`Block::read`].
     pub(super) fn inflated(content: &'a [u8], at: usize, skip: usize) -> Result<Self, Error> {
         Self::of_bytes(content, b'g', at, 0, skip + HEAD_BYTES)
     }
@@ -92,7 +93,7 @@ impl<'a> Block<'a> {
         self.first
     }
 
-    /// An error at `offset` of the block; of an inflated block only where it starts is known.
+    /// An error at `offset` of the block. For an inflated block only its start is known.
     #[cold]
     pub(super) fn bad(&self, what: &'static str, offset: usize) -> Error {
         Error::new(FORMAT, what, (self.at + if self.missing > 0 { 0 } else { offset }) as u64)
@@ -104,27 +105,27 @@ impl<'a> Block<'a> {
         let lengths = varint(self.bytes, &mut at).zip(varint(self.bytes, &mut at));
         let (prefix, suffix) = lengths.ok_or_else(|| self.bad("record is cut off", start))?;
         let value_type = (suffix & 7) as u8;
-        // Compared with the length of a key next, so what does not fit is too much anyway.
+        // The next step compares it with the length of a key, so a number that does not fit is too large anyway.
         let prefix = usize::try_from(prefix).unwrap_or(usize::MAX);
         let suffix_end = usize::try_from(suffix >> 3).ok().and_then(|length| at.checked_add(length));
         let suffix = suffix_end.and_then(|end| self.bytes.get(at..end));
         let suffix = suffix.ok_or_else(|| self.bad("record is cut off", start))?;
-        // Without any it would be a part of the key before, or no key.
+        // An empty suffix would make it a prefix of the key before, or no key.
         if suffix.is_empty() {
             return Err(self.bad("keys of records do not rise", start));
         }
         Ok(Stored { prefix, suffix, value_type, value_at: at + suffix.len() })
     }
 
-    /// Reads the key of the record at `at` into `key`, which holds that of the record before, also over the border of
-    /// blocks, or nothing.
+    /// Reads the key of the record at `at` into `key`, which holds the key of the record before, even across a
+    /// block boundary, or nothing.
     #[inline]
     pub(super) fn key(&self, at: usize, key: &mut Vec<u8>) -> Result<Key, Error> {
         let Stored { prefix, suffix, value_type, value_at } = self.stored(at)?;
         if prefix > key.len() || prefix > 0 && at == self.first {
             return Err(self.bad("record shares more than there is", at));
         }
-        // Keys rise, or whoever merges tables would be confused by a damaged one.
+        // Keys ascend; a damaged table that breaks this would confuse merging.
         if suffix[0] <= key.get(prefix).copied().unwrap_or_default() && suffix <= &key[prefix..] {
             return Err(self.bad("keys of records do not rise", at));
         }
@@ -133,22 +134,22 @@ impl<'a> Block<'a> {
         Ok(Key { prefix, value_type, value_at })
     }
 
-    /// The first record whose key is not less than `wanted`. `skip` tells where the value of a type ends that starts
-    /// at a place. Binary over restarts, then record by record; no key is put together.
+    /// The first record whose key is not less than `wanted`. `skip` says where a value of a given type ends. A
+    /// binary search over restarts, then record by record; no key is assembled.
     pub(super) fn search(
         &self,
         wanted: &[u8],
         skip: impl Fn(&'a [u8], u8, usize) -> Option<usize>,
     ) -> Result<Option<Stored<'a>>, Error> {
         let mut at = self.restart_before(wanted)?;
-        // Of the key before, which is less than `wanted`: what both share, and its length.
+        // What the key before, which is less than `wanted`, shares with it, and its length.
         let (mut common, mut length) = (0, 0);
         while at < self.bytes.len() {
             let stored = self.stored(at)?;
             if stored.prefix > length {
                 return Err(self.bad("record shares more than there is", at));
             }
-            // What shares more with the key before than that one with `wanted` is less as well.
+            // A key that shares more with the key before than that one shares with `wanted` is less as well.
             if stored.prefix <= common {
                 let rest = &wanted[stored.prefix..];
                 if stored.suffix >= rest {
@@ -190,18 +191,18 @@ impl<'a> Block<'a> {
         at.ok_or_else(|| self.bad("restart is outside the block", self.bytes.len() + number * 3))
     }
 
-    /// In an index block: where the block is that can hold `wanted`; `None` if `wanted` is beyond all.
+    /// In an index block: the position of the block that may hold `wanted`; `None` if `wanted` is beyond all.
     pub(super) fn child_of(&self, wanted: &[u8]) -> Result<Option<usize>, Error> {
         let found = self.search(wanted, |bytes, _, mut at| varint(bytes, &mut at).map(|_| at))?;
         let Some(Stored { mut value_at, .. }) = found else { return Ok(None) };
         let child = varint(self.bytes, &mut value_at).and_then(|child| usize::try_from(child).ok());
-        // Blocks stand before their index, so following it comes to an end.
+        // Blocks stand before their index, so following it ends.
         let child = child.filter(|child| *child < self.at);
         child.ok_or_else(|| self.bad("index leads nowhere", value_at)).map(Some)
     }
 }
 
-/// How many bytes two slices have in common at the start.
+/// How many leading bytes two slices have in common.
 #[inline]
 pub(super) fn shared(left: &[u8], right: &[u8]) -> usize {
     left.iter().zip(right).take_while(|(left, right)| left == right).count()

@@ -1,4 +1,4 @@
-//! One table of several (technical/reftable, "Compaction").
+//! Merges several tables into one (technical/reftable, "Compaction").
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use super::{
     Deletions, LogRecord, ReftableWriteError, Stack, StackError, Table, TableOptions, Writer, Written,
 };
 
-/// Why tables do not become one.
+/// Why tables cannot be compacted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompactError {
     /// A table cannot be read.
@@ -15,16 +15,17 @@ pub enum CompactError {
     /// What was read cannot be written.
     #[error(transparent)]
     Write(#[from] ReftableWriteError),
-    /// There are no tables in the range, or the stack is not as long.
+    /// The range is empty, or exceeds the stack.
     #[error("no tables {} to {} in the stack", .0.start, .0.end)]
     Range(Range<usize>),
 }
 
-/// Writes the tables of a range, of a stack whose oldest comes first, as one. Deletions are left out if the range starts with
-/// the oldest table, as then there is nothing left to delete. Of logs only those stay for which `keep_log` says so;
-/// deletions of logs are not asked about.
+/// Writes a range of tables as one; the stack lists the oldest first. Deletions are left out if the range starts
+/// with the oldest table, because there is nothing left to delete. Log records stay if `keep_log` says so; it is
+/// not asked about deletions of log records.
 ///
-/// If nothing is left ([`Written::refs`] and [`Written::logs`] are 0), the stack needs no table instead of the range.
+/// If nothing is left ([`Written::refs`] and [`Written::logs`] are 0), the range can be dropped without a
+/// replacement.
 pub fn compact<D: AsRef<[u8]>>(
     tables: &[Table<D>],
     range: Range<usize>,

@@ -25,7 +25,7 @@ pub(super) const FOOTER_REST_BYTES: usize = 5 * 8 + 4;
 /// Git abbreviates no further, and the field has five bits.
 pub(super) const MIN_ID_BYTES: usize = 2;
 
-/// Index blocks that lead to each other are followed this far: far more than any table of 2^64 bytes needs.
+/// The most levels of index blocks that are followed: far more than a table of 2^64 bytes needs.
 const MAX_INDEX_LEVELS: usize = 16;
 
 /// What header and footer say, checked against the length of the file.
@@ -33,7 +33,7 @@ const MAX_INDEX_LEVELS: usize = 16;
 pub(super) struct Layout {
     pub(super) hash: HashKind,
     pub(super) header_bytes: usize,
-    /// 0 where blocks are not aligned.
+    /// 0 if blocks are not aligned.
     pub(super) block_bytes: usize,
     pub(super) min_update_index: u64,
     pub(super) max_update_index: u64,
@@ -125,7 +125,7 @@ impl Layout {
         match first {
             None => {}
             Some(b'r') => has_refs = true,
-            // Where they start is 0 or, as it may be written too, behind the header.
+            // Logs start at 0 or, which is also valid, after the header.
             Some(b'g') if logs.is_none_or(|at| at == self.header_bytes) => {
                 (starts_with_logs, logs) = (true, None);
             }
@@ -152,7 +152,7 @@ impl Layout {
         Ok(())
     }
 
-    /// What the file's header takes of the block at `at`.
+    /// How much of the block at `at` the file's header takes.
     pub(super) fn skip(&self, at: usize) -> usize {
         if at == 0 { self.header_bytes } else { 0 }
     }
@@ -162,12 +162,12 @@ impl Layout {
         bytes[..self.end].get(at.checked_add(self.skip(at))?).copied()
     }
 
-    /// The block that starts at `at`, which is no log block.
+    /// The block that starts at `at`, which is not a log block.
     fn block<'a>(&self, bytes: &'a [u8], at: usize) -> Result<Block<'a>, Error> {
         Block::read(&bytes[..self.end], at, self.skip(at))
     }
 
-    /// The block at `at`, which is of the section and of the type that it is made of.
+    /// The block at `at`, which must be in the section and of the section's type.
     pub(super) fn leaf<'a>(
         &self,
         bytes: &'a [u8],
@@ -181,7 +181,7 @@ impl Layout {
         }
     }
 
-    /// The block behind `block` in its section.
+    /// The block after `block` in its section.
     pub(super) fn leaf_after<'a>(
         &self,
         bytes: &'a [u8],
@@ -193,21 +193,21 @@ impl Layout {
             return Ok(None);
         }
         match self.kind(bytes, next) {
-            // The footer knows the uppermost level of the index only, and others stand before it.
+            // The footer names only the uppermost level of the index; other levels stand before it.
             Some(b'i') if section.index.is_some() => Ok(None),
             _ => self.leaf(bytes, section, next).map(Some),
         }
     }
 
-    /// Where the block behind `block` starts, which is not the last one: at the end of the padding, or at once.
+    /// Where the block after `block` starts, if it is not the last: after the padding, or at once.
     fn end_of(&self, bytes: &[u8], block: &Block<'_>) -> usize {
         let end = block.at + block.length;
-        // No type of block is 0, so what follows at once is no padding.
+        // No block type is 0, so a byte other than 0 is not padding.
         let is_packed = self.block_bytes == 0 || bytes.get(end).is_some_and(|byte| *byte != 0);
         if is_packed { end } else { block.at + block.length.next_multiple_of(self.block_bytes) }
     }
 
-    /// The first record of a section of mapped blocks whose key is not less than `wanted`; `skip` as in
+    /// The first record whose key is not less than `wanted`, in a section that is not deflated; `skip` as in
     /// [`Block::search`].
     pub(super) fn seek<'a>(
         &self,
@@ -229,15 +229,15 @@ impl Layout {
         }
     }
 
-    /// Where the block of the section is that can hold `wanted`: through the index, or else the first. `None` if
-    /// `wanted` is beyond all that is there.
+    /// The position of the block of the section that may hold `wanted`: by the index, or else the first block.
+    /// `None` if `wanted` is beyond all records.
     pub(super) fn find_leaf(
         &self,
         bytes: &[u8],
         section: &TableSection,
         wanted: &[u8],
     ) -> Result<Option<usize>, Error> {
-        // Who wants all needs no index, and gets all even if it is damaged.
+        // Reading everything needs no index, and works even if the index is damaged.
         let Some(index) = section.index.filter(|_| !wanted.is_empty()) else {
             return Ok(Some(section.first));
         };
@@ -279,7 +279,7 @@ impl Layout {
 }
 
 impl TableSection {
-    /// Where its own blocks end at the latest.
+    /// An upper bound of where its own blocks end.
     pub(super) fn leaves_end(&self) -> usize {
         self.index.unwrap_or(self.end)
     }

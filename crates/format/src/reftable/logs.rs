@@ -12,18 +12,18 @@ use super::layout::Layout;
 use super::refs::parse_id;
 use super::{FORMAT, LogChange, LogRecord, be, varint};
 
-/// What a key has behind the name: a NUL and the update index, inverted.
+/// The length of what follows the name in a key: a NUL and the inverted update index.
 pub(super) const KEY_TAIL_BYTES: usize = 9;
 
-/// Goes through log records by name, the newest of each first: [`LogIter::advance`], then look at [`LogIter::current`].
+/// Iterates over log records by name, the newest of each first: [`LogIter::advance`], then [`LogIter::current`].
 pub struct LogIter<'a> {
     bytes: &'a [u8],
     layout: Layout,
-    /// Made for the first block.
+    /// Created for the first block.
     inflater: Option<Inflater>,
-    /// What was inflated of the block at hand.
+    /// The inflated content of the current block.
     content: Vec<u8>,
-    /// Where the block at hand starts.
+    /// Where the current block starts.
     block_at: usize,
     /// Where in the file the next block starts.
     next_block: Option<usize>,
@@ -33,7 +33,7 @@ pub struct LogIter<'a> {
     current: Option<Found>,
     /// As in [`super::RefIter`].
     is_ahead: bool,
-    /// Keys that do not start so end it.
+    /// Iteration ends at the first key without this prefix.
     prefix: Vec<u8>,
 }
 
@@ -56,7 +56,7 @@ struct FoundChange {
 }
 
 impl<'a> LogIter<'a> {
-    /// Stands before the first record whose key is `wanted` or comes after it.
+    /// Positions the iterator before the first record whose key is `wanted` or comes after it.
     pub(super) fn new(bytes: &'a [u8], layout: Layout, wanted: &[u8], prefix: &[u8]) -> Result<Self, Error> {
         let mut iter = LogIter {
             bytes,
@@ -91,7 +91,7 @@ impl<'a> LogIter<'a> {
         Ok(iter)
     }
 
-    /// The record at hand.
+    /// The current record.
     pub fn current(&self) -> Option<LogRecord<'_>> {
         let Found { update_index, change } = self.current.as_ref()?;
         let change = change.as_ref().map(|change| LogChange {
@@ -107,7 +107,7 @@ impl<'a> LogIter<'a> {
         Some(LogRecord { name, update_index: *update_index, change })
     }
 
-    /// Goes on to the next record. False at the end.
+    /// Moves to the next record. False at the end.
     pub fn advance(&mut self) -> Result<bool, Error> {
         if !std::mem::take(&mut self.is_ahead) {
             self.current = None;
@@ -120,8 +120,8 @@ impl<'a> LogIter<'a> {
             let key = block.key(self.at, &mut self.key)?;
             self.take_change(key.value_type, key.value_at)?;
         }
-        // Comparing with nothing is not free: an empty slice points nowhere, and a vector load from nowhere costs more than
-        // the rest of the record.
+        // Comparing with an empty prefix is not free: an empty slice has no address, and a vector load from there
+        // costs more than the rest of the record.
         if !self.prefix.is_empty() && !self.key.starts_with(&self.prefix) {
             (self.current, self.next_block) = (None, None);
             self.content.clear();
@@ -131,7 +131,7 @@ impl<'a> LogIter<'a> {
         Ok(true)
     }
 
-    /// Keys have the order of records: by name, the newest first.
+    /// Keys sort as records do: by name, the newest first.
     pub(super) fn key(&self) -> &[u8] {
         &self.key
     }
@@ -158,7 +158,7 @@ impl<'a> LogIter<'a> {
         Ok(())
     }
 
-    /// False behind the last block.
+    /// Inflates the next block. False after the last one.
     fn inflate_next(&mut self) -> Result<bool, Error> {
         self.content.clear();
         let (Some(start), Some(section)) = (self.next_block.take(), &self.layout.logs) else {
@@ -174,7 +174,7 @@ impl<'a> LogIter<'a> {
         let head = self.bytes[..limit].get(start + skip..head_end).ok_or_else(|| bad("block is cut off"))?;
         match head[0] {
             b'g' => {}
-            // Other levels of the index stand before the uppermost one.
+            // Lower levels of the index stand before the uppermost one.
             b'i' if limit < self.layout.end => return Ok(false),
             _ => return Err(bad("unexpected type of block")),
         }

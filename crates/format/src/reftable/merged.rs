@@ -1,8 +1,8 @@
-//! Several tables as one: of records with the same key that of the newest table counts.
+//! Several tables as one: for records with the same key, the newest table wins.
 //!
-//! A heap of iterators. While the small new tables of a stack are waiting, the big old one is read on with one comparison a
-//! record. Every iterator is bounded by the caller's prefix before deletions are left out, so a run of deletions behind it
-//! costs nothing.
+//! A heap of iterators. While the small new tables of a stack wait, the big old one is read on with one comparison
+//! a record. The caller's prefix bounds every iterator before deletions are left out, so a run of deletions after
+//! the prefix costs nothing.
 
 use std::cmp::Ordering;
 
@@ -12,12 +12,12 @@ use crate::{Error, NameRange};
 
 use super::{LogIter, LogRecord, RefIter, RefRecord, RefValue, RefsTo, Table};
 
-/// What becomes of records that say that there is none.
+/// What becomes of deletions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deletions {
-    /// They are handed out as the others.
+    /// They are returned like other records.
     Show,
-    /// They are left out, and so are those that they delete.
+    /// They are left out, and so are the records that they delete.
     Hide,
 }
 
@@ -44,12 +44,12 @@ impl<D> Clone for Stack<'_, D> {
 impl<D> Copy for Stack<'_, D> {}
 
 impl<'t, D: AsRef<[u8]>> Stack<'t, D> {
-    /// The tables in the order of their list: oldest first.
+    /// A stack of tables, the oldest first.
     pub fn new(tables: &'t [Table<D>]) -> Self {
         Stack(tables)
     }
 
-    /// What the newest table that knows this name says, be it [`RefValue::Deletion`]. Reads one block a table.
+    /// What the newest table with this name says, including [`RefValue::Deletion`]. Reads one block a table.
     pub fn find(&self, name: &[u8]) -> Result<Option<RefValue<'t>>, StackError> {
         self.find_above(0, name)
     }
@@ -77,7 +77,7 @@ impl<'t, D: AsRef<[u8]>> Stack<'t, D> {
         self.refs_in(&NameRange::of_prefix(prefix), deletions)
     }
 
-    /// All refs of a range, by name.
+    /// All refs in a range, by name.
     pub fn refs_in(&self, range: &NameRange, deletions: Deletions) -> Result<MergedRefs<'t>, StackError> {
         MergedRefs::new(self.each(|table| table.refs_in(range))?, deletions)
     }
@@ -118,7 +118,7 @@ impl<'t, D: AsRef<[u8]>> Stack<'t, D> {
     }
 }
 
-/// Goes through the refs of several tables, as [`RefIter`] does through one.
+/// Iterates over the refs of several tables, as [`RefIter`] does over one.
 #[derive(Debug)]
 pub struct MergedRefs<'t> {
     merge: Merge<RefIter<'t>>,
@@ -126,7 +126,7 @@ pub struct MergedRefs<'t> {
 }
 
 impl<'t> MergedRefs<'t> {
-    /// Merges what `sources` go through, of the oldest table first.
+    /// Merges `sources`, that of the oldest table first.
     pub fn new(
         sources: impl IntoIterator<Item = RefIter<'t>>,
         deletions: Deletions,
@@ -134,31 +134,31 @@ impl<'t> MergedRefs<'t> {
         Ok(MergedRefs { merge: Merge::new(sources.into_iter().collect())?, deletions })
     }
 
-    /// The record at hand.
+    /// The current record.
     #[inline]
     pub fn current(&self) -> Option<RefRecord<'_>> {
         self.merge.first().and_then(RefIter::current)
     }
 
-    /// What the record at hand says, for as long as the tables live.
+    /// The value of the current record, valid as long as the tables.
     #[inline]
     pub fn value(&self) -> Option<RefValue<'t>> {
         self.merge.first().and_then(RefIter::value)
     }
 
-    /// The name of the record at hand and what it says, with ids as they are stored.
+    /// The name and value of the current record, with ids as they are stored.
     #[inline]
     pub fn stored(&self) -> Option<(&[u8], RefValue<'t, StoredId<'t>>)> {
         let first = self.merge.first()?;
         Some((first.key(), first.stored_value()?))
     }
 
-    /// Of which table the record at hand is, counted from the oldest.
+    /// The table of the current record, counted from the oldest.
     pub fn table(&self) -> Option<usize> {
         self.merge.first_number()
     }
 
-    /// Goes on to the next record. False at the end.
+    /// Moves to the next record. False at the end.
     pub fn advance(&mut self) -> Result<bool, StackError> {
         while self.merge.advance()? {
             let value = self.merge.first().and_then(RefIter::stored_value);
@@ -170,7 +170,7 @@ impl<'t> MergedRefs<'t> {
     }
 }
 
-/// Goes through the refs of several tables that point at one object, as [`RefsTo`] does through one.
+/// Iterates over the refs of several tables that point at one object, as [`RefsTo`] does over one.
 #[derive(Debug)]
 pub struct MergedRefsTo<'t, D> {
     stack: Stack<'t, D>,
@@ -178,17 +178,17 @@ pub struct MergedRefsTo<'t, D> {
 }
 
 impl<'t, D: AsRef<[u8]>> MergedRefsTo<'t, D> {
-    /// The record at hand.
+    /// The current record.
     pub fn current(&self) -> Option<RefRecord<'_>> {
         self.merge.first().and_then(RefsTo::current)
     }
 
-    /// What the record at hand says, for as long as the tables live.
+    /// The value of the current record, valid as long as the tables.
     pub fn value(&self) -> Option<RefValue<'t>> {
         self.merge.first().and_then(RefsTo::value)
     }
 
-    /// Goes on to the next record that no newer table overrides. False at the end.
+    /// Moves to the next record that no newer table overrides. False at the end.
     pub fn advance(&mut self) -> Result<bool, StackError> {
         while self.merge.advance()? {
             let Some((number, record)) = self.merge.first_number().zip(self.current()) else { break };
@@ -200,7 +200,7 @@ impl<'t, D: AsRef<[u8]>> MergedRefsTo<'t, D> {
     }
 }
 
-/// Goes through the logs of several tables, as [`LogIter`] does through one.
+/// Iterates over the logs of several tables, as [`LogIter`] does over one.
 #[derive(Debug)]
 pub struct MergedLogs<'t> {
     merge: Merge<LogIter<'t>>,
@@ -208,7 +208,7 @@ pub struct MergedLogs<'t> {
 }
 
 impl<'t> MergedLogs<'t> {
-    /// Merges what `sources` go through, of the oldest table first.
+    /// Merges `sources`, that of the oldest table first.
     pub fn new(
         sources: impl IntoIterator<Item = LogIter<'t>>,
         deletions: Deletions,
@@ -216,17 +216,17 @@ impl<'t> MergedLogs<'t> {
         Ok(MergedLogs { merge: Merge::new(sources.into_iter().collect())?, deletions })
     }
 
-    /// The record at hand.
+    /// The current record.
     pub fn current(&self) -> Option<LogRecord<'_>> {
         self.merge.first().and_then(LogIter::current)
     }
 
-    /// Of which table the record at hand is, counted from the oldest.
+    /// The table of the current record, counted from the oldest.
     pub fn table(&self) -> Option<usize> {
         self.merge.first_number()
     }
 
-    /// Goes on to the next record. False at the end.
+    /// Moves to the next record. False at the end.
     pub fn advance(&mut self) -> Result<bool, StackError> {
         while self.merge.advance()? {
             let is_deletion = self.current().is_some_and(|record| record.change.is_none());
@@ -238,10 +238,10 @@ impl<'t> MergedLogs<'t> {
     }
 }
 
-/// What goes through the sorted records of one table.
+/// An iterator over the sorted records of one table.
 trait RecordSource {
     fn advance(&mut self) -> Result<bool, Error>;
-    /// By which records are sorted; that of the record at hand.
+    /// The sort key of the current record.
     fn key(&self) -> &[u8];
 }
 
@@ -277,13 +277,14 @@ impl RecordSource for LogIter<'_> {
 
 #[derive(Debug)]
 struct Merge<S> {
-    /// Of the oldest table first.
+    /// The oldest table first.
     sources: Vec<S>,
-    /// Numbers of the sources that have a record at hand: a heap, the first key on top, of equal ones that of the newest.
+    /// A heap of the sources that have a current record: the least key on top, and of equal keys the newest
+    /// table's.
     heap: Vec<usize>,
-    /// The child of the top that comes first.
+    /// The lesser child of the top.
     second: Option<usize>,
-    /// The record on top was not advanced to yet.
+    /// The record on top has not been returned yet.
     is_ahead: bool,
 }
 
@@ -321,7 +322,7 @@ impl<S: RecordSource> Merge<S> {
         Ok(!self.heap.is_empty())
     }
 
-    /// Goes past the records of older tables that have the key of the one on top.
+    /// Skips the records of older tables with the key of the one on top.
     #[inline]
     fn pass_hidden(&mut self) -> Result<(), StackError> {
         while let Some(second) = self.second {
@@ -333,7 +334,7 @@ impl<S: RecordSource> Merge<S> {
         Ok(())
     }
 
-    /// Lets the source at a place of the heap go on, and puts the heap right.
+    /// Advances the source at a position of the heap, and restores the heap.
     #[inline]
     fn step(&mut self, place: usize) -> Result<(), StackError> {
         let table = self.heap[place];

@@ -1,12 +1,12 @@
 //! Reftables (git's "reftable" technical document): a sorted table of refs, and a log of their changes.
 //!
-//! [`Table`] looks names and objects up and iterates over one table; [`Stack`] merges several, of which the newest wins.
-//! Deletions are handed to the caller. Everything is read in place, but log blocks, which are deflated. How the file is laid
-//! out stands in `layout.rs`, and the blocks in `block.rs`.
+//! [`Table`] looks names and objects up and iterates over one table; [`Stack`] merges several, and the newest wins.
+//! Callers see deletions. Everything is read in place except log blocks, which are deflated. The layout of the file
+//! stands in `layout.rs`, that of blocks in `block.rs`.
 //!
 //! # Use without the rest of packrace
 //!
-//! `examples/reftable.rs` writes a table and reads it back in thirty lines. What the caller of these types keeps to:
+//! `examples/reftable.rs` writes a table and reads it back in thirty lines. The rules for callers:
 //!
 //! - **Writing one**: refs sorted by name, then log records by name and falling update index, into a [`Writer`]; its sink
 //!   gets the file in order, the footer last. A table is visible to git when its file, synced whole, is named in
@@ -52,21 +52,21 @@ const FORMAT: &str = "reftable";
 pub enum RefValue<'a, Id = ObjectId> {
     /// The ref was deleted: it hides the ref in older tables.
     Deletion,
-    /// It points at an object that is no annotated tag.
+    /// It points at an object that is not an annotated tag.
     Id(Id),
-    /// It points at an annotated tag; with what that finally tags.
+    /// It points at an annotated tag, and says what that peels to.
     Tag {
         /// The tag.
         id: Id,
-        /// What it finally tags.
+        /// The object that it peels to.
         peeled: Id,
     },
-    /// It stands for another ref.
+    /// It is a symbolic ref to another ref.
     Symbolic(&'a [u8]),
 }
 
 impl<'a> RefValue<'a, StoredId<'_>> {
-    /// The same with ids by themselves.
+    /// The same with owned ids.
     #[inline]
     pub fn to_ids(self) -> RefValue<'a> {
         match self {
@@ -83,7 +83,7 @@ impl<'a> RefValue<'a, StoredId<'_>> {
 pub struct RefRecord<'a> {
     /// The full name.
     pub name: &'a [u8],
-    /// When it was written.
+    /// The update that wrote it.
     pub update_index: u64,
     /// What it says.
     pub value: RefValue<'a>,
@@ -94,7 +94,7 @@ pub struct RefRecord<'a> {
 pub struct LogRecord<'a> {
     /// The full name of the ref.
     pub name: &'a [u8],
-    /// When it was written.
+    /// The update that wrote it.
     pub update_index: u64,
     /// What happened; `None` deletes an older record of the same name and update index.
     pub change: Option<LogChange<'a>>,
@@ -103,9 +103,9 @@ pub struct LogRecord<'a> {
 /// What happened to a ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogChange<'a> {
-    /// What it pointed at before.
+    /// The object before.
     pub old: ObjectId,
-    /// What it points at since.
+    /// The object since then.
     pub new: ObjectId,
     /// Who did it.
     pub name: &'a [u8],
@@ -115,7 +115,7 @@ pub struct LogChange<'a> {
     pub seconds: u64,
     /// The committer's time zone. The document says minutes, but git stores `-0700` as -700.
     pub zone: i16,
-    /// Why. Git ends it with a line feed, and leaves it empty where nothing was said.
+    /// Why. Git ends it with a line feed, and leaves it empty if no reason was given.
     pub message: &'a [u8],
 }
 
@@ -148,13 +148,13 @@ impl<D: AsRef<[u8]>> Table<D> {
         (self.layout.min_update_index, self.layout.max_update_index)
     }
 
-    /// To what blocks are aligned; 0 if they are not.
+    /// The alignment of blocks; 0 if they are not aligned.
     pub fn block_bytes(&self) -> usize {
         self.layout.block_bytes
     }
 
-    /// What counts as the size of the table when tables are chosen for compaction ([`geometric`]): without header and footer,
-    /// plus one, as git 2.47 was seen to count.
+    /// The size of the table as it counts for compaction ([`geometric`]): without header and footer, plus one, as
+    /// git 2.47 was observed to count.
     pub fn content_bytes(&self) -> u64 {
         (self.layout.end - self.layout.header_bytes) as u64 + 1
     }
@@ -164,7 +164,7 @@ impl<D: AsRef<[u8]>> Table<D> {
         self.data.as_ref()
     }
 
-    /// The bytes back, which may be a map to be closed.
+    /// Returns the bytes, which may be a map to be closed.
     pub fn into_inner(self) -> D {
         self.data
     }
@@ -174,12 +174,12 @@ impl<D: AsRef<[u8]>> Table<D> {
         self.refs_in(&NameRange::from(name))
     }
 
-    /// All ref records whose names start with `prefix`, by name. Reads no block behind the first other name.
+    /// All ref records whose names start with `prefix`, by name. Reads no block after the first other name.
     pub fn refs_with_prefix(&self, prefix: &[u8]) -> Result<RefIter<'_>, Error> {
         self.refs_in(&NameRange::of_prefix(prefix))
     }
 
-    /// All ref records of a range, by name. Reads no block behind the first name that comes after it.
+    /// All ref records in a range, by name. Reads no block after the first name beyond it.
     pub fn refs_in(&self, range: &NameRange) -> Result<RefIter<'_>, Error> {
         RefIter::new(self.bytes(), self.layout, range)
     }
@@ -190,14 +190,14 @@ impl<D: AsRef<[u8]>> Table<D> {
         Ok(refs::find(self.bytes(), &self.layout, name)?.map(|(_, value)| value))
     }
 
-    /// All ref records that point at `id`, or at a tag that finally tags it, by name: through object blocks, or, where
-    /// there are none, by reading all refs. A tag of a tag is found by itself and by what both finally tag, not by the tag
-    /// between. What a newer table of a stack says of these names is not known here.
+    /// All ref records that point at `id`, or at a tag that peels to it, by name: by object blocks or, without
+    /// them, by reading all refs. A tag of a tag is found by its own id and by what both peel to, not by the tag
+    /// between. Newer tables of a stack may override these names.
     pub fn refs_to(&self, id: &ObjectId) -> Result<RefsTo<'_>, Error> {
         RefsTo::new(self.bytes(), self.layout, id)
     }
 
-    /// Whether there is a record of a ref whose name starts with `prefix`, be it a deletion. Allocates nothing.
+    /// Whether there is a record, deletions included, of a ref whose name starts with `prefix`. Allocates nothing.
     pub fn has_below(&self, prefix: &[u8]) -> Result<bool, Error> {
         refs::has_below(self.bytes(), &self.layout, prefix)
     }
@@ -233,7 +233,7 @@ fn log_key(name: &[u8], update_index: u64) -> Vec<u8> {
     [name, b"\0", &(!update_index).to_be_bytes()].concat()
 }
 
-/// The big-endian number in the first `length` bytes, which the caller knows to be there.
+/// The big-endian number in the first `length` bytes, which the caller has checked to be there.
 fn be(bytes: &[u8], length: usize) -> u64 {
     bytes[..length].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }

@@ -1,4 +1,4 @@
-//! Refs by the objects that they point at, through object blocks.
+//! Refs by the objects that they point at, found by object blocks.
 //!
 //! ```text
 //! object record: varint prefix length | varint suffix length << 3 | count if below 8 | suffix of an abbreviated id
@@ -15,24 +15,24 @@ use super::block::{Block, Stored};
 use super::layout::Layout;
 use super::{RefIter, RefRecord, RefValue, varint};
 
-/// Goes through the refs that point at an object or at a tag of it, by name: as [`RefIter`].
+/// Iterates over the refs that point at an object or at a tag of it, by name, as [`RefIter`] does.
 #[derive(Debug, Clone)]
 pub struct RefsTo<'a> {
     refs: RefIter<'a>,
     id: ObjectId,
     layout: Layout,
-    /// Where to look; without, everywhere.
+    /// The blocks to search; `None` means all.
     blocks: Option<Positions<'a>>,
 }
 
-/// Positions of ref blocks, rising.
+/// Positions of ref blocks, ascending.
 #[derive(Debug, Clone)]
 struct Positions<'a> {
     block: Block<'a>,
     at: usize,
     left: u64,
     last: Option<usize>,
-    /// The end of the last block: the next one does not start before, so nothing is read twice.
+    /// The end of the last block: the next one does not start before it, so nothing is read twice.
     earliest: usize,
 }
 
@@ -52,17 +52,17 @@ impl<'a> RefsTo<'a> {
         Ok(RefsTo { refs, id: *id, layout, blocks })
     }
 
-    /// The record at hand.
+    /// The current record.
     pub fn current(&self) -> Option<RefRecord<'_>> {
         self.refs.current()
     }
 
-    /// What the record at hand says, for as long as the table lives.
+    /// The value of the current record, valid as long as the table.
     pub fn value(&self) -> Option<RefValue<'a>> {
         self.refs.value()
     }
 
-    /// Goes on to the next record. False at the end.
+    /// Moves to the next record. False at the end.
     pub fn advance(&mut self) -> Result<bool, Error> {
         loop {
             let is_there = match self.blocks {

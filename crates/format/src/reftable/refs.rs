@@ -8,7 +8,7 @@ use super::block::{Block, shared};
 use super::layout::{Layout, TableSection};
 use super::{RefRecord, RefValue, varint};
 
-/// Goes through ref records by name: [`RefIter::advance`], then look at [`RefIter::current`].
+/// Iterates over ref records by name: [`RefIter::advance`], then [`RefIter::current`].
 #[derive(Debug, Clone)]
 pub struct RefIter<'a> {
     bytes: &'a [u8],
@@ -18,16 +18,16 @@ pub struct RefIter<'a> {
     at: usize,
     key: Vec<u8>,
     current: Option<(u64, RefValue<'a, StoredId<'a>>)>,
-    /// The current record is the first that was asked for, and was not advanced to yet.
+    /// The current record is the first in the range, and has not been returned yet.
     is_ahead: bool,
-    /// The first name that is not asked for any more.
+    /// The first name beyond the range.
     end: Option<Vec<u8>>,
-    /// How much of `end` the last name that was compared with it shares.
+    /// How many bytes of `end` the last compared name shares.
     shared_with_end: usize,
 }
 
 impl<'a> RefIter<'a> {
-    /// Stands before the first record of the range.
+    /// Positions the iterator before the first record of the range.
     pub(super) fn new(bytes: &'a [u8], layout: Layout, range: &NameRange) -> Result<Self, Error> {
         let NameRange { start: name, end } = range;
         let mut iter = RefIter::nowhere(bytes, layout, end.clone());
@@ -42,13 +42,13 @@ impl<'a> RefIter<'a> {
         Ok(iter)
     }
 
-    /// Stands nowhere, and is at its end.
+    /// An iterator at its end.
     pub(super) fn nowhere(bytes: &'a [u8], layout: Layout, end: Option<Vec<u8>>) -> Self {
         let (block, key, current) = (None, Vec::new(), None);
         RefIter { bytes, layout, block, at: 0, key, current, is_ahead: false, end, shared_with_end: 0 }
     }
 
-    /// Goes to the start of the ref block at `at`. Where the next block can be at the earliest is given back.
+    /// Moves to the start of the ref block at `at`. Returns the earliest possible position of the next block.
     pub(super) fn enter(&mut self, section: &TableSection, at: usize) -> Result<usize, Error> {
         let block = self.layout.leaf(self.bytes, section, at)?;
         self.key.clear();
@@ -56,14 +56,14 @@ impl<'a> RefIter<'a> {
         Ok(block.at + block.length)
     }
 
-    /// The record at hand.
+    /// The current record.
     #[inline]
     pub fn current(&self) -> Option<RefRecord<'_>> {
         let (update_index, value) = self.current?;
         Some(RefRecord { name: &self.key, update_index, value: value.to_ids() })
     }
 
-    /// What the record at hand says, for as long as the table lives.
+    /// The value of the current record, valid as long as the table.
     pub fn value(&self) -> Option<RefValue<'a>> {
         self.stored_value().map(RefValue::to_ids)
     }
@@ -74,13 +74,13 @@ impl<'a> RefIter<'a> {
         self.current.map(|(_, value)| value)
     }
 
-    /// The name of the record at hand.
+    /// The name of the current record.
     #[inline]
     pub fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// Goes on to the next record. False at the end.
+    /// Moves to the next record. False at the end.
     pub fn advance(&mut self) -> Result<bool, Error> {
         loop {
             if self.advance_in_block()? {
@@ -94,7 +94,7 @@ impl<'a> RefIter<'a> {
         }
     }
 
-    /// Goes on to the next record of the block. False at its end, and behind the last name that is asked for.
+    /// Moves to the next record of the block. False at its end, and beyond the range.
     #[inline]
     pub(super) fn advance_in_block(&mut self) -> Result<bool, Error> {
         let mut shared_before = 0;
@@ -114,11 +114,12 @@ impl<'a> RefIter<'a> {
         Ok(true)
     }
 
-    /// Whether the name is not asked for any more; `shared_before` is what it shares with the one before.
+    /// Whether the name is beyond the range; `shared_before` is what it shares with the name before.
     #[inline]
     fn is_past_end(&mut self, shared_before: usize) -> bool {
         let Some(end) = &self.end else { return false };
-        // What shares more with the name before than that one with the end comes before the end as well.
+        // A name that shares more with the name before than that one shares with the end comes before the end as
+        // well.
         if shared_before > self.shared_with_end {
             return false;
         }
@@ -158,7 +159,7 @@ pub(super) fn find<'a>(
 pub(super) fn has_below(bytes: &[u8], layout: &Layout, prefix: &[u8]) -> Result<bool, Error> {
     let Some(section) = &layout.refs else { return Ok(false) };
     let skip = |bytes, kind, at| skip_value(bytes, kind, at, layout.hash);
-    // What it shares with the prefix was left out of the suffix.
+    // The suffix lacks what the record shares with the prefix.
     let found = layout.seek(bytes, section, prefix, skip)?;
     Ok(found.is_some_and(|(_, found)| found.suffix.starts_with(&prefix[found.prefix..])))
 }

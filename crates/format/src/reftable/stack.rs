@@ -1,5 +1,5 @@
-//! The list of a stack's tables, their names, and which of them are due for compaction (technical/reftable, "Layout" and
-//! "Compaction").
+//! The list of a stack's tables, their names, and which of them are due for compaction (technical/reftable,
+//! "Layout" and "Compaction").
 
 use std::fmt;
 use std::ops::Range;
@@ -8,18 +8,18 @@ use crate::Error;
 
 const FORMAT: &str = "tables.list";
 
-/// `reftable.geometricFactor`, unless configured.
+/// The default of `reftable.geometricFactor`.
 pub const DEFAULT_FACTOR: u16 = 2;
 
 /// The highest `reftable.geometricFactor`.
 pub const MAX_FACTOR: u16 = 256;
 
-/// Reads `tables.list`: the names of tables, oldest first. Names can be any that name a file of the same directory, as the
-/// document only suggests a form; see [`TableName`] for git's.
+/// Reads `tables.list`: the names of tables, oldest first. Any name of a file in the same directory is valid,
+/// because the document only suggests a form; see [`TableName`] for git's.
 pub fn parse_list(bytes: &[u8]) -> Result<Vec<&[u8]>, Error> {
     let mut names: Vec<&[u8]> = Vec::new();
     let mut at = 0;
-    // What follows the last line feed is empty, or a line without one.
+    // After the last line feed comes nothing, or a line without one.
     for line in bytes.split(|byte| *byte == b'\n') {
         let bad = |what| Err(Error::new(FORMAT, what, at as u64));
         let is_last = at + line.len() == bytes.len();
@@ -65,7 +65,7 @@ pub struct TableName {
 }
 
 impl TableName {
-    /// Reads a name; `None` if it has another form, which is allowed.
+    /// Parses a name; `None` if it has another form, which is allowed.
     pub fn parse(name: &[u8]) -> Option<Self> {
         let mut parts = name.strip_suffix(b".ref")?.splitn(3, |byte| *byte == b'-');
         let mut index = || hex(parts.next()?.strip_prefix(b"0x")?, 12..=16);
@@ -91,11 +91,12 @@ fn hex(digits: &[u8], lengths: std::ops::RangeInclusive<usize>) -> Option<u64> {
     lengths.contains(&digits.len()).then(|| u64::from_str_radix(text, 16).ok())?
 }
 
-/// Which tables to make one of, so that every table is at least `factor` times as big as the next newer one; `None` if they
-/// are already. `sizes` are the [`super::Table::content_bytes`] of the tables, oldest first. Factors below 2 count as 2.
+/// Which tables to merge so that every table is at least `factor` times as big as the next newer one; `None` if
+/// they already are. `sizes` are the [`super::Table::content_bytes`] of the tables, oldest first. Factors below 2
+/// count as 2.
 ///
-/// The newest pair that breaks the rule is merged, with all older tables up to the last one that is too small for what the
-/// merge can come to.
+/// The newest pair that breaks the rule is merged, with all older tables down to the last one that is too small for
+/// the possible size of the result.
 pub fn geometric(sizes: &[u64], factor: u16) -> Option<Range<usize>> {
     let factor = u128::from(factor.max(DEFAULT_FACTOR));
     let is_too_small = |older: u64, newer: u128| u128::from(older) < newer * factor;

@@ -35,8 +35,8 @@ enum PositionSource<D> {
 }
 
 impl<D: AsRef<[u8]>> ReverseIndex<D> {
-    /// Reads the `.rev` of the pack that `index` belongs to. Looks at each position once (4 bytes an object) so that
-    /// none can lead out of the index; the order and the checksum are not checked.
+    /// Reads the `.rev` of the pack that `index` belongs to. Checks once that no position (4 bytes an object) leads
+    /// out of the index; checks neither order nor checksum.
     pub fn open<I: AsRef<[u8]>>(data: D, index: &PackIndex<I>) -> Result<Self, Error> {
         let (bytes, hash, len) = (data.as_ref(), index.hash_kind(), index.len());
         let id_bytes = hash.len_in_bytes();
@@ -61,7 +61,7 @@ impl<D: AsRef<[u8]>> ReverseIndex<D> {
         Ok(ReverseIndex { source: PositionSource::File(data), len })
     }
 
-    /// The bytes of the file; `None` for one that was computed.
+    /// The bytes of the file; `None` if it was computed.
     pub fn file(&self) -> Option<&D> {
         match &self.source {
             PositionSource::File(data) => Some(data),
@@ -69,7 +69,7 @@ impl<D: AsRef<[u8]>> ReverseIndex<D> {
         }
     }
 
-    /// Sorts the offsets of `index`: 16 bytes an object while at it, 4 to keep.
+    /// Sorts the offsets of `index`: takes 16 bytes an object meanwhile, and keeps 4.
     pub fn compute<I: AsRef<[u8]>>(index: &PackIndex<I>) -> Self {
         let len = index.len();
         let positions = sorted_by_offset((0..len).map(|position| index.offset_at(position)));
@@ -82,7 +82,7 @@ impl<D: AsRef<[u8]>> ReverseIndex<D> {
         self.len
     }
 
-    /// No object at all.
+    /// Whether there is no object.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -99,8 +99,8 @@ impl<D: AsRef<[u8]>> ReverseIndex<D> {
         }
     }
 
-    /// The pack position of the entry that begins at exactly `offset`. Asks `index`, the one this was opened with,
-    /// about log₂ n offsets.
+    /// The pack position of the entry that begins exactly at `offset`. Looks about log₂ n offsets up in `index`,
+    /// which must be the one that this was opened with.
     #[inline]
     pub fn pack_position_of_offset<I: AsRef<[u8]>>(&self, index: &PackIndex<I>, offset: u64) -> Option<u32> {
         let offset_at = |pack_position| index.offset_at(self.index_position_at(pack_position));
@@ -108,7 +108,7 @@ impl<D: AsRef<[u8]>> ReverseIndex<D> {
         (found < self.len && offset_at(found) == offset).then_some(found)
     }
 
-    /// Hashes the whole file and compares with its checksum; what was computed is always right.
+    /// Hashes the whole file and compares with its checksum; a computed one is always right.
     pub fn verify_checksum(&self, hash: HashKind) -> Result<(), Error> {
         match &self.source {
             PositionSource::File(data) => checksum::verify(FORMAT, data.as_ref(), hash),
@@ -132,16 +132,16 @@ pub fn write(entries: &[pack_index::Entry], hash: HashKind, pack_checksum: &oid)
     out
 }
 
-/// The positions of `offsets`, of which there are at most 2³² − 1, in the order of the offsets.
+/// The positions of `offsets`, at most 2³² − 1 of them, in the order of the offsets.
 fn sorted_by_offset(offsets: impl Iterator<Item = u64>) -> Vec<u32> {
     let mut by_offset: Vec<(u64, u32)> = offsets.zip(0..).collect();
     by_offset.sort_unstable();
     by_offset.into_iter().map(|(_, position)| position).collect()
 }
 
-/// That every number of `table`, which begins at `at`, is below `len`.
+/// Checks that every number of `table`, which begins at `at`, is below `len`.
 pub(crate) fn check_positions(format: &'static str, table: &[u8], at: usize, len: u32) -> Result<(), Error> {
-    // The maximum first, which the compiler vectorizes; where it is only matters if it is wrong.
+    // The maximum first, which the compiler vectorizes; the position matters only for the error.
     let numbers = || table.chunks_exact(4).map(|number| be::u32_at(number, 0));
     if numbers().max().is_none_or(|largest| largest < len) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Entries of stored packs: where they stand, what their headers say, and what they are deltas of.
+//! Entries of stored packs: their offsets, headers and delta bases.
 
 use packrace_format::pack::{self, EntryKind};
 use packrace_store::PackIx;
@@ -39,7 +39,7 @@ impl StoredEntry {
         !matches!(self.header.kind, EntryKind::Object(_))
     }
 
-    /// Where what follows the header begins.
+    /// Where the entry's data begins, after the header.
     pub(crate) fn body_at(&self) -> usize {
         self.start + self.header.length
     }
@@ -50,7 +50,7 @@ impl StoredEntry {
         Ok(ObjectNo(ix.ok_or_else(|| self.damaged(request_objects, "the entry is not in the index"))?.0))
     }
 
-    /// Where the base begins that a delta names by this distance.
+    /// Where the base of a delta with this distance begins.
     pub(crate) fn base_offset(&self, request_objects: &RequestObjects, distance: u64) -> Result<u64, Error> {
         let start = self.start as u64;
         let base = start.checked_sub(distance).filter(|base| *base < start);
@@ -63,7 +63,7 @@ impl StoredEntry {
         Ok(ObjectNo(base.ok_or_else(|| self.damaged(request_objects, "delta base is not in the index"))?.0))
     }
 
-    /// What this is a delta of; `None` for a whole object and where a base that is named is not here.
+    /// The delta base; `None` for a whole object, and if a base by name is not here.
     pub(crate) fn base(&self, request_objects: &RequestObjects) -> Result<Option<ObjectNo>, Error> {
         match self.header.kind {
             EntryKind::Object(_) => Ok(None),

@@ -1,4 +1,4 @@
-//! What is asked of the objects of a pack beside that they can be read: git's fsck, and that what they lead to is there.
+//! Checks of the objects of a pack beyond being readable: git's fsck, and that linked objects exist.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,34 +10,34 @@ use packrace_store::{ObjectReader, Snapshot, cache_bytes};
 
 use super::error::IngestReason;
 
-/// What is asked of objects.
+/// Which checks to run on objects.
 #[derive(Debug, Clone, Default)]
 pub struct Checks {
-    /// What fsck finds bad.
+    /// The rules of fsck.
     pub rules: Option<Arc<Rules>>,
-    /// Whether objects that others lead to must be there: in the pack, or in the repository.
+    /// Whether linked objects must exist: in the pack, or in the repository.
     pub links: bool,
 }
 
-/// What was found in a pack that was taken.
+/// The findings in an accepted pack.
 #[derive(Debug, Clone, Default)]
 pub struct CheckResults {
     /// Warnings, as lines for standard error.
     pub warnings: Vec<u8>,
-    /// Objects that are named as `.gitmodules` and are nowhere: whoever has asked for the pack must look at them.
+    /// Objects that trees name as `.gitmodules` and that are not here: the caller must check them.
     pub missing_modules: Vec<ObjectId>,
-    /// Whether a link leaves the pack.
+    /// Whether a link leads out of the pack.
     pub leaves_pack: bool,
 }
 
-/// Looks at objects one by one; one a thread.
+/// Checks objects one by one; one a thread.
 pub(super) struct Inspector {
     hash: HashKind,
     checker: Option<Checker>,
     looks_at_links: bool,
-    /// What objects lead to, and of which kind that must be.
+    /// Linked objects, and the kind that each must have.
     linked: HashMap<ObjectId, Kind>,
-    /// What is there.
+    /// The objects in the pack.
     kinds: HashMap<ObjectId, Kind>,
     lines: Vec<u8>,
 }
@@ -71,7 +71,7 @@ impl Inspector {
             self.kinds.insert(id.to_owned(), kind);
             let linked = &mut self.linked;
             let mut conflict = None;
-            // What cannot be read leads nowhere: that is for fsck to tell.
+            // An unreadable object has no links; fsck reports it.
             let _ = links(kind, content, self.hash, |id, kind| match linked.get(id) {
                 Some(known) if *known == kind => {}
                 Some(known) => conflict = Some((id.to_owned(), kind, *known)),
@@ -92,7 +92,7 @@ impl Inspector {
         Ok(())
     }
 
-    /// Takes over what another one has seen.
+    /// Merges the findings of another inspector.
     pub(super) fn merge(&mut self, mut other: Inspector) -> Result<(), IngestReason> {
         if let (Some(own), Some(theirs)) = (&mut self.checker, other.checker.take()) {
             own.merge(theirs);
@@ -108,7 +108,7 @@ impl Inspector {
         Ok(())
     }
 
-    /// Looks at what only all objects together can tell. `entries` are those of the pack, sorted by name.
+    /// Runs the checks that need all objects together. `entries` are those of the pack, sorted by name.
     pub(super) fn finish(
         mut self,
         entries: &[Entry],
@@ -138,7 +138,7 @@ impl Inspector {
         for (id, expected) in &self.linked {
             let mut found = self.kinds.get(id).copied();
             if found.is_none() && in_pack(id) {
-                // Large blobs are not looked at, nor what the pack was completed with.
+                // Neither large blobs nor the objects that completed the pack were inspected.
                 if ours.is_none() {
                     ours = Some(pack()?.reader(cache_bytes::FEW_OBJECTS));
                 }
@@ -160,13 +160,13 @@ impl Inspector {
         Ok(CheckResults { warnings: self.lines, missing_modules, leaves_pack })
     }
 
-    /// What is wrong with a file that git reads; `None` for a `.gitmodules` that is nowhere.
+    /// Checks a file that git reads; `None` for a `.gitmodules` that is not here.
     fn look_at(
         &self,
         pending: Pending,
         reader: Option<&mut ObjectReader>,
     ) -> Result<Option<Vec<Finding>>, IngestReason> {
-        /// Git looks at no longer file of this kind.
+        /// Git reads no longer file of this kind.
         const MAX_BYTES: u64 = 512 << 20;
         let Some(checker) = &self.checker else { return Ok(None) };
         let Some(reader) = reader else { return Ok(None) };

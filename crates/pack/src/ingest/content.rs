@@ -1,4 +1,4 @@
-//! Contents of objects while deltas are resolved: in memory, or when they are large in files without names.
+//! Contents of objects while deltas are resolved: in memory or, if large, in unlinked files.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -13,25 +13,25 @@ use super::error::IngestReason;
 use super::unpacked::Unpacked;
 use crate::progress::ProgressSink;
 
-/// Contents longer than this are put aside.
+/// Longer contents go to files.
 const IN_MEMORY_BYTES: u64 = 8 << 20;
 
-/// Git makes no delta whose result is anywhere near as long (`core.bigFileThreshold`); somebody who does wants to fill the
-/// disk.
+/// Git makes no delta whose result is anywhere near as long (`core.bigFileThreshold`); whoever does wants to fill
+/// the disk.
 const MAX_RESULT_BYTES: u64 = 1 << 32;
 
-/// Inflated into a file at a time.
+/// Bytes inflated into a file at a time.
 const ROOM_BYTES: usize = 1 << 18;
 
-/// What is longer is made and hashed in pieces of this length, between which it is asked whether to go on: a push has its time, and
-/// others want the processor.
+/// Longer contents are made and hashed in pieces of this length, with a check for cancellation between them: a push
+/// has a deadline, and others want the processor.
 pub(super) const PIECE_BYTES: usize = 1 << 17;
 
 /// The content of an object, or a delta.
 #[derive(Debug)]
 pub(super) struct Content {
     bytes: ContentBytes,
-    /// Of the object, for those that are deltas of it.
+    /// Hash states of the object, for deltas of it.
     pub(super) midstates: Midstates,
 }
 
@@ -42,7 +42,7 @@ enum ContentBytes {
 }
 
 impl Content {
-    /// One that is in memory.
+    /// A content in memory.
     pub(super) fn in_memory(bytes: Vec<u8>) -> Self {
         Content { bytes: ContentBytes::InMemory(bytes), midstates: Midstates::default() }
     }
@@ -51,7 +51,7 @@ impl Content {
         Content { bytes: ContentBytes::Aside(map), midstates: Midstates::default() }
     }
 
-    /// What it takes of the memory, without midstates.
+    /// Its memory, without midstates.
     pub(super) fn memory_bytes(&self) -> usize {
         match &self.bytes {
             ContentBytes::InMemory(bytes) => bytes.capacity(),
@@ -75,14 +75,14 @@ impl Deref for Content {
 pub(super) struct Maker<'a> {
     inflater: Inflater,
     delta: Vec<u8>,
-    /// Buffers that were used before.
+    /// Buffers to reuse.
     spare: Vec<Vec<u8>>,
     scratch: Option<Scratch>,
     unpacked: Arc<Unpacked>,
     progress: &'a dyn ProgressSink,
 }
 
-/// Buffers that are kept to be used again, and how large they may be.
+/// How many buffers are kept for reuse, and their maximum size.
 const MAX_SPARE: usize = 8;
 const MAX_SPARE_BYTES: usize = 1 << 20;
 
@@ -96,7 +96,7 @@ impl<'a> Maker<'a> {
         Maker { inflater: Inflater::new(), delta, spare, scratch, unpacked, progress }
     }
 
-    /// Takes a buffer back.
+    /// Takes a buffer back for reuse.
     pub(super) fn recycle(&mut self, content: Content) {
         if let ContentBytes::InMemory(mut buffer) = content.bytes
             && self.spare.len() < MAX_SPARE
@@ -107,7 +107,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// The content of a stream, which is all of `stream`.
+    /// The content of a zlib stream, which is all of `stream`.
     pub(super) fn inflate(&mut self, stream: &[u8], size: u64) -> Result<Content, IngestReason> {
         match &self.scratch {
             Some(scratch) if size > IN_MEMORY_BYTES => inflate_aside(scratch, stream, size),
@@ -119,7 +119,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// The result of the delta that `stream` holds, or `None` if it cannot be applied to `base`.
+    /// The result of the delta in `stream`, or `None` if it does not apply to `base`.
     pub(super) fn apply(
         &mut self,
         base: &[u8],
@@ -137,7 +137,7 @@ impl<'a> Maker<'a> {
         result
     }
 
-    /// The same of a delta that is at hand.
+    /// The same for an inflated delta.
     pub(super) fn apply_delta(&mut self, base: &[u8], delta: &[u8]) -> Result<Option<Content>, IngestReason> {
         let Ok(sizes) = delta::sizes(delta) else { return Ok(None) };
         if sizes.result > MAX_RESULT_BYTES {
@@ -157,7 +157,7 @@ impl<'a> Maker<'a> {
         delta: &[u8],
         sizes: &delta::Sizes,
     ) -> Result<Option<Content>, IngestReason> {
-        // Looked at before memory or the disk is filled with what does not add up.
+        // Checked before memory or disk is filled with what does not add up.
         if !adds_up(base, delta, sizes) {
             return Ok(None);
         }
@@ -209,7 +209,8 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// Whether an object is named in pieces. One that begins like another is not, as it mostly need not be hashed as a whole.
+/// Whether an object is hashed in pieces. Not if it begins like another one, because then most of it need not be
+/// hashed.
 pub(super) fn is_long(object: &Unnamed<'_>) -> bool {
     object.content.len() > PIECE_BYTES && object.like.is_none()
 }
@@ -218,7 +219,7 @@ fn go_on(progress: &dyn ProgressSink) -> Result<(), IngestReason> {
     if progress.cancelled() { Err(IngestReason::Cancelled) } else { Ok(()) }
 }
 
-/// The first pass has inflated every stream, so that this is a file that changes under our hands.
+/// The first pass has inflated every stream, so the file must be changing meanwhile.
 fn changed() -> IngestReason {
     IngestReason::bad_object(0, "the pack has changed while it was read")
 }
@@ -241,7 +242,7 @@ fn inflate_aside(scratch: &Scratch, stream: &[u8], size: u64) -> Result<Content,
     }
 }
 
-/// Whether the instructions make what the delta announces.
+/// Whether the instructions add up to the sizes in the delta.
 fn adds_up(base: &[u8], delta: &[u8], sizes: &delta::Sizes) -> bool {
     let length =
         |instruction: Result<Instruction, _>| Some(piece(base, delta, instruction.ok()?)?.len() as u64);
@@ -250,7 +251,7 @@ fn adds_up(base: &[u8], delta: &[u8], sizes: &delta::Sizes) -> bool {
     sizes.base == base.len() as u64 && total == Some(sizes.result)
 }
 
-/// What an instruction appends.
+/// The bytes that an instruction appends.
 fn piece<'a>(base: &'a [u8], delta: &'a [u8], instruction: Instruction) -> Option<&'a [u8]> {
     match instruction {
         Instruction::Copy { offset, length } => base.get(offset as usize..)?.get(..length as usize),

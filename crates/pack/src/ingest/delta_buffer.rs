@@ -5,36 +5,36 @@ use super::table::EntryNumber;
 /// Longer deltas are inflated again.
 const MAX_DELTA_BYTES: usize = u16::MAX as usize;
 
-/// A delta may take so many times the room that is left for each entry to come: inflating many short ones again would take longer
+/// A delta may take this many times its share of the remaining room: inflating many short ones again takes longer
 /// than a few long ones.
 const FAIR_SHARES: usize = 8;
 
-/// Most bytes of deltas in the buffer.
+/// The maximum bytes of deltas in the buffer.
 const MAX_BYTES: usize = 32 << 20;
 
-/// Bytes of deltas that stand together; none crosses the end.
+/// The size of a chunk of deltas; no delta crosses its end.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// What stands before each delta: how many bytes it has.
+/// The length prefix of each delta.
 const LENGTH_BYTES: usize = 2;
 
 /// Deltas by their entries.
 #[derive(Debug, Default)]
 pub(super) struct DeltaBuffer {
-    /// How many entries the pack is said to have.
+    /// The number of entries that the pack announces.
     announced: u32,
-    /// Of each entry so far the place of its delta plus one; no longer than up to the last that is kept.
+    /// For each entry, the position of its delta plus one; ends with the last delta kept.
     places: Vec<u32>,
     chunks: Vec<Vec<u8>>,
 }
 
 impl DeltaBuffer {
-    /// None yet, of a pack that announces so many entries.
+    /// An empty buffer for a pack that announces this many entries.
     pub(super) fn new(announced: u32) -> Self {
         DeltaBuffer { announced, ..DeltaBuffer::default() }
     }
 
-    /// Keeps a delta, if it is short for the room there is; entries come about in their order.
+    /// Keeps a delta if it is short for the remaining room; entries come roughly in order.
     pub(super) fn keep(&mut self, entry: EntryNumber, delta: &[u8]) {
         let needed = LENGTH_BYTES + delta.len();
         let to_come = self.announced.saturating_sub(entry).max(1);
@@ -77,8 +77,8 @@ impl DeltaBuffer {
 mod tests {
     use super::*;
 
-    /// Keeps deltas of these lengths, but of every third entry, which is none. Says how many there are, and how long those are that
-    /// are kept.
+    /// Keeps deltas of these lengths, leaving out every third entry, which is not a delta. Returns how many deltas
+    /// there are, and the lengths of those kept.
     fn check(entries: u32, length_of: impl Fn(u32) -> usize) -> (usize, Vec<usize>) {
         let mut kept = DeltaBuffer::new(entries);
         let delta = |entry: u32| vec![entry as u8; length_of(entry)];

@@ -1,7 +1,7 @@
 //! Resolves deltas while the pack arrives, if their bases have just come and the hasher thread is idle.
 //!
-//! Which ones does not matter: the second pass resolves the rest, and reports what is wrong with deltas that could not be
-//! applied here.
+//! It does not matter which: the second pass resolves the rest, and reports what is wrong with deltas that could
+//! not be applied here.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl EagerDeltas {
         EagerDeltas { bases: BaseCache::new(cache_bytes.min(MAX_BYTES)), unpacked }
     }
 
-    /// Keeps the content of an entry, as others may be built on it.
+    /// Keeps the content of an entry as a possible base.
     pub(super) fn keep(&mut self, entry: EntryNumber, kind: Kind, content: &Arc<Vec<u8>>) {
         self.bases.keep(entry, kind, content);
     }
@@ -39,7 +39,7 @@ impl EagerDeltas {
     pub(super) fn resolve(&mut self, base: EntryNumber, delta: &[u8]) -> Option<(Kind, Arc<Vec<u8>>)> {
         let (kind, base) = self.bases.get(base)?;
         let result_bytes = delta::sizes(delta).ok()?.result;
-        // What is too much is told by the second pass, too.
+        // The second pass reports the limit, too.
         if result_bytes > MAX_RESULT_BYTES || self.unpacked.add(result_bytes).is_err() {
             return None;
         }
@@ -53,7 +53,7 @@ impl EagerDeltas {
 mod tests {
     use super::*;
 
-    /// A delta that appends so many bytes, some of them at a time, to a base of ten.
+    /// A delta that appends this many bytes, in several pieces, to a base of ten.
     fn appending(bytes: usize) -> Vec<u8> {
         let mut delta = vec![10];
         let mut size = bytes + 10;

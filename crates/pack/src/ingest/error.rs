@@ -3,13 +3,13 @@ use packrace_object::{Kind, ObjectId};
 /// What a caller can do about an [`IngestError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IngestErrorKind {
-    /// The pack is damaged, or is an attack: another try with the same bytes fails too.
+    /// The pack is damaged or an attack: the same bytes will fail again.
     BadPack,
-    /// A limit was reached that the caller has set.
+    /// A limit set by the caller was exceeded.
     LimitExceeded,
     /// The store could not be read or written.
     Unavailable,
-    /// Nobody waits for the result any more.
+    /// The result is no longer needed.
     Cancelled,
 }
 
@@ -69,7 +69,7 @@ pub(crate) enum IngestReason {
 }
 
 impl IngestError {
-    /// What can be done about it.
+    /// What a caller can do about it.
     pub fn kind(&self) -> IngestErrorKind {
         match &self.0 {
             IngestReason::TooLarge(_) | IngestReason::ManyObjects { .. } | IngestReason::Unpacked(_) => {
@@ -83,7 +83,7 @@ impl IngestError {
 }
 
 impl IngestError {
-    /// What is to be told on standard error before it: lines about objects.
+    /// Lines about objects, to be shown before the error on standard error.
     pub fn lines(&self) -> &[u8] {
         match &self.0 {
             IngestReason::Fsck { lines, .. } | IngestReason::Unreadable { lines, .. } => lines,
@@ -92,17 +92,17 @@ impl IngestError {
     }
 }
 
-/// Why a pack was not unpacked, in the words of git's `unpack-objects`, which are others than those of `index-pack`.
+/// Why a pack was not unpacked, in the words of git's `unpack-objects`, which differ from those of `index-pack`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unpacking {
-    /// A broken object. Git tells of it, and ends with 1 unless it shall recover what can be read.
+    /// A broken object. Git reports it and exits with 1, unless it recovers what it can.
     BadObject(String),
-    /// Anything else. Git ends with 128.
+    /// Anything else. Git exits with 128.
     Fatal(String),
 }
 
 impl IngestError {
-    /// What `unpack-objects` says of it.
+    /// What `unpack-objects` says about it.
     pub fn of_unpacking(&self) -> Unpacking {
         let words = match &self.0 {
             IngestReason::Signature => "bad pack file".to_owned(),

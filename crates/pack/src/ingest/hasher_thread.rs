@@ -53,7 +53,7 @@ pub(super) enum ArrivedAs {
     Delta(EntryNumber),
 }
 
-/// What a finished job leaves.
+/// The rest of a finished job.
 #[derive(Default)]
 pub(super) struct Returned {
     /// For reuse.
@@ -189,7 +189,7 @@ impl HashWorker {
         while let Ok(job) = jobs.recv() {
             let returned = self.run(job)?;
             waiting.fetch_sub(1, Relaxed);
-            // At the end, nobody takes it back.
+            // At the end, nobody takes the buffer back.
             let _ = done.send(returned);
         }
         Ok(self)

@@ -14,15 +14,15 @@ pub struct Listed {
     pub id: ObjectId,
     /// Its kind.
     pub kind: Kind,
-    /// How long it is, or for a delta the delta itself.
+    /// The length of the object, or of the delta if it is one.
     pub size: u64,
-    /// How many bytes the entry has.
+    /// The length of the entry.
     pub packed_bytes: u64,
     /// Where the entry begins.
     pub offset: u64,
-    /// How many deltas lie between it and a whole object, itself included.
+    /// The number of deltas between it and a whole object, itself included.
     pub depth: u32,
-    /// What it is a delta of.
+    /// Its delta base.
     pub base: Option<ObjectId>,
 }
 

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! bytes ─push→ receive: where entries begin, CRCs   (while they arrive; written in large pieces)
-//!              hasher_thread: names of whole objects, and in idle time (eager_deltas) of deltas of what has just come
+//!              hasher_thread: names of whole objects, and in idle time (eager_deltas) of some deltas
 //!       ─resolve→ deltas applied and named on several threads, from the mapped pack, the short ones from delta_buffer
-//!               → thin pack completed from what the repository has; existing objects compared with those that came
+//!               → thin pack completed from what the repository has; received objects compared with existing ones
 //!       → IndexedPack ─publish→ .pack, .rev and .idx in place, durable
 //! ```
 //!
-//! Nothing of the pack is read with a system call again. Memory: 64 bytes an entry, 28 an entry for the index when it is
+//! No system call reads the pack again. Memory: 64 bytes an entry, 28 an entry for the index when it is
 //! written, 32 MiB for short deltas, 16 MiB for eager ones, and `cache_bytes` a thread, with an eighth more for midstates of
-//! trees; contents above 8 MiB are put aside in files without names.
+//! trees; contents above 8 MiB go to unlinked files.
 
 mod checks;
 mod content;
@@ -51,42 +51,42 @@ pub use error::{IngestError, IngestErrorKind, Unpacking};
 pub use listing::Listed;
 pub use unpacked::MaxUnpacked;
 
-/// Bytes of a file that are looked at before it is said how far the work is.
+/// Bytes of a file between two progress reports.
 const STEP_BYTES: usize = 1 << 20;
 
-/// Objects that are longer are compared piece by piece, if they are stored whole.
+/// Longer objects are compared piece by piece, if they are stored whole.
 const IN_PIECES_BYTES: u64 = 1 << 20;
 
-/// A longer pack is given to the disk while its deltas are resolved.
+/// A longer pack is synced to disk while its deltas are resolved.
 const WORTH_SYNCING_AHEAD_BYTES: u64 = 32 << 20;
 
-/// What is asked of a pack.
+/// How to receive a pack.
 #[derive(Debug, Clone)]
 pub struct IngestOptions {
     /// The hash of object names.
     pub hash: HashKind,
     /// Threads that resolve deltas (`pack.threads`).
     pub threads: usize,
-    /// Bytes of delta bases that a thread keeps (`core.deltaBaseCacheLimit`); what is being worked on comes on top.
+    /// Bytes of delta bases that a thread caches (`core.deltaBaseCacheLimit`); the current objects come on top.
     pub cache_bytes: usize,
-    /// The longest pack that is taken.
+    /// The longest pack that is accepted.
     pub max_bytes: Option<u64>,
-    /// The most objects that are taken.
+    /// The most objects that are accepted.
     pub max_objects: Option<u32>,
-    /// What the contents of all objects may come to.
+    /// The limit for the contents of all objects.
     pub max_unpacked: Option<MaxUnpacked>,
-    /// Whether a pack may lack bases that the repository has.
+    /// Whether the pack may lack bases that the repository has.
     pub fix_thin: bool,
-    /// How much bases are compressed that a thin pack lacks (`pack.compression`).
+    /// The compression of bases that a thin pack lacks (`pack.compression`).
     pub level: i32,
-    /// Whether to refuse a pack in which an object stands more than once.
+    /// Whether to refuse a pack that has an object more than once.
     pub refuse_duplicates: bool,
-    /// What is asked of objects.
+    /// Which checks to run on objects.
     pub checks: Option<Checks>,
 }
 
 impl IngestOptions {
-    /// What the configuration says, for one thread.
+    /// The configuration's settings, for one thread.
     pub fn of(config: &Config, hash: HashKind) -> Result<Self, crate::Error> {
         Ok(IngestOptions {
             hash,
@@ -103,10 +103,10 @@ impl IngestOptions {
     }
 }
 
-/// A pack that is being received. One that is dropped leaves nothing.
+/// A pack that is being received. Dropping it leaves nothing behind.
 pub struct Ingest {
     receiver: Receiver,
-    /// The bytes of a pack that is there already.
+    /// The bytes of a pack that already exists.
     file: Option<Mapped>,
     options: IngestOptions,
 }
@@ -124,13 +124,13 @@ pub struct IndexedPack {
 }
 
 impl Ingest {
-    /// Begins with nothing received; `writer` is one that receives.
+    /// Starts to receive into `writer`.
     pub fn new(writer: PackWriter, options: IngestOptions) -> Self {
         let receiver = Receiver::new(&options, Some(writer));
         Ingest { receiver, file: None, options }
     }
 
-    /// Takes the bytes of a pack that is there already.
+    /// Reads the bytes of a pack that already exists.
     pub fn read_file(
         data: Mapped,
         options: IngestOptions,
@@ -151,32 +151,31 @@ impl Ingest {
         Ok(Ingest { receiver, file: Some(data), options })
     }
 
-    /// Begins with nothing received, to check what comes without keeping it: it has a file neither to be resolved from nor to be
-    /// published.
+    /// Starts to check a pack without storing it: without a file it can be neither resolved nor published.
     pub fn check_only(options: IngestOptions) -> Self {
         let options = IngestOptions { checks: None, ..options };
         let receiver = Receiver::new(&options, None);
         Ingest { receiver, file: None, options }
     }
 
-    /// Takes what belongs to the pack: all of it, unless the pack ends before. What is taken goes to the file in pieces of
-    /// 1 MiB.
+    /// Takes the bytes that belong to the pack: all of them, unless the pack ends before. They go to the file in
+    /// pieces of 1 MiB.
     pub fn push(&mut self, bytes: &[u8]) -> Result<usize, IngestError> {
         Ok(self.receiver.push(bytes)?)
     }
 
-    /// Whether the pack is over and its checksum right.
+    /// Whether the pack is complete and its checksum right.
     pub fn is_complete(&self) -> bool {
         self.receiver.is_over()
     }
 
-    /// Entries that came so far, and how many are announced.
+    /// The number of entries received and the number announced.
     pub fn received(&self) -> (u32, u32) {
         (self.receiver.table.len(), self.receiver.announced())
     }
 
-    /// Resolves deltas and completes the pack. `existing` is what the repository has: where bases are found that the pack
-    /// lacks, and objects that must be the same as those that came under their names.
+    /// Resolves deltas and completes the pack. `existing` is the repository's content: bases that the pack lacks,
+    /// and objects that must equal those received under their names.
     pub fn resolve(
         mut self,
         existing: Option<&Arc<Snapshot>>,
@@ -224,7 +223,7 @@ impl Ingest {
         Ok(indexed)
     }
 
-    /// Looks at whole objects that were not in memory as a whole when they came.
+    /// Inspects whole objects that were not in memory as a whole when they arrived.
     fn inspect_large(
         &mut self,
         table: &EntryTable,
@@ -243,7 +242,7 @@ impl Ingest {
         Ok(())
     }
 
-    /// Gives every delta its name. Says which objects that the repository has are bases of named deltas.
+    /// Names every delta. Returns which objects of the repository are bases of deltas by name.
     fn resolve_deltas(
         &mut self,
         table: &mut EntryTable,
@@ -311,7 +310,7 @@ impl Ingest {
     }
 }
 
-/// Bases of named deltas that no entry of the pack is, and that the repository has.
+/// Bases of deltas by name that the pack lacks and the repository has.
 fn bases_elsewhere(
     named: &[NamedDelta],
     claimed: &[AtomicBool],
@@ -320,7 +319,7 @@ fn bases_elsewhere(
     let mut asked = HashSet::new();
     let mut found = Vec::new();
     for (delta, claimed) in named.iter().zip(claimed) {
-        // Only the first delta of a base is marked; that others follow one that is costs a look.
+        // Only the first delta of a base is marked; for the others the search costs one look.
         if !claimed.load(Ordering::Relaxed) && asked.insert(delta.base) && existing.contains(&delta.base)? {
             found.push(delta.base);
         }
@@ -328,13 +327,13 @@ fn bases_elsewhere(
     Ok(found)
 }
 
-/// Does the work while what was written goes to the disk.
+/// Runs the work while the file is synced to disk.
 fn while_syncing<T>(
     writer: Option<&mut PackWriter>,
     work: impl FnOnce() -> Result<T, IngestReason>,
 ) -> Result<T, IngestReason> {
     std::thread::scope(|scope| {
-        // Without a thread the sync at the end has more to wait for.
+        // Without a thread the final sync takes longer.
         let thread = std::thread::Builder::new();
         let syncing = writer.and_then(|writer| thread.spawn_scoped(scope, || writer.sync_ahead()).ok());
         let done = work()?;
@@ -347,8 +346,8 @@ fn while_syncing<T>(
     })
 }
 
-/// Appends what a thin pack lacks, and ends the pack. Where that changes it, its checksum is made anew from the mapped
-/// pages: it begins with the number of objects.
+/// Appends the objects that a thin pack lacks, and ends the pack. If that changes the pack, its checksum is
+/// computed again from the mapped pages, because the pack begins with the number of objects.
 fn complete(
     mut writer: PackWriter,
     data: Mapped,
@@ -401,12 +400,12 @@ impl IndexedPack {
         &self.checksum
     }
 
-    /// How many objects were appended because the pack lacked them.
+    /// The number of objects appended because the pack lacked them.
     pub fn completed(&self) -> u32 {
         self.completed
     }
 
-    /// What the checks have found that does not forbid the pack.
+    /// Findings that do not make the pack unacceptable.
     pub fn found(&self) -> &CheckResults {
         &self.found
     }
@@ -429,19 +428,19 @@ impl IndexedPack {
         Ok(Arc::new(Snapshot::of_pack(self.data.clone(), Mapped::from(index), self.checksum.kind())?))
     }
 
-    /// Puts a received pack in place, with what belongs to it, and makes it durable.
+    /// Puts a received pack in place with its companion files, and makes it durable.
     ///
     /// # Panics
-    /// For a pack that was read from a file.
+    /// If the pack was read from a file.
     pub fn publish(self, options: &PublishOptions<'_>) -> Result<PublishedPack, IngestError> {
         let sealed = self.sealed.expect("a pack that was received");
-        // Where it was read as zeros, nobody knows what is in it.
+        // If part of it was read as zeros, its content is unknown.
         self.data.check().map_err(packrace_store::Error::from)?;
         drop(self.data);
         Ok(sealed.publish(&self.entries, options)?)
     }
 
-    /// Compares objects with those that are there already under their names.
+    /// Compares objects with existing ones of the same name.
     fn compare(&mut self, existing: &Arc<Snapshot>, cache_bytes: usize) -> Result<(), IngestError> {
         let mut known = Vec::new();
         for entry in &self.entries {

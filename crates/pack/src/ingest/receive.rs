@@ -26,7 +26,7 @@ const BATCH_OBJECTS: usize = 1 << 9;
 /// A longer pack is worth another thread.
 const WORTH_A_THREAD_BYTES: u64 = 2 << 20;
 
-/// What comes next.
+/// What comes next in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expecting {
     Header,
@@ -50,16 +50,16 @@ pub(super) struct Receiver {
     at_once: StreamInflater,
     inflater: PieceInflater,
     room: Vec<u8>,
-    /// Bytes of the pack that wait to be handed on, and how many of the last belong to the trailer.
+    /// Pack bytes to be handed on, and how many at the end belong to the trailer.
     piece: Vec<u8>,
     trailer_bytes: usize,
-    /// Contents and deltas that wait to be handed on.
+    /// Contents and deltas to be handed on.
     contents: Vec<u8>,
     objects: Vec<Arrived>,
     pub(super) short_deltas: DeltaBuffer,
     hasher_thread: HasherThread,
     has_thread: bool,
-    /// Most bytes that the thread may keep as delta bases.
+    /// The most bytes that the thread may cache as delta bases.
     cache_bytes: usize,
     /// The trailer, once it is complete.
     writer: Option<Box<PackWriter>>,
@@ -77,10 +77,10 @@ struct Current {
     header: EntryHeader,
     offset: u64,
     crc: crc32fast::Hasher,
-    /// Whether it comes in pieces, of which so many bytes were made.
+    /// Whether it is inflated in pieces, and how many bytes have been produced.
     is_in_pieces: bool,
     produced: u64,
-    /// For a whole object that does not fit the room.
+    /// For a whole object that does not fit into the room.
     hasher: Option<ObjectHasher>,
 }
 
@@ -114,7 +114,7 @@ impl Receiver {
             objects: Vec::new(),
             short_deltas: DeltaBuffer::default(),
             hasher_thread: HasherThread::new(hash, writer, options.checks.as_ref()),
-            // One that may not be taken counts as existing.
+            // If a thread is not allowed, behave as if it existed.
             has_thread: options.threads < 2,
             cache_bytes: options.cache_bytes,
             writer: None,
@@ -141,7 +141,7 @@ impl Receiver {
         self.checksum
     }
 
-    /// The file that the pack was written to, unless it came from one.
+    /// The file that the pack was written to, unless it was read from one.
     pub(super) fn take_writer(&mut self) -> Option<Box<PackWriter>> {
         self.writer.take()
     }
@@ -172,20 +172,20 @@ impl Receiver {
         Ok(at)
     }
 
-    /// Whether the last byte of the trailer has come.
+    /// Whether the last byte of the trailer has arrived.
     fn has_everything(&self) -> bool {
         let is_whole = self.carry.len() == self.hash.len_in_bytes();
         self.state == Expecting::Over || self.state == Expecting::Trailer && is_whole
     }
 
-    /// Hands on bytes of the pack in whole pieces.
+    /// Hands on complete pieces of the pack.
     fn hand_on(&mut self, mut bytes: &[u8]) -> Result<(), IngestReason> {
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(PIECE_BYTES - self.piece.len()));
             self.piece.extend_from_slice(now);
             bytes = later;
             if self.piece.len() == PIECE_BYTES {
-                // Of the trailer at most, what this push has brought: the rest of it is in later pieces.
+                // At most the part of the trailer that this push brought: the rest is in later pieces.
                 let trailer = self.trailer_bytes.saturating_sub(bytes.len());
                 self.hand_on_piece(trailer)?;
                 self.trailer_bytes -= trailer;
@@ -211,7 +211,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Hands a job on and gets an empty buffer back. Leftover deltas are kept.
+    /// Hands a job on and gets an empty buffer back. Keeps leftover deltas.
     fn give(&mut self, job: HashJob) -> Result<Vec<u8>, IngestReason> {
         let Returned { mut buffer, left } = self.hasher_thread.run(job)?;
         left.into_iter().for_each(|(entry, place)| self.short_deltas.keep(entry, &buffer[place]));
@@ -219,7 +219,7 @@ impl Receiver {
         Ok(buffer)
     }
 
-    /// Everything has come.
+    /// Ends the first pass: everything has arrived.
     fn finish(&mut self) -> Result<(), IngestReason> {
         self.hand_on_objects()?;
         self.hand_on_piece(self.trailer_bytes)?;
@@ -271,7 +271,7 @@ impl Receiver {
             match parse(&carried, self.hash) {
                 Ok(header) => {
                     self.begin(header, offset, &carried[..header.length]);
-                    // The header cannot have been whole before these bytes came.
+                    // The header cannot have been complete before these bytes came.
                     header.length - had
                 }
                 Err(_) if carried.len() < MAX_ENTRY_HEADER_BYTES => {
@@ -300,7 +300,7 @@ impl Receiver {
     fn take_body(&mut self, bytes: &[u8]) -> Result<usize, IngestReason> {
         let entry = &mut self.entry;
         if !entry.is_in_pieces {
-            // Most entries are complete here. Damaged ones are inflated in pieces, to say how they are damaged.
+            // Most entries end here. Damaged ones are inflated in pieces, to find out how they are damaged.
             let room = usize::try_from(entry.header.size)
                 .ok()
                 .and_then(|size| self.room[..ROOM_BYTES].get_mut(..size));
@@ -318,7 +318,7 @@ impl Receiver {
         loop {
             let entry = &mut self.entry;
             let size = entry.header.size;
-            // Room for one byte more than announced, so that a stream that is too long is noticed.
+            // Room for one byte more than announced, so that a stream that is too long is detected.
             let kept =
                 if entry.hasher.is_some() || size > ROOM_BYTES as u64 { 0 } else { entry.produced as usize };
             let inflated = match self.inflater.inflate(&bytes[at..], &mut self.room[kept..]) {
@@ -347,13 +347,13 @@ impl Receiver {
                 return Ok(at);
             }
             if inflated.consumed == 0 && inflated.produced == 0 {
-                // zlib's name for a stream that can go neither on nor back.
+                // zlib's code for a stream that can make no progress.
                 return Err(IngestReason::bad_object(entry.offset, "inflate returned -5"));
             }
         }
     }
 
-    /// The last byte of the entry is the one before `at` of what comes now.
+    /// Ends an entry, whose last byte is the one before `at` of the new bytes.
     fn end_entry(&mut self, at: usize) -> Result<(), IngestReason> {
         let entry = &mut self.entry;
         let (offset, crc) = (entry.offset, std::mem::take(&mut entry.crc).finalize());
@@ -413,7 +413,7 @@ impl Receiver {
     }
 }
 
-/// The header of an entry, or git's words for what is wrong with it.
+/// Parses the header of an entry; errors are in git's words.
 fn parse(bytes: &[u8], hash: HashKind) -> Result<EntryHeader, String> {
     pack::parse_entry_header(bytes, hash).map_err(|error| match (error.what, bytes.first()) {
         ("entry has no valid type", Some(first)) => format!("unknown object type {}", first >> 4 & 7),

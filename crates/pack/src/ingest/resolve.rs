@@ -1,9 +1,9 @@
-//! The second pass: applies deltas from their bases on, on several threads, and names what they result in.
+//! The second pass: applies deltas, starting from their bases, on several threads, and names the results.
 //!
-//! Every thread goes down one family at a time, depth first. A base is let go when its last delta is reached, and of
-//! deltas of one base the largest family comes last, so that few contents are alive at a time however deep or wide
-//! a family is. What is alive beyond the cache's limit is let go too and made again when it is needed. Nothing is locked
-//! for an object; a thread that has nothing left to do is given half of the deltas of somebody's base.
+//! Every thread descends one family at a time, depth first. A base is dropped when its last delta is reached, and
+//! of the deltas of one base the largest family comes last, so that few contents are alive at a time however deep
+//! or wide a family is. Contents beyond the cache's limit are dropped too, and made again when they are needed. No
+//! lock is taken for an object; an idle thread gets half of the deltas of another thread's base.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -21,18 +21,18 @@ use super::table::{Children, EntryNumber, EntryTable, Named, NamedDelta};
 use super::unpacked::Unpacked;
 use crate::progress::{Phase, ProgressSink};
 
-/// Objects that are named together, and how many bytes they may have.
+/// How many objects are named together, and their maximum bytes.
 const BATCH_OBJECTS: usize = 16;
 const BATCH_BYTES: usize = 4 << 20;
 
 /// Roots that a thread takes at a time.
 const ROOTS_AT_A_TIME: usize = 16;
 
-/// When so many bytes of the pack were looked at, its pages are let go: whoever measures the process counts them as its
-/// memory, though the kernel can take them any time.
+/// After reading this many bytes of the pack, its pages are released: process statistics count them as its memory,
+/// though the kernel can take them any time.
 const LOOKED_AT_BYTES: usize = 16 << 20;
 
-/// Every so many deltas it is said how far the work is.
+/// The number of deltas between two progress reports.
 const REPORT_EVERY: u64 = 512;
 
 /// Fewer deltas than this are resolved on one thread.
@@ -43,15 +43,15 @@ const WORTH_A_THREAD: u64 = 256;
 pub(super) enum Root {
     /// A whole object of the pack.
     Entry(EntryNumber),
-    /// An object that the repository has.
+    /// An object of the repository.
     Existing(ObjectId),
 }
 
-/// What resolving came to.
+/// The result of resolving.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) resolved: Vec<Named>,
-    /// Of each thread.
+    /// One of each thread.
     pub(super) inspectors: Vec<Inspector>,
 }
 
@@ -63,27 +63,27 @@ pub(super) struct Resolver<'a> {
     pub(super) children: &'a Children,
     /// Sorted by base.
     pub(super) named: &'a [NamedDelta],
-    /// Whether somebody went into the deltas of a named base, by the first of them.
+    /// Whether a thread has claimed the deltas of a named base, indexed by the first of them.
     pub(super) claimed: &'a [AtomicBool],
     pub(super) scratch: Option<Scratch>,
     pub(super) unpacked: &'a Arc<Unpacked>,
     pub(super) existing: Option<Arc<Snapshot>>,
-    /// Whether families begin with objects that the repository has.
+    /// Whether families may begin with objects of the repository.
     pub(super) completes: bool,
     pub(super) cache_bytes: usize,
     pub(super) checks: Option<&'a Checks>,
     pub(super) progress: &'a dyn ProgressSink,
-    /// Deltas that are resolved, how many there are, and how many of them were left when this began.
+    /// The number of resolved deltas, of all deltas, and of those that were left at the beginning.
     pub(super) done: &'a AtomicU64,
     pub(super) total: u64,
     pub(super) left: u64,
 }
 
-/// Families that wait to be gone into.
+/// Families that wait for a thread.
 struct Queue<'a> {
     roots: &'a [Root],
     next: AtomicUsize,
-    /// Threads that have nothing to do.
+    /// The number of idle threads.
     hungry: AtomicUsize,
     shared: Mutex<SharedTasks>,
     given: Condvar,
@@ -92,16 +92,16 @@ struct Queue<'a> {
 
 struct SharedTasks {
     tasks: Vec<Frame>,
-    /// Threads that have something to do and may give of it.
+    /// The number of threads that have work and may share it.
     busy: usize,
 }
 
-/// A base whose deltas are being gone into.
+/// A base whose deltas are being resolved.
 struct Frame {
     kind: Kind,
     content: Option<Arc<Content>>,
-    /// How to make the content again: from the frame below, or from a root where there is none, and then delta by delta.
-    /// `None` for what was given by another thread, and what is made from it alone: that is kept.
+    /// How to make the content again: from the frame below or, without one, from a root, and then delta by delta.
+    /// `None` for a frame from another thread, and for what is made from it alone: those are kept.
     path: Option<Vec<Root>>,
     children: Range<u32>,
     named: Range<u32>,
@@ -114,7 +114,7 @@ impl Frame {
 }
 
 impl Resolver<'_> {
-    /// Goes into the families of `roots`.
+    /// Resolves the families of `roots`.
     pub(super) fn run(&self, roots: &[Root], threads: usize) -> Result<Outcome, IngestReason> {
         let threads = if self.left < WORTH_A_THREAD { 1 } else { threads.max(1) };
         let queue = Queue {
@@ -150,7 +150,7 @@ impl Resolver<'_> {
                     outcome.resolved.append(&mut part.resolved);
                     outcome.inspectors.append(&mut part.inspectors);
                 }
-                // Others stop because of the one that tells why.
+                // Other threads stop because of the one that has the reason.
                 Err(error) if matches!(failure, None | Some(IngestReason::Cancelled)) => {
                     failure = Some(error)
                 }
@@ -160,8 +160,8 @@ impl Resolver<'_> {
         failure.map_or(Ok(outcome), Err)
     }
 
-    /// The deltas that name this object as their base. As git does, a pack is refused where they have it twice; beside an
-    /// object that the repository has too, they are gone into once.
+    /// The deltas that name this object as their base. As in git, a pack that has the base twice is refused; if the
+    /// repository has the object as well, its deltas are resolved once.
     fn claim(&self, id: &ObjectId) -> Result<Range<u32>, IngestReason> {
         if self.named.is_empty() {
             return Ok(0..0);
@@ -193,7 +193,7 @@ impl Queue<'_> {
         self.given.notify_all();
     }
 
-    /// Waits for a family that somebody gives; `None` when everything is done.
+    /// Waits for a family from another thread; `None` when everything is done.
     fn wait(&self) -> Option<Frame> {
         let mut shared = self.lock();
         shared.busy -= 1;
@@ -223,14 +223,15 @@ struct UnnamedObject {
     entry: EntryNumber,
     kind: Kind,
     content: Arc<Content>,
-    /// What it is a delta of.
+    /// Its delta base.
     base: Arc<Content>,
     /// Whether there are, or may be, deltas of it.
     is_base: bool,
 }
 
 impl UnnamedObject {
-    /// Trees keep their length when a file changes, blobs seldom do, so that only trees are hashed from where they differ.
+    /// Trees keep their length when a file changes, blobs seldom do, so only trees are hashed from the first
+    /// difference on.
     fn unnamed(&self) -> Unnamed<'_> {
         let is_tree = self.kind == Kind::Tree;
         let like = Like { content: &self.base, midstates: &self.base.midstates };
@@ -248,7 +249,7 @@ struct DeltaWorker<'a> {
     maker: Maker<'a>,
     reader: Option<packrace_store::ObjectReader>,
     stack: Vec<Frame>,
-    /// What the contents in the stack take.
+    /// The memory of the contents on the stack.
     stack_bytes: usize,
     /// Objects that have no name yet.
     unnamed: Vec<UnnamedObject>,
@@ -257,7 +258,7 @@ struct DeltaWorker<'a> {
     resolved: Vec<Named>,
     inspector: Option<Inspector>,
     unreported: u64,
-    /// Bytes of the pack that were looked at since its pages were last let go.
+    /// Bytes of the pack that were read since its pages were last released.
     looked_at_bytes: usize,
 }
 
@@ -330,7 +331,7 @@ impl<'a> DeltaWorker<'a> {
         }
     }
 
-    /// Goes into everything below what is in the stack.
+    /// Resolves everything below the frames on the stack.
     fn empty_stack(&mut self) -> Result<(), IngestReason> {
         while let Some(top) = self.stack.last_mut() {
             let entry = match (top.children.next(), top.named.start) {
@@ -355,14 +356,14 @@ impl<'a> DeltaWorker<'a> {
         Ok(())
     }
 
-    /// Applies a delta to the base on top of the stack, and puts the result there if it is a base too.
+    /// Applies a delta to the base on top of the stack, and pushes the result if it is a base, too.
     fn resolve(&mut self, entry: EntryNumber) -> Result<(), IngestReason> {
         let base = self.content_of(self.stack.len() - 1)?;
         let top = self.stack.last().expect("the caller has looked");
         let (kind, is_last) = (top.kind, top.left() == 0);
         let mut path = Some(Vec::new());
         if is_last {
-            // What is below it can be made again from where this base was made from.
+            // Frames below can be made again from where this base was made from.
             path = self.pop_path();
         }
         let content = Arc::new(self.apply(entry, &base)?);
@@ -386,8 +387,8 @@ impl<'a> DeltaWorker<'a> {
         Ok(())
     }
 
-    /// Names a result together with others, or at once if there are deltas that name their bases: those of this one can only be
-    /// looked for by its name.
+    /// Queues a result to be named together with others. If there are deltas by name, it is named at once: its own
+    /// deltas can only be found by its name.
     fn await_name(&mut self, pending: UnnamedObject) -> Result<Range<u32>, IngestReason> {
         self.unreported += 1;
         if self.unreported == REPORT_EVERY {
@@ -420,7 +421,7 @@ impl<'a> DeltaWorker<'a> {
         result.ok_or_else(|| IngestReason::bad_object(offset, "failed to apply delta"))
     }
 
-    /// Names everything that has no name, and gives back the last name.
+    /// Names everything in the queue, and returns the last name.
     fn name(&mut self) -> Result<ObjectId, IngestReason> {
         let hash = self.resolver.table.hash;
         let objects: Vec<Unnamed<'_>> = self.unnamed.iter().map(UnnamedObject::unnamed).collect();
@@ -453,7 +454,7 @@ impl<'a> DeltaWorker<'a> {
         Ok(last)
     }
 
-    /// The content of a frame, made again if it was let go.
+    /// The content of a frame, made again if it was dropped.
     fn content_of(&mut self, frame: usize) -> Result<Arc<Content>, IngestReason> {
         let mut from = frame;
         while self.stack[from].content.is_none() && from > 0 {
@@ -484,7 +485,7 @@ impl<'a> DeltaWorker<'a> {
         self.let_go();
     }
 
-    /// Lets go of contents that are not needed soon, the lowest first, until the rest is within the limit.
+    /// Drops contents that are not needed soon, the lowest first, until the rest is within the limit.
     fn let_go(&mut self) {
         let top = self.stack.len() - 1;
         for frame in &mut self.stack[..top] {
@@ -507,21 +508,21 @@ impl<'a> DeltaWorker<'a> {
         }
     }
 
-    /// Takes the top off the stack, and says how its content was made from what is below.
+    /// Pops the top of the stack, and returns how its content was made from what is below.
     fn pop_path(&mut self) -> Option<Vec<Root>> {
         let path = self.stack.last_mut().and_then(|frame| frame.path.take());
         self.pop();
         path
     }
 
-    /// The buffer is used again if nobody else holds it.
+    /// Reuses the buffer if nobody else holds it.
     fn recycle(&mut self, content: Arc<Content>) {
         if let Some(content) = Arc::into_inner(content) {
             self.maker.recycle(content);
         }
     }
 
-    /// Gives half of the deltas of the lowest base that has several to somebody who has nothing to do.
+    /// Gives half of the deltas of the lowest base that has several to an idle thread.
     fn share(&mut self) {
         let Some(at) = self.stack.iter().position(|frame| frame.children.len() > 1) else { return };
         let Ok(content) = self.content_of(at) else { return };
@@ -543,7 +544,7 @@ impl<'a> DeltaWorker<'a> {
 impl Drop for DeltaWorker<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // Nobody waits for what this one would give.
+            // No thread needs this one's work any more.
             self.queue.stop();
         }
     }
@@ -555,7 +556,7 @@ mod tests {
 
     use super::*;
 
-    /// Names a base and a delta of it together, and says what was noted of both.
+    /// Names a base and a delta of it together, and returns what was recorded of both.
     fn check(kind: Kind) -> [String; 2] {
         let hash = HashKind::Sha1;
         let bytes = vec![1; 5000];

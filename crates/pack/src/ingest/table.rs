@@ -1,4 +1,4 @@
-//! What is known of every entry of the pack, and which entries are deltas of which.
+//! What is known of every entry of the pack, and the deltas of each entry.
 
 use packrace_format::pack::parse_entry_header;
 use packrace_format::pack_index::Entry;
@@ -6,15 +6,15 @@ use packrace_object::{HashKind, Kind, ObjectId, oid};
 
 use super::error::IngestReason;
 
-/// The number of an entry: entries are counted in the order of the pack, and what completes a thin pack after them.
+/// The number of an entry in the order of the pack; objects that complete a thin pack come last.
 pub(super) type EntryNumber = u32;
 
-/// What an entry is built on. The last values that a number can have stand for what is no number of an entry.
+/// The base of an entry. The last values of the number are reserved for entries without one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EntryBase(u32);
 
 impl EntryBase {
-    /// Begins with the number of an entry of this pack; no pack can have this many.
+    /// The first reserved number; no pack can have this many entries.
     const FIRST_SPECIAL: u32 = u32::MAX - 7;
     const NAMED: EntryBase = EntryBase(u32::MAX);
     const NOWHERE: EntryBase = EntryBase(u32::MAX - 1);
@@ -38,7 +38,7 @@ pub(super) struct NamedDelta {
     pub(super) entry: EntryNumber,
 }
 
-/// An entry that has its name.
+/// An entry with its name.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Named {
     pub(super) entry: EntryNumber,
@@ -56,8 +56,8 @@ pub(super) struct EntryTable {
     pub(super) end: u64,
 }
 
-/// The deltas of each entry that stands before them in the pack, as ranges of one list; the one with the largest family
-/// last, so that its base can be let go before it is gone into.
+/// For each entry, the deltas that come after it in the pack, as ranges of one list; the delta with the largest
+/// family is last, so that the base can be dropped before descending into it.
 #[derive(Debug)]
 pub(super) struct Children {
     starts: Vec<u32>,
@@ -66,7 +66,7 @@ pub(super) struct Children {
 
 impl EntryTable {
     pub(super) fn new(hash: HashKind, announced: u32) -> Self {
-        // An announcement is believed as far as it costs next to nothing.
+        // The announced number is trusted only as far as it costs next to nothing.
         let room = announced.min(1 << 16) as usize;
         EntryTable {
             hash,
@@ -81,19 +81,21 @@ impl EntryTable {
         self.entries.len() as u32
     }
 
-    /// A whole object, whose name may follow.
+    /// Adds a whole object, whose name may follow.
     pub(super) fn push_whole(&mut self, kind: Kind, offset: u64, crc32: u32, id: ObjectId) {
         self.push(offset, crc32, id, EntryBase::whole(kind));
     }
 
-    /// A delta of what begins at `base`, which is the entry that is given back; should no entry begin there, nothing resolves it.
+    /// Adds a delta of the entry that begins at `base`, and returns that entry; if no entry begins there, the delta
+    /// stays unresolved.
     pub(super) fn push_delta_at(&mut self, base: u64, offset: u64, crc32: u32) -> Option<EntryNumber> {
         let base = self.find(base).map_or(EntryBase::NOWHERE, |at| EntryBase(at as u32));
         self.push(offset, crc32, self.hash.null(), base);
         base.entry()
     }
 
-    /// The entry that begins here. It is looked for from the end, as most bases stand a few entries before their deltas.
+    /// The entry that begins here. Searched for from the end, because most bases are a few entries before their
+    /// deltas.
     fn find(&self, offset: u64) -> Option<usize> {
         let count = self.entries.len();
         let mut reach = 8;
@@ -105,20 +107,20 @@ impl EntryTable {
         found.ok().map(|at| start + at)
     }
 
-    /// A delta of an object that is named.
+    /// Adds a delta by name.
     pub(super) fn push_named_delta(&mut self, base: &oid, offset: u64, crc32: u32) {
         self.named.push(NamedDelta { base: base.to_owned(), entry: self.len() });
         self.push(offset, crc32, self.hash.null(), EntryBase::NAMED);
     }
 
-    /// Gives entries their names.
+    /// Sets the names of entries.
     pub(super) fn name(&mut self, named: &[Named]) {
         for Named { entry, id } in named {
             self.entries[*entry as usize].id = *id;
         }
     }
 
-    /// Whether an entry has no name.
+    /// Whether an entry lacks a name.
     pub(super) fn is_unnamed(&self, entry: EntryNumber) -> bool {
         self.entries[entry as usize].id.is_null()
     }
@@ -136,7 +138,7 @@ impl EntryTable {
             .find(|kind| base == EntryBase::whole(*kind))
     }
 
-    /// The compressed bytes of an entry in its pack, and what they inflate to.
+    /// The compressed bytes of an entry in its pack, and their inflated length.
     pub(super) fn stream<'p>(
         &self,
         entry: EntryNumber,
@@ -150,14 +152,14 @@ impl EntryTable {
         Ok((&bytes[header.length..], header.size))
     }
 
-    /// Which entries are deltas of which. Named bases are found when they have their names. Where there are none of them,
-    /// deltas that have their names, and nothing below that has none, are left out.
+    /// The deltas of each entry. Bases by name are found once they are named. If there are none, a delta is left
+    /// out when it and everything below it have names.
     pub(super) fn children(&self) -> Children {
         let count = self.bases.len();
         let is_left = |entry: usize| !self.named.is_empty() || self.is_unnamed(entry as EntryNumber);
         let mut family: Vec<u32> = (0..count).map(|entry| is_left(entry).into()).collect();
         let mut starts = vec![0u32; count + 1];
-        // A base stands before its deltas, so that going backwards each family is whole when it is added.
+        // A base comes before its deltas, so going backwards completes each family before it is added.
         for entry in (0..count).rev() {
             if let Some(base) = self.bases[entry].entry().filter(|_| family[entry] > 0) {
                 family[base as usize] = family[base as usize].saturating_add(family[entry]);

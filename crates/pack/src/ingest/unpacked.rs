@@ -1,25 +1,25 @@
-//! How much the objects of a pack may come to. A delta of some bytes makes megabytes, and thousands of them fit in a
-//! kilobyte: without a bound, a small pack costs minutes.
+//! A limit for the contents of a pack. A few bytes of delta make megabytes, and a kilobyte holds thousands of them:
+//! without a limit, a small pack costs minutes.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::error::IngestReason;
 
-/// What the contents of a pack may come to: inflated bytes, and results of deltas each time that they are made. Whichever is
-/// more.
+/// The limit for the contents of a pack: inflated bytes, and results of deltas each time they are made. The larger
+/// of the two applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaxUnpacked {
-    /// Of any pack.
+    /// For any pack.
     pub bytes: u64,
-    /// For each byte of the pack. zlib makes 1,032 bytes of one at most.
+    /// For each byte of the pack. zlib expands one byte to 1,032 at most.
     pub times_pack: u64,
 }
 
-/// What they have come to.
+/// The bytes produced so far.
 #[derive(Debug)]
 pub(super) struct Unpacked {
     limit: Option<MaxUnpacked>,
-    /// Of what has come of the pack.
+    /// The limit for the part of the pack that has arrived.
     most: AtomicU64,
     bytes: AtomicU64,
 }
@@ -30,17 +30,17 @@ impl Unpacked {
         Unpacked { limit, most: AtomicU64::new(most), bytes: AtomicU64::new(0) }
     }
 
-    /// So many bytes of the pack have come.
+    /// Reports how many bytes of the pack have arrived.
     pub(super) fn has_come(&self, pack_bytes: u64) {
         if let Some(limit) = self.limit {
             self.most.store(limit.bytes.max(pack_bytes.saturating_mul(limit.times_pack)), Relaxed);
         }
     }
 
-    /// So many are made, or will be at once.
+    /// Counts bytes that are produced, or will be at once.
     pub(super) fn add(&self, bytes: u64) -> Result<(), IngestReason> {
         let most = self.most.load(Relaxed);
-        // No sum of what fits on a disk comes near the end of 64 bits, but for lies: those are longer than any limit.
+        // No sum of real sizes comes near 64 bits; false ones exceed every limit.
         let sum = self.bytes.fetch_add(bytes.min(u64::MAX >> 1), Relaxed).saturating_add(bytes);
         if self.limit.is_some() && sum > most {
             return Err(IngestReason::Unpacked(crate::meter::size(most)));

@@ -1,4 +1,4 @@
-//! Which commits a new commit-graph gets, and on top of which files (git-commit-graph, "write").
+//! Which commits go into a new commit-graph, and on top of which files (git-commit-graph, "write").
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::RequestObjects;
 
-/// What is looked at or read between two looks at who is watching.
+/// Objects read between two checks for cancellation.
 const BETWEEN_LOOKS: u64 = 1024;
 
 /// Whether a new file stands alone or on top of others.
@@ -20,7 +20,7 @@ const BETWEEN_LOOKS: u64 = 1024;
 pub enum Split {
     /// One file for everything.
     Single,
-    /// A new file on top, which may take in those below.
+    /// A new file on top, which may absorb those below.
     Merge(Merging),
     /// A new file on top, always.
     NoMerge,
@@ -31,19 +31,19 @@ pub enum Split {
 /// What to write.
 #[derive(Debug)]
 pub struct GraphRequest {
-    /// Objects to start from; tags are followed, and what is no commit then is left out.
+    /// Objects to start from; tags are peeled, and what is not a commit then is left out.
     pub tips: Vec<ObjectId>,
-    /// Whether everything that the present commit-graph holds stays in.
+    /// Whether everything in the present commit-graph stays in.
     pub append: bool,
     /// The shape.
     pub split: Split,
     /// How many files at the base of the present chain belong to another object directory.
     pub foreign_layers: usize,
-    /// What to write at best.
+    /// The best kind of generations to write.
     pub generations: Generations,
 }
 
-/// A commit-graph file to be put in place.
+/// A commit-graph file to be published.
 #[derive(Debug)]
 pub struct NewGraph {
     /// The file.
@@ -58,12 +58,12 @@ pub enum GraphError {
     /// The commits cannot be read.
     #[error(transparent)]
     Objects(#[from] Error),
-    /// They make no commit-graph.
+    /// They don't make a commit-graph.
     #[error(transparent)]
     Write(#[from] GraphWriteError),
 }
 
-/// Every commit in packs whose name `is_wanted`. `phase` is what the progress sink hears.
+/// Every commit in packs whose name `is_wanted`. Progress is reported as `phase`.
 pub fn packed_commits(
     request_objects: &RequestObjects,
     is_wanted: impl Fn(&packrace_store::Pack) -> bool,
@@ -101,7 +101,7 @@ pub fn packed_commits(
     Ok(found)
 }
 
-/// Makes a commit-graph file; `None` where there is nothing to write. `present` are the files that are there, base
+/// Makes a commit-graph file; `None` if there is nothing to write. `present` are the existing files, the base
 /// first.
 pub fn make<D: AsRef<[u8]> + Clone>(
     request_objects: &RequestObjects,

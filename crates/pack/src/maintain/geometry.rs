@@ -1,12 +1,12 @@
-//! Which packs are rolled up into one, so that each has so many times the objects of the next smaller one
+//! Which packs to roll up into one, so that each pack has `factor` times the objects of the next smaller one
 //! (git-repack, "--geometric").
 
-/// How many of the packs with these numbers of objects, the smallest first, have to be rolled up, for every pack then to
-/// have at least `factor` times the objects of the one before it.
+/// How many of the packs with these numbers of objects, the smallest first, to roll up so that every pack then has
+/// at least `factor` times the objects of the one before it.
 pub fn packs_to_roll_up(objects: &[u32], factor: u32) -> usize {
     let factor = u64::from(factor);
     let grows = |small: u64, large: u32| u64::from(large) >= small.saturating_mul(factor);
-    // The largest packs that are in progression already.
+    // The largest packs that already are in progression.
     let mut first_kept = objects.len();
     while first_kept > 0
         && (first_kept == objects.len() || grows(objects[first_kept - 1].into(), objects[first_kept]))
@@ -16,7 +16,7 @@ pub fn packs_to_roll_up(objects: &[u32], factor: u32) -> usize {
     if first_kept == 0 {
         return 0;
     }
-    // What is rolled up may have become too large for the next one.
+    // The rolled-up pack may have become too large for the next one.
     let mut rolled_up: u64 = objects[..first_kept].iter().map(|count| u64::from(*count)).sum();
     while first_kept < objects.len() && !grows(rolled_up, objects[first_kept]) {
         rolled_up += u64::from(objects[first_kept]);
@@ -51,7 +51,7 @@ mod tests {
         check(&[u32::MAX, u32::MAX, u32::MAX], u32::MAX, 3);
     }
 
-    /// Whatever is rolled up, the packs are in progression then.
+    /// After rolling up, the packs are in progression.
     #[test]
     fn the_result_is_a_progression() {
         let mut random = packrace_testkit::Random::new(11);

@@ -1,4 +1,4 @@
-//! Commits as their objects say, for files that others will believe.
+//! Commits read from their objects, for files that others will trust.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use packrace_store::{ObjectReader, cache_bytes};
 use crate::error::{Error, Reason};
 use crate::request_objects::RequestObjects;
 
-/// Reads commits from their objects, never from a commit-graph: a damaged one must not live on in the next.
+/// Reads commits from their objects, never from a commit-graph: its damage must not live on in the next one.
 pub(super) struct CommitReader<'a> {
     request_objects: &'a RequestObjects,
     reader: ObjectReader,
@@ -27,13 +27,13 @@ impl<'a> CommitReader<'a> {
         Ok(self.reader.kind_and_size(id)?.map(|(kind, _)| kind))
     }
 
-    /// The commit that `id` is, or finally tags; `None` where that is something else.
+    /// The commit that `id` peels to; `None` if that is something else.
     pub(super) fn peel(&mut self, id: ObjectId) -> Result<Option<ObjectId>, Error> {
         let (peeled, kind) = self.peel_to_any(id)?;
         Ok((kind == Kind::Commit).then_some(peeled))
     }
 
-    /// What `id` is or finally tags.
+    /// What `id` peels to.
     pub(super) fn peel_to_any(&mut self, id: ObjectId) -> Result<(ObjectId, Kind), Error> {
         let mut at = id;
         for _ in 0..MAX_TAG_DEPTH {
@@ -58,7 +58,7 @@ impl<'a> CommitReader<'a> {
         commit.map_err(|source| Reason::Malformed { id: *id, source }.into())
     }
 
-    /// Visits every commit that `tips` reach, but none that `is_known`, nor what only those reach.
+    /// Visits every commit that `tips` reach, except those that are `is_known` and what only those reach.
     pub(super) fn closure(
         &mut self,
         tips: Vec<ObjectId>,

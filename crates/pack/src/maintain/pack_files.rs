@@ -1,4 +1,4 @@
-//! Writes packs and what stands beside them, and puts them where readers find them.
+//! Writes packs and their companion files, and publishes them.
 
 use std::path::Path;
 
@@ -25,20 +25,20 @@ pub struct PackFiles {
     pub reverse_index: bool,
     /// The version of their indexes.
     pub index_version: pack_index::Version,
-    /// Longest pack, if there is a limit (`pack.packSizeLimit`); one of a single object may be longer.
+    /// The longest pack, if there is a limit (`pack.packSizeLimit`); a pack of a single object may be longer.
     pub max_bytes: Option<u64>,
 }
 
-/// What is special about a pack.
+/// The special properties of a pack.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Special<'a> {
-    /// It holds what a promisor promised.
+    /// It holds objects from a promisor.
     pub is_promisor: bool,
-    /// It gets bitmaps, of what these lead to, unless it is split.
+    /// It gets bitmaps of what these tips reach, unless it is split.
     pub bitmap: Option<&'a BitmapRequest>,
-    /// Its files begin with this, instead of standing with the repository's packs.
+    /// The path prefix of its files, if it is not stored with the repository's packs.
     pub prefix: Option<&'a Path>,
-    /// It holds what nothing reaches, last wanted at these times.
+    /// It holds unreachable objects, last wanted at these times.
     pub times: Option<&'a Times>,
 }
 
@@ -47,7 +47,7 @@ pub struct Special<'a> {
 pub struct BitmapRequest {
     /// What refs point at.
     pub refs: Vec<ObjectId>,
-    /// Those of them that get a bitmap in any case (`pack.preferBitmapTips`).
+    /// The ones that always get a bitmap (`pack.preferBitmapTips`).
     pub preferred: Vec<ObjectId>,
     /// How it is made.
     pub options: BitmapOptions,
@@ -59,7 +59,7 @@ pub enum PackFilesError {
     /// Objects cannot be read or packs written.
     #[error(transparent)]
     Objects(#[from] Error),
-    /// Bitmaps were asked for, and this object is not in the pack.
+    /// Bitmaps were requested, and this object is not in the pack.
     #[error("failed to write bitmap index")]
     NotClosed(ObjectId),
     /// The new pack has no usable index.
@@ -74,7 +74,8 @@ impl From<packrace_store::Error> for PackFilesError {
 }
 
 impl PackFiles {
-    /// Writes what is planned, as one pack or as many as the limit asks for. Each is durable when the next is begun.
+    /// Writes what is planned, as one pack or as many as the limit requires. Each is durable before the next
+    /// begins.
     pub fn write(
         &self,
         plan: PackPlan,

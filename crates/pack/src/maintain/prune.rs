@@ -1,4 +1,4 @@
-//! Loose objects that are in a pack too (git-prune-packed).
+//! Removes loose objects that are also in a pack (git-prune-packed).
 
 use packrace_store::publish::remove_loose;
 
@@ -6,11 +6,11 @@ use crate::error::Error;
 use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::RequestObjects;
 
-/// Values of the first byte of a name, one a directory of loose objects.
+/// Values of the first byte of a name; each has its directory of loose objects.
 const DIRECTORIES: u64 = 256;
 
-/// Removes the repository's own loose objects of which `request_objects`, made after the packs were written and deleted, knows
-/// a packed copy.
+/// Removes the repository's own loose objects that `request_objects` has a packed copy of; it must be created after
+/// the packs were written and deleted.
 pub fn prune_packed(request_objects: &RequestObjects, progress: &dyn ProgressSink) -> Result<(), Error> {
     let snapshot = request_objects.snapshot();
     progress.report(Phase::RemovingDuplicates, 0, DIRECTORIES);

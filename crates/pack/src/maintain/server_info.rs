@@ -9,7 +9,7 @@ use packrace_store::refs::{self, RefSnapshot, Target};
 use super::history::CommitReader;
 use crate::request_objects::RequestObjects;
 
-/// `info/refs`: every ref, and what it finally tags. Refs to objects that are not there are left out.
+/// `info/refs`: every ref, and what it peels to. Refs to missing objects are left out.
 pub fn refs(request_objects: &RequestObjects, refs: &RefSnapshot) -> Result<Vec<u8>, refs::RefError> {
     let mut found: Vec<(Vec<u8>, Option<ObjectId>)> = Vec::new();
     refs.visit(b"refs/", &mut |record| {

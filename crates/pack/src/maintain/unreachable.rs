@@ -1,4 +1,4 @@
-//! What becomes of objects that nothing reaches: they are kept for a while, loose or in a cruft pack, and then dropped
+//! What becomes of unreachable objects: they are kept for a while, loose or in a cruft pack, and then dropped
 //! (git-pack-objects, "--cruft" and "--unpack-unreachable").
 
 use std::collections::{BTreeSet, HashMap};
@@ -18,7 +18,7 @@ use crate::settings::Settings;
 use crate::walk::lenient_walk::LenientWalk;
 use crate::walk::trees::{OnMissing, TreeWalk};
 
-/// So many objects get their names as loose ones together.
+/// How many loose objects are published together.
 const LOOSENED_AT_ONCE: usize = 1024;
 
 /// When objects were last wanted, in seconds since 1970.
@@ -26,16 +26,16 @@ const LOOSENED_AT_ONCE: usize = 1024;
 pub struct Times(HashMap<ObjectNo, u32>);
 
 impl Times {
-    /// 0 for what is not known.
+    /// 0 if it is not known.
     pub(crate) fn of(&self, ix: ObjectNo) -> u32 {
         self.0.get(&ix).copied().unwrap_or_default()
     }
 }
 
-/// What has expired, and goes.
+/// Which objects have expired.
 #[derive(Debug, Clone, Copy)]
 pub struct Expiry<'a> {
-    /// What was last wanted at this time or before, unless something newer reaches it.
+    /// Objects last wanted at this time or before have expired, unless something newer reaches them.
     pub expired: i64,
     /// Objects that count as wanted now (`gc.recentObjectsHook`).
     pub recent: &'a [ObjectId],
@@ -50,10 +50,10 @@ pub struct Loosening {
     pub policy: WritePolicy,
 }
 
-/// Looks after unreachable objects of the repository's own packs and loose ones.
+/// Handles unreachable objects of the repository's own packs and loose ones.
 pub(crate) struct Caretaker<'a> {
     pub(crate) request_objects: &'a RequestObjects,
-    /// The packs whose objects are looked after.
+    /// The packs whose objects it handles.
     pub(crate) packs: Vec<PackIx>,
     /// Objects that count as wanted now (`gc.recentObjectsHook`).
     pub(crate) recent: &'a [ObjectId],
@@ -61,7 +61,7 @@ pub(crate) struct Caretaker<'a> {
     pub(crate) progress: &'a dyn ProgressSink,
 }
 
-/// Unreachable objects by what becomes of them.
+/// Unreachable objects, by what becomes of them.
 pub(crate) struct Parted {
     pub(crate) stay: Marks,
     pub(crate) gone: Marks,
@@ -76,7 +76,7 @@ impl Caretaker<'_> {
         times(self.request_objects, rest, &self.packs, &snapshot.own_loose()?, modified).map(Times)
     }
 
-    /// What was wanted after `expired` stays, and what that reaches; the others go.
+    /// Objects wanted after `expired` stay, with everything they reach; the others go.
     pub(crate) fn part(
         &self,
         rest: Marks,
@@ -108,14 +108,14 @@ impl Caretaker<'_> {
         let mut trees = TreeWalk::new(self.request_objects, self.settings.threads, self.progress)
             .hashing(self.settings.name_hash);
         match trees.mark_below(roots, &seen, OnMissing::Skip) {
-            // Nobody has said that these objects are sound, and without names the pack only becomes larger.
+            // These objects may be damaged, and without names the pack only becomes larger.
             Err(error) if error.kind() == ErrorKind::Corrupt => tracing::debug!("{error}"),
             marked => marked?,
         }
         Ok(trees.into_names())
     }
 
-    /// Writes those that stay as loose objects, where they are not loose already.
+    /// Writes the objects that stay as loose ones, unless they are loose already.
     pub(crate) fn loosen(
         &self,
         rest: Marks,
@@ -151,7 +151,7 @@ impl Caretaker<'_> {
     }
 }
 
-/// Writes these objects of the repository's own packs, which nothing reaches, as loose ones.
+/// Writes these unreachable objects of the repository's own packs as loose ones.
 pub fn loosen(
     request_objects: &RequestObjects,
     ids: &[ObjectId],
@@ -170,7 +170,7 @@ pub fn loosen(
     caretaker.loosen(rest, &reached, expiry.expired, how)
 }
 
-/// Who looks on while a pack is planned of what nothing reaches.
+/// Reports progress while a pack of unreachable objects is planned.
 struct OfCruft<'a>(&'a dyn ProgressSink);
 
 impl ProgressSink for OfCruft<'_> {
@@ -184,7 +184,7 @@ impl ProgressSink for OfCruft<'_> {
     }
 }
 
-/// A pack of what nothing reaches.
+/// A pack of unreachable objects.
 pub(crate) fn plan_cruft(
     request_objects: &std::sync::Arc<RequestObjects>,
     wanted: Marks,
@@ -196,7 +196,7 @@ pub(crate) fn plan_cruft(
     plan::to_store(request_objects, wanted, names, settings, ofs_delta, &OfCruft(progress))
 }
 
-/// Plans the cruft pack of a repository in which only some packs stay: of all other objects of its own, packed and loose, those
+/// Plans the cruft pack of a repository that keeps only some packs: all other objects of its own, packed and loose,
 /// that have not expired.
 pub fn plan_cruft_beside(
     request_objects: &std::sync::Arc<RequestObjects>,

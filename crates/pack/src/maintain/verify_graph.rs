@@ -8,10 +8,10 @@ use crate::error::Error;
 use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::RequestObjects;
 
-/// Largest level (commit-graph, "GENERATION_NUMBER_V1_MAX"); a commit that has it may have parents that have it.
+/// The largest level (commit-graph, "GENERATION_NUMBER_V1_MAX"); a commit at this level may have parents at it.
 const MAX_LEVEL: u64 = (1 << 30) - 1;
 
-/// Checks every commit at positions from `start` on and says what is wrong in git's words, a line at a time.
+/// Checks every commit at positions from `start` on and reports errors in git's words, one a line.
 pub fn verify_commits<D: AsRef<[u8]>>(
     request_objects: &RequestObjects,
     graph: &CommitGraph<D>,

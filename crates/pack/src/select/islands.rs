@@ -1,9 +1,9 @@
-//! Delta islands: groups of refs that are fetched apart from each other, so that no delta of one may need a base of another
+//! Delta islands: groups of refs that are fetched separately, so that no delta of one may need a base of another
 //! (git-pack-objects, "DELTA ISLANDS").
 //!
-//! Every object that an island reaches knows so. Commits hand their islands on to their parents, in one pass from new to old;
-//! then trees hand them on to what they list. Those that many islands reach come first, so that a tree is seldom
-//! looked at twice.
+//! Every object has the set of islands that reach it. Commits pass their islands to their parents, in one pass from
+//! new to old; then trees pass them to their entries. Trees that many islands reach come first, so that a tree is
+//! seldom visited twice.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -17,10 +17,10 @@ use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::walk::commits::{CommitNo, Commits};
 use crate::walk::lenient_walk::LenientWalk;
 
-/// Longest compiled form of one expression.
+/// The longest compiled form of one expression.
 const MAX_REGEX_BYTES: usize = 1 << 20;
 
-/// Groups of an expression that make the name of an island.
+/// The most groups of an expression that form the name of an island.
 const MAX_GROUPS: usize = 14;
 
 /// `pack.island`, in the order of the configuration.
@@ -39,7 +39,7 @@ impl IslandRules {
         expressions.iter().map(compile).collect::<Result<_, _>>().map(IslandRules)
     }
 
-    /// The island that a ref belongs to: what the groups of the last expression that matches catch.
+    /// The island of a ref: what the groups of the last matching expression capture.
     pub fn island_of(&self, name: &[u8]) -> Option<Vec<u8>> {
         let groups = self.0.iter().rev().find_map(|rule| rule.captures(name))?;
         let caught: Vec<&[u8]> =
@@ -118,8 +118,8 @@ impl Sets {
 }
 
 impl Islands {
-    /// Finds what each island reaches. `refs` are full names with what they point at; `core` names the island whose objects
-    /// stand first in a pack (`pack.islandCore`). What is missing is passed over.
+    /// Finds what each island reaches. `refs` are full names with their targets; `core` names the island whose
+    /// objects come first in a pack (`pack.islandCore`). Missing objects are skipped.
     pub fn find<'n>(
         request_objects: &RequestObjects,
         refs: impl IntoIterator<Item = (&'n [u8], ObjectId)>,
@@ -140,13 +140,13 @@ impl Islands {
         Spread { request_objects, progress, islands }.run(tips)
     }
 
-    /// Whether an object may be stored as a delta of `base`: who gets it gets that too.
+    /// Whether an object may be stored as a delta of `base`: whoever gets the object gets the base, too.
     pub(crate) fn allow(&self, object: ObjectNo, base: ObjectNo) -> bool {
         let of = |ix: ObjectNo| self.of.get(&ix).copied().unwrap_or_default();
         self.sets.is_within(of(object), of(base))
     }
 
-    /// Whether an object stands among the first of a pack.
+    /// Whether an object comes first in a pack.
     pub(crate) fn is_core(&self, object: ObjectNo) -> bool {
         let set = self.of.get(&object).map_or(0, |set| *set);
         self.core.is_some_and(|core| self.sets.all[set as usize][core / 64] & 1 << (core % 64) != 0)
@@ -194,7 +194,7 @@ impl Spread<'_> {
         Ok(self.islands)
     }
 
-    /// Hands islands on to what trees list.
+    /// Passes islands to the entries of trees.
     fn trees(&mut self, roots: Vec<(ObjectNo, SetNo)>) -> Result<(), Error> {
         let mut walk = LenientWalk::new(self.request_objects);
         let (mut content, mut listed) = (Vec::new(), Vec::new());
@@ -228,11 +228,11 @@ impl Spread<'_> {
     }
 }
 
-/// All commits that `newest` lead to, each before its parents.
+/// All commits that `newest` reach, each before its parents.
 fn new_to_old(commits: &mut Commits<'_>, newest: Vec<CommitNo>) -> Result<Vec<CommitNo>, Error> {
     let mut seen = HashSet::new();
     let mut old_to_new = Vec::new();
-    // Each with how many of its parents were looked at.
+    // Each with the number of its parents visited so far.
     let mut open: Vec<(CommitNo, usize)> = Vec::new();
     for tip in newest {
         if seen.insert(tip) {

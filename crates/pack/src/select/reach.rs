@@ -1,4 +1,4 @@
-//! Which objects refs reach: what may be asked for where not everything may.
+//! Which objects refs reach: what clients may request if they may not request everything.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::select::plan::{PackPlan, PackRequest, plan};
 use crate::walk::commits::Commits;
 
-/// The first of `wants` that `tips` do not reach; what does not exist is not reached. Commits cost one walk through
-/// history, however many there are. Anything else costs looking at every object that `tips` reach, unless it is a tip
-/// itself.
+/// The first of `wants` that `tips` do not reach; a missing object is not reached. Commits cost one walk through
+/// history, however many there are. Anything else costs a visit of every object that `tips` reach, unless it is a
+/// tip itself.
 pub fn first_unreached(
     request_objects: &Arc<RequestObjects>,
     wants: &[ObjectId],
@@ -56,7 +56,7 @@ pub fn first_unreached(
     Ok(is_reached_at.iter().position(|is_reached| !is_reached).map(|at| wants[at]))
 }
 
-/// The commits that existing tips stand for.
+/// The commits that existing tips peel to.
 fn commits_of(
     request_objects: &RequestObjects,
     commits: &mut Commits<'_>,
@@ -78,7 +78,7 @@ fn commits_of(
 pub struct Reached(PackPlan);
 
 impl Reached {
-    /// Looks at everything below `tips`: by bitmap where there is one. Tips that do not exist are passed over.
+    /// Visits everything below `tips`: by bitmap if there is one. Missing tips are skipped.
     pub fn by(
         request_objects: &Arc<RequestObjects>,
         tips: &[ObjectId],

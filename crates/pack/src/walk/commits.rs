@@ -9,14 +9,14 @@ use crate::error::{Error, Reason};
 use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::{ObjectNo, RequestObjects};
 
-/// Commits between two looks at the progress sink.
+/// Commits between two checks for cancellation.
 const COMMITS_BETWEEN_LOOKS: usize = 1024;
 
-/// Without generation numbers, how many commits older than everything found are still looked at, because clocks
-/// of committers differ. Too few only makes a pack larger than it need be.
+/// Without generation numbers, how many commits older than everything found are still visited, because committers'
+/// clocks differ. Too few only makes a pack larger than necessary.
 const DATE_SKEW_SLOP: u32 = 8;
 
-/// A commit that was loaded; valid for the [`Commits`] that gave it.
+/// A loaded commit; valid for the [`Commits`] that returned it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct CommitNo(u32);
 
@@ -25,12 +25,12 @@ pub(crate) struct CommitNo(u32);
 pub(crate) struct LoadedCommit {
     pub(crate) ix: ObjectNo,
     pub(crate) tree: ObjectId,
-    /// Empty for roots and where history is cut.
+    /// Empty for roots and where history is shallow.
     pub(crate) parents: Vec<ObjectNo>,
     pub(crate) seconds: i64,
-    /// Larger than that of every ancestor; `None` where no commit-graph tells.
+    /// Larger than that of every ancestor; `None` if no commit-graph has the commit.
     pub(crate) generation: Option<u64>,
-    /// Whether history is cut here: the stored commit has parents that a walk must not see.
+    /// Whether history is shallow here: the stored commit has parents that a walk must not see.
     pub(crate) is_cut: bool,
 }
 
@@ -42,7 +42,7 @@ impl LoadedCommit {
     }
 }
 
-/// What a tag, or a want or have of any kind, comes down to.
+/// What a tag, or a want or have of any kind, peels to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Peeled {
     /// Annotated tags on the way, outermost first.
@@ -89,7 +89,7 @@ impl<'a> Commits<'a> {
         }
     }
 
-    /// Continues with what was loaded before; numbers stay valid.
+    /// Continues with the commits that were loaded before; numbers stay valid.
     pub(crate) fn resume(
         request_objects: &'a RequestObjects,
         loaded: Loaded,
@@ -178,7 +178,7 @@ impl<'a> Commits<'a> {
         })
     }
 
-    /// Follows annotated tags from `ix` down to what they tag.
+    /// Peels annotated tags from `ix` on.
     pub(crate) fn peel(&mut self, ix: ObjectNo) -> Result<Peeled, Error> {
         let mut tags = Vec::new();
         let mut at = ix;
@@ -201,8 +201,8 @@ impl<'a> Commits<'a> {
         }
     }
 
-    /// Visits every commit that `tips` reach, newest first as far as dates tell, each once. `enter` says whether a
-    /// commit and what is below it are wanted.
+    /// Visits every commit that `tips` reach, each once, newest first as far as dates are right. `enter` returns
+    /// whether a commit and its ancestors are wanted.
     pub(crate) fn closure(
         &mut self,
         tips: &[ObjectNo],
@@ -232,7 +232,7 @@ impl<'a> Commits<'a> {
         Ok(())
     }
 
-    /// The commits that `wants` reach and `haves` don't, and at their border the ones that `haves` do.
+    /// The commits that `wants` reach and `haves` don't, and at their border those that `haves` reach.
     pub(crate) fn between(&mut self, wants: &[ObjectNo], haves: &[ObjectNo]) -> Result<Between, Error> {
         let between = self.between_within(wants, haves, usize::MAX)?;
         Ok(between.expect("no limit was set"))
@@ -254,9 +254,9 @@ impl<'a> Commits<'a> {
 pub(crate) struct Between {
     /// Reached by wants only, newest first.
     pub(crate) missing: Vec<CommitNo>,
-    /// Reached by haves, and a parent of a missing commit or a have itself.
+    /// Reached by haves, and either a parent of a missing commit or a have itself.
     pub(crate) border: Vec<CommitNo>,
-    /// Every commit that was found to be reached by haves.
+    /// Every visited commit that haves reach.
     pub(crate) had: Vec<CommitNo>,
 }
 
@@ -269,7 +269,7 @@ struct Painting<'c, 'a> {
     /// By number of the commit.
     colours: Vec<u8>,
     queue: BinaryHeap<((u64, i64), u32)>,
-    /// Entries of the queue that are wanted and not had.
+    /// The number of entries in the queue that are wanted and not had.
     undecided: usize,
 }
 
@@ -334,7 +334,7 @@ impl<'c, 'a> Painting<'c, 'a> {
         Ok(Some(self.finish(order, haves)))
     }
 
-    /// Adds a colour; what is had makes everything below it had, also what was popped before.
+    /// Adds a colour. "Had" spreads to everything below, even to commits popped before.
     fn paint(&mut self, ix: ObjectNo, colour: u8) -> Result<(), Error> {
         let mut stack = vec![ix];
         while let Some(ix) = stack.pop() {
@@ -349,7 +349,7 @@ impl<'c, 'a> Painting<'c, 'a> {
             let new = old | colour;
             self.colours[no.0 as usize] = new;
             if old & POPPED != 0 {
-                // Wanted before, had now: its parents were painted wanted and must learn it.
+                // Wanted before, had now: its parents were painted wanted and must be repainted.
                 stack.extend(&self.commits.get(no).parents);
                 continue;
             }

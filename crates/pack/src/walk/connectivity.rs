@@ -1,15 +1,15 @@
-//! Whether everything is there that new values of refs lead to (git-receive-pack, "missing necessary objects"; as
+//! Whether everything that new values of refs lead to exists (git-receive-pack, "missing necessary objects"; as
 //! `git rev-list --objects <new> --not --all` would find).
 //!
-//! What refs reach is trusted and not looked at: that it is whole was checked when those refs were made. Everything else is,
-//! also what lies here already but nothing reaches: parts of it may be gone. So a push costs what it brings, provided that the
-//! commits where it joins the trusted history are found quickly:
+//! What refs reach is trusted and not visited: it was checked when those refs were made. Everything else is
+//! visited, including unreachable objects that are already here: parts of them may be gone. So a push costs what it
+//! brings, provided that the commits where it joins the trusted history are found quickly:
 //!
-//! 1. walking down from the new tips, at a commit that a ref names: nearly every push;
-//! 2. at a commit that a stored bitmap covers: bitmaps are made of what is whole;
+//! 1. walking down from the new tips, at a commit that a ref points at: nearly every push;
+//! 2. at a commit that a stored bitmap covers: bitmaps are made of complete histories;
 //! 3. otherwise by walking down from all refs, too, newest commits first.
 //!
-//! Objects are counted as had that the trees of those commits hold, path by path, as for a fetch.
+//! The objects in the trees of those commits count as had, path by path, as for a fetch.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,44 +25,44 @@ use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::walk::commits::Commits;
 use crate::walk::trees::{AllowedMissing, OnMissing, PathWalk, TreeWalk};
 
-/// New commits that are walked over before all refs are loaded to find where history is trusted.
+/// New commits that are visited before all refs are loaded to find where history is trusted.
 const COMMITS_WITHOUT_REFS: usize = 512;
 
-/// Objects that may be looked at when each of several tips is judged by itself, for each object that there is: they may lie
-/// on top of each other.
+/// Visits allowed when each of several tips is judged by itself, for each existing object: the tips may build on
+/// each other.
 const LOOKS_AN_OBJECT: u64 = 8;
 
-/// The same, where there are few objects.
+/// The minimum of that limit, if there are few objects.
 const MIN_LOOKS: u64 = 1 << 20;
 
-/// What is asked. Plain data.
+/// The input of the check. Plain data.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     /// New values of refs.
     pub tips: &'a [ObjectId],
-    /// What refs have pointed at until now, and refs of alternates. Those that are hidden from who pushes do not belong here
-    /// (`receive.hideRefs`): they may be broken without anybody's noticing. What does not exist is passed over.
+    /// What refs have pointed at until now, and refs of alternates. Refs hidden from the pusher do not belong here
+    /// (`receive.hideRefs`): they may be broken without being noticed. Missing objects are ignored.
     pub trusted: &'a [ObjectId],
-    /// Commits that may lack their parents, beside those of the repository's own boundary.
+    /// Commits that may lack their parents, besides the repository's own shallow commits.
     pub shallow: &'a [ObjectId],
-    /// The deepest tree that is looked into (`core.maxTreeDepth`): one that is deeper is as good as missing.
+    /// The deepest tree that is visited (`core.maxTreeDepth`): a deeper one counts as missing.
     pub max_tree_depth: usize,
     /// Threads that a walk may use; at least 1.
     pub threads: usize,
 }
 
-/// A tip that leads to something that is not there or cannot be read.
+/// A tip that leads to a missing or unreadable object.
 #[derive(Debug)]
 pub struct Gap {
     /// The position in [`Question::tips`].
     pub tip: usize,
-    /// What was met first.
+    /// The first problem found.
     pub why: Error,
 }
 
-/// The tips that lead to something that is not there; none if all is well. All are looked at together, and only if that finds
-/// something, one by one. Of many tips that lie on top of each other above a gap, the last may be told as broken without a
-/// look, so that a push cannot make the work a multiple of what is stored.
+/// The tips that lead to missing objects; none if all is well. All are visited together, and one by one only if
+/// that finds something. Of many tips that build on each other above a gap, the last may be reported as broken
+/// without a visit, so that a push cannot make the work a multiple of what is stored.
 pub fn gaps(
     request_objects: &Arc<RequestObjects>,
     question: &Question<'_>,
@@ -96,7 +96,7 @@ pub fn gaps(
     Ok(gaps)
 }
 
-/// Hands on what a walk tells, as what it is for.
+/// Forwards the progress of a walk under the phase of this check.
 struct Checking<'a>(&'a dyn ProgressSink);
 
 impl ProgressSink for Checking<'_> {
@@ -116,7 +116,7 @@ struct Check<'a> {
     trusted: HashSet<ObjectId>,
     cut: HashSet<ObjectNo>,
     covered: Covered<'a>,
-    /// Objects that were looked at.
+    /// The number of visited objects.
     looks: u64,
 }
 
@@ -142,7 +142,7 @@ impl<'a> Check<'a> {
         Ok(Check { request_objects, question, progress, trusted, cut, covered, looks: 0 })
     }
 
-    /// Looks at what some tips reach; an error of what is stored is a gap.
+    /// Visits what some tips reach; an error about stored objects counts as a gap.
     fn look(&mut self, tips: &[usize]) -> Result<(), Error> {
         let mut starts = Starts::new(self.request_objects);
         for tip in tips {
@@ -156,10 +156,11 @@ impl<'a> Check<'a> {
         self.look_at_trees(found, starts)
     }
 
-    /// Tells what is new in history from what is trusted.
+    /// Separates new history from trusted history.
     fn new_commits(&mut self, tips: &[ObjectNo]) -> Result<JoiningCommits, Error> {
         match self.find_border(tips) {
-            // Perhaps of what is trusted, and then not for this push to mend: without a look below that.
+            // The damage may be in trusted history, and then it is not this push's to repair: the check goes on
+            // without visiting that.
             Err(error) if error.kind() == ErrorKind::Corrupt => {
                 for id in &self.trusted {
                     self.cut.extend(self.request_objects.find(id)?);
@@ -183,7 +184,7 @@ impl<'a> Check<'a> {
         let new: Vec<(ObjectNo, ObjectId)> =
             between.missing.iter().map(|no| (commits.get(*no).ix, commits.get(*no).tree)).collect();
         let mut known: HashSet<ObjectNo> = new.iter().map(|(ix, _)| *ix).collect();
-        // Not all refs, as for a fetch: their trees would cost more to read than they spare.
+        // Not all refs, as for a fetch: reading their trees would cost more than it saves.
         let parents = between.missing.iter().flat_map(|no| &commits.get(*no).parents);
         let border: Vec<ObjectNo> = parents.copied().filter(|parent| known.insert(*parent)).collect();
         let border_trees = border.iter().filter_map(|ix| Some(commits.get(commits.number(*ix)?).tree));
@@ -222,7 +223,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// What refs come down to, as far as it can be read.
+    /// What refs peel to, as far as it is readable.
     fn trusted_commits(&self, commits: &mut Commits<'_>) -> Result<Vec<ObjectNo>, Error> {
         let mut found = Vec::new();
         for id in &self.trusted {
@@ -281,7 +282,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// What new tips come down to.
+/// What new tips peel to.
 struct Starts<'a> {
     request_objects: &'a RequestObjects,
     reader: ObjectReader,
@@ -298,7 +299,7 @@ impl<'a> Starts<'a> {
         Starts { request_objects, reader, content: Vec::new(), commits, trees, tags }
     }
 
-    /// Follows tags, each of which must say what its target is.
+    /// Follows tags, each of which states the kind of its target.
     fn add(&mut self, tip: ObjectId) -> Result<(), Error> {
         let (mut id, mut expected) = (tip, None);
         for _ in 0..=MAX_TAG_DEPTH {
@@ -326,13 +327,13 @@ impl<'a> Starts<'a> {
     }
 }
 
-/// What stored bitmaps of commits that refs name cover: added one by one, as far as need be.
+/// The union of stored bitmaps of commits that refs point at, added one by one as needed.
 struct Covered<'a> {
     request_objects: &'a Arc<RequestObjects>,
     /// `None` before the first question.
     bits: Option<Bits>,
     trusted: &'a [ObjectId],
-    /// The first of `trusted` whose bitmap was not added.
+    /// The first of `trusted` whose bitmap has not been added.
     next: usize,
 }
 
@@ -352,7 +353,7 @@ impl<'a> Covered<'a> {
             let tip = self.trusted[self.next];
             self.next += 1;
             if !self.add(tip, bitmap, &mut bits)? {
-                // Damaged: what was added is worth nothing, and so is the rest.
+                // Damaged: everything added is worthless, and so is the rest.
                 (bits, self.next) = (bitmap.no_bits(), self.trusted.len());
             }
         }

@@ -12,8 +12,8 @@ use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::settings::Settings;
 use crate::walk::trees::{OnMissing, TreeWalk};
 
-/// Walks over objects of every kind, one by one, where some may be missing: the repository has a promisor remote, or the
-/// objects were never checked to be complete.
+/// Walks over objects of every kind, one by one, where some may be missing: the repository has a promisor remote,
+/// or nobody has checked that the objects are complete.
 pub(crate) struct LenientWalk<'a> {
     request_objects: &'a RequestObjects,
     reader: ObjectReader,
@@ -24,7 +24,7 @@ impl<'a> LenientWalk<'a> {
         LenientWalk { request_objects, reader: request_objects.snapshot().reader(cache_bytes::WHOLE_HISTORY) }
     }
 
-    /// Marks what `tips` reach, except for `stop` and what only `stop` reaches. Missing objects are skipped.
+    /// Marks what `tips` reach, except for `stop` and what only `stop` reaches. Skips missing objects.
     pub(crate) fn reach(
         &mut self,
         tips: impl IntoIterator<Item = ObjectId>,
@@ -60,7 +60,7 @@ impl<'a> LenientWalk<'a> {
         self.request_objects.kind(&mut self.reader, ix)
     }
 
-    /// The objects that an object names, each with the name.
+    /// The objects that an object refers to, each with the name.
     pub(crate) fn references(
         &mut self,
         ix: ObjectNo,
@@ -94,7 +94,7 @@ impl<'a> LenientWalk<'a> {
         Ok(())
     }
 
-    /// The root trees of the commits in `wanted`, as far as they were not in `seen`, where they are then.
+    /// The root trees of the commits in `wanted`, except those in `seen`; adds them to `seen`.
     pub(crate) fn root_trees(&mut self, wanted: &Marks, seen: &Marks) -> Result<Vec<ObjectNo>, Error> {
         let request_objects = self.request_objects;
         let mut content = Vec::new();
@@ -110,11 +110,12 @@ impl<'a> LenientWalk<'a> {
         Ok(roots)
     }
 
-    /// Names the objects of a set by the trees in it, for the delta search, which finds little without: first by paths from the
-    /// root trees of its commits, and what no path leads to by the last part alone. Reads each tree of the set once.
+    /// Names the objects of a set by the trees in it, for the delta search, which finds little without names: first
+    /// by paths from the root trees of its commits; objects without such a path only by their last part. Reads each
+    /// tree of the set once.
     pub(crate) fn name_by_trees(&mut self, wanted: &Marks, settings: &Settings) -> Result<Names, Error> {
         let request_objects = self.request_objects;
-        // What is not in the set is taken as seen: it is not looked into.
+        // Objects outside the set count as seen: they are not visited.
         let seen = wanted.complement();
         let roots = self.root_trees(wanted, &seen)?;
         let mut walk =

@@ -1,5 +1,5 @@
-//! Objects that a repository lacks because a promisor remote has them (technical/partial-clone): what objects in packs of
-//! such a remote name.
+//! Objects that a repository lacks because a promisor remote has them (technical/partial-clone): those that objects
+//! in promisor packs refer to.
 
 use packrace_store::cache_bytes;
 use std::collections::HashSet;
@@ -12,12 +12,12 @@ use crate::error::{Error, Reason};
 use crate::progress::ProgressSink;
 use crate::request_objects::{ObjectNo, RequestObjects};
 
-/// Objects that are read between two looks at the progress sink.
+/// Objects read between two checks for cancellation.
 const OBJECTS_BETWEEN_LOOKS: usize = 1024;
 
 impl RequestObjects {
-    /// Whether a promisor remote has promised this object. The first question reads every commit, tree and tag that came
-    /// from one; the answer takes memory for each object that is missing.
+    /// Whether a promisor remote has promised this object. The first question reads every commit, tree and tag in
+    /// promisor packs; the answer takes memory for each missing object.
     pub(crate) fn is_promised(&self, id: &oid, progress: &dyn ProgressSink) -> Result<bool, Error> {
         let mut promised = self.promised.lock().expect("no panic while held");
         if promised.is_none() {
@@ -27,7 +27,7 @@ impl RequestObjects {
     }
 }
 
-/// Missing objects that objects of promisor packs name.
+/// Missing objects that objects of promisor packs refer to.
 fn find(request_objects: &RequestObjects, progress: &dyn ProgressSink) -> Result<HashSet<ObjectId>, Error> {
     let snapshot = request_objects.snapshot();
     let mut promised = HashSet::new();

@@ -1,4 +1,4 @@
-//! Where history is cut for a shallow client (gitprotocol-pack, "Packfile Negotiation": shallow and deepen lines).
+//! Where history becomes shallow for a client (gitprotocol-pack, "Packfile Negotiation": shallow and deepen lines).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,19 +18,19 @@ pub const INFINITE_DEPTH: u32 = 0x7fff_ffff;
 pub enum Deepen {
     /// This many commits from each want, the want included; [`INFINITE_DEPTH`] for all.
     Depth(u32),
-    /// This many commits more than the client's shallow commits, wherever they are below a ref that the client is
-    /// shown. As in git it does not matter whether what it wants reaches them.
+    /// This many commits more than the client's shallow commits, as far as refs visible to the client reach them.
+    /// As in git, its wants need not reach them.
     Relative {
         /// How many commits more.
         depth: u32,
         /// The objects of those refs.
         tips: Vec<ObjectId>,
     },
-    /// Only commits at least this new, and none that is reached by the given objects.
+    /// Only commits at least this new, and none that the given objects reach.
     Since {
         /// Seconds since 1970, if a date was given.
         seconds: Option<i64>,
-        /// Tips of what is left out (`deepen-not`).
+        /// Tips whose history is excluded (`deepen-not`).
         not: Vec<ObjectId>,
     },
 }
@@ -42,13 +42,13 @@ pub struct Boundary {
     pub shallow: Vec<ObjectId>,
     /// Commits that were shallow at the client and whose parents it gets now.
     pub unshallow: Vec<ObjectId>,
-    /// The parents of those: to be added to the wants.
+    /// The parents of those, to be added to the wants.
     pub new_wants: Vec<ObjectId>,
     /// Nothing was selected at all; git refuses such a request.
     pub is_empty_selection: bool,
 }
 
-/// Finds the new boundary. `deepen` is `None` when the client asked for nothing and this repository itself is
+/// Finds the new boundary. `deepen` is `None` if the client asked for nothing and this repository itself is
 /// shallow: the client then learns where history ends here.
 pub fn boundary(
     request_objects: &Arc<RequestObjects>,
@@ -122,14 +122,14 @@ pub fn boundary(
 
 /// The part of history that a client will have.
 struct ClientHistory {
-    /// Commits at the edge, which come without their parents.
+    /// Commits at the edge, sent without their parents.
     shallow: Vec<ObjectNo>,
-    /// Commits that come with their parents.
+    /// Commits sent with their parents.
     inner: HashSet<ObjectNo>,
 }
 
-/// Everything within `depth` commits of `tips`. A commit at exactly that depth is at the edge, also a root; so is
-/// one where this repository's own history is cut.
+/// Everything within `depth` commits of `tips`. A commit at exactly that depth is at the edge, even if it is a
+/// root; so is one where this repository itself is shallow.
 fn by_depth(commits: &mut Commits<'_>, tips: &[ObjectNo], depth: u32) -> Result<ClientHistory, Error> {
     let mut depths: HashMap<ObjectNo, u32> = HashMap::new();
     let mut reach = ClientHistory { shallow: Vec::new(), inner: HashSet::new() };
@@ -157,7 +157,7 @@ fn by_depth(commits: &mut Commits<'_>, tips: &[ObjectNo], depth: u32) -> Result<
     Ok(reach)
 }
 
-/// Which of `commits_of_client` are reached by `tips`.
+/// The commits in `commits_of_client` that `tips` reach.
 fn reachable_of(
     commits: &mut Commits<'_>,
     tips: &[ObjectNo],

@@ -19,7 +19,7 @@ pub enum Acknowledgment {
 /// What an `ACK` means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
-    /// `ACK <id>`: in version 0 the last one, behind which the pack comes; in version 2 a common object.
+    /// `ACK <id>`: in version 0 the last one, followed by the pack; in version 2 a common object.
     Plain,
     /// `ACK <id> continue` of `multi_ack`.
     Continue,

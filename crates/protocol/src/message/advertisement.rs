@@ -1,4 +1,4 @@
-//! What a server says first (gitprotocol-pack, "Reference Discovery"; gitprotocol-v2, "Capability Advertisement").
+//! What a server sends first (gitprotocol-pack, "Reference Discovery"; gitprotocol-v2, "Capability Advertisement").
 
 use packrace_object::{HashKind, ObjectId, StoredId, oid};
 
@@ -38,7 +38,8 @@ pub fn write_v2(out: &mut Vec<u8>, config: &ServiceConfig) {
     out.extend_from_slice(FLUSH);
 }
 
-/// The capabilities of version 0 and 1. `is_http` tells an advertisement over HTTP, which offers `no-done`.
+/// The capabilities of version 0 and 1. `is_http` says whether the advertisement goes over HTTP, which offers
+/// `no-done`.
 pub fn v0_capabilities(config: &ServiceConfig, head_target: Option<&[u8]>, is_http: bool) -> Vec<u8> {
     let mut list = b"multi_ack thin-pack side-band side-band-64k ofs-delta shallow deepen-since deepen-not \
         deepen-relative no-progress include-tag multi_ack_detailed"
@@ -75,7 +76,7 @@ pub fn write_v0_ref(out: &mut Vec<u8>, id: StoredId<'_>, name: &[u8], capabiliti
     write_line(out, id, name, b"", capabilities);
 }
 
-/// Appends what an annotated tag finally tags.
+/// Appends the object that an annotated tag peels to.
 pub fn write_v0_peeled(out: &mut Vec<u8>, id: StoredId<'_>, name: &[u8]) {
     write_line(out, id, name, b"^{}", None);
 }
@@ -85,43 +86,43 @@ pub fn write_v0_no_refs(out: &mut Vec<u8>, capabilities: &[u8], hash: HashKind) 
     write_line(out, StoredId::from(&ObjectId::null(hash)), b"capabilities", b"^{}", Some(capabilities));
 }
 
-/// Appends a commit at which the server's own history is cut.
+/// Appends a commit at which the server's own history is shallow.
 pub fn write_v0_shallow(out: &mut Vec<u8>, id: &oid) {
     super::shallow_info::write_shallow(out, id);
 }
 
-/// One line of what a server of version 0 or 1 says first.
+/// One line of an advertisement in version 0 or 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum V0Line<'a> {
     /// `version 1`: lines of version 0 follow.
     Version(&'a [u8]),
-    /// A ref; the first line has capabilities.
+    /// A ref; the first line carries capabilities.
     Ref {
         /// The object.
         id: ObjectId,
         /// The full name.
         name: &'a [u8],
-        /// As they are; see [`words`](crate::wire::capabilities::words).
+        /// Unparsed; see [`words`](crate::wire::capabilities::words).
         capabilities: Option<&'a [u8]>,
     },
-    /// What the tag of the line before finally tags.
+    /// What the tag of the previous line peels to.
     Peeled {
         /// The object.
         id: ObjectId,
         /// The full name, without `^{}`.
         name: &'a [u8],
     },
-    /// There are no refs.
+    /// The repository has no refs.
     NoRefs {
-        /// As they are.
+        /// Unparsed.
         capabilities: &'a [u8],
     },
-    /// The server's own history is cut here.
+    /// The server's own history is shallow here.
     Shallow(ObjectId),
 }
 
-/// Reads a line. The first line tells the hash: `object-format=` in its capabilities, SHA-1 if there is none; its ids
-/// have their own length, so it can be read with either.
+/// Parses a line. The first line states the hash: `object-format=` in its capabilities, SHA-1 without it. Ids have
+/// the length of their hash, so the line can be parsed before the hash is known.
 pub fn parse_v0_line(line: &[u8]) -> Option<V0Line<'_>> {
     if let Some(version) = line.strip_prefix(b"version ") {
         return Some(V0Line::Version(version));
@@ -143,7 +144,7 @@ pub fn parse_v0_line(line: &[u8]) -> Option<V0Line<'_>> {
     }
 }
 
-/// Reads a line of what a server of version 2 says behind `version 2`: a key and perhaps a value.
+/// Parses a line that a server of version 2 sends after `version 2`: a key and perhaps a value.
 pub fn parse_v2_capability(line: &[u8]) -> (&[u8], Option<&[u8]>) {
     match line.iter().position(|byte| *byte == b'=') {
         Some(at) => (&line[..at], Some(&line[at + 1..])),
@@ -179,7 +180,7 @@ mod tests {
         ServiceConfig::new("packrace/0", HashKind::Sha1)
     }
 
-    /// The lines of packets, to be compared with what `git upload-pack` 2.47.3 says.
+    /// Compares the lines of packets with what `git upload-pack` 2.47.3 sends.
     fn check(packets: &[u8], expect: &[&str]) {
         let mut decoder = Decoder::default();
         decoder.push(packets);

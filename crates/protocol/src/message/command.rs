@@ -4,20 +4,20 @@ use packrace_object::HashKind;
 
 use crate::wire::pkt_line::{DELIM, write_data, write_text};
 
-/// What a client says of itself with every command. What the server did not offer must be left out.
+/// What a client states with every command. Leave out what the server did not offer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientCapabilities {
-    /// What `agent=` says.
+    /// The value of `agent=`.
     pub agent: Option<String>,
     /// The hash of the client's repository.
     pub hash: Option<HashKind>,
-    /// What `session-id=` says.
+    /// The value of `session-id=`.
     pub session_id: Option<String>,
     /// `server-option=` lines: no NUL, no newline, at most 65,000 bytes each.
     pub server_options: Vec<Vec<u8>>,
 }
 
-/// Appends the command, its capabilities and the delimiter behind which the arguments come.
+/// Appends the command, its capabilities and the delimiter before the arguments.
 pub fn write_command(out: &mut Vec<u8>, name: &str, capabilities: &ClientCapabilities) {
     write_text(&format!("command={name}"), out);
     if let Some(agent) = &capabilities.agent {

@@ -1,5 +1,5 @@
-//! What a client that fetches says (gitprotocol-pack, "Packfile Negotiation"; gitprotocol-v2, "fetch"). Servers read it
-//! in `session`, where every line changes a state.
+//! What a fetching client sends (gitprotocol-pack, "Packfile Negotiation"; gitprotocol-v2, "fetch"). Servers read
+//! it in `session`, where every line changes a state.
 
 use packrace_object::{ObjectId, oid};
 
@@ -11,9 +11,9 @@ use crate::wire::pkt_line::{FLUSH, write_data, write_length, write_text};
 pub enum Deepen {
     /// This many commits from each want.
     Depth(u32),
-    /// This many more than now.
+    /// This many more than it has now.
     Relative(u32),
-    /// Only commits at least this new, without what some refs reach.
+    /// Only commits at least this new, and none that these refs reach.
     Since {
         /// Seconds since 1970.
         seconds: Option<i64>,
@@ -25,32 +25,33 @@ pub enum Deepen {
 /// A request, apart from the haves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FetchRequest {
-    /// What is wanted.
+    /// The wanted objects.
     pub wants: Vec<ObjectId>,
-    /// Where the client's history is cut.
+    /// The client's shallow commits.
     pub shallow: Vec<ObjectId>,
-    /// How much history is wanted, if not all.
+    /// How much history is wanted; `None` means all.
     pub deepen: Option<Deepen>,
     /// Deltas may refer to objects that only the client has.
     pub thin_pack: bool,
-    /// Deltas may name their base by distance.
+    /// Deltas may give their base as a distance.
     pub ofs_delta: bool,
-    /// Annotated tags come along with what they tag.
+    /// Annotated tags are sent with the objects that they point at.
     pub include_tag: bool,
-    /// No progress, please.
+    /// The client wants no progress.
     pub no_progress: bool,
     /// What to leave out (git-rev-list, "--filter").
     pub filter: Option<Vec<u8>>,
-    /// Full names of refs that are wanted, whatever they point at; in version 2 only.
+    /// Full names of wanted refs, whatever they point at; only in version 2.
     pub want_refs: Vec<Vec<u8>>,
-    /// All of the answer in a side-band; in version 2 only.
+    /// The whole answer comes in a side-band; only in version 2.
     pub sideband_all: bool,
-    /// Comma list of the protocols of URIs from which other packs can be got; empty for none. In version 2 only.
+    /// Comma-separated protocols of URIs that the client can fetch other packs from; empty for none. Only in
+    /// version 2.
     pub uri_protocols: Vec<u8>,
 }
 
 impl FetchRequest {
-    /// Appends the arguments of version 2 up to the haves. Haves, perhaps [`write_done`], and a flush come behind them.
+    /// Appends the arguments of version 2 up to the haves. Haves, perhaps [`write_done`], and a flush follow.
     pub fn write_v2(&self, out: &mut Vec<u8>) {
         let flags = [
             ("thin-pack", self.thin_pack),
@@ -72,8 +73,8 @@ impl FetchRequest {
         }
     }
 
-    /// Appends the request of version 0 or 1, flush included; haves come behind it. `offered` are more capabilities to
-    /// use, such as `multi_ack_detailed` and `side-band-64k`.
+    /// Appends the request of version 0 or 1, flush included; haves follow. `offered` are more capabilities to use,
+    /// such as `multi_ack_detailed` and `side-band-64k`.
     pub fn write_v0(&self, out: &mut Vec<u8>, offered: &[&str]) {
         let flags = [
             ("thin-pack", self.thin_pack),

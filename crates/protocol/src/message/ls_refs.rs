@@ -9,20 +9,20 @@ use crate::wire::pkt_line::{FLUSH, MAX_PAYLOAD, write_data, write_length, write_
 /// Arguments of `ls-refs`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RefsRequest {
-    /// Tell what symbolic refs point at.
+    /// Report the targets of symbolic refs.
     pub symrefs: bool,
-    /// Tell what annotated tags finally tag.
+    /// Report what annotated tags peel to.
     pub peel: bool,
-    /// Tell a `HEAD` without a commit.
+    /// Report a `HEAD` without a commit.
     pub unborn: bool,
-    /// Names must start with one of these; none means all.
+    /// Names must start with one of these; an empty list means all names.
     pub prefixes: Vec<Vec<u8>>,
 }
 
 const SYMREF_TARGET: &[u8] = b" symref-target:";
 const PEELED: &[u8] = b" peeled:";
 
-/// Appends one ref. A name so long that the line does not fit a packet is left out, as no client could ask for it.
+/// Appends one ref. A name too long for a packet is left out, because no client could ask for it.
 #[inline]
 pub fn write_ref(
     out: &mut Vec<u8>,
@@ -52,7 +52,7 @@ pub fn write_ref(
     out.push(b'\n');
 }
 
-/// Appends a `HEAD` that names a branch without a commit.
+/// Appends a `HEAD` that points at a branch without a commit.
 pub fn write_unborn_head(out: &mut Vec<u8>, target: &[u8]) {
     let line = [b"unborn HEAD", SYMREF_TARGET, target, b"\n"].concat();
     if line.len() <= MAX_PAYLOAD {
@@ -67,13 +67,13 @@ pub struct RefLine<'a> {
     pub id: Option<ObjectId>,
     /// The full name.
     pub name: &'a [u8],
-    /// What a symbolic ref points at.
+    /// The target of a symbolic ref.
     pub symref_target: Option<&'a [u8]>,
-    /// What an annotated tag finally tags.
+    /// What an annotated tag peels to.
     pub peeled: Option<ObjectId>,
 }
 
-/// Reads a line of the answer. Attributes of other names are passed over, as later servers may send some.
+/// Parses a line of the answer. Unknown attributes are skipped, because later servers may send some.
 pub fn parse_ref(line: &[u8], hash: HashKind) -> Option<RefLine<'_>> {
     let mut fields = words(line);
     let id = match fields.next()? {
@@ -91,7 +91,7 @@ pub fn parse_ref(line: &[u8], hash: HashKind) -> Option<RefLine<'_>> {
     Some(read)
 }
 
-/// Appends the arguments and the flush behind them. Prefixes are at most 65,000 bytes long.
+/// Appends the arguments and a flush. Prefixes are at most 65,000 bytes long.
 pub fn write_arguments(out: &mut Vec<u8>, request: &RefsRequest) {
     for (line, is_on) in [("peel", request.peel), ("symrefs", request.symrefs), ("unborn", request.unborn)] {
         if is_on {

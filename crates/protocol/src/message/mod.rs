@@ -1,5 +1,5 @@
-//! Single messages, both directions: written without allocation where there can be a million of them, and read from the
-//! payload of one packet. Readers take a line without its newline and answer `None` to anything else than their message.
+//! Single messages, both directions: written without allocation where there can be a million of them, and parsed
+//! from the payload of one packet. Parsers take a line without its newline and return `None` for any other message.
 
 pub mod acknowledgment;
 pub mod advertisement;
@@ -25,7 +25,7 @@ pub(crate) fn write_hex(id: &oid, out: &mut Vec<u8>) {
     StoredId::from(id).write_hex(out);
 }
 
-/// An id in hex, of the length that the hash says.
+/// An id in hex, of the hash's length.
 pub(crate) fn parse_id(hex: &[u8], hash: HashKind) -> Option<ObjectId> {
     if hex.len() != hash.len_in_hex() {
         return None;

@@ -1,5 +1,5 @@
-//! Sizes of objects without the objects (gitprotocol-v2, "object-info"): arguments and the lines of the answer. As git's,
-//! lines of the answer have no newline.
+//! Sizes of objects without the objects (gitprotocol-v2, "object-info"): arguments and lines of the answer, which,
+//! as in git, have no newline.
 
 use packrace_object::{HashKind, ObjectId, oid};
 
@@ -9,20 +9,20 @@ use crate::wire::pkt_line::{FLUSH, write_data, write_length, write_text};
 /// Arguments of `object-info`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ObjectInfoRequest {
-    /// Tell sizes.
+    /// Report sizes.
     pub size: bool,
     /// The objects, in the client's order.
     pub ids: Vec<ObjectId>,
 }
 
-/// Appends the attributes that each object is told with; as in git, none where there are no objects.
+/// Appends the attributes reported for each object; as in git, none where there are no objects.
 pub fn write_attributes(out: &mut Vec<u8>, request: &ObjectInfoRequest) {
     if request.size && !request.ids.is_empty() {
         write_data(b"size", out);
     }
 }
 
-/// Appends an object; `size` is that of an object that exists, if sizes were asked for.
+/// Appends an object; `size` is that of an existing object, if sizes were asked for.
 pub fn write_object(out: &mut Vec<u8>, id: &oid, request: &ObjectInfoRequest, size: Option<u64>) {
     let size = match size {
         _ if !request.size => String::new(),
@@ -34,7 +34,7 @@ pub fn write_object(out: &mut Vec<u8>, id: &oid, request: &ObjectInfoRequest, si
     out.extend_from_slice(size.as_bytes());
 }
 
-/// Reads an object of an answer about sizes: the id, and the size if the object exists.
+/// Parses an object of an answer about sizes: the id, and the size if the object exists.
 pub fn parse_object(line: &[u8], hash: HashKind) -> Option<(ObjectId, Option<u64>)> {
     let (id, size) = line.split_at_checked(hash.len_in_hex())?;
     let id = parse_id(id, hash)?;
@@ -49,7 +49,7 @@ pub fn parse_object(line: &[u8], hash: HashKind) -> Option<(ObjectId, Option<u64
     }
 }
 
-/// Appends the arguments and the flush behind them.
+/// Appends the arguments and a flush.
 pub fn write_arguments(out: &mut Vec<u8>, request: &ObjectInfoRequest) {
     if request.size {
         write_text("size", out);

@@ -1,9 +1,9 @@
-//! Packs that a client gets from elsewhere (gitprotocol-v2, "packfile-uris section"): lines `<pack hash> <uri>`, and the
-//! list of URI protocols that a client knows.
+//! Packs that a client fetches from elsewhere (gitprotocol-v2, "packfile-uris section"): lines `<pack hash> <uri>`,
+//! and the list of URI protocols that a client supports.
 
 use crate::wire::pkt_line::{MAX_PAYLOAD, write_length};
 
-/// A pack that lies elsewhere.
+/// A pack stored elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PackfileUri {
     /// The hash of the pack as `git index-pack` prints it, in hex.
@@ -13,12 +13,13 @@ pub struct PackfileUri {
 }
 
 impl PackfileUri {
-    /// Whether the line fits a packet, also with a band byte.
+    /// Whether the line fits into a packet, even with a band byte.
     pub fn fits(&self) -> bool {
         self.pack_hash.len() + 1 + self.uri.len() + 1 < MAX_PAYLOAD
     }
 
-    /// Whether the URI is of one of the protocols in a client's comma list, such as `https` for `https://…`.
+    /// Whether the URI has one of the protocols in a client's comma-separated list, such as `https` for
+    /// `https://…`.
     pub fn is_of(&self, protocols: &[u8]) -> bool {
         protocols.split(|byte| *byte == b',').any(|protocol| {
             let rest = self.uri.strip_prefix(protocol).filter(|_| !protocol.is_empty());

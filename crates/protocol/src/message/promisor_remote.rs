@@ -5,7 +5,7 @@
 //! client   promisor-remote=<n>[;<n>]…
 //! ```
 //!
-//! Names and values are percent-encoded, so that no `;`, `,` or `=` is in them.
+//! Names and values are percent-encoded, so they contain no `;`, `,` or `=`.
 
 use crate::wire::pkt_line::MAX_PAYLOAD;
 
@@ -20,8 +20,8 @@ pub struct PromisorRemote {
     pub fields: Vec<(String, Vec<u8>)>,
 }
 
-/// The value of the server's capability; `None` if there is nothing to offer. Remotes that the packet has no room for
-/// are left out.
+/// The value of the server's capability; `None` if there is nothing to offer. Remotes that do not fit into the
+/// packet are left out.
 pub fn write_offer(remotes: &[PromisorRemote]) -> Option<Vec<u8>> {
     let mut offer = Vec::new();
     for remote in remotes {
@@ -94,7 +94,7 @@ fn write_encoded(value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Reads `%xx`; `None` where what follows a `%` is no number.
+/// Decodes `%xx`; `None` if a `%` is not followed by a number.
 fn decoded(text: &[u8]) -> Option<Vec<u8>> {
     let mut value = Vec::with_capacity(text.len());
     let mut rest = text;

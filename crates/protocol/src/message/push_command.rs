@@ -1,7 +1,7 @@
-//! What a client that pushes asks for (gitprotocol-pack, "Reference Update Request and Packfile Transfer").
+//! What a pushing client asks for (gitprotocol-pack, "Reference Update Request and Packfile Transfer").
 //!
 //! ```text
-//! PKT-LINE(<old> SP <new> SP <name> [NUL capabilities])      zeroes for a ref that is not there, or goes
+//! PKT-LINE(<old> SP <new> SP <name> [NUL capabilities])      zeroes for a ref that does not exist, or is deleted
 //! ```
 
 use packrace_object::{HashKind, ObjectId};
@@ -12,16 +12,16 @@ use crate::wire::pkt_line::write_data;
 /// One change of a ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushCommand {
-    /// Where the client saw the ref; null for nowhere.
+    /// The ref's value as the client saw it; null if the ref did not exist.
     pub old: ObjectId,
-    /// Where it shall point; null if it goes.
+    /// The new value; null to delete the ref.
     pub new: ObjectId,
-    /// The name, as the client gave it: anything without NUL.
+    /// The name as the client sent it: anything without NUL.
     pub name: Vec<u8>,
 }
 
 impl PushCommand {
-    /// Reads a line, given without newline and capabilities.
+    /// Parses a line without its newline and capabilities.
     pub fn parse(line: &[u8], hash: HashKind) -> Option<Self> {
         let hex = hash.len_in_hex();
         let (old, rest) = line.split_at_checked(hex)?;
@@ -39,7 +39,7 @@ impl PushCommand {
         out.extend_from_slice(&self.name);
     }
 
-    /// Appends a packet; the first one has capabilities. The name must fit.
+    /// Appends a packet; the first one carries capabilities. The name must fit.
     pub fn write(&self, capabilities: Option<&[u8]>, out: &mut Vec<u8>) {
         let mut payload = Vec::new();
         self.write_text(&mut payload);
@@ -50,7 +50,7 @@ impl PushCommand {
         write_data(&payload, out);
     }
 
-    /// Whether the ref shall go.
+    /// Whether the command deletes the ref.
     pub fn is_delete(&self) -> bool {
         self.new.is_null()
     }

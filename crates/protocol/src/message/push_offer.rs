@@ -1,24 +1,24 @@
-//! What a server that takes pushes says first: refs as a server of fetches does, with other capabilities
-//! (gitprotocol-capabilities; the order is that in which git was seen to list them).
+//! What a receiving server sends first: refs as for a fetch, with other capabilities (gitprotocol-capabilities; in
+//! the order in which git was observed to list them).
 
 use packrace_object::HashKind;
 
 /// What a receiving service offers. Plain data.
 #[derive(Debug, Clone)]
 pub struct PushOffer {
-    /// What `agent=` says.
+    /// The value of `agent=`.
     pub agent: String,
-    /// What `session-id=` says, if it is to be said.
+    /// The value of `session-id=`, if it is sent.
     pub session_id: Option<String>,
     /// The hash of object names.
     pub hash: HashKind,
     /// `atomic`: all refs or none.
     pub atomic: bool,
-    /// `ofs-delta`: deltas may name their base by distance.
+    /// `ofs-delta`: deltas may give their base as a distance.
     pub ofs_delta: bool,
-    /// `push-options`: words for the hooks.
+    /// `push-options`: strings for the hooks.
     pub push_options: bool,
-    /// `push-cert`: signed pushes, with this nonce in them.
+    /// `push-cert`: signed pushes, which contain this nonce.
     pub certificate_nonce: Option<String>,
 }
 

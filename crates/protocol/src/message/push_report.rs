@@ -1,8 +1,8 @@
-//! What became of a push (gitprotocol-pack, "Report Status").
+//! The result of a push (gitprotocol-pack, "Report Status").
 //!
 //! ```text
 //! unpack ok | unpack <why>
-//! ok <ref>                      version 2: option refname|old-oid|new-oid <value>, option forced-update behind it
+//! ok <ref>                      version 2: option refname|old-oid|new-oid <value>, then option forced-update
 //! ng <ref> <why>
 //! 0000
 //! ```
@@ -15,25 +15,25 @@ use crate::wire::pkt_line::{FLUSH, MAX_PAYLOAD, write_data};
 /// Which form of report a client understands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReportForm {
-    /// None: the client does not want to know.
+    /// No report.
     #[default]
     None,
     /// `report-status`.
     V1,
-    /// `report-status-v2`: with what a hook made of it.
+    /// `report-status-v2`: with the changes that a hook made instead.
     V2,
 }
 
-/// A report.
+/// The result of a push.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PushReport {
-    /// Why objects were not taken, if they were not.
+    /// Why the objects were rejected, if they were.
     pub unpack_error: Option<String>,
-    /// One for each command, in their order.
+    /// One for each command, in the same order.
     pub refs: Vec<RefReport>,
 }
 
-/// What became of one command.
+/// The result of one command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefReport {
     /// The name in the command.
@@ -45,13 +45,13 @@ pub struct RefReport {
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RefOutcome {
-    /// The ref is as the client wants it; or else, what a hook did instead.
+    /// The ref was changed as the client wants; or, if the list is not empty, a hook did this instead.
     Ok(Vec<Rewritten>),
-    /// The ref is as it was.
+    /// The ref is unchanged, for this reason.
     Rejected(Vec<u8>),
 }
 
-/// What a hook did in place of a command. What it does not say is as in the command.
+/// What a hook did in place of a command. Missing fields are those of the command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rewritten {
     /// The ref that was changed.
@@ -60,12 +60,12 @@ pub struct Rewritten {
     pub old: Option<ObjectId>,
     /// Where it points.
     pub new: Option<ObjectId>,
-    /// The new object does not follow on the old one.
+    /// The new object does not descend from the old one.
     pub is_forced: bool,
 }
 
 impl PushReport {
-    /// Appends the report with its flush.
+    /// Appends the report and a flush.
     pub fn write(&self, form: ReportForm, out: &mut Vec<u8>) {
         if form == ReportForm::None {
             return;
@@ -108,7 +108,7 @@ impl Rewritten {
     }
 }
 
-/// One line of a report, or of what the hook `proc-receive` answers (githooks), which has the same form.
+/// One line of a report, or of an answer of the hook `proc-receive` (githooks), which has the same form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportLine<'a> {
     /// `unpack <result>`.
@@ -122,7 +122,7 @@ pub enum ReportLine<'a> {
 }
 
 impl<'a> ReportLine<'a> {
-    /// Reads a line, given without newline.
+    /// Parses a line without its newline.
     pub fn parse(line: &'a [u8]) -> Option<Self> {
         let (word, rest) = split(line)?;
         match (word, rest) {
@@ -142,7 +142,7 @@ impl<'a> ReportLine<'a> {
 }
 
 impl Rewritten {
-    /// Takes an option of a hook or a report; `false` for one that says nothing of a rewritten ref.
+    /// Applies an option of a hook or a report; `false` if it is not about a rewritten ref.
     pub fn take(&mut self, key: &[u8], value: Option<&[u8]>, hash: HashKind) -> bool {
         match (key, value) {
             (b"refname", Some(name)) => self.name = Some(name.to_vec()),
@@ -155,7 +155,7 @@ impl Rewritten {
     }
 }
 
-/// A word, and what follows it.
+/// Splits off a word; the rest follows it.
 fn split(text: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     match text.iter().position(|byte| *byte == b' ') {
         Some(0) => None,
@@ -165,7 +165,7 @@ fn split(text: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     }
 }
 
-/// Names and reasons may come from the client or a hook: what fits no packet is cut.
+/// Names and reasons may come from the client or a hook: what does not fit into a packet is cut off.
 fn write_line(parts: &[&[u8]], out: &mut Vec<u8>) {
     let mut line = parts.concat();
     line.truncate(MAX_PAYLOAD - 1);

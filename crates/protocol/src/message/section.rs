@@ -2,16 +2,16 @@
 
 use crate::wire::pkt_line::write_text;
 
-/// The sections, in the order in which they come.
+/// The sections, in the order in which they are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Section {
     /// Which haves are common.
     Acknowledgments,
-    /// Where history is cut.
+    /// Where history becomes shallow.
     ShallowInfo,
-    /// What `want-ref` lines found.
+    /// What `want-ref` lines resolved to.
     WantedRefs,
-    /// Where else parts of the pack can be had.
+    /// Where else parts of the pack are available.
     PackfileUris,
     /// The pack, in side-band packets.
     Packfile,

@@ -1,4 +1,4 @@
-//! What a service offers, and how much of it a client may ask for.
+//! What a service offers, and how much of it one client may use.
 
 use packrace_object::HashKind;
 
@@ -7,32 +7,32 @@ use super::bundle_uri::Bundles;
 /// What a service offers and allows. Plain data.
 #[derive(Debug, Clone)]
 pub struct ServiceConfig {
-    /// What `agent=` says.
+    /// The value of `agent=`.
     pub agent: String,
-    /// What `session-id=` says, if it is to be said.
+    /// The value of `session-id=`, if it is sent.
     pub session_id: Option<String>,
     /// The hash of object names.
     pub hash: HashKind,
-    /// Offer to tell an unborn `HEAD`.
+    /// Offer to report an unborn `HEAD`.
     pub advertise_unborn: bool,
-    /// Tell an unborn `HEAD` when asked.
+    /// Report an unborn `HEAD` when asked.
     pub allow_unborn: bool,
     /// Offer `allow-tip-sha1-in-want`.
     pub allow_tip: bool,
     /// Offer `allow-reachable-sha1-in-want`.
     pub allow_reachable: bool,
-    /// Offer `filter`, and take filter lines.
+    /// Offer `filter`, and accept filter lines.
     pub allow_filter: bool,
-    /// The repository's own history is cut: clients must be told where.
+    /// The repository itself is shallow: clients must be told where.
     pub is_shallow: bool,
-    /// What is offered in version 2 only where configuration says so.
+    /// What version 2 offers only if the configuration says so.
     pub features: Features,
-    /// Caps on what one request may hold.
+    /// Limits of one request.
     pub limits: RequestLimits,
 }
 
 impl ServiceConfig {
-    /// What every service offers: nothing that a configuration has to allow, an unborn `HEAD`, no cut history.
+    /// What every service offers: nothing that the configuration must allow, an unborn `HEAD`, full history.
     pub fn new(agent: &str, hash: HashKind) -> Self {
         ServiceConfig {
             agent: agent.to_owned(),
@@ -50,31 +50,33 @@ impl ServiceConfig {
     }
 }
 
-/// Features of version 2 that are off unless configuration turns them on. What is off is refused by name.
+/// Features of version 2 that are off unless the configuration turns them on. Requests for a feature that is off
+/// are refused by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Features {
     /// `ref-in-want`: refs may be wanted by name.
     pub ref_in_want: bool,
-    /// `sideband-all`: all of an answer may be asked for in a side-band.
+    /// `sideband-all`: the client may ask for the whole answer in a side-band.
     pub sideband_all: bool,
-    /// `packfile-uris`: parts of a pack may lie elsewhere.
+    /// `packfile-uris`: parts of a pack may be stored elsewhere.
     pub packfile_uris: bool,
     /// The command `object-info`.
     pub object_info: bool,
-    /// The command `bundle-uri`, and what it answers.
+    /// The command `bundle-uri`, and its answer.
     pub bundles: Option<Bundles>,
     /// The value of the capability `promisor-remote`.
     pub promisor_remote: Option<Vec<u8>>,
 }
 
-/// Caps on what one request may hold. Each entry costs about 40 bytes of memory while the request is served.
+/// Limits of one request. Each entry takes about 40 bytes of memory while the request is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestLimits {
-    /// Wants by id and by name each, and objects of `object-info`: as many as a server of a million refs can advertise, and some.
+    /// Wants by id, wants by name, and objects of `object-info`, counted separately: somewhat more than a server of
+    /// a million refs can advertise.
     pub wants: usize,
-    /// Haves: a client sends them in rounds, and again in each stateless request. Counted over all rounds.
+    /// Haves, counted over all rounds: a client sends them in rounds, and again in each stateless request.
     pub haves: usize,
-    /// Shallow commits of the client.
+    /// The client's shallow commits.
     pub shallow: usize,
     /// `deepen-not` and `server-option` lines.
     pub options: usize,

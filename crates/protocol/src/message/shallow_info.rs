@@ -1,6 +1,6 @@
-//! Where history is cut for a client: `shallow` and `unshallow` lines (gitprotocol-pack, "Packfile Negotiation";
-//! gitprotocol-v2, "shallow-info section"). Neither document nor git ends them with a newline in version 0, and git
-//! sends none in version 2 either.
+//! Where history becomes shallow for a client: `shallow` and `unshallow` lines (gitprotocol-pack, "Packfile
+//! Negotiation"; gitprotocol-v2, "shallow-info section"). Neither the document nor git ends them with a newline in
+//! version 0, and git sends none in version 2 either.
 
 use packrace_object::{HashKind, ObjectId, oid};
 
@@ -13,9 +13,9 @@ const UNSHALLOW: &[u8] = b"unshallow ";
 /// One line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShallowLine {
-    /// The commit comes without its parents.
+    /// The commit is sent without its parents.
     Shallow(ObjectId),
-    /// The commit was cut, and its parents come now.
+    /// The commit was shallow, and its parents are sent now.
     Unshallow(ObjectId),
 }
 
@@ -29,7 +29,7 @@ pub fn write_unshallow(out: &mut Vec<u8>, id: &oid) {
     write_line(out, UNSHALLOW, id);
 }
 
-/// Reads a line, given without a newline.
+/// Parses a line without its newline.
 pub fn parse(line: &[u8], hash: HashKind) -> Option<ShallowLine> {
     if let Some(id) = line.strip_prefix(SHALLOW) {
         return parse_id(id, hash).map(ShallowLine::Shallow);

@@ -1,11 +1,11 @@
-//! Lines of the `wanted-refs` section: what `want-ref` lines were found to stand for (gitprotocol-v2, "fetch").
+//! Lines of the `wanted-refs` section: what `want-ref` lines resolved to (gitprotocol-v2, "fetch").
 
 use packrace_object::{HashKind, ObjectId, oid};
 
 use super::{parse_id, write_hex};
 use crate::wire::pkt_line::{MAX_PAYLOAD, write_length};
 
-/// Whether a line for a ref of this name fits a packet, also with a band byte.
+/// Whether a line for a ref of this name fits into a packet, even with a band byte.
 pub fn fits(name: &[u8], hash: HashKind) -> bool {
     hash.len_in_hex() + 1 + name.len() + 1 < MAX_PAYLOAD
 }

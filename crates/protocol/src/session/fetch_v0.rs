@@ -38,7 +38,7 @@ enum FetchV0State {
     CheckingWants,
     ResolvingShallow,
     Haves,
-    /// Waiting for an answer about `negotiation.pending`; what comes after it was read already.
+    /// Waiting for an answer about `negotiation.pending`; the line that ended the round has been read.
     CheckingHaves(Then),
     SendingPack,
     Ended,
@@ -60,7 +60,7 @@ enum AckMode {
     Detailed,
 }
 
-/// What the client wants and what it can take.
+/// What the client wants and supports.
 #[derive(Debug, Default)]
 struct Needs {
     wants: Vec<ObjectId>,
@@ -72,29 +72,29 @@ struct Needs {
     ofs_delta: bool,
     include_tag: bool,
     no_progress: bool,
-    /// The client has said that it knows filters.
+    /// The client has stated that it supports filters.
     may_filter: bool,
     filter: Option<Vec<u8>>,
-    /// What the client calls its own session.
+    /// The client's own session id.
     session_id: Option<Vec<u8>>,
     sideband: Sideband,
 }
 
 #[derive(Debug, Default)]
 struct Negotiation {
-    /// Haves of this round that nobody was asked about yet.
+    /// Haves of this round that have not been checked yet.
     pending: Vec<ObjectId>,
-    /// Haves of all rounds.
+    /// The number of haves in all rounds.
     taken: usize,
-    /// In the order in which they were first named.
+    /// Common objects, in the order in which they were first named.
     common: Vec<ObjectId>,
     /// The same ids as in `common`.
     seen: HashSet<ObjectId>,
     last_common: Option<ObjectId>,
-    /// Everything wanted has a common commit below it.
+    /// Every wanted object has a common commit below it.
     is_enough: bool,
     sent_ready: bool,
-    /// In this round.
+    /// This round had a common object.
     got_common: bool,
     got_other: bool,
 }
@@ -114,7 +114,7 @@ impl Session {
         }
     }
 
-    /// Takes an input. After a refusal the session has ended.
+    /// Takes an input. A refusal ends the session.
     pub fn handle(&mut self, input: Input<'_>) -> Result<(), Refusal> {
         let result = self.handle_input(input).and_then(|()| self.read_lines());
         if result.is_err() {
@@ -177,8 +177,8 @@ impl Session {
         Ok(())
     }
 
-    /// A stateless client may leave after its wants: all it wanted to know is where history is cut. Anybody else says
-    /// a flush or `done` first, even without wants.
+    /// A stateless client may leave after its wants, if it only wanted to know where history becomes shallow. Any
+    /// other client sends a flush or `done` first, even without wants.
     fn at_eof(&mut self) -> Result<(), Refusal> {
         let is_after_wants = self.state == FetchV0State::Haves && self.negotiation.pending.is_empty();
         if self.carriage == Carriage::Stateful || !is_after_wants {
@@ -366,8 +366,8 @@ impl Needs {
                 b"deepen-relative" => self.depth.set_relative(),
                 b"side-band-64k" => self.sideband = Sideband::Large,
                 b"side-band" if self.sideband == Sideband::None => self.sideband = Sideband::Small,
-                // Unknown words are passed over, as in git: the list is the client's answer to ours. git's client
-                // does not say its hash; the length of ids tells it.
+                // Unknown words are ignored, as in git: the list is the client's answer to ours. Git's client does
+                // not state its hash; the length of its ids shows it.
                 word => {
                     if let Some(name) = value(word, "object-format") {
                         check_object_format(name, config.hash)?;

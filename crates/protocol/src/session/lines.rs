@@ -6,7 +6,7 @@ use super::{Deepen, RequestLimits, ShallowAnswer, push_capped};
 use crate::message::{parse_id, shallow_info};
 use crate::refusal::Refusal;
 
-/// Means "everything": what `git fetch --unshallow` asks for. Larger numbers are no depth, as in git.
+/// Means "everything": what `git fetch --unshallow` asks for. Larger numbers are invalid, as in git.
 const MAX_DEPTH: u32 = 0x7fff_ffff;
 
 /// What a request says about the depth of history.
@@ -17,12 +17,12 @@ pub(super) struct Depth {
     is_relative: bool,
     since: Option<i64>,
     not: Vec<Vec<u8>>,
-    /// Length of all of `not`.
+    /// The length of all of `not`.
     not_bytes: usize,
 }
 
 impl Depth {
-    /// Takes a line if it is one about depth.
+    /// Takes a line if it is about depth.
     pub(super) fn take(
         &mut self,
         line: &[u8],
@@ -55,7 +55,7 @@ impl Depth {
         self.is_relative = true;
     }
 
-    /// What is asked for, if anything.
+    /// The requested depth, if any.
     pub(super) fn deepen(&mut self) -> Result<Option<Deepen>, Refusal> {
         let by_selection = self.since.is_some() || !self.not.is_empty();
         match self.depth {
@@ -82,7 +82,7 @@ pub(super) fn write_shallow_lines(answer: &ShallowAnswer, out: &mut Vec<u8>) {
     answer.unshallow.iter().for_each(|id| shallow_info::write_unshallow(out, id));
 }
 
-/// Whether the client counts in the same hash.
+/// Checks that the client uses the same hash.
 pub(super) fn check_object_format(name: &[u8], server: HashKind) -> Result<(), Refusal> {
     let client = match name {
         b"sha1" => HashKind::Sha1,

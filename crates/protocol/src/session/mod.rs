@@ -1,8 +1,9 @@
-//! Sessions: what a client says, and what must be found out and answered, step by step.
+//! Sessions: the conversation with a client, step by step. Input is parsed; the caller finds out what is needed for
+//! the answer.
 //!
-//! A session starts after the advertisement. Its caller alternates: give it an [`Input`], take every [`Output`] until
-//! one asks for something. Waiting for an answer is a state; input of another kind is refused. After a [`Refusal`]
-//! the session has ended; what it wrote before ([`Output::Write`]) goes out first, then [`Refusal::wire`].
+//! A session starts after the advertisement. Its caller alternates: give it an [`Input`], take every [`Output`]
+//! until one asks for something. Waiting for an answer is a state; input of another kind is refused. A [`Refusal`]
+//! ends the session: send what it wrote before ([`Output::Write`]), then [`Refusal::wire`].
 
 pub mod fetch_client;
 pub mod fetch_v0;
@@ -23,7 +24,7 @@ use crate::message::packfile_uris::PackfileUri;
 pub use crate::message::service::{Features, RequestLimits, ServiceConfig};
 use crate::refusal::Refusal;
 
-/// How the conversation is carried.
+/// How the conversation is transported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carriage {
     /// One connection, both ways, until it ends: stdio, ssh, git://.
@@ -32,26 +33,26 @@ pub enum Carriage {
     Stateless,
 }
 
-/// `ref-prefix` lines from which on all of them are ignored, as in git (gitprotocol-v2 allows a server to).
+/// The number of `ref-prefix` lines from which on all of them are ignored, as in git (gitprotocol-v2 allows it).
 pub const MAX_PREFIXES: usize = 65_536;
 
 /// What goes into a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input<'a> {
-    /// Bytes from the client, cut anywhere. They are kept while an answer is waited for, so read only after
-    /// [`Output::NeedInput`]: that bounds what is held to one read.
+    /// Bytes from the client, cut anywhere. They are buffered while an answer is pending, so read only after
+    /// [`Output::NeedInput`]: that bounds the buffer to one read.
     Bytes(&'a [u8]),
-    /// The client will send nothing more.
+    /// The client sends nothing more.
     Eof,
-    /// The refs that [`Output::NeedRefs`] asked for were sent, without the flush behind them.
+    /// The refs that [`Output::NeedRefs`] asked for were sent, without a flush.
     RefsSent,
-    /// What each name of [`Output::ResolveRefs`] stands for, in the same order. (If one is unknown or not shown, the
-    /// caller ends the session with [`Refusal::unknown_ref`].)
+    /// The object of each name in [`Output::ResolveRefs`], in the same order. (If a name is unknown or hidden, the
+    /// caller ends the session with [`Refusal::unknown_ref`] instead.)
     RefsResolved(Vec<ObjectId>),
-    /// The lines that [`Output::NeedObjectInfo`] asked for were sent, without the flush behind them.
+    /// The lines that [`Output::NeedObjectInfo`] asked for were sent, without a flush.
     ObjectInfoSent,
-    /// Every object of [`Output::CheckWants`] may be asked for. (If one may not, the caller ends the session with
-    /// [`Refusal::not_our_ref`].)
+    /// The client may request every object of [`Output::CheckWants`]. (If one is not allowed, the caller ends the
+    /// session with [`Refusal::not_our_ref`] instead.)
     WantsGranted,
     /// The answer to [`Output::CheckHaves`].
     HavesChecked(HavesAnswer),
@@ -59,22 +60,22 @@ pub enum Input<'a> {
     ShallowResolved(ShallowAnswer),
     /// The answer to [`Output::ChooseUris`]; each [fits](PackfileUri::fits) a packet.
     UrisChosen(Vec<PackfileUri>),
-    /// The pack that [`Output::NeedPack`] asked for was sent, with the flush behind it.
+    /// The pack that [`Output::NeedPack`] asked for was sent, with a flush after it.
     PackSent,
 }
 
 /// What is known of haves.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HavesAnswer {
-    /// Whether each have exists here, in the order in which they were asked.
+    /// Whether each have exists here, in the order of the question.
     pub known: Vec<bool>,
-    /// Whether, after each have, everything wanted is known to have a common commit below it. Looked at after
-    /// unknown haves and after the last one only.
+    /// Whether, after each have, every wanted object is known to have a common commit below it. Only read after
+    /// unknown haves and after the last one.
     pub enough: Vec<bool>,
 }
 
 impl HavesAnswer {
-    /// An answer has as many entries as were asked for; the caller must not mix up rounds.
+    /// Checks that an answer has as many entries as the question; the caller must not mix up rounds.
     fn check_len(&self, asked: usize) -> Result<(), Refusal> {
         if self.known.len() == asked && self.enough.len() == asked {
             return Ok(());
@@ -83,7 +84,7 @@ impl HavesAnswer {
     }
 }
 
-/// Where history is cut for the client.
+/// Where history becomes shallow for the client.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ShallowAnswer {
     /// Commits that become shallow.
@@ -97,51 +98,54 @@ pub struct ShallowAnswer {
 pub enum Output {
     /// Bytes for the client.
     Write(Vec<u8>),
-    /// More of the client's bytes are needed; what was written so far must reach it first.
+    /// More bytes from the client are needed; everything written so far must reach it first.
     NeedInput,
     /// Send these refs as `ls-refs` lines.
     NeedRefs(RefsRequest),
-    /// Look at this filter-spec, as the client wrote it: end the session if it is malformed ([`Refusal::bad_filter`]) or
-    /// not allowed ([`Refusal::filter_not_supported`]). No input answers this; [`Output::CheckWants`] follows.
+    /// Check this filter-spec, as the client wrote it: end the session if it is malformed ([`Refusal::bad_filter`])
+    /// or not allowed ([`Refusal::filter_not_supported`]). Takes no input as its answer; [`Output::CheckWants`]
+    /// follows.
     CheckFilter(Vec<u8>),
-    /// Say what these full names stand for. Names are the client's: they may be anything.
+    /// Resolve these full names. They come from the client and may be anything.
     ResolveRefs(Vec<Vec<u8>>),
     /// Send these objects as `object-info` lines.
     NeedObjectInfo(ObjectInfoRequest),
-    /// The client's history is cut at these commits. No input answers this; [`Output::CheckWants`] follows.
-    ClientShallow(Vec<ObjectId>),
-    /// The client names its own session, for logs (gitprotocol-capabilities, "session-id"). No input answers this.
-    ClientSession(Vec<u8>),
-    /// Say whether these objects may be asked for.
-    CheckWants(Vec<ObjectId>),
-    /// Say which of these exist.
-    CheckHaves(Vec<ObjectId>),
-    /// Say where history is cut.
-    ResolveShallow(ShallowRequest),
-    /// Say which packs that lie elsewhere take objects out of this pack. [`Output::NeedPack`] with the same request
+    /// The client's history is shallow at these commits. Takes no input as its answer; [`Output::CheckWants`]
     /// follows.
+    ClientShallow(Vec<ObjectId>),
+    /// The client states its own session id, for logs (gitprotocol-capabilities, "session-id"). Takes no input as
+    /// its answer.
+    ClientSession(Vec<u8>),
+    /// Check whether the client may request these objects.
+    CheckWants(Vec<ObjectId>),
+    /// Check which of these objects exist.
+    CheckHaves(Vec<ObjectId>),
+    /// Find out where history becomes shallow.
+    ResolveShallow(ShallowRequest),
+    /// Choose packs stored elsewhere whose objects this pack can leave out. [`Output::NeedPack`] with the same
+    /// request follows.
     ChooseUris(PackRequest),
-    /// Send this pack, and a flush packet behind it if there is a side-band.
+    /// Send this pack, followed by a flush packet if there is a side-band.
     NeedPack(PackRequest),
-    /// The conversation has ended well.
+    /// The conversation ended without an error.
     Done,
 }
 
-/// What decides where history is cut.
+/// What determines where history becomes shallow.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ShallowRequest {
-    /// What is wanted.
+    /// The wanted objects.
     pub wants: Vec<ObjectId>,
-    /// Where the client's history is cut now.
+    /// The client's shallow commits now.
     pub client_shallow: Vec<ObjectId>,
-    /// What the client asks for, if anything.
+    /// The requested depth, if any.
     pub deepen: Option<Deepen>,
 }
 
 /// How a pack is framed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sideband {
-    /// Not at all.
+    /// Without a side-band.
     #[default]
     None,
     /// In packets of at most 1,000 bytes.
@@ -153,33 +157,35 @@ pub enum Sideband {
 /// The pack that a client asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PackRequest {
-    /// What is wanted.
+    /// The wanted objects.
     pub wants: Vec<ObjectId>,
-    /// What both sides have.
+    /// The common objects.
     pub haves: Vec<ObjectId>,
-    /// Where the client's history was cut before this request.
+    /// The client's shallow commits before this request.
     pub client_shallow: Vec<ObjectId>,
     /// Deltas may refer to objects that only the client has.
     pub thin_pack: bool,
-    /// Deltas may name their base by distance.
+    /// Deltas may give their base as a distance.
     pub ofs_delta: bool,
-    /// Annotated tags come along with what they tag.
+    /// Annotated tags are sent with the objects that they point at.
     pub include_tag: bool,
-    /// No progress, please.
+    /// The client wants no progress.
     pub no_progress: bool,
-    /// What to leave out, as the client wrote it; [`Output::CheckFilter`] has shown it before.
+    /// What to leave out, as the client wrote it; [`Output::CheckFilter`] came before.
     pub filter: Option<Vec<u8>>,
     /// How the pack is framed.
     pub sideband: Sideband,
-    /// The client knows a promisor remote that was offered: what that remote has may be left out where it is missing.
+    /// The client accepts a promisor remote that was offered: objects that this remote has may be left out if they
+    /// are missing.
     pub may_lack_promised: bool,
-    /// What comes before the pack is in a side-band too: empty band-2 packets may keep the connection alive.
+    /// The part of the answer before the pack is in a side-band, too: empty band-2 packets may keep the connection
+    /// alive.
     pub sideband_all: bool,
-    /// Comma list of the protocols of URIs from which the client gets other packs; empty for none.
+    /// Comma-separated protocols of URIs that the client can fetch other packs from; empty for none.
     pub uri_protocols: Vec<u8>,
 }
 
-/// Outputs that wait to be polled. Bytes that follow each other are one output.
+/// Outputs that wait to be polled. Consecutive bytes are merged into one output.
 #[derive(Debug, Default)]
 struct Outputs(VecDeque<Output>);
 
@@ -198,7 +204,7 @@ impl Outputs {
         self.0.push_back(output);
     }
 
-    /// What must be known of a fetch before its wants are looked at.
+    /// Queues what the caller must know of a fetch before it checks the wants.
     fn push_request(&mut self, wants: &[ObjectId], client_shallow: &[ObjectId], filter: Option<&Vec<u8>>) {
         self.0.extend(filter.cloned().map(Output::CheckFilter));
         if !client_shallow.is_empty() {
@@ -217,7 +223,7 @@ impl Outputs {
     }
 }
 
-/// Keeps the one filter-spec that a request may have. It is no longer than a packet.
+/// Keeps the only filter-spec that a request may have. It is no longer than a packet.
 fn set_filter(filter: &mut Option<Vec<u8>>, spec: &[u8]) -> Result<(), Refusal> {
     match filter.replace(spec.to_vec()) {
         Some(_) => Err(Refusal::second_filter()),
@@ -225,7 +231,7 @@ fn set_filter(filter: &mut Option<Vec<u8>>, spec: &[u8]) -> Result<(), Refusal> 
     }
 }
 
-/// Adds to a list that has a cap.
+/// Adds to a list with a limit.
 fn push_capped<T>(list: &mut Vec<T>, item: T, what: &str, limit: usize) -> Result<(), Refusal> {
     if list.len() >= limit {
         return Err(Refusal::too_many(what, limit));

@@ -1,4 +1,4 @@
-//! Capability lists: words with spaces between, some with a value after `=`.
+//! Capability lists: words separated by spaces, some with a value after `=`.
 
 /// The value of `name=value`.
 pub fn value<'a>(word: &'a [u8], name: &str) -> Option<&'a [u8]> {

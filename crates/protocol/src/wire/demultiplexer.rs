@@ -1,7 +1,7 @@
 //! The receiving side of a side-band (gitprotocol-pack, "Packfile Data").
 //!
-//! What is for the pack is a range of the buffer that the bytes came in: it is handed on from there, also when its packet
-//! is not wholly there. Nothing is kept but the head of a packet and, of band 3, one packet.
+//! Pack data is passed on as a range of the buffer that it arrived in, even before its packet is complete. Only the
+//! head of a packet and, for band 3, one packet are stored.
 
 use std::ops::Range;
 
@@ -9,23 +9,23 @@ use super::pkt_line::parse_length;
 use super::sideband::{Band, FRAME_HEADER_BYTES};
 use crate::refusal::Refusal;
 
-/// A part of what was received.
+/// A part of the received bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
     /// These bytes belong to the pack.
     Data(Range<usize>),
-    /// These are text for the user; a line may go on in the next piece.
+    /// These bytes are text for the user; the next piece may continue the line.
     Progress(Range<usize>),
-    /// The server gives up; these are its last words.
+    /// The server gave up; this is its last message.
     Fatal(Vec<u8>),
-    /// A flush packet: the side-band is over.
+    /// A flush packet: the side-band ends.
     End,
 }
 
-/// Why bytes are no side-band.
+/// Why bytes are not a side-band.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BadBand {
-    /// Not even packets.
+    /// They are not even packets.
     Packet(Refusal),
     /// A packet of an unknown band.
     Unknown(u8),
@@ -35,20 +35,20 @@ pub enum BadBand {
     NotData,
 }
 
-/// Where in a side-band a stream is.
+/// The state of a side-band stream.
 #[derive(Debug, Default)]
 pub struct Demultiplexer {
     head: [u8; FRAME_HEADER_BYTES],
-    /// Bytes of `head` that are there.
+    /// The number of bytes in `head`.
     held: usize,
-    /// Bytes of the present packet that have not come, and its band.
+    /// The number of bytes that the current packet still lacks, and its band.
     rest: usize,
     band: Option<Band>,
     last_words: Vec<u8>,
 }
 
 impl Demultiplexer {
-    /// The next piece of `bytes` from `*at` on, which is moved behind it; `None` when everything was taken.
+    /// The next piece of `bytes` from `*at` on; advances `*at` past it. `None` once all of `bytes` is consumed.
     pub fn next(&mut self, bytes: &[u8], at: &mut usize) -> Result<Option<Piece>, BadBand> {
         loop {
             if let Some(band) = self.band {
@@ -103,7 +103,7 @@ impl Demultiplexer {
 mod tests {
     use super::*;
 
-    /// What comes of a stream, whole and in pieces: pack, text, last words, whether it ended.
+    /// Checks the result of a stream, whole and in pieces: pack, text, last message, whether it ended.
     fn check(stream: &[u8], data: &[u8], text: &[u8], fatal: Option<&[u8]>, end: bool, bad: Option<BadBand>) {
         for step in [stream.len().max(1), 1, 2, 7] {
             let mut demultiplexer = Demultiplexer::default();

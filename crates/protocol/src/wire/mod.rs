@@ -1,4 +1,4 @@
-//! How bytes are cut: pkt-lines, the side-band in them, and capability lists.
+//! Framing: pkt-lines, the side-band in them, and capability lists.
 
 pub mod capabilities;
 pub mod demultiplexer;

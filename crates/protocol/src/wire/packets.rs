@@ -1,19 +1,19 @@
-//! Packets out of somebody else's buffer: those that lie wholly in it are not copied.
+//! Packets from a borrowed buffer: those that it holds completely are not copied.
 
 use super::pkt_line::{PktLine, packet, parse_length, whole};
 use crate::refusal::Refusal;
 
-/// Cuts a stream into packets. Keeps only a packet that is not wholly there: 65,520 bytes at most.
+/// Splits a stream into packets. Stores only an incomplete packet: 65,520 bytes at most.
 #[derive(Debug, Default)]
 pub struct Packets {
-    /// The beginning of a packet; a whole one if it was given out last.
+    /// The beginning of a packet, or the whole packet that was returned last.
     kept: Vec<u8>,
     is_kept_out: bool,
 }
 
 impl Packets {
-    /// The next packet of `bytes` from `*at` on, which is moved behind it; `None` when everything was taken and it has not
-    /// wholly arrived.
+    /// The next packet of `bytes` from `*at` on; advances `*at` past it. `None` once all of `bytes` is consumed and
+    /// the packet is incomplete.
     pub fn next<'a>(&'a mut self, bytes: &'a [u8], at: &mut usize) -> Result<Option<PktLine<'a>>, Refusal> {
         if std::mem::take(&mut self.is_kept_out) {
             self.kept.clear();
@@ -33,7 +33,7 @@ impl Packets {
             }
         }
         for _ in 0..2 {
-            // First the digits, then what they announce.
+            // First the digits, then the payload.
             let wanted = match self.kept.get(..4) {
                 Some(digits) => parse_length(digits)?.max(4),
                 None => 4,

@@ -7,10 +7,10 @@
 
 use crate::refusal::Refusal;
 
-/// Longest packet, length digits included.
+/// The longest packet, length digits included.
 pub const MAX_PACKET: usize = 65520;
 
-/// Longest payload.
+/// The longest payload.
 pub const MAX_PAYLOAD: usize = MAX_PACKET - 4;
 
 /// The flush packet.
@@ -22,7 +22,7 @@ pub const DELIM: &[u8] = b"0001";
 /// One packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PktLine<'a> {
-    /// A payload; the newline that text ends with is still there.
+    /// A payload, including the newline at the end of text.
     Data(&'a [u8]),
     /// `0000`
     Flush,
@@ -32,7 +32,7 @@ pub enum PktLine<'a> {
     ResponseEnd,
 }
 
-/// Cuts a stream into packets, whatever the pieces in which it comes. Holds what was pushed and not yet taken.
+/// Splits a stream into packets, however it is cut into pieces. Stores what was pushed and not yet taken.
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: Vec<u8>,
@@ -50,7 +50,7 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next packet, or `None` when it has not wholly arrived.
+    /// The next packet, or `None` while it is incomplete.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<PktLine<'_>>, Refusal> {
         let rest = &self.buffer[self.at..];
@@ -59,18 +59,18 @@ impl Decoder {
         Ok(Some(packet(&rest[..length])))
     }
 
-    /// Bytes that were pushed and not taken.
+    /// The number of bytes that were pushed and not taken.
     pub fn held(&self) -> usize {
         self.buffer.len() - self.at
     }
 
-    /// Whether everything that was pushed was taken.
+    /// Whether everything that was pushed has been taken.
     pub fn is_empty(&self) -> bool {
         self.at == self.buffer.len()
     }
 }
 
-/// The length that four digits announce, themselves included; below 4 for a packet without payload.
+/// The length in the four digits, which count themselves; below 4 for a packet without payload.
 pub(crate) fn parse_length(digits: &[u8]) -> Result<usize, Refusal> {
     let mut length = 0;
     for digit in digits {
@@ -85,14 +85,14 @@ pub(crate) fn parse_length(digits: &[u8]) -> Result<usize, Refusal> {
     Ok(length)
 }
 
-/// The length of the packet that `bytes` begin with, if it is there.
+/// The length of the packet at the start of `bytes`, if all of it is there.
 pub(super) fn whole(bytes: &[u8]) -> Result<Option<usize>, Refusal> {
     let Some(digits) = bytes.get(..4) else { return Ok(None) };
     let length = parse_length(digits)?.max(4);
     Ok((length <= bytes.len()).then_some(length))
 }
 
-/// A whole packet, whose length was looked at.
+/// A complete packet, whose length was checked.
 pub(super) fn packet(bytes: &[u8]) -> PktLine<'_> {
     match &bytes[..4] {
         b"0000" => PktLine::Flush,
@@ -107,7 +107,8 @@ pub fn text(payload: &[u8]) -> &[u8] {
     payload.strip_suffix(b"\n").unwrap_or(payload)
 }
 
-/// Appends the four digits of a packet with a payload of this length, at most [`MAX_PAYLOAD`], and makes room for it.
+/// Appends the four digits of a packet with a payload of this length, at most [`MAX_PAYLOAD`], and reserves room
+/// for it.
 #[inline]
 pub fn write_length(payload_len: usize, out: &mut Vec<u8>) {
     out.reserve(payload_len + 4);
@@ -137,7 +138,7 @@ pub fn write_text(line: &str, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// Feeds the stream whole and byte by byte and compares what comes out.
+    /// Feeds the stream whole and byte by byte and compares the packets.
     fn check(stream: &[u8], expect: &[&str], error: Option<&str>) {
         for step in [stream.len().max(1), 1, 3] {
             let (mut decoder, mut got, mut failed) = (Decoder::default(), Vec::new(), None);

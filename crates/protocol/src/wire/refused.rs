@@ -1,4 +1,4 @@
-//! The packets that tell a peer that it is refused.
+//! The packets that tell a peer of a refusal.
 
 use super::pkt_line;
 use super::sideband::{self, Band};
@@ -14,7 +14,7 @@ impl Refusal {
         Some(packet)
     }
 
-    /// The same for a client that wants all of an answer in a side-band: a packet in band 3.
+    /// The same for a client that wants the whole answer in a side-band: a packet in band 3.
     pub(crate) fn wire_in_band(&self) -> Option<Vec<u8>> {
         let text = self.told_peer()?;
         let mut packet = Vec::new();

@@ -9,10 +9,10 @@ pub const LARGE_FRAME_PAYLOAD: usize = MAX_PAYLOAD - 1;
 /// Band bytes in a full frame of side-band.
 pub const SMALL_FRAME_PAYLOAD: usize = 995;
 
-/// An empty packet in band 1: nothing for the pack, but a sign of life.
+/// An empty packet in band 1: no pack data, but a sign of life.
 pub const KEEPALIVE: &[u8] = b"0005\x01";
 
-/// An empty packet in band 2: the same for what comes before a pack (gitprotocol-v2, "sideband-all").
+/// An empty packet in band 2: the same before the pack (gitprotocol-v2, "sideband-all").
 pub const EARLY_KEEPALIVE: &[u8] = b"0005\x02";
 
 /// What a packet is for.
@@ -22,14 +22,14 @@ pub enum Band {
     Data = 1,
     /// Text for the user.
     Progress = 2,
-    /// The last words of a server that gives up.
+    /// The last message of a server that gives up.
     Error = 3,
 }
 
-/// Length of what goes before a payload: the digits of the pkt-line and the band.
+/// The length of the header before a payload: the digits of the pkt-line and the band.
 pub const FRAME_HEADER_BYTES: usize = 5;
 
-/// What goes before a payload of this length.
+/// The header before a payload of this length.
 pub fn frame_header(band: Band, payload_len: usize) -> [u8; FRAME_HEADER_BYTES] {
     let [a, b, c, d] = pkt_line::length_digits(payload_len + FRAME_HEADER_BYTES);
     [a, b, c, d, band as u8]
@@ -43,8 +43,8 @@ pub fn write_packets(band: Band, text: &[u8], max_payload: usize, out: &mut Vec<
     }
 }
 
-/// Puts the packets that were appended to `out` from `start` on into band 1, one by one; flush and delimiter packets stay
-/// as they are (gitprotocol-v2, "sideband-all"). Each payload must leave room for the band.
+/// Moves the packets that were appended to `out` from `start` on into band 1; flush and delimiter packets stay
+/// unchanged (gitprotocol-v2, "sideband-all"). Each payload must leave room for the band.
 pub fn multiplex(out: &mut Vec<u8>, start: usize) {
     let packets = out.split_off(start);
     let mut rest = packets.as_slice();
@@ -65,7 +65,7 @@ fn hex_value(digit: u8) -> usize {
     char::from(digit).to_digit(16).map_or(0, |value| value as usize)
 }
 
-/// Tells the band of a payload from its bytes: the receiving side.
+/// Splits the band off a payload: the receiving side.
 pub fn split(payload: &[u8]) -> Result<(Band, &[u8]), Refusal> {
     match payload {
         [1, rest @ ..] => Ok((Band::Data, rest)),

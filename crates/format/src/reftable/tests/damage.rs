@@ -1,8 +1,8 @@
 //! Every byte of small tables flipped, every length cut.
 //!
-//! Header and footer have a checksum, and deflated logs have one each: damage there is found or makes no difference. Other
-//! blocks have none, so another id, or another name between its neighbours, cannot be told from a right one: there damage
-//! must only be survived, with an error or an answer.
+//! Header and footer have a checksum, and so has each deflated log block: damage there is detected or makes no
+//! difference. Other blocks have none, so a changed id, or a changed name that still fits between its neighbours,
+//! cannot be told from a right one: there a reader must only survive damage, with an error or an answer.
 
 use packrace_testkit::Random;
 
@@ -29,7 +29,7 @@ fn small_tables() -> Vec<(TableOptions, Vec<u8>)> {
     tables
 }
 
-/// Everything that there is to ask, asked of a table that may be damaged.
+/// Asks a possibly damaged table everything that can be asked.
 fn ask(bytes: &[u8]) -> Result<(Model, usize), Error> {
     let table = Table::open(bytes)?;
     let model = read_bounded(&table)?;
@@ -58,7 +58,7 @@ fn ask(bytes: &[u8]) -> Result<(Model, usize), Error> {
     Ok((model, found))
 }
 
-/// As [`Model::read`], and records rise: what is read twice would be seen.
+/// As [`Model::read`]; also checks that records ascend, so that reading one twice is detected.
 fn read_bounded(table: &Table<&[u8]>) -> Result<Model, Error> {
     let mut model = Model::default();
     let mut last = Vec::new();
@@ -99,7 +99,7 @@ fn every_byte_flipped() {
                         assert!(!has_checksum, "{at} of {}", bytes.len());
                         let is_log = only_logs || logs_at > 0 && at >= logs_at;
                         if answer != right {
-                            // The index of logs is not deflated; what it leads to is.
+                            // The index of logs is not deflated; the blocks below it are.
                             assert!(!is_log || answer.0.logs == right.0.logs, "{at} of {}", bytes.len());
                             unnoticed += 1;
                         }
@@ -109,7 +109,7 @@ fn every_byte_flipped() {
             }
         }
     }
-    // What is not noticed are other ids, and names that still rise: about a quarter of these bytes.
+    // Undetected damage is other ids, and names that still ascend: about a quarter of these bytes.
     assert!(noticed > 2 * unnoticed, "{noticed} {unnoticed}");
 }
 
@@ -148,7 +148,7 @@ fn damage_in_a_stack() {
     }
 }
 
-/// Whatever the footer leads to, with a right checksum.
+/// The footer leads to every possible position, with a right checksum.
 #[test]
 fn footers_that_lead_anywhere() {
     let mut random = Random::new(2);

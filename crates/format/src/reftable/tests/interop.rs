@@ -1,4 +1,4 @@
-//! Stock git reads what is written here, goes on with it, and what it makes of it is read here.
+//! Stock git reads our tables and adds to them, and we read the result.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use packrace_testkit::Random;
 use super::model::{Change, Model, Value};
 use super::*;
 
-/// Names at the current settings of git: unless told otherwise, refs to commits and tags of `repo`.
+/// Names within git's default settings; unless configured otherwise, refs to commits and tags of `repo`.
 fn model(random: &mut Random, repo: &Path, count: usize, pad: usize) -> Model {
     let ids = run(repo, &["rev-parse", "main", "inner", "outer"]);
     let ids: Vec<ObjectId> = ids.lines().map(|id| ObjectId::from_hex(id.as_bytes()).unwrap()).collect();
@@ -51,7 +51,7 @@ fn place(repo: &Path, tables: &[(&Vec<u8>, u64, u64)]) {
     std::fs::write(dir.join("tables.list"), format_list(names)).unwrap();
 }
 
-/// What git says of the repository's refs and logs is what is in the model.
+/// Compares git's listing of refs and logs with the model.
 fn check_git(repo: &Path, model: &Model) {
     run(repo, &["refs", "verify"]);
     let mut lines = Vec::new();
@@ -123,7 +123,7 @@ fn git_reads_what_is_written() {
         let bytes = model.write(&options, 2, 5).unwrap();
         place(repo, &[(&bytes, 2, 5)]);
         check_git(repo, &model);
-        // Git goes on from there, in the block size of the table so that long names fit.
+        // Git adds to it, with the table's block size so that long names fit.
         run(repo, &["config", "reftable.blockSize", "65536"]);
         run(repo, &["update-ref", "refs/heads/new", "main"]);
         run(repo, &["update-ref", "-d", "refs/heads/new"]);
@@ -164,13 +164,13 @@ fn git_reads_a_stack_and_its_compaction() {
         run(repo, &["pack-refs"]);
         let packed = only_table(repo);
         assert!(Model::read(&Table::open(&packed[..]).unwrap()).unwrap() == expect);
-        // The same but for the deflated logs, and with them the index of logs and the footer.
+        // The same except for the deflated logs, and with them the index of logs and the footer.
         let logs_at = u64::from_be_bytes(packed[packed.len() - 20..][..8].try_into().unwrap()) as usize;
         assert_eq!(one[..logs_at], packed[..logs_at]);
     }
 }
 
-/// Which tables git makes one of, when all of a stack may be.
+/// Which tables git merges when it may merge the whole stack.
 #[test]
 fn git_compacts_the_tables_that_are_chosen() {
     let mut random = Random::new(3);
@@ -221,7 +221,8 @@ fn git_compacts_the_tables_that_are_chosen() {
     assert!((5..24).contains(&chosen), "{chosen}");
 }
 
-/// From where on git takes a table as too small: what it counts is the table without header and footer, and one byte.
+/// From which size on git considers a table too small: it counts the table without header and footer, plus one
+/// byte.
 #[test]
 fn git_counts_the_content_of_tables() {
     for hash in HASHES {

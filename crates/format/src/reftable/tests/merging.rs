@@ -1,4 +1,4 @@
-//! Stacks of generated tables are read, and compacted, as maps that are laid over each other.
+//! Stacks of generated tables, read and compacted, compared with maps merged in the same order.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use packrace_testkit::Random;
 use super::model::{Model, Value};
 use super::*;
 
-/// Models of tables, oldest first, each with deletions of logs of older ones; and their update indexes.
+/// Models of tables, oldest first, each deleting logs of older ones; and their update indexes.
 fn models(random: &mut Random, hash: HashKind, tables: usize, records: usize) -> Vec<(Model, u64, u64)> {
     let mut models: Vec<(Model, u64, u64)> = Vec::new();
     for _ in 0..tables {
@@ -151,7 +151,8 @@ fn ranges_that_are_not_there() {
     assert!(matches!(result, Err(CompactError::Write(ReftableWriteError::WrongHash(_)))), "{result:?}");
 }
 
-/// A name is looked up in one block of each table, and a prefix within a block needs no other: the others are damaged.
+/// Looking a name up reads one block of each table, and so does a prefix that lies within a block: all other blocks
+/// are damaged.
 #[test]
 fn other_blocks_are_not_read() {
     let options = TableOptions { block_bytes: 512, ..TableOptions::new(HashKind::Sha1) };

@@ -1,8 +1,8 @@
-//! What is written is read back, and is what git writes.
+//! Our writer's tables can be read back, and equal git's.
 
 use super::*;
 
-/// A table with the records of `table`.
+/// A new table with the records of `table`.
 fn rewritten<D: AsRef<[u8]>>(table: &Table<D>, options: &TableOptions) -> Vec<u8> {
     let mut out = Vec::new();
     let (min, max) = table.update_indexes();

@@ -1,4 +1,4 @@
-//! One block as it grows; its layout stands in `reftable/block.rs`.
+//! One block as it is built; its layout stands in `reftable/block.rs`.
 
 use super::super::block::{HEAD_BYTES, shared};
 use super::{MAX_BLOCK_BYTES, put_varint};
@@ -12,7 +12,7 @@ const RESTART_BYTES: usize = 3;
 #[derive(Debug)]
 pub(super) struct BlockBuilder {
     kind: u8,
-    /// The block from its start; for the first one that is the header of the file.
+    /// The block from its start; the first one starts with the header of the file.
     bytes: Vec<u8>,
     /// Where the type of the block stands.
     head_at: usize,
@@ -20,7 +20,7 @@ pub(super) struct BlockBuilder {
     last_key: Vec<u8>,
     records: usize,
     restart_interval: usize,
-    /// How long the block can become, with its restarts.
+    /// The maximum length of the block, with its restarts.
     limit: usize,
 }
 
@@ -62,7 +62,8 @@ impl BlockBuilder {
         &self.last_key
     }
 
-    /// Appends a record, or tells how long the block would become and leaves it as it was.
+    /// Appends a record. If it does not fit, returns how long the block would become and leaves the block
+    /// unchanged.
     pub(super) fn add(
         &mut self,
         key: &[u8],
@@ -77,7 +78,7 @@ impl BlockBuilder {
         put_varint(&mut self.bytes, (suffix.len() as u64) << 3 | u64::from(value_type));
         self.bytes.extend_from_slice(suffix);
         value(&mut self.bytes);
-        // What shares nothing is whole, be it due or not.
+        // A record that shares nothing is stored whole, whether a restart is due or not.
         let is_restart = prefix == 0 && self.restarts.len() < MAX_RESTARTS;
         let restarts = self.restarts.len() + usize::from(is_restart);
         let length = self.bytes.len() + restarts * RESTART_BYTES + COUNT_BYTES;
@@ -95,7 +96,7 @@ impl BlockBuilder {
         Ok(())
     }
 
-    /// The block with its length and restarts. Behind the first bytes, of the given number, the content starts.
+    /// The block with its length and restarts. The number is the length of what precedes the content.
     pub(super) fn finish(&mut self) -> (&[u8], usize) {
         for restart in &self.restarts {
             self.bytes.extend_from_slice(&restart.to_be_bytes()[1..]);

@@ -1,9 +1,9 @@
 //! Writing a table in one pass; the layout stands in `reftable/layout.rs`, blocks in `reftable/block.rs`.
 //!
-//! What git leaves open in the document is done as git does it, so that the same records give the same bytes, but for deflated
-//! logs: a restart also where a name shares nothing with the one before; an index from four blocks on (from two where blocks
-//! are not aligned), with another level as long as there are four; object blocks only where refs have an index; no padding
-//! before logs and before the footer.
+//! Where the document leaves a choice, we choose as git does, so that the same records give the same bytes, except
+//! for deflated logs: a restart also where a name shares nothing with the one before; an index from four blocks on
+//! (from two where blocks are not aligned), with another level for as long as a level has four; object blocks only
+//! where refs have an index; no padding before logs and before the footer.
 
 mod block;
 mod objects;
@@ -18,26 +18,27 @@ use super::{LogRecord, RefRecord, RefValue};
 use block::BlockBuilder;
 use objects::ObjectPlaces;
 
-/// `reftable.blockSize`, unless configured.
+/// The default of `reftable.blockSize`.
 pub const DEFAULT_BLOCK_BYTES: usize = 4096;
 
 /// The highest `reftable.blockSize`.
 pub const MAX_BLOCK_BYTES: usize = (1 << 24) - 1;
 
-/// `reftable.restartInterval`, unless configured.
+/// The default of `reftable.restartInterval`.
 pub const DEFAULT_RESTART_INTERVAL: u16 = 16;
 
-/// Given to the sink at once, or a little more.
+/// The sink gets about this much at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// How many blocks stay without an index above them: in aligned tables, and in others.
+/// How many blocks go without an index: in aligned tables, and in others.
 const UNINDEXED_BLOCKS: usize = 3;
 const UNINDEXED_BLOCKS_UNALIGNED: usize = 1;
 
-/// What an index record has besides its key: three numbers and a restart, and its part of a block's head and count.
+/// The most that an index record takes besides its key: three numbers, a restart, and its share of a block's head
+/// and count.
 const MAX_INDEX_RECORD_EXTRA_BYTES: usize = 32;
 
-/// What most of git deflates with; git's tables have level 9.
+/// The level that most of git deflates with; git's tables use level 9.
 const LOG_COMPRESSION: i32 = 6;
 
 /// How a table is written.
@@ -48,21 +49,21 @@ pub struct TableOptions {
     /// `reftable.blockSize`: blocks are no longer, and aligned to it; up to [`MAX_BLOCK_BYTES`]. 0 for blocks of
     /// [`DEFAULT_BLOCK_BYTES`] that are not aligned. In git's configuration 0 stands for the default instead.
     pub block_bytes: usize,
-    /// `reftable.restartInterval`: every so many records a name is written whole. 0 for the default.
+    /// `reftable.restartInterval`: a name is written whole after this many records. 0 for the default.
     pub restart_interval: u16,
     /// `reftable.indexObjects`: whether to write object blocks, for [`super::Table::refs_to`].
     pub index_objects: bool,
 }
 
 impl TableOptions {
-    /// What git does without configuration.
+    /// Git's defaults.
     pub fn new(hash: HashKind) -> Self {
         let restart_interval = DEFAULT_RESTART_INTERVAL;
         TableOptions { hash, block_bytes: DEFAULT_BLOCK_BYTES, restart_interval, index_objects: true }
     }
 }
 
-/// What cannot be written.
+/// Why a record or table cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReftableWriteError {
     /// The block size is above the format's.
@@ -77,18 +78,18 @@ pub enum ReftableWriteError {
     /// A name is empty or has a NUL.
     #[error("invalid name '{}'", String::from_utf8_lossy(.0))]
     InvalidName(Vec<u8>),
-    /// A record was written by an update that the table does not hold.
+    /// A record belongs to an update outside the table's range.
     #[error("update index of '{}' is not one of the table", String::from_utf8_lossy(.0))]
     UpdateIndex(Vec<u8>),
-    /// An object id is of another hash than the table's.
+    /// An object id does not have the table's hash.
     #[error("object id of '{}' is of another hash", String::from_utf8_lossy(.0))]
     WrongHash(Vec<u8>),
     /// A record is longer than a block.
     #[error("record of '{}' needs a block of {needed_bytes} bytes", String::from_utf8_lossy(.name))]
     TooLong {
-        /// Of the ref.
+        /// The name of the ref.
         name: Vec<u8>,
-        /// The block size that would do.
+        /// The block size that would be enough.
         needed_bytes: usize,
     },
 }
@@ -96,7 +97,7 @@ pub enum ReftableWriteError {
 /// What was written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Written {
-    /// How long the table is.
+    /// The length of the table.
     pub bytes: u64,
     /// How many ref records it has, deletions included.
     pub refs: u64,
@@ -104,18 +105,18 @@ pub struct Written {
     pub logs: u64,
 }
 
-/// Writes one table: refs by name, then logs by name with the newest first, then [`Writer::finish`]. After an error the
-/// table is of no use.
+/// Writes one table: refs by name, then logs by name with the newest first, then [`Writer::finish`]. After an error
+/// the table is unusable.
 ///
-/// Memory: one chunk, one block, the last name of each block of a section, and for object blocks 48 bytes for every id
-/// of a ref.
+/// Memory: one chunk, one block, the last name of each block of a section, and for object blocks 48 bytes for every
+/// id of a ref.
 pub struct Writer<S> {
     out: TableOutput<S>,
     options: TableOptions,
     min_update_index: u64,
     max_update_index: u64,
     block: BlockBuilder,
-    /// Of the blocks of the section at hand.
+    /// The index of the current section's blocks.
     index: IndexLevel,
     objects: ObjectPlaces,
     places: Places,
@@ -124,7 +125,7 @@ pub struct Writer<S> {
     written: Written,
 }
 
-/// What the footer says, with 0 for what is not there.
+/// The content of the footer, with 0 for missing sections.
 #[derive(Debug, Default)]
 struct Places {
     ref_index: u64,
@@ -136,8 +137,8 @@ struct Places {
 }
 
 impl<S: FnMut(&[u8])> Writer<S> {
-    /// A table of the updates from `min_update_index` to `max_update_index`. `sink` gets it in order and in chunks of about
-    /// 1 MiB, the last one with the footer; a table that is smaller comes at once.
+    /// A table of the updates from `min_update_index` to `max_update_index`. `sink` gets it in order and in chunks
+    /// of about 1 MiB, the last one with the footer; a smaller table comes in one piece.
     pub fn new(
         options: &TableOptions,
         min_update_index: u64,
@@ -209,7 +210,7 @@ impl<S: FnMut(&[u8])> Writer<S> {
         Ok(())
     }
 
-    /// Appends a log record. Deletions can be of updates of older tables.
+    /// Appends a log record. Deletions may refer to updates of older tables.
     pub fn add_log(&mut self, record: &LogRecord<'_>) -> Result<(), ReftableWriteError> {
         let LogRecord { name, update_index, ref change } = *record;
         self.check_name(name)?;
@@ -249,7 +250,7 @@ impl<S: FnMut(&[u8])> Writer<S> {
         Ok(())
     }
 
-    /// Writes what is left, and the footer.
+    /// Writes the rest, and the footer.
     pub fn finish(mut self) -> Result<Written, ReftableWriteError> {
         match self.written.logs {
             0 => self.finish_refs()?,
@@ -259,7 +260,7 @@ impl<S: FnMut(&[u8])> Writer<S> {
             let header = self.header();
             self.out.append(&header, 0);
         }
-        // Nothing is aligned behind the last block.
+        // Nothing after the last block is aligned.
         self.out.padding = 0;
         let mut footer = self.header();
         let objects = self.places.objects << 5 | self.places.id_bytes as u64;
@@ -312,7 +313,7 @@ impl<S: FnMut(&[u8])> Writer<S> {
         self.block.start(kind, limit, &header);
     }
 
-    /// Appends a record with the key at hand to the block, or to the next one.
+    /// Appends a record with the current key to the block, or to the next one.
     fn add(&mut self, value_type: u8, value: impl Fn(&mut Vec<u8>)) -> Result<(), ReftableWriteError> {
         if self.block.add(&self.key, value_type, &value).is_ok() {
             return Ok(());
@@ -325,7 +326,7 @@ impl<S: FnMut(&[u8])> Writer<S> {
         added.map_err(|needed_bytes| ReftableWriteError::TooLong { name: name_of(&self.key), needed_bytes })
     }
 
-    /// Writes the block, and remembers it for the index.
+    /// Writes the block, and records it for the index.
     fn end_block(&mut self) {
         let at = self.out.next_at();
         self.index.add(self.block.last_key(), at);
@@ -366,15 +367,15 @@ impl<S: FnMut(&[u8])> Writer<S> {
             self.key.extend_from_slice(&id.as_slice()[..self.places.id_bytes]);
             let short = if blocks.len() < 8 { blocks.len() as u8 } else { 0 };
             let added = self.add(short, |out| objects::put_blocks(out, blocks));
-            // Too many blocks for one: whoever looks for this object reads all refs.
+            // Too many blocks for one record: a look-up of this object reads all refs.
             added.or_else(|_| self.add(0, |out| put_varint(out, 0)))?;
         }
         self.places.object_index = self.finish_section(b'o')?;
         Ok(())
     }
 
-    /// Ends the last block of a section and writes its index, if it has as many blocks. Gives the position of the uppermost
-    /// level.
+    /// Ends the last block of a section and writes its index if the section has enough blocks. Returns the position
+    /// of the uppermost level.
     fn finish_section(&mut self, kind: u8) -> Result<u64, ReftableWriteError> {
         if !self.block.is_empty() && self.block.kind() == kind {
             self.end_block();
@@ -401,7 +402,8 @@ impl<S: FnMut(&[u8])> Writer<S> {
     fn write_index_level(&mut self, below: &IndexLevel) -> Result<(), ReftableWriteError> {
         let mut limit = self.block_limit();
         let longest = below.longest_key().len() + MAX_INDEX_RECORD_EXTRA_BYTES;
-        // With one record a block a level would have as many blocks as the one below, for ever (as git 2.47 then writes it).
+        // With one record a block, every level would have as many blocks as the one below, without end (git 2.47
+        // then writes such a table).
         if 2 * longest > limit {
             limit = 16 * longest;
         }
@@ -426,11 +428,11 @@ fn name_of(key: &[u8]) -> Vec<u8> {
     key.split(|byte| *byte == 0).next().unwrap_or_default().to_vec()
 }
 
-/// The last keys of blocks, and where these are.
+/// The last keys of blocks, and the positions of the blocks.
 #[derive(Debug, Default)]
 struct IndexLevel {
     keys: Vec<u8>,
-    /// Where each key ends, and where its block is.
+    /// Where each key ends, and the position of its block.
     blocks: Vec<(usize, u64)>,
 }
 
@@ -456,14 +458,14 @@ impl IndexLevel {
     }
 }
 
-/// The table as far as it is written.
+/// The table as far as it has been written.
 #[derive(Debug)]
 struct TableOutput<S> {
     sink: S,
     chunk: Vec<u8>,
-    /// How much was given to the sink.
+    /// How many bytes the sink has got.
     given: u64,
-    /// What the last block is to be filled up with if another one follows.
+    /// The padding that the last block gets if another one follows.
     padding: usize,
 }
 

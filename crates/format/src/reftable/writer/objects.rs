@@ -15,7 +15,7 @@ pub(super) struct ObjectPlaces {
 impl ObjectPlaces {
     #[inline]
     pub(super) fn add(&mut self, id: ObjectId, block_at: u64) {
-        // Neighbours often point at the same.
+        // Neighbours often point at the same object.
         if self.places.last() != Some(&(id, block_at)) {
             self.places.push((id, block_at));
         }
@@ -25,7 +25,7 @@ impl ObjectPlaces {
         self.places.is_empty()
     }
 
-    /// Puts them in order, and tells to how many bytes ids can be cut so that they stay different.
+    /// Sorts the ids; returns the length to which they can be cut and still differ.
     pub(super) fn sort(&mut self) -> usize {
         self.places.sort_unstable();
         self.places.dedup();
@@ -34,7 +34,7 @@ impl ObjectPlaces {
         same.map_or(0, |same| same + 1).max(MIN_ID_BYTES)
     }
 
-    /// Every id with its places.
+    /// Every id with the positions of its blocks.
     pub(super) fn groups(&self) -> impl Iterator<Item = (&ObjectId, &[(ObjectId, u64)])> {
         self.places.chunk_by(|left, right| left.0 == right.0).map(|group| (&group[0].0, group))
     }

@@ -1,5 +1,5 @@
-//! The attribute `delta` (gitattributes, "Packing objects"): files for which it is unset are not tried as deltas, nor as
-//! bases. Deltas that are stored are taken over all the same, as by git.
+//! The attribute `delta` (gitattributes, "Packing objects"): files that unset it are tried neither as deltas nor as
+//! bases. Stored deltas are reused all the same, as in git.
 
 use std::collections::HashSet;
 
@@ -14,14 +14,14 @@ use crate::select::plan::PackPlan;
 
 use super::list::ComposedEntry;
 
-/// Files of longer paths are tried as deltas whatever is said about them.
+/// Files with longer paths are tried as deltas whatever the attribute says.
 const MAX_PATH_BYTES: usize = 1 << 16;
 
-/// Trees between two looks at whether anybody still waits.
+/// Trees between two checks for cancellation.
 const TREES_A_LOOK: u64 = 256;
 
-/// The blobs that are not to be deltas; none are looked for where nothing says anything about the attribute. Where a blob
-/// has several paths, the first that is met counts.
+/// The blobs that must not become deltas; none are looked up if no file sets the attribute. If a blob has several
+/// paths, the first one found counts.
 pub(super) fn undeltified(
     plan: &PackPlan,
     entries: &[ComposedEntry],
@@ -57,8 +57,8 @@ impl AttributeWalk<'_> {
         let tree = parse_commit(&content, request_objects.hash())
             .map_err(|error| self.malformed(commit, error))?
             .tree;
-        // The path of the tree that is looked at, with a slash behind it, and of each tree to come the length of what it
-        // is below and its own name: whole paths would take the square of what they are made from.
+        // The path of the current tree, with a slash at the end. Each pending tree stores only the length of its
+        // parent's path and its own name: whole paths would take the square of their size.
         let mut path = Vec::new();
         let mut open = Vec::new();
         if let Some(root) = request_objects.find(&tree)?
@@ -110,7 +110,7 @@ impl AttributeWalk<'_> {
         Ok(())
     }
 
-    /// Whether an object of the pack is met for the first time.
+    /// Whether an object of the pack is visited for the first time.
     fn is_new(&mut self, ix: ObjectNo) -> bool {
         self.plan.wanted.contains(ix) && self.seen.insert(ix)
     }

@@ -1,4 +1,4 @@
-//! The list of entries: where each object is stored, and which stored deltas can be taken over.
+//! The list of entries: where each object is stored, and which stored deltas can be reused.
 
 use std::collections::HashMap;
 
@@ -15,14 +15,14 @@ use crate::settings::MAX_DEPTH;
 
 use super::{DeltaBase, EntryNo, How};
 
-/// An object of the pack that is made.
+/// An object of the new pack.
 #[derive(Debug)]
 pub(crate) struct ComposedEntry {
     pub(crate) ix: ObjectNo,
     pub(crate) kind: Kind,
     pub(crate) how: How,
     pub(super) name: NameHash,
-    /// The length of the object; known only where the search needs it, that is for what is not a stored delta.
+    /// The length of the object; known only if the search needs it, which it does for all but stored deltas.
     pub(super) size: u64,
     pub(crate) stored: Option<StoredSpan>,
     pub(super) is_stored_as_delta: bool,
@@ -44,7 +44,7 @@ impl StoredSpan {
     }
 }
 
-/// Whether the objects of `plan` have to be looked at one by one: where spans of stored packs cannot simply be sent.
+/// Whether the objects of `plan` need a decision each, because spans of stored packs cannot simply be sent.
 pub(crate) fn is_needed(plan: &PackPlan) -> Result<bool, Error> {
     let settings = &plan.settings;
     if !settings.reuse_objects
@@ -71,7 +71,7 @@ pub(crate) fn is_needed(plan: &PackPlan) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// Lists the objects of `plan` in the order in which they are stored, new packs first, loose ones before them.
+/// Lists the objects of `plan` in the order in which they are stored: loose ones, then packs, the newest first.
 pub(super) fn build(plan: &PackPlan) -> Result<Vec<ComposedEntry>, Error> {
     let mut listing =
         EntryList { plan, entries: Vec::with_capacity(plan.objects() as usize), deltas: Vec::new() };
@@ -101,7 +101,7 @@ pub(super) fn build(plan: &PackPlan) -> Result<Vec<ComposedEntry>, Error> {
 struct EntryList<'a> {
     plan: &'a PackPlan,
     entries: Vec<ComposedEntry>,
-    /// Entries that are stored as deltas of a base that the receiver will have.
+    /// Entries stored as deltas of a base that the receiver will have.
     deltas: Vec<(EntryNo, ObjectNo)>,
 }
 
@@ -150,7 +150,7 @@ impl EntryList<'_> {
         Ok(self.entries)
     }
 
-    /// The kinds of deltas, and the sizes of what the search looks at.
+    /// The kinds of deltas, and the sizes of the objects that the search reads.
     fn find_kinds(&mut self) -> Result<(), Error> {
         let request_objects = &self.plan.request_objects;
         let mut reader = request_objects.snapshot().reader(self.plan.settings.base_cache_bytes / 4);
@@ -191,8 +191,8 @@ impl EntryList<'_> {
     }
 }
 
-/// Makes whole again what stands at the end of a chain that is too long or leads back into itself, which deltas from
-/// several packs can do.
+/// Stores an object whole at the end of each chain that is too long or forms a loop, which deltas from several
+/// packs can do.
 fn break_chains(entries: &mut [ComposedEntry], max_depth: u16) {
     const UNKNOWN: u16 = u16::MAX;
     const ON_THE_WAY: u16 = u16::MAX - 1;
@@ -203,7 +203,7 @@ fn break_chains(entries: &mut [ComposedEntry], max_depth: u16) {
         let mut depth = loop {
             match (depths[next], entries[next].how.base()) {
                 (ON_THE_WAY, _) => {
-                    // A circle: it is cut open here.
+                    // A loop: it is cut here.
                     entries[next].how = How::Whole;
                     break 0;
                 }
@@ -237,12 +237,12 @@ fn break_chains(entries: &mut [ComposedEntry], max_depth: u16) {
     }
 }
 
-/// For each entry, how many stored deltas stand on top of each other on it.
+/// For each entry, the length of the longest chain of stored deltas on top of it.
 pub(super) fn heights(entries: &[ComposedEntry]) -> Vec<u16> {
     let mut heights = vec![0u16; entries.len()];
     for entry in entries {
         let (mut next, mut height) = (entry.how.base(), 0);
-        // Ends where a longer chain has passed; chains are no longer than `MAX_DEPTH` and have no circles.
+        // Ends where a longer chain has passed; chains are at most `MAX_DEPTH` long and have no loops.
         while let Some(DeltaBase::Entry(base)) = next {
             height += 1;
             if heights[base.at()] >= height {

@@ -1,12 +1,12 @@
-//! Puts a pack together object by object: which stored bytes serve, which deltas have to be found, and in which order
-//! everything stands.
+//! Composes a pack object by object: which stored bytes are reused, which deltas are searched for, and the order of
+//! the entries.
 //!
 //! ```text
-//! PackPlan ─list→ entries ─reuse→ stored deltas whose base is there ─search→ new deltas ─order→ bases before deltas
+//! PackPlan ─list→ entries ─reuse→ stored deltas with a base ─search→ new deltas ─order→ bases before deltas
 //! ```
 //!
-//! A clone of whole packs does not need this: there the module `generate::reuse` sends spans without a look at
-//! single objects. Whether it is needed is told by [`is_needed`].
+//! A clone of whole packs does not need this: the module `generate::reuse` sends spans without reading
+//! single objects. [`is_needed`] decides.
 
 mod attributes;
 mod list;
@@ -35,20 +35,20 @@ impl EntryNo {
 pub(crate) enum DeltaBase {
     /// An object of the same pack.
     Entry(EntryNo),
-    /// One that the receiver of a thin pack has.
+    /// An object that the receiver of a thin pack has.
     Outside(ObjectNo),
 }
 
 /// How an entry is written.
 #[derive(Debug)]
 pub(crate) enum How {
-    /// The stored bytes of a whole object, as they are.
+    /// The stored bytes of a whole object, unchanged.
     Stored,
-    /// The stored bytes of a delta, under a header that names its base anew.
+    /// The stored bytes of a delta, after a new header that names its base.
     StoredDelta(DeltaBase),
-    /// A delta that was found.
+    /// A new delta.
     NewDelta { base: DeltaBase, size: u64, deflated: Option<Box<[u8]>> },
-    /// Read and deflated.
+    /// The object is read and deflated.
     Whole,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Composition {
     pub(crate) order: Vec<EntryNo>,
 }
 
-/// Decides how every object of `plan` is written.
+/// Decides how to write every object of `plan`.
 pub(crate) fn compose(plan: &PackPlan, progress: &dyn ProgressSink) -> Result<Composition, Error> {
     let mut entries = list::build(plan)?;
     if plan.settings.window > 0 && plan.settings.depth > 0 {
@@ -79,7 +79,7 @@ pub(crate) fn compose(plan: &PackPlan, progress: &dyn ProgressSink) -> Result<Co
     Ok(Composition { entries, order })
 }
 
-/// Lets the search look at everything that is not a delta yet.
+/// Runs the search on everything that is not a delta yet.
 fn find_deltas(
     plan: &PackPlan,
     entries: &mut [ComposedEntry],
@@ -118,7 +118,7 @@ fn find_deltas(
     }
     let mut reader = request_objects.snapshot().reader(settings.base_cache_bytes / 4);
     for &(ix, name) in &plan.bases {
-        // A base that cannot be read is none.
+        // An unreadable object is no base.
         let Ok((kind, size)) = request_objects.kind_and_size(&mut reader, ix) else { continue };
         if size >= search::MIN_BYTES && size <= settings.big_file_bytes && !plan.wanted.contains(ix) {
             let candidate = search::Candidate {

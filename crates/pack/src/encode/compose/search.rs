@@ -1,10 +1,10 @@
-//! Looks for delta bases.
+//! Searches for delta bases.
 //!
-//! Objects are sorted so that those that are likely to be alike come together: by kind, by the end of their path, and
-//! within that from large to small, because a delta that only leaves out is the shortest. Each object is then
-//! compared with the `window` objects before it, and becomes a delta of the one that makes it smallest, as git does it
-//! (git's Documentation/technical/pack-heuristics). The list is cut where the path changes and the stretches are worked
-//! on by several threads.
+//! Objects are sorted so that similar ones are neighbours: by kind, by the end of their path, and within that from
+//! large to small, because a delta that only leaves out is the shortest. Each object is then compared with the
+//! `window` objects before it, and becomes a delta of the one that makes it smallest, as in git (git's
+//! Documentation/technical/pack-heuristics). The list is cut where the path changes, and several threads work on
+//! the stretches.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -25,10 +25,11 @@ use crate::settings::Settings;
 /// Smaller objects are not worth a delta.
 pub(super) const MIN_BYTES: u64 = 50;
 
-/// Stretches of the list for each thread: enough to end together, few enough to seldom begin with an empty window.
+/// Stretches for each thread: enough to finish at about the same time, few enough to rarely start with an empty
+/// window.
 const STRETCHES_A_THREAD: usize = 8;
 
-/// Candidates in a stretch at least.
+/// The minimum number of candidates in a stretch.
 const MIN_STRETCH: usize = 256;
 
 /// An object that can become a delta or be the base of one.
@@ -40,21 +41,22 @@ pub(super) struct Candidate {
     pub(super) size: u64,
     /// Only a base: the receiver has it.
     pub(super) is_preferred: bool,
-    /// The pack in which it is stored whole. Others of the same pack were tried as its base when that pack was made.
+    /// The pack that stores it whole. Other objects of the same pack were tried as its base when that pack was
+    /// made.
     pub(super) whole_in: Option<u32>,
-    /// The pack in which it is stored.
+    /// The pack that stores it.
     pub(super) pack: Option<u32>,
-    /// How long the longest chain of stored deltas on top of it is.
+    /// The length of the longest chain of stored deltas on top of it.
     pub(super) height: u16,
 }
 
-/// A delta that was found.
+/// A delta that the search found.
 #[derive(Debug)]
 pub(super) struct FoundDelta {
-    /// Which candidate is the delta and which its base.
+    /// The number of the candidate that becomes the delta; then that of its base.
     pub(super) target: u32,
     pub(super) base: u32,
-    /// How long the delta is.
+    /// The length of the delta.
     pub(super) size: u64,
     /// The deflated delta, if there was room to keep it.
     pub(super) deflated: Option<Box<[u8]>>,
@@ -111,7 +113,7 @@ pub(super) fn run(
     Ok(found.into_inner().expect("no panic while held"))
 }
 
-/// Commits, trees, blobs, tags; only that equal ones stand together matters.
+/// Commits, trees, blobs, tags: equal kinds must be neighbours, their order does not matter.
 fn kind_order(kind: Kind) -> u8 {
     match kind {
         Kind::Commit => 0,
@@ -129,7 +131,7 @@ fn stretches(candidates: &[Candidate], threads: usize) -> Vec<std::ops::Range<us
     let mut start = 0;
     while start < candidates.len() {
         let mut end = (start + aim).min(candidates.len());
-        // A family larger than the aim itself is cut all the same.
+        // A family that is larger than a stretch is cut all the same.
         let family = |at: usize| (candidates[at].kind, candidates[at].name);
         let limit = (end + aim).min(candidates.len());
         while end < limit && end > 0 && family(end) == family(end - 1) {
@@ -141,7 +143,7 @@ fn stretches(candidates: &[Candidate], threads: usize) -> Vec<std::ops::Range<us
     stretches
 }
 
-/// What all threads look at.
+/// What all threads share.
 struct SearchContext<'a> {
     plan: &'a PackPlan,
     request_objects: &'a RequestObjects,
@@ -184,7 +186,7 @@ struct Search<'a> {
     shared: &'a SearchContext<'a>,
     reader: ObjectReader,
     deflater: Deflater,
-    /// The oldest in front.
+    /// The oldest first.
     window: VecDeque<WindowSlot>,
     spare: Vec<WindowSlot>,
     window_bytes: usize,
@@ -226,7 +228,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Looks for a base of a candidate, and then lets it be one.
+    /// Searches for a base of a candidate, then adds it to the window.
     fn visit(&mut self, at: u32) -> Result<(), Error> {
         let mut slot = self.spare.pop().unwrap_or_default();
         (slot.candidate, slot.depth) = (at, 0);
@@ -243,14 +245,14 @@ impl<'a> Search<'a> {
             if let Some(best) = best {
                 slot.depth = best.depth;
                 self.record(at, &best);
-                // A good base is kept longest.
+                // A good base stays longest.
                 if let Some(base) = self.window.remove(best.slot) {
                     self.window.push_back(base);
                 }
             }
         }
         if slot.depth >= self.shared.settings.depth {
-            // No delta may have it as its base.
+            // It cannot be the base of any delta.
             self.recycle(slot);
             return Ok(());
         }
@@ -265,7 +267,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Makes a delta of `target` on the object at `place` of the window, if it can be better than `best`.
+    /// Makes a delta of `target` against the object at `place` of the window, if it can beat `best`.
     fn compare(
         &mut self,
         target: &mut WindowSlot,
@@ -290,7 +292,7 @@ impl<'a> Search<'a> {
         let Some(limit) = size_limit(to.size, hash_bytes, best.as_ref(), from_slot.depth, max_depth) else {
             return Ok(());
         };
-        // What is longer than the base must be inserted.
+        // The bytes that `target` has more than the base must be inserted.
         if to.size.saturating_sub(from.size) >= limit as u64 || to.size < from.size / 32 {
             return Ok(());
         }
@@ -315,7 +317,7 @@ impl<'a> Search<'a> {
             return Ok(());
         }
         let depth = slot.depth + 1;
-        // Of two as short as each other the one with the shorter chain.
+        // Of two deltas of the same length, the one with the shorter chain wins.
         if best.as_ref().is_some_and(|best| self.delta.len() == best.size && depth >= best.depth) {
             return Ok(());
         }
@@ -361,7 +363,7 @@ impl<'a> Search<'a> {
         true
     }
 
-    /// Keeps the memory of a slot for the next object, unless it is much.
+    /// Keeps the memory of a slot for the next object, unless it is large.
     fn recycle(&mut self, mut slot: WindowSlot) {
         (slot.is_read, slot.is_indexed) = (false, false);
         slot.content.clear();
@@ -372,8 +374,8 @@ impl<'a> Search<'a> {
     }
 }
 
-/// How long a delta may be to be better than none, or than the best so far; less for a base that is a delta of deltas
-/// itself.
+/// The maximum length of a delta that is better than none, or than the best so far; less for a base at the end of a
+/// long chain.
 fn size_limit(
     target_bytes: u64,
     hash_bytes: usize,

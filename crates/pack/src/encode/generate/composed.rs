@@ -1,4 +1,4 @@
-//! Writes a composition: entry by entry, but stored entries that follow each other unchanged as one span.
+//! Writes a composition entry by entry; stored entries that follow each other unchanged become one span.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ const FIRST_OFFSET: u64 = pack::HEADER_BYTES as u64;
 
 /// The next bytes.
 pub(super) struct ComposedPiece {
-    /// Bytes made for it; then no others follow.
+    /// Newly made bytes; the piece has nothing else then.
     pub(super) owned: Vec<u8>,
     /// The new header of the stored bytes that follow.
     pub(super) header: Option<EntryHeaderBytes>,
@@ -42,21 +42,21 @@ impl ComposedPiece {
 pub(super) struct Composed {
     composition: Composition,
     next: usize,
-    /// Where each entry starts in the pack that is made, once it was written; before, 0.
+    /// The offset of each entry in the new pack, 0 until it is written.
     offsets: Vec<u64>,
-    /// The form of the next entry, which did not continue the piece before it.
+    /// The form of the next entry, which does not continue the piece before it.
     held: Option<EntryForm>,
-    /// What was written, if the caller wants an index.
+    /// The entries written, if the caller wants an index.
     written: Option<Vec<pack_index::Entry>>,
-    /// Where a pack ends at the latest, so that another one has to follow; an entry that is longer has one of its own.
+    /// The maximum length of a pack, after which another one follows; a longer entry gets a pack of its own.
     limit: Option<u64>,
     /// The next entry does not fit.
     is_full: bool,
 }
 
-/// How one entry goes out.
+/// How one entry is sent.
 enum EntryForm {
-    /// As it is stored, header and all.
+    /// As it is stored, header included.
     AsIs(StoredSpan),
     /// Under a new header.
     NewHeader(EntryHeaderBytes, StoredSpan),
@@ -88,7 +88,7 @@ impl Composed {
         }
     }
 
-    /// What was written since this was asked last.
+    /// The entries written since the last call.
     pub(super) fn take_written(&mut self) -> Vec<pack_index::Entry> {
         self.written.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -97,13 +97,13 @@ impl Composed {
         self.next == self.composition.order.len()
     }
 
-    /// Begins the next pack. What was written before is in none of its entries' reach.
+    /// Begins the next pack. Its entries cannot refer to those written before.
     pub(super) fn begin_part(&mut self) {
         self.is_full = false;
         self.offsets.fill(0);
     }
 
-    /// The next piece, when `at` bytes of the pack are written.
+    /// The next piece, at offset `at` of the pack.
     pub(super) fn next(
         &mut self,
         plan: &PackPlan,
@@ -131,7 +131,7 @@ impl Composed {
                 None => self.form(plan, maker, no, offset)?,
             };
             if self.limit.is_some_and(|limit| offset + form.len() as u64 > limit) && offset > FIRST_OFFSET {
-                // In the next pack it may have to take another form.
+                // It may need another form in the next pack.
                 self.is_full = true;
                 break;
             }
@@ -186,7 +186,7 @@ impl Composed {
         if let Some(DeltaBase::Entry(base)) = entry.how.base()
             && self.offsets[base.at()] == 0
         {
-            // It went into a pack before this one.
+            // Its base is in an earlier pack.
             entry.how = How::Whole;
         }
         let entry = &self.composition.entries[no.at()];
@@ -227,7 +227,7 @@ impl Composed {
         self.composition.entries[no.at()].ix
     }
 
-    /// An entry that is not stored in this form.
+    /// Makes the bytes of an entry that is not stored in this form.
     fn made(
         &mut self,
         plan: &PackPlan,
@@ -243,7 +243,7 @@ impl Composed {
         pack::write_entry_header(self.kind_of_delta(plan, base, offset), size, &mut bytes);
         match (deflated, base) {
             (Some(deflated), _) => bytes.extend_from_slice(&deflated),
-            // It was found before and not kept.
+            // The search found it and did not keep it.
             (None, DeltaBase::Entry(base)) => maker.delta(plan, ix, self.ix(base), &mut bytes)?,
             (None, DeltaBase::Outside(base)) => maker.delta(plan, ix, base, &mut bytes)?,
         }
@@ -270,18 +270,18 @@ impl Composed {
     }
 }
 
-/// What follows the header of a stored entry.
+/// The part of a stored entry after its header.
 fn body(stored: StoredSpan) -> StoredSpan {
     StoredSpan { start: stored.start + usize::from(stored.header_bytes), ..stored }
 }
 
-/// Whether stored bytes are what the index says they are: they will stay, so damage must not be handed on.
+/// Whether stored bytes match the index's checksum: they will stay, so damage must not spread.
 fn is_intact(plan: &PackPlan, entry: &ComposedEntry, stored: StoredSpan) -> bool {
     let pack = &plan.request_objects.snapshot().packs()[stored.pack.0 as usize];
     let position = pack.index().position_of(&plan.request_objects.id(entry.ix));
     match position.and_then(|position| pack.index().crc32_at(position)) {
         Some(crc32) => crc32fast::hash(&pack.bytes()[stored.start..stored.end]) == crc32,
-        // Indexes of version 1 have none; whoever reads the object checks zlib's sum.
+        // Indexes of version 1 have no checksums; reading the object checks zlib's.
         None => true,
     }
 }

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::request_objects::ObjectNo;
 use crate::select::plan::PackPlan;
 
-/// Makes the bytes of entries that have no stored bytes which serve: reads and deflates.
+/// Makes the bytes of entries that cannot reuse stored bytes: reads and deflates.
 pub(super) struct Maker {
     reader: ObjectReader,
     deflater: Deflater,

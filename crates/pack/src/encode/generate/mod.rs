@@ -1,4 +1,4 @@
-//! Turns a plan into the bytes of a pack, most of them as ranges of packs that are on disk.
+//! Turns a plan into the bytes of a pack, most of them ranges of packs on disk.
 
 mod composed;
 mod maker;
@@ -19,8 +19,8 @@ use maker::Maker;
 use reuse::PackReuse;
 pub use segment::Segment;
 
-/// Mapped ranges are handed out in pieces of at most this size, so that hashing one and sending another overlap
-/// and a client that left is noticed. A whole number of side-band frames has no advantage here: the outbox cuts.
+/// Mapped ranges are handed out in pieces of at most this size, so that hashing one overlaps with sending another,
+/// and a disconnected client is noticed. Aligning them to side-band frames has no advantage: the outbox cuts.
 const MAX_SPAN_BYTES: usize = 4 << 20;
 
 /// The bytes of a pack, segment by segment. The trailer comes last and only if everything before it succeeded.
@@ -30,14 +30,14 @@ pub struct PackStream {
     hasher: Option<TrailerHasher>,
     maker: Maker,
     ready: VecDeque<Segment>,
-    /// Bytes produced so far: the offset of the next entry in the pack that is made.
+    /// Bytes produced so far: the offset of the next entry in the new pack.
     written: u64,
     totals: Totals,
-    /// Objects told to the progress sink.
+    /// Objects reported to the progress sink.
     done: u32,
     with_index: bool,
     entries: Vec<pack_index::Entry>,
-    /// The longest pack, where several may be made.
+    /// The maximum length of a pack, if several may be made.
     limit: Option<u64>,
 }
 
@@ -49,13 +49,13 @@ enum State {
     },
     Composed(Box<Composed>),
     Trailer,
-    /// The trailer of a stored pack that goes out as it is.
+    /// The trailer of a stored pack that is sent unchanged.
     StoredTrailer(Segment),
     End,
 }
 
 impl PackStream {
-    /// The stream of `plan`.
+    /// The stream for `plan`.
     pub fn new(plan: PackPlan) -> Self {
         let maker = Maker::new(&plan);
         let hasher = TrailerHasher::new(plan.request_objects.hash());
@@ -75,32 +75,32 @@ impl PackStream {
         }
     }
 
-    /// Lists what is written, for an index, and checks stored bytes before they are taken over. No chain is longer than
-    /// the settings say.
+    /// Records the entries for an index, and checks stored bytes before reusing them. No chain exceeds the
+    /// settings' limit.
     pub fn with_index(mut self) -> Self {
         self.with_index = true;
         self.plan.settings.reused_depth = self.plan.settings.depth;
         self
     }
 
-    /// Makes several packs, none longer than `bytes` unless it holds a single object, and lists what is in each. The segments are
-    /// the entries of one pack, without header and trailer; `None` comes after each pack.
+    /// Makes several packs, none longer than `bytes` unless it holds a single object, and records the entries of
+    /// each. The segments are the entries of one pack, without header and trailer; `None` comes after each pack.
     pub fn in_parts(self, bytes: u64) -> Self {
         let trailer_bytes = self.plan.request_objects.hash().len_in_bytes() as u64;
         PackStream { limit: Some(bytes.saturating_sub(trailer_bytes)), ..self.with_index() }
     }
 
-    /// Whether another pack follows the one that has ended.
+    /// Whether another pack follows the one that just ended.
     pub fn has_more_parts(&self) -> bool {
         matches!(self.state, State::Composed(_))
     }
 
-    /// What was written to the pack that has ended, in its order.
+    /// The entries of the pack that just ended, in its order.
     pub fn take_entries(&mut self) -> Vec<pack_index::Entry> {
         std::mem::take(&mut self.entries)
     }
 
-    /// What went in so far; complete after the last segment.
+    /// The totals so far; complete after the last segment.
     pub fn totals(&self) -> Totals {
         self.totals
     }
@@ -164,7 +164,7 @@ impl PackStream {
         }
     }
 
-    /// Ends one of the packs that a limit of their size makes, or the only one; whether another follows.
+    /// Ends one of several packs, or the only one; returns whether another follows.
     fn end_part(&mut self, mut composed: Box<Composed>) -> Result<bool, Error> {
         self.entries = composed.take_written();
         let is_last = composed.is_at_end();
@@ -181,8 +181,8 @@ impl PackStream {
         Ok(!is_last)
     }
 
-    /// An error if what was made may not be what the files said when they were opened. Before a pack is complete, and before
-    /// what was written to it counts.
+    /// Fails if the files may have changed since they were opened. Called before a pack is complete, and before its
+    /// entries are used.
     fn check_files(&self) -> Result<(), Error> {
         Ok(self.plan.request_objects.snapshot().check_files(self.plan.packs.iter().map(|(pack, _)| *pack))?)
     }
@@ -194,7 +194,7 @@ impl PackStream {
         }
     }
 
-    /// The stored pack itself, where the plan holds exactly its objects and the client takes its deltas as they are.
+    /// A stored pack as a whole, if the plan holds exactly its objects and the client accepts its deltas unchanged.
     fn whole_pack(&mut self) -> Result<Option<(VecDeque<Segment>, Segment)>, Error> {
         let [(pack, Selected::All)] = self.plan.packs.as_slice() else { return Ok(None) };
         if !self.plan.loose.is_empty() || !self.plan.ofs_delta {
@@ -209,7 +209,7 @@ impl PackStream {
         if !is_ours || bytes.len() < pack::HEADER_BYTES + trailer_bytes {
             return Ok(None);
         }
-        // The index names the checksum of the pack that it was made for.
+        // The index states the checksum of the pack that it was made for.
         let trailer_at = bytes.len() - trailer_bytes;
         if bytes[trailer_at..] != *stored.checksum().as_bytes() {
             return Ok(None);
@@ -225,7 +225,7 @@ impl PackStream {
         Ok(Some((segments, trailer)))
     }
 
-    /// Emits up to one span and what interrupts it. False when the pack has no more.
+    /// Emits at most one span and what interrupts it. False at the end of the pack.
     fn advance_pack(&mut self, reuse: &mut PackReuse) -> Result<bool, Error> {
         let step = reuse.next(&self.plan, self.written)?;
         let Some(step) = step else { return Ok(false) };

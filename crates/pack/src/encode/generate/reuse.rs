@@ -1,9 +1,9 @@
-//! Decides, entry by entry, how much of a stored pack can be sent as it is.
+//! Decides, entry by entry, how much of a stored pack can be sent unchanged.
 //!
-//! Entries are taken in the order of the pack. As long as they follow each other without a gap and need no change
-//! they are one span. A delta that names its base by distance can stay when base and delta move by the same amount;
-//! otherwise its header is written anew, with the new distance or with the base's name. A delta whose base neither
-//! is sent nor (thin pack) is known to be with the client is sent whole.
+//! Entries are visited in the order of the pack. Neighbours without a gap that need no change form one span. A
+//! delta that gives the distance of its base can stay when base and delta move by the same amount; otherwise it
+//! gets a new header, with the new distance or with the base's name. A delta whose base is neither sent nor (thin
+//! pack) known to be with the client is sent whole.
 
 use std::ops::Range;
 
@@ -20,14 +20,14 @@ use super::MAX_SPAN_BYTES;
 /// The next bytes of the response.
 pub(super) struct ReuseStep {
     pub(super) bytes: StepBytes,
-    /// Objects whose stored bytes are in it.
+    /// The number of objects whose stored bytes are in it.
     pub(super) objects: u32,
-    /// Deltas among them.
+    /// The number of deltas among them.
     pub(super) deltas: u32,
 }
 
 pub(super) enum StepBytes {
-    /// Stored entries as they are.
+    /// Stored entries, unchanged.
     Span(Range<usize>),
     /// A new entry header, and the stored bytes that follow it.
     NewHeader(EntryHeaderBytes, Range<usize>),
@@ -42,22 +42,22 @@ enum Verdict {
     Recompress,
 }
 
-/// Entries of the stored pack that went out one after the other without change of distance:
-/// the entry at `start + n` of the stored pack starts at `sent_at + n` of the response, up to `end`.
+/// Entries of the stored pack that were sent one after the other without a change of distance: the entry at `start
+/// + n` of the stored pack starts at `sent_at + n` of the response, up to `end`.
 struct Run {
     start: u64,
     end: u64,
     sent_at: u64,
 }
 
-/// Goes through what is selected of one pack.
+/// Walks over the selected entries of one pack.
 pub(super) struct PackReuse {
     pack: PackIx,
-    /// Next element of the selection.
+    /// The next element of the selection.
     next: usize,
-    /// What went out so far, by ascending stored offset.
+    /// What was sent so far, by ascending stored offset.
     runs: Vec<Run>,
-    /// A verdict for the entry at `next` that ended a span before it was used.
+    /// The verdict for the entry at `next`, which ended the span before it.
     held: Option<Verdict>,
 }
 
@@ -82,7 +82,7 @@ impl PackReuse {
         match verdict {
             Verdict::Recompress => {
                 self.next += 1;
-                // Deltas against it find it by its start; nothing else of the stored entry is sent.
+                // Its deltas find it by its start; nothing else of the stored entry is sent.
                 let start = first.start as u64;
                 self.runs.push(Run { start, end: start + 1, sent_at: written });
                 let ix = first.ix(&plan.request_objects)?;
@@ -101,7 +101,7 @@ impl PackReuse {
         }
     }
 
-    /// Takes entries that follow each other and can stay as they are.
+    /// Takes a span of entries that can stay unchanged.
     fn span(
         &mut self,
         plan: &PackPlan,
@@ -175,21 +175,21 @@ impl PackReuse {
         }
     }
 
-    /// Where in the response the entry at this offset of the pack begins, if it was sent.
+    /// Where the entry at this offset of the pack begins in the response, if it was sent.
     fn sent_at(&self, offset: u64) -> Option<u64> {
         let after = self.runs.partition_point(|run| run.start <= offset);
         let run = self.runs.get(after.checked_sub(1)?)?;
         (offset < run.end).then(|| run.sent_at + (offset - run.start))
     }
 
-    /// Whether the response takes `base` from this same pack.
+    /// Whether the response takes `base` from this pack.
     fn is_sent_from_here(&self, plan: &PackPlan, base: ObjectNo) -> bool {
         plan.wanted.contains(base) && self.home(plan, base) == Some(self.pack.0)
     }
 
-    /// Whether the chain below a delta whose base is named ends within this pack or leaves it. A circle has at least one
-    /// delta that stands before its base; so only there the chain is followed. Packs that completed a thin pack have
-    /// their bases last (git-index-pack, "--fix-thin"), mostly whole.
+    /// Whether the chain below a delta by name ends within this pack or leaves it. A loop has at least one delta
+    /// before its base, so the chain is followed only there. Packs that completed a thin pack have their bases last
+    /// (git-index-pack, "--fix-thin"), mostly whole.
     fn leads_to_an_end(&self, plan: &PackPlan, entry: &StoredEntry) -> Result<bool, Error> {
         let pack = &plan.request_objects.snapshot().packs()[self.pack.0 as usize];
         let mut at = *entry;
@@ -211,8 +211,8 @@ impl PackReuse {
         Ok(false)
     }
 
-    /// Whether the response took `base` from a pack before this one. Only looking back keeps deltas of two packs
-    /// from being each other's base.
+    /// Whether the response took `base` from a pack before this one. Looking only backwards keeps deltas of two
+    /// packs from being each other's base.
     fn is_sent_before(&self, plan: &PackPlan, base: ObjectNo) -> bool {
         plan.wanted.contains(base) && self.home(plan, base).is_some_and(|pack| pack < self.pack.0)
     }

@@ -1,4 +1,4 @@
-//! Takes the objects out of a pack: of one that is whole ([`unpack`]), and what can be read of a damaged one ([`salvage`]).
+//! Takes the objects out of a pack: an intact one ([`unpack`]), or what is readable of a damaged one ([`salvage`]).
 
 mod salvage;
 
@@ -10,10 +10,11 @@ use crate::progress::{Phase, ProgressSink};
 
 pub use salvage::{Salvaged, salvage};
 
-/// A larger object is not unpacked: it would be in memory as a whole, more than once.
+/// Larger objects are not unpacked, because they would be in memory as a whole, more than once.
 pub const MAX_OBJECT_BYTES: u64 = 32 << 20;
 
-/// In which form to keep the objects of a pack, of which `existing` may have some: if few are new, it is not worth another pack.
+/// In which form to keep the objects of a pack, some of which `existing` may have: for a few new ones another pack
+/// is not worth it.
 pub fn form_of(indexed: &IndexedPack, existing: &Snapshot, limit: LooseLimit) -> Result<Form, IngestError> {
     let mut new = 0;
     for entry in indexed.entries() {
@@ -25,8 +26,8 @@ pub fn form_of(indexed: &IndexedPack, existing: &Snapshot, limit: LooseLimit) ->
     Ok(limit.form_of(new))
 }
 
-/// Writes the objects of a pack, except those that it was completed with, as loose ones. Gives back false, and has
-/// written nothing, where one of them is larger than [`MAX_OBJECT_BYTES`]: the pack is to be kept then, in which it takes no more
+/// Writes the objects of a pack, except those that completed it, as loose ones. If one of them is larger than
+/// [`MAX_OBJECT_BYTES`], returns false and writes nothing: keep the pack then, where the object takes no more
 /// memory than it has on disk.
 pub fn unpack(
     indexed: &IndexedPack,
@@ -40,9 +41,9 @@ pub fn unpack(
     let snapshot = indexed.snapshot()?;
     let mut reader = snapshot.reader(cache_bytes::WHOLE_HISTORY);
     let mut order: Vec<u32> = (0..entries.len() as u32).collect();
-    // Bases come before what is made of them, mostly, and are still in the cache.
+    // Bases mostly come before their deltas, and are still in the cache.
     order.sort_unstable_by_key(|at| entries[*at as usize].offset);
-    // What a thin pack was completed with stands behind its own entries.
+    // Objects that completed a thin pack come after its own entries.
     order.truncate(order.len() - indexed.completed() as usize);
     for at in &order {
         if reader.size_at(ObjectIx(*at))? > MAX_OBJECT_BYTES {

@@ -1,7 +1,7 @@
-//! What can be read of a damaged pack, as `unpack-objects -r` does: entries are read one after the other, and what is broken
-//! is reported and passed over. Git goes on where its zlib has given up; here the next entry is looked for.
+//! Reads what is readable of a damaged pack, as `unpack-objects -r` does: one entry after the other; broken ones
+//! are reported and skipped. Git continues where its zlib gave up; this searches for the next entry.
 //!
-//! Bytes of a pack are trusted in nothing. Memory: contents up to [`MAX_HELD_BYTES`], one of [`MAX_OBJECT_BYTES`] with its
+//! No byte of the pack is trusted. Memory: contents up to [`MAX_HELD_BYTES`], one of [`MAX_OBJECT_BYTES`] with its
 //! delta, and some 200 bytes an entry, of which there are no more than there are bytes. Each delta is applied once.
 
 use std::collections::HashMap;
@@ -15,27 +15,27 @@ use packrace_store::publish::{BatchOptions, ObjectBatch};
 use super::MAX_OBJECT_BYTES;
 use crate::ingest::IngestError;
 
-/// Contents that are in memory because more is made of them.
+/// The maximum bytes of contents kept in memory as bases.
 const MAX_HELD_BYTES: usize = 64 << 20;
 
-/// Where the next entry begins is looked for as long as it takes to read the pack so often.
+/// The search for entries may read as many bytes as reading the pack this many times.
 const SEARCHES: u64 = 64;
 
-/// Inflated at a time.
+/// Bytes inflated at a time.
 const ROOM_BYTES: usize = 1 << 16;
 
-/// What became of a damaged pack.
+/// The result of reading a damaged pack.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Salvaged {
-    /// Of objects that were passed over, in git's words.
+    /// What is wrong with objects that were skipped, in git's words.
     pub errors: Vec<String>,
-    /// What git gives up for, once all that can be read is stored.
+    /// Why git gives up, after storing everything readable.
     pub fatal: Option<String>,
-    /// Where the pack ends, with its trailer.
+    /// Where the pack ends, including its trailer.
     pub end: usize,
 }
 
-/// An entry whose content is made from another's.
+/// A delta entry.
 struct Delta {
     offset: u64,
     base: BaseRef,
@@ -44,17 +44,17 @@ struct Delta {
     size: u64,
 }
 
-/// All deltas, by what they are made of.
+/// All deltas, by their bases.
 struct DeltaTree {
     deltas: Vec<Delta>,
     by_offset: HashMap<u64, Vec<usize>>,
     by_name: HashMap<ObjectId, Vec<usize>>,
-    /// Made, or of no use.
+    /// Applied, or useless.
     is_done: Vec<bool>,
     left: usize,
 }
 
-/// An object, and what is still to be made of it.
+/// An object, and the deltas of it that are still to be applied.
 struct DeltaLevel {
     kind: Kind,
     content: Vec<u8>,
@@ -67,8 +67,8 @@ enum BaseRef {
     Named(ObjectId),
 }
 
-/// Stores what can be read of a pack, in as many batches as it takes. With `is_dry`, nothing is stored, and deltas
-/// are not applied, as in git.
+/// Stores what is readable of a pack, in as many batches as it takes. With `is_dry`, stores nothing and applies no
+/// deltas, as in git.
 pub fn salvage(data: &[u8], repository: &Repository, is_dry: bool) -> Result<Salvaged, IngestError> {
     let mut work = Salvage {
         data,
@@ -102,9 +102,9 @@ struct Salvage<'a> {
     named: HashMap<u64, ObjectId>,
     deltas: Vec<Delta>,
     found: Salvaged,
-    /// Some entries may not have been seen.
+    /// Some entries may not have been found.
     has_lost: bool,
-    /// So much may still be read to find entries.
+    /// The bytes that may still be read to find entries.
     search_bytes: u64,
 }
 
@@ -117,7 +117,7 @@ struct EntryInflater {
 /// Why an entry has no content.
 struct Broken {
     what: &'static str,
-    /// How long its stream is, where that can be told.
+    /// The length of its stream, if known.
     length: Option<usize>,
 }
 
@@ -125,7 +125,7 @@ const CUT_OFF: &str = "early EOF";
 const OUT_OF_BOUND: &str = "offset value out of bound for delta base object";
 
 impl Salvage<'_> {
-    /// Stores whole objects and notes deltas. Gives the end of the entries, if it is reached.
+    /// Stores whole objects and records deltas. Returns the end of the entries, if it is reached.
     fn read_entries(&mut self) -> Result<Option<usize>, IngestError> {
         let Some(header) = self.data.first_chunk::<HEADER_BYTES>() else {
             self.give_up(CUT_OFF);
@@ -146,7 +146,7 @@ impl Salvage<'_> {
         let mut end = None;
         let trailer = self.trailer_start();
         for left in (0..=objects).rev() {
-            // Entries that were lost do not come any more.
+            // Lost entries will not come any more.
             if left == 0 || self.has_lost && at >= trailer {
                 end = Some(at);
                 break;
@@ -208,15 +208,15 @@ impl Salvage<'_> {
         Ok(true)
     }
 
-    /// Where the next entry begins, from `from` on: a header, and a stream of the size that it tells, with the right checksum. Entries
-    /// before it are lost.
+    /// Where the next entry begins, from `from` on: a header, and a stream of the stated size with the right
+    /// checksum. Entries before it are lost.
     fn find_entry(&mut self, from: usize) -> Option<usize> {
         self.has_lost = true;
         (from..self.trailer_start()).find(|at| {
             let Some(left) = self.search_bytes.checked_sub(1) else { return false };
             self.search_bytes = left;
             let Ok(header) = parse_entry_header(&self.data[*at..], self.hash) else { return false };
-            // The header of a stream (RFC 1950): few places look like one.
+            // A stream's header (RFC 1950): few positions look like one.
             let stream = &self.data[at + header.length..];
             let is_stream = |first: u8, second: u8| {
                 first & 0xf == 8 && (u32::from(first) << 8 | u32::from(second)) % 31 == 0
@@ -230,18 +230,18 @@ impl Salvage<'_> {
         })
     }
 
-    /// Where the trailer has to begin, if the pack is not cut off.
+    /// Where the trailer begins, if the pack is not truncated.
     fn trailer_start(&self) -> usize {
         self.data.len().saturating_sub(self.hash.len_in_bytes())
     }
 
-    /// There is no going on.
+    /// Reading on is impossible.
     fn give_up(&mut self, why: &str) -> bool {
         self.found.fatal = Some(why.to_owned());
         false
     }
 
-    /// Stores an object. None for one that attacks its hash.
+    /// Stores an object. `None` for a collision attack.
     fn store(
         &mut self,
         kind: Kind,
@@ -258,7 +258,8 @@ impl Salvage<'_> {
         Ok(Some(id))
     }
 
-    /// In rounds, each of which begins with what is stored, and goes on to what is made of that as long as the memory lasts.
+    /// Applies deltas in rounds; each starts with stored objects and continues with their deltas while memory
+    /// lasts.
     fn apply_deltas(&mut self) -> Result<(), IngestError> {
         if self.is_dry {
             return Ok(());
@@ -296,7 +297,7 @@ impl Salvage<'_> {
         }
     }
 
-    /// Applies what is made of an object, and what is made of that, one after the other.
+    /// Applies the deltas of an object and, recursively, of the results.
     fn apply_tree(
         &mut self,
         root: DeltaLevel,
@@ -322,7 +323,7 @@ impl Salvage<'_> {
             let Some(id) = self.store(kind, &content, batch)? else { continue };
             let offset = tree.deltas[at].offset;
             self.named.insert(offset, id);
-            // Else the next round goes on from what was stored.
+            // Otherwise the next round continues from the stored object.
             if held_bytes + content.len() <= MAX_HELD_BYTES {
                 held_bytes += content.len();
                 levels.push(DeltaLevel { kind, content, children: tree.take_children(Some(offset), &id) });
@@ -362,7 +363,7 @@ impl DeltaTree {
         DeltaTree { left: deltas.len(), is_done: vec![false; deltas.len()], deltas, by_offset, by_name }
     }
 
-    /// What is to be made of an object: all of it is then, so that nobody gets it twice.
+    /// Takes the deltas of an object, so that each is applied once.
     fn take_children(&mut self, offset: Option<u64>, id: &ObjectId) -> Vec<usize> {
         let mut children = offset.and_then(|offset| self.by_offset.remove(&offset)).unwrap_or_default();
         children.append(&mut self.by_name.remove(id).unwrap_or_default());
@@ -371,7 +372,7 @@ impl DeltaTree {
 }
 
 impl EntryInflater {
-    /// Inflates the stream at the start of `data`, appends it to `content`, and tells how long it is.
+    /// Inflates the stream at the start of `data`, appends it to `content`, and returns its length.
     fn inflate(
         &mut self,
         data: &[u8],
@@ -407,13 +408,13 @@ impl EntryInflater {
         }
     }
 
-    /// Bytes that were read and put out by the last time.
+    /// Bytes that the last inflation consumed and produced.
     fn taken(&self) -> u64 {
         self.pieces.consumed() + self.pieces.produced()
     }
 }
 
-/// What a delta makes of its base.
+/// Applies a delta to its base.
 fn apply(inflater: &mut EntryInflater, data: &[u8], waits: &Delta, base: &[u8]) -> Option<Vec<u8>> {
     let mut instructions = Vec::new();
     inflater.inflate(&data[waits.start..], waits.size, Some(&mut instructions)).ok()?;

@@ -16,8 +16,8 @@ use crate::error::Reason;
 use crate::progress::Phase;
 use crate::request_objects::RequestObjects;
 
-/// Makes the file. Bitmaps are made from the oldest commit to the newest: each is that of the nearest selected ancestors
-/// and of the commits between, which are therefore visited for few bitmaps each.
+/// Makes the file. Bitmaps are made from the oldest commit to the newest: each merges those of the nearest selected
+/// ancestors and of the commits between, which are therefore visited for few bitmaps each.
 pub(super) fn assemble(
     job: BitmapJob<'_>,
     history: &CommitHistory,
@@ -62,7 +62,7 @@ pub(super) fn assemble(
     Ok(writer.finish(name_hashes.as_deref(), options.lookup_table))
 }
 
-/// Which objects are of which kind. Those that no commit reaches have to be asked.
+/// The objects of each kind. Those that no commit reaches have to be looked up.
 fn kinds(
     request_objects: &RequestObjects,
     order: &BitOrder,
@@ -86,8 +86,8 @@ struct ReachedBits<'a> {
     again: Trees<'a>,
     /// The entries of the file by commit.
     entries: HashMap<u32, usize>,
-    /// Commits that are reached and were not looked at; the newest comes first, so that none is looked at before a
-    /// bitmap that has it is merged.
+    /// Reached commits to be visited, the newest first, so that a bitmap is merged before the commits that it
+    /// covers are visited.
     open: BinaryHeap<u32>,
 }
 

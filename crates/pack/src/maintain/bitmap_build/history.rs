@@ -1,4 +1,4 @@
-//! The commits that tips reach, in an order that has parents before children.
+//! The commits that tips reach, ordered so that parents come before children.
 
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,18 +15,19 @@ use crate::request_objects::{ObjectNo, RequestObjects};
 /// Commits that a thread takes at a time, at most.
 const BATCH: usize = 32;
 
-/// Commits by number: parents have lower numbers than their children, and older ones mostly than newer ones.
+/// Commits by number: parents have lower numbers than their children, and older commits mostly lower ones than
+/// newer.
 #[derive(Debug, Default)]
 pub(super) struct CommitHistory {
     /// The bit; `None` for commits outside the pack.
     pub(super) bits: Vec<Option<u32>>,
-    /// `None` for the empty tree where it is not stored, and for commits outside the pack.
+    /// `None` for an empty tree that is not stored, and for commits outside the pack.
     pub(super) trees: Vec<Option<ObjectNo>>,
     parents: Vec<u32>,
-    /// Where each commit's begin in `parents`; one more than there are commits.
+    /// Where each commit's parents begin in `parents`; one more entry than there are commits.
     starts: Vec<u32>,
-    /// The newest commit of the path along first parents that each commit is on: of two on the same path, the one with
-    /// the lower number is an ancestor of the other.
+    /// The newest commit of the first-parent path that each commit is on: of two on the same path, the one with the
+    /// lower number is an ancestor of the other.
     pub(super) chains: Vec<u32>,
     pub(super) is_tip: Vec<bool>,
     pub(super) is_preferred: Vec<bool>,
@@ -43,7 +44,7 @@ struct Read {
 }
 
 impl CommitHistory {
-    /// Reads everything that `tips` reach. Tips that don't exist are passed over.
+    /// Reads everything that `tips` reach. Skips tips that don't exist.
     pub(super) fn load(
         request_objects: &RequestObjects,
         order: &BitOrder,
@@ -95,7 +96,7 @@ impl CommitHistory {
         self.is_stored.push(false);
     }
 
-    /// Every commit hands its chain on to its first parent; of several, the one that ends newest.
+    /// Every commit passes its chain to its first parent; of several, the chain with the newest end wins.
     fn find_chains(&mut self) {
         let mut chains: Vec<u32> = (0..self.len()).collect();
         for number in (0..self.len()).rev() {
@@ -108,7 +109,7 @@ impl CommitHistory {
         self.chains = chains;
     }
 
-    /// How many commits there are.
+    /// The number of commits.
     pub(super) fn len(&self) -> u32 {
         self.bits.len() as u32
     }
@@ -131,8 +132,8 @@ impl CommitHistory {
     }
 }
 
-/// Places of commits, every child before its parents, and the newest that is possible first. Does not depend on the
-/// order of the places.
+/// The positions of commits, every child before its parents, and otherwise the newest first. Does not depend on the
+/// order of the positions.
 fn newest_first(read: &[Read], places: &HashMap<ObjectNo, u32>) -> Result<Vec<u32>, Reason> {
     let mut children = vec![0u32; read.len()];
     read.iter().flat_map(|commit| &commit.parents).for_each(|parent| children[places[parent] as usize] += 1);
@@ -150,11 +151,11 @@ fn newest_first(read: &[Read], places: &HashMap<ObjectNo, u32>) -> Result<Vec<u3
             }
         }
     }
-    // Names are hashes, so only a store whose content is not what its names say can hold a loop.
+    // Names are hashes, so only a store whose content does not match its names can hold a loop.
     if order.len() == read.len() { Ok(order) } else { Err(Reason::CommitLoop) }
 }
 
-/// Finds what tips come down to.
+/// Peels tips to commits.
 struct Peeler<'a> {
     request_objects: &'a RequestObjects,
     reader: ObjectReader,
@@ -193,27 +194,27 @@ impl<'a> Peeler<'a> {
     }
 }
 
-/// Reads commits and what they reach, each once, with several threads that share a list of what is open.
+/// Reads commits and everything they reach, each once, on several threads that share a list of open commits.
 struct HistoryReader<'a> {
     request_objects: &'a RequestObjects,
     order: &'a BitOrder,
     progress: &'a dyn ProgressSink,
     seen: Marks,
     shared: Mutex<SharedList>,
-    /// Something was put on the list, or the last thread that could has finished.
+    /// Something was added to the list, or the last thread that could do so has finished.
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct SharedList {
     open: Vec<ObjectNo>,
-    /// Threads that may still put something on the list.
+    /// The number of threads that may still add to the list.
     busy: usize,
     read: Vec<Read>,
     stopped: Option<NoBitmap>,
 }
 
-/// A thread that may still put something on the list. Also one that panics takes itself out, so that no other waits for
+/// A thread that may still add to the list. A thread that panics removes itself, too, so that no other waits for
 /// it.
 struct Busy<'r, 'a>(&'r HistoryReader<'a>);
 
@@ -278,14 +279,14 @@ impl<'a> HistoryReader<'a> {
         if shared.open.is_empty() || shared.stopped.is_some() {
             return None;
         }
-        // Half of it, so that the other threads find something too.
+        // Half of it, so that the other threads find work, too.
         let rest = shared.open.len() - shared.open.len().div_ceil(2).min(BATCH);
         batch.extend(shared.open.drain(rest..));
         shared.busy += 1;
         Some(Busy(self))
     }
 
-    /// Puts down what was read, and opens the parents that nobody has seen.
+    /// Stores what was read, and opens the parents that are new.
     fn put(&self, read: Vec<Read>, result: Result<(), NoBitmap>) {
         let mut shared = self.lock();
         let parents = read.iter().flat_map(|commit| &commit.parents);

@@ -1,9 +1,9 @@
 //! What each commit has in its tree that none of its parents has.
 //!
-//! All that a commit reaches is introduced by the commit or by one of its ancestors. Trees are compared with those of
-//! the same path in the parents, entry by entry; only where they differ something is looked up or opened. What an
-//! ancestor on the same chain has introduced, and all below it, is not listed again, so that a history that goes back
-//! and forth costs no more than one that goes on.
+//! Everything that a commit reaches is introduced by it or by one of its ancestors. Trees are compared with those
+//! of the same path in the parents, entry by entry; only differences are looked up or opened. What an ancestor on
+//! the same chain has introduced, with everything below it, is not listed again, so that a history that goes back
+//! and forth costs no more than one that goes forward.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -21,23 +21,23 @@ use crate::walk::trees::{Tree, TreeDecoder};
 /// Commits that a thread takes at a time: enough that trees share delta bases.
 const STRETCH: u32 = 1024;
 
-/// Commits between two looks at the progress sink.
+/// Commits between two checks for cancellation.
 const COMMITS_BETWEEN_LOOKS: u32 = 64;
 
-/// Parents that a commit is compared with. What came from others is listed again.
+/// How many parents a commit is compared with. What came from others is listed again.
 const MAX_PARENTS: usize = 16;
 
-/// In place of the commit that has introduced an object.
+/// In place of the commit that introduced an object.
 const NOBODY: u32 = u32::MAX;
 
-/// Nobody has introduced an object, at no path.
+/// No commit has introduced the object, at no path.
 const NO_NAME: u64 = (NOBODY as u64) << 32;
 
-/// The lists of all commits, and what was learned on the way.
+/// The lists of all commits, and facts learned on the way.
 pub(super) struct Introduced {
     /// One for each stretch of commits.
     stretches: Vec<Stretch>,
-    /// By bit: the number of the kind; 0 where no commit reaches the object.
+    /// By bit: the number of the kind; 0 if no commit reaches the object.
     pub(super) kinds: Vec<AtomicU8>,
     names: Vec<AtomicU64>,
 }
@@ -45,7 +45,7 @@ pub(super) struct Introduced {
 #[derive(Default)]
 struct Stretch {
     bits: Vec<u32>,
-    /// Where the list of each commit ends; a commit whose list is not kept has none from here on.
+    /// Where the list of each commit ends; from here on, commits have no stored list.
     ends: Vec<u32>,
 }
 
@@ -57,7 +57,7 @@ pub(super) enum List<'a> {
 }
 
 impl Introduced {
-    /// Finds what all commits introduce that `selected` reach, and keeps no more than about `limit` numbers.
+    /// Finds what the commits that `selected` reach introduce, and keeps no more than about `limit` numbers.
     pub(super) fn find(
         job: BitmapJob<'_>,
         history: &CommitHistory,
@@ -85,17 +85,17 @@ impl Introduced {
         Ok(Introduced { stretches, kinds: work.found.kinds, names: work.found.names })
     }
 
-    /// By bit: the hash of a path; 0 where none is known.
+    /// By bit: the hash of a path; 0 if none is known.
     pub(super) fn names(&self) -> impl Iterator<Item = u32> {
         self.names.iter().map(|name| name.load(Relaxed) as u32)
     }
 
-    /// Sets a name where none was met.
+    /// Sets a name if none was found.
     pub(super) fn set_name(&self, bit: u32, name: u32) {
         self.names[bit as usize].store(NO_NAME | u64::from(name), Relaxed);
     }
 
-    /// How many numbers are kept.
+    /// The number of numbers kept.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         self.stretches.iter().map(|stretch| stretch.bits.len()).sum()
@@ -114,7 +114,7 @@ impl Introduced {
     }
 }
 
-/// Which commits the selected ones reach, but not what stored bitmaps say.
+/// The commits that the selected ones reach, without those that stored bitmaps cover.
 fn needed(history: &CommitHistory, selected: &[u32]) -> Vec<bool> {
     let mut is_needed = vec![false; history.len() as usize];
     let mut is_reused = vec![false; history.len() as usize];
@@ -131,11 +131,11 @@ fn needed(history: &CommitHistory, selected: &[u32]) -> Vec<bool> {
     is_needed
 }
 
-/// What is learned of objects on the way.
+/// Facts about objects, learned on the way.
 struct ObjectFacts {
     kinds: Vec<AtomicU8>,
-    /// By bit: the number of the oldest commit that introduces the object, and the hash of the path at which. So names do
-    /// not depend on which thread comes first.
+    /// By bit: the number of the oldest commit that introduces the object, and the hash of the path there. So names
+    /// do not depend on which thread comes first.
     names: Vec<AtomicU64>,
 }
 
@@ -145,7 +145,7 @@ struct Introducing<'a> {
     history: &'a CommitHistory,
     progress: &'a dyn ProgressSink,
     is_needed: Vec<bool>,
-    /// By bit. Several threads write, and what is lost only makes a list longer.
+    /// By bit. Several threads write; a lost write only makes a list longer.
     introduced_by: Vec<AtomicU32>,
     found: ObjectFacts,
     next: AtomicU32,
@@ -179,12 +179,12 @@ impl Introducing<'_> {
         Ok(stretches)
     }
 
-    /// Lets the other threads find no more work.
+    /// Leaves no more work for the other threads.
     fn stop(&self) {
         self.next.store(u32::MAX / 2, Relaxed);
     }
 
-    /// Takes stretches of commits as long as there are any.
+    /// Processes stretches of commits while there are any.
     fn stretches(&self) -> Result<Vec<(u32, Stretch)>, NoBitmap> {
         let mut trees = Trees::new(self.request_objects, self.order, self.history, Some(&self.found));
         let mut done = Vec::new();
@@ -231,7 +231,7 @@ impl Introducing<'_> {
         Ok(stretch)
     }
 
-    /// Whether a commit has to list an object: not if it has done so already or an ancestor on its chain does.
+    /// Whether a commit has to list an object: not if it or an ancestor on its chain has done so already.
     fn claim(&self, commit: u32, bit: u32) -> bool {
         let slot = &self.introduced_by[bit as usize];
         let by = slot.load(Relaxed);
@@ -255,23 +255,23 @@ pub(super) struct Trees<'a> {
 
 /// A tree to be compared with those that parents have at the same path.
 struct TreeComparison {
-    /// Whose tree it is or is in.
+    /// The commit that the tree belongs to.
     commit: u32,
     tree: ObjectNo,
     path: NameHash,
     bases: Vec<ObjectNo>,
 }
 
-/// An entry that a tree has and one of its bases hasn't.
+/// An entry that a tree has and one of its bases lacks.
 struct Fresh {
     /// Where it starts.
     at: u32,
-    /// The tree that the base has under the same name.
+    /// The base's tree of the same name.
     base: Option<ObjectNo>,
 }
 
 impl<'a> Trees<'a> {
-    /// Comparisons that learn nothing of objects on the way.
+    /// Comparisons that record no facts about objects.
     pub(super) fn again(
         request_objects: &'a RequestObjects,
         order: &'a BitOrder,
@@ -289,8 +289,8 @@ impl<'a> Trees<'a> {
         Trees { request_objects, order, history, found, decoder: TreeDecoder::new(request_objects) }
     }
 
-    /// Visits everything in the tree of a commit that is in no parent's, as far as `is_new`: what is below a tree that
-    /// is not new isn't either.
+    /// Visits everything in the tree of a commit that is in no parent's tree, as far as `is_new`: below a tree that
+    /// is not new, nothing is.
     pub(super) fn introduce(
         &mut self,
         commit: u32,
@@ -317,7 +317,7 @@ impl<'a> Trees<'a> {
         Ok(())
     }
 
-    /// Notes what is known of an object; tells whether it is new.
+    /// Records facts about an object; returns whether it is new.
     fn meet(
         &self,
         commit: u32,
@@ -332,7 +332,7 @@ impl<'a> Trees<'a> {
             found.kinds[bit as usize].store(kind as u8, Relaxed);
             let (name, oldest) = (u64::from(commit) << 32 | u64::from(path.0), &found.names[bit as usize]);
             let is_older = |oldest: u64| (u64::from(commit) < oldest >> 32).then_some(name);
-            // An error says that there is an older one, which is as well.
+            // An error means that there is an older commit, which is fine.
             let _ = oldest.fetch_update(Relaxed, Relaxed, is_older);
         }
         Ok(is_new)
@@ -400,8 +400,8 @@ impl<'a> Trees<'a> {
         Ok(entry)
     }
 
-    /// The entries of `tree` that `base` does not have byte for byte. Both are sorted; where a damaged one is not, more
-    /// entries differ.
+    /// The entries of `tree` that `base` does not have byte for byte. Both are sorted; if a damaged one is not,
+    /// more entries differ.
     fn differences(
         &self,
         (ix, tree): (ObjectNo, &Tree),
@@ -414,7 +414,7 @@ impl<'a> Trees<'a> {
             let (start, base_start) = (tree.starts[at] as usize, base.starts[base_at] as usize);
             let same = common_prefix(&tree.bytes[start..], &base.bytes[base_start..]);
             let whole = tree.starts[at..].partition_point(|next| *next as usize <= start + same) - 1;
-            // An entry ends with an id, so what is whole in one is whole in the other.
+            // An entry ends with an id, so an entry that is whole in one is whole in the other.
             at += whole;
             base_at += whole;
             if at == ends(tree) {
@@ -451,7 +451,7 @@ fn sort_key<'e>(entry: &TreeEntry<'e>) -> impl Iterator<Item = u8> + 'e {
     entry.name.iter().copied().chain(slash)
 }
 
-/// Entries that are in neither base, with the trees that either has in their place.
+/// Entries that are in neither base, with the trees that either base has in their place.
 fn in_both(fresh: Vec<(u32, Vec<ObjectNo>)>, differences: Vec<Fresh>) -> Vec<(u32, Vec<ObjectNo>)> {
     let mut differences = differences.into_iter().peekable();
     let keep = |(at, mut bases): (u32, Vec<ObjectNo>)| {
@@ -463,7 +463,7 @@ fn in_both(fresh: Vec<(u32, Vec<ObjectNo>)>, differences: Vec<Fresh>) -> Vec<(u3
     fresh.into_iter().filter_map(keep).collect()
 }
 
-/// How many bytes two slices begin with alike.
+/// How many leading bytes two slices have in common.
 #[inline]
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let mut at = 0;

@@ -7,11 +7,11 @@
 //! a commit's bitmap = bitmaps of selected ancestors + what the commits between introduce ─assemble→ file
 //! ```
 //!
-//! Bitmaps that are there already are taken over, and history is compared only down to them.
+//! Existing bitmaps are reused, and history is compared only down to them.
 //!
 //! Every commit is compared with its parents once, whatever is selected; a bitmap costs only the merging of lists and of
-//! earlier bitmaps. Objects that a file says to be reachable are found by reading commits and trees, never taken from
-//! a commit-graph: a damaged one must not live on in a file that others believe.
+//! earlier bitmaps. The objects of a bitmap are found by reading commits and trees, never taken from
+//! a commit-graph: its damage must not live on in a file that others trust.
 //!
 //! Names: gitformat-bitmap. What is selected: docs/decisions/0009-bitmap-selection.md.
 
@@ -33,16 +33,16 @@ use introduce::Introduced;
 pub use order::BitOrder;
 use stored::StoredBitmaps;
 
-/// Lists of what commits introduce that take more than this for each object are not kept, but made again for each
-/// bitmap that needs them.
+/// If lists of what commits introduce take more than this for each object, they are not kept but made again for
+/// each bitmap that needs them.
 const LISTED_AN_OBJECT: u64 = 8;
 
-/// What a bitmap file is to hold.
+/// What a bitmap file contains.
 #[derive(Debug, Clone)]
 pub struct BitmapOptions {
     /// Whether to store the hash of a path of every object (`pack.writeBitmapHashCache`).
     pub name_hashes: bool,
-    /// Whether to take over what the bitmaps of the request's objects say, in the new order.
+    /// Whether to reuse the bitmaps of the request's objects, in the new order.
     pub reuse: bool,
     /// Whether to store a lookup table (`pack.writeBitmapLookupTable`).
     pub lookup_table: bool,
@@ -51,42 +51,42 @@ pub struct BitmapOptions {
 }
 
 impl Default for BitmapOptions {
-    /// As git without configuration.
+    /// Git's defaults.
     fn default() -> Self {
         BitmapOptions { name_hashes: true, reuse: true, lookup_table: false, threads: 1 }
     }
 }
 
-/// The objects that refs name: commits, tags, trees or blobs. Those that don't lead to commits are passed over.
+/// The objects that refs point at: commits, tags, trees or blobs. Those that don't lead to commits are skipped.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BitmapTips<'a> {
     /// All of them.
     pub refs: &'a [ObjectId],
-    /// Those that get a bitmap in any case (`pack.preferBitmapTips`).
+    /// Those that always get a bitmap (`pack.preferBitmapTips`).
     pub preferred: &'a [ObjectId],
 }
 
-/// What [`build`] has made.
+/// The result of [`build`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BuiltBitmap {
     /// The bytes of the file.
     File(Vec<u8>),
-    /// Nothing: a commit reaches this object, which the pack does not hold. Git says so with [`not_closed_warning`].
+    /// Nothing: a commit reaches this object, which the pack lacks. Git prints [`not_closed_warning`].
     NotClosed(ObjectId),
-    /// Nothing, and [`build`] has said so in the log: the repository's history is shallow. Stock git writes bitmaps there,
-    /// which are wrong as soon as the history is deepened: what they leave out is then missing from clones.
+    /// Nothing, and [`build`] has logged it: the repository is shallow. Stock git writes bitmaps there, which
+    /// become wrong as soon as the history is deepened: clones then lack what they leave out.
     Shallow,
 }
 
-/// What git prints, after `warning: `, when [`BuiltBitmap::NotClosed`] names an object.
+/// What git prints, after `warning: `, for [`BuiltBitmap::NotClosed`].
 pub fn not_closed_warning(missing: &ObjectId) -> String {
     format!("Failed to write bitmap index. Packfile doesn't have full closure (object {missing} is missing)")
 }
 
-/// Makes the bitmap file for the pack or multi-pack-index whose objects `order` names.
+/// Makes the bitmap file for the pack or multi-pack-index whose objects are in `order`.
 ///
-/// Objects are read from `request_objects`; the pack itself need not be a part of it. Takes about 30 bytes an object, 150 a
-/// commit, and the file.
+/// Objects are read from `request_objects`; the pack itself need not be part of it. Takes about 30 bytes an object,
+/// 150 a commit, and the file.
 pub fn build(
     request_objects: &RequestObjects,
     order: &BitOrder,
@@ -112,7 +112,7 @@ pub fn build(
     }
 }
 
-/// What all parts of the work need.
+/// What all steps need.
 #[derive(Clone, Copy)]
 struct BitmapJob<'a> {
     request_objects: &'a RequestObjects,
@@ -142,7 +142,7 @@ fn try_build(
 #[derive(Debug)]
 enum NoBitmap {
     NotClosed(ObjectId),
-    /// Bitmaps of the request's objects are not to be used.
+    /// Bitmaps of the request's objects turned out to be unusable.
     DamagedBitmap,
     Error(Error),
 }

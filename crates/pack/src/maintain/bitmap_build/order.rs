@@ -12,7 +12,7 @@ use crate::request_objects::{ObjectNo, RequestObjects};
 /// In place of a bit.
 const NO_BIT: u32 = u32::MAX;
 
-/// Which bit stands for which object, and whose bits they are.
+/// Which bit stands for which object, and the file that the bits belong to.
 #[derive(Debug)]
 pub struct BitOrder {
     checksum: ObjectId,
@@ -20,7 +20,7 @@ pub struct BitOrder {
     objects: Vec<ObjectNo>,
     /// Positions in the index, by bit.
     positions: Vec<u32>,
-    /// By number; [`NO_BIT`] for what is elsewhere.
+    /// By number; [`NO_BIT`] for objects outside the pack.
     packed_bits: Vec<u32>,
     /// The bits of objects outside the packs of the request's objects.
     extra_bits: HashMap<ObjectNo, u32>,
@@ -38,7 +38,7 @@ impl BitOrder {
         BitOrder::new(request_objects, index.pack_checksum(), |position| index.id_at(position), positions)
     }
 
-    /// The bits of a multi-pack-index; `None` if it does not say their order.
+    /// The bits of a multi-pack-index; `None` if it does not state their order.
     pub fn of_multi_pack_index<D: AsRef<[u8]>>(
         request_objects: &RequestObjects,
         index: &MultiPackIndex<D>,
@@ -47,15 +47,15 @@ impl BitOrder {
         Some(BitOrder::new(request_objects, index.checksum(), |position| index.id_at(position), positions))
     }
 
-    /// The bits of an index that has the checksum `checksum` (that of its pack, for a pack). `positions` are positions
-    /// in the index by bit, each once; `id_at` gives the object at a position. All objects are in `request_objects`.
+    /// The bits of an index with the checksum `checksum` (the pack's, for a pack). `positions` are positions in the
+    /// index by bit, each once; `id_at` returns the object at a position. All objects are in `request_objects`.
     pub fn new<'a>(
         request_objects: &RequestObjects,
         checksum: ObjectId,
         id_at: impl Fn(u32) -> &'a oid,
         positions: Vec<u32>,
     ) -> Result<Self, Error> {
-        // In the order of ids, look-ups find what the one before has brought into the cache.
+        // In the order of ids, each look-up benefits from what the one before brought into the cache.
         let by_position: Vec<ObjectNo> = (0..positions.len() as u32)
             .map(|at| request_objects.require(id_at(at)))
             .collect::<Result<_, _>>()?;
@@ -90,7 +90,7 @@ impl BitOrder {
         }
     }
 
-    /// The tree of this name, which must be one of the objects; `None` for the empty tree where it is not stored.
+    /// The tree of this name, which must be one of the objects; `None` for an empty tree that is not stored.
     pub(super) fn find_tree(
         &self,
         request_objects: &RequestObjects,
@@ -98,7 +98,7 @@ impl BitOrder {
     ) -> Result<Option<ObjectNo>, NoBitmap> {
         match request_objects.find(id)? {
             Some(ix) if self.bit_of(ix).is_some() => Ok(Some(ix)),
-            // Git knows it without having it.
+            // Git knows the empty tree without storing it.
             _ if *id == *request_objects.hash().empty_tree() => Ok(None),
             _ => Err(NoBitmap::NotClosed(id.to_owned())),
         }

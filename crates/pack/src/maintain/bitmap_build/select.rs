@@ -2,10 +2,10 @@
 
 use super::history::CommitHistory;
 
-/// A commit that n others are newer than lies at most about n / 50 commits from one that is selected.
+/// If n commits are newer than a commit, it is at most about n / 50 commits from a selected one.
 const SPAN_DIVISOR: u32 = 50;
 
-/// Tips that no other tip reaches and that get a bitmap; the newest, where there are more.
+/// How many tips that no other tip reaches get a bitmap; the newest, if there are more.
 const MAX_TIPS: usize = 512;
 
 /// The numbers of the selected commits, ascending. Only commits of the pack are selected.
@@ -18,7 +18,7 @@ pub(super) fn select(history: &CommitHistory) -> Vec<u32> {
     for commit in heads(history).take(MAX_TIPS) {
         selected[commit as usize] = true;
     }
-    // Newest first, in windows that grow with what is newer than them: the best of each.
+    // Newest first, in windows that grow with the number of newer commits: the best of each.
     let mut newer = 0;
     let mut window: Vec<u32> = Vec::new();
     for commit in (0..history.len()).rev().filter(is_inside) {
@@ -33,8 +33,8 @@ pub(super) fn select(history: &CommitHistory) -> Vec<u32> {
     (0..history.len()).filter(|commit| selected[*commit as usize]).collect()
 }
 
-/// The commits of the pack that no other of its commits has for a parent, newest first. Where refs lead outside the
-/// pack, these are where their histories enter it.
+/// The commits of the pack that are no parent of its other commits, newest first. If refs lead outside the pack,
+/// these are where their histories enter it.
 fn heads(history: &CommitHistory) -> impl Iterator<Item = u32> {
     let is_inside = |commit: &u32| history.bits[*commit as usize].is_some();
     let mut has_child = vec![false; history.len() as usize];
@@ -44,8 +44,8 @@ fn heads(history: &CommitHistory) -> impl Iterator<Item = u32> {
     (0..history.len()).rev().filter(move |commit| is_inside(commit) && !has_child[*commit as usize])
 }
 
-/// Selects one of the commits, which are ordered newest first, unless one is selected already: one that has a bitmap,
-/// or else a tip, or else one on the longest chain, because that is where clients come from and branches fork.
+/// Selects one of the commits, newest first, unless one is selected already: preferably one that has a bitmap, then
+/// a tip, then one on the longest chain, because clients come from there and branches fork there.
 fn select_best(history: &CommitHistory, window: &[u32], selected: &mut [bool]) {
     if window.iter().any(|commit| selected[*commit as usize]) {
         return;

@@ -1,4 +1,4 @@
-//! Bitmaps that are there already, brought into the order of the new pack.
+//! Existing bitmaps, converted to the order of the new pack.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -11,17 +11,17 @@ use super::introduce::Introduced;
 use super::{BitOrder, NoBitmap};
 use crate::request_objects::{ObjectNo, RequestObjects};
 
-/// In place of the new bit of an object that the new pack does not have.
+/// In place of the new bit of an object that the new pack lacks.
 const NO_BIT: u32 = u32::MAX;
 
-/// The bitmaps of the request's objects. Asked for one commit after the other, it looks only at the bits in which a
-/// commit differs from the one before.
+/// The bitmaps of the request's objects. Asked about one commit after the other, it converts only the bits in which
+/// a commit differs from the one before.
 pub(super) struct StoredBitmaps<'a> {
     request_objects: &'a RequestObjects,
     bitmap: SnapshotBitmap<'a>,
     /// New bits by old ones.
     new_bits: Vec<u32>,
-    /// What the commit that was asked for last reaches, in the old order and in the new one.
+    /// What the commit of the last question reaches, in the old order and in the new one.
     last_old: Bits,
     last_new: Bits,
 }
@@ -43,7 +43,7 @@ impl<'a> StoredBitmaps<'a> {
         Some(StoredBitmaps { request_objects, bitmap, new_bits, last_old, last_new: Bits::new(order.len()) })
     }
 
-    /// Notes which commits of the new pack have a bitmap.
+    /// Marks the commits of the new pack that have a bitmap.
     pub(super) fn tell(&self, order: &BitOrder, history: &mut CommitHistory) {
         for commit in 0..history.len() as usize {
             let packed = history.bits[commit].and_then(|bit| self.request_objects.packed(order.object(bit)));
@@ -51,7 +51,7 @@ impl<'a> StoredBitmaps<'a> {
         }
     }
 
-    /// What a commit reaches that was told to have a bitmap.
+    /// What a commit reaches that was marked as having a bitmap.
     pub(super) fn reached(&mut self, order: &BitOrder, bit: u32) -> Result<Bits, NoBitmap> {
         let mut old = self.bitmap.no_bits();
         let ix = self.request_objects.packed(order.object(bit)).ok_or(DamagedBitmap)?;
@@ -77,7 +77,7 @@ impl<'a> StoredBitmaps<'a> {
         Ok(self.last_new.clone())
     }
 
-    /// Adds kinds and names of objects that no walk has met.
+    /// Adds kinds and names of objects that no walk has reached.
     pub(super) fn complete(&self, order: &BitOrder, introduced: &Introduced) -> Result<(), NoBitmap> {
         for kind in Kind::ALL {
             for old_bit in self.bitmap.of_kind(kind)?.iter_ones() {

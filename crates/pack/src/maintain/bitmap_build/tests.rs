@@ -7,7 +7,7 @@ use packrace_testkit::{Git, RepoBuilder, Size};
 use super::*;
 use crate::progress::NoProgress;
 
-/// What a repository of one pack is built from.
+/// The input for a repository of one pack.
 struct BitmapInput {
     request_objects: Arc<RequestObjects>,
     order: BitOrder,
@@ -111,7 +111,7 @@ fn what_is_stored_is_not_compared_again() {
     let stored = StoredBitmaps::open(&input.request_objects, &input.order).unwrap();
     stored.tell(&input.order, &mut history);
     assert_eq!(kept(&input, &history), 0);
-    // And what is taken over is the same.
+    // Reusing it gives the same result.
     let built =
         build(&input.request_objects, &input.order, tips, &BitmapOptions::default(), &NoProgress).unwrap();
     assert_eq!(built, BuiltBitmap::File(file));

@@ -1,16 +1,16 @@
 //! Puts the objects of a repository into fewer and better packs (git-repack).
 //!
 //! ```text
-//! roles     which packs stay, which are taken apart
+//! roles     which packs stay, which are repacked
 //! select    which objects go into the new packs: reachable, promised, unreachable
 //! write     each new pack under a temporary name, synced, published (`pack_files`)
-//! delete    what the new packs hold now, and nothing that came meanwhile
+//! delete    what the new packs hold now, and nothing that arrived meanwhile
 //! ```
 //!
-//! Everything is decided on one snapshot. What is deleted is a pack of that snapshot whose every object is in a pack
-//! that was published or stays, was made loose, or is meant to go. A reader that has mapped an old pack reads on; one
-//! that comes finds the new ones, which are there before any old one goes. After a crash at any moment there are too
-//! many packs, never too few.
+//! Everything is decided on one snapshot. A pack of that snapshot is deleted if its every object is in a pack that was
+//! published or stays, was made loose, or is dropped on purpose. A reader that has mapped an old pack reads on; a later
+//! one finds the new packs, which exist before any old one goes. After a crash at any moment there are too many packs,
+//! never too few.
 
 mod roles;
 
@@ -37,32 +37,32 @@ use crate::select::plan;
 use crate::settings::Settings;
 use crate::walk::lenient_walk::LenientWalk;
 
-/// Which objects are packed anew.
+/// Which objects are repacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Loose ones that are reached.
+    /// Reachable loose objects.
     Loose,
-    /// All that are reached (`-a`, `-A`, `--cruft`).
+    /// All reachable objects (`-a`, `-A`, `--cruft`).
     All(Unreachable),
-    /// Those of small packs, and loose ones (`--geometric`).
+    /// Objects of small packs, and loose ones (`--geometric`).
     Geometric(u32),
 }
 
-/// What becomes of objects that nothing reaches. Times are in seconds since 1970.
+/// What becomes of unreachable objects. Times are in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unreachable {
-    /// They go with the packs that they are in.
+    /// They are deleted with their packs.
     Drop,
-    /// They are written as loose objects, unless they are as old as this.
+    /// They are written as loose objects, unless they have expired.
     Loosen {
-        /// What was last wanted at this time or before is dropped.
+        /// Objects last wanted at this time or before have expired.
         expired: i64,
     },
-    /// They are packed with the others.
+    /// They are packed with the reachable ones.
     Append,
-    /// They get a pack of their own, unless they are as old as this and nothing newer needs them.
+    /// They get a pack of their own, unless they have expired and nothing newer needs them.
     Cruft {
-        /// What was last wanted at this time or before is dropped.
+        /// Objects last wanted at this time or before have expired.
         expired: i64,
     },
 }
@@ -72,59 +72,59 @@ pub enum Unreachable {
 pub struct RepackRequest {
     /// Which objects.
     pub scope: Scope,
-    /// Whether what becomes redundant is deleted (`-d`).
+    /// Whether redundant packs and objects are deleted (`-d`).
     pub delete: bool,
     /// Whether objects of alternates are left out (`-l`).
     pub local: bool,
-    /// Whether objects of kept packs are packed too (`--pack-kept-objects`).
+    /// Whether objects of kept packs are repacked, too (`--pack-kept-objects`).
     pub pack_kept: bool,
-    /// Packs that are kept as if they had a `.keep`.
+    /// Packs to treat as if they had a `.keep`.
     pub keep_packs: Vec<String>,
-    /// Objects that must be there, with everything they reach: what refs point at.
+    /// Objects that must exist with everything they reach: the targets of refs.
     pub tips: Vec<ObjectId>,
-    /// Objects that are kept with everything they reach as far as it is there: from reflogs and indexes.
+    /// Objects from reflogs and indexes, kept with everything that exists of what they reach.
     pub soft_tips: Vec<ObjectId>,
     /// How packs are made.
     pub settings: Settings,
     /// How cruft packs are made.
     pub cruft_settings: Settings,
-    /// Whether deltas name their base by distance (`repack.useDeltaBaseOffset`).
+    /// Whether deltas may give their base as a distance (`repack.useDeltaBaseOffset`).
     pub ofs_delta: bool,
-    /// The bitmaps of the pack of everything that is reached, if it holds all that.
+    /// The bitmaps for the pack of all reachable objects, if there is one such pack.
     pub bitmap: Option<BitmapRequest>,
-    /// What everything that is reached is reduced to; the rest gets a pack of its own. Only with [`Unreachable::Drop`].
+    /// A filter for the reachable objects; the rest gets a pack of its own. Only with [`Unreachable::Drop`].
     pub filter: Option<Filter>,
-    /// Where that pack goes, as the beginning of the names of its files; among the others if this is not given.
+    /// The path prefix of that pack's files; without it, the pack is stored with the others.
     pub filter_to: Option<PathBuf>,
-    /// Where what expires is copied to, as the beginning of the names of a pack's files (`--expire-to`).
+    /// The path prefix of a pack with a copy of what expires (`--expire-to`).
     pub expire_to: Option<PathBuf>,
     /// How packs are stored.
     pub files: PackFiles,
-    /// Which deltas may be in packs of what is reached.
+    /// The allowed deltas in packs of reachable objects.
     pub islands: Option<Arc<Islands>>,
     /// Unreachable objects that count as wanted now (`gc.recentObjectsHook`).
     pub recent: Vec<ObjectId>,
-    /// Longest cruft pack, where that has a limit of its own.
+    /// The longest cruft pack, if it has a limit of its own.
     pub max_cruft_bytes: Option<u64>,
     /// zlib's level for loose objects.
     pub loose_compression: i32,
 }
 
-/// Packs that were written, and what they make redundant. Nothing is deleted yet: a multi-pack-index and bitmaps that
-/// do not need the redundant packs come first.
+/// The new packs, and the packs that they make redundant. Nothing is deleted yet: first come a multi-pack-index and
+/// bitmaps that do not need the redundant packs.
 #[derive(Debug)]
 pub struct Repacked {
-    /// What was packed.
+    /// What was repacked.
     pub scope: Scope,
-    /// The new packs; the first holds what is reached, if anything is.
+    /// The new packs; the first holds the reachable objects, if there are any.
     pub new: Vec<PublishedPack>,
-    /// Names of packs of the repository itself that are no longer needed.
+    /// Names of the repository's own packs that are redundant.
     pub redundant: Vec<String>,
     /// Names of the repository's packs that stay.
     pub staying: Vec<String>,
     /// Whether the first new pack holds everything that refs reach.
     pub is_closed: bool,
-    /// The pack with the most objects of those that a geometric repack leaves.
+    /// The pack with the most objects among those that a geometric repack leaves.
     pub largest: Option<String>,
 }
 
@@ -138,7 +138,7 @@ pub fn write(
     Repack { request_objects, request, roles, progress, new: Vec::new() }.run()
 }
 
-/// Writes a pack of the objects that are read from the repository's own packs with these names; none if there are none.
+/// Writes a pack of the objects in the repository's own packs with these names; nothing if there are none.
 pub fn write_some(
     request_objects: &Arc<RequestObjects>,
     request: &RepackRequest,
@@ -166,7 +166,7 @@ pub fn write_some(
     store(request_objects, request, (wanted, names), &Special::default(), progress)
 }
 
-/// Writes packs of these objects; none if there are no objects.
+/// Writes packs of these objects; nothing if there are none.
 fn store(
     request_objects: &Arc<RequestObjects>,
     request: &RepackRequest,
@@ -193,7 +193,7 @@ fn store(
     }
 }
 
-/// Deletes packs of the repository that are redundant, but none that is among `new`, or that got a `.keep` meanwhile.
+/// Deletes redundant packs of the repository, except those among `new`, and those that got a `.keep` meanwhile.
 pub fn delete_packs(request_objects: &RequestObjects, repacked: &Repacked) -> Result<(), Error> {
     let dir = request_objects.snapshot().own_pack_dir();
     for name in &repacked.redundant {
@@ -228,7 +228,7 @@ impl Repack<'_> {
         };
         let packs = self.request_objects.snapshot().packs();
         let name = |pack: PackIx| packs[pack.0 as usize].name().to_owned();
-        // A pack that was made anew may have the name of one that was there.
+        // A repacked pack may have the name of an existing one.
         let is_new = |name: &String| self.new.iter().any(|new| new.stem.ends_with(name));
         let stays = |pack: PackIx| matches!(self.roles.of_pack(pack), PackRole::Kept | PackRole::Foreign);
         let is_redundant = |pack: &PackIx| self.request.delete && !stays(*pack);
@@ -243,7 +243,7 @@ impl Repack<'_> {
         Ok(Repacked { scope, new: self.new, redundant, staying, is_closed, largest })
     }
 
-    /// Loose objects that are reached and in no pack.
+    /// Reachable loose objects that are in no pack.
     fn loose(&mut self) -> Result<(), PackFilesError> {
         let (reached, names) = self.reach()?;
         let wanted = Marks::new(self.request_objects.packed_end());
@@ -254,7 +254,7 @@ impl Repack<'_> {
         self.write(wanted, names, &Special::default())
     }
 
-    /// Everything that is reached, and what else is asked for. Tells whether the first pack needs no other.
+    /// All reachable objects, and the others as requested. Returns whether the first pack needs no other.
     fn all(&mut self, unreachable: Unreachable) -> Result<bool, PackFilesError> {
         let (request_objects, request) = (self.request_objects, self.request);
         let (reached, names) = self.reach()?;
@@ -305,7 +305,7 @@ impl Repack<'_> {
         match unreachable {
             Unreachable::Drop | Unreachable::Append => {}
             Unreachable::Loosen { expired } if request.delete => {
-                // They are in packs that go then.
+                // They are in packs that are about to be deleted.
                 let (compression, policy) = (request.loose_compression, request.files.policy.of_rewrites());
                 let how = Loosening { compression, policy };
                 self.caretaker(request.settings).loosen(rest, &reached, expired, how)?;
@@ -338,7 +338,7 @@ impl Repack<'_> {
         Ok(())
     }
 
-    /// Everything that is reached.
+    /// All reachable objects.
     fn reach(&self) -> Result<(Marks, Names), Error> {
         let (request_objects, request) = (self.request_objects, self.request);
         let promisor = self.roles.with(&[PackRole::Promisor]);
@@ -348,7 +348,7 @@ impl Repack<'_> {
             let (seen, names) = plan::reach(request_objects, tips, &request.settings, self.progress)?;
             (seen, names, none)
         } else {
-            // What a promisor has promised may name what is missing, and needs no walk: it is packed as it is.
+            // Promised objects may name missing ones, and need no walk: they are packed as they are.
             let stop = Marks::of_packs(request_objects, &promisor)?;
             let (seen, names) = (none, Names::new(request_objects.packed_end()));
             LenientWalk::new(request_objects).reach(request.tips.iter().copied(), &stop, &seen, &names)?;
@@ -362,7 +362,7 @@ impl Repack<'_> {
         self.request_objects.snapshot().packs().iter().any(packrace_store::Pack::is_promisor)
     }
 
-    /// What stays where it is: in kept packs and, with `-l`, in alternates.
+    /// The objects that stay where they are: in kept packs and, with `-l`, in alternates.
     fn left_out(&self, without_kept: bool) -> Result<Marks, Error> {
         let request_objects = self.request_objects;
         let mut roles = Vec::new();
@@ -380,7 +380,7 @@ impl Repack<'_> {
         Ok(marks)
     }
 
-    /// What is in packs that are taken apart or loose, and not reached.
+    /// Unreachable objects that are loose or in packs to be repacked.
     fn unreachable(&self, reached: &Marks, left_out: &Marks) -> Result<Marks, Error> {
         let rest =
             Marks::of_packs(self.request_objects, &self.roles.with(&[PackRole::Ordinary, PackRole::Cruft]))?;
@@ -398,7 +398,7 @@ impl Repack<'_> {
         Caretaker { request_objects, packs, recent, settings, progress: self.progress }
     }
 
-    /// Packs what nothing reaches, and what of the expired that needs.
+    /// Packs unreachable objects, including the expired ones that they need.
     fn cruft(&mut self, rest: Marks, reached: &Marks, expired: i64) -> Result<(), PackFilesError> {
         let caretaker = self.caretaker(self.request.cruft_settings);
         let times = caretaker.times(&rest)?;
@@ -408,7 +408,7 @@ impl Repack<'_> {
         if let Some(prefix) = &self.request.expire_to {
             let names = Names::new(self.request_objects.packed_end());
             let special = Special { prefix: Some(prefix), ..special };
-            // Not one of the repository's packs.
+            // This pack is not one of the repository's own.
             store(self.request_objects, self.request, (gone, names), &special, self.progress)?;
         }
         Ok(())

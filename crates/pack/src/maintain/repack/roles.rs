@@ -1,19 +1,19 @@
-//! What each pack of a repository is to a repack.
+//! The role of each pack in a repack.
 
 use packrace_store::{Pack, PackIx, Snapshot};
 
 use super::super::geometry::packs_to_roll_up;
 
-/// What a pack is to a repack.
+/// The role of a pack in a repack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PackRole {
-    /// An alternate's, or one that is damaged: it stays, whatever becomes of its objects elsewhere.
+    /// In an alternate, or damaged: it stays, whatever copies of its objects exist elsewhere.
     Foreign,
     /// Stays as it is.
     Kept,
     /// From a promisor remote: what its objects name may be missing.
     Promisor,
-    /// Of objects that nothing reached.
+    /// Holds unreachable objects.
     Cruft,
     /// Any other.
     Ordinary,
@@ -25,7 +25,7 @@ pub(super) struct Roles {
 }
 
 impl Roles {
-    /// `keep_packs` are names with or without `.pack`, which stay as if they had a `.keep`.
+    /// `keep_packs` are names with or without `.pack` of packs to treat as if they had a `.keep`.
     pub(super) fn of(snapshot: &Snapshot, keep_packs: &[String]) -> Self {
         let is_named = |pack: &Pack| {
             keep_packs.iter().any(|name| name.strip_suffix(".pack").unwrap_or(name) == pack.name())
@@ -47,7 +47,8 @@ impl Roles {
     }
 
     /// The ordinary packs that a geometric repack rolls up, and those that it leaves, the largest last. With
-    /// `with_kept` packs that are kept take part too, and with `with_foreign` those of alternates; they stay all the same.
+    /// `with_kept`, kept packs are counted, too, and with `with_foreign` those of alternates; they stay all the
+    /// same.
     pub(super) fn roll_up(
         &self,
         snapshot: &Snapshot,

@@ -7,15 +7,15 @@ use packrace_store::{MAX_CHAIN, ObjectIx, ObjectReader};
 use crate::error::Error;
 use crate::request_objects::{ObjectNo, RequestObjects};
 
-/// Where at least one in so many objects is asked about, all kinds are taken from the type bitmaps at once.
+/// If at least one in this many objects is asked about, all kinds are taken from the type bitmaps at once.
 const WORTH_ALL: u64 = 16;
 
-/// Kinds of objects. Each delta chain is followed down to the first object whose kind is known, so that asking about
-/// all objects of a pack costs a look at each header, in any order.
+/// Kinds of objects. Each delta chain is followed to the first object whose kind is known, so that asking about all
+/// objects of a pack reads each header once, in any order.
 pub(crate) struct Kinds<'a> {
     request_objects: &'a RequestObjects,
     reader: ObjectReader,
-    /// By number of a packed object: the number of its kind, or 0 for not known yet.
+    /// By number of a packed object: the number of its kind, or 0 if it is not known yet.
     known: Vec<u8>,
     chain: Vec<u32>,
 }
@@ -27,7 +27,7 @@ impl<'a> Kinds<'a> {
         if asked > u64::from(request_objects.packed_end()) / WORTH_ALL {
             fill(request_objects, &mut known);
         }
-        // Objects are looked at, not read: nothing is worth a cache.
+        // Only headers are read: nothing is worth a cache.
         let reader = request_objects.snapshot().reader(0);
         Kinds { request_objects, reader, known, chain: Vec::new() }
     }
@@ -60,7 +60,7 @@ impl<'a> Kinds<'a> {
         };
         let kind = match kind {
             Some(kind) => kind,
-            // Loose, damaged or stored against a base elsewhere: the reader knows all ways to it.
+            // Loose, damaged or stored against a base elsewhere: the reader handles all of these.
             None => self.request_objects.kind(&mut self.reader, ix)?,
         };
         for ix in &self.chain {
@@ -87,7 +87,7 @@ impl<'a> Kinds<'a> {
         Ok(base.map_or(KindStep::Unclear, KindStep::Base))
     }
 
-    /// How long the object is.
+    /// The length of the object.
     pub(crate) fn size(&mut self, ix: ObjectNo) -> Result<u64, Error> {
         if let Some(packed) = self.request_objects.packed(ix) {
             return Ok(self.reader.size_at(packed)?);
@@ -106,8 +106,8 @@ enum KindStep {
     Unclear,
 }
 
-/// Takes over what the type bitmaps say. They were checked when they were opened; one that cannot be read all the same is
-/// passed over, and the entries are asked.
+/// Uses the type bitmaps. They were checked when they were opened; an unreadable one is skipped, and the entries
+/// are read instead.
 fn fill(request_objects: &RequestObjects, known: &mut [u8]) {
     let Some(bitmap) = request_objects.snapshot().bitmap() else { return };
     for kind in Kind::ALL {

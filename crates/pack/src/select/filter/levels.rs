@@ -1,4 +1,4 @@
-//! Reads trees level by level, each level in pack order so that delta bases were decoded shortly before.
+//! Reads trees level by level, each level in pack order, so that delta bases were decoded shortly before.
 
 use std::collections::HashSet;
 
@@ -11,16 +11,16 @@ use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::walk::trees::{AllowedMissing, TreeDecoder};
 
-/// Trees between two looks at the progress sink, where nothing is expensive about a tree.
+/// Trees between two checks for cancellation, if trees are cheap.
 const TREES_BETWEEN_LOOKS: u64 = 256;
 
-/// What a walk for a filter starts from, and where it may go.
+/// Where a walk for a filter starts, and where it may go.
 pub(crate) struct Start<'a> {
-    /// The root trees of all commits that are sent.
+    /// The root trees of all commits to send.
     pub(crate) roots: Vec<ObjectNo>,
     /// Trees that the client named itself.
     pub(crate) given: Vec<ObjectNo>,
-    /// What is to be sent, as far as filters do not matter. `None` if that was not found out: everything.
+    /// What would be sent without the filter. `None` if it is not known: everything.
     pub(crate) scope: Option<&'a Marks>,
 }
 
@@ -38,12 +38,12 @@ pub(crate) struct TreeReader<'a> {
     allowed_missing: AllowedMissing,
     max_depth: usize,
     read: u64,
-    /// Cost since the last look at the progress sink, in trees.
+    /// The cost since the last check for cancellation, in trees.
     spent: u64,
 }
 
 impl<'a> TreeReader<'a> {
-    /// Trees of a repository that may lack objects.
+    /// Reads trees of a repository that may lack objects.
     pub(crate) fn new(
         request_objects: &'a RequestObjects,
         allowed_missing: AllowedMissing,
@@ -61,17 +61,17 @@ impl<'a> TreeReader<'a> {
         }
     }
 
-    /// Does not look into trees that are deeper than this.
+    /// Does not descend into deeper trees.
     pub(crate) fn no_deeper_than(self, max_depth: usize) -> Self {
         TreeReader { max_depth, ..self }
     }
 
-    /// Fails where trees of this depth are too deep.
+    /// Fails if trees of this depth are too deep.
     pub(crate) fn check_depth(&self, depth: usize) -> Result<(), Error> {
         if depth > self.max_depth { Err(Reason::DeepTree.into()) } else { Ok(()) }
     }
 
-    /// Puts trees into the order in which they are best read.
+    /// Sorts trees into the best order to read them.
     pub(crate) fn sort<T>(&self, level: &mut [T], tree_of: impl Fn(&T) -> ObjectNo) {
         level.sort_by_cached_key(|item| {
             let ix = tree_of(item);
@@ -85,7 +85,8 @@ impl<'a> TreeReader<'a> {
         });
     }
 
-    /// Looks at the progress sink, if enough was done since the last time. `trees` is how many trees could have been read instead.
+    /// Checks for cancellation if enough was done since the last time. `trees` is the cost, as a number of trees
+    /// read.
     pub(crate) fn spend(&mut self, trees: u64) -> Result<(), Error> {
         self.spent = self.spent.saturating_add(trees);
         if self.spent >= TREES_BETWEEN_LOOKS {
@@ -98,8 +99,8 @@ impl<'a> TreeReader<'a> {
         Ok(())
     }
 
-    /// Calls `each` with the trees and blobs of a tree. When the tree is stored as a delta on one of which `is_done` says
-    /// that all its entries are dealt with, only those that it does not share with that one are looked at.
+    /// Calls `each` with the trees and blobs of a tree. If the tree is stored as a delta of one that `is_done` says
+    /// is fully processed, only the entries that it does not share with that one are visited.
     pub(crate) fn entries(
         &mut self,
         ix: ObjectNo,
@@ -139,7 +140,8 @@ impl<'a> TreeReader<'a> {
     }
 }
 
-/// Trees and blobs in scope that are at a depth of less than `depth` somewhere. What a named tree holds is at depth 0.
+/// Trees and blobs in scope whose depth is less than `depth` at some path. The entries of a named tree are at depth
+/// 0.
 pub(crate) fn within_depth(
     trees: &mut TreeReader<'_>,
     start: &Start<'_>,
@@ -159,7 +161,7 @@ pub(crate) fn within_depth(
         )?;
     }
     level.extend(start.roots.iter().filter(|root| start.is_in_scope(**root) && reached.insert(**root)));
-    // Trees at this depth or nearer: what they hold is at the next depth or nearer.
+    // Trees at this depth or above: their entries are at the next depth or above.
     let expanded = Marks::new(trees.request_objects.packed_end());
     for at in 1..depth {
         if level.is_empty() {

@@ -1,8 +1,8 @@
 //! Which objects a partial clone leaves out (git-rev-list, "--filter"; technical/partial-clone).
 //!
-//! A [`Filter`] is what a client asked for. Filters that are combined all have to keep an object, so however they are
-//! nested they come down to one set of `rules::Rules`: kinds, a size, a depth, and patterns. What a client names itself is sent
-//! whatever the filter says.
+//! A [`Filter`] is what a client asked for. Combined filters all have to keep an object, so however they are
+//! nested, they amount to one set of `rules::Rules`: kinds, a size, a depth, and patterns. Objects that a client
+//! names itself are sent whatever the filter says.
 
 pub(crate) mod kinds;
 pub(crate) mod levels;
@@ -20,41 +20,41 @@ pub(crate) use rules::Rules;
 pub enum Filter {
     /// `blob:none`: no blobs.
     BlobNone,
-    /// `blob:limit=<n>`: no blobs of so many bytes or more.
+    /// `blob:limit=<n>`: no blobs of this many bytes or more.
     BlobLimit(u64),
-    /// `tree:<depth>`: no trees and blobs that are nowhere closer than this to a root tree.
+    /// `tree:<depth>`: no trees and blobs that are at this depth or deeper wherever they occur.
     Tree(u64),
-    /// `object:type=<type>`: nothing of another kind.
+    /// `object:type=<type>`: no objects of another kind.
     ObjectType(Kind),
     /// `sparse:oid=<blob-ish>`: no blobs outside of a sparse checkout with the patterns in a blob.
     Sparse(Patterns),
-    /// `combine:<filter>+<filter>`: only what all of them keep.
+    /// `combine:<filter>+<filter>`: only objects that all of them keep.
     Combine(Vec<Filter>),
 }
 
 /// The blob that holds the patterns of a sparse checkout.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Patterns {
-    /// What the client called it.
+    /// The client's name for it.
     pub name: Vec<u8>,
-    /// What that names, once somebody who knows refs has found out; see [`Filter::patterns_mut`].
+    /// The object of that name, once the caller, which knows refs, has resolved it; see [`Filter::patterns_mut`].
     pub blob: Option<ObjectId>,
 }
 
-/// What the patterns of a sparse checkout, a line each, say of a path; for fuzz targets.
+/// What the patterns of a sparse checkout, one a line, say about a path; for fuzz targets.
 #[doc(hidden)]
 pub fn sparse_decision(patterns: &[u8], path: &[u8], is_dir: bool) -> Result<Option<bool>, crate::Error> {
     Ok(sparse::Sparse::parse(patterns)?.decide(path, is_dir))
 }
 
 impl Filter {
-    /// Reads a filter-spec. It may be longer than what git writes: `combine` within `combine` is read to a limit of
-    /// nesting, and of filters that are combined in all.
+    /// Parses a filter-spec. It may be longer than git writes: `combine` within `combine` is accepted up to a limit
+    /// of nesting, and of combined filters in total.
     pub fn parse(spec: &[u8]) -> Result<Filter, BadFilter> {
         parse::parse(spec)
     }
 
-    /// The name by which configuration allows it (git-config, `uploadpackfilter.<filter>.allow`).
+    /// The name that the configuration allows it by (git-config, `uploadpackfilter.<filter>.allow`).
     pub fn name(&self) -> &'static str {
         match self {
             Filter::BlobNone => "blob:none",
@@ -66,7 +66,7 @@ impl Filter {
         }
     }
 
-    /// This filter and those in it, each before what is in it.
+    /// This filter and those in it, outer ones first.
     pub fn all(&self) -> Vec<&Filter> {
         let mut found = vec![self];
         let mut at = 0;
@@ -79,7 +79,7 @@ impl Filter {
         found
     }
 
-    /// All blobs of patterns that it names, for the caller to say which they are.
+    /// All blobs of patterns that it names, for the caller to resolve.
     pub fn patterns_mut(&mut self) -> Vec<&mut Patterns> {
         match self {
             Filter::Sparse(patterns) => vec![patterns],

@@ -5,7 +5,7 @@
 //! encoded = a spec with "+", "%" and what is reserved as "%" and two hex digits
 //! ```
 //!
-//! Words and order of refusals are git's, found by asking it.
+//! The texts and order of errors are git's, as observed.
 
 use packrace_object::Kind;
 
@@ -14,19 +14,19 @@ use super::{Filter, Patterns};
 /// `combine` within `combine` within …; git itself writes one.
 const MAX_NESTING: usize = 32;
 
-/// Filters that are combined, at all levels together.
+/// The maximum number of combined filters, at all levels together.
 const MAX_FILTERS: usize = 1024;
 
 /// Each needs a walk over all paths.
 const MAX_SPARSE: usize = 8;
 
-/// What must not stand unencoded in a filter that is combined, beside control characters, spaces and what is not ASCII.
+/// Bytes that must be encoded in a combined filter, besides control characters, spaces and non-ASCII bytes.
 const RESERVED: &[u8] = b"~`!@#$^&*()[]{}\\;'\",<>?";
 
 /// Why a filter-spec is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadFilter {
-    /// It is none of the known ones, or its number is none.
+    /// It is not a known filter, or its number is invalid.
     #[error("invalid filter-spec '{}'", String::from_utf8_lossy(.0))]
     Unknown(Vec<u8>),
     /// `tree:` without a number.
@@ -38,18 +38,18 @@ pub enum BadFilter {
     /// `sparse:path=`, which would read any file.
     #[error("sparse:path filters support has been dropped")]
     SparsePath,
-    /// `combine:` with nothing behind it.
+    /// `combine:` without a filter.
     #[error("expected something after combine:")]
     EmptyCombine,
     /// A byte in a combined filter that must be encoded.
     #[error("must escape char in sub-filter-spec: '{}'", String::from_utf8_lossy(&[*.0]))]
     Reserved(u8),
-    /// More of something than is looked at.
+    /// Too many parts.
     #[error("filter-spec has more than {limit} {what}")]
     TooMany {
-        /// Of what.
+        /// What exceeds the limit.
         what: &'static str,
-        /// How many are looked at.
+        /// The limit.
         limit: usize,
     },
 }
@@ -59,7 +59,7 @@ pub(super) fn parse(spec: &[u8]) -> Result<Filter, BadFilter> {
     parse_one(spec, 0, &mut left)
 }
 
-/// What may still come.
+/// How many more are allowed.
 struct Left {
     filters: usize,
     sparse: usize,
@@ -103,7 +103,8 @@ fn take_one(left: usize, what: &'static str, limit: usize) -> Result<usize, BadF
     left.checked_sub(1).ok_or(BadFilter::TooMany { what, limit })
 }
 
-/// The parts between the plus signs. One at the end belongs to the last part, as in git, and makes it invalid.
+/// The parts between the plus signs. A plus sign at the end belongs to the last part, as in git, and makes it
+/// invalid.
 fn parse_parts(parts: &[u8], nesting: usize, left: &mut Left) -> Result<Vec<Filter>, BadFilter> {
     let mut filters = Vec::new();
     let mut rest = parts;
@@ -121,7 +122,7 @@ fn parse_parts(parts: &[u8], nesting: usize, left: &mut Left) -> Result<Vec<Filt
     Ok(filters)
 }
 
-/// Decodes `%xx`. What is not two hex digits, or would be a NUL, stays as it is.
+/// Decodes `%xx`. Anything but two hex digits, and NUL, stays encoded.
 fn decode(part: &[u8]) -> Vec<u8> {
     let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
     let mut decoded = Vec::with_capacity(part.len());
@@ -137,10 +138,10 @@ fn decode(part: &[u8]) -> Vec<u8> {
     decoded
 }
 
-/// A number as configuration files have it (git-config, "Values", integer), but not below zero.
+/// A number in the form of configuration files (git-config, "Values", integer), but not negative.
 fn parse_size(text: &[u8]) -> Option<u64> {
     let text = text.trim_ascii_start();
-    // The vertical tab is a space for C and not for Rust; nobody writes one.
+    // The vertical tab is a space in C and not in Rust; nobody writes one.
     let text = text.strip_prefix(b"+").unwrap_or(text);
     let (radix, digits) = match text {
         [b'0', b'x' | b'X', rest @ ..] if rest.first().is_some_and(u8::is_ascii_hexdigit) => (16, rest),

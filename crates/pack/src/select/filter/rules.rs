@@ -6,12 +6,12 @@ use crate::request_objects::RequestObjects;
 use super::Filter;
 use super::sparse::Sparse;
 
-/// What all filters of a request say together: an object is kept if every rule keeps it.
+/// All filters of a request together: an object is kept if every rule keeps it.
 #[derive(Debug)]
 pub(crate) struct Rules {
     /// Whether objects of a kind are kept, by its number.
     kinds: [bool; 5],
-    /// Blobs of so many bytes or more are left out.
+    /// Blobs of this many bytes or more are left out.
     pub(crate) blob_limit: Option<u64>,
     /// Trees and blobs at this depth or deeper are left out. A root tree is at depth 0.
     pub(crate) depth: Option<u64>,
@@ -57,17 +57,17 @@ impl Rules {
         self.kinds[kind as usize]
     }
 
-    /// Whether trees have to be walked to tell what is kept.
+    /// Whether the decision takes a walk over trees.
     pub(crate) fn is_about_places(&self) -> bool {
         self.depth != Some(0) && (self.depth.is_some() || !self.sparse.is_empty())
     }
 
-    /// Whether what is kept can be told without knowing all that the commits reach.
+    /// Whether the decision is possible without knowing everything that the commits reach.
     pub(crate) fn needs_commits_only(&self) -> bool {
         self.depth == Some(0) || self.is_about_places()
     }
 
-    /// Whether the kind of every object has to be looked at.
+    /// Whether the decision takes the kind of every object.
     pub(crate) fn is_about_kinds(&self) -> bool {
         self.blob_limit.is_some() || Kind::ALL.iter().any(|kind| !self.keeps(*kind))
     }

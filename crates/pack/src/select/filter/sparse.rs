@@ -1,7 +1,8 @@
-//! `sparse:oid`: blobs whose path a sparse checkout would hold (git-sparse-checkout, "INTERNALS -- FULL PATTERN SET").
+//! `sparse:oid`: blobs whose path a sparse checkout would contain (git-sparse-checkout, "INTERNALS -- FULL PATTERN
+//! SET").
 //!
-//! The last pattern that matches a path decides; where none does, what was decided for the directory above. A tree is
-//! read once for every path at which it is found.
+//! The last pattern that matches a path decides; without a match, the decision for the parent directory applies. A
+//! tree is read once for every path at which it occurs.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,16 +24,17 @@ const MAX_PATTERN_BYTES: u64 = 8 << 20;
 /// Most patterns; each is compared with each path.
 const MAX_PATTERNS: usize = 1 << 16;
 
-/// Comparisons of a pattern with a path that take about as long as reading a tree.
+/// Comparing this many patterns with paths takes about as long as reading a tree.
 const MATCHES_A_TREE: u64 = 1000;
 
-/// Most directories by path. Trees that hold each other several times can make more paths than there are atoms.
+/// The most directories by path. Trees that contain each other several times can make more paths than there are
+/// atoms.
 const MAX_PATHS: usize = 1 << 20;
 
-/// Most times that a tree is read at a path, for each object of the repository: most trees are found at one path.
+/// The most times that a tree is read at a path, for each object of the repository: most trees occur at one path.
 const READS_AN_OBJECT: u64 = 16;
 
-/// The same for a repository with few objects.
+/// The minimum of that limit, for a repository with few objects.
 const MIN_READS: u64 = 1 << 20;
 
 /// The patterns of a sparse checkout.
@@ -45,7 +47,7 @@ pub(crate) struct Sparse {
 #[derive(Debug)]
 enum Line {
     Pattern(Pattern),
-    /// A line of spaces: to git, a pattern that only the root directory matches, because it has no name.
+    /// A line of spaces: for git, a pattern that only the root directory matches, because it has no name.
     Root {
         is_negative: bool,
     },
@@ -78,7 +80,7 @@ impl Sparse {
         Ok(Sparse { patterns })
     }
 
-    /// What the patterns say about a path: nothing, if none matches.
+    /// What the patterns say about a path; `None` if none matches.
     pub(crate) fn decide(&self, path: &[u8], is_dir: bool) -> Option<bool> {
         let basename_at = path.iter().rposition(|byte| *byte == b'/').map(|slash| slash + 1);
         self.patterns.iter().rev().find_map(|line| line.decide(path, basename_at, is_dir))
@@ -161,11 +163,11 @@ struct Directory {
     parent: u32,
     name: Box<[u8]>,
     children: HashMap<Box<[u8]>, u32>,
-    /// Whether blobs in it are kept about which no pattern says anything.
+    /// Whether blobs in it are kept if no pattern matches them.
     is_kept: bool,
 }
 
-/// At which paths trees are known. Nearly all are known at one.
+/// The paths at which trees were found. Nearly all occur at one.
 struct SeenPaths {
     /// By number of a packed object.
     first: Vec<u32>,
@@ -263,13 +265,14 @@ impl SparseWalk<'_> {
     }
 }
 
-/// The number of a directory in another one.
+/// The number of a subdirectory.
 fn child(sparse: &Sparse, paths: &mut Vec<Directory>, parent: u32, name: &[u8], full_path: &[u8]) -> u32 {
     if let Some(child) = paths[parent as usize].children.get(name) {
         return *child;
     }
     let is_kept = sparse.decide(full_path, true).unwrap_or(paths[parent as usize].is_kept);
-    // Fits: there are never more than there are entries in trees that fit in memory together with `MAX_PATHS`.
+    // Cannot overflow: there are never more than there are entries in trees that fit in memory together with
+    // `MAX_PATHS`.
     let number = paths.len() as u32;
     paths.push(Directory { parent, name: name.into(), children: HashMap::new(), is_kept });
     paths[parent as usize].children.insert(name.into(), number);
@@ -315,7 +318,7 @@ mod tests {
         assert_eq!(error.kind(), crate::ErrorKind::LimitExceeded);
     }
 
-    /// A pattern that makes a simple matcher try every way to split the path.
+    /// A pattern that makes a naive matcher try every way to split the path.
     #[test]
     fn patterns_made_to_be_slow() {
         let path = "a".repeat(4000);

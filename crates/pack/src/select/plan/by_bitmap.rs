@@ -12,7 +12,7 @@ use crate::walk::trees::{OnMissing, TreeWalk};
 use super::by_walk::{finish, mark_roots};
 use super::{MarkedObjects, Tips};
 
-/// `None` if a stored bitmap turns out to be damaged: what was marked until then is worth nothing.
+/// `None` if a stored bitmap turns out to be damaged: everything marked until then is worthless.
 pub(super) fn find(
     request_objects: &RequestObjects,
     bitmap: SnapshotBitmap<'_>,
@@ -45,7 +45,7 @@ struct BitmapReach<'a> {
     bitmap: SnapshotBitmap<'a>,
     /// The bitmaps that were combined so far.
     bits: Bits,
-    /// Those of them whose objects are marked in `seen`.
+    /// The part of `bits` whose objects are marked in `seen`.
     marked: Bits,
     seen: &'a Marks,
 }

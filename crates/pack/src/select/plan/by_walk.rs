@@ -53,7 +53,7 @@ pub(super) fn find(
     finish(trees, tips, seen, had, bases).map(Some)
 }
 
-/// Marks root trees; those that were not marked before go to `roots`.
+/// Marks root trees; newly marked ones go to `roots`.
 pub(super) fn mark_roots(
     walk: &TreeWalk<'_>,
     trees: impl Iterator<Item = packrace_object::ObjectId>,
@@ -72,7 +72,7 @@ pub(super) fn mark_roots(
     Ok(())
 }
 
-/// Adds what is wanted by name, and tells what is wanted from what is had.
+/// Adds objects wanted by name, and separates what is wanted from what the client has.
 pub(super) fn finish(
     trees: &mut TreeWalk<'_>,
     tips: &Tips,

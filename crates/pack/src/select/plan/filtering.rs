@@ -1,4 +1,4 @@
-//! Takes out of a response what a filter leaves out.
+//! Removes from a response what a filter leaves out.
 
 use packrace_object::Kind;
 
@@ -14,7 +14,7 @@ use crate::walk::trees::AllowedMissing;
 
 use super::{MarkedObjects, Tips, WALK_RATHER_THAN_BITMAP};
 
-/// Objects between two looks at the progress sink.
+/// Objects between two checks for cancellation.
 const OBJECTS_BETWEEN_LOOKS: usize = 4096;
 
 /// One request with a filter.
@@ -24,14 +24,14 @@ pub(crate) struct Filtering<'a> {
     pub(crate) rules: Rules,
     pub(crate) allowed_missing: AllowedMissing,
     pub(crate) progress: &'a dyn ProgressSink,
-    /// `core.maxTreeDepth`: paths are as long as trees are deep, so that without a bound they cost its square.
+    /// `core.maxTreeDepth`: paths are as long as trees are deep, so without a limit they cost the square of it.
     pub(crate) max_tree_depth: usize,
 }
 
 impl Filtering<'_> {
-    /// What of a response is kept: what the rules keep, and what the client named itself (tips, and what tips that are
-    /// tags come down to). `find` finds the whole response. It is not called when the rules need no more than the commits,
-    /// and walking is the best way to those.
+    /// The part of a response that is kept: what the rules keep, and what the client named itself (tips, and what
+    /// tag tips peel to). `find` finds the whole response. It is not called if the rules need only the commits and
+    /// walking is the best way to find those.
     pub(crate) fn find<'c>(
         &self,
         commits: &mut Commits<'c>,
@@ -80,7 +80,7 @@ impl Filtering<'_> {
                 true
             })?;
         } else {
-            // Where trees matter, what the client has of them does too.
+            // If trees matter, the trees that the client has do, too.
             if self.rules.depth != Some(0) {
                 return Ok(None);
             }
@@ -112,7 +112,7 @@ impl Filtering<'_> {
         Ok(())
     }
 
-    /// What a client leaves out now it has most likely left out before, so it is no base for a delta.
+    /// What a client leaves out now it has most likely left out before, so it cannot be a delta base.
     fn reduce_bases(&self, kinds: &mut Kinds<'_>, found: &mut MarkedObjects) -> Result<(), Error> {
         for (ix, name) in std::mem::take(&mut found.bases) {
             if self.keeps(kinds, ix)? {

@@ -1,4 +1,4 @@
-//! Decides which objects a response holds, and from which packs they come.
+//! Decides which objects a response contains, and from which packs they are taken.
 
 mod by_bitmap;
 mod by_walk;
@@ -30,17 +30,17 @@ pub use memory::estimated_memory;
 pub struct PackRequest {
     /// Objects to send with everything they reach.
     pub wants: Vec<ObjectId>,
-    /// Objects that the client has with everything they reach; unknown ones are passed over.
+    /// Objects that the client has with everything they reach; unknown ones are ignored.
     pub haves: Vec<ObjectId>,
-    /// Commits whose parents the client does not have or will not get. Bitmaps are not used when there are any.
+    /// Commits whose parents the client lacks or will not get. If there are any, bitmaps are not used.
     pub shallow: Vec<ObjectId>,
-    /// Annotated tags to add when what they finally tag is sent (`include-tag`): the tag, and what it peels to.
+    /// Annotated tags to add if what they peel to is sent (`include-tag`): the tag, and what it peels to.
     pub tags: Vec<(ObjectId, ObjectId)>,
-    /// Objects not to send although they are wanted: the client gets them in another way (packfile URIs).
+    /// Objects not to send although they are wanted: the client gets them another way (packfile URIs).
     pub excluded: Vec<ObjectId>,
     /// Deltas may refer to bases that only the client has (`thin-pack`).
     pub thin: bool,
-    /// Deltas may name their base by distance (`ofs-delta`).
+    /// Deltas may give their base as a distance (`ofs-delta`).
     pub ofs_delta: bool,
     /// What to do about missing objects.
     pub missing: MissingObjects,
@@ -55,25 +55,25 @@ pub struct PackRequest {
 /// What to do about wanted objects that are missing here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum MissingObjects {
-    /// Fail with the name of the first.
+    /// Fail, naming the first.
     #[default]
     Errors,
     /// Leave out those that a remote has promised: the client knows a remote that has them.
     Promised,
-    /// Leave out all that are missing, and what they would lead to.
+    /// Leave out all missing ones, and what they would lead to.
     Any,
-    /// Leave out what is in packs of a promisor, and what it leads to.
+    /// Leave out what is in promisor packs, and what it leads to.
     BehindPromisor,
 }
 
-/// In which order the entries of a pack stand.
+/// The order of the entries in a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// As they are stored, pack after pack: nothing has to be looked at twice. For a response.
+    /// As they are stored, pack after pack: nothing is visited twice. For a response.
     #[default]
     AsStored,
-    /// Tags, commits, trees, blobs, and within each as they are stored: what a walk needs stands together. For a pack
-    /// that stays.
+    /// Tags, commits, trees, blobs, and within each as they are stored: what a walk needs is together. For a pack
+    /// that is stored.
     ByKind,
 }
 
@@ -86,10 +86,10 @@ pub(crate) enum Selected {
     Positions(Vec<u32>),
 }
 
-/// What a response holds. Keeps the snapshot alive.
+/// The objects of a response. Keeps the snapshot alive.
 pub struct PackPlan {
     pub(crate) request_objects: Arc<RequestObjects>,
-    /// Packs in the order in which they are sent. An object stands in one of them only.
+    /// Packs in the order in which they are sent. Each object is taken from one of them only.
     pub(crate) packs: Vec<(PackIx, Selected)>,
     pub(crate) loose: Vec<ObjectNo>,
     pub(crate) wanted: Marks,
@@ -99,18 +99,18 @@ pub struct PackPlan {
     excluded: Vec<ObjectId>,
     pub(crate) settings: Settings,
     pub(crate) order: Order,
-    /// What bitmaps found is not searched for better deltas between packs.
+    /// Bitmaps found the objects: no search for better deltas between packs.
     pub(crate) is_by_bitmap: bool,
     pub(crate) names: Names,
-    /// Objects of the client that are likely to be good delta bases, with their paths.
+    /// Objects that the client has and that are likely to be good delta bases, with their paths.
     pub(crate) bases: Vec<(ObjectNo, NameHash)>,
-    /// Which deltas may be.
+    /// Which deltas are allowed.
     pub(crate) islands: Option<Arc<Islands>>,
     objects: u32,
 }
 
 impl PackPlan {
-    /// The hash of the path under which an object was met, or else the one that is stored with the bitmaps.
+    /// The hash of the path at which an object was found, or else the one stored with the bitmaps.
     pub(crate) fn name_of(&self, ix: ObjectNo) -> NameHash {
         let name = self.names.get(ix);
         let is_other = self.names.version() != NameHashVersion::V1;
@@ -123,12 +123,12 @@ impl PackPlan {
         NameHash(stored.unwrap_or_default())
     }
 
-    /// The same for a pack that stays.
+    /// The same, for a pack that is stored.
     pub fn to_stay(self) -> Self {
         PackPlan { order: Order::ByKind, ..self }
     }
 
-    /// The same without deltas that cross the shores of islands.
+    /// The same, without deltas between islands.
     pub fn with_islands(self, islands: Option<Arc<Islands>>) -> Self {
         PackPlan { islands, ..self }
     }
@@ -138,7 +138,7 @@ impl PackPlan {
         self.islands.as_ref().is_none_or(|islands| islands.allow(object, base))
     }
 
-    /// How many objects the pack will hold.
+    /// The number of objects in the pack.
     pub fn objects(&self) -> u32 {
         self.objects
     }
@@ -156,7 +156,7 @@ impl PackPlan {
     }
 }
 
-/// Objects marked while a request is looked at.
+/// The objects marked while a request is planned.
 pub(crate) struct MarkedObjects {
     /// Everything to send.
     pub(crate) wanted: Marks,
@@ -167,11 +167,11 @@ pub(crate) struct MarkedObjects {
     pub(crate) is_by_bitmap: bool,
 }
 
-/// Commits that are looked at to find where a client's history begins, before bitmaps are used to tell what it lacks.
-/// A walk sends less: it knows the paths and so the best bases.
+/// How many commits are visited to find where a client's history begins, before bitmaps are used to find what it
+/// lacks. A walk sends less: it knows the paths, and so the best bases.
 pub(crate) const WALK_RATHER_THAN_BITMAP: usize = 32 << 10;
 
-/// Plans the answer to `request`. Takes bitmaps where they apply and a walk where they don't.
+/// Plans the answer to `request`, with bitmaps where they apply, otherwise with a walk.
 pub fn plan(
     request_objects: &Arc<RequestObjects>,
     request: &PackRequest,
@@ -180,7 +180,7 @@ pub fn plan(
     plan_adjusted(request_objects, request, |_| Ok(()), progress)
 }
 
-/// The same, of what `adjust` makes of the objects that were found.
+/// The same, after `adjust` has changed the set of objects.
 pub fn plan_adjusted<E: From<Error>>(
     request_objects: &Arc<RequestObjects>,
     request: &PackRequest,
@@ -202,14 +202,14 @@ pub fn plan_adjusted<E: From<Error>>(
     Ok(PackPlan { excluded, ..lay_out(request_objects, request, found, names, progress)? })
 }
 
-/// The objects that a pack is going to hold, before it is planned how.
+/// The objects that a pack will contain, before their form is planned.
 pub struct Chosen<'a> {
     pub(crate) request_objects: &'a RequestObjects,
     pub(crate) wanted: &'a Marks,
 }
 
 impl Chosen<'_> {
-    /// Adds objects that are there.
+    /// Adds existing objects.
     pub fn extend(&self, ids: impl IntoIterator<Item = ObjectId>) -> Result<(), Error> {
         for id in ids {
             if let Some(ix) = self.request_objects.find(&id)? {
@@ -219,12 +219,12 @@ impl Chosen<'_> {
         Ok(())
     }
 
-    /// Whether the pack is going to hold this object.
+    /// Whether the pack will contain this object.
     pub fn contains(&self, id: &oid) -> Result<bool, Error> {
         Ok(self.request_objects.find(id)?.is_some_and(|ix| self.wanted.contains(ix)))
     }
 
-    /// Keeps the objects for which `keeps` says so.
+    /// Keeps only the objects that `keeps` returns true for.
     pub fn retain<E>(&self, mut keeps: impl FnMut(&ObjectId) -> Result<bool, E>) -> Result<(), E> {
         for ix in self.wanted.members().collect::<Vec<_>>() {
             if !keeps(&self.request_objects.id(ix))? {
@@ -235,7 +235,7 @@ impl Chosen<'_> {
     }
 }
 
-/// What is wanted and not had, as far as the filter lets it pass.
+/// The objects that are wanted, not had, and kept by the filter.
 fn find_filtered(
     request_objects: &Arc<RequestObjects>,
     request: &PackRequest,
@@ -272,7 +272,7 @@ fn find_filtered(
     Ok((found, trees.into_names()))
 }
 
-/// The same where objects may be missing: a slow walk on one thread, without bitmaps.
+/// The same if objects may be missing: a slow walk on one thread, without bitmaps.
 fn find_leniently(
     request_objects: &Arc<RequestObjects>,
     request: &PackRequest,
@@ -302,7 +302,7 @@ fn find_leniently(
     Ok((MarkedObjects { wanted, had, bases: Vec::new(), is_by_bitmap: false }, names))
 }
 
-/// Everything that `tips` reach, by a walk, and under which paths it was met.
+/// Everything that `tips` reach, by a walk, and the paths at which it was found.
 pub(crate) fn reach(
     request_objects: &RequestObjects,
     tips: Vec<ObjectId>,
@@ -321,7 +321,7 @@ pub(crate) fn reach(
     Ok((found.expect("no limit was set").wanted, trees.into_names()))
 }
 
-/// What of `wanted`, which `tips` reach, a filter keeps.
+/// The part of `wanted`, which `tips` reach, that a filter keeps.
 pub(crate) fn kept_by(
     request_objects: &RequestObjects,
     filter: &Filter,
@@ -342,11 +342,11 @@ pub(crate) fn kept_by(
     let (allowed_missing, max_tree_depth) = (AllowedMissing::default(), MAX_TREE_DEPTH);
     let filtering =
         Filtering { request_objects, tips: &tips, rules, allowed_missing, progress, max_tree_depth };
-    // As with bitmaps, all that is reached is known already.
+    // As with bitmaps, everything reachable is known already.
     Ok(filtering.find(&mut commits, true, |_| Ok(found))?.wanted)
 }
 
-/// A pack of exactly these objects, each with the hash of the path under which it was met: deltas inside of it only.
+/// A pack of exactly these objects, each with the hash of its path; deltas have bases within it only.
 pub fn plan_list(
     request_objects: &Arc<RequestObjects>,
     objects: &[(ObjectId, NameHash)],
@@ -365,7 +365,8 @@ pub fn plan_list(
     to_store(request_objects, wanted, names, settings, ofs_delta, progress)
 }
 
-/// A pack of exactly these objects, to be stored: deltas inside of it only, and what walks need stands together.
+/// A pack of exactly these objects, to be stored: deltas have bases within it only, and what walks need is
+/// together.
 pub(crate) fn to_store(
     request_objects: &Arc<RequestObjects>,
     wanted: Marks,
@@ -382,7 +383,8 @@ pub(crate) fn to_store(
     Ok(plan.to_stay())
 }
 
-/// Finds what is wanted and not had: by a walk for a client that lacks little, by bitmaps for others where there are any.
+/// Finds the objects that are wanted and not had: by a walk for a client that lacks little, otherwise by bitmaps if
+/// there are any.
 fn find(
     request_objects: &RequestObjects,
     may_use_bitmap: bool,
@@ -397,7 +399,7 @@ fn find(
         {
             return Ok(found);
         }
-        // Looked into only now: that costs more than a small fetch.
+        // Opened only now, because it costs more than a small fetch.
         if let Some(bitmap) = request_objects.snapshot().bitmap()
             && let Some(found) = by_bitmap::find(request_objects, bitmap, commits, trees, tips)?
         {
@@ -463,14 +465,14 @@ fn add_peeled(peeled: Peeled, commits: &mut Vec<ObjectNo>, others: &mut Vec<(Obj
     }
 }
 
-/// Adds annotated tags whose final object is sent, with the tags between.
+/// Adds annotated tags whose peeled object is sent, with the tags between.
 fn add_tags(
     request_objects: &RequestObjects,
     commits: &mut Commits<'_>,
     found: &MarkedObjects,
     tags: &[(ObjectId, ObjectId)],
 ) -> Result<(), Error> {
-    // Where little is sent, what it is called is compared: to look for every tag and its target would open the packs of all.
+    // If little is sent, ids are compared instead: looking up every tag and its target would open all packs.
     let sent = found.wanted.members().take(tags.len() + 1);
     let sent: HashSet<ObjectId> = sent.map(|ix| request_objects.id(ix)).collect();
     for (tag, target) in tags {
@@ -492,8 +494,8 @@ fn add_tags(
     Ok(())
 }
 
-/// Takes objects out of what is sent, and tells which were in. They are no delta bases either: the client may not have
-/// them when it reads the pack.
+/// Removes objects from what is sent, and returns which were in it. They are no delta bases either: the client may
+/// not have them when it reads the pack.
 fn exclude(
     request_objects: &RequestObjects,
     found: &MarkedObjects,
@@ -511,7 +513,7 @@ fn exclude(
     Ok(excluded)
 }
 
-/// The wanted objects by pack, in the order of their entries, and how many they are.
+/// The wanted objects by pack, in the order of their entries, and their number.
 fn select_by_pack(
     snapshot: &Snapshot,
     wanted: &Marks,
@@ -566,7 +568,7 @@ fn select_by_pack(
     Ok((packs, objects))
 }
 
-/// The plan for what was found.
+/// The plan for the marked objects.
 fn lay_out(
     request_objects: &Arc<RequestObjects>,
     request: &PackRequest,

@@ -1,12 +1,12 @@
 //! Answers to `have` lines: which are known, and when they are enough.
 //!
-//! A want is met when a common commit is at or below it. The commits below a want are looked at newest first, each once
-//! in the whole negotiation, and no further down than common commits are old: nothing below can be common. When a
-//! commit becomes common, those of them that it is below are met. The next want is looked at when the ones before are
+//! A want is met when a common commit is at or below it. The commits below a want are visited newest first, each once
+//! in the whole negotiation, and only down to the age of the oldest common commit: nothing below can be common. When a
+//! commit becomes common, the visited commits above it are met. The next want is visited when the ones before are
 //! met: until then the answer is known.
 //!
 //! ```text
-//! wants    ●───●───●───┬───○ ┄┄┄ not looked at yet: older than every common commit
+//! wants    ●───●───●───┬───○ ┄┄┄ not visited yet: older than every common commit
 //!                  ╲   └───○ ┄┄┄
 //!                   ● common: met, and with it all to the left
 //! ```
@@ -28,19 +28,19 @@ pub struct Negotiation {
     search: Search,
 }
 
-/// What is known of the haves of one round.
+/// The answer to the haves of one round.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// Whether each exists here.
     pub known: Vec<bool>,
-    /// Whether, after each, every want has a common commit at or below it, so that more haves would not help. Looked at
-    /// after unknown haves and after the last one only; false after the others.
+    /// Whether, after each, every want has a common commit at or below it, so that more haves would not help.
+    /// Computed after unknown haves and after the last one only; false after the others.
     pub enough: Vec<bool>,
 }
 
 impl Negotiation {
-    /// A negotiation about `wants`. A want that is no commit, also after peeling, counts as met: history does not
-    /// tell what the client has of it. The client has none of the parents of the commits in `cut`.
+    /// A negotiation about `wants`. A want that does not peel to a commit counts as met: history does not say what
+    /// the client has of it. The client has none of the parents of the commits in `cut`.
     pub fn new(
         request_objects: &Arc<RequestObjects>,
         wants: &[ObjectId],
@@ -65,7 +65,7 @@ impl Negotiation {
         Ok(Negotiation { request_objects: request_objects.clone(), loaded, search })
     }
 
-    /// Looks at the haves of a round; those that exist are common from now on, and their parents too.
+    /// Checks the haves of a round; those that exist are common from now on, and so are their parents.
     pub fn check(&mut self, haves: &[ObjectId], progress: &dyn ProgressSink) -> Result<Checked, Error> {
         let loaded = std::mem::take(&mut self.loaded);
         let mut commits = Commits::resume(&self.request_objects, loaded, progress);
@@ -94,26 +94,26 @@ struct SeenCommit {
     /// Counted in `unmet_wants` until it is met.
     is_want: bool,
     is_expanded: bool,
-    /// A common commit is at or below it, as far as was looked.
+    /// A common commit is at or below it, as far as the search has gone.
     is_met: bool,
-    /// Commits whose parent it is, and whose parents were looked at.
+    /// Visited commits that have this one as a parent.
     children: Vec<CommitNo>,
 }
 
 #[derive(Default)]
 struct Search {
     seen: HashMap<CommitNo, SeenCommit>,
-    /// Commits whose parents were not looked at yet, by date.
+    /// Commits whose parents have not been visited, by date.
     queue: BinaryHeap<(i64, CommitNo)>,
-    /// Wants that nothing was done for yet, newest first.
+    /// Wants that have not been started, newest first.
     waiting_wants: Vec<CommitNo>,
-    /// Of the others, those that are not met.
+    /// The number of started wants that are not met.
     unmet_wants: usize,
     common: HashSet<ObjectNo>,
     is_any_common: bool,
-    /// Nothing older than this can be a common commit, but the parent of one.
+    /// Nothing older than this can be a common commit, except the parent of one.
     oldest_common_seconds: Option<i64>,
-    /// Commits whose parents were looked at, for tests of how much work is done.
+    /// The number of commits whose parents were visited, to test how much work is done.
     expanded: usize,
 }
 
@@ -158,13 +158,13 @@ impl Search {
             let seen = self.seen.entry(want).or_default();
             if !seen.is_met && !std::mem::replace(&mut seen.is_want, true) {
                 self.unmet_wants += 1;
-                // As in git, the parents of a want are looked at however old it is.
+                // As in git, the parents of a want are visited however old it is.
                 self.queue.push((i64::MAX, want));
             }
         }
     }
 
-    /// Looks at the parents of a commit that is not met.
+    /// Visits the parents of a commit that is not met.
     fn expand(&mut self, commits: &mut Commits<'_>, no: CommitNo) -> Result<(), Error> {
         let seen = self.seen.entry(no).or_default();
         if seen.is_met || std::mem::replace(&mut seen.is_expanded, true) {
@@ -183,7 +183,7 @@ impl Search {
         Ok(())
     }
 
-    /// Takes note of a commit below the wants.
+    /// Records a commit below the wants.
     fn see(&mut self, commits: &mut Commits<'_>, ix: ObjectNo) -> Result<CommitNo, Error> {
         let no = commits.load(ix)?;
         if !self.seen.contains_key(&no) {

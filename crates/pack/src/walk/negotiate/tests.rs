@@ -5,7 +5,7 @@ use packrace_testkit::{Git, Repo, RepoBuilder, Size};
 use super::*;
 use crate::progress::NoProgress;
 
-/// A repository with commits made of lines `name: parents`, a second apart and in this order.
+/// A repository with commits from lines `name: parents`, a second apart and in this order.
 struct History {
     _repo: Repo,
     request_objects: Arc<RequestObjects>,
@@ -40,7 +40,7 @@ impl History {
         History { _repo: repo, request_objects, ids }
     }
 
-    /// Ids of names; `?` is one that is nowhere.
+    /// Ids of names; `?` is an unknown id.
     fn ids(&self, names: &str) -> Vec<ObjectId> {
         let on_missing = ObjectId::from_hex(&vec![b'e'; HashKind::Sha1.len_in_hex()]).unwrap();
         let id = |name: &str| if name == "?" { on_missing } else { self.ids[name] };
@@ -51,7 +51,7 @@ impl History {
         Negotiation::new(&self.request_objects, &self.ids(wants), &self.ids(cut), &NoProgress).unwrap()
     }
 
-    /// In each round: haves, `=`, and for each have `k`nown or `u`nknown, large after the one that was enough.
+    /// Each round: haves, `=`, and for each have `k`nown or `u`nknown, in upper case after the one that was enough.
     fn check(&self, wants: &str, cut: &str, rounds: &[&str]) {
         let mut negotiation = self.negotiation(wants, cut);
         for round in rounds {
@@ -92,7 +92,7 @@ fn parents_of_haves_are_common_too() {
     let history = History::new(FORK);
     // x is not below b, but its parent is.
     history.check("b", "", &["x =K"]);
-    // The parent of b is older than anything that is had.
+    // The parent of b is older than every common commit.
     history.check("c", "", &["x =k"]);
     // The parent of y is not.
     history.check("c", "", &["y =k", "? =u", "a =K"]);
@@ -104,7 +104,7 @@ fn parents_of_haves_are_common_too() {
 fn a_shallow_client_does_not_have_the_parents_of_its_shallow_commits() {
     let history = History::new(FORK);
     history.check("c", "x", &["x =k", "? =u", "b =K"]);
-    // Nor can what is below them be what both have.
+    // Nor can commits below them be common.
     history.check("m", "c y", &["b =k"]);
     history.check("m", "y", &["b =K"]);
 }
@@ -124,7 +124,7 @@ fn wants_that_are_no_commits_are_met() {
     assert_eq!(both.check(&history.ids("b"), &NoProgress).unwrap().enough, [true]);
 }
 
-/// However many rounds and haves there are, no commit is looked at twice.
+/// However many rounds and haves there are, no commit is visited twice.
 #[test]
 fn the_work_of_all_rounds_is_bounded_by_the_history() {
     let mut lines = String::from("c0:\nother0:\n");
@@ -147,7 +147,7 @@ fn the_work_of_all_rounds_is_bounded_by_the_history() {
     let mut negotiation = history.negotiation(&wants, "");
     assert_eq!(negotiation.check(&history.ids("other0 c0"), &NoProgress).unwrap().enough, [false, true]);
     assert!(negotiation.search.expanded <= 400, "{} commits", negotiation.search.expanded);
-    // One that is not met is as good as all.
+    // A single unmet want prevents the answer as much as many do.
     let mut negotiation = history.negotiation(&format!("{wants} other1"), "");
     assert_eq!(negotiation.check(&history.ids("c0"), &NoProgress).unwrap().enough, [false]);
     assert!(negotiation.search.expanded <= 3, "{} commits", negotiation.search.expanded);

@@ -5,10 +5,10 @@
 //! level 1   "a/"        those of them that are new    the border's trees of the same path
 //! ```
 //!
-//! Only directories in which something is new are looked at, on both sides, and of the border's entries only those are looked
-//! up in packs whose name stands for something new; so the cost follows the size of the change and not that of the tree. What
-//! the border has elsewhere may be sent again when it was copied to a new path; what was moved is recognised, because then its
-//! old directory has changed too. What the border has at the path of a new object is told as a likely delta base.
+//! Only directories with something new are visited, on both sides, and of the border's entries only those are looked
+//! up in packs whose name has something new; so the cost follows the size of the change and not that of the tree. What
+//! the border has elsewhere may be sent again if it was copied to a new path; a move is recognised, because then its
+//! old directory has changed too. What the border has at the path of a new object becomes a likely delta base.
 
 use std::collections::hash_map::Entry as MapEntry;
 use std::collections::{HashMap, HashSet};
@@ -27,7 +27,7 @@ use crate::request_objects::ObjectNo;
 use super::decode::Tree;
 use super::{OnMissing, TREES_BETWEEN_LOOKS, TreeWalk};
 
-/// Objects of the border that are told as bases for one path.
+/// How many objects of the border become likely delta bases for one path.
 const BASES_A_PATH: usize = 4;
 
 /// The trees of one path.
@@ -37,22 +37,22 @@ struct Directory {
     had: Vec<ObjectNo>,
 }
 
-/// What the border has under one name, newest first. It need not be there.
+/// The border's objects by name, newest first. They need not exist.
 type HadByName = HashMap<u64, Vec<(ObjectId, Kind)>>;
 
-/// Of a name of which something is new: what the border has there, and the position of a subdirectory in the next level.
+/// For a name with something new: the border's objects there, and the position of a subdirectory in the next level.
 type NewName = (Vec<(ObjectNo, Kind)>, Option<usize>);
 
 /// A walk over both sides.
 pub(crate) struct PathWalk<'w, 'a> {
     walk: &'w mut TreeWalk<'a>,
-    /// Marked: objects to send.
+    /// Marks objects to send.
     wanted: &'w Marks,
-    /// Marked: objects that the receiver has.
+    /// Marks objects that the receiver has.
     had: &'w Marks,
-    /// What trees of the border name: the receiver is said to have it, whether it is here or not.
+    /// Entries of the border's trees: the receiver should have them, whether they exist here or not.
     named_by_border: HashMap<ObjectId, Kind>,
-    /// Trees whose entries were all marked, on whichever side.
+    /// Trees whose entries are all marked, on either side.
     expanded: HashSet<ObjectNo>,
     bases: Vec<(ObjectNo, NameHash)>,
     hasher: RandomState,
@@ -74,8 +74,8 @@ impl<'w, 'a> PathWalk<'w, 'a> {
         }
     }
 
-    /// Marks what the root trees `wanted` reach and, as far as need be, what the root trees `had` reach. Both are
-    /// marked already. Gives likely delta bases with their paths.
+    /// Marks everything that the root trees `wanted` reach and, as far as necessary, that the root trees `had`
+    /// reach. Both are marked already. Returns likely delta bases with their paths.
     pub(crate) fn run(
         mut self,
         wanted: Vec<ObjectNo>,
@@ -103,7 +103,8 @@ impl<'w, 'a> PathWalk<'w, 'a> {
         Ok(self.bases)
     }
 
-    /// What was met as new before a directory further down was seen to have had it; with all below.
+    /// Marks objects that were taken for new before a directory further down showed that the border has them; with
+    /// everything below.
     fn mark_what_was_moved_up(&mut self) -> Result<(), Error> {
         if self.named_by_border.is_empty() {
             return Ok(());
@@ -129,7 +130,7 @@ impl<'w, 'a> PathWalk<'w, 'a> {
                 continue;
             }
             self.look()?;
-            // The receiver is said to have it: whether it can be read here does not matter.
+            // The receiver should have it: whether it is readable here does not matter.
             let Ok(tree) = self.walk.decoders[0].tree(ix) else { continue };
             for entry in self.entries(ix, &tree)? {
                 let Some((entry, kind)) = entry else { continue };
@@ -144,7 +145,7 @@ impl<'w, 'a> PathWalk<'w, 'a> {
         Ok(by_name)
     }
 
-    /// What the border has under this name and is here; marked then.
+    /// The border's objects of this name that exist here; marks them.
     fn had_under(&self, name: u64, had: &HadByName) -> Result<Vec<(ObjectNo, Kind)>, Error> {
         let mut found = Vec::new();
         for (id, kind) in had.get(&name).into_iter().flatten() {
@@ -158,7 +159,7 @@ impl<'w, 'a> PathWalk<'w, 'a> {
         Ok(found)
     }
 
-    /// Marks what is new in the wanted trees; directories among it go to `next`.
+    /// Marks what is new in the wanted trees; new directories go to `next`.
     fn new_entries(
         &mut self,
         directory: Directory,
@@ -220,7 +221,7 @@ impl<'w, 'a> PathWalk<'w, 'a> {
         Ok(())
     }
 
-    /// The entries of a tree that have to be looked up: those that a tree which was looked at before lacks.
+    /// The entries of a tree that have to be looked up: those that no visited tree has.
     fn entries<'t>(
         &self,
         ix: ObjectNo,

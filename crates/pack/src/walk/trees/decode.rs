@@ -10,10 +10,10 @@ use packrace_store::{MAX_CHAIN, ObjectReader, PackIx};
 use crate::error::{Error, Reason};
 use crate::request_objects::{ObjectNo, RequestObjects};
 
-/// Bytes of decoded trees that one decoder keeps as delta bases.
+/// Bytes of decoded trees that a decoder caches as delta bases.
 const CACHE_BYTES: usize = 32 << 20;
 
-/// Largest tree that is decoded, whatever its header claims.
+/// The largest tree that is decoded, whatever its header claims.
 const MAX_TREE_BYTES: u64 = 1 << 30;
 
 /// A decoded tree.
@@ -22,7 +22,7 @@ pub(crate) struct Tree {
     pub(crate) bytes: Vec<u8>,
     /// Where each entry starts, and at the end the length of `bytes`.
     pub(crate) starts: Vec<u32>,
-    /// The tree that this one is stored as a delta against, if it is.
+    /// The tree that this one is stored as a delta of, if it is.
     pub(crate) base: Option<ObjectNo>,
     /// The starts of the entries that are not copied whole from an entry of the base. Empty without a base.
     pub(crate) fresh: Vec<u32>,
@@ -34,7 +34,7 @@ impl Tree {
     }
 }
 
-/// A place in a pack.
+/// An offset in a pack.
 type At = (PackIx, u64);
 
 /// One step of a delta chain on the way down to its base.
@@ -99,7 +99,7 @@ impl<'a> TreeDecoder<'a> {
                     chain.push(DeltaLink { at, header_length: header.length, size: header.size, base });
                     at = (at.0, base_offset);
                 }
-                // Bases by name are rare on disk and can form loops: the store's reader knows how to deal with them.
+                // Bases by name are rare on disk and can form loops, which the store's reader handles.
                 EntryKind::RefDelta { .. } if chain.is_empty() => return self.read_whole(ix),
                 EntryKind::RefDelta { .. } => {
                     let base = chain.last().and_then(|link| link.base);
@@ -215,7 +215,7 @@ impl<'a> TreeDecoder<'a> {
         let mut starts: Vec<u32> = Vec::with_capacity(base.starts.len() + 8);
         let mut fresh = Vec::new();
         let hash = self.request_objects.hash();
-        // `at` is where the next entry starts; the instruction under work produced `bytes[from..to]`.
+        // `at` is where the next entry starts; the current instruction produced `bytes[from..to]`.
         let (mut at, mut from) = (0, 0);
         let sizes = pack::delta::sizes(delta).map_err(|error| self.damaged(link.at, error.what))?;
         for instruction in pack::delta::Instructions::new(delta, sizes.length) {
@@ -240,7 +240,7 @@ impl<'a> TreeDecoder<'a> {
                     }
                     None => break,
                 }
-                // Fits: the length of `bytes` does.
+                // Cannot overflow, because the length of `bytes` does not.
                 starts.push(at as u32);
                 fresh.push(at as u32);
                 at = entries.offset();
@@ -266,8 +266,8 @@ impl<'a> TreeDecoder<'a> {
     }
 }
 
-/// Adds the starts of all entries that lie whole in `base[from..to]`, moved so that `from` becomes `at`, provided
-/// that an entry starts at `from`. Returns how many bytes those entries have.
+/// Adds the starts of all entries that lie completely in `base[from..to]`, moved so that `from` becomes `at`,
+/// provided that an entry starts at `from`. Returns how many bytes those entries have.
 fn copy_starts(base: &[u32], from: usize, to: usize, at: usize, starts: &mut Vec<u32>) -> usize {
     let Ok(first) = base.binary_search_by(|start| (*start as usize).cmp(&from)) else { return 0 };
     // The first start beyond `to`; the entry before it may reach beyond `to`, so the last start within is an end.

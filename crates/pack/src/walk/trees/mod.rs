@@ -1,11 +1,11 @@
 //! Marks everything that a set of trees reaches.
 //!
-//! Trees are visited in rounds: the roots first, then the trees that a round met for the first time. Within a
+//! Trees are visited in rounds: the roots first, then the trees that a round found for the first time. Within a
 //! round they are visited in pack order, so that a delta base was decoded shortly before its deltas, and by several
 //! threads, each on its own stretch of packs.
 //!
-//! A tree stored as a delta has few entries that its base has not. When the base is marked, everything below it is
-//! or will be marked too, so only entries that touch inserted bytes need a look-up: for a history of n trees with m
+//! A tree stored as a delta has few entries that its base lacks. When the base is marked, everything below it is or
+//! will be marked too, so only entries that touch inserted bytes need a look-up: for a history of n trees with m
 //! entries that is about n look-ups instead of n · m.
 
 mod by_path;
@@ -25,29 +25,29 @@ pub(crate) use decode::{Tree, TreeDecoder};
 /// Rounds smaller than this are not worth a second thread.
 const TREES_WORTH_A_THREAD: usize = 256;
 
-/// How many trees are visited between two looks at the progress sink.
+/// Trees between two checks for cancellation.
 const TREES_BETWEEN_LOOKS: usize = 512;
 
-/// What to do about a missing object, by who needs it.
+/// What to do about a missing object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnMissing {
-    /// Fail: it has to be sent.
+    /// Fail: it must be sent.
     Fail,
-    /// Leave it out: the receiver is said to have it.
+    /// Leave it out: the receiver should have it.
     Skip,
 }
 
 /// Which objects of a response may be missing because the repository is itself a partial clone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct AllowedMissing {
-    /// Blobs: none is sent.
+    /// Blobs: none are sent.
     pub(crate) blobs: bool,
-    /// What a promisor remote has promised: the client knows that remote.
+    /// Promised objects: the client knows the promisor remote.
     pub(crate) promised: bool,
 }
 
 impl AllowedMissing {
-    /// Whether this missing object need not exist. Git knows the empty tree without storing it.
+    /// Whether this object may be missing. Git knows the empty tree without storing it.
     pub(crate) fn allows(
         self,
         request_objects: &RequestObjects,
@@ -62,8 +62,8 @@ impl AllowedMissing {
     }
 }
 
-/// Which objects were named as what, where nobody has said yet that objects are what trees take them for. An object that is
-/// named as a blob and as a tree would be marked once and never looked into.
+/// The kinds that trees claim for objects, if nobody has checked them yet. An object claimed as a blob and as a
+/// tree would be marked once and never visited.
 #[derive(Debug)]
 pub(crate) struct Kinds {
     trees: Marks,
@@ -78,7 +78,7 @@ impl Kinds {
         };
     }
 
-    /// An object that was named as two kinds; `others` are neither trees nor blobs.
+    /// An object that was claimed as two kinds; `others` are neither trees nor blobs.
     fn conflict(&self, others: &Marks) -> Option<ObjectNo> {
         let (trees, blobs) = (&self.trees, &self.blobs);
         trees.common(blobs).or_else(|| trees.common(others)).or_else(|| blobs.common(others))
@@ -94,7 +94,7 @@ pub(crate) struct TreeWalk<'a> {
     marked: u64,
     allowed_missing: AllowedMissing,
     kinds: Option<Kinds>,
-    /// The deepest tree that is looked into; a root is at depth 0.
+    /// The deepest tree that is visited; a root is at depth 0.
     max_depth: usize,
 }
 
@@ -119,31 +119,31 @@ impl<'a> TreeWalk<'a> {
         }
     }
 
-    /// Fails at a tree that is deeper, as git does for what somebody pushes (`core.maxTreeDepth`).
+    /// Fails at a deeper tree, as git does for pushed trees (`core.maxTreeDepth`).
     pub(crate) fn no_deeper_than(self, max_depth: usize) -> Self {
         TreeWalk { max_depth, ..self }
     }
 
-    /// Takes note of what each object is named as: see [`TreeWalk::kind_conflict`].
+    /// Records the kind that trees claim for each object: see [`TreeWalk::kind_conflict`].
     pub(crate) fn noting_kinds(self) -> Self {
         let marks = || Marks::new(self.request_objects.packed_end());
         let kinds = Some(Kinds { trees: marks(), blobs: marks() });
         TreeWalk { kinds, ..self }
     }
 
-    /// An object that was met as two kinds, or as a tree or blob though it is in `others`.
+    /// An object that was claimed as two kinds, or as a tree or blob although it is in `others`.
     pub(crate) fn kind_conflict(&self, others: &Marks) -> Option<ObjectNo> {
         self.kinds.as_ref()?.conflict(others)
     }
 
-    /// Takes note of root trees.
+    /// Records root trees.
     pub(crate) fn note_roots(&self, roots: &[ObjectNo]) {
         if let Some(kinds) = &self.kinds {
             roots.iter().for_each(|root| kinds.insert(*root, Kind::Tree));
         }
     }
 
-    /// How many objects were marked so far.
+    /// The number of objects marked so far.
     pub(crate) fn marked(&self) -> u64 {
         self.marked
     }
@@ -153,12 +153,12 @@ impl<'a> TreeWalk<'a> {
         TreeWalk { allowed_missing, ..self }
     }
 
-    /// Hashes paths in this way.
+    /// Uses this version of the path hash.
     pub(crate) fn hashing(self, version: NameHashVersion) -> Self {
         TreeWalk { names: self.names.by(version), ..self }
     }
 
-    /// Lets the progress sink hear of what is found on top of what others have found.
+    /// Adds to the progress count what others have found.
     pub(crate) fn count_on(&mut self, found: u64) {
         self.marked += found;
     }
@@ -167,12 +167,12 @@ impl<'a> TreeWalk<'a> {
         self.request_objects
     }
 
-    /// Whether an object that is missing need not exist.
+    /// Whether an object may be missing.
     pub(crate) fn may_be_missing(&self, id: &oid, kind: Kind) -> Result<bool, Error> {
         self.allowed_missing.allows(self.request_objects, id, kind, self.progress)
     }
 
-    /// Under which paths objects were first met.
+    /// The paths at which objects were first found.
     pub(crate) fn into_names(self) -> Names {
         self.names
     }
@@ -196,7 +196,7 @@ impl<'a> TreeWalk<'a> {
         Ok(())
     }
 
-    /// Sorts by pack and place in it.
+    /// Sorts by pack and offset.
     fn sort_as_stored(&self, trees: &mut [ObjectNo]) {
         let request_objects = self.request_objects;
         trees.sort_by_cached_key(|&ix| match request_objects.packed(ix) {

@@ -4,16 +4,16 @@ use super::Error;
 use crate::message::advertisement::parse_v2_capability;
 use crate::wire::capabilities::words;
 
-/// What a server of version 2 can do, as far as a client here uses it.
+/// The capabilities of a version 2 server, as far as this client uses them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerCapabilities {
     /// The hash of its objects.
     pub hash: HashKind,
-    /// Whether it says so, and wants to be told.
+    /// Whether it states its hash, and expects the client to.
     pub tells_hash: bool,
-    /// Whether it says who it is, and may be told who asks.
+    /// Whether it states its agent, and accepts the client's.
     pub has_agent: bool,
-    /// Whether it tells an unborn `HEAD`.
+    /// Whether it reports an unborn `HEAD`.
     pub tells_unborn: bool,
     /// Whether it lists refs.
     pub lists_refs: bool,
@@ -51,13 +51,13 @@ impl ServerCapabilities {
                     other => return Err(Error::UnknownFormat(other.unwrap_or_default().to_vec())),
                 };
             }
-            // Later servers may have others.
+            // Later servers may have other capabilities.
             _ => {}
         }
         Ok(())
     }
 
-    /// Whether it can do what is needed.
+    /// Checks that it has the required capabilities.
     pub(super) fn check(&self) -> Result<(), Error> {
         match (self.lists_refs, self.sends_packs) {
             (false, _) => Err(Error::Lacks("ls-refs")),

@@ -3,44 +3,44 @@ use std::fmt;
 use crate::refusal::Refusal;
 use crate::wire::demultiplexer::BadBand;
 
-/// Why a conversation with a server has failed; its text is git's where git has one.
+/// Why a conversation with a server failed; the texts are git's where git has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// What the server says are no packets.
+    /// The server's bytes are not packets.
     Packets(Refusal),
     /// The server speaks an older version, or another protocol.
     NotVersion2,
-    /// The server cannot do this.
+    /// The server lacks this capability.
     Lacks(&'static str),
-    /// The server's objects are named by a hash that nobody here knows.
+    /// The server uses an unknown hash.
     UnknownFormat(Vec<u8>),
     /// A list ended without its flush.
     ExpectedFlush(&'static str),
-    /// This is none of a ref.
+    /// This is not a line about a ref.
     BadRefLine(Vec<u8>),
-    /// The server refuses, in these words.
+    /// The server refused, with this text.
     Remote(Vec<u8>),
-    /// This came instead of a pack, or nothing.
+    /// The server sent this instead of a pack, or nothing.
     NoPack(Option<Vec<u8>>),
-    /// The server's own history is cut.
+    /// The server's own repository is shallow.
     IsShallow,
     /// The side-band is broken.
     Band(BadBand),
-    /// The server gave up while it sent the pack; its last words are for the user.
+    /// The server gave up while sending the pack; its last message is for the user.
     LastWords(Vec<u8>),
-    /// The server ended in the middle of a pack.
+    /// The connection ended in the middle of a pack.
     CutOff,
-    /// The server ended without a word.
+    /// The connection ended before the server sent anything.
     SaidNothing,
-    /// The server ended before it was asked for everything.
+    /// The connection ended before the requests did.
     HungUp,
-    /// The server says something that nobody asked for.
+    /// The server sent something that was not requested.
     Unasked,
-    /// The server tells more than is taken.
+    /// The server sent more than the limit.
     TooMany {
-        /// Of what.
+        /// What exceeds the limit.
         what: &'static str,
-        /// How many are taken.
+        /// The limit.
         limit: usize,
     },
 }
@@ -89,7 +89,7 @@ impl From<BadBand> for Error {
     }
 }
 
-/// Words of a server, which a terminal may show: without its control characters.
+/// A server's text without control characters, safe for a terminal.
 fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.chars().map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { '?' } else { c }).collect()

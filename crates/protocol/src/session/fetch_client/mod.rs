@@ -1,5 +1,5 @@
-//! The other side of [`fetch_v2`](super::fetch_v2): what somebody says and hears who fetches in version 2
-//! (gitprotocol-v2), and has no history in common.
+//! The client's side of [`fetch_v2`](super::fetch_v2): fetches in version 2
+//! (gitprotocol-v2), without any history in common.
 //!
 //! ```text
 //! server  capabilities                 refs            packfile: band 1, 2, 3
@@ -31,14 +31,14 @@ use crate::wire::demultiplexer::{Demultiplexer, Piece};
 use crate::wire::packets::Packets;
 use crate::wire::pkt_line::{FLUSH, PktLine, text};
 
-/// Caps on what a server may tell. Plain data.
+/// Limits of what a server may send. Plain data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FetchLimits {
     /// Lines of the advertisement.
     pub capabilities: usize,
-    /// Refs, of about 80 bytes of memory each beside the name.
+    /// Refs; each takes about 80 bytes of memory besides its name.
     pub refs: usize,
-    /// Bytes of their names and of what symbolic ones stand for.
+    /// Bytes of ref names and of the targets of symbolic refs.
     pub name_bytes: usize,
 }
 
@@ -48,23 +48,23 @@ impl Default for FetchLimits {
     }
 }
 
-/// What a server has said.
+/// What a server has sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// What it can do: [`FetchClient::server`].
+    /// Its capabilities: [`FetchClient::server`].
     Advertised,
     /// Its refs: [`FetchClient::take_refs`].
     RefsListed,
-    /// These bytes of what was given belong to the pack.
+    /// This range of the input belongs to the pack.
     Data(Range<usize>),
-    /// These are text for the user.
+    /// This range of the input is text for the user.
     Progress(Range<usize>),
-    /// The pack is over.
+    /// The pack is complete.
     PackEnded,
 }
 
-/// A conversation with a server. Alternate: send what [`ls_refs`](Self::ls_refs) and [`fetch`](Self::fetch) give, and take
-/// every [`Event`] out of what comes back.
+/// A conversation with a server. Alternate: send what [`ls_refs`](Self::ls_refs) and [`fetch`](Self::fetch) return,
+/// and take every [`Event`] out of the response.
 #[derive(Debug)]
 pub struct FetchClient {
     agent: String,
@@ -77,23 +77,23 @@ pub struct FetchClient {
 
 #[derive(Debug)]
 enum FetchClientState {
-    /// The server has said nothing yet, or over HTTP which service it is.
+    /// The server has sent nothing yet, or only the name of the service over HTTP.
     Start,
-    /// The flush that ends the name of the service comes.
+    /// The flush after the name of the service is due.
     Service,
-    /// So many capabilities were told.
+    /// This many capabilities have been received.
     Capabilities(usize),
-    /// Nothing is asked for.
+    /// No request is pending.
     Idle,
     Refs,
-    /// The head of a section comes; or, where history is cut, lines of that.
+    /// A section header is due or, in `shallow-info`, one of its lines.
     Section,
     ShallowInfo,
     Pack(Demultiplexer),
 }
 
 impl FetchClient {
-    /// Begins before the server has said anything.
+    /// A conversation before the server has sent anything.
     pub fn new(agent: &str, limits: FetchLimits) -> Self {
         FetchClient {
             agent: agent.to_owned(),
@@ -105,7 +105,7 @@ impl FetchClient {
         }
     }
 
-    /// What the server has said it can do.
+    /// The capabilities that the server has advertised.
     pub fn server(&self) -> &ServerCapabilities {
         &self.server
     }
@@ -145,8 +145,8 @@ impl FetchClient {
         out
     }
 
-    /// The next thing that the server says, in `bytes` from `*at` on, which is moved behind it; `None` when everything was
-    /// taken. What comes while nothing is asked for is an error. After one, the conversation is over.
+    /// The next event in `bytes` from `*at` on; advances `*at` past it. `None` once all of `bytes` is consumed.
+    /// Input without a pending request is an error. After an error, the conversation is over.
     pub fn next(&mut self, bytes: &[u8], at: &mut usize) -> Result<Option<Event>, Error> {
         loop {
             if let FetchClientState::Pack(demultiplexer) = &mut self.state {
@@ -234,7 +234,7 @@ impl FetchClient {
         Ok(None)
     }
 
-    /// What it means that the server ends here.
+    /// The error that it means if the connection ends here.
     pub fn ended(&self) -> Error {
         match &self.state {
             FetchClientState::Start => Error::SaidNothing,

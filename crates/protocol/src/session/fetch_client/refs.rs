@@ -3,8 +3,8 @@ use packrace_object::ObjectId;
 use super::{Error, FetchLimits};
 use crate::message::ls_refs::RefLine;
 
-/// The refs of a server, in the order in which it told them. Names lie in one buffer: a million of them cost no allocation
-/// each.
+/// The refs of a server, in the order of its listing. Names share one buffer, so a million of them need no
+/// allocation each.
 #[derive(Debug, Clone, Default)]
 pub struct ListedRefs {
     refs: Vec<StoredRef>,
@@ -15,22 +15,22 @@ pub struct ListedRefs {
 struct StoredRef {
     id: Option<ObjectId>,
     peeled: Option<ObjectId>,
-    /// Where in the buffer its name begins, and what it stands for behind that.
+    /// Where its name begins in the buffer; its target follows.
     name_at: usize,
     name_bytes: u16,
     target_bytes: Option<u16>,
 }
 
-/// One of them.
+/// One ref of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListedRef<'a> {
-    /// The full name; the server's, which may be anything.
+    /// The full name, as the server sent it; it may be anything.
     pub name: &'a [u8],
     /// `None` for an unborn `HEAD`.
     pub id: Option<ObjectId>,
-    /// What an annotated tag finally tags.
+    /// What an annotated tag peels to.
     pub peeled: Option<ObjectId>,
-    /// What a symbolic ref points at.
+    /// The target of a symbolic ref.
     pub symref_target: Option<&'a [u8]>,
 }
 
@@ -57,7 +57,7 @@ impl ListedRefs {
         Ok(())
     }
 
-    /// All of them.
+    /// All refs.
     pub fn iter(&self) -> impl Iterator<Item = ListedRef<'_>> {
         self.refs.iter().map(|kept| {
             let (name, rest) = self.names[kept.name_at..].split_at(kept.name_bytes.into());
@@ -70,17 +70,17 @@ impl ListedRefs {
         })
     }
 
-    /// The first of this name.
+    /// The first ref of this name.
     pub fn find(&self, name: &[u8]) -> Option<ListedRef<'_>> {
         self.iter().find(|listed| listed.name == name)
     }
 
-    /// How many there are.
+    /// The number of refs.
     pub fn len(&self) -> usize {
         self.refs.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no ref.
     pub fn is_empty(&self) -> bool {
         self.refs.is_empty()
     }

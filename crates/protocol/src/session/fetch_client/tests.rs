@@ -34,7 +34,7 @@ fn pack() -> Vec<u8> {
     out
 }
 
-/// What is heard of three answers.
+/// What three answers lead to.
 #[derive(Debug, Default, PartialEq)]
 struct HeardAnswer {
     events: Vec<&'static str>,
@@ -44,7 +44,8 @@ struct HeardAnswer {
     error: Option<String>,
 }
 
-/// Has the whole conversation; each answer comes in pieces of `step` bytes, and the server ends behind the last.
+/// Runs the whole conversation; each answer arrives in pieces of `step` bytes, and the connection ends after the
+/// last.
 fn hear(answers: &[&[u8]], step: usize, limits: FetchLimits) -> HeardAnswer {
     let mut client = FetchClient::new("me/1", limits);
     let mut heard = HeardAnswer::default();
@@ -91,7 +92,7 @@ fn hear(answers: &[&[u8]], step: usize, limits: FetchLimits) -> HeardAnswer {
     heard
 }
 
-/// The answers end in this error, however they are cut.
+/// Checks that the answers end in this error, wherever they are cut.
 fn check_error(answers: &[&[u8]], expect: &str) {
     for step in [1, 3, 1 << 20] {
         assert_eq!(
@@ -177,7 +178,7 @@ fn refs_keep_what_was_told_of_them() {
     assert!(client.take_refs().is_empty());
 }
 
-/// Git's words, as its 2.47.3 was seen to say them to the same servers.
+/// Git's texts, as git 2.47.3 was observed to print them about the same servers.
 #[test]
 fn what_servers_do_wrong_in_gits_words() {
     let (caps, refs) = (capabilities(), refs());
@@ -234,7 +235,7 @@ fn a_server_cannot_tell_without_end() {
     assert_eq!(told, "the server tells more than 40 bytes of names of refs");
 }
 
-/// Every cut ends in an error or in what came so far; every flipped bit in either, and never in a panic.
+/// Every cut ends in an error or in the events so far; every flipped bit in either, and never in a panic.
 #[test]
 fn cut_anywhere_and_flipped_anywhere() {
     let answers = [capabilities(), refs(), pack()];

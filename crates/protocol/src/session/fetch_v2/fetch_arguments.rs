@@ -27,12 +27,12 @@ pub(super) struct Fetch {
     pub(super) filter: Option<Vec<u8>>,
     /// Full names of `want-ref` lines.
     pub(super) want_refs: Vec<Vec<u8>>,
-    /// Length of all of `want_refs`.
+    /// The length of all of `want_refs`.
     pub(super) want_refs_bytes: usize,
-    /// What they were resolved to.
+    /// The objects that they resolved to.
     pub(super) wanted_refs: Vec<ObjectId>,
     pub(super) sideband_all: bool,
-    /// A promisor remote that was offered is accepted.
+    /// The client accepts a promisor remote that was offered.
     pub(super) may_lack_promised: bool,
     /// The value of a `packfile-uris` line.
     pub(super) uri_protocols: Option<Vec<u8>>,
@@ -60,7 +60,7 @@ impl Fetch {
         } else if let Some(spec) = line.strip_prefix(b"filter ").filter(|_| config.allow_filter) {
             set_filter(&mut self.filter, spec)?;
         } else if let Some(name) = line.strip_prefix(b"want-ref ").filter(|_| config.features.ref_in_want) {
-            // No answer could name it.
+            // Its line would not fit into an answer.
             if !wanted_refs::fits(name, hash) {
                 return Err(Refusal::unknown_ref(name));
             }
@@ -96,7 +96,7 @@ impl Fetch {
         push_capped(&mut self.want_refs, name.to_vec(), "want-ref lines", limits.wants)
     }
 
-    /// A ref may be wanted once.
+    /// A ref may be wanted only once.
     pub(super) fn check_want_refs(&self) -> Result<(), Refusal> {
         let mut seen = HashSet::new();
         match self.want_refs.iter().find(|name| !seen.insert(name.as_slice())) {
@@ -105,7 +105,7 @@ impl Fetch {
         }
     }
 
-    /// Wants what `want-ref` lines stand for, beside what is wanted by id.
+    /// Adds the objects of `want-ref` lines to those wanted by id.
     pub(super) fn add_wanted_refs(&mut self, ids: Vec<ObjectId>) -> Result<(), Refusal> {
         if ids.len() != self.want_refs.len() {
             return Err(Refusal::out_of_order("an answer about other refs"));

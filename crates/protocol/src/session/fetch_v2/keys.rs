@@ -19,7 +19,7 @@ pub(super) struct Keys {
     pub(super) is_any: bool,
     has_object_format: bool,
     options: usize,
-    /// A promisor remote that was offered is accepted.
+    /// The client accepts a promisor remote that was offered.
     accepts_promisor: bool,
     has_session_id: bool,
 }
@@ -33,7 +33,7 @@ enum FetchV2Command {
 }
 
 impl FetchV2Command {
-    /// The command of this name, if it is one that is offered.
+    /// The command of this name, if it is offered.
     fn parse(name: &[u8], config: &ServiceConfig) -> Option<Self> {
         match name {
             b"ls-refs" => Some(FetchV2Command::LsRefs),
@@ -68,7 +68,7 @@ impl Keys {
                 Ok(FetchV2State::Keys(self))
             }
             PktLine::Flush if !self.is_any => Ok(FetchV2State::Ended),
-            // A flush where arguments could come means that there are none.
+            // A flush in place of the arguments means that there are none.
             PktLine::Flush => match self.finish(config)? {
                 FetchV2Command::LsRefs => {
                     outputs.push(Output::NeedRefs(RefsRequest::default()));
@@ -118,7 +118,7 @@ impl Keys {
         if !is_named(key, "agent") && !is_option && !is_session_id {
             return Err(Refusal::unknown_capability(key));
         }
-        // The first counts, so that nobody can make more of it than of one.
+        // Only the first is reported, so that repeating it gains nothing.
         if is_session_id && !std::mem::replace(&mut self.has_session_id, true) {
             let id = value(key, "session-id").unwrap_or_default();
             outputs.push(Output::ClientSession(id.to_vec()));
@@ -130,7 +130,7 @@ impl Keys {
         Ok(())
     }
 
-    /// Names that were not offered count for nothing: what is offered can change between two requests.
+    /// Names that were not offered are ignored: the offer can change between two requests.
     fn take_promisors(&mut self, names: Option<&[u8]>, offer: &[u8]) -> Result<(), Refusal> {
         let names =
             names.filter(|names| !names.is_empty()).ok_or_else(Refusal::promisor_remote_without_value)?;

@@ -48,7 +48,7 @@ pub struct Session {
     outputs: Outputs,
     state: FetchV2State,
     is_eof: bool,
-    /// The client wants all of the answer in a side-band (`sideband-all`).
+    /// The client wants the whole answer in a side-band (`sideband-all`).
     is_multiplexed: bool,
 }
 
@@ -61,7 +61,7 @@ enum FetchV2State {
     FetchArguments(Box<Fetch>),
     ObjectInfoArguments(ObjectInfoArguments),
     BundleArguments,
-    /// All of a request was read, and the answer begins.
+    /// The whole request has been read, and the answer begins.
     FetchComplete(Box<Fetch>),
     TellingBundles,
     /// Waiting for the caller.
@@ -90,7 +90,7 @@ impl Session {
         }
     }
 
-    /// Takes an input. After a refusal the session has ended.
+    /// Takes an input. A refusal ends the session.
     pub fn handle(&mut self, input: Input<'_>) -> Result<(), Refusal> {
         let result = self.handle_input(input).and_then(|()| self.read_lines());
         if result.is_err() {
@@ -99,8 +99,8 @@ impl Session {
         result
     }
 
-    /// How the client is told of a refusal, if anybody is left to be told. Once it has asked for `sideband-all`, an `ERR`
-    /// packet would not be one of a side-band.
+    /// The message that tells the client of a refusal, if it is still there to receive it. After `sideband-all` it
+    /// goes into the side-band, where an `ERR` packet would be invalid.
     pub fn wire(&self, refusal: &Refusal) -> Option<Vec<u8>> {
         if self.is_multiplexed { refusal.wire_in_band() } else { refusal.wire() }
     }
@@ -179,7 +179,7 @@ impl Session {
         };
     }
 
-    /// Takes packets for as long as the state is one that reads.
+    /// Reads packets for as long as the state reads input.
     fn read_lines(&mut self) -> Result<(), Refusal> {
         while self.state.is_reading() {
             let packet = match self.decoder.next()? {
@@ -210,7 +210,7 @@ impl Session {
         Ok(())
     }
 
-    /// The client may leave between commands. As in git, half a packet is then nothing.
+    /// The client may leave between commands. As in git, an incomplete packet is then ignored.
     fn at_eof(&mut self) -> Result<(), Refusal> {
         match &self.state {
             FetchV2State::Keys(keys) if !keys.is_any => {
@@ -250,7 +250,7 @@ impl Session {
         self.next_command();
     }
 
-    /// Writes packets of the answer to a fetch, in a side-band where all of it is.
+    /// Writes packets of the answer to a fetch, in a side-band if the client wants all of it there.
     fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let out = self.outputs.bytes();
         let start = out.len();
@@ -270,7 +270,7 @@ impl Session {
 
     fn after_haves(&mut self, mut fetch: Box<Fetch>, answer: &HavesAnswer) {
         let known = fetch.haves.iter().zip(&answer.known).filter(|(_, known)| **known);
-        // What is said twice is acknowledged once.
+        // A have sent twice is acknowledged once.
         let mut seen = HashSet::new();
         fetch.common = known.map(|(id, _)| *id).filter(|id| seen.insert(*id)).collect();
         if fetch.is_done {
@@ -298,7 +298,7 @@ impl Session {
             return self.after_shallow_info(*fetch);
         }
         if fetch.deepen.is_none() && !self.config.is_shallow {
-            // The client is shallow and stays as it is: git says so with an empty section.
+            // The client is shallow and nothing changes: git answers with an empty section.
             return self.after_shallow(*fetch, &ShallowAnswer::default());
         }
         self.outputs.push(Output::ResolveShallow(ShallowRequest {
@@ -368,7 +368,7 @@ impl Session {
 }
 
 impl FetchV2State {
-    /// Whether the client has the word.
+    /// Whether the session expects input.
     fn is_reading(&self) -> bool {
         match self {
             FetchV2State::Keys(_)

@@ -9,7 +9,7 @@ use crate::wire::pkt_line::{PktLine, text};
 #[derive(Debug, Default)]
 pub(super) struct RefsArguments {
     request: RefsRequest,
-    /// How many `ref-prefix` lines there were, up to [`MAX_PREFIXES`].
+    /// The number of `ref-prefix` lines, up to [`MAX_PREFIXES`].
     prefixes: usize,
     prefix_bytes: usize,
 }
@@ -41,13 +41,13 @@ impl RefsArguments {
         Ok(FetchV2State::RefsArguments(self))
     }
 
-    /// Keeps a prefix, unless there were too many already: then none counts.
+    /// Keeps a prefix. Once there are too many, all of them are ignored.
     fn take_prefix(&mut self, prefix: &[u8], max_bytes: usize) {
         self.prefix_bytes = self.prefix_bytes.saturating_add(prefix.len());
         self.prefixes += 1;
         if self.prefixes >= MAX_PREFIXES || self.prefix_bytes > max_bytes {
             self.request.prefixes = Vec::new();
-            // No later line may bring this below the cap again.
+            // No later line may get it below the limit again.
             self.prefixes = MAX_PREFIXES;
             return;
         }

@@ -5,8 +5,8 @@
 //!     └ flush without commands: Ended                └ not asked for           └ only deletions: no pack
 //! ```
 //!
-//! Bytes of the pack never go through the session: it says which part of its last input belongs to it, and what comes
-//! later belongs to it whole. Where the pack ends, only its reader knows.
+//! Bytes of the pack never pass through the session: it says which part of its last input belongs to the pack, and all
+//! later bytes do. Only the pack's reader knows where the pack ends.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ use crate::wire::capabilities::{value, words};
 use crate::wire::pkt_line::{Decoder, FLUSH, PktLine, text};
 use crate::wire::sideband::{self, Band};
 
-/// What a receiving session must know of the service.
+/// The service's settings that a receiving session depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct PushConfig {
     /// The hash of object names.
@@ -30,22 +30,22 @@ pub struct PushConfig {
     pub atomic: bool,
     /// `push-options` was offered.
     pub push_options: bool,
-    /// Caps on what one push may hold.
+    /// Limits of one push.
     pub limits: PushLimits,
 }
 
-/// Caps on what one push may hold. Of each kind all is in memory until the push has ended.
+/// Limits of one push. All of these stay in memory until the push ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PushLimits {
-    /// Commands: as many refs as a mirror of a million has, and some.
+    /// Commands: somewhat more than the refs of a mirror with a million.
     pub commands: usize,
-    /// Bytes of all names in commands. The longest packets would make 4,000,000 commands 260 GB.
+    /// Bytes of all names in commands. 4,000,000 commands in the longest packets would be 260 GB.
     pub name_bytes: usize,
-    /// Commits at which the client's history is cut.
+    /// The client's shallow commits.
     pub shallow: usize,
     /// Push options.
     pub options: usize,
-    /// Bytes of all push options. Hooks get them in their environment, which takes far less.
+    /// Bytes of all push options. Hooks get them in their environment, which holds far less.
     pub option_bytes: usize,
     /// Bytes of a certificate, which holds all commands.
     pub certificate_bytes: usize,
@@ -69,9 +69,9 @@ impl Default for PushLimits {
 pub enum PushInput<'a> {
     /// Bytes from the client, cut anywhere; only after [`PushOutput::NeedInput`].
     Bytes(&'a [u8]),
-    /// The client will send nothing more.
+    /// The client sends nothing more.
     Eof,
-    /// The push that [`PushOutput::Push`] brought, and its pack, were dealt with.
+    /// The push of [`PushOutput::Push`] and its pack were processed, with this result.
     Finished(&'a PushReport),
 }
 
@@ -80,42 +80,42 @@ pub enum PushInput<'a> {
 pub enum PushOutput {
     /// More of the client's bytes are needed.
     NeedInput,
-    /// What is asked for. If it [has a pack](PushRequest::has_pack), [`PushOutput::PackBytes`] follows.
+    /// The requested push. If it [has a pack](PushRequest::has_pack), [`PushOutput::PackBytes`] follows.
     Push(Box<PushRequest>),
-    /// This part of the last input, perhaps none of it, is the beginning of the pack; all that comes after it goes to
-    /// the pack's reader until that has enough.
+    /// This part of the last input, perhaps empty, is the beginning of the pack; all later bytes go to the pack's
+    /// reader until it has enough.
     PackBytes(Range<usize>),
-    /// Bytes for the client: the report. Flush packets that end the side-band come later, with [`end`].
+    /// Bytes for the client: the report. The flush packets that end the side-band come later, from [`end`].
     Write(Vec<u8>),
-    /// The conversation has ended well.
+    /// The conversation ended without an error.
     Done,
 }
 
 /// A push.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PushRequest {
-    /// What is to be changed, in the client's order.
+    /// The requested changes, in the client's order.
     pub commands: Vec<PushCommand>,
-    /// Commits at which the client's history is cut.
+    /// The client's shallow commits.
     pub shallow: Vec<ObjectId>,
     /// The certificate of a signed push.
     pub certificate: Option<Certificate>,
-    /// Words for the hooks; `None` where the client does not use options.
+    /// Strings for the hooks; `None` if the client does not use options.
     pub options: Option<Vec<Vec<u8>>>,
     /// All refs or none.
     pub atomic: bool,
-    /// No progress, please.
+    /// The client wants no progress.
     pub quiet: bool,
     /// The client understands side-band-64k.
     pub sideband: bool,
-    /// How the client wants to hear what became of it.
+    /// Which report the client wants.
     pub report: ReportForm,
-    /// What the client calls its own session, for logs.
+    /// The client's own session id, for logs.
     pub session_id: Option<Vec<u8>>,
 }
 
 impl PushRequest {
-    /// Whether a pack follows: not where refs are only deleted.
+    /// Whether a pack follows: not if refs are only deleted.
     pub fn has_pack(&self) -> bool {
         !self.commands.iter().all(PushCommand::is_delete)
     }
@@ -124,9 +124,9 @@ impl PushRequest {
 /// A signed push (gitprotocol-pack, "Push Certificate").
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
-    /// All of it.
+    /// The whole text.
     pub text: Vec<u8>,
-    /// Where the signature begins, and the text that it signs ends.
+    /// Where the signed text ends and the signature begins.
     pub signature_at: usize,
 }
 
@@ -144,7 +144,7 @@ impl Certificate {
     }
 }
 
-/// What ends the conversation behind the report and what hooks said.
+/// What ends the conversation, after the report and the messages of hooks.
 pub fn end(request: &PushRequest) -> &'static [u8] {
     if request.sideband { FLUSH } else { b"" }
 }
@@ -168,11 +168,11 @@ pub struct PushSession {
     request: PushRequest,
     name_bytes: usize,
     option_bytes: usize,
-    /// Lines of a certificate are being read.
+    /// The session is reading lines of a certificate.
     in_certificate: bool,
     certificate: Vec<u8>,
     uses_options: bool,
-    /// What of the report and of refusals must still be known when the request is gone.
+    /// What the report and refusals depend on once the request has been taken.
     sideband: bool,
     form: ReportForm,
 }
@@ -204,7 +204,7 @@ impl PushSession {
         }
     }
 
-    /// Takes an input. After a refusal the session has ended.
+    /// Takes an input. A refusal ends the session.
     pub fn handle(&mut self, input: PushInput<'_>) -> Result<(), Refusal> {
         let result = match (input, self.state) {
             (PushInput::Bytes(_) | PushInput::Eof, PushState::Ended) => Ok(()),
@@ -246,7 +246,7 @@ impl PushSession {
         }
     }
 
-    /// How the client is told of a refusal.
+    /// The message that tells the client of a refusal.
     pub fn wire(&self, refusal: &Refusal) -> Option<Vec<u8>> {
         if self.sideband { refusal.wire_in_band() } else { refusal.wire() }
     }
@@ -254,7 +254,7 @@ impl PushSession {
     fn read_lines(&mut self, input_len: usize) -> Result<(), Refusal> {
         while let PushState::Commands | PushState::Options = self.state {
             let Some(packet) = self.decoder.next()? else { return Ok(()) };
-            // Git takes a delimiter for a flush here.
+            // Git treats a delimiter as a flush here.
             let PktLine::Data(payload) = packet else {
                 if self.in_certificate && packet != PktLine::Flush {
                     return Err(Refusal::unexpected_packet());
@@ -298,7 +298,8 @@ impl PushSession {
 
     fn take_command(&mut self, line: &[u8]) -> Result<(), Refusal> {
         let limits = self.config.limits;
-        // Lines of a certificate may hold any byte; a hook gets the name as an argument, which holds no NUL.
+        // Lines of a certificate may contain any byte; a hook gets the name as an argument, which cannot contain a
+        // NUL.
         let command = PushCommand::parse(line, self.config.hash).filter(|command| !command.name.contains(&0));
         let command = command.ok_or_else(|| Refusal::expected_command(line))?;
         self.name_bytes += command.name.len();
@@ -309,7 +310,7 @@ impl PushSession {
     }
 
     fn take_capabilities(&mut self, list: &[u8]) -> Result<(), Refusal> {
-        // Git's client does not always say its hash; the oldest is meant then.
+        // Git's client does not always state its hash; SHA-1 is meant then.
         let mut format: &[u8] = b"sha1";
         let request = &mut self.request;
         for word in words(list) {
@@ -349,7 +350,7 @@ impl PushSession {
 
     fn take_option(&mut self, option: &[u8]) -> Result<(), Refusal> {
         let limits = self.config.limits;
-        // Hooks get options in variables of their environment, which hold none.
+        // Hooks get options in environment variables, which cannot contain a NUL.
         if option.contains(&0) {
             return Err(Refusal::option_with_nul(option));
         }
@@ -361,7 +362,7 @@ impl PushSession {
         push_capped(options, option.to_vec(), "push options", limits.options)
     }
 
-    /// A flush was read; `rest` is what the input holds behind it.
+    /// A flush was read; `rest` is the input after it.
     fn section_ended(&mut self, rest: Range<usize>) -> Result<(), Refusal> {
         if self.state == PushState::Commands {
             self.in_certificate = false;
@@ -394,7 +395,7 @@ impl PushSession {
         }
         let head = end_of_headers(&text).ok_or_else(|| Refusal::malformed_certificate(&text))?;
         let signature_at = start_of_signature(&text, head);
-        // An unsigned end without a newline is a line too.
+        // An unsigned end without a newline counts as a line, too.
         for line in text[head..signature_at].split_inclusive(|byte| *byte == b'\n') {
             let line = line.strip_suffix(b"\n").unwrap_or(line);
             self.take_command(line)?;
@@ -417,12 +418,12 @@ impl PushSession {
     }
 }
 
-/// Where the commands begin: behind the first empty line.
+/// Where the commands begin: after the first empty line.
 fn end_of_headers(certificate: &[u8]) -> Option<usize> {
     certificate.windows(2).position(|pair| pair == b"\n\n").map(|at| at + 2)
 }
 
-/// Lines with which signatures begin: of OpenPGP, of X.509, and of ssh.
+/// The first lines of signatures: OpenPGP, X.509 and ssh.
 const SIGNATURES: [&[u8]; 4] = [
     b"-----BEGIN PGP SIGNATURE-----",
     b"-----BEGIN PGP MESSAGE-----",
@@ -430,7 +431,7 @@ const SIGNATURES: [&[u8]; 4] = [
     b"-----BEGIN SSH SIGNATURE-----",
 ];
 
-/// Where the last signature begins; the end if there is none.
+/// Where the last signature begins; the end of the certificate if there is none.
 fn start_of_signature(certificate: &[u8], head: usize) -> usize {
     let mut at = 0;
     let mut found = certificate.len();

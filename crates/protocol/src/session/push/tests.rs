@@ -1,4 +1,4 @@
-//! Scripts of a client, whole and in pieces. What is refused, and in which words, was seen of git 2.47.3.
+//! Scripts of a client, whole and in pieces. Refusals and their texts are those observed with git 2.47.3.
 
 use super::*;
 use crate::message::push_report::{RefOutcome, RefReport};
@@ -11,7 +11,8 @@ fn config() -> PushConfig {
     PushConfig { hash: HashKind::Sha1, atomic: true, push_options: true, limits: PushLimits::default() }
 }
 
-/// `A` and `0` in braces are ids, a bar the NUL before capabilities, and `=` begins bytes that are no packets.
+/// In scripts, `A` and `0` in braces are ids, a bar is the NUL before capabilities, and `=` begins bytes that are
+/// not packets.
 fn bytes_of(script: &[&str]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for line in script {
@@ -25,7 +26,7 @@ fn bytes_of(script: &[&str]) -> Vec<u8> {
     bytes
 }
 
-/// What a session makes of the bytes in pieces of `step`: what it says, and the beginning of the pack.
+/// Runs a session on the bytes in pieces of `step`: its outputs, and the beginning of the pack.
 fn play(config: PushConfig, bytes: &[u8], step: usize) -> (Vec<String>, Vec<u8>) {
     let mut session = PushSession::new(config);
     let (mut said, mut pack) = (Vec::new(), Vec::new());
@@ -149,7 +150,7 @@ fn options() {
     check(&[first, "0000", "x=1\n", "y z", "0000", "=PACK"], &["create a; options x=1,y z"], "PACK");
     check(&[first, "0000", "0000", "=PACK"], &["create a; options "], "PACK");
     check(&[first, "0000", "x"], &["! the remote end hung up unexpectedly"], "");
-    // git takes what stands before a NUL; no hook could be told of all.
+    // Git uses the part before a NUL; hooks could not receive the whole.
     let why = "! protocol error: push option with a NUL: 'x?y'";
     check(&[first, "0000", "x=1", "x|y", "0000", "=PACK"], &[why], "");
     let without = PushConfig { push_options: false, atomic: false, ..config() };

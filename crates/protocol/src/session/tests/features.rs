@@ -1,4 +1,4 @@
-//! Features of version 2 that configuration turns on.
+//! Features of version 2 that the configuration turns on.
 
 use super::model::{Model, Script};
 use super::{check, check_stock};
@@ -42,7 +42,7 @@ fn sections_come_in_order() {
     check(&model, &format!("## banded\n{FETCH}> sideband-all\n{lines}> 0000\n{banded}< PACK\n"));
 }
 
-/// git answers each line when it reads it, and sets up the side-band no sooner.
+/// Git answers each line as it reads it, and sets up the side-band no sooner.
 #[test]
 fn errors_are_told_when_a_request_is_complete() {
     let lines = "> want {u1}\n> want-ref refs/heads/no\n> sideband-all\n> done\n> 0000\n";
@@ -54,7 +54,7 @@ fn errors_are_told_when_a_request_is_complete() {
     );
 }
 
-/// git lists refs in the order of a hash table.
+/// Git lists refs in the order of a hash table.
 #[test]
 fn wanted_refs_are_told_in_the_order_of_the_request() {
     let wants = "> want-ref refs/tags/v1\n> want-ref refs/heads/main\n> want-ref refs/heads/old\n";
@@ -138,7 +138,7 @@ fn an_answer_about_other_refs_is_out_of_order() {
     assert_eq!(session.poll_output(), Output::Done);
 }
 
-/// git reads through a null pointer where there is no value.
+/// Git dereferences a null pointer if there is no value.
 #[test]
 fn promisor_remotes_that_a_client_accepts() {
     let features = Features { promisor_remote: Some(b"name=a,url=b".to_vec()), ..Features::default() };
@@ -169,7 +169,7 @@ fn promisor_remotes_that_a_client_accepts() {
     }
 }
 
-/// git tells errors of this command in `ERR` packets, goes on, and ends well.
+/// Git reports errors of this command in `ERR` packets, continues, and exits with success.
 #[test]
 fn errors_of_object_info_end_the_session() {
     for (line, words) in [
@@ -193,11 +193,11 @@ fn refusals_in_a_side_band_fit_a_packet() {
     let wire = session.wire(&refusal).unwrap();
     assert!(wire.starts_with(b"1005\x03unexpected line: 'xxx"), "{:?}", String::from_utf8_lossy(&wire[..20]));
     assert_eq!(wire.len(), 0x1005);
-    // What ends there does not reach the next session.
+    // The state of a finished request does not leak into the next.
     assert!(refusal.wire().unwrap()[4..].starts_with(b"ERR unexpected"));
 }
 
-/// What the client side writes is what the server side reads.
+/// The server parses what the client side writes.
 #[test]
 fn requests_both_ways() {
     let model = Model::with_features();

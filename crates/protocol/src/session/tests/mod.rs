@@ -1,4 +1,4 @@
-//! Scripts of a client against sessions, whole and in pieces; what stock git answers to the same is in `tests/`.
+//! Scripts of a client against sessions, whole and in pieces; `tests/` has stock git's answers to the same.
 
 mod features;
 mod model;
@@ -8,7 +8,7 @@ use model::{Model, Script};
 
 use super::{Carriage, Deepen, RequestLimits};
 
-/// Plays every transcript of a file and compares with what git answered.
+/// Plays every transcript of a file and compares with git's answer.
 fn check_stock(model: &Model, transcripts: &str, at_least: usize) {
     let cases = Script::parse_all(transcripts);
     assert!(cases.len() >= at_least, "{} transcripts", cases.len());
@@ -31,20 +31,20 @@ fn stock_git_answers_the_same_in_version_2() {
     check_stock(&Model::default(), include_str!("stock_v2.txt"), 100);
 }
 
-/// Plays a script, given as in the transcripts, and compares with the answer written there.
+/// Plays a script in the form of the transcripts, and compares with the answer in it.
 fn check(model: &Model, script: &str) {
     for case in Script::parse_all(script) {
         assert_eq!(model.play(&case), case.answer, "{}", case.name);
     }
 }
 
-/// Where git is not followed, and why.
+/// Where we differ from git, and why.
 #[test]
 fn deliberate_differences() {
     let model = Model::default();
-    // git stops with BUG: and SIGABRT.
+    // Git aborts with BUG: and SIGABRT.
     check(&model, "## response end\nv2 stateless\n> 0002\n! unexpected line: '0002'\n");
-    // git reads on behind the id; nobody writes anything there.
+    // Git ignores what follows the id; no client sends anything there.
     let line = "want {c5}x";
     let words = "git upload-pack: protocol error, expected to get oid, not";
     check(
@@ -55,18 +55,18 @@ fn deliberate_differences() {
         &model,
         "## trailing have\nv0 stateless\n> want {c5}\n> 0000\n> have {c2} x\n! git upload-pack: expected SHA1 object, got '{c2} x'\n",
     );
-    // git takes a delimiter for a flush in version 0.
+    // Git treats a delimiter as a flush in version 0.
     check(&model, "## delimiter\nv0 stateless\n> want {c5}\n> 0001\n! expected flush after upload request\n");
-    // git takes numbers as C writes them.
+    // Git accepts numbers in C's notation.
     check(&model, "## hex\nv0 stateless\n> want {c5}\n> deepen 0x10\n! Invalid deepen: deepen 0x10\n");
     check(&model, "## blank\nv0 stateless\n> want {c5}\n> deepen  1\n! Invalid deepen: deepen  1\n");
-    // git has answered `shallow-info` when it finds out.
+    // Git has already answered `shallow-info` when it finds out.
     let both = "git upload-pack: deepen and deepen-since (or deepen-not) cannot be used together";
     for not in ["deepen-since 1", "deepen-not old"] {
         let lines = format!("> want {{c5}}\n> deepen 1\n> {not}\n> done\n> 0000\n! {both}\n");
         check(&model, &format!("## {not}\nv2 stateless\n> command=fetch\n> 0001\n{lines}"));
     }
-    // git ignores what a version 0 client says of its hash.
+    // Git ignores the hash that a version 0 client states.
     check(
         &model,
         "## hash\nv0 stateless\n> want {c5} object-format=sha256\n! mismatched object format: server sha1; client sha256\n",
@@ -114,7 +114,7 @@ fn limits() {
     check(&model, &format!("## v2 long not\n{v2}{long}"));
     let three = "> command=fetch\n> server-option=a\n> server-option=b\n> server-option\n";
     check(&model, &format!("## v2 options\nv2 stateful\n{three}{}", too_many("server options")));
-    // Too many prefixes are none: all refs are told.
+    // Too many prefixes are ignored: all refs are listed.
     let refs = "< {c5} HEAD\n< {c5} refs/heads/main\n< {c2} refs/heads/old\n< {t1} refs/tags/v1\n< 0000\n";
     let ls = "v2 stateless\n> command=ls-refs\n> 0001\n> ref-prefix refs/no\n";
     check(&model, &format!("## prefixes\n{ls}> 0000\n< 0000\n"));
@@ -169,7 +169,7 @@ fn refusals_on_the_wire_fit_a_packet() {
     assert!(decoder.is_empty());
 }
 
-/// What the client side writes is what the server side reads.
+/// The server parses what the client side writes.
 #[test]
 fn requests_both_ways() {
     use crate::message::{command, fetch_request, ls_refs};

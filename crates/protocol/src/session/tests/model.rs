@@ -1,4 +1,4 @@
-//! The repository of the transcripts, just large enough to answer what a session asks.
+//! The repository of the transcripts, just large enough to answer a session's questions.
 
 use packrace_object::{HashKind, ObjectId, StoredId};
 
@@ -17,7 +17,7 @@ pub struct Script {
     pub name: String,
     pub version: u8,
     pub is_stateless: bool,
-    /// Packets with ids as names in braces.
+    /// Packets, with ids as names in braces.
     pub packets: Vec<String>,
     pub raw: String,
     pub answer: Vec<String>,
@@ -77,7 +77,7 @@ impl AnySession {
         }
     }
 
-    /// How the client is told.
+    /// The message that tells the client of a refusal.
     fn wire(&self, refusal: &Refusal) -> Option<Vec<u8>> {
         match self {
             AnySession::V0(_) => refusal.wire(),
@@ -123,7 +123,7 @@ impl Default for Model {
 }
 
 impl Model {
-    /// What the files of transcripts say of the features that are on.
+    /// The features that the transcript files with features have turned on.
     pub fn with_features() -> Self {
         let bundles = [
             ("bundle.version", "1"),
@@ -152,7 +152,7 @@ impl Model {
         }
     }
 
-    /// Packets with these lines; `0000` to `0002` are what they look like.
+    /// Packets with these lines; `0000` to `0002` stand for the special packets.
     pub fn packets(lines: &[&str]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for line in lines {
@@ -164,7 +164,7 @@ impl Model {
         bytes
     }
 
-    /// Feeds the script in pieces of several sizes; the answer must not depend on it.
+    /// Feeds the script in pieces of several sizes; the answer must be the same.
     pub fn play(&self, script: &Script) -> Vec<String> {
         let bytes = script.bytes(self);
         let whole = self.converse(script.session(self), &bytes, usize::MAX);
@@ -174,7 +174,7 @@ impl Model {
         whole
     }
 
-    /// What a session asks for once it has all of a request.
+    /// The session's questions once it has the whole request.
     pub fn requests(
         &self,
         session: &mut AnySession,
@@ -206,7 +206,7 @@ impl Model {
         request.wants.iter().all(is_known) && request.haves.iter().all(is_known)
     }
 
-    /// Everything said until the end, a packet a line; `!` is the refusal.
+    /// Everything said until the end, one packet a line; `!` marks the refusal.
     pub fn converse(&self, mut session: AnySession, bytes: &[u8], step: usize) -> Vec<String> {
         let mut said = Vec::new();
         let mut answer = Vec::new();
@@ -270,7 +270,7 @@ impl Model {
         answer
     }
 
-    /// What a caller that has this repository says.
+    /// The answers of a caller with this repository.
     pub fn answer(
         &self,
         question: Output,
@@ -409,7 +409,7 @@ impl Model {
     }
 }
 
-/// Band bytes as transcripts have them.
+/// Band bytes in the form that transcripts use.
 fn shown(line: &str) -> String {
     line.replace('\x01', "\\1").replace('\x03', "\\3")
 }

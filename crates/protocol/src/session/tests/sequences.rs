@@ -46,7 +46,7 @@ fn every_script_with_one_byte_changed() {
     }
 }
 
-/// Numbers that are the same in every run: xorshift64.
+/// Random numbers that are the same in every run: xorshift64.
 struct Random(u64);
 
 impl Random {
@@ -77,7 +77,8 @@ fn any_input_at_any_time() {
     assert!(refused > 1000 && packs > 1000, "{refused} refused, {packs} packs");
 }
 
-/// Answers questions mostly, and sometimes gives what nobody asked for. Tells how many packs were asked for.
+/// Mostly answers questions, and sometimes gives input that was not asked for. Returns how many packs were asked
+/// for.
 fn one_sequence(
     random: &mut Random,
     bytes: Vec<u8>,
