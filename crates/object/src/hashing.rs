@@ -3,8 +3,8 @@ use sha1::Digest as _;
 use crate::kind::Kind;
 use crate::{HashKind, ObjectId};
 
-/// Hashes a trailer of a file or stream that we ourselves produce: hardware SHA-1 without collision detection,
-/// or SHA-256. Never used for the name of an object that came from outside.
+/// Hashes a trailer of a file or stream that we produce ourselves: hardware SHA-1 without collision detection, or
+/// SHA-256. Never used for the name of an object from outside.
 #[derive(Clone)]
 pub enum TrailerHasher {
     /// SHA-1.
@@ -22,7 +22,7 @@ impl TrailerHasher {
         }
     }
 
-    /// Adds `bytes` to what is hashed.
+    /// Adds `bytes`.
     pub fn update(&mut self, bytes: &[u8]) {
         match self {
             TrailerHasher::Sha1(hasher) => hasher.update(bytes),
@@ -30,7 +30,7 @@ impl TrailerHasher {
         }
     }
 
-    /// The digest of everything that was added.
+    /// The digest of all added bytes.
     pub fn finish(self) -> ObjectId {
         match self {
             TrailerHasher::Sha1(hasher) => ObjectId::Sha1(hasher.finalize().into()),
@@ -44,17 +44,17 @@ impl TrailerHasher {
 #[error("SHA-1 appears to be part of a collision attack")]
 pub struct CollisionAttack;
 
-/// Hashes what somebody else has made, the name of an object above all, with detection of SHA-1 collision attacks.
+/// Hashes bytes that somebody else has made, above all to name objects, with detection of SHA-1 collision attacks.
 #[derive(Clone)]
 pub struct ObjectHasher(gix_hash::Hasher);
 
 impl ObjectHasher {
-    /// A hasher that has seen the header `<kind> <size>\0` of an object whose content follows in `update`.
+    /// A hasher that has hashed the header `<kind> <size>\0` of an object; its content follows in `update`.
     pub fn new(hash: HashKind, kind: Kind, size: u64) -> Self {
         ObjectHasher::begun_with(hash, &ObjectHasher::header(kind, size))
     }
 
-    /// What an object is hashed behind.
+    /// The header that an object is hashed with.
     pub(crate) fn header(kind: Kind, size: u64) -> String {
         format!("{kind} {size}\0")
     }
@@ -65,7 +65,7 @@ impl ObjectHasher {
         ObjectHasher(hasher)
     }
 
-    /// A hasher of a whole file or stream that somebody else has made, for its trailer.
+    /// A hasher for the trailer of a whole file or stream that somebody else has made.
     pub fn of_stream(hash: HashKind) -> Self {
         ObjectHasher(gix_hash::hasher(hash))
     }

@@ -1,8 +1,8 @@
-//! Midstates: where a hasher stood within an object, so that it can go on from there for another that begins with the
-//! same bytes.
+//! Midstates: states of a hasher within an object, from which hashing can continue for another object that begins
+//! with the same bytes.
 //!
-//! A tree in which a file has changed is as long as before, so that it has the same header, and the same up to the name
-//! of that file's object. What both begin with is hashed once.
+//! When a file changes, its tree keeps its length, so it has the same header, and the same content up to the id of
+//! that file. The common beginning is hashed once.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -11,16 +11,16 @@ use crate::HashKind;
 use crate::hashing::ObjectHasher;
 use crate::kind::Kind;
 
-/// Bytes of a block of SHA-1 and of SHA-256 (FIPS 180-4, "Preliminaries"): from where one ends hashers go on without copying.
+/// The block size of SHA-1 and SHA-256 (FIPS 180-4, "Preliminaries"): at its end hashers continue without copying.
 const BLOCK_BYTES: usize = 64;
 
-/// Midstates are no closer to each other than this, so that they take an eighth of the object's length at most.
+/// The minimum distance of midstates, so that they take at most an eighth of the object's length.
 const MIN_STEP_BYTES: usize = 1 << 10;
 
-/// How many midstates an object has at most, or one more.
+/// The maximum number of midstates of an object, minus at most one.
 const MAX_STEPS: usize = 32;
 
-/// The midstates of an object, once it is named. Shorter ones than a kibibyte have none.
+/// The midstates of an object, once it is named. Objects below a kibibyte have none.
 #[derive(Default)]
 pub struct Midstates(OnceLock<Noted>);
 
@@ -30,30 +30,30 @@ struct Noted {
     states: Vec<ObjectHasher>,
 }
 
-/// An object that another may begin like.
+/// An object that another one may share its beginning with.
 #[derive(Debug, Clone, Copy)]
 pub struct Like<'a> {
     /// Its content.
     pub content: &'a [u8],
-    /// What was noted when it was named.
+    /// The midstates recorded when it was named.
     pub midstates: &'a Midstates,
 }
 
-/// An object that is to be named.
+/// An object to be named.
 #[derive(Debug, Clone, Copy)]
 pub struct Unnamed<'a> {
     /// Its kind.
     pub kind: Kind,
     /// Its content.
     pub content: &'a [u8],
-    /// An object that it may begin like: it is not hashed again as far as both are the same.
+    /// An object that may begin alike: the common beginning is not hashed again.
     pub like: Option<Like<'a>>,
-    /// Where to note midstates, for those that may begin like this one.
+    /// Where to record midstates, for objects that may begin like this one.
     pub notes: Option<&'a Midstates>,
 }
 
 impl<'a> Unnamed<'a> {
-    /// An object that is to be named on its own.
+    /// An object to be named on its own.
     pub fn new(kind: Kind, content: &'a [u8]) -> Self {
         Unnamed { kind, content, like: None, notes: None }
     }
@@ -66,7 +66,7 @@ impl fmt::Debug for Midstates {
     }
 }
 
-/// Where in a content its midstates are.
+/// The offsets of the midstates in a content.
 struct MidstateOffsets {
     first: usize,
     step: usize,
@@ -87,7 +87,7 @@ impl MidstateOffsets {
 }
 
 impl<'a> Like<'a> {
-    /// The midstates that an object of this kind and content has, too.
+    /// The midstates that are valid for an object of this kind and content, too.
     fn shared(&self, kind: Kind, content: &[u8], places: &MidstateOffsets) -> &'a [ObjectHasher] {
         let fits = |noted: &&Noted| noted.kind == kind && noted.length == content.len();
         let Some(noted) = self.midstates.0.get().filter(fits) else { return &[] };
@@ -101,7 +101,7 @@ impl<'a> Like<'a> {
     }
 }
 
-/// A hasher that has seen the object, or has gone on from where it is no longer like another.
+/// A hasher that has hashed the object, continuing from where it begins to differ from another.
 pub(crate) fn hash_object(hash: HashKind, object: &Unnamed<'_>) -> ObjectHasher {
     let Unnamed { kind, content, like, notes } = *object;
     let header = ObjectHasher::header(kind, content.len() as u64);
@@ -120,7 +120,7 @@ pub(crate) fn hash_object(hash: HashKind, object: &Unnamed<'_>) -> ObjectHasher 
             at = end;
             states.push(hasher.clone());
         }
-        // Whoever names an object twice notes the same.
+        // Naming an object twice records the same midstates.
         let _ = notes.0.set(Noted { kind, length: content.len(), states });
     }
     hasher.update(&content[at..]);
@@ -136,7 +136,7 @@ mod tests {
         (0..length).map(|at| ((at * at) >> 5) as u8).collect()
     }
 
-    /// Names `content` like an object that was named before, and says how many midstates they share.
+    /// Names `content` like an object that was named before, and returns how many midstates they share.
     fn check(hash: HashKind, before: (Kind, &[u8]), now: (Kind, &[u8])) -> usize {
         let (first, second) = (Midstates::default(), Midstates::default());
         let name = |(kind, content), like, notes| {
@@ -147,7 +147,7 @@ mod tests {
         let expected = object_id(hash, now.0, now.1);
         assert_eq!(name(now, Some(like), None), expected);
         assert_eq!(name(now, Some(like), Some(&second)), expected);
-        // What was noted on the way serves as well as what is noted from the start.
+        // Midstates recorded from there on serve as well as those recorded from the start.
         let again = Like { content: now.1, midstates: &second };
         assert_eq!(name(now, Some(again), None), expected);
         let header = ObjectHasher::header(now.0, now.1.len() as u64);

@@ -10,9 +10,9 @@ pub fn object_id(hash: HashKind, kind: Kind, content: &[u8]) -> Result<ObjectId,
     hash_object(hash, &Unnamed::new(kind, content)).finish()
 }
 
-/// Appends the names of many objects to `ids`, in their order. If one looks like an attack nothing is appended, and the
-/// error says which. An object stands before those that may begin like it. Hashing several messages at once in the lanes of
-/// wide registers belongs behind this door.
+/// Appends the names of many objects to `ids`, in their order. If one looks like an attack, nothing is appended,
+/// and the error says which. Put an object before those that may begin like it. Code that hashes several messages
+/// at once in the lanes of wide registers would go here.
 pub fn object_ids(
     hash: HashKind,
     objects: &[Unnamed<'_>],

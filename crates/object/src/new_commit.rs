@@ -1,19 +1,19 @@
-//! The text of a commit that is made (git's user manual, "Commit Object").
+//! The text of a new commit (git's user manual, "Commit Object").
 
 use crate::ObjectId;
 
-/// What a commit says. Nothing is checked.
+/// The content of a commit. Nothing is checked.
 #[derive(Debug, Clone, Copy)]
 pub struct NewCommit<'a> {
     /// Its tree.
     pub tree: &'a ObjectId,
     /// Its parents, in order.
     pub parents: &'a [ObjectId],
-    /// Name, address and time of who wrote it.
+    /// Name, address and time of the author.
     pub author: &'a [u8],
-    /// The same of who made it.
+    /// Name, address and time of the committer.
     pub committer: &'a [u8],
-    /// What the message is written in, if that is said.
+    /// The encoding of the message, if it is stated.
     pub encoding: Option<&'a [u8]>,
     /// The message.
     pub message: &'a [u8],

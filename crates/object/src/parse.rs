@@ -6,11 +6,11 @@ use crate::{HashKind, Kind, ObjectId};
 pub struct MalformedObject {
     /// The part that could not be read.
     pub what: &'static str,
-    /// Where in the object's content.
+    /// The offset in the object's content.
     pub at: usize,
 }
 
-/// What a walk needs of a commit.
+/// The part of a commit that a walk needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
     /// The root tree.
@@ -21,17 +21,17 @@ pub struct Commit {
     pub committer_seconds: i64,
 }
 
-/// What a walk needs of an annotated tag.
+/// The part of an annotated tag that a walk needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
     /// The tagged object.
     pub target: ObjectId,
-    /// The kind that the tag says its target has.
+    /// The target's kind according to the tag.
     pub target_kind: Kind,
 }
 
-/// Reads the header of a commit. The tree and parent lines must be right; a damaged date counts as 0, because
-/// real histories hold such commits and git walks them.
+/// Parses the header of a commit. The tree and parent lines must be valid; a damaged date counts as 0, because real
+/// histories contain such commits and git walks them.
 pub fn parse_commit(content: &[u8], hash: HashKind) -> Result<Commit, MalformedObject> {
     let hex_len = hash.len_in_hex();
     let mut at = 0;
@@ -48,11 +48,11 @@ pub fn parse_commit(content: &[u8], hash: HashKind) -> Result<Commit, MalformedO
     Ok(Commit { tree, parents, committer_seconds: committer_seconds(&content[at..]).unwrap_or(0) })
 }
 
-/// How many tags of tags are followed before a chain counts as endless. Names are not hashed again on the way, so that a damaged
-/// store could hold a loop; no real chain comes near this.
+/// How many tags of tags are followed before a chain counts as endless. Names are not hashed again on the way, so a
+/// damaged store could hold a loop; no real chain comes near this.
 pub const MAX_TAG_DEPTH: usize = 1024;
 
-/// Reads the header of an annotated tag.
+/// Parses the header of an annotated tag.
 pub fn parse_tag(content: &[u8], hash: HashKind) -> Result<Tag, MalformedObject> {
     let mut at = 0;
     let target = id_line(content, &mut at, b"object ", hash.len_in_hex())

@@ -1,5 +1,5 @@
-//! Object ids as files hold them, raw or in hex. Refs are listed by the million, so ids are handed on as they lie there, and
-//! decoded only by who needs to.
+//! Object ids as files hold them, raw or in hex. Refs are listed by the million, so ids are passed on in their
+//! stored form, and decoded only where necessary.
 
 use std::fmt;
 
@@ -8,8 +8,7 @@ use crate::{HashKind, ObjectId, oid};
 const SHA1_BYTES: usize = 20;
 const SHA256_BYTES: usize = 32;
 
-/// An object id in the bytes that hold it: as long as a hash, or twice as long and nothing but hex digits, which may be
-/// upper case.
+/// A borrowed object id: as long as a hash, or twice as long and all hex digits, which may be upper case.
 #[derive(Clone, Copy)]
 pub struct StoredId<'a>(&'a [u8]);
 
@@ -37,7 +36,7 @@ impl<'a> StoredId<'a> {
         }))
     }
 
-    /// The id by itself.
+    /// The owned id.
     #[inline]
     pub fn to_id(self) -> ObjectId {
         match self.0.len() {
@@ -48,7 +47,7 @@ impl<'a> StoredId<'a> {
         }
     }
 
-    /// Whether it is the id of nothing.
+    /// Whether it is the null id.
     #[inline]
     pub fn is_null(self) -> bool {
         let zero = if self.is_hex() { b'0' } else { 0 };
@@ -59,7 +58,7 @@ impl<'a> StoredId<'a> {
         matches!(self.0.len(), SHA1_DIGITS | SHA256_DIGITS)
     }
 
-    /// How long it is in hex.
+    /// Its length in hex.
     #[inline]
     pub fn hex_len(self) -> usize {
         if self.is_hex() { self.0.len() } else { 2 * self.0.len() }
@@ -68,7 +67,7 @@ impl<'a> StoredId<'a> {
     /// Appends it in lower-case hex.
     #[inline]
     pub fn write_hex(self, out: &mut Vec<u8>) {
-        // Lengths are constants, so that the compiler makes vectors.
+        // Constant lengths let the compiler vectorize.
         match self.0.len() {
             SHA1_DIGITS => out.extend_from_slice(&lower::<SHA1_DIGITS>(self.0)),
             SHA1_BYTES => out.extend_from_slice(encoded::<SHA1_BYTES>(self.0).as_flattened()),
@@ -106,7 +105,7 @@ impl fmt::Debug for StoredId<'_> {
     }
 }
 
-/// Without a branch or a table inside, as is what follows, so that the compiler makes vectors of it.
+/// Free of branches and tables, like the code below, so that the compiler vectorizes it.
 #[inline]
 fn digits<const HEX: usize>(bytes: &[u8]) -> Option<&[u8; HEX]> {
     let hex: &[u8; HEX] = bytes.first_chunk()?;
@@ -114,7 +113,7 @@ fn digits<const HEX: usize>(bytes: &[u8]) -> Option<&[u8; HEX]> {
     (wrong < 16).then_some(hex)
 }
 
-/// What a hex digit stands for; 0xff for any other byte.
+/// The value of a hex digit; 0xff for any other byte.
 #[inline]
 fn value(digit: u8) -> u8 {
     let number = digit.wrapping_sub(b'0');

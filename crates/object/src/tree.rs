@@ -25,7 +25,7 @@ pub struct TreeEntry<'a> {
 }
 
 impl TreeEntry<'_> {
-    /// The kind of object that the mode promises.
+    /// The kind of object according to the mode.
     pub fn kind(&self) -> EntryKind {
         match self.mode & 0o170000 {
             0o040000 => EntryKind::Tree,
@@ -34,7 +34,7 @@ impl TreeEntry<'_> {
         }
     }
 
-    /// Appends itself to a tree. The order of entries is the caller's business.
+    /// Appends the entry to a tree. The caller ensures the order of entries.
     pub fn append_to(&self, tree: &mut Vec<u8>) {
         tree.extend_from_slice(format!("{:o} ", self.mode).as_bytes());
         tree.extend_from_slice(self.name);

@@ -23,39 +23,39 @@ fn count(more_bytes: i64) {
     MOST_HELD_BYTES.fetch_max(held, Relaxed);
 }
 
-/// The system's allocator, every allocation and reallocation counted.
+/// The system's allocator, with every allocation and reallocation counted.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counting;
 
-// SAFETY: every call is handed to the system's allocator as it came.
+// SAFETY: every call is forwarded unchanged to the system's allocator.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as i64);
-        // SAFETY: the caller's promise is the one that is asked for.
+        // SAFETY: the caller's promise is the required one.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         HELD_BYTES.fetch_sub(layout.size() as i64, Relaxed);
-        // SAFETY: the caller's promise is the one that is asked for.
+        // SAFETY: the caller's promise is the required one.
         unsafe { System.dealloc(at, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as i64);
-        // SAFETY: the caller's promise is the one that is asked for.
+        // SAFETY: the caller's promise is the required one.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         count(bytes as i64 - layout.size() as i64);
-        // SAFETY: the caller's promise is the one that is asked for.
+        // SAFETY: the caller's promise is the required one.
         unsafe { System.realloc(at, layout, bytes) }
     }
 }
 
-/// Runs `work` and tells how often the process allocated meanwhile, on any thread; 0 where [`Counting`] is not the
+/// Runs `work` and returns how often the process allocated meanwhile, on any thread; 0 if [`Counting`] is not the
 /// global allocator.
 pub fn counted<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let before = ALLOCATIONS.load(Relaxed);
@@ -63,8 +63,8 @@ pub fn counted<T>(work: impl FnOnce() -> T) -> (T, u64) {
     (result, ALLOCATIONS.load(Relaxed) - before)
 }
 
-/// Runs `work` and tells how many bytes more than before it the process asked for and held at once, on any thread; 0
-/// where [`Counting`] is not the global allocator. One measurement at a time.
+/// Runs `work` and returns the peak of bytes allocated by the process above the level before it, on any thread; 0
+/// if [`Counting`] is not the global allocator. One measurement at a time.
 pub fn most_held<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let before = HELD_BYTES.load(Relaxed);
     MOST_HELD_BYTES.store(before, Relaxed);

@@ -1,4 +1,4 @@
-//! Programs that this process starts, in a process group of their own, with pipes that never block it.
+//! Child processes in process groups of their own, with pipes that never block this process.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,55 +14,55 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use crate::count::{self, Op, Role};
 
-/// Asked for as the size of the pipe that carries the program's output. Linux lets everybody have 1 MiB
-/// (`/proc/sys/fs/pipe-max-size`); where that is not allowed the pipe stays as it is.
+/// The requested size of the pipe for the program's output. Linux allows every user 1 MiB
+/// (`/proc/sys/fs/pipe-max-size`); if it is not allowed, the pipe keeps its size.
 const OUTPUT_PIPE_BYTES: usize = 1 << 20;
 
-/// How long a program that was asked to end may take, before it is made to.
+/// How long a program may take to end after it was asked to, before it is killed.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Most that a program says at once while it is [`ChildProcess::run`].
+/// The most that is read from a program at once in [`ChildProcess::run`].
 const TALK_BYTES: usize = 8 << 10;
 
-/// Until it is looked again whether something can be moved.
+/// The timeout of a wait until something can be moved.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// How often it is looked whether a program has ended.
+/// The interval between checks whether a program has ended.
 const END_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What to start.
+/// A program to start.
 #[derive(Debug, Clone)]
 pub struct Program {
     /// The program and its arguments.
     pub argv: Vec<OsString>,
-    /// Where it runs.
+    /// Its working directory.
     pub directory: PathBuf,
-    /// Variables that are set, or removed where there is no value, in what it inherits.
+    /// Changes to the inherited environment: variables to set, or to remove if there is no value.
     pub environment: Vec<(OsString, Option<OsString>)>,
-    /// Whether its standard error is read; if not, it is that of this process.
+    /// Whether its standard error is read; otherwise it inherits that of this process.
     pub reads_messages: bool,
-    /// What it may do and take.
+    /// What it may do and use.
     pub confinement: Confinement,
 }
 
-/// What a program may do and take, and all that it starts. The default takes nothing away.
+/// What a program and its descendants may do and use. The default restricts nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Confinement {
-    /// The variables that it inherits; all of this process where nothing is said.
+    /// The variables that it inherits; `None` means all of this process.
     pub inherits: Option<Arc<Vec<(OsString, OsString)>>>,
-    /// How long it may run. Beyond, it is ended, and whoever waits for it hears of [`io::ErrorKind::TimedOut`].
+    /// How long it may run. Beyond that it is killed, and whoever waits for it gets [`io::ErrorKind::TimedOut`].
     pub time: Option<Duration>,
-    /// User and group that it runs as, without other groups.
+    /// The user and group that it runs as, without supplementary groups.
     pub user: Option<(u32, u32)>,
-    /// Bytes of addresses that each of its processes may have (`RLIMIT_AS`).
+    /// The address space of each of its processes in bytes (`RLIMIT_AS`).
     pub memory_bytes: Option<u64>,
-    /// Processes that its user may have, of other programs too (`RLIMIT_NPROC`).
+    /// The number of processes of its user, including those of other programs (`RLIMIT_NPROC`).
     pub processes: Option<u64>,
-    /// Seconds of a processor that each of its processes may use (`RLIMIT_CPU`).
+    /// The seconds of processor time for each of its processes (`RLIMIT_CPU`).
     pub cpu_seconds: Option<u64>,
 }
 
-/// A running program. Dropping it kills its process group, unless the program was seen to end.
+/// A running program. Dropping it kills its process group, unless the program is known to have ended.
 #[derive(Debug)]
 pub struct ChildProcess {
     child: Child,
@@ -73,25 +73,25 @@ pub struct ChildProcess {
     deadline: Option<Instant>,
 }
 
-/// What one look at a stream of a program brought.
+/// The result of reading from a program's stream once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Read {
-    /// Nothing at the moment.
+    /// No data at the moment.
     Nothing,
-    /// So many bytes, at least one.
+    /// This many bytes, at least one.
     Bytes(usize),
-    /// Nobody can write to it any more.
+    /// The end of the stream.
     Closed,
 }
 
-/// What one [`ChildProcess::transfer`] did.
+/// The result of one [`ChildProcess::transfer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transfer {
-    /// Bytes of input that the pipe took.
+    /// Bytes of input written to the pipe.
     pub written: usize,
-    /// What standard output gave.
+    /// The result of reading standard output.
     pub output: Read,
-    /// What standard error gave.
+    /// The result of reading standard error.
     pub messages: Read,
 }
 
@@ -101,14 +101,14 @@ impl Confinement {
             command.env_clear().envs(variables.iter().map(|(name, value)| (name, value)));
         }
         if let Some((user, group)) = self.user {
-            // Where this process is root's, its other groups go too.
+            // If this process is root's, this drops the supplementary groups, too.
             command.uid(user).gid(group);
         }
         self.limit(command);
     }
 
-    /// Sets limits in the new process, before the program begins: set from outside, they would come too late for what it has
-    /// started by then.
+    /// Sets limits in the new process before the program begins: set from outside, they would come too late for
+    /// processes that it has started by then.
     #[allow(unsafe_code)]
     fn limit(&self, command: &mut Command) {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -120,7 +120,7 @@ impl Confinement {
         if limits.iter().all(|(_, limit)| limit.is_none()) {
             return;
         }
-        // Nobody gets more than this process may have itself.
+        // No limit exceeds that of this process itself.
         let limits = limits.map(|(resource, limit)| {
             let most = getrlimit(resource).maximum.unwrap_or(u64::MAX);
             (resource, limit.map(|limit| limit.min(most)))
@@ -133,8 +133,8 @@ impl Confinement {
             }
             Ok(())
         };
-        // SAFETY: between fork and exec only async-signal-safe calls are allowed. This makes system calls, through rustix,
-        // and touches no memory but its own copies: no allocation, no lock.
+        // SAFETY: between fork and exec only async-signal-safe calls are allowed. This makes system calls, through
+        // rustix, and touches no memory but its own copies: no allocation, no lock.
         unsafe {
             command.pre_exec(set);
         }
@@ -161,7 +161,7 @@ impl ChildProcess {
         let input = child.stdin.take().map(OwnedFd::from);
         let output = child.stdout.take().map(OwnedFd::from);
         let messages = child.stderr.take().map(OwnedFd::from);
-        // A time without end is none.
+        // A time beyond the clock's range means no deadline.
         let deadline = program.confinement.time.and_then(|time| Instant::now().checked_add(time));
         let started = ChildProcess { child, input, output, messages, has_ended: false, deadline };
         for fd in [&started.input, &started.output, &started.messages].into_iter().flatten() {
@@ -173,10 +173,10 @@ impl ChildProcess {
         Ok(started)
     }
 
-    /// Waits until something can be moved, at most for `timeout`, and moves what can be: a beginning of `input` to the
-    /// program, and what it wrote to `output` and `messages`, one call each.
+    /// Waits until something can be moved, at most for `timeout`, and moves what it can: a prefix of `input` to the
+    /// program, and the program's data into `output` and `messages`, with one call each.
     ///
-    /// A program that does not read its input, or not to the end, is no error: what it does not take counts as written.
+    /// If a program does not read all of its input, it is not an error: the rest counts as written.
     pub fn transfer(
         &mut self,
         input: &[u8],
@@ -213,7 +213,8 @@ impl ChildProcess {
         Ok(transfer)
     }
 
-    /// Gives the program its input, hands over all that it writes to both outputs as it comes, and waits for its end.
+    /// Feeds the program its input, passes everything that it writes to both outputs on as it comes, and waits for
+    /// its end.
     pub fn run(mut self, mut input: &[u8], told: &mut dyn FnMut(&[u8])) -> io::Result<ExitStatus> {
         let mut buffers = [[0; TALK_BYTES]; 2];
         let [output, messages] = &mut buffers;
@@ -245,12 +246,12 @@ impl ChildProcess {
         Ok(status)
     }
 
-    /// Closes the program's standard input: everything was said.
+    /// Closes the program's standard input.
     pub fn close_input(&mut self) {
         self.input = None;
     }
 
-    /// How the program has ended, if it has.
+    /// The program's exit status, if it has ended.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         let status = self.child.try_wait()?;
         self.has_ended |= status.is_some();
@@ -260,7 +261,7 @@ impl ChildProcess {
         Ok(status)
     }
 
-    /// How long it may still run. When that is over, so is the program, and its group.
+    /// How long it may still run. After that, kills the program and its group.
     fn time_left(&mut self) -> io::Result<Duration> {
         let Some(deadline) = self.deadline else { return Ok(LONG) };
         let left = deadline.saturating_duration_since(Instant::now());
@@ -268,11 +269,12 @@ impl ChildProcess {
             self.kill(Signal::KILL);
             return Err(io::Error::new(io::ErrorKind::TimedOut, "it took longer than it may"));
         }
-        // Short enough that the end is seen soon after it.
+        // Short enough to notice the end soon after it.
         Ok(left.max(Duration::from_millis(1)))
     }
 
-    /// Ends the program and everything in its process group that still runs: asks first, and does not ask for long.
+    /// Ends the program and everything still running in its process group: first by asking, and shortly afterwards
+    /// by killing.
     pub fn end(mut self) {
         self.kill(Signal::TERM);
         (self.input, self.output, self.messages) = (None, None, None);
@@ -299,16 +301,16 @@ impl ChildProcess {
         }
     }
 
-    /// Whether the leader of the group has not ended. It is not reaped, so that its number stays taken.
+    /// Whether the leader of the group still runs. It is not reaped, so that its number stays taken.
     fn is_running(&self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         self.pid().is_some_and(|pid| matches!(waitid(WaitId::Pid(pid), options), Ok(None)))
     }
 
-    /// Sends a signal to the process group. It exists for as long as its leader was not reaped.
+    /// Sends a signal to the process group, which exists until its leader is reaped.
     fn kill(&self, signal: Signal) {
         if let Some(pid) = self.pid().filter(|_| !self.has_ended) {
-            // Nobody is left to be told when it fails: then all have ended.
+            // A failure means that all have ended.
             let _ = kill_process_group(pid, signal);
         }
     }
@@ -322,13 +324,13 @@ impl Drop for ChildProcess {
     fn drop(&mut self) {
         if !self.has_ended {
             self.kill(Signal::KILL);
-            // A killed process has no way not to end.
+            // A killed process cannot avoid ending.
             let _ = self.child.wait();
         }
     }
 }
 
-/// Reads what is there. A stream that has ended is closed on this side too.
+/// Reads what is available. Closes a stream that has ended on this side, too.
 fn read(stream: &mut Option<OwnedFd>, buffer: &mut [u8]) -> io::Result<Read> {
     let Some(fd) = stream else { return Ok(Read::Closed) };
     if buffer.is_empty() {
@@ -367,7 +369,7 @@ mod tests {
         ChildProcess::start(&program).unwrap()
     }
 
-    /// Runs a script to its end: output, messages, and whether it ended well.
+    /// Checks a script's output, messages, and whether it succeeded.
     fn check(script: &str, input: &[u8], expect: (&[u8], &str, bool)) {
         let mut child = shell(script);
         let (mut rest, mut output, mut messages) = (input, Vec::new(), Vec::new());
@@ -441,7 +443,7 @@ mod tests {
                 let stat = std::fs::read_to_string(format!("/proc/{sleeper}/stat")).unwrap_or_default();
                 !stat.is_empty() && !stat.contains(") Z ")
             };
-            // Its new parent reaps it when it comes to it.
+            // Its new parent reaps it eventually.
             assert!(
                 (0..200).any(|_| {
                     std::thread::sleep(END_INTERVAL);
@@ -455,7 +457,7 @@ mod tests {
     #[test]
     fn time_is_up_for_the_whole_group() {
         let confinement = || Confinement { time: Some(Duration::from_millis(50)), ..Confinement::default() };
-        // Silent, deaf, with its outputs closed, and one that says something all the time.
+        // Silent; reading nothing; with its outputs closed; writing all the time.
         for script in
             ["sleep 1000", "trap '' TERM; sleep 1000", "exec 1>&- 2>&-; sleep 1000", "while :; do echo; done"]
         {
@@ -473,7 +475,7 @@ mod tests {
         };
         let path = || ("PATH".into(), std::env::var_os("PATH").unwrap());
         let keep = Confinement { inherits: Some(Arc::new(vec![path()])), ..Confinement::default() };
-        // Cargo sets some; what is given comes on top.
+        // Cargo sets some; the given ones come on top.
         let names = "env | grep -o '^[A-Z]*_PKG_NAME=\\|^PATH=\\|^PACKRACE_X=' | sort | tr -d '\\n'";
         check(names, Confinement::default(), "CARGO_PKG_NAME=PACKRACE_X=PATH=");
         check(names, keep, "PACKRACE_X=PATH=");

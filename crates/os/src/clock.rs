@@ -8,7 +8,7 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Duration;
 }
 
-/// The machine's monotonic clock, counted from when this value was made.
+/// The machine's monotonic clock, counted from the creation of this value.
 #[derive(Debug, Clone)]
 pub struct RealClock(Instant);
 
@@ -24,7 +24,7 @@ impl Clock for RealClock {
     }
 }
 
-/// The time of day, by which files are stamped too.
+/// The time of day, which file times use, too.
 pub fn time_of_day() -> SystemTime {
     SystemTime::now()
 }
@@ -35,7 +35,7 @@ pub fn thread_cpu_time() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Lets this thread wait.
+/// Makes this thread sleep.
 pub fn sleep(time: Duration) {
     std::thread::sleep(time);
 }

@@ -10,7 +10,7 @@ pub enum Role {
     Client,
     /// Pack files.
     Pack,
-    /// What makes packs searchable: idx, rev, midx, bitmap, commit-graph.
+    /// Files that make packs searchable: idx, rev, midx, bitmap, commit-graph.
     Index,
     /// Loose refs, packed-refs, reftables, reflogs.
     Refs,
@@ -20,9 +20,9 @@ pub enum Role {
     Hook,
     /// The index of a work tree, and the files in it.
     WorkTree,
-    /// Configuration and everything else that describes a repository.
+    /// Configuration and everything else about a repository.
     Config,
-    /// Files without names that hold what may be sent again.
+    /// Unlinked files with data that may be sent again.
     Cache,
 }
 
@@ -35,19 +35,19 @@ pub enum Op {
     Write,
     /// A file mapped into memory; its bytes are the length of the map.
     Map,
-    /// A directory listing, stat or other look at names.
+    /// A directory listing, stat or other query of names.
     Look,
     /// A wait for readiness.
     Wait,
     /// A file or directory made durable.
     Sync,
-    /// A file, directory or link made, or a file opened to be appended to.
+    /// A file, directory or link created, or a file opened for appending.
     Create,
     /// A name changed.
     Rename,
     /// A name removed.
     Remove,
-    /// What stands beside a name changed: mode or times.
+    /// The mode or times of a file changed.
     Attribute,
 }
 
@@ -97,7 +97,7 @@ pub fn so_far(role: Role, op: Op) -> (u64, u64) {
     (cell.calls.load(Relaxed), cell.bytes.load(Relaxed))
 }
 
-/// Everything that was called, by the names of role and call, and how often.
+/// The number of calls by role and operation, for all that were made.
 pub fn all_calls() -> Vec<(&'static str, &'static str, u64)> {
     let all = ROLES.iter().flat_map(|role| OPS.iter().map(move |op| (role, op)));
     let counted = all.map(|((role, role_name), (op, op_name))| (*role_name, *op_name, so_far(*role, *op).0));

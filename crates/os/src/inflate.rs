@@ -1,7 +1,7 @@
-//! Inflating zlib streams (RFC 1950) of which it is not known where they end, in one go.
+//! Inflates zlib streams (RFC 1950) of unknown length in one go.
 //!
-//! The safe binding of libdeflate does not say how many bytes a stream took; the library itself does. This is all that
-//! packrace calls of it directly, and it is here because such calls are `unsafe`.
+//! The safe binding of libdeflate does not return how many bytes a stream took; the library itself does. This is
+//! the only direct call of it in packrace, and it is here because it is `unsafe`.
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
@@ -11,28 +11,29 @@ use libdeflate_sys::{
     libdeflate_result_LIBDEFLATE_SUCCESS, libdeflate_zlib_decompress_ex,
 };
 
-/// Inflates streams whose length is not known; keeps its tables between calls, so reuse one a thread.
+/// Inflates streams of unknown length; keeps its tables between calls, so reuse one a thread.
 pub struct StreamInflater(NonNull<libdeflate_decompressor>);
 
-// SAFETY: what is pointed to belongs to this value alone, and libdeflate keeps nothing that belongs to a thread.
+// SAFETY: the pointee belongs to this value alone, and libdeflate keeps nothing that belongs to a thread.
 #[allow(unsafe_code)]
 unsafe impl Send for StreamInflater {}
 
 impl StreamInflater {
     /// An inflater ready for its first stream.
     pub fn new() -> Self {
-        // SAFETY: has no arguments; null means that there is no memory.
+        // SAFETY: takes no arguments; null means out of memory.
         #[allow(unsafe_code)]
         let inner = unsafe { libdeflate_alloc_decompressor() };
         StreamInflater(NonNull::new(inner).expect("there is memory for the tables of an inflater"))
     }
 
-    /// Fills `out` with the content of the stream at the start of `input`, and says how many bytes the stream took. `None` where
-    /// that is not possible: the stream is damaged or cut off, or its content is shorter or longer. Then `out` holds anything.
+    /// Fills `out` with the content of the stream at the start of `input`, and returns how many bytes the stream
+    /// took. `None` if that is impossible: the stream is damaged or truncated, or its content is shorter or longer.
+    /// Then the content of `out` is undefined.
     pub fn inflate(&mut self, input: &[u8], out: &mut [u8]) -> Option<usize> {
         let mut consumed = 0;
-        // SAFETY: both slices are valid for the lengths that are given with them, `consumed` is written to and nothing
-        // is kept. A null pointer in the last place asks that `out` be filled exactly.
+        // SAFETY: both slices are valid for the lengths passed with them, `consumed` is written to and nothing is
+        // kept. A null pointer as the last argument demands that `out` is filled exactly.
         #[allow(unsafe_code)]
         let result = unsafe {
             libdeflate_zlib_decompress_ex(
@@ -57,7 +58,7 @@ impl Default for StreamInflater {
 
 impl Drop for StreamInflater {
     fn drop(&mut self) {
-        // SAFETY: made by the matching call, and not used again.
+        // SAFETY: created by the matching call, and not used again.
         #[allow(unsafe_code)]
         unsafe {
             libdeflate_free_decompressor(self.0.as_ptr());

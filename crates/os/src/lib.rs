@@ -1,8 +1,8 @@
 //! The seam to the operating system: the only `unsafe` and the only system calls of packrace.
 //!
 //! Reading: [`Mapped`] files, whole small files, directory listings and [`FileIdentity`]. Writing to a peer:
-//! [`sink`], gathered writes with a fallback. Writing to a repository: [`durable`]. Time: [`clock`]. Everything that moves bytes is counted by
-//! [`count::Role`]; [`count::report`] gives the totals of the process.
+//! [`sink`], gathered writes with a fallback. Writing to a repository: [`durable`]. Time: [`clock`].
+//! [`count::Role`] counts everything that moves bytes; [`count::report`] returns the totals of the process.
 
 pub mod allocations;
 pub mod child;

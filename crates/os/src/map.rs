@@ -6,15 +6,15 @@ use crate::count::{self, Op, Role};
 use crate::faults::{Damaged, Slot};
 use crate::file::FileIdentity;
 
-/// A file of so many bytes is read instead of mapped where it is used for one request.
+/// Files up to this size are read instead of mapped if they are used for one request.
 const SMALL_BYTES: u64 = 32 << 10;
 
 /// The bytes of a file, mapped read-only; clones share one map, which lives as long as the last of them.
 ///
-/// A map outlives the unlinking of its file, so a repack beside a response does not disturb it. A file that is *truncated*
-/// while mapped, or that the disk does not give, reads as zeros from then on and is marked, where
-/// [`faults::contain`](crate::faults::contain) was called; else it raises SIGBUS, which ends the process. What is written
-/// into the file in place shows in the map. Who answers from a map asks [`Mapped::check`], and where that matters
+/// A map outlives the unlinking of its file, so a repack beside a response does not disturb it. If a file is
+/// *truncated* while mapped, or its disk fails, the map reads as zeros from then on and is marked, provided that
+/// [`faults::contain`](crate::faults::contain) was called; otherwise SIGBUS kills the process. Writes into the file
+/// in place show in the map. Whoever answers from a map calls [`Mapped::check`], and where that matters
 /// [`Mapped::look`], before the answer counts.
 #[derive(Clone)]
 pub struct Mapped(Arc<MappedBytes>);
@@ -24,23 +24,22 @@ enum MappedBytes {
     Owned(Vec<u8>),
 }
 
-/// What a map was made of.
+/// The file behind a map.
 struct MappedFile {
     path: Option<Arc<Path>>,
     identity: FileIdentity,
 }
 
-/// What a look at the name of a mapped file shows ([`Mapped::look`]).
+/// What is at the path of a mapped file now ([`Mapped::look`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// The map is what stands there, unchanged; or it is of nothing that has a name.
+    /// The mapped file, unchanged; or the map is of something without a name.
     Same,
-    /// Another file stands there, or none: the map is of the one before, which nobody can reach by this name.
+    /// Another file, or none: the map is of the previous one, which this path does not lead to any more.
     Elsewhere,
-    /// It is the same file with the same length, and other times: somebody has touched it, made a link to it, or written into
-    /// it.
+    /// The same file with the same length, and other times: somebody has touched it, linked it, or written into it.
     Touched(FileIdentity),
-    /// It is the same file with another length, or the map is damaged; marked from now on.
+    /// The same file with another length, or the map is damaged; marked from now on.
     Damaged(Damaged),
 }
 
@@ -57,8 +56,9 @@ impl Mapped {
         Mapped::of_file(&crate::file::open_without_waiting(path)?, Some(path), role)
     }
 
-    /// As [`Mapped::open`], but a file of 32 KiB or less is read: that costs less than a map that is dropped soon, and waits for
-    /// no other thread that maps. What was read does not change with the file. An error if the file is cut meanwhile.
+    /// As [`Mapped::open`], but a file of 32 KiB or less is read: that costs less than a short-lived map, and waits
+    /// for no other thread that maps. The bytes read do not change with the file. Fails if the file is truncated
+    /// meanwhile.
     pub fn open_or_read(path: &Path, role: Role) -> io::Result<Mapped> {
         use std::io::Read as _;
         let mut file = crate::file::open_without_waiting(path)?;
@@ -72,7 +72,7 @@ impl Mapped {
         Ok(Mapped::from(bytes))
     }
 
-    /// As [`Mapped::open`]; `path` is the name of the file, unless it will have another.
+    /// As [`Mapped::open`]; `path` is the name of the file, unless it is about to be renamed.
     pub(crate) fn of_file(file: &std::fs::File, path: Option<&Path>, role: Role) -> io::Result<Mapped> {
         let identity = FileIdentity::of(&file.metadata()?);
         let length = identity.length;
@@ -84,7 +84,7 @@ impl Mapped {
         Mapped::map(file, 0, length, Some(Box::new(file_of)), role)
     }
 
-    /// A part of a file without a name that is not empty, whose beginning is a multiple of the size of a page.
+    /// A non-empty part of an unnamed file; its start is a multiple of the page size.
     pub(crate) fn of_range(
         file: &std::fs::File,
         offset: u64,
@@ -112,7 +112,7 @@ impl Mapped {
         Ok(Mapped(Arc::new(MappedBytes::Map { start: start.cast(), length, slot, file: file_of })))
     }
 
-    /// Whether a fault was met in the map, or its file was found changed. Costs a load.
+    /// Whether a fault happened in the map, or its file was found changed. Costs a load.
     #[inline]
     pub fn is_damaged(&self) -> bool {
         match &*self.0 {
@@ -121,13 +121,13 @@ impl Mapped {
         }
     }
 
-    /// An error with the name of the file if [`Mapped::is_damaged`]: what was made of it is worth nothing.
+    /// Fails with the name of the file if [`Mapped::is_damaged`]: everything made of it is worthless.
     #[inline]
     pub fn check(&self) -> Result<(), Damaged> {
         if self.is_damaged() { Err(self.damaged()) } else { Ok(()) }
     }
 
-    /// Marks the map, of which somebody has found that its bytes are not what they were.
+    /// Marks the map after its bytes were found to have changed.
     #[cold]
     pub fn mark_damaged(&self) -> Damaged {
         if let MappedBytes::Map { slot, .. } = &*self.0 {
@@ -136,8 +136,8 @@ impl Mapped {
         self.damaged()
     }
 
-    /// Looks whether the file is as it was when it was mapped: the end of a page that is cut off in the middle reads as zeros
-    /// without a fault, and what is written in place shows at once.
+    /// Checks whether the file is the same as when it was mapped: the rest of a page truncated in the middle reads
+    /// as zeros without a fault, and writes in place show at once.
     pub fn look(&self, role: Role) -> Standing {
         if self.is_damaged() {
             return Standing::Damaged(self.damaged());
@@ -153,7 +153,7 @@ impl Mapped {
         }
     }
 
-    /// Whether it is of a file, and not of memory.
+    /// Whether it is a mapped file, and not memory.
     #[inline]
     pub fn is_file(&self) -> bool {
         matches!(&*self.0, MappedBytes::Map { .. })
@@ -174,8 +174,7 @@ impl Mapped {
         Damaged { path }
     }
 
-    /// Which version of which file is mapped, as it was then; `None` for bytes that are no file or
-    /// only a part of one, and for none.
+    /// The identity of the file when it was mapped; `None` for bytes that are not a whole file, and for none.
     pub fn identity(&self) -> Option<FileIdentity> {
         match &*self.0 {
             MappedBytes::Map { file, .. } => file.as_ref().map(|file| file.identity),
@@ -183,12 +182,12 @@ impl Mapped {
         }
     }
 
-    /// Lets go of the memory that the bytes take in this process. The kernel keeps them as long as it likes, and they come
-    /// back when they are looked at.
+    /// Releases the memory of the bytes in this process. The kernel caches them as long as it likes, and they come
+    /// back when they are read.
     pub fn let_go(&self) {
         if let MappedBytes::Map { start, length, .. } = &*self.0 {
-            // SAFETY: the range is exactly our live mapping, which is of a file and never written through: its pages come
-            // back from the file with the same contents.
+            // SAFETY: the range is exactly our live mapping, which is of a file and never written through: its
+            // pages come back from the file with the same contents.
             #[allow(unsafe_code)]
             let _ = unsafe {
                 rustix::mm::madvise(start.cast_mut().cast(), *length, rustix::mm::Advice::LinuxDontNeed)
@@ -243,9 +242,9 @@ impl std::fmt::Debug for Mapped {
 impl Drop for MappedBytes {
     fn drop(&mut self) {
         if let MappedBytes::Map { start, length, slot, .. } = self {
-            // Before the address can be somebody else's.
+            // Before the address can be reused.
             slot.forget();
-            // SAFETY: this is the last reference to a mapping that we made with this address and length.
+            // SAFETY: this is the last reference to a mapping that we created with this address and length.
             #[allow(unsafe_code)]
             let _ = unsafe { rustix::mm::munmap(start.cast_mut().cast(), *length) };
             slot.give_back();

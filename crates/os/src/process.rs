@@ -15,24 +15,25 @@ pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// How many threads can run at once, as it was when somebody first asked; at least 1. To ask the system takes some ten calls.
+/// How many threads can run at once, as of the first call; at least 1. Asking the system takes some ten calls.
 pub fn available_threads() -> usize {
     static COUNT: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
     *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
-/// How much a thread steps back that others go before: of `nice` (1), 0 is usual and 19 the most.
+/// The niceness of a background thread (`nice` (1)): 0 is normal and 19 the most.
 const BACKGROUND_NICE: i32 = 10;
 
-/// Lets other threads of this process go before this one, for good. A hint: where it is refused, nothing changes.
+/// Lets other threads of this process run before this one, permanently. A hint: if it is refused, nothing changes.
 pub fn lower_thread_priority() {
-    // On Linux, 0 names the calling thread alone (setpriority(2), "C library/kernel differences"); elsewhere it is the process.
+    // On Linux, 0 is the calling thread alone (setpriority(2), "C library/kernel differences"); elsewhere it is the
+    // process.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(None, BACKGROUND_NICE);
 }
 
-/// Lets this thread run only while no other thread of the machine wants its processor, for good (`SCHED_IDLE` of sched(7)): for what stands
-/// for another machine in a benchmark. A hint.
+/// Lets this thread run only while no other thread on the machine wants its processor, permanently (`SCHED_IDLE` of
+/// sched(7)): for a benchmark's stand-in for another machine. A hint.
 #[allow(unsafe_code)]
 pub fn run_when_idle() {
     #[cfg(target_os = "linux")]
@@ -43,18 +44,19 @@ pub fn run_when_idle() {
     };
 }
 
-/// Lets this process, and the programs that it starts, have as many descriptors as it may let itself have. Says how many.
+/// Raises the limit of descriptors for this process and its children to the maximum. Returns the limit.
 pub fn raise_descriptor_limit() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    // Where it is refused, the limit stays what it was.
+    // If it is refused, the limit stays.
     let is_raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok();
     let limit = if is_raised { maximum } else { current };
     limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-/// Lets the heap grow in steps of some megabytes instead of 128 KiB, for work that makes many small values and ends soon: each
-/// step is a system call. Large values come from the same heap. A hint; where the C library is not GNU's it does nothing.
+/// Makes the heap grow in steps of some megabytes instead of 128 KiB, for work that makes many small values and
+/// ends soon: each step is a system call. Large values come from the same heap. A hint; does nothing unless the C
+/// library is GNU's.
 pub fn grow_heap_in_large_steps() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     malloc::set(&[
@@ -64,8 +66,9 @@ pub fn grow_heap_in_large_steps() {
     ]);
 }
 
-/// Gives memory of values of a MiB or more back to the system as soon as they are dropped, for what runs for long with many
-/// threads: each heap of theirs would keep up to 32 MiB. A hint; where the C library is not GNU's it does nothing.
+/// Returns the memory of values of a MiB or more to the system as soon as they are dropped, for long-running
+/// processes with many threads: each of their heaps would keep up to 32 MiB. A hint; does nothing unless the C
+/// library is GNU's.
 pub fn return_large_values() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     malloc::set(&[(malloc::MMAP_THRESHOLD, 1 << 20), (malloc::TRIM_THRESHOLD, 1 << 20)]);
@@ -82,12 +85,12 @@ mod malloc {
 
     #[allow(unsafe_code)]
     pub(super) fn set(parameters: &[(c_int, c_int)]) {
-        // SAFETY: declared as in <malloc.h>; it takes and gives plain numbers.
+        // SAFETY: declared as in <malloc.h>; it takes and returns plain numbers.
         unsafe extern "C" {
             safe fn mallopt(parameter: c_int, value: c_int) -> c_int;
         }
         for (parameter, value) in parameters {
-            // It says whether it understood; a hint may be lost.
+            // It returns whether it understood; a hint may be lost.
             let _ = mallopt(*parameter, *value);
         }
     }

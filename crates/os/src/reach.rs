@@ -1,9 +1,10 @@
-//! Which folders this process opens files in, links followed.
+//! Limits this process to files in certain folders, after following links.
 //!
-//! Whoever may write to a repository may put a symbolic link anywhere in it, and swap it at any time. So a server does
-//! not check names: it checks what it has opened. [`confine`] is said once, at the start; from then on every file that is
-//! opened here for reading, and every file that is appended to or made, lies in one of the named folders, or the call
-//! fails. What is meant to lie elsewhere (configuration of the system and of the user) is opened by functions that say so.
+//! Whoever may write to a repository may put a symbolic link anywhere in it, and change it at any time. So a server
+//! does not check names: it checks what it has opened. [`confine`] is called once, at the start; from then on every
+//! file opened here for reading, and every file appended to or created, lies in one of the folders, or the call
+//! fails. Files that are meant to lie elsewhere (the configuration of system and user) are opened by functions that
+//! say so.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,16 +16,16 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-/// A folder, without links, and the same as it was opened.
+/// A folder: its path without links, and its open descriptor.
 struct Folder {
     path: PathBuf,
     opened: OwnedFd,
 }
 
-/// None until [`confine`] was called. Folders are only ever added.
+/// Unset until [`confine`] is called. Folders are only ever added.
 static FOLDERS: OnceLock<RwLock<Vec<Folder>>> = OnceLock::new();
 
-/// Why a file is not opened.
+/// Why a file was not opened.
 #[derive(Debug)]
 struct LeadsOut;
 
@@ -36,8 +37,8 @@ impl std::fmt::Display for LeadsOut {
 
 impl std::error::Error for LeadsOut {}
 
-/// From now on, files are opened below these folders and those of earlier calls only. Fails where a folder is not there,
-/// or where the system does not tell where an open file lies (no `/proc`), since nothing could be checked then.
+/// From now on, files are opened only below these folders and those of earlier calls. Fails if a folder does not
+/// exist, or if the system cannot tell where an open file lies (no `/proc`), because nothing could be checked then.
 pub fn confine<'a>(folders: impl IntoIterator<Item = &'a Path>) -> io::Result<()> {
     let mut opened = Vec::new();
     for folder in folders {
@@ -60,7 +61,7 @@ pub fn is_allowed(real: &Path) -> bool {
     folders.iter().any(|folder| real.starts_with(&folder.path))
 }
 
-/// Opens `path` to read it. Does not wait for the writer of a pipe.
+/// Opens `path` for reading. Does not wait for the writer of a pipe.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     if let Some(opened) = open_beneath(path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()) {
         return opened;
@@ -70,15 +71,15 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens `path` to write it, as `flags` say. What is not below a folder by its name, such as a file for temporary use, was
-/// named by nobody who may write to a repository.
+/// Opens `path` for writing, with these `flags`. A path that by its name is below no folder, such as a temporary
+/// file, was not chosen by anybody who may write to a repository.
 pub(crate) fn open_to_write(path: &Path, flags: OFlags, mode: u32) -> io::Result<File> {
     let mode = Mode::from_raw_mode(mode);
     if let Some(opened) = open_beneath(path, flags, mode) {
         return opened;
     }
     if is_below_by_name(path) {
-        // Before anything is made: a link in the place of the file itself is not followed either then.
+        // Before anything is created: a link in place of the file itself is not followed then, either.
         let parent = path.parent().map(std::fs::canonicalize).transpose()?;
         if !parent.is_some_and(|parent| is_allowed(&parent)) {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, LeadsOut));
@@ -90,8 +91,8 @@ pub(crate) fn open_to_write(path: &Path, flags: OFlags, mode: u32) -> io::Result
     Ok(rustix::fs::open(path, flags | OFlags::CLOEXEC, mode)?.into())
 }
 
-/// Opens a file below a folder, if that can be told by its name and none of its links is absolute; `None` where what is
-/// opened has to be checked.
+/// Opens a file below a folder, if its name shows that and none of its links is absolute; `None` if the open file
+/// has to be checked.
 fn open_beneath(path: &Path, flags: OFlags, mode: Mode) -> Option<io::Result<File>> {
     let folders = FOLDERS.get()?.read().unwrap_or_else(PoisonError::into_inner);
     let (folder, rest) =
@@ -105,8 +106,8 @@ fn open_beneath(path: &Path, flags: OFlags, mode: Mode) -> Option<io::Result<Fil
         Err(error @ (Errno::NOENT | Errno::NOTDIR | Errno::EXIST | Errno::ACCESS | Errno::ISDIR)) => {
             Some(Err(error.into()))
         }
-        // A link with an absolute target may lead back into a folder; an old kernel, or a filter of system calls, may not
-        // know this one.
+        // A link with an absolute target may lead back into a folder; an old kernel, or a filter of system calls,
+        // may not know this one.
         Err(_) => None,
     }
 }
@@ -129,12 +130,12 @@ pub(crate) fn check(file: &File) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, LeadsOut))
 }
 
-/// Whether a call failed because what it opened lies in none of the folders.
+/// Whether a call failed because the file lies in none of the folders.
 pub fn is_refusal(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<LeadsOut>())
 }
 
-/// Where an open file lies, without links. Of a file that was removed, where it lay.
+/// The path of an open file, without links; for a removed file, its last path.
 fn location(file: impl std::os::fd::AsFd) -> io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))
 }
@@ -148,11 +149,11 @@ mod tests {
     use crate::durable::NewFile;
     use crate::{Mapped, durable, read_file, read_file_anywhere};
 
-    /// One test, because folders are those of the whole process: in others of this crate, all is below the temporary
-    /// folder of the system, which is allowed here but for what this test makes.
+    /// One test, because folders apply to the whole process: in other tests of this crate, everything is below the
+    /// system's temporary folder, which is allowed here except for what this test creates.
     #[test]
     fn links_are_followed_as_far_as_the_folders_go() {
-        // Run in a process of its own, so that other tests of this crate may open what they like.
+        // Runs in a process of its own, so that other tests of this crate may open what they like.
         if std::env::var_os("PACKRACE_TEST_CONFINED").is_none() {
             let status = std::process::Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "reach::tests::links_are_followed_as_far_as_the_folders_go"])
@@ -207,7 +208,7 @@ mod tests {
         let refused = read_file(&dir.join("root/sub/out"), Role::Config, 9).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         assert!(read_file_anywhere(&dir.join("private/d"), Role::Config, 9).is_ok());
-        // What leads out is neither made nor appended to, and what was there stays as it was.
+        // Files outside are neither created nor appended to, and existing ones stay unchanged.
         let append = |name: &str| durable::append(&dir.join(name), b"y", Some(0o644), false, Role::Refs);
         assert!(append("root/sub/out").is_err() && append("root/folder-out/new").is_err());
         assert_eq!(std::fs::read(dir.join("private/d")).unwrap(), b"x");

@@ -1,39 +1,41 @@
-//! Gives up what a process does not need: new privileges, and, with Landlock, all files but some (landlock(7)).
+//! Gives up what a process does not need: new privileges and, with Landlock, all files but some (landlock(7)).
 
 use std::io;
 use std::path::PathBuf;
 
-/// Files and directories, with all below them, that can be reached after [`enter`]. Those that are not there are not
-/// reached later either.
+/// Files, and directories with everything below them, that stay accessible after [`enter`]. Paths that do not exist
+/// then stay inaccessible, even if they are created later.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reach {
-    /// To be read, and programs run.
+    /// Paths to read, and to run programs from.
     pub read: Vec<PathBuf>,
-    /// To be written, too.
+    /// Paths to write, too.
     pub write: Vec<PathBuf>,
 }
 
-/// What the kernel does of it.
+/// How much of it the kernel enforces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Enforced {
-    /// All that this code knows to ask for.
+    /// Everything that this code asks for.
     Fully,
-    /// Less: the kernel is older, and some ways to change what cannot be read are open (truncating, ioctl of devices).
+    /// Less: the kernel is older, and leaves some ways open to change files that cannot be read (truncating, ioctl
+    /// of devices).
     Partly,
     /// Nothing: it has no Landlock, or it is switched off.
     NotAtAll,
 }
 
-/// Holds for the calling thread and for all that it starts from now on, for good: call it before there are others.
+/// Applies to the calling thread and to all that it starts from now on, permanently: call it before there are
+/// others.
 #[cfg(target_os = "linux")]
 pub fn enter(reach: &Reach) -> io::Result<Enforced> {
     use landlock::{
         ABI, Access as _, AccessFs, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _,
         RulesetCreatedAttr as _, RulesetError, RulesetStatus, path_beneath_rules,
     };
-    /// Of Linux 6.10. An older kernel does what it can; what newer ones add is about sockets and signals.
+    /// Of Linux 6.10. An older kernel does what it can; newer ones add restrictions of sockets and signals.
     const NEWEST: ABI = ABI::V5;
-    // Otherwise a program that another user owns could get out; also where there is no Landlock, for its own sake.
+    // Otherwise a program owned by another user could escape; it is useful without Landlock, too.
     rustix::thread::set_no_new_privs(true)?;
     let restrict = || -> Result<_, RulesetError> {
         Ruleset::default()
@@ -67,8 +69,8 @@ mod tests {
 
     use super::*;
 
-    /// Names the directory of a process that [`only_what_is_named_can_be_reached`] starts: that goes into the sandbox, and
-    /// tests do not.
+    /// Names the directory of a process that [`only_what_is_named_can_be_reached`] starts: the process enters the
+    /// sandbox, tests do not.
     const DIRECTORY: &str = "PACKRACE_TEST_SANDBOX";
 
     #[test]
@@ -95,7 +97,7 @@ mod tests {
     }
 
     fn inside(dir: &Path) {
-        // Tests run on threads of their own, so that this one takes nobody with it.
+        // Each test runs on a thread of its own, so that this one affects no other.
         let reach =
             Reach { read: vec![dir.join("read"), dir.join("missing")], write: vec![dir.join("write")] };
         if enter(&reach).unwrap() == Enforced::NotAtAll {
@@ -116,7 +118,7 @@ mod tests {
             denied(fs::create_dir(dir.join("missing")));
         };
         look(dir);
-        // Threads and programs that are started later have no more.
+        // Threads and programs started later are restricted, too.
         std::thread::scope(|scope| scope.spawn(|| look(dir)).join().unwrap());
         let status = fs::read_to_string("/proc/self/status");
         denied(status.map(drop));

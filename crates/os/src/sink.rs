@@ -1,4 +1,4 @@
-//! Where bytes for a peer leave the process: one gathered write for many pieces, with a fallback.
+//! Writes bytes to a peer: one gathered write for many pieces, with a fallback.
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -10,20 +10,20 @@ use crate::count::{self, Op, Role};
 use crate::faults;
 use crate::throughput::{MinThroughput, ThroughputWatch};
 
-/// Bytes that one call may carry at most; git's MAX_IO_SIZE. Platforms that cut at SSIZE_MAX accept it.
+/// The most bytes in one call; git's MAX_IO_SIZE. Platforms that cut at SSIZE_MAX accept it.
 pub const MAX_CALL_BYTES: usize = 8 << 20;
 
-/// Bytes that one call behind a [`WriteGate`] may carry at most: half a millisecond of a processor that the kernel may not take
-/// away.
+/// The most bytes in one call behind a [`WriteGate`]: half a millisecond of a processor that the kernel cannot
+/// preempt.
 const MAX_GATED_BYTES: usize = 512 << 10;
 
-/// Pieces that one gathered call may carry at most: POSIX promises 16, Linux takes 1,024 (IOV_MAX).
+/// The most pieces in one gathered call: POSIX promises 16, Linux accepts 1,024 (IOV_MAX).
 pub const MAX_CALL_PIECES: usize = 1024;
 
 /// What a sink can do in one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GatherLimits {
-    /// Pieces a call; 1 where the platform has no vectored write.
+    /// Pieces a call; 1 if the platform has no vectored write.
     pub pieces: usize,
     /// Bytes a call.
     pub bytes: usize,
@@ -31,39 +31,39 @@ pub struct GatherLimits {
 
 /// A stream of bytes to a peer. Real: [`FdSink`]. Simulated: [`crate::simulated::SimulatedSink`].
 pub trait Sink: Send {
-    /// Writes a prefix of the concatenation of `pieces` in one call and says how many bytes it took.
-    /// May fail with `Interrupted` or `WouldBlock`; callers use [`write_all`], which handles both.
+    /// Writes a prefix of the concatenation of `pieces` in one call and returns how many bytes it took. May fail
+    /// with `Interrupted` or `WouldBlock`; callers use [`write_all`], which handles both.
     fn write_gathered(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// What one call accepts.
+    /// The limits of one call.
     fn limits(&self) -> GatherLimits;
 
     /// Waits until a write may succeed again, after `WouldBlock`.
     fn wait_writable(&mut self) -> io::Result<()>;
 
-    /// Whether the peer is known to have gone, without writing to it.
+    /// Whether the peer is known to be gone, without writing to it.
     fn peer_gone(&mut self) -> bool;
 
-    /// What follows is long: from now on, each write waits for the gate, if there is one.
+    /// Long output follows: from now on, each write waits for the gate, if there is one.
     fn demote_to_background(&mut self);
 }
 
-/// Lets only so many threads write at the same time.
+/// Limits the number of threads that write at the same time.
 pub trait WriteGate: fmt::Debug + Send + Sync {
     /// Calls `write` once, on this thread, when it may write.
     fn pass(&self, write: &mut dyn FnMut());
 }
 
-/// Writes all `pieces`, as few calls as the sink's limits allow. Partial writes continue where they stopped;
-/// `EINTR` repeats; `EAGAIN` waits; a call that takes nothing fails with `WriteZero`. What the kernel cannot read (`EFAULT`) is
-/// touched, which marks damaged maps and puts zeros in their place, and goes on: frames stay whole, and whoever has the map
-/// finds the mark before what is sent is complete.
+/// Writes all `pieces` with as few calls as the sink's limits allow. Partial writes continue where they stopped;
+/// `EINTR` repeats; `EAGAIN` waits; a call that takes nothing fails with `WriteZero`. Data that the kernel cannot
+/// read (`EFAULT`) is touched, which marks damaged maps and replaces them by zeros, and writing continues: frames
+/// stay whole, and the owner of the map finds the mark before the output is complete.
 pub fn write_all(sink: &mut dyn Sink, pieces: &[&[u8]]) -> io::Result<()> {
     let limits = sink.limits();
     let (max_pieces, max_bytes) = (limits.pieces.max(1), limits.bytes.max(1));
-    let mut next = 0; // first piece not wholly written
-    let mut skip = 0; // bytes of it that are
-    let mut has_touched = false; // since the last bytes were taken
+    let mut next = 0; // first piece that is not completely written
+    let mut skip = 0; // bytes of it that are written
+    let mut has_touched = false; // since the last progress
     let mut batch: Vec<IoSlice<'_>> = Vec::with_capacity(max_pieces.min(pieces.len()));
     loop {
         batch.clear();
@@ -118,13 +118,13 @@ pub fn write_all(sink: &mut dyn Sink, pieces: &[&[u8]]) -> io::Result<()> {
 #[derive(Debug)]
 pub struct FdSink {
     fd: OwnedFd,
-    /// How long the peer may take nothing once a write would block.
+    /// How long the peer may accept nothing once a write would block.
     stall_limit: Option<Duration>,
     peer_speed: Option<ThroughputWatch>,
-    /// What a sink in the background waits for before each write.
+    /// A sink in the background passes this gate before each write.
     gate: Option<Arc<dyn WriteGate>>,
     is_background: bool,
-    /// Whether the peer of a socket had finished sending when it was first looked at.
+    /// Whether the peer of a socket had finished sending at the first check.
     had_finished_sending: Option<bool>,
 }
 
@@ -141,10 +141,10 @@ impl FdSink {
         }
     }
 
-    /// Takes over a socket that blocks, whose peer is given up when it is slower than `min`.
+    /// Takes over a blocking socket; gives up on a peer that is slower than `min`.
     pub fn socket(fd: OwnedFd, min: MinThroughput) -> io::Result<Self> {
         use rustix::net::sockopt::{Timeout, set_socket_timeout};
-        // A call that takes longer comes back with what it moved.
+        // A call that takes longer returns what it has moved.
         set_socket_timeout(&fd, Timeout::Send, Some(min.time))?;
         Ok(FdSink {
             stall_limit: Some(min.time),
@@ -153,13 +153,13 @@ impl FdSink {
         })
     }
 
-    /// After a write that would block, waits no longer than this. For a descriptor that is not blocking, or a socket
-    /// with a send timeout.
+    /// Limits the wait after a write that would block. For a non-blocking descriptor, or a socket with a send
+    /// timeout.
     pub fn with_stall_limit(self, stall_limit: Duration) -> Self {
         FdSink { stall_limit: Some(stall_limit), ..self }
     }
 
-    /// Once in the background, writes pass this gate; nothing waits for a peer behind it.
+    /// In the background, writes pass this gate; no thread waits for a peer while it holds the gate.
     pub fn with_gate(self, gate: Option<Arc<dyn WriteGate>>) -> Self {
         FdSink { gate, ..self }
     }
@@ -169,7 +169,7 @@ impl FdSink {
         Ok(FdSink::new(io::stdout().as_fd().try_clone_to_owned()?))
     }
 
-    /// Asks for a pipe buffer of `bytes`; silently keeps what it has where that is not a pipe or not allowed.
+    /// Requests a pipe buffer of `bytes`; ignores it if this is not a pipe or not allowed.
     pub fn enlarge_pipe(&self, bytes: usize) {
         let _ = rustix::pipe::fcntl_setpipe_size(&self.fd, bytes);
     }
@@ -236,13 +236,13 @@ impl Sink for FdSink {
 
     fn peer_gone(&mut self) -> bool {
         use rustix::event::PollFlags;
-        // A pipe whose reader left shows ERR, a socket whose peer left HUP or ERR.
+        // A pipe whose reader is gone shows ERR, a socket whose peer is gone HUP or ERR.
         let Ok(events) = self.poll(PollFlags::RDHUP, Some(Duration::ZERO)) else { return false };
         if events.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) {
             return true;
         }
-        // RDHUP is a client that closed, or one that has only finished sending. The latter does so right behind its
-        // request; who closes later has left.
+        // RDHUP is a client that closed, or one that has only finished sending. The latter does so right after its
+        // request; a client that closes later is gone.
         let has_finished = events.contains(PollFlags::RDHUP);
         let had_finished = *self.had_finished_sending.get_or_insert(has_finished);
         has_finished && !had_finished
@@ -253,7 +253,7 @@ impl Sink for FdSink {
     }
 }
 
-/// Sends to a socket what it takes without waiting.
+/// Sends as much to a socket as it accepts without waiting.
 fn send_at_once(socket: &OwnedFd, pieces: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
     use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
     let mut nothing = SendAncillaryBuffer::default();
@@ -402,7 +402,7 @@ mod tests {
         let (takes_nothing, mut waiting) = connect();
         let (_client, mut other) = connect();
         let waits = std::thread::spawn(move || write_all(&mut waiting, &[&vec![0; 64 << 20]]));
-        // It has passed the gate by now, and more to send than a socket holds.
+        // It has passed the gate by now, and has more to send than a socket holds.
         std::thread::sleep(Duration::from_millis(100));
         write_all(&mut other, &[b"goes past"]).unwrap();
         assert!(!waits.is_finished());
@@ -416,7 +416,7 @@ mod tests {
         let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let min = MinThroughput { time: Duration::from_millis(100), bytes: 64 << 10 };
         let mut sink = FdSink::socket(listener.accept().unwrap().0.into(), min).unwrap();
-        // It goes on reading what was sent when nobody waits for it any more.
+        // It continues to read what was sent when nobody waits for it any more.
         std::thread::spawn(move || {
             while matches!(std::io::Read::read(&mut client, &mut [0; 100]), Ok(1..)) {
                 std::thread::sleep(Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! Where bytes of a peer come from.
+//! Reads bytes from a peer.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::count::{self, Op, Role};
 use crate::throughput::{MinThroughput, ThroughputWatch};
 
-/// A file descriptor that is read, with a limit on how long a read may wait.
+/// A file descriptor to read from, with a limit on how long a read may wait.
 #[derive(Debug)]
 pub struct FdSource {
     fd: OwnedFd,
@@ -26,12 +26,12 @@ impl FdSource {
         Ok(FdSource::new(io::stdin().as_fd().try_clone_to_owned()?, timeout))
     }
 
-    /// A read waits no longer than `min` allows, and all reads together for no peer that is slower.
+    /// Limits each read as `min` requires, and all reads together: a slower peer is given up.
     pub fn with_min_throughput(self, min: MinThroughput) -> Self {
         FdSource { timeout: Some(min.time), peer_speed: Some(ThroughputWatch::new(min)), ..self }
     }
 
-    /// Lets a pipe hold this many bytes, as far as the system allows it.
+    /// Requests a pipe buffer of this many bytes, as far as the system allows it.
     pub fn enlarge_pipe(&self, bytes: usize) {
         // Only a pipe has a size; everything else is read as it is.
         let _ = rustix::pipe::fcntl_setpipe_size(&self.fd, bytes);

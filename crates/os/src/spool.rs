@@ -1,4 +1,5 @@
-//! Files that have no name from the start, so that nothing is left of them after a crash: what is written comes back as maps.
+//! Files that are unnamed from the start, so that a crash leaves nothing of them: what is written comes back as
+//! maps.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
@@ -11,20 +12,20 @@ use crate::durable::NewFile;
 use crate::simulated::{DiskOp, before};
 use crate::sink::MAX_CALL_PIECES;
 
-/// A file without a name that grows at its end. It goes with the last map of it.
+/// An unnamed file that grows at its end. It is freed with the last map of it.
 #[derive(Debug)]
 pub struct Spool {
     file: File,
-    /// Where its name would be; named in errors, and to a simulated disk.
+    /// Its directory; named in errors, and to a simulated disk.
     dir: PathBuf,
     role: Role,
-    /// Where the next bytes may begin: a multiple of the size of a page.
+    /// Where the next bytes may begin: a multiple of the page size.
     end: u64,
 }
 
 impl Spool {
-    /// Begins one on the file system of `dir`, which must exist. Where that knows no files without names, the file has one
-    /// until the next call.
+    /// Creates one on the file system of `dir`, which must exist. If unnamed files are not supported, the file has
+    /// a name until the next call.
     pub fn create(dir: &Path, role: Role) -> io::Result<Self> {
         before(dir, DiskOp::Create)?;
         count::add(role, Op::Create, 0);
@@ -37,8 +38,8 @@ impl Spool {
         Ok(Spool { file, dir: dir.to_owned(), role, end: 0 })
     }
 
-    /// Writes all `pieces`, as few calls as there can be, and maps them. After an error what was mapped before stays, and
-    /// nothing more can be added.
+    /// Writes all `pieces` with as few calls as possible, and maps them. After an error, earlier maps stay valid
+    /// and nothing more can be added.
     pub fn append(&mut self, pieces: &[&[u8]]) -> io::Result<Mapped> {
         let length: usize = pieces.iter().map(|piece| piece.len()).sum();
         if length == 0 {
@@ -66,23 +67,23 @@ impl Spool {
         Ok(map)
     }
 
-    /// How many bytes it takes on disk at most.
+    /// The most bytes that it takes on disk.
     pub fn len(&self) -> u64 {
         self.end
     }
 
-    /// Nothing was written.
+    /// Whether nothing was written.
     pub fn is_empty(&self) -> bool {
         self.end == 0
     }
 }
 
-/// A file whose name goes at once.
+/// Creates a file and removes its name at once.
 fn create_and_remove(dir: &Path, role: Role) -> io::Result<File> {
     NewFile::create_temporary(dir, "packrace-", 0o600, role)?.into_unnamed()
 }
 
-/// Whether the file system, or a kernel of long ago, has no files without names.
+/// Whether the file system, or an old kernel, has no unnamed files.
 fn is_not_known(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let unknown = [Errno::OPNOTSUPP, Errno::ISDIR, Errno::INVAL];

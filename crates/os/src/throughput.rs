@@ -1,14 +1,14 @@
-//! The least throughput of a peer.
+//! The minimum throughput of a peer.
 
 use std::io;
 use std::time::{Duration, Instant};
 
-/// What a peer must move while somebody waits for it: so many bytes in each stretch of time, or all that there are.
+/// What a peer must move while somebody waits for it: this many bytes in each period, or all that there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MinThroughput {
-    /// The stretch of time. Waits add up, whatever lies between them.
+    /// The period. Waits add up, with any gaps between them.
     pub time: Duration,
-    /// The bytes. With 1, silence alone counts.
+    /// The bytes. With 1, only silence counts.
     pub bytes: usize,
 }
 
@@ -21,18 +21,18 @@ pub struct ThroughputWatch {
 }
 
 impl ThroughputWatch {
-    /// Nobody has waited for the peer yet.
+    /// A watch that has not waited for the peer yet.
     pub fn new(min: MinThroughput) -> Self {
         ThroughputWatch { min, waited: Duration::ZERO, moved_bytes: 0 }
     }
 
-    /// How long a single wait may be.
+    /// The longest single wait.
     pub fn longest_wait(&self) -> Duration {
         self.min.time
     }
 
-    /// Tells of a wait that began at `since` and in which `bytes` were moved. Fails with [`io::ErrorKind::TimedOut`]
-    /// once the peer is too slow.
+    /// Records a wait that began at `since` and moved `bytes`. Fails with [`io::ErrorKind::TimedOut`] once the peer
+    /// is too slow.
     pub fn waited(&mut self, since: Instant, bytes: usize) -> io::Result<()> {
         self.add(since.elapsed(), bytes)
     }

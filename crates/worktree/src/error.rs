@@ -17,7 +17,7 @@ pub enum WorkError {
     /// Content could not be converted.
     #[error(transparent)]
     Filter(#[from] filter::Error),
-    /// Paths could not be told.
+    /// Paths could not be determined.
     #[error(transparent)]
     Path(#[from] PathError),
     /// A file of the work tree could not be read or written.
@@ -25,25 +25,25 @@ pub enum WorkError {
     Io {
         /// The path as it was used.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: std::io::Error,
     },
-    /// An object is not what it is used as.
+    /// An object is unusable for its purpose.
     #[error("object {id} {why}")]
     Damaged {
         /// The damaged object.
         id: ObjectId,
-        /// What it is not.
+        /// The problem.
         why: String,
     },
     /// New content looks like an attack on the hash.
     #[error(transparent)]
     Attack(#[from] CollisionAttack),
-    /// Files could not be read, as these lines of standard error say.
+    /// Files could not be read; these are lines for standard error.
     #[error("{}", .0.join("\n"))]
     Unreadable(Vec<String>),
-    /// What was asked for cannot be done; in git's words.
+    /// The request is impossible; the text is git's.
     #[error("{0}")]
     Refused(String),
 }

@@ -18,34 +18,34 @@ use crate::objects::Objects;
 use crate::paths::head_of_nested;
 use crate::stage::{StageError, StageJob, Stager};
 
-/// What an entry's file is, beside the entry.
+/// How a file compares with its entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileComparison {
-    /// It looks as the entry says, or need not be looked at.
+    /// Its metadata matches the entry, or need not be checked.
     Same,
-    /// It has the content that the entry says, but looks otherwise.
+    /// Its content matches the entry, but its metadata differs.
     Touched(StatData),
-    /// It is not there, or is a directory.
+    /// It is gone, or a directory.
     Gone,
-    /// It has other content, or is another kind of thing.
+    /// Its content or type differs.
     Changed(Seen),
 }
 
 /// The files of a work tree.
 pub struct Files {
-    /// As they are.
+    /// The unconverted files.
     pub tree: WorkTree,
     objects: Rc<Objects>,
     into_git: Filters,
     out_of_git: Filters,
-    /// Paths whose files were seen to be, or were made, what their entries say.
+    /// Paths whose files are known to match their entries.
     known: HashSet<Vec<u8>>,
     /// Lines for standard error.
     pub told: Vec<String>,
 }
 
 impl Files {
-    /// Those of the work tree at `top`.
+    /// The files of the work tree at `top`.
     pub fn open(
         repository: &Repository,
         snapshot: &Arc<Snapshot>,
@@ -64,7 +64,7 @@ impl Files {
         &self.objects
     }
 
-    /// Compares the file of an entry with what it says.
+    /// Compares the file of an entry with the entry.
     pub fn compare(
         &mut self,
         index: &Index,
@@ -111,13 +111,13 @@ impl Files {
         })
     }
 
-    /// The commit that is checked out in a submodule, if there is one.
+    /// The commit checked out in a submodule, if there is one.
     fn submodule(&self, path: &[u8]) -> Option<ObjectId> {
         head_of_nested(&self.tree.place(path), &OpenOptions::default()).commit()
     }
 
-    /// What a file that was seen is to git, with its content; nothing is stored. `before` is what an entry says that the file
-    /// system may not tell.
+    /// What an examined file is to git, with its content; stores nothing. `before` is the entry's information that
+    /// the file system may lack.
     pub fn item(
         &mut self,
         index: &Index,
@@ -134,8 +134,8 @@ impl Files {
         Ok(Some((TreeItem { mode, id }, content)))
     }
 
-    /// Reads and stores files beside each other. Gives what each is to git, and what it looked like when it was read; none for
-    /// what git does not keep. Beside each path stands what an entry says of it that the file system may not tell.
+    /// Reads and stores files in parallel. Returns what each is to git, and its metadata when it was read; `None`
+    /// for what git does not store. Each path comes with the entry's information that the file system may lack.
     pub fn store(
         &mut self,
         repository: &Repository,
@@ -189,7 +189,7 @@ impl Files {
         Ok(self.into_git.to_git(path, &content, purpose, &staged, &mut self.told)?.into_owned())
     }
 
-    /// Puts what a blob is into the work tree. Gives what an index remembers of it.
+    /// Checks a blob out into the work tree. Returns the metadata for the index.
     pub fn check_out(&mut self, index: &Index, path: &[u8], item: &TreeItem) -> Result<StatData, WorkError> {
         let stat = match item.mode {
             Mode::Gitlink => self.tree.write(path, item, &[])?,
@@ -217,7 +217,7 @@ impl Files {
         }
     }
 
-    /// Looks at all files, and says anew what those look like that have not changed. Gives paths with conflicts.
+    /// Examines all files, and updates the metadata of unchanged ones. Returns paths with conflicts.
     pub fn refresh(&mut self, index: &mut Index) -> Result<Vec<Vec<u8>>, WorkError> {
         let mut touched = Vec::new();
         let mut unmerged: Vec<Vec<u8>> = Vec::new();
@@ -238,7 +238,7 @@ impl Files {
         Ok(unmerged)
     }
 
-    /// Whether the file of a racy entry looks as the entry says but has other content.
+    /// Whether the metadata of a racy entry matches but the content differs.
     pub fn is_modified(&mut self, index: &Index, path: &[u8], entry: &IndexEntry) -> bool {
         if self.known.contains(path) {
             return false;

@@ -1,7 +1,7 @@
 //! The index and the work tree: what `add`, `update-index`, `write-tree` and `stash` read and change.
 //!
-//! Thin, over the `gix-*` crates for ignore rules, attributes, pathspecs and filters, and over `format::index_file`; how
-//! objects become durable is `store::publish`'s business.
+//! A thin layer over the `gix-*` crates for ignore rules, attributes, pathspecs and filters, and over
+//! `format::index_file`; `store::publish` makes objects durable.
 
 #![forbid(unsafe_code)]
 

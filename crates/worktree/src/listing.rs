@@ -10,10 +10,10 @@ use crate::error::WorkError;
 use crate::index::{IndexEntry, Mode};
 use crate::objects::Objects;
 
-/// Deepest nesting of trees (git-config, "core.maxTreeDepth").
+/// The deepest nesting of trees (git-config, "core.maxTreeDepth").
 const MAX_DEPTH: usize = 2048;
 
-/// What a path is.
+/// The item at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreeItem {
     /// Never a directory.
@@ -23,16 +23,16 @@ pub struct TreeItem {
 }
 
 impl TreeItem {
-    /// What an entry says.
+    /// The item of an entry.
     pub fn of(entry: &IndexEntry) -> Self {
         TreeItem { mode: entry.mode, id: entry.id }
     }
 }
 
-/// Paths in the order of an index, and what they are.
+/// Items by path, in the order of an index.
 pub type Listing = BTreeMap<BString, TreeItem>;
 
-/// All paths of a tree but those of the trees in it.
+/// All paths of a tree, except those of the trees in it.
 pub fn list(objects: &Objects, tree: &ObjectId) -> Result<Listing, WorkError> {
     let mut listing = Listing::new();
     let mut waiting = vec![(*tree, BString::default(), 0)];
@@ -65,12 +65,12 @@ pub fn list(objects: &Objects, tree: &ObjectId) -> Result<Listing, WorkError> {
     Ok(listing)
 }
 
-/// Makes the trees of a list, and gives the name of the first.
+/// Writes the trees of a list, and returns the id of the root.
 pub fn make_trees<'a>(
     objects: &Objects,
     items: impl IntoIterator<Item = (&'a [u8], TreeItem)>,
 ) -> Result<ObjectId, WorkError> {
-    // The directory that is being written, and those that it is in, each with its entries so far.
+    // The directory being written, and those above it, each with its entries so far.
     let mut open: Vec<(Vec<u8>, Vec<u8>)> = vec![(Vec::new(), Vec::new())];
     for (path, item) in items {
         let name_at = path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
@@ -93,7 +93,7 @@ pub fn make_trees<'a>(
     objects.make(Kind::Tree, content)
 }
 
-/// Makes the tree of the innermost directory and puts it into the one that it is in.
+/// Writes the tree of the innermost directory and adds it to the one above.
 fn close(objects: &Objects, open: &mut Vec<(Vec<u8>, Vec<u8>)>) -> Result<(), WorkError> {
     let (directory, content) = open.pop().expect("the top is not closed");
     let id = objects.make(Kind::Tree, content)?;

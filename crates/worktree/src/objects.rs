@@ -1,4 +1,4 @@
-//! The objects of a repository, and those that are made from them before anything is written, as `gix-object` asks for them.
+//! The objects of a repository, and new ones before they are written, with the interface of `gix-object`.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use packrace_store::{Object, ObjectReader, Snapshot, cache_bytes};
 
 use crate::error::WorkError;
 
-/// The objects of a snapshot and those that were made since, which only memory holds.
+/// The objects of a snapshot, and new ones that only memory holds.
 pub struct Objects {
     hash: HashKind,
     reader: RefCell<ObjectReader>,
@@ -18,7 +18,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Those of a snapshot.
+    /// The objects of a snapshot.
     pub fn new(snapshot: &Arc<Snapshot>) -> Self {
         let reader = RefCell::new(snapshot.reader(cache_bytes::WHOLE_HISTORY));
         Objects { hash: snapshot.hash_kind(), reader, made: RefCell::default() }
@@ -46,7 +46,7 @@ impl Objects {
         }
     }
 
-    /// The kind and size of an object; none if there is none.
+    /// The kind and size of an object; `None` if it does not exist.
     pub fn kind_and_size(&self, id: &oid) -> Result<Option<(Kind, u64)>, WorkError> {
         if let Some(made) = self.made.borrow().get(id) {
             return Ok(Some((made.kind, made.data.len() as u64)));
@@ -54,19 +54,19 @@ impl Objects {
         Ok(self.reader.borrow_mut().kind_and_size(id)?)
     }
 
-    /// Remembers an object and tells its name.
+    /// Adds an object in memory and returns its name.
     pub fn make(&self, kind: Kind, content: Vec<u8>) -> Result<ObjectId, WorkError> {
         let id = object_id(self.hash, kind, &content)?;
         self.made.borrow_mut().entry(id).or_insert(Object { kind, data: content });
         Ok(id)
     }
 
-    /// An object that was made, and is now somebody else's; none if it was not made here.
+    /// Removes and returns a new object; `None` if it was not made here.
     pub fn take_made(&self, id: &oid) -> Option<Object> {
         self.made.borrow_mut().remove(id)
     }
 
-    /// All that was made, without order.
+    /// Removes and returns all new objects, in no order.
     pub fn take_all_made(&self) -> Vec<(ObjectId, Object)> {
         self.made.borrow_mut().drain().collect()
     }

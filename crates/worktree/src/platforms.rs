@@ -58,7 +58,7 @@ fn stack(repository: &Repository) -> Result<Stack, WorkError> {
     Ok(Stack::new(top, State::AttributesStack(attributes), case, buffer, Vec::new()))
 }
 
-/// Programs that merge (gitattributes, "Defining a custom merge driver").
+/// Merge programs (gitattributes, "Defining a custom merge driver").
 fn drivers(config: &Config) -> Vec<Driver> {
     let mut drivers: Vec<Driver> = Vec::new();
     for (driver, key, value) in config.subsections("merge") {

@@ -1,4 +1,4 @@
-//! How a work tree stands: what differs between `HEAD`, the index and the files (git-status).
+//! The state of a work tree: what differs between `HEAD`, the index and the files (git-status).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,47 +13,47 @@ use crate::paths::{Pathspecs, SpecDefaults, directories_above};
 use crate::stash::StashSession;
 use crate::untracked::UntrackedKind;
 
-/// How a file stands beside the index.
+/// How a file differs from the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileState {
-    /// It has other content, or another mode.
+    /// Its content or mode differs.
     Modified,
     /// It is gone.
     Deleted,
-    /// It is another kind of thing.
+    /// Its type differs.
     TypeChanged,
-    /// Of a path that is to be added later.
+    /// It has an intent-to-add entry.
     New,
-    /// A submodule that has another commit.
+    /// It is a submodule with another commit.
     NewCommits,
 }
 
-/// What differs.
+/// The differences.
 #[derive(Debug, Default)]
 pub struct Status {
-    /// The index, beside `HEAD`.
+    /// The index, compared with `HEAD`.
     pub staged: Vec<Difference>,
-    /// Files, beside the index.
+    /// Files, compared with the index.
     pub changed: Vec<(Vec<u8>, FileState)>,
-    /// Paths with conflicts, and which of base, ours and theirs there are.
+    /// Paths with conflicts, and which of base, ours and theirs exist.
     pub unmerged: Vec<(Vec<u8>, [bool; 3])>,
-    /// What git does not know; a directory of which it knows nothing ends in a slash and stands for all that is in it.
+    /// Untracked paths; a directory without tracked files ends in a slash and stands for everything in it.
     pub untracked: Vec<Vec<u8>>,
 }
 
-/// Which untracked files are told (`status.showUntrackedFiles`).
+/// Which untracked files to report (`status.showUntrackedFiles`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UntrackedMode {
-    /// Tell none of them.
+    /// None of them.
     No,
-    /// Directories that git does not know stand for what is in them.
+    /// Directories without tracked files stand for their contents.
     Normal,
-    /// Tell each of them.
+    /// Each of them.
     All,
 }
 
 impl StashSession<'_> {
-    /// How things stand.
+    /// Computes the status.
     pub fn status(
         &mut self,
         repository: &Repository,
@@ -112,7 +112,7 @@ impl StashSession<'_> {
     }
 }
 
-/// The first directory of a path of which the index knows nothing, with a slash at its end; or the path.
+/// The first directory of a path that the index does not contain, with a slash at its end; or the path.
 fn unknown_part(index: &Index, path: Vec<u8>) -> Vec<u8> {
     let unknown = directories_above(&path).find(|directory| !index.contains_dir(directory));
     unknown.map(|directory| [directory, b"/"].concat()).unwrap_or(path)

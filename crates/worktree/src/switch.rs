@@ -1,4 +1,4 @@
-//! Takes the index and the work tree from one list of files to another.
+//! Switches the index and the work tree from one list of files to another.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ impl Blocked {
         self == &Blocked::default()
     }
 
-    /// In git's words; `doing` is `merge` or `checkout`, `after` what the user wants to do afterwards.
+    /// The message in git's words; `doing` is `merge` or `checkout`, `after` what the user wants to do afterwards.
     pub fn message(&self, doing: &str, after: &str) -> String {
         let mut text = String::new();
         let mut add = |paths: &[Vec<u8>], before: String, behind: String| {
@@ -143,7 +143,7 @@ impl<'l> PathCheck<'_, 'l, '_> {
                 Some(seen) if seen.kind == Kind::Dir => {}
                 None => return Ok(()),
                 Some(_) => {
-                    // A tracked path there has to go anyway, and is checked as an entry of its own.
+                    // A tracked path there is removed anyway, and is checked as an entry of its own.
                     if self.index.get(above, 0).is_none()
                         && !(self.is_ignored)(above)?
                         && !self.blocked.untracked.iter().any(|known| known == above)
@@ -188,8 +188,8 @@ impl<'l> PathCheck<'_, 'l, '_> {
     }
 }
 
-/// Makes index and work tree equal to `to` for the paths that `is_meant` selects, whatever is there. Files that are right
-/// already are not touched.
+/// Makes index and work tree equal to `to` for the paths that `is_meant` selects, whatever is there. Leaves files
+/// alone that are right already.
 pub fn reset(
     index: &mut Index,
     files: &mut Files,

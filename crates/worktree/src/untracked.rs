@@ -39,7 +39,7 @@ pub struct Walk<'a> {
     index: &'a Index,
     /// Paths of the index in lower case, if case is ignored.
     folded: Option<HashSet<Vec<u8>>>,
-    /// `None` if ignored paths are wanted as well.
+    /// `None` if ignored paths are included.
     rules: Option<&'a mut IgnoreRules>,
     specs: &'a mut Pathspecs,
     reader: ObjectReader,
@@ -49,7 +49,7 @@ pub struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// A walk below `top`. Without `rules`, nothing is ignored. Pathspecs are told of the paths that they match.
+    /// A walk below `top`. Without `rules`, nothing is ignored. Records in the pathspecs which of them matched.
     pub fn new(
         top: &Path,
         index: &'a Index,
@@ -69,7 +69,7 @@ impl<'a> Walk<'a> {
         self.folded = Some(paths.collect());
     }
 
-    /// All untracked paths, sorted.
+    /// Finds all untracked paths, sorted.
     pub fn run(mut self) -> Result<Vec<Untracked>, PathError> {
         for root in self.specs.roots() {
             self.enter_root(&root)?;
@@ -81,7 +81,7 @@ impl<'a> Walk<'a> {
         Ok(self.untracked)
     }
 
-    /// Goes to a path that a pathspec leads to.
+    /// Enters a path that a pathspec leads to.
     fn enter_root(&mut self, root: &[u8]) -> Result<(), PathError> {
         if root.is_empty() {
             let names = self.list(b"")?;

@@ -11,22 +11,22 @@ use crate::{HashKind, Kind, ObjectId, oid};
 /// Git reads no longer `.gitattributes`.
 const MAX_ATTRIBUTES_BYTES: usize = 100 << 20;
 
-/// Git reads no lines of `.gitattributes` that are as long as this.
+/// Git ignores lines of `.gitattributes` that are this long.
 const MAX_ATTRIBUTES_LINE_BYTES: usize = 2048;
 
-/// A tree names this object as a file that git reads, and its content was not seen since.
+/// An object that a tree names as a special file, and whose content has not been checked since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pending {
-    /// As which file.
+    /// Which file.
     pub file: SpecialFile,
     /// The object.
     pub id: ObjectId,
 }
 
-/// What there is under the id of a [`Pending`] file.
+/// The content of the object of a [`Pending`] file.
 #[derive(Debug, Clone, Copy)]
 pub enum Content<'a> {
-    /// This blob.
+    /// A blob with this content.
     Blob(&'a [u8]),
     /// A blob that is too large to be held in memory (`core.bigFileThreshold`).
     TooLarge,
@@ -36,13 +36,12 @@ pub enum Content<'a> {
     Missing,
 }
 
-/// Checks objects one by one. One a thread; what they know of files that git reads is put together with
-/// [`Checker::merge`].
+/// Checks objects one by one, one checker a thread. [`Checker::merge`] combines what they know of special files.
 #[derive(Debug, Clone)]
 pub struct Checker {
     rules: Arc<Rules>,
     hash: HashKind,
-    /// Files that git reads, and as which they were named and checked. Only named ones are in here.
+    /// Special files, and how they were named and checked. Holds only named ones.
     files: HashMap<ObjectId, Uses>,
 }
 
@@ -53,17 +52,17 @@ struct Uses {
 }
 
 impl Checker {
-    /// One that has seen nothing yet.
+    /// A checker that has seen nothing yet.
     pub fn new(rules: Arc<Rules>, hash: HashKind) -> Self {
         Checker { rules, hash, files: HashMap::new() }
     }
 
-    /// What is wrong with an object. Of a blob nothing is known to be wrong before a tree names it as a file that git reads.
+    /// The findings about an object. A blob has none before a tree names it as a special file.
     pub fn check(&mut self, kind: Kind, id: &oid, content: &[u8]) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut report = Report::new(&self.rules, id, &mut findings);
         match kind {
-            // An error ends the checks of a header: what follows it cannot be told apart any more.
+            // An error ends the checks of a header: the rest cannot be parsed reliably.
             Kind::Commit => drop(header::check_commit(content, self.hash, &mut report)),
             Kind::Tag => drop(header::check_tag(content, self.hash, &mut report)),
             Kind::Tree => {
@@ -77,7 +76,7 @@ impl Checker {
         findings
     }
 
-    /// What is wrong with a blob that is not held in memory.
+    /// The findings about a blob that is not held in memory.
     pub fn check_large_blob(&mut self, id: &oid) -> Vec<Finding> {
         let mut findings = Vec::new();
         self.check_named_blob(id, Content::TooLarge, &mut findings);
@@ -96,7 +95,7 @@ impl Checker {
         }
     }
 
-    /// Takes over what another one knows of files that git reads.
+    /// Takes over what another checker knows of special files.
     pub fn merge(&mut self, other: Checker) {
         for (id, theirs) in other.files {
             let uses = self.files.entry(id).or_default();
@@ -107,7 +106,7 @@ impl Checker {
         }
     }
 
-    /// What was named as a file that git reads, and still needs its content looked at: by file, then by id.
+    /// Objects named as special files whose content still has to be checked: by file, then by id.
     pub fn pending(&self) -> Vec<Pending> {
         let mut pending = Vec::new();
         for (id, uses) in &self.files {
@@ -121,8 +120,8 @@ impl Checker {
         pending
     }
 
-    /// What is wrong with a file that git reads. `git index-pack` does not ask this of a missing `.gitmodules`: it leaves
-    /// that to whoever called it, and tells the id on standard output.
+    /// The findings about a special file. `git index-pack` does not run this for a missing `.gitmodules`: it prints
+    /// the id on standard output and leaves the check to its caller.
     pub fn check_pending(&self, pending: Pending, content: Content<'_>) -> Vec<Finding> {
         let mut findings = Vec::new();
         check_file(pending.file, content, &mut Report::new(&self.rules, &pending.id, &mut findings));
@@ -157,7 +156,7 @@ fn check_file(file: SpecialFile, content: Content<'_>, report: &mut Report<'_>) 
     }
 }
 
-/// As git does, up to the first NUL.
+/// Checks the text up to the first NUL, as git does.
 fn check_attributes(text: &[u8], report: &mut Report<'_>) {
     let text = &text[..memchr::memchr(0, text).unwrap_or(text.len())];
     let mut line_start = 0;

@@ -1,13 +1,14 @@
-//! Git's configuration syntax (git-config, "CONFIGURATION FILE"), read setting by setting up to the first error.
+//! Git's configuration syntax (git-config, "CONFIGURATION FILE"), parsed setting by setting up to the first error.
 //!
-//! Strictly as git reads it, with what its documentation does not tell: there is no byte order mark, names and values end at a
-//! NUL, and a byte 0xff ends a line and makes the next end of a line that is not part of a setting the end of the text.
+//! Parsed exactly as git does, including what its documentation does not say: there is no byte order mark, names
+//! and values end at a NUL, and a byte 0xff ends a line and makes the next end of a line outside a setting the end
+//! of the text.
 
 /// The text breaks the syntax.
 pub(super) struct SyntaxError;
 
-/// Calls `each` with every setting, in order: its full name (`submodule.<name>.path`; section and key in lower case) and its
-/// value, which a key without `=` does not have.
+/// Calls `each` with every setting, in order: its full name (`submodule.<name>.path`; section and key in lower
+/// case) and its value, if the key has a `=`.
 pub(super) fn for_each(text: &[u8], mut each: impl FnMut(&[u8], Option<&[u8]>)) -> Result<(), SyntaxError> {
     let mut reader = Reader { text, at: 0, is_at_end: false };
     let (mut name, mut value) = (Vec::new(), Vec::new());
@@ -40,7 +41,7 @@ fn to_nul(text: &[u8]) -> &[u8] {
     &text[..memchr::memchr(0, text).unwrap_or(text.len())]
 }
 
-/// Vertical tabs and form feeds are none to git.
+/// Vertical tabs and form feeds are no spaces in git.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
@@ -49,18 +50,18 @@ fn is_key_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'-'
 }
 
-/// Ends a text.
+/// Marks the end of a text.
 const END: u8 = 0xff;
 
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,
-    /// The end or a byte that git takes for it was met.
+    /// The end was reached, or a byte that git takes for it.
     is_at_end: bool,
 }
 
 impl Reader<'_> {
-    /// The next byte, and the end of a line where the text ends; a carriage return and a newline are one.
+    /// The next byte, and a line end at the end of the text; a carriage return and a newline are one.
     fn next(&mut self) -> u8 {
         let byte = self.text.get(self.at).copied().unwrap_or(END);
         self.at += 1;
@@ -81,7 +82,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads what follows `[`, and makes it the start of names.
+    /// Parses what follows `[` into the beginning of names.
     fn section(&mut self, name: &mut Vec<u8>) -> Result<(), SyntaxError> {
         name.clear();
         loop {
@@ -126,7 +127,7 @@ impl Reader<'_> {
         if self.next() == b']' { Ok(()) } else { Err(SyntaxError) }
     }
 
-    /// Reads a key that begins with `first`, and says whether a value follows.
+    /// Parses a key that begins with `first`, and returns whether a value follows.
     fn key(&mut self, first: u8, name: &mut Vec<u8>) -> Result<bool, SyntaxError> {
         name.push(first.to_ascii_lowercase());
         let mut byte = self.next();

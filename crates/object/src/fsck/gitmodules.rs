@@ -1,10 +1,10 @@
-//! Checks of `.gitmodules` (gitmodules): what a clone would do with names, paths, addresses and commands in it.
+//! Checks of `.gitmodules` (gitmodules): what a clone would do with the names, paths, URLs and commands in it.
 
 use super::message::MessageId as Id;
 use super::report::Report;
 use super::{config_text, submodule_url};
 
-/// Checks every setting up to one that cannot be read.
+/// Checks every setting up to the first that cannot be parsed.
 pub(super) fn check(text: &[u8], report: &mut Report<'_>) {
     let read = config_text::for_each(text, |name, value| {
         let Some((submodule, key)) = submodule_and_key(name) else { return };
@@ -16,7 +16,7 @@ pub(super) fn check(text: &[u8], report: &mut Report<'_>) {
             b"url" if !submodule_url::is_safe(value) => {
                 tell(report, Id::GitmodulesUrl, b"disallowed submodule url: ", value);
             }
-            // It would be taken for an option.
+            // It could be taken for an option.
             b"path" if value.first() == Some(&b'-') => {
                 tell(report, Id::GitmodulesPath, b"disallowed submodule path: ", value);
             }
@@ -43,7 +43,7 @@ fn submodule_and_key(name: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&rest[..dot], &rest[dot + 1..]))
 }
 
-/// The name becomes a directory below `modules/`.
+/// Whether the name is safe: it becomes a directory below `modules/`.
 fn is_safe_name(name: &[u8]) -> bool {
     !name.is_empty() && !name.split(|byte| matches!(byte, b'/' | b'\\')).any(|part| part == b"..")
 }

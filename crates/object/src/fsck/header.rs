@@ -4,7 +4,7 @@ use super::message::MessageId as Id;
 use super::report::{Report, Stop};
 use crate::{HashKind, Kind, StoredId};
 
-/// The lines of a header, of which [`check_end`] has found that each ends.
+/// The lines of a header; [`check_end`] has checked that each ends.
 struct HeaderLines<'a> {
     content: &'a [u8],
     at: usize,
@@ -15,7 +15,7 @@ impl<'a> HeaderLines<'a> {
         &self.content[self.at..]
     }
 
-    /// What stands behind `prefix` in the next line, if it begins so.
+    /// The rest of the next line after `prefix`, if it begins with it.
     fn after(&mut self, prefix: &[u8]) -> Option<&'a [u8]> {
         let line = self.rest().strip_prefix(prefix)?;
         let end = memchr::memchr(b'\n', line).unwrap_or(line.len());
@@ -83,7 +83,7 @@ pub(super) fn check_tag(content: &[u8], hash: HashKind, report: &mut Report<'_>)
     }
     match lines.after(b"tagger ") {
         Some(tagger) => check_person(tagger, report)?,
-        // Early tags have none.
+        // Early tags have no tagger.
         None => {
             report.tell(Id::MissingTaggerEntry, b"invalid format - expected 'tagger' line".as_slice())?;
         }
@@ -96,14 +96,14 @@ pub(super) fn check_tag(content: &[u8], hash: HashKind, report: &mut Report<'_>)
     }
 }
 
-/// A header ends with an empty line, or with the object where that has no body; there is no NUL in it.
+/// Checks that a header ends with an empty line, or with the object if that has no body, and contains no NUL.
 fn check_end(content: &[u8], report: &mut Report<'_>) -> Result<(), Stop> {
     let mut is_after_line = false;
     for at in memchr::memchr2_iter(0, b'\n', content) {
         if content[at] == 0 {
             let text = format!("unterminated header: NUL at offset {at}");
             report.tell(Id::NulInHeader, text.into_bytes())?;
-            // Reached for objects of the skip list, of which nothing is told.
+            // Reached for objects on the skip list, which have no findings.
             return Err(Stop);
         }
         if content.get(at + 1) == Some(&b'\n') {
@@ -122,7 +122,7 @@ fn is_id(hex: &[u8], hash: HashKind) -> bool {
     hex.len() == hash.len_in_hex() && StoredId::hex(hex, 0, hash).is_some()
 }
 
-/// Checks `<name> <<email>> <seconds> <zone>`. One finding says what is wrong with a line.
+/// Checks `<name> <<email>> <seconds> <zone>`. A line has at most one finding.
 fn check_person(line: &[u8], report: &mut Report<'_>) -> Result<(), Stop> {
     match flaw_of_person(line) {
         None => Ok(()),

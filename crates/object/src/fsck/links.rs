@@ -1,8 +1,8 @@
 use crate::tree::Entries;
 use crate::{HashKind, Kind, MalformedObject, oid, parse_commit, parse_tag};
 
-/// Calls `each` with what an object leads to and of which kind that must be, up to where it cannot be read. Submodules lead
-/// to other repositories, and entries of trees with modes that git does not know lead nowhere.
+/// Calls `each` with every object that an object refers to and the kind that it must have, up to the first parse
+/// error. Submodules are in other repositories, and tree entries with modes unknown to git refer to nothing.
 pub fn links(
     kind: Kind,
     content: &[u8],

@@ -1,33 +1,34 @@
-//! The ids of what fsck finds, and how bad each is by itself (git-fsck, "FSCK MESSAGES").
+//! The ids of fsck's messages, and their default severities (git-fsck, "FSCK MESSAGES").
 
-/// How bad something is.
+/// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Not told.
+    /// Not reported.
     Ignore,
-    /// Told as a warning, also where checking is strict.
+    /// Reported as a warning, even by strict checks.
     Info,
-    /// Told as a warning, and an error where checking is strict.
+    /// Reported as a warning; an error in strict checks.
     Warn,
-    /// The object is not taken.
+    /// The object is rejected.
     Error,
-    /// An error that no setting makes less of.
+    /// An error that no setting can demote.
     Fatal,
 }
 
 impl Severity {
-    /// Whether the object is not taken.
+    /// Whether the object is rejected.
     pub fn is_error(self) -> bool {
         self >= Severity::Error
     }
 
-    /// What the line of a finding begins with.
+    /// The first word of a finding's line.
     pub fn word(self) -> &'static str {
         if self.is_error() { "error" } else { "warning" }
     }
 }
 
-/// What can be wrong. Those about refs are here because settings may name them; no check of an object finds them.
+/// What can be wrong. Messages about refs are included because settings may name them; no check of an object
+/// reports them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the names are git's, and its documentation says what they mean")]
 pub enum MessageId {
@@ -193,15 +194,15 @@ const MESSAGES: [(MessageId, &str, Severity); 76] = [
 ];
 
 impl MessageId {
-    /// How many there are.
+    /// The number of messages.
     pub(super) const COUNT: usize = MESSAGES.len();
 
-    /// The name that messages begin with and settings use.
+    /// The name in messages and settings.
     pub fn name(self) -> &'static str {
         MESSAGES[self as usize].1
     }
 
-    /// The id of that name, in any case.
+    /// The id with this name, regardless of case.
     pub fn from_name(name: &[u8]) -> Option<Self> {
         MESSAGES
             .iter()
@@ -209,7 +210,7 @@ impl MessageId {
             .map(|message| message.0)
     }
 
-    /// How bad it is where no setting says otherwise.
+    /// The severity if no setting changes it.
     pub fn default_severity(self) -> Severity {
         MESSAGES[self as usize].2
     }

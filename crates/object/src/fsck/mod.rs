@@ -1,12 +1,13 @@
-//! What git's fsck finds in single objects: git's message ids, severities and words (git-fsck, "FSCK MESSAGES").
+//! What git's fsck finds in single objects: git's message ids, severities and texts (git-fsck, "FSCK MESSAGES").
 //!
-//! A [`Checker`] looks at one object after the other. Files that git itself reads (`.gitmodules`, `.gitattributes`) are known
-//! by the trees that name them, which may come before or after their content: what is left over when all objects have been
-//! seen, [`Checker::pending`] tells, and the caller brings the content. [`readable`] says what git's parser of objects takes
-//! before it comes to fsck at all, and [`links`] what an object leads to.
+//! A [`Checker`] checks one object after the other. Special files, which git itself reads (`.gitmodules`,
+//! `.gitattributes`), are identified by the trees that name them, before or after their content is checked: once
+//! all objects have been checked, [`Checker::pending`] lists the rest, and the caller provides their content.
+//! [`readable`] says whether git's parser accepts an object before fsck runs at all, and [`links`] which objects it
+//! refers to.
 //!
-//! Trust contract: any bytes; no panic, time linear in the length, and memory only for what is found and for ids of files
-//! that git reads. Nothing is allocated for an object that is in order.
+//! Trust contract: any bytes; no panic, time linear in the length, and memory only for findings and for ids of
+//! special files. An object without problems costs no allocation.
 
 mod checker;
 mod config_text;

@@ -1,19 +1,19 @@
 use crate::{HashKind, Kind, ObjectId, StoredId, oid};
 
-/// Git cannot even read the object, whatever settings say.
+/// Git cannot parse the object, whatever the settings say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
     /// The object.
     pub object: ObjectId,
     /// Its kind.
     pub kind: Kind,
-    /// What git says behind `error: `, where it says anything before the command gives up with `invalid commit` or
-    /// `invalid tag`. Parts may come from the object.
+    /// What git prints after `error: `, if anything, before the command gives up with `invalid commit` or `invalid
+    /// tag`. Parts may come from the object.
     pub why: Option<Vec<u8>>,
 }
 
-/// Whether git can read the header of a commit or a tag; it asks that of all that comes in before fsck has its say. Trees are
-/// left to fsck, and blobs have nothing to read.
+/// Whether git can parse the header of a commit or a tag, which it requires of all received objects before fsck
+/// runs. Trees are left to fsck, and blobs have nothing to parse.
 pub fn readable(kind: Kind, id: &oid, content: &[u8], hash: HashKind) -> Result<(), Unreadable> {
     let read = match kind {
         Kind::Commit => read_commit(content, hash).map_err(|what| Some(format!("{what} {id}").into_bytes())),
@@ -37,7 +37,7 @@ fn read_commit(content: &[u8], hash: HashKind) -> Result<(), &'static str> {
         return Err("bad tree pointer in commit");
     }
     let mut rest = &line[hex_len + 1..];
-    // Lines at the very end that are too short for an id are not looked at.
+    // Lines at the very end that are too short for an id are ignored.
     let line_bytes = b"parent ".len() + hex_len + 1;
     while rest.len() >= line_bytes
         && let Some(line) = rest.strip_prefix(b"parent ")
@@ -50,7 +50,7 @@ fn read_commit(content: &[u8], hash: HashKind) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// `Err` has the name of a kind that there is not, if that is what is wrong.
+/// `Err` has the name of an unknown kind, if that is the problem.
 fn read_tag(content: &[u8], hash: HashKind) -> Result<(), Option<&[u8]>> {
     const MAX_KIND_BYTES: usize = 19;
     const MIN_BYTES_BESIDE_ID: usize = 24;

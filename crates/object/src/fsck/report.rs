@@ -1,4 +1,4 @@
-//! Findings about one object, as severities and skip lists let them through.
+//! Findings about one object, filtered by severities and skip lists.
 
 use std::borrow::Cow;
 
@@ -8,19 +8,19 @@ use super::severities::Severities;
 use super::skip_list::SkipList;
 use crate::oid;
 
-/// How bad each thing is, and of which objects nothing is told.
+/// The severities, and the objects that have no findings.
 #[derive(Debug, Clone)]
 pub struct Rules {
-    /// How bad each thing is.
+    /// The severity of each message.
     pub severities: Severities,
-    /// Of which objects nothing is told.
+    /// Objects that have no findings.
     pub skip: SkipList,
 }
 
-/// An error was found, after which the rest of an object is not looked at.
+/// An error was found that ends the check of an object.
 pub(super) struct Stop;
 
-/// Takes findings about one object.
+/// Collects the findings about one object.
 pub(super) struct Report<'a> {
     rules: &'a Rules,
     object: &'a oid,
@@ -36,7 +36,7 @@ impl<'a> Report<'a> {
         &self.rules.severities
     }
 
-    /// Tells of something, unless settings say otherwise; `Err` if it is an error.
+    /// Reports a problem, unless settings suppress it; `Err` if it is an error.
     pub(super) fn tell(
         &mut self,
         message: MessageId,
@@ -60,7 +60,7 @@ impl<'a> Report<'a> {
         if severity.is_error() { Err(Stop) } else { Ok(()) }
     }
 
-    /// As [`Report::tell`] where the checks go on in any case.
+    /// As [`Report::tell`], if the checks continue in any case.
     pub(super) fn note(&mut self, message: MessageId, text: impl Into<Cow<'static, [u8]>>) {
         let _goes_on = self.tell(message, text);
     }

@@ -1,36 +1,36 @@
-//! What settings make of the severities (git-index-pack, `--strict`; git-config, `fsck.<msg-id>`).
+//! How settings change the severities (git-index-pack, `--strict`; git-config, `fsck.<msg-id>`).
 
 use super::message::{MessageId, Severity};
 
-/// Names of tree entries may have this many bytes where no setting says otherwise.
+/// The default maximum length of names of tree entries, in bytes.
 const MAX_NAME_BYTES: usize = 4096;
 
-/// A setting that makes no sense; in git's words.
+/// An invalid setting; the texts are git's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
     /// There is no such message.
     #[error("Unhandled message id: {0}")]
     UnknownMessage(String),
-    /// There is no such severity, or none that can be set.
+    /// There is no such severity, or it cannot be set.
     #[error("Unknown fsck message type: '{0}'")]
     UnknownSeverity(String),
-    /// Objects with such headers are never taken.
+    /// Objects with such headers are always rejected.
     #[error("Cannot demote {id} to {severity}")]
     CannotDemote {
         /// The message.
         id: String,
-        /// What it should have become.
+        /// The requested severity.
         severity: String,
     },
     /// A setting without a value.
     #[error("Missing '=': '{0}'")]
     NoValue(String),
-    /// The number behind `largePathname=<severity>:`.
+    /// The number after `largePathname=<severity>:`.
     #[error("unable to parse max tree entry len: {0}")]
     NoLength(String),
 }
 
-/// How bad each thing is that can be found.
+/// The severity of each message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Severities {
     by_id: [Severity; MessageId::COUNT],
@@ -39,13 +39,13 @@ pub struct Severities {
 }
 
 impl Severities {
-    /// As git has them for `git fsck`.
+    /// Git's defaults for `git fsck`.
     pub fn lenient() -> Self {
         Self::new(false)
     }
 
-    /// As git has them for what comes in, and for `git fsck --strict`: what is a warning elsewhere is an error, and files
-    /// that a group may write (`100664`) are told.
+    /// Git's defaults for received objects, and for `git fsck --strict`: warnings become errors, and group-writable
+    /// files (`100664`) are reported.
     pub fn strict() -> Self {
         Self::new(true)
     }
@@ -61,12 +61,12 @@ impl Severities {
         Severities { by_id, is_strict, max_name_bytes: MAX_NAME_BYTES }
     }
 
-    /// Whether they began as [`Severities::strict`].
+    /// Whether they started as [`Severities::strict`].
     pub fn is_strict(&self) -> bool {
         self.is_strict
     }
 
-    /// How bad that is.
+    /// The severity of this message.
     pub fn of(&self, id: MessageId) -> Severity {
         self.by_id[id as usize]
     }
@@ -76,8 +76,7 @@ impl Severities {
         self.max_name_bytes
     }
 
-    /// Does what `<msg-id>=<severity>` says; for `largePathname`, a longest length may stand behind the severity
-    /// (`warn:10`).
+    /// Applies `<msg-id>=<severity>`; for `largePathname`, a maximum length may follow the severity (`warn:10`).
     pub fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), SettingError> {
         let id = MessageId::from_name(name)
             .ok_or_else(|| SettingError::UnknownMessage(text(&name.to_ascii_lowercase())))?;
@@ -103,8 +102,8 @@ impl Severities {
         Ok(())
     }
 
-    /// Does what the value of `--strict=` says: settings with commas, spaces or bars between them, and `=` or `:` behind
-    /// the name. Gives the paths of `skipList` back: nothing here reads files.
+    /// Applies the value of `--strict=`: settings separated by commas, spaces or bars, with `=` or `:` after the
+    /// name. Returns the paths of `skipList`: nothing here reads files.
     pub fn set_all<'a>(&mut self, settings: &'a [u8]) -> Result<Vec<&'a [u8]>, SettingError> {
         let mut skip_lists = Vec::new();
         let words = settings.split(|byte| matches!(byte, b',' | b' ' | b'|'));
@@ -126,7 +125,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A number with one of git's units; what is below 0 means no limit.
+/// A number with one of git's units; a negative one means no limit.
 fn parse_length(text: &[u8]) -> Option<usize> {
     let (digits, unit) = match text.split_last()? {
         (b'k' | b'K', rest) => (rest, 1 << 10),
@@ -150,7 +149,7 @@ mod tests {
         assert_eq!(got, expect, "{settings}");
     }
 
-    /// What `git index-pack --strict=` 2.47 says of each.
+    /// What `git index-pack --strict=` 2.47 prints for each.
     #[test]
     fn settings_in_gits_words() {
         for good in [

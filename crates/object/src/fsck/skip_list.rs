@@ -1,21 +1,21 @@
-//! Objects that are known to be broken and taken nevertheless (git-config, `fsck.skipList`).
+//! Objects that are known to be broken and accepted nevertheless (git-config, `fsck.skipList`).
 
 use std::collections::HashSet;
 
 use crate::{HashKind, ObjectId, oid};
 
-/// A line that names no object; in git's words.
+/// A line that is not an object id; the text is git's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid object name: {0}")]
 pub struct InvalidName(String);
 
-/// Ids of objects of which nothing is told.
+/// Ids of objects that have no findings.
 #[derive(Debug, Clone, Default)]
 pub struct SkipList(HashSet<ObjectId>);
 
 impl SkipList {
-    /// Adds what a file says: one id a line. Comments (`#`), blank lines and space around are passed over. Takes no more
-    /// memory than a small multiple of the file.
+    /// Adds the content of a file: one id a line. Comments (`#`), blank lines and surrounding space are ignored.
+    /// Takes no more memory than a small multiple of the file.
     pub fn add(&mut self, file: &[u8], hash: HashKind) -> Result<(), InvalidName> {
         for line in file.split(|byte| *byte == b'\n') {
             let end = line.iter().position(|byte| matches!(byte, b'#' | 0)).unwrap_or(line.len());
@@ -30,13 +30,13 @@ impl SkipList {
         Ok(())
     }
 
-    /// Whether nothing is told of this object.
+    /// Whether this object is on the list.
     pub fn contains(&self, id: &oid) -> bool {
         self.0.contains(id)
     }
 }
 
-/// Without what git takes for space; a vertical tab and a form feed are not.
+/// Trims what git considers space; vertical tabs and form feeds are not.
 fn trimmed(mut line: &[u8]) -> &[u8] {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r');
     while let Some(rest) = line.split_first().filter(|(first, _)| is_space(first)) {
@@ -64,7 +64,7 @@ mod tests {
         }
     }
 
-    /// What git 2.47 makes of each.
+    /// How git 2.47 treats each.
     #[test]
     fn lines() {
         check("", Ok(0));

@@ -1,9 +1,9 @@
-//! Names that file systems take for `.git` and for files that git reads: in any case, with code points that HFS+ ignores, and
-//! with what NTFS adds and shortens.
+//! Names that file systems take for `.git` and for special files, which git reads: in any case, with code points
+//! that HFS+ ignores, and with what NTFS adds and shortens.
 //!
-//! HFS+ passes over U+200C to U+200F, U+202A to U+202E, U+206A to U+206F and U+FEFF. NTFS takes a name without spaces and
-//! dots at its end, ends it at a colon (streams), and has a short form of it: six bytes, `~` and a number, or, where many files
-//! have such, a hash (8.3 names). A backslash separates directories there.
+//! HFS+ ignores U+200C to U+200F, U+202A to U+202E, U+206A to U+206F and U+FEFF. NTFS ignores spaces and dots at
+//! the end of a name, ends it at a colon (streams), and has a short form of it: six bytes, `~` and a number or, if
+//! many files share the bytes, a hash (8.3 names). A backslash separates directories there.
 
 /// A file whose content git itself reads, wherever a tree names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,7 +14,7 @@ pub enum SpecialFile {
     Attributes,
 }
 
-/// A name that git looks for, in lower case, and its short forms on NTFS without number.
+/// A name that git looks for, in lower case, and its short forms on NTFS without their numbers.
 pub(super) struct SpecialName {
     long: &'static [u8],
     short: &'static [u8; 6],
@@ -30,8 +30,8 @@ pub(super) const IGNORE: SpecialName =
 pub(super) const MAILMAP: SpecialName =
     SpecialName { long: b".mailmap", short: b"mailma", hashed: b"maba30" };
 
-/// Whether a name without a backslash may be one of those that this file knows, on any file system. Quick, and wrong only
-/// for a few that are none.
+/// Whether a name without a backslash may be a special one on any file system. Quick; the few false positives are
+/// checked again.
 #[inline]
 pub(super) fn may_be_special(name: &[u8]) -> bool {
     match name[0] {
@@ -97,7 +97,7 @@ fn is_end_on_ntfs(rest: &[u8]) -> bool {
     matches!(rest.iter().find(|byte| !matches!(byte, b' ' | b'.')), None | Some(b':'))
 }
 
-/// Whether HFS+ takes `name`, or its part before a slash, for `wanted`. A name ends where it is not UTF-8.
+/// Whether HFS+ takes `name`, or its part before a slash, for `wanted`. A name ends where it is not valid UTF-8.
 fn is_on_hfs(mut name: &[u8], wanted: &[u8]) -> bool {
     for wanted in wanted {
         match next_on_hfs(&mut name) {
@@ -125,6 +125,6 @@ fn first_char(bytes: &[u8]) -> Option<char> {
         Ok(text) => text,
         Err(error) => std::str::from_utf8(&start[..error.valid_up_to()]).unwrap_or_default(),
     };
-    // No characters, to git no UTF-8 either.
+    // These are not characters, and for git not UTF-8.
     valid.chars().next().filter(|char| !matches!(u32::from(*char), 0xfffe | 0xffff))
 }

@@ -9,8 +9,8 @@ const KIND_BITS: u16 = 0o170000;
 const DIRECTORY: u16 = 0o040000;
 const LINK: u16 = 0o120000;
 
-/// What is told once a tree, in the order in which it is told. `emptyName` is not among it: a tree with an empty name cannot
-/// be parsed.
+/// Problems that are reported once a tree, in this order. `emptyName` is not among them: a tree with an empty name
+/// cannot be parsed.
 const FLAWS: [(Id, &str); 10] = [
     (Id::NullSha1, "contains entries pointing to null sha1"),
     (Id::FullPathname, "contains full pathnames"),
@@ -61,7 +61,7 @@ impl CheckedEntry<'_> {
     }
 }
 
-/// Checks a whole tree, and tells the files that git reads.
+/// Checks a whole tree, and records its special files.
 pub(super) fn check(
     content: &[u8],
     hash: HashKind,
@@ -94,7 +94,7 @@ pub(super) fn check(
         next = match decode(&content[at..], id_bytes) {
             Some(Ok(next)) => Some(next),
             Some(Err(why)) => {
-                // What git has not come to yet when it meets the broken one is not told.
+                // Git stops at the broken entry and does not report what comes later.
                 tell_bad_tree(why, report);
                 break;
             }
@@ -119,13 +119,13 @@ fn tell_bad_tree(why: &'static str, report: &mut Report<'_>) {
     let _last = report.tell_after(Some(why), Id::BadTree, b"cannot be parsed as a tree".as_slice());
 }
 
-/// The first entry and its length; `None` at the end, and why there is none otherwise.
+/// The first entry and its length; `None` at the end, and an error if it cannot be parsed.
 #[inline]
 fn decode(rest: &[u8], id_bytes: usize) -> Option<Result<(CheckedEntry<'_>, usize), &'static str>> {
     if rest.is_empty() {
         return None;
     }
-    // Any tree ends with a NUL and an id; a shorter entry than of three bytes more does not exist.
+    // Any tree ends with a NUL and an id; no entry is shorter than that plus three bytes.
     if rest.len() < id_bytes + 3 || rest[rest.len() - id_bytes - 1] != 0 {
         return Some(Err("too-short tree object"));
     }
@@ -232,12 +232,12 @@ fn add_modules(entry: &CheckedEntry<'_>, report: &mut Report<'_>, found: &mut im
     }
 }
 
-/// Whether entries are sorted and no name comes twice. A directory sorts as if a slash followed its name, so that a file of
-/// the same name may be some entries before it (`a`, `a-b`, `a/`).
+/// Whether entries are sorted and unique. A directory sorts as if its name ended with a slash, so a file of the
+/// same name may come some entries earlier (`a`, `a-b`, `a/`).
 #[derive(Default)]
 struct SortCheck<'a> {
     last: Option<CheckedEntry<'a>>,
-    /// Files before the last entry whose names a directory may still have, because they begin the names that follow.
+    /// Earlier files whose names a later directory may still have, because the names since then begin with them.
     candidates: Vec<&'a [u8]>,
 }
 
@@ -259,7 +259,7 @@ impl<'a> SortCheck<'a> {
             None if entry.is_directory() => b'/',
             None => 0,
         };
-        // Names with a slash in them may be equal here.
+        // Names that contain a slash may be equal here.
         if end(&last) >= end(&entry) {
             return flaws.add(Id::TreeNotSorted);
         }
@@ -270,7 +270,7 @@ impl<'a> SortCheck<'a> {
         }
     }
 
-    /// Whether one of the candidates has the name of this directory. Those that no directory behind it may have are dropped.
+    /// Whether one of the candidates has the name of this directory. Drops those that no later directory can have.
     fn look_for_file(&mut self, directory: &[u8], flaws: &mut Flaws) {
         while let Some(file) = self.candidates.pop() {
             match directory.strip_prefix(file) {

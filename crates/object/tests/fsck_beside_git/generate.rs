@@ -5,7 +5,7 @@ use packrace_testkit::Random;
 
 use crate::Object;
 
-/// Put into headers at any place.
+/// Inserted into headers at any position.
 const HEADER_PARTS: [&[u8]; 40] = [
     b" ",
     b"  ",
@@ -327,7 +327,7 @@ pub fn special_name(random: &mut Random, hash: HashKind) -> Object {
     Object::new(hash, Kind::Tree, content)
 }
 
-/// A blob and a tree with it under a name, in any order.
+/// A blob and a tree that names it, in any order.
 fn named(random: &mut Random, hash: HashKind, name: &[u8], content: Vec<u8>) -> Vec<Object> {
     let id = object_id(hash, Kind::Blob, &content).unwrap();
     let tree = [b"100644 ", name, b"\0", id.as_slice()].concat();
@@ -427,7 +427,7 @@ pub fn attributes(random: &mut Random, hash: HashKind) -> Vec<Object> {
     named(random, hash, b".gitattributes", text)
 }
 
-/// A `.gitmodules` with an address.
+/// A `.gitmodules` with a URL.
 pub fn submodule_url(random: &mut Random, hash: HashKind) -> Vec<Object> {
     const STARTS: [&[u8]; 23] = [
         b"http://",

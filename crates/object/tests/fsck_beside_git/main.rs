@@ -1,5 +1,5 @@
-//! Checks the same objects as stock git does with `index-pack --fsck-objects`: generated odd and broken commits, trees, tags and
-//! files that git reads, thousands in a pack. Ids of messages, severities, words and their order must be the same.
+//! Checks the same objects as stock git's `index-pack --fsck-objects`: generated odd and broken commits, trees,
+//! tags and special files, thousands in a pack. Message ids, severities, texts and their order must be equal.
 
 mod generate;
 mod pack;
@@ -14,8 +14,8 @@ use packrace_object::fsck::{
 use packrace_object::{HashKind, Kind, ObjectId, object_id};
 use packrace_testkit::{Git, Random};
 
-/// What is an error by itself, made a warning, so that git goes on. Left out is what makes git 2.47 run for ever as a warning
-/// (`badParentSha1`).
+/// All errors, demoted to warnings so that git continues. The one that makes git 2.47 run forever as a warning is
+/// left out (`badParentSha1`).
 const ALL_WARN: &str = "badDate badDateOverflow badEmail badFilemode badName badTagName badTimezone badTree badTreeSha1 badType \
     duplicateEntries emptyName extraHeaderEntry fullPathname gitattributesBlob gitattributesLarge gitattributesLineLength \
     gitattributesMissing gitattributesSymlink gitignoreSymlink gitmodulesBlob gitmodulesLarge gitmodulesMissing \
@@ -40,9 +40,9 @@ impl Object {
 }
 
 struct Outcome {
-    /// Lines of each object, with what was said before one without an object's name.
+    /// The lines about each object, together with preceding lines that name no object.
     lines: BTreeMap<String, Vec<String>>,
-    /// Files that git reads and that are not in the pack.
+    /// Special files that are not in the pack.
     missing: BTreeSet<String>,
     is_success: bool,
 }
@@ -131,7 +131,7 @@ fn assert_same(objects: &[Object], ours: &Outcome, gits: &Outcome) {
     assert_eq!(ours.is_success, gits.is_success);
 }
 
-/// Checks in one run what git reads and takes with warnings, and gives back the rest.
+/// Checks in one run the objects that git accepts with warnings, and returns the rest.
 fn check_together(mut objects: Vec<Object>, hash: HashKind) -> Vec<Object> {
     let settings = ALL_WARN.split_whitespace().map(|id| format!("{id}=warn")).collect::<Vec<_>>().join(",");
     let settings = format!("{settings},largePathname=warn:100");
@@ -152,7 +152,8 @@ fn check_together(mut objects: Vec<Object>, hash: HashKind) -> Vec<Object> {
     alone
 }
 
-/// Checks each by itself with git's own severities: what git cannot read, or refuses whatever settings say.
+/// Checks each by itself with git's own severities: objects that git cannot parse, or refuses whatever the settings
+/// say.
 fn check_alone(objects: &[Object], hash: HashKind) {
     for object in objects {
         let objects = std::slice::from_ref(object);

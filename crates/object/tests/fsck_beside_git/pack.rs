@@ -1,10 +1,10 @@
-//! A pack of whole objects, deflated as stored blocks (RFC 1950 and 1951), so that no code of packrace writes it.
+//! A pack of whole objects, deflated as stored blocks (RFC 1950 and 1951), written without any code of packrace.
 
 use packrace_object::{HashKind, TrailerHasher};
 
 use crate::Object;
 
-/// The pack that holds these.
+/// The pack with these objects.
 pub fn of(objects: &[Object], hash: HashKind) -> Vec<u8> {
     let mut pack = b"PACK\0\0\0\x02".to_vec();
     pack.extend((objects.len() as u32).to_be_bytes());

@@ -1,7 +1,8 @@
-//! Files that are made beside their readers: written under a temporary or a lock's name, synced, then given their name.
+//! Files written beside their readers: under a temporary or a lock's name, synced, then renamed.
 //!
 //! Nothing here decides when to sync or in which order files appear; `packrace-store` does. A file that did not get
-//! its name goes when its [`NewFile`] is dropped. [`crate::simulated::on_disk`] makes each of these calls fail.
+//! its name is removed when its [`NewFile`] is dropped. [`crate::simulated::on_disk`] makes each of these calls
+//! fail.
 
 use std::fs::File;
 use std::hash::{BuildHasher as _, RandomState};
@@ -25,32 +26,32 @@ pub use sync::{SyncFailed, SyncMethod, ToSync, sync_dir, sync_together};
 /// Every write but the last ends at a multiple of this.
 pub const PIECE_BYTES: usize = 1 << 20;
 
-/// How often another temporary name is tried.
+/// How many temporary names are tried.
 const MAX_TRIES: usize = 100;
 
 const NAME_LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// A file that is being made under a name that is not its own. After an error it can only be dropped.
+/// A file that is written under a temporary name. After an error it can only be dropped.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
-    /// Where it is now; none once it has its name or was removed.
+    /// Its present path; `None` once it has its name or was removed.
     path: Option<PathBuf>,
     role: Role,
     method: SyncMethod,
-    /// Given, but not written; shorter than [`PIECE_BYTES`].
+    /// Bytes that are not written yet; shorter than [`PIECE_BYTES`].
     buffer: Vec<u8>,
     written_bytes: u64,
-    /// In the order in which this process made them.
+    /// The order in which this process created its files.
     number: u64,
 }
 
-/// How many new files there were.
+/// The number of files created so far.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
 impl NewFile {
-    /// Makes the file `path` and fails with [`io::ErrorKind::AlreadyExists`] if there is one. `mode` is subject to the
-    /// umask; it may forbid to write, which then holds for others only.
+    /// Creates the file `path`; fails with [`io::ErrorKind::AlreadyExists`] if it exists. `mode` is subject to the
+    /// umask; if it forbids writing, that applies to others only.
     pub fn create(path: &Path, mode: u32, role: Role) -> io::Result<Self> {
         before(path, DiskOp::Create)?;
         count::add(role, Op::Create, 0);
@@ -61,7 +62,7 @@ impl NewFile {
         Ok(NewFile { file, path, role, method, buffer: Vec::new(), written_bytes: 0, number })
     }
 
-    /// Makes a file `prefix` + six letters and digits in `dir`.
+    /// Creates a file named `prefix` + six letters and digits in `dir`.
     pub fn create_temporary(dir: &Path, prefix: &str, mode: u32, role: Role) -> io::Result<Self> {
         let mut tries = 1;
         loop {
@@ -72,28 +73,28 @@ impl NewFile {
         }
     }
 
-    /// Syncs it in this way.
+    /// Sets how it is synced.
     pub fn set_sync_method(&mut self, method: SyncMethod) {
         self.method = method;
     }
 
-    /// Its present name.
+    /// Its present path.
     pub fn path(&self) -> &Path {
         self.path.as_deref().expect("only what consumes the file takes its path")
     }
 
-    /// How long it is, counting what waits to be written.
+    /// Its length, including bytes that are not written yet.
     pub fn len(&self) -> u64 {
         self.written_bytes + self.buffer.len() as u64
     }
 
-    /// Nothing was written.
+    /// Whether nothing was written.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Appends. Up to a piece of it waits in memory; what is more goes to the kernel without being copied, and so that
-    /// the next piece begins at a multiple of [`PIECE_BYTES`].
+    /// Appends. Up to a piece of it stays in memory; the rest goes to the kernel without being copied, so that the
+    /// next piece begins at a multiple of [`PIECE_BYTES`].
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let end = self.len() + bytes.len() as u64;
         let piece = PIECE_BYTES as u64;
@@ -109,12 +110,12 @@ impl NewFile {
         Ok(())
     }
 
-    /// Hands everything to the kernel.
+    /// Writes everything to the kernel.
     pub fn flush(&mut self) -> io::Result<()> {
         self.write_out(&[])
     }
 
-    /// Changes bytes that were written before.
+    /// Overwrites bytes that were written before.
     pub fn overwrite(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.flush()?;
         assert!(at + bytes.len() as u64 <= self.written_bytes, "beyond the end");
@@ -126,7 +127,7 @@ impl NewFile {
         Ok(())
     }
 
-    /// Cuts the file off; the next write goes there.
+    /// Truncates the file; the next write goes to its end.
     pub fn truncate(&mut self, length: u64) -> io::Result<()> {
         use std::io::Seek as _;
         self.flush()?;
@@ -140,13 +141,13 @@ impl NewFile {
         Ok(())
     }
 
-    /// All its bytes so far. The map must be dropped before the file is cut off.
+    /// All its bytes so far. The map must be dropped before the file is truncated.
     pub fn map(&mut self) -> io::Result<Mapped> {
         self.flush()?;
         Mapped::of_file(&self.file, None, self.role)
     }
 
-    /// Changes its mode, of which `change` gets the last nine bits and more, if that makes a difference.
+    /// Changes its mode if that makes a difference; `change` gets the permission bits.
     pub fn change_mode(&mut self, change: impl FnOnce(u32) -> u32) -> io::Result<()> {
         let mode = self.file.metadata()?.permissions().mode() & 0o7777;
         let changed = change(mode);
@@ -158,12 +159,12 @@ impl NewFile {
         self.file.set_permissions(PermissionsExt::from_mode(changed))
     }
 
-    /// Whether the file system keeps what a mode says of running the file; it is as before afterwards.
+    /// Whether the file system keeps the executable bit; the mode is unchanged afterwards.
     pub fn keeps_executable_bit(&self) -> io::Result<bool> {
         let mode = self.file.metadata()?.permissions().mode() & 0o7777;
         before(self.path(), DiskOp::SetMode)?;
         count::add(self.role, Op::Attribute, 0);
-        // One that refuses to change a mode does not keep it.
+        // A file system that refuses to change a mode does not keep it.
         let is_set = self.file.set_permissions(PermissionsExt::from_mode(mode ^ 0o100)).is_ok();
         let is_kept = is_set && self.file.metadata()?.permissions().mode() & 0o7777 == mode ^ 0o100;
         if is_set {
@@ -172,7 +173,7 @@ impl NewFile {
         Ok(is_kept)
     }
 
-    /// Sets when it was last changed, after everything was written.
+    /// Sets its modification time; call it after everything was written.
     pub fn set_modified(&mut self, when: SystemTime) -> io::Result<()> {
         self.flush()?;
         before(self.path(), DiskOp::Touch)?;
@@ -189,7 +190,7 @@ impl NewFile {
         Ok(())
     }
 
-    /// Gives it this name, and takes the name from the file that has it.
+    /// Renames it to this name, replacing an existing file.
     pub fn replace(mut self, to: &Path) -> io::Result<()> {
         self.flush()?;
         before_naming(self.path(), to)?;
@@ -200,7 +201,7 @@ impl NewFile {
         Ok(())
     }
 
-    /// Gives it this name unless there is such a file, in which case it gives itself back.
+    /// Renames it to this name unless that exists; then returns itself.
     pub fn publish(mut self, to: &Path) -> io::Result<Option<Self>> {
         self.flush()?;
         before_naming(self.path(), to)?;
@@ -216,20 +217,20 @@ impl NewFile {
         }
     }
 
-    /// Ends writing. Open are then only those that wait to be synced.
+    /// Ends writing and, unless it is still to be synced, closes the file.
     pub fn close(mut self) -> io::Result<ClosedFile> {
         self.flush()?;
         Ok(ClosedFile { path: self.path.take(), role: self.role })
     }
 
-    /// Leaves it where it is.
+    /// Leaves it under its present name.
     pub fn keep(mut self) -> io::Result<()> {
         self.flush()?;
         self.path = None;
         Ok(())
     }
 
-    /// Removes its name; the file lives as long as it is open.
+    /// Removes its name; the file exists as long as it is open.
     pub(crate) fn into_unnamed(mut self) -> io::Result<File> {
         self.flush()?;
         let file = self.file.try_clone()?;
@@ -237,7 +238,7 @@ impl NewFile {
         Ok(file)
     }
 
-    /// Removes it; to drop it does the same, but cannot tell a failure.
+    /// Removes it; dropping it does the same, but cannot report a failure.
     pub fn discard(mut self) -> io::Result<()> {
         let path = self.path.take().expect("taken only by what consumes the file");
         remove_file(&path, self.role).map(drop)
@@ -274,22 +275,22 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some(path) = self.path.take() {
-            // Nobody is left to be told; the name says that it is a temporary.
+            // Nobody is left to receive an error; the name shows that it is temporary.
             let _ = remove_file(&path, self.role);
         }
     }
 }
 
-/// A file that was made under a name that is not its own, and is written.
+/// A complete file under a temporary name.
 #[derive(Debug)]
 pub struct ClosedFile {
-    /// None once it has its name or was removed.
+    /// `None` once it has its name or was removed.
     path: Option<PathBuf>,
     role: Role,
 }
 
 impl ClosedFile {
-    /// Gives it this name unless there is such a file, in which case it goes. Tells whether it has it.
+    /// Renames it to this name unless that exists; then removes it. Returns whether it got the name.
     pub fn publish(mut self, to: &Path) -> io::Result<bool> {
         let path = self.path.take().expect("taken only by what consumes the file");
         let named = rename_to_free(&path, to, self.role);
@@ -304,14 +305,14 @@ impl ClosedFile {
 impl Drop for ClosedFile {
     fn drop(&mut self) {
         if let Some(path) = self.path.take() {
-            // Nobody is left to be told; the name says that it is a temporary.
+            // Nobody is left to receive an error; the name shows that it is temporary.
             let _ = remove_file(&path, self.role);
         }
     }
 }
 
-/// Appends to a file in one write, and says whether there was one; where there was none it is made if `mode` is given,
-/// which is subject to the umask.
+/// Appends to a file with one write, and returns false if there is none. With `mode`, which is subject to the umask, a
+/// missing file is created instead.
 pub fn append(path: &Path, bytes: &[u8], mode: Option<u32>, is_synced: bool, role: Role) -> io::Result<bool> {
     crate::faults::check_process()?;
     before(path, DiskOp::Create)?;
@@ -336,13 +337,13 @@ pub fn append(path: &Path, bytes: &[u8], mode: Option<u32>, is_synced: bool, rol
     Ok(true)
 }
 
-/// Comes before a file or directory gets a name: what a process has made after a disk fault gets none.
+/// Called before a file or directory gets a name: after a disk fault, nothing that a process has made gets one.
 fn before_naming(from: &Path, to: &Path) -> io::Result<()> {
     crate::faults::check_process()?;
     before(from, DiskOp::Rename(to.to_owned()))
 }
 
-/// Removes a file, and says whether there was one.
+/// Removes a file, and returns whether it existed.
 pub fn remove_file(path: &Path, role: Role) -> io::Result<bool> {
     before(path, DiskOp::Remove)?;
     count::add(role, Op::Remove, 0);
@@ -356,7 +357,7 @@ pub fn remove_file(path: &Path, role: Role) -> io::Result<bool> {
     }
 }
 
-/// Gives a file another name, and takes the name from the file that has it.
+/// Renames a file, replacing an existing one.
 pub fn rename_file(from: &Path, to: &Path, role: Role) -> io::Result<()> {
     before_naming(from, to)?;
     count::add(role, Op::Rename, 0);
@@ -365,8 +366,8 @@ pub fn rename_file(from: &Path, to: &Path, role: Role) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a directory, whose parent exists, and says whether there was none. Its mode is what the umask leaves, as
-/// `change` changes it.
+/// Creates a directory in an existing parent, and returns whether it is new. `change` adjusts the mode that the
+/// umask leaves.
 pub fn make_dir(path: &Path, change: impl FnOnce(u32) -> u32, role: Role) -> io::Result<bool> {
     before(path, DiskOp::MakeDir)?;
     count::add(role, Op::Create, 0);
@@ -384,7 +385,7 @@ pub fn make_dir(path: &Path, change: impl FnOnce(u32) -> u32, role: Role) -> io:
     Ok(true)
 }
 
-/// Changes the mode of a file or directory, of which `change` gets the last twelve bits, if that makes a difference.
+/// Changes the mode of a file or directory if that makes a difference; `change` gets the last twelve bits.
 pub fn change_mode(path: &Path, change: impl FnOnce(u32) -> u32, role: Role) -> io::Result<()> {
     let mode = std::fs::metadata(path)?.permissions().mode() & 0o7777;
     let changed = change(mode);
@@ -396,7 +397,7 @@ pub fn change_mode(path: &Path, change: impl FnOnce(u32) -> u32, role: Role) -> 
     std::fs::set_permissions(path, PermissionsExt::from_mode(changed))
 }
 
-/// Makes a symbolic link where nothing is.
+/// Creates a symbolic link at an unused path.
 pub fn make_link(target: &Path, path: &Path, role: Role) -> io::Result<()> {
     before(path, DiskOp::Create)?;
     count::add(role, Op::Create, 0);
@@ -405,7 +406,7 @@ pub fn make_link(target: &Path, path: &Path, role: Role) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives a directory another name, and takes that from an empty one.
+/// Renames a directory, replacing an empty one.
 pub fn move_dir(from: &Path, to: &Path, role: Role) -> io::Result<()> {
     before_naming(from, to)?;
     count::add(role, Op::Rename, 0);
@@ -430,7 +431,7 @@ pub fn remove_empty_dir(path: &Path, role: Role) -> io::Result<()> {
     }
 }
 
-/// Gives a file another name unless something has it, and says whether it did.
+/// Renames a file unless the new name exists, and returns whether it did.
 pub fn rename_to_free(from: &Path, to: &Path, role: Role) -> io::Result<bool> {
     before_naming(from, to)?;
     count::add(role, Op::Rename, 0);
@@ -444,7 +445,8 @@ pub fn rename_to_free(from: &Path, to: &Path, role: Role) -> io::Result<bool> {
     }
 }
 
-/// Makes a directory `prefix` + six letters and digits in `dir`, for the user of this process only.
+/// Creates a directory named `prefix` + six letters and digits in `dir`, accessible only to the user of this
+/// process.
 pub fn make_temporary_dir(dir: &Path, prefix: &str, role: Role) -> io::Result<PathBuf> {
     use std::os::unix::fs::DirBuilderExt as _;
     for _ in 0..MAX_TRIES {
@@ -463,7 +465,7 @@ pub fn make_temporary_dir(dir: &Path, prefix: &str, role: Role) -> io::Result<Pa
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Sets the times of a file to now. Its owner may, and who may write it.
+/// Sets the times of a file to now. Allowed to its owner, and to whoever may write it.
 pub fn touch(path: &Path, role: Role) -> io::Result<()> {
     use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
     before(path, DiskOp::Touch)?;
@@ -473,7 +475,7 @@ pub fn touch(path: &Path, role: Role) -> io::Result<()> {
     Ok(utimensat(CWD, path, &times, AtFlags::empty())?)
 }
 
-/// Renames unless there is a file of this name, in one step where the file system can, else with a link.
+/// Renames unless the new name exists: in one step if the file system can, otherwise with a link.
 fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use rustix::io::Errno;
@@ -483,18 +485,18 @@ fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// In two steps. A process that is killed in between leaves both names, one of them a temporary's.
+/// In two steps. A process killed in between leaves both names, one of them temporary.
 fn link_to_new(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::hard_link(from, to)?;
     std::fs::remove_file(from)
 }
 
-/// A number that other processes are unlikely to take too. Not secret.
+/// A number that other processes are unlikely to choose, too. Not secret.
 pub fn random_number() -> u32 {
     RandomState::new().hash_one(1) as u32
 }
 
-/// Six of them. Not secret: a file is created only where there is none.
+/// Six of them. Not secret: a file is created only if the name is unused.
 fn random_letters() -> String {
     let mut number = RandomState::new().hash_one(0);
     let letter = |_| {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::simulated::{DiskFault, DiskStep, on_disk};
 
-/// The lengths of the writes that a file made of `pieces` takes.
+/// Checks the lengths of the writes for a file made of `pieces`.
 fn check(pieces: &[usize], expect: &[usize]) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f");

@@ -1,9 +1,9 @@
 //! Disk faults in mapped files: docs/decisions/0030-disk-faults.md.
 //!
-//! The kernel sends SIGBUS to a thread that touches a page of a mapped file which cannot be had: the file was truncated,
-//! or its disk does not answer. Once [`contain`] was called, such a fault in one of our maps puts zeros in place of the
-//! whole map, marks it as damaged, and lets the thread go on. What it makes of zeros is worth nothing: whoever makes
-//! something of a map asks [`Mapped::check`](crate::Mapped::check) before anybody is told that it is complete.
+//! The kernel sends SIGBUS to a thread that touches an unavailable page of a mapped file: the file was truncated,
+//! or its disk does not answer. After [`contain`], such a fault in one of our maps replaces the whole
+//! map by zeros, marks it as damaged, and lets the thread continue. Results computed from zeros are worthless: whoever makes
+//! something of a map calls [`Mapped::check`](crate::Mapped::check) before it counts as complete.
 //!
 //! ```text
 //! touch ──▶ SIGBUS ──▶ handler: registry of live maps ── found ──▶ zeros over the map, damaged = true, go on
@@ -17,31 +17,31 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::{fmt, io, ptr};
 
-/// Slots of the first slab; each further one has twice as many.
+/// Slots of the first slab; each further slab has twice as many.
 const FIRST_SLAB_SLOTS: usize = 1024;
 
-/// So many slabs hold more maps than an address space.
+/// This many slabs hold more maps than an address space.
 const SLABS: usize = 32;
 
-/// Names of damaged files that are remembered for those who ask afterwards.
+/// How many names of damaged files are remembered for later questions.
 const MAX_REMEMBERED: usize = 16;
 
-/// Slots of live maps, never given back, so that the handler may look at them at any time.
+/// Slots of live maps, never freed, so that the handler may read them at any time.
 static REGISTRY: [AtomicPtr<Slot>; SLABS] = [const { AtomicPtr::new(ptr::null_mut()) }; SLABS];
 
-/// Slots that no map has. The handler does not look here.
+/// Free slots. The handler does not read this.
 static FREE: Mutex<Free> = Mutex::new(Free { slots: Vec::new(), slabs: 0 });
 
-/// What was to be done about SIGBUS before [`contain`].
+/// The action for SIGBUS before [`contain`].
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// How many maps were found damaged.
+/// The number of maps found damaged.
 static DAMAGED_MAPS: AtomicU64 = AtomicU64::new(0);
 
 /// See [`Scope::Process`].
 static ENDS_PROCESS: AtomicBool = AtomicBool::new(false);
 
-/// Files whose maps were damaged and have been given back.
+/// Files whose maps were damaged and have been dropped.
 static REMEMBERED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// What a fault ends.
@@ -49,14 +49,15 @@ static REMEMBERED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 pub enum Scope {
     /// Only work that needs the file: a server.
     Work,
-    /// All that the process does, once the work is done: from the first fault on no file gets a name ([`check_process`]).
+    /// Everything that the process does, once the current work is done: after the first fault no file gets a name
+    /// ([`check_process`]).
     Process,
 }
 
-/// A mapped file was truncated, written over or could not be read.
+/// A mapped file was truncated, overwritten or could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damaged {
-    /// The file, where it has a name.
+    /// The file, if it has a name.
     pub path: Option<PathBuf>,
 }
 
@@ -78,16 +79,16 @@ impl From<Damaged> for io::Error {
     }
 }
 
-/// Contains faults in mapped files from now on, in all threads. Without, they end the process. A second call changes the
-/// scope only.
+/// Contains faults in mapped files from now on, in all threads. Without this call they kill the process. A second
+/// call only changes the scope.
 #[allow(unsafe_code)]
 pub fn contain(scope: Scope) -> io::Result<()> {
     ENDS_PROCESS.store(scope == Scope::Process, Ordering::Relaxed);
     if BEFORE.get().is_some() {
         return Ok(());
     }
-    // SAFETY: all zeros are a valid `sigaction`, and each pointer is to one or null. `on_fault` is a function of the form that
-    // SA_SIGINFO asks for, and does only what may be done in a handler. What it reads of `BEFORE` is set before it runs.
+    // SAFETY: all zeros are a valid `sigaction`, and each pointer is to one or null. `on_fault` has the signature
+    // that SA_SIGINFO requires, and does only what is allowed in a handler. `BEFORE` is set before it can run.
     unsafe {
         let mut before: libc::sigaction = std::mem::zeroed();
         if libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut before) != 0 {
@@ -108,13 +109,13 @@ pub fn contain(scope: Scope) -> io::Result<()> {
     Ok(())
 }
 
-/// How many maps were found damaged so far. One that stays the same says that no map was damaged in between.
+/// The number of maps found damaged so far. If it stays the same, no map was damaged in between.
 #[inline]
 pub fn damaged_maps() -> u64 {
     DAMAGED_MAPS.load(Ordering::Acquire)
 }
 
-/// A file that was found damaged, if any was and its name is known.
+/// A file that was found damaged, if there is one and its name is known.
 pub fn first_damaged() -> Option<Damaged> {
     if damaged_maps() == 0 {
         return None;
@@ -125,8 +126,8 @@ pub fn first_damaged() -> Option<Damaged> {
     Some(Damaged { path: remembered.or_else(live) })
 }
 
-/// An error once a fault has happened in a process that serves nobody else ([`Scope::Process`]): what it has made since may
-/// come from zeros, and must not be put in place of anything.
+/// Fails once a fault has happened in a process that serves nobody else ([`Scope::Process`]): what it has made
+/// since may come from zeros, and must not be published.
 pub fn check_process() -> io::Result<()> {
     if damaged_maps() == 0 || !ENDS_PROCESS.load(Ordering::Relaxed) {
         return Ok(());
@@ -134,8 +135,8 @@ pub fn check_process() -> io::Result<()> {
     Err(first_damaged().unwrap_or(Damaged { path: None }).into())
 }
 
-/// Touches every page of `bytes`, of which the kernel has said that it cannot read them (EFAULT): damaged maps among them are
-/// marked, as by any other access, and the one that begins them is told. Without [`contain`] nothing is touched.
+/// Touches every page of `bytes` after the kernel could not read them (EFAULT): damaged maps among them are marked,
+/// as by any other access, and the one at their start is returned. Without [`contain`] nothing is touched.
 pub fn touch(bytes: &[u8]) -> Option<Damaged> {
     BEFORE.get()?;
     let page = rustix::param::page_size();
@@ -144,35 +145,35 @@ pub fn touch(bytes: &[u8]) -> Option<Damaged> {
     let sum =
         bytes.first().into_iter().chain(pages.map(|at| &bytes[at])).fold(0, |sum: u8, byte| sum ^ *byte);
     std::hint::black_box(sum);
-    // Who has the bytes keeps the map.
+    // The owner of the bytes keeps the map alive.
     let (slot, ..) = find(bytes.as_ptr().addr()).filter(|(slot, ..)| slot.is_damaged())?;
     Some(Damaged { path: slot.name().as_deref().map(Path::to_owned) })
 }
 
-/// Whether an error of a write says that the kernel could not read what was to be written.
+/// Whether an error of a write means that the kernel could not read the data.
 pub fn is_unreadable(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EFAULT)
 }
 
-/// A place for one live map.
+/// A slot for one live map.
 ///
-/// The version is odd while the place is being changed; a look that finds it odd, or changed, is worth nothing. The handler
-/// needs no second look: a map that a thread has just touched is borrowed by that thread, so nobody changes its place.
+/// The version is odd while the slot is being changed; a read that finds it odd, or changed, is void. The handler
+/// needs no second read: a thread that has just touched a map borrows it, so nobody changes its slot.
 #[derive(Debug)]
 pub(crate) struct Slot {
     version: AtomicU64,
-    /// Where the map begins; 0 for no map.
+    /// Where the map begins; 0 if the slot is free.
     start: AtomicUsize,
     length: AtomicUsize,
     is_damaged: AtomicBool,
-    /// The name of its file. The handler does not look here.
+    /// The name of its file. The handler does not read this.
     name: Mutex<Option<Arc<Path>>>,
 }
 
 #[derive(Debug)]
 struct Free {
     slots: Vec<&'static Slot>,
-    /// How many slabs there are.
+    /// The number of slabs.
     slabs: usize,
 }
 
@@ -187,7 +188,7 @@ impl Slot {
         }
     }
 
-    /// Registers a map. Until then nobody may look at its bytes.
+    /// Registers a map. Nobody may read its bytes before that.
     pub(crate) fn claim(start: usize, length: usize, name: Option<&Arc<Path>>) -> &'static Slot {
         let slot = {
             let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -206,7 +207,7 @@ impl Slot {
         self.name.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets a map whose bytes nobody looks at any more, and which is still there. Then the slot is for others.
+    /// Forgets a map that is still mapped and whose bytes nobody reads any more. Then the slot can be reused.
     pub(crate) fn forget(&'static self) {
         let name = self.name().take();
         if self.is_damaged() {
@@ -215,7 +216,7 @@ impl Slot {
         self.set(0, 0);
     }
 
-    /// Gives the slot back, after the map is gone.
+    /// Returns the slot, after the map is gone.
     pub(crate) fn give_back(&'static self) {
         FREE.lock().unwrap_or_else(PoisonError::into_inner).slots.push(self);
     }
@@ -225,7 +226,7 @@ impl Slot {
         self.is_damaged.load(Ordering::Acquire)
     }
 
-    /// Marks the map. What is in it stays.
+    /// Marks the map. Its content stays.
     pub(crate) fn mark(&self) {
         if !self.is_damaged.swap(true, Ordering::AcqRel) {
             DAMAGED_MAPS.fetch_add(1, Ordering::AcqRel);
@@ -233,14 +234,14 @@ impl Slot {
     }
 
     fn set(&self, start: usize, length: usize) {
-        // Only the one who has the slot changes it.
+        // Only the owner of the slot changes it.
         self.version.fetch_add(1, Ordering::SeqCst);
         self.start.store(start, Ordering::SeqCst);
         self.length.store(length, Ordering::SeqCst);
         self.version.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The map, if this address is in it.
+    /// The map, if it contains this address.
     fn map_of(&self, address: usize) -> Option<(usize, usize)> {
         let before = self.version.load(Ordering::SeqCst);
         let (start, length) = (self.start.load(Ordering::SeqCst), self.length.load(Ordering::SeqCst));
@@ -270,16 +271,16 @@ fn remember(path: Option<&Path>) {
     }
 }
 
-/// The live map that an address is in.
+/// The live map that contains an address.
 fn find(address: usize) -> Option<(&'static Slot, usize, usize)> {
     slots().find_map(|slot| slot.map_of(address).map(|(start, length)| (slot, start, length)))
 }
 
-/// All slots there are. For the handler, too.
+/// All slots. Also called by the handler.
 fn slots() -> impl Iterator<Item = &'static Slot> {
     let slabs = REGISTRY.iter().map(|slab| slab.load(Ordering::Acquire)).take_while(|slab| !slab.is_null());
     slabs.enumerate().flat_map(|(number, slab)| {
-        // SAFETY: a slab of this number has so many slots, and is leaked.
+        // SAFETY: a slab of this number has this many slots, and is leaked.
         #[allow(unsafe_code)]
         unsafe {
             std::slice::from_raw_parts(slab.cast_const(), FIRST_SLAB_SLOTS << number)
@@ -287,39 +288,40 @@ fn slots() -> impl Iterator<Item = &'static Slot> {
     })
 }
 
-/// Puts zeros in place of a whole map, in one call: a page alone would cut the map in three, and a process has 65,530 of
-/// them on most systems; a large file that was cut off would raise a signal for each of its pages.
+/// Replaces a whole map by zeros, in one call: replacing a single page would split the map in three, and most
+/// systems allow a process 65,530 maps; a large truncated file would raise a signal for each of its pages.
 #[allow(unsafe_code)]
 fn put_zeros(start: usize, length: usize) -> bool {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
     let length = length.next_multiple_of(rustix::param::page_size());
     let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
-    // SAFETY: the range is that of a live map of ours, and stays a map of the same length with the same protection until
-    // the one who has it unmaps it. Who holds a slice of it sees its bytes change, as when somebody writes to the file:
-    // nothing is believed of a mapped file that is not checked, and lengths stay.
+    // SAFETY: the range is that of a live map of ours, and stays a map of the same length with the same protection
+    // until its owner unmaps it. A holder of a slice of it sees its bytes change, as when somebody writes to the
+    // file: the content of a mapped file is never trusted unchecked, and lengths stay.
     unsafe { mmap_anonymous(start as *mut _, length, ProtFlags::READ, flags) }.is_ok()
 }
 
 #[allow(unsafe_code)]
 extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    // SAFETY: the kernel gives a valid `siginfo_t`. Codes above 0 are the kernel's own, and then there is an address.
+    // SAFETY: the kernel passes a valid `siginfo_t`. Codes above 0 are the kernel's own, and then there is an
+    // address.
     let (is_fault, address) = unsafe { ((*info).si_code > 0, (*info).si_addr() as usize) };
     let found = if is_fault { find(address) } else { None };
     if let Some((slot, start, length)) = found {
-        // Before there are zeros: whoever has seen one finds the mark.
+        // Before the zeros: a thread that reads one finds the mark.
         slot.mark();
         if put_zeros(start, length) {
             return;
         }
     }
-    // None of ours: what was to be done before is done now, when the instruction faults again.
-    // SAFETY: `BEFORE` was set before this handler was, by sigaction(2) itself. Both calls may be made in a handler.
+    // Not one of ours: the previous action runs when the instruction faults again.
+    // SAFETY: `BEFORE` was set before this handler was, by sigaction(2) itself. Both calls are allowed in a handler.
     unsafe {
         if let Some(before) = BEFORE.get() {
             libc::sigaction(signal, before, ptr::null_mut());
         }
         if !is_fault {
-            // Nothing faults again where somebody has sent the signal.
+            // If somebody has sent the signal, no instruction faults again.
             libc::raise(signal);
         }
     }

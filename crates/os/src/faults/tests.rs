@@ -8,10 +8,10 @@ use crate::count::Role;
 use crate::sink::{FdSink, Sink};
 use crate::{Mapped, Standing};
 
-/// Says to a child of these tests what it shall do.
+/// Names the task of a child process of these tests.
 const TASK: &str = "PACKRACE_TEST_FAULT";
 
-/// Makes a file of `length` sevens, and maps it.
+/// Creates a file of `length` sevens, and maps it.
 fn mapped(dir: &Path, name: &str, length: usize) -> (File, Mapped) {
     let path = dir.join(name);
     std::fs::write(&path, vec![7; length]).unwrap();
@@ -28,7 +28,7 @@ fn a_truncated_map_reads_as_zeros_and_is_marked() {
     let before = damaged_maps();
     assert_eq!(map.check(), Ok(()));
     file.set_len(5000).unwrap();
-    // Many threads meet it at once.
+    // Many threads fault at once.
     let all = Barrier::new(8);
     std::thread::scope(|scope| {
         for number in 0..8 {
@@ -47,7 +47,7 @@ fn a_truncated_map_reads_as_zeros_and_is_marked() {
     assert!(damaged.to_string().starts_with(&format!("{}: the file was truncated", path.display())));
     assert_eq!(map.look(Role::Pack), Standing::Damaged(damaged));
     assert!(whole.check().is_ok() && damaged_maps() > before);
-    // What the kernel drops comes back as zeros, and the place of the map is for others.
+    // Pages dropped by the kernel come back as zeros, and the map's slot can be reused.
     map.let_go();
     assert_eq!(map[0], 0);
     drop(map);
@@ -78,7 +78,7 @@ fn a_look_finds_what_raises_no_fault() {
     assert_eq!(replaced, (Standing::Elsewhere, false));
 }
 
-/// The kernel reads a map for a write, and says EFAULT instead of raising a signal.
+/// When the kernel reads a map for a write, it returns EFAULT instead of raising a signal.
 #[test]
 fn a_write_from_a_truncated_map_marks_it_and_goes_on_with_zeros() {
     contain(Scope::Work).unwrap();
@@ -151,7 +151,7 @@ fn child(task: &str) -> std::process::Output {
     child.args(["--exact", "faults::tests::in_a_child", "--nocapture"]).env(TASK, task).output().unwrap()
 }
 
-/// Not a test of its own: does what the others ask for.
+/// Not a test of its own: runs the tasks of the others.
 #[test]
 #[allow(unsafe_code)]
 fn in_a_child() {
@@ -164,12 +164,12 @@ fn in_a_child() {
             let path = dir.path().join("pack");
             let read = File::open(&path).unwrap();
             use rustix::mm::{MapFlags, ProtFlags, mmap};
-            // SAFETY: a fresh map of a file, which nobody knows of.
+            // SAFETY: a fresh map of a file that nobody else knows.
             let start = unsafe {
                 mmap(ptr::null_mut(), 1 << 16, ProtFlags::READ, MapFlags::PRIVATE, &read, 0).unwrap()
             };
             file.set_len(0).unwrap();
-            // SAFETY: the address is mapped; that it cannot be read is what is looked at.
+            // SAFETY: the address is mapped; the test is that reading it fails.
             let byte = unsafe { start.cast::<u8>().read_volatile() };
             println!("survived {byte}");
         }

@@ -1,4 +1,4 @@
-//! A disk that fails on cue, and tells in which order it was changed.
+//! A disk that fails on cue, and records the order of its changes.
 
 use std::cell::RefCell;
 use std::io;
@@ -9,29 +9,29 @@ use super::DiskChange;
 /// What [`crate::durable`] does to a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DiskOp {
-    /// A file is made where none was.
+    /// A file is created.
     Create,
-    /// So many bytes are written into it.
+    /// This many bytes are written to it.
     Write(usize),
-    /// It is cut off or made longer.
+    /// It is truncated or extended.
     Truncate,
-    /// What was written into it is made durable.
+    /// Its content is made durable.
     Sync,
     /// The names in a directory are made durable.
     SyncDir,
-    /// It gets this name instead.
+    /// It is renamed to this name.
     Rename(PathBuf),
     /// It is removed.
     Remove,
-    /// It gets another mode.
+    /// Its mode changes.
     SetMode,
-    /// It gets the present time.
+    /// Its times are set to now.
     Touch,
     /// A directory is made.
     MakeDir,
 }
 
-/// One change of the disk, tried or done.
+/// One change of the disk, attempted or done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskStep {
     /// The file or directory.
@@ -45,9 +45,9 @@ pub struct DiskStep {
 pub enum DiskFault {
     /// No step fails.
     None,
-    /// This step fails with this error, and the others are as always.
+    /// This step fails with this error; the others succeed.
     At(usize, io::ErrorKind),
-    /// From this step on nothing is done any more, as if the process had been killed.
+    /// From this step on nothing happens any more, as if the process had been killed.
     StopAt(usize),
 }
 
@@ -61,8 +61,8 @@ thread_local! {
     static CHANGES: RefCell<Option<Vec<DiskChange>>> = const { RefCell::new(None) };
 }
 
-/// Runs `work` on this thread with a disk that fails as told. Gives the steps in their order too, those that failed
-/// included.
+/// Runs `work` on this thread with a disk that fails as specified. Returns the steps in their order, too, including
+/// those that failed.
 pub fn on_disk<T>(fault: DiskFault, work: impl FnOnce() -> T) -> (T, Vec<DiskStep>) {
     DISK.set(Some(Disk { fault, steps: Vec::new() }));
     let result = work();
@@ -70,7 +70,7 @@ pub fn on_disk<T>(fault: DiskFault, work: impl FnOnce() -> T) -> (T, Vec<DiskSte
     (result, disk.steps)
 }
 
-/// Comes before every change of a disk.
+/// Called before every change of a disk.
 pub(crate) fn before(path: &Path, op: DiskOp) -> io::Result<()> {
     DISK.with_borrow_mut(|disk| {
         let Some(disk) = disk else { return Ok(()) };
@@ -84,7 +84,7 @@ pub(crate) fn before(path: &Path, op: DiskOp) -> io::Result<()> {
     })
 }
 
-/// Comes after every change of a disk that was made.
+/// Called after every successful change of a disk.
 pub(crate) fn done(change: impl FnOnce() -> DiskChange) {
     CHANGES.with_borrow_mut(|changes| {
         if let Some(changes) = changes {

@@ -1,4 +1,5 @@
-//! Twins of the real parts that tests steer: time stands still until told, a peer and a disk misbehave on cue.
+//! Twins of the real parts that tests control: time stands still until it is advanced, a peer and a disk misbehave
+//! on cue.
 
 mod disk;
 mod forgetful;
@@ -16,12 +17,12 @@ pub use disk::{DiskFault, DiskOp, DiskStep, on_disk};
 pub(crate) use disk::{before, done};
 pub use forgetful::{DiskChange, DiskState, Recording, changes_so_far, recorded};
 
-/// A clock that moves when told; clones show the same time.
+/// A clock that moves only when told to; clones show the same time.
 #[derive(Debug, Clone, Default)]
 pub struct SimulatedClock(Arc<AtomicU64>);
 
 impl SimulatedClock {
-    /// Lets time pass.
+    /// Advances the time.
     pub fn advance(&self, by: Duration) {
         self.0.fetch_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX), SeqCst);
     }
@@ -42,7 +43,7 @@ pub enum WriteStep {
     Fail(io::ErrorKind),
 }
 
-/// A sink that keeps what it receives and follows a script; when the script has ended it takes everything.
+/// A sink that keeps what it receives and follows a script; after the script it takes everything.
 #[derive(Debug)]
 pub struct SimulatedSink {
     limits: GatherLimits,
@@ -69,12 +70,12 @@ impl SimulatedSink {
         self.calls
     }
 
-    /// Waits for room so far.
+    /// The number of waits for room so far.
     pub fn waits(&self) -> usize {
         self.waits
     }
 
-    /// From now on the peer is gone.
+    /// The peer is gone from now on.
     pub fn leave(&mut self) {
         self.gone = true;
     }

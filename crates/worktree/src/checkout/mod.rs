@@ -1,7 +1,7 @@
-//! The files of a work tree, looked at, written and removed by their paths in an index.
+//! Examines, writes and removes files of a work tree by their paths in an index.
 //!
-//! No path leads out of the work tree: its parts are checked before it is used, and a directory that is a symbolic link is no
-//! directory of it. Whatever is in the way of what is written goes; who must not lose something looks first.
+//! No path leads out of the work tree: its parts are checked before it is used, and a symbolic link never counts as
+//! a directory. Writing removes whatever is in the way; callers that must not lose something check first.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -18,20 +18,20 @@ use crate::index::{Kind, Mode, Seen, StatData, StatRules, look};
 use crate::listing::TreeItem;
 use crate::paths::{NameRules, directories_above};
 
-/// Longest target of a symbolic link that is looked for in an object.
+/// The longest target of a symbolic link that is read from an object.
 const MAX_LINK_BYTES: usize = 1 << 16;
 
-/// What the configuration says of a work tree (git-config, "core").
+/// The configuration of a work tree (git-config, "core").
 #[derive(Debug, Clone, Copy)]
 pub struct TreeSettings {
     /// How files are compared.
     pub rules: StatRules,
-    /// Which paths there may be.
+    /// Which paths are allowed.
     names: NameRules,
 }
 
 impl TreeSettings {
-    /// As configured.
+    /// Reads them from the configuration.
     pub fn of(config: &Config) -> Result<Self, WorkError> {
         Ok(TreeSettings { rules: StatRules::of(config)?, names: NameRules::of(config)? })
     }
@@ -42,27 +42,27 @@ impl TreeSettings {
 pub struct WorkTree {
     top: PathBuf,
     settings: TreeSettings,
-    /// Directories that were seen to be ones, without the last slash. Forgotten when something is removed.
+    /// Directories that were checked to be real, without the last slash. Cleared when something is removed.
     real: BTreeSet<Vec<u8>>,
 }
 
 impl WorkTree {
-    /// The one at `top`.
+    /// The work tree at `top`.
     pub fn new(top: &Path, settings: TreeSettings) -> Self {
         WorkTree { top: top.to_owned(), settings, real: BTreeSet::new() }
     }
 
-    /// Where it is.
+    /// Its top directory.
     pub fn top(&self) -> &Path {
         &self.top
     }
 
-    /// What is configured.
+    /// Its settings.
     pub fn settings(&self) -> &TreeSettings {
         &self.settings
     }
 
-    /// Refuses a path that an index must not have, in git's words.
+    /// Refuses a path that must not be in an index, in git's words.
     pub fn check_path(&self, path: &[u8], is_link: bool) -> Result<(), WorkError> {
         match self.settings.names.allow(path, is_link) {
             true => Ok(()),
@@ -70,7 +70,7 @@ impl WorkTree {
         }
     }
 
-    /// What stands at a path; none where nothing does, or where a directory on the way is none.
+    /// What is at a path; `None` if nothing is, or if something above it is not a directory.
     pub fn look(&mut self, path: &[u8]) -> Result<Option<Seen>, WorkError> {
         match self.is_in_real_directory(path)? {
             true => seen(&self.place(path)),
@@ -78,7 +78,7 @@ impl WorkTree {
         }
     }
 
-    /// The content of a file, or the target of a link, which was seen to be one.
+    /// The content of a file, or the target of a link.
     pub fn read(&self, path: &[u8], is_link: bool) -> Result<Vec<u8>, WorkError> {
         let place = self.place(path);
         let content = match is_link {
@@ -88,8 +88,8 @@ impl WorkTree {
         content.map_err(|error| WorkError::io(&place, error))
     }
 
-    /// Puts this content where `path` says, in place of whatever is there and in the way; a submodule gets a directory. Gives
-    /// what an index remembers of it.
+    /// Writes this content to `path`, replacing whatever is there or in the way; for a submodule, creates a
+    /// directory. Returns the metadata for the index.
     pub fn write(&mut self, path: &[u8], item: &TreeItem, content: &[u8]) -> Result<StatData, WorkError> {
         self.check_path(path, item.mode == Mode::Link)?;
         self.make_directories(path)?;
@@ -129,7 +129,8 @@ impl WorkTree {
         Ok(found.stat)
     }
 
-    /// Removes the file or link at a path, and the directories that are empty then. A directory stays.
+    /// Removes the file or link at a path, and the directories that this leaves empty. Does not remove a directory
+    /// at the path.
     pub fn remove(&mut self, path: &[u8]) -> Result<(), WorkError> {
         self.check_path(path, false)?;
         if !self.is_in_real_directory(path)? {
@@ -146,7 +147,8 @@ impl WorkTree {
         self.remove_empty_above(path)
     }
 
-    /// Removes an empty directory, such as that of a submodule which is not there any more, and those above that are empty then.
+    /// Removes an empty directory, such as that of a deleted submodule, and the directories above that this leaves
+    /// empty.
     pub fn remove_directory(&mut self, path: &[u8]) -> Result<(), WorkError> {
         self.check_path(path, false)?;
         if !self.is_in_real_directory(path)? {
@@ -173,18 +175,18 @@ impl WorkTree {
         Ok(())
     }
 
-    /// The names in a directory that was seen to be one, sorted.
+    /// The names in a real directory, sorted.
     pub fn entries(&self, path: &[u8]) -> Result<Vec<DirEntry>, WorkError> {
         let place = self.place(path);
         packrace_os::list_dir(&place, Role::WorkTree).map_err(|error| WorkError::io(&place, error))
     }
 
-    /// Where a path leads. Nothing is checked.
+    /// The file system path of a path. Checks nothing.
     pub(crate) fn place(&self, path: &[u8]) -> PathBuf {
         self.top.join(OsStr::from_bytes(path))
     }
 
-    /// Whether all directories of a path are ones, and no links.
+    /// Whether all directories of a path are real ones, and not links.
     fn is_in_real_directory(&mut self, path: &[u8]) -> Result<bool, WorkError> {
         for above in directories_above(path) {
             if self.real.contains(above) {
@@ -198,7 +200,7 @@ impl WorkTree {
         Ok(true)
     }
 
-    /// Makes the directories of a path; what is in their way goes.
+    /// Creates the directories of a path, removing what is in the way.
     fn make_directories(&mut self, path: &[u8]) -> Result<(), WorkError> {
         for above in directories_above(path) {
             if self.real.contains(above) {
@@ -223,7 +225,7 @@ impl WorkTree {
         made.map(drop).map_err(|error| WorkError::io(place, error))
     }
 
-    /// Removes what is in the way of something else: a file, a link, or a directory with all that is in it.
+    /// Removes what is in the way: a file, a link, or a directory with its content.
     fn remove_whole(&mut self, place: &Path) -> Result<(), WorkError> {
         self.real.clear();
         remove_whole(place).map_err(|error| WorkError::io(place, error))
@@ -234,7 +236,7 @@ fn seen(place: &Path) -> Result<Option<Seen>, WorkError> {
     look(place).map_err(|error| WorkError::io(place, error))
 }
 
-/// Goes down without following links; deeper than any path a system knows it cannot go. Other repositories stay.
+/// Descends without following links, and not deeper than any path that a system accepts. Keeps other repositories.
 fn remove_whole(place: &Path) -> std::io::Result<()> {
     let is_directory = std::fs::symlink_metadata(place)?.is_dir();
     if !is_directory {

@@ -21,7 +21,7 @@ fn tree() -> (TempDir, WorkTree) {
     (dir, tree)
 }
 
-/// Prepares with `before`, writes `path`, and expects `content` at it.
+/// Sets up with `before`, writes `path`, and expects `content` at it.
 fn check(before: impl Fn(&Path), path: &str, mode: Mode) {
     let (_dir, mut tree) = tree();
     let top = tree.top().to_owned();

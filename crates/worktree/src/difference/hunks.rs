@@ -1,37 +1,37 @@
-//! The lines that differ, with those around them (git-diff, "Generating patch text with -p").
+//! The lines that differ, with their context (git-diff, "Generating patch text with -p").
 
 use std::ops::Range;
 
 use gix_diff::blob::{Algorithm, InternedInput, diff_with_slider_heuristics};
 
-/// Lines around changes; fewer are at the beginning or the end of the content.
+/// Lines of context around changes; fewer at the beginning or the end of the content.
 const CONTEXT_LINES: usize = 3;
 
-/// Longest heading of a hunk.
+/// The longest heading of a hunk.
 const HEADING_BYTES: usize = 80;
 
-/// Changes so close to each other that they share lines around them.
+/// Changes so close to each other that they share context.
 pub(crate) struct Hunk {
-    /// Lines of the old content, those around changes too.
+    /// Lines of the old content, with context.
     pub(crate) old: Range<usize>,
-    /// Lines of the new content.
+    /// Lines of the new content, with context.
     pub(crate) new: Range<usize>,
     changes: Vec<(Range<usize>, Range<usize>)>,
 }
 
 impl Hunk {
-    /// Whether there are too few lines around for anything to stand before it.
+    /// Whether the leading context is too short for any line to precede the hunk.
     pub(crate) fn is_first(&self) -> bool {
         self.changes.first().is_some_and(|(removed, _)| removed.start - self.old.start < CONTEXT_LINES)
     }
 
-    /// The same for what is behind.
+    /// The same for the trailing context.
     pub(crate) fn is_last(&self) -> bool {
         self.changes.last().is_some_and(|(removed, _)| self.old.end - removed.end < CONTEXT_LINES)
     }
 }
 
-/// Appends hunks, as a patch has them.
+/// Appends hunks in patch format.
 pub fn write_hunks(old: &[u8], new: &[u8], out: &mut Vec<u8>) {
     let lines = |content: &'_ [u8]| -> Vec<Range<usize>> {
         let mut at = 0;
@@ -67,12 +67,13 @@ pub fn write_hunks(old: &[u8], new: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// What looks like the beginning of a function, if nothing else is configured (gitattributes, "Defining a custom hunk-header").
+/// Whether a line looks like the beginning of a function, by default (gitattributes, "Defining a custom
+/// hunk-header").
 fn is_heading(line: &[u8]) -> bool {
     line.first().is_some_and(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'$'))
 }
 
-/// The number of the first line, and how many there are.
+/// The number of the first line, and the number of lines.
 fn place(lines: &Range<usize>) -> String {
     match lines.len() {
         0 => format!("{},0", lines.start),
@@ -92,7 +93,7 @@ fn write_lines(sign: u8, content: &[u8], lines: &[Range<usize>], out: &mut Vec<u
     }
 }
 
-/// How contents of so many lines differ.
+/// The differences of two contents with this many lines.
 pub(crate) fn hunks(old: &[u8], new: &[u8], old_lines: usize, new_lines: usize) -> Vec<Hunk> {
     let input = InternedInput::new(old, new);
     let diff = diff_with_slider_heuristics(Algorithm::Myers, &input);

@@ -18,23 +18,23 @@ use crate::listing::TreeItem;
 use crate::objects::Objects;
 use crate::platforms;
 
-/// A path of two trees.
+/// A difference between two trees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Where it is now, or was before it went.
+    /// The path now, or the path that was deleted.
     pub path: Vec<u8>,
-    /// Where it was before it was renamed.
+    /// The path before it was renamed.
     pub renamed_from: Option<Vec<u8>>,
-    /// What it was; none if it is new.
+    /// The old item; `None` if it was added.
     pub old: Option<TreeItem>,
-    /// What it is; none if it went.
+    /// The new item; `None` if it was deleted.
     pub new: Option<TreeItem>,
-    /// Of what was renamed: how much is as it was, of a hundred.
+    /// For a rename, the similarity in percent.
     pub similarity: u32,
 }
 
 impl Difference {
-    /// Whether it changed into another kind of thing, such as a file into a link.
+    /// Whether its type changed, for example from a file to a link.
     pub fn is_of_type(&self) -> bool {
         match (&self.old, &self.new) {
             (Some(old), Some(new)) => old.mode != new.mode && !(old.mode.is_file() && new.mode.is_file()),
@@ -43,7 +43,7 @@ impl Difference {
     }
 }
 
-/// What is compared of a side: of a submodule a line that names its commit; nothing where nothing is.
+/// The content to compare on one side: for a submodule a line with its commit; empty if there is no item.
 pub fn content(objects: &Objects, item: Option<&TreeItem>) -> Result<Vec<u8>, WorkError> {
     match item {
         None => Ok(Vec::new()),
@@ -52,7 +52,8 @@ pub fn content(objects: &Objects, item: Option<&TreeItem>) -> Result<Vec<u8>, Wo
     }
 }
 
-/// What differs, in the order of paths. `rename_limit` says how many files are compared in search of renames, if any are.
+/// The differences, in the order of paths. `rename_limit` is the number of files that are compared to find renames,
+/// if any are.
 pub fn between(
     repository: &Repository,
     objects: &Objects,
@@ -83,7 +84,7 @@ pub fn between(
     Ok(found)
 }
 
-/// None for directories, whose files are told of one by one.
+/// `None` for directories, whose files are reported one by one.
 fn difference(change: &ChangeRef<'_>) -> Option<Difference> {
     let item = |mode: gix_object::tree::EntryMode, id: &ObjectId| {
         let mode = Mode::of_bits(u32::from(mode.value())).filter(|mode| *mode != Mode::Dir)?;
@@ -117,23 +118,23 @@ fn difference(change: &ChangeRef<'_>) -> Option<Difference> {
     Some(Difference { path: path.to_vec(), renamed_from, old, new, similarity })
 }
 
-/// Whether lines of it mean nothing to people: a NUL stands near its beginning.
+/// Whether content is binary: there is a NUL near its beginning.
 pub fn is_binary(content: &[u8]) -> bool {
     content[..content.len().min(BINARY_BYTES)].contains(&0)
 }
 
-/// How many lines changed.
+/// The number of changed lines.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct LineCounts {
-    /// Lines that came.
+    /// Lines added.
     pub added: usize,
-    /// Lines that went.
+    /// Lines removed.
     pub removed: usize,
-    /// The lengths of what is no text, whose lines are not counted.
+    /// The lengths of binary contents, whose lines are not counted.
     pub binary: Option<(usize, usize)>,
 }
 
-/// Bytes in which a NUL makes content binary.
+/// A NUL within this many bytes makes content binary.
 const BINARY_BYTES: usize = 8000;
 
 /// Compares two contents line by line.

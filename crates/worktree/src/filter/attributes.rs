@@ -1,8 +1,8 @@
-//! Attributes of paths in a work tree, as far as conversions ask for them (gitattributes, "DESCRIPTION").
+//! Attributes of paths in a work tree, as far as conversions need them (gitattributes, "DESCRIPTION").
 //!
-//! The more important come first: `info/attributes`, the files called `.gitattributes` from the directory of a path up to the
-//! top, the user's file, the system's. Files are read as far as paths lead. One that is not in the work tree is taken from the
-//! index; when files are checked out, it is the other way round.
+//! The most important come first: `info/attributes`, the `.gitattributes` files from the directory of a path up to
+//! the top, the user's file, the system's. Files are read only on the way to paths. A file missing in the work tree
+//! is read from the index; for checkouts, it is the other way round.
 
 use std::path::{Path, PathBuf};
 
@@ -15,17 +15,17 @@ use super::{Direction, Error, path_of};
 use crate::paths::FindStaged;
 use crate::paths::levels::{self, Levels};
 
-/// Lines as long as this are passed over, as git does.
+/// Longer lines are ignored, as in git.
 const MAX_LINE_BYTES: usize = 2048;
 
-/// What is asked for, in the order of [`Asked`]'s fields.
+/// The attributes to look up, in the order of [`Asked`]'s fields.
 const NAMES: [&str; 6] = ["crlf", "ident", "filter", "eol", "text", "working-tree-encoding"];
 
-/// What is told of a pattern that nobody can use.
+/// The warning about a pattern that cannot be used.
 const NEGATIVE: &str =
     "warning: Negative patterns are ignored in git attributes\nUse '\\!' for literal leading exclamation.";
 
-/// What a file says about one attribute.
+/// The state of one attribute.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum AttributeState {
     #[default]
@@ -35,7 +35,7 @@ pub(super) enum AttributeState {
     Value(Vec<u8>),
 }
 
-/// What is said about a path.
+/// The attributes of a path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) crlf: AttributeState,
@@ -46,7 +46,7 @@ pub(super) struct Asked {
     pub(super) encoding: AttributeState,
 }
 
-/// All files of attributes that matter to the paths asked about last.
+/// All attribute files that matter to the last path.
 pub(super) struct Attributes {
     top: PathBuf,
     names: MetadataCollection,
@@ -84,7 +84,7 @@ impl Attributes {
         Ok(Attributes { top, names, outside, info, levels, outcome, case, direction })
     }
 
-    /// What is said about the file at `path`. Quick where one path after the other is of the same directory.
+    /// The attributes of the file at `path`. Quick for consecutive paths of one directory.
     pub(super) fn of(
         &mut self,
         path: &[u8],
@@ -183,7 +183,8 @@ fn outcome(names: &MetadataCollection) -> Outcome {
     outcome
 }
 
-/// Only the file at the top of a tree, and those outside, may define macros (gitattributes, "Defining macro attributes").
+/// Only the file at the top of a tree, and those outside of it, may define macros (gitattributes, "Defining macro
+/// attributes").
 fn add(
     search: &mut Search,
     content: &[u8],

@@ -1,4 +1,4 @@
-//! Filters outside: programs for one file, and processes that convert many (gitattributes, "filter").
+//! External filters: programs for one file, and processes that convert many (gitattributes, "filter").
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use gix_filter::driver::process::Client;
 
-/// Where content goes.
+/// The direction of a conversion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Clean,
@@ -37,7 +37,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Whether files of its paths are changed, or refused. As with git, one that is required and has no program at all refuses
+    /// Whether it changes or refuses files of its paths. As in git, a required one without any program refuses
     /// nothing on the way out.
     pub(super) fn does_something(&self, way: Way) -> bool {
         let is_refused = self.is_required && (way == Way::Clean || self.clean.is_some());
@@ -52,7 +52,7 @@ impl Driver {
     }
 }
 
-/// Processes that run until all is converted.
+/// Filter processes; they run until everything is converted.
 #[derive(Default)]
 pub(super) struct Processes {
     running: HashMap<Vec<u8>, Client>,
@@ -118,7 +118,7 @@ impl Processes {
         let outcome = match status {
             Ok(status) if status.is_success() => match client.as_read().read_to_end(&mut converted) {
                 Ok(_) => return Some(converted),
-                // The process may say behind the content that it failed, and go on.
+                // The process may report a failure after the content, and continue.
                 Err(error) if error.to_string().contains("error after reading: error") => return None,
                 Err(_) => "",
             },
@@ -147,13 +147,13 @@ impl Processes {
 impl Drop for Processes {
     fn drop(&mut self) {
         for (_, client) in self.running.drain() {
-            // Its pipes are closed by that, which tells it to end.
+            // That closes its pipes, which makes it end.
             let _ = client.into_child().wait();
         }
     }
 }
 
-/// Runs a program for one file, while its input is written by a thread beside it.
+/// Runs a program for one file, while another thread writes its input.
 fn run(command: &[u8], path: &[u8], content: &[u8], top: &Path, told: &mut Vec<String>) -> Option<Vec<u8>> {
     let shown = String::from_utf8_lossy(command).into_owned();
     let mut child = match start(&with_path(command, path), top) {
@@ -168,7 +168,7 @@ fn run(command: &[u8], path: &[u8], content: &[u8], top: &Path, told: &mut Vec<S
     let mut converted = Vec::new();
     let (is_written, is_read) = std::thread::scope(|scope| {
         let writing = scope.spawn(move || match input {
-            // A program need not read all.
+            // A program need not read all of its input.
             Some(mut input) => match input.write_all(content) {
                 Err(error) => error.kind() == std::io::ErrorKind::BrokenPipe,
                 Ok(()) => true,
@@ -199,7 +199,7 @@ fn cannot_exec(command: &[u8], error: &std::io::Error) -> String {
     format!("fatal: cannot exec '{}': {}", String::from_utf8_lossy(command), packrace_os::reason(error))
 }
 
-/// `%f` is the path, quoted for the shell; `%%` is `%`.
+/// Replaces `%f` by the path, quoted for the shell, and `%%` by `%`.
 fn with_path(command: &[u8], path: &[u8]) -> Vec<u8> {
     let mut whole = Vec::with_capacity(command.len() + path.len());
     let mut bytes = command.iter().copied().peekable();
@@ -219,7 +219,7 @@ fn with_path(command: &[u8], path: &[u8]) -> Vec<u8> {
     whole
 }
 
-/// Quoted so that the shell takes it as one word.
+/// Quotes a path so that the shell takes it as one word.
 fn shell_word(path: &[u8]) -> Vec<u8> {
     let mut quoted = vec![b'\''];
     for byte in path {
@@ -232,7 +232,7 @@ fn shell_word(path: &[u8]) -> Vec<u8> {
     quoted
 }
 
-/// As git does it, by the shell only where the command has something for it.
+/// Starts a command as git does: with a shell only if it contains something for the shell.
 fn start(command: &[u8], top: &Path) -> std::io::Result<Child> {
     let text = OsString::from_vec(command.to_vec());
     let is_for_shell = command.iter().any(|byte| b"|&;<>()$`\\\"' \t\n*?[#~=%".contains(byte));

@@ -1,14 +1,14 @@
 //! `working-tree-encoding` (gitattributes): text is UTF-8 in objects and something else in the work tree.
 //!
-//! The Unicode encodings and ISO 8859-1 are done here, as the C library's `iconv`, which git uses, does them; others are those of
-//! `encoding_rs`, whose tables are the WHATWG's.
+//! The Unicode encodings and ISO 8859-1 are implemented here, to match the C library's `iconv`, which git uses;
+//! others are those of `encoding_rs`, whose tables are the WHATWG's.
 
 use super::attributes::AttributeState;
 
 /// How the files of a path are encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Encoding {
-    /// As the attribute says it.
+    /// The attribute's value.
     pub(super) name: String,
     form: ByteForm,
 }
@@ -27,25 +27,25 @@ enum ByteForm {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ByteOrder {
-    /// A mark at the beginning says it and must be there.
+    /// According to a required byte order mark.
     Marked,
     Big,
     Little,
-    /// Little, with a mark.
+    /// Little endian, with a mark.
     LittleMarked,
 }
 
-/// What is wrong with a file.
+/// The problem of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct EncodingRefusal {
-    /// A hint that comes first.
+    /// A hint to print first.
     pub(super) hint: Option<String>,
     /// The error.
     pub(super) error: String,
 }
 
 impl Encoding {
-    /// What the attribute asks for; `None` if it is UTF-8, and an error if it has no name.
+    /// The encoding that the attribute demands; `None` if it is UTF-8, and an error if its value is missing.
     pub(super) fn of(state: &AttributeState) -> Result<Option<Self>, String> {
         let name = match state {
             AttributeState::Unspecified | AttributeState::Unset => return Ok(None),
@@ -80,7 +80,7 @@ impl Encoding {
         })
     }
 
-    /// UTF-8 as a file of the work tree; `None` where that is not possible.
+    /// UTF-8 as a file of the work tree; `None` if that is impossible.
     pub(super) fn to_worktree(&self, content: &[u8]) -> Option<Vec<u8>> {
         let text = std::str::from_utf8(content).ok()?;
         match self.form {
@@ -142,7 +142,7 @@ impl Encoding {
         }
     }
 
-    /// Whether a byte order mark is there, or not, as the name demands.
+    /// Checks that a byte order mark is present, or absent, as the name of the encoding demands.
     fn check_mark(&self, content: &[u8], path: &str) -> Result<(), EncodingRefusal> {
         let ByteForm::Wide { unit_bytes, order } = self.form else { return Ok(()) };
         let has_mark = marks(unit_bytes).iter().any(|mark| content.starts_with(mark));
@@ -169,7 +169,7 @@ impl Encoding {
     }
 }
 
-/// The byte order mark, big and little.
+/// The byte order mark, big and little endian.
 fn marks(unit_bytes: usize) -> [&'static [u8]; 2] {
     match unit_bytes {
         4 => [&[0, 0, 0xfe, 0xff], &[0xff, 0xfe, 0, 0]],
@@ -177,7 +177,7 @@ fn marks(unit_bytes: usize) -> [&'static [u8]; 2] {
     }
 }
 
-/// Whether the mark says big, and what comes behind it.
+/// Whether the mark is big-endian, and the bytes after it.
 fn after_mark(content: &[u8], unit_bytes: usize) -> (bool, &[u8]) {
     let [big, little] = marks(unit_bytes);
     match content.strip_prefix(big) {

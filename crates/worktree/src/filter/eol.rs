@@ -6,7 +6,7 @@ use gix_filter::eol::{AttributesDigest, Configuration, Stats};
 
 use super::attributes::{Asked, AttributeState};
 
-/// What is done about content that would not come back as it is (`core.safecrlf`).
+/// What to do about content that would not survive a round trip (`core.safecrlf`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Safety {
     Ignored,
@@ -14,7 +14,7 @@ pub(super) enum Safety {
     Refused,
 }
 
-/// Content that a checkout would not bring back.
+/// Content that a checkout would not restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Changes {
     LfToCrlf,
@@ -42,7 +42,7 @@ impl Changes {
     }
 }
 
-/// What becomes of a path's line endings.
+/// How to convert a path's line endings.
 pub(super) fn digest(asked: &Asked, config: Configuration) -> AttributesDigest {
     use AttributesDigest::{Binary, Text, TextAuto, TextAutoCrlf, TextAutoInput, TextCrlf, TextInput};
     let of = |state: &AttributeState| match state {
@@ -69,8 +69,8 @@ pub(super) fn digest(asked: &Asked, config: Configuration) -> AttributesDigest {
     }
 }
 
-/// CRLF becomes LF where that is asked for. `has_crlf_staged` says whether the index holds a text with CRLF at the path, which
-/// is then left alone as long as nobody said for sure that it is one.
+/// Converts CRLF to LF if that is requested. `has_crlf_staged` returns whether the index has a text with CRLF at
+/// the path, which is then left alone unless it is explicitly marked as text.
 pub(super) fn to_git<'a, E>(
     content: Cow<'a, [u8]>,
     digest: AttributesDigest,
@@ -116,7 +116,7 @@ pub(super) fn to_git<'a, E>(
     Ok((Cow::Owned(converted), changes))
 }
 
-/// LF becomes CRLF where that is asked for.
+/// Converts LF to CRLF if that is requested.
 pub(super) fn to_worktree(
     content: Cow<'_, [u8]>,
     digest: AttributesDigest,

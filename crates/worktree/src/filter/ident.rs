@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use packrace_object::{HashKind, Kind};
 
-/// Takes ids out of `$Id: … $`.
+/// Removes ids from `$Id: … $`.
 pub(super) fn to_git(content: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     let mut kept = Vec::new();
     let mut from = 0;
@@ -22,8 +22,8 @@ pub(super) fn to_git(content: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     Cow::Owned(kept)
 }
 
-/// Puts the id of the blob into `$Id$`, and into what looks like one that was put there before. What has spaces in between
-/// comes from another system and stays.
+/// Inserts the id of the blob into `$Id$`, and into what looks like an earlier one. Text with spaces inside comes
+/// from another system and stays.
 pub(super) fn to_worktree(content: Cow<'_, [u8]>, hash: HashKind) -> Cow<'_, [u8]> {
     let mut text = None;
     let mut made = Vec::new();
@@ -59,7 +59,7 @@ fn is_foreign(inside: &[u8]) -> bool {
     inside.len() > 1 && inside[1..inside.len() - 1].contains(&b' ')
 }
 
-/// Where the next `$Id: … $` on one line begins and ends.
+/// The range of the next `$Id: … $` on one line.
 fn expanded(content: &[u8], mut from: usize) -> Option<(usize, usize)> {
     loop {
         let start = from + content[from..].windows(4).position(|bytes| bytes == b"$Id:")?;
@@ -70,7 +70,7 @@ fn expanded(content: &[u8], mut from: usize) -> Option<(usize, usize)> {
     }
 }
 
-/// Behind the next dollar on the same line.
+/// The end of the next dollar sign on the same line.
 fn end_of(content: &[u8], from: usize) -> Option<usize> {
     let at = from + content[from..].iter().position(|byte| matches!(byte, b'$' | b'\n'))?;
     (content[at] == b'$').then_some(at + 1)

@@ -1,7 +1,8 @@
 //! Converts file content on its way into objects and back (gitattributes, "Checking-out and checking-in").
 //!
-//! [`Filters`] looks up attributes, one path after the other; what it finds for a path, a [`Conversion`], is small. [`Converter`]
-//! does the work, on any thread. Into git: the filter outside, the encoding, line endings, `$Id$`; out of it the other way round.
+//! [`Filters`] looks up attributes, one path after the other; the result for a path, a [`Conversion`], is small.
+//! [`Converter`] does the work, on any thread. Into git: the external filter, the encoding, line endings, `$Id$`;
+//! out of it the other way round.
 
 mod attributes;
 mod driver;
@@ -39,8 +40,8 @@ pub enum Direction {
 /// Why content is converted for git.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Only to compare (`hash-object` without `-w`, refreshing): no warnings about line endings, and what cannot be encoded stays
-    /// as it is.
+    /// Only to compare (`hash-object` without `-w`, refreshing): no warnings about line endings, and content that
+    /// cannot be encoded stays unchanged.
     Compare,
     /// To store it.
     Store,
@@ -51,7 +52,7 @@ pub enum Purpose {
 /// Why content could not be converted, in git's words.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Refused; git ends with `fatal:` and this.
+    /// Refused; git dies with `fatal:` and this text.
     #[error("{0}")]
     Refused(String),
     /// The repository could not be read.
@@ -60,25 +61,25 @@ pub enum Error {
     /// A file could not be read.
     #[error("{what}: {source}")]
     Io {
-        /// What was done.
+        /// The attempted operation.
         what: String,
-        /// Why not.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
-/// What happens to the content of one path.
+/// How to convert the content of one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conversion {
     eol: AttributesDigest,
     is_ident: bool,
-    /// Which of the settings' drivers.
+    /// The number of its driver in the settings.
     driver: Option<usize>,
     encoding: Option<Encoding>,
 }
 
 impl Conversion {
-    /// Whether content stays as it is, so that it need not be in memory.
+    /// Whether content stays unchanged, so that it need not be in memory.
     pub fn is_identity(&self) -> bool {
         self.eol == AttributesDigest::Binary
             && !self.is_ident
@@ -87,7 +88,7 @@ impl Conversion {
     }
 }
 
-/// Looks up what happens to the content of paths.
+/// Looks up how to convert the content of paths.
 pub struct Filters {
     attributes: Attributes,
     reader: ObjectReader,
@@ -129,12 +130,12 @@ impl Filters {
         })
     }
 
-    /// What converts.
+    /// The converter.
     pub fn converter(&self) -> &Arc<Converter> {
         &self.converter
     }
 
-    /// What happens to the content of `path`, which is relative to the top of the work tree.
+    /// How to convert the content of `path`, which is relative to the top of the work tree.
     pub fn conversion(
         &mut self,
         path: &[u8],
@@ -145,7 +146,7 @@ impl Filters {
         self.converter.conversion(&asked, self.way)
     }
 
-    /// Whether the content of `path` must be in memory to be added; if not, it is stored as it is.
+    /// Whether the content of `path` must be in memory to be added; otherwise it is stored unchanged.
     pub fn needs_content(
         &mut self,
         path: &[u8],
@@ -197,7 +198,7 @@ impl Converter {
         })
     }
 
-    /// Content of the work tree as git stores it.
+    /// Converts content of the work tree to git's.
     pub fn to_git<'a>(
         &self,
         conversion: &Conversion,
@@ -239,7 +240,7 @@ impl Converter {
         Ok(content)
     }
 
-    /// Content of a blob as it stands in the work tree.
+    /// Converts content of a blob to that of the work tree.
     pub fn to_worktree<'a>(
         &self,
         conversion: &Conversion,
@@ -266,7 +267,7 @@ impl Converter {
         self.driven(conversion, Way::Smudge, path, content, told)
     }
 
-    /// What the filter outside makes of it, if there is one.
+    /// Applies the external filter, if there is one.
     fn driven<'a>(
         &self,
         conversion: &Conversion,
@@ -323,7 +324,7 @@ impl Converter {
     }
 }
 
-/// The blob that an index without anything has at any path.
+/// The staged blob of any path in an empty index.
 pub fn nothing_staged(_path: &[u8]) -> Option<ObjectId> {
     None
 }

@@ -1,4 +1,4 @@
-//! What the configuration says of conversions.
+//! The configuration of conversions.
 
 use gix_filter::eol::{AutoCrlf, Configuration, Mode};
 use packrace_store::Config;
@@ -7,7 +7,7 @@ use super::Error;
 use super::driver::Driver;
 use super::eol::Safety;
 
-/// Plain data.
+/// The settings of conversions. Plain data.
 #[derive(Debug, Clone)]
 pub(super) struct FilterSettings {
     pub(super) eol: Configuration,

@@ -1,4 +1,4 @@
-//! Beside stock git: what it stores, checks out and says.
+//! Compared with stock git: what it stores, checks out and prints.
 
 use std::os::unix::fs::symlink;
 use std::process::{Command, Output};
@@ -73,7 +73,8 @@ impl Twin {
         ObjectId::from_hex(output.stdout.trim_ascii()).ok()
     }
 
-    /// Writes a file that is old: git filters again what was written in the second of its index, whatever else is added.
+    /// Writes a file with an old time: git filters files again that were written in the second of its index,
+    /// whatever else is added.
     fn write(&self, name: &str, content: &[u8]) {
         std::fs::write(self.path(name), content).expect("a file");
         let file = std::fs::File::options().append(true).open(self.path(name)).expect("the file");
@@ -81,7 +82,7 @@ impl Twin {
         file.set_modified(long_ago).expect("its time");
     }
 
-    /// Adds the file with both, and compares content, messages and refusal.
+    /// Adds the file with both, and compares content, messages and refusals.
     fn check_add(&self, path: &str, purpose: Purpose) {
         let content = std::fs::read(self.path(path)).expect("a file");
         let mut told = Vec::new();
@@ -106,7 +107,7 @@ impl Twin {
         }
     }
 
-    /// Checks out what git has stored.
+    /// Checks out what git stored.
     fn check_checkout(&self, path: &str, stored: &[u8]) {
         std::fs::write(self.path("stored"), stored).expect("a file");
         let id = self.git(&["hash-object", "-w", "--no-filters", "stored"]);
@@ -131,8 +132,8 @@ impl Twin {
     }
 }
 
-/// What was said, once each: git converts once more where the index does not show that a file is unchanged. How a process ended
-/// that was told to is left out.
+/// The distinct messages: git converts again if the index does not show that a file is unchanged. Leaves out how a
+/// process ended that was told to.
 fn lines(told: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = Vec::new();
     for line in told.lines().filter(|line| !line.ends_with("died of signal 15")) {
@@ -143,7 +144,7 @@ fn lines(told: &str) -> Vec<&str> {
     lines
 }
 
-/// All contents in both directions, freshly, over the same content, and over others in the index.
+/// Tries all contents in both directions: new, over the same content, and over others in the index.
 fn check(attributes: &str, config: &[&str]) {
     let twin = Twin::new(attributes, config);
     for (name, content) in CONTENTS {
@@ -266,7 +267,7 @@ fn sources_of_attributes() {
             twin.check_add(&path, Purpose::Store);
         }
     }
-    // From the index, where the file is gone.
+    // From the index, because the file is gone.
     twin.git(&["add", "."]);
     std::fs::remove_file(twin.path("sub/.gitattributes")).expect("it was there");
     std::fs::write(twin.path("sub/new.both"), "a\r\nb\n").expect("a file");

@@ -1,4 +1,4 @@
-//! Files of a work tree as git stores them, and whether they are what their entries say.
+//! Files of a work tree as git stores them, and whether they match their entries.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -22,11 +22,11 @@ pub enum ContentError {
     /// A call failed.
     #[error("{call}(\"{}\"): {}", String::from_utf8_lossy(.path), packrace_os::reason(.source))]
     Io {
-        /// In C.
+        /// The C function.
         call: &'static str,
-        /// Of the file, from the top.
+        /// The path, relative to the top.
         path: Vec<u8>,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// It became shorter.
@@ -46,13 +46,13 @@ pub enum ContentError {
 /// How a file compares with its entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
-    /// It looks as the entry says, and is what it says.
+    /// Metadata and content match.
     Same,
-    /// It is what the entry says, but looks otherwise.
+    /// The content matches, but the metadata differs.
     Touched(Seen),
-    /// It is something else.
+    /// The content differs.
     Changed,
-    /// It is not there.
+    /// It does not exist.
     Missing,
 }
 
@@ -70,7 +70,7 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// Those of the work tree at `top`.
+    /// A reader for the work tree at `top`.
     pub fn new(repository: &Repository, snapshot: &Arc<Snapshot>, top: &Path) -> Result<Self, ContentError> {
         let config = repository.config();
         let mut told = Vec::new();
@@ -88,17 +88,17 @@ impl Contents {
         })
     }
 
-    /// What of a file's looks counts.
+    /// Which metadata counts.
     pub fn rules(&self) -> StatRules {
         self.rules
     }
 
-    /// Where a path is.
+    /// The file system path of a path.
     pub fn place(&self, path: &[u8]) -> PathBuf {
         self.top.join(OsStr::from_bytes(path))
     }
 
-    /// Looks at a path, links not followed.
+    /// Examines a path without following links.
     pub fn look(&self, path: &[u8]) -> Result<Option<Seen>, ContentError> {
         look(&self.place(path)).map_err(|source| failed("lstat", path, source))
     }
@@ -108,12 +108,12 @@ impl Contents {
         self.leading.has_link(path)
     }
 
-    /// The commit that is checked out in a submodule, if there is one.
+    /// The commit checked out in a submodule, if there is one.
     pub fn submodule_head(&self, path: &[u8]) -> Option<ObjectId> {
         head_of_nested(&self.place(path), &self.options).commit()
     }
 
-    /// The blob of a file or link that was seen; stored if there is a batch.
+    /// The blob of an examined file or link; stored if there is a batch.
     pub fn blob(
         &mut self,
         index: &Index,
@@ -144,8 +144,8 @@ impl Contents {
         Ok(id)
     }
 
-    /// Compares the file of an entry with it; only where looks do not tell, it is read. The flags of the entry are the caller's
-    /// business.
+    /// Compares the file of an entry with the entry; reads it only if the metadata cannot decide. The caller
+    /// handles the flags of the entry.
     pub fn compare(
         &mut self,
         index: &Index,
@@ -168,7 +168,7 @@ impl Contents {
         if looks_same && !index.is_racy(entry) {
             return Ok(Comparison::Same);
         }
-        // Another size is another content, unless the entry says nothing of it.
+        // Another size means other content, unless the entry has no size.
         let recorded = entry.stat.size_bytes;
         if recorded != seen.stat.size_bytes && (recorded != 0 || entry.id.is_empty_blob()) {
             return Ok(Comparison::Changed);
@@ -180,8 +180,8 @@ impl Contents {
         })
     }
 
-    /// Whether a file looks as its entry says, but has other content. Nothing is said of what cannot be read: nobody will find
-    /// it unchanged.
+    /// Whether the metadata of a file matches its entry although the content differs. False for an unreadable file,
+    /// because nobody will find it unchanged.
     pub(super) fn is_secretly_modified(&mut self, index: &Index, path: &[u8], entry: &IndexEntry) -> bool {
         let Ok(Some(seen)) = self.look(path) else { return false };
         self.rules.matches(entry, &seen) && self.blob(index, path, &seen, None).is_ok_and(|id| id != entry.id)
@@ -199,7 +199,7 @@ impl Contents {
         Ok(target.into_os_string().into_vec())
     }
 
-    /// As much of a file as was seen of it.
+    /// Reads a file up to its examined size.
     fn read(&self, path: &[u8], size: u64) -> Result<Vec<u8>, ContentError> {
         let file = self.open(path)?;
         let mut content = Vec::new();
@@ -239,7 +239,7 @@ impl Contents {
         })
     }
 
-    /// Opens a file that may have become something else since it was seen.
+    /// Opens a file that may have been replaced since it was examined.
     fn open(&self, path: &[u8]) -> Result<File, ContentError> {
         let opened = packrace_os::open_without_following(&self.place(path), Role::WorkTree);
         match opened.map_err(|source| failed("open", path, source))? {

@@ -5,14 +5,14 @@ use packrace_object::ObjectId;
 use super::{CacheTree, EntryKey, Index, IndexEntry, Mode, StatData};
 use crate::paths::directories_above;
 
-/// A path is there as a file and would be as a directory, too, or the other way round.
+/// The path exists as a file and would become a directory, too, or the other way round.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{}' appears as both a file and as a directory", String::from_utf8_lossy(.0))]
 pub struct FileDirectoryConflict(pub Vec<u8>);
 
 impl Index {
-    /// Puts an entry in its place. What the entry says of its file's looks was seen just now. Entries go that are where one of its
-    /// directories has to be, or in a directory of its name; at stage 0 it resolves a conflict of its path.
+    /// Inserts an entry, whose metadata was read just now. Removes entries that are at one of its directories, or
+    /// in a directory of its name; at stage 0 it resolves a conflict of its path.
     pub fn insert(&mut self, path: &[u8], stage: u8, entry: IndexEntry) {
         for key in self.in_the_way(path, stage) {
             self.remove_entry(&key);
@@ -20,7 +20,7 @@ impl Index {
         self.put(path, stage, entry);
     }
 
-    /// The same, unless something has to give way.
+    /// The same, unless an entry would have to be removed.
     pub fn try_insert(
         &mut self,
         path: &[u8],
@@ -36,14 +36,14 @@ impl Index {
         }
     }
 
-    /// Removes a path at all stages, and says whether it was there. A conflict counts as resolved.
+    /// Removes a path at all stages, and returns whether it existed. A conflict counts as resolved.
     pub fn remove(&mut self, path: &[u8]) -> bool {
         let keys: Vec<EntryKey> = self.stages(path).map(|(key, _)| key.clone()).collect();
         keys.iter().for_each(|key| self.remove_entry(key));
         !keys.is_empty()
     }
 
-    /// Says anew what the file of an entry looks like, whose content is the same.
+    /// Updates the metadata of an entry whose content is the same.
     pub fn set_stat(&mut self, path: &[u8], stage: u8, stat: StatData) {
         let key = EntryKey::new(path, stage);
         if let Some(entry) = self.entries.get_mut(&key)
@@ -55,7 +55,7 @@ impl Index {
         }
     }
 
-    /// Says whether the file of an entry without conflict can be run; false where it is no file.
+    /// Sets whether the file of an entry without conflict is executable; false if it is not a file.
     pub fn set_executable(&mut self, path: &[u8], is_executable: bool) -> bool {
         let entry = self.entries.get_mut(&EntryKey::new(path, 0)).filter(|entry| entry.mode.is_file());
         let Some(entry) = entry else { return false };
@@ -65,7 +65,7 @@ impl Index {
         true
     }
 
-    /// Changes flags of a path without conflict, and says whether there is one.
+    /// Changes flags of a path without conflict, and returns whether it exists.
     pub fn set_flags(&mut self, path: &[u8], change: impl FnOnce(&mut IndexEntry)) -> bool {
         let Some(entry) = self.entries.get_mut(&EntryKey::new(path, 0)) else { return false };
         let IndexEntry { mode, id, .. } = *entry;
@@ -76,7 +76,7 @@ impl Index {
         true
     }
 
-    /// A file that was promised not to change has changed.
+    /// Clears the promise that a file does not change, after it did.
     pub(super) fn believe_no_more(&mut self, key: &EntryKey) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.assume_valid = false;
@@ -84,38 +84,39 @@ impl Index {
         }
     }
 
-    /// Says which version is written; the number was checked.
+    /// Sets the version to write; the number was checked.
     pub fn set_version(&mut self, version: u32) {
         assert!((2..=4).contains(&version), "no version of an index");
         self.is_changed |= self.version != Some(version);
         self.version = Some(version);
     }
 
-    /// Says what is known of trees.
+    /// Sets the cached trees.
     pub fn set_cache_tree(&mut self, cache_tree: CacheTree) {
         self.is_changed |= self.cache_tree.as_ref() != Some(&cache_tree);
         self.cache_tree = Some(cache_tree);
     }
 
-    /// Forgets how conflicts were before they were resolved.
+    /// Forgets the conflicts that were resolved.
     pub fn clear_resolve_undo(&mut self) {
         self.is_changed |= !self.resolve_undo.is_empty();
         self.resolve_undo.clear();
     }
 
-    /// Takes out how a conflict was, so that it can be put back.
+    /// Removes and returns a resolved conflict, so that it can be restored.
     pub fn take_resolve_undo(&mut self, path: &[u8]) -> Option<[Option<(u32, ObjectId)>; 3]> {
         let taken = self.resolve_undo.remove(path);
         self.is_changed |= taken.is_some();
         taken
     }
 
-    /// Lets it be written although nothing has changed.
+    /// Marks the index as changed, so that it is written.
     pub fn mark_changed(&mut self) {
         self.is_changed = true;
     }
 
-    /// What cannot be there together with this path: of the same stage, as sides of a conflict may differ.
+    /// The entries that conflict with this path as file and directory: only of the same stage, because sides of a
+    /// conflict may differ.
     fn in_the_way(&self, path: &[u8], stage: u8) -> Vec<EntryKey> {
         let above = directories_above(path).map(|directory| EntryKey::new(directory, stage));
         let above = above.filter(|key| self.entries.contains_key(key));
@@ -131,7 +132,7 @@ impl Index {
         }
         if before.is_none() {
             self.untracked = None;
-            // As git does: who has put sides of a conflict beside an entry that was there keeps them.
+            // As in git: adding sides of a conflict beside an existing entry keeps them.
             for side in (1..4).filter(|_| stage == 0) {
                 self.remove_entry(&EntryKey::new(path, side));
             }

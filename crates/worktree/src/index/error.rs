@@ -2,16 +2,16 @@ use std::path::PathBuf;
 
 use packrace_format::index_file::IndexFileError;
 
-/// Why an index cannot be used. The text is git's where git has words; what git says in a line of its own before it ends is
-/// [`IndexError::cause`].
+/// Why an index cannot be used. The text is git's where git has one; [`IndexError::cause`] is what git prints in a
+/// line of its own before it.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// The bytes are no index.
+    /// The bytes are not an index.
     #[error("{}", damaged(.path, .source))]
     Damaged {
-        /// The index, or the shared one that it leads to.
+        /// The index, or its shared index.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         source: IndexFileError,
     },
     /// The file could not be read.
@@ -19,22 +19,22 @@ pub enum IndexError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The lock could not be had.
+    /// The lock could not be taken.
     #[error(transparent)]
     Lock(packrace_store::Error),
-    /// Objects or the configuration.
+    /// An error about objects or the configuration.
     #[error(transparent)]
     Store(#[from] packrace_store::Error),
-    /// An entry that names nothing, which is not written.
+    /// An entry with a null id, which is not written.
     #[error("Unable to write new index file")]
     NullId(Vec<u8>),
     /// The new index could not be written.
     #[error("Unable to write new index file")]
     Unwritten(packrace_store::Error),
-    /// A directory of a sparse index is no tree.
+    /// A directory of a sparse index is not a tree.
     #[error("index entry '{}' is a directory, but not sparse", String::from_utf8_lossy(.0))]
     NotATree(Vec<u8>),
 }
@@ -52,7 +52,7 @@ fn damaged(path: &std::path::Path, source: &IndexFileError) -> String {
 }
 
 impl IndexError {
-    /// What is said as an error of its own, before.
+    /// The error to print before this one.
     pub fn cause(&self) -> Option<String> {
         match self {
             IndexError::Damaged { source, .. } => match source {

@@ -10,13 +10,14 @@ use packrace_store::publish::{DurableObjects, FileKind, LockFile, WritePolicy};
 
 use super::{Contents, EntryKey, Index, IndexEntry, IndexError, Mode, ResolveUndo, Time, time_of};
 
-/// Most links from an index to where it really is.
+/// The most links from an index to its real file.
 const MAX_LINKS: usize = 5;
 
-/// Whether the file of an entry looks as it says, and has other content.
+/// Whether the content of a file differs although its metadata matches the entry.
 type IsModified<'a> = dyn FnMut(&Index, &EntryKey, &IndexEntry) -> bool + 'a;
 
-/// The right to replace the index (`index.lock`), and the index as it is since. Dropped, it leaves all as it was.
+/// The right to replace the index (`index.lock`), and the index as of the lock. Dropping it leaves everything
+/// unchanged.
 #[derive(Debug)]
 pub struct IndexLock {
     lock: LockFile,
@@ -26,16 +27,16 @@ pub struct IndexLock {
     taken: Time,
 }
 
-/// How a new index is written.
+/// How to write a new index.
 #[derive(Debug, Clone, Copy)]
 struct IndexFormat {
-    /// Of an index that is not there yet.
+    /// The version of an index that does not exist yet.
     version: u32,
     skip_hash: bool,
 }
 
 impl IndexLock {
-    /// Takes the lock, and reads the index then. The lock is not waited for.
+    /// Takes the lock, then reads the index. Does not wait for the lock.
     pub fn take(repository: &Repository) -> Result<Self, IndexError> {
         let config = repository.config();
         let policy = WritePolicy::of(config)?;
@@ -46,24 +47,24 @@ impl IndexLock {
         Ok(IndexLock { lock, index, format, taken: time_of(SystemTime::now()) })
     }
 
-    /// The index as it is going to be.
+    /// The index to be written.
     pub fn index(&self) -> &Index {
         &self.index
     }
 
-    /// The same, to be changed.
+    /// The index to be written, to change it.
     pub fn index_mut(&mut self) -> &mut Index {
         &mut self.index
     }
 
     /// Writes the index and puts it in place.
     ///
-    /// Who reads it later takes a file for unchanged that was last changed before the index was written. So each entry for
-    /// which that does not hold yet (racy-git) is asked for, unless its file was looked at since the lock was taken:
-    /// `is_modified` says whether its file looks as the entry says but has other content. Then the entry says that the file
-    /// is empty, which makes everybody look.
+    /// Readers take a file for unchanged if it was last changed before the index was written. So `is_modified` is
+    /// called for each entry for which that does not hold yet (racy-git), unless its file was examined since the
+    /// lock was taken: it returns whether the file's content differs although its metadata matches. The entry then
+    /// gets a file size of 0, which makes every reader check the content.
     ///
-    /// What the index names is durable before it does: `_objects` is the proof.
+    /// The objects of the index are durable before it: `_objects` is the proof.
     pub fn commit(
         self,
         _objects: &DurableObjects,
@@ -72,8 +73,8 @@ impl IndexLock {
         self.write(&mut |_, key, entry| is_modified(key, entry))
     }
 
-    /// The same, and looks at the files itself; also at those that were looked at in the second in which they changed, which
-    /// may have changed again.
+    /// The same, examining the files itself; including those that were examined in the second in which they
+    /// changed, because they may have changed again.
     pub fn commit_beside(
         mut self,
         _objects: &DurableObjects,
@@ -159,7 +160,7 @@ impl IndexFormat {
     }
 }
 
-/// Where the index really is: it may be a link, which stays.
+/// The real file of the index: it may be a link, which stays.
 fn resolved(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {

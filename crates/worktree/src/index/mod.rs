@@ -1,9 +1,10 @@
-//! The index of a work tree: what the next commit is made of.
+//! The index of a work tree: the content of the next commit.
 //!
-//! [`Index::read`] gives what is there, [`IndexLock::take`] the right to replace it. In memory an index is always whole: one
-//! that is split is joined with its shared index, and directories of a sparse one are expanded. So it is written: whole, as
-//! the version that it had, without the extensions that only speed up reading (`EOIE`, `IEOT`), without `link` and `sdir`,
-//! and without what a file system monitor has said (`FSMN`), which depends on positions; git makes each of them anew.
+//! [`Index::read`] returns the present index, [`IndexLock::take`] the right to replace it. In memory an index is
+//! always whole: a split one is joined with its shared index, and directories of a sparse one are expanded. It is
+//! written that way, too: whole, in the version that it had, without the extensions that only speed up reading
+//! (`EOIE`, `IEOT`), without `link` and `sdir`, and without the data of a file system monitor (`FSMN`), which
+//! depends on positions; git makes each of them anew.
 
 mod content;
 mod edit;
@@ -39,28 +40,28 @@ const MAX_INDEX_BYTES: u64 = 4 << 30;
 #[derive(Debug, Clone)]
 pub struct Index {
     hash: HashKind,
-    /// As it was read; none for an index that is not there yet.
+    /// The version read; `None` for an index that does not exist yet.
     version: Option<u32>,
     entries: BTreeMap<EntryKey, IndexEntry>,
-    /// True of `entries`, where it says that a tree is known.
+    /// Always valid for `entries`.
     cache_tree: Option<CacheTree>,
     resolve_undo: BTreeMap<Vec<u8>, [Option<(u32, ObjectId)>; 3]>,
-    /// Kept as long as no path comes or goes.
+    /// Kept until a path is added or removed.
     untracked: Option<Vec<u8>>,
-    /// When the file was last changed: what was changed since may look unchanged.
+    /// When the file was last changed: later changes may be invisible in the metadata.
     timestamp: Time,
-    /// Entries whose files were looked at since, so that they are known to be what these say.
+    /// Entries whose files were examined since, so that they are known to match.
     fresh: HashSet<EntryKey>,
     is_changed: bool,
 }
 
 impl Index {
-    /// The index of a repository; empty where there is none yet.
+    /// Reads the index of a repository; empty if there is none yet.
     pub fn read(repository: &Repository) -> Result<Self, IndexError> {
         Index::read_from(repository, repository.index_file())
     }
 
-    /// The same, from another file.
+    /// Reads the index from another file.
     pub fn read_from(repository: &Repository, path: &Path) -> Result<Self, IndexError> {
         let hash = repository.hash_kind();
         let Some((file, timestamp)) = read_file(path, hash)? else { return Ok(Index::empty(hash)) };
@@ -91,7 +92,7 @@ impl Index {
         })
     }
 
-    /// One without entries.
+    /// An index without entries.
     pub fn empty(hash: HashKind) -> Self {
         Index {
             hash,
@@ -111,12 +112,12 @@ impl Index {
         self.entries.iter()
     }
 
-    /// How many there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// There are none.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -131,7 +132,7 @@ impl Index {
         self.entries.range(EntryKey::new(path, 0)..=EntryKey::new(path, 3))
     }
 
-    /// The entries of paths below a directory, which has no slash at its end; all of them below "".
+    /// The entries of paths below a directory, given without a slash at its end; "" for all.
     pub fn below(&self, dir: &[u8]) -> impl Iterator<Item = (&EntryKey, &IndexEntry)> {
         self.range_below(dir)
     }
@@ -146,22 +147,22 @@ impl Index {
         self.entries.keys().any(|key| key.stage() > 0)
     }
 
-    /// What is known of trees.
+    /// The cached trees.
     pub fn cache_tree(&self) -> Option<&CacheTree> {
         self.cache_tree.as_ref()
     }
 
-    /// The hash of the objects that are named.
+    /// The hash of the objects.
     pub fn hash_kind(&self) -> HashKind {
         self.hash
     }
 
-    /// 2, 3 or 4; none for an index that is not there yet and whose version nobody has asked for.
+    /// 2, 3 or 4; `None` for an index that does not exist yet and whose version was not set.
     pub fn version(&self) -> Option<u32> {
         self.version
     }
 
-    /// When the file was last changed before it was read; nothing if there is none.
+    /// When the file was last changed before it was read; zero if there is none.
     pub fn timestamp(&self) -> Time {
         self.timestamp
     }
@@ -171,8 +172,8 @@ impl Index {
         self.is_changed
     }
 
-    /// Whether what is recorded for this entry cannot tell a change from none: the file changed when the index was written,
-    /// or later. Whole seconds count, as for git, which must not believe what we have looked at more closely.
+    /// Whether the metadata of this entry cannot rule out a change: the file changed when the index was written, or
+    /// later. Compares whole seconds, as git does, which must not trust our finer comparison.
     pub fn is_racy(&self, entry: &IndexEntry) -> bool {
         self.timestamp.seconds != 0 && self.timestamp.seconds <= entry.stat.modified.seconds
     }
@@ -189,7 +190,7 @@ impl Index {
     }
 }
 
-/// Reads one file, and when it was last changed. What is read may be newer than that, never older.
+/// Reads one file, and its modification time. The content may be newer than that, never older.
 fn read_file(path: &Path, hash: HashKind) -> Result<Option<(IndexFile, Time)>, IndexError> {
     let unreadable = |source| IndexError::Unreadable { path: path.to_owned(), source };
     let Some(identity) = packrace_os::identity(path, Role::WorkTree).map_err(unreadable)? else {
@@ -206,7 +207,7 @@ fn time_of(time: SystemTime) -> Time {
     Time { seconds: since.as_secs() as u32, nanoseconds: since.subsec_nanos() }
 }
 
-/// A shared index is in the directory of the work tree's repository, wherever the index itself is.
+/// A shared index is in the git directory of the work tree, wherever the index itself is.
 fn shared_path(repository: &Repository, checksum: &ObjectId) -> PathBuf {
     repository.git_dir().join(format!("sharedindex.{checksum}"))
 }

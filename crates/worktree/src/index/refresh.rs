@@ -1,24 +1,25 @@
-//! Looking at all files of an index, and remembering how those look that are unchanged.
+//! Refreshing an index: examines all files, and records the metadata of unchanged ones.
 
 use super::content::{Comparison, ContentError, Contents};
 use super::{EntryKey, Index, Mode, StatData};
 
-/// What is looked at, and what is no fault.
+/// What to examine, and what not to report.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RefreshOptions {
-    /// Changes are no fault, and nothing is said of them.
+    /// Do not report changes.
     pub quiet: bool,
-    /// Conflicts are no fault.
+    /// Do not report conflicts.
     pub allow_unmerged: bool,
-    /// Files that are gone are no fault.
+    /// Do not report missing files.
     pub ignore_missing: bool,
-    /// Submodules are not looked at.
+    /// Do not examine submodules.
     pub ignore_submodules: bool,
-    /// Files that the user promised not to change are looked at, too.
+    /// Examine files that the user promised not to change, too.
     pub really: bool,
 }
 
-/// Refreshes an index and tells whether all is well. `say` is given `<path>: needs update` and so on, in the order of paths.
+/// Refreshes an index and returns whether there was nothing to report. `say` gets lines such as `<path>: needs
+/// update`, in the order of paths.
 pub fn refresh(
     index: &mut Index,
     contents: &mut Contents,
@@ -67,7 +68,7 @@ pub fn refresh(
     for key in broken_promises {
         index.believe_no_more(&key);
     }
-    // An index that is written anew is younger than those files, and they need not be read again.
+    // A rewritten index is newer than those files, so that they need not be read again.
     if index.entries().any(|(_, entry)| index.is_racy(entry)) {
         index.mark_changed();
     }

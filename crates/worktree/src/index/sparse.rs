@@ -1,4 +1,4 @@
-//! Directories of a sparse index, which stand for all that is in them (gitformat-index, "Sparse Directory Entries").
+//! Directories of a sparse index, which stand for their contents (gitformat-index, "Sparse Directory Entries").
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ const MAX_DEPTH: usize = 2048;
 /// The most entries that directories are expanded to.
 const MAX_ENTRIES: usize = 1 << 22;
 
-/// Puts the files of each directory in its place; none of them is in the work tree.
+/// Replaces each directory by its files; none of them is in the work tree.
 pub(super) fn expand(file: &mut IndexFile, path: &Path, repository: &Repository) -> Result<(), IndexError> {
     let mut reader = repository.snapshot()?.reader(cache_bytes::MANY_OBJECTS);
     let mut entries = Vec::with_capacity(file.entries.len());
@@ -29,7 +29,7 @@ pub(super) fn expand(file: &mut IndexFile, path: &Path, repository: &Repository)
         let dir = dir.ok_or_else(|| damaged(IndexFileError::Name(key.path().to_vec())))?;
         expand_tree(dir, &entry.id, &mut reader, 0, &mut entries)?;
     }
-    // Where a file is beside a directory whose name begins with its own, trees have another order.
+    // Trees have another order if a directory's name begins with that of a file beside it.
     entries.sort_by(|(a, _), (b, _)| a.cmp(b));
     file.entries = entries;
     file.cache_tree = None;

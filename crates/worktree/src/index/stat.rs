@@ -1,4 +1,4 @@
-//! Whether a file still looks as its entry says.
+//! Whether the metadata of a file still matches its entry.
 
 use std::fs::Metadata;
 use std::io;
@@ -10,12 +10,12 @@ use packrace_store::Config;
 
 use super::{IndexEntry, Mode, StatData, Time};
 
-/// What a file in the work tree is.
+/// The type of a file in the work tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
     File {
-        /// Whether its owner may run it.
+        /// Whether its owner may execute it.
         is_executable: bool,
     },
     /// A symbolic link.
@@ -26,18 +26,18 @@ pub enum Kind {
     Other,
 }
 
-/// What there is at a path, links not followed.
+/// A path's metadata, without following links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
-    /// What it is.
+    /// The type.
     pub kind: Kind,
-    /// Its whole length.
+    /// The full length.
     pub size_bytes: u64,
-    /// As an index holds it.
+    /// In the form of an index.
     pub stat: StatData,
 }
 
-/// Looks at a path; none where nothing is, also because what should be a directory on the way is none.
+/// Examines a path; `None` if nothing is there, or if something above it is not a directory.
 pub fn look(path: &Path) -> io::Result<Option<Seen>> {
     count::add(Role::WorkTree, Op::Look, 0);
     match std::fs::symlink_metadata(path) {
@@ -50,7 +50,7 @@ pub fn look(path: &Path) -> io::Result<Option<Seen>> {
 }
 
 impl Seen {
-    /// What the system has said of a file.
+    /// Converts the system's metadata.
     pub fn of(found: &Metadata) -> Self {
         let kind = found.file_type();
         let kind = match () {
@@ -81,21 +81,21 @@ impl Seen {
     }
 }
 
-/// What of a file's looks counts.
+/// Which metadata counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatRules {
     /// `core.trustCtime`.
     pub trust_changed: bool,
-    /// `core.checkStat`: owner and inode, too.
+    /// `core.checkStat`: compare owner and inode, too.
     pub check_all: bool,
-    /// `core.fileMode`: whether the file system keeps who may run a file.
+    /// `core.fileMode`: whether the file system keeps the executable bit.
     pub trust_mode: bool,
-    /// `core.symlinks`: whether it has links; where not, files stand for them.
+    /// `core.symlinks`: whether it has symbolic links; otherwise files stand for them.
     pub has_links: bool,
 }
 
 impl StatRules {
-    /// What the configuration says.
+    /// Reads them from the configuration.
     pub fn of(config: &Config) -> Result<Self, packrace_store::Error> {
         let flag = |name: &str| config.boolean(name).map(|value| value.unwrap_or(true));
         Ok(StatRules {
@@ -108,15 +108,15 @@ impl StatRules {
         })
     }
 
-    /// Whether a file looks as its entry says, so that nobody need read it; that of a racy entry ([`super::Index::is_racy`])
-    /// has to be read all the same. Of a submodule only that it is a directory counts. As git is built by default, whole
-    /// seconds count and the device does not (racy-git).
+    /// Whether the metadata matches the entry, so that the file need not be read; the file of a racy entry
+    /// ([`super::Index::is_racy`]) has to be read all the same. For a submodule only being a directory counts. As
+    /// in git's default build, whole seconds count and the device does not (racy-git).
     pub fn matches(&self, entry: &IndexEntry, seen: &Seen) -> bool {
         self.is_same_kind(entry.mode, seen.kind)
             && (entry.mode == Mode::Gitlink || self.is_same_stat(entry, seen))
     }
 
-    /// Whether what is there can be what the entry names, going by what it is and who may run it.
+    /// Whether a file of this type can be what the entry names.
     pub fn is_same_kind(&self, mode: Mode, kind: Kind) -> bool {
         match (mode, kind) {
             (Mode::File | Mode::Executable, Kind::File { is_executable }) => {
@@ -134,12 +134,12 @@ impl StatRules {
             && old.size_bytes == new.size_bytes
             && (!self.trust_changed || old.changed.seconds == new.changed.seconds)
             && (!self.check_all || (old.user, old.group, old.inode) == (new.user, new.group, new.inode));
-        // An entry that says of a file with content that it is empty was made to be looked at.
+        // An entry with size 0 for a file with content was written to make readers check the content.
         is_same && (old.size_bytes != 0 || entry.id.is_empty_blob())
     }
 
-    /// The mode of a new entry. Where the file system does not tell who may run a file, or has no links, the entry that was
-    /// there does.
+    /// The mode of a new entry. If the file system does not keep the executable bit, or has no links, the previous
+    /// entry decides.
     pub fn mode(&self, kind: Kind, before: Option<Mode>) -> Option<Mode> {
         match kind {
             Kind::File { .. } if !self.has_links && before == Some(Mode::Link) => Some(Mode::Link),

@@ -49,7 +49,7 @@ impl World {
         IndexEntry { stat: seen.stat, ..IndexEntry::new(id, rules.mode(seen.kind, None).unwrap()) }
     }
 
-    /// All that git says of the index.
+    /// Everything that git lists of the index.
     fn listed(&self) -> String {
         self.git(&["ls-files", "-s", "-v", "--debug"])
     }
@@ -187,7 +187,7 @@ fn split_and_sparse_ones_are_read_whole() {
     world.git(&["update-index", "--split-index"]);
     world.write("new", "");
     world.git(&["add", "new"]);
-    // Entries of the shared index have a flag in git's memory that says so.
+    // Entries of the shared index have a flag for that in git's memory.
     let expect = world.listed().replace("flags: 8000000", "flags: 0");
     let mut lock = world.lock();
     assert_eq!(lock.index().len(), 6);
@@ -254,7 +254,7 @@ fn what_is_only_just_clean_is_looked_at_again() {
     assert!(rules.matches(index.get(b"other", 0).unwrap(), &seen("other")));
 }
 
-/// Every step of writing fails once, with a full disk and others, and at each the process is killed.
+/// Every step of writing fails once, with a full disk and other errors, and the process is killed at each.
 #[test]
 fn an_index_that_cannot_be_written_stays_as_it_was() {
     use std::io::ErrorKind;
@@ -334,12 +334,12 @@ fn what_is_read_may_be_anything() {
     assert_eq!(read().unwrap().len(), 3);
     std::fs::rename(&shared, world.path().join("away")).unwrap();
     assert!(matches!(read(), Err(IndexError::Unreadable { .. })));
-    // A shared index that is another one.
+    // Another shared index.
     std::fs::write(&shared, &whole).unwrap();
     let error = read().unwrap_err();
     assert!(error.to_string().starts_with("broken index, expect "), "{error}");
     std::fs::rename(world.path().join("away"), &shared).unwrap();
-    // Flipped bytes in what says how both belong together, without a checksum that finds them.
+    // Flips bytes in the link between both, without a checksum that would detect it.
     let mut random = packrace_testkit::Random::new(3);
     let mut bytes = whole.clone();
     let end = bytes.len() - 20;
@@ -361,7 +361,7 @@ fn what_is_read_may_be_anything() {
     assert!(matches!(read(), Err(IndexError::Unreadable { .. })));
 }
 
-/// Stat data decides only where nothing can have changed since.
+/// Metadata decides only if nothing can have changed since.
 #[test]
 fn what_of_a_files_looks_counts() {
     let world = World::new(&[]);

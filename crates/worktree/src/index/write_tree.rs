@@ -1,4 +1,4 @@
-//! Making trees of an index.
+//! Writes trees from an index.
 
 use packrace_object::tree::TreeEntry;
 use packrace_object::{Kind as ObjectKind, ObjectId, object_id};
@@ -6,29 +6,29 @@ use packrace_store::publish::ObjectBatch;
 
 use super::{CacheTree, EntryKey, Index, IndexEntry, Mode};
 
-/// So many entries in conflict are told.
+/// How many entries with conflicts are reported.
 const MAX_TOLD: usize = 10;
 
 /// The deepest directory that becomes a tree (git-config, `core.maxTreeDepth`).
 const MAX_DEPTH: usize = 2048;
 
-/// Why there are no trees of an index.
+/// Why an index cannot be written as trees.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
     /// These paths are in conflict; the last line may be `...`.
     #[error("error building trees")]
     Unmerged(Vec<Vec<u8>>),
-    /// An entry names an object that is not there.
+    /// The object of an entry is missing.
     #[error("invalid object {mode:06o} {id} for '{}'", String::from_utf8_lossy(.path))]
     Missing {
-        /// Of the entry.
+        /// The mode of the entry.
         mode: u32,
-        /// What it names.
+        /// Its object.
         id: ObjectId,
         /// Its path.
         path: Vec<u8>,
     },
-    /// More directories in each other than git takes.
+    /// Directories are nested deeper than git allows.
     #[error("exceeded maximum allowed tree depth")]
     TooDeep,
     /// A tree could not be stored.
@@ -40,9 +40,8 @@ pub enum TreeError {
 }
 
 impl Index {
-    /// Makes the trees of all directories, remembers which they are, and gives that of `dir`, if there is such a directory;
-    /// the top is "". Trees that are known and stored are not made again. Entries that are only intended to be added are in
-    /// none.
+    /// Writes the trees of all directories, caches them, and returns that of `dir`, if there is such a directory;
+    /// the top is "". Does not write cached trees that exist. Intent-to-add entries are in no tree.
     pub fn write_tree(
         &mut self,
         batch: &ObjectBatch,
@@ -81,13 +80,13 @@ struct Builder<'a> {
     hash: packrace_object::HashKind,
     batch: &'a ObjectBatch,
     missing_ok: bool,
-    /// The directory whose tree is asked for.
+    /// The directory whose tree is returned.
     dir: &'a [u8],
-    /// That tree, if it had to be made.
+    /// That tree, if it had to be written.
     found: Option<ObjectId>,
 }
 
-/// A tree, and what is known of it.
+/// A tree, and its entry in the cache.
 struct Built {
     id: ObjectId,
     tree: CacheTree,
@@ -95,7 +94,7 @@ struct Built {
 }
 
 impl Builder<'_> {
-    /// Makes the tree of entries that are all in one directory, whose path takes so many bytes of theirs.
+    /// Writes the tree of entries that are all in one directory; its path is the first so many bytes of theirs.
     fn build(
         &mut self,
         entries: &[(&EntryKey, &IndexEntry)],
@@ -115,7 +114,7 @@ impl Builder<'_> {
         }
         let mut content = Vec::new();
         let mut children: Vec<(Box<[u8]>, CacheTree)> = Vec::new();
-        // Where an entry is left out, the tree does not stand for all entries.
+        // If an entry is left out, the tree does not represent all entries.
         let mut is_whole = true;
         let mut at = 0;
         while let Some((key, entry)) = entries.get(at) {

@@ -1,4 +1,4 @@
-//! What git says of a merge, path by path.
+//! Git's messages about a merge, path by path.
 
 use gix_diff::tree_with_rewrites::Change;
 use gix_merge::blob::Resolution as BlobResolution;
@@ -22,7 +22,7 @@ pub(super) struct Teller<'a> {
 }
 
 impl Teller<'_> {
-    /// Writes the messages, by the path that each is about.
+    /// Writes the messages, sorted by path.
     pub(super) fn tell(&self, merged: &mut Merged, conflicts: &[Conflict]) -> Result<(), WorkError> {
         let mut told: Vec<(BString, Vec<String>)> = Vec::new();
         for conflict in conflicts {
@@ -167,7 +167,7 @@ fn failed(
     }
 }
 
-/// Whether there is something to be merged: not so where only the name or mode is another.
+/// Whether the content has to be merged: not if only the name or mode differs.
 fn is_changed(change: &Change) -> bool {
     match change {
         Change::Modification { previous_id, id, .. } => previous_id != id,

@@ -1,7 +1,8 @@
-//! Merging the changes of two trees, as `git stash apply` does: `gix-merge` with git's markers, stages and words.
+//! Merges the changes of two trees, as `git stash apply` does: `gix-merge` with git's markers, stages and texts.
 //!
-//! Renames are found as git's `ort` finds them: half of the lines must be the same; a directory whose files were renamed takes
-//! along what the other side has added to it, which is a conflict by default (git-config, "merge.directoryRenames").
+//! Renames are found as git's `ort` finds them: half of the lines must be the same; if the files of a directory
+//! were renamed, files that the other side added to it move along, which is a conflict by default (git-config,
+//! "merge.directoryRenames").
 
 mod messages;
 
@@ -23,26 +24,26 @@ use crate::listing::{Listing, TreeItem, list};
 use crate::objects::Objects;
 use crate::platforms;
 
-/// Most files of each side that are compared in search of renames. As in `git stash`, settings do not change that.
+/// The most files of each side that are compared to find renames. As in `git stash`, settings do not change it.
 const RENAME_LIMIT: usize = 7000;
 
-/// What the sides are called.
+/// The names of the sides.
 #[derive(Debug, Clone)]
 pub struct Names {
-    /// What both sides come from.
+    /// The common base.
     pub base: String,
-    /// Where the changes go.
+    /// The side that changes are applied to.
     pub ours: String,
-    /// Where they come from.
+    /// The side that changes come from.
     pub theirs: String,
 }
 
-/// What a merge makes.
+/// The result of a merge.
 #[derive(Debug)]
 pub struct Merged {
-    /// What the work tree gets. Where there is a conflict, that is what helps to resolve it.
+    /// The files for the work tree; for a conflict, what helps to resolve it.
     pub files: Listing,
-    /// The base, ours and theirs of paths with conflicts; not all of them are among the files.
+    /// The base, ours and theirs of paths with conflicts; not all of these paths are in `files`.
     pub conflicts: BTreeMap<BString, [Option<TreeItem>; 3]>,
     /// Lines for the user.
     pub messages: Vec<String>,
@@ -50,19 +51,19 @@ pub struct Merged {
     pub warnings: Vec<String>,
 }
 
-/// What the configuration says of merges (git-config, "merge").
+/// The configuration of merges (git-config, "merge").
 #[derive(Debug, Clone)]
 struct MergeSettings {
     style: ConflictStyle,
     directories: DirectoryRenames,
 }
 
-/// What becomes of a file that one side adds to a directory which the other renames.
+/// What happens to a file that one side adds to a directory which the other renames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DirectoryRenames {
-    /// It goes along.
+    /// It moves along.
     Followed,
-    /// It goes along, but somebody has to say that this is right.
+    /// It moves along as a conflict, for the user to confirm.
     Conflict,
     /// It stays where it was added.
     Ignored,
@@ -92,7 +93,7 @@ impl MergeSettings {
     }
 }
 
-/// Merges what changed from `base` to `theirs` into `ours`. New content is only remembered by `objects`.
+/// Merges the changes from `base` to `theirs` into `ours`. New content stays in the memory of `objects`.
 pub fn merge(
     repository: &Repository,
     objects: &Objects,
@@ -150,7 +151,7 @@ pub fn merge(
 }
 
 impl Merged {
-    /// The stages that `gix-merge` finds for conflicts.
+    /// Adds the stages that `gix-merge` finds for conflicts.
     fn add_stages(
         &mut self,
         objects: &Objects,
@@ -177,7 +178,7 @@ impl Merged {
         Ok(())
     }
 
-    /// What a renamed file was, which the other side has deleted.
+    /// Adds the original of a renamed file that the other side has deleted.
     fn add_bases(&mut self, conflicts: &[gix_merge::tree::Conflict]) {
         for conflict in conflicts {
             if let Err(ResolutionFailure::OursDeletedTheirsRenamed) = conflict.resolution
@@ -191,7 +192,7 @@ impl Merged {
         }
     }
 
-    /// Puts what was added to a renamed directory where it was added.
+    /// Moves files added to a renamed directory back to where they were added.
     fn move_back(&mut self, conflicts: &[gix_merge::tree::Conflict]) {
         for conflict in conflicts {
             if let Ok(Resolution::SourceLocationAffectedByRename { final_location }) = &conflict.resolution
@@ -202,7 +203,8 @@ impl Merged {
         }
     }
 
-    /// What was added on one side to a directory that the other has renamed: git asks where it belongs.
+    /// Adds conflicts for files that one side added to a directory which the other renamed: git asks where they
+    /// belong.
     fn add_moved(&mut self, conflicts: &[gix_merge::tree::Conflict], our_files: &Listing) {
         for conflict in conflicts {
             if let Ok(Resolution::SourceLocationAffectedByRename { final_location }) = &conflict.resolution

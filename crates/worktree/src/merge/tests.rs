@@ -14,7 +14,7 @@ fn lines(name: &str) -> Vec<u8> {
     (1..=20).map(|number| format!("{name} {number}\n")).collect::<String>().into_bytes()
 }
 
-/// The files of the base, of which both sides are made.
+/// The files of the base, which both sides start from.
 fn base() -> Files {
     let files = ["a", "b", "d/c", "d/e/f", "d/g"].map(|name| (name.to_owned(), (FILE, lines(name))));
     let mut files = Files::from(files);
@@ -52,7 +52,7 @@ fn write(dir: &TempDir, sides: &[(&str, &Files)]) {
     git.run_with_input(dir.path(), &["fast-import", "--quiet"], &script);
 }
 
-/// What stock git and we say of a merge: the tree, the stages, and the messages.
+/// The merge by stock git and by us: the tree, the stages, and the messages.
 fn both(dir: &TempDir, config: &[&str]) -> [String; 2] {
     let git = Git::stock();
     for pair in config.chunks(2) {

@@ -10,7 +10,7 @@ use packrace_store::{ObjectReader, Repository};
 use super::levels::{self, Levels};
 use super::{FindStaged, PathError, path_of};
 
-/// Rules of the repository, of the user and of the directories that lead to the last path.
+/// Rules of the repository, of the user and of the directories on the way to the last path.
 pub struct IgnoreRules {
     top: PathBuf,
     /// The user's and the repository's.
@@ -97,7 +97,7 @@ fn rules_of(
     Ok(Some(rules))
 }
 
-/// Patterns as `info/sparse-checkout` has them, too.
+/// Adds patterns, which may be those of `info/sparse-checkout`.
 pub(super) fn add(rules: &mut Search, bytes: &[u8], source: &Path) -> Result<(), PathError> {
     let added = rules.add_patterns_buffer(bytes, source, None, Ignore { support_precious: false });
     added.map_err(|error| PathError::Io { what: format!("cannot read {}", source.display()), source: error })

@@ -11,18 +11,18 @@ pub struct LeadingDirs {
     top: PathBuf,
     /// The deepest directory known to be real, with a slash at its end.
     real: Vec<u8>,
-    /// A path known to be no directory, without a slash.
+    /// A path known not to be a directory, without a slash.
     unreal: Vec<u8>,
     is_link: bool,
 }
 
 impl LeadingDirs {
-    /// Below the top of a work tree.
+    /// A cache for paths below the top of a work tree.
     pub fn new(top: &Path) -> Self {
         LeadingDirs { top: top.to_owned(), real: Vec::new(), unreal: Vec::new(), is_link: false }
     }
 
-    /// Whether everything above a path is a directory and no link.
+    /// Whether everything above a path is a directory and not a link.
     pub fn are_real(&mut self, path: &[u8]) -> bool {
         let Some(end) = path.iter().rposition(|byte| *byte == b'/') else { return true };
         let directory = &path[..=end];

@@ -7,19 +7,19 @@ use gix_glob::pattern::Case;
 use packrace_os::count::Role;
 use packrace_store::Config;
 
-/// Longer files are passed over, as git does.
+/// Longer files are ignored, as in git.
 const MAX_BYTES: u64 = 100 << 20;
 
 /// One `T` for each directory from the top to that of the last path. Fast for consecutive paths of one
 /// directory: levels that both paths share stay.
 pub(crate) struct Levels<T> {
-    /// The directory of the last path, with a slash behind it unless it is the top.
+    /// The directory of the last path, with a slash at its end unless it is the top.
     directory: Vec<u8>,
     levels: Vec<Level<T>>,
 }
 
 struct Level<T> {
-    /// Length of the path of its directory, with the slash behind it.
+    /// The length of the path of its directory, with the slash at its end.
     path_bytes: usize,
     rules: T,
 }
@@ -31,8 +31,8 @@ impl<T> Default for Levels<T> {
 }
 
 impl<T> Levels<T> {
-    /// Goes to the directory of `path`. `open` gets each directory that is entered, with a slash at its end unless it is the
-    /// top, and the levels above it.
+    /// Moves to the directory of `path`. `open` gets each directory that is entered, with a slash at its end unless
+    /// it is the top, and the levels above it.
     pub(crate) fn go_to<E>(
         &mut self,
         path: &[u8],
@@ -44,7 +44,7 @@ impl<T> Levels<T> {
         }
         let shared = self.directory.iter().zip(directory).take_while(|(one, other)| one == other).count();
         self.levels.retain(|level| level.path_bytes <= shared);
-        // The top is always there once a path has been looked at, and an error leaves those that were opened.
+        // The top is always there after the first path, and an error keeps the levels that were opened.
         self.directory.truncate(self.levels.last().map_or(0, |level| level.path_bytes));
         loop {
             let at = self.directory.len();
@@ -61,13 +61,13 @@ impl<T> Levels<T> {
         }
     }
 
-    /// The level of the present directory.
+    /// The level of the current directory.
     pub(crate) fn last(&self) -> Option<&T> {
         self.levels.last().map(|level| &level.rules)
     }
 
-    /// The levels above `path`, which is in the present directory, from there to the top; each with the part of the path below
-    /// it.
+    /// The levels above `path`, which is in the current directory, from there to the top; each with the part of the
+    /// path below it.
     pub(crate) fn above<'a>(&'a self, path: &'a [u8]) -> impl Iterator<Item = (&'a T, &'a [u8])> {
         self.levels.iter().rev().map(|level| (&level.rules, &path[level.path_bytes..]))
     }

@@ -27,7 +27,7 @@ pub type FindStaged<'a> = &'a dyn Fn(&[u8]) -> Option<ObjectId>;
 /// Why paths cannot be found or matched, in git's words.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
-    /// A pathspec makes no sense.
+    /// An invalid pathspec.
     #[error("{0}")]
     Spec(String),
     /// The repository could not be read.
@@ -36,9 +36,9 @@ pub enum PathError {
     /// A file or directory could not be read.
     #[error("{what}: {source}")]
     Io {
-        /// What was done.
+        /// The attempted operation.
         what: String,
-        /// Why not.
+        /// The system's error.
         source: std::io::Error,
     },
 }

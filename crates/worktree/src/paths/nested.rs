@@ -5,14 +5,14 @@ use std::path::Path;
 use packrace_object::ObjectId;
 use packrace_store::{OpenOptions, Repository};
 
-/// What a directory has checked out.
+/// What is checked out in a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NestedHead {
     /// This commit.
     At(ObjectId),
     /// No commit yet, or `HEAD` cannot be read.
     Unborn,
-    /// It is no repository.
+    /// The directory is not a repository.
     None,
 }
 
@@ -26,7 +26,7 @@ impl NestedHead {
     }
 }
 
-/// Looks at the repository in a directory; `config` is what is outside of it.
+/// Examines the repository in a directory; `options` has the configuration from outside of it.
 pub fn head_of_nested(path: &Path, options: &OpenOptions) -> NestedHead {
     let git = path.join(".git");
     if !matches!(packrace_os::identity(&git, packrace_os::count::Role::WorkTree), Ok(Some(_))) {

@@ -1,4 +1,4 @@
-//! Which paths a command is about (gitglossary, "pathspec"). Attributes in them (`:(attr:…)`) are refused.
+//! Which paths a command applies to (gitglossary, "pathspec"). Attributes in pathspecs (`:(attr:…)`) are refused.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use gix_glob::wildmatch::Mode;
 
 use super::{PathError, directories_above};
 
-/// What holds for all pathspecs (git, `GIT_LITERAL_PATHSPECS` and the like).
+/// Settings for all pathspecs (git, `GIT_LITERAL_PATHSPECS` and the like).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SpecDefaults {
-    /// Nothing in them means anything.
+    /// Nothing in them is special.
     pub literal: bool,
     /// As if all had `:(glob)`.
     pub glob: bool,
@@ -19,16 +19,16 @@ pub struct SpecDefaults {
     pub icase: bool,
 }
 
-/// One of them.
+/// One pathspec.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
-    /// As it was given.
+    /// As typed.
     pub original: Vec<u8>,
     /// Relative to the top of the work tree; a slash at its end asks for a directory.
     path: Vec<u8>,
-    /// So much of the path is the current directory, which is meant as it is.
+    /// The length of the current directory at the start of the path, which is always literal.
     prefix_bytes: usize,
-    /// Where the first wildcard is.
+    /// The position of the first wildcard.
     wildcard: Option<usize>,
     is_excluding: bool,
     folds_case: bool,
@@ -42,29 +42,29 @@ impl Spec {
         &self.path
     }
 
-    /// Whether it takes paths away.
+    /// Whether it excludes paths.
     pub fn is_excluding(&self) -> bool {
         self.is_excluding
     }
 
-    /// Whether one path, or all below one directory, are meant.
+    /// Whether it selects one path, or everything below one directory.
     pub fn is_one_path(&self) -> bool {
         self.wildcard.is_none() && !self.folds_case
     }
 
-    /// Whether it was written in a way that a file of its very name need not be meant (`:(glob)`, `:(icase)`).
+    /// Whether it was written in a form that need not name an existing file (`:(glob)`, `:(icase)`).
     pub fn is_never_a_name(&self) -> bool {
         self.is_glob || self.folds_case || self.is_excluding
     }
 
-    /// What all paths begin with that it means.
+    /// The common prefix of all matching paths.
     fn beginning(&self) -> &[u8] {
         let end = self.wildcard.unwrap_or(self.path.len());
         let end = if self.folds_case { end.min(self.prefix_bytes) } else { end };
         self.path[..end].strip_suffix(b"/").unwrap_or(&self.path[..end])
     }
 
-    /// The directory, or the path itself, below which all is that it means.
+    /// The directory, or the path itself, that contains all matching paths.
     pub fn root(&self) -> &[u8] {
         let beginning = self.beginning();
         if self.is_one_path() {
@@ -79,7 +79,7 @@ impl Spec {
         }
     }
 
-    /// Whether it means a path.
+    /// Whether it matches a path.
     pub fn is_match(&self, path: &[u8], is_dir: bool) -> bool {
         let (wanted, must_be_dir) = match self.path.strip_suffix(b"/") {
             Some(wanted) => (wanted, true),
@@ -116,35 +116,35 @@ impl Spec {
     }
 }
 
-/// How far a pathspec was met.
+/// How a pathspec was matched.
 #[derive(Debug, Clone, Copy, Default)]
 struct Met {
     /// By any path.
     at_all: bool,
     /// By a path of the index.
     by_entry: bool,
-    /// By a new path that is just what was written.
+    /// By a new path that is exactly the typed one.
     exactly: bool,
 }
 
-/// All of a command.
+/// All pathspecs of a command.
 #[derive(Debug, Clone)]
 pub struct Pathspecs {
     specs: Vec<Spec>,
-    /// How far each of them was met.
+    /// How each of them was matched.
     met: Vec<Met>,
-    /// Those that mean one path each, by it; so that many cost little.
+    /// Those that select one path each, by that path; so that many of them cost little.
     by_path: HashMap<Vec<u8>, Vec<usize>>,
-    /// The others that add paths.
+    /// The others, except excluding ones.
     others: Vec<usize>,
     excluding: Vec<usize>,
-    /// Of these one means everything.
+    /// The number of one that matches everything.
     everything: Option<usize>,
 }
 
 impl Pathspecs {
-    /// Reads them; `prefix` is the current directory below the top of the work tree, with a slash at its end unless it is the
-    /// top. `top` is for messages, and for pathspecs that are absolute.
+    /// Parses them; `prefix` is the current directory below the top of the work tree, with a slash at its end
+    /// unless it is the top. `top` is for messages, and for absolute pathspecs.
     pub fn parse(
         elements: &[Vec<u8>],
         prefix: &[u8],
@@ -189,23 +189,23 @@ impl Pathspecs {
         Ok(found)
     }
 
-    /// Each, and whether a path was met that it means.
+    /// Each, and whether it was matched.
     pub fn iter(&self) -> impl Iterator<Item = (&Spec, bool)> {
         self.specs.iter().zip(self.met.iter().map(|met| met.at_all))
     }
 
-    /// Those for which no path of the index was met.
+    /// Those that no path of the index matched.
     pub fn without_entry(&self) -> impl Iterator<Item = &Spec> {
         let all = self.specs.iter().zip(&self.met);
         all.filter(|(spec, met)| !met.by_entry && !spec.is_excluding).map(|(spec, _)| spec)
     }
 
-    /// Whether there are none, so that all paths are meant.
+    /// Whether there are none, so that all paths match.
     pub fn is_empty(&self) -> bool {
         self.specs.is_empty()
     }
 
-    /// Whether a path of the index is meant, which is noted.
+    /// Whether a path of the index matches; records the match.
     pub fn meet_entry(&mut self, path: &[u8], is_dir: bool) -> bool {
         let is_meant = self.met_by(path, is_dir, |met, _| {
             met.by_entry = true;
@@ -214,8 +214,8 @@ impl Pathspecs {
         is_meant && !self.is_excluded(path, is_dir)
     }
 
-    /// Whether a new path is meant, which is noted. As with git, a pathspec that was met by just the path that it names means
-    /// no other after that: `*` means only the file of that name, if there is one.
+    /// Whether a new path matches; records the match. As in git, a pathspec that was matched by exactly the path
+    /// that it names matches no other after that: `*` selects only the file of that name, if there is one.
     pub fn meet(&mut self, path: &[u8], is_dir: bool) -> bool {
         let is_meant = self.met_by(path, is_dir, |met, is_exact| {
             let is_open = !met.exactly;
@@ -225,7 +225,7 @@ impl Pathspecs {
         is_meant && !self.is_excluded(path, is_dir)
     }
 
-    /// Finds those that mean a path; `note` says of each whether it still counts.
+    /// Finds those that match a path; `note` returns for each whether it still counts.
     fn met_by(&mut self, path: &[u8], is_dir: bool, mut note: impl FnMut(&mut Met, bool) -> bool) -> bool {
         if self.specs.is_empty() {
             return true;
@@ -258,7 +258,7 @@ impl Pathspecs {
         self.excluding.iter().any(|at| self.specs[*at].is_match(path, is_dir))
     }
 
-    /// Whether a path is meant; nothing is noted.
+    /// Whether a path matches; records nothing.
     pub fn is_meant(&self, path: &[u8], is_dir: bool) -> bool {
         let is_match = |spec: &&Spec| spec.is_match(path, is_dir);
         self.specs.is_empty()
@@ -266,7 +266,7 @@ impl Pathspecs {
                 && !self.specs.iter().filter(|spec| spec.is_excluding).any(|spec| is_match(&spec)))
     }
 
-    /// Paths below which all is that is meant, none below another; "" is the top.
+    /// Paths that contain everything that matches, none below another; "" is the top.
     pub fn roots(&self) -> Vec<Vec<u8>> {
         let adding = self.specs.iter().filter(|spec| !spec.is_excluding);
         let mut roots: Vec<&[u8]> = adding.map(Spec::root).collect();
@@ -343,7 +343,7 @@ struct Magic {
 }
 
 impl Magic {
-    /// Reads what stands before the path.
+    /// Parses what precedes the path.
     fn take<'a>(&mut self, element: &'a [u8]) -> Result<&'a [u8], PathError> {
         let shown = || String::from_utf8_lossy(element).into_owned();
         let Some(rest) = element.strip_prefix(b":") else { return Ok(element) };
@@ -398,7 +398,8 @@ impl Magic {
     }
 }
 
-/// A path relative to the top, without `.`, `..` and empty names; a slash at its end stays. None if it is outside.
+/// A path relative to the top, without `.`, `..` and empty names; a slash at its end stays. `None` if it is
+/// outside.
 fn normalized(path: &[u8], prefix: &[u8], top: &[u8]) -> Option<Vec<u8>> {
     let whole = match path.starts_with(b"/") {
         true => {

@@ -17,7 +17,7 @@ pub struct SparseCheckout {
 }
 
 impl SparseCheckout {
-    /// None where `core.sparseCheckout` is not set, or no patterns are there: then all paths are in.
+    /// `None` if `core.sparseCheckout` is not set, or there are no patterns: then all paths are in.
     pub fn open(repository: &Repository) -> Result<Option<Self>, PathError> {
         if !repository.config().boolean("core.sparseCheckout")?.unwrap_or(false) {
             return Ok(None);
@@ -35,7 +35,8 @@ impl SparseCheckout {
         Ok(Some(SparseCheckout { patterns, case: levels::case(repository.config())? }))
     }
 
-    /// Whether a file is in: the last pattern says so that matches it or else its directory, and so on.
+    /// Whether a file is in: the last pattern that matches it decides, or else the same for its directory, and so
+    /// on.
     pub fn contains(&self, path: &[u8]) -> bool {
         let (mut path, mut is_dir) = (path, false);
         loop {

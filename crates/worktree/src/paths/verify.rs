@@ -3,12 +3,12 @@
 use gix_validate::path::component::{Mode as Kind, Options};
 use packrace_store::Config;
 
-/// What counts as dangerous.
+/// Which names are dangerous.
 #[derive(Debug, Clone, Copy)]
 pub struct NameRules(Options);
 
 impl NameRules {
-    /// What the configuration says.
+    /// Reads them from the configuration.
     pub fn of(config: &Config) -> Result<Self, packrace_store::Error> {
         Ok(NameRules(Options {
             protect_windows: false,
@@ -17,7 +17,8 @@ impl NameRules {
         }))
     }
 
-    /// Whether every name of a path may be there. What a link must not be called, no directory of it may be either, as in git.
+    /// Whether every name of a path is allowed. As in git, a name that is forbidden for a link is forbidden for its
+    /// directories, too.
     pub fn allow(&self, path: &[u8], is_link: bool) -> bool {
         let kind = is_link.then_some(Kind::Symlink);
         let mut names = path.split(|byte| *byte == b'/');

@@ -14,25 +14,25 @@ use crate::paths::{LeadingDirs, NestedHead, PathError, head_of_nested, path_of};
 pub struct PathChange {
     /// Relative to the top of the work tree.
     pub path: Vec<u8>,
-    /// In which way.
+    /// How.
     pub what: What,
 }
 
-/// In which way a path may differ.
+/// How a path may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// Nothing there can be added.
+    /// There is nothing that could be added.
     Gone,
-    /// The file has to be read; if `looks_same`, only because its times cannot tell.
+    /// The file has to be read; if `looks_same`, only because its times are not conclusive.
     File {
-        /// Whether it looks as the entry says.
+        /// Whether the metadata matches the entry.
         looks_same: bool,
     },
     /// A repository with this commit checked out; `None` if it has no commit.
     Repository(Option<ObjectId>, Seen),
 }
 
-/// Compares files with their entries by what `stat` shows.
+/// Compares files with their entries by metadata.
 pub struct ChangeFinder<'a> {
     top: &'a Path,
     index: &'a Index,
@@ -42,12 +42,13 @@ pub struct ChangeFinder<'a> {
 }
 
 impl<'a> ChangeFinder<'a> {
-    /// For the work tree at `top`. Submodules are opened with `options`.
+    /// A finder for the work tree at `top`. Submodules are opened with `options`.
     pub fn new(top: &'a Path, index: &'a Index, rules: StatRules, options: &'a OpenOptions) -> Self {
         ChangeFinder { top, index, rules, leading: LeadingDirs::new(top), options }
     }
 
-    /// The change of an entry; `None` if it looks unchanged, or is not to be looked at (assume-unchanged, skip-worktree).
+    /// The change of an entry; `None` if it looks unchanged, or must not be examined (assume-unchanged,
+    /// skip-worktree).
     pub fn change(&mut self, key: &EntryKey, entry: &IndexEntry) -> Result<Option<PathChange>, PathError> {
         let path = key.path();
         let is_merged = key.stage() == 0;

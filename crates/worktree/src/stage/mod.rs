@@ -1,8 +1,8 @@
-//! Stores files for `add` and others: reads, converts, hashes and compresses them on several threads, and publishes them
-//! together.
+//! Stores files for `add` and others: reads, converts, hashes and compresses them on several threads, and publishes
+//! them together.
 //!
 //! Each file is opened once, examined once and read in one go. A thread has one content in memory, of at most
-//! `core.bigFileThreshold` bytes unless it has to be converted; what is larger goes to a pack as it is read.
+//! `core.bigFileThreshold` bytes unless it has to be converted; larger ones are streamed into a pack.
 
 mod changes;
 mod read;
@@ -29,10 +29,10 @@ const FILES_A_THREAD: usize = 16;
 /// How many files a thread takes at a time.
 const FILES_AT_ONCE: usize = 8;
 
-/// Most threads.
+/// The most threads.
 const MAX_THREADS: usize = 16;
 
-/// A file that is to be read.
+/// A file to read.
 #[derive(Debug, Clone)]
 pub struct StageJob {
     /// Relative to the top of the work tree.
@@ -43,12 +43,12 @@ pub struct StageJob {
     known: Option<ObjectId>,
 }
 
-/// What a file is.
+/// The result for a file.
 #[derive(Debug)]
 pub struct Staged {
     /// Its blob.
     pub id: ObjectId,
-    /// What it looked like when it was opened.
+    /// Its metadata when it was opened.
     pub seen: Seen,
     /// Lines for standard error.
     pub told: Vec<String>,
@@ -57,16 +57,16 @@ pub struct Staged {
 /// Why a file could not be added.
 #[derive(Debug, thiserror::Error)]
 pub enum StageError {
-    /// For a reason of its own, in these lines for standard error; others may continue.
+    /// For a reason of its own, given as lines for standard error; others may continue.
     #[error("{}", .0.join("\n"))]
     Unreadable(Vec<String>),
-    /// For a reason that ends all; some lines for standard error come first.
+    /// For a reason that ends all; first come these lines for standard error.
     #[error("{1}")]
     Refused(Vec<String>, String),
     /// Objects could not be stored.
     #[error(transparent)]
     Store(#[from] packrace_store::Error),
-    /// Another file has ended all before.
+    /// Another file ended all first.
     #[error("not read")]
     Skipped,
 }
@@ -81,12 +81,12 @@ pub struct Stager<'a> {
     /// `None` if nothing is stored.
     batch: Option<&'a ObjectBatch>,
     index: &'a Index,
-    /// Whether others continue if a file cannot be read.
+    /// Whether the others continue if a file cannot be read.
     goes_on: bool,
 }
 
 impl StageJob {
-    /// A job for a path; what happens to its content is looked up.
+    /// A job for a path; looks up its conversion.
     pub fn new(
         path: &[u8],
         known: Option<ObjectId>,
@@ -101,7 +101,7 @@ impl StageJob {
 }
 
 impl<'a> Stager<'a> {
-    /// For the work tree at `top`. Without a batch, files are hashed but not stored.
+    /// A stager for the work tree at `top`. Without a batch, files are hashed but not stored.
     pub fn new(
         repository: &Repository,
         top: &Path,
@@ -127,14 +127,14 @@ impl<'a> Stager<'a> {
         self
     }
 
-    /// Lets others continue if a file cannot be read.
+    /// Sets whether the others continue if a file cannot be read.
     pub fn with_unreadable(mut self, goes_on: bool) -> Self {
         self.goes_on = goes_on;
         self
     }
 
-    /// Runs all jobs and returns their results, in order. If a failure ends all, jobs after the first that failed may not have
-    /// run.
+    /// Runs all jobs and returns their results, in order. If a failure ends all, jobs after the first that failed
+    /// may not have run.
     pub fn run(&self, jobs: &[StageJob]) -> Vec<Result<Staged, StageError>> {
         let cores = available_threads().min(MAX_THREADS);
         let threads = cores.min(jobs.len() / FILES_A_THREAD + 1);
@@ -155,7 +155,7 @@ impl<'a> Stager<'a> {
         parts.into_iter().flat_map(|(_, results)| results).collect()
     }
 
-    /// Takes jobs until none is left; gives results with the number of the first job of each lot.
+    /// Takes jobs until none is left; returns results with the number of the first job of each lot.
     fn work(
         &self,
         jobs: &[StageJob],

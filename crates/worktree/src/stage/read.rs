@@ -15,7 +15,7 @@ use crate::filter::Error as FilterError;
 use crate::index::{Kind, Seen};
 use crate::paths::path_of;
 
-/// Buffers that a thread reuses from file to file.
+/// Buffers that a thread reuses for all its files.
 #[derive(Default)]
 pub(super) struct ReadBuffers {
     content: Vec<u8>,

@@ -17,7 +17,7 @@ fn repository() -> (TempDir, Repository) {
     (directory, repository)
 }
 
-/// Stages these paths, and says of each what came of it.
+/// Stages these paths, and returns the result of each.
 fn stage(
     top: &Path,
     repository: &Repository,

@@ -14,27 +14,27 @@ use crate::switch::{self, Blocked};
 
 const NOT_UNSTASHED: &str = "Index was not unstashed.";
 
-/// Whether what was staged becomes staged again (`--index`).
+/// Whether to restore the index, too (`--index`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexMode {
-    /// Only new files are.
+    /// Only new files are staged.
     Left,
-    /// It does, or nothing is done.
+    /// It is restored, or nothing is done.
     Restored,
 }
 
-/// What came of bringing a stash back, and what there is to say about it.
+/// The result of applying a stash, and the messages about it.
 #[derive(Debug, Default)]
 pub struct Applied {
-    /// All of it is back.
+    /// Everything was applied.
     pub is_whole: bool,
-    /// Git would show how the work tree is now.
+    /// Git would print the status afterwards.
     pub shows_status: bool,
-    /// For standard error, before anything else is said.
+    /// Lines for standard error, before all others.
     pub warnings: Vec<String>,
-    /// For standard output.
+    /// Lines for standard output.
     pub output: Vec<String>,
-    /// For standard error.
+    /// Lines for standard error.
     pub errors: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ impl Applied {
 }
 
 impl StashSession<'_> {
-    /// Brings a stash back. The index has been refreshed and has no conflicts.
+    /// Applies a stash. The index has been refreshed and has no conflicts.
     pub fn apply(&mut self, stash: &Stash, mode: IndexMode, names: &Names) -> Result<Applied, WorkError> {
         let now_tree = self.index_tree()?;
         let now = self.staged();
@@ -104,7 +104,7 @@ impl StashSession<'_> {
         Ok(applied)
     }
 
-    /// Brings index and work tree from one list of files to another. What is ignored may be overwritten.
+    /// Switches index and work tree from one list of files to another. Ignored files may be overwritten.
     pub fn switch(&mut self, from: &Listing, to: &Listing) -> Result<Result<(), Blocked>, WorkError> {
         let mut told = Vec::new();
         let mut rules = IgnoreRules::open(self.repository, self.files.tree.top(), &mut told)?;
@@ -115,7 +115,7 @@ impl StashSession<'_> {
         switch::switch(self.lock.index_mut(), &mut self.files, from, to, &mut is_ignored)
     }
 
-    /// Does to what is staged now what was staged when the stash was made.
+    /// Applies the stash's staged changes to the index.
     fn restaged(&self, stash: &Stash, now: &Listing) -> Result<Result<Listing, Vec<String>>, WorkError> {
         let (base, staged) =
             (list(&self.objects, &stash.base_tree)?, list(&self.objects, &stash.index_tree)?);
@@ -140,7 +140,7 @@ impl StashSession<'_> {
         Ok(if problems.is_empty() { Ok(result) } else { Err(problems) })
     }
 
-    /// Where that cannot be done, lines for standard error.
+    /// If that is impossible, returns lines for standard error.
     fn restaged_path(
         &self,
         path: &str,
@@ -180,7 +180,7 @@ impl StashSession<'_> {
         }
     }
 
-    /// Puts the sides of conflicts into the index.
+    /// Adds the sides of conflicts to the index.
     fn stage_conflicts(&mut self, merged: &Merged) {
         let index = self.lock.index_mut();
         for (path, stages) in &merged.conflicts {
@@ -194,7 +194,7 @@ impl StashSession<'_> {
         index.clear_resolve_undo();
     }
 
-    /// Makes the index what `target` says, and leaves the work tree alone.
+    /// Makes the index equal to `target`, and leaves the work tree alone.
     fn stage(&mut self, target: &Listing) {
         let index = self.lock.index_mut();
         let gone = |path: &[u8]| !target.contains_key(path);
@@ -214,7 +214,7 @@ impl StashSession<'_> {
         }
     }
 
-    /// Brings back files that git does not know. Nothing that is there is overwritten.
+    /// Restores untracked files. Overwrites nothing.
     fn bring_back(&mut self, untracked: &Listing) -> Result<Vec<String>, WorkError> {
         let mut problems = Vec::new();
         for (path, item) in untracked {
@@ -245,7 +245,7 @@ impl StashSession<'_> {
         Ok(problems)
     }
 
-    /// What the index names must be in the repository.
+    /// Stores the objects that the index names.
     fn keep_staged_objects(&self) -> Result<(), WorkError> {
         let batch = self.batch()?;
         let mut is_new = false;
@@ -262,7 +262,7 @@ impl StashSession<'_> {
     }
 }
 
-/// What is staged already, and files that the merge has made.
+/// The staged files, and those that the merge has added.
 fn with_new_files(now: &Listing, merged: &Listing) -> Listing {
     let mut target = now.clone();
     for (path, item) in merged {

@@ -1,12 +1,12 @@
-//! What `git stash` keeps and brings back (git-stash, "DISCUSSION").
+//! What `git stash` stores and restores (git-stash, "DISCUSSION").
 //!
 //! ```text
-//!        .----W        H: the commit of HEAD; W: the work tree; I: the index; U: files that git does not know
+//!        .----W        H: the commit of HEAD; W: the work tree; I: the index; U: untracked files
 //!       /    /|\
 //! -----H----I U
 //! ```
 //!
-//! Objects are durable before anything is taken out of the work tree; moving the ref in between is the caller's.
+//! Objects are durable before anything is taken out of the work tree; moving the ref in between is the caller's job.
 
 mod apply;
 mod patch;
@@ -32,23 +32,23 @@ use crate::untracked::{Untracked, Walk};
 pub use apply::{Applied, IndexMode};
 pub use push::{Outcome, StashRequest, StoredStash};
 
-/// Who makes commits: `Name <mail> seconds zone`.
+/// The identities in commits: `Name <mail> seconds zone`.
 #[derive(Debug, Clone)]
 pub struct People {
-    /// Of the change.
+    /// The author.
     pub author: Vec<u8>,
-    /// Of the commit.
+    /// The committer.
     pub committer: Vec<u8>,
 }
 
-/// Where the work tree is.
+/// The commit that the work tree is based on.
 #[derive(Debug, Clone)]
 pub struct Head {
     /// The commit.
     pub commit: ObjectId,
     /// Its tree.
     pub tree: ObjectId,
-    /// `<branch>: <abbreviated name> <subject>`, as messages begin.
+    /// `<branch>: <abbreviated name> <subject>`, the beginning of messages.
     pub description: Vec<u8>,
 }
 
@@ -57,20 +57,20 @@ pub struct Head {
 pub struct Stash {
     /// The commit itself.
     pub commit: ObjectId,
-    /// The commit that the work tree was at.
+    /// The commit that the work tree was based on.
     pub base: ObjectId,
-    /// The tree of that.
+    /// The tree of that commit.
     pub base_tree: ObjectId,
     /// The tree of the index.
     pub index_tree: ObjectId,
     /// The tree of the work tree.
     pub tree: ObjectId,
-    /// The tree of files that git did not know.
+    /// The tree of untracked files.
     pub untracked_tree: Option<ObjectId>,
 }
 
 impl Stash {
-    /// Reads a commit; none if it is not one of a stash.
+    /// Reads a commit; `None` if it is not a stash.
     pub fn read(objects: &Objects, commit: &ObjectId) -> Result<Option<Self>, WorkError> {
         let Some(found) = read_commit(objects, commit)? else { return Ok(None) };
         let [base, index, others @ ..] = found.parents.as_slice() else { return Ok(None) };
@@ -102,7 +102,7 @@ fn read_commit(objects: &Objects, id: &ObjectId) -> Result<Option<packrace_objec
     parse_commit(&content, objects.hash_kind()).map(Some).map_err(|error| WorkError::malformed(*id, error))
 }
 
-/// The index, the work tree and the objects while a stash is made or brought back. The index is locked.
+/// The index, the work tree and the objects while a stash is made or applied. The index is locked.
 pub struct StashSession<'a> {
     repository: &'a Repository,
     snapshot: Arc<Snapshot>,
@@ -112,7 +112,7 @@ pub struct StashSession<'a> {
 }
 
 impl<'a> StashSession<'a> {
-    /// Takes the lock. The work tree is at `top`.
+    /// Locks the index. The work tree is at `top`.
     pub fn begin(repository: &'a Repository, top: &Path) -> Result<Self, WorkError> {
         let snapshot = repository.snapshot()?;
         let objects = Rc::new(Objects::new(&snapshot));
@@ -121,12 +121,12 @@ impl<'a> StashSession<'a> {
         Ok(StashSession { repository, snapshot, lock, files, objects })
     }
 
-    /// The index as it is now.
+    /// The current index.
     pub fn index(&self) -> &Index {
         self.lock.index()
     }
 
-    /// The objects, and those that were made.
+    /// The objects, including new ones.
     pub fn objects(&self) -> &Rc<Objects> {
         &self.objects
     }
@@ -136,7 +136,7 @@ impl<'a> StashSession<'a> {
         std::mem::take(&mut self.files.told)
     }
 
-    /// Files that git does not know, in the order of their paths, and repositories among them, which are left alone.
+    /// Untracked files, in the order of their paths, and repositories among them, which are left alone.
     pub fn untracked(
         &mut self,
         specs: &mut Pathspecs,
@@ -151,17 +151,17 @@ impl<'a> StashSession<'a> {
         Ok(walk.run()?)
     }
 
-    /// Looks at all files. Gives paths that have conflicts.
+    /// Examines all files. Returns paths with conflicts.
     pub fn refresh(&mut self) -> Result<Vec<Vec<u8>>, WorkError> {
         self.files.refresh(self.lock.index_mut())
     }
 
-    /// Writes the index and ends.
+    /// Writes the index and ends the session.
     pub fn finish(self) -> Result<Vec<String>, WorkError> {
         let StashSession { lock, mut files, .. } = self;
         if lock.index().is_changed() {
             let index = lock.index().clone();
-            // What this session has made was published before it was staged.
+            // This session publishes what it has made before staging it.
             lock.commit(&DurableObjects::stored_before(), &mut |key, entry| {
                 files.is_modified(&index, key.path(), entry)
             })?;
@@ -169,12 +169,12 @@ impl<'a> StashSession<'a> {
         Ok(files.told)
     }
 
-    /// Compares the file of an entry with what it says.
+    /// Compares the file of an entry with the entry.
     pub fn compare(&mut self, path: &[u8], entry: &IndexEntry) -> Result<FileComparison, WorkError> {
         self.files.compare(self.lock.index(), path, entry)
     }
 
-    /// The tree of the index; what is only meant to be added is not part of it.
+    /// The tree of the index, without intent-to-add entries.
     pub fn index_tree(&self) -> Result<ObjectId, WorkError> {
         let items = self.staged();
         make_trees(&self.objects, items.iter().map(|(path, item)| (path.as_slice(), *item)))
@@ -185,13 +185,13 @@ impl<'a> StashSession<'a> {
         entries.map(|(key, entry)| (BString::from(key.path()), TreeItem::of(entry))).collect()
     }
 
-    /// Where new objects go.
+    /// A batch for new objects.
     fn batch(&self) -> Result<ObjectBatch, WorkError> {
         let options = BatchOptions::of_work_tree(self.repository.config())?;
         Ok(ObjectBatch::new(self.repository.object_dir(), self.snapshot.clone(), options))
     }
 
-    /// Makes all that `batch` has and that was made in memory durable, and lets it be found.
+    /// Publishes and makes durable everything in `batch` and everything that was made in memory.
     fn publish(&self, batch: ObjectBatch) -> Result<DurableObjects, WorkError> {
         for (id, object) in self.objects.take_all_made() {
             batch.add(&id, object.kind, &object.data)?;

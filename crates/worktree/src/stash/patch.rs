@@ -1,12 +1,13 @@
-//! Doing to a content what was done to another: what `git apply` does with a patch that has three lines of context.
+//! Applies the changes between two contents to a third: what `git apply` does with a patch that has three lines of
+//! context.
 
 use crate::difference::{Hunk, hunks};
 
-/// A line which must be found, by its number in the old content, from 1; no such lines are there.
+/// The number, from 1, of the first line of a hunk in the old content that does not match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Misfit(pub usize);
 
-/// Does to `target` what makes `new` of `old`.
+/// Applies the changes from `old` to `new` to `target`.
 pub fn apply(old: &[u8], new: &[u8], target: &[u8]) -> Result<Vec<u8>, Misfit> {
     if target == old {
         return Ok(new.to_vec());
@@ -30,12 +31,13 @@ pub fn apply(old: &[u8], new: &[u8], target: &[u8]) -> Result<Vec<u8>, Misfit> {
     Ok(result)
 }
 
-/// Lines with what ends them.
+/// Lines with their line ends.
 fn lines(content: &[u8]) -> Vec<&[u8]> {
     content.split_inclusive(|byte| *byte == b'\n').collect()
 }
 
-/// Where these lines are, next to where they are expected. What began or ended the old content has to begin or end this.
+/// Where these lines are, nearest to the expected position. A hunk at the beginning or the end of the old content
+/// must match there.
 fn find(target: &[&[u8]], wanted: &[&[u8]], expected: isize, from: usize, hunk: &Hunk) -> Option<usize> {
     let last = target.len().checked_sub(wanted.len())?;
     let fits = |at: usize| {

@@ -13,36 +13,36 @@ use crate::listing::{Listing, TreeItem, list, make_trees};
 use crate::paths::LeadingDirs;
 use crate::switch;
 
-/// What is to be kept.
+/// What to stash.
 pub struct StashRequest<'a> {
-    /// Where the work tree is.
+    /// The commit that the work tree is based on.
     pub head: &'a Head,
-    /// Which paths are meant.
+    /// Which paths to stash.
     pub is_meant: &'a mut dyn FnMut(&[u8]) -> bool,
-    /// Files that git does not know and that are meant, sorted; none if they are left alone.
+    /// Untracked files to stash, sorted; `None` leaves them alone.
     pub untracked: Option<&'a [Vec<u8>]>,
-    /// Only what is staged.
+    /// Stash only staged changes.
     pub staged_only: bool,
-    /// In place of the usual message.
+    /// Replaces the default message.
     pub message: Option<&'a [u8]>,
-    /// Who does it.
+    /// The identities.
     pub people: &'a People,
-    /// The encoding that commits name, if it is not UTF-8.
+    /// The encoding stated in commits, if it is not UTF-8.
     pub encoding: Option<&'a [u8]>,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The changes are a stash now.
+    /// The changes are stored.
     Stored(StoredStash),
     /// Nothing differs from `HEAD`.
     Unchanged,
-    /// Something does, but nothing is staged, and that alone was meant.
+    /// Something does, but only staged changes were requested and there are none.
     NothingStaged,
 }
 
-/// What was kept. It is durable, but nothing leads to it.
+/// A stored stash. It is durable, but no ref points at it.
 #[derive(Debug)]
 pub struct StoredStash {
     /// The commit of the stash.
@@ -51,14 +51,14 @@ pub struct StoredStash {
     pub message: Vec<u8>,
     /// The tree of the index.
     index: Listing,
-    /// Files that git did not know, and what they looked like when they were read.
+    /// Untracked files, and their metadata when they were read.
     untracked: Vec<(Vec<u8>, StatData)>,
-    /// Lets a ref name it.
+    /// Allows a ref to point at it.
     pub durable: DurableObjects,
 }
 
 impl StashSession<'_> {
-    /// Keeps what differs from `HEAD`. The index has been refreshed and has no conflicts.
+    /// Stores the differences from `HEAD`. The index has been refreshed and has no conflicts.
     pub fn keep(&mut self, request: &mut StashRequest<'_>) -> Result<Outcome, WorkError> {
         let head = list(&self.objects, &request.head.tree)?;
         let staged = self.staged();
@@ -86,7 +86,7 @@ impl StashSession<'_> {
         let index_commit = commit(tree(&staged)?, &[request.head.commit], &text(b"index on ", b"\n"))?;
         let mut parents = vec![request.head.commit, index_commit];
         let mut kept_untracked = Vec::new();
-        // As git does it, also where there are none.
+        // As in git, even if there are none.
         if let Some(untracked) = request.untracked {
             let paths: Vec<(&[u8], Option<Mode>)> =
                 untracked.iter().map(|path| (path.as_slice(), None)).collect();
@@ -117,8 +117,8 @@ impl StashSession<'_> {
         }))
     }
 
-    /// What the work tree has of the paths that are meant, and of others what is staged; none if that is what `HEAD` has, and
-    /// nothing is staged.
+    /// The work tree for the requested paths, and the index for others; `None` if that equals `HEAD` and nothing is
+    /// staged.
     fn work_tree(
         &mut self,
         head: &Listing,
@@ -154,12 +154,12 @@ impl StashSession<'_> {
                         }));
                     }
                     is_changed |= now.is_some();
-                    // Of what is in neither place, only the index tells.
+                    // A path in neither of them is only in the index.
                     if old.is_some() {
                         result.remove(path);
                     }
                 }
-                // As git does it, what a submodule has checked out is not put aside.
+                // As in git, the checked-out commit of a submodule is not stashed.
                 FileComparison::Changed(seen) if seen.kind == Kind::Dir => {}
                 FileComparison::Changed(seen) if seen.kind == Kind::Other => {
                     return Err(cannot_process(path, |path| format!("{path}: unsupported file type")));
@@ -184,8 +184,8 @@ impl StashSession<'_> {
         Ok(is_changed.then_some(result))
     }
 
-    /// Takes out of the index and the work tree what was kept: where it `cleans`, files that git does not know go; others become what
-    /// `HEAD` has, or the index that was kept where `keeps_index` says so.
+    /// Removes what was stashed from the index and the work tree: if it `cleans`, untracked files are removed;
+    /// others become those of `HEAD`, or of the stashed index if `keeps_index`.
     pub fn clear(
         &mut self,
         kept: &StoredStash,
@@ -196,7 +196,7 @@ impl StashSession<'_> {
     ) -> Result<(), WorkError> {
         if cleans {
             for (path, stat) in &kept.untracked {
-                // What has changed since nobody has.
+                // A file that has changed since is not stashed.
                 if self.files.tree.look(path)?.is_some_and(|seen| seen.stat == *stat) {
                     self.files.tree.remove(path)?;
                 }
@@ -213,7 +213,7 @@ impl StashSession<'_> {
         switch::reset(self.lock.index_mut(), &mut self.files, target, is_meant)
     }
 
-    /// Removes directories in which there is nothing, as `git clean -d` does. Repositories are left alone.
+    /// Removes empty directories, as `git clean -d` does. Leaves repositories alone.
     fn remove_empty_directories(&mut self, is_meant: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), WorkError> {
         let mut found: Vec<Vec<u8>> = Vec::new();
         let mut waiting = vec![Vec::new()];
@@ -244,8 +244,8 @@ impl StashSession<'_> {
         Ok(())
     }
 
-    /// Takes what is staged out of the index and the work tree; where other changes are in the way, nothing is done and lines
-    /// say why.
+    /// Removes staged changes from the index and the work tree; if other changes are in the way, does nothing and
+    /// returns lines that say why.
     pub fn clear_staged(&mut self, head: &Head) -> Result<Result<(), Vec<String>>, WorkError> {
         let head = list(&self.objects, &head.tree)?;
         let staged = self.staged();
@@ -286,7 +286,7 @@ impl StashSession<'_> {
         Ok(Ok(()))
     }
 
-    /// What a file becomes without what is staged; no content where it is what `HEAD` has.
+    /// A file without its staged changes; no content if it equals `HEAD`.
     #[allow(clippy::type_complexity)]
     fn taken_back(
         &mut self,
@@ -329,7 +329,7 @@ impl StashSession<'_> {
     }
 }
 
-/// In git's words; `why` is told the path as it is shown.
+/// In git's words; `why` gets the path in its printable form.
 fn cannot_process(path: &[u8], why: impl FnOnce(&str) -> String) -> WorkError {
     let shown = String::from_utf8_lossy(path);
     WorkError::Unreadable(vec![

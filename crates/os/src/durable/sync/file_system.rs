@@ -1,10 +1,10 @@
 //! One call for many syncs, where it is as good as a call for each and cheaper: `syncfs(2)`.
 //!
-//! It waits for everything that a file system has not written yet, of whomever: so it is only made while that is little. It
-//! tells of everything that failed on the file system since the file was opened that it is called with, data since Linux 5.8 and
-//! the rest since 5.17; so that is the one which was made first. On ext4 and XFS it ends with one commit of the journal and
-//! one flush, where syncs that run beside each other may need several; a file system of another process (FUSE) is not even
-//! told of it.
+//! It waits for everything that a file system has not written yet, whoever wrote it: so it is only called while
+//! that is little. It reports every failure on the file system since the descriptor that it is called with was
+//! opened, data since Linux 5.8 and the rest since 5.17; so it is called with the file that was created first. On
+//! ext4 and XFS it ends with one commit of the journal and one flush, where concurrent syncs may need several; a
+//! file system of another process (FUSE) is not even told of it.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -13,16 +13,16 @@ use std::sync::LazyLock;
 use super::{SyncFailed, ToSync};
 use crate::count::{self, Op, Role};
 
-/// What others may have left to be written. A disk that writes 200 MB a second takes 80 ms.
+/// The most unwritten bytes of others. A disk that writes 200 MB a second takes 80 ms.
 const MAX_BYTES_OF_OTHERS: u64 = 16 << 20;
 
 /// `f_type` of file systems whose `syncfs` is known to wait for data, journal and flush (statfs(2)).
 const KNOWN: [i64; 2] = [0xef53, 0x5846_5342];
 
-/// From which kernel on all failures are told.
+/// The first kernel that reports all failures.
 const LEAST_KERNEL: (u32, u32) = (5, 17);
 
-/// Makes all of these durable with one call; none if that is not to be done here and now.
+/// Makes all of these durable with one call; `None` if that is not possible or not worthwhile now.
 pub(super) fn sync(all: &[ToSync<'_>], role: Role) -> Option<Result<(), SyncFailed>> {
     static IS_KERNEL_KNOWN: LazyLock<bool> =
         LazyLock::new(|| is_known_kernel(&rustix::system::uname().release().to_string_lossy()));
@@ -52,7 +52,7 @@ pub(super) fn sync(all: &[ToSync<'_>], role: Role) -> Option<Result<(), SyncFail
 }
 
 impl ToSync<'_> {
-    /// Of new files the order in which they were made, before everything else.
+    /// For new files the order of their creation, before everything else.
     fn number(&self) -> u64 {
         match self {
             ToSync::New(file) => file.number,
@@ -61,7 +61,7 @@ impl ToSync<'_> {
     }
 }
 
-/// None where it is not there, or is synced in another way.
+/// `None` if it does not exist, or is synced in another way.
 fn open(item: &ToSync<'_>) -> Option<File> {
     match item {
         ToSync::New(file) => file.file.try_clone().ok(),
@@ -78,7 +78,7 @@ fn metadata(item: &ToSync<'_>) -> Option<Metadata> {
     }
 }
 
-/// Whether this release (uname(2)) tells of all failures.
+/// Whether this release (uname(2)) reports all failures.
 fn is_known_kernel(release: &str) -> bool {
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(str::parse::<u32>);
     match (numbers.next(), numbers.next()) {
@@ -87,7 +87,7 @@ fn is_known_kernel(release: &str) -> bool {
     }
 }
 
-/// The beginning of `/proc/meminfo`, which stays open: a process may not be let there later.
+/// The beginning of `/proc/meminfo`, which stays open, because a process may not be allowed to open it later.
 fn memory_info() -> Option<String> {
     static FILE: LazyLock<Option<File>> = LazyLock::new(|| File::open("/proc/meminfo").ok());
     let mut buffer = [0; 2048];
@@ -95,7 +95,7 @@ fn memory_info() -> Option<String> {
     Some(String::from_utf8_lossy(&buffer[..length]).into_owned())
 }
 
-/// What the system has not written yet: `Dirty` and `Writeback` (proc_meminfo(5)).
+/// The bytes that the system has not written yet: `Dirty` and `Writeback` (proc_meminfo(5)).
 fn unwritten_bytes(meminfo: &str) -> Option<u64> {
     let kilobytes = |name: &str| {
         let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(unwritten_bytes("Dirty: x kB\nWriteback: 1 kB\n"), None);
     }
 
-    /// One that is gone, or is not what it shall be, is left to who syncs each, and tells of it.
+    /// A file that is gone, or not as expected, is left to the separate syncs, which report it.
     #[test]
     fn what_cannot_be_synced_together() {
         let dir = tempfile::tempdir().unwrap();
@@ -144,7 +144,7 @@ mod tests {
             assert!(sync(&[ToSync::File(&file), other], Role::Hook).is_none());
         }
         assert!(sync(&[ToSync::File(&file)], Role::Hook).is_none(), "one needs no other call");
-        // Where the file system of temporaries is a known one, this is the call; elsewhere there is none.
+        // If the file system of temporary files is a known one, this is the call; otherwise there is none.
         let done = sync(&[ToSync::File(&file), ToSync::Dir(dir.path())], Role::Hook);
         assert!(done.is_none_or(|result: Result<(), SyncFailed>| result.is_ok()));
     }

@@ -1,9 +1,9 @@
-//! Waiting for the disk as seldom as possible: syncs that belong together are in flight together, and threads that want the
-//! same directory synced share one sync.
+//! Waits for the disk as seldom as possible: syncs that belong together are in flight together, and threads that
+//! want the same directory synced share one sync.
 //!
-//! Threads that sync at the same time wait for the same flush of the disk and the same commit of its journal; one that syncs
-//! file after file waits for one of each a file. Where the file system can do it all in one call at no greater cost, it does
-//! ([`file_system`]).
+//! Threads that sync at the same time wait for the same flush of the disk and the same commit of its journal; a
+//! thread that syncs one file after the other waits for one of each a file. Where the file system can do it all in
+//! one call at no greater cost, it does ([`file_system`]).
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,8 +19,8 @@ use super::NewFile;
 use crate::count::{self, Op, Role};
 use crate::simulated::{DiskChange, DiskOp, before, done};
 
-/// So many syncs of one caller are in flight at a time, each in a thread that does nothing else. On ext4, 32 files took 10 ms
-/// together and 102 ms one after the other.
+/// How many syncs of one caller are in flight at a time, each in a thread that does nothing else. On ext4, 32 files
+/// took 10 ms together and 102 ms one after the other.
 const MAX_IN_FLIGHT: usize = 64;
 
 /// How the content of files is synced (git-config, "core.fsyncMethod").
@@ -29,8 +29,9 @@ pub enum SyncMethod {
     /// Through the cache of the disk: `fsync(2)`, on macOS `F_FULLFSYNC`, on Windows `FlushFileBuffers`, all by Rust's `sync_all`.
     #[default]
     Full,
-    /// To the disk, and who knows whether it has written it: on Linux `sync_file_range(2)`, which does not even write where the file
-    /// is; on macOS `fsync(2)`, which does not empty the cache of the disk. Elsewhere, and where the file system cannot, [`SyncMethod::Full`].
+    /// To the disk, without knowing whether it has written it: on Linux `sync_file_range(2)`, which does not even
+    /// write the file's metadata; on macOS `fsync(2)`, which does not empty the cache of the disk. Elsewhere, and
+    /// if the file system cannot, [`SyncMethod::Full`].
     Writeout,
 }
 
@@ -44,25 +45,25 @@ impl SyncMethod {
 /// What [`sync_together`] makes durable.
 #[derive(Debug)]
 pub enum ToSync<'a> {
-    /// What was written into a new file, but not its name.
+    /// The content of a new file, but not its name.
     New(&'a mut NewFile),
-    /// What anybody wrote into a file, but not its name.
+    /// The content of an existing file, but not its name.
     File(&'a Path),
     /// The names in a directory.
     Dir(&'a Path),
 }
 
-/// A sync that failed. What was written may be lost, also where a later sync seems to do well.
+/// A sync that failed. What was written may be lost, even if a later sync seems to succeed.
 #[derive(Debug)]
 pub struct SyncFailed {
-    /// What was to be synced.
+    /// The file or directory to be synced.
     pub path: PathBuf,
-    /// Why it was not.
+    /// Why it failed.
     pub source: io::Error,
 }
 
-/// Makes all of these durable, in any order: new files as far as their method does, and the others. After an error none of them
-/// may be relied on.
+/// Makes all of these durable, in any order; new files as far as their method does. After an error none of them may
+/// be relied on.
 pub fn sync_together(mut all: Vec<ToSync<'_>>, role: Role) -> Result<(), SyncFailed> {
     for item in &mut all {
         let prepared = match item {
@@ -100,7 +101,7 @@ fn sync_in_flight(all: &[ToSync<'_>], role: Role) -> Result<(), SyncFailed> {
         while let Some(item) = all.get(next.fetch_add(1, Relaxed)) {
             if let Err(source) = item.sync(role) {
                 let mut first = lock(&first_failure);
-                // What is gone is told only where nothing worse is: a caller may know how to go on then.
+                // A missing file is reported only if nothing worse happened: a caller may be able to handle it.
                 if first.as_ref().is_none_or(|first: &SyncFailed| crate::is_absent(&first.source)) {
                     *first = Some(SyncFailed { path: item.path().to_owned(), source });
                 }
@@ -109,7 +110,7 @@ fn sync_in_flight(all: &[ToSync<'_>], role: Role) -> Result<(), SyncFailed> {
     };
     std::thread::scope(|scope| {
         for _ in 1..all.len().min(MAX_IN_FLIGHT) {
-            // Where there is no other thread to be had, this one does the work.
+            // If no other thread can be created, this one does the work.
             if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
                 break;
             }
@@ -149,7 +150,7 @@ pub(super) fn sync_file(file: &File, method: SyncMethod, role: Role) -> io::Resu
     }
 }
 
-/// Starts writing what the kernel holds of the file, and waits until the disk has taken it.
+/// Starts writing the file's dirty pages, and waits until the disk has taken them.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 fn write_out(file: &File) -> io::Result<()> {
@@ -159,7 +160,8 @@ fn write_out(file: &File) -> io::Result<()> {
     unsafe extern "C" {
         fn sync_file_range(file: i32, offset: i64, bytes: i64, flags: u32) -> i32;
     }
-    // SAFETY: the call takes no pointers, and the descriptor is open as long as `file` is borrowed. No bytes mean all.
+    // SAFETY: the call takes no pointers, and the descriptor is open as long as `file` is borrowed. A length of 0
+    // means all.
     match unsafe { sync_file_range(file.as_raw_fd(), 0, 0, FLAGS) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -177,13 +179,13 @@ fn write_out(_: &File) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// The system, or a file system, does not know the call.
+/// Whether the system, or a file system, does not support the call.
 fn is_unsupported(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
 }
 
-/// Makes the names in a directory durable: those that appeared, and those that went. A file system that has no such
-/// thing is left to itself.
+/// Makes the names in a directory durable, both added and removed ones. Does nothing on a file system without such
+/// a call.
 pub fn sync_dir(dir: &Path, role: Role) -> io::Result<()> {
     before(dir, DiskOp::SyncDir)?;
     SHARED.sync(dir, &|dir| sync_names(dir, role))?;
@@ -201,10 +203,10 @@ fn sync_names(dir: &Path, role: Role) -> io::Result<()> {
 
 static SHARED: LazyLock<SharedSyncs> = LazyLock::new(SharedSyncs::default);
 
-/// Group commit: of the threads that want a directory synced while it is being synced, one does it for all of them, once that
-/// is done. What began before a thread came may have missed what that thread changed.
+/// Group commit: of the threads that want a directory synced while it is being synced, one does it for all of them
+/// once that sync has ended. A sync that began before a thread asked may miss what the thread changed.
 ///
-/// A directory is told by its path as it is spelled; by another path it is another one, and nothing is shared.
+/// Directories are compared by their paths as spelled; nothing is shared between two paths of one directory.
 #[derive(Debug, Default)]
 struct SharedSyncs {
     dirs: Mutex<HashMap<PathBuf, DirSyncs>>,
@@ -216,17 +218,17 @@ struct SharedSyncs {
 #[derive(Debug, Default)]
 struct DirSyncs {
     is_running: bool,
-    /// The one that everybody who comes now takes part in.
+    /// The sync that everybody who asks now takes part in.
     next: Option<Arc<SharedSync>>,
 }
 
-/// One sync, and what came of it.
+/// One sync and its result.
 #[derive(Debug, Default)]
 struct SharedSync {
     result: Mutex<Option<Result<(), Failure>>>,
 }
 
-/// Why a sync failed, for each who took part.
+/// Why a sync failed, for each participant.
 #[derive(Debug, Clone, Copy)]
 struct Failure {
     number: Option<i32>,
@@ -249,13 +251,13 @@ impl SharedSyncs {
             if let Some(result) = *lock(&turn.result) {
                 return result.map_err(Failure::into);
             }
-            // Until there is a result, the directory has its place in the table.
+            // The directory stays in the table until there is a result.
             match dirs.get_mut(dir) {
                 Some(turns) if turns.is_running => {
                     dirs = self.ended.wait(dirs).unwrap_or_else(PoisonError::into_inner);
                 }
                 turns => {
-                    // Nobody does it: so this one, for all who have come by now.
+                    // Nobody runs it: so this thread does, for all who have asked by now.
                     turns.into_iter().for_each(|turns| (turns.is_running, turns.next) = (true, None));
                     drop(dirs);
                     self.lead(dir, &turn, sync);
@@ -286,7 +288,7 @@ impl From<Failure> for io::Error {
     }
 }
 
-/// Nothing between taking and giving back a lock here can panic half-way.
+/// Nothing between taking and releasing a lock here can panic half-way.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -298,9 +300,9 @@ mod tests {
 
     use super::*;
 
-    /// Until so many threads take part in a sync that has not begun.
+    /// Waits until this many threads take part in a sync that has not begun.
     fn await_waiting(shared: &SharedSyncs, dir: &Path, count: usize) {
-        // One more has the turn in the table.
+        // The table holds one more reference.
         let is_there = |turns: &DirSyncs| turns.next.as_ref().map_or(0, Arc::strong_count) == count + 1;
         while !lock(&shared.dirs).get(dir).is_some_and(is_there) {
             std::thread::yield_now();
@@ -327,7 +329,7 @@ mod tests {
                 begun.wait();
                 let others: Vec<_> = (0..9).map(|_| scope.spawn(|| shared.sync(dir, &sync))).collect();
                 await_waiting(&shared, dir, 9);
-                // Another directory waits for nobody.
+                // Syncs of another directory do not wait.
                 shared.sync(Path::new("e"), &|_| Ok(())).unwrap();
                 go_on.wait();
                 first.join().unwrap().unwrap();
@@ -338,7 +340,7 @@ mod tests {
             });
             assert_eq!(syncs.into_inner(), 2);
             assert!(lock(&shared.dirs).is_empty());
-            // A failure is not remembered: who changes the directory then asks for a sync of its own.
+            // A failure is not remembered: the next change of the directory gets a sync of its own.
             shared.sync(dir, &|_| Ok(())).unwrap();
         }
     }
@@ -346,7 +348,7 @@ mod tests {
     #[test]
     fn many_threads_and_directories() {
         let shared = SharedSyncs::default();
-        // What was changed before a sync was asked for is durable when it has ended.
+        // Changes made before a sync was requested are durable when it has ended.
         let (changed, durable) = ([const { AtomicUsize::new(0) }; 3], [const { AtomicUsize::new(0) }; 3]);
         std::thread::scope(|scope| {
             for thread in 0..8 {
@@ -391,7 +393,7 @@ mod tests {
         }
     }
 
-    /// A pipe cannot be written out, nor synced: the answer is that of the sync.
+    /// A pipe can be neither written out nor synced: the result is that of the sync.
     #[test]
     #[cfg(target_os = "linux")]
     fn where_a_file_cannot_be_written_out_it_is_synced() {

@@ -1,8 +1,8 @@
-//! A disk that forgets: what may be left of a directory tree when the machine stops behind any change.
+//! A disk that forgets: what may be left of a directory tree when the machine stops after any change.
 //!
-//! [`recorded`] runs some work on the real disk and notes what [`crate::durable`] changes, with the data. From that,
-//! [`Recording::crashed`] tells the states that a file system may show after a crash, and [`DiskState::lay_out`] makes one of them
-//! in a directory, where whatever reads it can be tried.
+//! [`recorded`] runs some work on the real disk and records what [`crate::durable`] changes, with the data. From that,
+//! [`Recording::crashed`] computes the states that a file system may show after a crash, and [`DiskState::lay_out`] makes one
+//! of them in a directory, to try whatever reads it.
 //!
 //! # What a file system may do
 //!
@@ -30,45 +30,45 @@ use std::sync::Arc;
 
 use super::disk;
 
-/// A change of the disk that was made.
+/// A change of the disk that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DiskChange {
-    /// A file appeared, if it was not there to be appended to.
+    /// A file was created, or opened for appending.
     Create(PathBuf),
-    /// A directory appeared.
+    /// A directory was created.
     MakeDir(PathBuf),
     /// Bytes were written.
     Write {
-        /// Into this file.
+        /// To this file.
         path: PathBuf,
-        /// Where; at its end if none.
+        /// At this offset; `None` means its end.
         at: Option<u64>,
-        /// What is written.
+        /// The bytes.
         bytes: Vec<u8>,
     },
-    /// A file was cut off or made longer.
+    /// A file was truncated or extended.
     Truncate {
         /// The file.
         path: PathBuf,
-        /// Its length since.
+        /// Its new length.
         length: u64,
     },
     /// The data of a file became durable.
     Sync(PathBuf),
     /// The names in a directory became durable.
     SyncDir(PathBuf),
-    /// A file got another name, which it took from the one that had it.
+    /// A file was renamed, replacing any other of that name.
     Rename {
-        /// The name before.
+        /// The old name.
         from: PathBuf,
-        /// The name since.
+        /// The new name.
         to: PathBuf,
     },
-    /// A file or an empty directory went.
+    /// A file or an empty directory was removed.
     Remove(PathBuf),
 }
 
-/// What was done to the tree below a directory, from its state before.
+/// The changes to the tree below a directory, and its state before them.
 #[derive(Debug, Clone)]
 pub struct Recording {
     root: PathBuf,
@@ -76,7 +76,7 @@ pub struct Recording {
     changes: Vec<DiskChange>,
 }
 
-/// Runs `work` on this thread and notes what it changes below `root`.
+/// Runs `work` on this thread and records its changes below `root`.
 pub fn recorded<T>(root: &Path, work: impl FnOnce() -> T) -> io::Result<(T, Recording)> {
     let before = DiskState::of(root)?;
     disk::begin_recording();
@@ -85,46 +85,48 @@ pub fn recorded<T>(root: &Path, work: impl FnOnce() -> T) -> io::Result<(T, Reco
     Ok((result, Recording { root: root.to_owned(), before, changes }))
 }
 
-/// How many changes were recorded so far, on this thread.
+/// The number of changes recorded so far on this thread.
 pub fn changes_so_far() -> usize {
     disk::recorded_len()
 }
 
 impl Recording {
-    /// Of changes that somebody else has noted, in absolute paths: what came to `root` when it was as `before`.
+    /// A recording from changes that somebody else has recorded, with absolute paths: what happened to `root`,
+    /// which started as `before`.
     pub fn new(root: &Path, before: DiskState, changes: Vec<DiskChange>) -> Self {
         Recording { root: root.to_owned(), before, changes }
     }
 
-    /// The changes in their order. There may be a crash before the first and behind each.
+    /// The changes in their order. A crash is possible before the first and after each.
     pub fn changes(&self) -> &[DiskChange] {
         &self.changes
     }
 
-    /// The same on a disk that lies: the sync of this number among them, from 0, did nothing. None if there is no such sync.
+    /// The same on a disk that lies: the sync with this number, from 0, did nothing. `None` if there is no such
+    /// sync.
     pub fn without_sync(&self, number: usize) -> Option<Self> {
         let is_sync = |change: &DiskChange| matches!(change, DiskChange::Sync(_) | DiskChange::SyncDir(_));
         let mut syncs = (0..self.changes.len()).filter(|at| is_sync(&self.changes[*at]));
         let at = syncs.nth(number)?;
         let mut lying = self.clone();
-        // Of what is not below the root, nothing is told.
+        // Paths outside the root are ignored.
         lying.changes[at] = DiskChange::Sync(PathBuf::new());
         Some(lying)
     }
 
-    /// What is left if the process is killed behind so many changes: all of them.
+    /// What is left if the process is killed after this many changes: all of them.
     pub fn killed(&self, done: usize) -> DiskState {
         let replay = Replay::of(self, done);
         replay.state(&Fate { is_lost: vec![false; replay.names.len()], data: BTreeMap::new() })
     }
 
-    /// What may be left if the machine stops behind so many changes: different states, `max` at most, the first of which
-    /// is [`Recording::killed`].
+    /// What may be left if the machine stops after this many changes: different states, `max` at most, the first
+    /// being [`Recording::killed`].
     ///
-    /// All there are, if they are no more than `max` before equal ones are left out. Else, until there are `max`: all names lost, each
-    /// beginning of the names kept, each alone lost, each alone kept, every one of these with the data of all files
-    /// whole, lost, halved and zeroed; with all names, the data of each file alone lost, halved and zeroed; and then what a
-    /// generator of random numbers picks, which begins with the same number each time.
+    /// All of them, if there are no more than `max` before equal ones are removed. Otherwise, until there are
+    /// `max`: all names lost, each prefix of the names kept, each alone lost, each alone kept, every one of these
+    /// with the data of all files whole, lost, halved and zeroed; with all names, the data of each file alone lost,
+    /// halved and zeroed; and then random ones, from a generator with a fixed seed.
     pub fn crashed(&self, done: usize, max: usize) -> Vec<DiskState> {
         let replay = Replay::of(self, done);
         let fates: Box<dyn Iterator<Item = Fate>> = match replay.all_fates(max) {
@@ -141,7 +143,7 @@ impl Recording {
 pub struct DiskState(BTreeMap<Arc<Path>, Option<Arc<[u8]>>>);
 
 impl DiskState {
-    /// What is below a directory. Fails for what is neither a directory nor a file.
+    /// Reads what is below a directory. Fails for anything but directories and files.
     pub fn of(dir: &Path) -> io::Result<Self> {
         let mut state = DiskState::default();
         state.add(dir, Path::new(""))?;
@@ -170,16 +172,16 @@ impl DiskState {
         Ok(())
     }
 
-    /// Names below the root, with what is in the files; directories have no content.
+    /// Names below the root, with the content of files; directories have none.
     pub fn entries(&self) -> impl Iterator<Item = (&Path, Option<&[u8]>)> {
         self.0.iter().map(|(name, content)| (&**name, content.as_deref()))
     }
 
-    /// Changes a directory until this is what is below it. Files that are as they shall be stay.
+    /// Changes a directory until this is what is below it. Files that match stay.
     pub fn lay_out(&self, dir: &Path) -> io::Result<()> {
         let now = DiskState::of(dir)?;
-        // From the last to the first: what is in a directory goes before it. A file that changes goes too: file systems take
-        // their time with one that is written again.
+        // From the last to the first: the content of a directory goes before it. A file that changes is removed,
+        // too: file systems are slow with one that is rewritten.
         for (name, content) in now.0.iter().rev().filter(|(name, content)| self.0.get(*name) != Some(content))
         {
             match content {
@@ -198,7 +200,7 @@ impl DiskState {
     }
 }
 
-/// What happens to the data of a file that was written since its last sync.
+/// What happens to the data that was written to a file since its last sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Data {
     Whole,
@@ -209,12 +211,12 @@ enum Data {
 
 const DATA: [Data; 4] = [Data::Whole, Data::Lost, Data::Half, Data::Zeroes];
 
-/// One way in which a crash may end.
+/// One possible outcome of a crash.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Fate {
-    /// Of each change of names, whether it is lost.
+    /// For each change of names, whether it is lost.
     is_lost: Vec<bool>,
-    /// By number of the file; the others are whole.
+    /// By number of the file; other files are whole.
     data: BTreeMap<usize, Data>,
 }
 
@@ -222,13 +224,13 @@ struct Fate {
 #[derive(Debug, Default)]
 struct Inode {
     synced: Vec<u8>,
-    /// Since the last sync; in order.
+    /// Writes since the last sync, in order.
     pending: Vec<Pending>,
 }
 
 #[derive(Debug)]
 enum Pending {
-    /// At the end if nowhere else.
+    /// At this offset, or at the end.
     Write(Option<u64>, Vec<u8>),
     Truncate(u64),
 }
@@ -242,17 +244,17 @@ enum Node {
 /// A change of names.
 #[derive(Debug)]
 struct NameChange {
-    /// What each name stands for since.
+    /// The names that it changes, and what each stands for afterwards.
     sets: Vec<(Arc<Path>, Option<Node>)>,
-    /// Earlier ones without which it cannot be. All of them are durable if it is.
+    /// Earlier changes that it depends on. If it is durable, all of them are.
     needs: Vec<usize>,
-    /// Those that made the directories that it is in. They need not be durable if it is, but without them it is not seen: a
-    /// file that was moved out of such a directory is.
+    /// Changes that created the directories that it is in. They need not be durable if it is, but without them it
+    /// is invisible, unless a file was moved out of such a directory.
     within: Vec<usize>,
     is_durable: bool,
 }
 
-/// What was done up to a crash.
+/// The changes up to a crash.
 struct Replay {
     inodes: Vec<Inode>,
     before: BTreeMap<Arc<Path>, Node>,
@@ -281,7 +283,7 @@ impl Replay {
         Node::File(self.inodes.len() - 1)
     }
 
-    /// Adds a change; one outside of the root is nobody's business.
+    /// Adds a change; changes outside of the root are ignored.
     fn add(&mut self, change: &DiskChange, root: &Path, now: &mut BTreeMap<Arc<Path>, Node>) {
         let below = |path: &Path| path.strip_prefix(root).ok().map(Arc::<Path>::from);
         let file = |path: &Path| match now.get(&below(path)?) {
@@ -333,7 +335,7 @@ impl Replay {
         for (number, earlier) in self.names.iter().enumerate() {
             for (name, node) in &sets {
                 let touches = |path: &Path| earlier.sets.iter().any(|(other, _)| **other == *path);
-                // A name that goes may be that of a directory, which is empty by then.
+                // A removed name may be that of a directory, which is empty by then.
                 let was_in = |(other, _): &(Arc<Path>, _)| node.is_none() && other.parent() == Some(name);
                 if touches(name) || earlier.sets.iter().any(was_in) {
                     needs.push(number);
@@ -346,7 +348,7 @@ impl Replay {
     }
 
     fn sync_dir(&mut self, dir: &Path) {
-        // From the last to the first, as each needs earlier ones only.
+        // From the last to the first, because each depends on earlier ones only.
         for number in (0..self.names.len()).rev() {
             let change = &self.names[number];
             if change.is_durable || change.sets.iter().any(|(name, _)| name.parent() == Some(dir)) {
@@ -357,7 +359,7 @@ impl Replay {
         }
     }
 
-    /// Loses with each change that is lost all that cannot be without it, and keeps what is durable.
+    /// Loses with each lost change everything that depends on it, and keeps what is durable.
     fn close(&self, is_lost: &mut [bool]) {
         for (number, change) in self.names.iter().enumerate() {
             let cannot_be = change.needs.iter().any(|before| is_lost[*before]);
@@ -375,7 +377,7 @@ impl Replay {
                 };
             }
         }
-        // In the order of names a directory comes before what is in it.
+        // In the order of names a directory comes before its content.
         let mut dirs = HashSet::from([Path::new("").to_owned()]);
         names.retain(|name, node| {
             let is_seen = name.parent().is_none_or(|parent| dirs.contains(parent));
@@ -394,12 +396,12 @@ impl Replay {
         DiskState(names.into_iter().map(|(name, node)| (name, content(node))).collect())
     }
 
-    /// The files of which something was not synced.
+    /// The files with unsynced writes.
     fn unsynced(&self) -> Vec<usize> {
         (0..self.inodes.len()).filter(|file| !self.inodes[*file].pending.is_empty()).collect()
     }
 
-    /// All of them, unless they are more than `max`.
+    /// All outcomes, unless there are more than `max`.
     fn all_fates(&self, max: usize) -> Option<Vec<Fate>> {
         let start = Fate { is_lost: vec![false; self.names.len()], data: BTreeMap::new() };
         let mut fates = vec![start];
@@ -431,7 +433,7 @@ impl Replay {
         Some(fates)
     }
 
-    /// Those that [`Recording::crashed`] names.
+    /// The outcomes that [`Recording::crashed`] names.
     fn chosen_fates(&self) -> Vec<Fate> {
         let count = self.names.len();
         let unsynced = self.unsynced();
@@ -439,7 +441,7 @@ impl Replay {
         losses.extend((0..count).map(|kept| (0..count).map(|number| number >= kept).collect()));
         losses.extend((0..count).map(|lost| (0..count).map(|number| number == lost).collect()));
         for kept in 0..count {
-            // With what it needs.
+            // With the changes that it depends on.
             let mut is_lost = vec![true; count];
             is_lost[kept] = false;
             for number in (0..=kept).rev() {
@@ -468,7 +470,7 @@ impl Replay {
         fates
     }
 
-    /// Many more than `max`, as some are equal.
+    /// Many more than `max`, because some are equal.
     fn random_fates(&self, max: usize) -> impl Iterator<Item = Fate> {
         let unsynced = self.unsynced();
         let mut number = 0x9e37_79b9_7f4a_7c15 ^ self.names.len() as u64;
@@ -480,7 +482,7 @@ impl Replay {
             (number >> 11) % below
         };
         (0..4 * max).map(move |_| {
-            // Some lose little and some much.
+            // Some lose little and some a lot.
             let odds = 2 + next(6);
             let mut is_lost: Vec<bool> = self.names.iter().map(|_| next(odds) == 0).collect();
             self.close(&mut is_lost);
@@ -496,7 +498,7 @@ impl Inode {
         self.pending.clear();
     }
 
-    /// What is in the file after a crash.
+    /// The content of the file after a crash.
     fn after(&self, data: Data) -> Vec<u8> {
         let written = self.pending.iter().map(|pending| match pending {
             Pending::Write(_, bytes) => bytes.len(),

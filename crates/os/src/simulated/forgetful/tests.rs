@@ -2,7 +2,7 @@ use super::*;
 use crate::count::Role;
 use crate::durable::{self, NewFile};
 
-/// What each state after so many changes has, as `name=content` with a slash behind directories; in any order.
+/// Each possible state after this many changes, as `name=content` with a slash after directories; in any order.
 fn states(recording: &Recording, done: usize) -> Vec<String> {
     let states = recording.crashed(done, 1000);
     assert_eq!(states.first(), Some(&recording.killed(done)));
@@ -19,7 +19,7 @@ fn show(state: &DiskState) -> String {
     entries.collect::<Vec<_>>().join(" ")
 }
 
-/// Does `work` in a directory with the file `old`, and compares what may be left at the end.
+/// Does `work` in a directory with the file `old`, and compares the possible states at the end.
 fn check(work: impl FnOnce(&Path) -> io::Result<()>, expect: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("old"), "1").unwrap();
@@ -85,7 +85,7 @@ fn names_that_were_not_synced() {
         }
         Ok(())
     };
-    // Each in three states, without regard to the other.
+    // Each in three states, independently of the other.
     let expect = [
         "a2= b2= old=1",
         "a2= b= old=1",
@@ -140,7 +140,7 @@ fn directories_hold_what_is_in_them() {
     };
     check(|dir| remove(dir, false), &["d/ d/g=x old=1", "d/ old=1", "old=1"]);
     check(|dir| remove(dir, true), &["old=1"]);
-    // What was moved out of a directory does not go with it.
+    // A file that was moved out of a directory does not vanish with it.
     let move_out = |dir: &Path, is_synced: bool| {
         make(dir, &[])?;
         durable::rename_file(&dir.join("d/g"), &dir.join("h"), Role::Objects)?;
@@ -204,7 +204,7 @@ fn states_are_laid_out() {
         }
     }
     assert!(count > 500, "{count}");
-    // A file takes the place of a directory, and the other way round.
+    // A file replaces a directory, and vice versa.
     std::fs::remove_dir_all(&copy).unwrap();
     std::fs::create_dir_all(copy.join("d/1/x")).unwrap();
     std::fs::write(copy.join("e"), "").unwrap();
