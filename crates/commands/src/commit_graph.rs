@@ -107,11 +107,11 @@ impl Plan {
         let files = GraphFiles::open(repository, object_dir)?;
         if !config.boolean("core.commitGraph")?.unwrap_or(true) {
             let text = "warning: attempting to write a commit-graph, but 'core.commitGraph' is disabled";
-            tell!(call, "{text}");
+            error_line!(call, "{text}");
             return Ok(());
         }
         if config.boolean("commitGraph.changedPaths")?.unwrap_or(false) {
-            tell!(
+            error_line!(
                 call,
                 "warning: commitGraph.changedPaths is not supported: no changed-path filters are written"
             );
@@ -248,19 +248,19 @@ fn verify(
     let mut report = |text: String| {
         has_errors = true;
         progress.stop();
-        tell!(call, "{text}");
+        error_line!(call, "{text}");
     };
     for count in first + 1..=lens.len() {
         let part = Graph::open(layers[..count].iter().cloned(), hash).map_err(Fatal::error)?;
         if part.verify_last_checksum().is_err() {
-            tell!(call, "the commit-graph file has incorrect checksum and is likely corrupt");
+            error_line!(call, "the commit-graph file has incorrect checksum and is likely corrupt");
             is_flipped = true;
         }
     }
     verify_commits(&request_objects, &graph, start, &mut report, progress)?;
     progress.finish();
     if !files.is_complete() {
-        tell!(call, "error: one or more commit-graph chain files could not be loaded");
+        error_line!(call, "error: one or more commit-graph chain files could not be loaded");
     }
     match (has_errors, is_flipped) {
         (true, _) => Err(Fatal::silent(1)),

@@ -40,7 +40,7 @@ pub fn run(call: &Call, args: &CommitTreeOptions) -> Result<(), Fatal> {
         let id = named(name)?;
         expect(&mut reader, &id, Kind::Commit)?;
         match parents.contains(&id) {
-            true => tell!(call, "error: duplicate parent {id} ignored"),
+            true => error_line!(call, "error: duplicate parent {id} ignored"),
             false => parents.push(id),
         }
     }
@@ -68,7 +68,7 @@ pub fn run(call: &Call, args: &CommitTreeOptions) -> Result<(), Fatal> {
     if encoding.is_none()
         && let Some(mended) = utf8::mended(&content)
     {
-        tell!(call, "{NOT_UTF8}");
+        error_line!(call, "{NOT_UTF8}");
         content = mended;
     }
     let id = object_id(repository.hash_kind(), Kind::Commit, &content).map_err(Fatal::new)?;

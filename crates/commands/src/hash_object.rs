@@ -171,10 +171,10 @@ impl<'a> Hashing<'a> {
     fn is_plain(&mut self, name: Option<&[u8]>) -> Result<bool, Fatal> {
         let Some(name) = name.filter(|_| self.repository.is_some()) else { return Ok(true) };
         let path = self.path_of(name);
-        let mut told = Vec::new();
+        let mut messages = Vec::new();
         let (filters, index) = self.filters()?;
         let staged = |path: &[u8]| index.get(path, 0).map(|entry| entry.id);
-        Ok(!filters.needs_content(&path, &staged, &mut told).map_err(Fatal::new)?)
+        Ok(!filters.needs_content(&path, &staged, &mut messages).map_err(Fatal::new)?)
     }
 
     /// Content as git stores that of a file of this name; without a name, or as another kind, as it is.
@@ -186,15 +186,15 @@ impl<'a> Hashing<'a> {
         };
         let path = self.path_of(name);
         let purpose = if self.args.write { Purpose::Store } else { Purpose::Compare };
-        let mut told = Vec::new();
+        let mut messages = Vec::new();
         let (filters, index) = self.filters()?;
         let staged = |path: &[u8]| index.get(path, 0).map(|entry| entry.id);
-        let converted = filters.to_git(&path, &content, purpose, &staged, &mut told);
+        let converted = filters.to_git(&path, &content, purpose, &staged, &mut messages);
         let converted = converted.map(|converted| match converted {
             Cow::Borrowed(_) => None,
             Cow::Owned(converted) => Some(converted),
         });
-        told.iter().for_each(|line| tell!(self.call, "{line}"));
+        messages.iter().for_each(|line| error_line!(self.call, "{line}"));
         Ok(converted.map_err(Fatal::new)?.unwrap_or(content))
     }
 
@@ -213,9 +213,9 @@ impl<'a> Hashing<'a> {
                 Some(work_tree) => work_tree.top.clone(),
                 None => in_directory(self.call, Path::new("."))?,
             };
-            let mut told = Vec::new();
-            let filters = Filters::new(repository, snapshot, &top, Direction::CheckIn, &mut told);
-            told.iter().for_each(|line| tell!(self.call, "{line}"));
+            let mut messages = Vec::new();
+            let filters = Filters::new(repository, snapshot, &top, Direction::CheckIn, &mut messages);
+            messages.iter().for_each(|line| error_line!(self.call, "{line}"));
             self.filters = Some((filters.map_err(Fatal::new)?, Index::read(repository)?));
         }
         Ok(self.filters.as_mut().expect("just made"))
@@ -233,7 +233,7 @@ impl<'a> Hashing<'a> {
         if self.args.write {
             let added = self.batch()?.add(&id, kind, content);
             added.map_err(|error| {
-                tell!(self.call, "error: {error}");
+                error_line!(self.call, "error: {error}");
                 Fatal::new(format!("Unable to add {} to database", shown.unwrap_or("(null)")))
             })?;
         }
@@ -249,10 +249,10 @@ impl<'a> Hashing<'a> {
         let findings = Checker::new(Arc::new(rules), self.hash).check(kind, id, content);
         for finding in &findings {
             if let Some(before) = finding.before {
-                tell!(self.call, "error: {before}");
+                error_line!(self.call, "error: {before}");
             }
             let text = String::from_utf8_lossy(&finding.text);
-            tell!(self.call, "error: object fails fsck: {}: {text}", finding.message.name());
+            error_line!(self.call, "error: object fails fsck: {}: {text}", finding.message.name());
         }
         match findings.is_empty() {
             true => Ok(()),
@@ -276,7 +276,7 @@ impl<'a> Hashing<'a> {
         let unable = || Fatal::new(format!("Unable to hash {shown}"));
         let id = if self.args.write {
             self.batch()?.add_blob_stream(size, file).map_err(|error| {
-                tell!(self.call, "error: {error}");
+                error_line!(self.call, "error: {error}");
                 unable()
             })?
         } else {

@@ -138,7 +138,7 @@ impl<'a> IndexPackJob<'a> {
         let word = if published.made_keep { "keep" } else { "pack" };
         self.call.write_line(format!("{word}\t{checksum}"))?;
         input.pass_on(&rest, &mut **self.call.streams.output())?;
-        self.tell_links(&found)
+        self.report_links(&found)
     }
 
     /// Indexes a file, or compares it with its index.
@@ -163,11 +163,11 @@ impl<'a> IndexPackJob<'a> {
         let notes = Notes::of(self.args);
         publish_index(stem, index, checksum, entries, &self.publishing(&notes), self.policy)?;
         self.call.write_line(checksum.to_string())?;
-        self.tell_links(indexed.found())
+        self.report_links(indexed.found())
     }
 
     /// Says what whoever asked for the pack must look at, and by the exit code whether it is all there is.
-    fn tell_links(&self, found: &CheckResults) -> Result<(), Fatal> {
+    fn report_links(&self, found: &CheckResults) -> Result<(), Fatal> {
         for id in &found.missing_modules {
             self.call.write_line(id.to_string())?;
         }

@@ -120,7 +120,7 @@ fn make(call: &Call, args: &InitOptions, options: init::InitOptions, config: &Co
     let (is_new, is_shared) = (begun.is_new(), begun.is_shared());
     let branch = if is_new { initial_branch(call, args, config)? } else { Vec::new() };
     if let Some(name) = args.initial_branch.as_ref().filter(|_| !is_new) {
-        tell!(call, "warning: re-init: ignored --initial-branch={}", name.to_string_lossy());
+        error_line!(call, "warning: re-init: ignored --initial-branch={}", name.to_string_lossy());
     }
     begun.finish(&branch)?;
     if !args.quiet {
@@ -246,9 +246,9 @@ fn look(path: &Path) -> Result<(), String> {
 fn template(args: &InitOptions, call: &Call, config: &Config, start: &Path, base: &Path) -> Template {
     let named = args.template.as_ref().map(|dir| start.join(dir));
     let is_empty = args.template.as_ref().is_some_and(|dir| dir.is_empty());
-    // What is not typed is meant from the new repository's place, and told as it is written.
-    let told = call.environment.init.template_dir.clone().or_else(|| config.path("init.templateDir"));
-    match (named, told) {
+    // An unnamed template is relative to the new repository, and reported as it is written.
+    let configured = call.environment.init.template_dir.clone().or_else(|| config.path("init.templateDir"));
+    match (named, configured) {
         (Some(_), _) if is_empty => Template::Empty,
         (Some(dir), _) => Template::Directory { path: dir.clone(), shown: dir },
         (None, Some(dir)) if dir.as_os_str().is_empty() => Template::Empty,
@@ -325,7 +325,7 @@ fn initial_branch(call: &Call, args: &InitOptions, config: &Config) -> Result<Ve
         };
     }
     if !args.quiet {
-        tell!(call, "{BRANCH_HINT}");
+        error_line!(call, "{BRANCH_HINT}");
     }
     Ok(full(b"master"))
 }

@@ -71,7 +71,7 @@ fn write(
     if let Some(name) = preferred {
         let mut own = snapshot.packs().iter().filter(|pack| pack.is_local() && is_wanted(pack));
         if !own.any(|pack| pack.name() == stem(name)) {
-            tell!(call, "warning: unknown preferred pack: '{name}'");
+            error_line!(call, "warning: unknown preferred pack: '{name}'");
         }
     }
     let made = make(&snapshot, is_wanted, preferred.map(stem), bitmap.is_some(), progress);
@@ -168,7 +168,7 @@ fn verify(call: &Call, repository: &Repository, progress: &Progress) -> Result<(
     let mut report = |text: String| {
         is_damaged = true;
         progress.stop();
-        tell!(call, "{text}");
+        error_line!(call, "{text}");
     };
     if index.verify_checksum().is_err() {
         report("incorrect checksum".to_owned());

@@ -20,7 +20,7 @@ pub struct Progress(Option<Shown>);
 struct Shown {
     to: ErrorOutput,
     clock: RealClock,
-    /// Threads of the delta search; 0 where they are not told.
+    /// Threads of the delta search; 0 if they are not reported.
     threads: usize,
     shows_writing: bool,
     shows_bytes: bool,
@@ -30,8 +30,8 @@ struct Shown {
 
 struct ProgressState {
     meter: Meter,
-    /// Whether the threads of the present pack's search were told.
-    is_search_told: bool,
+    /// Whether the threads of the current pack's search were reported.
+    is_search_reported: bool,
 }
 
 /// Whether progress is shown: as asked, or when somebody sits before it.
@@ -54,7 +54,7 @@ impl Progress {
         }
         let meter =
             Meter::new(ProgressInterval { interval: INTERVAL, delay: call.environment.progress_delay()? });
-        let state = Mutex::new(ProgressState { meter, is_search_told: false });
+        let state = Mutex::new(ProgressState { meter, is_search_reported: false });
         let clock = RealClock::default();
         Ok(Progress(Some(Shown {
             to: call.streams.errors.clone(),
@@ -151,8 +151,8 @@ impl ProgressSink for Progress {
         }
         let mut state = shown.state.lock().expect("no panic while held");
         let now = shown.clock.now();
-        if phase == Phase::Compressing && !state.is_search_told && shown.threads > 1 {
-            state.is_search_told = true;
+        if phase == Phase::Compressing && !state.is_search_reported && shown.threads > 1 {
+            state.is_search_reported = true;
             let before = state.meter.finish(now);
             shown.show(&format!("{before}Delta compression using up to {} threads\n", shown.threads));
         }
@@ -168,7 +168,7 @@ impl ProgressSink for Progress {
     fn packed(&self, totals: &Totals) {
         let Some(shown) = &self.0 else { return };
         let mut state = shown.state.lock().expect("no panic while held");
-        state.is_search_told = false;
+        state.is_search_reported = false;
         let before = state.meter.finish(shown.clock.now());
         shown.show(&format!("{before}{}", total_line(totals)));
     }

@@ -31,7 +31,7 @@ pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
         pusher: None,
         quiet: args.quiet,
         skip_connectivity_check: args.skip_connectivity_check,
-        // Nobody is left to be told where standard error is closed.
+        // If standard error is closed, nobody is left to receive it.
         hooks: HooksFrom::Repository,
         messages: MessageSink::new(move |text| drop(errors.say(text))),
     };

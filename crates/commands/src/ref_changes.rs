@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use packrace_object::{Kind, ObjectId, oid};
-use packrace_store::publish::DurableObjects;
+use packrace_store::publish::ObjectsStored;
 use packrace_store::refs::{
     Expected, Peeled, PrepareError, RefChange, RefEdit, RefObjects, RefWrites, Refusal, StoredObjects,
     TransactionMode, is_ref_name, is_safe_name,
@@ -33,7 +33,7 @@ impl<'a> RefChanges<'a> {
         let config = repository.config();
         let who = call.environment.committer.committer(config)?;
         let mut writes = RefWrites::of(config, repository.hash_kind(), repository.is_bare()?, who)?;
-        // Nobody is left to be told where standard error is closed.
+        // If standard error is closed, nobody is left to receive it.
         let errors = call.streams.errors.clone();
         let outlet = MessageSink::new(move |bytes| drop(errors.say(bytes)));
         writes.hooks =
@@ -60,7 +60,7 @@ impl<'a> RefChanges<'a> {
     pub fn run(&mut self, edits: Vec<RefEdit>, mode: TransactionMode) -> Result<Vec<Refusal>, PrepareError> {
         let refs = self.repository.refs();
         let prepared = refs.prepare(edits, mode, &self.writes, &mut self.objects)?;
-        prepared.commit(&DurableObjects::stored_before(), &mut self.objects)
+        prepared.commit(&ObjectsStored::earlier(), &mut self.objects)
     }
 }
 

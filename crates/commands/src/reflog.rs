@@ -1,4 +1,4 @@
-//! `git reflog`: what reflogs tell, and how much of it is kept.
+//! `git reflog`: shows reflogs, and decides how much of them is kept.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -67,7 +67,7 @@ pub fn run(call: &Call, args: &ReflogOptions) -> Result<(), Fatal> {
 
 /// An error with git's exit code of a subcommand that returns one.
 fn failed(call: &Call, text: String) -> Fatal {
-    tell!(call, "error: {text}");
+    error_line!(call, "error: {text}");
     Fatal::silent(FAILED)
 }
 

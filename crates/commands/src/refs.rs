@@ -27,7 +27,7 @@ pub fn run(call: &Call, args: &RefsOptions) -> Result<(), Fatal> {
             if is_good_name(name) && repository.refs().read(name).map_err(Fatal::new)?.is_some() {
                 return Ok(());
             }
-            tell!(call, "error: reference does not exist");
+            error_line!(call, "error: reference does not exist");
             Err(Fatal::silent(NO_SUCH_REF))
         }
         RefsOptions::List(args) => for_each_ref::run(call, args),
@@ -41,21 +41,21 @@ pub fn run(call: &Call, args: &RefsOptions) -> Result<(), Fatal> {
 fn verify(call: &Call, args: &RefsVerifyOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     if args.verbose {
-        tell!(call, "Checking references consistency");
+        error_line!(call, "Checking references consistency");
     }
     let mut has_errors = false;
     repository
         .refs()
         .verify(&mut |path, problem| {
             if args.verbose && problem.is_none() {
-                tell!(call, "Checking {path}");
+                error_line!(call, "Checking {path}");
             }
             let Some(problem) = problem else { return };
             let least = if args.strict { Severity::Warning } else { Severity::Error };
             let is_error = problem.severity >= least;
             has_errors |= is_error;
             let word = if is_error { "error" } else { "warning" };
-            tell!(call, "{word}: {path}: {}: {}", problem.id, problem.text);
+            error_line!(call, "{word}: {path}: {}: {}", problem.id, problem.text);
         })
         .map_err(Fatal::new)?;
     if has_errors { Err(Fatal::silent(FAILED)) } else { Ok(()) }

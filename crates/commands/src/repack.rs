@@ -74,7 +74,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let repacked = repacked.map_err(|error| not_written(call, &progress, error))?;
     progress.finish();
     if bitmaps == Bitmaps::Asked && !args.write_midx && !repacked.is_closed && plan.scope != Scope::Loose {
-        tell!(call, "warning: disabling bitmap writing, as some objects are not being packed");
+        error_line!(call, "warning: disabling bitmap writing, as some objects are not being packed");
     }
     if repacked.new.is_empty() && !args.quiet {
         call.write_line("Nothing new to pack.")?;
@@ -102,7 +102,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
 fn not_written(call: &Call, progress: &Progress, error: PackFilesError) -> Fatal {
     progress.stop();
     if let PackFilesError::NotClosed(missing) = &error {
-        tell!(call, "warning: {}", not_closed_warning(missing));
+        error_line!(call, "warning: {}", not_closed_warning(missing));
     }
     Fatal::new(error)
 }

@@ -55,7 +55,7 @@ fn exists(call: &Call, repository: &Repository, names: &[&[u8]]) -> Result<(), F
     match repository.refs().read(name).map_err(Fatal::new)?.is_some() {
         true => Ok(()),
         false => {
-            tell!(call, "error: reference does not exist");
+            error_line!(call, "error: reference does not exist");
             Err(Fatal::silent(NO_SUCH_REF))
         }
     }
@@ -74,7 +74,7 @@ fn exclude_existing(call: &Call, repository: &Repository, prefix: &[u8]) -> Resu
             continue;
         }
         if !is_good_name(name) {
-            tell!(call, "warning: ref '{}' ignored", String::from_utf8_lossy(name));
+            error_line!(call, "warning: ref '{}' ignored", String::from_utf8_lossy(name));
             continue;
         }
         let is_there = name.starts_with(b"refs/") && refs.resolve(name).map_err(Fatal::new)?.is_some();

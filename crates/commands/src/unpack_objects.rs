@@ -107,7 +107,7 @@ impl UnpackObjectsJob<'_> {
         let data = file.map()?;
         let Salvaged { errors, fatal, end } = salvage(&data, &self.repository, self.args.dry_run)?;
         for error in &errors {
-            tell!(self.call, "error: {error}");
+            error_line!(self.call, "error: {error}");
         }
         match fatal {
             Some(fatal) => Err(Fatal::new(fatal)),
@@ -124,7 +124,7 @@ impl UnpackObjectsJob<'_> {
 }
 
 fn refuse(call: &Call, error: ingest::IngestError) -> Fatal {
-    // Nobody is left to be told if this fails.
+    // Nobody is left to receive an error if this fails.
     let _ = call.streams.errors.say(error.lines());
     match error.of_unpacking() {
         Unpacking::BadObject(words) => Fatal::error(words),

@@ -18,12 +18,12 @@ pub fn run(call: &Call, args: &WriteTreeOptions) -> Result<(), Fatal> {
     let dir = if prefix == b"/" { prefix } else { prefix.strip_suffix(b"/").unwrap_or(prefix) };
     let id =
         lock.index_mut().write_tree(&batch, dir, args.missing_ok).map_err(|error| failed(call, &error))?;
-    let durable = batch.publish()?.durable();
+    let stored = batch.publish()?.stored();
     // Trees that are known are only a help: who cannot write the index has made them all the same.
     if lock.index().is_changed()
-        && let Err(error) = lock.commit(&durable, &mut |_, _| false)
+        && let Err(error) = lock.commit(&stored, &mut |_, _| false)
     {
-        tell!(call, "warning: {}", error.cause().unwrap_or_else(|| error.to_string()));
+        error_line!(call, "warning: {}", error.cause().unwrap_or_else(|| error.to_string()));
     }
     let id = id.ok_or_else(|| {
         let prefix = String::from_utf8_lossy(prefix);
@@ -35,10 +35,10 @@ pub fn run(call: &Call, args: &WriteTreeOptions) -> Result<(), Fatal> {
 fn failed(call: &Call, error: &TreeError) -> Fatal {
     match error {
         TreeError::Unmerged(lines) => lines.iter().for_each(|line| {
-            // Nobody is left to be told where standard error is closed.
+            // If standard error is closed, nobody is left to receive it.
             let _ = call.streams.errors.say(&[line.as_slice(), b"\n"].concat());
         }),
-        other => tell!(call, "error: {other}"),
+        other => error_line!(call, "error: {other}"),
     }
     Fatal::new("git-write-tree: error building trees")
 }

@@ -9,6 +9,8 @@ pub enum ErrorKind {
     Cancelled,
     /// The store could not be read; trying again may help.
     Unavailable,
+    /// Somebody else holds a lock, or has changed what was to be changed; trying again may help.
+    Conflict,
     /// A limit was reached.
     LimitExceeded,
     /// The configuration says something that cannot be done.
@@ -83,7 +85,10 @@ impl Error {
             Reason::Store(error) => match error.kind() {
                 packrace_store::ErrorKind::Corrupt => ErrorKind::Corrupt,
                 packrace_store::ErrorKind::Refused => ErrorKind::Misconfigured,
-                _ => ErrorKind::Unavailable,
+                packrace_store::ErrorKind::Conflict => ErrorKind::Conflict,
+                packrace_store::ErrorKind::LimitExceeded | packrace_store::ErrorKind::Unavailable => {
+                    ErrorKind::Unavailable
+                }
             },
         }
     }

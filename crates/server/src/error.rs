@@ -15,6 +15,8 @@ pub enum ErrorKind {
     Fault,
     /// The machine or file system failed; trying again may help.
     Unavailable,
+    /// Somebody else is changing the same, or has changed it meanwhile; trying again may help.
+    Conflict,
     /// A limit was reached.
     LimitExceeded,
     /// Too many others wait already; later there may be room.
@@ -62,7 +64,7 @@ impl Error {
         Error::unavailable(format!("{what}: {source}")).because(source)
     }
 
-    fn because(self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+    pub(crate) fn because(self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         Error { source: Some(Arc::new(source)), ..self }
     }
 
@@ -110,6 +112,7 @@ impl From<packrace_pack::Error> for Error {
             packrace_pack::ErrorKind::Corrupt => ErrorKind::Corrupt,
             packrace_pack::ErrorKind::Cancelled => ErrorKind::PeerGone,
             packrace_pack::ErrorKind::Unavailable => ErrorKind::Unavailable,
+            packrace_pack::ErrorKind::Conflict => ErrorKind::Conflict,
             packrace_pack::ErrorKind::LimitExceeded => ErrorKind::LimitExceeded,
             packrace_pack::ErrorKind::Misconfigured => ErrorKind::Unavailable,
             packrace_pack::ErrorKind::BadRequest => ErrorKind::PeerFault,
@@ -123,6 +126,7 @@ impl From<packrace_store::Error> for Error {
         let kind = match error.kind() {
             _ if error.is_fault() => ErrorKind::Fault,
             packrace_store::ErrorKind::Corrupt => ErrorKind::Corrupt,
+            packrace_store::ErrorKind::Conflict => ErrorKind::Conflict,
             _ => ErrorKind::Unavailable,
         };
         Error::new(kind, error.to_string()).because(error)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use packrace_format::reftable::{Deletions, RefValue, Stack, Table, parse_list};
 use packrace_object::ObjectId;
-use packrace_store::publish::DurableObjects;
+use packrace_store::publish::ObjectsStored;
 use packrace_store::refs::{Expected, RefChange, RefEdit, RefWrites, StoredObjects, TransactionMode};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::{
@@ -183,7 +183,7 @@ fn transact(path: &Path, edits: Vec<RefEdit>) -> Result<(), String> {
     let mut objects = StoredObjects::new(&repository.snapshot().unwrap());
     let prepared = repository.refs().prepare(edits, TransactionMode::Atomic, &writes, &mut objects);
     let prepared = prepared.map_err(|error| error.to_string())?;
-    let refused = prepared.commit(&DurableObjects::stored_before(), &mut objects);
+    let refused = prepared.commit(&ObjectsStored::earlier(), &mut objects);
     assert_eq!(refused.map_err(|error| error.to_string())?, []);
     Ok(())
 }
@@ -359,7 +359,7 @@ fn batch(both: &Both, edits: Vec<RefEdit>) {
         git(&both.theirs(), &["update-ref", "--stdin"], &script(&all)).unwrap_err();
         return;
     };
-    let refused = prepared.commit(&DurableObjects::stored_before(), &mut objects).unwrap();
+    let refused = prepared.commit(&ObjectsStored::earlier(), &mut objects).unwrap();
     let is_refused = |number: usize| refused.iter().find(|refusal| refusal.edit == number);
     let accepted: Vec<&RefEdit> = edits
         .iter()

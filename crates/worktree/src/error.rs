@@ -40,6 +40,14 @@ pub enum WorkError {
     /// New content looks like an attack on the hash.
     #[error(transparent)]
     Attack(#[from] CollisionAttack),
+    /// A library of git's algorithms failed.
+    #[error("cannot {what}: {source}")]
+    Library {
+        /// The attempted operation.
+        what: &'static str,
+        /// The cause.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// Files could not be read; these are lines for standard error.
     #[error("{}", .0.join("\n"))]
     Unreadable(Vec<String>),
@@ -52,6 +60,10 @@ impl WorkError {
     /// A failure at a file.
     pub(crate) fn io(path: impl AsRef<Path>, error: std::io::Error) -> Self {
         WorkError::Io { path: path.as_ref().to_owned(), error }
+    }
+
+    pub(crate) fn library(what: &'static str, error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        WorkError::Library { what, source: Box::new(error) }
     }
 
     pub(crate) fn malformed(id: ObjectId, error: MalformedObject) -> Self {

@@ -41,7 +41,7 @@ pub struct Files {
     /// Paths whose files are known to match their entries.
     known: HashSet<Vec<u8>>,
     /// Lines for standard error.
-    pub told: Vec<String>,
+    pub messages: Vec<String>,
 }
 
 impl Files {
@@ -52,11 +52,11 @@ impl Files {
         top: &Path,
         objects: Rc<Objects>,
     ) -> Result<Self, WorkError> {
-        let mut told = Vec::new();
-        let into_git = Filters::new(repository, snapshot, top, Direction::CheckIn, &mut told)?;
-        let out_of_git = Filters::new(repository, snapshot, top, Direction::CheckOut, &mut told)?;
+        let mut messages = Vec::new();
+        let into_git = Filters::new(repository, snapshot, top, Direction::CheckIn, &mut messages)?;
+        let out_of_git = Filters::new(repository, snapshot, top, Direction::CheckOut, &mut messages)?;
         let tree = WorkTree::new(top, TreeSettings::of(repository.config())?);
-        Ok(Files { tree, objects, into_git, out_of_git, known: HashSet::new(), told })
+        Ok(Files { tree, objects, into_git, out_of_git, known: HashSet::new(), messages })
     }
 
     /// The objects that files are checked out of.
@@ -145,7 +145,7 @@ impl Files {
     ) -> Result<Vec<Option<(TreeItem, StatData)>>, WorkError> {
         let mut jobs = Vec::with_capacity(paths.len());
         for (path, _) in paths {
-            jobs.push(StageJob::new(path, None, &mut self.into_git, index, &mut self.told)?);
+            jobs.push(StageJob::new(path, None, &mut self.into_git, index, &mut self.messages)?);
         }
         let stager = Stager::new(repository, self.tree.top(), self.into_git.converter(), index, Some(batch))?;
         let rules = self.tree.settings().rules;
@@ -153,7 +153,7 @@ impl Files {
         for (result, (path, before)) in stager.run(&jobs).into_iter().zip(paths) {
             match result {
                 Ok(staged) => {
-                    self.told.extend(staged.told);
+                    self.messages.extend(staged.messages);
                     let mode = rules.mode(staged.seen.kind, *before);
                     items.push(mode.map(|mode| (TreeItem { mode, id: staged.id }, staged.seen.stat)));
                 }
@@ -186,7 +186,7 @@ impl Files {
             return Ok(content);
         }
         let staged = |path: &[u8]| index.get(path, 0).map(|entry| entry.id);
-        Ok(self.into_git.to_git(path, &content, purpose, &staged, &mut self.told)?.into_owned())
+        Ok(self.into_git.to_git(path, &content, purpose, &staged, &mut self.messages)?.into_owned())
     }
 
     /// Checks a blob out into the work tree. Returns the metadata for the index.
@@ -200,7 +200,7 @@ impl Files {
             _ => {
                 let content = self.objects.read_as(&item.id, ObjectKind::Blob)?;
                 let staged = |path: &[u8]| index.get(path, 0).map(|entry| entry.id);
-                let content = self.out_of_git.to_worktree(path, &content, &staged, &mut self.told)?;
+                let content = self.out_of_git.to_worktree(path, &content, &staged, &mut self.messages)?;
                 self.tree.write(path, item, &content)?
             }
         };

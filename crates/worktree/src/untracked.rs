@@ -45,7 +45,7 @@ pub struct Walk<'a> {
     reader: ObjectReader,
     options: &'a OpenOptions,
     untracked: Vec<Untracked>,
-    told: &'a mut Vec<String>,
+    messages: &'a mut Vec<String>,
 }
 
 impl<'a> Walk<'a> {
@@ -57,10 +57,10 @@ impl<'a> Walk<'a> {
         specs: &'a mut Pathspecs,
         reader: ObjectReader,
         options: &'a OpenOptions,
-        told: &'a mut Vec<String>,
+        messages: &'a mut Vec<String>,
     ) -> Self {
         let (top, untracked) = (top.to_owned(), Vec::new());
-        Walk { top, index, folded: None, rules, specs, reader, options, untracked, told }
+        Walk { top, index, folded: None, rules, specs, reader, options, untracked, messages }
     }
 
     /// Ignores case in lookups in the index (`core.ignoreCase`).
@@ -172,7 +172,8 @@ impl<'a> Walk<'a> {
             Err(error) if matches!(error.kind(), NotFound | NotADirectory) => return Ok(Vec::new()),
             Err(error) if error.kind() == PermissionDenied => {
                 let shown = String::from_utf8_lossy(dir);
-                self.told.push(format!("warning: could not open directory '{shown}/': Permission denied"));
+                self.messages
+                    .push(format!("warning: could not open directory '{shown}/': Permission denied"));
                 return Ok(Vec::new());
             }
             Err(source) => return Err(cannot_open(dir, source)),
@@ -203,7 +204,7 @@ impl<'a> Walk<'a> {
         let Some(rules) = &mut self.rules else { return Ok(false) };
         let index = self.index;
         let staged = |path: &[u8]| skipped(index, path);
-        rules.is_ignored(path, is_dir, &staged, &mut self.reader, self.told)
+        rules.is_ignored(path, is_dir, &staged, &mut self.reader, self.messages)
     }
 
     fn head(&self, path: &[u8]) -> NestedHead {

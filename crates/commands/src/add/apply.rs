@@ -27,7 +27,7 @@ impl AddCommand<'_> {
         for change in &changes {
             if let What::File { .. } = change.what {
                 let known = index.get(&change.path, 0).map(|entry| entry.id);
-                jobs.push(StageJob::new(&change.path, known, filters, index, &mut self.told)?);
+                jobs.push(StageJob::new(&change.path, known, filters, index, &mut self.messages)?);
             }
         }
         let mut staged = self.stage(index, &jobs, Purpose::Store, filters, batch)?.into_iter();
@@ -75,8 +75,8 @@ impl AddCommand<'_> {
             batch.settled.insert(path.to_vec());
             return Ok(());
         }
-        self.told.extend(staged.told);
-        self.tell();
+        self.messages.extend(staged.messages);
+        self.write_messages();
         self.put(index, path, staged.id, mode, staged.seen, batch, b"");
         Ok(())
     }
@@ -94,7 +94,7 @@ impl AddCommand<'_> {
         let mut jobs = Vec::new();
         if !self.args.intent_to_add {
             for found in inside.iter().filter(|found| !matches!(found.found, UntrackedKind::Repository(_))) {
-                jobs.push(StageJob::new(&found.path, None, filters, index, &mut self.told)?);
+                jobs.push(StageJob::new(&found.path, None, filters, index, &mut self.messages)?);
             }
         }
         let mut staged = self.stage(index, &jobs, Purpose::Store, filters, batch)?.into_iter();
@@ -118,9 +118,9 @@ impl AddCommand<'_> {
                     continue;
                 }
                 UntrackedKind::File | UntrackedKind::Link => match staged.next().expect("one a job") {
-                    Ok(Staged { id, seen, told }) => {
-                        self.told.extend(told);
-                        self.tell();
+                    Ok(Staged { id, seen, messages }) => {
+                        self.messages.extend(messages);
+                        self.write_messages();
                         (id, seen, &b""[..])
                     }
                     Err(error) => {
@@ -230,15 +230,15 @@ impl AddCommand<'_> {
                 && (self.args.sparse || !self.is_left_out(key, entry))
                 && self.specs.is_meant(key.path(), false);
             if is_wanted {
-                jobs.push(StageJob::new(key.path(), Some(entry.id), filters, index, &mut self.told)?);
+                jobs.push(StageJob::new(key.path(), Some(entry.id), filters, index, &mut self.messages)?);
             }
         }
         let results = self.stage(index, &jobs, Purpose::Renormalize, filters, batch)?;
         for (job, result) in jobs.iter().zip(results) {
             match result {
                 Ok(staged) => {
-                    self.told.extend(staged.told);
-                    self.tell();
+                    self.messages.extend(staged.messages);
+                    self.write_messages();
                     let before = index.get(&job.path, 0).map(|entry| entry.mode);
                     let mode = self.rules.mode(staged.seen.kind, before).unwrap_or(Mode::File);
                     self.put(index, &job.path, staged.id, mode, staged.seen, batch, b"");
@@ -266,13 +266,13 @@ impl AddCommand<'_> {
         for (key, entry) in meant {
             if !entry.mode.is_file() {
                 let shown = String::from_utf8_lossy(key.path());
-                self.told.push(format!("error: cannot chmod {sign}x '{shown}'"));
+                self.messages.push(format!("error: cannot chmod {sign}x '{shown}'"));
                 self.code = 255;
             } else if !self.args.dry_run && entry.mode != mode {
                 index.insert(key.path(), key.stage(), IndexEntry { mode, ..entry });
             }
         }
-        self.tell();
+        self.write_messages();
     }
 
     /// Racy entries that nobody has looked at, and whose files have changed.
@@ -292,11 +292,12 @@ impl AddCommand<'_> {
             return Ok(modified);
         }
         let direction = packrace_worktree::filter::Direction::CheckIn;
-        let told = &mut Vec::new();
-        let mut filters = Filters::new(&self.repository, &self.snapshot, &self.tree.place, direction, told)?;
+        let messages = &mut Vec::new();
+        let mut filters =
+            Filters::new(&self.repository, &self.snapshot, &self.tree.place, direction, messages)?;
         let mut jobs = Vec::new();
         for (path, entry) in &racy {
-            jobs.push(StageJob::new(path, Some(entry.id), &mut filters, index, told)?);
+            jobs.push(StageJob::new(path, Some(entry.id), &mut filters, index, messages)?);
         }
         let stager = Stager::new(&self.repository, &self.tree.place, filters.converter(), index, None)?;
         let results = stager.with_purpose(Purpose::Compare).with_unreadable(true).run(&jobs);
@@ -332,8 +333,8 @@ impl AddCommand<'_> {
     fn fail(&mut self, error: StageError, what: &str) -> Result<(), Fatal> {
         match error {
             StageError::Unreadable(lines) => {
-                self.told.extend(lines);
-                self.tell();
+                self.messages.extend(lines);
+                self.write_messages();
                 if !self.ignores_errors {
                     return Err(Fatal::new(format!("{what} files failed")));
                 }
@@ -341,7 +342,7 @@ impl AddCommand<'_> {
                 Ok(())
             }
             StageError::Refused(lines, words) => {
-                self.told.extend(lines);
+                self.messages.extend(lines);
                 Err(Fatal::new(words))
             }
             StageError::Store(error) => Err(error.into()),

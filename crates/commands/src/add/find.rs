@@ -66,7 +66,7 @@ impl AddCommand<'_> {
     pub(super) fn find(&mut self, index: &Index) -> Result<MatchedPaths, Fatal> {
         let mut rules = match self.args.force {
             true => None,
-            false => Some(IgnoreRules::open(&self.repository, &self.tree.place, &mut self.told)?),
+            false => Some(IgnoreRules::open(&self.repository, &self.tree.place, &mut self.messages)?),
         };
         let untracked = match self.args.update || self.args.renormalize {
             true => Vec::new(),
@@ -85,8 +85,15 @@ impl AddCommand<'_> {
 
     fn walk(&mut self, index: &Index, rules: Option<&mut IgnoreRules>) -> Result<Vec<Untracked>, Fatal> {
         let reader = self.snapshot.reader(cache_bytes::FEW_OBJECTS);
-        let mut walk =
-            Walk::new(&self.tree.place, index, rules, &mut self.specs, reader, &self.options, &mut self.told);
+        let mut walk = Walk::new(
+            &self.tree.place,
+            index,
+            rules,
+            &mut self.specs,
+            reader,
+            &self.options,
+            &mut self.messages,
+        );
         if self.repository.config().boolean("core.ignoreCase")?.unwrap_or(false) {
             walk.fold_case();
         }
@@ -148,7 +155,7 @@ impl AddCommand<'_> {
         &self,
         path: &[u8],
         rules: &mut IgnoreRules,
-        told: &mut Vec<String>,
+        messages: &mut Vec<String>,
     ) -> Result<Option<Vec<u8>>, Fatal> {
         let mut reader = self.snapshot.reader(cache_bytes::FEW_OBJECTS);
         for name in directories_above(path).chain([path]) {
@@ -159,7 +166,7 @@ impl AddCommand<'_> {
             if name.ends_with(b"/.git") || name == b".git" {
                 return Ok(None);
             }
-            if rules.is_ignored(name, is_dir, &nothing_staged, &mut reader, told)? {
+            if rules.is_ignored(name, is_dir, &nothing_staged, &mut reader, messages)? {
                 return Ok(Some(name.to_vec()));
             }
         }

@@ -74,7 +74,7 @@ pub fn run(call: &Call, args: &AddOptions) -> Result<(), Fatal> {
         tree,
         specs,
         out: Vec::new(),
-        told: Vec::new(),
+        messages: Vec::new(),
         code: 0,
     };
     command.run(lock)
@@ -120,14 +120,14 @@ struct AddCommand<'a> {
     /// For standard output.
     out: Vec<u8>,
     /// Lines for standard error that were not written yet.
-    told: Vec<String>,
+    messages: Vec<String>,
     code: u8,
 }
 
 impl AddCommand<'_> {
     fn run(mut self, mut lock: IndexLock) -> Result<(), Fatal> {
         let done = self.add(&mut lock);
-        self.tell();
+        self.write_messages();
         let said = self.call.write(&self.out);
         let batch = done?;
         said?;
@@ -135,9 +135,9 @@ impl AddCommand<'_> {
             return if self.code == 0 { Ok(()) } else { Err(Fatal::silent(self.code)) };
         }
         let modified = self.modified_since(lock.index(), &batch.settled)?;
-        // Whatever the index is going to name is durable before it does.
-        let durable = batch.objects.publish()?.durable();
-        lock.commit(&durable, &mut |key, _| modified.contains(key.path()))?;
+        // The objects are stored before the index names them.
+        let stored = batch.objects.publish()?.stored();
+        lock.commit(&stored, &mut |key, _| modified.contains(key.path()))?;
         if self.code == 0 { Ok(()) } else { Err(Fatal::silent(self.code)) }
     }
 
@@ -155,14 +155,14 @@ impl AddCommand<'_> {
             &self.snapshot,
             &self.tree.place,
             Direction::CheckIn,
-            &mut self.told,
+            &mut self.messages,
         )?;
         if self.args.refresh {
             self.refresh(lock.index_mut(), &mut filters, &mut batch)?;
             return Ok(batch);
         }
         let MatchedPaths { changes, untracked, ignored } = self.find(lock.index())?;
-        self.tell();
+        self.write_messages();
         self.take_changes(lock.index_mut(), changes, &mut filters, &mut batch)?;
         if self.args.update && !self.args.renormalize && !self.ignores_errors {
             self.check_known()?;
@@ -183,16 +183,16 @@ impl AddCommand<'_> {
         let mut is_unknown = false;
         for spec in self.specs.without_entry() {
             let shown = String::from_utf8_lossy(&spec.original);
-            tell!(self.call, "error: pathspec '{shown}' did not match any file(s) known to git");
+            error_line!(self.call, "error: pathspec '{shown}' did not match any file(s) known to git");
             is_unknown = true;
         }
         if is_unknown { Err(Fatal::silent(128)) } else { Ok(()) }
     }
 
-    /// Writes what is to be told.
-    fn tell(&mut self) {
-        for line in self.told.drain(..) {
-            tell!(self.call, "{line}");
+    /// Writes the pending messages.
+    fn write_messages(&mut self) {
+        for line in self.messages.drain(..) {
+            error_line!(self.call, "{line}");
         }
     }
 

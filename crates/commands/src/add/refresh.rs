@@ -34,7 +34,7 @@ impl AddCommand<'_> {
                 What::Repository(..) => differ.push((change.path, 'M')),
                 What::File { .. } if entry.intent_to_add => {}
                 What::File { .. } => {
-                    jobs.push(StageJob::new(key.path(), Some(entry.id), filters, index, &mut self.told)?);
+                    jobs.push(StageJob::new(key.path(), Some(entry.id), filters, index, &mut self.messages)?);
                     changes.push((change.path, *entry));
                 }
             }

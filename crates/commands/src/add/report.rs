@@ -7,26 +7,26 @@ use crate::call::Call;
 
 /// Nothing was asked for.
 pub fn nothing_specified(call: &Call, config: &Config) -> Result<(), Fatal> {
-    tell!(call, "Nothing specified, nothing added.");
+    error_line!(call, "Nothing specified, nothing added.");
     hint(call, config, "addEmptyPathspec", "Maybe you wanted to say 'git add .'?")
 }
 
 /// Paths that were named, and that are ignored.
 pub fn ignored(call: &Call, paths: &[Vec<u8>], config: &Config) -> Result<(), Fatal> {
-    tell!(call, "The following paths are ignored by one of your .gitignore files:");
+    error_line!(call, "The following paths are ignored by one of your .gitignore files:");
     for path in paths {
-        tell!(call, "{}", String::from_utf8_lossy(path));
+        error_line!(call, "{}", String::from_utf8_lossy(path));
     }
     hint(call, config, "addIgnoredFile", "Use -f if you really want to add them.")
 }
 
 /// Paths outside of a sparse checkout.
 pub fn outside_of_sparse(call: &Call, paths: &[Vec<u8>], config: &Config) -> Result<(), Fatal> {
-    tell!(call, "The following paths and/or pathspecs matched paths that exist");
-    tell!(call, "outside of your sparse-checkout definition, so will not be");
-    tell!(call, "updated in the index:");
+    error_line!(call, "The following paths and/or pathspecs matched paths that exist");
+    error_line!(call, "outside of your sparse-checkout definition, so will not be");
+    error_line!(call, "updated in the index:");
     for path in paths {
-        tell!(call, "{}", String::from_utf8_lossy(path));
+        error_line!(call, "{}", String::from_utf8_lossy(path));
     }
     let text = "If you intend to update such entries, try one of the following:\n\
                 * Use the --sparse option.\n\
@@ -37,7 +37,7 @@ pub fn outside_of_sparse(call: &Call, paths: &[Vec<u8>], config: &Config) -> Res
 /// A repository that was added as if it were a submodule; only the first is explained.
 pub fn embedded(call: &Call, path: &[u8], is_first: bool, config: &Config) -> Result<(), Fatal> {
     let path = String::from_utf8_lossy(path);
-    tell!(call, "warning: adding embedded git repository: {path}");
+    error_line!(call, "warning: adding embedded git repository: {path}");
     if !is_first {
         return Ok(());
     }
@@ -66,13 +66,13 @@ fn hint(call: &Call, config: &Config, name: &str, text: &str) -> Result<(), Fata
     }
     for line in text.split('\n') {
         match line.is_empty() {
-            true => tell!(call, "hint:"),
-            false => tell!(call, "hint: {line}"),
+            true => error_line!(call, "hint:"),
+            false => error_line!(call, "hint: {line}"),
         }
     }
     // Whoever has set it knows how.
     if set.is_none() {
-        tell!(call, "hint: Disable this message with \"git config advice.{name} false\"");
+        error_line!(call, "hint: Disable this message with \"git config advice.{name} false\"");
     }
     Ok(())
 }

@@ -53,7 +53,7 @@ impl Person {
         self.line(&name, &email)
     }
 
-    /// The same of somebody who has to be known: who nobody told of, and whose machine does not tell either, is nobody.
+    /// The same if it must be known: fails if neither the environment, the configuration nor the machine says.
     pub fn known(&self, role: Role, config: &Config) -> Result<Vec<u8>, Fatal> {
         let (name, email) = self.said(role, config);
         let unknown = |why: String| {
@@ -91,7 +91,7 @@ impl Person {
         self.line(&name, &email)
     }
 
-    /// The same of somebody who is called so where nobody may guess and nobody told.
+    /// The same; if nothing is configured and git must not guess (`user.useConfigOnly`), this name and address.
     pub fn known_or(
         &self,
         role: Role,

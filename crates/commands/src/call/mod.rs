@@ -31,9 +31,9 @@ pub struct Call {
 }
 
 /// Writes a line to the error output of a call, or to an error output itself.
-macro_rules! tell {
+macro_rules! error_line {
     ($to:expr, $($line:tt)*) => {
-        $to.tell(format_args!($($line)*))
+        $to.error_line(format_args!($($line)*))
     };
 }
 
@@ -44,13 +44,13 @@ impl Call {
     }
 
     /// Writes a line to the error output.
-    pub(crate) fn tell(&self, line: fmt::Arguments<'_>) {
-        self.streams.errors.tell(line);
+    pub(crate) fn error_line(&self, line: fmt::Arguments<'_>) {
+        self.streams.errors.error_line(line);
     }
 
-    /// Says what is wrong, and goes on.
-    pub(crate) fn tell_error(&self, text: &str) {
-        tell!(self, "error: {}", harmless(text));
+    /// Writes an error that does not end the call.
+    pub(crate) fn report_error(&self, text: &str) {
+        error_line!(self, "error: {}", harmless(text));
     }
 
     /// Writes to the output and flushes it.

@@ -145,7 +145,7 @@ impl ErrorOutput {
     }
 
     /// Writes a line. Failures are ignored: there is no other place to report them.
-    pub(crate) fn tell(&self, line: fmt::Arguments<'_>) {
+    pub(crate) fn error_line(&self, line: fmt::Arguments<'_>) {
         let _ = self.say(format!("{line}\n").as_bytes());
     }
 

@@ -16,7 +16,7 @@ use packrace_protocol::message::fetch_request::FetchRequest;
 use packrace_protocol::session::RefsRequest;
 use packrace_protocol::session::fetch_client::{FetchLimits, ListedRefs};
 use packrace_store::init::{Begun, InitOptions, NewSection};
-use packrace_store::publish::DurableObjects;
+use packrace_store::publish::ObjectsStored;
 use packrace_store::refs::{
     Expected, RefChange, RefEdit, RefWrites, StoredObjects, TransactionMode, is_good_name,
 };
@@ -52,7 +52,7 @@ pub fn run(
     let config = Config::outside(&options.config)?;
     let place = CloneTarget::find(call, url, args.directory.as_deref())?;
     if !args.quiet {
-        tell!(call, "Cloning into bare repository '{}'...", place.shown);
+        error_line!(call, "Cloning into bare repository '{}'...", place.shown);
     }
     let origin = origin(args, &config)?;
     let shows_progress = !args.quiet && progress::is_wanted(call, args.progress);
@@ -123,7 +123,7 @@ impl CloneJob<'_> {
                 Ok(())
             }
             Scheme::Http => {
-                let mut warn = |text: &str| tell!(self.call, "warning: {}", harmless(text));
+                let mut warn = |text: &str| error_line!(self.call, "warning: {}", harmless(text));
                 let exchange = packrace_client::open_http(&url, &agent, timeouts, &mut warn, &mut say)?;
                 self.take_from(&mut open(exchange, &agent, timeouts)?)
             }
@@ -141,7 +141,7 @@ impl CloneJob<'_> {
         wants.sort_unstable();
         wants.dedup();
         if wants.is_empty() {
-            tell!(self.call, "warning: You appear to have cloned an empty repository.");
+            error_line!(self.call, "warning: You appear to have cloned an empty repository.");
             return Ok(());
         }
         let request = FetchRequest {
@@ -165,7 +165,7 @@ impl CloneJob<'_> {
         RefsRequest { symrefs: true, peel: true, unborn: true, prefixes }
     }
 
-    /// The refs that come along. Servers may tell others than were asked for.
+    /// The refs to clone. Servers may list others than were asked for.
     fn taken_refs(&self, listed: &ListedRefs) -> Vec<(Vec<u8>, ObjectId)> {
         let prefixes = self.refs_request().prefixes;
         let mut refs = Vec::with_capacity(listed.len());
@@ -176,7 +176,7 @@ impl CloneJob<'_> {
             }
             if !is_good_name(listed.name) {
                 let name = listed.name.escape_ascii();
-                tell!(self.call, "error: * Ignoring funny ref '{name}' locally");
+                error_line!(self.call, "error: * Ignoring funny ref '{name}' locally");
                 continue;
             }
             refs.push((listed.name.to_vec(), id));
@@ -213,7 +213,7 @@ impl CloneJob<'_> {
         repository: &Repository,
         refs: Vec<(Vec<u8>, ObjectId)>,
         head: &RemoteHead,
-        proof: &DurableObjects,
+        proof: &ObjectsStored,
     ) -> Result<(), Fatal> {
         let config = repository.config();
         let who = self.call.environment.committer.committer(config)?;

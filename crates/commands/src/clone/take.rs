@@ -8,7 +8,7 @@ use packrace_pack::ingest::{Checks, Ingest, IngestOptions};
 use packrace_pack::{Phase, ProgressSink as _, Settings};
 use packrace_protocol::message::fetch_request::FetchRequest;
 use packrace_protocol::session::fetch_client::Error as Protocol;
-use packrace_store::publish::{DurableObjects, PackWriter, PublishOptions, WritePolicy};
+use packrace_store::publish::{ObjectsStored, PackWriter, PublishOptions, WritePolicy};
 use packrace_store::{FsckSettings, FsckUse, Repository};
 
 use super::remote_text::RemoteText;
@@ -25,7 +25,7 @@ pub fn receive<E: Exchange>(
     repository: &Repository,
     shows_progress: bool,
     call: &Call,
-) -> Result<DurableObjects, Fatal> {
+) -> Result<ObjectsStored, Fatal> {
     let config = repository.config();
     let pack_dir = repository.object_dir().join("pack");
     let policy = WritePolicy::of(config)?;
@@ -44,16 +44,16 @@ pub fn receive<E: Exchange>(
     let _ = call.streams.errors.say(&harmless_bytes(&found.warnings));
     if let Some(id) = found.missing_modules.first() {
         // Nothing else is there where it could be.
-        tell!(call, "fatal: did not receive expected object {id}");
+        error_line!(call, "fatal: did not receive expected object {id}");
         return Err(Fatal::new("fsck failed"));
     }
     let entries = indexed.entries();
     let is_missing = |id| entries.binary_search_by(|entry| entry.id.cmp(id)).is_err();
     if let Some(id) = request.wants.iter().find(|id| is_missing(id)) {
-        tell!(call, "fatal: bad object {id}");
+        error_line!(call, "fatal: bad object {id}");
         return Err(Fatal::new("remote did not send all necessary objects"));
     }
-    Ok(indexed.publish(&PublishOptions::of(config)?)?.durable())
+    Ok(indexed.publish(&PublishOptions::of(config)?)?.stored())
 }
 
 /// How packs are taken: as connected as they must be where nothing else is, and sound if that is configured.
@@ -99,7 +99,7 @@ fn broken_off(
     match error {
         packrace_client::Error::Protocol(Protocol::LastWords(words)) => text.last_words(&words),
         packrace_client::Error::Protocol(error @ (Protocol::Band(_) | Protocol::CutOff)) => {
-            tell!(call, "fetch-pack: {}", harmless(&error.to_string()));
+            error_line!(call, "fetch-pack: {}", harmless(&error.to_string()));
         }
         packrace_client::Error::Pack(error) => return not_accepted(call, error),
         other => return other.into(),
@@ -107,12 +107,12 @@ fn broken_off(
     if is_complete {
         return Fatal::new("error in sideband demultiplexer");
     }
-    tell!(call, "fatal: early EOF");
+    error_line!(call, "fatal: early EOF");
     Fatal::new("fetch-pack: invalid index-pack output")
 }
 
 fn not_accepted(call: &Call, error: packrace_pack::ingest::IngestError) -> Fatal {
     let _ = call.streams.errors.say(&harmless_bytes(error.lines()));
-    tell!(call, "fatal: {}", harmless(&error.to_string()));
+    error_line!(call, "fatal: {}", harmless(&error.to_string()));
     Fatal::new("fetch-pack: invalid index-pack output")
 }

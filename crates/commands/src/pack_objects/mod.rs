@@ -87,14 +87,14 @@ pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
     let made = files.write(planned.plan.to_stay(), &special, &progress);
     if let (Err(PackFilesError::NotClosed(missing)), false) = (&made, args.write_bitmap_index_quiet) {
         progress.stop();
-        tell!(call, "warning: {}", not_closed_warning(missing));
+        error_line!(call, "warning: {}", not_closed_warning(missing));
     }
     let made = made?;
     if bitmap.is_some() && args.write_bitmap_index {
         if !planned.is_closed {
-            tell!(call, "warning: disabling bitmap writing, as some objects are not being packed");
+            error_line!(call, "warning: disabling bitmap writing, as some objects are not being packed");
         } else if made.len() > 1 {
-            tell!(call, "warning: disabling bitmap writing, packs are split due to pack.packSizeLimit");
+            error_line!(call, "warning: disabling bitmap writing, packs are split due to pack.packSizeLimit");
         }
     }
     let list: String = made.iter().map(|pack| format!("{}\n", pack.checksum)).collect();

@@ -79,7 +79,7 @@ impl<'a> PackInput<'a> {
 
 /// Says at once what is wrong with a pack.
 pub fn refused(call: &Call, error: ingest::IngestError) -> Fatal {
-    // Before what progress has to say. Nobody is left to be told if this fails.
+    // Before what progress has to say. Nobody is left to receive an error if this fails.
     let _ = call.streams.errors.say(error.lines());
     Fatal::new(error)
 }

@@ -44,7 +44,7 @@ pub(crate) fn settings(
     }
     if let Some(depth) = args.depth {
         if depth > i64::from(MAX_DEPTH) {
-            tell!(call, "warning: delta chain depth {depth} is too deep, forcing {MAX_DEPTH}");
+            error_line!(call, "warning: delta chain depth {depth} is too deep, forcing {MAX_DEPTH}");
         }
         settings.depth = not_negative(depth).min(usize::from(MAX_DEPTH)) as u16;
         settings.reused_depth = settings.depth;
@@ -82,7 +82,7 @@ fn limit(call: &Call, args: &PackingOptions, config: &Config) -> Result<Option<u
 pub(crate) fn at_least_a_mebibyte(call: &Call, limit: Option<u64>) -> Option<u64> {
     let limit = limit.filter(|bytes| *bytes > 0)?;
     if limit < LEAST_PACK_BYTES {
-        tell!(call, "warning: minimum pack size limit is 1 MiB");
+        error_line!(call, "warning: minimum pack size limit is 1 MiB");
     }
     Some(limit.max(LEAST_PACK_BYTES))
 }
@@ -204,7 +204,7 @@ pub fn bitmap_of_multi_pack_index(
         BuiltBitmap::Shallow => Ok(None),
         BuiltBitmap::NotClosed(missing) => {
             progress.stop();
-            tell!(call, "warning: {}", not_closed_warning(&missing));
+            error_line!(call, "warning: {}", not_closed_warning(&missing));
             Err(failed())
         }
     }

@@ -233,9 +233,9 @@ impl<'a> Values<'a> {
             let object = match self.reader()?.read(&id) {
                 Ok(object) => object,
                 Err(error) => {
-                    // What is there and cannot be read is told.
+                    // An object that exists and is unreadable is reported.
                     if !matches!(self.reader()?.kind_and_size(&id), Ok(None)) {
-                        tell!(self.objects.errors, "error: {error}");
+                        error_line!(self.objects.errors, "error: {error}");
                     }
                     return Err(missing());
                 }
@@ -245,13 +245,13 @@ impl<'a> Values<'a> {
             looked.data = Some(object.data);
         } else if looked.kind.is_none() && need == Need::Kind {
             let found = self.reader()?.kind(&id).map_err(|error| {
-                tell!(self.objects.errors, "error: {error}");
+                error_line!(self.objects.errors, "error: {error}");
                 missing()
             })?;
             looked.kind = Some(found.ok_or_else(missing)?);
         } else if looked.size.is_none() && need != Need::Kind {
             let found = self.reader()?.kind_and_size(&id).map_err(|error| {
-                tell!(self.objects.errors, "error: {error}");
+                error_line!(self.objects.errors, "error: {error}");
                 missing()
             })?;
             let (kind, size) = found.ok_or_else(missing)?;

@@ -54,12 +54,12 @@ impl<'a> ListedObjects<'a> {
             found += usize::from(refs.resolve(&full).map_err(Fatal::new)?.is_some());
         }
         if found > 1 {
-            tell!(self.errors, "warning: refname '{}' is ambiguous.", String::from_utf8_lossy(name));
+            error_line!(self.errors, "warning: refname '{}' is ambiguous.", String::from_utf8_lossy(name));
         }
         Ok(())
     }
 
-    /// The commit that an object is or tags. What is none is told, if it exists.
+    /// The commit that an object is or tags. Reports an object of another kind.
     pub fn commit(&self, id: ObjectId) -> Result<Option<ObjectId>, Fatal> {
         let hash = self.repository.hash_kind();
         let mut reader = self.snapshot()?.reader(0);
@@ -72,7 +72,7 @@ impl<'a> ListedObjects<'a> {
                     id = parse_tag(&reader.read(&id)?.data, hash).map_err(Fatal::new)?.target;
                 }
                 Some((kind, _)) => {
-                    tell!(self.errors, "error: object {id} is a {kind}, not a commit");
+                    error_line!(self.errors, "error: object {id} is a {kind}, not a commit");
                     return Ok(None);
                 }
             }

@@ -24,7 +24,7 @@ const GREEN: &str = "\x1b[32m";
 const RED: &str = "\x1b[31m";
 const RESET: &str = "\x1b[m";
 
-/// Which untracked files the configuration wants to be told.
+/// Which untracked files to report, according to the configuration.
 pub fn untracked_mode(config: &Config) -> Result<UntrackedMode, Fatal> {
     Ok(match config.string("status.showUntrackedFiles").as_deref() {
         Some(b"no") => UntrackedMode::No,
@@ -37,7 +37,7 @@ pub fn untracked_mode(config: &Config) -> Result<UntrackedMode, Fatal> {
     })
 }
 
-/// How many files a status compares in search of renames; none if renames are not told.
+/// How many files a status compares in search of renames; `None` if renames are not reported.
 pub fn rename_limit(config: &Config) -> Result<Option<usize>, Fatal> {
     configured_renames(config, &["status", "diff"])
 }
@@ -104,7 +104,7 @@ impl<'a> LongStatus<'a> {
     }
 
     /// The whole text.
-    pub fn tell(mut self, status: &Status, head: Option<ObjectId>) -> Result<String, Fatal> {
+    pub fn render(mut self, status: &Status, head: Option<ObjectId>) -> Result<String, Fatal> {
         if self.repository.config().boolean("status.short")?.unwrap_or(false) {
             return Ok(self.short(status));
         }

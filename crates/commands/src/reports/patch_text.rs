@@ -95,7 +95,7 @@ impl<'a> PatchWriter<'a> {
         if before.is_empty() && after.is_empty() {
             return Ok(());
         }
-        // A name with a space is told from what may stand behind it.
+        // Separates a name with a space from what may follow it.
         let end = |name: &[u8]| if name.contains(&b' ') { &b"\t"[..] } else { b"" };
         line(&[b"--- ", &a, end(&a)]);
         line(&[b"+++ ", &b, end(&b)]);

@@ -45,7 +45,7 @@ pub(super) fn apply(
     for line in &applied.output {
         say(context.call, &[line.as_bytes()])?;
     }
-    complain(context.call, &session.take_told());
+    complain(context.call, &session.take_messages());
     complain(context.call, &applied.errors);
     complain(context.call, &session.finish()?);
     if applied.shows_status && !is_quiet {
@@ -73,6 +73,6 @@ fn show_status(context: &Context<'_>) -> Result<(), Fatal> {
     )?;
     complain(context.call, &session.finish()?);
     let text = LongStatus::new(context.call, context.repository, &context.prefix)?
-        .tell(&status, head.map(|head| head.commit))?;
+        .render(&status, head.map(|head| head.commit))?;
     context.call.write(text.as_bytes())
 }

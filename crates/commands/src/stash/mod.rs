@@ -166,6 +166,6 @@ fn complain(call: &Call, lines: &[String]) {
     if !lines.is_empty() {
         text.push('\n');
     }
-    // Nobody is left to be told where it is closed.
+    // If it is closed, nobody is left to receive it.
     let _ = call.streams.errors.say(text.as_bytes());
 }

@@ -1,4 +1,4 @@
-//! Which paths `stash push` is told of.
+//! The pathspecs of `stash push`.
 
 use packrace_worktree::index::Index;
 use packrace_worktree::paths::Pathspecs;
@@ -39,13 +39,13 @@ pub(super) fn check(context: &Context<'_>, index: &Index, specs: &mut Pathspecs)
                 format!(":(prefix:{}){path}", context.prefix.len())
             }
         };
-        tell!(context.call, "error: pathspec '{shown}' did not match any file(s) known to git");
+        error_line!(context.call, "error: pathspec '{shown}' did not match any file(s) known to git");
         is_missing = true;
     }
     match is_missing {
         false => Ok(()),
         true => {
-            tell!(context.call, "Did you forget to 'git add'?");
+            error_line!(context.call, "Did you forget to 'git add'?");
             Err(Fatal::silent(1))
         }
     }

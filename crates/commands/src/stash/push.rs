@@ -144,8 +144,8 @@ fn push(
         say(context.call, &[b"Saved working directory and index state ", &kept.message])?;
     }
     if options.staged {
-        if let Err(problems) = session.clear_staged(&head)? {
-            complain(context.call, &problems);
+        if let Err(failed) = session.clear_staged(&head)? {
+            complain(context.call, &failed.0);
             complain(context.call, &["Cannot remove worktree changes".to_owned()]);
             return Err(Fatal::silent(1));
         }
@@ -216,7 +216,7 @@ fn keep(
         people: work.people,
         encoding: encoding.as_deref(),
     });
-    complain(context.call, &session.take_told());
+    complain(context.call, &session.take_messages());
     match kept {
         Err(WorkError::Unreadable(lines)) => Err(work.refused(context, lines)),
         kept => Ok(kept?),
@@ -232,6 +232,6 @@ fn set_ref(context: &Context<'_>, kept: &StoredStash) -> Result<(), Fatal> {
     let refs = context.repository.refs();
     let prepared =
         refs.prepare(vec![edit], TransactionMode::Atomic, &changes.writes, &mut changes.objects)?;
-    prepared.commit(&kept.durable, &mut changes.objects)?;
+    prepared.commit(&kept.stored, &mut changes.objects)?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Entries that are told, not read: `--cacheinfo` and `--index-info`.
+//! Entries that are given, not read from files: `--cacheinfo` and `--index-info`.
 
 use std::borrow::Cow;
 use std::io::{BufRead as _, BufReader};
@@ -10,7 +10,7 @@ use packrace_worktree::index::{IndexEntry, Mode};
 use super::Update;
 use crate::call::fatal::Fatal;
 
-/// What is told of an entry.
+/// A given entry.
 struct StdinEntry<'a> {
     mode: u32,
     id: ObjectId,
@@ -34,9 +34,9 @@ impl Update<'_> {
             (None, _) => return Err(bad(mode)),
             (_, None) => return Err(bad(id)),
         };
-        self.told(&StdinEntry { mode, id, stage: 0, path }).map_err(|error| {
+        self.add_entry(&StdinEntry { mode, id, stage: 0, path }).map_err(|error| {
             if !error.is_empty() {
-                self.call.tell_error(&error);
+                self.call.report_error(&error);
             }
             bad(path)
         })
@@ -60,12 +60,12 @@ impl Update<'_> {
             let path = path.as_ref();
             let shown = String::from_utf8_lossy(path).into_owned();
             if !self.rules.allow(path, mode_of(mode) == Mode::Link) {
-                tell!(self.call, "Ignoring path {shown}");
+                error_line!(self.call, "Ignoring path {shown}");
             } else if mode == 0 {
                 self.index().remove(path);
-            } else if let Err(error) = self.told(&StdinEntry { mode, id, stage, path }) {
+            } else if let Err(error) = self.add_entry(&StdinEntry { mode, id, stage, path }) {
                 if !error.is_empty() {
-                    self.call.tell_error(&error);
+                    self.call.report_error(&error);
                 }
                 return Err(Fatal::new(format!("git update-index: unable to update {shown}")));
             }
@@ -88,8 +88,8 @@ impl Update<'_> {
         Some((mode, id, stage))
     }
 
-    fn told(&mut self, told: &StdinEntry<'_>) -> Result<(), String> {
-        let StdinEntry { mode, id, stage, path } = *told;
+    fn add_entry(&mut self, entry: &StdinEntry<'_>) -> Result<(), String> {
+        let StdinEntry { mode, id, stage, path } = *entry;
         let mode = mode_of(mode);
         if !self.rules.allow(path, mode == Mode::Link) || mode == Mode::Dir {
             return Err(format!("Invalid path '{}'", String::from_utf8_lossy(path)));

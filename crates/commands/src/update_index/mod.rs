@@ -1,4 +1,4 @@
-//! `git update-index`: puts files of the work tree, or what is told of them, into the index.
+//! `git update-index`: adds files of the work tree, or given entries, to the index.
 
 mod again;
 mod info;
@@ -9,7 +9,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use packrace_store::publish::{BatchOptions, DurableObjects, ObjectBatch};
+use packrace_store::publish::{BatchOptions, ObjectBatch, ObjectsStored};
 use packrace_store::{Repository, Snapshot, unquote_line};
 use packrace_worktree::index::{Contents, Index, IndexError, IndexLock, RefreshOptions, refresh};
 use packrace_worktree::paths::NameRules;
@@ -160,10 +160,10 @@ impl<'a> Update<'a> {
         Ok(self.work_tree()?.top.clone())
     }
 
-    /// Says what conversions have to say.
-    fn tell(&mut self) {
+    /// Writes the pending messages of conversions.
+    fn write_messages(&mut self) {
         if let Some(contents) = &mut self.contents {
-            contents.told.drain(..).for_each(|line| tell!(self.call, "{line}"));
+            contents.messages.drain(..).for_each(|line| error_line!(self.call, "{line}"));
         }
     }
 
@@ -224,7 +224,7 @@ impl<'a> Update<'a> {
             out.extend_from_slice(path);
             out.extend_from_slice(format!(": {what}\n").as_bytes());
         });
-        self.tell();
+        self.write_messages();
         self.has_errors |= !is_well.map_err(Fatal::new)?;
         self.call.write(&out)
     }
@@ -281,25 +281,25 @@ impl<'a> Update<'a> {
         Ok(())
     }
 
-    /// Makes the objects durable and then writes the index.
+    /// Publishes the objects, then writes the index.
     fn write(&mut self) -> Result<(), Fatal> {
         let lock = match self.held.take().expect("there until the end") {
             HeldIndex::Locked(lock) => lock,
             HeldIndex::Unlocked(_, _) if self.options.refresh.quiet => return Err(Fatal::silent(128)),
             HeldIndex::Unlocked(_, error) => return Err(error.into()),
         };
-        let durable = match self.batch.take() {
-            Some(batch) => batch.publish()?.durable(),
-            None => DurableObjects::stored_before(),
+        let stored = match self.batch.take() {
+            Some(batch) => batch.publish()?.stored(),
+            None => ObjectsStored::earlier(),
         };
         let written = match &mut self.contents {
-            Some(contents) => lock.commit_beside(&durable, contents),
+            Some(contents) => lock.commit_beside(&stored, contents),
             None => match &self.work_tree {
-                None => lock.commit(&durable, &mut |_, _| false),
+                None => lock.commit(&stored, &mut |_, _| false),
                 Some(work_tree) => {
                     let (top, snapshot) = (work_tree.top.clone(), self.snapshot()?);
                     let mut contents = Contents::new(self.repository, &snapshot, &top).map_err(Fatal::new)?;
-                    lock.commit_beside(&durable, &mut contents)
+                    lock.commit_beside(&stored, &mut contents)
                 }
             },
         };

@@ -27,7 +27,7 @@ impl Update<'_> {
         let seen = self.parts()?.1.look(path);
         let is_link = matches!(seen, Ok(Some(Seen { kind: Kind::Link, .. })));
         if !self.rules.allow(path, is_link) {
-            tell!(self.call, "Ignoring path {shown}");
+            error_line!(self.call, "Ignoring path {shown}");
             return Ok(());
         }
         let (assume, skip) = (self.options.assume_unchanged, self.options.skip_worktree);
@@ -46,10 +46,10 @@ impl Update<'_> {
             return self.report("remove ", path);
         }
         let taken = self.take(path)?;
-        self.tell();
+        self.write_messages();
         if let Err(Unable(error)) = taken {
             if !error.is_empty() {
-                self.call.tell_error(&error.to_string());
+                self.call.report_error(&error.to_string());
             }
             return Err(Fatal::new(format!("Unable to process path {shown}")));
         }
@@ -140,7 +140,7 @@ impl Update<'_> {
         let id = match contents.blob(index, path, seen, batch) {
             Ok(id) => id,
             Err(ContentError::Store(error)) => {
-                self.call.tell_error(&error.to_string());
+                self.call.report_error(&error.to_string());
                 return Ok(Err(Unable(format!("{shown}: failed to insert into database"))));
             }
             Err(ContentError::Filter(error)) => return Err(Fatal::new(error)),
@@ -176,7 +176,7 @@ impl Update<'_> {
             return Ok(());
         }
         index.try_insert(path, stage, entry).map_err(|conflict| {
-            self.call.tell_error(&conflict.to_string());
+            self.call.report_error(&conflict.to_string());
             refused()
         })
     }

@@ -6,7 +6,7 @@ use std::io::BufReader;
 use std::sync::Arc;
 
 use packrace_object::ObjectId;
-use packrace_store::publish::DurableObjects;
+use packrace_store::publish::ObjectsStored;
 use packrace_store::refs::{Expected, PrepareError, RefChange, RefEdit, Refusal, TransactionMode};
 
 use self::script::{ScriptCommand, ScriptPhase, SessionScript};
@@ -195,7 +195,7 @@ impl<'a> StdinSession<'a> {
         self.state = TransactionState::Closed;
         match script.next(ScriptPhase::Prepared, true, &mut |_| Ok(None))? {
             Some(ScriptCommand::Commit) => {
-                let refused = prepared.commit(&DurableObjects::stored_before(), objects);
+                let refused = prepared.commit(&ObjectsStored::earlier(), objects);
                 report(call, &asked, null, &refused.map_err(|error| failed("commit: ", error))?)?;
                 say(call, "commit: ok")
             }
@@ -229,7 +229,7 @@ fn failed(prefix: &str, error: PrepareError) -> Fatal {
 fn report(call: &Call, asked: &[RefEdit], null: ObjectId, refused: &[Refusal]) -> Result<(), Fatal> {
     let mut lines = Vec::new();
     for refusal in refused {
-        tell!(call, "error: {refusal}");
+        error_line!(call, "error: {refusal}");
         let RefEdit { change, expected, .. } = &asked[refusal.edit];
         let null = || null.to_string().into_bytes();
         let new = match change {

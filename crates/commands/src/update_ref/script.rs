@@ -1,4 +1,4 @@
-//! What `update-ref --stdin` is told, one command at a time (git-update-ref).
+//! The commands of `update-ref --stdin`, one at a time (git-update-ref).
 //!
 //! ```text
 //! lines      update SP <ref> SP <new> [SP <old>] LF        fields may be quoted as in C
@@ -237,7 +237,11 @@ impl Fields<'_> {
     fn update(&mut self, resolve: &mut Resolve<'_>) -> Result<(RefChange, Expected), Fatal> {
         let change = match self.object("<new-oid>", resolve)? {
             Named::Missing if self.is_nul => {
-                tell!(self.errors, "warning: update {}: missing <new-oid>, treating as zero", self.name);
+                error_line!(
+                    self.errors,
+                    "warning: update {}: missing <new-oid>, treating as zero",
+                    self.name
+                );
                 RefChange::Delete
             }
             Named::Missing => return Err(self.wrong("missing <new-oid>")),

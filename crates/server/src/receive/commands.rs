@@ -7,7 +7,7 @@ use packrace_object::ObjectId;
 use packrace_os::clock::Clock;
 use packrace_protocol::message::push_report::{PushReport, RefOutcome, RefReport, Rewritten};
 use packrace_protocol::session::push::{PushInput, PushOutput, PushRequest, PushSession};
-use packrace_store::publish::DurableObjects;
+use packrace_store::publish::ObjectsStored;
 use packrace_store::refs::RefSnapshot;
 use packrace_store::{Hooks, Quarantine, Snapshot};
 
@@ -209,7 +209,7 @@ impl<'a> Push<'a> {
         };
         let done = match &migrated {
             Some(migrated) => self.change_refs(&refs, shallow, &migrated.objects),
-            None => self.change_refs(&refs, shallow, &DurableObjects::stored_before()),
+            None => self.change_refs(&refs, shallow, &ObjectsStored::earlier()),
         };
         // Refs name the objects now, or nobody wants them.
         if let Some(Err(error)) = migrated.map(|migrated| migrated.release()) {
@@ -222,7 +222,7 @@ impl<'a> Push<'a> {
         &mut self,
         refs: &RefSnapshot,
         shallow: Shallow,
-        proof: &DurableObjects,
+        proof: &ObjectsStored,
     ) -> Result<(), Error> {
         self.check_aliases(refs)?;
         self.run_proc_receive()?;

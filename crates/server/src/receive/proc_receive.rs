@@ -21,6 +21,15 @@ use crate::error::Error;
 /// Bytes that the hook says at once.
 const MESSAGE_BYTES: usize = 64 << 10;
 
+/// Why the hook's commands failed, as errors for the client.
+struct HookErrors(Vec<String>);
+
+impl HookErrors {
+    fn one(error: impl Into<String>) -> Self {
+        HookErrors(vec![error.into()])
+    }
+}
+
 impl Push<'_> {
     /// Has the hook do its commands.
     pub(super) fn run_proc_receive(&mut self) -> Result<(), Error> {
@@ -31,7 +40,7 @@ impl Push<'_> {
             return Ok(());
         }
         let said = self.talk_with_hook(&numbers)?;
-        if let Err(errors) = said {
+        if let Err(HookErrors(errors)) = said {
             errors.iter().for_each(|error| self.client.error(error));
             let is_atomic = self.request.atomic;
             for command in self.commands.iter_mut().filter(|command| command.is_of_hook || is_atomic) {
@@ -41,13 +50,15 @@ impl Push<'_> {
         Ok(())
     }
 
-    fn talk_with_hook(&mut self, numbers: &[usize]) -> Result<Result<(), Vec<String>>, Error> {
+    fn talk_with_hook(&mut self, numbers: &[usize]) -> Result<Result<(), HookErrors>, Error> {
         let Some(program) = self.hooks.program("proc-receive", &[])? else {
-            return Ok(Err(vec!["cannot find hook 'proc-receive'".to_owned()]));
+            return Ok(Err(HookErrors::one("cannot find hook 'proc-receive'")));
         };
         let child = match ChildProcess::start(&program) {
             Ok(child) => child,
-            Err(error) => return Ok(Err(vec![format!("fail to start proc-receive hook: {error}")])),
+            Err(error) => {
+                return Ok(Err(HookErrors::one(format!("fail to start proc-receive hook: {error}"))));
+            }
         };
         let mut hook = HookSession {
             child,
@@ -70,12 +81,14 @@ impl Push<'_> {
         out.extend_from_slice(FLUSH);
         let Some(answer) = hook.ask(&out)? else {
             let why = hook.or_time_is_up("fail to negotiate version with proc-receive hook");
-            return Ok(Err(vec![why]));
+            return Ok(Err(HookErrors::one(why)));
         };
         let takes_options = match read_version(&answer) {
             Ok(takes_options) => takes_options && self.request.options.is_some(),
             Err(version) => {
-                return Ok(Err(vec![format!("proc-receive version '{version}' is not supported")]));
+                return Ok(Err(HookErrors::one(format!(
+                    "proc-receive version '{version}' is not supported"
+                ))));
             }
         };
         out.clear();
@@ -91,12 +104,12 @@ impl Push<'_> {
         }
         let Some(answer) = hook.ask(&out)? else {
             let why = hook.or_time_is_up("fail to read report from proc-receive hook");
-            return Ok(Err(vec![why]));
+            return Ok(Err(HookErrors::one(why)));
         };
         // When it has answered, git does not look how it ends.
         hook.end()?;
         let errors = self.take_answer(numbers, &answer);
-        Ok(if errors.is_empty() { Ok(()) } else { Err(errors) })
+        Ok(if errors.is_empty() { Ok(()) } else { Err(HookErrors(errors)) })
     }
 
     /// Reads what the hook says of its commands; gives what is wrong with that.

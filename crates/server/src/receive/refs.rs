@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use packrace_store::publish::DurableObjects;
+use packrace_store::publish::ObjectsStored;
 use packrace_store::refs::{
     Expected, PrepareError, RefChange, RefEdit, RefSnapshot, RefWrites, Refusal, StoredObjects,
     TransactionMode,
@@ -21,7 +21,7 @@ impl Push<'_> {
         &mut self,
         refs: &RefSnapshot,
         shallow: Shallow,
-        proof: &DurableObjects,
+        proof: &ObjectsStored,
     ) -> Result<(), Error> {
         let deciding = self.deciding(refs)?;
         let mut edits = Vec::new();
@@ -61,7 +61,7 @@ impl Push<'_> {
         &mut self,
         refs: &RefSnapshot,
         shallow: Shallow,
-        proof: &DurableObjects,
+        proof: &ObjectsStored,
     ) -> Result<(), Error> {
         let deciding = self.deciding(refs)?;
         for deletes in [true, false] {
@@ -133,7 +133,7 @@ impl Push<'_> {
         &self,
         edits: Vec<RefEdit>,
         mode: TransactionMode,
-        proof: &DurableObjects,
+        proof: &ObjectsStored,
     ) -> Result<Result<Vec<Refusal>, PrepareError>, Error> {
         let repository = &self.call.subject.repository;
         let config = repository.config();

@@ -292,8 +292,14 @@ pub(crate) fn disjoint(prefixes: &[Vec<u8>]) -> Vec<&[u8]> {
 
 impl From<packrace_store::refs::RefError> for Error {
     fn from(error: packrace_store::refs::RefError) -> Self {
-        let is_fault = matches!(error, packrace_store::refs::RefError::Faulted(_));
-        Error::new(if is_fault { ErrorKind::Fault } else { ErrorKind::Corrupt }, error.to_string())
+        use packrace_store::refs::RefError;
+        let kind = match error.kind() {
+            _ if matches!(error, RefError::Faulted(_)) => ErrorKind::Fault,
+            packrace_store::ErrorKind::Corrupt => ErrorKind::Corrupt,
+            packrace_store::ErrorKind::Conflict => ErrorKind::Conflict,
+            _ => ErrorKind::Unavailable,
+        };
+        Error::new(kind, error.to_string()).because(error)
     }
 }
 

@@ -10,7 +10,7 @@ use packrace_object::fsck::{MessageId, Rules, Severities, SkipList};
 use packrace_os::count::Role;
 
 use crate::config::Config;
-use crate::error::{Error, Reason};
+use crate::error::{Error, ErrorKind, Reason};
 
 /// Longest skip list that is read: some million objects.
 const MAX_SKIP_LIST_BYTES: u64 = 256 << 20;
@@ -98,14 +98,14 @@ impl FsckSettings {
                 self.settings.push((name.to_vec(), value.to_vec()));
                 Ok(())
             }
-            Err(error) => Err(Reason::Config(error.to_string()).into()),
+            Err(error) => Err(invalid(error)),
         }
     }
 
     /// Reads the skip lists, and puts the settings on top of `severities`.
     pub fn rules(&self, mut severities: Severities, hash: HashKind) -> Result<Rules, Error> {
         for (name, value) in &self.settings {
-            severities.set(name, value).map_err(|error| Reason::Config(error.to_string()))?;
+            severities.set(name, value).map_err(invalid)?;
         }
         let mut skip = SkipList::default();
         for (path, is_protected) in &self.skip_lists {
@@ -118,7 +118,7 @@ impl FsckSettings {
 /// The rules of `--strict=<settings>` and `--fsck-objects=<settings>` (git-index-pack); empty without settings.
 pub fn strict_fsck_rules(settings: &[u8], hash: HashKind) -> Result<Rules, Error> {
     let mut rules = Rules { severities: Severities::strict(), skip: SkipList::default() };
-    let paths = rules.severities.set_all(settings).map_err(|error| Reason::Config(error.to_string()))?;
+    let paths = rules.severities.set_all(settings).map_err(invalid)?;
     for path in paths {
         add_skip_list(Path::new(OsStr::from_bytes(path)), true, &mut rules.skip, hash)?;
     }
@@ -130,9 +130,14 @@ fn add_skip_list(path: &Path, anywhere: bool, skip: &mut SkipList, hash: HashKin
     let file = packrace_os::read_regular_file(path, anywhere, Role::Config, MAX_SKIP_LIST_BYTES);
     let file = file.map_err(|error| {
         tracing::debug!("{}: {error}", path.display());
-        Reason::Config(format!("could not open object name list: {}", path.display()))
+        let words = format!("could not open object name list: {}", path.display());
+        Error::caused(ErrorKind::Refused, words, error)
     })?;
-    skip.add(&file, hash).map_err(|error| Reason::Config(error.to_string()).into())
+    skip.add(&file, hash).map_err(invalid)
+}
+
+fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::caused(ErrorKind::Refused, error.to_string(), error)
 }
 
 #[cfg(test)]

@@ -7,12 +7,14 @@ use std::path::PathBuf;
 /// What a caller can do about an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The path is no repository, or one that must not be opened.
+    /// The path is not a repository or must not be opened, or the configuration or the request is invalid.
     Refused,
     /// Bytes on disk are damaged.
     Corrupt,
     /// The file system failed; trying again may help.
     Unavailable,
+    /// Somebody else holds the lock, or has changed what was to be changed; trying again may help.
+    Conflict,
     /// An object is larger than the caller allows.
     LimitExceeded,
 }
@@ -29,6 +31,8 @@ pub(crate) enum Reason {
     #[error("{0}")]
     Refused(String),
     #[error("{path}: {source}")]
+    OutOfReach { path: PathBuf, source: std::io::Error },
+    #[error("{path}: {source}")]
     Io { path: PathBuf, source: std::io::Error },
     #[error("{path}: {source}")]
     Index { path: PathBuf, source: packrace_format::index_file::IndexFileError },
@@ -42,12 +46,16 @@ pub(crate) enum Reason {
     Faulted(#[from] packrace_os::faults::Damaged),
     #[error(transparent)]
     Refs(#[from] refs::RefError),
+    #[error(transparent)]
+    Transaction(Box<crate::refs::PrepareError>),
     #[error("{0}")]
     Config(String),
     #[error("{0}")]
     UnreadableConfig(String),
     #[error("{0}")]
     Damaged(String),
+    #[error("{words}")]
+    Caused { kind: ErrorKind, words: String, source: Box<dyn std::error::Error + Send + Sync> },
     #[error(
         "Unable to create '{0}': File exists.\n\nAnother git process seems to be running in this repository, e.g.\nan editor opened by 'git commit'. Please make sure all processes\nare terminated then try again. If it still fails, a git process\nmay have crashed in this repository earlier:\nremove the file manually to continue."
     )]
@@ -64,14 +72,15 @@ impl Error {
         match &self.0 {
             Reason::NotARepository(_)
             | Reason::Refused(_)
+            | Reason::OutOfReach { .. }
             | Reason::Config(_)
             | Reason::UnreadableConfig(_) => ErrorKind::Refused,
-            Reason::Faulted(_)
-            | Reason::Io { .. }
-            | Reason::Unlockable { .. }
-            | Reason::Locked(_)
-            | Reason::Refs(_) => ErrorKind::Unavailable,
+            Reason::Faulted(_) | Reason::Io { .. } | Reason::Unlockable { .. } => ErrorKind::Unavailable,
+            Reason::Locked(_) => ErrorKind::Conflict,
+            Reason::Refs(error) => error.kind(),
+            Reason::Transaction(error) => error.kind(),
             Reason::TooLarge { .. } => ErrorKind::LimitExceeded,
+            Reason::Caused { kind, .. } => *kind,
             Reason::Index { .. }
             | Reason::DamagedLoose { .. }
             | Reason::DamagedEntry { .. }
@@ -110,10 +119,19 @@ impl Error {
         Error::io(failed.path, failed.source)
     }
 
+    /// `words` includes the text of `source`, unless git leaves it out.
+    pub(crate) fn caused(
+        kind: ErrorKind,
+        words: impl Into<String>,
+        source: impl std::error::Error + Send + Sync + 'static,
+    ) -> Self {
+        Reason::Caused { kind, words: words.into(), source: Box::new(source) }.into()
+    }
+
     pub(crate) fn io(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         let path = path.into();
         if packrace_os::reach::is_refusal(&source) {
-            return Reason::Refused(format!("{}: {source}", path.display())).into();
+            return Reason::OutOfReach { path, source }.into();
         }
         Reason::Io { path, source }.into()
     }
@@ -122,5 +140,47 @@ impl Error {
 impl From<packrace_os::faults::Damaged> for Error {
     fn from(damaged: packrace_os::faults::Damaged) -> Self {
         Reason::Faulted(damaged).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+    use std::io;
+
+    use super::refs::RefError;
+    use super::*;
+
+    fn check(error: impl Into<Error>, kind: ErrorKind) {
+        let error = error.into();
+        assert_eq!(error.kind(), kind, "{error}");
+    }
+
+    #[test]
+    fn the_kind_of_a_ref_error_is_that_of_its_cause() {
+        let locked = || Error::from(Reason::Locked("refs/heads/main.lock".into()));
+        let unlockable = |path: &str| {
+            let source = io::Error::from(io::ErrorKind::PermissionDenied);
+            Error::from(Reason::Unlockable { path: path.into(), source })
+        };
+        check(locked(), ErrorKind::Conflict);
+        check(Reason::Refs(locked().into()), ErrorKind::Conflict);
+        check(Reason::Refs(unlockable("packed-refs.lock").into()), ErrorKind::Unavailable);
+        check(Reason::Refs(RefError::Conflict("is locked".to_owned())), ErrorKind::Conflict);
+        let line =
+            RefError::Line { what: "unexpected line", path: "packed-refs".into(), line: "x".to_owned() };
+        check(Reason::Refs(line), ErrorKind::Corrupt);
+    }
+
+    #[test]
+    fn the_cause_is_kept() {
+        let error =
+            Error::caused(ErrorKind::Refused, "unable to move", io::Error::from(io::ErrorKind::NotFound));
+        assert_eq!(error.to_string(), "unable to move");
+        let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+        assert_eq!(cause.unwrap().kind(), io::ErrorKind::NotFound);
+        let words = "cannot lock references".to_owned();
+        let error = RefError::File { words, source: Box::new(error) };
+        assert!(error.source().is_some_and(|source| source.to_string() == "unable to move"));
     }
 }

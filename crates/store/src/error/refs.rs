@@ -1,5 +1,7 @@
 use std::path::PathBuf;
 
+use super::ErrorKind;
+
 /// Why refs could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RefError {
@@ -35,7 +37,37 @@ pub enum RefError {
         /// The line.
         line: String,
     },
-    /// What shall be written cannot be; in git's words where it has words.
+    /// A file or its lock failed, which the text may say in git's words.
+    #[error("{words}")]
+    File {
+        /// The text, which includes that of the source unless git leaves it out.
+        words: String,
+        /// The cause.
+        source: Box<super::Error>,
+    },
+    /// Somebody else is changing the ref, or has changed it meanwhile; in git's words.
+    #[error("{0}")]
+    Conflict(String),
+    /// The request cannot be carried out; in git's words where it has words.
     #[error("{0}")]
     Write(String),
+}
+
+impl RefError {
+    /// The remedy.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            RefError::Io { .. } | RefError::Faulted(_) | RefError::Unstable(_) => ErrorKind::Unavailable,
+            RefError::Damaged { .. } | RefError::Line { .. } => ErrorKind::Corrupt,
+            RefError::File { source, .. } => source.kind(),
+            RefError::Conflict(_) => ErrorKind::Conflict,
+            RefError::Write(_) => ErrorKind::Refused,
+        }
+    }
+}
+
+impl From<super::Error> for RefError {
+    fn from(error: super::Error) -> Self {
+        RefError::File { words: error.to_string(), source: Box::new(error) }
+    }
 }

@@ -25,7 +25,7 @@ pub use template::Template;
 use crate::config::{Config, ConfigSources};
 use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
-use crate::publish::{Component, DurableObjects, Sharing, WritePolicy, dir_of};
+use crate::publish::{Component, ObjectsStored, Sharing, WritePolicy, dir_of};
 use crate::refs::{
     Backend, Expected, LogPolicy, Peeled, RefChange, RefEdit, RefObjects, RefStore, RefWrites,
     TransactionMode,
@@ -193,10 +193,10 @@ impl Begun {
             message: b"".as_slice().into(),
             force_log: false,
         };
-        let failed = |error: crate::refs::PrepareError| Error::from(Reason::Refused(error.to_string()));
+        let failed = |error: crate::refs::PrepareError| Error::from(Reason::Transaction(Box::new(error)));
         let prepared =
             store.prepare(vec![edit], TransactionMode::Atomic, &writes, &mut NoObjects).map_err(failed)?;
-        prepared.commit(&DurableObjects::stored_before(), &mut NoObjects).map_err(failed)?;
+        prepared.commit(&ObjectsStored::earlier(), &mut NoObjects).map_err(failed)?;
         if refs == Backend::Reftable {
             self.make_file(&git_dir.join("HEAD"), HEAD_OF_REFTABLES)?;
         }

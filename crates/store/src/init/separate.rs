@@ -7,7 +7,7 @@ use packrace_os::count::Role;
 use packrace_os::durable::{self, NewFile};
 
 use super::sync_dirs;
-use crate::error::{Error, Reason};
+use crate::error::{Error, ErrorKind, Reason};
 use crate::line_file::read_line;
 use crate::publish::{Component, WritePolicy, dir_of};
 use crate::repository::discovery;
@@ -20,7 +20,8 @@ pub fn move_repository(from: &Path, to: &Path, policy: WritePolicy) -> Result<()
     }
     durable::move_dir(from, to, Role::Config).map_err(|error| {
         let why = packrace_os::reason(&error);
-        Error::from(Reason::Refused(format!("unable to move {} to {}: {why}", from.display(), to.display())))
+        let words = format!("unable to move {} to {}: {why}", from.display(), to.display());
+        Error::caused(ErrorKind::Refused, words, error)
     })?;
     sync_dirs(&[dir_of(from), dir_of(to)], policy)?;
     let worktrees = to.join("worktrees");

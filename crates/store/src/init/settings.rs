@@ -10,7 +10,7 @@ use packrace_os::durable::NewFile;
 
 use super::{Begun, NewSection};
 use crate::config::{MAX_CONFIG_BYTES, parse_file};
-use crate::error::{Error, Reason};
+use crate::error::{Error, ErrorKind, Reason};
 use crate::publish::Component;
 use crate::refs::Backend;
 
@@ -157,7 +157,9 @@ impl InitSettings {
             return Ok(());
         }
         let set = self.0.set_raw_value(name, value);
-        set.map(drop).map_err(|error| Reason::Config(format!("could not set '{name}': {error}")).into())
+        set.map(drop).map_err(|error| {
+            Error::caused(ErrorKind::Refused, format!("could not set '{name}': {error}"), error)
+        })
     }
 
     /// With a key that the file does not have, behind the last one of its section: what stands there as a comment belongs

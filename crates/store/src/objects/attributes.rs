@@ -18,7 +18,7 @@ use packrace_object::tree::{Entries, EntryKind};
 use packrace_object::{HashKind, Kind, MalformedObject, ObjectId};
 use packrace_os::count::Role;
 
-use crate::error::{Error, Reason};
+use crate::error::{Error, ErrorKind, Reason};
 use crate::objects::reader::ObjectReader;
 use crate::objects::snapshot::Snapshot;
 use crate::objects::sources::AttributeSources;
@@ -265,5 +265,5 @@ fn take_room(used: &mut usize, content: &[u8]) -> Result<(), Error> {
 }
 
 fn malformed(id: ObjectId) -> impl FnOnce(MalformedObject) -> Error {
-    move |error| Reason::Damaged(format!("object {id} is malformed: {error}")).into()
+    move |error| Error::caused(ErrorKind::Corrupt, format!("object {id} is malformed: {error}"), error)
 }

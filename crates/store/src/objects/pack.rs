@@ -9,7 +9,7 @@ use packrace_object::{HashKind, ObjectId};
 use packrace_os::count::Role;
 use packrace_os::{FileIdentity, Mapped};
 
-use crate::error::{Error, Reason};
+use crate::error::{Error, ErrorKind, Reason};
 use crate::objects::pack_fault;
 use crate::objects::verified;
 use crate::paths::with_extension;
@@ -421,7 +421,10 @@ impl Pack {
         let Some(stored) = &self.files.stored_times else { return Ok(None) };
         let opened = Mtimes::open(&**stored, self.len(), self.checksum());
         let times = opened.and_then(|times| times.verify_checksum(self.files.hash).map(|()| times));
-        times.map(Some).map_err(|error| Reason::Damaged(format!("{}.mtimes: {error}", self.name())).into())
+        times.map(Some).map_err(|error| {
+            let words = format!("{}.mtimes: {error}", self.name());
+            Error::caused(ErrorKind::Corrupt, words, error)
+        })
     }
 
     /// Tells `hasher` which version of which files this is, as they were listed: nothing is opened for it.

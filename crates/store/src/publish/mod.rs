@@ -5,13 +5,13 @@
 //! other order: the index first. Names, modes and orders are those that stock git was seen to use.
 
 mod compression;
-mod durable_objects;
 mod lock;
 mod loose;
 mod loose_batch;
 mod loose_limit;
 mod multi_pack_index;
 mod object_batch;
+mod objects_stored;
 mod pack_writer;
 mod policy;
 mod remove;
@@ -20,13 +20,13 @@ mod sealed_pack;
 
 pub use crate::paths::{dir_of, with_extension};
 pub use compression::{loose_compression, pack_compression};
-pub use durable_objects::DurableObjects;
 pub use lock::{FileKind, LockFile, publish_file, publish_locked};
 pub use loose::remove_loose;
 pub use loose_batch::{LooseBatch, PublishedLoose};
 pub use loose_limit::{DEFAULT_LOOSE_LIMIT, Form, LooseLimit};
 pub use multi_pack_index::MultiPackIndexLock;
 pub use object_batch::{BatchOptions, ObjectBatch, PublishedObjects, StreamError, name_blob_stream};
+pub use objects_stored::ObjectsStored;
 pub use pack_writer::PackWriter;
 pub use policy::{Component, Sharing, WritePolicy};
 pub use remove::remove_pack;

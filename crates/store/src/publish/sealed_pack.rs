@@ -7,9 +7,9 @@ use packrace_os::Mapped;
 use packrace_os::count::Role;
 use packrace_os::durable::{self, NewFile, ToSync};
 
-use super::{Component, DurableObjects, WritePolicy, create_temporary, dir_of, with_extension};
+use super::{Component, ObjectsStored, WritePolicy, create_temporary, dir_of, with_extension};
 use crate::config::Config;
-use crate::error::{Error, Reason};
+use crate::error::{Error, ErrorKind, Reason};
 
 /// From here on stock git does not write version 1 (git-config, "pack.indexVersion").
 const MAX_VERSION_1_OFFSET: u64 = (1 << 31) - 1;
@@ -89,11 +89,10 @@ pub struct PublishedPack {
 }
 
 impl PublishedPack {
-    /// Refs may name its objects, as far as the policy makes packs durable. Not to be asked for in a quarantine, which gives
-    /// the proof when it comes out of it.
-    pub fn durable(&self) -> DurableObjects {
+    /// Lets refs name its objects. Panics in a quarantine, which returns the proof when the pack leaves it.
+    pub fn stored(&self) -> ObjectsStored {
         assert!(!self.is_staged, "a quarantine gives the proof");
-        DurableObjects::just_published()
+        ObjectsStored::published()
     }
 }
 
@@ -235,7 +234,7 @@ impl Companions<'_> {
         let index = {
             // Goes before the next is made: an index of a hundred million objects has 2.8 GB.
             let bytes = pack_index::write(entries, hash, self.checksum, version)
-                .map_err(|error| Reason::Damaged(error.to_string()))?;
+                .map_err(|error| Error::caused(ErrorKind::Corrupt, error.to_string(), error))?;
             write("idx", FILE_MODE, false, &bytes)?
         };
         let mut companions = Vec::new();

@@ -12,7 +12,7 @@ use packrace_os::{EntryType, Mapped};
 
 use super::{Quarantine, remove_tree};
 use crate::error::{Error, Reason};
-use crate::publish::{Component, DurableObjects, Sharing, make_durable_dir, with_extension};
+use crate::publish::{Component, ObjectsStored, Sharing, make_durable_dir, with_extension};
 
 /// The files of a pack in the order in which they get their names: what says that it is special, the pack, and last the
 /// index, by which it is found.
@@ -25,8 +25,8 @@ const MAX_DIR_LOST: usize = 100;
 /// What came out of a quarantine.
 #[derive(Debug)]
 pub struct Migrated {
-    /// Refs may name the objects.
-    pub objects: DurableObjects,
+    /// Lets refs name the objects.
+    pub objects: ObjectsStored,
     /// The `.keep` files that came with packs and were not there already. Who asked for them removes them with
     /// [`Migrated::release`], once refs name the objects: until then no repack takes these for garbage.
     pub keeps: Vec<PathBuf>,
@@ -73,7 +73,7 @@ impl Quarantine {
         if let Err(error) = remove_tree(&self.dir) {
             tracing::warn!("unable to remove the quarantine: {error}");
         }
-        Ok(Migrated { objects: DurableObjects::just_published(), keeps })
+        Ok(Migrated { objects: ObjectsStored::published(), keeps })
     }
 
     fn staged(&self) -> Result<Staged, Error> {

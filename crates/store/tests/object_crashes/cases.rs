@@ -65,7 +65,7 @@ fn batch(repository: &Repository) -> Result<LooseBatch, Error> {
 }
 
 fn loose(world: &World, repository: &Repository) -> Result<(), Error> {
-    add_all(world, batch(repository)?)?.publish()?.durable();
+    add_all(world, batch(repository)?)?.publish()?.stored();
     Ok(())
 }
 
@@ -93,7 +93,7 @@ fn beside_others(world: &World, repository: &Repository) -> Result<(), Error> {
     if is_first && !world.loose_path(repository.git_dir(), 1).exists() {
         write_unsynced(world, repository.git_dir(), 1);
     }
-    batch.publish()?.durable();
+    batch.publish()?.stored();
     Ok(())
 }
 
@@ -113,7 +113,7 @@ fn filled(world: &World, repository: &Repository, limit: u32) -> Result<ObjectBa
 }
 
 fn publish(batch: ObjectBatch) -> Result<(), Error> {
-    batch.publish()?.durable();
+    batch.publish()?.stored();
     Ok(())
 }
 
@@ -163,7 +163,7 @@ fn with_streams(world: &World, repository: &Repository) -> Result<(), Error> {
 fn pack(world: &World, repository: &Repository) -> Result<(), Error> {
     let policy = WritePolicy::of(repository.config())?;
     let pack = world.publish_pack(&repository.object_dir().join("pack"), policy)?;
-    pack.durable();
+    pack.stored();
     if pack.made_keep {
         let _ = durable::remove_file(&pack.stem.with_extension("keep"), Role::Pack);
     }

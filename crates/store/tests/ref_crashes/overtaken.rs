@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use packrace_object::{HashKind, Kind, oid};
 use packrace_os::simulated::{DiskFault, DiskOp, DiskState, on_disk, recorded};
 use packrace_store::Error;
-use packrace_store::publish::DurableObjects;
+use packrace_store::publish::ObjectsStored;
 use packrace_store::refs::{Peeled, RefChange, RefEdit, RefObjects, StoredObjects, TransactionMode};
 use packrace_testkit::RefFormat;
 
@@ -47,7 +47,7 @@ fn transact(world: &World, dir: &Path, edits: Vec<RefEdit>) -> Result<(), String
     let store = world.store(dir);
     let prepared = store.prepare(edits, TransactionMode::Atomic, &world.writes, &mut objects);
     let prepared = prepared.map_err(|error| error.to_string())?;
-    let done = prepared.commit(&DurableObjects::stored_before(), &mut objects);
+    let done = prepared.commit(&ObjectsStored::earlier(), &mut objects);
     done.map(drop).map_err(|error| error.to_string())
 }
 

@@ -8,7 +8,7 @@ use std::process::Output;
 use packrace_format::reftable::{Deletions, Stack, Table, parse_list};
 use packrace_object::{HashKind, ObjectId};
 use packrace_os::simulated::DiskState;
-use packrace_store::publish::{DurableObjects, WritePolicy};
+use packrace_store::publish::{ObjectsStored, WritePolicy};
 use packrace_store::refs::{
     Backend, Expected, PrepareError, RefChange, RefEdit, RefStore, RefWrites, StoredObjects, Target,
     TransactionMode, Value,
@@ -121,7 +121,7 @@ impl World {
         let store = self.store(dir);
         let prepared = store.prepare(edits, TransactionMode::Atomic, writes, &mut self.objects);
         let refused = prepared.map_err(|error| error.to_string())?;
-        let refused = refused.commit(&DurableObjects::stored_before(), &mut self.objects);
+        let refused = refused.commit(&ObjectsStored::earlier(), &mut self.objects);
         assert_eq!(refused.map_err(|error| error.to_string())?, []);
         Ok(())
     }

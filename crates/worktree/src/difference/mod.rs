@@ -79,7 +79,7 @@ pub fn between(
             rewrites: rename_limit.map(|limit| Rewrites { limit, ..Rewrites::default() }),
         },
     )
-    .map_err(|error| WorkError::Refused(format!("cannot compare trees: {error}")))?;
+    .map_err(|error| WorkError::library("compare trees", error))?;
     found.sort_by(|a: &Difference, b| a.path.cmp(&b.path));
     Ok(found)
 }

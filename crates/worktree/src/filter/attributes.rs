@@ -64,20 +64,20 @@ impl Attributes {
         repository: &Repository,
         top: &Path,
         direction: Direction,
-        told: &mut Vec<String>,
+        messages: &mut Vec<String>,
     ) -> Result<Self, Error> {
         let mut names = MetadataCollection::default();
         let mut outside = Search::default();
-        add(&mut outside, b"[attr]binary -diff -merge -text", "[builtin]", &mut names, true, told)?;
+        add(&mut outside, b"[attr]binary -diff -merge -text", "[builtin]", &mut names, true, messages)?;
         let files = repository.attribute_files();
         for path in &files.outside {
-            if let Some(bytes) = read(path, false, told) {
-                add(&mut outside, &bytes, &path.to_string_lossy(), &mut names, true, told)?;
+            if let Some(bytes) = read(path, false, messages) {
+                add(&mut outside, &bytes, &path.to_string_lossy(), &mut names, true, messages)?;
             }
         }
         let mut info = Search::default();
-        if let Some(bytes) = read(&files.info, false, told) {
-            add(&mut info, &bytes, &files.info.to_string_lossy(), &mut names, true, told)?;
+        if let Some(bytes) = read(&files.info, false, messages) {
+            add(&mut info, &bytes, &files.info.to_string_lossy(), &mut names, true, messages)?;
         }
         let case = levels::case(repository.config())?;
         let (outcome, levels, top) = (outcome(&names), Levels::default(), top.to_owned());
@@ -90,9 +90,9 @@ impl Attributes {
         path: &[u8],
         staged: FindStaged<'_>,
         reader: &mut ObjectReader,
-        told: &mut Vec<String>,
+        messages: &mut Vec<String>,
     ) -> Result<Asked, Error> {
-        self.go_to(path, staged, reader, told)?;
+        self.go_to(path, staged, reader, messages)?;
         let (case, outcome) = (self.case, &mut self.outcome);
         outcome.reset();
         let mut look = |search: &Search, path: &[u8]| {
@@ -132,17 +132,19 @@ impl Attributes {
         path: &[u8],
         staged: FindStaged<'_>,
         reader: &mut ObjectReader,
-        told: &mut Vec<String>,
+        messages: &mut Vec<String>,
     ) -> Result<(), Error> {
         let Attributes { top, names, levels, direction, .. } = self;
         let mut is_changed = false;
         levels.go_to(path, |directory, _| {
             let name = [directory, b".gitattributes"].concat();
-            let Some(bytes) = content(top, &name, *direction, staged, reader, told)? else { return Ok(None) };
+            let Some(bytes) = content(top, &name, *direction, staged, reader, messages)? else {
+                return Ok(None);
+            };
             is_changed = true;
             let mut files = Search::default();
             let source = String::from_utf8_lossy(&name);
-            add(&mut files, &bytes, &source, names, directory.is_empty(), told)?;
+            add(&mut files, &bytes, &source, names, directory.is_empty(), messages)?;
             Ok::<_, Error>(Some(files))
         })?;
         if is_changed {
@@ -158,13 +160,13 @@ fn content(
     direction: Direction,
     staged: FindStaged<'_>,
     reader: &mut ObjectReader,
-    told: &mut Vec<String>,
+    messages: &mut Vec<String>,
 ) -> Result<Option<Vec<u8>>, Error> {
     let mut from_index = || match staged(name) {
         Some(id) => reader.read(&id).map(|object| Some(object.data)),
         None => Ok(None),
     };
-    let mut from_tree = || read(&top.join(path_of(name)), true, told);
+    let mut from_tree = || read(&top.join(path_of(name)), true, messages);
     Ok(match direction {
         Direction::CheckIn => match from_tree() {
             Some(bytes) => Some(bytes),
@@ -191,7 +193,7 @@ fn add(
     source: &str,
     names: &mut MetadataCollection,
     may_define_macros: bool,
-    told: &mut Vec<String>,
+    messages: &mut Vec<String>,
 ) -> Result<(), Error> {
     let mut kept = Vec::with_capacity(content.len());
     for line in content.split_inclusive(|byte| *byte == b'\n') {
@@ -202,20 +204,20 @@ fn add(
     for (number, line) in kept.split(|byte| *byte == b'\n').enumerate() {
         let line = line.trim_ascii_start();
         if line.starts_with(b"!") {
-            told.push(NEGATIVE.to_owned());
+            messages.push(NEGATIVE.to_owned());
         } else if !may_define_macros && line.starts_with(b"[attr]") {
             let line = String::from_utf8_lossy(line);
-            told.push(format!("{line} not allowed: {source}:{}", number + 1));
+            messages.push(format!("{line} not allowed: {source}:{}", number + 1));
         }
     }
     let path = path_of(source.as_bytes()).into();
     search.add_patterns_buffer(&kept, path, None, names, may_define_macros).map_err(|error| Error::Io {
         what: format!("cannot read {source}"),
-        source: std::io::Error::other(error.to_string()),
+        source: std::io::Error::other(error),
     })
 }
 
-fn read(path: &Path, is_in_tree: bool, told: &mut Vec<String>) -> Option<Vec<u8>> {
+fn read(path: &Path, is_in_tree: bool, messages: &mut Vec<String>) -> Option<Vec<u8>> {
     let too_large = |path: &Path| format!("ignoring overly large gitattributes file '{}'", path.display());
-    levels::read(path, is_in_tree, too_large, told)
+    levels::read(path, is_in_tree, too_large, messages)
 }

@@ -59,7 +59,7 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// What the driver makes of `content`; `None` where it has no program for that, or failed, which `told` says.
+    /// Converts `content` with the driver; `None` if it has no program for that, or failed, as `messages` then says.
     pub(super) fn convert(
         &mut self,
         driver: &Driver,
@@ -67,15 +67,15 @@ impl Processes {
         path: &[u8],
         content: &[u8],
         top: &Path,
-        told: &mut Vec<String>,
+        messages: &mut Vec<String>,
     ) -> Option<Vec<u8>> {
         if let Some(command) = driver.process.as_ref().filter(|command| !command.is_empty()) {
-            return self.ask(command, way, path, content, top, told);
+            return self.ask(command, way, path, content, top, messages);
         }
         let command = driver.command(way).filter(|command| !command.is_empty())?;
-        let converted = run(command, path, content, top, told);
+        let converted = run(command, path, content, top, messages);
         if converted.is_none() {
-            told.push(format!("error: external filter '{}' failed", String::from_utf8_lossy(command)));
+            messages.push(format!("error: external filter '{}' failed", String::from_utf8_lossy(command)));
         }
         converted
     }
@@ -87,7 +87,7 @@ impl Processes {
         path: &[u8],
         content: &[u8],
         top: &Path,
-        told: &mut Vec<String>,
+        messages: &mut Vec<String>,
     ) -> Option<Vec<u8>> {
         let shown = String::from_utf8_lossy(command);
         let failed = || format!("error: external filter '{shown}' failed");
@@ -95,15 +95,15 @@ impl Processes {
             let child = match start(command, top) {
                 Ok(child) => child,
                 Err(error) => {
-                    told.push(cannot_exec(command, &error));
-                    told.push(format!("error: cannot fork to run subprocess '{shown}'"));
+                    messages.push(cannot_exec(command, &error));
+                    messages.push(format!("error: cannot fork to run subprocess '{shown}'"));
                     return None;
                 }
             };
             match Client::handshake(child, "git-filter", &[2], &["clean", "smudge"]) {
                 Ok(client) => self.running.insert(command.to_vec(), client),
                 Err(_) => {
-                    told.push(format!("error: initialization for subprocess '{shown}' failed"));
+                    messages.push(format!("error: initialization for subprocess '{shown}' failed"));
                     return None;
                 }
             };
@@ -132,7 +132,7 @@ impl Processes {
                 client.capabilities_mut().remove(way.word());
             }
             _ => {
-                told.push(failed());
+                messages.push(failed());
                 if let Some(client) = self.running.remove(command) {
                     let mut child = client.into_child();
                     let _ = child.kill();
@@ -154,13 +154,19 @@ impl Drop for Processes {
 }
 
 /// Runs a program for one file, while another thread writes its input.
-fn run(command: &[u8], path: &[u8], content: &[u8], top: &Path, told: &mut Vec<String>) -> Option<Vec<u8>> {
+fn run(
+    command: &[u8],
+    path: &[u8],
+    content: &[u8],
+    top: &Path,
+    messages: &mut Vec<String>,
+) -> Option<Vec<u8>> {
     let shown = String::from_utf8_lossy(command).into_owned();
     let mut child = match start(&with_path(command, path), top) {
         Ok(child) => child,
         Err(error) => {
-            told.push(cannot_exec(command, &error));
-            told.push(format!("error: cannot fork to run external filter '{shown}'"));
+            messages.push(cannot_exec(command, &error));
+            messages.push(format!("error: cannot fork to run external filter '{shown}'"));
             return None;
         }
     };
@@ -180,17 +186,17 @@ fn run(command: &[u8], path: &[u8], content: &[u8], top: &Path, told: &mut Vec<S
     });
     let status = child.wait().ok()?;
     if !is_written {
-        told.push(format!("error: cannot feed the input to external filter '{shown}'"));
+        messages.push(format!("error: cannot feed the input to external filter '{shown}'"));
     }
     if !is_read {
-        told.push(format!("error: read from external filter '{shown}' failed"));
+        messages.push(format!("error: read from external filter '{shown}' failed"));
     }
     if !status.success() {
         if let Some(signal) = status.signal() {
-            told.push(format!("error: {shown} died of signal {signal}"));
+            messages.push(format!("error: {shown} died of signal {signal}"));
         }
         let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(-1);
-        told.push(format!("error: external filter '{shown}' failed {code}"));
+        messages.push(format!("error: external filter '{shown}' failed {code}"));
     }
     (is_written && is_read && status.success()).then_some(converted)
 }

@@ -10,7 +10,7 @@ use super::attributes::{Asked, AttributeState};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Safety {
     Ignored,
-    Told,
+    Warned,
     Refused,
 }
 

@@ -106,14 +106,14 @@ pub struct Converter {
 }
 
 impl Filters {
-    /// Reads configuration and files outside the work tree at `top`. Lines for standard error are added to `told`, here and
+    /// Reads configuration and files outside the work tree at `top`. Lines for standard error are added to `messages`, here and
     /// wherever there is such an argument.
     pub fn new(
         repository: &Repository,
         snapshot: &Arc<Snapshot>,
         top: &Path,
         direction: Direction,
-        told: &mut Vec<String>,
+        messages: &mut Vec<String>,
     ) -> Result<Self, Error> {
         let converter = Converter {
             settings: FilterSettings::of(repository.config())?,
@@ -123,7 +123,7 @@ impl Filters {
             reader: Mutex::new(snapshot.reader(cache_bytes::FEW_OBJECTS)),
         };
         Ok(Filters {
-            attributes: Attributes::open(repository, top, direction, told)?,
+            attributes: Attributes::open(repository, top, direction, messages)?,
             reader: snapshot.reader(cache_bytes::FEW_OBJECTS),
             way: if direction == Direction::CheckIn { Way::Clean } else { Way::Smudge },
             converter: Arc::new(converter),
@@ -140,9 +140,9 @@ impl Filters {
         &mut self,
         path: &[u8],
         staged: FindStaged<'_>,
-        told: &mut Vec<String>,
+        messages: &mut Vec<String>,
     ) -> Result<Conversion, Error> {
-        let asked = self.attributes.of(path, staged, &mut self.reader, told)?;
+        let asked = self.attributes.of(path, staged, &mut self.reader, messages)?;
         self.converter.conversion(&asked, self.way)
     }
 
@@ -151,9 +151,9 @@ impl Filters {
         &mut self,
         path: &[u8],
         staged: FindStaged<'_>,
-        told: &mut Vec<String>,
+        messages: &mut Vec<String>,
     ) -> Result<bool, Error> {
-        Ok(!self.conversion(path, staged, told)?.is_identity())
+        Ok(!self.conversion(path, staged, messages)?.is_identity())
     }
 
     /// [`Filters::conversion`] and [`Converter::to_git`] at once.
@@ -163,10 +163,10 @@ impl Filters {
         content: &'a [u8],
         purpose: Purpose,
         staged: FindStaged<'_>,
-        told: &mut Vec<String>,
+        messages: &mut Vec<String>,
     ) -> Result<Cow<'a, [u8]>, Error> {
-        let conversion = self.conversion(path, staged, told)?;
-        self.converter.to_git(&conversion, path, content, purpose, staged, told)
+        let conversion = self.conversion(path, staged, messages)?;
+        self.converter.to_git(&conversion, path, content, purpose, staged, messages)
     }
 
     /// [`Filters::conversion`] and [`Converter::to_worktree`] at once.
@@ -175,10 +175,10 @@ impl Filters {
         path: &[u8],
         content: &'a [u8],
         staged: FindStaged<'_>,
-        told: &mut Vec<String>,
+        messages: &mut Vec<String>,
     ) -> Result<Cow<'a, [u8]>, Error> {
-        let conversion = self.conversion(path, staged, told)?;
-        self.converter.to_worktree(&conversion, path, content, told)
+        let conversion = self.conversion(path, staged, messages)?;
+        self.converter.to_worktree(&conversion, path, content, messages)
     }
 }
 
@@ -206,21 +206,21 @@ impl Converter {
         content: &'a [u8],
         purpose: Purpose,
         staged: FindStaged<'_>,
-        told: &mut Vec<String>,
+        messages: &mut Vec<String>,
     ) -> Result<Cow<'a, [u8]>, Error> {
         let shown = String::from_utf8_lossy(path);
-        let mut content = self.driven(conversion, Way::Clean, path, Cow::Borrowed(content), told)?;
+        let mut content = self.driven(conversion, Way::Clean, path, Cow::Borrowed(content), messages)?;
         if let Some(encoding) = &conversion.encoding
             && !content.is_empty()
         {
             match self.decoded(encoding, &content, &shown, purpose) {
                 Ok(converted) => content = Cow::Owned(converted),
                 Err(refusal) => {
-                    told.extend(refusal.hint);
+                    messages.extend(refusal.hint);
                     if purpose != Purpose::Compare {
                         return Err(Error::Refused(refusal.error));
                     }
-                    told.push(format!("error: {}", refusal.error));
+                    messages.push(format!("error: {}", refusal.error));
                 }
             }
         }
@@ -230,7 +230,7 @@ impl Converter {
         if let Some(changes) = changes.filter(|_| purpose == Purpose::Store) {
             match self.settings.safety {
                 Safety::Ignored => {}
-                Safety::Told => told.push(changes.warning(&shown)),
+                Safety::Warned => messages.push(changes.warning(&shown)),
                 Safety::Refused => return Err(Error::Refused(changes.refusal(&shown))),
             }
         }
@@ -246,7 +246,7 @@ impl Converter {
         conversion: &Conversion,
         path: &[u8],
         content: &'a [u8],
-        told: &mut Vec<String>,
+        messages: &mut Vec<String>,
     ) -> Result<Cow<'a, [u8]>, Error> {
         let shown = String::from_utf8_lossy(path);
         let mut content = Cow::Borrowed(content);
@@ -260,11 +260,12 @@ impl Converter {
             match encoding.to_worktree(&content) {
                 Some(converted) => content = Cow::Owned(converted),
                 None => {
-                    told.push(format!("error: failed to encode '{shown}' from UTF-8 to {}", encoding.name));
+                    messages
+                        .push(format!("error: failed to encode '{shown}' from UTF-8 to {}", encoding.name));
                 }
             }
         }
-        self.driven(conversion, Way::Smudge, path, content, told)
+        self.driven(conversion, Way::Smudge, path, content, messages)
     }
 
     /// Applies the external filter, if there is one.
@@ -274,11 +275,11 @@ impl Converter {
         way: Way,
         path: &[u8],
         content: Cow<'a, [u8]>,
-        told: &mut Vec<String>,
+        messages: &mut Vec<String>,
     ) -> Result<Cow<'a, [u8]>, Error> {
         let Some(at) = conversion.driver else { return Ok(content) };
         let driver = &self.settings.drivers[at];
-        match self.processes().convert(driver, way, path, &content, &self.top, told) {
+        match self.processes().convert(driver, way, path, &content, &self.top, messages) {
             Some(converted) => Ok(Cow::Owned(converted)),
             None if driver.is_required => {
                 let (path, name) = (String::from_utf8_lossy(path), &driver.name);

@@ -33,7 +33,7 @@ impl FilterSettings {
             () => None,
         };
         let safety = match is("core.safecrlf", "warn") || config.string("core.safecrlf").is_none() {
-            true => Safety::Told,
+            true => Safety::Warned,
             false if config.boolean("core.safecrlf")?.unwrap_or(false) => Safety::Refused,
             false => Safety::Ignored,
         };

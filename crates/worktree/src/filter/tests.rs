@@ -59,11 +59,11 @@ impl Twin {
         output.stdout
     }
 
-    fn filters(&self, direction: Direction, told: &mut Vec<String>) -> Filters {
+    fn filters(&self, direction: Direction, messages: &mut Vec<String>) -> Filters {
         let repository =
             Repository::open(self.directory.path(), &OpenOptions::default()).expect("a repository");
         let snapshot = repository.snapshot().expect("objects");
-        Filters::new(&repository, &snapshot, self.directory.path(), direction, told).expect("filters")
+        Filters::new(&repository, &snapshot, self.directory.path(), direction, messages).expect("filters")
     }
 
     /// What the index has at a path.
@@ -85,10 +85,10 @@ impl Twin {
     /// Adds the file with both, and compares content, messages and refusals.
     fn check_add(&self, path: &str, purpose: Purpose) {
         let content = std::fs::read(self.path(path)).expect("a file");
-        let mut told = Vec::new();
-        let mut filters = self.filters(Direction::CheckIn, &mut told);
+        let mut messages = Vec::new();
+        let mut filters = self.filters(Direction::CheckIn, &mut messages);
         let staged = |path: &[u8]| self.staged(path);
-        let ours = filters.to_git(path.as_bytes(), &content, purpose, &staged, &mut told);
+        let ours = filters.to_git(path.as_bytes(), &content, purpose, &staged, &mut messages);
         let ours = ours.map(Cow::into_owned).map_err(|error| error.to_string());
         let mut args = vec!["add", path];
         if purpose == Purpose::Renormalize {
@@ -96,10 +96,10 @@ impl Twin {
         }
         let output = self.run(&args);
         if let Err(error) = &ours {
-            told.push(format!("fatal: {error}"));
+            messages.push(format!("fatal: {error}"));
         }
-        let told: String = told.iter().map(|line| format!("{line}\n")).collect();
-        assert_eq!(lines(&told), lines(&String::from_utf8_lossy(&output.stderr)), "{path}");
+        let messages: String = messages.iter().map(|line| format!("{line}\n")).collect();
+        assert_eq!(lines(&messages), lines(&String::from_utf8_lossy(&output.stderr)), "{path}");
         assert_eq!(ours.is_ok(), output.status.success(), "{path}");
         if let Ok(ours) = ours {
             let theirs = self.git(&["cat-file", "blob", &format!(":{path}")]);
@@ -116,9 +116,9 @@ impl Twin {
         self.git(&["update-index", "--add", "--cacheinfo", &entry]);
         let _ = std::fs::remove_file(self.path(path));
         let output = self.run(&["checkout-index", "-f", path]);
-        let mut told = Vec::new();
-        let mut filters = self.filters(Direction::CheckOut, &mut told);
-        let ours = filters.to_worktree(path.as_bytes(), stored, &|path| self.staged(path), &mut told);
+        let mut messages = Vec::new();
+        let mut filters = self.filters(Direction::CheckOut, &mut messages);
+        let ours = filters.to_worktree(path.as_bytes(), stored, &|path| self.staged(path), &mut messages);
         let ours = match ours {
             Ok(ours) => ours.into_owned(),
             Err(error) => {
@@ -134,9 +134,9 @@ impl Twin {
 
 /// The distinct messages: git converts again if the index does not show that a file is unchanged. Leaves out how a
 /// process ended that was told to.
-fn lines(told: &str) -> Vec<&str> {
+fn lines(messages: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = Vec::new();
-    for line in told.lines().filter(|line| !line.ends_with("died of signal 15")) {
+    for line in messages.lines().filter(|line| !line.ends_with("died of signal 15")) {
         if !lines.contains(&line) {
             lines.push(line);
         }
@@ -353,11 +353,12 @@ fn processes() {
 #[test]
 fn what_stays_as_it_is_need_not_be_read() {
     let twin = Twin::new("*.txt text\n*.x filter=x\n*.y filter=y\n", &["filter.x.clean=cat"]);
-    let mut told = Vec::new();
-    let mut filters = twin.filters(Direction::CheckIn, &mut told);
+    let mut messages = Vec::new();
+    let mut filters = twin.filters(Direction::CheckIn, &mut messages);
     for (path, expected) in [("a.txt", true), ("a.x", true), ("a.y", false), ("a", false)] {
-        let found = filters.needs_content(path.as_bytes(), &nothing_staged, &mut told).expect("attributes");
+        let found =
+            filters.needs_content(path.as_bytes(), &nothing_staged, &mut messages).expect("attributes");
         assert_eq!(found, expected, "{path}");
     }
-    assert!(told.is_empty(), "{told:?}");
+    assert!(messages.is_empty(), "{messages:?}");
 }

@@ -66,15 +66,15 @@ pub struct Contents {
     leading: LeadingDirs,
     options: OpenOptions,
     /// Lines for standard error, of conversions.
-    pub told: Vec<String>,
+    pub messages: Vec<String>,
 }
 
 impl Contents {
     /// A reader for the work tree at `top`.
     pub fn new(repository: &Repository, snapshot: &Arc<Snapshot>, top: &Path) -> Result<Self, ContentError> {
         let config = repository.config();
-        let mut told = Vec::new();
-        let filters = Filters::new(repository, snapshot, top, Direction::CheckIn, &mut told)?;
+        let mut messages = Vec::new();
+        let filters = Filters::new(repository, snapshot, top, Direction::CheckIn, &mut messages)?;
         let rules = StatRules::of(config).map_err(ContentError::Store)?;
         Ok(Contents {
             top: top.to_owned(),
@@ -84,7 +84,7 @@ impl Contents {
             filters,
             leading: LeadingDirs::new(top),
             options: OpenOptions::default(),
-            told,
+            messages,
         })
     }
 
@@ -134,8 +134,9 @@ impl Contents {
             let read = self.read(path, seen.size_bytes)?;
             let staged = |path: &[u8]| index.get(path, 0).map(|entry| entry.id);
             let converter = self.filters.converter().clone();
-            content =
-                converter.to_git(&conversion, path, &read, purpose, &staged, &mut self.told)?.into_owned();
+            content = converter
+                .to_git(&conversion, path, &read, purpose, &staged, &mut self.messages)?
+                .into_owned();
             id = object_id(self.hash, ObjectKind::Blob, &content)?;
         }
         if let Some(batch) = batch {
@@ -189,7 +190,7 @@ impl Contents {
 
     fn conversion(&mut self, index: &Index, path: &[u8]) -> Result<Conversion, ContentError> {
         let staged = |path: &[u8]| index.get(path, 0).map(|entry| entry.id);
-        Ok(self.filters.conversion(path, &staged, &mut self.told)?)
+        Ok(self.filters.conversion(path, &staged, &mut self.messages)?)
     }
 
     fn link(&self, path: &[u8]) -> Result<Vec<u8>, ContentError> {

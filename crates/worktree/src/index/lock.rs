@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use packrace_format::index_file::{IndexParts, encode};
 use packrace_os::count::Role;
 use packrace_store::Repository;
-use packrace_store::publish::{DurableObjects, FileKind, LockFile, WritePolicy};
+use packrace_store::publish::{FileKind, LockFile, ObjectsStored, WritePolicy};
 
 use super::{Contents, EntryKey, Index, IndexEntry, IndexError, Mode, ResolveUndo, Time, time_of};
 
@@ -67,7 +67,7 @@ impl IndexLock {
     /// The objects of the index are durable before it: `_objects` is the proof.
     pub fn commit(
         self,
-        _objects: &DurableObjects,
+        _objects: &ObjectsStored,
         is_modified: &mut dyn FnMut(&EntryKey, &IndexEntry) -> bool,
     ) -> Result<(), IndexError> {
         self.write(&mut |_, key, entry| is_modified(key, entry))
@@ -77,7 +77,7 @@ impl IndexLock {
     /// changed, because they may have changed again.
     pub fn commit_beside(
         mut self,
-        _objects: &DurableObjects,
+        _objects: &ObjectsStored,
         contents: &mut Contents,
     ) -> Result<(), IndexError> {
         let index = &self.index;

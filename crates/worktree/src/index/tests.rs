@@ -2,7 +2,7 @@ use std::path::Path;
 
 use packrace_object::{Kind as ObjectKind, object_id};
 use packrace_store::OpenOptions;
-use packrace_store::publish::DurableObjects;
+use packrace_store::publish::ObjectsStored;
 use packrace_testkit::Git;
 
 use super::*;
@@ -56,7 +56,7 @@ impl World {
 }
 
 fn commit(lock: IndexLock) {
-    lock.commit(&DurableObjects::stored_before(), &mut |_, _| false).unwrap();
+    lock.commit(&ObjectsStored::earlier(), &mut |_, _| false).unwrap();
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn what_is_only_just_clean_is_looked_at_again() {
     let mut asked = Vec::new();
     let mut lock = world.lock();
     lock.index_mut().mark_changed();
-    lock.commit(&DurableObjects::stored_before(), &mut |key, _| {
+    lock.commit(&ObjectsStored::earlier(), &mut |key, _| {
         asked.push(String::from_utf8_lossy(key.path()).into_owned());
         key.path() == b"racy"
     })
@@ -273,7 +273,7 @@ fn an_index_that_cannot_be_written_stays_as_it_was() {
     let write = || {
         let mut lock = IndexLock::take(&repository)?;
         lock.index_mut().insert(b"g", 0, entry);
-        lock.commit(&DurableObjects::stored_before(), &mut |_, _| false)
+        lock.commit(&ObjectsStored::earlier(), &mut |_, _| false)
     };
     let (written, steps) = on_disk(DiskFault::None, write);
     written.unwrap();

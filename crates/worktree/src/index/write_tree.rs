@@ -7,7 +7,7 @@ use packrace_store::publish::ObjectBatch;
 use super::{CacheTree, EntryKey, Index, IndexEntry, Mode};
 
 /// How many entries with conflicts are reported.
-const MAX_TOLD: usize = 10;
+const MAX_LISTED: usize = 10;
 
 /// The deepest directory that becomes a tree (git-config, `core.maxTreeDepth`).
 const MAX_DEPTH: usize = 2048;
@@ -49,15 +49,15 @@ impl Index {
         missing_ok: bool,
     ) -> Result<Option<ObjectId>, TreeError> {
         let unmerged = self.entries().filter(|(key, _)| key.stage() > 0);
-        let mut told: Vec<Vec<u8>> = unmerged
-            .take(MAX_TOLD + 1)
+        let mut listed: Vec<Vec<u8>> = unmerged
+            .take(MAX_LISTED + 1)
             .map(|(key, entry)| [key.path(), format!(": unmerged ({})", entry.id).as_bytes()].concat())
             .collect();
-        if told.len() > MAX_TOLD {
-            told[MAX_TOLD] = b"...".to_vec();
+        if listed.len() > MAX_LISTED {
+            listed[MAX_LISTED] = b"...".to_vec();
         }
-        if !told.is_empty() {
-            return Err(TreeError::Unmerged(told));
+        if !listed.is_empty() {
+            return Err(TreeError::Unmerged(listed));
         }
         let entries: Vec<(&EntryKey, &IndexEntry)> = self.entries.iter().collect();
         let mut builder = Builder { hash: self.hash, batch, missing_ok, dir, found: None };

@@ -13,29 +13,29 @@ use crate::index::Mode;
 use crate::listing::{Listing, TreeItem};
 use crate::objects::Objects;
 
-/// Who tells.
-pub(super) struct Teller<'a> {
+/// Writes the messages of one merge.
+pub(super) struct MessageWriter<'a> {
     pub(super) objects: &'a Objects,
     pub(super) names: &'a Names,
     pub(super) our_files: &'a Listing,
     pub(super) settings: &'a MergeSettings,
 }
 
-impl Teller<'_> {
+impl MessageWriter<'_> {
     /// Writes the messages, sorted by path.
-    pub(super) fn tell(&self, merged: &mut Merged, conflicts: &[Conflict]) -> Result<(), WorkError> {
-        let mut told: Vec<(BString, Vec<String>)> = Vec::new();
+    pub(super) fn write(&self, merged: &mut Merged, conflicts: &[Conflict]) -> Result<(), WorkError> {
+        let mut by_path: Vec<(BString, Vec<String>)> = Vec::new();
         for conflict in conflicts {
             let (path, lines) = match &conflict.resolution {
                 Ok(resolution) => self.resolved(merged, conflict, resolution)?,
                 Err(failure) => failed(merged, conflict, failure, self.names),
             };
-            if !told.iter().any(|(known, known_lines)| *known == path && *known_lines == lines) {
-                told.push((path, lines));
+            if !by_path.iter().any(|(known, known_lines)| *known == path && *known_lines == lines) {
+                by_path.push((path, lines));
             }
         }
-        told.sort_by(|a, b| a.0.cmp(&b.0));
-        merged.messages.extend(told.into_iter().flat_map(|(_, lines)| lines));
+        by_path.sort_by(|a, b| a.0.cmp(&b.0));
+        merged.messages.extend(by_path.into_iter().flat_map(|(_, lines)| lines));
         Ok(())
     }
 
@@ -45,7 +45,7 @@ impl Teller<'_> {
         conflict: &Conflict,
         resolution: &Resolution,
     ) -> Result<(BString, Vec<String>), WorkError> {
-        let Teller { objects, names, our_files, settings } = self;
+        let MessageWriter { objects, names, our_files, settings } = self;
         let mut lines = Vec::new();
         let path = match resolution {
             Resolution::SourceLocationAffectedByRename { final_location } => {

@@ -17,7 +17,7 @@ use gix_object::bstr::{BString, ByteSlice as _};
 use packrace_object::{Kind, ObjectId};
 use packrace_store::{Config, Repository};
 
-use self::messages::Teller;
+use self::messages::MessageWriter;
 use crate::error::WorkError;
 use crate::index::Mode;
 use crate::listing::{Listing, TreeItem, list};
@@ -116,7 +116,7 @@ pub fn merge(
         style: settings.style,
         marker_size: TextConflict::DEFAULT_MARKER_SIZE.try_into().expect("not zero"),
     };
-    let failed = |error: gix_error::Error| WorkError::Refused(format!("cannot merge: {error}"));
+    let failed = |error: gix_error::Error| WorkError::library("merge", error);
     let mut outcome = gix_merge::tree(
         base,
         ours,
@@ -145,8 +145,8 @@ pub fn merge(
         DirectoryRenames::Conflict => merged.add_moved(&outcome.conflicts, &our_files),
         DirectoryRenames::Ignored => merged.move_back(&outcome.conflicts),
     }
-    let teller = Teller { objects, names, our_files: &our_files, settings: &settings };
-    teller.tell(&mut merged, &outcome.conflicts)?;
+    let writer = MessageWriter { objects, names, our_files: &our_files, settings: &settings };
+    writer.write(&mut merged, &outcome.conflicts)?;
     Ok(merged)
 }
 
@@ -158,7 +158,7 @@ impl Merged {
         tree: &ObjectId,
         conflicts: &[gix_merge::tree::Conflict],
     ) -> Result<(), WorkError> {
-        let failed = |error: gix_error::Error| WorkError::Refused(format!("cannot merge: {error}"));
+        let failed = |error: gix_error::Error| WorkError::library("merge", error);
         let protect = gix_validate::path::component::Options {
             protect_windows: false,
             protect_hfs: false,

@@ -27,10 +27,10 @@ struct IgnoreLevel {
 
 impl IgnoreRules {
     /// Reads the files outside the work tree.
-    pub fn open(repository: &Repository, top: &Path, told: &mut Vec<String>) -> Result<Self, PathError> {
+    pub fn open(repository: &Repository, top: &Path, messages: &mut Vec<String>) -> Result<Self, PathError> {
         let mut outside = Search::default();
         for path in repository.exclude_files() {
-            if let Some(bytes) = read(&path, false, told) {
+            if let Some(bytes) = read(&path, false, messages) {
                 add(&mut outside, &bytes, &path)?;
             }
         }
@@ -46,7 +46,7 @@ impl IgnoreRules {
         is_dir: bool,
         staged: FindStaged<'_>,
         reader: &mut ObjectReader,
-        told: &mut Vec<String>,
+        messages: &mut Vec<String>,
     ) -> Result<bool, PathError> {
         let IgnoreRules { top, outside, case, levels } = self;
         levels.go_to(path, |directory, above| {
@@ -59,7 +59,7 @@ impl IgnoreRules {
             };
             let rules = match is_ignored {
                 true => None,
-                false => rules_of(top, directory, staged, reader, told)?,
+                false => rules_of(top, directory, staged, reader, messages)?,
             };
             Ok::<_, PathError>(IgnoreLevel { is_ignored, rules })
         })?;
@@ -82,10 +82,10 @@ fn rules_of(
     directory: &[u8],
     staged: FindStaged<'_>,
     reader: &mut ObjectReader,
-    told: &mut Vec<String>,
+    messages: &mut Vec<String>,
 ) -> Result<Option<Search>, PathError> {
     let name = [directory, b".gitignore"].concat();
-    let bytes = match read(&top.join(path_of(&name)), true, told) {
+    let bytes = match read(&top.join(path_of(&name)), true, messages) {
         Some(bytes) => bytes,
         None => match staged(&name) {
             Some(id) => reader.read(&id)?.data,
@@ -103,7 +103,7 @@ pub(super) fn add(rules: &mut Search, bytes: &[u8], source: &Path) -> Result<(),
     added.map_err(|error| PathError::Io { what: format!("cannot read {}", source.display()), source: error })
 }
 
-fn read(path: &Path, is_in_tree: bool, told: &mut Vec<String>) -> Option<Vec<u8>> {
+fn read(path: &Path, is_in_tree: bool, messages: &mut Vec<String>) -> Option<Vec<u8>> {
     let too_large = |path: &Path| format!("ignoring excessively large pattern file: {}", path.display());
-    levels::read(path, is_in_tree, too_large, told)
+    levels::read(path, is_in_tree, too_large, messages)
 }

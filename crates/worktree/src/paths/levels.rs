@@ -87,7 +87,7 @@ pub(crate) fn read(
     path: &Path,
     is_in_tree: bool,
     too_large: impl FnOnce(&Path) -> String,
-    told: &mut Vec<String>,
+    messages: &mut Vec<String>,
 ) -> Option<Vec<u8>> {
     let found = match is_in_tree {
         true => packrace_os::read_file_without_following(path, Role::Config, MAX_BYTES),
@@ -97,13 +97,13 @@ pub(crate) fn read(
         Ok(bytes) => Some(bytes),
         Err(error) if matches!(error.kind(), NotFound | NotADirectory | IsADirectory) => None,
         Err(error) if error.kind() == FileTooLarge => {
-            told.push(format!("warning: {}", too_large(path)));
+            messages.push(format!("warning: {}", too_large(path)));
             None
         }
         Err(error) => {
             let shown = path.file_name().filter(|_| is_in_tree).map_or(path.as_os_str(), |name| name);
             let why = packrace_os::reason(&error);
-            told.push(format!("warning: unable to access '{}': {why}", shown.to_string_lossy()));
+            messages.push(format!("warning: unable to access '{}': {why}", shown.to_string_lossy()));
             None
         }
     }

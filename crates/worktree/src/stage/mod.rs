@@ -51,7 +51,7 @@ pub struct Staged {
     /// Its metadata when it was opened.
     pub seen: Seen,
     /// Lines for standard error.
-    pub told: Vec<String>,
+    pub messages: Vec<String>,
 }
 
 /// Why a file could not be added.
@@ -92,9 +92,9 @@ impl StageJob {
         known: Option<ObjectId>,
         filters: &mut Filters,
         index: &Index,
-        told: &mut Vec<String>,
+        messages: &mut Vec<String>,
     ) -> Result<Self, FilterError> {
-        let conversion = filters.conversion(path, &|path| staged(index, path), told)?;
+        let conversion = filters.conversion(path, &|path| staged(index, path), messages)?;
         let conversion = (!conversion.is_identity()).then(|| Arc::new(conversion));
         Ok(StageJob { path: path.to_vec(), conversion, known })
     }

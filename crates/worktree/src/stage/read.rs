@@ -67,26 +67,26 @@ impl Stager<'_> {
         add(Role::WorkTree, Op::Read, length);
         file.read_exact(content).map_err(|error| read_failed(job, &error))?;
         drop(file);
-        let mut told = Vec::new();
+        let mut messages = Vec::new();
         let converted = match &job.conversion {
             None => Cow::Borrowed(&content[..]),
             Some(conversion) => {
                 let staged = |path: &[u8]| staged(self.index, path);
                 let converter = &self.converter;
                 let converted =
-                    converter.to_git(conversion, &job.path, content, self.purpose, &staged, &mut told);
+                    converter.to_git(conversion, &job.path, content, self.purpose, &staged, &mut messages);
                 match converted {
                     Ok(converted) => converted,
-                    Err(FilterError::Refused(words)) => return Err(StageError::Refused(told, words)),
+                    Err(FilterError::Refused(words)) => return Err(StageError::Refused(messages, words)),
                     Err(FilterError::Store(error)) => return Err(error.into()),
                     Err(error @ FilterError::Io { .. }) => {
-                        return Err(StageError::Refused(told, error.to_string()));
+                        return Err(StageError::Refused(messages, error.to_string()));
                     }
                 }
             }
         };
         let id = self.store(job, &converted)?;
-        Ok(Staged { id, seen, told })
+        Ok(Staged { id, seen, messages })
     }
 
     fn stage_link(&self, job: &StageJob, place: &Path, metadata: &Metadata) -> Result<Staged, StageError> {
@@ -95,7 +95,7 @@ impl Stager<'_> {
             unreadable(job, format!("readlink(\"{}\"): {}", job.shown(), packrace_os::reason(&error)))
         })?;
         let id = self.store(job, target.as_os_str().as_bytes())?;
-        Ok(Staged { id, seen: Seen::of(metadata), told: Vec::new() })
+        Ok(Staged { id, seen: Seen::of(metadata), messages: Vec::new() })
     }
 
     fn store(&self, job: &StageJob, content: &[u8]) -> Result<ObjectId, StageError> {
@@ -120,7 +120,7 @@ impl Stager<'_> {
             StreamError::Store(error) => error.into(),
         })?;
         add(Role::WorkTree, Op::Read, usize::try_from(size).unwrap_or(usize::MAX));
-        Ok(Staged { id, seen, told: Vec::new() })
+        Ok(Staged { id, seen, messages: Vec::new() })
     }
 }
 

@@ -25,14 +25,15 @@ fn stage(
     goes_on: bool,
 ) -> Vec<Result<Staged, StageError>> {
     let snapshot = repository.snapshot().expect("objects");
-    let mut told = Vec::new();
-    let filters = Filters::new(repository, &snapshot, top, Direction::CheckIn, &mut told);
+    let mut messages = Vec::new();
+    let filters = Filters::new(repository, &snapshot, top, Direction::CheckIn, &mut messages);
     let mut filters = filters.expect("filters");
     let index = Index::empty(repository.hash_kind());
     let options = BatchOptions::of(repository.config()).expect("options");
     let batch = ObjectBatch::new(repository.object_dir(), Arc::clone(&snapshot), options);
-    let job =
-        |path: &String| StageJob::new(path.as_bytes(), None, &mut filters, &index, &mut told).expect("a job");
+    let job = |path: &String| {
+        StageJob::new(path.as_bytes(), None, &mut filters, &index, &mut messages).expect("a job")
+    };
     let jobs: Vec<StageJob> = paths.iter().map(job).collect();
     let stager = Stager::new(repository, top, filters.converter(), &index, Some(&batch)).expect("a stager");
     let results = stager.with_unreadable(goes_on).run(&jobs);

@@ -4,7 +4,8 @@ use gix_object::bstr::{BString, ByteSlice as _};
 use packrace_object::Kind;
 use packrace_store::cache_bytes;
 
-use super::{Stash, StashSession, patch};
+use super::patch::{self, Misfit, PatchFailed};
+use super::{Stash, StashSession};
 use crate::error::WorkError;
 use crate::index::IndexEntry;
 use crate::listing::{Listing, TreeItem, list};
@@ -21,6 +22,13 @@ pub enum IndexMode {
     Left,
     /// It is restored, or nothing is done.
     Restored,
+}
+
+/// A path of the index after the staged changes of a stash.
+enum Restaged {
+    Item(TreeItem),
+    Deleted,
+    Failed(PatchFailed),
 }
 
 /// The result of applying a stash, and the messages about it.
@@ -56,9 +64,9 @@ impl StashSession<'_> {
             false => None,
             true => match self.restaged(stash, &now)? {
                 Ok(restaged) => Some(restaged),
-                Err(mut lines) => {
-                    lines.push("error: conflicts in index. Try without --index.".to_owned());
-                    return Ok(Applied::refused(lines));
+                Err(PatchFailed(mut errors)) => {
+                    errors.push("error: conflicts in index. Try without --index.".to_owned());
+                    return Ok(Applied::refused(errors));
                 }
             },
         };
@@ -106,8 +114,8 @@ impl StashSession<'_> {
 
     /// Switches index and work tree from one list of files to another. Ignored files may be overwritten.
     pub fn switch(&mut self, from: &Listing, to: &Listing) -> Result<Result<(), Blocked>, WorkError> {
-        let mut told = Vec::new();
-        let mut rules = IgnoreRules::open(self.repository, self.files.tree.top(), &mut told)?;
+        let mut messages = Vec::new();
+        let mut rules = IgnoreRules::open(self.repository, self.files.tree.top(), &mut messages)?;
         let mut reader = self.snapshot.reader(cache_bytes::FEW_OBJECTS);
         let mut is_ignored = |path: &[u8]| {
             Ok(rules.is_ignored(path, false, &crate::filter::nothing_staged, &mut reader, &mut Vec::new())?)
@@ -116,7 +124,7 @@ impl StashSession<'_> {
     }
 
     /// Applies the stash's staged changes to the index.
-    fn restaged(&self, stash: &Stash, now: &Listing) -> Result<Result<Listing, Vec<String>>, WorkError> {
+    fn restaged(&self, stash: &Stash, now: &Listing) -> Result<Result<Listing, PatchFailed>, WorkError> {
         let (base, staged) =
             (list(&self.objects, &stash.base_tree)?, list(&self.objects, &stash.index_tree)?);
         let paths: BTreeSet<&BString> = base.keys().chain(staged.keys()).collect();
@@ -128,55 +136,51 @@ impl StashSession<'_> {
                 continue;
             }
             match self.restaged_path(&path.to_str_lossy(), old, new, here)? {
-                Ok(Some(item)) => {
+                Restaged::Item(item) => {
                     result.insert(path.clone(), item);
                 }
-                Ok(None) => {
+                Restaged::Deleted => {
                     result.remove(path);
                 }
-                Err(lines) => problems.extend(lines),
+                Restaged::Failed(failed) => problems.extend(failed.0),
             }
         }
-        Ok(if problems.is_empty() { Ok(result) } else { Err(problems) })
+        Ok(if problems.is_empty() { Ok(result) } else { Err(PatchFailed(problems)) })
     }
 
-    /// If that is impossible, returns lines for standard error.
+    /// Applies the staged changes of one path.
     fn restaged_path(
         &self,
         path: &str,
         old: Option<&TreeItem>,
         new: Option<&TreeItem>,
         here: Option<&TreeItem>,
-    ) -> Result<Result<Option<TreeItem>, Vec<String>>, WorkError> {
-        let misfit = |line: usize| {
-            Ok(Err(vec![
-                format!("error: patch failed: {path}:{line}"),
-                format!("error: {path}: patch does not apply"),
-            ]))
-        };
+    ) -> Result<Restaged, WorkError> {
+        let failed = |misfit| Ok(Restaged::Failed(patch::does_not_apply(path, misfit)));
         if here == old {
-            return Ok(Ok(new.copied()));
+            return Ok(new.map_or(Restaged::Deleted, |new| Restaged::Item(*new)));
         }
         let (Some(old), Some(here)) = (old, here) else {
             let what = if old.is_none() { "already exists" } else { "does not exist" };
-            return Ok(Err(vec![format!("error: {path}: {what} in index")]));
+            let error = format!("error: {path}: {what} in index");
+            return Ok(Restaged::Failed(PatchFailed(vec![error])));
         };
         let read = |item: &TreeItem| self.objects.read_as(&item.id, Kind::Blob);
         let Some(new) = new else {
             return match old.id == here.id {
-                true => Ok(Ok(None)),
-                false => misfit(1),
+                true => Ok(Restaged::Deleted),
+                false => failed(Misfit(1)),
             };
         };
         if ![old, new, here].iter().all(|item| item.mode.is_file()) {
-            return misfit(1);
+            return failed(Misfit(1));
         }
         match patch::apply(&read(old)?, &read(new)?, &read(here)?) {
             Ok(content) => {
                 let mode = if old.mode == new.mode { here.mode } else { new.mode };
-                Ok(Ok(Some(TreeItem { mode, id: self.objects.make(Kind::Blob, content)? })))
+                Ok(Restaged::Item(TreeItem { mode, id: self.objects.make(Kind::Blob, content)? }))
             }
-            Err(patch::Misfit(line)) => misfit(line),
+            Err(misfit) => failed(misfit),
         }
     }
 

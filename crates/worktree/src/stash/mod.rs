@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use gix_object::bstr::BString;
 use packrace_object::{Kind, ObjectId, parse_commit};
-use packrace_store::publish::{BatchOptions, DurableObjects, ObjectBatch};
+use packrace_store::publish::{BatchOptions, ObjectBatch, ObjectsStored};
 use packrace_store::{OpenOptions, Repository, Snapshot, cache_bytes};
 
 use crate::error::WorkError;
@@ -30,6 +30,7 @@ use crate::paths::{IgnoreRules, Pathspecs};
 use crate::untracked::{Untracked, Walk};
 
 pub use apply::{Applied, IndexMode};
+pub use patch::PatchFailed;
 pub use push::{Outcome, StashRequest, StoredStash};
 
 /// The identities in commits: `Name <mail> seconds zone`.
@@ -132,8 +133,8 @@ impl<'a> StashSession<'a> {
     }
 
     /// Lines for standard error that have come up since this was last asked.
-    pub fn take_told(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.files.told)
+    pub fn take_messages(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.files.messages)
     }
 
     /// Untracked files, in the order of their paths, and repositories among them, which are left alone.
@@ -144,10 +145,11 @@ impl<'a> StashSession<'a> {
         options: &OpenOptions,
     ) -> Result<Vec<Untracked>, WorkError> {
         let top = self.files.tree.top().to_owned();
-        let mut rules = IgnoreRules::open(self.repository, &top, &mut self.files.told)?;
+        let mut rules = IgnoreRules::open(self.repository, &top, &mut self.files.messages)?;
         let rules = (!includes_ignored).then_some(&mut rules);
         let reader = self.snapshot.reader(cache_bytes::FEW_OBJECTS);
-        let walk = Walk::new(&top, self.lock.index(), rules, specs, reader, options, &mut self.files.told);
+        let walk =
+            Walk::new(&top, self.lock.index(), rules, specs, reader, options, &mut self.files.messages);
         Ok(walk.run()?)
     }
 
@@ -162,11 +164,11 @@ impl<'a> StashSession<'a> {
         if lock.index().is_changed() {
             let index = lock.index().clone();
             // This session publishes what it has made before staging it.
-            lock.commit(&DurableObjects::stored_before(), &mut |key, entry| {
+            lock.commit(&ObjectsStored::earlier(), &mut |key, entry| {
                 files.is_modified(&index, key.path(), entry)
             })?;
         }
-        Ok(files.told)
+        Ok(files.messages)
     }
 
     /// Compares the file of an entry with the entry.
@@ -191,11 +193,11 @@ impl<'a> StashSession<'a> {
         Ok(ObjectBatch::new(self.repository.object_dir(), self.snapshot.clone(), options))
     }
 
-    /// Publishes and makes durable everything in `batch` and everything that was made in memory.
-    fn publish(&self, batch: ObjectBatch) -> Result<DurableObjects, WorkError> {
+    /// Publishes everything in `batch` and everything that was made in memory.
+    fn publish(&self, batch: ObjectBatch) -> Result<ObjectsStored, WorkError> {
         for (id, object) in self.objects.take_all_made() {
             batch.add(&id, object.kind, &object.data)?;
         }
-        Ok(batch.publish()?.durable())
+        Ok(batch.publish()?.stored())
     }
 }

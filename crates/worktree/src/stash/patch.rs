@@ -7,6 +7,18 @@ use crate::difference::{Hunk, hunks};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Misfit(pub usize);
 
+/// Why changes do not apply to the index or the work tree, as lines for standard error; nothing was changed.
+#[derive(Debug)]
+pub struct PatchFailed(pub Vec<String>);
+
+/// Git's lines about a file in which the changes from this line on do not apply.
+pub(super) fn does_not_apply(path: &str, misfit: Misfit) -> PatchFailed {
+    PatchFailed(vec![
+        format!("error: patch failed: {path}:{}", misfit.0),
+        format!("error: {path}: patch does not apply"),
+    ])
+}
+
 /// Applies the changes from `old` to `new` to `target`.
 pub fn apply(old: &[u8], new: &[u8], target: &[u8]) -> Result<Vec<u8>, Misfit> {
     if target == old {

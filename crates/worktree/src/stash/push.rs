@@ -3,9 +3,10 @@ use std::collections::BTreeSet;
 use gix_object::bstr::BString;
 use packrace_object::{Kind as ObjectKind, NewCommit, ObjectId};
 use packrace_os::EntryType;
-use packrace_store::publish::{DurableObjects, ObjectBatch};
+use packrace_store::publish::{ObjectBatch, ObjectsStored};
 
-use super::{Head, People, StashSession, patch};
+use super::patch::{self, Misfit, PatchFailed};
+use super::{Head, People, StashSession};
 use crate::error::WorkError;
 use crate::files::FileComparison;
 use crate::index::{Index, IndexEntry, Kind, Mode, StatData};
@@ -42,7 +43,7 @@ pub enum Outcome {
     NothingStaged,
 }
 
-/// A stored stash. It is durable, but no ref points at it.
+/// A stored stash. No ref points at it yet.
 #[derive(Debug)]
 pub struct StoredStash {
     /// The commit of the stash.
@@ -54,7 +55,7 @@ pub struct StoredStash {
     /// Untracked files, and their metadata when they were read.
     untracked: Vec<(Vec<u8>, StatData)>,
     /// Allows a ref to point at it.
-    pub durable: DurableObjects,
+    pub stored: ObjectsStored,
 }
 
 impl StashSession<'_> {
@@ -107,14 +108,8 @@ impl StashSession<'_> {
             }
         };
         let commit = commit(tree(&work_tree)?, &parents, &message)?;
-        let durable = self.publish(batch)?;
-        Ok(Outcome::Stored(StoredStash {
-            commit,
-            message,
-            index: staged,
-            untracked: kept_untracked,
-            durable,
-        }))
+        let stored = self.publish(batch)?;
+        Ok(Outcome::Stored(StoredStash { commit, message, index: staged, untracked: kept_untracked, stored }))
     }
 
     /// The work tree for the requested paths, and the index for others; `None` if that equals `HEAD` and nothing is
@@ -244,13 +239,12 @@ impl StashSession<'_> {
         Ok(())
     }
 
-    /// Removes staged changes from the index and the work tree; if other changes are in the way, does nothing and
-    /// returns lines that say why.
-    pub fn clear_staged(&mut self, head: &Head) -> Result<Result<(), Vec<String>>, WorkError> {
+    /// Removes staged changes from the index and the work tree, unless other changes are in the way.
+    pub fn clear_staged(&mut self, head: &Head) -> Result<Result<(), PatchFailed>, WorkError> {
         let head = list(&self.objects, &head.tree)?;
         let staged = self.staged();
         let paths: BTreeSet<BString> = head.keys().chain(staged.keys()).cloned().collect();
-        let mut changes: Vec<(BString, Option<TreeItem>, Option<Vec<u8>>)> = Vec::new();
+        let mut changes: Vec<(BString, Option<TreeItem>, Unstaged)> = Vec::new();
         let mut problems = Vec::new();
         for path in paths {
             let (old, now) = (staged.get(&path).copied(), head.get(&path).copied());
@@ -258,12 +252,12 @@ impl StashSession<'_> {
                 continue;
             }
             match self.taken_back(&path, old, now)? {
-                Ok(content) => changes.push((path, now, content)),
-                Err(lines) => problems.extend(lines),
+                Ok(unstaged) => changes.push((path, now, unstaged)),
+                Err(failed) => problems.extend(failed.0),
             }
         }
         if !problems.is_empty() {
-            return Ok(Err(problems));
+            return Ok(Err(PatchFailed(problems)));
         }
         for (path, now, _) in &changes {
             if now.is_none() {
@@ -271,12 +265,12 @@ impl StashSession<'_> {
                 self.lock.index_mut().remove(path);
             }
         }
-        for (path, now, content) in changes {
+        for (path, now, unstaged) in changes {
             let Some(item) = now else { continue };
             let index: &mut Index = self.lock.index_mut();
-            match content {
-                None => switch::check_out(index, &mut self.files, &path, &item)?,
-                Some(content) => {
+            match unstaged {
+                Unstaged::AsHead => switch::check_out(index, &mut self.files, &path, &item)?,
+                Unstaged::Content(content) => {
                     let id = self.objects.make(ObjectKind::Blob, content)?;
                     self.files.check_out(index, &path, &TreeItem { mode: item.mode, id })?;
                     index.insert(&path, 0, IndexEntry::new(item.id, item.mode));
@@ -286,47 +280,48 @@ impl StashSession<'_> {
         Ok(Ok(()))
     }
 
-    /// A file without its staged changes; no content if it equals `HEAD`.
-    #[allow(clippy::type_complexity)]
+    /// A file without its staged changes.
     fn taken_back(
         &mut self,
         path: &[u8],
         old: Option<TreeItem>,
         now: Option<TreeItem>,
-    ) -> Result<Result<Option<Vec<u8>>, Vec<String>>, WorkError> {
+    ) -> Result<Result<Unstaged, PatchFailed>, WorkError> {
         let shown = String::from_utf8_lossy(path).into_owned();
-        let failed = |line: usize| {
-            Ok(Err(vec![
-                format!("error: patch failed: {shown}:{line}"),
-                format!("error: {shown}: patch does not apply"),
-            ]))
-        };
+        let failed = |misfit| Ok(Err(patch::does_not_apply(&shown, misfit)));
+        let refused = |why: &str| Ok(Err(PatchFailed(vec![format!("error: {shown}: {why}")])));
         let Some(old) = old else {
-            return Ok(match self.files.tree.look(path)? {
-                None => Ok(None),
-                Some(_) => Err(vec![format!("error: {shown}: already exists in working directory")]),
-            });
+            return match self.files.tree.look(path)? {
+                None => Ok(Ok(Unstaged::AsHead)),
+                Some(_) => refused("already exists in working directory"),
+            };
         };
         let entry = self.lock.index().get(path, 0).copied().expect("it is staged");
         let seen = match self.files.compare(self.lock.index(), path, &entry)? {
-            FileComparison::Same | FileComparison::Touched(_) => return Ok(Ok(None)),
-            FileComparison::Gone => {
-                return Ok(Err(vec![format!("error: {shown}: No such file or directory")]));
-            }
+            FileComparison::Same | FileComparison::Touched(_) => return Ok(Ok(Unstaged::AsHead)),
+            FileComparison::Gone => return refused("No such file or directory"),
             FileComparison::Changed(seen) => seen,
         };
         let found = self.files.item(self.lock.index(), path, &seen, Some(old.mode))?;
-        let (Some(now), Some((_, content))) = (now, found) else { return failed(1) };
+        let (Some(now), Some((_, content))) = (now, found) else { return failed(Misfit(1)) };
         if !old.mode.is_file() || !now.mode.is_file() {
-            return failed(1);
+            return failed(Misfit(1));
         }
         let before = self.objects.read_as(&old.id, ObjectKind::Blob)?;
         let after = self.objects.read_as(&now.id, ObjectKind::Blob)?;
         match patch::apply(&before, &after, &content) {
-            Ok(content) => Ok(Ok(Some(content))),
-            Err(patch::Misfit(line)) => failed(line),
+            Ok(content) => Ok(Ok(Unstaged::Content(content))),
+            Err(misfit) => failed(misfit),
         }
     }
+}
+
+/// A file without its staged changes.
+enum Unstaged {
+    /// It equals `HEAD`.
+    AsHead,
+    /// It has other changes, too.
+    Content(Vec<u8>),
 }
 
 /// In git's words; `why` gets the path in its printable form.

@@ -15,7 +15,7 @@ use packrace_object::{Kind, ObjectId};
 use packrace_os::count::Role;
 use packrace_os::durable::{self, ClosedFile, NewFile, ToSync};
 
-use super::{Component, DurableObjects, WritePolicy};
+use super::{Component, ObjectsStored, WritePolicy};
 use crate::error::Error;
 use crate::objects::freshen::{Freshened, Touched};
 use crate::objects::snapshot::Snapshot;
@@ -56,11 +56,10 @@ pub struct PublishedLoose {
 }
 
 impl PublishedLoose {
-    /// Refs may name the objects, as far as the policy makes loose ones durable. Not to be asked for in a quarantine, which
-    /// gives the proof when they come out of it.
-    pub fn durable(&self) -> DurableObjects {
+    /// Lets refs name the objects. Panics in a quarantine, which returns the proof when they leave it.
+    pub fn stored(&self) -> ObjectsStored {
         assert!(!self.is_staged, "a quarantine gives the proof");
-        DurableObjects::just_published()
+        ObjectsStored::published()
     }
 }
 

@@ -174,7 +174,7 @@ fn what_others_wrote_is_synced_too() {
     batch.add(&id, Kind::Blob, &content).unwrap();
     target.write(5..6).unwrap();
     let (published, steps) = on_disk(DiskFault::None, || batch.publish().unwrap());
-    published.durable();
+    published.stored();
     assert_eq!(published.written, [""; 0].map(PathBuf::from));
     assert!(steps.iter().any(|step| step.path == target.path(5) && step.op == DiskOp::Sync));
     assert_eq!(target.temporaries(), [""; 0].map(PathBuf::from));

@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use packrace_format::zlib::Deflater;
 use packrace_object::{CollisionAttack, Kind, ObjectId, oid};
 
-use super::{Component, DurableObjects, Form, LooseBatch, PublishedPack};
+use super::{Component, Form, LooseBatch, ObjectsStored, PublishedPack};
 use crate::error::{Error, Reason};
 use crate::objects::freshen::{Freshened, Touched};
 use crate::objects::snapshot::Snapshot;
@@ -113,11 +113,10 @@ pub struct PublishedObjects {
 }
 
 impl PublishedObjects {
-    /// Refs and an index may name the objects, as far as the policy makes them durable. Not to be asked for in a
-    /// quarantine, which gives the proof when they come out of it.
-    pub fn durable(&self) -> DurableObjects {
+    /// Lets refs and an index name the objects. Panics in a quarantine, which returns the proof when they leave it.
+    pub fn stored(&self) -> ObjectsStored {
         assert!(!self.is_staged, "a quarantine gives the proof");
-        DurableObjects::just_published()
+        ObjectsStored::published()
     }
 }
 

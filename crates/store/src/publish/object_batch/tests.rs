@@ -84,7 +84,7 @@ fn check(settings: &[(&str, &str)], objects: usize, expect_loose: bool) {
         assert_eq!(target.add(&batch, 0..objects), objects);
         target.check_only_temporaries();
         let published = batch.publish().unwrap();
-        published.durable();
+        published.stored();
         let loose = if expect_loose { objects } else { 0 };
         assert_eq!((published.loose.len(), published.pack.is_some()), (loose, !expect_loose && objects > 0));
         assert_eq!(target.count(), objects);

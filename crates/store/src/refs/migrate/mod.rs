@@ -108,12 +108,16 @@ impl RefStore {
         // Where it is a link, what it leads to is replaced.
         let real = packrace_os::real_path(&path).map_err(io)?;
         let lock = LockFile::take(&real, FileKind::Refs, writes.policy);
-        let mut lock = lock.map_err(|error| refused(&format!("could not lock config file: {error}")))?;
+        let mut lock = lock.map_err(|error| RefError::File {
+            words: format!("could not lock config file: {error}"),
+            source: Box::new(error),
+        })?;
         lock.keep_mode().map_err(failed)?;
         let text = packrace_os::read_file(&real, Role::Config, config::MAX_BYTES).map_err(io)?;
         let changed = config::with_backend(&text, to, self.hash).map_err(|words| refused(&words))?;
         if changed == text {
-            return Err(refused("the format of refs was changed meanwhile"));
+            let words = "the format of refs was changed meanwhile".to_owned();
+            return Err(RefError::Conflict(words).into());
         }
         Ok((lock, changed))
     }
@@ -286,6 +290,6 @@ fn refused(words: &str) -> PrepareError {
     RefError::Write(words.to_owned()).into()
 }
 
-fn failed(error: impl std::fmt::Display) -> PrepareError {
-    RefError::Write(error.to_string()).into()
+fn failed(error: crate::error::Error) -> PrepareError {
+    RefError::from(error).into()
 }

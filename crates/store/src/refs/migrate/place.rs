@@ -14,7 +14,7 @@ use crate::publish::{WritePolicy, make_dir_below};
 /// Moves what is in a directory into another one, which is made where it is missing, and syncs that.
 pub(super) fn move_tree(from: &Path, to: &Path, policy: WritePolicy) -> Result<(), RefError> {
     let parent = to.parent().unwrap_or(to);
-    make_dir_below(parent, to, Role::Refs, policy).map_err(|error| RefError::Write(error.to_string()))?;
+    make_dir_below(parent, to, Role::Refs, policy).map_err(RefError::from)?;
     for entry in packrace_os::list_dir(from, Role::Refs).map_err(|source| io(from, source))? {
         let (from, to) = (from.join(&entry.name), to.join(&entry.name));
         match entry.kind {

@@ -17,7 +17,7 @@ use packrace_os::durable::NewFile;
 use super::files::{FileLocks, io_error};
 use super::stack::{Log, NewRef, Records, StackLocks};
 use super::{PrepareError, RefObjects, RefWrites, Value};
-use crate::publish::{DurableObjects, make_dir_below};
+use crate::publish::{ObjectsStored, make_dir_below};
 use crate::refs::reflog::LoggedChange;
 use crate::refs::{Backend, Peeled, RefError, RefStore, is_per_worktree};
 
@@ -36,7 +36,7 @@ impl RefStore {
     pub fn create_initial(
         &self,
         mut refs: Vec<(Vec<u8>, ObjectId)>,
-        _proof: &DurableObjects,
+        _proof: &ObjectsStored,
         writes: &RefWrites,
         objects: &mut dyn RefObjects,
     ) -> Result<(), PrepareError> {

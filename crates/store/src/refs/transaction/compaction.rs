@@ -37,7 +37,7 @@ pub(super) fn after(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<()
 /// Merges all tables.
 pub(super) fn all(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<(), RefError> {
     let Some(lock) = lock_list(dir, writes)? else {
-        return Err(RefError::Write("unable to compact stack: data is locked".to_owned()));
+        return Err(RefError::Conflict("unable to compact stack: data is locked".to_owned()));
     };
     let stack = Stack::read(dir.parent().unwrap_or(dir), hash)?;
     match stack.tables.len() {
@@ -51,7 +51,7 @@ fn lock_list(dir: &Path, writes: &RefWrites) -> Result<Option<LockFile>, RefErro
     match LockFile::take(&dir.join("tables.list"), FileKind::Refs, writes.policy) {
         Ok(lock) => Ok(Some(lock)),
         Err(error) if error.is_locked() => Ok(None),
-        Err(error) => Err(failed(error)),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -68,7 +68,7 @@ fn run(
         match LockFile::take(&table.path, FileKind::Refs, writes.policy) {
             Ok(lock) => locks.push(lock),
             Err(error) if error.is_locked() => return Ok(()),
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(error.into()),
         }
     }
     drop(lock);
@@ -128,7 +128,7 @@ fn replace(
     let lock = match taken {
         Ok(lock) => lock,
         Err(error) if error.is_locked() => return Ok(false),
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(error.into()),
     };
     let names = Stack::names(dir)?;
     let gone = names_of(old);

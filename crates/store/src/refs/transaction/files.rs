@@ -13,23 +13,22 @@
 //! wins over a packed one, and ours is refused: of two writers never both are told that they were first.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use packrace_format::packed_refs::{Edit, RewriteError, rewrite};
 use packrace_object::HashKind;
 use packrace_os::count::Role;
 use packrace_os::durable::{self, NewFile};
-use packrace_os::{EntryType, is_absent};
+use packrace_os::is_absent;
 
 use super::super::files::{LooseFile, LooseValue, PackedFile, read_loose};
 use super::super::{LogEntry, RefDirs, RefError, is_per_worktree, reflog};
+use super::directories::{Listings, first_file, remove_empty_parents, remove_tree};
 use super::sync::{sync_all, sync_dir};
 use super::{
-    Cause, CommitWork, Expected, PrepareError, RefChange, RefEdit, RefObjects, RefStep, RefWrites, Refusal,
-    TransactionMode, Value,
+    Cause, CommitWork, Expected, LockedRef, PrepareError, RefChange, RefEdit, RefObjects, RefStep, RefWrites,
+    Refusal, TransactionMode, Value,
 };
 use crate::publish::{Component, FileKind, LockFile, make_dir_below};
 use crate::refs::RefStore;
@@ -71,6 +70,12 @@ enum Taken {
     Packed,
 }
 
+/// The result of taking the lock of a ref.
+pub(super) enum LockedFile {
+    Held(LockFile),
+    Refused(Cause),
+}
+
 impl FileLocks {
     pub(super) fn begin(
         store: &RefStore,
@@ -98,39 +103,40 @@ impl FileLocks {
     }
 
     /// Takes the lock of a step's ref and reads it.
-    pub(super) fn take(
-        &mut self,
-        at: usize,
-        step: &RefStep,
-    ) -> Result<Result<Option<Value>, Cause>, PrepareError> {
+    pub(super) fn take(&mut self, at: usize, step: &RefStep) -> Result<LockedRef, PrepareError> {
         if self.is_bulk && is_packable(&step.name, &step.change) {
             let path = self.places.path_of(&step.name);
             if !self.listings.has(&path)? && !self.listings.has(&lock_of(&path))? {
                 self.taken.insert(at, Taken::Packed);
-                return Ok(Ok(self.packed.find(&step.name)?.map(|(id, _)| Value::Id(id))));
+                return self.locked_as_packed(&step.name);
             }
         }
         let lock = match self.lock(&step.name)? {
-            Ok(lock) => lock,
-            Err(Cause::Conflict { name, .. })
+            LockedFile::Held(lock) => lock,
+            LockedFile::Refused(Cause::Conflict { name, .. })
                 if matches!(step.expected, Expected::Id(_) | Expected::Symbolic(_)) =>
             {
-                return Ok(Err(Cause::Missing(name)));
+                return Ok(LockedRef::Refused(Cause::Missing(name)));
             }
-            Err(cause) => return Ok(Err(cause)),
+            LockedFile::Refused(cause) => return Ok(LockedRef::Refused(cause)),
         };
         let loose = read_loose(&self.places, &step.name, self.hash)?;
         self.taken.insert(at, Taken::Lock { lock, is_new: loose == LooseFile::Absent });
         match loose {
-            LooseFile::Is(loose) => Ok(Ok(Some(value(loose)))),
-            LooseFile::Broken => Ok(Err(Cause::Broken(step.name.clone()))),
+            LooseFile::Is(loose) => Ok(LockedRef::Held(Some(value(loose)))),
+            LooseFile::Broken => Ok(LockedRef::Refused(Cause::Broken(step.name.clone()))),
             LooseFile::Absent => {
                 if self.packed_lock.is_none() {
                     self.packed.refresh(&self.places, self.hash)?;
                 }
-                Ok(Ok(self.packed.find(&step.name)?.map(|(id, _)| Value::Id(id))))
+                self.locked_as_packed(&step.name)
             }
         }
+    }
+
+    /// A locked ref with its value in `packed-refs`.
+    fn locked_as_packed(&self, name: &[u8]) -> Result<LockedRef, PrepareError> {
+        Ok(LockedRef::Held(self.packed.find(name)?.map(|(id, _)| Value::Id(id))))
     }
 
     /// The length of `packed-refs` in bytes.
@@ -367,20 +373,20 @@ impl FileLocks {
     }
 
     /// Takes `<name>.lock`; its directory need not exist.
-    pub(super) fn lock(&mut self, name: &[u8]) -> Result<Result<LockFile, Cause>, PrepareError> {
+    pub(super) fn lock(&mut self, name: &[u8]) -> Result<LockedFile, PrepareError> {
         let path = self.places.path_of(name);
         let policy = self.writes.policy;
         for _ in 0..MAX_TRIES {
             let taken = LockFile::take_within(&path, FileKind::Refs, policy, self.writes.files_patience);
             let error = match taken {
-                Ok(lock) => return Ok(Ok(lock)),
+                Ok(lock) => return Ok(LockedFile::Held(lock)),
                 Err(error) => error,
             };
             if error.is_locked() {
-                return Ok(Err(Cause::Locked(error.to_string())));
+                return Ok(LockedFile::Refused(Cause::Locked(error.to_string())));
             }
             if let Some(existing) = self.ref_above(name)? {
-                return Ok(Err(Cause::Conflict { name: name.to_vec(), existing }));
+                return Ok(LockedFile::Refused(Cause::Conflict { name: name.to_vec(), existing }));
             }
             if !error.is_not_found() {
                 return Err(io_error(error));
@@ -389,7 +395,7 @@ impl FileLocks {
             make_dir_below(self.places.of(name), dir, Role::Refs, policy).map_err(io_error)?;
         }
         let words = format!("Unable to create '{}': No such file or directory", lock_of(&path).display());
-        Ok(Err(Cause::Locked(words)))
+        Ok(LockedFile::Refused(Cause::Locked(words)))
     }
 
     /// The ref whose file stands where `name` needs a directory.
@@ -501,7 +507,7 @@ fn value(loose: LooseValue) -> Value {
 }
 
 pub(super) fn io_error(error: crate::error::Error) -> PrepareError {
-    PrepareError::Store(RefError::Write(error.to_string()))
+    PrepareError::Store(error.into())
 }
 
 fn lock_of(path: &Path) -> PathBuf {
@@ -516,79 +522,4 @@ fn rename(lock: LockFile, path: &Path) -> Result<(), PrepareError> {
         remove_tree(path, false)?;
     }
     Ok(lock.rename().map_err(|source| RefError::Io { path: path.to_owned(), source })?)
-}
-
-/// Removes a directory tree of empty directories, or with its files.
-pub(in crate::refs) fn remove_tree(path: &Path, with_files: bool) -> Result<(), RefError> {
-    let io = |source| RefError::Io { path: path.to_owned(), source };
-    let entries = match packrace_os::list_dir(path, Role::Refs) {
-        Err(error) if is_absent(&error) => return Ok(()),
-        result => result.map_err(io)?,
-    };
-    for entry in entries {
-        let below = path.join(&entry.name);
-        match entry.kind {
-            EntryType::Dir => remove_tree(&below, with_files)?,
-            _ if with_files => drop(durable::remove_file(&below, Role::Refs).map_err(io)?),
-            _ => {}
-        }
-    }
-    durable::remove_empty_dir(path, Role::Refs).map_err(io)
-}
-
-/// Removes the empty directories above a removed ref or log, but not `refs/heads` and the like. Those that stay do no harm.
-pub(super) fn remove_empty_parents(top: &Path, name: &[u8]) {
-    let least = if name.starts_with(b"logs/") { 3 } else { 2 };
-    let mut parts: Vec<&[u8]> = name.split(|byte| *byte == b'/').collect();
-    while parts.len() > least + 1 {
-        parts.pop();
-        let dir = top.join(OsStr::from_bytes(&parts.join(&b'/')));
-        let is_empty = packrace_os::list_dir(&dir, Role::Refs).is_ok_and(|entries| entries.is_empty());
-        if !is_empty || durable::remove_empty_dir(&dir, Role::Refs).is_err() {
-            return;
-        }
-    }
-}
-
-/// The first file below a directory that can be a ref.
-fn first_file(dir: &Path, prefix: &[u8]) -> Result<Option<Vec<u8>>, RefError> {
-    let mut entries = match packrace_os::list_dir(dir, Role::Refs) {
-        Err(error) if is_absent(&error) || error.kind() == ErrorKind::NotADirectory => return Ok(None),
-        result => result.map_err(|source| RefError::Io { path: dir.to_owned(), source })?,
-    };
-    entries.sort_by(|a, b| a.name.cmp(&b.name));
-    for entry in entries {
-        let bytes = entry.name.as_bytes();
-        if bytes.starts_with(b".") || bytes.ends_with(b".lock") {
-            continue;
-        }
-        let name = [prefix, bytes].concat();
-        if entry.kind != EntryType::Dir {
-            return Ok(Some(name));
-        }
-        if let Some(found) = first_file(&dir.join(&entry.name), &[&name, b"/".as_slice()].concat())? {
-            return Ok(Some(found));
-        }
-    }
-    Ok(None)
-}
-
-/// Listed directories, so that many files are looked up with one call a directory.
-#[derive(Debug, Default)]
-struct Listings(HashMap<PathBuf, HashSet<OsString>>);
-
-impl Listings {
-    fn has(&mut self, path: &Path) -> Result<bool, RefError> {
-        let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return Ok(false) };
-        if let Some(names) = self.0.get(dir) {
-            return Ok(names.contains(name));
-        }
-        let names = match packrace_os::list_dir(dir, Role::Refs) {
-            Ok(entries) => entries.into_iter().map(|entry| entry.name).collect(),
-            Err(error) if is_absent(&error) || error.kind() == ErrorKind::NotADirectory => HashSet::new(),
-            Err(source) => return Err(RefError::Io { path: dir.to_owned(), source }),
-        };
-        let names = self.0.entry(dir.to_owned()).or_insert(names);
-        Ok(names.contains(name))
-    }
 }

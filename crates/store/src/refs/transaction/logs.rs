@@ -8,7 +8,7 @@
 use packrace_object::ObjectId;
 use packrace_os::count::Role;
 
-use super::files::{FileLocks, io_error};
+use super::files::{FileLocks, LockedFile, io_error};
 use super::stack::{Log, NewRef, Records, StackLocks};
 use super::sync::sync_dir;
 use super::{Cause, PrepareError, RefWrites, Value, compaction};
@@ -55,13 +55,13 @@ impl RefStore {
     ) -> Result<(), PrepareError> {
         let mut locks = FileLocks::begin(self, &[], writes)?;
         let mut lock = match locks.lock(name)? {
-            Ok(lock) => lock,
-            Err(Cause::Locked(words)) => {
+            LockedFile::Held(lock) => lock,
+            LockedFile::Refused(Cause::Locked(words)) => {
                 let name = String::from_utf8_lossy(name);
-                return Err(RefError::Write(format!("cannot lock ref '{name}': {words}")).into());
+                return Err(RefError::Conflict(format!("cannot lock ref '{name}': {words}")).into());
             }
             // Another ref is in the way, so there is no such reflog.
-            Err(_) => return Ok(()),
+            LockedFile::Refused(_) => return Ok(()),
         };
         let log = self.log(name)?;
         let path = self.places.log_of(name);

@@ -15,6 +15,7 @@
 mod all_refs;
 mod available;
 mod compaction;
+mod directories;
 mod files;
 mod hook;
 mod logs;
@@ -35,10 +36,10 @@ use std::sync::Arc;
 use packrace_object::{HashKind, ObjectId};
 
 use super::{Backend, RefStore, Value};
-use crate::publish::DurableObjects;
+use crate::publish::ObjectsStored;
 pub(super) use all_refs::AllRefs;
+pub(super) use directories::remove_tree;
 use files::FileLocks;
-pub(super) use files::remove_tree;
 use hook::HookCall;
 pub use logs::LogEdit;
 pub use objects::{RefObjects, StoredObjects};
@@ -170,8 +171,16 @@ enum Locks {
     Stack(Box<StackLocks>),
 }
 
+/// The result of locking the ref of a step.
+enum LockedRef {
+    /// It is locked, and has this value.
+    Held(Option<Value>),
+    /// It cannot be changed.
+    Refused(Cause),
+}
+
 impl Locks {
-    fn take(&mut self, at: usize, step: &RefStep) -> Result<Result<Option<Value>, Cause>, PrepareError> {
+    fn take(&mut self, at: usize, step: &RefStep) -> Result<LockedRef, PrepareError> {
         match self {
             Locks::Files(locks) => locks.take(at, step),
             Locks::Stack(locks) => locks.take(step),
@@ -266,7 +275,7 @@ impl Prepared<'_> {
     /// process may have been faster at the last moment.
     pub fn commit(
         self,
-        _proof: &DurableObjects,
+        _proof: &ObjectsStored,
         objects: &mut dyn RefObjects,
     ) -> Result<Vec<Refusal>, PrepareError> {
         let Prepared { steps, mut refused, mode, writes, locks, edits, store, told } = self;

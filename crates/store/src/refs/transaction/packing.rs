@@ -13,7 +13,7 @@ use packrace_object::ObjectId;
 use packrace_os::count::Role;
 use packrace_os::durable;
 
-use super::files::FileLocks;
+use super::files::{FileLocks, LockedFile};
 use super::{PrepareError, RefObjects, RefWrites, compaction};
 use crate::publish::LockFile;
 use crate::refs::files::{LooseFile, LooseValue, direct_loose, read_loose};
@@ -92,8 +92,8 @@ impl RefStore {
     /// Removes a loose ref whose value is packed, unless it is being changed.
     fn prune(&self, locks: &mut FileLocks, name: &[u8], id: ObjectId) -> Result<(), PrepareError> {
         let lock: LockFile = match locks.lock(name)? {
-            Ok(lock) => lock,
-            Err(cause) => {
+            LockedFile::Held(lock) => lock,
+            LockedFile::Refused(cause) => {
                 tracing::debug!("not pruned: {cause:?}");
                 return Ok(());
             }
@@ -103,7 +103,7 @@ impl RefStore {
             durable::remove_file(&path, Role::Refs).map_err(|source| RefError::Io { path, source })?;
         }
         drop(lock);
-        super::files::remove_empty_parents(self.places.of(name), name);
+        super::directories::remove_empty_parents(self.places.of(name), name);
         Ok(())
     }
 }

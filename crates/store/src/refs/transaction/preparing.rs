@@ -7,8 +7,8 @@ use packrace_object::ObjectId;
 use super::hook::HookCall;
 use super::refusal::FailedStep;
 use super::{
-    Cause, Expected, Locks, PrepareError, Prepared, RefChange, RefEdit, RefObjects, RefStep, RefWrites,
-    Refusal, TransactionMode, Value, available, objects, old_value,
+    Cause, Expected, LockedRef, Locks, PrepareError, Prepared, RefChange, RefEdit, RefObjects, RefStep,
+    RefWrites, Refusal, TransactionMode, Value, available, objects, old_value,
 };
 use crate::refs::{Backend, MAX_SYMREF_DEPTH, RefStore};
 
@@ -157,10 +157,10 @@ impl<'a, 's> Preparing<'a, 's> {
             return Ok(());
         }
         let old = match self.locks.take(at, &self.steps[at])? {
-            Ok(old) => old,
+            LockedRef::Held(old) => old,
             // Reported together with name conflicts.
-            Err(Cause::Conflict { .. }) => return Ok(()),
-            Err(cause) => {
+            LockedRef::Refused(Cause::Conflict { .. }) => return Ok(()),
+            LockedRef::Refused(cause) => {
                 self.problems.push(FailedStep { step: at, cause });
                 return Ok(());
             }

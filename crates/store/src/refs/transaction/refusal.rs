@@ -1,6 +1,7 @@
 use packrace_object::ObjectId;
 
 use super::super::{Backend, RefError};
+use crate::error::ErrorKind;
 
 /// Why a transaction cannot be made, or an edit of it.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +21,18 @@ pub enum PrepareError {
     /// The hook cannot be run.
     #[error(transparent)]
     Hook(crate::error::Error),
+}
+
+impl PrepareError {
+    /// The remedy.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            PrepareError::Refused(refusal) => refusal.cause.kind(),
+            PrepareError::Store(error) => error.kind(),
+            PrepareError::Objects(error) | PrepareError::Hook(error) => error.kind(),
+            PrepareError::Vetoed(_) => ErrorKind::Refused,
+        }
+    }
 }
 
 /// Why a step cannot be made.
@@ -126,6 +139,26 @@ impl Cause {
             | Cause::Locked(_)
             | Cause::Duplicate { .. }
             | Cause::DuplicateHead(_) => "",
+        }
+    }
+
+    /// The remedy. A value other than the expected one is a conflict: somebody else changed the ref.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Cause::Exists
+            | Cause::Missing(_)
+            | Cause::Dangling(_)
+            | Cause::OtherId { .. }
+            | Cause::OtherTarget { .. }
+            | Cause::NotSymbolic(_)
+            | Cause::Conflict { .. }
+            | Cause::Locked(_) => ErrorKind::Conflict,
+            Cause::Endless | Cause::Broken(_) => ErrorKind::Corrupt,
+            Cause::Together { .. }
+            | Cause::NoObject { .. }
+            | Cause::NotACommit { .. }
+            | Cause::Duplicate { .. }
+            | Cause::DuplicateHead(_) => ErrorKind::Refused,
         }
     }
 

@@ -14,7 +14,7 @@ use super::{
     Expected, LogEdit, LogPolicy, PrepareError, RefChange, RefEdit, RefObjects, RefWrites, TransactionMode,
     Value, compaction,
 };
-use crate::publish::DurableObjects;
+use crate::publish::ObjectsStored;
 use crate::refs::reflog::LoggedChange;
 use crate::refs::{Backend, Peeled, RefError, RefStore};
 
@@ -70,7 +70,7 @@ impl RefStore {
         };
         let mut run = |edits: Vec<RefEdit>| -> Result<(), PrepareError> {
             let prepared = self.prepare(edits, TransactionMode::Atomic, &silent, objects)?;
-            prepared.commit(&DurableObjects::stored_before(), objects).map(drop)
+            prepared.commit(&ObjectsStored::earlier(), objects).map(drop)
         };
         let make = edit(new, RefChange::Set(id), Expected::Absent);
         let delete = edit(old, RefChange::Delete, Expected::Id(id));

@@ -23,7 +23,8 @@ use super::super::reftable::Stack;
 use super::super::{Peeled, RefDirs, RefError, Target, is_per_worktree};
 use super::stack_files::{failed, publish_list, sync_dir, write_table};
 use super::{
-    Cause, CommitWork, PrepareError, RefChange, RefEdit, RefObjects, RefStep, RefWrites, Value, compaction,
+    CommitWork, LockedRef, PrepareError, RefChange, RefEdit, RefObjects, RefStep, RefWrites, Value,
+    compaction,
 };
 use crate::publish::{Component, FileKind, LockFile};
 use crate::refs::RefStore;
@@ -109,8 +110,10 @@ impl StackLocks {
             let list = side.dir.join("tables.list");
             let taken = LockFile::take_within(&list, FileKind::Refs, policy, patience);
             let taken = taken.map_err(|error| match error.is_locked() {
-                true => RefError::Write("cannot lock references".to_owned()),
-                false => RefError::Write(error.to_string()),
+                true => {
+                    RefError::File { words: "cannot lock references".to_owned(), source: Box::new(error) }
+                }
+                false => RefError::from(error),
             })?;
             side.lock = Some(taken);
             side.stack = Stack::read(side.dir.parent().unwrap_or(&side.dir), hash)?;
@@ -125,9 +128,9 @@ impl StackLocks {
         }
     }
 
-    pub(super) fn take(&mut self, step: &RefStep) -> Result<Result<Option<Value>, Cause>, PrepareError> {
+    pub(super) fn take(&mut self, step: &RefStep) -> Result<LockedRef, PrepareError> {
         self.lock(&step.name)?;
-        self.read(&step.name).map(Ok)
+        self.read(&step.name).map(LockedRef::Held)
     }
 
     pub(super) fn read(&mut self, name: &[u8]) -> Result<Option<Value>, PrepareError> {

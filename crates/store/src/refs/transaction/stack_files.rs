@@ -39,7 +39,7 @@ pub(super) fn write_table(
 
 /// Puts a list in place of the one that is locked, in a directory that the caller makes durable.
 pub(super) fn publish_list(mut lock: LockFile, dir: &Path, list: &[u8]) -> Result<(), RefError> {
-    lock.write(list).and_then(|()| lock.settle()).map_err(failed)?;
+    lock.write(list).and_then(|()| lock.settle())?;
     lock.rename().map_err(|source| RefError::Io { path: dir.join("tables.list"), source })
 }
 
