@@ -88,16 +88,16 @@ impl MidstateOffsets {
 
 impl<'a> Like<'a> {
     /// The midstates that are valid for an object of this kind and content, too.
-    fn shared(&self, kind: Kind, content: &[u8], places: &MidstateOffsets) -> &'a [ObjectHasher] {
+    fn shared(&self, kind: Kind, content: &[u8], offsets: &MidstateOffsets) -> &'a [ObjectHasher] {
         let fits = |noted: &&Noted| noted.kind == kind && noted.length == content.len();
         let Some(noted) = self.midstates.0.get().filter(fits) else { return &[] };
         let mut at = 0;
         let is_same = |number: &usize| {
-            let piece = at..places.at(*number);
+            let piece = at..offsets.at(*number);
             at = piece.end;
             self.content[piece.clone()] == content[piece]
         };
-        &noted.states[..(0..places.count).take_while(is_same).count()]
+        &noted.states[..(0..offsets.count).take_while(is_same).count()]
     }
 }
 
@@ -105,17 +105,17 @@ impl<'a> Like<'a> {
 pub(crate) fn hash_object(hash: HashKind, object: &Unnamed<'_>) -> ObjectHasher {
     let Unnamed { kind, content, like, notes } = *object;
     let header = ObjectHasher::header(kind, content.len() as u64);
-    let places = MidstateOffsets::of(content.len(), header.len());
-    let shared = like.map_or(&[][..], |like| like.shared(kind, content, &places));
+    let offsets = MidstateOffsets::of(content.len(), header.len());
+    let shared = like.map_or(&[][..], |like| like.shared(kind, content, &offsets));
     let (mut hasher, mut at) = match shared.last() {
-        Some(last) => (last.clone(), places.at(shared.len() - 1)),
+        Some(last) => (last.clone(), offsets.at(shared.len() - 1)),
         None => (ObjectHasher::begun_with(hash, &header), 0),
     };
     if let Some(notes) = notes {
-        let mut states = Vec::with_capacity(places.count);
+        let mut states = Vec::with_capacity(offsets.count);
         states.extend_from_slice(shared);
-        for number in shared.len()..places.count {
-            let end = places.at(number);
+        for number in shared.len()..offsets.count {
+            let end = offsets.at(number);
             hasher.update(&content[at..end]);
             at = end;
             states.push(hasher.clone());
@@ -151,9 +151,9 @@ mod tests {
         let again = Like { content: now.1, midstates: &second };
         assert_eq!(name(now, Some(again), None), expected);
         let header = ObjectHasher::header(now.0, now.1.len() as u64);
-        let places = MidstateOffsets::of(now.1.len(), header.len());
-        assert_eq!(again.shared(now.0, now.1, &places).len(), places.count);
-        like.shared(now.0, now.1, &places).len()
+        let offsets = MidstateOffsets::of(now.1.len(), header.len());
+        assert_eq!(again.shared(now.0, now.1, &offsets).len(), offsets.count);
+        like.shared(now.0, now.1, &offsets).len()
     }
 
     #[test]

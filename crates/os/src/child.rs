@@ -215,7 +215,7 @@ impl ChildProcess {
 
     /// Feeds the program its input, passes everything that it writes to both outputs on as it comes, and waits for
     /// its end.
-    pub fn run(mut self, mut input: &[u8], told: &mut dyn FnMut(&[u8])) -> io::Result<ExitStatus> {
+    pub fn run(mut self, mut input: &[u8], on_output: &mut dyn FnMut(&[u8])) -> io::Result<ExitStatus> {
         let mut buffers = [[0; TALK_BYTES]; 2];
         let [output, messages] = &mut buffers;
         loop {
@@ -226,7 +226,7 @@ impl ChildProcess {
             input = &input[did.written..];
             for (read, bytes) in [(did.output, &output), (did.messages, &messages)] {
                 if let Read::Bytes(length) = read {
-                    told(&bytes[..length]);
+                    on_output(&bytes[..length]);
                 }
             }
             if did.output == Read::Closed && did.messages == Read::Closed {

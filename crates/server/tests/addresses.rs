@@ -41,15 +41,15 @@ fn check_served(served: &Served) {
     assert!(until(PATIENCE, || get(served).status == 200 && hello(served).contains(" HEAD")));
 }
 
-/// Connections that ask for nothing, as many as there are places.
-fn taking_all(served: &Served, places: usize) -> Vec<TcpStream> {
+/// Connections that ask for nothing, as many as there are permits.
+fn taking_all(served: &Served, permits: usize) -> Vec<TcpStream> {
     // Those of before may not be over yet for the server.
     assert!(until(PATIENCE, || served.connections() == 0));
     let mut idle = Vec::new();
     let mut doors = [served.http, served.git].into_iter().cycle();
     // One that the server has not counted yet, or refused, is followed by another.
     assert!(until(PATIENCE, || {
-        let is_full = served.connections() >= places;
+        let is_full = served.connections() >= permits;
         if !is_full {
             idle.push(TcpStream::connect(doors.next().unwrap()).unwrap());
         }

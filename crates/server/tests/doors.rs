@@ -20,11 +20,11 @@ const REQUEST: &str = "Content-Type: application/x-git-upload-pack-request";
 const MAX_REQUEST_BYTES: usize = 64 << 10;
 const DENIED: &str = "ERR access denied or repository not exported: ";
 
-/// `a.git` of this size, with places for this many connections and requests.
-fn served(size: Size, places: usize) -> Served {
+/// `a.git` of this size, with permits for this many connections and requests.
+fn served(size: Size, permits: usize) -> Served {
     let limits = Limits {
-        max_connections: places,
-        max_requests: places,
+        max_connections: permits,
+        max_requests: permits,
         max_request_bytes: MAX_REQUEST_BYTES,
         ..Limits::default()
     };
@@ -213,7 +213,7 @@ fn http_connections_are_kept_and_bad_ones_disturb_nobody() {
     kept.write_all(get.as_bytes()).unwrap();
     assert!(read_answer(&mut kept).starts_with(b"HTTP/1.1 200 OK\r\n"));
 
-    // The last places go, whenever the server has them back from those above; then there is none.
+    // The last permits go, whenever the server has them back from those above; then there is none.
     let mut held = Vec::new();
     let is_refused = until(PATIENCE, || {
         let mut stream = TcpStream::connect(served.http).unwrap();

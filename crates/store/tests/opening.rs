@@ -63,11 +63,11 @@ fn check_entry(dir: &Path, path: &str) {
 fn paths_are_tried_in_gits_order() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    let places = ["a/.git", "a", "a.git/.git", "a.git"];
-    for (place, branch) in places.iter().zip(["one", "two", "three", "four"]) {
+    let candidates = ["a/.git", "a", "a.git/.git", "a.git"];
+    for (place, branch) in candidates.iter().zip(["one", "two", "three", "four"]) {
         bare(&dir.join(place), branch);
     }
-    for gone in places {
+    for gone in candidates {
         for path in ["a", "a/", "a//", "a.git", "a.git/", "a/.", "a/.git", "none", "a/objects", "a/HEAD/x"] {
             check_entry(dir, path);
         }

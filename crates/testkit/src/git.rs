@@ -21,12 +21,12 @@ impl Git {
         STOCK.get_or_init(|| {
             // An absolute path: a git that starts another puts its own directory first in PATH.
             let path = std::env::var_os("PATH").unwrap_or_default();
-            let mut places = std::env::split_paths(&path).map(|dir| dir.join("git"));
-            places.find_map(|binary| Git::at(&binary)).expect("stock git is needed in PATH")
+            let mut candidates = std::env::split_paths(&path).map(|dir| dir.join("git"));
+            candidates.find_map(|binary| Git::at(&binary)).expect("stock git is needed in PATH")
         })
     }
 
-    /// An older git at one of a few usual places, if there is one.
+    /// An older git at one of a few usual candidates, if there is one.
     pub fn old() -> Option<&'static Git> {
         static OLD: OnceLock<Option<Git>> = OnceLock::new();
         OLD.get_or_init(|| {

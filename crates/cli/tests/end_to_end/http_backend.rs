@@ -200,7 +200,7 @@ fn files() {
 }
 
 #[test]
-fn places() {
+fn paths() {
     let root = Root::new();
     let export = ("GIT_HTTP_EXPORT_ALL", "");
     for path in [

@@ -168,21 +168,21 @@ impl PackObjectsJob<'_> {
             threads: self.settings.threads,
             settings: self.settings,
         };
-        let places = Places::of(args);
+        let left_out = LeftOut::of(args);
         let snapshot = request_objects.snapshot();
         let mut is_closed = request.missing == MissingObjects::Errors && args.filter.is_empty();
         let mut loosened = Vec::new();
         let adjust = |chosen: &Chosen<'_>| -> Result<(), Fatal> {
-            let unreachable = Unreachable::of(snapshot, &places);
+            let unreachable = Unreachable::of(snapshot, &left_out);
             if args.keep_unreachable {
                 chosen.extend(unreachable.packed())?;
             }
             if args.pack_loose_unreachable {
                 chosen.extend(snapshot.own_loose()?)?;
             }
-            if places.leave_something_out() {
+            if left_out.is_anything() {
                 chosen.retain(|id| {
-                    let stays = !places.leave_out(snapshot, id)?;
+                    let stays = !left_out.contains(snapshot, id)?;
                     is_closed &= stays;
                     Ok::<_, Fatal>(stays)
                 })?;
@@ -213,10 +213,10 @@ impl PackObjectsJob<'_> {
             let loose = request_objects.snapshot().own_loose()?;
             listed.extend(loose.into_iter().map(|id| (id, NameHash::default())));
         }
-        let places = Places::of(args);
+        let left_out = LeftOut::of(args);
         let mut objects = Vec::with_capacity(listed.len());
         for (id, name) in listed {
-            if !places.leave_something_out() || !places.leave_out(request_objects.snapshot(), &id)? {
+            if !left_out.is_anything() || !left_out.contains(request_objects.snapshot(), &id)? {
                 objects.push((id, name));
             }
         }
@@ -230,8 +230,8 @@ impl PackObjectsJob<'_> {
     fn plan_cruft(&self) -> Result<(PackPlan, Times), Fatal> {
         let args = self.args;
         let deleted = object_list::packs_to_delete(self.request_objects, &input(self.call)?)?;
-        let places = Places::of(args);
-        let stays = |pack: &Pack| !deleted.contains(pack.name()) || places.keeps(pack);
+        let left_out = LeftOut::of(args);
+        let stays = |pack: &Pack| !deleted.contains(pack.name()) || left_out.keeps(pack);
         let expired = match &args.cruft_expiration {
             None => i64::MIN,
             Some(text) => expiry(text)?,
@@ -435,17 +435,17 @@ fn annotated_tags(
     Ok(tags)
 }
 
-/// Where objects are stored that are left out.
-struct Places<'a> {
+/// Which objects are left out, by where they are stored.
+struct LeftOut<'a> {
     packed: bool,
     local: bool,
     kept: bool,
     keep_packs: &'a [String],
 }
 
-impl<'a> Places<'a> {
+impl<'a> LeftOut<'a> {
     fn of(args: &'a PackObjectsOptions) -> Self {
-        Places {
+        LeftOut {
             packed: args.incremental || args.unpacked && !args.stdin_packs,
             local: args.local,
             kept: args.honor_pack_keep,
@@ -453,11 +453,11 @@ impl<'a> Places<'a> {
         }
     }
 
-    fn leave_something_out(&self) -> bool {
+    fn is_anything(&self) -> bool {
         self.packed || self.local || self.kept || !self.keep_packs.is_empty()
     }
 
-    fn leave_out(&self, snapshot: &Snapshot, id: &oid) -> Result<bool, Fatal> {
+    fn contains(&self, snapshot: &Snapshot, id: &oid) -> Result<bool, Fatal> {
         let in_pack = snapshot.packs_with(id).any(|pack| self.packed || pack.is_local() && self.keeps(pack));
         Ok(in_pack || self.local && snapshot.is_borrowed(id)?)
     }
@@ -472,12 +472,12 @@ impl<'a> Places<'a> {
 /// Objects in the repository's own packs that may be reached by nothing.
 struct Unreachable<'a> {
     snapshot: &'a Snapshot,
-    places: &'a Places<'a>,
+    left_out: &'a LeftOut<'a>,
 }
 
 impl<'a> Unreachable<'a> {
-    fn of(snapshot: &'a Snapshot, places: &'a Places<'a>) -> Self {
-        Unreachable { snapshot, places }
+    fn of(snapshot: &'a Snapshot, left_out: &'a LeftOut<'a>) -> Self {
+        Unreachable { snapshot, left_out }
     }
 
     /// What is in a pack that does not stay.
@@ -493,7 +493,7 @@ impl<'a> Unreachable<'a> {
     }
 
     fn is_taken_apart(&self, pack: &Pack) -> bool {
-        pack.is_local() && !pack.has_keep() && !self.places.keeps(pack)
+        pack.is_local() && !pack.has_keep() && !self.left_out.keeps(pack)
     }
 }
 

@@ -59,7 +59,7 @@ struct ChosenCopy {
 struct Merged {
     ids: Vec<u8>,
     fanout: Vec<u8>,
-    places: Vec<ChosenCopy>,
+    copies: Vec<ChosenCopy>,
 }
 
 /// The whole file. Of several copies of an object, the preferred pack's wins, then that of the newest pack; packs
@@ -80,8 +80,8 @@ pub fn write<D: AsRef<[u8]>>(
     let preferred = preferred_name.and_then(|name| sorted.iter().position(|pack| pack.name == name));
     let merged = merge(&sorted, hash, preferred)?;
 
-    let needs_large = merged.places.iter().any(|place| place.offset > u64::from(u32::MAX));
-    let (offsets, large) = offset_chunks(&merged.places, needs_large)?;
+    let needs_large = merged.copies.iter().any(|copy| copy.offset > u64::from(u32::MAX));
+    let (offsets, large) = offset_chunks(&merged.copies, needs_large)?;
     let mut chunks = vec![
         (b"PNAM", names_chunk(&sorted)),
         (b"OIDF", merged.fanout),
@@ -93,7 +93,7 @@ pub fn write<D: AsRef<[u8]>>(
     }
     if options.bit_order {
         let preferred = preferred.map_or(u32::MAX, |pack| pack as u32);
-        let (order, ranges) = bit_chunks(&merged.places, preferred, sorted.len());
+        let (order, ranges) = bit_chunks(&merged.copies, preferred, sorted.len());
         chunks.extend([(b"RIDX", order), (b"BTMP", ranges)]);
     }
 
@@ -140,7 +140,7 @@ fn merge<D: AsRef<[u8]>>(
     let mut merged = Merged {
         ids: Vec::with_capacity(largest * hash.len_in_bytes()),
         fanout: Vec::with_capacity(FANOUT_BYTES),
-        places: Vec::with_capacity(largest),
+        copies: Vec::with_capacity(largest),
     };
     let mut counts = [0u32; 256];
     let mut bucket: Vec<(&oid, u32, u32)> = Vec::new();
@@ -163,12 +163,12 @@ fn merge<D: AsRef<[u8]>>(
                 return Err(MidxWriteError::DamagedIndex(source.name.to_owned()));
             }
             merged.ids.extend_from_slice(id.as_bytes());
-            merged.places.push(ChosenCopy { pack, offset });
+            merged.copies.push(ChosenCopy { pack, offset });
         }
         counts[usize::from(first_byte)] =
             u32::try_from(bucket.len()).map_err(|_| MidxWriteError::TooManyObjects)?;
     }
-    if u32::try_from(merged.places.len()).is_err() {
+    if u32::try_from(merged.copies.len()).is_err() {
         return Err(MidxWriteError::TooManyObjects);
     }
     write_counts(&mut merged.fanout, &counts);
@@ -187,18 +187,18 @@ fn names_chunk<D>(packs: &[&SourcePack<'_, D>]) -> Vec<u8> {
 }
 
 /// Makes OOFF and LOFF. Offsets of 32 bits go to LOFF only if some offset has more than 32 bits.
-fn offset_chunks(places: &[ChosenCopy], needs_large: bool) -> Result<(Vec<u8>, Vec<u8>), MidxWriteError> {
-    let mut offsets = Vec::with_capacity(places.len() * 8);
+fn offset_chunks(copies: &[ChosenCopy], needs_large: bool) -> Result<(Vec<u8>, Vec<u8>), MidxWriteError> {
+    let mut offsets = Vec::with_capacity(copies.len() * 8);
     let mut large = Vec::new();
-    for place in places {
-        offsets.extend_from_slice(&place.pack.to_be_bytes());
-        let word = if needs_large && place.offset >= u64::from(LARGE) {
+    for copy in copies {
+        offsets.extend_from_slice(&copy.pack.to_be_bytes());
+        let word = if needs_large && copy.offset >= u64::from(LARGE) {
             let row = u32::try_from(large.len() / 8).ok().filter(|row| *row < LARGE);
-            large.extend_from_slice(&place.offset.to_be_bytes());
+            large.extend_from_slice(&copy.offset.to_be_bytes());
             LARGE | row.ok_or(MidxWriteError::TooManyLargeOffsets)?
         } else {
             // Without a table of large offsets all 32 bits count.
-            place.offset as u32
+            copy.offset as u32
         };
         offsets.extend_from_slice(&word.to_be_bytes());
     }
@@ -206,15 +206,15 @@ fn offset_chunks(places: &[ChosenCopy], needs_large: bool) -> Result<(Vec<u8>, V
 }
 
 /// Makes RIDX and BTMP: the preferred pack first, then packs by number; within a pack by offset.
-fn bit_chunks(places: &[ChosenCopy], preferred: u32, packs: usize) -> (Vec<u8>, Vec<u8>) {
-    let mut order: Vec<u32> = (0..places.len() as u32).collect();
+fn bit_chunks(copies: &[ChosenCopy], preferred: u32, packs: usize) -> (Vec<u8>, Vec<u8>) {
+    let mut order: Vec<u32> = (0..copies.len() as u32).collect();
     order.sort_unstable_by_key(|position| {
-        let place = places[*position as usize];
-        (place.pack != preferred, place.pack, place.offset)
+        let copy = copies[*position as usize];
+        (copy.pack != preferred, copy.pack, copy.offset)
     });
     let mut ranges = vec![(0u32, 0u32); packs];
     for (bit, position) in (0..).zip(&order) {
-        let (first, bits) = &mut ranges[places[*position as usize].pack as usize];
+        let (first, bits) = &mut ranges[copies[*position as usize].pack as usize];
         if *bits == 0 {
             *first = bit;
         }

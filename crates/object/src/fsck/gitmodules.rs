@@ -9,20 +9,20 @@ pub(super) fn check(text: &[u8], report: &mut Report<'_>) {
     let read = config_text::for_each(text, |name, value| {
         let Some((submodule, key)) = submodule_and_key(name) else { return };
         if !is_safe_name(submodule) {
-            tell(report, Id::GitmodulesName, b"disallowed submodule name: ", submodule);
+            disallowed(report, Id::GitmodulesName, b"disallowed submodule name: ", submodule);
         }
         let Some(value) = value else { return };
         match key {
             b"url" if !submodule_url::is_safe(value) => {
-                tell(report, Id::GitmodulesUrl, b"disallowed submodule url: ", value);
+                disallowed(report, Id::GitmodulesUrl, b"disallowed submodule url: ", value);
             }
             // It could be taken for an option.
             b"path" if value.first() == Some(&b'-') => {
-                tell(report, Id::GitmodulesPath, b"disallowed submodule path: ", value);
+                disallowed(report, Id::GitmodulesPath, b"disallowed submodule path: ", value);
             }
             // A command.
             b"update" if value.first() == Some(&b'!') => {
-                tell(report, Id::GitmodulesUpdate, b"disallowed submodule update setting: ", value);
+                disallowed(report, Id::GitmodulesUpdate, b"disallowed submodule update setting: ", value);
             }
             _ => {}
         }
@@ -32,7 +32,7 @@ pub(super) fn check(text: &[u8], report: &mut Report<'_>) {
     }
 }
 
-fn tell(report: &mut Report<'_>, id: Id, words: &[u8], value: &[u8]) {
+fn disallowed(report: &mut Report<'_>, id: Id, words: &[u8], value: &[u8]) {
     report.note(id, [words, value].concat());
 }
 

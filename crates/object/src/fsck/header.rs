@@ -29,14 +29,14 @@ pub(super) fn check_commit(content: &[u8], hash: HashKind, report: &mut Report<'
     check_end(content, report)?;
     let mut lines = HeaderLines { content, at: 0 };
     let Some(tree) = lines.after(b"tree ") else {
-        return report.tell(Id::MissingTree, b"invalid format - expected 'tree' line".as_slice());
+        return report.add(Id::MissingTree, b"invalid format - expected 'tree' line".as_slice());
     };
     if !is_id(tree, hash) {
-        report.tell(Id::BadTreeSha1, b"invalid 'tree' line format - bad sha1".as_slice())?;
+        report.add(Id::BadTreeSha1, b"invalid 'tree' line format - bad sha1".as_slice())?;
     }
     while let Some(parent) = lines.after(b"parent ") {
         if !is_id(parent, hash) {
-            report.tell(Id::BadParentSha1, b"invalid 'parent' line format - bad sha1".as_slice())?;
+            report.add(Id::BadParentSha1, b"invalid 'parent' line format - bad sha1".as_slice())?;
         }
     }
     let mut authors = 0;
@@ -45,16 +45,16 @@ pub(super) fn check_commit(content: &[u8], hash: HashKind, report: &mut Report<'
         check_person(author, report)?;
     }
     match authors {
-        0 => report.tell(Id::MissingAuthor, b"invalid format - expected 'author' line".as_slice())?,
+        0 => report.add(Id::MissingAuthor, b"invalid format - expected 'author' line".as_slice())?,
         1 => {}
-        _ => report.tell(Id::MultipleAuthors, b"invalid format - multiple 'author' lines".as_slice())?,
+        _ => report.add(Id::MultipleAuthors, b"invalid format - multiple 'author' lines".as_slice())?,
     }
     let Some(committer) = lines.after(b"committer ") else {
-        return report.tell(Id::MissingCommitter, b"invalid format - expected 'committer' line".as_slice());
+        return report.add(Id::MissingCommitter, b"invalid format - expected 'committer' line".as_slice());
     };
     check_person(committer, report)?;
     if memchr::memchr(0, lines.rest()).is_some() {
-        return report.tell(Id::NulInCommit, b"NUL byte in the commit object body".as_slice());
+        return report.add(Id::NulInCommit, b"NUL byte in the commit object body".as_slice());
     }
     Ok(())
 }
@@ -64,34 +64,34 @@ pub(super) fn check_tag(content: &[u8], hash: HashKind, report: &mut Report<'_>)
     check_end(content, report)?;
     let mut lines = HeaderLines { content, at: 0 };
     let Some(object) = lines.after(b"object ") else {
-        return report.tell(Id::MissingObject, b"invalid format - expected 'object' line".as_slice());
+        return report.add(Id::MissingObject, b"invalid format - expected 'object' line".as_slice());
     };
     if !is_id(object, hash) {
-        report.tell(Id::BadObjectSha1, b"invalid 'object' line format - bad sha1".as_slice())?;
+        report.add(Id::BadObjectSha1, b"invalid 'object' line format - bad sha1".as_slice())?;
     }
     let Some(kind) = lines.after(b"type ") else {
-        return report.tell(Id::MissingTypeEntry, b"invalid format - expected 'type' line".as_slice());
+        return report.add(Id::MissingTypeEntry, b"invalid format - expected 'type' line".as_slice());
     };
     if Kind::from_name(kind).is_none() {
-        report.tell(Id::BadType, b"invalid 'type' value".as_slice())?;
+        report.add(Id::BadType, b"invalid 'type' value".as_slice())?;
     }
     let Some(name) = lines.after(b"tag ") else {
-        return report.tell(Id::MissingTagEntry, b"invalid format - expected 'tag' line".as_slice());
+        return report.add(Id::MissingTagEntry, b"invalid format - expected 'tag' line".as_slice());
     };
     if gix_validate::reference::name([b"refs/tags/", name].concat().as_slice().into()).is_err() {
-        report.tell(Id::BadTagName, [b"invalid 'tag' name: ", name].concat())?;
+        report.add(Id::BadTagName, [b"invalid 'tag' name: ", name].concat())?;
     }
     match lines.after(b"tagger ") {
         Some(tagger) => check_person(tagger, report)?,
         // Early tags have no tagger.
         None => {
-            report.tell(Id::MissingTaggerEntry, b"invalid format - expected 'tagger' line".as_slice())?;
+            report.add(Id::MissingTaggerEntry, b"invalid format - expected 'tagger' line".as_slice())?;
         }
     }
     match lines.rest().first() {
         None | Some(b'\n') => Ok(()),
         Some(_) => {
-            report.tell(Id::ExtraHeaderEntry, b"invalid format - extra header(s) after 'tagger'".as_slice())
+            report.add(Id::ExtraHeaderEntry, b"invalid format - extra header(s) after 'tagger'".as_slice())
         }
     }
 }
@@ -102,7 +102,7 @@ fn check_end(content: &[u8], report: &mut Report<'_>) -> Result<(), Stop> {
     for at in memchr::memchr2_iter(0, b'\n', content) {
         if content[at] == 0 {
             let text = format!("unterminated header: NUL at offset {at}");
-            report.tell(Id::NulInHeader, text.into_bytes())?;
+            report.add(Id::NulInHeader, text.into_bytes())?;
             // Reached for objects on the skip list, which have no findings.
             return Err(Stop);
         }
@@ -112,7 +112,7 @@ fn check_end(content: &[u8], report: &mut Report<'_>) -> Result<(), Stop> {
         is_after_line = at + 1 == content.len();
     }
     if !is_after_line {
-        report.tell(Id::UnterminatedHeader, b"unterminated header".as_slice())?;
+        report.add(Id::UnterminatedHeader, b"unterminated header".as_slice())?;
         return Err(Stop);
     }
     Ok(())
@@ -126,7 +126,7 @@ fn is_id(hex: &[u8], hash: HashKind) -> bool {
 fn check_person(line: &[u8], report: &mut Report<'_>) -> Result<(), Stop> {
     match flaw_of_person(line) {
         None => Ok(()),
-        Some((id, text)) => report.tell(id, text.as_bytes()),
+        Some((id, text)) => report.add(id, text.as_bytes()),
     }
 }
 

@@ -37,15 +37,15 @@ impl<'a> Report<'a> {
     }
 
     /// Reports a problem, unless settings suppress it; `Err` if it is an error.
-    pub(super) fn tell(
+    pub(super) fn add(
         &mut self,
         message: MessageId,
         text: impl Into<Cow<'static, [u8]>>,
     ) -> Result<(), Stop> {
-        self.tell_after(None, message, text)
+        self.add_after(None, message, text)
     }
 
-    pub(super) fn tell_after(
+    pub(super) fn add_after(
         &mut self,
         before: Option<&'static str>,
         message: MessageId,
@@ -60,8 +60,8 @@ impl<'a> Report<'a> {
         if severity.is_error() { Err(Stop) } else { Ok(()) }
     }
 
-    /// As [`Report::tell`], if the checks continue in any case.
+    /// As [`Report::add`], if the checks continue in any case.
     pub(super) fn note(&mut self, message: MessageId, text: impl Into<Cow<'static, [u8]>>) {
-        let _goes_on = self.tell(message, text);
+        let _goes_on = self.add(message, text);
     }
 }

@@ -72,7 +72,7 @@ pub(super) fn check(
     let mut at = 0;
     let mut next = match decode(content, id_bytes) {
         Some(Ok((entry, length))) => Some((entry, length)),
-        Some(Err(why)) => return tell_bad_tree(why, report),
+        Some(Err(why)) => return add_bad_tree(why, report),
         None => None,
     };
     let max_name_bytes = report.severities().max_name_bytes();
@@ -95,7 +95,7 @@ pub(super) fn check(
             Some(Ok(next)) => Some(next),
             Some(Err(why)) => {
                 // Git stops at the broken entry and does not report what comes later.
-                tell_bad_tree(why, report);
+                add_bad_tree(why, report);
                 break;
             }
             None => None,
@@ -115,8 +115,8 @@ pub(super) fn check(
     }
 }
 
-fn tell_bad_tree(why: &'static str, report: &mut Report<'_>) {
-    let _last = report.tell_after(Some(why), Id::BadTree, b"cannot be parsed as a tree".as_slice());
+fn add_bad_tree(why: &'static str, report: &mut Report<'_>) {
+    let _last = report.add_after(Some(why), Id::BadTree, b"cannot be parsed as a tree".as_slice());
 }
 
 /// The first entry and its length; `None` at the end, and an error if it cannot be parsed.

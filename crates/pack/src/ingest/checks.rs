@@ -65,7 +65,7 @@ impl Inspector {
         }
         if let Some(checker) = &mut self.checker {
             let findings = checker.check(kind, id, content);
-            self.tell(&findings, "packed object")?;
+            self.report(&findings, "packed object")?;
         }
         if self.looks_at_links {
             self.kinds.insert(id.to_owned(), kind);
@@ -84,7 +84,7 @@ impl Inspector {
         Ok(())
     }
 
-    fn tell(&mut self, findings: &[Finding], place: &'static str) -> Result<(), IngestReason> {
+    fn report(&mut self, findings: &[Finding], place: &'static str) -> Result<(), IngestReason> {
         findings.iter().for_each(|finding| finding.write_line(&mut self.lines));
         if findings.iter().any(|finding| finding.severity.is_error()) {
             return Err(IngestReason::Fsck { lines: std::mem::take(&mut self.lines), place });
@@ -130,7 +130,7 @@ impl Inspector {
                 self.look_at(pending, existing.as_mut())?
             };
             match findings {
-                Some(findings) => self.tell(&findings, "pack objects")?,
+                Some(findings) => self.report(&findings, "pack objects")?,
                 None => missing_modules.push(pending.id),
             }
         }

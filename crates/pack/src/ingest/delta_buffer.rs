@@ -24,7 +24,7 @@ pub(super) struct DeltaBuffer {
     /// The number of entries that the pack announces.
     announced: u32,
     /// For each entry, the position of its delta plus one; ends with the last delta kept.
-    places: Vec<u32>,
+    positions: Vec<u32>,
     chunks: Vec<Vec<u8>>,
 }
 
@@ -51,10 +51,10 @@ impl DeltaBuffer {
         }
         let number = self.chunks.len() - 1;
         let chunk = &mut self.chunks[number];
-        if self.places.len() <= entry as usize {
-            self.places.resize(entry as usize + 1, 0);
+        if self.positions.len() <= entry as usize {
+            self.positions.resize(entry as usize + 1, 0);
         }
-        self.places[entry as usize] = (number * CHUNK_BYTES + chunk.len() + 1) as u32;
+        self.positions[entry as usize] = (number * CHUNK_BYTES + chunk.len() + 1) as u32;
         chunk.extend_from_slice(&(delta.len() as u16).to_le_bytes());
         chunk.extend_from_slice(delta);
     }
@@ -66,8 +66,8 @@ impl DeltaBuffer {
 
     /// The delta of an entry, if it was kept.
     pub(super) fn get(&self, entry: EntryNumber) -> Option<&[u8]> {
-        let place = self.places.get(entry as usize)?.checked_sub(1)? as usize;
-        let rest = self.chunks.get(place / CHUNK_BYTES)?.get(place % CHUNK_BYTES..)?;
+        let position = self.positions.get(entry as usize)?.checked_sub(1)? as usize;
+        let rest = self.chunks.get(position / CHUNK_BYTES)?.get(position % CHUNK_BYTES..)?;
         let (length, rest) = rest.split_first_chunk::<LENGTH_BYTES>()?;
         rest.get(..u16::from_le_bytes(*length).into())
     }

@@ -1,6 +1,6 @@
 //! Takes the objects of a push into its quarantine.
 
-use std::io::BufRead;
+use std::io::{self, BufRead};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -76,14 +76,16 @@ pub(super) fn receive_pack_bytes(
 ) -> Result<Result<(), NotUnpacked>, Error> {
     let (head, announced) = match read_head(source) {
         Ok((head, header)) => (head, header.objects),
-        Err(why) => return Ok(Err(NotUnpacked { why: why.to_owned(), over_budget: None })),
+        Err(why) => return Ok(Err(NotUnpacked { why, over_budget: None })),
     };
     let options = options(quarantine, settings, budget, is_cut)?;
     let hash = options.hash;
     let writer = PackWriter::receive(&quarantine.pack_dir(), hash, quarantine.policy())?;
     let mut ingest = Ingest::new(writer, options);
+    let mut unread = None;
     let form = settings.unpack_limit.form_of(announced);
-    let result = feed(source, &head, &mut ingest, progress.client).and_then(|()| {
+    let result = feed(source, &head, &mut ingest, progress.client).and_then(|failed| {
+        unread = failed;
         progress.client.pack_read();
         let existing = quarantine.snapshot()?;
         let indexed = ingest.resolve(Some(&existing), progress)?;
@@ -95,7 +97,8 @@ pub(super) fn receive_pack_bytes(
         progress.client.say(error.lines());
         // It may have ended while the pack was taken, which then looks cut off.
         let too_long = progress.client.too_long();
-        let words = too_long.clone().unwrap_or_else(|| error.to_string());
+        let unread = || unread.map(|error| format!("cannot read the pack: {error}"));
+        let words = too_long.clone().or_else(unread).unwrap_or_else(|| error.to_string());
         progress.client.report("fatal", &words);
         // Git's words name the program that it would have run.
         let program = if form == Form::Loose { "unpack-objects" } else { "index-pack" };
@@ -167,16 +170,20 @@ fn store_loose(
     Ok(true)
 }
 
+/// Reads the pack to its end. Where reading fails, it ends early, and resolving it fails because of that error, which is
+/// returned.
 fn feed(
     source: &mut dyn BufRead,
     head: &[u8],
     ingest: &mut Ingest,
     client: &ClientMessages,
-) -> Result<(), packrace_pack::ingest::IngestError> {
+) -> Result<Option<io::Error>, packrace_pack::ingest::IngestError> {
     ingest.push(head)?;
     while !ingest.is_complete() && !client.is_cancelled() {
-        // A client that is gone sends nothing more: what is missing shows when deltas are resolved.
-        let bytes = source.fill_buf().unwrap_or_default();
+        let bytes = match source.fill_buf() {
+            Ok(bytes) => bytes,
+            Err(error) => return Ok(Some(error)),
+        };
         if bytes.is_empty() {
             break;
         }
@@ -184,16 +191,19 @@ fn feed(
         client.has_come(taken);
         source.consume(taken);
     }
-    Ok(())
+    Ok(None)
 }
 
 /// The header, which git's receive-pack looks at itself, in words of its own.
-fn read_head(source: &mut dyn BufRead) -> Result<([u8; HEADER_BYTES], Header), &'static str> {
+fn read_head(source: &mut dyn BufRead) -> Result<([u8; HEADER_BYTES], Header), String> {
     let mut head = [0; HEADER_BYTES];
-    source.read_exact(&mut head).map_err(|_| "eof before pack header was fully read")?;
-    match Header::read(&head) {
-        Ok(header) => Ok((head, header)),
-        Err(BadHeader::Signature) => Err("protocol error (pack signature mismatch detected)"),
-        Err(BadHeader::Version(_)) => Err("protocol error (pack version unsupported)"),
-    }
+    source.read_exact(&mut head).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => "eof before pack header was fully read".to_owned(),
+        _ => format!("cannot read the pack header: {error}"),
+    })?;
+    let header = Header::read(&head).map_err(|bad| match bad {
+        BadHeader::Signature => "protocol error (pack signature mismatch detected)",
+        BadHeader::Version(_) => "protocol error (pack version unsupported)",
+    })?;
+    Ok((head, header))
 }

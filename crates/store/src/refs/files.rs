@@ -66,8 +66,8 @@ pub(super) enum LooseFile {
 }
 
 /// Reads one loose ref.
-pub(super) fn read_loose(places: &RefDirs, name: &[u8], hash: HashKind) -> Result<LooseFile, RefError> {
-    let path = places.path_of(name);
+pub(super) fn read_loose(dirs: &RefDirs, name: &[u8], hash: HashKind) -> Result<LooseFile, RefError> {
+    let path = dirs.path_of(name);
     let bytes = match packrace_os::read_file(&path, Role::Refs, MAX_LOOSE_BYTES) {
         Ok(bytes) => bytes,
         Err(error) if is_absent(&error) || error.kind() == std::io::ErrorKind::IsADirectory => {
@@ -80,14 +80,14 @@ pub(super) fn read_loose(places: &RefDirs, name: &[u8], hash: HashKind) -> Resul
 }
 
 /// Reads one ref; `packed-refs` only where there is no loose one.
-pub(super) fn read_one(places: &RefDirs, name: &[u8], hash: HashKind) -> Result<Option<Value>, RefError> {
+pub(super) fn read_one(dirs: &RefDirs, name: &[u8], hash: HashKind) -> Result<Option<Value>, RefError> {
     if !is_good_name(name) {
         return Ok(None);
     }
-    match read_loose(places, name, hash)? {
+    match read_loose(dirs, name, hash)? {
         LooseFile::Is(LooseValue::Direct(id)) => Ok(Some(Value::Id(id))),
         LooseFile::Is(LooseValue::Symbolic(target)) => Ok(Some(Value::Symbolic(target))),
-        LooseFile::Absent => Ok(PackedFile::read(places, hash)?.find(name)?.map(|(id, _)| Value::Id(id))),
+        LooseFile::Absent => Ok(PackedFile::read(dirs, hash)?.find(name)?.map(|(id, _)| Value::Id(id))),
         LooseFile::Broken => {
             tracing::warn!("ignoring broken ref {}", String::from_utf8_lossy(name));
             Ok(None)
@@ -109,11 +109,11 @@ pub(super) fn direct_loose(dirs: &RefDirs, hash: HashKind) -> Result<BTreeMap<Ve
 
 /// What a reflog tells, oldest first; `None` if there is none.
 pub(super) fn read_log(
-    places: &RefDirs,
+    dirs: &RefDirs,
     name: &[u8],
     hash: HashKind,
 ) -> Result<Option<Vec<LoggedChange>>, RefError> {
-    let path = places.log_of(name);
+    let path = dirs.log_of(name);
     match packrace_os::read_file(&path, Role::Refs, MAX_LOG_BYTES) {
         Ok(bytes) => Ok(Some(reflog::parse_lines(&bytes, hash))),
         Err(error) if is_absent(&error) || error.kind() == std::io::ErrorKind::IsADirectory => Ok(None),
@@ -122,14 +122,14 @@ pub(super) fn read_log(
 }
 
 /// The names of refs that have reflogs, sorted.
-pub(super) fn logged_names(places: &RefDirs) -> Result<Vec<Vec<u8>>, RefError> {
+pub(super) fn logged_names(dirs: &RefDirs) -> Result<Vec<Vec<u8>>, RefError> {
     let mut names = Vec::new();
-    let is_linked = places.git_dir != places.common_dir;
-    add_logged(&places.git_dir.join("logs"), b"", &mut names)?;
+    let is_linked = dirs.git_dir != dirs.common_dir;
+    add_logged(&dirs.git_dir.join("logs"), b"", &mut names)?;
     if is_linked {
         names.retain(|name| is_per_worktree(name));
         let mut common = Vec::new();
-        add_logged(&places.common_dir.join("logs/refs"), b"refs/", &mut common)?;
+        add_logged(&dirs.common_dir.join("logs/refs"), b"refs/", &mut common)?;
         names.extend(common.into_iter().filter(|name| !is_per_worktree(name)));
     }
     names.retain(|name| is_good_name(name));
@@ -158,8 +158,8 @@ fn add_logged(dir: &Path, prefix: &[u8], names: &mut Vec<Vec<u8>>) -> Result<(),
 }
 
 /// The names of all files in the directory of a work tree.
-pub(super) fn root_names(places: &RefDirs) -> Result<Vec<Vec<u8>>, RefError> {
-    let path = places.git_dir.clone();
+pub(super) fn root_names(dirs: &RefDirs) -> Result<Vec<Vec<u8>>, RefError> {
+    let path = dirs.git_dir.clone();
     let entries = packrace_os::list_dir(&path, Role::Refs).map_err(|source| RefError::Io { path, source })?;
     let files =
         entries.into_iter().filter(|entry| matches!(entry.kind, EntryType::File | EntryType::Symlink));
@@ -177,8 +177,8 @@ pub(super) struct PackedFile {
 }
 
 impl PackedFile {
-    pub(super) fn read(places: &RefDirs, hash: HashKind) -> Result<Self, RefError> {
-        let path = places.common_dir.join("packed-refs");
+    pub(super) fn read(dirs: &RefDirs, hash: HashKind) -> Result<Self, RefError> {
+        let path = dirs.common_dir.join("packed-refs");
         let io = |source| RefError::Io { path: path.clone(), source };
         // Before it is opened: of a file that was replaced in between, the next look finds another identity.
         let identity = packrace_os::identity(&path, Role::Refs).map_err(io)?;
@@ -195,11 +195,11 @@ impl PackedFile {
     }
 
     /// Opens it again if it was replaced.
-    pub(super) fn refresh(&mut self, places: &RefDirs, hash: HashKind) -> Result<(), RefError> {
+    pub(super) fn refresh(&mut self, dirs: &RefDirs, hash: HashKind) -> Result<(), RefError> {
         let identity = packrace_os::identity(&self.path, Role::Refs);
         let identity = identity.map_err(|source| RefError::Io { path: self.path.clone(), source })?;
         if identity != self.identity {
-            *self = PackedFile::read(places, hash)?;
+            *self = PackedFile::read(dirs, hash)?;
         }
         Ok(())
     }
@@ -263,15 +263,15 @@ pub(super) struct RefFiles {
 impl RefFiles {
     /// `builder` is told of every name before it is read, but of `packed-refs`.
     pub(super) fn read(
-        places: &RefDirs,
+        dirs: &RefDirs,
         prefixes: &[&[u8]],
         hash: HashKind,
         builder: &mut StampBuilder,
     ) -> Result<Self, RefError> {
-        let mut loose = LooseRefs::none(places, hash, builder);
+        let mut loose = LooseRefs::none(dirs, hash, builder);
         loose.read(prefixes)?;
         let LooseRefs { found, broken, .. } = loose;
-        Ok(RefFiles { loose: found, broken, packed: PackedFile::read(places, hash)? })
+        Ok(RefFiles { loose: found, broken, packed: PackedFile::read(dirs, hash)? })
     }
 
     /// Which `packed-refs` it is, as it was before it was opened.
@@ -347,7 +347,7 @@ pub(super) fn check_unchanged(map: &Mapped) -> Result<(), RefError> {
 
 /// Loose refs that are being read.
 struct LooseRefs<'a> {
-    places: &'a RefDirs,
+    dirs: &'a RefDirs,
     hash: HashKind,
     found: BTreeMap<Vec<u8>, LooseValue>,
     broken: BTreeSet<Vec<u8>>,
@@ -356,8 +356,8 @@ struct LooseRefs<'a> {
 }
 
 impl<'a> LooseRefs<'a> {
-    fn none(places: &'a RefDirs, hash: HashKind, builder: &'a mut StampBuilder) -> Self {
-        LooseRefs { places, hash, found: BTreeMap::new(), broken: BTreeSet::new(), builder }
+    fn none(dirs: &'a RefDirs, hash: HashKind, builder: &'a mut StampBuilder) -> Self {
+        LooseRefs { dirs, hash, found: BTreeMap::new(), broken: BTreeSet::new(), builder }
     }
 
     /// Reads `HEAD`, every loose ref below the prefixes, and what symbolic ones among them stand for.
@@ -373,7 +373,7 @@ impl<'a> LooseRefs<'a> {
                 () => continue,
             };
             self.read_directory(directory, prefix, &mut Vec::new())?;
-            if self.places.git_dir != self.places.common_dir {
+            if self.dirs.git_dir != self.dirs.common_dir {
                 for own in [&b"refs/bisect/"[..], b"refs/worktree/", b"refs/rewritten/"] {
                     if own.starts_with(prefix) {
                         self.read_directory(own, prefix, &mut Vec::new())?;
@@ -416,7 +416,7 @@ impl<'a> LooseRefs<'a> {
     /// Where `HEAD` leads if it is a symbolic link to a ref, as it was of old (`core.preferSymlinkRefs`). A link below
     /// `refs` is no symbolic ref: git reads through it.
     fn read_link_of_head(&mut self) -> Result<Option<Vec<u8>>, RefError> {
-        let path = self.places.path_of(b"HEAD");
+        let path = self.dirs.path_of(b"HEAD");
         let link =
             packrace_os::read_link(&path, Role::Refs).map_err(|source| RefError::Io { path, source })?;
         // Where a link leads shows in nothing that is looked at.
@@ -430,8 +430,8 @@ impl<'a> LooseRefs<'a> {
     /// Reads what is below the directory `name` and has the prefix, or could lead to something that has. `via` are the
     /// real paths of the directories above it that were reached through a symbolic link.
     fn read_directory(&mut self, name: &[u8], prefix: &[u8], via: &mut Vec<PathBuf>) -> Result<(), RefError> {
-        let path = self.places.path_of(name);
-        self.builder.look(self.places.place_of(name), name);
+        let path = self.dirs.path_of(name);
+        self.builder.look(self.dirs.place_of(name), name);
         let entries = match packrace_os::list_dir(&path, Role::Refs) {
             Ok(entries) => entries,
             Err(error) if is_absent(&error) => return Ok(()),
@@ -451,7 +451,7 @@ impl<'a> LooseRefs<'a> {
                 // A link to a directory is a directory of refs, as in git.
                 EntryType::Symlink => {
                     self.builder.doubt();
-                    match packrace_os::identity(&self.places.path_of(&full_name), Role::Refs) {
+                    match packrace_os::identity(&self.dirs.path_of(&full_name), Role::Refs) {
                         Ok(Some(file)) if file.is_dir => true,
                         Ok(Some(file)) if file.is_file => false,
                         _ => continue,
@@ -484,7 +484,7 @@ impl<'a> LooseRefs<'a> {
     /// Notes where a link to a directory leads; false if it leads back to where we are, where there would be no end.
     /// Git goes round until the system refuses, and lists the same refs under dozens of names.
     fn enter_link(&self, name: &[u8], via: &mut Vec<PathBuf>) -> bool {
-        let path = self.places.path_of(name);
+        let path = self.dirs.path_of(name);
         let parent = path.parent().map(packrace_os::real_path);
         let (Ok(real), Some(Ok(parent))) = (packrace_os::real_path(&path), parent) else { return false };
         let is_round = parent.starts_with(&real) || via.iter().any(|above| above.starts_with(&real));
@@ -496,8 +496,8 @@ impl<'a> LooseRefs<'a> {
 
     /// Reads a loose ref, if there is one. A broken one is reported and left out, as in git's listings.
     fn read_file(&mut self, name: Vec<u8>) -> Result<(), RefError> {
-        self.builder.look(self.places.place_of(&name), &name);
-        match read_loose(self.places, &name, self.hash)? {
+        self.builder.look(self.dirs.place_of(&name), &name);
+        match read_loose(self.dirs, &name, self.hash)? {
             LooseFile::Is(loose) => drop(self.found.insert(name, loose)),
             LooseFile::Broken => {
                 tracing::warn!("ignoring broken ref {}", String::from_utf8_lossy(&name));
@@ -583,10 +583,10 @@ mod tests {
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         symlink("pipe", path.join("refs/heads/to-pipe")).unwrap();
 
-        let places = RefDirs { git_dir: path.into(), common_dir: path.into() };
+        let dirs = RefDirs { git_dir: path.into(), common_dir: path.into() };
         let long = format!("refs/heads/{}/", "x".repeat(300));
         let prefixes = [b"refs/heads/".as_slice(), long.as_bytes(), b"refs/a/"];
-        let files = RefFiles::read(&places, &prefixes, HashKind::Sha1, &mut StampBuilder::off()).unwrap();
+        let files = RefFiles::read(&dirs, &prefixes, HashKind::Sha1, &mut StampBuilder::off()).unwrap();
         let direct: Vec<&[u8]> = files
             .loose
             .iter()
@@ -594,7 +594,7 @@ mod tests {
             .map(|(name, _)| name.as_slice())
             .collect();
         assert_eq!(direct, [b"refs/a/real/main".as_slice(), b"refs/heads/real/main"]);
-        let all = RefFiles::read(&places, &[], HashKind::Sha1, &mut StampBuilder::off()).unwrap();
+        let all = RefFiles::read(&dirs, &[], HashKind::Sha1, &mut StampBuilder::off()).unwrap();
         assert_eq!(all.loose.values().filter(|loose| matches!(loose, LooseValue::Direct(_))).count(), 4);
     }
 }

@@ -48,7 +48,7 @@ const MAX_SYMREF_DEPTH: usize = 5;
 /// The refs of a repository.
 #[derive(Debug, Clone)]
 pub struct RefStore {
-    places: RefDirs,
+    dirs: RefDirs,
     backend: Backend,
     hash: HashKind,
 }
@@ -158,20 +158,20 @@ pub struct Resolved {
 impl RefStore {
     /// The refs in these directories, which are the same unless `git_dir` is that of a linked work tree.
     pub fn open(git_dir: PathBuf, common_dir: PathBuf, backend: Backend, hash: HashKind) -> Self {
-        RefStore { places: RefDirs { git_dir, common_dir }, backend, hash }
+        RefStore { dirs: RefDirs { git_dir, common_dir }, backend, hash }
     }
 
     /// The refs as seen from another work tree of the repository.
     pub fn of_work_tree(&self, git_dir: PathBuf) -> Self {
-        let common_dir = self.places.common_dir.clone();
-        RefStore { places: RefDirs { git_dir, common_dir }, backend: self.backend, hash: self.hash }
+        let common_dir = self.dirs.common_dir.clone();
+        RefStore { dirs: RefDirs { git_dir, common_dir }, backend: self.backend, hash: self.hash }
     }
 
     /// Adds every object that a reflog in a reftable names; those in files are for the caller.
     pub(crate) fn logged(&self, ids: &mut Vec<ObjectId>) -> Result<(), RefError> {
         match self.backend {
             Backend::Files => Ok(()),
-            Backend::Reftable => reftable::Stacks::read(&self.places, self.hash)?.logged(ids),
+            Backend::Reftable => reftable::Stacks::read(&self.dirs, self.hash)?.logged(ids),
         }
     }
 
@@ -179,8 +179,8 @@ impl RefStore {
     /// `_HEAD`, and some that do not (gitglossary, "pseudoref").
     pub fn root_refs(&self) -> Result<Vec<Vec<u8>>, RefError> {
         let mut names = match self.backend {
-            Backend::Files => files::root_names(&self.places)?,
-            Backend::Reftable => reftable::Stacks::read(&self.places, self.hash)?.root_names()?,
+            Backend::Files => files::root_names(&self.dirs)?,
+            Backend::Reftable => reftable::Stacks::read(&self.dirs, self.hash)?.root_names()?,
         };
         names.retain(|name| is_root_name(name));
         names.sort_unstable();
@@ -191,9 +191,9 @@ impl RefStore {
     /// The present value of a ref; no other ref is read.
     pub fn read(&self, name: &[u8]) -> Result<Option<Value>, RefError> {
         match self.backend {
-            Backend::Files => files::read_one(&self.places, name, self.hash),
+            Backend::Files => files::read_one(&self.dirs, name, self.hash),
             Backend::Reftable => {
-                let stacks = reftable::Stacks::read(&self.places, self.hash)?;
+                let stacks = reftable::Stacks::read(&self.dirs, self.hash)?;
                 Ok(stacks.find(name)?.map(|target| match target {
                     Target::Direct { id, .. } => Value::Id(id),
                     Target::Symbolic(target) => Value::Symbolic(target.to_vec()),
@@ -210,16 +210,16 @@ impl RefStore {
     /// The names of refs that have reflogs, sorted.
     pub fn logged_names(&self) -> Result<Vec<Vec<u8>>, RefError> {
         match self.backend {
-            Backend::Files => files::logged_names(&self.places),
-            Backend::Reftable => reftable::Stacks::read(&self.places, self.hash)?.logged_names(),
+            Backend::Files => files::logged_names(&self.dirs),
+            Backend::Reftable => reftable::Stacks::read(&self.dirs, self.hash)?.logged_names(),
         }
     }
 
     /// The reflog of a ref, oldest first; `None` if it has none.
     pub fn log(&self, name: &[u8]) -> Result<Option<Vec<LoggedChange>>, RefError> {
         match self.backend {
-            Backend::Files => files::read_log(&self.places, name, self.hash),
-            Backend::Reftable => reftable::Stacks::read(&self.places, self.hash)?.log(name),
+            Backend::Files => files::read_log(&self.dirs, name, self.hash),
+            Backend::Reftable => reftable::Stacks::read(&self.dirs, self.hash)?.log(name),
         }
     }
 
@@ -241,28 +241,28 @@ impl RefStore {
         let inner = match self.backend {
             Backend::Files => {
                 let mut nobody = stamp::StampBuilder::off();
-                files::RefFiles::read(&self.places, prefixes, self.hash, &mut nobody).map(Inner::Files)
+                files::RefFiles::read(&self.dirs, prefixes, self.hash, &mut nobody).map(Inner::Files)
             }
-            Backend::Reftable => reftable::Stacks::read(&self.places, self.hash).map(Inner::Reftable),
+            Backend::Reftable => reftable::Stacks::read(&self.dirs, self.hash).map(Inner::Reftable),
         };
         Ok(RefSnapshot(Arc::new(inner?)))
     }
 
     /// The same, with a stamp that tells whether they have changed.
     pub fn stamped_snapshot(&self, prefixes: &[&[u8]]) -> Result<(RefSnapshot, RefStamp), RefError> {
-        let mut builder = stamp::StampBuilder::at(&self.places);
+        let mut builder = stamp::StampBuilder::at(&self.dirs);
         let inner = match self.backend {
             Backend::Files => {
-                let files = files::RefFiles::read(&self.places, prefixes, self.hash, &mut builder)?;
+                let files = files::RefFiles::read(&self.dirs, prefixes, self.hash, &mut builder)?;
                 builder.file(stamp::StampDir::Common, b"packed-refs", files.packed_identity());
                 Inner::Files(files)
             }
             Backend::Reftable => {
                 builder.look(stamp::StampDir::Common, stamp::TABLES_LIST);
-                if self.places.git_dir != self.places.common_dir {
+                if self.dirs.git_dir != self.dirs.common_dir {
                     builder.look(stamp::StampDir::Own, stamp::TABLES_LIST);
                 }
-                Inner::Reftable(reftable::Stacks::read(&self.places, self.hash)?)
+                Inner::Reftable(reftable::Stacks::read(&self.dirs, self.hash)?)
             }
         };
         Ok((RefSnapshot(Arc::new(inner)), builder.stamp()))

@@ -45,11 +45,11 @@ pub(super) struct StackTable {
 }
 
 impl Stacks {
-    pub(super) fn read(places: &RefDirs, hash: HashKind) -> Result<Self, RefError> {
-        let common = Stack::read(&places.common_dir, hash)?;
-        let own = match places.git_dir == places.common_dir {
+    pub(super) fn read(dirs: &RefDirs, hash: HashKind) -> Result<Self, RefError> {
+        let common = Stack::read(&dirs.common_dir, hash)?;
+        let own = match dirs.git_dir == dirs.common_dir {
             true => None,
-            false => Some(Stack::read(&places.git_dir, hash)?),
+            false => Some(Stack::read(&dirs.git_dir, hash)?),
         };
         Ok(Stacks { common, own })
     }

@@ -32,7 +32,7 @@ pub(super) enum StampDir {
 /// What tells whether refs may have changed. Takes the memory of the names that were read and a hash.
 #[derive(Debug)]
 pub struct RefStamp {
-    places: RefDirs,
+    dirs: RefDirs,
     /// For each name its place and a NUL behind it.
     names: Box<[u8]>,
     /// Of what the looks have shown, in the order of the names.
@@ -48,7 +48,7 @@ impl RefStamp {
         if !self.is_settled {
             return false;
         }
-        let mut builder = StampBuilder::at(&self.places);
+        let mut builder = StampBuilder::at(&self.dirs);
         let names = self.names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
         for name in names {
             let place = if name[0] == StampDir::Own as u8 { StampDir::Own } else { StampDir::Common };
@@ -71,7 +71,7 @@ impl RefStamp {
 
 /// Records which files are looked at while refs are read, or nothing.
 pub(super) struct StampBuilder {
-    places: Option<RefDirs>,
+    dirs: Option<RefDirs>,
     /// The time before the first look.
     began: SystemTime,
     names: Vec<u8>,
@@ -83,7 +83,7 @@ impl StampBuilder {
     /// Records nothing and makes no system call.
     pub(super) fn off() -> Self {
         StampBuilder {
-            places: None,
+            dirs: None,
             began: SystemTime::UNIX_EPOCH,
             names: Vec::new(),
             hasher: TrailerHasher::new(HashKind::Sha256),
@@ -92,14 +92,14 @@ impl StampBuilder {
     }
 
     /// Records files in these places.
-    pub(super) fn at(places: &RefDirs) -> Self {
+    pub(super) fn at(dirs: &RefDirs) -> Self {
         let began = clock::time_of_day();
-        StampBuilder { places: Some(places.clone()), began, has_doubt: false, ..StampBuilder::off() }
+        StampBuilder { dirs: Some(dirs.clone()), began, has_doubt: false, ..StampBuilder::off() }
     }
 
     /// Looks at a file that is read next.
     pub(super) fn look(&mut self, place: StampDir, name: &[u8]) {
-        if self.places.is_some() {
+        if self.dirs.is_some() {
             let found = self.identity(place, name);
             self.file(place, name, found);
         }
@@ -120,9 +120,9 @@ impl StampBuilder {
     }
 
     pub(super) fn stamp(self) -> RefStamp {
-        let places = self.places.expect("only what notes anything is made a stamp");
+        let dirs = self.dirs.expect("only what notes anything is made a stamp");
         let (digest, is_settled) = (self.hasher.finish(), !self.has_doubt);
-        RefStamp { places, names: self.names.into(), digest, is_settled }
+        RefStamp { dirs, names: self.names.into(), digest, is_settled }
     }
 
     fn identity(&mut self, place: StampDir, name: &[u8]) -> Option<FileIdentity> {
@@ -132,10 +132,10 @@ impl StampBuilder {
     }
 
     fn path_of(&self, place: StampDir, name: &[u8]) -> Option<PathBuf> {
-        let places = self.places.as_ref()?;
+        let dirs = self.dirs.as_ref()?;
         let dir = match place {
-            StampDir::Own => &places.git_dir,
-            StampDir::Common => &places.common_dir,
+            StampDir::Own => &dirs.git_dir,
+            StampDir::Common => &dirs.common_dir,
         };
         Some(dir.join(OsStr::from_bytes(name)))
     }

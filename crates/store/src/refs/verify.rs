@@ -51,39 +51,39 @@ impl Problem {
     }
 }
 
-/// ProblemSink of everything that is looked at, with no problem, and of each problem, with where it is.
+/// Receives the name of everything that is checked, without a problem, and of each problem.
 pub type ProblemSink<'a> = dyn FnMut(&str, Option<Problem>) + 'a;
 
 impl RefStore {
     /// Looks at every ref. What makes reading impossible is an error of its own.
-    pub fn verify(&self, told: &mut ProblemSink<'_>) -> Result<(), RefError> {
+    pub fn verify(&self, report: &mut ProblemSink<'_>) -> Result<(), RefError> {
         match self.backend {
             Backend::Files => {
-                let files = FilesCheck { places: &self.places, hash: self.hash };
-                files.verify_dir(b"refs/", told)?;
-                files.verify_file(b"HEAD", told)?;
-                files.verify_packed(told)
+                let files = FilesCheck { dirs: &self.dirs, hash: self.hash };
+                files.verify_dir(b"refs/", report)?;
+                files.verify_file(b"HEAD", report)?;
+                files.verify_packed(report)
             }
             Backend::Reftable => {
-                let RefDirs { git_dir, common_dir } = &self.places;
+                let RefDirs { git_dir, common_dir } = &self.dirs;
                 let own = (git_dir != common_dir).then_some(git_dir);
                 [Some(common_dir), own]
                     .into_iter()
                     .flatten()
-                    .try_for_each(|dir| verify_stack(dir, self.hash, told))
+                    .try_for_each(|dir| verify_stack(dir, self.hash, report))
             }
         }
     }
 }
 
 struct FilesCheck<'a> {
-    places: &'a RefDirs,
+    dirs: &'a RefDirs,
     hash: HashKind,
 }
 
 impl FilesCheck<'_> {
-    fn verify_dir(&self, name: &[u8], told: &mut ProblemSink<'_>) -> Result<(), RefError> {
-        let path = self.places.path_of(name);
+    fn verify_dir(&self, name: &[u8], report: &mut ProblemSink<'_>) -> Result<(), RefError> {
+        let path = self.dirs.path_of(name);
         let entries = match packrace_os::list_dir(&path, Role::Refs) {
             Ok(entries) => entries,
             Err(error) if packrace_os::is_absent(&error) => return Ok(()),
@@ -95,20 +95,20 @@ impl FilesCheck<'_> {
                 continue;
             }
             match entry.kind {
-                EntryType::Dir => self.verify_dir(&[full.as_slice(), b"/"].concat(), told)?,
+                EntryType::Dir => self.verify_dir(&[full.as_slice(), b"/"].concat(), report)?,
                 EntryType::Other => {
                     let problem = Problem::error("badRefFiletype", "unexpected file type");
-                    told(&text(&full), Some(problem));
+                    report(&text(&full), Some(problem));
                 }
                 EntryType::File | EntryType::Symlink => {
                     if !is_good_name(&full) {
                         let problem = Problem::error("badRefName", "invalid refname format");
-                        told(&text(&full), Some(problem));
+                        report(&text(&full), Some(problem));
                     } else if entry.kind == EntryType::Symlink {
                         let words = "use deprecated symbolic link for symref";
-                        told(&text(&full), Some(Problem::info("symlinkRef", words)));
+                        report(&text(&full), Some(Problem::info("symlinkRef", words)));
                     } else {
-                        self.verify_file(&full, told)?;
+                        self.verify_file(&full, report)?;
                     }
                 }
             }
@@ -116,28 +116,28 @@ impl FilesCheck<'_> {
         Ok(())
     }
 
-    fn verify_file(&self, name: &[u8], told: &mut ProblemSink<'_>) -> Result<(), RefError> {
-        let path = self.places.path_of(name);
+    fn verify_file(&self, name: &[u8], report: &mut ProblemSink<'_>) -> Result<(), RefError> {
+        let path = self.dirs.path_of(name);
         let shown = text(name);
-        told(&shown, None);
+        report(&shown, None);
         let content = packrace_os::read_file(&path, Role::Refs, MAX_LOOSE_BYTES);
         let content = content.map_err(|source| RefError::Io { path, source })?;
         if let Some(problem) = loose_problem(name, &content, self.hash) {
-            told(&shown, Some(problem));
+            report(&shown, Some(problem));
         }
         Ok(())
     }
 
-    fn verify_packed(&self, told: &mut ProblemSink<'_>) -> Result<(), RefError> {
-        let path = self.places.common_dir.join("packed-refs");
+    fn verify_packed(&self, report: &mut ProblemSink<'_>) -> Result<(), RefError> {
+        let path = self.dirs.common_dir.join("packed-refs");
         let content = match packrace_os::read_file(&path, Role::Refs, MAX_PACKED_BYTES) {
             Ok(content) => content,
             Err(error) if packrace_os::is_absent(&error) => return Ok(()),
             Err(source) => return Err(RefError::Io { path, source }),
         };
-        told("packed-refs file ./packed-refs", None);
+        report("packed-refs file ./packed-refs", None);
         if content.is_empty() {
-            told("packed-refs", Some(Problem::info("emptyPackedRefsFile", "file is empty")));
+            report("packed-refs", Some(Problem::info("emptyPackedRefsFile", "file is empty")));
             return Ok(());
         }
         let mut last: Option<Vec<u8>> = None;
@@ -150,7 +150,7 @@ impl FilesCheck<'_> {
             let place = format!("packed-refs line {number}");
             let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
                 let words = format!("'{}' is not terminated with a newline", text(rest));
-                told(&place, Some(Problem::error("packedRefEntryNotTerminated", words)));
+                report(&place, Some(Problem::error("packedRefEntryNotTerminated", words)));
                 return Ok(());
             };
             let line = &rest[..end];
@@ -162,7 +162,7 @@ impl FilesCheck<'_> {
                     }
                     None => {
                         let words = format!("'{}' does not start with '# pack-refs with: '", text(line));
-                        told("packed-refs.header", Some(Problem::error("badPackedRefHeader", words)));
+                        report("packed-refs.header", Some(Problem::error("badPackedRefHeader", words)));
                     }
                 }
                 continue;
@@ -171,21 +171,21 @@ impl FilesCheck<'_> {
                 may_be_peeled = false;
                 if id_of(&line[1..], self.hash).is_none() {
                     let words = format!("'{}' has invalid peeled oid", text(&line[1..]));
-                    told(&place, Some(Problem::error("badPackedRefEntry", words)));
+                    report(&place, Some(Problem::error("badPackedRefEntry", words)));
                 } else if line.len() > 1 + self.hash.len_in_hex() {
                     let garbage = text(&line[1 + self.hash.len_in_hex()..]);
                     let words = format!("has trailing garbage after peeled oid '{garbage}'");
-                    told(&place, Some(Problem::error("badPackedRefEntry", words)));
+                    report(&place, Some(Problem::error("badPackedRefEntry", words)));
                 }
                 continue;
             }
             match self.packed_name(line) {
-                Err(problem) => told(&place, Some(problem)),
+                Err(problem) => report(&place, Some(problem)),
                 Ok(name) => {
                     if let Some(last) = last.as_ref().filter(|last| is_sorted && name <= last.as_slice()) {
                         let [name, last] = [name, last].map(text);
                         let words = format!("refname '{name}' is less than previous refname '{last}'");
-                        told(&place, Some(Problem::error("packedRefUnsorted", words)));
+                        report(&place, Some(Problem::error("packedRefUnsorted", words)));
                         is_sorted = false;
                     }
                     may_be_peeled = true;
@@ -258,15 +258,15 @@ fn id_of(line: &[u8], hash: HashKind) -> Option<ObjectId> {
 }
 
 /// Reads every table whole, and every name that they give together.
-fn verify_stack(dir: &Path, hash: HashKind, told: &mut ProblemSink<'_>) -> Result<(), RefError> {
+fn verify_stack(dir: &Path, hash: HashKind, report: &mut ProblemSink<'_>) -> Result<(), RefError> {
     let stack = Stack::read(dir, hash)?;
     for table in &stack.tables {
         let name = table.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        told(&format!("table: {name}"), None);
+        report(&format!("table: {name}"), None);
         if TableName::parse(name.as_bytes()).is_none() {
             let problem =
                 Problem::new("badReftableTableName", Severity::Warning, "invalid reftable table name");
-            told(&name, Some(problem));
+            report(&name, Some(problem));
         }
     }
     let tables: Vec<_> = stack.tables.iter().map(|table| table.table.clone()).collect();
@@ -277,7 +277,7 @@ fn verify_stack(dir: &Path, hash: HashKind, told: &mut ProblemSink<'_>) -> Resul
             let Some(record) = refs.current() else { break };
             if !is_good_name(record.name) {
                 let problem = Problem::error("badRefName", "invalid refname format");
-                told(&text(record.name), Some(problem));
+                report(&text(record.name), Some(problem));
             }
         }
         let mut logs = merged.logs(Deletions::Show)?;

@@ -119,7 +119,7 @@ pub struct Writer<S> {
     /// The index of the current section's blocks.
     index: IndexLevel,
     objects: ObjectPlaces,
-    places: Places,
+    positions: FooterPositions,
     deflater: Option<Box<Deflater>>,
     key: Vec<u8>,
     written: Written,
@@ -127,7 +127,7 @@ pub struct Writer<S> {
 
 /// The content of the footer, with 0 for missing sections.
 #[derive(Debug, Default)]
-struct Places {
+struct FooterPositions {
     ref_index: u64,
     objects: u64,
     id_bytes: usize,
@@ -164,7 +164,7 @@ impl<S: FnMut(&[u8])> Writer<S> {
             block: BlockBuilder::new(options.restart_interval.into()),
             index: IndexLevel::default(),
             objects: ObjectPlaces::default(),
-            places: Places::default(),
+            positions: FooterPositions::default(),
             deflater: None,
             key: Vec::new(),
             written: Written::default(),
@@ -223,7 +223,7 @@ impl<S: FnMut(&[u8])> Writer<S> {
         }
         if self.block.kind() != b'g' {
             self.finish_refs()?;
-            self.places.logs = self.out.next_at();
+            self.positions.logs = self.out.next_at();
             self.start_block(b'g');
         } else if self.written.logs > 0 {
             let (last_name, last_tail) = self.key.split_at(self.key.len() - KEY_TAIL_BYTES);
@@ -254,7 +254,7 @@ impl<S: FnMut(&[u8])> Writer<S> {
     pub fn finish(mut self) -> Result<Written, ReftableWriteError> {
         match self.written.logs {
             0 => self.finish_refs()?,
-            _ => self.places.log_index = self.finish_section(b'g')?,
+            _ => self.positions.log_index = self.finish_section(b'g')?,
         }
         if self.out.next_at() == 0 {
             let header = self.header();
@@ -263,13 +263,13 @@ impl<S: FnMut(&[u8])> Writer<S> {
         // Nothing after the last block is aligned.
         self.out.padding = 0;
         let mut footer = self.header();
-        let objects = self.places.objects << 5 | self.places.id_bytes as u64;
+        let objects = self.positions.objects << 5 | self.positions.id_bytes as u64;
         for place in [
-            self.places.ref_index,
+            self.positions.ref_index,
             objects,
-            self.places.object_index,
-            self.places.logs,
-            self.places.log_index,
+            self.positions.object_index,
+            self.positions.logs,
+            self.positions.log_index,
         ] {
             footer.extend_from_slice(&place.to_be_bytes());
         }
@@ -345,8 +345,8 @@ impl<S: FnMut(&[u8])> Writer<S> {
     }
 
     fn finish_refs(&mut self) -> Result<(), ReftableWriteError> {
-        self.places.ref_index = self.finish_section(b'r')?;
-        if self.places.ref_index > 0 && self.options.index_objects {
+        self.positions.ref_index = self.finish_section(b'r')?;
+        if self.positions.ref_index > 0 && self.options.index_objects {
             self.write_objects()?;
         }
         // Logs are not aligned.
@@ -356,21 +356,21 @@ impl<S: FnMut(&[u8])> Writer<S> {
 
     fn write_objects(&mut self) -> Result<(), ReftableWriteError> {
         let mut objects = std::mem::take(&mut self.objects);
-        self.places.id_bytes = objects.sort();
+        self.positions.id_bytes = objects.sort();
         if objects.is_empty() {
             return Ok(());
         }
-        self.places.objects = self.out.next_at();
+        self.positions.objects = self.out.next_at();
         self.start_block(b'o');
         for (id, blocks) in objects.groups() {
             self.key.clear();
-            self.key.extend_from_slice(&id.as_slice()[..self.places.id_bytes]);
+            self.key.extend_from_slice(&id.as_slice()[..self.positions.id_bytes]);
             let short = if blocks.len() < 8 { blocks.len() as u8 } else { 0 };
             let added = self.add(short, |out| objects::put_blocks(out, blocks));
             // Too many blocks for one record: a look-up of this object reads all refs.
             added.or_else(|_| self.add(0, |out| put_varint(out, 0)))?;
         }
-        self.places.object_index = self.finish_section(b'o')?;
+        self.positions.object_index = self.finish_section(b'o')?;
         Ok(())
     }
 

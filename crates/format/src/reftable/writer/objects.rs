@@ -9,34 +9,34 @@ use super::put_varint;
 /// An id for each place where a ref points at it.
 #[derive(Debug, Default)]
 pub(super) struct ObjectPlaces {
-    places: Vec<(ObjectId, u64)>,
+    positions: Vec<(ObjectId, u64)>,
 }
 
 impl ObjectPlaces {
     #[inline]
     pub(super) fn add(&mut self, id: ObjectId, block_at: u64) {
         // Neighbours often point at the same object.
-        if self.places.last() != Some(&(id, block_at)) {
-            self.places.push((id, block_at));
+        if self.positions.last() != Some(&(id, block_at)) {
+            self.positions.push((id, block_at));
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.positions.is_empty()
     }
 
     /// Sorts the ids; returns the length to which they can be cut and still differ.
     pub(super) fn sort(&mut self) -> usize {
-        self.places.sort_unstable();
-        self.places.dedup();
-        let neighbours = self.places.windows(2).filter(|pair| pair[0].0 != pair[1].0);
+        self.positions.sort_unstable();
+        self.positions.dedup();
+        let neighbours = self.positions.windows(2).filter(|pair| pair[0].0 != pair[1].0);
         let same = neighbours.map(|pair| shared(pair[0].0.as_slice(), pair[1].0.as_slice())).max();
         same.map_or(0, |same| same + 1).max(MIN_ID_BYTES)
     }
 
     /// Every id with the positions of its blocks.
     pub(super) fn groups(&self) -> impl Iterator<Item = (&ObjectId, &[(ObjectId, u64)])> {
-        self.places.chunk_by(|left, right| left.0 == right.0).map(|group| (&group[0].0, group))
+        self.positions.chunk_by(|left, right| left.0 == right.0).map(|group| (&group[0].0, group))
     }
 }
 

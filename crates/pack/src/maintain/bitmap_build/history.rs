@@ -57,23 +57,23 @@ impl CommitHistory {
         let preferred = peeler.commits(tips.preferred)?;
         let reading = HistoryReader::new(request_objects, order, progress);
         let read = reading.run([&refs[..], &preferred].concat(), threads)?;
-        let places: HashMap<ObjectNo, u32> = read.iter().map(|commit| commit.ix).zip(0..).collect();
-        let newest_first = newest_first(&read, &places)?;
+        let positions: HashMap<ObjectNo, u32> = read.iter().map(|commit| commit.ix).zip(0..).collect();
+        let newest_first = newest_first(&read, &positions)?;
         let mut numbers = vec![0; read.len()];
-        for (number, place) in (0u32..).zip(newest_first.iter().rev()) {
-            numbers[*place as usize] = number;
+        for (number, position) in (0u32..).zip(newest_first.iter().rev()) {
+            numbers[*position as usize] = number;
         }
         let mut history = CommitHistory::with_capacity(read.len());
-        for place in newest_first.iter().rev() {
-            let commit = &read[*place as usize];
-            let parents = commit.parents.iter().map(|parent| numbers[places[parent] as usize]);
+        for position in newest_first.iter().rev() {
+            let commit = &read[*position as usize];
+            let parents = commit.parents.iter().map(|parent| numbers[positions[parent] as usize]);
             history.push(order.bit_of(commit.ix), commit.tree, parents);
         }
         for tip in refs {
-            history.is_tip[numbers[places[&tip] as usize] as usize] = true;
+            history.is_tip[numbers[positions[&tip] as usize] as usize] = true;
         }
         for tip in preferred {
-            history.is_preferred[numbers[places[&tip] as usize] as usize] = true;
+            history.is_preferred[numbers[positions[&tip] as usize] as usize] = true;
         }
         history.find_chains();
         Ok(history)
@@ -134,17 +134,19 @@ impl CommitHistory {
 
 /// The positions of commits, every child before its parents, and otherwise the newest first. Does not depend on the
 /// order of the positions.
-fn newest_first(read: &[Read], places: &HashMap<ObjectNo, u32>) -> Result<Vec<u32>, Reason> {
+fn newest_first(read: &[Read], positions: &HashMap<ObjectNo, u32>) -> Result<Vec<u32>, Reason> {
     let mut children = vec![0u32; read.len()];
-    read.iter().flat_map(|commit| &commit.parents).for_each(|parent| children[places[parent] as usize] += 1);
-    let key = |place: u32| (read[place as usize].seconds, read[place as usize].ix, place);
-    let childless = (0..read.len() as u32).filter(|place| children[*place as usize] == 0);
+    read.iter()
+        .flat_map(|commit| &commit.parents)
+        .for_each(|parent| children[positions[parent] as usize] += 1);
+    let key = |position: u32| (read[position as usize].seconds, read[position as usize].ix, position);
+    let childless = (0..read.len() as u32).filter(|position| children[*position as usize] == 0);
     let mut open: BinaryHeap<(i64, ObjectNo, u32)> = childless.map(key).collect();
     let mut order = Vec::with_capacity(read.len());
-    while let Some((_, _, place)) = open.pop() {
-        order.push(place);
-        for parent in &read[place as usize].parents {
-            let parent = places[parent];
+    while let Some((_, _, position)) = open.pop() {
+        order.push(position);
+        for parent in &read[position as usize].parents {
+            let parent = positions[parent];
             children[parent as usize] -= 1;
             if children[parent as usize] == 0 {
                 open.push(key(parent));

@@ -129,7 +129,7 @@ fn try_build(
     let BitmapJob { request_objects, order, options, progress } = job;
     let mut history = CommitHistory::load(request_objects, order, tips, options.threads, progress)?;
     if let Some(stored) = &stored {
-        stored.tell(order, &mut history);
+        stored.mark(order, &mut history);
     }
     let selected = select::select(&history);
     progress.report(Phase::SelectingBitmaps, u64::from(history.len()), 0);

@@ -44,7 +44,7 @@ impl<'a> StoredBitmaps<'a> {
     }
 
     /// Marks the commits of the new pack that have a bitmap.
-    pub(super) fn tell(&self, order: &BitOrder, history: &mut CommitHistory) {
+    pub(super) fn mark(&self, order: &BitOrder, history: &mut CommitHistory) {
         for commit in 0..history.len() as usize {
             let packed = history.bits[commit].and_then(|bit| self.request_objects.packed(order.object(bit)));
             history.is_stored[commit] = packed.is_some_and(|ix| self.bitmap.has(ix));

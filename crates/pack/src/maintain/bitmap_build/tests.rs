@@ -109,7 +109,7 @@ fn what_is_stored_is_not_compared_again() {
     let input = open(repo.path());
     let mut history = history(&input);
     let stored = StoredBitmaps::open(&input.request_objects, &input.order).unwrap();
-    stored.tell(&input.order, &mut history);
+    stored.mark(&input.order, &mut history);
     assert_eq!(kept(&input, &history), 0);
     // Reusing it gives the same result.
     let built =

@@ -135,14 +135,14 @@ impl Generator {
         match keeping {
             Keeping::Nothing => {}
             Keeping::Memory => {
-                let kept_bytes = self.pack.kept_bytes().0 + own_bytes + PackPiece::PLACE_BYTES;
+                let kept_bytes = self.pack.kept_bytes().0 + own_bytes + PackPiece::LISTED_BYTES;
                 let fits = kept_bytes <= self.pack.bounds().kept_bytes;
-                if !fits || !self.take(Resource::Memory, own_bytes + PackPiece::PLACE_BYTES) {
+                if !fits || !self.take(Resource::Memory, own_bytes + PackPiece::LISTED_BYTES) {
                     self.go_on_disk();
                 }
             }
             Keeping::Disk => {
-                if !self.take(Resource::Memory, PackPiece::PLACE_BYTES) {
+                if !self.take(Resource::Memory, PackPiece::LISTED_BYTES) {
                     self.keep_nothing();
                 } else if self.unspooled_bytes >= WRITE_BYTES {
                     self.write_out();
@@ -161,9 +161,9 @@ impl Generator {
             return self.leave_index();
         }
         state.keeping = Keeping::Disk;
-        // From here on only places in the list count: what is written gives its memory back.
-        let places = state.pieces.len() as u64 * PackPiece::PLACE_BYTES;
-        let own_bytes = state.memory.bytes().saturating_sub(places);
+        // From here on only the list itself counts: what is written gives its memory back.
+        let list_bytes = state.pieces.len() as u64 * PackPiece::LISTED_BYTES;
+        let own_bytes = state.memory.bytes().saturating_sub(list_bytes);
         state.memory.shrink(own_bytes);
         drop(state);
         self.write_out();

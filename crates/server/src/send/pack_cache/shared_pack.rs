@@ -69,11 +69,11 @@ impl PackPiece {
     }
 
     pub(super) fn cost(&self) -> u64 {
-        self.own_bytes + PackPiece::PLACE_BYTES
+        self.own_bytes + PackPiece::LISTED_BYTES
     }
 
     /// What a place in the list takes.
-    pub(super) const PLACE_BYTES: u64 = size_of::<PackPiece>() as u64;
+    pub(super) const LISTED_BYTES: u64 = size_of::<PackPiece>() as u64;
 }
 
 /// What becomes of pieces that all readers have taken.

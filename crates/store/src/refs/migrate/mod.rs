@@ -70,7 +70,7 @@ impl RefStore {
             let words = format!("repository already uses '{}' format", name_of(self.backend));
             return Err(RefError::Write(words).into());
         }
-        let top = &self.places.common_dir;
+        let top = &self.dirs.common_dir;
         if place::has_entries(&top.join("worktrees"))? {
             return Err(refused("migrating repositories with worktrees is not supported yet"));
         }
@@ -103,7 +103,7 @@ impl RefStore {
 
     /// Locks the configuration and gives what shall be in it.
     fn lock_config(&self, to: Backend, writes: &RefWrites) -> Result<(LockFile, Vec<u8>), PrepareError> {
-        let path = self.places.common_dir.join("config");
+        let path = self.dirs.common_dir.join("config");
         let io = |source| RefError::Io { path: path.clone(), source };
         // Where it is a link, what it leads to is replaced.
         let real = packrace_os::real_path(&path).map_err(io)?;
@@ -128,7 +128,7 @@ impl RefStore {
             Backend::Files => ("packed-refs", writes.packed_patience),
             Backend::Reftable => ("reftable/tables.list", writes.reftable_patience),
         };
-        let path = self.places.common_dir.join(name);
+        let path = self.dirs.common_dir.join(name);
         LockFile::take_within(&path, FileKind::Refs, writes.policy, patience).map_err(failed)
     }
 
@@ -172,7 +172,7 @@ impl RefStore {
 
     /// Refuses to remove refs that a git that was killed while it moved them has left.
     fn check_left(&self, to: Backend) -> Result<(), PrepareError> {
-        let top = &self.places.common_dir;
+        let top = &self.dirs.common_dir;
         if to == Backend::Reftable && place::has_entries(&top.join("reftable"))? {
             let path = top.join("HEAD");
             let head = packrace_os::read_file(&path, Role::Refs, MAX_HEAD_BYTES)
@@ -186,7 +186,7 @@ impl RefStore {
 
     /// Moves the new refs where they belong, in place of what is left there, and syncs everything. Nobody looks at it.
     fn put_in_place(&self, new: &Path, to: Backend, writes: &RefWrites) -> Result<(), PrepareError> {
-        let top = &self.places.common_dir;
+        let top = &self.dirs.common_dir;
         // A file that is moved out of a directory may be lost with that, if it was never made durable.
         place::sync_tree(new)?;
         place::sync_dir(top)?;
@@ -211,23 +211,23 @@ impl RefStore {
     fn remove_old(&self, new: &Path, writes: &RefWrites) -> Result<(), PrepareError> {
         self.remove(self.backend)?;
         if self.backend == Backend::Files {
-            place::move_tree(new, &self.places.common_dir, writes.policy)?;
+            place::move_tree(new, &self.dirs.common_dir, writes.policy)?;
         }
         Ok(super::transaction::remove_tree(new, true)?)
     }
 
     /// Removes all refs of a backend that does not count, but `HEAD` and `refs/`.
     fn remove(&self, backend: Backend) -> Result<(), PrepareError> {
-        let top = &self.places.common_dir;
+        let top = &self.dirs.common_dir;
         if backend == Backend::Reftable {
             super::transaction::remove_tree(&top.join("reftable"), true)?;
             return Ok(place::sync_dir(top)?);
         }
-        let mut files = super::files::root_names(&self.places)?;
+        let mut files = super::files::root_names(&self.dirs)?;
         files.retain(|name| is_root_name(name) && name != b"HEAD");
         files.push(b"packed-refs".to_vec());
         for name in files {
-            let path = self.places.path_of(&name);
+            let path = self.dirs.path_of(&name);
             durable::remove_file(&path, Role::Refs).map_err(|source| RefError::Io { path, source })?;
         }
         super::transaction::remove_tree(&top.join("logs"), true)?;

@@ -88,7 +88,7 @@ impl RefStore {
                 Value::Id(id) => format!("{id}\n").into_bytes(),
                 Value::Symbolic(target) => [b"ref: ", target.as_slice(), b"\n"].concat(),
             };
-            self.write_new(&self.places.path_of(name), &[line], writes)?;
+            self.write_new(&self.dirs.path_of(name), &[line], writes)?;
         }
         if !packed.is_empty() {
             let mut edits = Vec::with_capacity(packed.len());
@@ -102,15 +102,15 @@ impl RefStore {
         }
         for (name, changes) in &whole.logs {
             let lines: Vec<Vec<u8>> = changes.iter().map(|change| change.as_entry().line()).collect();
-            self.write_new(&self.places.log_of(name), &lines, writes)?;
+            self.write_new(&self.dirs.log_of(name), &lines, writes)?;
         }
         Ok(())
     }
 
     fn write_new(&self, path: &Path, lines: &[Vec<u8>], writes: &RefWrites) -> Result<(), PrepareError> {
         let dir = path.parent().unwrap_or(path);
-        if dir != self.places.git_dir {
-            make_dir_below(&self.places.git_dir, dir, Role::Refs, writes.policy).map_err(io_error)?;
+        if dir != self.dirs.git_dir {
+            make_dir_below(&self.dirs.git_dir, dir, Role::Refs, writes.policy).map_err(io_error)?;
         }
         let io = |source| RefError::Io { path: path.to_owned(), source };
         let mut file = NewFile::create(path, 0o666, Role::Refs).map_err(io)?;

@@ -10,7 +10,7 @@
 //! A transaction of many refs that have no loose file writes `packed-refs` once instead of a file a ref. Stock git, which
 //! locks `<ref>.lock` to create one of them, is noticed by that name: before, in which case the ref is refused as locked,
 //! and afterwards, when it has begun between our look and our write. Then its value stands, because a loose ref
-//! wins over a packed one, and ours is refused: of two writers never both are told that they were first.
+//! wins over a packed one, and ours is refused: never do both of two writers get told that they were first.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::ErrorKind;
@@ -48,7 +48,7 @@ const MAX_TRIES: usize = 5;
 /// The locks of refs, and the values written under them.
 #[derive(Debug)]
 pub(super) struct FileLocks {
-    places: RefDirs,
+    dirs: RefDirs,
     hash: HashKind,
     writes: RefWrites,
     packed: PackedFile,
@@ -82,12 +82,12 @@ impl FileLocks {
         edits: &[RefEdit],
         writes: &RefWrites,
     ) -> Result<Self, PrepareError> {
-        let places = store.places.clone();
-        let packed = PackedFile::read(&places, store.hash)?;
+        let dirs = store.dirs.clone();
+        let packed = PackedFile::read(&dirs, store.hash)?;
         let shared = edits.iter().filter(|edit| is_packable(&edit.name, &edit.change)).count();
         let least = LEAST_BULK.max((packed.len() >> 20) * LEAST_BULK_A_MEGABYTE);
         let mut locks = FileLocks {
-            places,
+            dirs,
             hash: store.hash,
             writes: writes.clone(),
             packed,
@@ -105,7 +105,7 @@ impl FileLocks {
     /// Takes the lock of a step's ref and reads it.
     pub(super) fn take(&mut self, at: usize, step: &RefStep) -> Result<LockedRef, PrepareError> {
         if self.is_bulk && is_packable(&step.name, &step.change) {
-            let path = self.places.path_of(&step.name);
+            let path = self.dirs.path_of(&step.name);
             if !self.listings.has(&path)? && !self.listings.has(&lock_of(&path))? {
                 self.taken.insert(at, Taken::Packed);
                 return self.locked_as_packed(&step.name);
@@ -120,14 +120,14 @@ impl FileLocks {
             }
             LockedFile::Refused(cause) => return Ok(LockedRef::Refused(cause)),
         };
-        let loose = read_loose(&self.places, &step.name, self.hash)?;
+        let loose = read_loose(&self.dirs, &step.name, self.hash)?;
         self.taken.insert(at, Taken::Lock { lock, is_new: loose == LooseFile::Absent });
         match loose {
             LooseFile::Is(loose) => Ok(LockedRef::Held(Some(value(loose)))),
             LooseFile::Broken => Ok(LockedRef::Refused(Cause::Broken(step.name.clone()))),
             LooseFile::Absent => {
                 if self.packed_lock.is_none() {
-                    self.packed.refresh(&self.places, self.hash)?;
+                    self.packed.refresh(&self.dirs, self.hash)?;
                 }
                 self.locked_as_packed(&step.name)
             }
@@ -146,7 +146,7 @@ impl FileLocks {
 
     /// The value of a ref that is not locked.
     pub(super) fn read(&mut self, name: &[u8]) -> Result<Option<Value>, PrepareError> {
-        Ok(match read_loose(&self.places, name, self.hash)? {
+        Ok(match read_loose(&self.dirs, name, self.hash)? {
             LooseFile::Is(loose) => Some(value(loose)),
             LooseFile::Broken => None,
             LooseFile::Absent => self.packed.find(name)?.map(|(id, _)| Value::Id(id)),
@@ -155,7 +155,7 @@ impl FileLocks {
 
     /// Whether there is a ref of this name.
     pub(super) fn exists(&mut self, name: &[u8]) -> Result<bool, PrepareError> {
-        let path = self.places.path_of(name);
+        let path = self.dirs.path_of(name);
         let file =
             packrace_os::identity(&path, Role::Refs).map_err(|source| RefError::Io { path, source })?;
         Ok(file.is_some_and(|file| file.is_file) || self.packed.find(name)?.is_some())
@@ -166,7 +166,7 @@ impl FileLocks {
         if let Some(name) = self.packed.first_below(prefix)? {
             return Ok(Some(name));
         }
-        let path = self.places.path_of(&prefix[..prefix.len() - 1]);
+        let path = self.dirs.path_of(&prefix[..prefix.len() - 1]);
         if self.is_bulk && !self.listings.has(&path)? {
             return Ok(None);
         }
@@ -210,7 +210,7 @@ impl FileLocks {
         let stashes = self.log(work, &steps, &mut changed_dirs)?;
         for (at, step) in &steps {
             let Some(Taken::Lock { lock, is_new }) = self.taken.remove(at) else { continue };
-            let path = self.places.path_of(&step.name);
+            let path = self.dirs.path_of(&step.name);
             match &step.change {
                 _ if step.is_log_only => {}
                 RefChange::Verify => {}
@@ -238,7 +238,7 @@ impl FileLocks {
             steps.iter().filter(|(_, step)| !step.is_log_only && step.change == RefChange::Delete)
         {
             self.remove_log(&step.name)?;
-            remove_empty_parents(&self.places.of(&step.name).clone(), &step.name);
+            remove_empty_parents(&self.dirs.of(&step.name).clone(), &step.name);
         }
         if self.writes.policy.syncs_names(Component::Reference) {
             sync_all(stashes.as_deref(), &changed_dirs)?;
@@ -309,7 +309,7 @@ impl FileLocks {
             .iter()
             .map(|edit| Ok(Edit { name: edit.name, value: self.packed.find(edit.name)? }))
             .collect::<Result<_, RefError>>()?;
-        let before = std::mem::replace(&mut self.packed, PackedFile::read(&self.places, self.hash)?);
+        let before = std::mem::replace(&mut self.packed, PackedFile::read(&self.dirs, self.hash)?);
         self.write_packed(&back, objects)?;
         drop(before);
         Err(refusals.into_iter().next().expect("not empty").into())
@@ -320,8 +320,8 @@ impl FileLocks {
         edits: &[Edit<'_>],
         objects: &mut dyn RefObjects,
     ) -> Result<(), PrepareError> {
-        let path = self.places.common_dir.join("packed-refs");
-        let new = self.places.common_dir.join("packed-refs.new");
+        let path = self.dirs.common_dir.join("packed-refs");
+        let new = self.dirs.common_dir.join("packed-refs.new");
         let io = |source| PrepareError::from(RefError::Io { path: new.clone(), source });
         let create = || NewFile::create(&new, 0o666, Role::Refs);
         let file = create().or_else(|error| match error.kind() {
@@ -342,7 +342,7 @@ impl FileLocks {
         // Synced whatever the configuration says: the file also holds unchanged refs, and loose files are removed afterwards.
         file.sync().map_err(io)?;
         file.replace(&path).map_err(io)?;
-        Ok(sync_dir(&self.places.common_dir)?)
+        Ok(sync_dir(&self.dirs.common_dir)?)
     }
 
     /// Steps in `packed-refs` for which another process has begun to write loose refs, with the reason to report.
@@ -353,7 +353,7 @@ impl FileLocks {
         self.listings = Listings::default();
         let mut overtaken = Vec::new();
         for (_, step) in bulk {
-            let path = self.places.path_of(&step.name);
+            let path = self.dirs.path_of(&step.name);
             if self.listings.has(&path)? || self.listings.has(&lock_of(&path))? {
                 let path = lock_of(&path);
                 overtaken.push((*step, format!("Unable to create '{}': File exists.", path.display())));
@@ -363,18 +363,18 @@ impl FileLocks {
     }
 
     pub(super) fn lock_packed(&mut self) -> Result<(), PrepareError> {
-        let path = self.places.common_dir.join("packed-refs");
+        let path = self.dirs.common_dir.join("packed-refs");
         let patience = self.writes.packed_patience;
         let lock =
             LockFile::take_within(&path, FileKind::Refs, self.writes.policy, patience).map_err(io_error)?;
         self.packed_lock = Some(lock);
-        self.packed = PackedFile::read(&self.places, self.hash)?;
+        self.packed = PackedFile::read(&self.dirs, self.hash)?;
         Ok(())
     }
 
     /// Takes `<name>.lock`; its directory need not exist.
     pub(super) fn lock(&mut self, name: &[u8]) -> Result<LockedFile, PrepareError> {
-        let path = self.places.path_of(name);
+        let path = self.dirs.path_of(name);
         let policy = self.writes.policy;
         for _ in 0..MAX_TRIES {
             let taken = LockFile::take_within(&path, FileKind::Refs, policy, self.writes.files_patience);
@@ -392,7 +392,7 @@ impl FileLocks {
                 return Err(io_error(error));
             }
             let dir = path.parent().unwrap_or(&path);
-            make_dir_below(self.places.of(name), dir, Role::Refs, policy).map_err(io_error)?;
+            make_dir_below(self.dirs.of(name), dir, Role::Refs, policy).map_err(io_error)?;
         }
         let words = format!("Unable to create '{}': No such file or directory", lock_of(&path).display());
         Ok(LockedFile::Refused(Cause::Locked(words)))
@@ -424,7 +424,7 @@ impl FileLocks {
             let line =
                 LogEntry { old: entry.0, new: entry.1, who: &work.writes.who, message: &message }.line();
             let is_begun = edit.force_log || self.writes.log.begins(&step.name);
-            let path = self.places.log_of(&step.name);
+            let path = self.dirs.log_of(&step.name);
             if !is_begun && self.is_bulk && !self.listings.has(&path)? {
                 continue;
             }
@@ -450,7 +450,7 @@ impl FileLocks {
             match error.kind() {
                 ErrorKind::NotFound if is_begun => {
                     let dir = path.parent().unwrap_or(path);
-                    make_dir_below(self.places.of(name), dir, Role::Refs, policy).map_err(io_error)?;
+                    make_dir_below(self.dirs.of(name), dir, Role::Refs, policy).map_err(io_error)?;
                 }
                 // No log of this name, only logs below it, or nothing at all.
                 ErrorKind::IsADirectory if !is_begun => return Ok(false),
@@ -465,7 +465,7 @@ impl FileLocks {
     /// Removes reflogs and directories where a new reflog goes. The ref's name is available, so they belong to refs that no
     /// longer exist and were left by a killed process or a crash. Git keeps them and cannot make such a ref.
     fn clear_way(&self, name: &[u8], path: &Path) -> Result<(), RefError> {
-        let logs = self.places.of(name).join("logs");
+        let logs = self.dirs.of(name).join("logs");
         for above in path.ancestors().skip(1).take_while(|above| **above != *logs) {
             let io = |source| RefError::Io { path: above.to_owned(), source };
             if packrace_os::identity(above, Role::Refs).map_err(io)?.is_some_and(|file| file.is_file) {
@@ -476,14 +476,14 @@ impl FileLocks {
     }
 
     pub(super) fn remove_log(&mut self, name: &[u8]) -> Result<(), PrepareError> {
-        let path = self.places.log_of(name);
+        let path = self.dirs.log_of(name);
         if self.is_bulk && !self.listings.has(&path)? {
             return Ok(());
         }
         match durable::remove_file(&path, Role::Refs) {
             Ok(true) => {
                 let name = [b"logs/", name].concat();
-                remove_empty_parents(&self.places.of(&name[5..]).clone(), &name);
+                remove_empty_parents(&self.dirs.of(&name[5..]).clone(), &name);
                 Ok(())
             }
             Ok(false) => Ok(()),

@@ -55,7 +55,7 @@ impl<'s> HookCall<'s> {
     }
 
     pub(super) fn committed(mut self) {
-        self.tell("committed");
+        self.notify("committed");
     }
 
     /// Reports nothing at the end.
@@ -64,7 +64,7 @@ impl<'s> HookCall<'s> {
     }
 
     /// Reports the end. The hook can no longer veto, so its failure is only logged.
-    fn tell(&mut self, state: &str) {
+    fn notify(&mut self, state: &str) {
         let Some(hooks) = self.hooks.take() else { return };
         if let Err(error) = run(hooks, state, &self.lines) {
             tracing::warn!("hook {NAME}: {error}");
@@ -74,7 +74,7 @@ impl<'s> HookCall<'s> {
 
 impl Drop for HookCall<'_> {
     fn drop(&mut self) {
-        self.tell("aborted");
+        self.notify("aborted");
     }
 }
 

@@ -64,7 +64,7 @@ impl RefStore {
             LockedFile::Refused(_) => return Ok(()),
         };
         let log = self.log(name)?;
-        let path = self.places.log_of(name);
+        let path = self.dirs.log_of(name);
         match edit(log.as_deref()) {
             LogEdit::Keep => {}
             LogEdit::Drop => {
@@ -74,7 +74,7 @@ impl RefStore {
             }
             LogEdit::Replace { changes, value } => {
                 let dir = path.parent().unwrap_or(&path);
-                make_dir_below(self.places.of(name), dir, Role::Refs, writes.policy).map_err(io_error)?;
+                make_dir_below(self.dirs.of(name), dir, Role::Refs, writes.policy).map_err(io_error)?;
                 let mut file = LockFile::take(&path, FileKind::Refs, writes.policy).map_err(io_error)?;
                 for change in &changes {
                     file.write(&change.as_entry().line()).map_err(io_error)?;

@@ -161,7 +161,7 @@ pub struct Prepared<'s> {
     writes: &'s RefWrites,
     locks: Locks,
     /// Dropped after the locks: a hook that hears of the abort finds them released.
-    told: HookCall<'s>,
+    hook: HookCall<'s>,
 }
 
 /// A backend's part of a transaction.
@@ -220,21 +220,21 @@ impl RefStore {
     ) -> Result<Prepared<'s>, PrepareError> {
         let null = ObjectId::null(self.hash);
         // Dropped last: a hook that hears of the abort finds the locks released.
-        let mut told = HookCall::of(writes.hooks.as_deref());
-        told.ask("preparing", edits.iter().map(Update::of), null)?;
+        let mut hook = HookCall::of(writes.hooks.as_deref());
+        hook.ask("preparing", edits.iter().map(Update::of), null)?;
         let mut prepared = match self.lock(edits, mode, writes, objects) {
             Ok(prepared) => prepared,
             Err(error) => {
-                told.silence();
+                hook.silence();
                 return Err(error);
             }
         };
-        told.ask("prepared", prepared.updates(), null)?;
-        prepared.told = told;
+        hook.ask("prepared", prepared.updates(), null)?;
+        prepared.hook = hook;
         Ok(prepared)
     }
 
-    /// Gives up an unprepared transaction; only the hook is told.
+    /// Gives up an unprepared transaction; only the hook is notified.
     pub fn abandon(&self, edits: &[RefEdit], writes: &RefWrites) {
         HookCall::of(writes.hooks.as_deref()).note(edits.iter().map(Update::of), ObjectId::null(self.hash));
     }
@@ -263,8 +263,8 @@ impl Prepared<'_> {
     /// The changes, in the order of the edits; targets of symbolic refs come last, in place of those.
     pub fn updates(&self) -> impl Iterator<Item = Update<'_>> {
         let refused: HashSet<usize> = self.refused.iter().map(|refusal| refusal.edit).collect();
-        let is_told = move |step: &&RefStep| !refused.contains(&step.edit) && !step.is_log_only;
-        self.steps.iter().filter(is_told).map(|step| Update {
+        let is_reported = move |step: &&RefStep| !refused.contains(&step.edit) && !step.is_log_only;
+        self.steps.iter().filter(is_reported).map(|step| Update {
             name: &step.name,
             expected: &step.expected,
             change: &step.change,
@@ -278,14 +278,14 @@ impl Prepared<'_> {
         _proof: &ObjectsStored,
         objects: &mut dyn RefObjects,
     ) -> Result<Vec<Refusal>, PrepareError> {
-        let Prepared { steps, mut refused, mode, writes, locks, edits, store, told } = self;
+        let Prepared { steps, mut refused, mode, writes, locks, edits, store, hook } = self;
         let is_refused: HashSet<usize> = refused.iter().map(|refusal: &Refusal| refusal.edit).collect();
         let work = CommitWork { store, edits: &edits, steps, is_refused, mode, writes };
         match locks {
             Locks::Files(locks) => refused.extend(locks.commit(&work, objects)?),
             Locks::Stack(locks) => locks.commit(&work, objects)?,
         }
-        told.committed();
+        hook.committed();
         Ok(refused)
     }
 

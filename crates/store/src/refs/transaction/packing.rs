@@ -43,7 +43,7 @@ impl RefStore {
         match self.backend {
             Backend::Files => self.pack_files(which, writes, objects),
             Backend::Reftable => {
-                let RefDirs { git_dir, common_dir } = &self.places;
+                let RefDirs { git_dir, common_dir } = &self.dirs;
                 let own = (git_dir != common_dir).then_some(git_dir);
                 for dir in [Some(common_dir), own].into_iter().flatten() {
                     let dir = dir.join("reftable");
@@ -65,7 +65,7 @@ impl RefStore {
     ) -> Result<(), PrepareError> {
         let mut locks = FileLocks::begin(self, &[], writes)?;
         locks.lock_packed()?;
-        let mut wanted: BTreeMap<Vec<u8>, ObjectId> = direct_loose(&self.places, self.hash)?;
+        let mut wanted: BTreeMap<Vec<u8>, ObjectId> = direct_loose(&self.dirs, self.hash)?;
         wanted.retain(|name, _| !is_per_worktree(name) && (which.is_wanted)(name));
         if which.is_auto && wanted.len() < least_loose(locks.packed_len()) {
             return Ok(());
@@ -98,12 +98,12 @@ impl RefStore {
                 return Ok(());
             }
         };
-        if read_loose(&self.places, name, self.hash)? == LooseFile::Is(LooseValue::Direct(id)) {
-            let path = self.places.path_of(name);
+        if read_loose(&self.dirs, name, self.hash)? == LooseFile::Is(LooseValue::Direct(id)) {
+            let path = self.dirs.path_of(name);
             durable::remove_file(&path, Role::Refs).map_err(|source| RefError::Io { path, source })?;
         }
         drop(lock);
-        super::directories::remove_empty_parents(self.places.of(name), name);
+        super::directories::remove_empty_parents(self.dirs.of(name), name);
         Ok(())
     }
 }

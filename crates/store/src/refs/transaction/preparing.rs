@@ -116,7 +116,7 @@ impl<'a, 's> Preparing<'a, 's> {
             // A table is only written when everything is known.
             Locks::Stack(_) => {}
         }
-        Ok(Prepared { store, edits, steps, refused, mode, writes, locks, told: HookCall::of(None) })
+        Ok(Prepared { store, edits, steps, refused, mode, writes, locks, hook: HookCall::of(None) })
     }
 
     /// Adds the reflog line of `HEAD` for a change of the ref that `HEAD` leads to.

@@ -125,7 +125,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// The words for it where refusals are told one by one (git-update-ref, `--batch-updates`).
+    /// The words for it where refusals are reported one by one (git-update-ref, `--batch-updates`).
     pub fn reason(&self) -> &'static str {
         match self {
             Cause::Exists => "reference already exists",
@@ -167,7 +167,7 @@ impl Cause {
         !self.reason().is_empty()
     }
 
-    /// Which of several causes for one edit is told: the lowest.
+    /// Of several causes for one edit, the lowest is reported.
     pub(super) fn rank(&self, is_object_first: bool) -> i8 {
         match self {
             Cause::NoObject { .. } | Cause::NotACommit { .. } if is_object_first => -1,

@@ -144,7 +144,7 @@ impl RefStore {
         }
         let changes = side.stack.log(old)?.unwrap_or_default();
         records.logs.extend(changes.into_iter().map(|change| (new.to_vec(), Log::Change(change))));
-        // As git tells it here, whatever is configured: it went, and came.
+        // As in git, whatever is configured: the log says that the ref went, and came.
         let null = ObjectId::null(self.hash);
         for (from, to, after) in [(id, null, 1), (null, id, 2)] {
             let mut change = LoggedChange::new(from, to, &writes.who, message);

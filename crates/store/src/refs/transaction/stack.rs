@@ -72,7 +72,7 @@ pub(super) enum Log {
 }
 
 impl Log {
-    /// What tells that there is a reflog, where it tells nothing.
+    /// Marks an empty reflog as existing.
     pub(super) fn marker(hash: HashKind, who: &[u8]) -> Self {
         let null = ObjectId::null(hash);
         Log::Change(LoggedChange::new(null, null, who, b""))
@@ -85,7 +85,7 @@ impl StackLocks {
         edits: &[RefEdit],
         writes: &RefWrites,
     ) -> Result<Self, PrepareError> {
-        let RefDirs { git_dir, common_dir } = &store.places;
+        let RefDirs { git_dir, common_dir } = &store.dirs;
         let side = |dir: &Path, is_read_later: bool| -> Result<Side, RefError> {
             let stack = if is_read_later { Stack::empty() } else { Stack::read(dir, store.hash)? };
             Ok(Side { dir: dir.join("reftable"), stack, lock: None })
@@ -280,7 +280,7 @@ impl Side {
         let names: Vec<Vec<u8>> = names.map(|name| name.as_bytes().to_vec()).collect();
         let list = format_list(names.into_iter().chain([name.to_string().into_bytes()]));
         if let Err(error) = publish_list(lock, &self.dir, &list) {
-            // Nobody knows of the table; the first error is the one to tell.
+            // Nobody knows of the table; the first error is the one to report.
             let _ = durable::remove_file(&self.dir.join(name.to_string()), Role::Refs);
             return Err(error);
         }

@@ -32,7 +32,7 @@ pub(super) fn write_table(
     file.sync().map_err(io)?;
     file.replace(&path).map_err(io)?;
     sync_dir(dir).inspect_err(|_| {
-        // Nobody knows of the table; the first error is the one to tell.
+        // Nobody knows of the table; the first error is the one to report.
         let _ = durable::remove_file(&path, Role::Refs);
     })
 }

@@ -26,7 +26,7 @@ pub struct RefWrites {
     pub reftable_patience: Option<Duration>,
     /// How reftables are written.
     pub tables: TableWrites,
-    /// What is told of transactions; nobody, if none.
+    /// The hooks to notify of transactions, if any.
     pub hooks: Option<Arc<Hooks>>,
 }
 
