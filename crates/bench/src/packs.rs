@@ -10,7 +10,7 @@ use packrace_testkit::peer::Script;
 use crate::args::Args;
 use crate::prepare::Scratch;
 use crate::push;
-use crate::work::{self, Check, Goal, How, PushDoor, Work};
+use crate::work::{self, Check, Goal, How, PushTransport, Work};
 
 /// How many packs, unless the command line says it.
 const COUNTS: [usize; 6] = [1, 10, 100, 300, 1000, 5000];
@@ -70,9 +70,9 @@ fn requests(git: &Git, scratch: &Scratch, history: &Path, repo: &Path, state: &s
         ..work.clone()
     });
     all.extend(served.collect::<Vec<_>>());
-    for door in [PushDoor::Recorded, PushDoor::Git] {
-        let pushes = push::to(git, scratch, history, repo, PUSHES, door)?;
-        let through = if door == PushDoor::Git { " through a server" } else { "" };
+    for transport in [PushTransport::Recorded, PushTransport::Git] {
+        let pushes = push::to(git, scratch, history, repo, PUSHES, transport)?;
+        let through = if transport == PushTransport::Git { " through a server" } else { "" };
         all.push(Work {
             name: format!("{PUSHES} pushes of one commit{through}, {state}"),
             goals: vec![Goal::CpuRatio(1.0), Goal::WallRatio(1.0)],

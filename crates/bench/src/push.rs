@@ -10,7 +10,7 @@ use crate::measure::{Calls, Contender, Observation, StdinFeed, Timing, has_strac
 use crate::on_copy::OnCopy;
 use crate::prepare::Scratch;
 use crate::serve::Server;
-use crate::work::{Check, Goal, How, PushDoor, Pushes, Work};
+use crate::work::{Check, Goal, How, PushTransport, Pushes, Work};
 
 /// Clients that push at once, each to its own branch.
 pub const CLIENTS: usize = 8;
@@ -33,25 +33,28 @@ for ((number = 0; number < clients; number++)); do client $number & jobs+=($!); 
 for job in "${jobs[@]}"; do wait "$job" || exit 9; done
 "#;
 
-/// Every door, one push after the other; and several at once.
+/// Every transport, one push after the other; and several at once.
 pub fn all(git: &Git, scratch: &Scratch, history: &Path, is_smoke: bool) -> io::Result<Vec<Work>> {
     let count = if is_smoke { 4 } else { 50 };
     let source = scratch.push_source(history, count, |repo| fill(git, repo, count))?;
     let repo = scratch.push_target(history)?;
     let lists = ["recorded", "commits"].map(|name| source.join(name));
-    let work = |door, clients: usize| -> io::Result<Work> {
-        let how = match door {
-            PushDoor::Recorded => "receive-pack alone",
-            PushDoor::Stdio => "--receive-pack",
-            PushDoor::Git => "git://",
-            PushDoor::Http => "http (git: git://)",
+    let work = |transport, clients: usize| -> io::Result<Work> {
+        let how = match transport {
+            PushTransport::Recorded => "receive-pack alone",
+            PushTransport::Stdio => "--receive-pack",
+            PushTransport::Git => "git://",
+            PushTransport::Http => "http (git: git://)",
         };
         let (name, list) = match clients {
-            1 => (format!("P11 {count} pushes, {how}"), &lists[usize::from(door != PushDoor::Recorded)]),
+            1 => (
+                format!("P11 {count} pushes, {how}"),
+                &lists[usize::from(transport != PushTransport::Recorded)],
+            ),
             _ => (format!("P11 {clients} × {count} pushes at once, {how}"), &lists[1]),
         };
         let request = std::fs::read(list)?;
-        let pushes = Pushes { door, source: source.clone(), clients };
+        let pushes = Pushes { transport, source: source.clone(), clients };
         Ok(Work {
             name,
             how: How::Push(pushes),
@@ -63,12 +66,12 @@ pub fn all(git: &Git, scratch: &Scratch, history: &Path, is_smoke: bool) -> io::
         })
     };
     Ok(vec![
-        work(PushDoor::Recorded, 1)?,
-        work(PushDoor::Stdio, 1)?,
-        work(PushDoor::Git, 1)?,
-        work(PushDoor::Http, 1)?,
-        work(PushDoor::Git, CLIENTS)?,
-        work(PushDoor::Http, CLIENTS)?,
+        work(PushTransport::Recorded, 1)?,
+        work(PushTransport::Stdio, 1)?,
+        work(PushTransport::Git, 1)?,
+        work(PushTransport::Http, 1)?,
+        work(PushTransport::Git, CLIENTS)?,
+        work(PushTransport::Http, CLIENTS)?,
     ])
 }
 
@@ -79,14 +82,14 @@ pub fn to(
     history: &Path,
     repo: &Path,
     count: usize,
-    door: PushDoor,
+    transport: PushTransport,
 ) -> io::Result<Work> {
     let source = scratch.push_source(history, count, |repo| fill(git, repo, count))?;
-    let list = if door == PushDoor::Recorded { "recorded" } else { "commits" };
+    let list = if transport == PushTransport::Recorded { "recorded" } else { "commits" };
     Ok(Work {
         name: format!("{count} pushes"),
         request: std::fs::read(source.join(list))?,
-        how: How::Push(Pushes { door, source, clients: 1 }),
+        how: How::Push(Pushes { transport, source, clients: 1 }),
         repo: repo.to_owned(),
         check: Check::SameRefsAndObjects,
         goals: Vec::new(),
@@ -222,9 +225,9 @@ impl Pushed {
     /// A server of the directory that the copy is in, its calls counted into a file.
     fn start(&self, calls: Option<&Path>) -> io::Result<Option<Server>> {
         let root = self.on_copy.root();
-        match self.pushes.door {
-            PushDoor::Recorded | PushDoor::Stdio => Ok(None),
-            PushDoor::Git | PushDoor::Http => {
+        match self.pushes.transport {
+            PushTransport::Recorded | PushTransport::Stdio => Ok(None),
+            PushTransport::Git | PushTransport::Http => {
                 Server::of(&self.binary, &self.git, root, calls, None).map(Some)
             }
         }
@@ -233,8 +236,10 @@ impl Pushed {
     fn contender(&self, server: Option<&Server>) -> Contender {
         let text = |path: &Path| path.display().to_string();
         let (copy, source) = (self.on_copy.path(), text(&self.pushes.source));
-        let url = server
-            .map_or_else(|| text(&copy), |server| server.url(self.pushes.door == PushDoor::Http, &copy));
+        let url = server.map_or_else(
+            || text(&copy),
+            |server| server.url(self.pushes.transport == PushTransport::Http, &copy),
+        );
         // Over git:// its name is sent, and must be the known one.
         let program = match server {
             Some(_) => "git-receive-pack".to_string(),
@@ -242,8 +247,8 @@ impl Pushed {
         };
         let clients = self.pushes.clients.to_string();
         let (binary, git, list) = (text(&self.binary), text(self.git.binary()), text(&self.list));
-        let words = match self.pushes.door {
-            PushDoor::Recorded => vec!["bash", "-c", REPLAY, "bash", &binary, &url, &source],
+        let words = match self.pushes.transport {
+            PushTransport::Recorded => vec!["bash", "-c", REPLAY, "bash", &binary, &url, &source],
             _ => vec!["bash", "-c", PUSH, "bash", &git, &source, &program, &url, &list, &clients],
         };
         Contender { argv: words.into_iter().map(str::to_string).collect(), feed: StdinFeed::File }

@@ -189,13 +189,13 @@ fn row(record: &Record) -> String {
     let mounted = record.packs_on_mount.map(|packs| format!("{} of packs on the mount", packs.writes));
     let own = record.reported_pack_writes.filter(|_| mounted.is_none()).map(|own| format!("{own} of packs"));
     let client = record.reported_client_writes.map(|client| format!("{client} to the client"));
-    let told: Vec<String> = client.into_iter().chain(own).chain(mounted).collect();
+    let notes: Vec<String> = client.into_iter().chain(own).chain(mounted).collect();
     let writes = record.calls.map(|calls| calls.writes.to_string());
-    let writes = match (writes, told.is_empty()) {
+    let writes = match (writes, notes.is_empty()) {
         (Some(writes), true) => writes,
-        (Some(writes), false) => format!("{writes} ({})", told.join(", ")),
+        (Some(writes), false) => format!("{writes} ({})", notes.join(", ")),
         (None, true) => "–".to_string(),
-        (None, false) => told.join(", "),
+        (None, false) => notes.join(", "),
     };
     let of_all = record.calls.map_or(String::new(), |calls| format!(" of {}", calls.all));
     let dash = || "–".to_string();

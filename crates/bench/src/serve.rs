@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use packrace_testkit::raw_client::{Door, Target};
+use packrace_testkit::raw_client::{Target, Transport};
 use packrace_testkit::{Git, clean_environment};
 
 use crate::measure::{Peak, STRACE, process_tree, processor_seconds, sample_memory};
@@ -189,15 +189,15 @@ impl Server {
         }
     }
 
-    /// A repository of its directory, behind this door.
-    pub fn target(&self, door: Door, repo: &Path) -> io::Result<Target> {
-        let address = match door {
-            Door::Git => Some(self.address),
-            Door::Http => self.http,
+    /// A repository of its directory, behind this transport.
+    pub fn target(&self, transport: Transport, repo: &Path) -> io::Result<Target> {
+        let address = match transport {
+            Transport::Git => Some(self.address),
+            Transport::Http => self.http,
         };
-        let address = address.ok_or_else(|| io::Error::other("a server without that door"))?;
+        let address = address.ok_or_else(|| io::Error::other("a server without that transport"))?;
         let name = repo.file_name().unwrap_or_default().to_string_lossy();
-        Ok(Target { door, address, path: format!("/{name}"), patience: CLIENT_PATIENCE })
+        Ok(Target { transport, address, path: format!("/{name}"), patience: CLIENT_PATIENCE })
     }
 
     /// Does something while the memory of the server is looked at; `None` if that was too quick to see.
@@ -279,16 +279,16 @@ mod tests {
         let root = repo.path().parent().unwrap();
         let main = repo.git(&["rev-parse", "main"]);
         let fetch = Script::new().fetch_v2("sha1", &[main.trim()], &[]);
-        let mut servers = vec![(Door::Git, Server::git_daemon(Git::stock(), root, None).unwrap())];
+        let mut servers = vec![(Transport::Git, Server::git_daemon(Git::stock(), root, None).unwrap())];
         match Server::http_backend(Git::stock(), root).unwrap() {
-            Some(server) => servers.push((Door::Http, server)),
+            Some(server) => servers.push((Transport::Http, server)),
             None => assert_eq!(lighttpd(), None),
         }
-        for (door, server) in servers {
-            let target = server.target(door, repo.path()).unwrap();
+        for (transport, server) in servers {
+            let target = server.target(transport, repo.path()).unwrap();
             let hash = packrace_object::HashKind::Sha1;
             let received = target.fetch(&target.request(fetch.bytes()), Take::Hash(hash)).unwrap();
-            assert!(received.pack.bytes > 1000, "{door:?}: {received:?}");
+            assert!(received.pack.bytes > 1000, "{transport:?}: {received:?}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use packrace_testkit::Git;
-use packrace_testkit::raw_client::{Door, READ_BYTES};
+use packrace_testkit::raw_client::{READ_BYTES, Transport};
 
 use crate::measure::{Observation, Timing};
 use crate::serve::Server;
@@ -94,7 +94,7 @@ impl Served {
 
     /// One request and its answer, to the end of the connection.
     fn ask(&self, mut take: impl FnMut(&[u8])) -> io::Result<()> {
-        let target = self.server().target(Door::Git, &self.repo)?;
+        let target = self.server().target(Transport::Git, &self.repo)?;
         let mut stream = target.connect()?;
         stream.write_all(&target.opening())?;
         stream.write_all(&self.request)?;

@@ -82,7 +82,7 @@ pub enum How {
 
 /// How pushes come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PushDoor {
+pub enum PushTransport {
     /// As recorded requests, without a client.
     Recorded,
     /// From stock git, which starts the server's program.
@@ -97,7 +97,7 @@ pub enum PushDoor {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pushes {
     /// How they come.
-    pub door: PushDoor,
+    pub transport: PushTransport,
     /// The repository that has what is pushed.
     pub source: PathBuf,
     /// From so many clients at once.

@@ -39,7 +39,7 @@ where
         event.record(&mut message);
         let word = if *event.metadata().level() == tracing::Level::ERROR { "error" } else { "warning" };
         let line = format!("{word}: {}\n", harmless(&message.0));
-        let is_new = self.0.lock().map_or(true, |mut told| told.insert(line.clone()));
+        let is_new = self.0.lock().map_or(true, |mut reported| reported.insert(line.clone()));
         if is_new { writer.write_str(&line) } else { Ok(()) }
     }
 }

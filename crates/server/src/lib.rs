@@ -1,6 +1,6 @@
-//! Serves and receives, through every door: HTTP, git://, CGI, standard input and output.
+//! Serves and receives, over every transport: HTTP, git://, CGI, standard input and output.
 //!
-//! A door ([`listen`], [`cgi`], [`stdio`]) takes a request; [`upload`] and [`receive`] answer it with a protocol session;
+//! A transport ([`listen`], [`cgi`], [`stdio`]) takes a request; [`upload`] and [`receive`] answer it with a protocol session;
 //! [`send`] frames what goes out and hands it to the kernel or to hyper. [`limits`] says who has to wait.
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Limits for one address: what is beyond is refused in the words of each door, and others are served.
+//! Limits for one address: what is beyond is refused in the words of each transport, and others are served.
 
 mod folder;
 mod served;
@@ -46,12 +46,12 @@ fn taking_all(served: &Served, permits: usize) -> Vec<TcpStream> {
     // Those of before may not be over yet for the server.
     assert!(until(PATIENCE, || served.connections() == 0));
     let mut idle = Vec::new();
-    let mut doors = [served.http, served.git].into_iter().cycle();
+    let mut transports = [served.http, served.git].into_iter().cycle();
     // One that the server has not counted yet, or refused, is followed by another.
     assert!(until(PATIENCE, || {
         let is_full = served.connections() >= permits;
         if !is_full {
-            idle.push(TcpStream::connect(doors.next().unwrap()).unwrap());
+            idle.push(TcpStream::connect(transports.next().unwrap()).unwrap());
         }
         is_full
     }));

@@ -45,11 +45,11 @@ fn request(repo: &Repo, wants: &str, ofs_delta: bool) -> PackRequest {
 
 /// Streams the pack in frames; tells how it was put together, and its allocations.
 fn send(request_objects: &Arc<RequestObjects>, request: &PackRequest) -> (Totals, u64, Sink) {
-    let mut door = Sink::default();
+    let mut sink = Sink::default();
     let framing = Framing::Sideband { payload_bytes: 65_515 };
     let plan = plan(request_objects, request, &NoProgress).unwrap();
     let (totals, allocations) = counted(|| {
-        let mut outbox = Outbox::new(&mut door, framing, None, Duration::ZERO);
+        let mut outbox = Outbox::new(&mut sink, framing, None, Duration::ZERO);
         let mut stream = PackStream::new(plan);
         while let Some(segment) = stream.next_segment(&NoProgress).unwrap() {
             outbox.pack(segment, Duration::ZERO).unwrap();
@@ -57,7 +57,7 @@ fn send(request_objects: &Arc<RequestObjects>, request: &PackRequest) -> (Totals
         outbox.finish(Duration::ZERO).unwrap();
         stream.totals()
     });
-    (totals, allocations, door)
+    (totals, allocations, sink)
 }
 
 #[test]
@@ -69,10 +69,10 @@ fn reuse_allocates_by_the_batch_and_not_by_the_object() {
     // Entries as they are; and with a new header for every delta, which then names its base.
     for ofs_delta in [true, false] {
         let request = request(&repo, "HEAD", ofs_delta);
-        let (totals, allocations, door) = send(&request_objects, &request);
+        let (totals, allocations, sink) = send(&request_objects, &request);
         assert_eq!(totals.reused, totals.objects);
-        assert!(totals.deltas > 10_000 && door.bytes > 10 << 20, "{totals:?}");
-        let budget = 100 + 16 * door.batches;
+        assert!(totals.deltas > 10_000 && sink.bytes > 10 << 20, "{totals:?}");
+        let budget = 100 + 16 * sink.batches;
         assert!(allocations <= budget, "{allocations} allocations, ofs-delta {ofs_delta}");
     }
 }

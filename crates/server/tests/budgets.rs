@@ -68,7 +68,7 @@ impl Server {
         Git::stock().run(&self.repo(), &["rev-parse", "HEAD"]).trim().to_owned()
     }
 
-    /// Somebody who behaves fetches one commit, through both doors.
+    /// Somebody who behaves fetches one commit, over both transports.
     #[track_caller]
     fn check_fetch(&self) {
         let fetch = Script::new().fetch_v2("sha1", &[&self.tip()], &[]);

@@ -57,7 +57,7 @@ fn answers_are_those_of_version_1() {
     let post = "POST /a.git/git-upload-pack HTTP/1.1\nContent-Type: application/x-git-upload-pack-request\nGit-Protocol: version=2";
     let hello = Script::new().data(b"git-upload-pack /a.git\0host=h\0").flush();
     let refs = tcp(served.git, hello.bytes(), Feed::Whole);
-    assert!(expect_refs.body.ends_with(&refs[refs.len() / 2..]), "refs are the same at all doors");
+    assert!(expect_refs.body.ends_with(&refs[refs.len() / 2..]), "refs are the same over all transports");
     let expect_pack = http1(served.http, post, script.bytes(), Feed::Whole);
     runtime().block_on(async {
         let client = client(served.http, 1 << 20).await;

@@ -75,7 +75,7 @@ fn said(address: SocketAddr, bytes: &[u8]) -> TcpStream {
 }
 
 impl Served {
-    /// Other clients are served, at both doors.
+    /// Other clients are served, over both transports.
     #[track_caller]
     fn check_well(&self) {
         let head = "GET /a.git/info/refs?service=git-upload-pack HTTP/1.1";
@@ -89,7 +89,7 @@ impl Served {
         Script::new().fetch_v2("sha1", &[&self.tip()], &[])
     }
 
-    /// What asks for everything, at each door.
+    /// What asks for everything, over each transport.
     fn clones(&self) -> [(SocketAddr, Vec<u8>); 2] {
         let fetch = self.fetch();
         let git = Script::new().data(b"git-upload-pack /a.git\0host=h\0\0version=2\0").raw(fetch.bytes());
@@ -426,5 +426,5 @@ fn the_repository_is_deleted(served: &Served) {
         assert_eq!(http(served.http, head, b"", Feed::Whole).status, 404);
     });
     let (reads, writes) = (so_far(Role::Client, Op::Read), so_far(Role::Client, Op::Write));
-    assert!(reads.0 > 0 && writes.1 > 1 << 20, "the doors count their calls: {reads:?} {writes:?}");
+    assert!(reads.0 > 0 && writes.1 > 1 << 20, "the transports count their calls: {reads:?} {writes:?}");
 }

@@ -28,7 +28,7 @@ use packrace_testkit::{Git, Random, Repo, RepoBuilder, Size, reachable_objects};
 /// Long enough for anything but a hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server without doors: calls come from this process.
+/// A server without transports: calls come from this process.
 struct Server {
     host: Arc<Host>,
     clock: SimulatedClock,
@@ -49,7 +49,7 @@ impl Server {
         path: &Path,
         script: &Script,
         version: ProtocolVersion,
-        door: &mut dyn ClientSink,
+        sink: &mut dyn ClientSink,
     ) -> Result<(), Error> {
         let subject = Subject {
             repository: Arc::new(Repository::open(path, &OpenOptions::default()).unwrap()),
@@ -63,23 +63,23 @@ impl Server {
             paths: Default::default(),
         };
         let call = UploadPack { subject, hook_environment: Vec::new() };
-        upload_pack(&call, &mut Cursor::new(script.bytes()), door, &self.clock)
+        upload_pack(&call, &mut Cursor::new(script.bytes()), sink, &self.clock)
     }
 
     /// The pack that a client with a side-band gets.
     fn fetch(&self, path: &Path, script: &Script) -> Vec<u8> {
-        let mut door = Recorder::default();
-        self.call(path, script, ProtocolVersion::V2, &mut door).unwrap();
-        fetch_answer(&door.bytes).unwrap().bands.pack
+        let mut sink = Recorder::default();
+        self.call(path, script, ProtocolVersion::V2, &mut sink).unwrap();
+        fetch_answer(&sink.bytes).unwrap().bands.pack
     }
 
     /// The pack that one without gets.
     fn fetch_raw(&self, path: &Path, want: &str) -> Vec<u8> {
         let script =
             Script::new().line(&format!("want {want} thin-pack include-tag ofs-delta")).flush().line("done");
-        let mut door = Recorder::default();
-        self.call(path, &script, ProtocolVersion::V0, &mut door).unwrap();
-        door.bytes.strip_prefix(b"0008NAK\n").unwrap().to_vec()
+        let mut sink = Recorder::default();
+        self.call(path, &script, ProtocolVersion::V0, &mut sink).unwrap();
+        sink.bytes.strip_prefix(b"0008NAK\n").unwrap().to_vec()
     }
 
     fn status(&self) -> CacheStatus {
@@ -287,7 +287,7 @@ fn a_running_pack_is_finished_when_its_repository_is_repacked_and_deleted() {
         let (server, script, path) = (&server, &script, repo.path());
         let clients = [&mut first, &mut second];
         let clients =
-            clients.map(|door| scope.spawn(move || server.call(path, script, ProtocolVersion::V2, door)));
+            clients.map(|sink| scope.spawn(move || server.call(path, script, ProtocolVersion::V2, sink)));
         begun.recv_timeout(PATIENCE).unwrap();
         also_begun.recv_timeout(PATIENCE).unwrap();
         repo.git(&["repack", "-adfq"]);
@@ -297,8 +297,8 @@ fn a_running_pack_is_finished_when_its_repository_is_repacked_and_deleted() {
         go_too.send(()).unwrap();
         clients.into_iter().for_each(|client| client.join().unwrap().unwrap());
     });
-    for door in [first, second] {
-        assert!(fetch_answer(&door.bytes).unwrap().bands.pack == expect);
+    for sink in [first, second] {
+        assert!(fetch_answer(&sink.bytes).unwrap().bands.pack == expect);
     }
 }
 
@@ -309,9 +309,9 @@ fn a_client_gets_no_more_batches_than_without_a_cache() {
     let (server, without) = (Server::new(), Server { host: Arc::default(), ..Server::new() });
     let script = clone_script(&tip);
     let batches = |server: &Server| {
-        let mut door = Recorder::default();
-        server.call(repo.path(), &script, ProtocolVersion::V2, &mut door).unwrap();
-        (door.batches, door.bytes.len())
+        let mut sink = Recorder::default();
+        server.call(repo.path(), &script, ProtocolVersion::V2, &mut sink).unwrap();
+        (sink.batches, sink.bytes.len())
     };
     let expect = batches(&without);
     assert!((12..=16).contains(&expect.0), "{expect:?}");
@@ -342,7 +342,7 @@ fn others_get_their_pack_when_the_first_client_leaves() {
     check_pack(&repo, &fetch_answer(&second.bytes).unwrap().bands.pack, &tip);
 }
 
-/// A pack of version 2 over either door.
+/// A pack of version 2 over either transport.
 #[test]
 fn packs_of_clones_wait_for_memory_and_others_do_not() {
     let repo = RepoBuilder::new(Size::Tiny).build();

@@ -54,7 +54,7 @@ impl Served {
         Git::stock().run(&self.repo(), args)
     }
 
-    /// What stock git says to this, of the repository behind both doors.
+    /// What stock git says to this, of the repository behind both transports.
     fn ask(&self, args: &[&str]) -> [Output; 2] {
         self.urls.each_ref().map(|url| {
             let mut command = Git::stock().command(self.folder.path());
@@ -62,7 +62,7 @@ impl Served {
         })
     }
 
-    /// The refs that both doors show in both versions, as stock git sees them.
+    /// The refs that both transports show in both versions, as stock git sees them.
     #[track_caller]
     fn refs(&self) -> String {
         let mut seen = None;
@@ -86,7 +86,7 @@ impl Served {
         })
     }
 
-    /// Clones through both doors, and checks what came.
+    /// Clones over both transports, and checks what came.
     #[track_caller]
     fn clone_both(&self) {
         let expect = reachable_objects(Git::stock(), &self.repo());
@@ -174,11 +174,11 @@ fn changes_are_seen_by_the_next_request(format: RefFormat) {
         });
     }
     let statuses = || served.ask(&["ls-remote", "-q"]).map(|output| output.status.success());
-    for (key, door) in [("http.uploadpack", 0), ("daemon.uploadpack", 1)] {
+    for (key, transport) in [("http.uploadpack", 0), ("daemon.uploadpack", 1)] {
         served.fill_cache();
         git(&["config", key, "false"]);
         let mut expect = [true, true];
-        expect[door] = false;
+        expect[transport] = false;
         assert_eq!(statuses(), expect, "{key}");
         git(&["config", key, "true"]);
         assert_eq!(statuses(), [true, true], "{key}");

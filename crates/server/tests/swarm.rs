@@ -1,4 +1,4 @@
-//! 256 clients at once, over both doors, from repositories with and without a bitmap; stock git is among them.
+//! 256 clients at once, over both transports, from repositories with and without a bitmap; stock git is among them.
 
 mod served;
 
@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use packrace_object::HashKind;
 use packrace_testkit::peer::Script;
-use packrace_testkit::raw_client::{Door, ReceivedPack, STACK_BYTES, Take, Target};
+use packrace_testkit::raw_client::{ReceivedPack, STACK_BYTES, Take, Target, Transport};
 use packrace_testkit::received::objects_in_pack;
 use packrace_testkit::{Bitmap, Git, RepoBuilder, Size, Storage, reachable_objects};
 
-/// For each of two repositories and each of two doors: with those of stock git, 256 in all.
+/// For each of two repositories and each of two transports: with those of stock git, 256 in all.
 const RAW_CLIENTS: usize = 62;
 
 /// For each of them too.
@@ -90,7 +90,7 @@ fn fetch(group: &Group, number: usize) -> ReceivedPack {
 
 /// Clones with stock git and gives the objects that it then has.
 fn clone_with_git(target: &Target, to: &Path) -> BTreeSet<String> {
-    let scheme = if target.door == Door::Git { "git" } else { "http" };
+    let scheme = if target.transport == Transport::Git { "git" } else { "http" };
     let url = format!("{scheme}://{}{}", target.address, target.path);
     Git::stock().run(to.parent().unwrap(), &["clone", "-q", "--mirror", &url, to.to_str().unwrap()]);
     Git::stock().run(to, &["fsck", "--strict"]);
@@ -182,8 +182,8 @@ fn clients_at_once_get_the_same_packs() {
     let (http, git) = (addresses[0], addresses[1]);
     let mut groups = Vec::new();
     for (name, repo) in repos {
-        for (door, address) in [(Door::Git, git), (Door::Http, http)] {
-            let target = Target { door, address, path: format!("/{name}"), patience: PATIENCE };
+        for (transport, address) in [(Transport::Git, git), (Transport::Http, http)] {
+            let target = Target { transport, address, path: format!("/{name}"), patience: PATIENCE };
             let request = target.request(clone_request(&repo).bytes());
             groups.push(Group { repo: repo.clone(), target, request });
         }
@@ -204,7 +204,7 @@ fn clients_at_once_get_the_same_packs() {
     let most_descriptors = before.descriptors + clients * MAX_DESCRIPTORS_A_CLIENT;
     assert!(held.descriptors <= most_descriptors, "{before:?} became {held:?}");
     for (packs, groups) in packs.chunks(2).zip(groups.chunks(2)) {
-        assert_eq!(packs[0], packs[1], "the door makes no difference");
+        assert_eq!(packs[0], packs[1], "the transport makes no difference");
         let objects = objects_in_pack(Git::stock(), &packs[0].kept, HashKind::Sha1, None);
         assert_eq!(objects, reachable_objects(Git::stock(), &groups[0].repo));
     }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use packrace_object::HashKind;
 use packrace_testkit::peer::{Feed, Script, http};
-use packrace_testkit::raw_client::{Door, STACK_BYTES, Take, Target};
+use packrace_testkit::raw_client::{STACK_BYTES, Take, Target, Transport};
 use packrace_testkit::{Bitmap, Git, RepoBuilder, Size, Storage};
 use serde_json::{Value, json};
 
@@ -94,14 +94,14 @@ pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>
     let mut records = Vec::new();
     let mut failures = Vec::new();
     let mut before = None;
-    for door in [Door::Git, Door::Http] {
-        let target = Target { patience: Duration::from_secs(30), ..server.target(door, &repo)? };
+    for transport in [Transport::Git, Transport::Http] {
+        let target = Target { patience: Duration::from_secs(30), ..server.target(transport, &repo)? };
         let client = Client { request: target.request(fetch.bytes()), target: &target };
         let idle = client.fetch(time / 2)?;
         // What threads and caches take that everybody needs.
         let besieged = Besieged {
-            http: server.target(Door::Http, &repo)?.address,
-            git: server.target(Door::Git, &repo)?.address,
+            http: server.target(Transport::Http, &repo)?.address,
+            git: server.target(Transport::Git, &repo)?.address,
             limits: &limits,
             is_over: AtomicBool::new(false),
             counts: AttackCounts::default(),
@@ -118,13 +118,13 @@ pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>
         drop(wrong);
         if busy.refused > 0 {
             failures.push(format!(
-                "{door:?}: {} of {} fetches failed: {}",
+                "{transport:?}: {} of {} fetches failed: {}",
                 busy.refused,
                 busy.count(),
                 busy.why
             ));
         }
-        records.push(print(door, &idle, &busy, &besieged.counts));
+        records.push(print(transport, &idle, &busy, &besieged.counts));
     }
     failures.extend(server.complaints());
     if failures.is_empty() {
@@ -247,13 +247,13 @@ fn head() -> &'static str {
      |---|---:|---:|---:|---:|---:|---:|---:|---:|---|"
 }
 
-fn print(door: Door, idle: &Times, busy: &Times, counts: &AttackCounts) -> Value {
+fn print(transport: Transport, idle: &Times, busy: &Times, counts: &AttackCounts) -> Value {
     let [alone, besieged] = [idle, busy].map(|times| quantile(&times.seconds, 0.99));
     let ratio = besieged / alone;
     let [held, pushes, garbage] =
         [&counts.held, &counts.pushes, &counts.garbage].map(|count| count.load(Relaxed));
     println!(
-        "| {door:?} | {} | {} | {} | {} | {ratio:.1} × | {held} | {pushes} | {garbage} | {} |",
+        "| {transport:?} | {} | {} | {} | {} | {ratio:.1} × | {held} | {pushes} | {garbage} | {} |",
         idle.milliseconds(),
         busy.milliseconds(),
         busy.seconds.len(),
@@ -262,7 +262,7 @@ fn print(door: Door, idle: &Times, busy: &Times, counts: &AttackCounts) -> Value
     );
     json!({
         "work": "siege, one-commit fetch",
-        "door": format!("{door:?}"),
+        "door": format!("{transport:?}"),
         "idle_seconds_p50": quantile(&idle.seconds, 0.5),
         "idle_seconds_p99": alone,
         "siege_seconds_p50": quantile(&busy.seconds, 0.5),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use packrace_object::{HashKind, TrailerHasher};
 use packrace_testkit::Random;
 use packrace_testkit::peer::Script;
-use packrace_testkit::raw_client::{Door, Take};
+use packrace_testkit::raw_client::{Take, Transport};
 
 use super::{Fragile, Soak};
 
@@ -35,21 +35,21 @@ pub fn break_files(soak: &Soak, is_over: &AtomicBool, seed: u64) {
         let number = random.below(files.len());
         let repo = &soak.site.fragile[number];
         let (path, bytes) = &files[number][random.below(files[number].len())];
-        let door = if random.one_in(2) { Door::Git } else { Door::Http };
+        let transport = if random.one_in(2) { Transport::Git } else { Transport::Http };
         let fault = match random.below(4) {
             0 => Fault::Replaced,
             1 => Fault::Unreadable,
             _ => Fault::CutOff(random.below(bytes.len())),
         };
-        let who = format!("{} {fault:?}, {door:?}", path.display());
+        let who = format!("{} {fault:?}, {transport:?}", path.display());
         if let Err(error) = fault.happen(path, bytes) {
             return soak.fail(&who, error);
         }
         soak.counts.changes.fetch_add(1, Relaxed);
-        check(soak, &who, repo, clone(soak, repo, door, Duration::ZERO));
+        check(soak, &who, repo, clone(soak, repo, transport, Duration::ZERO));
         // What a push makes of refs would be undone when they are put back.
         let is_of_objects = path.extension().is_some_and(|end| end == "pack" || end == "idx");
-        let is_acknowledged = (number == 0 && is_of_objects).then(|| pushes.push(door));
+        let is_acknowledged = (number == 0 && is_of_objects).then(|| pushes.push(transport));
         std::thread::sleep(EVERY);
         if let Err(error) = mend(path, bytes) {
             return soak.fail(&who, error);
@@ -59,7 +59,7 @@ pub fn break_files(soak: &Soak, is_over: &AtomicBool, seed: u64) {
         }
         let end = Instant::now() + PATIENCE;
         let again = loop {
-            match clone(soak, repo, door, PATIENCE) {
+            match clone(soak, repo, transport, PATIENCE) {
                 Err(_) if Instant::now() < end => std::thread::sleep(Duration::from_millis(10)),
                 ended => break ended,
             }
@@ -73,9 +73,9 @@ pub fn break_files(soak: &Soak, is_over: &AtomicBool, seed: u64) {
 }
 
 /// A clone of all refs: the pack, or why there is none.
-fn clone(soak: &Soak, repo: &Fragile, door: Door, patience: Duration) -> Result<Vec<u8>, String> {
+fn clone(soak: &Soak, repo: &Fragile, transport: Transport, patience: Duration) -> Result<Vec<u8>, String> {
     let tips: Vec<&str> = repo.tips.iter().map(String::as_str).collect();
-    let target = soak.target(door, &repo.path);
+    let target = soak.target(transport, &repo.path);
     let request = target.request(Script::new().fetch_v2("sha1", &tips, &[]).bytes());
     let got = target.fetch_patiently(&request, Take::Keep, Instant::now() + patience);
     got.map(|(got, _)| got.pack.kept).map_err(|failure| failure.to_string())
@@ -163,14 +163,14 @@ impl<'a> Pushes<'a> {
     }
 
     /// Whether the server said that a new commit came in.
-    fn push(&mut self, door: Door) -> bool {
+    fn push(&mut self, transport: Transport) -> bool {
         self.number += 1;
         let git = |args: &[&str]| self.soak.git.run(self.folder.path(), args).trim().to_owned();
         let head = || git(&["rev-parse", "HEAD"]);
         let parent = self.acknowledged.clone().unwrap_or_else(head);
         let message = format!("fragile {}", self.number);
         self.last = git(&["commit-tree", &self.tree, "-p", &parent, "-m", &message]);
-        let url = self.soak.server.url(door == Door::Http, &self.repo.path);
+        let url = self.soak.server.url(transport == Transport::Http, &self.repo.path);
         let refspec = format!("{}:{BRANCH}", self.last);
         let push = self.soak.git.command(self.folder.path()).args(["push", "-q", &url, &refspec]).output();
         push.is_ok_and(|output| output.status.success())

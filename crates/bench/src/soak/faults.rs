@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use packrace_testkit::Random;
 use packrace_testkit::peer::Script;
-use packrace_testkit::raw_client::{Door, Target};
+use packrace_testkit::raw_client::{Target, Transport};
 
 use super::Soak;
 
@@ -73,8 +73,8 @@ pub fn client(soak: &Soak, is_over: &AtomicBool, seed: u64) {
         .collect();
     while !is_over.load(Relaxed) {
         let number = random.below(repos.len());
-        let door = if random.one_in(2) { Door::Git } else { Door::Http };
-        let mut target = soak.target(door, repos[number].0);
+        let transport = if random.one_in(2) { Transport::Git } else { Transport::Http };
+        let mut target = soak.target(transport, repos[number].0);
         target.patience = SLOWLY;
         let request = target.request(scripts[number].bytes());
         let fault = FAULTS[random.below(FAULTS.len())];

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use packrace_object::HashKind;
 use packrace_testkit::peer::Script;
-use packrace_testkit::raw_client::{Door, Take};
+use packrace_testkit::raw_client::{Take, Transport};
 use packrace_testkit::{Random, reachable_objects};
 
 use super::Soak;
@@ -22,7 +22,7 @@ struct Known<'a> {
     is_steady: bool,
 }
 
-/// Clones and fetches over both doors. Answers of repositories that nobody changes are the same each time.
+/// Clones and fetches over both transports. Answers of repositories that nobody changes are the same each time.
 pub fn raw_client(soak: &Soak, is_over: &AtomicBool, seed: u64) {
     let mut random = Random::new(seed);
     let known = [&soak.site.steady, &soak.site.plain].into_iter().flat_map(|repo| {
@@ -42,10 +42,10 @@ pub fn raw_client(soak: &Soak, is_over: &AtomicBool, seed: u64) {
     let mut seen: Vec<Option<(u64, u32)>> = known.iter().map(|_| None).collect();
     while !is_over.load(Relaxed) {
         let number = random.below(known.len());
-        let door = if random.one_in(2) { Door::Git } else { Door::Http };
-        let target = soak.target(door, known[number].repo);
+        let transport = if random.one_in(2) { Transport::Git } else { Transport::Http };
+        let target = soak.target(transport, known[number].repo);
         let request = target.request(known[number].fetch.bytes());
-        let who = format!("raw client, {door:?}, {}", target.path);
+        let who = format!("raw client, {transport:?}, {}", target.path);
         match target.fetch_patiently(&request, Take::Hash(HashKind::Sha1), Instant::now() + PATIENCE) {
             Ok((received, _)) => {
                 let pack = (received.pack.bytes, received.pack.crc);

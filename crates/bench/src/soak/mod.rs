@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use packrace_testkit::raw_client::{Door, Target};
+use packrace_testkit::raw_client::{Target, Transport};
 use packrace_testkit::{Bitmap, Git, GraphLayout, RefFormat, RepoBuilder, Size, Storage, reachable_objects};
 
 use crate::Error;
@@ -233,8 +233,8 @@ impl Soak<'_> {
         println!("{}", samples::row(when, held, &self.counts.to_string()));
     }
 
-    fn target(&self, door: Door, repo: &Path) -> Target {
-        let target = self.server.target(door, repo).expect("packrace has both doors");
+    fn target(&self, transport: Transport, repo: &Path) -> Target {
+        let target = self.server.target(transport, repo).expect("packrace has both transports");
         Target { patience: Duration::from_secs(60), ..target }
     }
 

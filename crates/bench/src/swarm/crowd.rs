@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use crate::serve::Server;
     use crate::swarm::Subject;
-    use packrace_testkit::raw_client::Door;
+    use packrace_testkit::raw_client::Transport;
     use packrace_testkit::{Git, RepoBuilder, Size};
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
         let repo = RepoBuilder::new(Size::Small).build();
         let subject = Subject::new(Git::stock(), repo.path().to_path_buf());
         let server = Server::git_daemon(Git::stock(), repo.path().parent().unwrap(), None).unwrap();
-        let target = server.target(Door::Git, repo.path()).unwrap();
+        let target = server.target(Transport::Git, repo.path()).unwrap();
         let all = target.request(&subject.clone_all().command);
         let almost = target.request(&subject.clone_almost_all(0).command);
         let one = target.request(&subject.fetch_one().command);

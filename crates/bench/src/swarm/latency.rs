@@ -39,7 +39,7 @@ pub fn compare(args: &Args, contenders: &[Contender], subject: &Subject) -> Resu
     let mut records = Vec::new();
     for contender in contenders {
         let server = contender.start()?;
-        let target = server.target(contender.door, &subject.repo)?;
+        let target = server.target(contender.transport, &subject.repo)?;
         let fetch = target.request(&subject.fetch_one().command);
         let clone = target.request(&subject.clone_all().command);
         let most_seconds = if args.smoke { 2.0 } else { MOST_SECONDS };

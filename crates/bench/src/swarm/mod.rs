@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use packrace_object::HashKind;
 use packrace_testkit::Git;
 use packrace_testkit::peer::Script;
-use packrace_testkit::raw_client::Door;
+use packrace_testkit::raw_client::Transport;
 use serde_json::Value;
 
 use crate::args::{Args, Suite};
@@ -28,8 +28,8 @@ pub struct Contender<'a> {
     pub who: &'static str,
     /// Whether it is the one that is measured.
     pub is_packrace: bool,
-    /// The door that it is asked at.
-    pub door: Door,
+    /// The transport that it is asked at.
+    pub transport: Transport,
     start: Box<dyn Fn() -> std::io::Result<Server> + 'a>,
 }
 
@@ -51,39 +51,39 @@ pub fn run(
     let bitmap = Subject::new(git, scratch.with_bitmap(history)?);
     let plain = Subject::new(git, scratch.plain(history)?);
     let root = bitmap.repo.parent().ok_or("a repository lies in a directory")?;
-    let doors = doors(git, packrace, root);
+    let transports = transports(git, packrace, root);
     println!("\n{}\n", figures::HOW);
     let mut records = Vec::new();
     if args.items.contains(&Suite::Crowds) {
         println!("{}", figures::head());
         let mut indexed = scenes::Indexed::default();
         for scene in scenes::all(args, &bitmap, &plain) {
-            for contenders in &doors {
+            for contenders in &transports {
                 records.extend(scene.compare(args, git, contenders, &mut indexed)?);
             }
         }
     }
     if args.items.contains(&Suite::Latency) {
         println!("\n{}", latency::head());
-        for contenders in &doors {
+        for contenders in &transports {
             records.extend(latency::compare(args, contenders, &bitmap)?);
         }
     }
     if args.items.contains(&Suite::Waiting) {
         println!("\n{}", waiting::head());
-        for contenders in &doors {
+        for contenders in &transports {
             records.extend(waiting::compare(args, contenders, &bitmap)?);
         }
     }
     Ok(records)
 }
 
-/// For each door, stock git's server, where there is one, and packrace.
-fn doors<'a>(git: &'a Git, packrace: Option<&'a Path>, root: &'a Path) -> Vec<Vec<Contender<'a>>> {
+/// For each transport, stock git's server, where there is one, and packrace.
+fn transports<'a>(git: &'a Git, packrace: Option<&'a Path>, root: &'a Path) -> Vec<Vec<Contender<'a>>> {
     let mut at_git = vec![Contender {
         who: "git daemon",
         is_packrace: false,
-        door: Door::Git,
+        transport: Transport::Git,
         start: Box::new(move || Server::git_daemon(git, root, None)),
     }];
     let mut at_http = Vec::new();
@@ -91,7 +91,7 @@ fn doors<'a>(git: &'a Git, packrace: Option<&'a Path>, root: &'a Path) -> Vec<Ve
         at_http.push(Contender {
             who: "git http-backend",
             is_packrace: false,
-            door: Door::Http,
+            transport: Transport::Http,
             start: Box::new(move || {
                 let server = Server::http_backend(git, root)?;
                 server.ok_or_else(|| std::io::Error::other("lighttpd is gone"))
@@ -101,19 +101,19 @@ fn doors<'a>(git: &'a Git, packrace: Option<&'a Path>, root: &'a Path) -> Vec<Ve
         println!("lighttpd is missing (package lighttpd): git http-backend is not measured.");
     }
     if let Some(binary) = packrace {
-        let contender = |door, who| Contender {
+        let contender = |transport, who| Contender {
             who,
             is_packrace: true,
-            door,
+            transport,
             start: Box::new(move || Server::packrace(binary, root, None)),
         };
-        at_git.push(contender(Door::Git, "packrace git://"));
-        at_http.push(contender(Door::Http, "packrace http://"));
+        at_git.push(contender(Transport::Git, "packrace git://"));
+        at_http.push(contender(Transport::Http, "packrace http://"));
     }
     vec![at_git, at_http]
 }
 
-/// A v2 `fetch`, without what a door puts around it.
+/// A v2 `fetch`, without what a transport puts around it.
 #[derive(Debug, Clone)]
 pub struct Fetch {
     /// The objects wanted.

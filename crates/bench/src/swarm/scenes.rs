@@ -105,7 +105,7 @@ impl Scene<'_> {
             let server = contender.start()?;
             let (crowd, peak) =
                 server.watched(|| self.send(contender, &server, |number| self.look(number)))?;
-            self.check(git, contender, &crowd, indexed).map_err(|why| self.told(contender, &why))?;
+            self.check(git, contender, &crowd, indexed).map_err(|why| self.failure(contender, &why))?;
             figures.push(Figures::new(contender.who, self.clients, peak));
             servers.push(server);
         }
@@ -118,7 +118,7 @@ impl Scene<'_> {
                     *server = contender.start()?;
                 }
                 self.time(contender, server, figures)
-                    .map_err(|why| self.told(contender, &why.to_string()))?;
+                    .map_err(|why| self.failure(contender, &why.to_string()))?;
             }
         }
         for figures in &figures {
@@ -130,7 +130,7 @@ impl Scene<'_> {
         Ok(figures.iter().map(|figures| figures.json(&self.name)).collect())
     }
 
-    fn told(&self, contender: &Contender, why: &str) -> String {
+    fn failure(&self, contender: &Contender, why: &str) -> String {
         format!("{}: {}: {why}", self.name, contender.who)
     }
 
@@ -140,7 +140,7 @@ impl Scene<'_> {
         server: &Server,
         take: impl Fn(usize) -> Take + Sync,
     ) -> io::Result<Crowd> {
-        let target = server.target(contender.door, &self.subject.repo)?;
+        let target = server.target(contender.transport, &self.subject.repo)?;
         let requests: Vec<_> = self.fetches.iter().map(|fetch| target.request(&fetch.command)).collect();
         let of_each = |number: usize| requests[number % requests.len()].as_slice();
         crowd::at_once(&target, &(0..self.clients).map(of_each).collect::<Vec<_>>(), take)

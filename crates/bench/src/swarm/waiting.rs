@@ -60,7 +60,7 @@ pub fn head() -> &'static str {
 /// The memory of a fresh server with so many of them, and how many have got a piece of their pack.
 fn held(contender: &Contender, subject: &Subject, count: usize) -> Result<(Peak, usize), Error> {
     let server = contender.start()?;
-    let target = server.target(contender.door, &subject.repo)?;
+    let target = server.target(contender.transport, &subject.repo)?;
     let request = target.request(&subject.clone_all().command);
     let looks = || {
         let mut peak = Peak::default();

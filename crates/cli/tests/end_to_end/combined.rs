@@ -6,7 +6,7 @@ use packrace_testkit::peer::{Feed, Reply, Script, stdio};
 use packrace_testkit::received::{Packet, fetch_answer, packets};
 use packrace_testkit::{Git, Loose, Repo, RepoBuilder, Size, Storage, reachable_objects};
 
-use crate::matrix::{DOORS, Door, server_command, succeed};
+use crate::matrix::{TRANSPORTS, Transport, server_command, succeed};
 use crate::running::{Server, answer_to, upload_pack};
 
 fn configured(storage: Storage, config: &[(&str, &str)]) -> Repo {
@@ -30,11 +30,11 @@ fn partial_clones_where_wants_must_be_reachable() {
     let repo = configured(Storage::default(), &config);
     let server = Server::start(repo.path().parent().unwrap());
     let name = repo.path().file_name().unwrap().to_str().unwrap();
-    for door in DOORS {
-        let url = match door {
-            Door::Http => format!("http://{}/{name}", server.http),
-            Door::GitDaemon => format!("git://{}/{name}", server.git),
-            Door::UploadPack | Door::Stock => format!("file://{}", repo.path().display()),
+    for transport in TRANSPORTS {
+        let url = match transport {
+            Transport::Http => format!("http://{}/{name}", server.http),
+            Transport::GitDaemon => format!("git://{}/{name}", server.git),
+            Transport::UploadPack | Transport::Stock => format!("file://{}", repo.path().display()),
         };
         for (filter, version) in [("blob:none", "2"), ("tree:0", "2"), ("blob:none", "0")] {
             // In version 0, the client asks for nothing that is not advertised unless it is told that it may.
@@ -47,9 +47,9 @@ fn partial_clones_where_wants_must_be_reachable() {
                 command
             };
             let mut clone = git(&["clone", "-q", &format!("--filter={filter}")]);
-            clone.args(server_command(door).map(|server| format!("--upload-pack={server}")));
+            clone.args(server_command(transport).map(|server| format!("--upload-pack={server}")));
             // Checking files out fetches the blobs that it needs.
-            let what = format!("{filter} over {door:?}, version {version}");
+            let what = format!("{filter} over {transport:?}, version {version}");
             succeed(clone.args([&url, "c"]), &what);
             let old = repo.git(&["rev-parse", "main~5"]);
             succeed(git(&["-C", "c", "checkout", "-q"]).arg(old.trim()), &what);
@@ -76,15 +76,15 @@ fn uris_of_what_a_filter_leaves_out_are_not_told() {
         repo.git(&["config", "--add", "uploadpack.blobPackfileUri", &value]);
     }
     let main = repo.git(&["rev-parse", "main"]);
-    let told = |filter: &[&str]| {
+    let offered = |filter: &[&str]| {
         let want = format!("want {}", main.trim());
         let reply = fetch(&repo, &[filter, &[&want, "packfile-uris https", "done"]].concat());
         let lines = fetch_answer(&reply.stdout).unwrap().lines;
         lines.iter().filter_map(|line| line.rsplit_once('/')).map(|(_, number)| number.to_owned()).collect()
     };
     let check = |filter: &[&str], expect: &[&str]| {
-        let told: Vec<String> = told(filter);
-        assert_eq!(told, expect, "{filter:?}");
+        let offered: Vec<String> = offered(filter);
+        assert_eq!(offered, expect, "{filter:?}");
     };
     check(&[], &["1", "2"]);
     check(&["filter blob:none"], &[]);
@@ -133,14 +133,14 @@ fn damage_that_is_found_while_uris_are_chosen() {
         let reply = fetch(&repo, &[sideband_all, &[&want, "packfile-uris https", "done"]].concat());
         assert_eq!(reply.status.code(), Some(128));
         assert!(reply.stderr.contains(&format!("missing object {lost}")), "{}", reply.stderr);
-        let told = format!("{mark}{words}");
-        assert_eq!(packets(&reply.stdout).unwrap(), [Packet::Data(told.as_bytes())]);
+        let message = format!("{mark}{words}");
+        assert_eq!(packets(&reply.stdout).unwrap(), [Packet::Data(message.as_bytes())]);
     }
     // Stock git shows it to its user.
     let dir = tempfile::tempdir().unwrap();
     let mut clone = Git::stock().command(dir.path());
     clone.args(["-c", "protocol.version=2", "-c", "fetch.uriprotocols=https", "clone", "-q"]);
-    clone.args(server_command(Door::UploadPack).map(|server| format!("--upload-pack={server}")));
+    clone.args(server_command(Transport::UploadPack).map(|server| format!("--upload-pack={server}")));
     let output = clone.arg(format!("file://{}", repo.path().display())).arg("c").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains(&format!("remote error: {words}")), "{said}");
@@ -165,7 +165,7 @@ fn everything_at_once() {
         command.args(["-c", "protocol.version=2", "-c", "fetch.uriprotocols=https"]).args(args);
         succeed(&mut command, &format!("{args:?}"))
     };
-    let upload_pack = format!("--upload-pack={}", server_command(Door::UploadPack).unwrap());
+    let upload_pack = format!("--upload-pack={}", server_command(Transport::UploadPack).unwrap());
     let url = format!("file://{}", repo.path().display());
     run(&[
         "clone",

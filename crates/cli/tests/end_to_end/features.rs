@@ -13,7 +13,7 @@ use packrace_testkit::peer::{Feed, Script};
 use packrace_testkit::received::{FetchAnswer, Packet, fetch_answer, objects_in_pack, packets};
 use packrace_testkit::{Git, Loose, Repo, RepoBuilder, Size, Storage, reachable_objects};
 
-use crate::matrix::{DOORS, Door, server_command, succeed};
+use crate::matrix::{TRANSPORTS, Transport, server_command, succeed};
 use crate::running::{Server, answer_to};
 
 /// A repository with this configuration, and a server for it.
@@ -44,10 +44,10 @@ impl Client {
         self.dir.path().join("c")
     }
 
-    /// `git <config> <verb> <args>` with the server's command where the door needs one.
+    /// `git <config> <verb> <args>` with the server's command where the transport needs one.
     fn run(
         &self,
-        door: Door,
+        transport: Transport,
         config: &[&str],
         verb: &str,
         args: &[&str],
@@ -55,8 +55,8 @@ impl Client {
     ) -> String {
         let mut command = self.command(config, variables);
         command.arg(verb);
-        command.args(server_command(door).map(|server| format!("--upload-pack={server}")));
-        succeed(command.args(args), &format!("{verb} {args:?} over {door:?}"))
+        command.args(server_command(transport).map(|server| format!("--upload-pack={server}")));
+        succeed(command.args(args), &format!("{verb} {args:?} over {transport:?}"))
     }
 
     fn command(&self, config: &[&str], variables: &[(&str, &str)]) -> Command {
@@ -81,12 +81,12 @@ impl Client {
     }
 }
 
-fn url(repo: &Repo, server: &Server, door: Door) -> String {
+fn url(repo: &Repo, server: &Server, transport: Transport) -> String {
     let name = repo.path().file_name().unwrap().to_str().unwrap();
-    match door {
-        Door::Http => format!("http://{}/{name}", server.http),
-        Door::GitDaemon => format!("git://{}/{name}", server.git),
-        Door::UploadPack | Door::Stock => format!("file://{}", repo.path().display()),
+    match transport {
+        Transport::Http => format!("http://{}/{name}", server.http),
+        Transport::GitDaemon => format!("git://{}/{name}", server.git),
+        Transport::UploadPack | Transport::Stock => format!("file://{}", repo.path().display()),
     }
 }
 
@@ -132,19 +132,25 @@ impl FileServer {
 fn refs_are_wanted_by_name() {
     let config = [("uploadpack.allowRefInWant", "true")];
     let (repo, server) = served(Storage::default(), &config);
-    for door in DOORS {
-        let url = url(&repo, &server, door);
+    for transport in TRANSPORTS {
+        let url = url(&repo, &server, transport);
         for depth in [None, Some("--depth=3")] {
             let client = Client::new();
-            client.run(door, &[], "clone", &["--bare", "--single-branch", "--branch=old", &url, "c"], &[]);
+            client.run(
+                transport,
+                &[],
+                "clone",
+                &["--bare", "--single-branch", "--branch=old", &url, "c"],
+                &[],
+            );
             let refspecs = ["refs/heads/main:refs/heads/got", "refs/tags/nested-outermost:refs/tags/got"];
             let args: Vec<&str> = depth.into_iter().chain([url.as_str()]).chain(refspecs).collect();
-            client.run(door, &[], "fetch", &args, &[]);
-            assert!(client.has_seen('>', "want-ref refs/heads/main"), "{door:?}");
+            client.run(transport, &[], "fetch", &args, &[]);
+            assert!(client.has_seen('>', "want-ref refs/heads/main"), "{transport:?}");
             let got =
                 Git::stock().run(&client.clone_path(), &["rev-parse", "refs/heads/got", "refs/tags/got"]);
-            assert_eq!(got, repo.git(&["rev-parse", "main", "refs/tags/nested-outermost"]), "{door:?}");
-            assert_eq!(client.clone_path().join("shallow").exists(), depth.is_some(), "{door:?}");
+            assert_eq!(got, repo.git(&["rev-parse", "main", "refs/tags/nested-outermost"]), "{transport:?}");
+            assert_eq!(client.clone_path().join("shallow").exists(), depth.is_some(), "{transport:?}");
             client.objects();
         }
     }
@@ -169,11 +175,11 @@ fn refs_are_wanted_by_name_in_their_namespace_only() {
             _ => reply.stderr.trim_end_matches('\n').to_owned(),
         }
     };
-    let told = |id: &str, name: &str| format!("wanted-refs {} {name} ", id.trim());
+    let expected = |id: &str, name: &str| format!("wanted-refs {} {name} ", id.trim());
     let unknown = |name: &str| format!("fatal: unknown ref {name}");
-    assert_eq!(answer("", "refs/heads/main").trim(), told(&main, "refs/heads/main").trim());
-    assert_eq!(answer("n", "refs/heads/inside").trim(), told(&old, "refs/heads/inside").trim());
-    assert_eq!(answer("n", "HEAD").trim(), told(&old, "HEAD").trim());
+    assert_eq!(answer("", "refs/heads/main").trim(), expected(&main, "refs/heads/main").trim());
+    assert_eq!(answer("n", "refs/heads/inside").trim(), expected(&old, "refs/heads/inside").trim());
+    assert_eq!(answer("n", "HEAD").trim(), expected(&old, "HEAD").trim());
     for (namespace, name) in [
         ("n", "refs/heads/main"),
         ("", "refs/heads/inside"),
@@ -224,17 +230,17 @@ fn all_of_an_answer_in_a_side_band() {
     let (repo, server) = served(Storage { packs: 2, ..Storage::default() }, &config);
     // Stock git asks for it in its own tests only.
     let variables = [("GIT_TEST_SIDEBAND_ALL", "1")];
-    for door in DOORS {
-        let url = url(&repo, &server, door);
+    for transport in TRANSPORTS {
+        let url = url(&repo, &server, transport);
         let client = Client::new();
-        client.run(door, &[], "clone", &["--bare", "--depth=2", "--branch=old", &url, "c"], &variables);
-        assert!(client.has_seen('>', "sideband-all"), "{door:?}");
-        assert!(client.has_seen('<', "\\1shallow-info"), "{door:?}");
-        client.run(door, &[], "fetch", &["--unshallow", &url, "+refs/*:refs/*"], &variables);
-        assert!(client.has_seen('<', "\\1acknowledgments"), "{door:?}");
-        assert_eq!(client.objects(), repo.reachable_objects(), "{door:?}");
-        client.run(door, &[], "fetch", &[&url, "refs/heads/main:refs/heads/again"], &variables);
-        assert!(client.has_seen('<', "\\1wanted-refs"), "{door:?}");
+        client.run(transport, &[], "clone", &["--bare", "--depth=2", "--branch=old", &url, "c"], &variables);
+        assert!(client.has_seen('>', "sideband-all"), "{transport:?}");
+        assert!(client.has_seen('<', "\\1shallow-info"), "{transport:?}");
+        client.run(transport, &[], "fetch", &["--unshallow", &url, "+refs/*:refs/*"], &variables);
+        assert!(client.has_seen('<', "\\1acknowledgments"), "{transport:?}");
+        assert_eq!(client.objects(), repo.reachable_objects(), "{transport:?}");
+        client.run(transport, &[], "fetch", &[&url, "refs/heads/main:refs/heads/again"], &variables);
+        assert!(client.has_seen('<', "\\1wanted-refs"), "{transport:?}");
     }
 }
 
@@ -243,8 +249,8 @@ fn errors_in_a_side_band_reach_the_client() {
     let config = [("uploadpack.allowSidebandAll", "true")];
     let (repo, server) = served(Storage::default(), &config);
     let client = Client::new();
-    let url = url(&repo, &server, Door::Http);
-    client.run(Door::Http, &[], "clone", &["--bare", "--branch=old", "--single-branch", &url, "c"], &[]);
+    let url = url(&repo, &server, Transport::Http);
+    client.run(Transport::Http, &[], "clone", &["--bare", "--branch=old", "--single-branch", &url, "c"], &[]);
     let mut command = client.command(&[], &[("GIT_TEST_SIDEBAND_ALL", "1")]);
     let absent = "1234123412341234123412341234123412341234";
     let output = command.args(["fetch", &url, absent]).output().unwrap();
@@ -285,23 +291,23 @@ fn blobs_come_from_elsewhere() {
                 ("uploadpack.allowSidebandAll", "true"),
             ],
         );
-        for door in DOORS {
-            let url = url(&repo, &server, door);
+        for transport in TRANSPORTS {
+            let url = url(&repo, &server, transport);
             let client = Client::new();
             let variables = if sideband_all { &[("GIT_TEST_SIDEBAND_ALL", "1")][..] } else { &[] };
             let before = files.asked().len();
             let uris = ["fetch.uriprotocols=http,file"];
-            client.run(door, &uris, "clone", &["--mirror", &url, "c"], variables);
-            let what = format!("{door:?}, {loose:?}, {sideband_all}");
+            client.run(transport, &uris, "clone", &["--mirror", &url, "c"], variables);
+            let what = format!("{transport:?}, {loose:?}, {sideband_all}");
             assert_eq!(files.asked()[before..], [format!("pack-{pack}.pack")], "{what}");
             assert!(!client.has_seen('<', "nowhere"), "{what}");
             assert_eq!(client.objects(), repo.reachable_objects(), "{what}");
             // Nothing is new, so nothing is told.
-            client.run(door, &uris, "fetch", &[&url, "+refs/heads/main:refs/heads/again"], variables);
+            client.run(transport, &uris, "fetch", &[&url, "+refs/heads/main:refs/heads/again"], variables);
             assert_eq!(files.asked().len(), before + 1, "{what}");
             // Without the protocol, the blob comes in the pack.
             let client = Client::new();
-            client.run(door, &[], "clone", &["--mirror", &url, "c"], variables);
+            client.run(transport, &[], "clone", &["--mirror", &url, "c"], variables);
             assert_eq!(files.asked().len(), before + 1, "{what}");
             assert_eq!(client.objects(), repo.reachable_objects(), "{what}");
         }
@@ -330,9 +336,9 @@ fn a_shared_pack_is_told_once_and_only_where_it_is_needed() {
         assert!(reply.status.success(), "{}", reply.stderr);
         fetch_answer(&reply.stdout).unwrap()
     };
-    let told = ["packfile-uris".to_owned(), format!("{pack} https://a.example/x.pack"), String::new()];
+    let expected = ["packfile-uris".to_owned(), format!("{pack} https://a.example/x.pack"), String::new()];
     let with = ask(&[&want, "packfile-uris https", "ofs-delta", "done"]);
-    assert_eq!(with.lines, told);
+    assert_eq!(with.lines, expected);
     let without = ask(&[&want, "packfile-uris http", "ofs-delta", "done"]);
     assert!(without.lines.is_empty(), "{:?}", without.lines);
     let (with, without) = (sent(&repo, &with), sent(&repo, &without));
@@ -417,15 +423,15 @@ fn clones_begin_with_a_bundle() {
         ],
     );
     let old = repo.git(&["rev-parse", "old"]);
-    for door in DOORS {
+    for transport in TRANSPORTS {
         let client = Client::new();
-        let url = url(&repo, &server, door);
+        let url = url(&repo, &server, transport);
         let before = files.asked().len();
-        client.run(door, &["transfer.bundleURI=true"], "clone", &["--mirror", &url, "c"], &[]);
-        assert_eq!(files.asked()[before..], ["old.bundle"], "{door:?}");
-        assert!(client.has_seen('>', &format!("have {}", old.trim())), "{door:?}");
+        client.run(transport, &["transfer.bundleURI=true"], "clone", &["--mirror", &url, "c"], &[]);
+        assert_eq!(files.asked()[before..], ["old.bundle"], "{transport:?}");
+        assert!(client.has_seen('>', &format!("have {}", old.trim())), "{transport:?}");
         Git::stock().run(&client.clone_path(), &["fsck", "--strict", "--no-dangling"]);
-        assert!(client.objects().is_superset(&repo.reachable_objects()), "{door:?}");
+        assert!(client.objects().is_superset(&repo.reachable_objects()), "{transport:?}");
     }
 }
 
@@ -455,7 +461,7 @@ fn promisor_remotes_are_offered() {
     assert!(refused.stderr.contains("promisor-remote capability requires an argument"), "{}", refused.stderr);
     // A client that does not know the capability is not disturbed by it.
     let client = Client::new();
-    client.run(Door::Http, &[], "clone", &["--mirror", &url(&repo, &server, Door::Http), "c"], &[]);
+    client.run(Transport::Http, &[], "clone", &["--mirror", &url(&repo, &server, Transport::Http), "c"], &[]);
     assert_eq!(client.objects(), repo.reachable_objects());
 }
 
@@ -534,10 +540,10 @@ fn what_is_hidden_is_not_told_of_where_wants_must_be_reachable() {
         script = script.line(&format!("oid {id}"));
     }
     let reply = answer_to(repo.path(), 2, script.flush().flush().bytes(), Feed::Whole);
-    let told = String::from_utf8_lossy(&reply.stdout);
-    assert!(told.contains(&format!("{} {}", main.trim(), size.trim())), "{told}");
+    let answer = String::from_utf8_lossy(&reply.stdout);
+    assert!(answer.contains(&format!("{} {}", main.trim(), size.trim())), "{answer}");
     for id in hidden.iter().map(String::as_str).chain([absent]) {
-        assert!(told.contains(&format!("002d{id} 00")), "{told}");
+        assert!(answer.contains(&format!("002d{id} 00")), "{answer}");
     }
     let script = fetch(&["want-ref refs/hidden/x", "done"]);
     let reply = answer_to(repo.path(), 2, script.bytes(), Feed::Whole);
@@ -554,14 +560,14 @@ fn what_is_hidden_is_not_told_of_where_wants_must_be_reachable() {
 fn stock_git_works_where_wants_must_be_reachable() {
     let (repo, _hidden) = with_hidden_objects();
     let server = Server::start(repo.path().parent().unwrap());
-    for door in DOORS {
+    for transport in TRANSPORTS {
         let client = Client::new();
-        let url = url(&repo, &server, door);
-        client.run(door, &[], "clone", &["--bare", "--depth=2", &url, "c"], &[]);
-        client.run(door, &[], "fetch", &["--unshallow", &url, "+refs/*:refs/*"], &[]);
+        let url = url(&repo, &server, transport);
+        client.run(transport, &[], "clone", &["--bare", "--depth=2", &url, "c"], &[]);
+        client.run(transport, &[], "fetch", &["--unshallow", &url, "+refs/*:refs/*"], &[]);
         let shown =
             repo.git(&["rev-list", "--objects", "--no-object-names", "--exclude=refs/hidden/*", "--all"]);
         let shown: BTreeSet<String> = shown.lines().map(str::to_owned).collect();
-        assert_eq!(client.objects(), shown, "{door:?}");
+        assert_eq!(client.objects(), shown, "{transport:?}");
     }
 }

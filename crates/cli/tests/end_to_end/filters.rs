@@ -8,7 +8,7 @@ use packrace_testkit::peer::{self, Feed, Script};
 use packrace_testkit::received::{fetch_answer, objects_in_pack};
 use packrace_testkit::{Bitmap, Git, Repo, RepoBuilder, Size, Storage, sampled};
 
-use crate::matrix::{DOORS, Door, Served, server_command, succeed};
+use crate::matrix::{Served, TRANSPORTS, Transport, server_command, succeed};
 use crate::running::{Server, answer_to, upload_pack};
 
 /// A blob with patterns, and a ref for it.
@@ -54,8 +54,8 @@ fn lines(text: &str) -> BTreeSet<String> {
 }
 
 /// Clones the older half, fetches the newer one, checks out.
-fn run(client: &Git, served: &Served<'_>, door: Door, version: u32, spec: &str) -> Outcome {
-    let what = format!("{spec} over {door:?}, v{version}, {:?}, {:?}", client.version(), served.path);
+fn run(client: &Git, served: &Served<'_>, transport: Transport, version: u32, spec: &str) -> Outcome {
+    let what = format!("{spec} over {transport:?}, v{version}, {:?}, {:?}", client.version(), served.path);
     let dir = tempfile::tempdir().unwrap();
     let clone = dir.path().join("c");
     let git = |at: &Path, words: &[&str]| {
@@ -66,9 +66,9 @@ fn run(client: &Git, served: &Served<'_>, door: Door, version: u32, spec: &str) 
     };
     let filter = format!("--filter={spec}");
     let mut words = vec!["clone", "-q", "--no-checkout", "--single-branch", "--branch=old", &filter];
-    let program = server_command(door).map(|command| format!("--upload-pack={command}"));
+    let program = server_command(transport).map(|command| format!("--upload-pack={command}"));
     words.extend(program.as_deref());
-    let url = served.url(door);
+    let url = served.url(transport);
     words.extend([url.as_str(), "c"]);
     git(dir.path(), &words);
     let all = ["cat-file", "--batch-all-objects", "--batch-check=%(objectname)", "--unordered"];
@@ -81,14 +81,14 @@ fn run(client: &Git, served: &Served<'_>, door: Door, version: u32, spec: &str) 
     Outcome { cloned, listed, in_the_end: lines(&git(&clone, &all)) }
 }
 
-/// Every filter over these doors gives what stock git gives when it speaks to itself.
-fn check(client: &Git, served: &Served<'_>, doors: &[Door], versions: &[u32], specs: &[&str]) {
+/// Every filter over these transports gives what stock git gives when it speaks to itself.
+fn check(client: &Git, served: &Served<'_>, transports: &[Transport], versions: &[u32], specs: &[&str]) {
     for (version, spec) in versions.iter().flat_map(|version| specs.iter().map(move |spec| (*version, *spec)))
     {
-        let expected = run(client, served, Door::Stock, version, spec);
-        for door in doors {
-            let got = run(client, served, *door, version, spec);
-            let what = format!("{spec} over {door:?}, v{version}, {:?}", served.path);
+        let expected = run(client, served, Transport::Stock, version, spec);
+        for transport in transports {
+            let got = run(client, served, *transport, version, spec);
+            let what = format!("{spec} over {transport:?}, v{version}, {:?}", served.path);
             assert_eq!((&got.cloned, &got.listed), (&expected.cloned, &expected.listed), "{what}");
             // Deltas of the fetch may have bases that the client lacks. It gets them then; which they are is the
             // server's choice.
@@ -103,10 +103,10 @@ sampled! {
         let repo = build(HashKind::Sha1, Storage::default());
         let server = Server::start(repo.path().parent().unwrap());
         let served = Served { path: repo.path(), hash: HashKind::Sha1, server: Some(&server) };
-        check(Git::stock(), &served, &DOORS, &[2], extent.pick(&[SPECS[7]][..], &["blob:none", "tree:0", SPECS[7]]));
-        check(Git::stock(), &served, &DOORS[..2], &[0], &["combine:tree:3+blob:limit=600"]);
-        check(Git::stock(), &served, &[Door::UploadPack], &[0], extent.pick(&[SPECS[6]][..], &["blob:none", "tree:1", SPECS[6]]));
-        check(Git::stock(), &served, &[Door::UploadPack], &[1], &["tree:1"]);
+        check(Git::stock(), &served, &TRANSPORTS, &[2], extent.pick(&[SPECS[7]][..], &["blob:none", "tree:0", SPECS[7]]));
+        check(Git::stock(), &served, &TRANSPORTS[..2], &[0], &["combine:tree:3+blob:limit=600"]);
+        check(Git::stock(), &served, &[Transport::UploadPack], &[0], extent.pick(&[SPECS[6]][..], &["blob:none", "tree:1", SPECS[6]]));
+        check(Git::stock(), &served, &[Transport::UploadPack], &[1], &["tree:1"]);
     }
 }
 
@@ -116,7 +116,7 @@ sampled! {
         println!("the older client is {}.{}", client.version().0, client.version().1);
         let repo = build(HashKind::Sha1, Storage::default());
         let served = Served { path: repo.path(), hash: HashKind::Sha1, server: None };
-        check(client, &served, &[Door::UploadPack], extent.pick(&[2][..], &[0, 2]), extent.pick(&[SPECS[6]][..], &["blob:none", "tree:0", SPECS[6]]));
+        check(client, &served, &[Transport::UploadPack], extent.pick(&[2][..], &[0, 2]), extent.pick(&[SPECS[6]][..], &["blob:none", "tree:0", SPECS[6]]));
     }
 }
 
@@ -125,7 +125,7 @@ sampled! {
         let repo = build(HashKind::Sha256, Storage { bitmap: Bitmap::Plain, ..Storage::default() });
         let served = Served { path: repo.path(), hash: HashKind::Sha256, server: None };
         let specs: Vec<&str> = SPECS.into_iter().step_by(extent.step(SPECS.len(), 4)).collect();
-        check(Git::stock(), &served, &[Door::UploadPack], &[2], &specs);
+        check(Git::stock(), &served, &[Transport::UploadPack], &[2], &specs);
     }
 }
 

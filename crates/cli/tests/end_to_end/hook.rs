@@ -75,7 +75,7 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Every case over every door gives what stock git gives without a hook.
+/// Every case over every transport gives what stock git gives without a hook.
 fn check(hash: HashKind, ref_format: RefFormat, storage: Storage, versions: &[u32]) {
     let repo = RepoBuilder::new(Size::Tiny).hash(hash).ref_format(ref_format).storage(storage).build();
     let dir = tempfile::tempdir().unwrap();

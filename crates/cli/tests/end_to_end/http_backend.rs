@@ -380,11 +380,11 @@ fn answer(mut stream: TcpStream, root: &Path) {
     let variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (&**name, &**value)).collect();
     let reply = ours(root, &variables, &body);
     let answer = Answer::parse(&reply);
-    let mut told = format!("HTTP/1.1 {}\r\nConnection: close\r\n", answer.status);
+    let mut response = format!("HTTP/1.1 {}\r\nConnection: close\r\n", answer.status);
     for (name, value) in &answer.headers {
-        told.push_str(&format!("{name}: {value}\r\n"));
+        response.push_str(&format!("{name}: {value}\r\n"));
     }
-    stream.write_all(&[told.as_bytes(), b"\r\n", &answer.body].concat()).unwrap();
+    stream.write_all(&[response.as_bytes(), b"\r\n", &answer.body].concat()).unwrap();
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::running::{PACKRACE, Server};
 
 /// How the client reaches the repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Door {
+pub enum Transport {
     Http,
     GitDaemon,
     UploadPack,
@@ -83,13 +83,13 @@ pub struct Served<'a> {
 }
 
 impl Served<'_> {
-    pub fn url(&self, door: Door) -> String {
+    pub fn url(&self, transport: Transport) -> String {
         let name = self.path.file_name().expect("a name").to_str().expect("UTF-8");
-        let server = || self.server.expect("a door with a server");
-        match door {
-            Door::Http => format!("http://{}/{name}", server().http),
-            Door::GitDaemon => format!("git://{}/{name}", server().git),
-            Door::UploadPack | Door::Stock => format!("file://{}", self.path.display()),
+        let server = || self.server.expect("a transport with a server");
+        match transport {
+            Transport::Http => format!("http://{}/{name}", server().http),
+            Transport::GitDaemon => format!("git://{}/{name}", server().git),
+            Transport::UploadPack | Transport::Stock => format!("file://{}", self.path.display()),
         }
     }
 }
@@ -105,8 +105,9 @@ struct Outcome {
 }
 
 /// Runs the steps of a case as `client` with this protocol version; the clone passes `git fsck --strict`.
-fn run(client: &Git, served: &Served<'_>, door: Door, version: u32, case: &Case) -> Outcome {
-    let what = format!("{} over {door:?}, v{version}, {:?}, {:?}", case.name, client.version(), served.path);
+fn run(client: &Git, served: &Served<'_>, transport: Transport, version: u32, case: &Case) -> Outcome {
+    let what =
+        format!("{} over {transport:?}, v{version}, {:?}, {:?}", case.name, client.version(), served.path);
     let dir = tempfile::tempdir().unwrap();
     let ids = step_ids(served, case);
     let mut printed = Vec::new();
@@ -115,9 +116,9 @@ fn run(client: &Git, served: &Served<'_>, door: Door, version: u32, case: &Case)
         command.args(["-c", &format!("protocol.version={version}"), "-c", "gc.auto=0"]);
         command.args(["-c", "protocol.file.allow=always", "-c", "advice.detachedHead=false"]);
         // A clone has no `origin` yet and an ls-remote none at all: they and fetches are told on the command line.
-        let server_command = server_command(door);
+        let server_command = server_command(transport);
         for word in step.split(' ') {
-            let word = word.replace("{url}", &served.url(door)).replace("{id}", ids[0].trim());
+            let word = word.replace("{url}", &served.url(transport)).replace("{id}", ids[0].trim());
             let word = word.replace("{since}", ids[1].trim());
             let word = word.replace("{format}", &format!("--object-format={}", served.hash));
             command.arg(&word);
@@ -125,7 +126,7 @@ fn run(client: &Git, served: &Served<'_>, door: Door, version: u32, case: &Case)
             command.args(server_command.iter().filter(|_| speaks).map(|c| format!("--upload-pack={c}")));
         }
         let text = succeed(&mut command, &what);
-        printed.push(text.replace(&served.url(door), "{url}"));
+        printed.push(text.replace(&served.url(transport), "{url}"));
     }
     outcome(client, &dir.path().join("c"), printed, &what)
 }
@@ -139,12 +140,12 @@ fn step_ids(served: &Served<'_>, case: &Case) -> [String; 2] {
     [ask("{id}", &["rev-parse", "main"]), ask("{since}", &["log", "-1", "--format=%at", "main~8"])]
 }
 
-/// What the client runs to reach the repository; the other doors have a server that runs already.
-pub fn server_command(door: Door) -> Option<String> {
-    match door {
-        Door::Stock => Some(format!("{} upload-pack", Git::stock().binary().display())),
-        Door::UploadPack => Some(format!("{PACKRACE} upload-pack")),
-        Door::Http | Door::GitDaemon => None,
+/// What the client runs to reach the repository; the other transports have a server that runs already.
+pub fn server_command(transport: Transport) -> Option<String> {
+    match transport {
+        Transport::Stock => Some(format!("{} upload-pack", Git::stock().binary().display())),
+        Transport::UploadPack => Some(format!("{PACKRACE} upload-pack")),
+        Transport::Http | Transport::GitDaemon => None,
     }
 }
 
@@ -174,14 +175,14 @@ fn outcome(client: &Git, clone: &Path, printed: Vec<String>, what: &str) -> Outc
     }
 }
 
-/// Every case over these doors and versions gives what stock git gives when it speaks to itself.
-fn check(client: &Git, served: &Served<'_>, doors: &[Door], versions: &[u32], cases: &[Case]) {
+/// Every case over these transports and versions gives what stock git gives when it speaks to itself.
+fn check(client: &Git, served: &Served<'_>, transports: &[Transport], versions: &[u32], cases: &[Case]) {
     for version in versions {
         for case in cases {
-            let expected = run(Git::stock(), served, Door::Stock, *version, case);
-            for door in doors {
-                let got = run(client, served, *door, *version, case);
-                let what = format!("{} over {door:?}, v{version}, {:?}", case.name, served.path);
+            let expected = run(Git::stock(), served, Transport::Stock, *version, case);
+            for transport in transports {
+                let got = run(client, served, *transport, *version, case);
+                let what = format!("{} over {transport:?}, v{version}, {:?}", case.name, served.path);
                 assert_eq!(got.printed, expected.printed, "{what}");
                 assert_eq!((&got.head, &got.refs), (&expected.head, &expected.refs), "{what}");
                 assert_eq!(got.shallow, expected.shallow, "{what}");
@@ -193,33 +194,39 @@ fn check(client: &Git, served: &Served<'_>, doors: &[Door], versions: &[u32], ca
     }
 }
 
-pub const DOORS: [Door; 3] = [Door::Http, Door::GitDaemon, Door::UploadPack];
+pub const TRANSPORTS: [Transport; 3] = [Transport::Http, Transport::GitDaemon, Transport::UploadPack];
 
-/// All cases over these doors and versions for one kind of repository.
-fn check_kind(hash: HashKind, ref_format: RefFormat, client: &Git, doors: &[Door], versions: &[u32]) {
+/// All cases over these transports and versions for one kind of repository.
+fn check_kind(
+    hash: HashKind,
+    ref_format: RefFormat,
+    client: &Git,
+    transports: &[Transport],
+    versions: &[u32],
+) {
     let repo = RepoBuilder::new(Size::Tiny).hash(hash).ref_format(ref_format).build();
     let server = Server::start(repo.path().parent().unwrap());
     let served = Served { path: repo.path(), hash, server: Some(&server) };
-    check(client, &served, doors, versions, &CASES);
+    check(client, &served, transports, versions, &CASES);
 }
 
 sampled! {
     fn sha1_files(extent) {
         let versions = extent.pick(&[2][..], &[0, 1, 2]);
-        check_kind(HashKind::Sha1, RefFormat::Files, Git::stock(), &DOORS, versions);
+        check_kind(HashKind::Sha1, RefFormat::Files, Git::stock(), &TRANSPORTS, versions);
     }
 
     fn sha256_reftable(extent) {
-        let (doors, versions) = extent.pick((&DOORS[2..], &[1][..]), (&DOORS, &[0, 1, 2]));
-        check_kind(HashKind::Sha256, RefFormat::Reftable, Git::stock(), doors, versions);
+        let (transports, versions) = extent.pick((&TRANSPORTS[2..], &[1][..]), (&TRANSPORTS, &[0, 1, 2]));
+        check_kind(HashKind::Sha256, RefFormat::Reftable, Git::stock(), transports, versions);
     }
 
     fn an_older_client(extent) {
         // Where only one git is installed it has had its turn above.
         let client = Git::old().unwrap_or(Git::stock());
         println!("the older client is {}.{}", client.version().0, client.version().1);
-        let (doors, versions) = extent.pick((&DOORS[1..2], &[2][..]), (&DOORS, &[0, 2]));
-        check_kind(HashKind::Sha1, RefFormat::Reftable, client, doors, versions);
+        let (transports, versions) = extent.pick((&TRANSPORTS[1..2], &[2][..]), (&TRANSPORTS, &[0, 2]));
+        check_kind(HashKind::Sha1, RefFormat::Reftable, client, transports, versions);
     }
 
     fn bigger_history(extent) {
@@ -231,7 +238,7 @@ sampled! {
             Extent::Whole => !case.name.starts_with("ls-remote"),
         };
         let cases: Vec<Case> = CASES.into_iter().filter(wanted).collect();
-        check(Git::stock(), &served, extent.pick(&DOORS[..1], &DOORS), &[2], &cases);
+        check(Git::stock(), &served, extent.pick(&TRANSPORTS[..1], &TRANSPORTS), &[2], &cases);
     }
 }
 
@@ -239,13 +246,13 @@ sampled! {
 #[test]
 #[ignore = "slow: the cases of `sha1_files` and `sha256_reftable` crosswise"]
 fn sha1_reftable() {
-    check_kind(HashKind::Sha1, RefFormat::Reftable, Git::stock(), &DOORS, &[0, 2]);
+    check_kind(HashKind::Sha1, RefFormat::Reftable, Git::stock(), &TRANSPORTS, &[0, 2]);
 }
 
 #[test]
 #[ignore = "slow: the cases of `sha1_files` and `sha256_reftable` crosswise"]
 fn sha256_files() {
-    check_kind(HashKind::Sha256, RefFormat::Files, Git::stock(), &DOORS, &[0, 2]);
+    check_kind(HashKind::Sha256, RefFormat::Files, Git::stock(), &TRANSPORTS, &[0, 2]);
 }
 
 sampled! {
@@ -277,7 +284,7 @@ sampled! {
                     if shallow { &["clone", "mirror"] } else { &["fetch what is new", "deepen", "mirror"] };
                 let wanted = &wanted[..extent.pick(2, wanted.len())];
                 let cases: Vec<Case> = CASES.into_iter().filter(|case| wanted.contains(&case.name)).collect();
-                check(Git::stock(), &served, &[Door::UploadPack], &[version], &cases);
+                check(Git::stock(), &served, &[Transport::UploadPack], &[version], &cases);
             }
         }
     }

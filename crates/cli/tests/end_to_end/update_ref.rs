@@ -311,16 +311,16 @@ fn write_hook(path: &Path, veto: &str) {
     std::fs::set_permissions(&hook, PermissionsExt::from_mode(0o755)).unwrap();
 }
 
-fn told(path: &Path) -> String {
+fn hook_log(path: &Path) -> String {
     std::fs::read_to_string(path.join("../told")).unwrap_or_default()
 }
 
 /// What git 2.47 and 2.55 tell alike: 2.47 does not say that a transaction is being prepared, and 2.55 leaves symbolic refs
 /// out that were followed.
-fn without_news(told: &str) -> String {
+fn without_news(hook_log: &str) -> String {
     let mut kept = String::new();
     let mut is_kept = true;
-    for line in told.lines() {
+    for line in hook_log.lines() {
         if line.ends_with(" .") {
             is_kept = !line.starts_with("preparing");
         }
@@ -355,7 +355,7 @@ fn the_hook_is_told_what_git_tells() {
         }
         for session in sessions {
             twins.check(&["update-ref", "--stdin"], session);
-            let (ours, theirs) = (told(&twins.ours()), told(&twins.git()));
+            let (ours, theirs) = (hook_log(&twins.ours()), hook_log(&twins.git()));
             assert_eq!(without_news(&ours), without_news(&theirs), "{session}");
         }
         // What a deletion is told of twice by git's files backend is told once.
@@ -363,7 +363,7 @@ fn the_hook_is_told_what_git_tells() {
         let line = format!("{0} {0} refs/heads/packed\n", "0".repeat(40));
         let expect =
             ["preparing", "prepared", "committed"].map(|state| format!("{state} .\n{line}")).concat();
-        assert!(told(&twins.ours()).ends_with(&expect), "{}", told(&twins.ours()));
+        assert!(hook_log(&twins.ours()).ends_with(&expect), "{}", hook_log(&twins.ours()));
         assert!(Git::stock().version() < (2, 54), "this git tells of preparing: compare all that is told");
     });
 }
@@ -382,7 +382,7 @@ fn the_hook_can_say_no() {
                 format!("fatal: in '{veto}' phase, update aborted by the reference-transaction hook\n");
             assert_eq!(String::from_utf8_lossy(&said.stderr), expect);
             assert_eq!(said.status.code(), Some(128));
-            assert!(told(&twins.ours()).contains("aborted ."), "{}", told(&twins.ours()));
+            assert!(hook_log(&twins.ours()).contains("aborted ."), "{}", hook_log(&twins.ours()));
             std::fs::remove_file(twins.ours().join("hooks/reference-transaction")).unwrap();
             assert_eq!(state(&twins.ours()), before);
             assert_eq!(packrace(&twins.ours(), &args, "").status.code(), Some(0), "no lock is left");

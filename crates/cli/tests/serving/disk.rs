@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use packrace_object::HashKind;
 use packrace_testkit::mounted::Mount;
-use packrace_testkit::raw_client::{Door, Take, Target};
+use packrace_testkit::raw_client::{Take, Target, Transport};
 use packrace_testkit::received::{Packet, objects_in_pack, packets};
 use packrace_testkit::{Bitmap, GraphLayout, Random, RefFormat, Storage};
 
@@ -51,9 +51,9 @@ impl Disk {
     }
 
     /// A clone: its pack, or why there is none.
-    fn clone(&self, door: Door, name: &str) -> Result<Vec<u8>, String> {
-        let address = self.server.address(if door == Door::Git { "git" } else { "http" });
-        let target = Target { door, address, path: format!("/{name}"), patience: PATIENCE };
+    fn clone(&self, transport: Transport, name: &str) -> Result<Vec<u8>, String> {
+        let address = self.server.address(if transport == Transport::Git { "git" } else { "http" });
+        let target = Target { transport, address, path: format!("/{name}"), patience: PATIENCE };
         let script = Script::new().fetch_v2("sha1", &[&self.main_of(name)], &[]);
         let got = target.fetch(&target.request(script.bytes()), Take::Keep);
         got.map(|got| got.pack.kept).map_err(|failure| failure.to_string())
@@ -85,10 +85,10 @@ impl Disk {
     }
 
     /// Tries until it comes whole: of what was damaged, one more may see.
-    fn recovers(&self, what: &str, door: Door, name: &str) -> Vec<u8> {
+    fn recovers(&self, what: &str, transport: Transport, name: &str) -> Vec<u8> {
         let end = Instant::now() + PATIENCE;
         loop {
-            match self.clone(door, name) {
+            match self.clone(transport, name) {
                 Ok(pack) => return pack,
                 Err(why) => assert!(Instant::now() < end, "{what}: never whole again: {why}"),
             }
@@ -141,7 +141,7 @@ fn a_read_error_under_running_clones_ends_those_of_that_repository() {
             add_large_file(&root.join(name));
         }
     });
-    let well = disk.clone(Door::Git, "well.git").unwrap();
+    let well = disk.clone(Transport::Git, "well.git").unwrap();
     let begin = |name| (0..8).map(|_| disk.begin(name)).collect::<Vec<_>>();
     let (of_bad, of_well) = (begin("bad.git"), begin("well.git"));
     disk.fail(&file(&disk.path("bad.git"), "objects/pack", ".pack"), 1 << 20);
@@ -153,13 +153,13 @@ fn a_read_error_under_running_clones_ends_those_of_that_repository() {
     for client in of_well {
         assert!(rest(client) == (well.clone(), Vec::new()), "a client of a repository that can be read");
     }
-    for door in [Door::Git, Door::Http] {
-        disk.clone(door, "bad.git").unwrap_err();
-        assert!(disk.clone(door, "well.git").as_ref() == Ok(&well), "{door:?}");
+    for transport in [Transport::Git, Transport::Http] {
+        disk.clone(transport, "bad.git").unwrap_err();
+        assert!(disk.clone(transport, "well.git").as_ref() == Ok(&well), "{transport:?}");
     }
     disk.mount.heal().unwrap();
     // The same history, and the same file.
-    assert!(disk.recovers("bad.git", Door::Http, "bad.git") == well);
+    assert!(disk.recovers("bad.git", Transport::Http, "bad.git") == well);
     let log = disk.server.log();
     assert!(log.contains(".pack: the file was truncated, changed or could not be read"), "{log}");
     assert!(!log.contains("panic"), "{log}");
@@ -188,7 +188,7 @@ fn a_file_that_cannot_be_read_fails_what_needs_it_and_nothing_else() {
                 .build_at(&root.join(name), Git::stock());
         }
     });
-    let well = disk.clone(Door::Git, "well.git").unwrap();
+    let well = disk.clone(Transport::Git, "well.git").unwrap();
     let pack = "objects/pack";
     for (number, (name, folder, end)) in [
         ("files.git", pack, ".pack"),
@@ -208,24 +208,24 @@ fn a_file_that_cannot_be_read_fails_what_needs_it_and_nothing_else() {
     .into_iter()
     .enumerate()
     {
-        let door = if number % 2 == 0 { Door::Git } else { Door::Http };
-        let what = format!("{name} {end} {door:?}");
-        let good = disk.recovers(&what, door, name);
+        let transport = if number % 2 == 0 { Transport::Git } else { Transport::Http };
+        let what = format!("{name} {end} {transport:?}");
+        let good = disk.recovers(&what, transport, name);
         let refs = disk.refs(name);
         disk.fail(&file(&disk.path(name), folder, end), 0);
         for _ in 0..2 {
-            if let Ok(pack) = disk.clone(door, name) {
+            if let Ok(pack) = disk.clone(transport, name) {
                 let [got, expect] = [pack, good.clone()]
                     .map(|pack| objects_in_pack(Git::stock(), &pack, HashKind::Sha1, None));
                 assert!(got.is_superset(&expect), "{what}");
                 assert!((name, end) != ("files.git", ".pack"), "{what}: nothing takes its place");
             }
-            let told = disk.refs(name);
-            assert!(told == refs || !told.ends_with("0000"), "{what}: {told}");
-            assert!(disk.clone(door, "well.git").as_ref() == Ok(&well), "{what}");
+            let listed = disk.refs(name);
+            assert!(listed == refs || !listed.ends_with("0000"), "{what}: {listed}");
+            assert!(disk.clone(transport, "well.git").as_ref() == Ok(&well), "{what}");
         }
         disk.mount.heal().unwrap();
-        disk.recovers(&what, door, name);
+        disk.recovers(&what, transport, name);
     }
     assert!(!disk.server.log().contains("panic"), "{}", disk.server.log());
 }

@@ -65,30 +65,30 @@ fn hooks_get_what_they_need_and_no_more() {
     script(&server.repository().join("hooks/pre-receive"), &hook);
     let answer = push(&server, "refs/heads/new");
     assert!(answer.contains("ok refs/heads/new"), "{answer}\n{}", server.log());
-    let told = |name: &str| std::fs::read_to_string(server.repository().join(name)).unwrap();
-    let environment = told("environment");
+    let recorded = |name: &str| std::fs::read_to_string(server.repository().join(name)).unwrap();
+    let environment = recorded("environment");
     for name in
         ["PATH=", "KEPT_WORD=y", "GIT_DIR=.", "REMOTE_ADDR=127.0.0.1", "GIT_QUARANTINE_PATH=", "TMPDIR="]
     {
         assert!(environment.lines().any(|line| line.starts_with(name)), "{name}: {environment}");
     }
     assert!(!environment.contains("SECRET_TOKEN") && !environment.contains("NOTIFY_SOCKET"), "{environment}");
-    let limits = told("limits");
+    let limits = recorded("limits");
     for (name, limit) in
         [("Max cpu time", "77"), ("Max address space", "2147483648"), ("Max processes", "1000")]
     {
         let line = limits.lines().find(|line| line.starts_with(name)).unwrap();
         assert_eq!(line[name.len()..].split_whitespace().next(), Some(limit), "{line}");
     }
-    assert_eq!(told("status").trim(), "NoNewPrivs:\t1");
-    assert_eq!(told("git-dir"), ".\n");
+    assert_eq!(recorded("status").trim(), "NoNewPrivs:\t1");
+    assert_eq!(recorded("git-dir"), ".\n");
     assert!(inside.path().join("made").exists());
     if server.log().contains("this kernel has no Landlock") {
         return eprintln!("NOT TESTED: this kernel has no Landlock");
     }
     assert!(server.log().contains("sandbox: Landlock"), "{}", server.log());
-    assert_eq!(told("read"), "");
-    assert!(told("refused").contains("Permission denied"), "{}", told("refused"));
+    assert_eq!(recorded("read"), "");
+    assert!(recorded("refused").contains("Permission denied"), "{}", recorded("refused"));
     assert_eq!(std::fs::read_to_string(secret).unwrap(), "sesame");
 }
 

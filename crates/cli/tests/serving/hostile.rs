@@ -50,17 +50,17 @@ pub fn script(path: &Path, text: &str) {
 fn options_that_no_hook_could_be_told_end_the_push() {
     let server = Server::start(PUSHING, &[], &[]);
     Git::stock().run(&server.repository(), &["config", "receive.advertisePushOptions", "true"]);
-    let told = server.repository().join("told");
+    let hook_output = server.repository().join("told");
     script(&server.repository().join("hooks/post-receive"), "#!/bin/sh\nenv | grep GIT_PUSH_OPTION >told\n");
     let capabilities = "report-status side-band-64k push-options";
     let body = push_of(&server, "refs/heads/new", capabilities, &[b"a\0b"]);
     let answer = post(&server, "/a.git", "receive-pack", &body);
     assert!(answer.contains("protocol error: push option with a NUL: 'a?b'"), "{answer}");
-    assert_eq!((refs(&server).as_str(), told.exists()), ("", false));
+    assert_eq!((refs(&server).as_str(), hook_output.exists()), ("", false));
     let body = push_of(&server, "refs/heads/new", capabilities, &[b"a b"]);
     let answer = post(&server, "/a.git", "receive-pack", &body);
     assert!(answer.contains("unpack ok"), "{answer}");
-    server.wait_until("what the hook was told", |_| told.exists());
+    server.wait_until("what the hook was told", |_| hook_output.exists());
     assert_eq!(refs(&server), "refs/heads/new\n");
     assert!(server.log().contains("push option with a NUL"), "{}", server.log());
 }

@@ -225,9 +225,9 @@ fn a_server_that_stops_lets_in_no_clones() {
     assert_eq!(post(&[parent.trim()]).status, 200, "a fetch is served");
     let hello = Script::new().data(b"git-upload-pack /a.git\0host=h\0\0version=2\0");
     let fetch = Script::new().fetch_v2("sha1", &[tip.trim()], &[]);
-    let told = tcp(server.address("git"), &[hello.bytes(), fetch.bytes()].concat(), Feed::Whole);
-    let told = String::from_utf8_lossy(&told).into_owned();
-    assert!(told.ends_with("ERR the server is stopping; try again"), "{told}");
+    let answer = tcp(server.address("git"), &[hello.bytes(), fetch.bytes()].concat(), Feed::Whole);
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    assert!(answer.ends_with("ERR the server is stopping; try again"), "{answer}");
     let metrics = String::from_utf8(server.get("/-/metrics").body).unwrap();
     assert!(metrics.contains("packrace_refusals_total{reason=\"stopping\"} 2\n"), "{metrics}");
     assert!(String::from_utf8(server.get("/-/").body).unwrap().contains("state stopping"));
@@ -263,7 +263,7 @@ fn the_log_and_traces_know_each_other() {
     server.wait_until("the line of the clone", |server| server.log().contains("\"kind\":\"clone\""));
 
     let events = json_lines(&std::fs::read_to_string(&trace).unwrap());
-    let told: Vec<&str> = events
+    let sessions: Vec<&str> = events
         .iter()
         .filter(|event| event["key"] == "server-sid")
         .filter_map(|event| event["value"].as_str())
@@ -271,7 +271,7 @@ fn the_log_and_traces_know_each_other() {
     let log = json_lines(&server.log());
     let line = log.iter().find(|line| line["kind"] == "clone").unwrap();
     let advertised = log.iter().find(|line| line["kind"] == "advertisement").unwrap();
-    assert!(told.contains(&advertised["session"].as_str().unwrap()), "{told:?}, {advertised}");
+    assert!(sessions.contains(&advertised["session"].as_str().unwrap()), "{sessions:?}, {advertised}");
     let client = line["client_session"].as_str().unwrap();
     assert!(events.iter().any(|event| event["sid"] == client), "{client}");
     assert_eq!((&line["door"], &line["outcome"]), (&"http".into(), &"200".into()));

@@ -54,12 +54,12 @@ fn configuration_that_cannot_be_read_any_more_counts_as_it_was() {
     // One that was not there.
     std::fs::write(&absent, "[a]\n\tb\n").unwrap();
     assert!(!has_filter());
-    let told = format!(
+    let warning = format!(
         "unable to access '{}': Permission denied: configuration counts as it was",
         included.display()
     );
     let log = server.log();
-    assert_eq!(log.matches(&told).count(), 1, "{log}");
+    assert_eq!(log.matches(&warning).count(), 1, "{log}");
     assert_eq!(log.matches("configuration counts as it was").count(), 1, "{log}");
     // Settings of the server stay, too.
     replace(&server.config(), "[listen]\nhttp = \"127.0.0.1:0\"\n[limits]\nmax-requests = 1\n");

@@ -29,7 +29,7 @@ const REFS_PATH: &str = "/info/refs?service=git-upload-pack";
 /// A repository behind an HTTP server.
 pub struct HttpExchange<'a> {
     url: Url,
-    door: Connector,
+    connector: Connector,
     say: &'a mut dyn FnMut(&str),
     body: Incoming,
     /// What of the body was received and not consumed.
@@ -45,19 +45,19 @@ pub fn open_http<'a>(
     say: &'a mut dyn FnMut(&str),
 ) -> Result<HttpExchange<'a>, Error> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(Error::Connection)?;
-    let door = Connector { runtime, agent: agent.to_owned(), timeouts };
+    let connector = Connector { runtime, agent: agent.to_owned(), timeouts };
     let mut url = url.clone();
     let asked = url.base();
     for _ in 0..=MAX_REDIRECTS {
         let get = Request::get(url.target(REFS_PATH)).header(header::PRAGMA, "no-cache");
-        let (head, body) = door.ask(&url, get.header(header::ACCEPT, "*/*"), Bytes::new())?;
+        let (head, body) = connector.ask(&url, get.header(header::ACCEPT, "*/*"), Bytes::new())?;
         match head.status {
             200 => {
                 head.check("advertisement", &url)?;
                 if url.base() != asked {
                     warn(&format!("redirecting to {}/", url.base()));
                 }
-                return Ok(HttpExchange { url, door, say, body, current: Bytes::new() });
+                return Ok(HttpExchange { url, connector, say, body, current: Bytes::new() });
             }
             301 | 302 | 303 | 307 | 308 => url = redirected(&url, head.location.as_deref())?,
             _ => return Err(head.refused(&url)),
@@ -101,7 +101,7 @@ impl Read for HttpExchange<'_> {
 impl BufRead for HttpExchange<'_> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         while self.current.is_empty() {
-            match self.door.wait(self.body.frame())? {
+            match self.connector.wait(self.body.frame())? {
                 None => break,
                 // Trailers say nothing that counts.
                 Some(frame) => self.current = frame.map_err(broken)?.into_data().unwrap_or_default(),
@@ -123,7 +123,7 @@ impl Exchange for HttpExchange<'_> {
             .uri(self.url.target("/git-upload-pack"))
             .header(header::CONTENT_TYPE, "application/x-git-upload-pack-request")
             .header(header::ACCEPT, "application/x-git-upload-pack-result");
-        let asked = self.door.ask(&self.url, post, Bytes::copy_from_slice(body));
+        let asked = self.connector.ask(&self.url, post, Bytes::copy_from_slice(body));
         let checked = asked.and_then(|(head, body)| match head.status {
             200 => head.check("result", &self.url).map(|()| body),
             _ => Err(head.refused(&self.url)),

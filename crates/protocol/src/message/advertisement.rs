@@ -114,7 +114,7 @@ pub enum V0Line<'a> {
     },
     /// The repository has no refs.
     NoRefs {
-        /// Unparsed.
+        /// The unparsed list.
         capabilities: &'a [u8],
     },
     /// The server's own history is shallow here.

@@ -31,7 +31,7 @@ impl std::fmt::Debug for Committer {
     }
 }
 
-/// Who pushes, as a door knows it (git-http-backend, "ENVIRONMENT").
+/// Who pushes, as a transport knows it (git-http-backend, "ENVIRONMENT").
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pusher {
     /// Stands for `GIT_COMMITTER_NAME`, where the environment has none.

@@ -88,7 +88,7 @@ pub struct ReceivePack {
     pub hook_environment: Vec<(OsString, OsString)>,
     /// The committer in reflogs.
     pub committer: Committer,
-    /// Who pushes, where the door knows.
+    /// Who pushes, if the transport knows.
     pub pusher: Option<Pusher>,
     /// No progress (`-q`).
     pub quiet: bool,

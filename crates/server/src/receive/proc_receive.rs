@@ -121,7 +121,7 @@ impl Push<'_> {
         let hash = self.call.subject.repository.hash_kind();
         let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let mut errors = Vec::new();
-        let mut told = vec![false; self.commands.len()];
+        let mut reported = vec![false; self.commands.len()];
         // The command that options belong to, and whether they begin something else that was done for it.
         let mut current: Option<(usize, bool)> = None;
         for line in lines {
@@ -148,12 +148,12 @@ impl Push<'_> {
                 }
                 Some(ReportLine::Ok(name)) => {
                     current = self.named(name, &by_name, &all, &mut errors).map(|at| (at, true));
-                    current.iter().for_each(|(at, _)| told[*at] = true);
+                    current.iter().for_each(|(at, _)| reported[*at] = true);
                 }
                 Some(ReportLine::Rejected(name, why)) => {
                     let at = self.named(name, &by_name, &all, &mut errors);
                     if let Some(at) = at {
-                        told[at] = true;
+                        reported[at] = true;
                         self.commands[at].reject(&shown(why));
                     }
                     current = at.map(|at| (at, true));
@@ -175,7 +175,7 @@ impl Push<'_> {
             }
         }
         for at in numbers {
-            if !told[*at] {
+            if !reported[*at] {
                 self.commands[*at].reject("proc-receive failed to report status");
             }
         }

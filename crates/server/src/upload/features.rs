@@ -58,8 +58,8 @@ pub fn uris_of<'a>(
     left_out: &[ObjectId],
 ) -> Vec<&'a PackfileUri> {
     let left_out: HashSet<_> = left_out.iter().collect();
-    let mut told = HashSet::new();
-    let uris = known.into_iter().filter(|uri| left_out.contains(&uri.object) && told.insert(&uri.pack));
+    let mut sent = HashSet::new();
+    let uris = known.into_iter().filter(|uri| left_out.contains(&uri.object) && sent.insert(&uri.pack));
     uris.map(|uri| &uri.pack).collect()
 }
 

@@ -1,4 +1,4 @@
-//! Calls of upload-pack: a session's outputs are tied to refs, plans and segments. Blocking: a door calls it on a thread of its
+//! Calls of upload-pack: a session's outputs are tied to refs, plans and segments. Blocking: a transport calls it on a thread of its
 //! own.
 
 mod features;

@@ -10,7 +10,7 @@ use super::breaking::{Broken, FAULTS, Fault, file};
 use super::clients::{At, Got, Server};
 use super::{damage_turn, main_of, recovers};
 
-/// What a push needs is broken: it is refused, through both doors, and changes nothing. Where the file is whole again, the
+/// What a push needs is broken: it is refused, over both transports, and changes nothing. Where the file is whole again, the
 /// same push goes through.
 #[test]
 fn a_push_into_a_broken_repository_is_refused_and_changes_nothing() {

@@ -19,7 +19,7 @@ const LARGE_FILE_BYTES: usize = 12 << 20;
 /// The same for many clients, most of which are not to fail.
 const RUNNING_FILE_BYTES: usize = LARGE_FILE_BYTES / 2;
 
-/// Up to 64 clients in the midst of clones of four repositories, through both doors, when the pack of one of them breaks.
+/// Up to 64 clients in the midst of clones of four repositories, over both transports, when the pack of one of them breaks.
 #[test]
 fn running_clones_of_others_end_well() {
     let _turn = damage_turn();

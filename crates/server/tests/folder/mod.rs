@@ -36,7 +36,7 @@ impl Served {
         Served { folder, http, git, admin }
     }
 
-    /// Connections that are open at both doors.
+    /// Connections that are open over both transports.
     pub fn connections(&self) -> usize {
         let metrics = http(self.admin, "GET /-/metrics HTTP/1.1", b"", Feed::Whole).body;
         let metrics = String::from_utf8(metrics).unwrap();

@@ -13,7 +13,7 @@ use packrace_server::send::pack_cache::CacheSettings;
 use packrace_server::settings::{Admin, Hosts, PushMemory, Pushing, ServeRules, Settings};
 use packrace_store::OpenOptions;
 
-/// Both doors on ports that the system chooses; nobody may push. What needs a place of its own is in `temporary_dir`.
+/// Both transports on ports that the system chooses; nobody may push. What needs a place of its own is in `temporary_dir`.
 pub fn settings(temporary_dir: &Path) -> Settings {
     let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
     Settings {

@@ -46,8 +46,6 @@ pub(crate) enum Reason {
     Faulted(#[from] packrace_os::faults::Damaged),
     #[error(transparent)]
     Refs(#[from] refs::RefError),
-    #[error(transparent)]
-    Transaction(Box<crate::refs::PrepareError>),
     #[error("{0}")]
     Config(String),
     #[error("{0}")]
@@ -78,7 +76,6 @@ impl Error {
             Reason::Faulted(_) | Reason::Io { .. } | Reason::Unlockable { .. } => ErrorKind::Unavailable,
             Reason::Locked(_) => ErrorKind::Conflict,
             Reason::Refs(error) => error.kind(),
-            Reason::Transaction(error) => error.kind(),
             Reason::TooLarge { .. } => ErrorKind::LimitExceeded,
             Reason::Caused { kind, .. } => *kind,
             Reason::Index { .. }

@@ -193,7 +193,7 @@ impl Begun {
             message: b"".as_slice().into(),
             force_log: false,
         };
-        let failed = |error: crate::refs::PrepareError| Error::from(Reason::Transaction(Box::new(error)));
+        let failed = |error: crate::refs::PrepareError| Error::caused(error.kind(), error.to_string(), error);
         let prepared =
             store.prepare(vec![edit], TransactionMode::Atomic, &writes, &mut NoObjects).map_err(failed)?;
         prepared.commit(&ObjectsStored::earlier(), &mut NoObjects).map_err(failed)?;

@@ -28,7 +28,7 @@ const MAX_TRAILER_BYTES: usize = 32;
 
 /// How a server is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Door {
+pub enum Transport {
     /// git:// (gitprotocol-pack, "Git Transport").
     Git,
     /// A single request of smart HTTP (gitprotocol-http, "Smart Service git-upload-pack").
@@ -39,7 +39,7 @@ pub enum Door {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// How it is spoken to.
-    pub door: Door,
+    pub transport: Transport,
     /// Where it listens.
     pub address: SocketAddr,
     /// The repository's path there, from `/`.
@@ -139,9 +139,9 @@ impl Target {
 
     /// All that a client sends here; `fetch` is one v2 command with its flush.
     pub fn request(&self, fetch: &[u8]) -> Vec<u8> {
-        match self.door {
-            Door::Git => Script::new().raw(&self.opening()).raw(fetch).flush().bytes().to_vec(),
-            Door::Http => {
+        match self.transport {
+            Transport::Git => Script::new().raw(&self.opening()).raw(fetch).flush().bytes().to_vec(),
+            Transport::Http => {
                 let head = format!(
                     "POST {}/git-upload-pack HTTP/1.1\r\nHost: {}\r\nGit-Protocol: version=2\r\n\
                      Content-Type: application/x-git-upload-pack-request\r\nContent-Length: {}\r\n\
@@ -180,7 +180,7 @@ impl Target {
         let start = Instant::now();
         let mut stream = self.connect().map_err(|error| ended(0, Some(error)))?;
         stream.write_all(request).map_err(|error| ended(0, Some(error)))?;
-        let mut reading = Reading::new(self.door, take, start);
+        let mut reading = Reading::new(self.transport, take, start);
         let mut buffer = vec![0; READ_BYTES];
         loop {
             match stream.read(&mut buffer) {
@@ -231,10 +231,10 @@ struct Reading {
 }
 
 impl Reading {
-    fn new(door: Door, take: Take, start: Instant) -> Self {
+    fn new(transport: Transport, take: Take, start: Instant) -> Self {
         Reading {
-            body: (door == Door::Http).then(Body::default),
-            answer: Answer::new(door == Door::Git),
+            body: (transport == Transport::Http).then(Body::default),
+            answer: Answer::new(transport == Transport::Git),
             pack: PackBytes::new(take, start),
             start,
             wire_bytes: 0,

@@ -2,9 +2,9 @@ use super::*;
 use crate::{Git, RepoBuilder, Size};
 
 /// Reads `wire` whole and byte by byte, with the same result.
-fn check(door: Door, wire: &[u8], expect: Result<(&[u8], u64), &str>) {
+fn check(transport: Transport, wire: &[u8], expect: Result<(&[u8], u64), &str>) {
     for size in [wire.len().max(1), 1] {
-        let mut reading = Reading::new(door, Take::Keep, Instant::now());
+        let mut reading = Reading::new(transport, Take::Keep, Instant::now());
         let pushed = wire.chunks(size).try_for_each(|bytes| reading.push(bytes));
         let outcome = pushed.and_then(|()| reading.end(None));
         let seen = outcome.map(|received| (received.pack.kept.clone(), received.keepalives));
@@ -18,27 +18,27 @@ const FETCHED: &[u8] = b"000dpackfile\n000b\x01PACK..0005\x010006\x02p000b\x01..
 #[test]
 fn answers_of_git() {
     let advertised = |answer: &[u8]| [&b"000eversion 2\n0000"[..], answer].concat();
-    check(Door::Git, &advertised(FETCHED), Ok((b"PACK........", 1)));
-    check(Door::Git, &advertised(b"0010shallow 123\n0001"), Err("the connection ended after 38 bytes"));
+    check(Transport::Git, &advertised(FETCHED), Ok((b"PACK........", 1)));
+    check(Transport::Git, &advertised(b"0010shallow 123\n0001"), Err("the connection ended after 38 bytes"));
     let cut = advertised(&FETCHED[..FETCHED.len() - 4]);
-    check(Door::Git, &cut, Err(&format!("the connection ended after {} bytes", cut.len())));
-    check(Door::Git, b"", Err("the server dropped the connection"));
-    check(Door::Git, b"000dERR no!!\n", Err("refused: no!!"));
-    let told = advertised(b"000dpackfile\n0009\x03oops0000");
-    check(Door::Git, &told, Err("refused: oops"));
-    check(Door::Git, &advertised(b"0008NAK\n0000"), Err("no answer: an answer without a pack"));
-    check(Door::Git, &advertised(b"000dpackfile\n0006\x04x0000"), Err("no answer: no band 4"));
-    check(Door::Git, &[&advertised(FETCHED)[..], b"0"].concat(), Err("no answer: more behind the end"));
-    check(Door::Git, b"zzzz", Err("no answer: no length: zzzz"));
-    check(Door::Git, b"ffff", Err("no answer: no length: ffff"));
+    check(Transport::Git, &cut, Err(&format!("the connection ended after {} bytes", cut.len())));
+    check(Transport::Git, b"", Err("the server dropped the connection"));
+    check(Transport::Git, b"000dERR no!!\n", Err("refused: no!!"));
+    let refused = advertised(b"000dpackfile\n0009\x03oops0000");
+    check(Transport::Git, &refused, Err("refused: oops"));
+    check(Transport::Git, &advertised(b"0008NAK\n0000"), Err("no answer: an answer without a pack"));
+    check(Transport::Git, &advertised(b"000dpackfile\n0006\x04x0000"), Err("no answer: no band 4"));
+    check(Transport::Git, &[&advertised(FETCHED)[..], b"0"].concat(), Err("no answer: more behind the end"));
+    check(Transport::Git, b"zzzz", Err("no answer: no length: zzzz"));
+    check(Transport::Git, b"ffff", Err("no answer: no length: ffff"));
 }
 
 #[test]
 fn answers_over_http() {
     let head = |lines: &str| format!("HTTP/1.1 200 OK\r\n{lines}\r\n").into_bytes();
-    check(Door::Http, &[&head("")[..], FETCHED].concat(), Ok((b"PACK........", 1)));
+    check(Transport::Http, &[&head("")[..], FETCHED].concat(), Ok((b"PACK........", 1)));
     let length = head(&format!("Content-Length: {}\r\n", FETCHED.len()));
-    check(Door::Http, &[&length[..], FETCHED].concat(), Ok((b"PACK........", 1)));
+    check(Transport::Http, &[&length[..], FETCHED].concat(), Ok((b"PACK........", 1)));
     let mut chunked = head("transfer-encoding: chunked\r\n");
     for chunk in FETCHED.chunks(7) {
         chunked.extend_from_slice(format!("{:x};x=y\r\n", chunk.len()).as_bytes());
@@ -46,11 +46,19 @@ fn answers_over_http() {
         chunked.extend_from_slice(b"\r\n");
     }
     chunked.extend_from_slice(b"0\r\n\r\n");
-    check(Door::Http, &chunked, Ok((b"PACK........", 1)));
-    check(Door::Http, b"HTTP/1.1 404 Not Found\r\n\r\nnothing\n", Err("refused: 404 Not Found: nothing"));
-    check(Door::Http, b"HTTP/1.1 503 Busy\r\nContent-Length: 1\r\n\r\nx", Err("the server has no place"));
+    check(Transport::Http, &chunked, Ok((b"PACK........", 1)));
+    check(
+        Transport::Http,
+        b"HTTP/1.1 404 Not Found\r\n\r\nnothing\n",
+        Err("refused: 404 Not Found: nothing"),
+    );
+    check(
+        Transport::Http,
+        b"HTTP/1.1 503 Busy\r\nContent-Length: 1\r\n\r\nx",
+        Err("the server has no place"),
+    );
     let broken = [&head("Transfer-Encoding: chunked\r\n")[..], b"-1\r\n"].concat();
-    check(Door::Http, &broken, Err("no answer: no chunk: -1\\r\\n"));
+    check(Transport::Http, &broken, Err("no answer: no chunk: -1\\r\\n"));
 }
 
 #[test]
@@ -82,7 +90,7 @@ fn a_daemon_of_stock_git_is_read() {
     let script = Script::new().fetch_v2("sha1", &[main.trim()], &[]);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let target = Target {
-        door: Door::Git,
+        transport: Transport::Git,
         address: listener.local_addr().unwrap(),
         path: "/repo.git".to_string(),
         patience: Duration::from_secs(120),

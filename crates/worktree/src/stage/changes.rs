@@ -14,7 +14,7 @@ use crate::paths::{LeadingDirs, NestedHead, PathError, head_of_nested, path_of};
 pub struct PathChange {
     /// Relative to the top of the work tree.
     pub path: Vec<u8>,
-    /// How.
+    /// How it may differ.
     pub what: What,
 }
 

@@ -168,8 +168,8 @@ fn hooks_go_on_when_the_client_has_left() {
     }
     drop(stdout);
     child.wait_with_output().unwrap();
-    let told = std::fs::read_to_string(pair.server().join("told")).unwrap();
-    assert!(told.contains("refs/heads/main\n") && told.ends_with("done\n"), "{told}");
+    let log = std::fs::read_to_string(pair.server().join("told")).unwrap();
+    assert!(log.contains("refs/heads/main\n") && log.ends_with("done\n"), "{log}");
     pair.check_sound();
 }
 

@@ -117,7 +117,7 @@ fn check(
     variables: &[(&str, &str)],
     exits: &[(&str, &str)],
 ) -> BTreeMap<String, Vec<String>> {
-    let mut told = Vec::new();
+    let mut recorded = Vec::new();
     let mut refs = Vec::new();
     for program in ["git", "packrace"] {
         let repository = pair.root().join(format!("{program}.git"));
@@ -136,13 +136,13 @@ fn check(
         let output = fed(&mut command, request);
         assert_no_panic(&text(&output.stderr));
         assert!(output.status.success(), "{program}: {}", said(&output));
-        told.push(records(&repository));
+        recorded.push(records(&repository));
         refs.push(refs_of(&repository));
         std::fs::remove_dir_all(&repository).unwrap();
     }
-    assert_eq!(told[0], told[1], "what git's hooks are told, and what ours are");
+    assert_eq!(recorded[0], recorded[1], "what git's hooks are told, and what ours are");
     assert_eq!(refs[0], refs[1]);
-    told.swap_remove(1)
+    recorded.swap_remove(1)
 }
 
 #[test]
@@ -150,34 +150,37 @@ fn hooks_are_told_what_gits_are() {
     let pair = prepared();
     pair.config(&[("receive.advertisePushOptions", "true"), ("receive.unpackLimit", "1")]);
     let plain = request(&pair, "report-status side-band-64k", None);
-    let told = check(&plain, &pair, &[], &[]);
-    let names: Vec<&str> = told.keys().map(String::as_str).collect();
+    let recorded = check(&plain, &pair, &[], &[]);
+    let names: Vec<&str> = recorded.keys().map(String::as_str).collect();
     assert_eq!(names[0], "0-pre-receive");
     assert!(names.contains(&"6-post-update"), "{names:?}");
-    assert!(told["0-pre-receive"].iter().any(|line| line.contains("{quarantine}")), "{told:?}");
+    assert!(recorded["0-pre-receive"].iter().any(|line| line.contains("{quarantine}")), "{recorded:?}");
     let options = ["a=b", "", "two words"];
     let with = request(&pair, "report-status push-options", Some(&options));
-    let told = check(&with, &pair, &[], &[]);
-    assert!(told["0-pre-receive"].contains(&"GIT_PUSH_OPTION_2=two words".to_owned()), "{told:?}");
+    let recorded = check(&with, &pair, &[], &[]);
+    assert!(recorded["0-pre-receive"].contains(&"GIT_PUSH_OPTION_2=two words".to_owned()), "{recorded:?}");
     check(&request(&pair, "push-options atomic", Some(&[])), &pair, &[("GIT_PUSH_OPTION_COUNT", "7")], &[]);
     check(&plain, &pair, &[("GIT_NAMESPACE", "n")], &[]);
     check(&plain, &pair, &[], &[("update", "1")]);
     check(&plain, &pair, &[], &[("post-receive", "1"), ("post-update", "3")]);
-    let told = check(&plain, &pair, &[], &[("pre-receive", "1")]);
-    assert_eq!(told.len(), 1);
+    let recorded = check(&plain, &pair, &[], &[("pre-receive", "1")]);
+    assert_eq!(recorded.len(), 1);
     check(&request(&pair, "atomic report-status", None), &pair, &[], &[]);
     let gone = format!("{} {ZERO} refs/heads/old", pair.id("HEAD~2"));
-    let told = check(commands("report-status", &[&gone]).bytes(), &pair, &[], &[]);
-    assert!(!told["0-pre-receive"].iter().any(|line| line.contains("GIT_QUARANTINE_PATH")), "{told:?}");
+    let recorded = check(commands("report-status", &[&gone]).bytes(), &pair, &[], &[]);
+    assert!(
+        !recorded["0-pre-receive"].iter().any(|line| line.contains("GIT_QUARANTINE_PATH")),
+        "{recorded:?}"
+    );
 }
 
-/// What git's http-backend makes hooks see, as a web server would start it, beside our door.
+/// What git's http-backend makes hooks see, as a web server would start it, beside our transport.
 #[test]
 fn hooks_are_told_the_same_over_http() {
     let pair = prepared();
     pair.config(&[("receive.advertisePushOptions", "true"), ("receive.unpackLimit", "1")]);
     let body = request(&pair, "report-status side-band-64k push-options", Some(&["x"]));
-    let mut told = Vec::new();
+    let mut recorded = Vec::new();
     for program in ["git", "packrace"] {
         let repository = pair.root().join("http.git");
         copy(&pair.server(), &repository);
@@ -196,11 +199,11 @@ fn hooks_are_told_the_same_over_http() {
             let head = "POST /http.git/git-receive-pack HTTP/1.1\nContent-Type: application/x-git-receive-pack-request";
             assert_eq!(peer::http(server.http, head, &body, Feed::Whole).status, 200);
         }
-        told.push(records(&repository));
+        recorded.push(records(&repository));
         std::fs::remove_dir_all(&repository).unwrap();
     }
-    assert_eq!(told[0], told[1]);
-    let lines = &told[1]["0-pre-receive"];
+    assert_eq!(recorded[0], recorded[1]);
+    let lines = &recorded[1]["0-pre-receive"];
     assert!(lines.contains(&"GIT_COMMITTER_EMAIL=anonymous@http.127.0.0.1".to_owned()), "{lines:?}");
     assert!(lines.contains(&"REMOTE_ADDR=127.0.0.1".to_owned()), "{lines:?}");
 }

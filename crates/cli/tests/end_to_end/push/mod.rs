@@ -1,12 +1,12 @@
-//! Pushing with stock git, to `receive-pack` and to every door of the server.
+//! Pushing with stock git, to `receive-pack` and to every transport of the server.
 
 mod bad_input;
-mod doors;
 mod hooks;
 mod packs;
 mod rules;
 mod shallow;
 mod signed;
+mod transports;
 
 use std::path::{Path, PathBuf};
 use std::process::Output;

@@ -165,10 +165,10 @@ fn refs_through_symbolic_ones() {
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         report(&pair, &["receive.denyDeleteCurrent=ignore"], &lines, true)
     };
-    let (told, errors) = run(&lines(ZERO));
+    let (report, errors) = run(&lines(ZERO));
     let why = "inconsistent aliased update";
     assert_eq!(
-        told,
+        report,
         ["unpack ok", &format!("ng refs/heads/alias {why}"), &format!("ng refs/heads/main {why}")]
     );
     let short = |id: &str| id[..7].to_owned();
@@ -179,10 +179,10 @@ fn refs_through_symbolic_ones() {
         short(&one)
     );
     assert!(errors.contains(&words), "{errors}");
-    let (told, errors) = run(&[format!("{ZERO} {three} refs/heads/loop")]);
-    assert_eq!(told, ["unpack ok", "ng refs/heads/loop broken symref"], "{errors}");
-    let (told, errors) = run(&lines(&three));
-    assert_eq!(told, ["unpack ok", "ok refs/heads/alias", "ok refs/heads/main"], "{errors}");
+    let (report, errors) = run(&[format!("{ZERO} {three} refs/heads/loop")]);
+    assert_eq!(report, ["unpack ok", "ng refs/heads/loop broken symref"], "{errors}");
+    let (report, errors) = run(&lines(&three));
+    assert_eq!(report, ["unpack ok", "ok refs/heads/alias", "ok refs/heads/main"], "{errors}");
     assert!(pair.refs().contains(&format!("refs/heads/main {three}")));
 }
 
@@ -220,55 +220,58 @@ impl CheckedOut {
 fn branches_that_are_checked_out() {
     let out = CheckedOut::new("");
     let (one, three) = (out.0.id("HEAD~2"), out.0.id("HEAD"));
-    let told = out.push(&["HEAD:refs/heads/main"]);
-    assert!(told.contains("HEAD -> main (branch is currently checked out)"), "{told}");
+    let messages = out.push(&["HEAD:refs/heads/main"]);
+    assert!(messages.contains("HEAD -> main (branch is currently checked out)"), "{messages}");
     assert!(
-        told.contains("remote: is denied, because it will make the index and work tree inconsistent"),
-        "{told}"
+        messages.contains("remote: is denied, because it will make the index and work tree inconsistent"),
+        "{messages}"
     );
     assert_eq!(out.head(), one);
     let out = CheckedOut::new("refuse");
-    let told = out.push(&["HEAD:refs/heads/main", "HEAD:refs/heads/other"]);
+    let messages = out.push(&["HEAD:refs/heads/main", "HEAD:refs/heads/other"]);
     assert!(
-        told.contains("(branch is currently checked out)") && !told.contains("is denied, because"),
-        "{told}"
+        messages.contains("(branch is currently checked out)") && !messages.contains("is denied, because"),
+        "{messages}"
     );
     let out = CheckedOut::new("warn");
-    let told = out.push(&["HEAD:refs/heads/main"]);
-    assert!(told.contains("remote: warning: updating the current branch"), "{told}");
+    let messages = out.push(&["HEAD:refs/heads/main"]);
+    assert!(messages.contains("remote: warning: updating the current branch"), "{messages}");
     assert_eq!(out.head(), three);
     let out = CheckedOut::new("updateInstead");
-    let told = out.push(&["HEAD~1:refs/heads/main"]);
-    assert!(out.path().join("two").exists(), "{told}");
+    let messages = out.push(&["HEAD~1:refs/heads/main"]);
+    assert!(out.path().join("two").exists(), "{messages}");
     std::fs::write(out.path().join("two"), "changed").unwrap();
-    let told = out.push(&["HEAD:refs/heads/main"]);
-    assert!(told.contains("(Working directory has unstaged changes)"), "{told}");
+    let messages = out.push(&["HEAD:refs/heads/main"]);
+    assert!(messages.contains("(Working directory has unstaged changes)"), "{messages}");
     Git::stock().run(&out.path(), &["add", "two"]);
-    let told = out.push(&["HEAD:refs/heads/main"]);
-    assert!(told.contains("(Working directory has staged changes)"), "{told}");
+    let messages = out.push(&["HEAD:refs/heads/main"]);
+    assert!(messages.contains("(Working directory has staged changes)"), "{messages}");
     Git::stock().run(&out.path(), &["reset", "-q", "--hard"]);
-    let told = out.push(&["HEAD:refs/heads/main"]);
-    assert_eq!(Git::stock().run(&out.path(), &["status", "--porcelain"]), "", "{told}");
+    let messages = out.push(&["HEAD:refs/heads/main"]);
+    assert_eq!(Git::stock().run(&out.path(), &["status", "--porcelain"]), "", "{messages}");
     assert_eq!(out.head(), three);
     // A linked work tree counts too.
     let out = CheckedOut::new("");
     Git::stock().run(&out.path(), &["worktree", "add", "-q", "-b", "linked", "../linked"]);
-    let told = out.push(&["HEAD:refs/heads/linked"]);
-    assert!(told.contains("HEAD -> linked (branch is currently checked out)"), "{told}");
+    let messages = out.push(&["HEAD:refs/heads/linked"]);
+    assert!(messages.contains("HEAD -> linked (branch is currently checked out)"), "{messages}");
 }
 
 #[test]
 fn the_hook_that_checks_out() {
     let out = CheckedOut::new("updateInstead");
     let hook = out.path().join(".git/hooks/push-to-checkout");
-    let told = "$1 $PWD $GIT_DIR $GIT_WORK_TREE";
-    super::hooks::script(&hook, &format!("#!/bin/sh\necho {told} >../told; git read-tree -u -m HEAD $1\n"));
+    let messages = "$1 $PWD $GIT_DIR $GIT_WORK_TREE";
+    super::hooks::script(
+        &hook,
+        &format!("#!/bin/sh\necho {messages} >../told; git read-tree -u -m HEAD $1\n"),
+    );
     let said = out.push(&["HEAD:refs/heads/main"]);
     assert_eq!(out.head(), out.0.id("HEAD"), "{said}");
     assert!(out.path().join("three").exists());
     let place = std::fs::canonicalize(out.path()).unwrap().display().to_string();
-    let told = std::fs::read_to_string(out.0.root().join("told")).unwrap();
-    assert_eq!(told, format!("{} {place} {place}/.git {place}\n", out.0.id("HEAD")));
+    let messages = std::fs::read_to_string(out.0.root().join("told")).unwrap();
+    assert_eq!(messages, format!("{} {place} {place}/.git {place}\n", out.0.id("HEAD")));
     super::hooks::script(&hook, "#!/bin/sh\nexit 1\n");
     let said = out.push(&["--force", "HEAD~1:refs/heads/main"]);
     assert!(said.contains("HEAD~1 -> main (push-to-checkout hook declined)"), "{said}");
@@ -279,14 +282,14 @@ fn limits_and_upkeep() {
     let pair = Pair::new();
     pair.config(&[("receive.maxInputSize", "100"), ("receive.updateServerInfo", "true")]);
     let before = pair.refs();
-    let told = said(&pair.push(&["HEAD:refs/heads/big"]));
-    assert!(told.contains("remote: fatal: pack exceeds maximum allowed size (100 bytes)"), "{told}");
-    assert!(told.contains("(unpacker error)"), "{told}");
+    let messages = said(&pair.push(&["HEAD:refs/heads/big"]));
+    assert!(messages.contains("remote: fatal: pack exceeds maximum allowed size (100 bytes)"), "{messages}");
+    assert!(messages.contains("(unpacker error)"), "{messages}");
     assert_eq!(pair.refs(), before);
     pair.config(&[("receive.maxInputSize", "0")]);
-    let told = said(&pair.push(&["HEAD:refs/heads/big"]));
+    let messages = said(&pair.push(&["HEAD:refs/heads/big"]));
     let listed = std::fs::read_to_string(pair.server().join("info/refs")).unwrap_or_default();
-    assert!(listed.contains("refs/heads/big"), "{told}\n{listed}");
+    assert!(listed.contains("refs/heads/big"), "{messages}\n{listed}");
     assert!(pair.server().join("objects/info/packs").exists());
     pair.check_sound();
 }
@@ -305,13 +308,16 @@ fn objects_that_fsck_finds_bad() {
         pair.config(settings);
         said(&pair.push(&["--force", &refspec]))
     };
-    let told = push(&[("transfer.fsckObjects", "true")]);
-    assert!(told.contains(": zeroPaddedDate: invalid author/committer line - zero-padded date"), "{told}");
-    assert!(told.contains("remote: fatal: fsck error in packed object"), "{told}");
-    assert!(told.contains("-> bad (unpacker error)"), "{told}");
+    let messages = push(&[("transfer.fsckObjects", "true")]);
+    assert!(
+        messages.contains(": zeroPaddedDate: invalid author/committer line - zero-padded date"),
+        "{messages}"
+    );
+    assert!(messages.contains("remote: fatal: fsck error in packed object"), "{messages}");
+    assert!(messages.contains("-> bad (unpacker error)"), "{messages}");
     assert!(!pair.refs().contains("refs/heads/bad"));
-    let told = push(&[("receive.fsck.zeroPaddedDate", "warn")]);
-    assert!(told.contains("remote: warning: object ") && told.contains("[new branch]"), "{told}");
+    let messages = push(&[("receive.fsck.zeroPaddedDate", "warn")]);
+    assert!(messages.contains("remote: warning: object ") && messages.contains("[new branch]"), "{messages}");
     Git::stock().run(&pair.server(), &["update-ref", "-d", "refs/heads/bad"]);
     assert!(push(&[("receive.fsckObjects", "false")]).contains("[new branch]"));
 }

@@ -20,25 +20,25 @@ fn from_a_shallow_clone() {
     git.run(&pair.root().join("cut"), &["commit", "-q", "--allow-empty", "-m", "new"]);
     // Where the history is here, it is not cut here.
     git.run(&pair.work(), &["push", "-q", "../srv.git", "HEAD:refs/heads/main"]);
-    let told = push_from(&pair, "cut", &["../srv.git", "HEAD:refs/heads/new"]);
-    assert!(told.contains("[new branch]"), "{told}");
+    let messages = push_from(&pair, "cut", &["../srv.git", "HEAD:refs/heads/new"]);
+    assert!(messages.contains("[new branch]"), "{messages}");
     assert!(!pair.server().join("shallow").exists());
     pair.check_sound();
     // Where it is not, it may not come.
     git.run(pair.root(), &["init", "-q", "--bare", "empty.git"]);
-    let told = push_from(&pair, "cut", &["../empty.git", "HEAD:refs/heads/new"]);
-    assert!(told.contains("HEAD -> new (shallow update not allowed)"), "{told}");
+    let messages = push_from(&pair, "cut", &["../empty.git", "HEAD:refs/heads/new"]);
+    assert!(messages.contains("HEAD -> new (shallow update not allowed)"), "{messages}");
     let empty = pair.root().join("empty.git");
     assert_eq!(super::refs_of(&empty), "");
     git.run(&empty, &["config", "receive.shallowUpdate", "true"]);
-    let told = push_from(&pair, "cut", &["../empty.git", "HEAD:refs/heads/new"]);
-    assert!(told.contains("[new branch]"), "{told}");
+    let messages = push_from(&pair, "cut", &["../empty.git", "HEAD:refs/heads/new"]);
+    assert!(messages.contains("[new branch]"), "{messages}");
     let cut = std::fs::read_to_string(empty.join("shallow")).unwrap();
     assert_eq!(cut, std::fs::read_to_string(pair.root().join("cut/.git/shallow")).unwrap());
     super::check_sound(&empty);
     // A server that is cut itself says where.
     git.run(&pair.root().join("cut"), &["commit", "-q", "--allow-empty", "-m", "newer"]);
-    let told = push_from(&pair, "cut", &["../empty.git", "HEAD:refs/heads/new"]);
-    assert!(told.contains("HEAD -> new"), "{told}");
+    let messages = push_from(&pair, "cut", &["../empty.git", "HEAD:refs/heads/new"]);
+    assert!(messages.contains("HEAD -> new"), "{messages}");
     super::check_sound(&empty);
 }

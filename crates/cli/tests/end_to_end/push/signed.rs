@@ -25,11 +25,11 @@ esac
 "#;
 
 const HOOK: &str = r#"#!/bin/sh
-env | grep ^GIT_PUSH_CERT | sed 's/=[0-9]*-.*/=nonce/;s/CERT=[0-9a-f]*$/CERT=id/' | sort >told
-test -z "$GIT_PUSH_CERT" || git cat-file blob "$GIT_PUSH_CERT" | grep -E '^(certificate|pusher|push-option|---|[0-9a-f]{40} )' | sed 's/> [0-9]* /> now /' >>told
+env | grep ^GIT_PUSH_CERT | sed 's/=[0-9]*-.*/=nonce/;s/CERT=[0-9a-f]*$/CERT=id/' | sort >hook_log
+test -z "$GIT_PUSH_CERT" || git cat-file blob "$GIT_PUSH_CERT" | grep -E '^(certificate|pusher|push-option|---|[0-9a-f]{40} )' | sed 's/> [0-9]* /> now /' >>hook_log
 "#;
 
-fn told(program: &str, seed: bool, arguments: &[&str]) -> (String, String) {
+fn hook_log(program: &str, seed: bool, arguments: &[&str]) -> (String, String) {
     let pair = Pair::new();
     let signer = pair.root().join("signer");
     script(&signer, SIGNER);
@@ -48,12 +48,12 @@ fn told(program: &str, seed: bool, arguments: &[&str]) -> (String, String) {
 #[test]
 fn hooks_are_told_of_certificates_as_by_git() {
     let signed = ["--signed", "-o", "word", "../srv.git", "HEAD:refs/heads/new"];
-    let (ours, output) = told(PACKRACE, true, &signed);
+    let (ours, output) = hook_log(PACKRACE, true, &signed);
     assert!(ours.contains("GIT_PUSH_CERT_STATUS=G\n"), "{ours}\n{output}");
     assert!(ours.contains("GIT_PUSH_CERT_NONCE_STATUS=OK\n"), "{ours}\n{output}");
-    assert_eq!(ours, told("git", true, &signed).0);
+    assert_eq!(ours, hook_log("git", true, &signed).0);
     let plain = ["../srv.git", "HEAD:refs/heads/new"];
-    assert_eq!(told(PACKRACE, true, &plain).0, "");
-    let (_, output) = told(PACKRACE, false, &signed);
+    assert_eq!(hook_log(PACKRACE, true, &plain).0, "");
+    let (_, output) = hook_log(PACKRACE, false, &signed);
     assert!(output.contains("the receiving end does not support --signed push"), "{output}");
 }

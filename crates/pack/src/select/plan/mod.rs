@@ -72,8 +72,7 @@ pub enum Order {
     /// As they are stored, pack after pack: nothing is visited twice. For a response.
     #[default]
     AsStored,
-    /// Tags, commits, trees, blobs, and within each as they are stored: what a walk needs is together. For a pack
-    /// that is stored.
+    /// Tags, commits, trees, blobs, each as they are stored: what a walk needs is together. For a stored pack.
     ByKind,
 }
 

@@ -227,12 +227,12 @@ fn a_server_cannot_tell_without_end() {
     let limits = FetchLimits { capabilities: 6, refs: 3, name_bytes: 100 };
     assert_eq!(hear(&[&capabilities(), &refs(), &pack()], 1000, limits).error, None);
     let error = |answers: &[&[u8]], limits| hear(answers, 10, limits).error.unwrap();
-    let told = error(&[&capabilities()], FetchLimits { capabilities: 5, ..limits });
-    assert_eq!(told, "the server tells more than 5 capabilities");
-    let told = error(&[&capabilities(), &refs()], FetchLimits { refs: 2, ..limits });
-    assert_eq!(told, "the server tells more than 2 refs");
-    let told = error(&[&capabilities(), &refs()], FetchLimits { name_bytes: 40, ..limits });
-    assert_eq!(told, "the server tells more than 40 bytes of names of refs");
+    let error_text = error(&[&capabilities()], FetchLimits { capabilities: 5, ..limits });
+    assert_eq!(error_text, "the server tells more than 5 capabilities");
+    let error_text = error(&[&capabilities(), &refs()], FetchLimits { refs: 2, ..limits });
+    assert_eq!(error_text, "the server tells more than 2 refs");
+    let error_text = error(&[&capabilities(), &refs()], FetchLimits { name_bytes: 40, ..limits });
+    assert_eq!(error_text, "the server tells more than 40 bytes of names of refs");
 }
 
 /// Every cut ends in an error or in the events so far; every flipped bit in either, and never in a panic.

@@ -47,10 +47,10 @@ fn sections_come_in_order() {
 fn errors_are_told_when_a_request_is_complete() {
     let lines = "> want {u1}\n> want-ref refs/heads/no\n> sideband-all\n> done\n> 0000\n";
     check(&Model::with_features(), &format!("## ref\n{FETCH}{lines}! unknown ref refs/heads/no\n"));
-    let told = "< \\3upload-pack: not our ref {u1}\n! git upload-pack: not our ref {u1}\n";
+    let answer = "< \\3upload-pack: not our ref {u1}\n! git upload-pack: not our ref {u1}\n";
     check(
         &Model::with_features(),
-        &format!("## want\n{FETCH}> want {{u1}}\n> sideband-all\n> done\n> 0000\n{told}"),
+        &format!("## want\n{FETCH}> want {{u1}}\n> sideband-all\n> done\n> 0000\n{answer}"),
     );
 }
 
@@ -58,8 +58,9 @@ fn errors_are_told_when_a_request_is_complete() {
 #[test]
 fn wanted_refs_are_told_in_the_order_of_the_request() {
     let wants = "> want-ref refs/tags/v1\n> want-ref refs/heads/main\n> want-ref refs/heads/old\n";
-    let told = "< wanted-refs\n< {t1} refs/tags/v1\n< {c5} refs/heads/main\n< {c2} refs/heads/old\n< 0001\n";
-    let script = format!("## order\n{FETCH}{wants}> done\n> 0000\n{told}< packfile\n< PACK\n");
+    let answer =
+        "< wanted-refs\n< {t1} refs/tags/v1\n< {c5} refs/heads/main\n< {c2} refs/heads/old\n< 0001\n";
+    let script = format!("## order\n{FETCH}{wants}> done\n> 0000\n{answer}< packfile\n< PACK\n");
     check(&Model::with_features(), &script);
 }
 

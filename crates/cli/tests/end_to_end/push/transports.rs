@@ -19,26 +19,26 @@ const STEPS: [(&[&str], bool); 9] = [
     (&["--mirror"], true),
 ];
 
-fn check(options: &[&str], git: &Git, door: &str) {
+fn check(options: &[&str], git: &Git, transport: &str) {
     let pair = Pair::with(options);
     git.run(&pair.work(), &["tag", "-a", "-m", "tag", "v1"]);
     let server = Server::start_that(pair.root(), &OPEN, &[]);
     let program = format!("--receive-pack={PACKRACE} receive-pack");
-    let url = match door {
+    let url = match transport {
         "http" | "chunked" => format!("http://{}/srv.git", server.http),
         "git" => format!("git://{}/srv.git", server.git),
         _ => "../srv.git".to_owned(),
     };
-    if door == "chunked" {
+    if transport == "chunked" {
         git.run(&pair.work(), &["config", "http.postBuffer", "65536"]);
         let noise = packrace_testkit::Random::new(7).bytes(300_000);
         std::fs::write(pair.work().join("noise"), noise).unwrap();
         pair.commit("big");
     }
     for (step, is_fine) in STEPS {
-        let fixed = if door == "stdio" { vec![program.as_str(), &url] } else { vec![url.as_str()] };
+        let fixed = if transport == "stdio" { vec![program.as_str(), &url] } else { vec![url.as_str()] };
         let output = pair.push_with(git, &[&fixed, step].concat());
-        assert_eq!(output.status.success(), is_fine, "{door} {step:?}\n{}", said(&output));
+        assert_eq!(output.status.success(), is_fine, "{transport} {step:?}\n{}", said(&output));
         pair.check_sound();
     }
     let heads = |dir| Git::stock().run(dir, &["for-each-ref", "--format=%(refname) %(objectname)"]);
@@ -46,15 +46,15 @@ fn check(options: &[&str], git: &Git, door: &str) {
     assert_eq!(
         reachable_objects(Git::stock(), &pair.server()),
         reachable_objects(Git::stock(), &pair.work()),
-        "{door}"
+        "{transport}"
     );
 }
 
 #[test]
 fn every_door_takes_pushes() {
     for git in [Some(Git::stock()), Git::old()].into_iter().flatten() {
-        for door in ["stdio", "http", "chunked", "git"] {
-            check(&[], git, door);
+        for transport in ["stdio", "http", "chunked", "git"] {
+            check(&[], git, transport);
         }
     }
 }
@@ -133,8 +133,8 @@ fn pushes_make_repositories_where_that_is_configured() {
     }
     // Nobody who only reads makes one, nor who is told what could be pushed to, or does not begin.
     let get = "/no.git/info/refs?service=git-receive-pack HTTP/1.1";
-    let told = peer::http(server.http, &format!("GET {get}"), b"", Feed::Whole);
-    assert!(text(&told.body).contains(&format!("{} capabilities^{{}}\0report-status", super::ZERO)));
+    let answer = peer::http(server.http, &format!("GET {get}"), b"", Feed::Whole);
+    assert!(text(&answer.body).contains(&format!("{} capabilities^{{}}\0report-status", super::ZERO)));
     assert_eq!(peer::http(server.http, &format!("HEAD {get}"), b"", Feed::Whole).status, 200);
     let post = "POST /no.git/git-receive-pack HTTP/1.1\nContent-Type: application/x-git-receive-pack-";
     assert_eq!(peer::http(server.http, &format!("{post}request"), b"0000", Feed::Whole).status, 200);
@@ -146,8 +146,8 @@ fn pushes_make_repositories_where_that_is_configured() {
     }
     assert_eq!(peer::http(server.http, &format!("{post}x"), b"0077", Feed::Whole).status, 415);
     let hello = packrace_testkit::peer::Script::new().data(b"git-receive-pack /no.git\0host=h\0").flush();
-    let told = peer::tcp(server.git, hello.bytes(), Feed::Whole);
-    assert!(text(&told).contains(" capabilities^{}\0report-status"), "{}", text(&told));
+    let answer = peer::tcp(server.git, hello.bytes(), Feed::Whole);
+    assert!(text(&answer).contains(" capabilities^{}\0report-status"), "{}", text(&answer));
     assert!(!pair.root().join("no.git").exists());
     let output = Git::stock()
         .command(pair.root())

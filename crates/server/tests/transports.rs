@@ -1,4 +1,4 @@
-//! The doors over loopback: what clients get who do not behave, and that stock git gets all it asks for.
+//! The transports over loopback: what clients get who do not behave, and that stock git gets all it asks for.
 
 mod folder;
 mod served;
