@@ -23,7 +23,7 @@ pub enum Error {
     Silent(Duration),
     /// The connection failed.
     #[error("read error: {0}")]
-    Connection(std::io::Error),
+    Connection(#[source] std::io::Error),
     /// The pack is not accepted.
     #[error(transparent)]
     Pack(#[from] ingest::IngestError),

@@ -33,7 +33,7 @@ pub enum IndexError {
     NullId(Vec<u8>),
     /// The new index could not be written.
     #[error("Unable to write new index file")]
-    Unwritten(packrace_store::Error),
+    Unwritten(#[source] packrace_store::Error),
     /// A directory of a sparse index is not a tree.
     #[error("index entry '{}' is a directory, but not sparse", String::from_utf8_lossy(.0))]
     NotATree(Vec<u8>),
