@@ -45,6 +45,8 @@ fn call_of_variables(call: &Call) -> Result<(CgiRequest, Settings), Fatal> {
     let max_request_bytes = environment.max_request_buffer()?;
     let settings = Settings {
         http: None,
+        https: None,
+        tls: None,
         git: None,
         admin: Admin::default(),
         open: OpenOptions { check_ownership: true, ..call.open_options()? },

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use packrace_commands::{Environment, Fatal};
 use packrace_os::sandbox::{Enforced, Reach, enter};
+use packrace_server::tls::TlsFiles;
 use packrace_store::{Config, ConfigSources, HooksFrom};
 
 use crate::process::Reports;
@@ -121,6 +122,7 @@ fn readable(
     if let HooksFrom::Dir(dir) = &loaded.serve.hooks {
         paths.push(dir.clone());
     }
+    paths.extend(tls_paths(&loaded.tls, environment.home().map(PathBuf::as_path)));
     paths.extend(environment.init.template_dir.clone());
     paths.extend(
         environment.programs().filter_map(|dir| installed_at(&dir, environment.home().map(PathBuf::as_path))),
@@ -128,6 +130,18 @@ fn readable(
     paths.extend(loaded.sandbox.read_paths.iter().cloned());
     paths.dedup();
     Ok(paths)
+}
+
+/// Where certificates and keys are. Others take their place while the server runs, under the same name or through a link that
+/// leads elsewhere, and rules are about files: so it is the directories that are reached. Not a whole home.
+fn tls_paths(files: &TlsFiles, home: Option<&Path>) -> Vec<PathBuf> {
+    let files = files.certificates.iter().chain(&files.keys).chain(&files.client_ca);
+    let places = files.flat_map(|file| [Some(file.clone()), file.canonicalize().ok()]).flatten();
+    let reached = |file: PathBuf| match file.parent() {
+        Some(dir) if dir.parent().is_some() && home != Some(dir) => dir.to_owned(),
+        _ => file,
+    };
+    places.map(reached).collect()
 }
 
 /// Where what a directory of `PATH` belongs to is installed: beside `bin` lies what its programs need. Not a whole home.
@@ -157,5 +171,17 @@ mod tests {
         check("/opt/tools", Some("/opt/tools"));
         check("bin", None);
         check("", None);
+    }
+
+    #[test]
+    fn certificates_are_reached_with_what_takes_their_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let [live, archive] = ["live", "archive"].map(|name| dir.path().canonicalize().unwrap().join(name));
+        [&live, &archive].map(|dir| std::fs::create_dir(dir).unwrap());
+        std::fs::write(archive.join("cert1.pem"), "").unwrap();
+        std::os::unix::fs::symlink("../archive/cert1.pem", live.join("cert.pem")).unwrap();
+        let files = TlsFiles { certificates: vec![live.join("cert.pem")], ..TlsFiles::default() };
+        assert_eq!(tls_paths(&files, None), [&live, &archive]);
+        assert_eq!(tls_paths(&files, Some(&live)), [&live.join("cert.pem"), &archive]);
     }
 }

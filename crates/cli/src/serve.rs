@@ -9,8 +9,9 @@ use packrace_commands::receive_pack::committer;
 use packrace_commands::{Call, Environment, Fatal, in_directory, init, users};
 use packrace_os::child::Confinement;
 use packrace_server::access::{Anyone, AuditLog, FilePolicy};
-use packrace_server::listen::{inetd, serve_and_reload};
+use packrace_server::listen::{Scheme, inetd, serve_and_reload};
 use packrace_server::settings::{NewRepositories, Pushing, Settings};
+use packrace_server::tls::{Tls, TlsFiles};
 use packrace_store::{Config, HooksFrom};
 
 use crate::args::Serve;
@@ -42,7 +43,10 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
     }
     packrace_os::process::return_large_values();
     let inherited = process::inherited_listeners()?;
-    let nothing_said = settings.http.is_none() && settings.git.is_none() && inherited.is_empty();
+    let has_https = settings.https.is_some() || inherited.iter().any(|(scheme, _)| *scheme == Scheme::Https);
+    check_has_certificates(&settings, has_https)?;
+    let nothing_said = [settings.http, settings.https, settings.git].iter().all(Option::is_none);
+    let nothing_said = nothing_said && inherited.is_empty();
     let http = settings.http.or(nothing_said.then(|| DEFAULT_HTTP.into()));
     let settings = Settings { http, ..settings };
     let listening = |addresses: &[(&str, std::net::SocketAddr)]| {
@@ -56,7 +60,7 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
         }
     };
     let reload = || {
-        let settings = reload_settings(call, args, &mut loaded);
+        let settings = reload_settings(call, args, &mut loaded, has_https);
         let settings = settings.inspect_err(|error| {
             tracing::error!("settings stay as they were: {}", error.message);
         });
@@ -70,7 +74,12 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
 }
 
 /// Reads everything again. Either all of it counts, but for what needs a restart, or nothing.
-fn reload_settings(call: &Call, args: &Serve, running: &mut ServeConfig) -> Result<Settings, Fatal> {
+fn reload_settings(
+    call: &Call,
+    args: &Serve,
+    running: &mut ServeConfig,
+    has_https: bool,
+) -> Result<Settings, Fatal> {
     let mut next = running.clone();
     let (changed, stays) = next.reload(load_config(call, args)?);
     if let HooksFrom::Dir(dir) = &next.serve.hooks
@@ -83,6 +92,7 @@ fn reload_settings(call: &Call, args: &Serve, running: &mut ServeConfig) -> Resu
         )));
     }
     let settings = settings(call, &next)?;
+    check_has_certificates(&settings, has_https)?;
     *running = next;
     let names =
         |settings: Vec<&Setting>| settings.iter().map(|setting| setting.key()).collect::<Vec<_>>().join(", ");
@@ -95,6 +105,14 @@ fn reload_settings(call: &Call, args: &Serve, running: &mut ServeConfig) -> Resu
         ),
     }
     Ok(settings)
+}
+
+/// HTTPS is not served without a certificate.
+fn check_has_certificates(settings: &Settings, has_https: bool) -> Result<(), Fatal> {
+    match has_https && settings.tls.is_none() {
+        true => Err(Fatal::new("listen.https: there are no tls.certificates")),
+        false => Ok(()),
+    }
 }
 
 /// What counts where nothing is said.
@@ -128,6 +146,7 @@ fn load_config(call: &Call, args: &Serve) -> Result<ServeConfig, Fatal> {
         loaded.take_assignment(assignment).map_err(Fatal::new)?;
     }
     loaded.listen.http = args.http.or(loaded.listen.http);
+    loaded.listen.https = args.https.or(loaded.listen.https);
     loaded.listen.git = args.git.or(loaded.listen.git);
     loaded.push.allowed |= args.allow_push;
     loaded.serve.read_only |= args.read_only;
@@ -148,6 +167,7 @@ fn has_log_of_its_own() -> bool {
 fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
     let ServeConfig {
         listen,
+        tls,
         mut limits,
         admission,
         cache,
@@ -168,6 +188,8 @@ fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
     let may_push = push.allowed || policy.is_some();
     Ok(Settings {
         http: listen.http,
+        https: listen.https,
+        tls: load_tls(&tls)?,
         git: listen.git,
         admin: listen.admin,
         open: call.open_options()?,
@@ -193,6 +215,14 @@ fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
         confinement: confinement(&hooks)?,
         audit: audit.map(Arc::new),
         access: policy.map_or_else(|| Arc::new(Anyone) as _, |policy| Arc::new(policy) as _),
+    })
+}
+
+/// Certificates and keys, as their files have them now.
+fn load_tls(files: &TlsFiles) -> Result<Option<Tls>, Fatal> {
+    Tls::load(files).map_err(|error| {
+        let is_sandboxed = "; in the sandbox, files in a directory that it does not know need a restart";
+        Fatal::new(format!("{error}{}", if error.is_denied() { is_sandboxed } else { "" }))
     })
 }
 

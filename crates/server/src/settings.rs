@@ -15,12 +15,17 @@ use crate::limits::admission::AdmissionSettings;
 use crate::receive::{Committer, PushBudget};
 use crate::repository_cache::RepositoryCacheSettings;
 use crate::send::pack_cache::CacheSettings;
+use crate::tls::Tls;
 
 /// What is served, and where. Plain data.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Where HTTP is served.
     pub http: Option<SocketAddr>,
+    /// Where HTTP is served inside of TLS. Nobody gets in there without [`Settings::tls`].
+    pub https: Option<SocketAddr>,
+    /// Certificates and keys; connections that are open keep those that they began with.
+    pub tls: Option<Tls>,
     /// Where git:// is served.
     pub git: Option<SocketAddr>,
     /// Where the routes below `/-/` are served.

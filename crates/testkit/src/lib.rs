@@ -2,10 +2,11 @@
 //!
 //! [`RepoBuilder`] makes a repository with stock git that is the same on every machine; [`Git`] runs a chosen stock
 //! git without the machine's configuration; [`peer`] speaks to a server from a script, whole or byte by byte;
-//! [`received`] checks the pack that came back; [`raw_client`] reads packs, hundreds at once. Helpers panic on failure:
-//! their callers are tests.
+//! [`received`] checks the pack that came back; [`raw_client`] reads packs, hundreds at once; [`certificates`] are for TLS.
+//! Helpers panic on failure: their callers are tests.
 
 mod builder;
+pub mod certificates;
 mod extent;
 mod fixtures;
 mod git;

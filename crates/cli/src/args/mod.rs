@@ -50,6 +50,9 @@ const USAGE: u8 = 129;
 /// Where `--http` listens unless an address follows it.
 pub const DEFAULT_HTTP: &str = "127.0.0.1:8417";
 
+/// Where `--https` listens unless an address follows it.
+pub const DEFAULT_HTTPS: &str = "127.0.0.1:8443";
+
 /// Where `--git` listens unless an address follows it.
 pub const DEFAULT_GIT: &str = "127.0.0.1:9418";
 
@@ -251,7 +254,7 @@ http.receivepack says no.";
 
 /// What else `serve` does, behind its help.
 const SERVE_HELP: &str = "\
-Sockets that listen already are taken from systemd (LISTEN_FDS): those that FileDescriptorName calls http or git, or \
+Sockets that listen already are taken from systemd (LISTEN_FDS): those that FileDescriptorName calls http, https or git, or \
 without such names the first for HTTP and the second for git://. A unit for HTTP:
 
     # packrace.socket
@@ -271,9 +274,12 @@ For --inetd, the socket has Accept=yes, and the service is called packrace@.serv
 
 #[derive(Debug, clap::Args)]
 pub struct Serve {
-    /// Listen for HTTP here; with neither --http nor --git, on 127.0.0.1:8417.
+    /// Listen for HTTP here; with none of --http, --https and --git, on 127.0.0.1:8417.
     #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_HTTP)]
     pub http: Option<SocketAddr>,
+    /// Listen for HTTP inside of TLS here, with the certificates of the settings (tls.certificates, tls.keys).
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_HTTPS)]
+    pub https: Option<SocketAddr>,
     /// Listen for git:// here.
     #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_GIT)]
     pub git: Option<SocketAddr>,
@@ -285,7 +291,7 @@ pub struct Serve {
     #[arg(long)]
     pub read_only: bool,
     /// Serve one connection of git:// on standard input and output, and end.
-    #[arg(long, conflicts_with_all = ["http", "git"])]
+    #[arg(long, conflicts_with_all = ["http", "https", "git"])]
     pub inetd: bool,
     /// Take settings from this file (TOML); SIGHUP has it read again. Variables (PACKRACE_SERVE_LIMITS_DRAIN_TIME for
     /// limits.drain-time) go before it, and what is said here before both.
@@ -411,12 +417,13 @@ fn command_of_name(name: &Path) -> Option<&'static str> {
     names.into_iter().find(|command| *command == name)
 }
 
-/// `--http` and `--git` may stand without an address. One has a colon; what follows without is the next argument.
+/// `--http`, `--https` and `--git` may stand without an address. One has a colon; what follows without is the next argument.
 fn add_default_addresses(argv: &mut [OsString]) {
     for at in 1..argv.len() {
         let default = match argv[at].to_str() {
             Some("--") => return,
             Some("--http") => DEFAULT_HTTP,
+            Some("--https") => DEFAULT_HTTPS,
             Some("--git") => DEFAULT_GIT,
             _ => continue,
         };

@@ -27,8 +27,13 @@ fn commands_and_options() {
     check("packrace serve --git root", None, "git: Some(127.0.0.1:9418)");
     check("packrace serve --git root", None, "root: \"root\"");
     check("packrace serve --print-config", None, "print_config: true");
-    check("packrace serve --git --http [::1]:1 root", None, "http: Some([::1]:1), git: Some(127.0.0.1:9418)");
-    check("packrace serve root --http", None, "http: Some(127.0.0.1:8417), git: None");
+    check(
+        "packrace serve --git --http [::1]:1 root",
+        None,
+        "http: Some([::1]:1), https: None, git: Some(127.0.0.1:9418)",
+    );
+    check("packrace serve root --http", None, "http: Some(127.0.0.1:8417), https: None, git: None");
+    check("packrace serve root --https", None, "https: Some(127.0.0.1:8443), git: None");
     check("packrace serve --git=127.0.0.1:1 root", None, "git: Some(127.0.0.1:1)");
 }
 

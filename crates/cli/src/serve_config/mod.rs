@@ -22,6 +22,7 @@ use packrace_server::receive::PushBudget;
 use packrace_server::repository_cache::RepositoryCacheSettings;
 use packrace_server::send::pack_cache::CacheSettings;
 use packrace_server::settings::{Admin, Hosts, PushMemory, ServeRules};
+use packrace_server::tls::TlsFiles;
 
 pub use print::example;
 pub use table::{Setting, all};
@@ -36,6 +37,8 @@ pub const VARIABLE_PREFIX: &str = "PACKRACE_SERVE_";
 pub struct ServeConfig {
     /// Where connections are accepted.
     pub listen: Listen,
+    /// Certificates and keys.
+    pub tls: TlsFiles,
     /// What clients may take.
     pub limits: Limits,
     /// How clones are let in.
@@ -63,6 +66,8 @@ pub struct ServeConfig {
 pub struct Listen {
     /// For HTTP.
     pub http: Option<SocketAddr>,
+    /// For HTTP inside of TLS.
+    pub https: Option<SocketAddr>,
     /// For git://.
     pub git: Option<SocketAddr>,
     /// For those who look on.

@@ -8,6 +8,7 @@ use packrace_server::limits::admission::AdmissionSettings;
 use packrace_server::repository_cache::RepositoryCacheSettings;
 use packrace_server::send::pack_cache::CacheSettings;
 use packrace_server::settings::ServeRules;
+use packrace_server::tls::TlsFiles;
 
 use super::item::{ByteCount, ConfigValue, Given};
 use super::{Hooks, Listen, Log, PushPolicy, Sandbox, ServeConfig};
@@ -57,6 +58,7 @@ pub fn all() -> &'static [Setting] {
     static ALL: LazyLock<Vec<Setting>> = LazyLock::new(|| {
         [
             listen(),
+            tls(),
             limits(),
             admission(),
             cache(),
@@ -129,8 +131,10 @@ macro_rules! group {
 
 group!(listen: Listen {
     http: value, restart,
-        "Address and port for HTTP (1.1 and 2). \"none\": no HTTP; but where nothing at all is said of http and git, and no \
-         socket is inherited, 127.0.0.1:8417.";
+        "Address and port for HTTP (1.1 and 2). \"none\": no HTTP; but where nothing at all is said of http, https and git, \
+         and no socket is inherited, 127.0.0.1:8417.";
+    https: value, restart,
+        "Address and port for HTTP (1.1 and 2) inside of TLS (1.2 and 1.3), with tls.certificates. \"none\": no HTTPS.";
     git: value, restart,
         "Address and port for git://, whose usual port is 9418. \"none\": no git://.";
     admin: value, restart,
@@ -143,6 +147,22 @@ group!(listen: Listen {
          only localhost and loopback's addresses, elsewhere any. \"any\": any. Others get HTTP 403, so that no site can \
          make a browser take this server for itself (DNS rebinding): name yours where browsers can reach it, or where a \
          proxy passes the name on.";
+});
+
+group!(tls: TlsFiles {
+    certificates: value, reload,
+        "Files of certificates (PEM), each a chain with the server's own certificate first: a list of absolute paths. A client \
+         gets the first whose names have the one that it asks for, or else the first of all. SIGHUP has all files of this \
+         table read again, also where no setting has changed; connections that are open keep theirs, and a file at \
+         fault changes nothing. Give them a directory of their own: in the sandbox, all of it can be read.";
+    keys: value, reload,
+        "Files of their private keys (PEM, not encrypted), in any order: a list of absolute paths. Nobody but the owner of \
+         a file and, to read, its group may have a right to it.";
+    client_ca: value, reload,
+        "A file of authorities (PEM) whose certificates clients may show. One that no authority has signed, or that \
+         is no longer valid, ends the handshake. \"none\": no client is asked for one.";
+    require_client_certificate: value, reload,
+        "Whether only clients are served over HTTPS that show such a certificate.";
 });
 
 group!(limits: Limits {
@@ -172,7 +192,8 @@ group!(limits: Limits {
     body_memory_bytes_per_address: bytes, reload,
         "What the bodies of one client may take of it. Beyond: the same among the bodies of this client, but HTTP 429.";
     request_time: value, reload,
-        "How long a client may take to say what it wants: the first packet of git://, the head of an HTTP request. So \
+        "How long a client may take to say what it wants: the first packet of git://, the head of an HTTP request, with the \
+         handshake of TLS before it. So \
          long, and at most twice as long, an HTTP connection is also kept between requests. Beyond: it is closed.";
     body_time: value, reload,
         "How long a client may take for the body of an HTTP request, but that of a push. Beyond: HTTP 408.";

@@ -7,6 +7,7 @@ mod hostile;
 mod how_to;
 mod sandbox;
 mod threads;
+mod tls;
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;

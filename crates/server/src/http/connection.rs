@@ -2,6 +2,7 @@
 //! hold.
 
 use std::convert::Infallible;
+use std::future::Future;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -14,11 +15,13 @@ use packrace_os::count::{self, Op, Role};
 use packrace_os::faults;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
 
 use super::watch::{ConnectionWatch, TooSlow};
 use super::{Addresses, answer};
 use crate::limits::connections::Permit;
-use crate::metrics::{DoorName, Reason};
+use crate::metrics::{DoorName, Raised, Reason};
 use crate::service::shared::Shared;
 
 /// Longest head of a request, and what is read of a body at once.
@@ -35,17 +38,44 @@ const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 /// (CVE-2023-44487, "rapid reset").
 const MAX_RESET_STREAMS: usize = 20;
 
-/// Serves one connection to its end. When a clone begins on it, it goes on in the background, behind all others.
+/// What holds for a connection from accept on, whatever is spoken on it.
+pub(super) struct Accepted {
+    pub(super) peer: SocketAddr,
+    pub(super) watch: Arc<ConnectionWatch>,
+    pub(super) shared: Arc<Shared>,
+    /// Counted as long as it is open.
+    _open: Raised,
+}
+
+impl Accepted {
+    pub(super) fn new(peer: SocketAddr, permit: Permit, shared: Arc<Shared>) -> Self {
+        let watch = {
+            let settings = shared.settings();
+            let limits = &settings.limits;
+            ConnectionWatch::new(limits.request_time, limits.stall_throughput(), Some(permit))
+        };
+        let open = shared.host.metrics.connection(DoorName::Http);
+        Accepted { peer, watch, shared, _open: open }
+    }
+}
+
+/// Serves one connection without TLS to its end.
 pub(crate) async fn connection(stream: TcpStream, peer: SocketAddr, permit: Permit, shared: Arc<Shared>) {
-    let watch = {
-        let settings = shared.settings();
-        let limits = &settings.limits;
-        let min = limits.stall_throughput();
-        ConnectionWatch::new(limits.request_time, min, Some(permit))
-    };
-    let demoted = watch.background().clone();
-    let background = shared.background.clone();
-    let mut serving = Box::pin(serve(stream, peer, watch, shared));
+    let accepted = Accepted::new(peer, permit, shared.clone());
+    let demoted = accepted.watch.background().clone();
+    let addresses = Addresses { peer, local: stream.local_addr().ok(), certificate: None };
+    // Small answers must not wait for more.
+    let _ = stream.set_nodelay(true);
+    run(serve(Counted::new(stream), addresses, accepted), &demoted, shared.background.clone()).await;
+}
+
+/// Runs what serves a connection. When a clone begins on it, it goes on in the background, behind all others.
+pub(super) async fn run(
+    serving: impl Future<Output = ()> + Send + 'static,
+    demoted: &Notify,
+    background: Option<Handle>,
+) {
+    let mut serving = Box::pin(serving);
     tokio::select! {
         () = serving.as_mut() => {}
         () = demoted.notified() => match background {
@@ -55,21 +85,23 @@ pub(crate) async fn connection(stream: TcpStream, peer: SocketAddr, permit: Perm
     }
 }
 
-async fn serve(stream: TcpStream, peer: SocketAddr, watch: Arc<ConnectionWatch>, shared: Arc<Shared>) {
-    let _open = shared.host.metrics.connection(DoorName::Http);
-    let addresses = Addresses { peer, local: stream.local_addr().ok() };
-    // Small answers must not wait for more.
-    let _ = stream.set_nodelay(true);
+/// Answers requests until one side ends the connection.
+pub(super) async fn serve<S>(stream: S, addresses: Addresses, accepted: Accepted)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let Accepted { peer, watch, shared, _open } = accepted;
     let mut stopping = shared.stopping.subscribe();
     let metrics = shared.host.metrics.clone();
     let for_service = (shared.clone(), watch.clone());
     let service = hyper::service::service_fn(move |request| {
         let (shared, watch) = for_service.clone();
         let in_flight = watch.begin_request();
+        let addresses = addresses.clone();
         async move { Ok::<_, Infallible>(answer(request, in_flight, shared, addresses).await) }
     });
     let builder = builder();
-    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(Counted(stream)), service));
+    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
     let stopped = async { drop(stopping.wait_for(|is_stopping| *is_stopping).await) };
     let ended = async {
         tokio::select! {
@@ -110,7 +142,32 @@ fn builder() -> auto::Builder<TokioExecutor> {
 }
 
 /// A client's socket whose calls are counted.
-struct Counted(TcpStream);
+pub(super) struct Counted {
+    stream: TcpStream,
+    /// What it has taken so far.
+    pub(super) sent_bytes: u64,
+}
+
+impl Counted {
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Counted { stream, sent_bytes: 0 }
+    }
+
+    /// Counts what was written. Where the kernel could not read what was to be, damaged maps are marked; then the connection
+    /// ends, as nobody can tell a client of HTTP in the midst of a body that it is not complete.
+    fn wrote(&mut self, written: &Poll<io::Result<usize>>, pieces: &[IoSlice<'_>]) {
+        let Poll::Ready(written) = written else { return };
+        if written.as_ref().is_err_and(faults::is_unreadable) {
+            let damaged = pieces.iter().fold(None, |first, piece| first.or(faults::touch(piece)));
+            if let Some(damaged) = damaged {
+                tracing::error!("a response is cut off: {damaged}");
+            }
+        }
+        let bytes = *written.as_ref().unwrap_or(&0);
+        self.sent_bytes += bytes as u64;
+        count::add(Role::Client, Op::Write, bytes);
+    }
+}
 
 impl AsyncRead for Counted {
     fn poll_read(
@@ -119,7 +176,7 @@ impl AsyncRead for Counted {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let read = std::task::ready!(Pin::new(&mut self.0).poll_read(context, buffer));
+        let read = std::task::ready!(Pin::new(&mut self.stream).poll_read(context, buffer));
         count::add(Role::Client, Op::Read, buffer.filled().len() - before);
         Poll::Ready(read)
     }
@@ -131,7 +188,9 @@ impl AsyncWrite for Counted {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        counted(Pin::new(&mut self.0).poll_write(context, bytes), &[IoSlice::new(bytes)])
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.wrote(&written, &[IoSlice::new(bytes)]);
+        written
     }
 
     fn poll_write_vectored(
@@ -139,33 +198,20 @@ impl AsyncWrite for Counted {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        counted(Pin::new(&mut self.0).poll_write_vectored(context, pieces), pieces)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        self.wrote(&written, pieces);
+        written
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.0.is_write_vectored()
+        self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
-}
-
-/// Counts what was written. Where the kernel could not read what was to be, damaged maps are marked; then the connection ends,
-/// as nobody can tell a client of HTTP in the midst of a body that it is not complete.
-fn counted(written: Poll<io::Result<usize>>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-    if let Poll::Ready(written) = &written {
-        if written.as_ref().is_err_and(faults::is_unreadable) {
-            let damaged = pieces.iter().fold(None, |first, piece| first.or(faults::touch(piece)));
-            if let Some(damaged) = damaged {
-                tracing::error!("a response is cut off: {damaged}");
-            }
-        }
-        count::add(Role::Client, Op::Write, *written.as_ref().unwrap_or(&0));
-    }
-    written
 }

@@ -26,6 +26,7 @@
 mod body;
 pub(crate) mod connection;
 pub(crate) mod dumb;
+pub(crate) mod https;
 mod identity;
 pub(crate) mod limit_reached;
 pub(crate) mod routes;
@@ -57,6 +58,7 @@ use crate::service::root::NotServed;
 use crate::service::shared::{Beginning, Opened, ServedRepository, Shared};
 use crate::service::worker;
 use crate::subject::{CallMode, ProtocolVersion};
+use crate::tls::ClientCertificate;
 use crate::transfers::Transfer;
 use body::{AnswerBody, BadBody, BodyMessage, BodySink, RequestBody, discard};
 use identity::{CHALLENGE, admin_access, client_of, identify};
@@ -67,11 +69,13 @@ use watch::InFlight;
 
 type HttpAnswer = Response<AnswerBody>;
 
-/// Both ends of a connection.
-#[derive(Debug, Clone, Copy)]
+/// Both ends of a connection, and who is at the other.
+#[derive(Debug, Clone)]
 pub(crate) struct Addresses {
     pub(crate) peer: SocketAddr,
     pub(crate) local: Option<SocketAddr>,
+    /// The certificate that the client has shown and that was verified; over TLS only.
+    pub(crate) certificate: Option<Arc<ClientCertificate>>,
 }
 
 /// Answers one request.
@@ -79,7 +83,7 @@ async fn answer(
     request: Request<Incoming>,
     in_flight: Arc<InFlight>,
     shared: Arc<Shared>,
-    Addresses { peer, local }: Addresses,
+    Addresses { peer, local, .. }: Addresses,
 ) -> HttpAnswer {
     let via = peer.ip();
     let peer = client_of(peer, request.headers(), &shared);

@@ -119,6 +119,15 @@ impl ConnectionWatch {
         Arc::new(InFlight { watch: self.clone(), sent })
     }
 
+    /// Bytes of an answer have left hyper's hands and are not with the client's socket yet. They count as an answer that is
+    /// under way until what is given is dropped; whoever holds them tells how many the socket takes by [`InFlight::moved`].
+    pub(super) fn begin_unsent(self: &Arc<Self>) -> Arc<InFlight> {
+        let in_flight = self.begin_request();
+        // As much as the client must take in a stretch of time; what it takes is handed over anew.
+        in_flight.handed(self.min.bytes.max(1));
+        in_flight
+    }
+
     /// Ready when the client is too slow.
     pub(super) async fn too_slow(&self) -> TooSlow {
         tokio::select! {
@@ -198,6 +207,12 @@ impl InFlight {
     /// The client's socket took bytes, or nobody sends them any more.
     pub(super) fn taken(&self, bytes: usize) {
         self.sent.taken_bytes.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// The client's socket took bytes, and as many wait for it as before, as far as anybody knows.
+    pub(super) fn moved(&self, bytes: u64) {
+        self.sent.handed_bytes.fetch_add(bytes, Relaxed);
+        self.sent.taken_bytes.fetch_add(bytes, Relaxed);
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
 use crate::http::connection::connection as http_connection;
-use crate::http::limit_reached;
+use crate::http::{https, limit_reached};
 use crate::limits::connections::{LimitReached, Permit};
 use crate::service::shared::Shared;
 use crate::settings::{Admin, Hosts, Settings};
@@ -37,6 +37,8 @@ const REFUSING_TIME: Duration = Duration::from_secs(1);
 pub enum Scheme {
     /// HTTP/1.1 and HTTP/2.
     Http,
+    /// The same inside of TLS.
+    Https,
     /// git://.
     Git,
 }
@@ -46,6 +48,7 @@ impl Scheme {
     pub fn name(self) -> &'static str {
         match self {
             Scheme::Http => "http",
+            Scheme::Https => "https",
             Scheme::Git => "git",
         }
     }
@@ -114,7 +117,8 @@ async fn run(
         listener.set_nonblocking(true)?;
         listeners.push((scheme, TcpListener::from_std(listener)?));
     }
-    for (scheme, address) in [(Scheme::Http, settings.http), (Scheme::Git, settings.git)] {
+    let schemes = [Scheme::Http, Scheme::Https, Scheme::Git];
+    for (scheme, address) in schemes.into_iter().zip([settings.http, settings.https, settings.git]) {
         if let Some(address) = address {
             listeners.push((scheme, bind(address)?));
         }
@@ -133,27 +137,15 @@ async fn run(
     }
     listening(&addresses);
     tell_rules(&settings);
+    tell_certificates(&settings);
     let mut accepting = JoinSet::new();
     for (scheme, listener) in listeners {
-        let for_one = shared.clone();
-        match scheme {
-            Scheme::Http => accepting.spawn(accept(
-                listener,
-                shared.clone(),
-                move |stream, peer, permit| http_connection(stream, peer, permit, for_one.clone()),
-                limit_reached::response,
-            )),
-            Scheme::Git => accepting.spawn(accept(
-                listener,
-                shared.clone(),
-                move |stream, peer, permit| git_daemon::connection(stream, peer, permit, for_one.clone()),
-                git_daemon::limit_reached,
-            )),
-        };
+        spawn_accept(&mut accepting, scheme, listener, &shared);
     }
     looking.spawn(keep_house(shared.clone()));
     while signals.next().await == Signal::Reload {
         if let Some(settings) = reload() {
+            tell_certificates(&settings);
             shared.set(settings);
         }
     }
@@ -162,6 +154,38 @@ async fn run(
         () = signals.stop() => tracing::warn!("second stop signal: cutting running requests"),
     }
     Ok(())
+}
+
+/// Accepts at a listener and serves what comes, on a task of its own.
+fn spawn_accept(accepting: &mut JoinSet<()>, scheme: Scheme, listener: TcpListener, shared: &Arc<Shared>) {
+    let (shared, for_one) = (shared.clone(), shared.clone());
+    match scheme {
+        Scheme::Http => accepting.spawn(accept(
+            listener,
+            shared,
+            move |stream, peer, permit| http_connection(stream, peer, permit, for_one.clone()),
+            limit_reached::response,
+        )),
+        Scheme::Https => accepting.spawn(accept(
+            listener,
+            shared,
+            move |stream, peer, permit| https::connection(stream, peer, permit, for_one.clone()),
+            https::limit_reached,
+        )),
+        Scheme::Git => accepting.spawn(accept(
+            listener,
+            shared,
+            move |stream, peer, permit| git_daemon::connection(stream, peer, permit, for_one.clone()),
+            git_daemon::limit_reached,
+        )),
+    };
+}
+
+/// Tells which certificates clients get from now on.
+fn tell_certificates(settings: &Settings) {
+    if let Some(tls) = &settings.tls {
+        tracing::info!("TLS certificates: {tls}");
+    }
 }
 
 /// Tells which rules decide what is served.

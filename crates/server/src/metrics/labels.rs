@@ -61,7 +61,7 @@ label! {
 label! {
     /// How a client comes in.
     DoorName {
-        /// HTTP of any version.
+        /// HTTP of any version, with and without TLS.
         Http = "http",
         /// git://.
         Git = "git",
@@ -99,6 +99,20 @@ label! {
         Broken = "broken",
         /// The server is stopping.
         Stopping = "stopping",
+    }
+}
+
+label! {
+    /// How a handshake of TLS ended.
+    HandshakeOutcome {
+        /// It was completed.
+        Completed = "completed",
+        /// The two could not agree, or one did not like what the other had shown.
+        Failed = "failed",
+        /// The client was not done in time, or said nothing at all.
+        TimedOut = "timed-out",
+        /// What came first was no handshake, as HTTP without TLS.
+        NotTls = "not-tls",
     }
 }
 
@@ -149,4 +163,9 @@ pub(super) struct ByReason {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct ByStage {
     pub(super) stage: Stage,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByHandshakeOutcome {
+    pub(super) outcome: HandshakeOutcome,
 }

@@ -21,8 +21,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
-use labels::{ByDoor, ByKind, ByReason, ByStage};
-pub use labels::{Closed, DoorName, Kind, Reason, Stage, Step};
+use labels::{ByDoor, ByHandshakeOutcome, ByKind, ByReason, ByStage};
+pub use labels::{Closed, DoorName, HandshakeOutcome, Kind, Reason, Stage, Step};
 
 /// Upper ends of the buckets of all histograms, in seconds.
 const BUCKETS: [f64; 11] = [0.001, 0.004, 0.016, 0.064, 0.25, 1.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
@@ -48,6 +48,8 @@ pub struct Metrics {
     refusals: Family<ByReason, Counter>,
     /// Headers with a user that no trusted proxy sent.
     pub ignored_user_headers: Counter,
+    /// Handshakes of TLS that have ended.
+    handshakes: Family<ByHandshakeOutcome, Counter>,
     /// Running requests.
     pub requests_running: Gauge,
     /// Bytes that bodies of requests hold.
@@ -127,6 +129,11 @@ impl Metrics {
         self.refusals.get_or_create(&ByReason { reason }).get()
     }
 
+    /// Counts a handshake of TLS that has ended.
+    pub fn handshake(&self, outcome: HandshakeOutcome) {
+        self.handshakes.get_or_create(&ByHandshakeOutcome { outcome }).inc();
+    }
+
     /// Counts a connection for as long as what is returned lives.
     pub fn connection(&self, door: DoorName) -> Raised {
         Raised::new(&self.connections.get_or_create(&ByDoor { door }))
@@ -172,6 +179,7 @@ impl Metrics {
             "Requests whose user header did not come from a trusted proxy",
             &self.ignored_user_headers,
         );
+        add.one("tls_handshakes", "Handshakes of TLS that have ended", &self.handshakes);
         add.one("requests_running", "Running requests", &self.requests_running);
         add.bytes("body_memory", "Memory held by request bodies", &self.body_memory);
         add.bytes("push_memory", "Memory held by commands of pushes, estimated", &self.push_memory);
@@ -224,6 +232,9 @@ impl Metrics {
         for reason in Reason::ALL.iter().copied() {
             drop(self.refusals.get_or_create(&ByReason { reason }));
         }
+        for outcome in HandshakeOutcome::ALL.iter().copied() {
+            drop(self.handshakes.get_or_create(&ByHandshakeOutcome { outcome }));
+        }
         for stage in Stage::ALL.iter().copied() {
             drop(self.phases.get_or_create(&ByStage { stage }));
         }
@@ -241,6 +252,7 @@ impl Default for Metrics {
             connections: Family::default(),
             refusals: Family::default(),
             ignored_user_headers: Counter::default(),
+            handshakes: Family::default(),
             requests_running: Gauge::default(),
             body_memory: Gauge::default(),
             push_memory: Gauge::default(),

@@ -1,7 +1,8 @@
 //! What all connections of a server share.
 
+use std::fmt::Display;
 use std::io::Read;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
@@ -23,7 +24,7 @@ use crate::host::Host;
 use crate::limits::admission::AdmissionControl;
 use crate::limits::budget::{Budget, BudgetLimits};
 use crate::limits::connections::{ConnectionLimits, LimitReached};
-use crate::metrics::Metrics;
+use crate::metrics::{HandshakeOutcome, Metrics};
 use crate::receive;
 use crate::repository_cache::{RefAdvertisementCache, RepositoryCache};
 use crate::send::outbox::ClientSink;
@@ -55,6 +56,7 @@ pub(crate) struct Shared {
     pub(crate) limits: Arc<ConnectionLimits>,
     pub(crate) refusing: Arc<Semaphore>,
     refusals: RefusalLog,
+    failed_handshakes: RefusalLog,
     /// Connections to the address that only serves the routes below `/-/`.
     pub(crate) admin_permits: Arc<Semaphore>,
     pub(crate) began: Instant,
@@ -93,6 +95,7 @@ impl Shared {
             limits,
             refusing: Arc::new(Semaphore::new(MAX_REFUSING)),
             refusals: RefusalLog::default(),
+            failed_handshakes: RefusalLog::default(),
             admin_permits: Arc::new(Semaphore::new(MAX_ADMIN_CONNECTIONS)),
             began: Instant::now(),
             history: Mutex::default(),
@@ -121,6 +124,18 @@ impl Shared {
             Some(0) => tracing::warn!("{peer}: {what} refused: {why}"),
             Some(more) => tracing::warn!(
                 "{peer}: {what} refused: {why}; {more} more refusals before this one were not logged"
+            ),
+            None => {}
+        }
+    }
+
+    /// Counts a handshake of TLS that came to nothing and logs it, but no more than so many lines a second.
+    pub(crate) fn handshake_failed(&self, peer: SocketAddr, outcome: HandshakeOutcome, why: &dyn Display) {
+        self.host.metrics.handshake(outcome);
+        match self.failed_handshakes.next(self.clock.now()) {
+            Some(0) => tracing::info!("https {peer}: no TLS: {why}"),
+            Some(more) => tracing::info!(
+                "https {peer}: no TLS: {why}; {more} more handshakes that failed before this one were not logged"
             ),
             None => {}
         }

@@ -18,6 +18,8 @@ pub fn settings(temporary_dir: &Path) -> Settings {
     let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
     Settings {
         http: any,
+        https: None,
+        tls: None,
         git: any,
         admin: Admin::default(),
         open: OpenOptions::default(),

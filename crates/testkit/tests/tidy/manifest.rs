@@ -19,7 +19,7 @@ const ROOMS: [(&str, &[&str]); 14] = [
 ];
 
 /// Crates from outside that belong to some rooms alone.
-const RESERVED: [(&str, &[&str]); 11] = [
+const RESERVED: [(&str, &[&str]); 14] = [
     ("landlock", &["os"]),
     ("rustix", &["os", "bench"]),
     ("libc", &["os"]),
@@ -29,6 +29,9 @@ const RESERVED: [(&str, &[&str]); 11] = [
     ("tokio", &["server", "client", "cli"]),
     ("hyper", &["server", "client"]),
     ("hyper-util", &["server", "client"]),
+    ("rustls", &["server"]),
+    ("tokio-rustls", &["server"]),
+    ("x509-cert", &["server"]),
     ("clap", &["cli"]),
     ("tracing-subscriber", &["cli"]),
 ];

@@ -1,0 +1,223 @@
+//! HTTP inside of TLS: the handshake, and what a connection holds between hyper and the client's socket.
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use packrace_os::faults;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::Addresses;
+use super::connection::{Accepted, Counted, run, serve};
+use super::watch::{ConnectionWatch, InFlight, TooSlow};
+use crate::limits::connections::{LimitReached, Permit};
+use crate::metrics::{HandshakeOutcome, Reason};
+use crate::service::shared::Shared;
+use crate::tls::ClientCertificate;
+
+/// What a connection encrypts at once, and so what it may hold for a client that takes nothing: docs/decisions/0039-tls.md.
+const SEND_BUFFER_BYTES: usize = 256 << 10;
+
+/// The first byte of a record of a handshake (RFC 8446, section 5.1).
+const HANDSHAKE: u8 = 22;
+
+/// A fatal alert, `internal_error` (RFC 8446, section 6.2): a client that is refused before its handshake can be told nothing
+/// else in a form that it takes.
+const ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 80];
+
+/// For who speaks HTTP without TLS.
+const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 58\r\n\r\n\
+    This port speaks HTTPS only: the URL begins with https://\n";
+
+/// What a client beyond the connection limit is told.
+pub(crate) fn limit_reached(_why: LimitReached) -> Vec<u8> {
+    ALERT.to_vec()
+}
+
+/// Serves one connection with TLS to its end.
+pub(crate) async fn connection(stream: TcpStream, peer: SocketAddr, permit: Permit, shared: Arc<Shared>) {
+    let accepted = Accepted::new(peer, permit, shared.clone());
+    let demoted = accepted.watch.background().clone();
+    run(shake_hands_and_serve(stream, accepted), &demoted, shared.background.clone()).await;
+}
+
+async fn shake_hands_and_serve(stream: TcpStream, accepted: Accepted) {
+    let (peer, watch, shared) = (accepted.peer, accepted.watch.clone(), accepted.shared.clone());
+    let local = stream.local_addr().ok();
+    // Small answers must not wait for more.
+    let _ = stream.set_nodelay(true);
+    // The time for a request has begun: a handshake is a part of it.
+    let ended = tokio::select! {
+        ended = shake_hands(stream, &shared) => ended,
+        why = watch.too_slow() => Err(NoHandshake::TooSlow(why)),
+    };
+    let stream = match ended {
+        Ok(stream) => stream,
+        Err(why) => {
+            if matches!(why, NoHandshake::TooSlow(TooSlow::Cut)) {
+                shared.host.metrics.refused(Reason::Idle);
+            }
+            return shared.handshake_failed(peer, why.outcome(), &why);
+        }
+    };
+    shared.host.metrics.handshake(HandshakeOutcome::Completed);
+    let certificate = ClientCertificate::of(stream.get_ref().1).map(Arc::new);
+    let addresses = Addresses { peer, local, certificate };
+    if let Some(certificate) = &addresses.certificate {
+        tracing::debug!("https {peer}: certificate of the client: {certificate}");
+    }
+    serve(Encrypted { stream, watch, unsent: None }, addresses, accepted).await;
+}
+
+/// Why there was no handshake.
+enum NoHandshake {
+    TooSlow(TooSlow),
+    /// The client speaks something else.
+    NotTls,
+    /// The server has no certificates.
+    NoCertificates,
+    Failed(io::Error),
+}
+
+impl NoHandshake {
+    fn outcome(&self) -> HandshakeOutcome {
+        match self {
+            NoHandshake::TooSlow(_) => HandshakeOutcome::TimedOut,
+            NoHandshake::NotTls => HandshakeOutcome::NotTls,
+            NoHandshake::NoCertificates | NoHandshake::Failed(_) => HandshakeOutcome::Failed,
+        }
+    }
+}
+
+impl std::fmt::Display for NoHandshake {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            NoHandshake::TooSlow(TooSlow::Silent) => f.write_str("no handshake within the time limit"),
+            NoHandshake::TooSlow(why) => write!(f, "{why}"),
+            NoHandshake::NotTls => f.write_str("the client does not speak it"),
+            NoHandshake::NoCertificates => f.write_str("there are no tls.certificates"),
+            NoHandshake::Failed(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+async fn shake_hands(stream: TcpStream, shared: &Shared) -> Result<Box<TlsStream<Counted>>, NoHandshake> {
+    // Nothing is set up for a client that says nothing.
+    let mut first = [0];
+    let count = stream.peek(&mut first).await.map_err(NoHandshake::Failed)?;
+    if count == 0 {
+        return Err(NoHandshake::Failed(io::ErrorKind::UnexpectedEof.into()));
+    }
+    if first != [HANDSHAKE] {
+        // A method of HTTP, or the preface of its version 2. A close with unread bytes would take the answer back.
+        if first[0].is_ascii_uppercase() {
+            let _ = stream.try_read(&mut [0; 4096]);
+            let _ = stream.try_write(NOT_TLS);
+        }
+        return Err(NoHandshake::NotTls);
+    }
+    let Some(tls) = shared.settings().tls.clone() else { return Err(NoHandshake::NoCertificates) };
+    let acceptor = TlsAcceptor::from(tls.config().clone());
+    let handshake = acceptor.accept_with(Counted::new(stream), |connection| {
+        connection.set_buffer_limit(Some(SEND_BUFFER_BYTES));
+    });
+    Box::pin(handshake).await.map(Box::new).map_err(NoHandshake::Failed)
+}
+
+/// TLS over a client's socket.
+///
+/// What was encrypted and is not with the socket yet is an answer under way to the watch: hyper has handed it over, and would
+/// be found idle while a slow client takes the end of its answer.
+struct Encrypted {
+    stream: Box<TlsStream<Counted>>,
+    watch: Arc<ConnectionWatch>,
+    unsent: Option<Unsent>,
+}
+
+/// Encrypted bytes that the client's socket has not taken.
+struct Unsent {
+    in_flight: Arc<InFlight>,
+    /// What the socket had taken when this was last looked at.
+    sent_bytes: u64,
+}
+
+impl Encrypted {
+    /// Tells the watch whether encrypted bytes wait for the client.
+    fn look_at_unsent(&mut self) {
+        let (socket, connection) = self.stream.get_ref();
+        if !connection.wants_write() {
+            self.unsent = None;
+            return;
+        }
+        let sent_bytes = socket.sent_bytes;
+        let unsent =
+            self.unsent.get_or_insert_with(|| Unsent { in_flight: self.watch.begin_unsent(), sent_bytes });
+        unsent.in_flight.moved(sent_bytes - unsent.sent_bytes);
+        unsent.sent_bytes = sent_bytes;
+    }
+
+    /// Ends the connection if what was encrypted came from a damaged map: to encrypt it, this process has read it, and the
+    /// kernel, which says so of other connections, has not.
+    fn check(&mut self, written: Poll<io::Result<usize>>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        self.look_at_unsent();
+        if faults::damaged_maps() > 0
+            && matches!(written, Poll::Ready(Ok(_)))
+            && let Some(damaged) = pieces.iter().find_map(|piece| faults::touch(piece))
+        {
+            tracing::error!("a response is cut off: {damaged}");
+            return Poll::Ready(Err(damaged.into()));
+        }
+        written
+    }
+}
+
+impl AsyncRead for Encrypted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Encrypted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.check(written, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        self.check(written, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.look_at_unsent();
+        flushed
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.look_at_unsent();
+        shut
+    }
+}

@@ -1,0 +1,125 @@
+//! Certificates and keys in files of PEM.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::{self, PemObject as _};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::ParsedCertificate;
+use rustls::sign::{CertifiedKey, SigningKey};
+use x509_cert::Certificate;
+use x509_cert::der::Decode as _;
+use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::ext::pkix::name::GeneralName;
+
+use super::TlsError;
+
+/// Longest file: the authorities of a whole system take a quarter of a megabyte.
+const MAX_FILE_BYTES: u64 = 4 << 20;
+
+/// What nobody may do with a key but its owner: all, except that the group may read.
+const LOOSE_MODE: u32 = 0o037;
+
+/// A chain of certificates with its key.
+pub(super) struct Chain {
+    pub(super) key: Arc<CertifiedKey>,
+    /// The file, the names and the end of its first certificate, for the log.
+    pub(super) description: String,
+}
+
+/// A private key, and whether a certificate has its public half.
+struct Key {
+    key: Arc<dyn SigningKey>,
+    is_used: bool,
+}
+
+/// Reads chains and their keys. Every certificate must have a key, and every key a certificate.
+pub(super) fn chains(
+    certificate_files: &[PathBuf],
+    key_files: &[PathBuf],
+    provider: &CryptoProvider,
+) -> Result<Vec<Chain>, TlsError> {
+    let mut keys = key_files.iter().map(|file| private_key(file, provider)).collect::<Result<Vec<_>, _>>()?;
+    let mut chains = Vec::new();
+    for file in certificate_files {
+        let certificates = certificates(file)?;
+        let description = describe(file, &certificates[0])?;
+        let fits = |key: &Key| CertifiedKey::new(certificates.clone(), key.key.clone()).keys_match().is_ok();
+        let Some(key) = keys.iter_mut().find(|key| fits(key)) else {
+            return Err(TlsError::new(file, "none of tls.keys is the key of this certificate"));
+        };
+        key.is_used = true;
+        let key = Arc::new(CertifiedKey::new(certificates, key.key.clone()));
+        chains.push(Chain { key, description });
+    }
+    match keys.iter().position(|key| !key.is_used) {
+        Some(unused) => Err(TlsError::new(&key_files[unused], "this is the key of none of tls.certificates")),
+        None => Ok(chains),
+    }
+}
+
+/// The certificates of a file, at least one.
+pub(super) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let (bytes, _) = read(file)?;
+    let found = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
+    let found = found.map_err(|error| broken(file, &error))?;
+    match found.is_empty() {
+        true => Err(TlsError::new(file, "there is no certificate (PEM) in it")),
+        false => Ok(found),
+    }
+}
+
+fn private_key(file: &Path, provider: &CryptoProvider) -> Result<Key, TlsError> {
+    let (bytes, mode) = read(file)?;
+    if mode & LOOSE_MODE != 0 {
+        let why = format!(
+            "mode {mode:04o} lets others than its owner at this key; make it 0600, or 0640 for a group"
+        );
+        return Err(TlsError::new(file, why));
+    }
+    let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| match error {
+        pem::Error::NoItemsFound => TlsError::new(file, "there is no private key (PEM, not encrypted) in it"),
+        error => broken(file, &error),
+    })?;
+    let key = provider.key_provider.load_private_key(key).map_err(|error| TlsError::new(file, error))?;
+    Ok(Key { key, is_used: false })
+}
+
+fn broken(file: &Path, error: &pem::Error) -> TlsError {
+    TlsError::new(file, format_args!("broken PEM: {error}"))
+}
+
+/// The bytes of a file, and who may do what with it.
+fn read(file: &Path) -> Result<(Vec<u8>, u32), TlsError> {
+    let failed = |error| TlsError::of_io(file, &error);
+    let opened = File::open(file).map_err(failed)?;
+    let mode = opened.metadata().map_err(failed)?.permissions().mode() & 0o7777;
+    let mut bytes = Vec::new();
+    opened.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    match bytes.len() as u64 > MAX_FILE_BYTES {
+        true => Err(TlsError::new(file, format_args!("it has more than {MAX_FILE_BYTES} bytes"))),
+        false => Ok((bytes, mode)),
+    }
+}
+
+/// Its names and its end, as far as they can be told.
+fn describe(file: &Path, certificate: &CertificateDer<'_>) -> Result<String, TlsError> {
+    if let Err(error) = ParsedCertificate::try_from(certificate) {
+        return Err(TlsError::new(file, format_args!("its first certificate cannot be read: {error}")));
+    }
+    let name = file.display().to_string();
+    let Ok(parsed) = Certificate::from_der(certificate) else { return Ok(name) };
+    let parsed = parsed.tbs_certificate();
+    let names = parsed.get_extension::<SubjectAltName>().ok().flatten();
+    let names = names.iter().flat_map(|(_, SubjectAltName(names))| names);
+    let names = names.filter_map(|name| match name {
+        GeneralName::DnsName(name) => Some(name.as_str()),
+        _ => None,
+    });
+    let names = names.collect::<Vec<_>>().join(", ");
+    Ok(format!("{name} ({names}) until {}", parsed.validity().not_after))
+}
