@@ -146,11 +146,13 @@ pub(super) struct Counted {
     stream: TcpStream,
     /// What it has taken so far.
     pub(super) sent_bytes: u64,
+    /// How much more is read of it.
+    pub(super) may_read_bytes: u64,
 }
 
 impl Counted {
     pub(super) fn new(stream: TcpStream) -> Self {
-        Counted { stream, sent_bytes: 0 }
+        Counted { stream, sent_bytes: 0, may_read_bytes: u64::MAX }
     }
 
     /// Counts what was written. Where the kernel could not read what was to be, damaged maps are marked; then the connection
@@ -177,7 +179,12 @@ impl AsyncRead for Counted {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = std::task::ready!(Pin::new(&mut self.stream).poll_read(context, buffer));
-        count::add(Role::Client, Op::Read, buffer.filled().len() - before);
+        let bytes = buffer.filled().len() - before;
+        count::add(Role::Client, Op::Read, bytes);
+        let Some(rest) = self.may_read_bytes.checked_sub(bytes as u64) else {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, "the client sends too much")));
+        };
+        self.may_read_bytes = rest;
         Poll::Ready(read)
     }
 }

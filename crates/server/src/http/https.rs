@@ -23,6 +23,9 @@ use crate::tls::ClientCertificate;
 /// What a connection encrypts at once, and so what it may hold for a client that takes nothing: docs/decisions/0039-tls.md.
 const SEND_BUFFER_BYTES: usize = 256 << 10;
 
+/// What a client may send until its handshake is over, with its certificates. rustls keeps a message until it is whole.
+const MAX_HANDSHAKE_BYTES: u64 = 32 << 10;
+
 /// The first byte of a record of a handshake (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 22;
 
@@ -123,10 +126,14 @@ async fn shake_hands(stream: TcpStream, shared: &Shared) -> Result<Box<TlsStream
     }
     let Some(tls) = shared.settings().tls.clone() else { return Err(NoHandshake::NoCertificates) };
     let acceptor = TlsAcceptor::from(tls.config().clone());
-    let handshake = acceptor.accept_with(Counted::new(stream), |connection| {
+    let mut socket = Counted::new(stream);
+    socket.may_read_bytes = MAX_HANDSHAKE_BYTES;
+    let handshake = acceptor.accept_with(socket, |connection| {
         connection.set_buffer_limit(Some(SEND_BUFFER_BYTES));
     });
-    Box::pin(handshake).await.map(Box::new).map_err(NoHandshake::Failed)
+    let mut stream = Box::pin(handshake).await.map(Box::new).map_err(NoHandshake::Failed)?;
+    stream.get_mut().0.may_read_bytes = u64::MAX;
+    Ok(stream)
 }
 
 /// TLS over a client's socket.
@@ -219,5 +226,90 @@ impl AsyncWrite for Encrypted {
         let shut = Pin::new(&mut self.stream).poll_shutdown(context);
         self.look_at_unsent();
         shut
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use packrace_os::throughput::MinThroughput;
+    use packrace_testkit::certificates::Authority;
+    use rustls::crypto::ring;
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, ServerName};
+    use rustls::{ClientConfig, RootCertStore};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpSocket;
+    use tokio_rustls::{TlsConnector, client};
+
+    use super::*;
+    use crate::tls::{Tls, TlsFiles};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Both ends of a connection whose sockets hold little.
+    async fn pair() -> (TlsStream<Counted>, client::TlsStream<TcpStream>) {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::new("Authority of tests");
+        let (certificate, key) = authority.sign("localhost", &["localhost"]).write(dir.path(), "server");
+        let files = TlsFiles { certificates: vec![certificate], keys: vec![key], ..TlsFiles::default() };
+        let acceptor = TlsAcceptor::from(Tls::load(&files).unwrap().unwrap().config().clone());
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(authority.pem().as_bytes()).unwrap()).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let config = config.with_safe_default_protocol_versions().unwrap();
+        let config = config.with_root_certificates(roots).with_no_client_auth();
+
+        let listener = TcpSocket::new_v4().unwrap();
+        listener.set_send_buffer_size(4096).unwrap();
+        listener.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let listener = listener.listen(1).unwrap();
+        let connecting = TcpSocket::new_v4().unwrap();
+        connecting.set_recv_buffer_size(4096).unwrap();
+        let connecting = connecting.connect(listener.local_addr().unwrap());
+        let (accepted, connected) = tokio::join!(listener.accept(), connecting);
+        let accepting = acceptor.accept(Counted::new(accepted.unwrap().0));
+        let name = ServerName::try_from("localhost").unwrap();
+        let (accepted, connected) =
+            tokio::join!(accepting, TlsConnector::from(Arc::new(config)).connect(name, connected.unwrap()));
+        (accepted.unwrap(), connected.unwrap())
+    }
+
+    async fn check_a_slow_client() {
+        let (stream, mut client) = pair().await;
+        let min = MinThroughput { time: 20 * SECOND, bytes: 100 };
+        let watch = ConnectionWatch::new(10 * SECOND, min, None);
+        let mut server = Encrypted { stream: Box::new(stream), watch: watch.clone(), unsent: None };
+        let bytes = vec![7; 60 << 10];
+        assert_eq!(server.write(&bytes).await.unwrap(), bytes.len(), "all of it is encrypted");
+        assert!(server.unsent.is_some(), "the sockets hold less");
+
+        // It is not idle, and takes little, but enough.
+        let start = Instant::now() + 100 * SECOND;
+        assert!(watch.look(start).is_ok());
+        assert!(watch.look(start + 19 * SECOND).is_ok());
+        let mut got = vec![0; 10 << 10];
+        tokio::select! {
+            read = client.read_exact(&mut got) => drop(read.unwrap()),
+            flushed = server.flush() => panic!("nobody has taken the end: {flushed:?}"),
+        }
+        assert!(server.unsent.is_some(), "the sockets hold less than the rest, too");
+        assert!(watch.look(start + 20 * SECOND).is_ok());
+        assert!(watch.look(start + 39 * SECOND).is_ok());
+        assert_eq!(watch.look(start + 40 * SECOND), Err(TooSlow::Stalled));
+        let mut rest = vec![0; bytes.len() - got.len()];
+        let (flushed, read) = tokio::join!(server.flush(), client.read_exact(&mut rest));
+        flushed.unwrap();
+        read.unwrap();
+        assert!(server.unsent.is_none());
+        // From now on it is idle.
+        assert_eq!(watch.look(Instant::now() + 10 * SECOND), Err(TooSlow::Silent));
+    }
+
+    #[test]
+    fn what_a_client_has_not_taken_is_under_way() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(check_a_slow_client());
     }
 }

@@ -147,7 +147,7 @@ impl ConnectionWatch {
     }
 
     /// When to look again, or why that is of no use.
-    fn look(&self, now: Instant) -> Result<Instant, TooSlow> {
+    pub(super) fn look(&self, now: Instant) -> Result<Instant, TooSlow> {
         let mut state = self.state();
         if state.requests.is_empty() {
             let due = state.idle_since + self.request_time;

@@ -32,7 +32,7 @@ pub(super) struct Chain {
 }
 
 /// A private key, and whether a certificate has its public half.
-struct Key {
+struct LoadedKey {
     key: Arc<dyn SigningKey>,
     is_used: bool,
 }
@@ -48,7 +48,8 @@ pub(super) fn chains(
     for file in certificate_files {
         let certificates = certificates(file)?;
         let description = describe(file, &certificates[0])?;
-        let fits = |key: &Key| CertifiedKey::new(certificates.clone(), key.key.clone()).keys_match().is_ok();
+        let fits =
+            |key: &LoadedKey| CertifiedKey::new(certificates.clone(), key.key.clone()).keys_match().is_ok();
         let Some(key) = keys.iter_mut().find(|key| fits(key)) else {
             return Err(TlsError::new(file, "none of tls.keys is the key of this certificate"));
         };
@@ -73,7 +74,7 @@ pub(super) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, 
     }
 }
 
-fn private_key(file: &Path, provider: &CryptoProvider) -> Result<Key, TlsError> {
+fn private_key(file: &Path, provider: &CryptoProvider) -> Result<LoadedKey, TlsError> {
     let (bytes, mode) = read(file)?;
     if mode & LOOSE_MODE != 0 {
         let why = format!(
@@ -86,7 +87,7 @@ fn private_key(file: &Path, provider: &CryptoProvider) -> Result<Key, TlsError> 
         error => broken(file, &error),
     })?;
     let key = provider.key_provider.load_private_key(key).map_err(|error| TlsError::new(file, error))?;
-    Ok(Key { key, is_used: false })
+    Ok(LoadedKey { key, is_used: false })
 }
 
 fn broken(file: &Path, error: &pem::Error) -> TlsError {

@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 /// A connection whose handshake is over, as far as a client knows.
-pub struct TlsClient(StreamOwned<ClientConnection, TcpStream>);
+pub struct TlsClient(pub StreamOwned<ClientConnection, TcpStream>);
 
 /// Connects by a name, and offers these protocols and this certificate.
 pub fn connect(

@@ -60,6 +60,18 @@ fn what_is_no_tls_is_told_so() {
     served
         .server
         .wait_until("failures", |_| served.handshakes("not-tls") == 5 && served.handshakes("failed") == 1);
+    // A message that is far too long is not waited for.
+    let message = [&[1, 0, 0xff, 0xff, 3, 3][..], &[0; 60_000]].concat();
+    let records = message
+        .chunks(1 << 14)
+        .flat_map(|part| [&[22, 3, 1][..], &(part.len() as u16).to_be_bytes(), part].concat());
+    let mut stream = TcpStream::connect(address).unwrap();
+    // The server may have left before all of it is sent.
+    let _ = stream.write_all(&records.collect::<Vec<u8>>());
+    rest_of(stream);
+    served.server.wait_until("its end", |_| served.handshakes("failed") == 2);
+    let words = "no TLS: the client sends too much";
+    served.server.wait_until("a line of the log", |server| server.log().contains(words));
     // A flood of them is not told line by line.
     for _ in 0..200 {
         tcp(address, b"\0", Feed::Whole);

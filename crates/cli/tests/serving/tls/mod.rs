@@ -1,5 +1,6 @@
 //! HTTPS: certificates, clients that show one, and what comes over a port of TLS that is none.
 
+mod answers;
 mod client;
 mod hostile;
 mod renewal;
