@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use packrace_server::access::{AccessFiles, AccessPolicy as _, Ask, Decision, FilePolicy, Principal};
 use packrace_testkit::peer::{Feed, Script, http};
-use packrace_testkit::raw_client::Door;
+use packrace_testkit::raw_client::Transport;
 use packrace_testkit::{Git, RepoBuilder, Size, clean_environment};
 use serde_json::{Value, json};
 
@@ -77,7 +77,7 @@ pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>
     let mut seconds = [const { Vec::new() }; 3];
     for _ in 0..args.rounds {
         for ((listing, server), seconds) in all.iter().zip(&mut seconds) {
-            let address = server.target(Door::Http, &repo)?.address;
+            let address = server.target(Transport::Http, &repo)?.address;
             let list = || (0..count).try_for_each(|_| list_refs(address, *listing));
             seconds.push(server.with_processor_seconds(list)?.1);
         }

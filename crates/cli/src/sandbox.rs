@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use packrace_commands::{Environment, Fatal};
 use packrace_os::sandbox::{Enforced, Reach, enter};
-use packrace_server::tls::TlsFiles;
 use packrace_store::{Config, ConfigSources, HooksFrom};
 
 use crate::process::Reports;
@@ -115,14 +114,14 @@ fn readable(
     let named = NAMED.iter().flat_map(|key| config.strings(key)).map(|value| config.expand(&value));
     paths.extend(named.filter(|path| path.is_absolute()));
     paths.extend(loaded.serve.allowed_paths.iter().cloned());
-    // Their folders, so that a file can be replaced and read again.
-    let access = &loaded.access;
-    let files = [&access.rules, &access.users, &access.tokens];
-    paths.extend(files.into_iter().flatten().filter_map(|path| path.parent().map(Path::to_owned)));
     if let HooksFrom::Dir(dir) = &loaded.serve.hooks {
         paths.push(dir.clone());
     }
-    paths.extend(tls_paths(&loaded.tls, environment.home().map(PathBuf::as_path)));
+    let tls = &loaded.tls;
+    let files = tls.certificates.iter().chain(&tls.keys).chain(&tls.client_ca);
+    let access = [&loaded.access.rules, &loaded.access.users, &loaded.access.tokens];
+    let files = files.chain(access.into_iter().flatten());
+    paths.extend(replaceable(files, environment.home().map(PathBuf::as_path)));
     paths.extend(environment.init.template_dir.clone());
     paths.extend(
         environment.programs().filter_map(|dir| installed_at(&dir, environment.home().map(PathBuf::as_path))),
@@ -132,16 +131,15 @@ fn readable(
     Ok(paths)
 }
 
-/// Where certificates and keys are. Others take their place while the server runs, under the same name or through a link that
+/// Where files are that are read again: certificates, keys, access rules and users. Others take their place while the server runs, under the same name or through a link that
 /// leads elsewhere, and rules are about files: so it is the directories that are reached. Not a whole home.
-fn tls_paths(files: &TlsFiles, home: Option<&Path>) -> Vec<PathBuf> {
-    let files = files.certificates.iter().chain(&files.keys).chain(&files.client_ca);
-    let places = files.flat_map(|file| [Some(file.clone()), file.canonicalize().ok()]).flatten();
+fn replaceable<'a>(files: impl Iterator<Item = &'a PathBuf>, home: Option<&Path>) -> Vec<PathBuf> {
+    let found = files.flat_map(|file| [Some(file.clone()), file.canonicalize().ok()]).flatten();
     let reached = |file: PathBuf| match file.parent() {
         Some(dir) if dir.parent().is_some() && home != Some(dir) => dir.to_owned(),
         _ => file,
     };
-    places.map(reached).collect()
+    found.map(reached).collect()
 }
 
 /// Where what a directory of `PATH` belongs to is installed: beside `bin` lies what its programs need. Not a whole home.
@@ -180,8 +178,9 @@ mod tests {
         [&live, &archive].map(|dir| std::fs::create_dir(dir).unwrap());
         std::fs::write(archive.join("cert1.pem"), "").unwrap();
         std::os::unix::fs::symlink("../archive/cert1.pem", live.join("cert.pem")).unwrap();
-        let files = TlsFiles { certificates: vec![live.join("cert.pem")], ..TlsFiles::default() };
-        assert_eq!(tls_paths(&files, None), [&live, &archive]);
-        assert_eq!(tls_paths(&files, Some(&live)), [&live.join("cert.pem"), &archive]);
+        let file = live.join("cert.pem");
+        let of = |home| replaceable([&file].into_iter(), home);
+        assert_eq!(of(None), [live.clone(), archive.clone()]);
+        assert_eq!(of(Some(&live)), [file.clone(), archive]);
     }
 }
