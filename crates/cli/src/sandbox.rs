@@ -131,8 +131,8 @@ fn readable(
     Ok(paths)
 }
 
-/// Where files are that are read again: certificates, keys, access rules and users. Others take their place while the server runs, under the same name or through a link that
-/// leads elsewhere, and rules are about files: so it is the directories that are reached. Not a whole home.
+/// The directories of files that SIGHUP reads again: certificates, keys, access rules and users. Landlock's rules are about
+/// files, and another file takes the place of one, under its name or through a link that leads elsewhere. Not a whole home.
 fn replaceable<'a>(files: impl Iterator<Item = &'a PathBuf>, home: Option<&Path>) -> Vec<PathBuf> {
     let found = files.flat_map(|file| [Some(file.clone()), file.canonicalize().ok()]).flatten();
     let reached = |file: PathBuf| match file.parent() {
@@ -175,7 +175,7 @@ mod tests {
     fn certificates_are_reached_with_what_takes_their_place() {
         let dir = tempfile::tempdir().unwrap();
         let [live, archive] = ["live", "archive"].map(|name| dir.path().canonicalize().unwrap().join(name));
-        [&live, &archive].map(|dir| std::fs::create_dir(dir).unwrap());
+        [&live, &archive].iter().for_each(|dir| std::fs::create_dir(dir).unwrap());
         std::fs::write(archive.join("cert1.pem"), "").unwrap();
         std::os::unix::fs::symlink("../archive/cert1.pem", live.join("cert.pem")).unwrap();
         let file = live.join("cert.pem");
