@@ -95,7 +95,7 @@ pub enum Hosts {
 /// reach the door for repositories need not know who else does, nor what is served there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Admin {
-    /// Where repositories are served over HTTP, without names.
+    /// Where repositories are served over HTTP and HTTPS, without names.
     #[default]
     OnHttp,
     /// At this address, with names.

@@ -139,9 +139,9 @@ group!(listen: Listen {
         "Address and port for git://, whose usual port is 9418. \"none\": no git://.";
     admin: value, restart,
         "Where the server can be looked at while it runs: /-/ (a page for people), /-/metrics (Prometheus), /-/healthz \
-         and /-/readyz. \"http\": on the address for HTTP, and the page does not tell clients and repositories. An \
-         address and port of its own: all of it there, with clients and repositories; on the address for HTTP \
-         only healthz and readyz. \"none\": nowhere.";
+         and /-/readyz. \"http\": on the addresses for HTTP and HTTPS, and the page does not tell clients and repositories. An \
+         address and port of its own: all of it there, with clients and repositories; on the addresses for HTTP \
+         and HTTPS only healthz and readyz. \"none\": nowhere.";
     hosts: value, reload,
         "Names and addresses, without ports, by which HTTP may be asked (Host, :authority): a list. \"auto\": over loopback \
          only localhost and loopback's addresses, elsewhere any. \"any\": any. Others get HTTP 403, so that no site can \

@@ -132,7 +132,10 @@ fn sockets_of_systemd() {
     let refused = activate(root.path(), &listeners, Some("http:other")).output().unwrap();
     assert_eq!(refused.status.code(), Some(128));
     let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(said.contains("called http or git, not 'http:other'"), "{said}");
+    assert!(said.contains("called http, https or git, not 'http:other'"), "{said}");
+    let refused = activate(root.path(), &listeners, Some("http:https")).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.ends_with("fatal: listen.https: there are no tls.certificates\n"), "{said}");
     // Meant for another process: the usual place is tried.
     let mut other = Command::new(PACKRACE);
     clean_environment(&mut other);

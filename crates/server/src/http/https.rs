@@ -61,6 +61,8 @@ async fn shake_hands_and_serve(stream: TcpStream, accepted: Accepted) {
     };
     let stream = match ended {
         Ok(stream) => stream,
+        // As balancers do that look whether somebody listens.
+        Err(NoHandshake::Gone) => return,
         Err(why) => {
             if matches!(why, NoHandshake::TooSlow(TooSlow::Cut)) {
                 shared.host.metrics.refused(Reason::Idle);
@@ -79,6 +81,8 @@ async fn shake_hands_and_serve(stream: TcpStream, accepted: Accepted) {
 
 /// Why there was no handshake.
 enum NoHandshake {
+    /// The client has left without a byte.
+    Gone,
     TooSlow(TooSlow),
     /// The client speaks something else.
     NotTls,
@@ -92,7 +96,9 @@ impl NoHandshake {
         match self {
             NoHandshake::TooSlow(_) => HandshakeOutcome::TimedOut,
             NoHandshake::NotTls => HandshakeOutcome::NotTls,
-            NoHandshake::NoCertificates | NoHandshake::Failed(_) => HandshakeOutcome::Failed,
+            NoHandshake::Gone | NoHandshake::NoCertificates | NoHandshake::Failed(_) => {
+                HandshakeOutcome::Failed
+            }
         }
     }
 }
@@ -100,6 +106,7 @@ impl NoHandshake {
 impl std::fmt::Display for NoHandshake {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            NoHandshake::Gone => f.write_str("the client has left"),
             NoHandshake::TooSlow(TooSlow::Silent) => f.write_str("no handshake within the time limit"),
             NoHandshake::TooSlow(why) => write!(f, "{why}"),
             NoHandshake::NotTls => f.write_str("the client does not speak it"),
@@ -112,9 +119,8 @@ impl std::fmt::Display for NoHandshake {
 async fn shake_hands(stream: TcpStream, shared: &Shared) -> Result<Box<TlsStream<Counted>>, NoHandshake> {
     // Nothing is set up for a client that says nothing.
     let mut first = [0];
-    let count = stream.peek(&mut first).await.map_err(NoHandshake::Failed)?;
-    if count == 0 {
-        return Err(NoHandshake::Failed(io::ErrorKind::UnexpectedEof.into()));
+    if stream.peek(&mut first).await.unwrap_or(0) == 0 {
+        return Err(NoHandshake::Gone);
     }
     if first != [HANDSHAKE] {
         // A method of HTTP, or the preface of its version 2. A close with unread bytes would take the answer back.
