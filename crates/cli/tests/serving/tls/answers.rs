@@ -4,17 +4,19 @@ use std::io::{Read as _, Write as _};
 
 use super::*;
 
-/// More than the buffers of a connection over loopback hold, and it cannot be compressed.
-const BLOB_BYTES: usize = 32 << 20;
+/// More than the buffers of a connection over loopback hold.
+const LARGE_BYTES: usize = 32 << 20;
+
+/// Enough for several batches.
+const SOME_BYTES: usize = 8 << 20;
 
 impl TlsServer {
-    /// Puts a commit with a large file into a pack of its own, under `refs/heads/large`; gives the commit.
-    fn add_large(&self) -> String {
+    /// Puts a commit with a file of so many bytes, which cannot be compressed, into a pack; gives the commit.
+    fn add_large(&self, bytes: usize) -> String {
         let git = |args: &[&str], input: &[u8]| {
             text(&Git::stock().run_with_input(&self.server.repository(), args, input)).trim().to_owned()
         };
-        let blob =
-            git(&["hash-object", "-w", "--stdin"], &packrace_testkit::Random::new(3).bytes(BLOB_BYTES));
+        let blob = git(&["hash-object", "-w", "--stdin"], &packrace_testkit::Random::new(3).bytes(bytes));
         let tree = git(&["mktree"], format!("100644 blob {blob}\tlarge\n").as_bytes());
         let commit = git(&["commit-tree", "-m", "Large", &tree], b"");
         git(&["update-ref", "refs/heads/large", &commit], b"");
@@ -50,11 +52,11 @@ const END: &[u8] = b"0\r\n\r\n";
 #[test]
 fn a_batch_leaves_in_few_writes() {
     let served = start("");
-    let commit = served.add_large();
+    let commit = served.add_large(SOME_BYTES);
     let before = served.writes();
     let mut answer = Vec::new();
     served.ask_for(&commit).0.read_to_end(&mut answer).unwrap();
-    assert!(answer.len() > BLOB_BYTES && answer.ends_with(END));
+    assert!(answer.len() > SOME_BYTES && answer.ends_with(END));
     let (writes, batches) = (served.writes() - before, answer.len() as u64 / (1 << 20) + 1);
     // Four where the socket has room, sixteen with the limit that rustls has by itself; sockets take what they have room for.
     println!("{writes} writes for {batches} batches");
@@ -65,7 +67,7 @@ fn a_batch_leaves_in_few_writes() {
 fn an_answer_from_a_file_that_is_cut_off_is_not_complete() {
     use std::os::unix::fs::PermissionsExt as _;
     let served = start("[cache]\nenabled = false\n");
-    let commit = served.add_large();
+    let commit = served.add_large(LARGE_BYTES);
     let mut client = served.ask_for(&commit);
     let mut answer = vec![0; 1 << 20];
     client.0.read_exact(&mut answer).unwrap();
