@@ -8,6 +8,7 @@ pub mod allocations;
 pub mod child;
 pub mod clock;
 pub mod count;
+pub mod descriptors;
 pub mod durable;
 pub mod faults;
 mod file;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::count::{self, Op, Role};
 use crate::faults;
+use crate::source::wait;
 use crate::throughput::{MinThroughput, ThroughputWatch};
 
 /// The most bytes in one call; git's MAX_IO_SIZE. Platforms that cut at SSIZE_MAX accept it.
@@ -126,6 +127,9 @@ pub struct FdSink {
     is_background: bool,
     /// Whether the peer of a socket had finished sending at the first check.
     had_finished_sending: Option<bool>,
+    is_socket: bool,
+    /// A socket whose end ends all writes.
+    owner: Option<Arc<OwnedFd>>,
 }
 
 impl FdSink {
@@ -138,6 +142,8 @@ impl FdSink {
             gate: None,
             is_background: false,
             had_finished_sending: None,
+            is_socket: false,
+            owner: None,
         }
     }
 
@@ -149,8 +155,43 @@ impl FdSink {
         Ok(FdSink {
             stall_limit: Some(min.time),
             peer_speed: Some(ThroughputWatch::new(min)),
+            is_socket: true,
             ..FdSink::new(fd)
         })
+    }
+
+    /// Takes over what another process has handed over: a socket, a pipe, or whatever stands for one. Writes end when the
+    /// peer is slower than `min`, and when the other end of the socket `owner` is gone. A pipe does not block any more.
+    pub fn handed_over(fd: OwnedFd, min: MinThroughput, owner: Arc<OwnedFd>) -> io::Result<Self> {
+        use rustix::fs::{FileType, fstat};
+        let sink = match FileType::from_raw_mode(fstat(&fd)?.st_mode) {
+            FileType::Socket => FdSink::socket(fd, min)?,
+            FileType::Fifo => {
+                rustix::io::ioctl_fionbio(&fd, true)?;
+                let peer_speed = Some(ThroughputWatch::new(min));
+                FdSink { stall_limit: Some(min.time), peer_speed, ..FdSink::new(fd) }
+            }
+            _ => FdSink::new(fd),
+        };
+        Ok(FdSink { owner: Some(owner), ..sink })
+    }
+
+    /// The same for what others may write to as well: it is left as it is. Use [`FdSink::write_in_steps`].
+    pub fn shared(fd: OwnedFd, stall_limit: Duration, owner: Arc<OwnedFd>) -> Self {
+        FdSink { stall_limit: Some(stall_limit), owner: Some(owner), ..FdSink::new(fd) }
+    }
+
+    /// Writes in steps that do not block: what is ready takes as much as POSIX has written to a pipe at once.
+    pub fn write_in_steps(&mut self, bytes: &[u8]) -> io::Result<()> {
+        const STEP_BYTES: usize = 512;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            self.wait_writable()?;
+            let taken = rustix::io::write(&self.fd, &rest[..rest.len().min(STEP_BYTES)])?;
+            count::add(Role::Client, Op::Write, taken);
+            rest = &rest[taken..];
+        }
+        Ok(())
     }
 
     /// Limits the wait after a write that would block. For a non-blocking descriptor, or a socket with a send
@@ -179,26 +220,20 @@ impl FdSink {
         events: rustix::event::PollFlags,
         timeout: Option<Duration>,
     ) -> io::Result<rustix::event::PollFlags> {
-        count::add(Role::Client, Op::Wait, 0);
-        let mut fds = [rustix::event::PollFd::new(&self.fd, events)];
-        let timeout = timeout.map(|t| rustix::event::Timespec {
-            tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: t.subsec_nanos().into(),
-        });
-        rustix::event::poll(&mut fds, timeout.as_ref())?;
-        Ok(fds[0].revents())
+        wait(&self.fd, events, timeout, self.owner.as_deref())
     }
 }
 
 impl Sink for FdSink {
     fn write_gathered(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let gate = self.gate.as_deref().filter(|_| self.is_background);
+        let is_at_once = self.is_socket && (gate.is_some() || self.owner.is_some());
         let mut since = None;
         let mut written = Ok(0);
         let mut write = || {
             since = self.peer_speed.is_some().then(Instant::now);
             written = match pieces {
-                pieces if gate.is_some() => send_at_once(&self.fd, pieces),
+                pieces if is_at_once => send_at_once(&self.fd, pieces),
                 [one] => rustix::io::write(&self.fd, one),
                 many => rustix::io::writev(&self.fd, many),
             };
@@ -236,6 +271,12 @@ impl Sink for FdSink {
 
     fn peer_gone(&mut self) -> bool {
         use rustix::event::PollFlags;
+        // A pipe whose reader left shows ERR, a socket whose peer left HUP or ERR.
+        let events = match self.poll(PollFlags::RDHUP, Some(Duration::ZERO)) {
+            Ok(events) => events,
+            Err(error) => return error.kind() == io::ErrorKind::ConnectionAborted,
+        };
+
         // A pipe whose reader is gone shows ERR, a socket whose peer is gone HUP or ERR.
         let Ok(events) = self.poll(PollFlags::RDHUP, Some(Duration::ZERO)) else { return false };
         if events.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) {
@@ -375,6 +416,29 @@ mod tests {
         let mut sink = FdSink::new(writer.into()).with_stall_limit(Duration::from_millis(20));
         let result = write_all(&mut sink, &[&vec![0; 4 << 20]]);
         assert_eq!(result.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn writes_end_with_their_owner() {
+        use std::os::unix::net::UnixStream;
+        let min = MinThroughput { time: Duration::from_secs(60), bytes: 0 };
+        let (_reader, pipe) = std::io::pipe().unwrap();
+        let (_peer, socket) = UnixStream::pair().unwrap();
+        for fd in [OwnedFd::from(pipe), OwnedFd::from(socket)] {
+            let (owner, other_end) = UnixStream::pair().unwrap();
+            let owner: Arc<OwnedFd> = Arc::new(owner.into());
+            let mut shared = FdSink::shared(fd.try_clone().unwrap(), min.time, owner.clone());
+            shared.write_in_steps(&[b'x'; 2000]).unwrap();
+            let mut sink = FdSink::handed_over(fd, min, owner).unwrap();
+            assert!(!sink.peer_gone());
+            let ends = std::thread::spawn(move || {
+                let ended = write_all(&mut sink, &[&vec![0; 64 << 20]]).unwrap_err().kind();
+                (ended, sink.peer_gone())
+            });
+            drop(other_end);
+            assert_eq!(ends.join().unwrap(), (io::ErrorKind::ConnectionAborted, true));
+            shared.write_in_steps(b"x").unwrap_err();
+        }
     }
 
     #[derive(Debug)]

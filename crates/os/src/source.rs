@@ -2,7 +2,10 @@
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::count::{self, Op, Role};
 use crate::throughput::{MinThroughput, ThroughputWatch};
@@ -13,12 +16,14 @@ pub struct FdSource {
     fd: OwnedFd,
     timeout: Option<Duration>,
     peer_speed: Option<ThroughputWatch>,
+    /// A socket whose end ends all reads.
+    owner: Option<Arc<OwnedFd>>,
 }
 
 impl FdSource {
     /// Takes over `fd`. A read that waits longer than `timeout` fails with [`io::ErrorKind::TimedOut`].
     pub fn new(fd: OwnedFd, timeout: Option<Duration>) -> Self {
-        FdSource { fd, timeout, peer_speed: None }
+        FdSource { fd, timeout, peer_speed: None, owner: None }
     }
 
     /// A duplicate of the process's standard input.
@@ -31,32 +36,56 @@ impl FdSource {
         FdSource { timeout: Some(min.time), peer_speed: Some(ThroughputWatch::new(min)), ..self }
     }
 
+    /// Reads fail with [`io::ErrorKind::ConnectionAborted`] once the other end of the socket `owner` is gone, or has sent
+    /// anything.
+    pub fn with_owner(self, owner: Arc<OwnedFd>) -> Self {
+        FdSource { owner: Some(owner), ..self }
+    }
+
     /// Requests a pipe buffer of this many bytes, as far as the system allows it.
     pub fn enlarge_pipe(&self, bytes: usize) {
         // Only a pipe has a size; everything else is read as it is.
         let _ = rustix::pipe::fcntl_setpipe_size(&self.fd, bytes);
     }
 
-    fn wait_readable(&self, timeout: Duration) -> io::Result<()> {
-        use rustix::event::{PollFd, PollFlags, poll};
-        count::add(Role::Client, Op::Wait, 0);
-        let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];
-        let timeout = rustix::event::Timespec {
-            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: timeout.subsec_nanos().into(),
-        };
-        match poll(&mut fds, Some(&timeout))? {
-            0 => Err(io::ErrorKind::TimedOut.into()),
+    fn wait_readable(&self) -> io::Result<()> {
+        match wait(&self.fd, PollFlags::IN, self.timeout, self.owner.as_deref())? {
+            events if events.is_empty() => Err(io::ErrorKind::TimedOut.into()),
             _ => Ok(()),
         }
     }
 }
 
+/// Waits for events of `fd`; none come if time is up. Fails once the other end of the socket `owner` is gone.
+pub(crate) fn wait(
+    fd: &OwnedFd,
+    events: PollFlags,
+    timeout: Option<Duration>,
+    owner: Option<&OwnedFd>,
+) -> io::Result<PollFlags> {
+    count::add(Role::Client, Op::Wait, 0);
+    let timeout = timeout.map(|timeout| rustix::event::Timespec {
+        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: timeout.subsec_nanos().into(),
+    });
+    let Some(owner) = owner else {
+        let mut fds = [PollFd::new(fd, events)];
+        poll(&mut fds, timeout.as_ref())?;
+        return Ok(fds[0].revents());
+    };
+    let mut fds = [PollFd::new(fd, events), PollFd::new(owner, PollFlags::IN | PollFlags::RDHUP)];
+    poll(&mut fds, timeout.as_ref())?;
+    if !fds[1].revents().is_empty() {
+        return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the client is gone"));
+    }
+    Ok(fds[0].revents())
+}
+
 impl Read for FdSource {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let since = self.peer_speed.is_some().then(Instant::now);
-        if let Some(timeout) = self.timeout {
-            self.wait_readable(timeout)?;
+        if self.timeout.is_some() || self.owner.is_some() {
+            self.wait_readable()?;
         }
         let length = rustix::io::read(&self.fd, buffer)?;
         count::add(Role::Client, Op::Read, length);
@@ -82,6 +111,19 @@ mod tests {
         assert_eq!(source.read(&mut buffer).unwrap(), 3);
         drop(writer);
         assert_eq!(source.read(&mut buffer).unwrap(), 0);
+    }
+
+    #[test]
+    fn reads_end_with_their_owner() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let (owner, other_end) = std::os::unix::net::UnixStream::pair().unwrap();
+        let mut source = FdSource::new(reader.into(), None).with_owner(Arc::new(owner.into()));
+        let mut buffer = [0; 8];
+        writer.write_all(b"abc").unwrap();
+        assert_eq!(source.read(&mut buffer).unwrap(), 3);
+        let ends = std::thread::spawn(move || source.read(&mut [0; 8]).unwrap_err().kind());
+        drop(other_end);
+        assert_eq!(ends.join().unwrap(), io::ErrorKind::ConnectionAborted);
     }
 
     #[test]
