@@ -1,5 +1,5 @@
 //! The `packrace` command: what was typed and the environment go in, standard error and an exit code come out. What commands
-//! do is in `packrace_commands`, but for `serve` and `http-backend`.
+//! do is in `packrace_commands`, but for `serve`, `shell` and `http-backend`.
 
 #![forbid(unsafe_code)]
 // They panic where nobody listens or the disk is full: `process` has what does not.
@@ -18,6 +18,7 @@ mod man;
 mod sandbox;
 mod serve;
 mod serve_config;
+mod shell;
 mod trace2;
 mod warnings;
 
@@ -84,8 +85,8 @@ fn run(call: Call, command: Command) -> u8 {
 }
 
 fn execute(call: Call, command: Command) -> u8 {
-    // The server has a log; what others say on the way is git's.
-    if !matches!(command, Command::Serve(_)) {
+    // Servers have a log; what others say on the way is git's.
+    if !matches!(command, Command::Serve(_) | Command::Shell(_)) {
         warnings::to_stderr();
     }
     match dispatch(call, command) {
@@ -103,6 +104,7 @@ fn execute(call: Call, command: Command) -> u8 {
 fn dispatch(call: Call, command: Command) -> Result<(), Fatal> {
     match command {
         Command::Serve(args) => serve::run(call, &args),
+        Command::Shell(args) => shell::run(call, &args),
         Command::Access(args) => access::run(&call, &args),
         Command::UploadPack(args) => commands::upload_pack::run(&call, &args.into()),
         Command::ReceivePack(args) => commands::receive_pack::run(&call, &args.into()),

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Read, Write};
-use std::net::TcpListener;
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 
@@ -46,6 +46,31 @@ impl Reports {
             io_report: io_report.map(PathBuf::from),
         }
     }
+}
+
+/// What sshd tells of a session.
+pub struct SshSession {
+    /// `SSH_ORIGINAL_COMMAND`; `None` where the client wants a shell.
+    pub command: Option<OsString>,
+    /// The client's end of `SSH_CONNECTION`, or of `SSH_CLIENT`.
+    pub client: Option<SocketAddr>,
+}
+
+/// The session of SSH that this process is the forced command of.
+pub fn ssh_session() -> SshSession {
+    let connection = ["SSH_CONNECTION", "SSH_CLIENT"].into_iter().find_map(std::env::var_os);
+    SshSession {
+        command: std::env::var_os("SSH_ORIGINAL_COMMAND"),
+        client: connection.and_then(|connection| ssh_client(connection.to_str()?)),
+    }
+}
+
+/// Address and port, with which both variables begin.
+fn ssh_client(connection: &str) -> Option<SocketAddr> {
+    let mut words = connection.split(' ');
+    // Addresses of one link have its name behind them.
+    let address: IpAddr = words.next()?.split('%').next()?.parse().ok()?;
+    Some(SocketAddr::new(address, words.next()?.parse().ok()?))
 }
 
 /// Variables that are settings of `serve`, and their values.
@@ -174,5 +199,23 @@ impl Output for StandardError {
 
     fn descriptor(&self) -> io::Result<Option<OwnedFd>> {
         io::stderr().as_fd().try_clone_to_owned().map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_of_ssh() {
+        let check = |text: &str, expect: Option<&str>| {
+            assert_eq!(ssh_client(text).map(|client| client.to_string()).as_deref(), expect, "{text}");
+        };
+        check("192.0.2.1 50122 192.0.2.9 22", Some("192.0.2.1:50122"));
+        check("2001:db8::1 50122 22", Some("[2001:db8::1]:50122"));
+        check("fe80::1%eth0 50122 fe80::2%eth0 22", Some("[fe80::1]:50122"));
+        for bad in ["", "UNKNOWN 65535 UNKNOWN 65535", "192.0.2.1", "192.0.2.1 x", "192.0.2.1 70000 22"] {
+            check(bad, None);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use packrace_commands::receive_pack::committer;
@@ -11,6 +12,7 @@ use packrace_os::child::Confinement;
 use packrace_server::access::{Anyone, AuditLog, FilePolicy};
 use packrace_server::listen::{Scheme, inetd, serve_and_reload};
 use packrace_server::settings::{NewRepositories, Pushing, Settings};
+use packrace_server::shell::ShellListener;
 use packrace_server::tls::{Tls, TlsFiles};
 use packrace_store::{Config, HooksFrom};
 
@@ -37,6 +39,9 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
     let failed = |error| Fatal::new(format!("{}: {error}", root.display()));
     let settings = settings(call, &loaded)?;
     let config = args.config.as_ref().map(|path| in_directory(call, path)).transpose()?;
+    // In the sandbox no socket can be made.
+    let shell = loaded.listen.shell.as_deref().filter(|_| !args.inetd);
+    let shell = shell.map(ShellListener::bind).transpose().map_err(Fatal::new)?;
     sandbox::begin(&loaded, &root, config.as_deref(), &settings.open.config, &call.environment)?;
     if args.inetd {
         return inetd(&root, settings).map_err(failed);
@@ -46,7 +51,7 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
     let has_https = settings.https.is_some() || inherited.iter().any(|(scheme, _)| *scheme == Scheme::Https);
     check_has_certificates(&settings, has_https)?;
     let nothing_said = [settings.http, settings.https, settings.git].iter().all(Option::is_none);
-    let nothing_said = nothing_said && inherited.is_empty();
+    let nothing_said = nothing_said && inherited.is_empty() && shell.is_none();
     let http = settings.http.or(nothing_said.then(|| DEFAULT_HTTP.into()));
     let settings = Settings { http, ..settings };
     let listening = |addresses: &[(&str, std::net::SocketAddr)]| {
@@ -70,7 +75,7 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
         }
         settings.ok().map(|settings| Settings { http, ..settings })
     };
-    serve_and_reload(&root, settings, inherited, listening, reload).map_err(failed)
+    serve_and_reload(&root, settings, inherited, shell, listening, reload).map_err(failed)
 }
 
 /// Reads everything again. Either all of it counts, but for what needs a restart, or nothing.
@@ -116,7 +121,7 @@ fn check_has_certificates(settings: &Settings, has_https: bool) -> Result<(), Fa
 }
 
 /// What counts where nothing is said.
-fn defaults(environment: &Environment) -> ServeConfig {
+pub fn defaults(environment: &Environment) -> ServeConfig {
     let mut loaded = ServeConfig::default();
     loaded.cache.directory = Some(environment.temporary_dir.clone());
     loaded
@@ -126,15 +131,7 @@ fn defaults(environment: &Environment) -> ServeConfig {
 fn load_config(call: &Call, args: &Serve) -> Result<ServeConfig, Fatal> {
     let mut loaded = defaults(&call.environment);
     if let Some(path) = &args.config {
-        let path = in_directory(call, path)?;
-        let name = path.display().to_string();
-        let text = std::fs::read_to_string(&path).map_err(|error| {
-            let is_denied = error.kind() == ErrorKind::PermissionDenied;
-            let hint =
-                if is_denied { " (in the sandbox, a file that was replaced needs a restart)" } else { "" };
-            Fatal::new(format!("{name}: {error}{hint}"))
-        })?;
-        loaded.take_file(&name, &text).map_err(Fatal::new)?;
+        take_config_file(call, path, &mut loaded)?;
     }
     if let Some(bytes) = call.environment.max_request_buffer()? {
         loaded.limits.max_request_bytes = bytes;
@@ -153,6 +150,18 @@ fn load_config(call: &Call, args: &Serve) -> Result<ServeConfig, Fatal> {
     Ok(loaded)
 }
 
+/// What a file says.
+pub fn take_config_file(call: &Call, path: &Path, loaded: &mut ServeConfig) -> Result<(), Fatal> {
+    let path = in_directory(call, path)?;
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        let is_denied = error.kind() == ErrorKind::PermissionDenied;
+        let hint = if is_denied { " (in the sandbox, a file that was replaced needs a restart)" } else { "" };
+        Fatal::new(format!("{name}: {error}{hint}"))
+    })?;
+    loaded.take_file(&name, &text).map_err(Fatal::new)
+}
+
 /// Whether standard error is not the connection itself, as where inetd starts a server.
 fn has_log_of_its_own() -> bool {
     let identity = |fd: BorrowedFd<'_>| {
@@ -164,7 +173,7 @@ fn has_log_of_its_own() -> bool {
 }
 
 /// What is served, and how.
-fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
+pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
     let ServeConfig {
         listen,
         tls,

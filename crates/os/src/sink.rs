@@ -271,14 +271,11 @@ impl Sink for FdSink {
 
     fn peer_gone(&mut self) -> bool {
         use rustix::event::PollFlags;
-        // A pipe whose reader left shows ERR, a socket whose peer left HUP or ERR.
+        // A pipe whose reader is gone shows ERR, a socket whose peer is gone HUP or ERR.
         let events = match self.poll(PollFlags::RDHUP, Some(Duration::ZERO)) {
             Ok(events) => events,
             Err(error) => return error.kind() == io::ErrorKind::ConnectionAborted,
         };
-
-        // A pipe whose reader is gone shows ERR, a socket whose peer is gone HUP or ERR.
-        let Ok(events) = self.poll(PollFlags::RDHUP, Some(Duration::ZERO)) else { return false };
         if events.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) {
             return true;
         }

@@ -300,7 +300,7 @@ impl<S: Sink> Backend<'_, S> {
             repository: Arc::new(repository),
             version: self.request.version,
             mode,
-            client: pusher(self.user(), address),
+            client: pusher("http", self.user(), address),
             access: None,
             transfer: Transfer::unlisted(self.settings.session_id.clone()),
             host: Arc::default(),

@@ -23,17 +23,16 @@ use tokio::net::TcpStream;
 use crate::limits::budget::CUT;
 use crate::limits::connections::{LimitReached, Permit, PermitReader};
 use crate::metrics::{DoorName, Reason};
-use crate::path_names::PathNames;
 use crate::send::outbox::{ClientSink, GatherBatch};
 use crate::service::access_log::Access;
-use crate::service::call::{self, Call, Client, Service};
-use crate::service::counting::{CountingReader, CountingSink};
-use crate::service::root::NotServed;
-use crate::service::shared::{Beginning, Opened, ServedRepository, Shared};
+use crate::service::call::{self, Client, Service};
+use crate::service::counting::CountingSink;
+use crate::service::shared::{Opened, Shared};
+use crate::service::stateful::StatefulCall;
 use crate::service::worker;
 use crate::settings::Settings;
 use crate::stdio::StreamSink;
-use crate::subject::{CallMode, ProtocolVersion};
+use crate::subject::ProtocolVersion;
 use crate::transfers::{Transfer, kept};
 
 /// Longest request, as the pkt-line allows it.
@@ -254,37 +253,15 @@ fn run(
     let opened = open(request, shared, transfer.peer()).inspect_err(|_| {
         refuse(client, &access_denied(&request.path));
     })?;
-    let mut input = CountingReader { input: source, transfer };
-    let mut head = &[][..];
-    let begun;
-    let Opened { repository, access } = opened;
-    let (repository, mode) = match repository {
-        ServedRepository::Existing(repository) => (repository, CallMode::Stateful),
-        ServedRepository::New(new) => {
-            let told = new.advertise(settings, request.version, transfer, client);
-            told.map_err(|error| error.to_string())?;
-            let beginning = Beginning::of(&mut input).map_err(|error| error.to_string())?;
-            let Beginning::Commands(first) = beginning else { return Ok(()) };
-            begun = first;
-            head = &begun;
-            // The advertisement was sent.
-            (shared.make(&new).map_err(why)?, CallMode::StatelessRpc)
-        }
-    };
-    let call = Call {
+    let call = StatefulCall {
         service: request.service,
-        paths: PathNames::of(&repository, &request.path),
-        repository,
+        path: &request.path,
         version: request.version,
-        mode,
         client: Client { pusher: None, variables: variables(transfer.peer()) },
-        transfer: transfer.clone(),
-        host: shared.host.clone(),
         messages: call::to_log(),
-        access: Some(access),
+        transfer,
     };
-    call.serve(settings, &mut io::Read::chain(head, input), client, &shared.clock)
-        .map_err(|error| error.to_string())
+    call.serve(opened, source, client, shared, settings)
 }
 
 /// What git's daemon tells hooks of the client.
@@ -301,27 +278,10 @@ fn open(request: &DaemonRequest, shared: &Shared, peer: &str) -> Result<Opened, 
     // Over pipes, there is no address.
     let address = peer.parse::<SocketAddr>().map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip());
     let principal = shared.identify(address, None).map_err(|why| format!("{why:?}"))?;
-    shared.open(request.service, "daemon", &request.path, &principal).map_err(|not_served| {
-        match &not_served {
-            NotServed::NotFound(_) => shared.host.metrics.refused(Reason::NotFound),
-            NotServed::Unauthenticated => shared.host.metrics.refused(Reason::Unauthenticated),
-            NotServed::Disabled(_) | NotServed::Forbidden(_) => {
-                shared.host.metrics.refused(Reason::Forbidden)
-            }
-            NotServed::Broken(_) => {}
-        }
-        why(not_served)
+    shared.open(request.service, Some("daemon"), &request.path, &principal).map_err(|not_served| {
+        not_served.reason().into_iter().for_each(|reason| shared.host.metrics.refused(reason));
+        not_served.to_string()
     })
-}
-
-fn why(not_served: NotServed) -> String {
-    match not_served {
-        NotServed::NotFound(why) => why,
-        NotServed::Disabled(why) => format!("service not enabled: {why}"),
-        NotServed::Unauthenticated => "credentials are needed, which git:// has none of".to_owned(),
-        NotServed::Forbidden(why) => why,
-        NotServed::Broken(error) => error.to_string(),
-    }
 }
 
 /// Tells the client, and gives the text back.

@@ -8,7 +8,7 @@ use crate::send::outbox::{ClientSink, GatherBatch};
 
 /// The pipe buffer that is asked for: what one batch fills. Linux lets everybody have 1 MiB
 /// (`/proc/sys/fs/pipe-max-size`).
-const PIPE_BYTES: usize = 1 << 20;
+pub(crate) const PIPE_BYTES: usize = 1 << 20;
 
 /// Writes each batch to a sink with as few calls as it allows.
 #[derive(Debug)]

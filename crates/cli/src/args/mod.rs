@@ -14,6 +14,7 @@ mod pack_objects;
 mod packing;
 mod refs;
 mod repack;
+mod shell;
 mod stash;
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ pub use objects::{CommitTree, HashObject, WriteTree};
 pub use pack_objects::PackObjects;
 pub use refs::{PackRefs, Reflog, Refs, ShowRef, SymbolicRef, UpdateRef};
 pub use repack::Repack;
+pub use shell::Shell;
 pub use stash::Stash;
 pub use unpack_objects::UnpackObjects;
 pub use update_index::UpdateIndex;
@@ -110,6 +112,8 @@ pub enum Command {
     /// Serve every repository below a folder over HTTP and git://.
     #[command(after_long_help = SERVE_HELP)]
     Serve(Serve),
+    /// Serve one user of the system's sshd, as its forced command.
+    Shell(Box<Shell>),
     /// Explain access rules, and make credentials.
     Access(Box<Access>),
     /// Put what is in the work tree into the index: stands in for git add.
@@ -172,6 +176,7 @@ impl Command {
             Command::ReceivePack(_) => "receive-pack",
             Command::HttpBackend => "http-backend",
             Command::Serve(_) => "serve",
+            Command::Shell(_) => "shell",
             Command::Access(_) => "access",
             Command::Add(_) => "add",
             Command::Clone(_) => "clone",

@@ -70,6 +70,8 @@ pub struct Listen {
     pub https: Option<SocketAddr>,
     /// For git://.
     pub git: Option<SocketAddr>,
+    /// For `packrace shell`: the path of a Unix socket.
+    pub shell: Option<PathBuf>,
     /// For those who look on.
     pub admin: Admin,
     /// By which names, over HTTP.

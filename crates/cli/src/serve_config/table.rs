@@ -131,12 +131,15 @@ macro_rules! group {
 
 group!(listen: Listen {
     http: value, restart,
-        "Address and port for HTTP (1.1 and 2). \"none\": no HTTP; but where nothing at all is said of http, https and git, \
-         and no socket is inherited, 127.0.0.1:8417.";
+        "Address and port for HTTP (1.1 and 2). \"none\": no HTTP; but where nothing at all is said of http, https, git and \
+         shell, and no socket is inherited, 127.0.0.1:8417.";
     https: value, restart,
         "Address and port for HTTP (1.1 and 2) inside of TLS (1.2 and 1.3), with tls.certificates. \"none\": no HTTPS.";
     git: value, restart,
         "Address and port for git://, whose usual port is 9418. \"none\": no git://.";
+    shell: value, restart,
+        "Where packrace shell finds the server and hands sessions of SSH over: the absolute path of a Unix socket, which the \
+         server makes at its start for its own user. \"none\": nowhere; packrace shell serves alone then.";
     admin: value, restart,
         "Where the server can be looked at while it runs: /-/ (a page for people), /-/metrics (Prometheus), /-/healthz \
          and /-/readyz. \"http\": on the addresses for HTTP and HTTPS, and the page does not tell clients and repositories. An \

@@ -6,6 +6,7 @@ mod hooks;
 mod hostile;
 mod how_to;
 mod sandbox;
+mod shell;
 mod threads;
 mod tls;
 

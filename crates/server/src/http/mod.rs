@@ -454,7 +454,9 @@ fn open(
 ) -> Result<Opened, StatusCode> {
     let principal = identify(via, headers, shared)?;
     principal.name().iter().for_each(|name| transfer.is_by(name));
-    shared.open(service, "http", path, &principal).map_err(|why| status_of_not_served(&quoted(path), &why))
+    shared
+        .open(service, Some("http"), path, &principal)
+        .map_err(|why| status_of_not_served(&quoted(path), &why))
 }
 
 /// Serves a call. Says with which status it ends if nothing was sent.
@@ -589,7 +591,7 @@ fn serve_request(
         repository,
         version: request.version,
         mode: request.mode,
-        client: pusher(user.as_deref(), Some(&peer.ip().to_string())),
+        client: pusher("http", user.as_deref(), Some(&peer.ip().to_string())),
         access: Some(access),
         transfer: transfer.clone(),
         host: shared.host.clone(),

@@ -19,6 +19,7 @@ use crate::http::{https, limit_reached};
 use crate::limits::connections::{LimitReached, Permit};
 use crate::service::shared::Shared;
 use crate::settings::{Admin, Hosts, Settings};
+use crate::shell::{ShellListener, accept as accept_shells};
 use crate::{admin, git_daemon};
 use signals::{Signal, Signals};
 
@@ -62,14 +63,15 @@ pub fn serve(
     inherited: Vec<(Scheme, std::net::TcpListener)>,
     listening: impl FnOnce(&[(&'static str, SocketAddr)]),
 ) -> std::io::Result<()> {
-    serve_and_reload(root, settings, inherited, listening, || None)
+    serve_and_reload(root, settings, inherited, None, listening, || None)
 }
 
-/// The same, and asks for other settings when SIGHUP comes; `None` leaves all as it is.
+/// The same, also for sessions of `packrace shell`, and asks for other settings when SIGHUP comes; `None` leaves all as it is.
 pub fn serve_and_reload(
     root: &Path,
     settings: Settings,
     inherited: Vec<(Scheme, std::net::TcpListener)>,
+    shell: Option<ShellListener>,
     listening: impl FnOnce(&[(&'static str, SocketAddr)]),
     reload: impl FnMut() -> Option<Settings>,
 ) -> std::io::Result<()> {
@@ -91,7 +93,7 @@ pub fn serve_and_reload(
         .thread_keep_alive(Duration::from_secs(10))
         .enable_all()
         .build()?;
-    let result = runtime.block_on(run(shared, inherited, listening, reload));
+    let result = runtime.block_on(run(shared, inherited, shell, listening, reload));
     runtime.shutdown_background();
     background.shutdown_background();
     result
@@ -107,6 +109,7 @@ pub fn inetd(root: &Path, mut settings: Settings) -> std::io::Result<()> {
 async fn run(
     shared: Arc<Shared>,
     inherited: Vec<(Scheme, std::net::TcpListener)>,
+    shell: Option<ShellListener>,
     listening: impl FnOnce(&[(&'static str, SocketAddr)]),
     mut reload: impl FnMut() -> Option<Settings>,
 ) -> std::io::Result<()> {
@@ -141,6 +144,9 @@ async fn run(
     let mut accepting = JoinSet::new();
     for (scheme, listener) in listeners {
         spawn_accept(&mut accepting, scheme, listener, &shared);
+    }
+    if let Some(listener) = shell {
+        accepting.spawn(accept_shells(listener, shared.clone()));
     }
     looking.spawn(keep_house(shared.clone()));
     while signals.next().await == Signal::Reload {

@@ -65,7 +65,9 @@ label! {
         Http = "http",
         /// git://.
         Git = "git",
-        /// Standard input and output: SSH, CGI, inetd.
+        /// SSH, by `packrace shell`.
+        Ssh = "ssh",
+        /// Standard input and output: CGI, inetd, a forced command of SSH.
         Stdio = "stdio",
     }
 }

@@ -7,4 +7,5 @@ pub(crate) mod pusher;
 mod refusal_log;
 pub(crate) mod root;
 pub(crate) mod shared;
+pub(crate) mod stateful;
 pub(crate) mod worker;

@@ -1,13 +1,13 @@
-//! Who pushes over HTTP, as git-http-backend tells it.
+//! Who pushes over HTTP, as git-http-backend tells it, and over SSH.
 
 use super::call::Client;
 use crate::receive::Pusher;
 
-/// A client whose web server did not ask who it is has no name.
-pub(crate) fn pusher(user: Option<&str>, address: Option<&str>) -> Client {
+/// A client whose web server did not ask who it is has no name. `network` is what stands between name and address.
+pub(crate) fn pusher(network: &str, user: Option<&str>, address: Option<&str>) -> Client {
     let name = user.unwrap_or("anonymous").to_owned();
     let address = address.unwrap_or("(none)");
-    let pusher = Pusher { email: format!("{name}@http.{address}"), name };
+    let pusher = Pusher { email: format!("{name}@{network}.{address}"), name };
     let variables = [
         ("GIT_COMMITTER_NAME", pusher.name.clone()),
         ("GIT_COMMITTER_EMAIL", pusher.email.clone()),

@@ -8,6 +8,7 @@ use packrace_store::{CachedRepository, Error, ErrorKind, OpenOptions, Repository
 
 use super::access_log::quoted;
 use crate::access::Denied;
+use crate::metrics::Reason;
 use crate::repository_cache::RepositoryCache;
 use crate::settings::NewRepositories;
 
@@ -36,6 +37,30 @@ pub(crate) enum NotServed {
     Forbidden(String),
     /// There is a repository, but it cannot be read.
     Broken(Error),
+}
+
+/// For the log.
+impl std::fmt::Display for NotServed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            NotServed::NotFound(why) | NotServed::Forbidden(why) => f.write_str(why),
+            NotServed::Disabled(why) => write!(f, "service not enabled: {why}"),
+            NotServed::Unauthenticated => f.write_str("credentials are needed"),
+            NotServed::Broken(error) => error.fmt(f),
+        }
+    }
+}
+
+impl NotServed {
+    /// What it is counted as, where that is not a fault of the server.
+    pub(crate) fn reason(&self) -> Option<Reason> {
+        match self {
+            NotServed::NotFound(_) => Some(Reason::NotFound),
+            NotServed::Unauthenticated => Some(Reason::Unauthenticated),
+            NotServed::Disabled(_) | NotServed::Forbidden(_) => Some(Reason::Forbidden),
+            NotServed::Broken(_) => None,
+        }
+    }
 }
 
 impl From<Denied> for NotServed {
@@ -76,6 +101,11 @@ impl Root {
         packrace_os::reach::confine(folders.iter().map(PathBuf::as_path))?;
         options.served = Some(Arc::new(Served { root: path.clone(), allowed }));
         Ok(Root { path, options, repositories })
+    }
+
+    /// The folder, without links.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The path below the folder of the repository that was opened, where it lies there: links are resolved, and `.git` of a

@@ -164,11 +164,11 @@ impl Shared {
     }
 
     /// The repository at a path, if this principal may use a service of it and it offers the service at a door; `section`
-    /// is where configuration says so.
+    /// is where configuration says so, if it does for this door.
     pub(crate) fn open(
         &self,
         service: Service,
-        section: &str,
+        section: Option<&str>,
         path: &[u8],
         principal: &Principal,
     ) -> Result<Opened, NotServed> {
@@ -229,9 +229,13 @@ impl Shared {
 fn check_enabled(
     service: Service,
     config: &Config,
-    section: &str,
+    section: Option<&str>,
     by_default: bool,
 ) -> Result<(), NotServed> {
+    let Some(section) = section else {
+        let is_off = || NotServed::Disabled(format!("{} is off for the server", service.name()));
+        return by_default.then_some(()).ok_or_else(is_off);
+    };
     let checked = service.check_enabled(config, section, by_default).map_err(NotServed::Broken)?;
     checked.map_err(NotServed::Disabled)
 }

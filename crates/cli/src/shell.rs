@@ -1,0 +1,66 @@
+//! `packrace shell`: one user of the system's sshd.
+
+use packrace_commands::{Call, Fatal, in_directory};
+use packrace_server::access::AccessFiles;
+use packrace_server::shell::{ShellCommand, ShellRequest, hand_over, serve_alone};
+use packrace_server::subject::ProtocolVersion;
+
+use crate::args::Shell;
+use crate::log;
+use crate::process;
+use crate::sandbox;
+use crate::serve;
+use crate::serve_config::{Level, ServeConfig};
+
+pub fn run(call: Call, args: &Shell) -> Result<(), Fatal> {
+    let request = request(&call, args)?;
+    // Read while it can be: in the sandbox, and before its files are replaced.
+    let call = &Call { environment: call.environment.with_last_config(), ..call };
+    let loaded = config(call, args)?;
+    if loaded.log.level == Level::Debug {
+        // Standard error goes to the client: nothing else is for its eyes.
+        log::start(&loaded.log);
+    }
+    let root = in_directory(call, &args.root)?;
+    if let Some(socket) = &loaded.listen.shell {
+        match hand_over(socket, &root, &request) {
+            Ok(ended) => return ended.map_err(Fatal::new),
+            Err(error) => tracing::debug!("serving alone: {}: {error}", socket.display()),
+        }
+    }
+    let config = args.config.as_ref().map(|path| in_directory(call, path)).transpose()?;
+    let settings = serve::settings(call, &loaded)?;
+    sandbox::begin(&loaded, &root, config.as_deref(), &settings.open.config, &call.environment)?;
+    serve_alone(&root, settings, &request).map_err(Fatal::new)
+}
+
+/// What is asked for, and by whom.
+fn request(call: &Call, args: &Shell) -> Result<ShellRequest, Fatal> {
+    let user = args.user.clone();
+    if user.is_empty() {
+        return Err(Fatal::usage("the name of the user is empty"));
+    }
+    let ssh = process::ssh_session();
+    let Some(command) = ssh.command else {
+        let greeting =
+            format!("packrace: you are {user}. There is no shell here: git clone, fetch and push work.\n");
+        return Err(Fatal::silent(128).after(greeting));
+    };
+    Ok(ShellRequest {
+        command: ShellCommand::parse(command.as_encoded_bytes()).map_err(Fatal::new)?,
+        user,
+        version: ProtocolVersion::from_environment(&call.environment.protocol),
+        client: ssh.client,
+    })
+}
+
+/// The settings of the server, as far as they are about a user that is known.
+fn config(call: &Call, args: &Shell) -> Result<ServeConfig, Fatal> {
+    let mut loaded = serve::defaults(&call.environment);
+    if let Some(path) = &args.config {
+        serve::take_config_file(call, path, &mut loaded)?;
+    }
+    // Nobody has to show who he is: passwords and tokens are not ours to read.
+    loaded.access = AccessFiles { rules: loaded.access.rules, ..AccessFiles::default() };
+    Ok(loaded)
+}

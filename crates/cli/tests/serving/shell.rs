@@ -1,0 +1,258 @@
+//! `packrace shell`, with stock git as the client, and a script in the place of ssh and sshd.
+
+use super::*;
+
+const RULES: &str = r#"
+[[rule]]
+repository = "a.git"
+who = "users"
+allow = ["read"]
+
+[[rule]]
+repository = "a.git"
+who = "alice"
+deny = ["force"]
+
+[[rule]]
+repository = "a.git"
+who = "alice"
+allow = ["write", "create"]
+
+[[rule]]
+repository = "private/**"
+who = "alice"
+allow = ["read"]
+"#;
+
+/// A folder with `root/a.git`, `root/private/b.git`, rules and settings, and `ssh`, which runs the shell for `$SSH_USER`.
+struct Sshd {
+    folder: tempfile::TempDir,
+}
+
+impl Sshd {
+    fn start(settings: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_owned();
+        std::fs::create_dir_all(path.join("root/private")).unwrap();
+        for name in ["a.git", "private/b.git"] {
+            RepoBuilder::new(Size::Tiny).build_at(&path.join("root").join(name), Git::stock());
+        }
+        std::fs::write(path.join("rules"), RULES).unwrap();
+        let settings = settings.replace("FOLDER", &path.display().to_string());
+        std::fs::write(path.join("shell.toml"), settings).unwrap();
+        // The last argument is the command, as for ssh.
+        let script = format!(
+            "#!/bin/sh\nfor command; do :; done\nSSH_ORIGINAL_COMMAND=$command\n\
+             SSH_CONNECTION='192.0.2.7 50122 192.0.2.9 22'\nexport SSH_ORIGINAL_COMMAND SSH_CONNECTION\n\
+             exec '{}' shell --config '{}' '{}' \"$SSH_USER\"\n",
+            env!("CARGO_BIN_EXE_packrace"),
+            path.join("shell.toml").display(),
+            path.join("root").display(),
+        );
+        super::hostile::script(&path.join("ssh"), &script);
+        Sshd { folder }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Runs git as somebody whom sshd knows.
+    fn git(&self, user: &str, args: &[&str]) -> Output {
+        let mut command = Git::stock().command(self.folder.path());
+        command.env("GIT_SSH", self.file("ssh")).env("GIT_SSH_VARIANT", "ssh").env("SSH_USER", user);
+        output(command.args(args))
+    }
+
+    #[track_caller]
+    fn works(&self, user: &str, args: &[&str]) -> Output {
+        let output = self.git(user, args);
+        assert!(output.status.success(), "{user} {args:?}: {}", said(&output));
+        output
+    }
+
+    #[track_caller]
+    fn fails(&self, user: &str, args: &[&str], expect: &str) -> String {
+        let output = self.git(user, args);
+        assert!(!output.status.success(), "{user} {args:?}");
+        assert!(said(&output).contains(expect), "{user} {args:?}: {}", said(&output));
+        said(&output)
+    }
+
+    /// What sshd would run, with this command of a client.
+    fn shell(&self, user: &str, command: Option<&[u8]>) -> Command {
+        use std::os::unix::ffi::OsStrExt as _;
+        let mut shell = packrace();
+        shell.args(["shell", "--config"]).arg(self.file("shell.toml")).arg(self.file("root")).arg(user);
+        if let Some(command) = command {
+            shell.env("SSH_ORIGINAL_COMMAND", std::ffi::OsStr::from_bytes(command));
+        }
+        shell
+    }
+
+    fn clone_and_commit(&self, user: &str, name: &str) {
+        self.works(user, &["clone", "--quiet", "ssh://host/a.git", name]);
+        self.works(user, &["-C", name, "commit", "--quiet", "--allow-empty", "-m", "more"]);
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+const GUARDED: &str = "[access]\nrules = \"FOLDER/rules\"\n";
+
+/// All that stock git does, whoever serves it.
+fn serves_stock_git(sshd: &Sshd) {
+    for version in ["0", "1", "2"] {
+        let protocol = format!("protocol.version={version}");
+        let clone = format!("clone{version}");
+        sshd.works("bob", &["-c", &protocol, "clone", "--quiet", "ssh://host/a.git", &clone]);
+        sshd.works("bob", &["-C", &clone, "fsck"]);
+        sshd.works("bob", &["-C", &clone, "-c", &protocol, "fetch", "--quiet"]);
+        // Without a slash at the beginning.
+        sshd.works("bob", &["-c", &protocol, "ls-remote", "host:a.git"]);
+        sshd.works("alice", &["-c", &protocol, "ls-remote", "ssh://host/private/b.git"]);
+
+        sshd.works("alice", &["-C", &clone, "commit", "--quiet", "--allow-empty", "-m", &protocol]);
+        let push = ["-C", &clone, "-c", &protocol, "push", "origin", "HEAD:refs/heads/main"];
+        sshd.fails("bob", &push, "fatal: bob may not push here");
+        sshd.works("alice", &push);
+        let forced = ["-C", &clone, "-c", &protocol, "push", "origin", "+HEAD^:refs/heads/main"];
+        sshd.fails("alice", &forced, "(alice may not force refs/heads/main)");
+    }
+    let words = |path: &str| format!("fatal: '{path}' does not appear to be a git repository");
+    for (user, path) in
+        [("bob", "private/b.git"), ("bob", "private/none.git"), ("bob", "none.git"), ("alice", "none.git")]
+    {
+        sshd.fails(user, &["ls-remote", &format!("ssh://host/{path}")], &words(&format!("/{path}")));
+        sshd.fails(user, &["ls-remote", &format!("host:{path}")], &words(path));
+    }
+    // Nobody is told more of what is hidden than of what is not there, when pushing either.
+    let tell = |path: &str| {
+        let output = sshd.git("bob", &["-C", "clone2", "push", &format!("ssh://host/{path}"), "HEAD:x"]);
+        (output.status.code(), said(&output).replace(path, "PATH"))
+    };
+    assert_eq!(tell("private/b.git"), tell("private/none.git"));
+}
+
+#[test]
+fn stock_git_is_served_alone() {
+    let sshd = Sshd::start(GUARDED);
+    serves_stock_git(&sshd);
+}
+
+#[test]
+fn hooks_know_who_pushes() {
+    let sshd = Sshd::start(GUARDED);
+    sshd.clone_and_commit("alice", "clone");
+    let repository = sshd.file("root/a.git");
+    super::hostile::script(
+        &repository.join("hooks/pre-receive"),
+        "#!/bin/sh\necho \"$REMOTE_USER $REMOTE_ADDR $GIT_COMMITTER_EMAIL\" >>heard; echo from the hook\n",
+    );
+    Git::stock().run(&repository, &["config", "core.logAllRefUpdates", "true"]);
+    let pushed = sshd.works("alice", &["-C", "clone", "push", "origin", "HEAD:refs/heads/main"]);
+    assert!(said(&pushed).contains("remote: from the hook"), "{}", said(&pushed));
+    let heard = std::fs::read_to_string(repository.join("heard")).unwrap();
+    assert_eq!(heard, "alice 192.0.2.7 alice@ssh.192.0.2.7\n");
+    let log = std::fs::read_to_string(repository.join("logs/refs/heads/main")).unwrap();
+    assert!(log.contains(" alice <alice@ssh.192.0.2.7> "), "{log}");
+}
+
+#[test]
+fn settings_count_as_for_serve() {
+    // Without rules, push.allowed decides, and nothing that a repository says of other ways in.
+    let sshd = Sshd::start("");
+    Git::stock().run(&sshd.file("root/a.git"), &["config", "http.receivepack", "true"]);
+    Git::stock().run(&sshd.file("root/a.git"), &["config", "daemon.uploadpack", "false"]);
+    sshd.clone_and_commit("bob", "clone");
+    let push = ["-C", "clone", "push", "origin", "HEAD:refs/heads/topic"];
+    sshd.fails("bob", &push, "fatal: service not enabled: receive-pack is off for the server");
+    std::fs::write(sshd.file("shell.toml"), "[push]\nallowed = true\n[serve]\nread-only = true\n").unwrap();
+    sshd.fails("bob", &push, "fatal: service not enabled: the server is read-only");
+    std::fs::write(sshd.file("shell.toml"), "[push]\nallowed = true\n[serve]\nhooks = \"none\"\n").unwrap();
+    super::hostile::script(&sshd.file("root/a.git/hooks/pre-receive"), "#!/bin/sh\nexit 1\n");
+    sshd.works("bob", &push);
+    std::fs::write(sshd.file("shell.toml"), "[serve]\nrequire-export-ok = true\n").unwrap();
+    let words = "fatal: '/a.git' does not appear to be a git repository";
+    sshd.fails("bob", &["ls-remote", "ssh://host/a.git"], words);
+    std::fs::write(sshd.file("root/a.git/git-daemon-export-ok"), "").unwrap();
+    sshd.works("bob", &["ls-remote", "ssh://host/a.git"]);
+    std::fs::write(sshd.file("shell.toml"), "[serve]\nread-onlyy = true\n").unwrap();
+    sshd.fails("bob", &["ls-remote", "ssh://host/a.git"], "serve.read-onlyy: there is no such setting");
+
+    // Only a server's own variables name settings.
+    std::fs::write(sshd.file("shell.toml"), "").unwrap();
+    let mut shell = sshd.shell("bob", Some(b"git-receive-pack '/a.git'"));
+    let refused = output(shell.env("PACKRACE_SERVE_PUSH_ALLOWED", "true"));
+    assert!(said(&refused).contains("receive-pack is off for the server"), "{}", said(&refused));
+}
+
+#[test]
+fn a_push_makes_a_repository_where_that_is_configured() {
+    let sshd = Sshd::start("[push]\nallowed = true\n");
+    sshd.clone_and_commit("bob", "clone");
+    let push = ["-C", "clone", "push", "ssh://host/new.git", "HEAD:refs/heads/main"];
+    sshd.fails("bob", &push, "fatal: '/new.git' does not appear to be a git repository");
+    let config = sshd.file("gitconfig");
+    std::fs::write(&config, "[packrace]\n\tcreateOnPush = true\n").unwrap();
+    let mut command = Git::stock().command(sshd.folder.path());
+    command.env("GIT_SSH", sshd.file("ssh")).env("GIT_SSH_VARIANT", "ssh").env("SSH_USER", "bob");
+    let pushed = output(command.env("GIT_CONFIG_GLOBAL", &config).args(push));
+    assert!(pushed.status.success(), "{}", said(&pushed));
+    Git::stock().run(&sshd.file("root/new.git"), &["rev-parse", "--verify", "refs/heads/main"]);
+}
+
+#[test]
+fn nothing_else_is_run() {
+    let sshd = Sshd::start(GUARDED);
+    let check = |command: &[u8], expect: &str| {
+        let refused = output(&mut sshd.shell("alice", Some(command)));
+        assert_eq!(said(&refused), format!("fatal: {expect}\n"));
+        assert_eq!(refused.status.code(), Some(128), "{expect}");
+        assert!(refused.stdout.is_empty());
+    };
+    for other in [
+        "",
+        "id",
+        "sh -c id",
+        "scp -t x",
+        "git-upload-archive '/a.git'",
+        "git-upload-pack '/a.git'; touch x",
+        "git-upload-pack '/a.git' && touch x",
+        "git-upload-pack $(touch x)",
+        "git-upload-pack '/a.git''",
+    ] {
+        check(other.as_bytes(), &format!("unrecognized command '{other}'"));
+    }
+    check(b"git-upload-pack '/a.git'\ntouch x", "unrecognized command 'git-upload-pack '/a.git'?touch x'");
+    check(b"git-upload-pack --strict '/a.git'", "options are not taken: '--strict'");
+    check(b"git-upload-pack '--upload-pack=x'", "options are not taken: '--upload-pack=x'");
+    let missing = |path: &str| format!("'{path}' does not appear to be a git repository");
+    check(b"git-upload-pack '~alice/a.git'", &missing("~alice/a.git"));
+    check(b"git-upload-pack '/a.git; id'", &missing("/a.git; id"));
+    check(b"git-upload-pack '../root/a.git'", &missing("../root/a.git"));
+    check(b"git-upload-pack '/private/../a.git'", &missing("/private/../a.git"));
+    check(b"git-upload-pack '//a.git'", &missing("//a.git"));
+    check(b"git-upload-pack '/'", &missing("/"));
+    check(b"git-upload-pack '\xff'", &missing("\u{fffd}"));
+    check(
+        format!("git-upload-pack '{}'", "x".repeat(5000)).as_bytes(),
+        &missing(&format!("{}…", "x".repeat(200))),
+    );
+    assert!(!sshd.file("x").exists() && !sshd.file("root/x").exists());
+
+    let login = output(&mut sshd.shell("alice", None));
+    assert_eq!(
+        said(&login),
+        "packrace: you are alice. There is no shell here: git clone, fetch and push work.\n"
+    );
+    assert_eq!(login.status.code(), Some(128));
+
+    // A name in the quoting of git's client.
+    let odd = "it's !so \"odd\"; $(id).git";
+    std::fs::rename(sshd.file("root/a.git"), sshd.file("root").join(odd)).unwrap();
+    std::fs::write(sshd.file("shell.toml"), "").unwrap();
+    sshd.works("bob", &["ls-remote", &format!("host:/{odd}")]);
+}

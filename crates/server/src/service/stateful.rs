@@ -1,0 +1,72 @@
+//! A call over a connection that the client keeps from the advertisement to the end: git://, SSH.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use packrace_store::MessageSink;
+
+use super::call::{Call, Client, Service};
+use super::counting::CountingReader;
+use super::shared::{Beginning, Opened, ServedRepository, Shared};
+use crate::path_names::PathNames;
+use crate::send::outbox::ClientSink;
+use crate::settings::Settings;
+use crate::subject::{CallMode, ProtocolVersion};
+use crate::transfers::Transfer;
+
+/// What a client asks for.
+pub(crate) struct StatefulCall<'a> {
+    pub(crate) service: Service,
+    /// What the client calls the repository.
+    pub(crate) path: &'a [u8],
+    pub(crate) version: ProtocolVersion,
+    pub(crate) client: Client,
+    /// Where a push leaves what is not for the client.
+    pub(crate) messages: MessageSink,
+    pub(crate) transfer: &'a Arc<Transfer>,
+}
+
+impl StatefulCall<'_> {
+    /// Serves it; a push makes a repository that is not there. Says why it ended, if that was not well.
+    pub(crate) fn serve(
+        self,
+        opened: Opened,
+        source: &mut (dyn Read + Send),
+        client: &mut dyn ClientSink,
+        shared: &Shared,
+        settings: &Settings,
+    ) -> Result<(), String> {
+        let mut input = CountingReader { input: source, transfer: self.transfer };
+        let mut head = &[][..];
+        let begun;
+        let Opened { repository, access } = opened;
+        let (repository, mode) = match repository {
+            ServedRepository::Existing(repository) => (repository, CallMode::Stateful),
+            ServedRepository::New(new) => {
+                let told = new.advertise(settings, self.version, self.transfer, client);
+                told.map_err(|error| error.to_string())?;
+                let beginning = Beginning::of(&mut input).map_err(|error| error.to_string())?;
+                let Beginning::Commands(first) = beginning else { return Ok(()) };
+                begun = first;
+                head = &begun;
+                // The advertisement was sent.
+                let made = shared.make(&new).map_err(|not_served| not_served.to_string())?;
+                (made, CallMode::StatelessRpc)
+            }
+        };
+        let call = Call {
+            service: self.service,
+            paths: PathNames::of(&repository, self.path),
+            repository,
+            version: self.version,
+            mode,
+            client: self.client,
+            transfer: self.transfer.clone(),
+            host: shared.host.clone(),
+            messages: self.messages,
+            access: Some(access),
+        };
+        call.serve(settings, &mut io::Read::chain(head, input), client, &shared.clock)
+            .map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,205 @@
+//! What `packrace shell` and a running server say to each other over a Unix socket.
+//!
+//! The shell sends one message, and its standard input, output and error with the first byte of it (SCM_RIGHTS):
+//!
+//! | offset | bytes | |
+//! |---|---|---|
+//! | 0 | 8 | `prshell`, and the version of this format, 1 |
+//! | 8 | 2 | length of all that follows; as all numbers, the highest byte first |
+//! | 10 | 1 | the service: `u` for upload-pack, `r` for receive-pack |
+//! | 11 | 1 | the version of git's protocol: 0, 1 or 2 |
+//! | 12 | … | the served folder, the path of the repository, the user, address and port of the client: each its length in 2 bytes, and so many bytes; an address that is not known is empty |
+//!
+//! The server answers with [`READY`]. Until the shell has said [`GO`], nothing of the descriptors is used, so that it may turn
+//! away and serve alone. From then on the shell is silent; its end ends the session. At the end, the server sends
+//!
+//! | bytes | |
+//! |---|---|
+//! | 1 | 0 where all is well, else 1 |
+//! | 2 | length of what follows |
+//! | … | what is to be said on standard error |
+
+use std::ffi::OsStr;
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use super::command::ShellCommand;
+use super::session::ShellRequest;
+use crate::service::call::Service;
+use crate::subject::ProtocolVersion;
+
+/// What a message begins with.
+const MAGIC: [u8; 8] = *b"prshell\x01";
+
+/// Bytes before what the length counts.
+pub(super) const HEAD_BYTES: usize = 10;
+
+/// Longest message: two paths, and what is short.
+pub(super) const MAX_MESSAGE_BYTES: usize = 10 << 10;
+
+/// The server would serve.
+pub(super) const READY: u8 = b'R';
+
+/// It may.
+pub(super) const GO: u8 = b'G';
+
+/// Longest text behind a session.
+const MAX_TEXT_BYTES: usize = 4 << 10;
+
+/// Bytes before the text behind a session.
+pub(super) const END_HEAD_BYTES: usize = 3;
+
+/// The message for a request, of the folder at `root`. `None` if it is too long.
+pub(super) fn encode(root: &Path, request: &ShellRequest) -> Option<Vec<u8>> {
+    let ShellRequest { command, user, version, client } = request;
+    let client = client.map(|client| client.to_string()).unwrap_or_default();
+    let mut body = vec![
+        match command.service {
+            Service::UploadPack => b'u',
+            Service::ReceivePack => b'r',
+        },
+        match version {
+            ProtocolVersion::V0 => 0,
+            ProtocolVersion::V1 => 1,
+            ProtocolVersion::V2 => 2,
+        },
+    ];
+    for text in [root.as_os_str().as_bytes(), &command.path, user.as_bytes(), client.as_bytes()] {
+        body.extend_from_slice(&u16::try_from(text.len()).ok()?.to_be_bytes());
+        body.extend_from_slice(text);
+    }
+    let length = u16::try_from(body.len()).ok()?;
+    let message = [&MAGIC[..], &length.to_be_bytes(), &body].concat();
+    (message.len() <= MAX_MESSAGE_BYTES).then_some(message)
+}
+
+/// How many bytes follow a head; `None` if it is none.
+pub(super) fn body_bytes(head: &[u8]) -> Option<usize> {
+    let &[high, low] = head.strip_prefix(&MAGIC)? else { return None };
+    Some(usize::from(u16::from_be_bytes([high, low])))
+        .filter(|length| HEAD_BYTES + length <= MAX_MESSAGE_BYTES)
+}
+
+/// The folder and the request that stand behind a head. `None` unless all bytes are understood.
+pub(super) fn decode(body: &[u8]) -> Option<(PathBuf, ShellRequest)> {
+    let [service, version, rest @ ..] = body else { return None };
+    let mut rest = rest;
+    let service = match service {
+        b'u' => Service::UploadPack,
+        b'r' => Service::ReceivePack,
+        _ => return None,
+    };
+    let version = match version {
+        0 => ProtocolVersion::V0,
+        1 => ProtocolVersion::V1,
+        2 => ProtocolVersion::V2,
+        _ => return None,
+    };
+    let mut text = || {
+        let (length, behind) = rest.split_first_chunk::<2>()?;
+        let (text, behind) = behind.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+        rest = behind;
+        Some(text)
+    };
+    let root = PathBuf::from(OsStr::from_bytes(text()?));
+    let command = ShellCommand::new(service, text()?.to_vec())?.ok()?;
+    let user = std::str::from_utf8(text()?).ok().filter(|user| !user.is_empty())?.to_owned();
+    let client = std::str::from_utf8(text()?).ok()?;
+    let client: Option<SocketAddr> = match client {
+        "" => None,
+        client => Some(client.parse().ok()?),
+    };
+    rest.is_empty().then_some((root, ShellRequest { command, user, version, client }))
+}
+
+/// What the server sends behind a session.
+pub(super) fn encode_end(ended: &Result<(), String>) -> Vec<u8> {
+    let (code, text) = match ended {
+        Ok(()) => (0, ""),
+        Err(text) => (1, text.as_str()),
+    };
+    let text = &text.as_bytes()[..text.len().min(MAX_TEXT_BYTES)];
+    let [high, low] = (text.len() as u16).to_be_bytes();
+    [&[code, high, low], text].concat()
+}
+
+/// How a session ended, and how long the text about it is; `None` if that is neither.
+pub(super) fn decode_end(head: [u8; END_HEAD_BYTES]) -> Option<(bool, usize)> {
+    let [code @ (0 | 1), high, low] = head else { return None };
+    let length = usize::from(u16::from_be_bytes([high, low]));
+    (length <= MAX_TEXT_BYTES).then_some((code == 0, length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> ShellRequest {
+        ShellRequest {
+            command: ShellCommand::parse(b"git-receive-pack '/a\xff.git'").unwrap(),
+            user: "alice".to_owned(),
+            version: ProtocolVersion::V2,
+            client: Some("[2001:db8::1]:50122".parse().unwrap()),
+        }
+    }
+
+    #[test]
+    fn messages_come_back() {
+        let plain = ShellCommand::parse(b"git-upload-pack 'a'").unwrap();
+        let nobody = ShellRequest { command: plain, version: ProtocolVersion::V0, client: None, ..request() };
+        for request in [request(), nobody] {
+            let message = encode(Path::new("/srv/git"), &request).unwrap();
+            let (head, body) = message.split_at(HEAD_BYTES);
+            assert_eq!(body_bytes(head), Some(body.len()));
+            assert_eq!(decode(body), Some(("/srv/git".into(), request)));
+        }
+        let long = ShellRequest { user: "x".repeat(MAX_MESSAGE_BYTES), ..request() };
+        assert_eq!(encode(Path::new("/"), &long), None);
+        let longer = ShellRequest { user: "x".repeat(70_000), ..request() };
+        assert_eq!(encode(Path::new("/"), &longer), None);
+    }
+
+    #[test]
+    fn what_is_no_message_is_none() {
+        let message = encode(Path::new("/srv/git"), &request()).unwrap();
+        let (head, body) = message.split_at(HEAD_BYTES);
+        for end in 0..body.len() {
+            assert_eq!(decode(&body[..end]), None, "{end}");
+        }
+        assert_eq!(decode(&[body, b"x"].concat()), None);
+        for at in 0..body.len() {
+            for byte in 0..=255 {
+                let mut changed = body.to_vec();
+                changed[at] = byte;
+                let _ = decode(&changed);
+            }
+        }
+        assert_eq!(body_bytes(&head[..9]), None);
+        assert_eq!(body_bytes(b"prshell\x02\0\x10"), None);
+        assert_eq!(body_bytes(b"prshell\x01\xff\xff"), None);
+        // What the shell refuses does not come this way either.
+        let path = |path: &str| {
+            let mut request = request();
+            request.command.path = path.into();
+            decode(&encode(Path::new("/"), &request).unwrap()[HEAD_BYTES..])
+        };
+        assert_eq!((path(""), path("~a"), path("-a")), (None, None, None));
+        assert!(path("a").is_some());
+    }
+
+    #[test]
+    fn ends_come_back() {
+        let check = |ended: Result<(), String>, text: &str| {
+            let sent = encode_end(&ended);
+            let (head, behind) = sent.split_first_chunk().unwrap();
+            assert_eq!(decode_end(*head), Some((ended.is_ok(), text.len())));
+            assert_eq!(behind, text.as_bytes());
+        };
+        check(Ok(()), "");
+        check(Err("no".into()), "no");
+        check(Err("x".repeat(9999)), &"x".repeat(MAX_TEXT_BYTES));
+        assert_eq!(decode_end([2, 0, 0]), None);
+        assert_eq!(decode_end([1, 0xff, 0xff]), None);
+    }
+}

@@ -1,0 +1,13 @@
+//! Repositories over SSH: what the forced command of a system's sshd serves, alone or through a running server.
+
+mod command;
+mod hand_over;
+mod listener;
+mod message;
+mod session;
+
+pub use command::{NotRun, ShellCommand};
+pub use hand_over::hand_over;
+pub use listener::ShellListener;
+pub(crate) use listener::accept;
+pub use session::{ShellRequest, serve_alone};

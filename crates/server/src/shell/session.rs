@@ -1,0 +1,167 @@
+//! One session: a user, a command, and descriptors to serve it on.
+
+use std::io::{self, Read, Write as _};
+use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
+use std::path::Path;
+
+use packrace_os::sink::FdSink;
+use packrace_os::source::FdSource;
+use packrace_store::MessageSink;
+
+use super::command::ShellCommand;
+use crate::access::Principal;
+use crate::limits::budget::CUT;
+use crate::limits::connections::{Permit, PermitReader};
+use crate::metrics::{DoorName, Reason};
+use crate::send::outbox::ClientSink;
+use crate::service::access_log::Access;
+use crate::service::counting::CountingSink;
+use crate::service::pusher::pusher;
+use crate::service::root::NotServed;
+use crate::service::shared::Shared;
+use crate::service::stateful::StatefulCall;
+use crate::settings::Settings;
+use crate::stdio::{PIPE_BYTES, StreamSink};
+use crate::subject::ProtocolVersion;
+use crate::transfers::kept;
+
+/// What somebody asks for over SSH, whom sshd knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShellRequest {
+    /// The command.
+    pub command: ShellCommand,
+    /// Who it is.
+    pub user: String,
+    /// The version of the protocol that the client wants.
+    pub version: ProtocolVersion,
+    /// Where the SSH connection comes from; `None` where sshd does not say.
+    pub client: Option<SocketAddr>,
+}
+
+impl ShellRequest {
+    /// The client in the log.
+    pub(super) fn peer(&self) -> String {
+        self.client.map_or_else(|| "ssh".to_owned(), |client| client.to_string())
+    }
+}
+
+/// What a session is served on.
+pub(super) struct SessionStreams {
+    pub(super) input: FdSource,
+    pub(super) output: FdSink,
+    /// What stands on standard error.
+    pub(super) messages: MessageSink,
+}
+
+/// Why a session ended, if that was not well.
+struct Ended {
+    /// What the client is told.
+    told: String,
+    /// What the log says.
+    why: String,
+}
+
+/// Serves one session on the standard streams of this process. Gives what is to be said on standard error where it does
+/// not end well.
+pub fn serve_alone(root: &Path, mut settings: Settings, request: &ShellRequest) -> Result<(), String> {
+    // Nobody shares with it, and there is no second call.
+    settings.cache.enabled = false;
+    settings.repository_cache.enabled = false;
+    let failed = |error: io::Error| error.to_string();
+    let shared = Shared::new(root, settings).map_err(|error| format!("{}: {error}", root.display()))?;
+    let limits = &shared.settings().limits;
+    let output = io::stdout().as_fd().try_clone_to_owned().map_err(failed)?;
+    let streams = SessionStreams {
+        input: FdSource::stdin(None).map_err(failed)?.with_min_throughput(limits.idle_throughput()),
+        output: FdSink::socket(output, limits.stall_throughput())
+            .or_else(|_| FdSink::stdout())
+            .map_err(failed)?,
+        // Nobody is left to be told where standard error is closed.
+        messages: MessageSink::new(|text| drop(io::stderr().write_all(text))),
+    };
+    serve(request, streams, None, &shared)
+}
+
+/// Serves one session. Without a server for many, there is no permit. Gives what the client is to be told where it does
+/// not end well.
+pub(super) fn serve(
+    request: &ShellRequest,
+    streams: SessionStreams,
+    permit: Option<&Permit>,
+    shared: &Shared,
+) -> Result<(), String> {
+    let settings = shared.settings();
+    let SessionStreams { mut input, output, messages } = streams;
+    let path = request.command.request_path();
+    let line = [b"git-", request.command.service.name().as_bytes(), b" ", &path].concat();
+    let mut access = Access::new(&shared.host, DoorName::Ssh, &request.peer(), &line);
+    let transfer = access.transfer().clone();
+    transfer.is_about(&path);
+    transfer.is_by(&request.user);
+    let span = transfer.enter_span();
+    output.enlarge_pipe(PIPE_BYTES);
+    let mut client = CountingSink { client: StreamSink::new(output), transfer: &transfer };
+    let mut awaited;
+    let input: &mut (dyn Read + Send) = match permit {
+        Some(permit) => {
+            awaited = PermitReader { input: &mut input, permit };
+            &mut awaited
+        }
+        None => &mut input,
+    };
+    let call = StatefulCall {
+        service: request.command.service,
+        path: &path,
+        version: request.version,
+        client: pusher(
+            "ssh",
+            Some(&request.user),
+            request.client.map(|client| client.ip().to_string()).as_deref(),
+        ),
+        messages,
+        transfer: &transfer,
+    };
+    let outcome = run(request, call, input, &mut client, shared, &settings);
+    drop(span);
+    match outcome {
+        Ok(()) => {
+            access.end("ok", true, None);
+            Ok(())
+        }
+        Err(_) if permit.is_some_and(Permit::is_cut) => {
+            shared.host.metrics.refused(Reason::Idle);
+            access.end("failed", false, Some(CUT));
+            Err(CUT.to_owned())
+        }
+        Err(Ended { told, why }) => {
+            access.end("failed", false, Some(&kept(why.as_bytes())));
+            Err(told)
+        }
+    }
+}
+
+fn run(
+    request: &ShellRequest,
+    call: StatefulCall<'_>,
+    input: &mut (dyn Read + Send),
+    client: &mut dyn ClientSink,
+    shared: &Shared,
+    settings: &Settings,
+) -> Result<(), Ended> {
+    let principal = Principal::named(&request.user);
+    // No key of git's says what is offered over SSH.
+    let opened = shared.open(call.service, None, call.path, &principal).map_err(|not_served| {
+        not_served.reason().into_iter().for_each(|reason| shared.host.metrics.refused(reason));
+        let why = not_served.to_string();
+        let told = match not_served {
+            NotServed::Forbidden(_) | NotServed::Disabled(_) => why.clone(),
+            // Clients are not told which.
+            NotServed::NotFound(_) | NotServed::Unauthenticated | NotServed::Broken(_) => {
+                request.command.no_repository()
+            }
+        };
+        Ended { told, why }
+    })?;
+    call.serve(opened, input, client, shared, settings).map_err(|why| Ended { told: why.clone(), why })
+}
