@@ -25,8 +25,8 @@ esac
 "#;
 
 const HOOK: &str = r#"#!/bin/sh
-env | grep ^GIT_PUSH_CERT | sed 's/=[0-9]*-.*/=nonce/;s/CERT=[0-9a-f]*$/CERT=id/' | sort >hook_log
-test -z "$GIT_PUSH_CERT" || git cat-file blob "$GIT_PUSH_CERT" | grep -E '^(certificate|pusher|push-option|---|[0-9a-f]{40} )' | sed 's/> [0-9]* /> now /' >>hook_log
+env | grep ^GIT_PUSH_CERT | sed 's/=[0-9]*-.*/=nonce/;s/CERT=[0-9a-f]*$/CERT=id/' | sort >told
+test -z "$GIT_PUSH_CERT" || git cat-file blob "$GIT_PUSH_CERT" | grep -E '^(certificate|pusher|push-option|---|[0-9a-f]{40} )' | sed 's/> [0-9]* /> now /' >>told
 "#;
 
 fn hook_log(program: &str, seed: bool, arguments: &[&str]) -> (String, String) {
