@@ -277,7 +277,7 @@ fn variables(peer: &str) -> Vec<(OsString, OsString)> {
 fn open(request: &DaemonRequest, shared: &Shared, peer: &str) -> Result<Opened, String> {
     // Over pipes, there is no address.
     let address = peer.parse::<SocketAddr>().map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip());
-    let principal = shared.identify(address, None).map_err(|why| format!("{why:?}"))?;
+    let principal = shared.identify(address, None, None).map_err(|why| format!("{why:?}"))?;
     shared.open(request.service, Some("daemon"), &request.path, &principal).map_err(|not_served| {
         not_served.reason().into_iter().for_each(|reason| shared.host.metrics.refused(reason));
         not_served.to_string()

@@ -309,6 +309,8 @@ group!(access: AccessFiles {
     forwarded_header: value, reload,
         "Header in which trusted proxies name the address of the client: \"X-Forwarded-For\", \"Forwarded\" or \"none\". The \
          last address counts that is not a trusted proxy.";
+    client_certificates: value, reload,
+        "Whether a client with a certificate of tls.client-ca, and without other credentials, is the user that is its common name.";
     audit_log: value, reload,
         "File to which each ref of each push is appended, as a line of JSON: who, from where, which repository and ref, old and new \
          value, and the outcome. SIGHUP opens it again. \"none\": nothing is recorded.";

@@ -32,6 +32,8 @@ pub struct AccessFiles {
     pub groups_header: String,
     /// The header in which they say where a request comes from.
     pub forwarded_header: ForwardedHeader,
+    /// Whether the common name of a client certificate is the name of a user.
+    pub client_certificates: bool,
     /// Where pushes are recorded.
     pub audit_log: Option<PathBuf>,
 }
@@ -43,6 +45,7 @@ pub struct FilePolicy {
     passwords: Option<PasswordFile>,
     tokens: Option<TokenFile>,
     proxies: TrustedProxies,
+    takes_certificates: bool,
     verified: VerifiedSecrets,
     verifying: VerifyLimit,
     failures: FailureLimit,
@@ -66,6 +69,7 @@ impl FilePolicy {
                 files.users.is_some().then_some("access.users"),
                 files.tokens.is_some().then_some("access.tokens"),
                 header("access.user-header", &files.user_header),
+                files.client_certificates.then_some("access.client-certificates"),
             ];
             return match without.into_iter().flatten().next() {
                 None => Ok(None),
@@ -91,6 +95,7 @@ impl FilePolicy {
                 groups_header.as_deref(),
                 files.forwarded_header,
             )?,
+            takes_certificates: files.client_certificates,
             verified: VerifiedSecrets::new().map_err(failed)?,
             verifying: VerifyLimit::new(packrace_os::process::available_threads()),
             failures: FailureLimit::default(),
@@ -145,7 +150,10 @@ impl FilePolicy {
 
     /// Whether a client could show who it is.
     fn can_identify(&self) -> bool {
-        self.passwords.is_some() || self.tokens.is_some() || self.proxies.names_users()
+        self.passwords.is_some()
+            || self.tokens.is_some()
+            || self.proxies.names_users()
+            || self.takes_certificates
     }
 
     fn denied(&self, principal: &Principal, path: &[u8], ask: Ask<'_>) -> Decision {
@@ -180,7 +188,10 @@ impl AccessPolicy for FilePolicy {
             HeaderUser::NotGiven => {}
         }
         match Credentials::of(headers).map_err(refused)? {
-            None => Ok(Principal::anonymous()),
+            None => {
+                let name = offer.certificate.filter(|_| self.takes_certificates);
+                Ok(name.map_or_else(Principal::anonymous, Principal::named))
+            }
             Some(Credentials::Bearer(token)) => self.token(&token),
             Some(Credentials::Basic { password, .. }) if is_token(&password) => self.token(&password),
             Some(Credentials::Basic { user, password }) => {

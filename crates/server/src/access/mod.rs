@@ -84,6 +84,8 @@ pub struct Offer<'a> {
     pub peer: IpAddr,
     /// The headers of an HTTP request; `None` over git://.
     pub headers: Option<&'a HeaderMap>,
+    /// The common name of a client certificate that was verified.
+    pub certificate: Option<&'a str>,
     /// Where what is ignored of them is counted.
     pub metrics: &'a Metrics,
 }

@@ -10,6 +10,7 @@ use crate::access::{Ask, Decision, NotIdentified, Principal};
 use crate::admin::AdminAccess;
 use crate::service::shared::Shared;
 use crate::settings::Admin;
+use crate::tls::ClientCertificate;
 
 /// What `WWW-Authenticate` says.
 pub(super) const CHALLENGE: &str = "Basic realm=\"packrace\", charset=\"UTF-8\"";
@@ -22,9 +23,20 @@ pub(super) fn client_of(peer: SocketAddr, headers: &HeaderMap, shared: &Shared) 
     }
 }
 
-/// Who makes a request that came from `via`. May take as long as a password takes to be verified.
-pub(super) fn identify(via: IpAddr, headers: &HeaderMap, shared: &Shared) -> Result<Principal, StatusCode> {
-    shared.identify(via, Some(headers)).map_err(|why| match why {
+/// What a client shows of itself.
+#[derive(Debug, Clone)]
+pub(super) struct ClientOffer {
+    /// The other end of the connection.
+    pub(super) via: IpAddr,
+    pub(super) headers: HeaderMap,
+    pub(super) certificate: Option<Arc<ClientCertificate>>,
+}
+
+/// Who makes a request. May take as long as a password takes to be verified.
+pub(super) fn identify(offer: &ClientOffer, shared: &Shared) -> Result<Principal, StatusCode> {
+    let ClientOffer { via, headers, certificate } = offer;
+    let name = certificate.as_ref().and_then(|certificate| certificate.common_name.as_deref());
+    shared.identify(*via, Some(headers), name).map_err(|why| match why {
         NotIdentified::Refused(why) => {
             tracing::info!("http {via}: not identified: {why}");
             StatusCode::UNAUTHORIZED
@@ -43,8 +55,7 @@ pub(super) fn identify(via: IpAddr, headers: &HeaderMap, shared: &Shared) -> Res
 /// What a request may see of the routes below `/-/`, where access rules decide that.
 pub(super) async fn admin_access(
     path: &str,
-    headers: &HeaderMap,
-    via: IpAddr,
+    offer: &ClientOffer,
     shared: &Arc<Shared>,
 ) -> Result<AdminAccess, StatusCode> {
     let settings = shared.settings();
@@ -52,10 +63,10 @@ pub(super) async fn admin_access(
     if is_open || settings.admin != Admin::OnHttp || !settings.access.has_rules() {
         return Ok(AdminAccess::Public);
     }
-    let _permit = shared.limits.request(via).await.map_err(status_of)?;
-    let (headers, shared) = (headers.clone(), shared.clone());
+    let _permit = shared.limits.request(offer.via).await.map_err(status_of)?;
+    let (offer, shared) = (offer.clone(), shared.clone());
     let looking = tokio::task::spawn_blocking(move || {
-        let principal = identify(via, &headers, &shared)?;
+        let principal = identify(&offer, &shared)?;
         match settings.access.decide(&principal, b"", Ask::Look) {
             Decision::Allow => Ok(AdminAccess::Admin),
             Decision::Authenticate => Err(StatusCode::UNAUTHORIZED),

@@ -34,7 +34,7 @@ mod streamed_body;
 mod watch;
 
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
@@ -61,7 +61,7 @@ use crate::subject::{CallMode, ProtocolVersion};
 use crate::tls::ClientCertificate;
 use crate::transfers::Transfer;
 use body::{AnswerBody, BadBody, BodyMessage, BodySink, RequestBody, discard};
-use identity::{CHALLENGE, admin_access, client_of, identify};
+use identity::{CHALLENGE, ClientOffer, admin_access, client_of, identify};
 use limit_reached::{RETRY_AFTER, status_of};
 use routes::{NO_CACHE, Route, percent_decode, route};
 use streamed_body::StreamedBody;
@@ -83,9 +83,9 @@ async fn answer(
     request: Request<Incoming>,
     in_flight: Arc<InFlight>,
     shared: Arc<Shared>,
-    Addresses { peer, local, .. }: Addresses,
+    Addresses { peer, local, certificate }: Addresses,
 ) -> HttpAnswer {
-    let via = peer.ip();
+    let offer = ClientOffer { via: peer.ip(), headers: request.headers().clone(), certificate };
     let peer = client_of(peer, request.headers(), &shared);
     let checked = origin::check(&request, &shared.settings().hosts, local);
     if let Err((status, why)) = checked {
@@ -94,7 +94,7 @@ async fn answer(
         let access = Access::new(&shared.host, DoorName::Http, &peer.to_string(), line.as_bytes());
         return refusal(status, access, in_flight);
     }
-    let admin_access = match admin_access(request.uri().path(), request.headers(), via, &shared).await {
+    let admin_access = match admin_access(request.uri().path(), &offer, &shared).await {
         Ok(access) => access,
         Err(status) => {
             let line = format!("{} {}", request.method(), request.uri());
@@ -116,9 +116,7 @@ async fn answer(
     };
     let background = in_flight.watch().background().clone();
     let transfer = access.transfer().clone();
-    let headers = request.headers().clone();
-    let context =
-        RequestContext { peer, via, headers, transfer, background, in_flight: Arc::downgrade(&in_flight) };
+    let context = RequestContext { peer, offer, transfer, background, in_flight: Arc::downgrade(&in_flight) };
     let result = match route {
         Route::Advertise(service, path) => advertise(service, path, context, shared).await,
         Route::Call(Service::UploadPack, path) => upload_pack(request, path, context, shared).await,
@@ -193,7 +191,7 @@ async fn advertise(
     context: RequestContext,
     shared: Arc<Shared>,
 ) -> Result<AnswerStart, StatusCode> {
-    let version = version(&context.headers);
+    let version = version(&context.offer.headers);
     let prefix = match version {
         ProtocolVersion::V2 => Vec::new(),
         _ => service.announcement().to_vec(),
@@ -287,12 +285,12 @@ async fn look_up(
 ) -> Result<Opened, StatusCode> {
     let permit = take_permit(context, shared).await?;
     let (transfer, shared) = (context.transfer.clone(), shared.clone());
-    let (via, headers) = (context.via, context.headers.clone());
+    let offer = context.offer.clone();
     let looking = tokio::task::spawn_blocking(move || {
         let _held = permit;
         transfer.is_about(&path);
         let _span = transfer.enter_span();
-        open(service, &path, via, &headers, &transfer, &shared)
+        open(service, &path, &offer, &transfer, &shared)
     });
     looking.await.unwrap_or_else(|panic| {
         tracing::error!("a request panicked: {panic}");
@@ -367,9 +365,7 @@ fn body_refused(bad: BadBody, peer: SocketAddr, shared: &Shared) -> StatusCode {
 struct RequestContext {
     /// The client; of one that comes through a trusted proxy the address that the proxy names.
     peer: SocketAddr,
-    /// The other end of the connection.
-    via: IpAddr,
-    headers: HeaderMap,
+    offer: ClientOffer,
     transfer: Arc<Transfer>,
     /// See [`crate::send::outbox::ClientSink::demote_to_background`].
     background: Arc<Notify>,
@@ -447,12 +443,11 @@ async fn take_permit(context: &RequestContext, shared: &Shared) -> Result<Permit
 fn open(
     service: Service,
     path: &[u8],
-    via: IpAddr,
-    headers: &HeaderMap,
+    offer: &ClientOffer,
     transfer: &Transfer,
     shared: &Shared,
 ) -> Result<Opened, StatusCode> {
-    let principal = identify(via, headers, shared)?;
+    let principal = identify(offer, shared)?;
     principal.name().iter().for_each(|name| transfer.is_by(name));
     shared
         .open(service, Some("http"), path, &principal)
@@ -469,8 +464,8 @@ fn run_engine(
     request.context.transfer.is_about(&request.path);
     let _span = request.context.transfer.enter_span();
     let path = quoted(&request.path);
-    let RequestContext { via, headers, transfer, .. } = &request.context;
-    let open = || open(request.service, &request.path, *via, headers, transfer, shared);
+    let RequestContext { offer, transfer, .. } = &request.context;
+    let open = || open(request.service, &request.path, offer, transfer, shared);
     let opened = match request.opened.take().map_or_else(open, Ok) {
         Ok(opened) => opened,
         Err(status) => return status,

@@ -159,8 +159,10 @@ impl Shared {
         &self,
         peer: IpAddr,
         headers: Option<&HeaderMap>,
+        certificate: Option<&str>,
     ) -> Result<Principal, NotIdentified> {
-        self.settings().access.identify(&Offer { peer, headers, metrics: &self.host.metrics })
+        let metrics = &self.host.metrics;
+        self.settings().access.identify(&Offer { peer, headers, certificate, metrics })
     }
 
     /// The repository at a path, if this principal may use a service of it and it offers the service at a door; `section`
