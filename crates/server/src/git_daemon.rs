@@ -20,6 +20,7 @@ use packrace_protocol::wire::pkt_line;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
+use crate::access::Offer;
 use crate::limits::budget::CUT;
 use crate::limits::connections::{LimitReached, Permit, PermitReader};
 use crate::metrics::{DoorName, Reason};
@@ -277,7 +278,8 @@ fn variables(peer: &str) -> Vec<(OsString, OsString)> {
 fn open(request: &DaemonRequest, shared: &Shared, peer: &str) -> Result<Opened, String> {
     // Over pipes, there is no address.
     let address = peer.parse::<SocketAddr>().map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip());
-    let principal = shared.identify(address, None, None).map_err(|why| format!("{why:?}"))?;
+    let offer = Offer { peer: address, headers: None, certificate: None, metrics: &shared.host.metrics };
+    let principal = shared.settings().access.identify(&offer).map_err(|why| format!("{why:?}"))?;
     shared.open(request.service, Some("daemon"), &request.path, &principal).map_err(|not_served| {
         not_served.reason().into_iter().for_each(|reason| shared.host.metrics.refused(reason));
         not_served.to_string()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::{HeaderMap, StatusCode};
 
 use super::limit_reached::status_of;
-use crate::access::{Ask, Decision, NotIdentified, Principal};
+use crate::access::{AccessPolicy, Ask, Decision, NotIdentified, Offer, Principal};
 use crate::admin::AdminAccess;
 use crate::service::shared::Shared;
 use crate::settings::Admin;
@@ -15,14 +15,6 @@ use crate::tls::ClientCertificate;
 /// What `WWW-Authenticate` says.
 pub(super) const CHALLENGE: &str = "Basic realm=\"packrace\", charset=\"UTF-8\"";
 
-/// The address of the client, which may have come through a trusted proxy. Its port there is not known.
-pub(super) fn client_of(peer: SocketAddr, headers: &HeaderMap, shared: &Shared) -> SocketAddr {
-    match shared.settings().access.client_address(peer.ip(), headers) {
-        address if address == peer.ip() => peer,
-        address => SocketAddr::new(address, 0),
-    }
-}
-
 /// What a client shows of itself.
 #[derive(Debug, Clone)]
 pub(super) struct ClientOffer {
@@ -30,13 +22,27 @@ pub(super) struct ClientOffer {
     pub(super) via: IpAddr,
     pub(super) headers: HeaderMap,
     pub(super) certificate: Option<Arc<ClientCertificate>>,
+    /// The policy that the request began with.
+    pub(super) policy: Arc<dyn AccessPolicy>,
+}
+
+impl ClientOffer {
+    /// The address of the client, which may have come through a trusted proxy. Its port there is not known.
+    pub(super) fn client_address(&self, peer: SocketAddr) -> SocketAddr {
+        match self.policy.client_address(self.via, &self.headers) {
+            address if address == peer.ip() => peer,
+            address => SocketAddr::new(address, 0),
+        }
+    }
 }
 
 /// Who makes a request. May take as long as a password takes to be verified.
 pub(super) fn identify(offer: &ClientOffer, shared: &Shared) -> Result<Principal, StatusCode> {
-    let ClientOffer { via, headers, certificate } = offer;
+    let ClientOffer { via, headers, certificate, policy } = offer;
     let name = certificate.as_ref().and_then(|certificate| certificate.common_name.as_deref());
-    shared.identify(*via, Some(headers), name).map_err(|why| match why {
+    let metrics = &shared.host.metrics;
+    let shown = Offer { peer: *via, headers: Some(headers), certificate: name, metrics };
+    policy.identify(&shown).map_err(|why| match why {
         NotIdentified::Refused(why) => {
             tracing::info!("http {via}: not identified: {why}");
             StatusCode::UNAUTHORIZED
@@ -60,14 +66,14 @@ pub(super) async fn admin_access(
 ) -> Result<AdminAccess, StatusCode> {
     let settings = shared.settings();
     let is_open = !path.starts_with("/-/") || matches!(path, "/-/healthz" | "/-/readyz");
-    if is_open || settings.admin != Admin::OnHttp || !settings.access.has_rules() {
+    if is_open || settings.admin != Admin::OnHttp || !offer.policy.has_rules() {
         return Ok(AdminAccess::Public);
     }
     let _permit = shared.limits.request(offer.via).await.map_err(status_of)?;
     let (offer, shared) = (offer.clone(), shared.clone());
     let looking = tokio::task::spawn_blocking(move || {
         let principal = identify(&offer, &shared)?;
-        match settings.access.decide(&principal, b"", Ask::Look) {
+        match offer.policy.decide(&principal, b"", Ask::Look) {
             Decision::Allow => Ok(AdminAccess::Admin),
             Decision::Authenticate => Err(StatusCode::UNAUTHORIZED),
             Decision::Hide => Err(StatusCode::NOT_FOUND),

@@ -61,7 +61,7 @@ use crate::subject::{CallMode, ProtocolVersion};
 use crate::tls::ClientCertificate;
 use crate::transfers::Transfer;
 use body::{AnswerBody, BadBody, BodyMessage, BodySink, RequestBody, discard};
-use identity::{CHALLENGE, ClientOffer, admin_access, client_of, identify};
+use identity::{CHALLENGE, ClientOffer, admin_access, identify};
 use limit_reached::{RETRY_AFTER, status_of};
 use routes::{NO_CACHE, Route, percent_decode, route};
 use streamed_body::StreamedBody;
@@ -85,8 +85,9 @@ async fn answer(
     shared: Arc<Shared>,
     Addresses { peer, local, certificate }: Addresses,
 ) -> HttpAnswer {
-    let offer = ClientOffer { via: peer.ip(), headers: request.headers().clone(), certificate };
-    let peer = client_of(peer, request.headers(), &shared);
+    let policy = shared.settings().access.clone();
+    let offer = ClientOffer { via: peer.ip(), headers: request.headers().clone(), certificate, policy };
+    let peer = offer.client_address(peer);
     let checked = origin::check(&request, &shared.settings().hosts, local);
     if let Err((status, why)) = checked {
         tracing::warn!("http {peer}: refused: {why}");

@@ -199,6 +199,7 @@ fn tell_rules(settings: &Settings) {
     let (rules, pushing) = (&settings.rules, &settings.pushing);
     let pushes = match (rules.read_only, pushing.is_allowed) {
         (true, _) => "nobody may push",
+        _ if settings.access.has_rules() => "the access rules decide who may read and push",
         (false, true) => "everybody may push, unless a repository forbids it",
         (false, false) => "nobody may push, unless git's configuration outside of repositories allows it",
     };

@@ -2,13 +2,12 @@
 
 use std::fmt::Display;
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
 use crate::limits::cpu::CpuScheduler;
-use http::HeaderMap;
 use packrace_os::clock::{Clock as _, RealClock};
 use packrace_protocol::wire::pkt_line;
 use packrace_store::{Config, Repository};
@@ -18,7 +17,7 @@ use tokio::sync::{Semaphore, watch};
 use super::call::Service;
 use super::refusal_log::RefusalLog;
 use super::root::{NotServed, Root, check_path};
-use crate::access::{Ask, Denied, NotIdentified, Offer, Principal, RepositoryAccess};
+use crate::access::{Ask, Denied, Principal, RepositoryAccess};
 use crate::history::SampleHistory;
 use crate::host::Host;
 use crate::limits::admission::AdmissionControl;
@@ -152,17 +151,6 @@ impl Shared {
         self.host.admission.set(&settings.admission);
         self.host.push_memory.set(push_memory(&settings));
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
-    }
-
-    /// Who makes a request.
-    pub(crate) fn identify(
-        &self,
-        peer: IpAddr,
-        headers: Option<&HeaderMap>,
-        certificate: Option<&str>,
-    ) -> Result<Principal, NotIdentified> {
-        let metrics = &self.host.metrics;
-        self.settings().access.identify(&Offer { peer, headers, certificate, metrics })
     }
 
     /// The repository at a path, if this principal may use a service of it and it offers the service at a door; `section`

@@ -210,13 +210,24 @@ fn clients_show_certificates() {
     // Nobody has to, once it is not required; but one that is shown is verified.
     let config = std::fs::read_to_string(served.server.config()).unwrap();
     let config = config.replace("require-client-certificate = true\n", "");
-    std::fs::write(served.server.config(), config).unwrap();
+    std::fs::write(served.server.config(), &config).unwrap();
     served.server.signal("-HUP");
     served.server.wait_until("clients without certificate", |_| {
         served.git("ca.pem", &[], &["ls-remote", &served.url()]).status.success()
     });
     assert!(as_client("alice").status.success());
     assert!(!as_client("stranger").status.success());
+    // It says who the user is, where that is configured.
+    let rules = served.dir().join("rules");
+    std::fs::write(&rules, "[[rule]]\nrepository = \"**\"\nwho = \"alice\"\nallow = [\"read\"]\n").unwrap();
+    let access = format!("[access]\nrules = {rules:?}\nclient-certificates = true\n");
+    std::fs::write(served.server.config(), format!("{config}{access}")).unwrap();
+    served.server.signal("-HUP");
+    served
+        .server
+        .wait_until("rules", |_| !served.git("ca.pem", &[], &["ls-remote", &served.url()]).status.success());
+    assert!(as_client("alice").status.success(), "{}", served.server.log());
+    assert!(served.server.log().contains("user=\"alice\""), "{}", served.server.log());
 }
 
 /// The one file of these that a server is told, and what it says of it.
