@@ -128,6 +128,8 @@ pub struct FdSink {
     /// Whether the peer of a socket had finished sending at the first check.
     had_finished_sending: Option<bool>,
     is_socket: bool,
+    /// It is neither socket nor pipe, so that a write may wait as long as it likes.
+    blocks: bool,
     /// A socket whose end ends all writes.
     owner: Option<Arc<OwnedFd>>,
 }
@@ -143,6 +145,7 @@ impl FdSink {
             is_background: false,
             had_finished_sending: None,
             is_socket: false,
+            blocks: false,
             owner: None,
         }
     }
@@ -171,7 +174,7 @@ impl FdSink {
                 let peer_speed = Some(ThroughputWatch::new(min));
                 FdSink { stall_limit: Some(min.time), peer_speed, ..FdSink::new(fd) }
             }
-            _ => FdSink::new(fd),
+            _ => FdSink { blocks: true, ..FdSink::new(fd) },
         };
         Ok(FdSink { owner: Some(owner), ..sink })
     }
@@ -202,7 +205,7 @@ impl FdSink {
 
     /// In the background, writes pass this gate; no thread waits for a peer while it holds the gate.
     pub fn with_gate(self, gate: Option<Arc<dyn WriteGate>>) -> Self {
-        FdSink { gate, ..self }
+        FdSink { gate: gate.filter(|_| !self.blocks), ..self }
     }
 
     /// A duplicate of the process's standard output.

@@ -201,7 +201,7 @@ group!(limits: Limits {
     body_time: value, reload,
         "How long a client may take for the body of an HTTP request, but that of a push. Beyond: HTTP 408.";
     idle_time: value, reload,
-        "How long a client of git:// may be silent while the server waits for it: in as much waiting it must send stall-bytes, or \
+        "How long a client of git:// or SSH may be silent while the server waits for it: in as much waiting it must send stall-bytes, or \
          all that it has to say. Beyond: it is cut.";
     stall_time: value, reload,
         "In this time a client must take stall-bytes of what waits for it, or all that waits; and of a push over HTTP \

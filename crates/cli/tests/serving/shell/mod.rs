@@ -1,4 +1,7 @@
-//! `packrace shell`, with stock git as the client, and a script in the place of ssh and sshd.
+//! `packrace shell`, with stock git as the client, and a script in the place of ssh and guarded.
+
+mod handed_over;
+mod sshd;
 
 use super::*;
 
@@ -25,12 +28,15 @@ allow = ["read"]
 "#;
 
 /// A folder with `root/a.git`, `root/private/b.git`, rules and settings, and `ssh`, which runs the shell for `$SSH_USER`.
-struct Sshd {
-    folder: tempfile::TempDir,
+struct Guarded {
+    path: PathBuf,
+    /// None where a server has it.
+    _folder: Option<tempfile::TempDir>,
+    server: Option<Server>,
 }
 
-impl Sshd {
-    fn start(settings: &str) -> Self {
+impl Guarded {
+    fn alone(settings: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().to_owned();
         std::fs::create_dir_all(path.join("root/private")).unwrap();
@@ -40,9 +46,9 @@ impl Sshd {
         std::fs::write(path.join("rules"), RULES).unwrap();
         let settings = settings.replace("FOLDER", &path.display().to_string());
         std::fs::write(path.join("shell.toml"), settings).unwrap();
-        // The last argument is the command, as for ssh.
+        // The last argument is the command, as for ssh; and sshd passes on no variables but GIT_PROTOCOL.
         let script = format!(
-            "#!/bin/sh\nfor command; do :; done\nSSH_ORIGINAL_COMMAND=$command\n\
+            "#!/bin/sh\nunset GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL\nfor command; do :; done\nSSH_ORIGINAL_COMMAND=$command\n\
              SSH_CONNECTION='192.0.2.7 50122 192.0.2.9 22'\nexport SSH_ORIGINAL_COMMAND SSH_CONNECTION\n\
              exec '{}' shell --config '{}' '{}' \"$SSH_USER\"\n",
             env!("CARGO_BIN_EXE_packrace"),
@@ -50,18 +56,38 @@ impl Sshd {
             path.join("root").display(),
         );
         super::hostile::script(&path.join("ssh"), &script);
-        Sshd { folder }
+        Guarded { path, _folder: Some(folder), server: None }
+    }
+
+    /// With a server that takes sessions.
+    fn served(settings: &str) -> Self {
+        let settings = format!(
+            "[listen]\nhttp = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\nshell = \"FOLDER/socket\"\n{settings}"
+        );
+        let mut guarded = Guarded::alone(&settings);
+        let config = std::fs::read_to_string(guarded.file("shell.toml")).unwrap();
+        let folder = guarded._folder.take().unwrap();
+        guarded.server = Some(Server::start_for(folder, &guarded.file("root"), &config, &[], &[]));
+        guarded
     }
 
     fn file(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.path.join(name)
     }
 
-    /// Runs git as somebody whom sshd knows.
-    fn git(&self, user: &str, args: &[&str]) -> Output {
-        let mut command = Git::stock().command(self.folder.path());
+    fn repository(&self) -> PathBuf {
+        self.file("root/a.git")
+    }
+
+    /// git, as somebody whom sshd knows.
+    fn command(&self, user: &str) -> Command {
+        let mut command = Git::stock().command(&self.path);
         command.env("GIT_SSH", self.file("ssh")).env("GIT_SSH_VARIANT", "ssh").env("SSH_USER", user);
-        output(command.args(args))
+        command
+    }
+
+    fn git(&self, user: &str, args: &[&str]) -> Output {
+        output(self.command(user).args(args))
     }
 
     #[track_caller]
@@ -103,34 +129,34 @@ fn said(output: &Output) -> String {
 const GUARDED: &str = "[access]\nrules = \"FOLDER/rules\"\n";
 
 /// All that stock git does, whoever serves it.
-fn serves_stock_git(sshd: &Sshd) {
+fn serves_stock_git(guarded: &Guarded) {
     for version in ["0", "1", "2"] {
         let protocol = format!("protocol.version={version}");
         let clone = format!("clone{version}");
-        sshd.works("bob", &["-c", &protocol, "clone", "--quiet", "ssh://host/a.git", &clone]);
-        sshd.works("bob", &["-C", &clone, "fsck"]);
-        sshd.works("bob", &["-C", &clone, "-c", &protocol, "fetch", "--quiet"]);
+        guarded.works("bob", &["-c", &protocol, "clone", "--quiet", "ssh://host/a.git", &clone]);
+        guarded.works("bob", &["-C", &clone, "fsck"]);
+        guarded.works("bob", &["-C", &clone, "-c", &protocol, "fetch", "--quiet"]);
         // Without a slash at the beginning.
-        sshd.works("bob", &["-c", &protocol, "ls-remote", "host:a.git"]);
-        sshd.works("alice", &["-c", &protocol, "ls-remote", "ssh://host/private/b.git"]);
+        guarded.works("bob", &["-c", &protocol, "ls-remote", "host:a.git"]);
+        guarded.works("alice", &["-c", &protocol, "ls-remote", "ssh://host/private/b.git"]);
 
-        sshd.works("alice", &["-C", &clone, "commit", "--quiet", "--allow-empty", "-m", &protocol]);
+        guarded.works("alice", &["-C", &clone, "commit", "--quiet", "--allow-empty", "-m", &protocol]);
         let push = ["-C", &clone, "-c", &protocol, "push", "origin", "HEAD:refs/heads/main"];
-        sshd.fails("bob", &push, "fatal: bob may not push here");
-        sshd.works("alice", &push);
+        guarded.fails("bob", &push, "fatal: bob may not push here");
+        guarded.works("alice", &push);
         let forced = ["-C", &clone, "-c", &protocol, "push", "origin", "+HEAD^:refs/heads/main"];
-        sshd.fails("alice", &forced, "(alice may not force refs/heads/main)");
+        guarded.fails("alice", &forced, "(alice may not force refs/heads/main)");
     }
     let words = |path: &str| format!("fatal: '{path}' does not appear to be a git repository");
     for (user, path) in
         [("bob", "private/b.git"), ("bob", "private/none.git"), ("bob", "none.git"), ("alice", "none.git")]
     {
-        sshd.fails(user, &["ls-remote", &format!("ssh://host/{path}")], &words(&format!("/{path}")));
-        sshd.fails(user, &["ls-remote", &format!("host:{path}")], &words(path));
+        guarded.fails(user, &["ls-remote", &format!("ssh://host/{path}")], &words(&format!("/{path}")));
+        guarded.fails(user, &["ls-remote", &format!("host:{path}")], &words(path));
     }
     // Nobody is told more of what is hidden than of what is not there, when pushing either.
     let tell = |path: &str| {
-        let output = sshd.git("bob", &["-C", "clone2", "push", &format!("ssh://host/{path}"), "HEAD:x"]);
+        let output = guarded.git("bob", &["-C", "clone2", "push", &format!("ssh://host/{path}"), "HEAD:x"]);
         (output.status.code(), said(&output).replace(path, "PATH"))
     };
     assert_eq!(tell("private/b.git"), tell("private/none.git"));
@@ -138,21 +164,26 @@ fn serves_stock_git(sshd: &Sshd) {
 
 #[test]
 fn stock_git_is_served_alone() {
-    let sshd = Sshd::start(GUARDED);
-    serves_stock_git(&sshd);
+    let guarded = Guarded::alone(GUARDED);
+    serves_stock_git(&guarded);
 }
 
 #[test]
 fn hooks_know_who_pushes() {
-    let sshd = Sshd::start(GUARDED);
-    sshd.clone_and_commit("alice", "clone");
-    let repository = sshd.file("root/a.git");
+    for guarded in [Guarded::alone(GUARDED), Guarded::served(GUARDED)] {
+        check_hook(&guarded);
+    }
+}
+
+fn check_hook(guarded: &Guarded) {
+    guarded.clone_and_commit("alice", "clone");
+    let repository = guarded.file("root/a.git");
     super::hostile::script(
         &repository.join("hooks/pre-receive"),
         "#!/bin/sh\necho \"$REMOTE_USER $REMOTE_ADDR $GIT_COMMITTER_EMAIL\" >>heard; echo from the hook\n",
     );
     Git::stock().run(&repository, &["config", "core.logAllRefUpdates", "true"]);
-    let pushed = sshd.works("alice", &["-C", "clone", "push", "origin", "HEAD:refs/heads/main"]);
+    let pushed = guarded.works("alice", &["-C", "clone", "push", "origin", "HEAD:refs/heads/main"]);
     assert!(said(&pushed).contains("remote: from the hook"), "{}", said(&pushed));
     let heard = std::fs::read_to_string(repository.join("heard")).unwrap();
     assert_eq!(heard, "alice 192.0.2.7 alice@ssh.192.0.2.7\n");
@@ -163,52 +194,52 @@ fn hooks_know_who_pushes() {
 #[test]
 fn settings_count_as_for_serve() {
     // Without rules, push.allowed decides, and nothing that a repository says of other ways in.
-    let sshd = Sshd::start("");
-    Git::stock().run(&sshd.file("root/a.git"), &["config", "http.receivepack", "true"]);
-    Git::stock().run(&sshd.file("root/a.git"), &["config", "daemon.uploadpack", "false"]);
-    sshd.clone_and_commit("bob", "clone");
+    let guarded = Guarded::alone("");
+    Git::stock().run(&guarded.file("root/a.git"), &["config", "http.receivepack", "true"]);
+    Git::stock().run(&guarded.file("root/a.git"), &["config", "daemon.uploadpack", "false"]);
+    guarded.clone_and_commit("bob", "clone");
     let push = ["-C", "clone", "push", "origin", "HEAD:refs/heads/topic"];
-    sshd.fails("bob", &push, "fatal: service not enabled: receive-pack is off for the server");
-    std::fs::write(sshd.file("shell.toml"), "[push]\nallowed = true\n[serve]\nread-only = true\n").unwrap();
-    sshd.fails("bob", &push, "fatal: service not enabled: the server is read-only");
-    std::fs::write(sshd.file("shell.toml"), "[push]\nallowed = true\n[serve]\nhooks = \"none\"\n").unwrap();
-    super::hostile::script(&sshd.file("root/a.git/hooks/pre-receive"), "#!/bin/sh\nexit 1\n");
-    sshd.works("bob", &push);
-    std::fs::write(sshd.file("shell.toml"), "[serve]\nrequire-export-ok = true\n").unwrap();
+    guarded.fails("bob", &push, "fatal: service not enabled: receive-pack is off for the server");
+    std::fs::write(guarded.file("shell.toml"), "[push]\nallowed = true\n[serve]\nread-only = true\n")
+        .unwrap();
+    guarded.fails("bob", &push, "fatal: service not enabled: the server is read-only");
+    std::fs::write(guarded.file("shell.toml"), "[push]\nallowed = true\n[serve]\nhooks = \"none\"\n")
+        .unwrap();
+    super::hostile::script(&guarded.file("root/a.git/hooks/pre-receive"), "#!/bin/sh\nexit 1\n");
+    guarded.works("bob", &push);
+    std::fs::write(guarded.file("shell.toml"), "[serve]\nrequire-export-ok = true\n").unwrap();
     let words = "fatal: '/a.git' does not appear to be a git repository";
-    sshd.fails("bob", &["ls-remote", "ssh://host/a.git"], words);
-    std::fs::write(sshd.file("root/a.git/git-daemon-export-ok"), "").unwrap();
-    sshd.works("bob", &["ls-remote", "ssh://host/a.git"]);
-    std::fs::write(sshd.file("shell.toml"), "[serve]\nread-onlyy = true\n").unwrap();
-    sshd.fails("bob", &["ls-remote", "ssh://host/a.git"], "serve.read-onlyy: there is no such setting");
+    guarded.fails("bob", &["ls-remote", "ssh://host/a.git"], words);
+    std::fs::write(guarded.file("root/a.git/git-daemon-export-ok"), "").unwrap();
+    guarded.works("bob", &["ls-remote", "ssh://host/a.git"]);
+    std::fs::write(guarded.file("shell.toml"), "[serve]\nread-onlyy = true\n").unwrap();
+    guarded.fails("bob", &["ls-remote", "ssh://host/a.git"], "serve.read-onlyy: there is no such setting");
 
     // Only a server's own variables name settings.
-    std::fs::write(sshd.file("shell.toml"), "").unwrap();
-    let mut shell = sshd.shell("bob", Some(b"git-receive-pack '/a.git'"));
+    std::fs::write(guarded.file("shell.toml"), "").unwrap();
+    let mut shell = guarded.shell("bob", Some(b"git-receive-pack '/a.git'"));
     let refused = output(shell.env("PACKRACE_SERVE_PUSH_ALLOWED", "true"));
     assert!(said(&refused).contains("receive-pack is off for the server"), "{}", said(&refused));
 }
 
 #[test]
 fn a_push_makes_a_repository_where_that_is_configured() {
-    let sshd = Sshd::start("[push]\nallowed = true\n");
-    sshd.clone_and_commit("bob", "clone");
+    let guarded = Guarded::alone("[push]\nallowed = true\n");
+    guarded.clone_and_commit("bob", "clone");
     let push = ["-C", "clone", "push", "ssh://host/new.git", "HEAD:refs/heads/main"];
-    sshd.fails("bob", &push, "fatal: '/new.git' does not appear to be a git repository");
-    let config = sshd.file("gitconfig");
+    guarded.fails("bob", &push, "fatal: '/new.git' does not appear to be a git repository");
+    let config = guarded.file("gitconfig");
     std::fs::write(&config, "[packrace]\n\tcreateOnPush = true\n").unwrap();
-    let mut command = Git::stock().command(sshd.folder.path());
-    command.env("GIT_SSH", sshd.file("ssh")).env("GIT_SSH_VARIANT", "ssh").env("SSH_USER", "bob");
-    let pushed = output(command.env("GIT_CONFIG_GLOBAL", &config).args(push));
+    let pushed = output(guarded.command("bob").env("GIT_CONFIG_GLOBAL", &config).args(push));
     assert!(pushed.status.success(), "{}", said(&pushed));
-    Git::stock().run(&sshd.file("root/new.git"), &["rev-parse", "--verify", "refs/heads/main"]);
+    Git::stock().run(&guarded.file("root/new.git"), &["rev-parse", "--verify", "refs/heads/main"]);
 }
 
 #[test]
 fn nothing_else_is_run() {
-    let sshd = Sshd::start(GUARDED);
+    let guarded = Guarded::alone(GUARDED);
     let check = |command: &[u8], expect: &str| {
-        let refused = output(&mut sshd.shell("alice", Some(command)));
+        let refused = output(&mut guarded.shell("alice", Some(command)));
         assert_eq!(said(&refused), format!("fatal: {expect}\n"));
         assert_eq!(refused.status.code(), Some(128), "{expect}");
         assert!(refused.stdout.is_empty());
@@ -241,9 +272,9 @@ fn nothing_else_is_run() {
         format!("git-upload-pack '{}'", "x".repeat(5000)).as_bytes(),
         &missing(&format!("{}…", "x".repeat(200))),
     );
-    assert!(!sshd.file("x").exists() && !sshd.file("root/x").exists());
+    assert!(!guarded.file("x").exists() && !guarded.file("root/x").exists());
 
-    let login = output(&mut sshd.shell("alice", None));
+    let login = output(&mut guarded.shell("alice", None));
     assert_eq!(
         said(&login),
         "packrace: you are alice. There is no shell here: git clone, fetch and push work.\n"
@@ -252,7 +283,7 @@ fn nothing_else_is_run() {
 
     // A name in the quoting of git's client.
     let odd = "it's !so \"odd\"; $(id).git";
-    std::fs::rename(sshd.file("root/a.git"), sshd.file("root").join(odd)).unwrap();
-    std::fs::write(sshd.file("shell.toml"), "").unwrap();
-    sshd.works("bob", &["ls-remote", &format!("host:/{odd}")]);
+    std::fs::rename(guarded.file("root/a.git"), guarded.file("root").join(odd)).unwrap();
+    std::fs::write(guarded.file("shell.toml"), "").unwrap();
+    guarded.works("bob", &["ls-remote", &format!("host:/{odd}")]);
 }
