@@ -61,6 +61,7 @@ fn config(call: &Call, args: &Shell) -> Result<ServeConfig, Fatal> {
         serve::take_config_file(call, path, &mut loaded)?;
     }
     // Nobody has to show who he is: passwords and tokens are not ours to read.
-    loaded.access = AccessFiles { rules: loaded.access.rules, ..AccessFiles::default() };
+    let AccessFiles { rules, audit_log, .. } = loaded.access;
+    loaded.access = AccessFiles { rules, audit_log, ..AccessFiles::default() };
     Ok(loaded)
 }

@@ -37,7 +37,7 @@ fn check(page: &str) {
     let folder = tempfile::tempdir().unwrap();
     let programs = Path::new(env!("CARGO_BIN_EXE_packrace")).parent().unwrap().display().to_string();
     let path = std::env::var("PATH").unwrap_or_default();
-    let mut command = Command::new("bash");
+    let mut command = Command::new("sh");
     clean_environment(&mut command);
     command.env("PATH", format!("{programs}:{path}:/usr/sbin")).env("HOME", folder.path());
     command.env("GIT_TERMINAL_PROMPT", "0").current_dir(folder.path()).args(["-c", &script]);

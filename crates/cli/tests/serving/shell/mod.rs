@@ -126,7 +126,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-const GUARDED: &str = "[access]\nrules = \"FOLDER/rules\"\n";
+const GUARDED: &str = "[access]\nrules = \"FOLDER/rules\"\naudit-log = \"FOLDER/audit\"\n";
 
 /// All that stock git does, whoever serves it.
 fn serves_stock_git(guarded: &Guarded) {
