@@ -284,6 +284,7 @@ impl Seeds {
         for (number, target) in targets.iter().enumerate() {
             self.save("requests", &number.to_string(), &[1 + (number % 2) as u8], target.as_bytes());
         }
+        self.save("requests", "ssh", &[3], b"git-receive-pack '/a/it'\\''s'\\!' b.git'");
         self.save("requests", "git", &[0], b"git-upload-pack /a/b.git\0host=h:1\0\0version=2\0");
         let pushes = [
             "$0 $1 refs/heads/a|report-status-v2 side-band-64k push-options atomic object-format=sha256\n$1 $0 b\n0000\nx=1\n0000\n!PACK",

@@ -1,16 +1,17 @@
 //! Input: a kind (1 byte), then: the first packet of git://; or the target of a request of HTTP, `path?query`, with GET or
-//! POST. What they lead to lies below the served folder, and under one name only.
+//! POST; or the command of an SSH client. What they lead to lies below the served folder, and under one name only.
 #![no_main]
 
 use std::path::Component;
 
 use libfuzzer_sys::fuzz_target;
-use packrace_server::for_fuzzing::{git_path, http_path};
+use packrace_server::for_fuzzing::{git_path, http_path, shell_path};
 
 fuzz_target!(|input: &[u8]| {
     let [kind, rest @ ..] = input else { return };
-    let found = match kind % 3 {
+    let found = match kind % 4 {
         0 => git_path(rest),
+        3 => shell_path(rest),
         kind => {
             let Ok(target) = std::str::from_utf8(rest) else { return };
             let (path, query) = target.split_once('?').unwrap_or((target, ""));

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::http::routes::{Route, percent_decode, route};
 use crate::service::root::check_path;
+use crate::shell::ShellCommand;
 
 /// The path below the served folder that a request of HTTP leads to.
 pub fn http_path(method: &str, path: &str, query: &str) -> Option<PathBuf> {
@@ -30,4 +31,9 @@ pub fn access_files(text: &str, path: &[u8]) {
 /// Reads the value of a header as credentials, as a user that a proxy names, and as addresses of clients.
 pub fn access_headers(value: &[u8]) {
     crate::access::fuzzed::headers(value);
+
+/// The same for what an SSH client wants to run.
+pub fn shell_path(command: &[u8]) -> Option<PathBuf> {
+    let command = ShellCommand::parse(command).ok()?;
+    Some(check_path(&command.request_path()).ok()?.to_owned())
 }

@@ -4,12 +4,12 @@
 //! may do what it [asks](Ask). It is asked before a repository is opened, again with the path that was opened, and for
 //! each ref of a push before any hook runs.
 //!
-//! | decision | HTTP | git:// |
-//! |---|---|---|
-//! | `Allow` | the answer | the answer |
-//! | `Authenticate` | 401 with `WWW-Authenticate: Basic` | `ERR access denied or repository not exported` |
-//! | `Hide` | 404, as for a repository that does not exist | the same |
-//! | `Forbid` | 403, with the reason | the same |
+//! | decision | HTTP | git:// | SSH |
+//! |---|---|---|---|
+//! | `Allow` | the answer | the answer | the answer |
+//! | `Authenticate` | 401 with `WWW-Authenticate: Basic` | `ERR access denied or repository not exported` | as `Hide`: sshd knows the user |
+//! | `Hide` | 404, as for a repository that does not exist | the same | `… does not appear to be a git repository` |
+//! | `Forbid` | 403, with the reason | the same | the reason |
 
 mod audit;
 mod credentials;

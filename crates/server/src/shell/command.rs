@@ -65,7 +65,7 @@ impl ShellCommand {
     }
 
     /// The path with a slash at its beginning. It is checked when it is opened.
-    pub(super) fn request_path(&self) -> Vec<u8> {
+    pub(crate) fn request_path(&self) -> Vec<u8> {
         match self.path.first() {
             Some(b'/') => self.path.clone(),
             _ => [b"/", &self.path[..]].concat(),

@@ -179,6 +179,26 @@ fn a_killed_shell_ends_its_session() {
     guarded.wait_for("running_clones", 1);
     check(child);
     guarded.wait_for("running_clones", 0);
+
+    // A hook runs.
+    super::super::hostile::script(
+        &repository.join("hooks/pre-receive"),
+        "#!/bin/sh\necho $$ >started\nexec sleep 600\n",
+    );
+    guarded.clone_and_commit("alice", "clone");
+    let mut push = guarded.command("alice");
+    push.args(["-C", "clone", "push", "--quiet", "origin", "HEAD:refs/heads/new"]);
+    let mut push = push.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let pid = |path: &Path| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    guarded.running().wait_until("the hook", |_| !pid(&repository.join("started")).is_empty());
+    let mut kill = Command::new("sh");
+    kill.args(["-c", "kill \"$@\"", "kill", "-KILL", &pid(&guarded.file("pid"))]);
+    let kill = kill.status().unwrap();
+    assert!(kill.success() && !push.wait().unwrap().success());
+    let hook = PathBuf::from(format!("/proc/{}", pid(&repository.join("started"))));
+    guarded.running().wait_until("the end of the hook", |_| !hook.exists());
+    guarded.wait_for(SESSIONS, 0);
+    guarded.wait_for("requests_running", 0);
     guarded.running().wait_until("the descriptors", |_| guarded.descriptors() <= before + 2);
 }
 

@@ -48,9 +48,10 @@ impl Guarded {
         std::fs::write(path.join("shell.toml"), settings).unwrap();
         // The last argument is the command, as for ssh; and sshd passes on no variables but GIT_PROTOCOL.
         let script = format!(
-            "#!/bin/sh\nunset GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL\nfor command; do :; done\nSSH_ORIGINAL_COMMAND=$command\n\
+            "#!/bin/sh\necho $$ >'{}/pid'\nunset GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL\nfor command; do :; done\nSSH_ORIGINAL_COMMAND=$command\n\
              SSH_CONNECTION='192.0.2.7 50122 192.0.2.9 22'\nexport SSH_ORIGINAL_COMMAND SSH_CONNECTION\n\
              exec '{}' shell --config '{}' '{}' \"$SSH_USER\"\n",
+            path.display(),
             env!("CARGO_BIN_EXE_packrace"),
             path.join("shell.toml").display(),
             path.join("root").display(),
@@ -147,6 +148,9 @@ fn serves_stock_git(guarded: &Guarded) {
         let forced = ["-C", &clone, "-c", &protocol, "push", "origin", "+HEAD^:refs/heads/main"];
         guarded.fails("alice", &forced, "(alice may not force refs/heads/main)");
     }
+    let audit = std::fs::read_to_string(guarded.file("audit")).unwrap();
+    assert_eq!(audit.matches("\"outcome\":\"ok\"").count(), 3, "{audit}");
+    assert_eq!(audit.matches("alice may not force").count(), 3, "{audit}");
     let words = |path: &str| format!("fatal: '{path}' does not appear to be a git repository");
     for (user, path) in
         [("bob", "private/b.git"), ("bob", "private/none.git"), ("bob", "none.git"), ("alice", "none.git")]
