@@ -23,6 +23,12 @@ pub fn git_path(request: &[u8]) -> Option<PathBuf> {
     Some(check_path(&path).ok()?.to_owned())
 }
 
+/// The same for what an SSH client wants to run.
+pub fn shell_path(command: &[u8]) -> Option<PathBuf> {
+    let command = ShellCommand::parse(command).ok()?;
+    Some(check_path(&command.request_path()).ok()?.to_owned())
+}
+
 /// Reads a text as each of the files that describe access, and asks the rules for a path.
 pub fn access_files(text: &str, path: &[u8]) {
     crate::access::fuzzed::files(text, path);
@@ -31,9 +37,4 @@ pub fn access_files(text: &str, path: &[u8]) {
 /// Reads the value of a header as credentials, as a user that a proxy names, and as addresses of clients.
 pub fn access_headers(value: &[u8]) {
     crate::access::fuzzed::headers(value);
-
-/// The same for what an SSH client wants to run.
-pub fn shell_path(command: &[u8]) -> Option<PathBuf> {
-    let command = ShellCommand::parse(command).ok()?;
-    Some(check_path(&command.request_path()).ok()?.to_owned())
 }
