@@ -14,20 +14,20 @@ use crate::serve_config::{Level, ServeConfig};
 
 pub fn run(call: Call, args: &Shell) -> Result<(), Fatal> {
     let request = request(&call, args)?;
-    // Read while it can be: in the sandbox, and before its files are replaced.
-    let call = &Call { environment: call.environment.with_last_config(), ..call };
-    let loaded = config(call, args)?;
+    let loaded = config(&call, args)?;
     if loaded.log.level == Level::Debug {
         // Standard error goes to the client: nothing else is for its eyes.
         log::start(&loaded.log);
     }
-    let root = in_directory(call, &args.root)?;
+    let root = in_directory(&call, &args.root)?;
     if let Some(socket) = &loaded.listen.shell {
         match hand_over(socket, &root, &request) {
             Ok(ended) => return ended.map_err(Fatal::new),
             Err(error) => tracing::debug!("serving alone: {}: {error}", socket.display()),
         }
     }
+    // Read while it can be: in the sandbox, and before its files are replaced.
+    let call = &Call { environment: call.environment.with_last_config(), ..call };
     let config = args.config.as_ref().map(|path| in_directory(call, path)).transpose()?;
     let settings = serve::settings(call, &loaded)?;
     sandbox::begin(&loaded, &root, config.as_deref(), &settings.open.config, &call.environment)?;

@@ -319,7 +319,7 @@ fn other_users_are_disconnected() {
 }
 
 #[test]
-fn a_server_that_stops_takes_its_socket_along() {
+fn a_server_that_stops_leaves_sessions_to_the_shell() {
     let guarded = Guarded::served("[limits]\ngrace-time = \"1h\"\n");
     // One that runs keeps it.
     let mut second = packrace();
