@@ -9,7 +9,7 @@ use packrace_commands::{Call, Fatal, one_line};
 use packrace_os::child::Confinement;
 use packrace_os::sink::FdSink;
 use packrace_os::source::FdSource;
-use packrace_server::access::Anyone;
+use packrace_server::access::{Anyone, TrustedProxies};
 use packrace_server::cgi::{self, CgiRequest};
 use packrace_server::limits::Limits;
 use packrace_server::limits::admission::AdmissionSettings;
@@ -73,6 +73,7 @@ fn call_of_variables(call: &Call) -> Result<(CgiRequest, Settings), Fatal> {
         // As git's.
         confinement: Confinement::default(),
         access: Arc::new(Anyone),
+        proxies: TrustedProxies::default(),
         audit: None,
     };
     Ok((CgiRequest { max_request_bytes, ..cgi_request() }, settings))

@@ -191,6 +191,9 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
     let environment = &call.environment;
     // Their clients are limited instead.
     limits.exempt_addresses.extend(access.trusted_proxies.iter().copied());
+    if access.client_certificates && tls.client_ca.is_none() {
+        return Err(Fatal::new("access.client-certificates: needs tls.client-ca"));
+    }
     let policy = FilePolicy::load(&access).map_err(|error| Fatal::new(error.to_string()))?;
     let audit = access.audit_log.as_deref().map(AuditLog::open).transpose();
     let audit = audit.map_err(|error| Fatal::new(error.to_string()))?;
@@ -222,6 +225,7 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
             memory: push.memory(),
         },
         confinement: confinement(&hooks)?,
+        proxies: access.proxies().map_err(|error| Fatal::new(error.to_string()))?,
         audit: audit.map(Arc::new),
         access: policy.map_or_else(|| Arc::new(Anyone) as _, |policy| Arc::new(policy) as _),
     })

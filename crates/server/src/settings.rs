@@ -9,7 +9,7 @@ use packrace_os::child::Confinement;
 use packrace_store::init::InitOptions;
 use packrace_store::{HooksFrom, OpenOptions};
 
-use crate::access::{AccessPolicy, AuditLog};
+use crate::access::{AccessPolicy, AuditLog, TrustedProxies};
 use crate::limits::Limits;
 use crate::limits::admission::AdmissionSettings;
 use crate::receive::{Committer, PushBudget};
@@ -58,6 +58,8 @@ pub struct Settings {
     pub hosts: Hosts,
     /// Who may do what.
     pub access: Arc<dyn AccessPolicy>,
+    /// Proxies that say where a request comes from.
+    pub proxies: TrustedProxies,
     /// Where pushes are recorded.
     pub audit: Option<Arc<AuditLog>>,
 }

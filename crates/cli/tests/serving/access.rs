@@ -317,6 +317,11 @@ fn headers_of_strangers_do_not_count() {
     let guesses: Vec<u16> = (0..40).map(|_| with("YWxpY2U6Z3Vlc3M=")).collect();
     assert_eq!((guesses[0], guesses[39]), (401, 429), "{guesses:?}");
     assert_eq!(with("YWxpY2U6YWxpY2U="), 200);
+    let refused = guesses.iter().filter(|status| **status == 429).count();
+    let root = guarded.status(&format!("{metrics}\nAuthorization: Basic cm9vdDpyb290"));
+    let text = String::from_utf8(root.body).unwrap();
+    let counted = format!("packrace_refusals_total{{reason=\"per-address\"}} {refused}\n");
+    assert!(text.contains(&counted), "{text}");
 }
 
 #[test]
@@ -334,6 +339,14 @@ fn a_proxy_says_who_the_user_is() {
     assert_eq!(twice.status, 401);
     let log = guarded.server.log();
     assert!(log.contains("peer=192.0.2.7:0 user=\"alice\""), "{log}");
+}
+
+#[test]
+fn clients_of_a_proxy_are_known_without_rules() {
+    let server = Server::start(&format!("{LOOPBACK}[access]\ntrusted-proxies = [\"127.0.0.1\"]\n"), &[], &[]);
+    let get = format!("GET {MAY_PUSH} HTTP/1.1\nX-Forwarded-For: 198.51.100.1, 192.0.2.7");
+    assert_eq!(http(server.address("http"), &get, b"", Feed::Whole).status, 403);
+    server.wait_until("the address", |server| server.log().contains("peer=192.0.2.7:0"));
 }
 
 #[test]
@@ -384,6 +397,9 @@ fn what_is_not_safe_does_not_start() {
     let weak = "a: the hash is neither bcrypt nor argon2; make it with htpasswd -B or packrace access hash";
     check(&[&rules, &users], &format!("{}:1: {weak}", path("users")));
     check(&[&users], "access.users: needs access.rules, which say who may do what");
+    let groups = "access.groups-header=Remote-Groups";
+    check(&[&rules, groups], "access.groups-header: needs access.user-header");
+    check(&[&rules, "access.client-certificates=true"], "access.client-certificates: needs tls.client-ca");
     let header = "access.user-header=Remote-User";
     check(&[&rules, header], "access.user-header: needs access.trusted-proxies: anybody could send it");
     let missing = format!("access.rules={}", path("none"));
@@ -419,7 +435,7 @@ fn the_deciding_rule_is_explained() {
 
 #[test]
 fn a_push_makes_only_what_the_rules_allow() {
-    let limited = "\n[[rule]]\nrepository = \"new/**\"\nwho = \"bob\"\nallow = [\"write\", \"create\"]\nrefs = \"refs/heads/**\"\n";
+    let limited = "\n[[rule]]\nrepository = \"new/**\"\nwho = \"bob\"\nallow = [\"write\", \"create\"]\nrefs = \"refs/heads/**\"\n\n[[rule]]\nrepository = \"open/**\"\nwho = \"bob\"\nallow = [\"write\", \"create\"]\n";
     let variables = [
         ("GIT_CONFIG_COUNT", "1"),
         ("GIT_CONFIG_KEY_0", "packrace.createOnPush"),
@@ -428,6 +444,7 @@ fn a_push_makes_only_what_the_rules_allow() {
     let guarded = Guarded::start_with(&format!("{RULES}{limited}"), &variables);
     let root = guarded.server.folder.path().join("root");
     std::fs::create_dir(root.join("new")).unwrap();
+    std::fs::create_dir(root.join("open")).unwrap();
     guarded.clone_and_commit("alice", "a.git", "clone");
     let push = |user: &str, path: &str| {
         let url = guarded.url(path);
@@ -439,5 +456,9 @@ fn a_push_makes_only_what_the_rules_allow() {
     assert!(push("bob", "new/made.git").contains("not found"));
     assert!(push("bob", "private/other.git").contains("not found"));
     assert!(push("", "private/other.git").contains("could not read Username"));
+    // A link to where others may make some does not help.
+    std::os::unix::fs::symlink("../private", root.join("open/link")).unwrap();
+    assert_eq!(push("bob", "open/made.git"), "");
+    assert!(push("bob", "open/link/other.git").contains("not found"));
     assert!(!root.join("new/made.git").exists() && !root.join("private/other.git").exists());
 }

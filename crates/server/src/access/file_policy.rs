@@ -4,7 +4,6 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use http::HeaderMap;
 use jiff::Timestamp;
 
 use super::credentials::{Credentials, PasswordFile, TokenFile, VerifiedSecrets, is_token};
@@ -60,6 +59,23 @@ pub struct Explanation {
     pub text: String,
 }
 
+impl AccessFiles {
+    /// The proxies whose headers count, with and without rules.
+    pub fn proxies(&self) -> Result<TrustedProxies, LoadError> {
+        let needs = |key: &str, other: &str| Err(LoadError::of(Path::new(key), format!("needs {other}")));
+        if !self.user_header.is_empty() && self.trusted_proxies.is_empty() {
+            return needs("access.user-header", "access.trusted-proxies: anybody could send it");
+        }
+        if !self.groups_header.is_empty() && self.user_header.is_empty() {
+            return needs("access.groups-header", "access.user-header");
+        }
+        let given = |text: &'_ String| (!text.is_empty()).then(|| text.clone());
+        let (user_header, groups_header) = (given(&self.user_header), given(&self.groups_header));
+        let ranges = self.trusted_proxies.clone();
+        TrustedProxies::new(ranges, user_header.as_deref(), groups_header.as_deref(), self.forwarded_header)
+    }
+}
+
 impl FilePolicy {
     /// Reads all files. `None` where there are no rules and nothing that needs them.
     pub fn load(files: &AccessFiles) -> Result<Option<Self>, LoadError> {
@@ -78,23 +94,12 @@ impl FilePolicy {
                 }
             };
         };
-        let given = |text: &'_ str| (!text.is_empty()).then_some(text.to_owned());
-        let (user_header, groups_header) = (given(&files.user_header), given(&files.groups_header));
-        if user_header.is_some() && files.trusted_proxies.is_empty() {
-            let key = Path::new("access.user-header");
-            return Err(LoadError::of(key, "needs access.trusted-proxies: anybody could send it"));
-        }
         let failed = |error| LoadError::of(Path::new("random numbers"), error);
         Ok(Some(FilePolicy {
             rules: AccessRules::load(rules)?,
             passwords: files.users.as_deref().map(PasswordFile::load).transpose()?,
             tokens: files.tokens.as_deref().map(TokenFile::load).transpose()?,
-            proxies: TrustedProxies::new(
-                files.trusted_proxies.clone(),
-                user_header.as_deref(),
-                groups_header.as_deref(),
-                files.forwarded_header,
-            )?,
+            proxies: files.proxies()?,
             takes_certificates: files.client_certificates,
             verified: VerifiedSecrets::new().map_err(failed)?,
             verifying: VerifyLimit::new(packrace_os::process::available_threads()),
@@ -195,7 +200,7 @@ impl AccessPolicy for FilePolicy {
             Some(Credentials::Bearer(token)) => self.token(&token),
             Some(Credentials::Basic { password, .. }) if is_token(&password) => self.token(&password),
             Some(Credentials::Basic { user, password }) => {
-                self.verify(&user, &password, self.client_address(offer.peer, headers))
+                self.verify(&user, &password, self.proxies.client_address(offer.peer, headers))
             }
         }
     }
@@ -216,9 +221,5 @@ impl AccessPolicy for FilePolicy {
             Verdict { is_allowed: true, .. } => Decision::Allow,
             Verdict { is_allowed: false, .. } => self.denied(principal, path, ask),
         }
-    }
-
-    fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
-        self.proxies.client_address(peer, headers)
     }
 }

@@ -32,7 +32,7 @@ pub use audit::AuditLog;
 pub(crate) use audit::AuditedRef;
 pub use credentials::{check_tokens, hash_password, new_token};
 pub use file_policy::{AccessFiles, Explanation, FilePolicy};
-pub use proxies::ForwardedHeader;
+pub use proxies::{ForwardedHeader, TrustedProxies};
 pub(crate) use repository::Denied;
 pub use repository::RepositoryAccess;
 pub use rules::Operation;
@@ -47,11 +47,6 @@ pub trait AccessPolicy: Debug + Send + Sync {
     /// Whether a principal may do something with the repository at `path`, which is relative to the served folder, without
     /// slashes at its ends.
     fn decide(&self, principal: &Principal, path: &[u8], ask: Ask<'_>) -> Decision;
-
-    /// The address of the client whose request came from `peer`, which may be a proxy.
-    fn client_address(&self, peer: IpAddr, _headers: &HeaderMap) -> IpAddr {
-        peer
-    }
 
     /// Whether there are rules: they decide who may push then, and not `push.allowed` of the server.
     fn has_rules(&self) -> bool {

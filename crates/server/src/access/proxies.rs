@@ -29,7 +29,7 @@ pub enum ForwardedHeader {
 
 /// The proxies whose headers count.
 #[derive(Debug, Clone, Default)]
-pub(super) struct TrustedProxies {
+pub struct TrustedProxies {
     ranges: Vec<AddressRange>,
     user_header: Option<HeaderName>,
     groups_header: Option<HeaderName>,
@@ -101,7 +101,7 @@ impl TrustedProxies {
     }
 
     /// The last address of the chain that is not a trusted proxy. What cannot be understood ends the chain.
-    pub(super) fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+    pub(crate) fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let name = match self.forwarded {
             ForwardedHeader::XForwardedFor => "x-forwarded-for",
             ForwardedHeader::Forwarded => "forwarded",

@@ -30,11 +30,14 @@ impl RepositoryAccess {
         RepositoryAccess { policy, principal, paths: vec![path] }
     }
 
-    /// The repository lies at this path, too.
-    pub(crate) fn also_at(&mut self, path: Vec<u8>) {
-        if !self.paths.contains(&path) {
-            self.paths.push(path);
-        }
+    /// The repository lies at this path, if it has one.
+    pub(crate) fn also_at(&mut self, path: Option<Vec<u8>>) {
+        self.paths.extend(path.filter(|path| !self.paths.contains(path)));
+    }
+
+    /// Whether there is anything to ask.
+    pub(crate) fn has_rules(&self) -> bool {
+        self.policy.has_rules()
     }
 
     /// Who it is.

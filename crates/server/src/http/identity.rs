@@ -6,10 +6,11 @@ use std::sync::Arc;
 use http::{HeaderMap, StatusCode};
 
 use super::limit_reached::status_of;
-use crate::access::{AccessPolicy, Ask, Decision, NotIdentified, Offer, Principal};
+use crate::access::{Ask, Decision, NotIdentified, Offer, Principal};
 use crate::admin::AdminAccess;
+use crate::metrics::Reason;
 use crate::service::shared::Shared;
-use crate::settings::Admin;
+use crate::settings::{Admin, Settings};
 use crate::tls::ClientCertificate;
 
 /// What `WWW-Authenticate` says.
@@ -20,16 +21,16 @@ pub(super) const CHALLENGE: &str = "Basic realm=\"packrace\", charset=\"UTF-8\""
 pub(super) struct ClientOffer {
     /// The other end of the connection.
     pub(super) via: IpAddr,
-    pub(super) headers: HeaderMap,
+    pub(super) headers: Arc<HeaderMap>,
     pub(super) certificate: Option<Arc<ClientCertificate>>,
-    /// The policy that the request began with.
-    pub(super) policy: Arc<dyn AccessPolicy>,
+    /// Those that the request began with.
+    pub(super) settings: Arc<Settings>,
 }
 
 impl ClientOffer {
     /// The address of the client, which may have come through a trusted proxy. Its port there is not known.
     pub(super) fn client_address(&self, peer: SocketAddr) -> SocketAddr {
-        match self.policy.client_address(self.via, &self.headers) {
+        match self.settings.proxies.client_address(self.via, &self.headers) {
             address if address == peer.ip() => peer,
             address => SocketAddr::new(address, 0),
         }
@@ -38,17 +39,18 @@ impl ClientOffer {
 
 /// Who makes a request. May take as long as a password takes to be verified.
 pub(super) fn identify(offer: &ClientOffer, shared: &Shared) -> Result<Principal, StatusCode> {
-    let ClientOffer { via, headers, certificate, policy } = offer;
+    let ClientOffer { via, headers, certificate, settings } = offer;
     let name = certificate.as_ref().and_then(|certificate| certificate.common_name.as_deref());
     let metrics = &shared.host.metrics;
     let shown = Offer { peer: *via, headers: Some(headers), certificate: name, metrics };
-    policy.identify(&shown).map_err(|why| match why {
+    settings.access.identify(&shown).map_err(|why| match why {
         NotIdentified::Refused(why) => {
             tracing::info!("http {via}: not identified: {why}");
             StatusCode::UNAUTHORIZED
         }
         NotIdentified::TooManyFailures => {
             tracing::info!("http {via}: too many wrong passwords");
+            metrics.refused(Reason::PerAddress);
             StatusCode::TOO_MANY_REQUESTS
         }
         NotIdentified::Unavailable(why) => {
@@ -64,16 +66,16 @@ pub(super) async fn admin_access(
     offer: &ClientOffer,
     shared: &Arc<Shared>,
 ) -> Result<AdminAccess, StatusCode> {
-    let settings = shared.settings();
+    let settings = &offer.settings;
     let is_open = !path.starts_with("/-/") || matches!(path, "/-/healthz" | "/-/readyz");
-    if is_open || settings.admin != Admin::OnHttp || !offer.policy.has_rules() {
+    if is_open || settings.admin != Admin::OnHttp || !settings.access.has_rules() {
         return Ok(AdminAccess::Public);
     }
     let _permit = shared.limits.request(offer.via).await.map_err(status_of)?;
     let (offer, shared) = (offer.clone(), shared.clone());
     let looking = tokio::task::spawn_blocking(move || {
         let principal = identify(&offer, &shared)?;
-        match offer.policy.decide(&principal, b"", Ask::Look) {
+        match offer.settings.access.decide(&principal, b"", Ask::Look) {
             Decision::Allow => Ok(AdminAccess::Admin),
             Decision::Authenticate => Err(StatusCode::UNAUTHORIZED),
             Decision::Hide => Err(StatusCode::NOT_FOUND),

@@ -85,8 +85,12 @@ async fn answer(
     shared: Arc<Shared>,
     Addresses { peer, local, certificate }: Addresses,
 ) -> HttpAnswer {
-    let policy = shared.settings().access.clone();
-    let offer = ClientOffer { via: peer.ip(), headers: request.headers().clone(), certificate, policy };
+    let offer = ClientOffer {
+        via: peer.ip(),
+        headers: Arc::new(request.headers().clone()),
+        certificate,
+        settings: shared.settings(),
+    };
     let peer = offer.client_address(peer);
     let checked = origin::check(&request, &shared.settings().hosts, local);
     if let Err((status, why)) = checked {

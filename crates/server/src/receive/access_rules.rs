@@ -17,7 +17,8 @@ impl Push<'_> {
         snapshot: &Arc<Snapshot>,
         refs: &RefSnapshot,
     ) -> Result<(), Error> {
-        let Some(access) = &self.call.access else { return Ok(()) };
+        let access = self.call.access.as_ref().filter(|access| access.has_rules());
+        let Some(access) = access else { return Ok(()) };
         for at in 0..self.commands.len() {
             if self.commands[at].is_open()
                 && let Some(why) = self.forbidden(access, at, snapshot, refs)?

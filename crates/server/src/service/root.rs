@@ -108,11 +108,18 @@ impl Root {
         &self.path
     }
 
-    /// The path below the folder of the repository that was opened, where it lies there: links are resolved, and `.git` of a
-    /// work tree is left out.
-    pub(crate) fn path_of(&self, repository: &Repository) -> Option<Vec<u8>> {
+    /// The path below the folder of the repository that was opened: links are resolved, and `.git` of a work tree is left
+    /// out. `None` for one that lies elsewhere, where `serve.allowed-paths` lets links lead.
+    pub(crate) fn path_of(&self, repository: &Repository) -> Result<Option<Vec<u8>>, NotServed> {
+        let real = packrace_os::real_path(repository.common_dir());
+        let real =
+            real.map_err(|error| NotServed::NotFound(format!("its directory cannot be found: {error}")))?;
+        Ok(self.path_below(&real))
+    }
+
+    /// The same for a directory without links.
+    pub(crate) fn path_below(&self, real: &Path) -> Option<Vec<u8>> {
         use std::os::unix::ffi::OsStrExt as _;
-        let real = packrace_os::real_path(repository.common_dir()).ok()?;
         let path = real.strip_prefix(&self.path).ok()?.as_os_str().as_bytes();
         let path = path.strip_suffix(b"/.git").unwrap_or(path);
         Some(if path == b".git" { Vec::new() } else { path.to_vec() })

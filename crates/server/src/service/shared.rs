@@ -173,15 +173,17 @@ impl Shared {
                 if rules.require_export_ok {
                     return Err(NotServed::NotFound("a new repository would not be exported".to_owned()));
                 }
-                access.check(Ask::Create).map_err(|why| match why {
-                    // Who may push elsewhere in vain is told what others are told who may not make it.
+                let git_dir = self.root.free_place(path)?;
+                access.also_at(self.root.path_below(&git_dir));
+                // Who may push, but not make it, is told the same as everybody: there is nothing.
+                access.check(ask).and_then(|()| access.check(Ask::Create)).map_err(|why| match why {
                     Denied::Forbidden(why) => NotServed::NotFound(why),
                     other => other.into(),
                 })?;
                 let config = Config::outside(&new.options.config).map_err(NotServed::Broken)?;
                 let by_default = pushing.is_allowed || settings.access.has_rules();
                 check_enabled(service, &config, section, by_default)?;
-                let (git_dir, path, new) = (self.root.free_place(path)?, path.to_owned(), new.clone());
+                let (path, new) = (path.to_owned(), new.clone());
                 let new = Box::new(NewRepository { git_dir, path, new, config });
                 return Ok(Opened { repository: ServedRepository::New(new), access });
             }
@@ -189,10 +191,8 @@ impl Shared {
         };
         let repository = opened?;
         // The rules for where it lies count as well as those for how it is called.
-        if settings.access.has_rules()
-            && let Some(path) = self.root.path_of(&repository)
-        {
-            access.also_at(path);
+        if settings.access.has_rules() {
+            access.also_at(self.root.path_of(&repository)?);
             access.check(ask)?;
         }
         if rules.require_export_ok && !repository.is_export_ok() {

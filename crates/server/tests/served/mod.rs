@@ -34,6 +34,7 @@ pub fn settings(temporary_dir: &Path) -> Settings {
         rules: ServeRules::default(),
         hosts: Hosts::default(),
         access: std::sync::Arc::new(packrace_server::access::Anyone),
+        proxies: packrace_server::access::TrustedProxies::default(),
         audit: None,
         pushing: Pushing {
             is_allowed: false,
