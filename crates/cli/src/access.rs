@@ -8,6 +8,7 @@ use packrace_commands::{Call, Fatal, in_directory};
 use packrace_server::access::{AccessFiles, FilePolicy, hash_password, new_token};
 
 use crate::args::{Access, AccessCheck, AccessCommand, AccessHash, AccessToken};
+use crate::serve;
 use crate::serve_config::ServeConfig;
 
 /// Longest password that is read.
@@ -24,11 +25,8 @@ pub fn run(call: &Call, args: &Access) -> Result<(), Fatal> {
 fn check(call: &Call, args: &AccessCheck) -> Result<(), Fatal> {
     let mut files = AccessFiles::default();
     if let Some(path) = &args.config {
-        let path = in_directory(call, path)?;
-        let name = path.display().to_string();
-        let text = std::fs::read_to_string(&path).map_err(|error| Fatal::new(format!("{name}: {error}")))?;
         let mut config = ServeConfig::default();
-        config.take_file(&name, &text).map_err(Fatal::new)?;
+        serve::take_config_file(call, path, &mut config)?;
         files.rules = config.access.rules;
     }
     if let Some(path) = &args.rules {
