@@ -27,6 +27,7 @@ pub mod repository_cache;
 pub mod send;
 mod service;
 pub mod settings;
+pub mod settings_file;
 pub mod shell;
 pub mod stdio;
 pub mod subject;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use packrace_server::settings_file::line_and_column;
 use toml::de::{DeTable, DeValue};
 
 use super::item::Given;
@@ -10,7 +11,7 @@ use super::{ServeConfig, find};
 /// Takes all that a file says, or nothing and the place at fault.
 pub(super) fn take(config: &mut ServeConfig, name: &str, text: &str) -> Result<(), String> {
     let at = |span: Range<usize>, why: String| {
-        let (line, column) = place(text, span.start);
+        let (line, column) = line_and_column(text, span.start);
         format!("{name}:{line}:{column}: {why}")
     };
     let parsed = DeTable::parse(text)
@@ -47,11 +48,4 @@ fn given<'a>(value: &'a DeValue<'_>) -> Given<'a> {
         }
         other => Given::Other(other.type_str()),
     }
-}
-
-/// Line and column, from 1, in characters.
-fn place(text: &str, at: usize) -> (usize, usize) {
-    let before = text.get(..at).unwrap_or(text);
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }

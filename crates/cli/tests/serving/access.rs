@@ -402,6 +402,10 @@ fn what_is_not_safe_does_not_start() {
     check(&[&rules, "access.client-certificates=true"], "access.client-certificates: needs tls.client-ca");
     let header = "access.user-header=Remote-User";
     check(&[&rules, header], "access.user-header: needs access.trusted-proxies: anybody could send it");
+    let made = Command::new("mkfifo").arg(path("pipe")).status().unwrap();
+    assert!(made.success());
+    let pipe = format!("access.rules={}", path("pipe"));
+    check(&[&pipe], &format!("{}: it is no regular file", path("pipe")));
     let missing = format!("access.rules={}", path("none"));
     check(&[&missing], &format!("{}: No such file or directory (os error 2)", path("none")));
 }

@@ -28,6 +28,16 @@ pub(super) struct ClientOffer {
 }
 
 impl ClientOffer {
+    pub(super) fn new(
+        peer: SocketAddr,
+        headers: &HeaderMap,
+        certificate: Option<Arc<ClientCertificate>>,
+        shared: &Shared,
+    ) -> Self {
+        let headers = Arc::new(headers.clone());
+        ClientOffer { via: peer.ip(), headers, certificate, settings: shared.settings() }
+    }
+
     /// The address of the client, which may have come through a trusted proxy. Its port there is not known.
     pub(super) fn client_address(&self, peer: SocketAddr) -> SocketAddr {
         match self.settings.proxies.client_address(self.via, &self.headers) {

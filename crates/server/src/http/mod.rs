@@ -85,12 +85,7 @@ async fn answer(
     shared: Arc<Shared>,
     Addresses { peer, local, certificate }: Addresses,
 ) -> HttpAnswer {
-    let offer = ClientOffer {
-        via: peer.ip(),
-        headers: Arc::new(request.headers().clone()),
-        certificate,
-        settings: shared.settings(),
-    };
+    let offer = ClientOffer::new(peer, request.headers(), certificate, &shared);
     let peer = offer.client_address(peer);
     let checked = origin::check(&request, &shared.settings().hosts, local);
     if let Err((status, why)) = checked {

@@ -1,8 +1,5 @@
 //! Certificates and keys in files of PEM.
 
-use std::fs::File;
-use std::io::Read as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,12 +14,10 @@ use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 
 use super::TlsError;
+use crate::settings_file::{self, is_loose};
 
 /// Longest file: the authorities of a whole system take a quarter of a megabyte.
 const MAX_FILE_BYTES: u64 = 4 << 20;
-
-/// What nobody may do with a key but its owner: all, except that the group may read.
-const LOOSE_MODE: u32 = 0o037;
 
 /// A chain of certificates with its key.
 pub(super) struct Chain {
@@ -76,7 +71,7 @@ pub(super) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, 
 
 fn private_key(file: &Path, provider: &CryptoProvider) -> Result<LoadedKey, TlsError> {
     let (bytes, mode) = read(file)?;
-    if mode & LOOSE_MODE != 0 {
+    if is_loose(mode) {
         let why = format!(
             "mode {mode:04o} lets others than its owner at this key; make it 0600, or 0640 for a group"
         );
@@ -96,15 +91,7 @@ fn broken(file: &Path, error: &pem::Error) -> TlsError {
 
 /// The bytes of a file, and who may do what with it.
 fn read(file: &Path) -> Result<(Vec<u8>, u32), TlsError> {
-    let failed = |error| TlsError::of_io(file, &error);
-    let opened = File::open(file).map_err(failed)?;
-    let mode = opened.metadata().map_err(failed)?.permissions().mode() & 0o7777;
-    let mut bytes = Vec::new();
-    opened.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
-    match bytes.len() as u64 > MAX_FILE_BYTES {
-        true => Err(TlsError::new(file, format_args!("it has more than {MAX_FILE_BYTES} bytes"))),
-        false => Ok((bytes, mode)),
-    }
+    settings_file::read(file, MAX_FILE_BYTES).map_err(|error| TlsError::of_io(file, &error))
 }
 
 /// Its names and its end, as far as they can be told.
