@@ -32,6 +32,14 @@ pub fn lower_thread_priority() {
     let _ = rustix::process::setpriority_process(None, BACKGROUND_NICE);
 }
 
+/// Whether this thread lets others run before it, since `lower_thread_priority` or because the thread that started it does.
+pub fn is_thread_priority_lowered() -> bool {
+    #[cfg(target_os = "linux")]
+    return rustix::process::getpriority_process(None).is_ok_and(|nice| nice >= BACKGROUND_NICE);
+    #[cfg(not(target_os = "linux"))]
+    false
+}
+
 /// Lets this thread run only while no other thread on the machine wants its processor, permanently (`SCHED_IDLE` of
 /// sched(7)): for a benchmark's stand-in for another machine. A hint.
 #[allow(unsafe_code)]

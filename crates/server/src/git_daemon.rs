@@ -30,7 +30,6 @@ use crate::service::call::{self, Client, Service};
 use crate::service::counting::CountingSink;
 use crate::service::shared::{Opened, Shared};
 use crate::service::stateful::StatefulCall;
-use crate::service::worker;
 use crate::settings::Settings;
 use crate::stdio::StreamSink;
 use crate::subject::ProtocolVersion;
@@ -68,7 +67,7 @@ pub(crate) async fn connection(mut stream: TcpStream, peer: SocketAddr, permit: 
             return;
         }
     };
-    let ended = worker::start(move || {
+    let ended = shared.workers.clone().start(move || {
         // Permits are given back, and the server stops waiting, when this thread ends.
         let _held = (permit, stopping, open);
         match catch_unwind(AssertUnwindSafe(|| serve(stream, &request, &running, &shared, &peer.to_string())))

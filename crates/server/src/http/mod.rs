@@ -56,7 +56,6 @@ use crate::service::counting::CountingReader;
 use crate::service::pusher::pusher;
 use crate::service::root::NotServed;
 use crate::service::shared::{Beginning, Opened, ServedRepository, Shared};
-use crate::service::worker;
 use crate::subject::{CallMode, ProtocolVersion};
 use crate::tls::ClientCertificate;
 use crate::transfers::Transfer;
@@ -410,7 +409,7 @@ async fn run(
     let (client, mut receiver) =
         BodySink::new(std::mem::take(&mut request.prefix), stall_time, background, shared.host.cpu.clone());
     let stopping = shared.stopping.subscribe();
-    let engine = worker::start(move || {
+    let engine = shared.workers.clone().start(move || {
         // The permit is held while this thread works, and a server that stops waits for it.
         let _held = stopping;
         run_engine(request, client, &permit, &shared)

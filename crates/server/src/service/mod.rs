@@ -8,4 +8,4 @@ mod refusal_log;
 pub(crate) mod root;
 pub(crate) mod shared;
 pub(crate) mod stateful;
-pub(crate) mod worker;
+pub(crate) mod worker_pool;

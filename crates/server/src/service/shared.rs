@@ -17,6 +17,7 @@ use tokio::sync::{Semaphore, watch};
 use super::call::Service;
 use super::refusal_log::RefusalLog;
 use super::root::{NotServed, Root, check_path};
+use super::worker_pool::WorkerPool;
 use crate::access::{Ask, Denied, Principal, RepositoryAccess};
 use crate::history::SampleHistory;
 use crate::host::Host;
@@ -63,6 +64,8 @@ pub(crate) struct Shared {
     pub(crate) history: Mutex<SampleHistory>,
     /// A runtime of low priority, where connections with long answers go on.
     pub(crate) background: Option<Handle>,
+    /// Threads for requests.
+    pub(crate) workers: Arc<WorkerPool>,
     /// What the calls of all connections share.
     pub(crate) host: Arc<Host>,
     /// Whether the server is stopping. Each connection and each running request holds a receiver: the sender knows
@@ -99,6 +102,7 @@ impl Shared {
             began: Instant::now(),
             history: Mutex::default(),
             background: None,
+            workers: Arc::default(),
             settings: RwLock::new(Arc::new(settings)),
             clock: RealClock::default(),
             host: Arc::new(host),

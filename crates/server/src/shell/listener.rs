@@ -23,7 +23,6 @@ use super::session::{SessionStreams, ShellRequest, serve};
 use crate::limits::connections::{LimitReached, Permit};
 use crate::metrics::{DoorName, Reason};
 use crate::service::shared::Shared;
-use crate::service::worker;
 
 /// Connections at the same time that have not said what they want. Others wait to be accepted.
 const MAX_HANDSHAKES: usize = 256;
@@ -97,7 +96,7 @@ async fn connection(mut stream: UnixStream, handshake: OwnedSemaphorePermit, sha
             return;
         }
     };
-    let ended = worker::start(move || {
+    let ended = shared.workers.clone().start(move || {
         // Permits are given back, and the server stops waiting, when this thread ends.
         let _held = (connection, stopping, open);
         let peer = request.peer();
