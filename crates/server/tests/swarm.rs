@@ -30,6 +30,9 @@ const MAX_SERVER_THREADS: usize = 2 * 256;
 /// A connection is one descriptor; over git:// it is read and written by two. A request may have files open.
 const MAX_DESCRIPTORS_A_CLIENT: usize = 6;
 
+/// The runtime keeps a thread for housekeeping, from the first time on that there is some to do.
+const HOUSEKEEPING_THREADS: usize = 1;
+
 /// What all threads that are not the server's are called.
 const CLIENT_THREAD: &str = "client";
 
@@ -117,12 +120,12 @@ fn most_held(done: &AtomicBool) -> Held {
     most
 }
 
-/// Waits until the server holds no more than before.
+/// Waits until the server holds no more than before; threads that wait for another request end after a while.
 fn wait_until_settled(before: Held) {
     let start = Instant::now();
     loop {
         let now = Held::now();
-        if now.threads <= before.threads && now.descriptors <= before.descriptors {
+        if now.threads <= before.threads + HOUSEKEEPING_THREADS && now.descriptors <= before.descriptors {
             return;
         }
         assert!(start.elapsed() < PATIENCE, "{before:?} became {now:?} and stays so");

@@ -1,0 +1,256 @@
+//! One request on a connection of its own: directly or through a proxy, encrypted or not.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONNECTION, HOST, PROXY_AUTHORIZATION, USER_AGENT};
+use http::{HeaderName, HeaderValue, Method, StatusCode, request};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+
+use super::proxy::Proxy;
+use super::tls::{TlsClient, handshake_words};
+use super::{HttpMessages, HttpOptions, printable};
+use crate::connect::{Unreachable, connect};
+use crate::{CredentialSource, Credentials, Error, READ_BYTES, Scheme, Url};
+
+/// How many fields the head of an answer may have.
+const MAX_FIELDS: usize = 100;
+
+/// How often credentials are tried.
+const MAX_ATTEMPTS: usize = 4;
+
+/// What requests are sent through. Everything happens on the thread that waits.
+pub(super) struct Connector<'a> {
+    runtime: Runtime,
+    options: HttpOptions,
+    tls: Option<TlsClient>,
+    source: &'a mut dyn CredentialSource,
+    credentials: Option<Credentials>,
+    pub(super) messages: &'a mut dyn HttpMessages,
+}
+
+impl<'a> Connector<'a> {
+    pub(super) fn new(
+        options: &HttpOptions,
+        source: &'a mut dyn CredentialSource,
+        messages: &'a mut dyn HttpMessages,
+    ) -> Result<Self, Error> {
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(Error::Connection)?;
+        Ok(Connector { runtime, options: options.clone(), tls: None, source, credentials: None, messages })
+    }
+
+    /// What was told to one server is not told to another one.
+    pub(super) fn forget_server(&mut self) {
+        self.credentials = None;
+        self.options.headers.clear();
+    }
+
+    /// Sends a request, with credentials once the server has asked for them, and receives the head of the answer.
+    pub(super) fn ask(
+        &mut self,
+        url: &Url,
+        request: &dyn Fn() -> request::Builder,
+        body: &Bytes,
+    ) -> Result<Response<Incoming>, Error> {
+        if self.options.is_proactive && self.credentials.is_none() {
+            self.credentials = self.source.fill(url)?;
+        }
+        for _ in 0..MAX_ATTEMPTS {
+            let answer = self.ask_once(url, request(), body.clone())?;
+            if answer.status() != StatusCode::UNAUTHORIZED {
+                if answer.status().is_success() && self.credentials.is_some() {
+                    self.source.approve();
+                }
+                return Ok(answer);
+            }
+            if self.credentials.is_some() {
+                self.source.reject();
+            }
+            self.credentials = self.source.fill(url)?;
+            if self.credentials.is_none() {
+                return Ok(answer);
+            }
+        }
+        Err(Error::Refused(format!("Authentication failed for '{}/'", url.base())))
+    }
+
+    fn ask_once(
+        &mut self,
+        url: &Url,
+        request: request::Builder,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, Error> {
+        let proxy = Proxy::for_url(&self.options.proxy, url)?;
+        let request = self.request(url, request, proxy.as_ref(), body)?;
+        let stream = match &proxy {
+            Some(proxy) => self.connect(url, &proxy.host, proxy.port, "proxy")?,
+            None => self.connect(url, &url.host, url.port, "host")?,
+        };
+        let tls = match url.scheme {
+            Scheme::Https => Some(self.tls(url)?),
+            _ => None,
+        };
+        let answer = self.wait(async {
+            stream.set_nonblocking(true)?;
+            let stream = TcpStream::from_std(stream)?;
+            match (tls, proxy) {
+                (None, _) => send(stream, request).await,
+                (Some(tls), None) => send(tls.connect(&url.host, stream).await?, request).await,
+                (Some(tls), Some(proxy)) => {
+                    let tunnel = tunnel(stream, url, &proxy).await?;
+                    send(tls.connect(&url.host, tunnel).await?, request).await
+                }
+            }
+        });
+        answer.and_then(|answer| answer).map_err(|error| failed(error, url))
+    }
+
+    fn request(
+        &self,
+        url: &Url,
+        mut request: request::Builder,
+        proxy: Option<&Proxy>,
+        body: Bytes,
+    ) -> Result<Request<Full<Bytes>>, Error> {
+        request = request
+            .header(HOST, &url.authority)
+            .header(USER_AGENT, &self.options.agent)
+            .header(CONNECTION, "close")
+            .header("Git-Protocol", "version=2");
+        for line in &self.options.headers {
+            let refused = || Error::Url(format!("malformed header in http.extraHeader: '{}'", name_of(line)));
+            let (name, value) = line.split_once(':').ok_or_else(refused)?;
+            let name = HeaderName::try_from(name.trim()).map_err(|_| refused())?;
+            let mut value = HeaderValue::try_from(value.trim()).map_err(|_| refused())?;
+            value.set_sensitive(true);
+            request = request.header(name, value);
+        }
+        if let Some(credentials) = &self.credentials {
+            request = request.header(AUTHORIZATION, credentials.header());
+        }
+        let mut request = request.body(Full::new(body)).map_err(|error| Error::Url(error.to_string()))?;
+        if let (Some(proxy), Scheme::Http) = (proxy, url.scheme) {
+            // A proxy is told all of the URL (RFC 9112, 3.2.2).
+            let target = format!("http://{}{}", url.authority, request.uri());
+            *request.uri_mut() = target.try_into().map_err(|_| Error::Url(format!("bad URL: {}", url.base())))?;
+            if let Some(value) = &proxy.authorization {
+                request.headers_mut().insert(PROXY_AUTHORIZATION, value.clone());
+            }
+        }
+        Ok(request)
+    }
+
+    fn connect(
+        &mut self,
+        url: &Url,
+        host: &str,
+        port: u16,
+        what: &str,
+    ) -> Result<std::net::TcpStream, Error> {
+        connect(host, port, self.options.timeouts, &mut |_| {}).map_err(|why| {
+            let base = url.base();
+            Error::Unreachable(match why {
+                Unreachable::NoAddress(_) => format!("unable to access '{base}/': Could not resolve {what}: {host}"),
+                Unreachable::Refused { took, .. } => {
+                    let took = took.as_millis();
+                    let to = if what == "proxy" { "proxy " } else { "" };
+                    format!(
+                        "unable to access '{base}/': Failed to connect to {to}{host} port {port} after {took} ms: \
+                         Couldn't connect to server"
+                    )
+                }
+            })
+        })
+    }
+
+    fn tls(&mut self, url: &Url) -> Result<TlsClient, Error> {
+        match &self.tls {
+            Some(tls) => Ok(tls.clone()),
+            None => {
+                let tls = TlsClient::new(&self.options.tls).map_err(|error| error.of(&url.base()))?;
+                Ok(self.tls.insert(tls).clone())
+            }
+        }
+    }
+
+    /// Waits, but no longer than a server may be silent.
+    pub(super) fn wait<T>(&self, work: impl Future<Output = T>) -> io::Result<T> {
+        let limit: Duration = self.options.timeouts.silence;
+        let done = self.runtime.block_on(async { tokio::time::timeout(limit, work).await });
+        done.map_err(|_| io::ErrorKind::TimedOut.into())
+    }
+}
+
+/// The name of a header alone: its value may be secret.
+fn name_of(line: &str) -> String {
+    printable(line.split(':').next().unwrap_or_default())
+}
+
+async fn send<S>(stream: S, request: Request<Full<Bytes>>) -> io::Result<Response<Incoming>>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut builder = http1::Builder::new();
+    builder.read_buf_exact_size(Some(READ_BYTES)).max_headers(MAX_FIELDS);
+    let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(broken)?;
+    // It goes on whenever somebody waits for more of the answer, which tells what becomes of it.
+    tokio::spawn(connection.with_upgrades());
+    sender.send_request(request).await.map_err(broken)
+}
+
+/// A way through a proxy to the server itself (RFC 9110, 9.3.6).
+async fn tunnel(stream: TcpStream, url: &Url, proxy: &Proxy) -> io::Result<TokioIo<hyper::upgrade::Upgraded>> {
+    let host = if url.host.contains(':') { format!("[{}]", url.host) } else { url.host.clone() };
+    let target = format!("{host}:{}", url.port);
+    let mut request = Request::builder().method(Method::CONNECT).uri(&target).header(HOST, &target);
+    if let Some(value) = &proxy.authorization {
+        request = request.header(PROXY_AUTHORIZATION, value);
+    }
+    let request = request.body(Full::new(Bytes::new())).map_err(io::Error::other)?;
+    let answer = send(stream, request).await?;
+    if !answer.status().is_success() {
+        return Err(io::Error::other(ProxyRefusal(answer.status())));
+    }
+    Ok(TokioIo::new(hyper::upgrade::on(answer).await.map_err(broken)?))
+}
+
+/// A proxy does not let a connection through.
+#[derive(Debug, thiserror::Error)]
+#[error("CONNECT tunnel failed, response {}", .0.as_u16())]
+struct ProxyRefusal(StatusCode);
+
+/// A failure before the head of an answer was there.
+fn failed(error: io::Error, url: &Url) -> Error {
+    let refused = |why: &str| Error::Refused(format!("unable to access '{}/': {why}", url.base()));
+    if let Some(words) = handshake_words(&error, &url.host) {
+        return refused(&words);
+    }
+    let refusal = error.get_ref().and_then(|inner| inner.downcast_ref::<ProxyRefusal>());
+    match (refusal, error.kind()) {
+        (Some(refusal), _) => refused(&refusal.to_string()),
+        (None, io::ErrorKind::InvalidData) => refused("the answer is not HTTP"),
+        (None, _) => Error::Connection(error),
+    }
+}
+
+/// A failure of hyper as one of the connection.
+pub(super) fn broken(error: hyper::Error) -> io::Error {
+    if error.is_incomplete_message() {
+        return io::ErrorKind::UnexpectedEof.into();
+    }
+    let kind = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<io::Error>());
+    let kind = match kind {
+        Some(source) => source.kind(),
+        None if error.is_parse() => io::ErrorKind::InvalidData,
+        None => io::ErrorKind::Other,
+    };
+    io::Error::new(kind, error)
+}

@@ -1,0 +1,96 @@
+//! Proxies: which one a request goes through, and what it is told.
+
+use http::{HeaderValue, Uri};
+use hyper_util::client::proxy::matcher::Matcher;
+
+use crate::{Error, Url};
+
+/// Proxies, as `http.proxy` and the variables of curl name them. Plain data; may hold passwords.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct ProxyOptions {
+    /// For `http://`; empty for none.
+    pub http: String,
+    /// For `https://`; empty for none.
+    pub https: String,
+    /// Hosts that are reached without one, separated by commas (`no_proxy`).
+    pub exempt_hosts: String,
+}
+
+impl std::fmt::Debug for ProxyOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ProxyOptions").field("exempt_hosts", &self.exempt_hosts).finish_non_exhaustive()
+    }
+}
+
+/// A proxy that a request goes through.
+#[derive(Debug, Clone)]
+pub(super) struct Proxy {
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// The value of `Proxy-Authorization`.
+    pub(super) authorization: Option<HeaderValue>,
+}
+
+impl Proxy {
+    /// The proxy for a URL, if there is one. Only HTTP proxies are known.
+    pub(super) fn for_url(options: &ProxyOptions, url: &Url) -> Result<Option<Self>, Error> {
+        let matcher = Matcher::builder()
+            .http(options.http.clone())
+            .https(options.https.clone())
+            .no(options.exempt_hosts.clone())
+            .build();
+        let refused = |why: &str| Error::Refused(format!("unable to access '{}/': {why}", url.base()));
+        let target: Uri = url.base().parse().map_err(|_| refused("URL using bad/illegal format or missing URL"))?;
+        let Some(found) = matcher.intercept(&target) else { return Ok(None) };
+        let uri = found.uri();
+        match (uri.scheme_str(), uri.host()) {
+            (Some("http"), Some(host)) => Ok(Some(Proxy {
+                host: host.trim_matches(['[', ']']).to_owned(),
+                // The default of curl.
+                port: uri.port_u16().unwrap_or(1080),
+                authorization: found.basic_auth().cloned(),
+            })),
+            (scheme, _) => {
+                let scheme = scheme.unwrap_or_default();
+                Err(refused(&format!("Unsupported proxy scheme '{scheme}': only http proxies are supported")))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(options: &ProxyOptions, url: &str, expect: Result<Option<(&str, u16)>, &str>) {
+        let url = Url::parse(url).unwrap();
+        let found = Proxy::for_url(options, &url).map_err(|error| error.to_string());
+        match (&found, expect) {
+            (Ok(found), Ok(expect)) => {
+                assert_eq!(found.as_ref().map(|proxy| (proxy.host.as_str(), proxy.port)), expect);
+            }
+            (Err(error), Err(words)) => assert!(error.contains(words), "{error}"),
+            (found, expect) => panic!("{found:?} is not {expect:?}"),
+        }
+    }
+
+    #[test]
+    fn proxies_are_chosen_by_scheme_and_host() {
+        let mut options = ProxyOptions {
+            http: "http://user:secret@a:3128".to_owned(),
+            https: "b".to_owned(),
+            exempt_hosts: "inside.example,127.0.0.1".to_owned(),
+        };
+        check(&options, "http://x/y", Ok(Some(("a", 3128))));
+        check(&options, "https://x/y", Ok(Some(("b", 1080))));
+        check(&options, "https://inside.example/y", Ok(None));
+        check(&options, "https://git.inside.example/y", Ok(None));
+        check(&options, "http://127.0.0.1:80/y", Ok(None));
+        let proxy = Proxy::for_url(&options, &Url::parse("http://x/y").unwrap()).unwrap().unwrap();
+        assert_eq!(proxy.authorization.unwrap(), "Basic dXNlcjpzZWNyZXQ=");
+        assert!(!format!("{options:?}").contains("secret"));
+        options.https = "socks5://b".to_owned();
+        check(&options, "https://x/y", Err("Unsupported proxy scheme 'socks5'"));
+        check(&ProxyOptions::default(), "https://x/y", Ok(None));
+    }
+}
