@@ -8,7 +8,7 @@ use packrace_os::sink::{self, FdSink};
 use packrace_os::source::FdSource;
 use packrace_protocol::wire::pkt_line::{MAX_PAYLOAD, write_data};
 
-use super::{Error, Exchange, READ_BYTES, Scheme, Url};
+use super::{Error, Exchange, READ_BYTES, Url};
 
 /// How long a server is waited for. Plain data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +82,15 @@ pub fn open_git(
     timeouts: Timeouts,
     say: &mut dyn FnMut(&str),
 ) -> Result<Stateful<FdSource, SocketWriter>, Error> {
-    let (source, sink) = prepared(connect(url, timeouts, say)?, timeouts).map_err(Error::Connection)?;
+    let unreachable = |why: &ConnectFailure| match why {
+        ConnectFailure::NoAddress(why) => {
+            format!("unable to look up {} (port {}) ({why})", url.host, url.port)
+        }
+        ConnectFailure::Refused { failures, .. } => format!("unable to connect to {}:\n{failures}", url.host),
+    };
+    let stream =
+        connect(&url.host, url.port, timeouts, say).map_err(|why| Error::Unreachable(unreachable(&why)))?;
+    let (source, sink) = prepared(stream, timeouts).map_err(Error::Connection)?;
     let mut exchange = Stateful::new(source, SocketWriter(sink));
     let path = url.decoded_path()?;
     let host = format!("\0host={}\0\0version=2\0", url.authority);
@@ -96,32 +104,34 @@ pub fn open_git(
     Ok(exchange)
 }
 
-/// Connects to the first address of a host that accepts.
-pub(super) fn connect(url: &Url, timeouts: Timeouts, say: &mut dyn FnMut(&str)) -> Result<TcpStream, Error> {
-    let Url { host, port, .. } = url;
-    let is_git = url.scheme == Scheme::Git;
-    let mut say = |text: &str| {
-        if is_git {
-            say(text)
-        }
-    };
+/// Why there is no connection.
+pub(super) enum ConnectFailure {
+    /// The name has no address.
+    NoAddress(String),
+    /// No address accepts: a line each, and how long that took.
+    Refused { failures: String, took: Duration },
+}
+
+/// Connects to the first address of a host that accepts. `say` is told what is done.
+pub(super) fn connect(
+    host: &str,
+    port: u16,
+    timeouts: Timeouts,
+    say: &mut dyn FnMut(&str),
+) -> Result<TcpStream, ConnectFailure> {
     say(&format!("Looking up {host} ... "));
     let clock = RealClock::default();
-    let addresses = (host.as_str(), *port).to_socket_addrs().map_err(|error| {
+    let addresses = (host, port).to_socket_addrs().map_err(|error| {
         let text = error.to_string();
-        let why = text.rsplit(": ").next().unwrap_or(&text);
-        Error::Unreachable(match url.scheme {
-            Scheme::Git => format!("unable to look up {host} (port {port}) ({why})"),
-            Scheme::Http => format!("unable to access '{}/': Could not resolve host: {host}", url.base()),
-        })
+        ConnectFailure::NoAddress(text.rsplit(": ").next().unwrap_or(&text).to_owned())
     })?;
     say(&format!("done.\nConnecting to {host} (port {port}) ... "));
     let mut failures = String::new();
     for (number, address) in addresses.enumerate() {
-        match TcpStream::connect_timeout(&address, timeouts.connect) {
+        let connected = TcpStream::connect_timeout(&address, timeouts.connect);
+        match connected.and_then(|stream| stream.set_nodelay(true).map(|()| stream)) {
             Ok(stream) => {
                 say(&format!("{} done.\n", address.ip()));
-                stream.set_nodelay(true).map_err(Error::Connection)?;
                 return Ok(stream);
             }
             Err(error) => {
@@ -130,14 +140,7 @@ pub(super) fn connect(url: &Url, timeouts: Timeouts, say: &mut dyn FnMut(&str)) 
             }
         }
     }
-    Err(Error::Unreachable(match url.scheme {
-        Scheme::Git => format!("unable to connect to {host}:\n{failures}"),
-        Scheme::Http => format!(
-            "unable to access '{}/': Failed to connect to {host} port {port} after {} ms: Couldn't connect to server",
-            url.base(),
-            clock.now().as_millis()
-        ),
-    }))
+    Err(ConnectFailure::Refused { failures, took: clock.now() })
 }
 
 fn prepared(stream: TcpStream, timeouts: Timeouts) -> io::Result<(FdSource, FdSink)> {

@@ -8,25 +8,26 @@ use super::{Error, Url};
 
 /// A user name and a password.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Credentials {
+pub struct BasicCredentials {
     /// The name; may be empty where a token is the password.
     pub user: String,
     /// The password or token. It is in no message.
     pub password: String,
 }
 
-impl fmt::Debug for Credentials {
+impl fmt::Debug for BasicCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
+        f.debug_struct("BasicCredentials").field("user", &self.user).finish_non_exhaustive()
     }
 }
 
-impl Credentials {
+impl BasicCredentials {
     /// The value of `Authorization` (RFC 7617). Never part of what is logged.
     pub(super) fn header(&self) -> HeaderValue {
         let encoded = STANDARD.encode(format!("{}:{}", self.user, self.password));
         // Base64 has no character that a header may not have.
-        let mut value = HeaderValue::try_from(format!("Basic {encoded}")).unwrap_or(HeaderValue::from_static(""));
+        let mut value =
+            HeaderValue::try_from(format!("Basic {encoded}")).unwrap_or(HeaderValue::from_static(""));
         value.set_sensitive(true);
         value
     }
@@ -34,8 +35,9 @@ impl Credentials {
 
 /// Knows user names and passwords.
 pub trait CredentialSource {
-    /// Credentials for a server that has asked for them, or has refused those before; `None` where there are no others.
-    fn fill(&mut self, url: &Url) -> Result<Option<Credentials>, Error>;
+    /// BasicCredentials for a server that has asked for them, or has refused those before; `None` where there are no others.
+    /// `challenges` are the values of `WWW-Authenticate`.
+    fn fill(&mut self, url: &Url, challenges: &[String]) -> Result<Option<BasicCredentials>, Error>;
 
     /// The server has accepted the last ones.
     fn approve(&mut self);
@@ -49,7 +51,7 @@ pub trait CredentialSource {
 pub struct NoCredentials;
 
 impl CredentialSource for NoCredentials {
-    fn fill(&mut self, _url: &Url) -> Result<Option<Credentials>, Error> {
+    fn fill(&mut self, _url: &Url, _challenges: &[String]) -> Result<Option<BasicCredentials>, Error> {
         Ok(None)
     }
 

@@ -13,13 +13,15 @@
 #![forbid(unsafe_code)]
 
 mod connect;
+mod credentials;
 mod error;
 mod http;
 mod remote;
 mod url;
 
-pub use self::http::{HttpExchange, open_http};
+pub use self::http::{HttpExchange, HttpMessages, HttpOptions, ProxyOptions, TlsOptions, open_http};
 pub use connect::{Stateful, Timeouts, open_git};
+pub use credentials::{BasicCredentials, CredentialSource, NoCredentials};
 pub use error::Error;
 pub use remote::{Listener, Remote};
 pub use url::{Scheme, Url};

@@ -1,16 +1,22 @@
-use super::Error;
+use std::fmt;
+
+use percent_encoding::percent_decode_str;
+
+use super::{BasicCredentials, Error};
 
 /// How a server is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     /// `http://`
     Http,
+    /// `https://`
+    Https,
     /// `git://`
     Git,
 }
 
 /// Where a repository is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Url {
     /// How it is spoken to.
     pub scheme: Scheme,
@@ -20,8 +26,37 @@ pub struct Url {
     pub port: u16,
     /// Host and port as they are written: what the server is told.
     pub authority: String,
+    /// The user that stands in an HTTP URL; it is in no message.
+    pub user: Option<String>,
+    /// The password that stands there.
+    pub(super) password: Option<String>,
     /// What follows, from the slash on.
     pub path: String,
+}
+
+impl fmt::Debug for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Url({})", self.base())
+    }
+}
+
+impl Scheme {
+    /// As URLs begin.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+            Scheme::Git => "git",
+        }
+    }
+
+    fn default_port(self) -> u16 {
+        match self {
+            Scheme::Http => 80,
+            Scheme::Https => 443,
+            Scheme::Git => 9418,
+        }
+    }
 }
 
 impl Url {
@@ -30,14 +65,17 @@ impl Url {
         format!("{}{below}", self.path.trim_end_matches('/'))
     }
 
-    /// Reads a URL. Only these schemes are known; there are no users in them.
+    /// Reads a URL. Only these schemes are known; those of git:// have no users.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let bad = |why: &str| Err(Error::Url(format!("unable to access '{}': {why}", without_user(text))));
         let scheme = match text.split_once("://") {
             Some((scheme, _)) if scheme.eq_ignore_ascii_case("http") => Scheme::Http,
+            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => Scheme::Https,
             Some((scheme, _)) if scheme.eq_ignore_ascii_case("git") => Scheme::Git,
-            Some((scheme, _)) => return bad(&format!("'{scheme}' is not supported, http and git are")),
-            None => return bad("it is no URL of http:// or git://"),
+            Some((scheme, _)) => {
+                return bad(&format!("'{scheme}' is not supported; http, https and git are"));
+            }
+            None => return bad("it is no URL of http://, https:// or git://"),
         };
         let rest = text.split_once("://").map_or("", |(_, rest)| rest);
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -45,9 +83,18 @@ impl Url {
         if text.bytes().any(|byte| byte.is_ascii_control() || byte == b' ') || path.contains('#') {
             return bad("URL using bad/illegal format or missing URL");
         }
-        if authority.contains('@') {
-            return bad("users in URLs are not supported");
-        }
+        let (user_info, authority) = match authority.rsplit_once('@') {
+            Some(_) if scheme == Scheme::Git => return bad("users in URLs of git:// are not supported"),
+            Some((user_info, authority)) => (Some(user_info), authority),
+            None => (None, authority),
+        };
+        let (user, password) = match user_info.map(|info| info.split_once(':').unwrap_or((info, ""))) {
+            Some((user, password)) => {
+                let has_password = user_info.is_some_and(|info| info.contains(':'));
+                (Some(unescaped(user)), has_password.then(|| unescaped(password)))
+            }
+            None => (None, None),
+        };
         let (host, port) = match authority.strip_prefix('[') {
             Some(rest) => match rest.split_once(']') {
                 Some((host, port)) => (host, port.strip_prefix(':').or(port.is_empty().then_some(""))),
@@ -58,9 +105,8 @@ impl Url {
                 None => (authority, Some("")),
             },
         };
-        let default = if scheme == Scheme::Http { 80 } else { 9418 };
         let port = match port {
-            Some("") => Some(default),
+            Some("") => Some(scheme.default_port()),
             Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().ok(),
             _ => None,
         };
@@ -74,7 +120,20 @@ impl Url {
             port,
             authority: authority.to_owned(),
             path: path.to_owned(),
+            user,
+            password,
         })
+    }
+
+    /// The credentials in it, if both are there.
+    pub fn credentials(&self) -> Option<BasicCredentials> {
+        let (user, password) = (self.user.clone()?, self.password.clone()?);
+        Some(BasicCredentials { user, password })
+    }
+
+    /// Whether two URLs lead to the same server.
+    pub(super) fn is_same_server(&self, other: &Url) -> bool {
+        (self.scheme, self.port) == (other.scheme, other.port) && self.host.eq_ignore_ascii_case(&other.host)
     }
 
     /// The path as a git:// server is told it: without its escapes, and `~user` without a slash before it.
@@ -94,10 +153,14 @@ impl Url {
         Ok(decoded)
     }
 
-    /// The URL of an HTTP server, without what stands behind the repository's name.
-    pub(super) fn base(&self) -> String {
-        format!("http://{}{}", self.authority, self.path.trim_end_matches('/'))
+    /// The URL without users, and without slashes at its end.
+    pub fn base(&self) -> String {
+        format!("{}://{}{}", self.scheme.as_str(), self.authority, self.path.trim_end_matches('/'))
     }
+}
+
+fn unescaped(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 /// A URL as it may be shown: user names and passwords must not reach terminals and logs.
@@ -129,10 +192,12 @@ mod tests {
         check("git://[::1]/b", Some((Scheme::Git, "::1", 9418, "/b")));
         check("git://a:/b", Some((Scheme::Git, "a", 9418, "/b")));
         check("http://a", Some((Scheme::Http, "a", 80, "/")));
+        check("https://a/b", Some((Scheme::Https, "a", 443, "/b")));
+        check("http://u:p@a/b", Some((Scheme::Http, "a", 80, "/b")));
         let bad =
-            ["", "a", "/a/b", "a:b", "ssh://a/b", "https://a/b", "file:///a", "http:///b", "http://a:x/b"];
+            ["", "a", "/a/b", "a:b", "ssh://a/b", "file:///a", "http:///b", "http://a:x/b", "https://u@/b"];
         bad.into_iter().for_each(|text| check(text, None));
-        for text in ["http://a:99999/b", "http://a:+1/b", "http://u@a/b", "http://u:p@a/b", "http://[::1/b"] {
+        for text in ["http://a:99999/b", "http://a:+1/b", "git://u@a/b", "git://u:p@a/b", "http://[::1/b"] {
             check(text, None);
         }
         for text in ["http://a/b\r\nX: y", "http://a/b c", "http://a\0/b", "git://a/b\nc", "http://a/b#c"] {
@@ -141,12 +206,25 @@ mod tests {
     }
 
     #[test]
+    fn users() {
+        let url = Url::parse("https://a%40b:p%3aq@c:1/d").unwrap();
+        let expect = BasicCredentials { user: "a@b".to_owned(), password: "p:q".to_owned() };
+        assert_eq!((url.credentials(), url.authority.as_str()), (Some(expect), "c:1"));
+        assert_eq!(
+            (url.base().as_str(), format!("{url:?}").as_str()),
+            ("https://c:1/d", "Url(https://c:1/d)")
+        );
+        let url = Url::parse("https://a@c/d").unwrap();
+        assert_eq!((url.user.as_deref(), url.credentials()), (Some("a"), None));
+    }
+
+    #[test]
     fn passwords_are_not_shown() {
         for url in [
-            "http://u:secret@a/b",
+            "git://u:secret@a/b",
             "ssh://secret@a/b",
-            "http://u:se@cret@a/b",
-            "http://u:secret@a",
+            "http://u:se@cret@a:x/b",
+            "http://u:secret@a/#",
             "u:secret@a",
         ] {
             let message = Url::parse(url).unwrap_err().to_string();

@@ -46,6 +46,7 @@ pub mod commit_tree;
 mod expiry;
 pub mod for_each_ref;
 pub mod hash_object;
+mod http_remote;
 pub mod index_pack;
 pub mod init;
 pub mod multi_pack_index;

@@ -18,7 +18,7 @@ mod repository;
 
 pub use config::fsck_settings::{FsckSettings, FsckUse, strict_fsck_rules};
 pub use config::parameters::parse_config_parameters;
-pub use config::{BIG_FILE_BYTES, Config, ConfigSources, LastConfig, Served};
+pub use config::{BIG_FILE_BYTES, Config, ConfigSources, LastConfig, Served, parse_boolean};
 pub use error::{Error, ErrorKind};
 pub use hooks::{Ended, Hooks, HooksFrom, MessageSink};
 pub use objects::attributes::DeltaAttribute;

@@ -128,7 +128,7 @@ fn said(output: &Output) -> String {
 }
 
 /// The line of a file of users.
-fn hash(user: &str, password: &str) -> String {
+pub(super) fn hash(user: &str, password: &str) -> String {
     let mut command = packrace();
     command.args(["access", "hash", user]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -136,7 +136,7 @@ fn hash(user: &str, password: &str) -> String {
     String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
 }
 
-fn write_secret(path: &Path, text: &str) {
+pub(super) fn write_secret(path: &Path, text: &str) {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::write(path, text).unwrap();
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -410,7 +410,7 @@ fn what_is_not_safe_does_not_start() {
     check(&[&missing], &format!("{}: No such file or directory (os error 2)", path("none")));
 }
 
-fn set_mode(path: &str, mode: u32) {
+pub(super) fn set_mode(path: &str, mode: u32) {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONNECTION, HOST, PROXY_AUTHORIZATION, USER_AGENT};
+use http::header::{AUTHORIZATION, CONNECTION, HOST, PROXY_AUTHORIZATION, USER_AGENT, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, Method, StatusCode, request};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -18,8 +18,8 @@ use tokio::runtime::{Builder, Runtime};
 use super::proxy::Proxy;
 use super::tls::{TlsClient, handshake_words};
 use super::{HttpMessages, HttpOptions, printable};
-use crate::connect::{Unreachable, connect};
-use crate::{CredentialSource, Credentials, Error, READ_BYTES, Scheme, Url};
+use crate::connect::{ConnectFailure, connect};
+use crate::{BasicCredentials, CredentialSource, Error, READ_BYTES, Scheme, Url};
 
 /// How many fields the head of an answer may have.
 const MAX_FIELDS: usize = 100;
@@ -33,18 +33,29 @@ pub(super) struct Connector<'a> {
     options: HttpOptions,
     tls: Option<TlsClient>,
     source: &'a mut dyn CredentialSource,
-    credentials: Option<Credentials>,
+    credentials: Option<BasicCredentials>,
+    /// What messages call the repository: the URL that was asked for, until it is known where redirects lead.
+    pub(super) shown: String,
     pub(super) messages: &'a mut dyn HttpMessages,
 }
 
 impl<'a> Connector<'a> {
     pub(super) fn new(
+        url: &Url,
         options: &HttpOptions,
         source: &'a mut dyn CredentialSource,
         messages: &'a mut dyn HttpMessages,
     ) -> Result<Self, Error> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(Error::Connection)?;
-        Ok(Connector { runtime, options: options.clone(), tls: None, source, credentials: None, messages })
+        Ok(Connector {
+            runtime,
+            options: options.clone(),
+            tls: None,
+            source,
+            credentials: None,
+            shown: url.base(),
+            messages,
+        })
     }
 
     /// What was told to one server is not told to another one.
@@ -61,7 +72,7 @@ impl<'a> Connector<'a> {
         body: &Bytes,
     ) -> Result<Response<Incoming>, Error> {
         if self.options.is_proactive && self.credentials.is_none() {
-            self.credentials = self.source.fill(url)?;
+            self.credentials = self.source.fill(url, &[])?;
         }
         for _ in 0..MAX_ATTEMPTS {
             let answer = self.ask_once(url, request(), body.clone())?;
@@ -74,12 +85,16 @@ impl<'a> Connector<'a> {
             if self.credentials.is_some() {
                 self.source.reject();
             }
-            self.credentials = self.source.fill(url)?;
-            if self.credentials.is_none() {
+            let challenges = answer.headers().get_all(WWW_AUTHENTICATE).iter();
+            let challenges: Vec<String> =
+                challenges.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect();
+            self.credentials = self.source.fill(url, &challenges)?;
+            // A password goes to nobody who has asked for a proof of it only.
+            if self.credentials.is_none() || !challenges.iter().any(|challenge| offers_basic(challenge)) {
                 return Ok(answer);
             }
         }
-        Err(Error::Refused(format!("Authentication failed for '{}/'", url.base())))
+        Err(Error::Refused(format!("Authentication failed for '{}/'", self.shown)))
     }
 
     fn ask_once(
@@ -88,14 +103,14 @@ impl<'a> Connector<'a> {
         request: request::Builder,
         body: Bytes,
     ) -> Result<Response<Incoming>, Error> {
-        let proxy = Proxy::for_url(&self.options.proxy, url)?;
+        let proxy = Proxy::for_url(&self.options.proxy, url).map_err(|why| self.refused(why))?;
         let request = self.request(url, request, proxy.as_ref(), body)?;
         let stream = match &proxy {
-            Some(proxy) => self.connect(url, &proxy.host, proxy.port, "proxy")?,
-            None => self.connect(url, &url.host, url.port, "host")?,
+            Some(proxy) => self.connect(&proxy.host, proxy.port, "proxy")?,
+            None => self.connect(&url.host, url.port, "host")?,
         };
         let tls = match url.scheme {
-            Scheme::Https => Some(self.tls(url)?),
+            Scheme::Https => Some(self.tls()?),
             _ => None,
         };
         let answer = self.wait(async {
@@ -110,7 +125,7 @@ impl<'a> Connector<'a> {
                 }
             }
         });
-        answer.and_then(|answer| answer).map_err(|error| failed(error, url))
+        answer.and_then(|answer| answer).map_err(|error| self.failed(error, url))
     }
 
     fn request(
@@ -140,7 +155,8 @@ impl<'a> Connector<'a> {
         if let (Some(proxy), Scheme::Http) = (proxy, url.scheme) {
             // A proxy is told all of the URL (RFC 9112, 3.2.2).
             let target = format!("http://{}{}", url.authority, request.uri());
-            *request.uri_mut() = target.try_into().map_err(|_| Error::Url(format!("bad URL: {}", url.base())))?;
+            *request.uri_mut() =
+                target.try_into().map_err(|_| Error::Url(format!("bad URL: {}", url.base())))?;
             if let Some(value) = &proxy.authorization {
                 request.headers_mut().insert(PROXY_AUTHORIZATION, value.clone());
             }
@@ -148,22 +164,18 @@ impl<'a> Connector<'a> {
         Ok(request)
     }
 
-    fn connect(
-        &mut self,
-        url: &Url,
-        host: &str,
-        port: u16,
-        what: &str,
-    ) -> Result<std::net::TcpStream, Error> {
+    fn connect(&self, host: &str, port: u16, what: &str) -> Result<std::net::TcpStream, Error> {
         connect(host, port, self.options.timeouts, &mut |_| {}).map_err(|why| {
-            let base = url.base();
+            let shown = &self.shown;
             Error::Unreachable(match why {
-                Unreachable::NoAddress(_) => format!("unable to access '{base}/': Could not resolve {what}: {host}"),
-                Unreachable::Refused { took, .. } => {
+                ConnectFailure::NoAddress(_) => {
+                    format!("unable to access '{shown}/': Could not resolve {what}: {host}")
+                }
+                ConnectFailure::Refused { took, .. } => {
                     let took = took.as_millis();
                     let to = if what == "proxy" { "proxy " } else { "" };
                     format!(
-                        "unable to access '{base}/': Failed to connect to {to}{host} port {port} after {took} ms: \
+                        "unable to access '{shown}/': Failed to connect to {to}{host} port {port} after {took} ms: \
                          Couldn't connect to server"
                     )
                 }
@@ -171,13 +183,30 @@ impl<'a> Connector<'a> {
         })
     }
 
-    fn tls(&mut self, url: &Url) -> Result<TlsClient, Error> {
+    fn tls(&mut self) -> Result<TlsClient, Error> {
         match &self.tls {
             Some(tls) => Ok(tls.clone()),
             None => {
-                let tls = TlsClient::new(&self.options.tls).map_err(|error| error.of(&url.base()))?;
+                let tls = TlsClient::new(&self.options.tls).map_err(|error| self.refused(error))?;
                 Ok(self.tls.insert(tls).clone())
             }
+        }
+    }
+
+    fn refused(&self, why: impl std::fmt::Display) -> Error {
+        Error::Refused(format!("unable to access '{}/': {why}", self.shown))
+    }
+
+    /// A failure before the head of an answer was there.
+    fn failed(&self, error: io::Error, url: &Url) -> Error {
+        if let Some(words) = handshake_words(&error, &url.host) {
+            return self.refused(words);
+        }
+        let refusal = error.get_ref().and_then(|inner| inner.downcast_ref::<ProxyRefusal>());
+        match (refusal, error.kind()) {
+            (Some(refusal), _) => self.refused(refusal),
+            (None, io::ErrorKind::InvalidData) => self.refused("the answer is not HTTP"),
+            (None, _) => Error::Connection(error),
         }
     }
 
@@ -187,6 +216,12 @@ impl<'a> Connector<'a> {
         let done = self.runtime.block_on(async { tokio::time::timeout(limit, work).await });
         done.map_err(|_| io::ErrorKind::TimedOut.into())
     }
+}
+
+/// Whether a value of `WWW-Authenticate`, which may hold several challenges, has one that is met by a password.
+fn offers_basic(challenges: &str) -> bool {
+    let mut first_words = challenges.split(',').filter_map(|part| part.split_whitespace().next());
+    first_words.any(|word| word.eq_ignore_ascii_case("basic"))
 }
 
 /// The name of a header alone: its value may be secret.
@@ -207,7 +242,11 @@ where
 }
 
 /// A way through a proxy to the server itself (RFC 9110, 9.3.6).
-async fn tunnel(stream: TcpStream, url: &Url, proxy: &Proxy) -> io::Result<TokioIo<hyper::upgrade::Upgraded>> {
+async fn tunnel(
+    stream: TcpStream,
+    url: &Url,
+    proxy: &Proxy,
+) -> io::Result<TokioIo<hyper::upgrade::Upgraded>> {
     let host = if url.host.contains(':') { format!("[{}]", url.host) } else { url.host.clone() };
     let target = format!("{host}:{}", url.port);
     let mut request = Request::builder().method(Method::CONNECT).uri(&target).header(HOST, &target);
@@ -226,20 +265,6 @@ async fn tunnel(stream: TcpStream, url: &Url, proxy: &Proxy) -> io::Result<Tokio
 #[derive(Debug, thiserror::Error)]
 #[error("CONNECT tunnel failed, response {}", .0.as_u16())]
 struct ProxyRefusal(StatusCode);
-
-/// A failure before the head of an answer was there.
-fn failed(error: io::Error, url: &Url) -> Error {
-    let refused = |why: &str| Error::Refused(format!("unable to access '{}/': {why}", url.base()));
-    if let Some(words) = handshake_words(&error, &url.host) {
-        return refused(&words);
-    }
-    let refusal = error.get_ref().and_then(|inner| inner.downcast_ref::<ProxyRefusal>());
-    match (refusal, error.kind()) {
-        (Some(refusal), _) => refused(&refusal.to_string()),
-        (None, io::ErrorKind::InvalidData) => refused("the answer is not HTTP"),
-        (None, _) => Error::Connection(error),
-    }
-}
 
 /// A failure of hyper as one of the connection.
 pub(super) fn broken(error: hyper::Error) -> io::Error {

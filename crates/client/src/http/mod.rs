@@ -2,78 +2,131 @@
 //!
 //! hyper reads and takes bodies apart; what it gives is a range of the buffer that it has read into.
 
+mod connector;
+mod proxy;
+mod tls;
+
 use std::io::{self, BufRead, Read};
-use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
-use http::request;
-use http_body_util::{BodyExt as _, Full};
+use http::{Method, Request, Response, header};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use hyper::client::conn::http1;
-use hyper::{Method, Request, Response, header};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
-use tokio::runtime::{Builder, Runtime};
 
-use super::connect::connect;
-use super::{Error, Exchange, READ_BYTES, Timeouts, Url};
-
-/// How many fields the head of an answer may have.
-const MAX_FIELDS: usize = 100;
+use self::connector::{Connector, broken};
+pub use self::proxy::ProxyOptions;
+pub use self::tls::TlsOptions;
+use super::{CredentialSource, Error, Exchange, Scheme, Timeouts, Url};
 
 /// How often the first request is sent on.
 const MAX_REDIRECTS: usize = 5;
 
+/// Words of a server that are shown when it refuses.
+const MAX_WORDS: usize = 16 << 10;
+
 const REFS_PATH: &str = "/info/refs?service=git-upload-pack";
+
+/// How HTTP servers are reached. Plain data.
+#[derive(Debug, Clone)]
+pub struct HttpOptions {
+    /// What servers are told of this program.
+    pub agent: String,
+    /// How long a server is waited for.
+    pub timeouts: Timeouts,
+    /// More headers, as `Name: value`. They are not sent where a redirect leads to another server.
+    pub headers: Vec<String>,
+    /// Whether the first request goes where a redirect leads.
+    pub follows_redirects: bool,
+    /// Whether credentials are sent before the server asks for them.
+    pub is_proactive: bool,
+    /// Which proxies are used.
+    pub proxy: ProxyOptions,
+    /// Whom `https://` believes.
+    pub tls: TlsOptions,
+}
+
+impl HttpOptions {
+    /// What holds where nothing is configured.
+    pub fn new(agent: &str, timeouts: Timeouts) -> Self {
+        HttpOptions {
+            agent: agent.to_owned(),
+            timeouts,
+            headers: Vec::new(),
+            follows_redirects: true,
+            is_proactive: false,
+            proxy: ProxyOptions::default(),
+            tls: TlsOptions::default(),
+        }
+    }
+}
+
+/// Who hears what is to be told meanwhile. The words of servers may have control characters in them.
+pub trait HttpMessages {
+    /// What `git clone -v` says.
+    fn verbose(&mut self, text: &str);
+
+    /// What a user should know: where a redirect leads.
+    fn warning(&mut self, text: &str);
+
+    /// A line of a server that refuses.
+    fn remote(&mut self, line: &str);
+}
 
 /// A repository behind an HTTP server.
 pub struct HttpExchange<'a> {
     url: Url,
-    connector: Connector,
-    say: &'a mut dyn FnMut(&str),
+    connector: Connector<'a>,
     body: Incoming,
     /// What of the body was received and not consumed.
     current: Bytes,
 }
 
-/// Asks for the refs of a repository. `say` is told what `git clone -v` says, `warn` where a redirect leads.
+/// Asks for the refs of a repository. `source` is asked for credentials where the server wants some.
 pub fn open_http<'a>(
     url: &Url,
-    agent: &str,
-    timeouts: Timeouts,
-    warn: &mut dyn FnMut(&str),
-    say: &'a mut dyn FnMut(&str),
+    options: &HttpOptions,
+    source: &'a mut dyn CredentialSource,
+    messages: &'a mut dyn HttpMessages,
 ) -> Result<HttpExchange<'a>, Error> {
-    let runtime = Builder::new_current_thread().enable_all().build().map_err(Error::Connection)?;
-    let connector = Connector { runtime, agent: agent.to_owned(), timeouts };
+    let mut connector = Connector::new(url, options, source, messages)?;
     let mut url = url.clone();
-    let asked = url.base();
     for _ in 0..=MAX_REDIRECTS {
-        let get = Request::get(url.target(REFS_PATH)).header(header::PRAGMA, "no-cache");
-        let (head, body) = connector.ask(&url, get.header(header::ACCEPT, "*/*"), Bytes::new())?;
+        let target = url.target(REFS_PATH);
+        let get = || Request::get(&target).header(header::PRAGMA, "no-cache").header(header::ACCEPT, "*/*");
+        let answer = connector.ask(&url, &get, &Bytes::new())?;
+        let head = ResponseHead::of(&answer);
         match head.status {
             200 => {
                 head.check("advertisement", &url)?;
-                if url.base() != asked {
-                    warn(&format!("redirecting to {}/", url.base()));
+                let asked = std::mem::replace(&mut connector.shown, url.base());
+                if connector.shown != asked {
+                    connector.messages.warning(&format!("redirecting to {}/", connector.shown));
                 }
-                return Ok(HttpExchange { url, connector, say, body, current: Bytes::new() });
+                return Ok(HttpExchange { url, connector, body: answer.into_body(), current: Bytes::new() });
             }
-            301 | 302 | 303 | 307 | 308 => url = redirected(&url, head.location.as_deref())?,
-            _ => return Err(head.refused(&url)),
+            301 | 302 | 303 | 307 | 308 if options.follows_redirects => {
+                let to = redirected(&url, head.location.as_deref())?;
+                if !to.is_same_server(&url) {
+                    connector.forget_server();
+                }
+                url = to;
+            }
+            _ => return Err(refused(&mut connector, &head, answer.into_body())),
         }
     }
+    let asked = connector.shown;
     Err(Error::Refused(format!("unable to access '{asked}/': Maximum ({MAX_REDIRECTS}) redirects followed")))
 }
 
-/// Where a redirect leads: to the refs of a repository on the same host.
+/// Where a redirect leads: to the refs of a repository, and never from an encrypted connection to a plain one.
 fn redirected(url: &Url, location: Option<&str>) -> Result<Url, Error> {
     let asked = format!("{}{REFS_PATH}", url.base());
     let location = location.unwrap_or_default();
-    let full = if location.starts_with('/') && !location.starts_with("//") {
-        format!("http://{}{location}", url.authority)
-    } else {
-        location.to_owned()
+    let scheme = url.scheme.as_str();
+    let full = match location {
+        _ if location.starts_with("//") => format!("{scheme}:{location}"),
+        _ if location.starts_with('/') => format!("{scheme}://{}{location}", url.authority),
+        _ => location.to_owned(),
     };
     let refused = || {
         let text =
@@ -82,12 +135,38 @@ fn redirected(url: &Url, location: Option<&str>) -> Result<Url, Error> {
     };
     let base = full.strip_suffix(REFS_PATH).ok_or_else(refused)?;
     let to = Url::parse(base).map_err(|_| refused())?;
-    if (&to.host, to.port, to.scheme) != (&url.host, url.port, url.scheme) {
-        let text =
-            format!("unable to access '{}/': redirects to another host are not followed: ", url.base());
-        return Err(Error::Refused(text + &printable(&full)));
+    match (url.scheme, to.scheme) {
+        (Scheme::Http, Scheme::Http) | (_, Scheme::Https) => Ok(to),
+        _ => {
+            let text = format!(
+                "unable to access '{}/': redirects from https to {} are not followed: ",
+                url.base(),
+                to.scheme.as_str()
+            );
+            Err(Error::Refused(text + &printable(&full)))
+        }
     }
-    Ok(to)
+}
+
+/// Why a server refuses; what it says itself is told before.
+fn refused(connector: &mut Connector<'_>, head: &ResponseHead, body: Incoming) -> Error {
+    if head.content_type.eq_ignore_ascii_case("text/plain") && !head.has_coding {
+        let words = words(connector, body);
+        let words = String::from_utf8_lossy(&words);
+        words.trim().lines().for_each(|line| connector.messages.remote(line));
+    }
+    head.refused(&connector.shown)
+}
+
+/// The beginning of a body, or what of it has come.
+fn words(connector: &Connector<'_>, mut body: Incoming) -> Vec<u8> {
+    let mut words = Vec::new();
+    while words.len() < MAX_WORDS {
+        let Ok(Some(Ok(frame))) = connector.wait(body.frame()) else { break };
+        words.extend_from_slice(&frame.into_data().unwrap_or_default());
+    }
+    words.truncate(MAX_WORDS);
+    words
 }
 
 impl Read for HttpExchange<'_> {
@@ -117,16 +196,23 @@ impl BufRead for HttpExchange<'_> {
 
 impl Exchange for HttpExchange<'_> {
     fn send(&mut self, body: &[u8]) -> io::Result<()> {
-        (self.say)(&format!("POST git-upload-pack ({} bytes)\n", body.len()));
-        let post = Request::builder()
-            .method(Method::POST)
-            .uri(self.url.target("/git-upload-pack"))
-            .header(header::CONTENT_TYPE, "application/x-git-upload-pack-request")
-            .header(header::ACCEPT, "application/x-git-upload-pack-result");
-        let asked = self.connector.ask(&self.url, post, Bytes::copy_from_slice(body));
-        let checked = asked.and_then(|(head, body)| match head.status {
-            200 => head.check("result", &self.url).map(|()| body),
-            _ => Err(head.refused(&self.url)),
+        let connector = &mut self.connector;
+        connector.messages.verbose(&format!("POST git-upload-pack ({} bytes)\n", body.len()));
+        let target = self.url.target("/git-upload-pack");
+        let post = || {
+            Request::builder()
+                .method(Method::POST)
+                .uri(&target)
+                .header(header::CONTENT_TYPE, "application/x-git-upload-pack-request")
+                .header(header::ACCEPT, "application/x-git-upload-pack-result")
+        };
+        let asked = connector.ask(&self.url, &post, &Bytes::copy_from_slice(body));
+        let checked = asked.and_then(|answer| {
+            let head = ResponseHead::of(&answer);
+            match head.status {
+                200 => head.check("result", &self.url).map(|()| answer.into_body()),
+                _ => Err(refused(connector, &head, answer.into_body())),
+            }
         });
         self.body = checked.map_err(|error| match error {
             Error::Connection(error) => error,
@@ -135,71 +221,6 @@ impl Exchange for HttpExchange<'_> {
         self.current = Bytes::new();
         Ok(())
     }
-}
-
-/// What requests are sent through. Everything happens on the thread that waits.
-struct Connector {
-    runtime: Runtime,
-    agent: String,
-    timeouts: Timeouts,
-}
-
-impl Connector {
-    /// Sends one request on a connection of its own, and receives the head of the answer.
-    fn ask(
-        &self,
-        url: &Url,
-        request: request::Builder,
-        body: Bytes,
-    ) -> Result<(ResponseHead, Incoming), Error> {
-        let request = request
-            .header(header::HOST, &url.authority)
-            .header(header::USER_AGENT, &self.agent)
-            .header(header::CONNECTION, "close")
-            .header("Git-Protocol", "version=2")
-            .body(Full::new(body))
-            .map_err(|error| Error::Url(error.to_string()))?;
-        let stream = connect(url, self.timeouts, &mut |_| {})?;
-        let answer = self.wait(async {
-            stream.set_nonblocking(true)?;
-            let stream = TokioIo::new(TcpStream::from_std(stream)?);
-            let mut builder = http1::Builder::new();
-            builder.read_buf_exact_size(Some(READ_BYTES)).max_headers(MAX_FIELDS);
-            let (mut sender, connection) = builder.handshake(stream).await.map_err(broken)?;
-            // It goes on whenever somebody waits for more of the answer, which tells what becomes of it.
-            tokio::spawn(connection);
-            sender.send_request(request).await.map_err(broken)
-        });
-        let answer = answer.and_then(|answer| answer).map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidData => {
-                Error::Refused(format!("unable to access '{}/': the answer is not HTTP", url.base()))
-            }
-            _ => Error::Connection(error),
-        })?;
-        let head = ResponseHead::of(&answer);
-        Ok((head, answer.into_body()))
-    }
-
-    /// Waits, but no longer than a server may be silent.
-    fn wait<T>(&self, work: impl Future<Output = T>) -> io::Result<T> {
-        let limit: Duration = self.timeouts.silence;
-        let done = self.runtime.block_on(async { tokio::time::timeout(limit, work).await });
-        done.map_err(|_| io::ErrorKind::TimedOut.into())
-    }
-}
-
-/// A failure of hyper as one of the connection.
-fn broken(error: hyper::Error) -> io::Error {
-    if error.is_incomplete_message() {
-        return io::ErrorKind::UnexpectedEof.into();
-    }
-    let kind = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<io::Error>());
-    let kind = match kind {
-        Some(source) => source.kind(),
-        None if error.is_parse() => io::ErrorKind::InvalidData,
-        None => io::ErrorKind::Other,
-    };
-    io::Error::new(kind, error)
 }
 
 /// What counts of the head of an answer.
@@ -235,7 +256,7 @@ impl ResponseHead {
             let text = format!("unable to access '{}/': the answer is compressed", url.base());
             return Err(Error::Refused(text));
         }
-        if self.content_type == format!("application/x-git-upload-pack-{what}") {
+        if self.content_type.eq_ignore_ascii_case(&format!("application/x-git-upload-pack-{what}")) {
             return Ok(());
         }
         // Not a server of git's at all, or one that knows no other way than to hand out its files.
@@ -243,11 +264,10 @@ impl ResponseHead {
         Err(Error::Refused(format!("{}/ is not a smart git server: it answers with '{found}'", url.base())))
     }
 
-    fn refused(&self, url: &Url) -> Error {
-        let base = url.base();
+    fn refused(&self, base: &str) -> Error {
         Error::Refused(match self.status {
             404 | 410 => format!("repository '{base}/' not found"),
-            401 | 407 => format!("Authentication failed for '{base}/': there is no way to give a password"),
+            401 => format!("Authentication failed for '{base}/'"),
             status => format!("unable to access '{base}/': The requested URL returned error: {status}"),
         })
     }

@@ -3,7 +3,7 @@
 use http::{HeaderValue, Uri};
 use hyper_util::client::proxy::matcher::Matcher;
 
-use crate::{Error, Url};
+use crate::Url;
 
 /// Proxies, as `http.proxy` and the variables of curl name them. Plain data; may hold passwords.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -33,14 +33,17 @@ pub(super) struct Proxy {
 
 impl Proxy {
     /// The proxy for a URL, if there is one. Only HTTP proxies are known.
-    pub(super) fn for_url(options: &ProxyOptions, url: &Url) -> Result<Option<Self>, Error> {
+    pub(super) fn for_url(options: &ProxyOptions, url: &Url) -> Result<Option<Self>, String> {
+        // The library knows this for names of hosts only.
+        if options.exempt_hosts.trim() == "*" {
+            return Ok(None);
+        }
         let matcher = Matcher::builder()
             .http(options.http.clone())
             .https(options.https.clone())
             .no(options.exempt_hosts.clone())
             .build();
-        let refused = |why: &str| Error::Refused(format!("unable to access '{}/': {why}", url.base()));
-        let target: Uri = url.base().parse().map_err(|_| refused("URL using bad/illegal format or missing URL"))?;
+        let target: Uri = url.base().parse().map_err(|_| "URL using bad/illegal format or missing URL")?;
         let Some(found) = matcher.intercept(&target) else { return Ok(None) };
         let uri = found.uri();
         match (uri.scheme_str(), uri.host()) {
@@ -52,7 +55,7 @@ impl Proxy {
             })),
             (scheme, _) => {
                 let scheme = scheme.unwrap_or_default();
-                Err(refused(&format!("Unsupported proxy scheme '{scheme}': only http proxies are supported")))
+                Err(format!("Unsupported proxy scheme '{scheme}': only http proxies are supported"))
             }
         }
     }
@@ -64,7 +67,7 @@ mod tests {
 
     fn check(options: &ProxyOptions, url: &str, expect: Result<Option<(&str, u16)>, &str>) {
         let url = Url::parse(url).unwrap();
-        let found = Proxy::for_url(options, &url).map_err(|error| error.to_string());
+        let found = Proxy::for_url(options, &url);
         match (&found, expect) {
             (Ok(found), Ok(expect)) => {
                 assert_eq!(found.as_ref().map(|proxy| (proxy.host.as_str(), proxy.port)), expect);
@@ -89,6 +92,9 @@ mod tests {
         let proxy = Proxy::for_url(&options, &Url::parse("http://x/y").unwrap()).unwrap().unwrap();
         assert_eq!(proxy.authorization.unwrap(), "Basic dXNlcjpzZWNyZXQ=");
         assert!(!format!("{options:?}").contains("secret"));
+        options.exempt_hosts = "*".to_owned();
+        check(&options, "http://1.2.3.4/y", Ok(None));
+        options.exempt_hosts = String::new();
         options.https = "socks5://b".to_owned();
         check(&options, "https://x/y", Err("Unsupported proxy scheme 'socks5'"));
         check(&ProxyOptions::default(), "https://x/y", Ok(None));

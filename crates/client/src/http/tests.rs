@@ -1,21 +1,22 @@
 use super::*;
 
 #[test]
-fn redirects_stay_on_the_host() {
-    let url = Url::parse("http://a:80/b.git").unwrap();
-    let to = |location: &str| redirected(&url, Some(location)).map(|url| url.base()).ok();
-    assert_eq!(to("/c.git/info/refs?service=git-upload-pack").as_deref(), Some("http://a:80/c.git"));
-    assert_eq!(to("http://a/c/info/refs?service=git-upload-pack").as_deref(), Some("http://a/c"));
-    for location in [
-        "http://b/c/info/refs?service=git-upload-pack",
-        "http://a:81/c/info/refs?service=git-upload-pack",
-        "//a/c/info/refs?service=git-upload-pack",
-        "https://a/c/info/refs?service=git-upload-pack",
-        "git://a:80/c/info/refs?service=git-upload-pack",
-        "/login",
-        "",
-    ] {
-        assert_eq!(to(location), None, "{location}");
+fn redirects_lead_to_repositories_and_stay_encrypted() {
+    let check = |url: &str, location: &str, expect: Option<&str>| {
+        let to = redirected(&Url::parse(url).unwrap(), Some(location)).map(|url| url.base()).ok();
+        assert_eq!(to.as_deref(), expect, "{url}: {location}");
+    };
+    let url = "http://a:80/b.git";
+    check(url, "/c.git/info/refs?service=git-upload-pack", Some("http://a:80/c.git"));
+    check(url, "http://a/c/info/refs?service=git-upload-pack", Some("http://a/c"));
+    check(url, "http://b/c/info/refs?service=git-upload-pack", Some("http://b/c"));
+    check(url, "//b/c/info/refs?service=git-upload-pack", Some("http://b/c"));
+    check(url, "https://a/c/info/refs?service=git-upload-pack", Some("https://a/c"));
+    for location in ["git://a:80/c/info/refs?service=git-upload-pack", "/login", ""] {
+        check(url, location, None);
     }
-    assert!(redirected(&url, None).is_err());
+    let url = "https://a/b.git";
+    check(url, "/c/info/refs?service=git-upload-pack", Some("https://a/c"));
+    check(url, "http://a/c/info/refs?service=git-upload-pack", None);
+    assert!(redirected(&Url::parse(url).unwrap(), None).is_err());
 }

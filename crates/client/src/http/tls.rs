@@ -14,8 +14,6 @@ use rustls::{
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::Error;
-
 /// Whom a client believes, and what it shows of itself. Plain data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsOptions {
@@ -64,14 +62,9 @@ impl TlsClient {
 }
 
 /// A file that options name cannot be used; the text says which.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(super) struct TlsSetupError(String);
-
-impl TlsSetupError {
-    pub(super) fn of(self, base: &str) -> Error {
-        Error::Refused(format!("unable to access '{base}/': {}", self.0))
-    }
-}
 
 type WithoutAuthorities = rustls::ConfigBuilder<ClientConfig, WantsVerifier>;
 type WithoutCertificate = rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert>;
@@ -95,7 +88,8 @@ fn with_authorities(
         return Ok(builder.with_root_certificates(roots));
     }
     let why = loaded.errors.first().map_or_else(|| "no authority in it".to_owned(), ToString::to_string);
-    let shown = |path: &Option<PathBuf>| path.as_ref().map_or("none".into(), |path| path.display().to_string());
+    let shown =
+        |path: &Option<PathBuf>| path.as_ref().map_or("none".into(), |path| path.display().to_string());
     let (file, folder) = (shown(&options.ca_file), shown(&options.ca_folder));
     Err(TlsSetupError(format!(
         "error setting certificate verify locations:  CAfile: {file} CApath: {folder}: {why}"
@@ -164,7 +158,9 @@ pub(super) fn handshake_words(error: &io::Error, host: &str) -> Option<String> {
     Some(match error {
         rustls::Error::InvalidCertificate(why) => match why {
             CertificateError::UnknownIssuer => problem("unable to get local issuer certificate"),
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } => problem("certificate has expired"),
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                problem("certificate has expired")
+            }
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
                 problem("certificate is not yet valid")
             }
@@ -177,4 +173,3 @@ pub(super) fn handshake_words(error: &io::Error, host: &str) -> Option<String> {
         other => format!("TLS connect error: {other}"),
     })
 }
-

@@ -11,6 +11,7 @@ use packrace_store::{ConfigSources, LastConfig, OpenOptions, split_alternates};
 use packrace_worktree::paths::SpecDefaults;
 
 use crate::call::fatal::Fatal;
+use crate::call::http_variables::HttpVariables;
 use crate::call::identity::{Person, Role};
 use crate::options::GlobalOptions;
 
@@ -70,6 +71,8 @@ pub struct Environment {
     pub author: Person,
     /// What `init` looks at.
     pub init: InitVariables,
+    /// How HTTP servers are reached.
+    pub http: HttpVariables,
     /// What traces, logs and clients know this process by: no variable, but made of one.
     pub session_id: String,
 }
@@ -150,6 +153,7 @@ impl Environment {
                 template_dir: get("GIT_TEMPLATE_DIR").map(PathBuf::from),
                 has_common_dir: path("GIT_COMMON_DIR").is_some(),
             },
+            http: HttpVariables::from_lookup(get),
             session_id: String::new(),
         };
         environment.read_config_count(&text);

@@ -3,6 +3,7 @@
 pub mod discovery;
 pub mod environment;
 pub mod fatal;
+pub mod http_variables;
 pub mod identity;
 pub mod printable;
 pub mod streams;

@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use packrace_client::{Exchange, Remote, Scheme, Timeouts, Url};
+use packrace_client::{Exchange, HttpMessages as _, Remote, Scheme, Timeouts, Url};
 use packrace_object::ObjectId;
 use packrace_protocol::message::fetch_request::FetchRequest;
 use packrace_protocol::session::RefsRequest;
@@ -28,7 +28,7 @@ pub use self::junk::Unfinished;
 use self::place::CloneTarget;
 use crate::call::Call;
 use crate::call::fatal::Fatal;
-use crate::call::printable::harmless;
+use crate::http_remote::{self, Messages};
 use crate::init;
 use crate::options::CloneOptions;
 use crate::progress;
@@ -109,22 +109,23 @@ impl CloneJob<'_> {
         let url = Url::parse(text)?;
         let (agent, timeouts) = (self.call.environment.agent(), Timeouts::default());
         let is_verbose = self.args.verbose && !self.args.quiet;
-        let mut say = |text: &str| {
-            if is_verbose {
-                let _ = self.call.streams.errors.say(harmless(text).as_bytes());
-            }
-        };
+        let mut messages = Messages { call: self.call, is_verbose, is_quiet: self.args.quiet };
         match url.scheme {
             Scheme::Git => {
+                let mut say = |text: &str| messages.verbose(text);
                 let exchange = packrace_client::open_git(&url, timeouts, &mut say)?;
                 let mut remote = open(exchange, &agent, timeouts)?;
                 self.take_from(&mut remote)?;
                 remote.end_stateful();
                 Ok(())
             }
-            Scheme::Http => {
-                let mut warn = |text: &str| error_line!(self.call, "warning: {}", harmless(text));
-                let exchange = packrace_client::open_http(&url, &agent, timeouts, &mut warn, &mut say)?;
+            Scheme::Http | Scheme::Https => {
+                let config = Config::outside(&self.open.config)?;
+                http_remote::check_credentials_in_url(self.call, &config, text)?;
+                let remote = String::from_utf8_lossy(&self.origin);
+                let options = http_remote::options(self.call, &config, &url, &remote, timeouts)?;
+                let mut source = http_remote::credentials(self.call, config);
+                let exchange = packrace_client::open_http(&url, &options, &mut source, &mut messages)?;
                 self.take_from(&mut open(exchange, &agent, timeouts)?)
             }
         }

@@ -445,7 +445,7 @@ fn entries_of(scope: ConfigScope, section: &gix_config::file::SectionRef<'_>) ->
 }
 
 /// A boolean as git reads it; numbers count.
-pub(crate) fn parse_boolean(value: &[u8]) -> Option<bool> {
+pub fn parse_boolean(value: &[u8]) -> Option<bool> {
     let is_one_of = |words: &[&str]| words.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()));
     if is_one_of(&["true", "yes", "on"]) {
         return Some(true);

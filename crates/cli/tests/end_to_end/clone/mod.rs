@@ -205,7 +205,15 @@ fn answers_of_http_servers_in_gits_words() {
     let folder = Folder::new();
     let web = Web::start(&folder.served());
     let url = |path: &str| format!("http://{}/{path}", web.address);
-    for path in ["none.git", "status/403/a.git", "status/404/a.git", "status/500/a.git", "moved/a.git"] {
+    for path in [
+        "none.git",
+        "status/401/a.git",
+        "status/403/a.git",
+        "status/404/a.git",
+        "status/500/a.git",
+        "moved/a.git",
+        "away/a.git",
+    ] {
         folder.check(&["--bare", &url(path)]);
     }
     folder.check(&["--bare", "http://host.invalid/a.git"]);
@@ -216,19 +224,8 @@ fn answers_of_http_servers_in_gits_words() {
         assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0);
     };
     let base = |path: &str| format!("http://{}/{path}", web.address);
-    let words = format!(
-        "Authentication failed for '{}/': there is no way to give a password",
-        base("status/401/a.git")
-    );
-    refused("status/401/a.git", &words);
     let words = format!("{}/ is not a smart git server: it answers with 'text/html'", base("plain/a.git"));
     refused("plain/a.git", &words);
-    let words = format!(
-        "unable to access '{}/': redirects to another host are not followed: \
-         http://localhost:1/a.git/info/refs?service=git-upload-pack",
-        base("away/a.git")
-    );
-    refused("away/a.git", &words);
     let words = format!("unable to access '{}/': Maximum (5) redirects followed", base("loop/a.git"));
     refused("loop/a.git", &words);
 }
@@ -281,7 +278,7 @@ fn what_is_not_supported_is_refused_by_name() {
         );
     }
     check(&["--bare", "-c", "a.b=c", "git://127.0.0.1/a"], "error: unknown switch `c'\n");
-    for url in ["https://a/b", "ssh://a/b", "/a/b", "a:b", "http://u:p@a/b"] {
+    for url in ["ssh://u:p@a/b", "/a/b", "a:b", "git://u:p@a/b"] {
         let output = packrace(&place, &["clone", "--bare", url, "x"], "");
         assert_eq!(output.status.code(), Some(128), "{url}");
         // Nobody's password reaches a terminal.
