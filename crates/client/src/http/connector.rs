@@ -219,7 +219,7 @@ impl<'a> Connector<'a> {
 }
 
 /// Whether a value of `WWW-Authenticate`, which may hold several challenges, has one that is met by a password.
-fn offers_basic(challenges: &str) -> bool {
+pub(super) fn offers_basic(challenges: &str) -> bool {
     let mut first_words = challenges.split(',').filter_map(|part| part.split_whitespace().next());
     first_words.any(|word| word.eq_ignore_ascii_case("basic"))
 }

@@ -1,3 +1,4 @@
+use super::connector::offers_basic;
 use super::*;
 
 #[test]
@@ -19,4 +20,14 @@ fn redirects_lead_to_repositories_and_stay_encrypted() {
     check(url, "/c/info/refs?service=git-upload-pack", Some("https://a/c"));
     check(url, "http://a/c/info/refs?service=git-upload-pack", None);
     assert!(redirected(&Url::parse(url).unwrap(), None).is_err());
+}
+
+#[test]
+fn passwords_are_for_those_who_ask_for_them() {
+    for challenges in ["Basic realm=\"x\"", "basic", "Digest realm=\"a, b\", nonce=c, Basic realm=\"x\""] {
+        assert!(offers_basic(challenges), "{challenges}");
+    }
+    for challenges in ["", "Digest realm=basic", "Negotiate", "Bearer realm=\"Basic\"", "NTLM, Negotiate"] {
+        assert!(!offers_basic(challenges), "{challenges}");
+    }
 }
