@@ -278,7 +278,7 @@ fn open(request: &DaemonRequest, shared: &Shared, peer: &str) -> Result<Opened, 
     // Over pipes, there is no address.
     let address = peer.parse::<SocketAddr>().map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip());
     let offer = Offer { peer: address, headers: None, certificate: None, metrics: &shared.host.metrics };
-    let principal = shared.settings().access.identify(&offer).map_err(|why| format!("{why:?}"))?;
+    let principal = shared.settings().access.identify(&offer).map_err(|why| why.to_string())?;
     shared.open(request.service, Some("daemon"), &request.path, &principal).map_err(|not_served| {
         not_served.reason().into_iter().for_each(|reason| shared.host.metrics.refused(reason));
         not_served.to_string()

@@ -291,6 +291,68 @@ fn a_repository_is_hidden_under_every_name() {
 }
 
 #[test]
+fn whoever_may_read_is_told_why_a_push_is_forbidden() {
+    let guarded = Guarded::start();
+    let url = guarded.url("private/b.git");
+    let push = |user: &str, password: &str| {
+        let pushed = guarded.git(user, password, &["-C", "clone", "push", &url, "HEAD:refs/heads/x"]);
+        said(&pushed).lines().filter(|line| !line.starts_with("To ")).collect::<Vec<_>>().join("\n")
+    };
+    guarded.clone_and_commit("alice", "private/b.git", "clone");
+    let forbidden = format!("fatal: unable to access '{url}/': The requested URL returned error: 403");
+    assert_eq!(push("reader", "reader"), format!("remote: reader may not push here\n{forbidden}"));
+    let token = token(&guarded.file("tokens"), &["--read-only"]);
+    guarded.server.signal("-HUP");
+    let may_only_read = format!("remote: this token may only read\n{forbidden}");
+    guarded.server.wait_until("the token", |_| push("x", &token) == may_only_read);
+    // Nobody else hears of it.
+    let missing = push("bob", "bob");
+    assert!(missing.contains("remote: Not Found\n") && missing.contains("not found"), "{missing}");
+    let head = "GET /private/b.git/info/refs?service=git-receive-pack HTTP/1.1";
+    let told = guarded.status(&format!("{head}\nAuthorization: Basic cmVhZGVyOnJlYWRlcg=="));
+    assert!(told.headers.contains(&("content-type".to_owned(), "text/plain; charset=utf-8".to_owned())));
+    assert_eq!((told.status, told.body.as_slice()), (403, &b"reader may not push here\n"[..]));
+}
+
+#[test]
+fn names_that_proxies_give_cannot_move_the_cursor() {
+    let guarded = Guarded::start_with(&RULES.replace("\"reader\"", "\"users\""), &[]);
+    let config = std::fs::read_to_string(guarded.server.config()).unwrap();
+    std::fs::write(guarded.server.config(), config.replace("127.0.0.2", "127.0.0.1")).unwrap();
+    guarded.server.signal("-HUP");
+    let head = "GET /private/b.git/info/refs?service=git-receive-pack HTTP/1.1\nRemote-User: zo";
+    let told = |name: &str| guarded.status(&format!("{head}{name}"));
+    guarded.server.wait_until("the proxy", |_| told("e").status == 403);
+    assert_eq!(told("e").body, b"zoe may not push here\n");
+    let told = told("\u{202e}\u{9b}2Jx");
+    assert!(!String::from_utf8(told.body).unwrap().contains(['\u{202e}', '\u{9b}']), "{}", told.status);
+}
+
+#[test]
+fn where_pushes_are_off_the_client_is_told_what_turns_them_on() {
+    let server = Server::start(LOOPBACK, &[], &[]);
+    let repository = server.repository();
+    let url = format!("http://{}/a.git", server.address("http"));
+    let push = || {
+        let head = ["push", url.as_str(), "HEAD:refs/heads/x"];
+        said(&output(Git::stock().command(&repository).args(head)))
+    };
+    let forbidden = format!("fatal: unable to access '{url}/': The requested URL returned error: 403\n");
+    let how = "its operator turns it on with push.allowed, or for some users with access.rules";
+    let off = "remote: service not enabled: receive-pack is off for the server; ";
+    assert_eq!(push(), format!("{off}{how}\n{forbidden}"));
+    Git::stock().run(&repository, &["config", "http.receivepack", "true"]);
+    let but = "http.receivepack of the repository itself does not turn it on, ";
+    assert_eq!(push(), format!("{off}{but}{how}\n{forbidden}"));
+    Git::stock().run(&repository, &["config", "http.receivepack", "false"]);
+    let on = format!("{LOOPBACK}[push]\nallowed = true\n");
+    std::fs::write(server.config(), on).unwrap();
+    server.signal("-HUP");
+    let words = "remote: service not enabled: http.receivepack of the repository turns it off\n";
+    server.wait_until("other settings", |_| push() == format!("{words}{forbidden}"));
+}
+
+#[test]
 fn headers_of_strangers_do_not_count() {
     let guarded = Guarded::start();
     let private = "GET /private/b.git/info/refs?service=git-upload-pack HTTP/1.1";

@@ -21,7 +21,7 @@ mod rules;
 mod secret_file;
 mod throttle;
 
-use std::fmt::Debug;
+use std::fmt::{Debug, Display, Formatter};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -139,6 +139,17 @@ pub enum NotIdentified {
     TooManyFailures,
     /// Credentials cannot be verified now.
     Unavailable(String),
+}
+
+/// For the log.
+impl Display for NotIdentified {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            NotIdentified::Refused(why) => write!(f, "not identified: {why}"),
+            NotIdentified::TooManyFailures => f.write_str("too many wrong passwords"),
+            NotIdentified::Unavailable(why) => write!(f, "cannot identify: {why}"),
+        }
+    }
 }
 
 /// What a principal wants to do.

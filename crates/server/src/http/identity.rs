@@ -6,6 +6,7 @@ use std::sync::Arc;
 use http::{HeaderMap, StatusCode};
 
 use super::limit_reached::status_of;
+use super::refusal::HttpRefusal;
 use crate::access::{Ask, Decision, NotIdentified, Offer, Principal};
 use crate::admin::AdminAccess;
 use crate::metrics::Reason;
@@ -54,17 +55,17 @@ pub(super) fn identify(offer: &ClientOffer, shared: &Shared) -> Result<Principal
     let metrics = &shared.host.metrics;
     let shown = Offer { peer: *via, headers: Some(headers), certificate: name, metrics };
     settings.access.identify(&shown).map_err(|why| match why {
-        NotIdentified::Refused(why) => {
-            tracing::info!("http {via}: not identified: {why}");
+        NotIdentified::Refused(_) => {
+            tracing::info!("http {via}: {why}");
             StatusCode::UNAUTHORIZED
         }
         NotIdentified::TooManyFailures => {
-            tracing::info!("http {via}: too many wrong passwords");
+            tracing::info!("http {via}: {why}");
             metrics.refused(Reason::PerAddress);
             StatusCode::TOO_MANY_REQUESTS
         }
-        NotIdentified::Unavailable(why) => {
-            tracing::warn!("http {via}: cannot identify: {why}");
+        NotIdentified::Unavailable(_) => {
+            tracing::warn!("http {via}: {why}");
             StatusCode::SERVICE_UNAVAILABLE
         }
     })
@@ -75,7 +76,7 @@ pub(super) async fn admin_access(
     path: &str,
     offer: &ClientOffer,
     shared: &Arc<Shared>,
-) -> Result<AdminAccess, StatusCode> {
+) -> Result<AdminAccess, HttpRefusal> {
     let settings = &offer.settings;
     let is_open = !path.starts_with("/-/") || matches!(path, "/-/healthz" | "/-/readyz");
     if is_open || settings.admin != Admin::OnHttp || !settings.access.has_rules() {
@@ -87,10 +88,10 @@ pub(super) async fn admin_access(
         let principal = identify(&offer, &shared)?;
         match offer.settings.access.decide(&principal, b"", Ask::Look) {
             Decision::Allow => Ok(AdminAccess::Admin),
-            Decision::Authenticate => Err(StatusCode::UNAUTHORIZED),
-            Decision::Hide => Err(StatusCode::NOT_FOUND),
-            Decision::Forbid(_) => Err(StatusCode::FORBIDDEN),
+            Decision::Authenticate => Err(StatusCode::UNAUTHORIZED.into()),
+            Decision::Hide => Err(StatusCode::NOT_FOUND.into()),
+            Decision::Forbid(why) => Err(HttpRefusal::forbidden(&why)),
         }
     });
-    looking.await.unwrap_or(Err(StatusCode::INTERNAL_SERVER_ERROR))
+    looking.await.unwrap_or_else(|_| Err(StatusCode::INTERNAL_SERVER_ERROR.into()))
 }

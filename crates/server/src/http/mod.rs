@@ -8,7 +8,7 @@
 //! | a `Host` that is not one of `listen.hosts`, or a request of another site | 403 |
 //! | no `Host`, or two | 400 |
 //! | no credentials where some are needed, or wrong ones | 401 with `WWW-Authenticate` |
-//! | a push that is not allowed | 403 |
+//! | a push that is not allowed | 403, and why |
 //! | another service, or the dumb protocol | 403 |
 //! | another method | 405 with `Allow` |
 //! | another content type | 415 |
@@ -29,6 +29,7 @@ pub(crate) mod dumb;
 pub(crate) mod https;
 mod identity;
 pub(crate) mod limit_reached;
+mod refusal;
 pub(crate) mod routes;
 mod streamed_body;
 mod watch;
@@ -50,19 +51,19 @@ use crate::metrics::{DoorName, Reason};
 use crate::origin;
 use crate::path_names::PathNames;
 use crate::send::outbox::GatherBatch;
-use crate::service::access_log::{Access, quoted, reason};
+use crate::service::access_log::{Access, quoted};
 use crate::service::call::{self, Call, Service};
 use crate::service::counting::CountingReader;
 use crate::service::pusher::pusher;
-use crate::service::root::NotServed;
 use crate::service::shared::{Beginning, Opened, ServedRepository, Shared};
 use crate::subject::{CallMode, ProtocolVersion};
 use crate::tls::ClientCertificate;
 use crate::transfers::Transfer;
 use body::{AnswerBody, BadBody, BodyMessage, BodySink, RequestBody, discard};
-use identity::{CHALLENGE, ClientOffer, admin_access, identify};
-use limit_reached::{RETRY_AFTER, status_of};
-use routes::{NO_CACHE, Route, percent_decode, route};
+use identity::{ClientOffer, admin_access, identify};
+use limit_reached::status_of;
+use refusal::{HttpRefusal, body_refused, no_cache};
+use routes::{Route, percent_decode, route};
 use streamed_body::StreamedBody;
 use watch::InFlight;
 
@@ -91,14 +92,14 @@ async fn answer(
         tracing::warn!("http {peer}: refused: {why}");
         let line = format!("{} {}", request.method(), request.uri());
         let access = Access::new(&shared.host, DoorName::Http, &peer.to_string(), line.as_bytes());
-        return refusal(status, access, in_flight);
+        return HttpRefusal::from(status).answer(access, in_flight);
     }
     let admin_access = match admin_access(request.uri().path(), &offer, &shared).await {
         Ok(access) => access,
-        Err(status) => {
+        Err(refusal) => {
             let line = format!("{} {}", request.method(), request.uri());
             let access = Access::new(&shared.host, DoorName::Http, &peer.to_string(), line.as_bytes());
-            return refusal(status, access, in_flight);
+            return refusal.answer(access, in_flight);
         }
     };
     if let Some(answer) = admin::answer(&request, &shared, admin_access) {
@@ -111,7 +112,7 @@ async fn answer(
         Access::new(&shared.host, DoorName::Http, &peer.to_string(), format!("{method} {uri}").as_bytes());
     let route = match percent_decode(uri.path()) {
         Some(path) => route(method.as_str(), &path, uri.query().unwrap_or("")),
-        None => return refusal(StatusCode::BAD_REQUEST, access, in_flight),
+        None => return HttpRefusal::from(StatusCode::BAD_REQUEST).answer(access, in_flight),
     };
     let background = in_flight.watch().background().clone();
     let transfer = access.transfer().clone();
@@ -121,13 +122,14 @@ async fn answer(
         Route::Call(Service::UploadPack, path) => upload_pack(request, path, context, shared).await,
         Route::Call(Service::ReceivePack, path) => receive_pack(request, path, context, shared).await,
         Route::NotAllowed(methods) => {
-            let mut answer = refusal(StatusCode::METHOD_NOT_ALLOWED, access, in_flight);
+            let refusal = HttpRefusal::from(StatusCode::METHOD_NOT_ALLOWED);
+            let mut answer = refusal.answer(access, in_flight);
             answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
             return answer;
         }
         // The dumb protocol is not offered either.
-        Route::NotOffered(_) | Route::File(..) => Err(StatusCode::FORBIDDEN),
-        Route::Unknown => Err(StatusCode::NOT_FOUND),
+        Route::NotOffered(_) | Route::File(..) => Err(StatusCode::FORBIDDEN.into()),
+        Route::Unknown => Err(StatusCode::NOT_FOUND.into()),
     };
     match result {
         Ok(start) => {
@@ -142,33 +144,7 @@ async fn answer(
             }
             answer
         }
-        Err(status) => refusal(status, access, in_flight),
-    }
-}
-
-fn refusal(status: StatusCode, access: Access, in_flight: Arc<InFlight>) -> HttpAnswer {
-    if let Some(reason) = reason(status) {
-        access.transfer().metrics().refused(reason);
-    }
-    let text = format!("{}\n", status.canonical_reason().unwrap_or("refused"));
-    let first = GatherBatch::of(text.into_bytes());
-    let body = AnswerBody::new(first, None, status.as_u16(), Some(access), in_flight);
-    let mut answer = Response::new(body);
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-    if status == StatusCode::UNAUTHORIZED {
-        answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
-    }
-    if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
-        answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
-    }
-    no_cache(answer.headers_mut());
-    answer
-}
-
-fn no_cache(headers: &mut HeaderMap) {
-    for (name, value) in NO_CACHE {
-        headers.insert(name, HeaderValue::from_static(value));
+        Err(refusal) => refusal.answer(access, in_flight),
     }
 }
 
@@ -189,7 +165,7 @@ async fn advertise(
     path: Vec<u8>,
     context: RequestContext,
     shared: Arc<Shared>,
-) -> Result<AnswerStart, StatusCode> {
+) -> Result<AnswerStart, HttpRefusal> {
     let version = version(&context.offer.headers);
     let prefix = match version {
         ProtocolVersion::V2 => Vec::new(),
@@ -213,7 +189,7 @@ async fn upload_pack(
     path: Vec<u8>,
     context: RequestContext,
     shared: Arc<Shared>,
-) -> Result<AnswerStart, StatusCode> {
+) -> Result<AnswerStart, HttpRefusal> {
     let service = Service::UploadPack;
     let is_gzip = is_gzip(request.headers(), service)?;
     let version = version(request.headers());
@@ -222,10 +198,10 @@ async fn upload_pack(
     let (input, opened) =
         match take_body(&mut body, is_gzip, may_send, service, &path, &context, &shared).await {
             Ok((input, opened)) => (Body::Whole(input), opened),
-            Err(status) => {
+            Err(refusal) => {
                 let time = shared.settings().limits.body_time;
                 drop(tokio::spawn(discard(body, time)));
-                return Err(status);
+                return Err(refusal);
             }
         };
     let prefix = Vec::new();
@@ -252,7 +228,7 @@ async fn take_body(
     path: &[u8],
     context: &RequestContext,
     shared: &Arc<Shared>,
-) -> Result<(RequestBody, Option<Opened>), StatusCode> {
+) -> Result<(RequestBody, Option<Opened>), HttpRefusal> {
     let settings = shared.settings();
     let limits = &settings.limits;
     let refused = |bad| body_refused(bad, context.peer, shared);
@@ -268,7 +244,7 @@ async fn take_body(
         in_flight.iter().for_each(|in_flight| in_flight.watch().has_body());
         match come {
             Ok(result) => result.map_err(refused)?,
-            Err(_) => return Err(StatusCode::REQUEST_TIMEOUT),
+            Err(_) => return Err(StatusCode::REQUEST_TIMEOUT.into()),
         }
     }
     Ok((taken, opened))
@@ -281,7 +257,7 @@ async fn look_up(
     path: Vec<u8>,
     context: &RequestContext,
     shared: &Arc<Shared>,
-) -> Result<Opened, StatusCode> {
+) -> Result<Opened, HttpRefusal> {
     let permit = take_permit(context, shared).await?;
     let (transfer, shared) = (context.transfer.clone(), shared.clone());
     let offer = context.offer.clone();
@@ -293,7 +269,7 @@ async fn look_up(
     });
     looking.await.unwrap_or_else(|panic| {
         tracing::error!("a request panicked: {panic}");
-        Err(StatusCode::INTERNAL_SERVER_ERROR)
+        Err(StatusCode::INTERNAL_SERVER_ERROR.into())
     })
 }
 
@@ -303,7 +279,7 @@ async fn receive_pack(
     path: Vec<u8>,
     context: RequestContext,
     shared: Arc<Shared>,
-) -> Result<AnswerStart, StatusCode> {
+) -> Result<AnswerStart, HttpRefusal> {
     let service = Service::ReceivePack;
     let version = version(request.headers());
     // As from git, who may not push is told that first.
@@ -338,26 +314,6 @@ fn is_gzip(headers: &HeaderMap, service: Service) -> Result<bool, StatusCode> {
         Some(b"gzip" | b"x-gzip") => Ok(true),
         Some(_) => Err(StatusCode::UNSUPPORTED_MEDIA_TYPE),
     }
-}
-
-/// Counts and logs a refused body, and gives its status.
-fn body_refused(bad: BadBody, peer: SocketAddr, shared: &Shared) -> StatusCode {
-    let (status, why) = match bad {
-        // Counted by their status.
-        BadBody::TooLarge => return StatusCode::PAYLOAD_TOO_LARGE,
-        BadBody::Broken => return StatusCode::BAD_REQUEST,
-        BadBody::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, "the memory for request bodies is full"),
-        BadBody::ClientHasEnough => {
-            (StatusCode::TOO_MANY_REQUESTS, "too much memory in request bodies from this address")
-        }
-        BadBody::Cut => (StatusCode::SERVICE_UNAVAILABLE, CUT),
-    };
-    shared.host.metrics.refused(match bad {
-        BadBody::Cut => Reason::Idle,
-        _ => Reason::BodyMemory,
-    });
-    tracing::warn!("http {peer}: request body: {why}");
-    status
 }
 
 /// Who asks, and what follows the request.
@@ -399,7 +355,7 @@ async fn run(
     mut request: ServiceRequest,
     content_type: &'static str,
     shared: Arc<Shared>,
-) -> Result<AnswerStart, StatusCode> {
+) -> Result<AnswerStart, HttpRefusal> {
     let permit = take_permit(&request.context, &shared).await?;
     if let Body::Stream(body) = &request.input {
         permit.on_cut(body.giving_up());
@@ -422,10 +378,10 @@ async fn run(
         Some(BodyMessage::Batch(first)) => Ok(AnswerStart { first, rest: Some(receiver), content_type }),
         Some(BodyMessage::End) => Ok(AnswerStart { first: GatherBatch::default(), rest: None, content_type }),
         None => match engine.await {
-            Ok(status) => Err(status),
+            Ok(refusal) => Err(refusal),
             Err(_) => {
                 tracing::error!("a request panicked");
-                Err(StatusCode::INTERNAL_SERVER_ERROR)
+                Err(StatusCode::INTERNAL_SERVER_ERROR.into())
             }
         },
     }
@@ -445,21 +401,21 @@ fn open(
     offer: &ClientOffer,
     transfer: &Transfer,
     shared: &Shared,
-) -> Result<Opened, StatusCode> {
+) -> Result<Opened, HttpRefusal> {
     let principal = identify(offer, shared)?;
     principal.name().iter().for_each(|name| transfer.is_by(name));
     shared
         .open(service, Some("http"), path, &principal)
-        .map_err(|why| status_of_not_served(&quoted(path), &why))
+        .map_err(|why| HttpRefusal::not_served(&quoted(path), &why))
 }
 
-/// Serves a call. Says with which status it ends if nothing was sent.
+/// Serves a call. Says how it is refused if nothing was sent.
 fn run_engine(
     mut request: ServiceRequest,
     mut client: BodySink,
     permit: &Permit,
     shared: &Shared,
-) -> StatusCode {
+) -> HttpRefusal {
     request.context.transfer.is_about(&request.path);
     let _span = request.context.transfer.enter_span();
     let path = quoted(&request.path);
@@ -467,14 +423,14 @@ fn run_engine(
     let open = || open(request.service, &request.path, offer, transfer, shared);
     let opened = match request.opened.take().map_or_else(open, Ok) {
         Ok(opened) => opened,
-        Err(status) => return status,
+        Err(refusal) => return refusal,
     };
     match &mut request.input {
-        Body::Refused(status) => return *status,
+        Body::Refused(status) => return (*status).into(),
         // Here it holds up nobody else, and there is a permit and a repository.
         Body::Whole(body) => {
             if let Err(bad) = body.inflate() {
-                return body_refused(bad, request.context.peer, shared);
+                return body_refused(bad, request.context.peer, shared).into();
             }
         }
         Body::Empty | Body::Stream(_) => {}
@@ -482,7 +438,7 @@ fn run_engine(
     let peer = request.context.peer;
     let result =
         catch_unwind(AssertUnwindSafe(|| serve_request(request, opened, &mut client, permit, shared)));
-    match result {
+    let status = match result {
         Ok(Ok(StatusCode::OK)) => {
             client.end();
             StatusCode::OK
@@ -506,30 +462,8 @@ fn run_engine(
             tracing::error!("{path}: the request panicked");
             StatusCode::INTERNAL_SERVER_ERROR
         }
-    }
-}
-
-/// What a client is told of a repository that it does not get. The log says why.
-fn status_of_not_served(path: &str, why: &NotServed) -> StatusCode {
-    match why {
-        NotServed::NotFound(why) => {
-            tracing::info!("{path} is not served: {}", quoted(why.as_bytes()));
-            StatusCode::NOT_FOUND
-        }
-        NotServed::Disabled(why) => {
-            tracing::info!("{path}: service not enabled: {}", quoted(why.as_bytes()));
-            StatusCode::FORBIDDEN
-        }
-        NotServed::Unauthenticated => StatusCode::UNAUTHORIZED,
-        NotServed::Forbidden(why) => {
-            tracing::info!("{path}: {}", quoted(why.as_bytes()));
-            StatusCode::FORBIDDEN
-        }
-        NotServed::Broken(error) => {
-            tracing::error!("{path}: {}", quoted(error.to_string().as_bytes()));
-            StatusCode::INTERNAL_SERVER_ERROR
-        }
-    }
+    };
+    status.into()
 }
 
 fn serve_request(
@@ -575,7 +509,7 @@ fn serve_request(
             head = &begun;
             match shared.make(&new) {
                 Ok(made) => made,
-                Err(why) => return Ok(status_of_not_served(&quoted(&request.path), &why)),
+                Err(why) => return Ok(HttpRefusal::not_served(&quoted(&request.path), &why).status),
             }
         }
     };

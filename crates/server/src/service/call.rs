@@ -19,6 +19,10 @@ use crate::transfers::Transfer;
 use crate::upload::UploadPack;
 use crate::{receive, upload};
 
+/// What an operator can do where pushes are off: nothing else is off by default.
+pub(crate) const TURNS_PUSHES_ON: &str =
+    "its operator turns it on with push.allowed, or for some users with access.rules";
+
 /// What a client wants to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Service {
@@ -64,10 +68,14 @@ impl Service {
     ) -> Result<Result<(), String>, StoreError> {
         let key = self.key(section);
         let own = config.own_boolean(&key)?;
-        if !config.protected_boolean(&key)?.unwrap_or(by_default) {
-            let but = match own {
-                Some(true) => format!("; {key} of the repository itself does not turn it on"),
-                _ => String::new(),
+        let protected = config.protected_boolean(&key)?;
+        if !protected.unwrap_or(by_default) {
+            let but = match (own, protected) {
+                (_, Some(_)) => format!("; {key} of its configuration turns it off"),
+                (Some(true), None) => {
+                    format!("; {key} of the repository itself does not turn it on, {TURNS_PUSHES_ON}")
+                }
+                (_, None) => format!("; {TURNS_PUSHES_ON}"),
             };
             return Ok(Err(format!("{} is off for the server{but}", self.name())));
         }

@@ -14,7 +14,7 @@ use packrace_store::{Config, Repository};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 
-use super::call::Service;
+use super::call::{Service, TURNS_PUSHES_ON};
 use super::refusal_log::RefusalLog;
 use super::root::{NotServed, Root, check_path};
 use super::worker_pool::WorkerPool;
@@ -227,7 +227,8 @@ fn check_enabled(
     by_default: bool,
 ) -> Result<(), NotServed> {
     let Some(section) = section else {
-        let is_off = || NotServed::Disabled(format!("{} is off for the server", service.name()));
+        let is_off =
+            || NotServed::Disabled(format!("{} is off for the server; {TURNS_PUSHES_ON}", service.name()));
         return by_default.then_some(()).ok_or_else(is_off);
     };
     let checked = service.check_enabled(config, section, by_default).map_err(NotServed::Broken)?;

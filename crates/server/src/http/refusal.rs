@@ -1,0 +1,137 @@
+//! Answers of HTTP that are no answers of a service: a status, and words that git shows as lines of `remote:`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+
+use super::HttpAnswer;
+use super::body::{AnswerBody, BadBody};
+use super::identity::CHALLENGE;
+use super::limit_reached::RETRY_AFTER;
+use super::routes::NO_CACHE;
+use super::watch::InFlight;
+use crate::limits::budget::CUT;
+use crate::metrics::Reason;
+use crate::send::outbox::GatherBatch;
+use crate::service::access_log::{Access, quoted, reason};
+use crate::service::root::NotServed;
+use crate::service::shared::Shared;
+use crate::transfers::kept;
+
+/// Why a request is not served, as the client is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct HttpRefusal {
+    pub(super) status: StatusCode,
+    /// Instead of the name of the status; only for clients that may know that the repository exists.
+    words: Option<String>,
+}
+
+impl From<StatusCode> for HttpRefusal {
+    fn from(status: StatusCode) -> Self {
+        HttpRefusal { status, words: None }
+    }
+}
+
+impl HttpRefusal {
+    /// 403 for this reason.
+    pub(super) fn forbidden(words: &str) -> Self {
+        HttpRefusal { status: StatusCode::FORBIDDEN, words: Some(shown(words)) }
+    }
+
+    /// What a client is told of a repository that it does not get. The log says why.
+    pub(super) fn not_served(path: &str, why: &NotServed) -> Self {
+        match why {
+            NotServed::NotFound(why) => {
+                tracing::info!("{path} is not served: {}", quoted(why.as_bytes()));
+                StatusCode::NOT_FOUND.into()
+            }
+            NotServed::Disabled(reason) => {
+                tracing::info!("{path}: service not enabled: {}", quoted(reason.as_bytes()));
+                HttpRefusal::forbidden(&why.to_string())
+            }
+            NotServed::Unauthenticated => StatusCode::UNAUTHORIZED.into(),
+            NotServed::Forbidden(why) => {
+                tracing::info!("{path}: {}", quoted(why.as_bytes()));
+                HttpRefusal::forbidden(why)
+            }
+            NotServed::Broken(error) => {
+                tracing::error!("{path}: {}", quoted(error.to_string().as_bytes()));
+                StatusCode::INTERNAL_SERVER_ERROR.into()
+            }
+        }
+    }
+
+    /// The answer. Counts the refusal, and logs it when the client has it.
+    pub(super) fn answer(self, access: Access, in_flight: Arc<InFlight>) -> HttpAnswer {
+        let status = self.status;
+        if let Some(reason) = reason(status) {
+            access.transfer().metrics().refused(reason);
+        }
+        let words = self.words.as_deref().or(status.canonical_reason()).unwrap_or("refused");
+        let first = GatherBatch::of(format!("{words}\n").into_bytes());
+        let body = AnswerBody::new(first, None, status.as_u16(), Some(access), in_flight);
+        let mut answer = Response::new(body);
+        *answer.status_mut() = status;
+        let headers = answer.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
+        }
+        if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+        }
+        no_cache(headers);
+        answer
+    }
+}
+
+/// Has nobody keep an answer.
+pub(super) fn no_cache(headers: &mut HeaderMap) {
+    for (name, value) in NO_CACHE {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+}
+
+/// Words in one line that a terminal can show: names in them come from proxies, certificates and refs.
+fn shown(words: &str) -> String {
+    // A terminal obeys control characters; the others turn text around, or cannot be seen.
+    let is_unsafe = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    kept(words.as_bytes()).replace(is_unsafe, "?")
+}
+
+/// Counts and logs a refused body, and gives its status.
+pub(super) fn body_refused(bad: BadBody, peer: SocketAddr, shared: &Shared) -> StatusCode {
+    let (status, why) = match bad {
+        // Counted by their status.
+        BadBody::TooLarge => return StatusCode::PAYLOAD_TOO_LARGE,
+        BadBody::Broken => return StatusCode::BAD_REQUEST,
+        BadBody::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, "the memory for request bodies is full"),
+        BadBody::ClientHasEnough => {
+            (StatusCode::TOO_MANY_REQUESTS, "too much memory in request bodies from this address")
+        }
+        BadBody::Cut => (StatusCode::SERVICE_UNAVAILABLE, CUT),
+    };
+    shared.host.metrics.refused(match bad {
+        BadBody::Cut => Reason::Idle,
+        _ => Reason::BodyMemory,
+    });
+    tracing::warn!("http {peer}: request body: {why}");
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_cannot_move_the_cursor_or_fill_the_screen() {
+        let check = |words: &str, expect: &str| assert_eq!(shown(words), expect);
+        check("bob may not push here", "bob may not push here");
+        check("zoë\r\n\u{1b}[2Jx\u{9b}\u{202e}y", "zoë???[2Jx??y");
+        check(&"é".repeat(400), &format!("{}…", "é".repeat(300)));
+    }
+}
