@@ -59,6 +59,11 @@ fn users_in_a_file() {
 }
 
 #[test]
+fn from_git_daemon() {
+    check("from-git-daemon.md");
+}
+
+#[test]
 #[ignore = "needs nginx"]
 fn behind_nginx() {
     check("behind-nginx.md");
