@@ -205,6 +205,15 @@ impl AccessPolicy for FilePolicy {
         }
     }
 
+    fn is_challenged(&self, offer: &Offer<'_>, path: &[u8], ask: Ask<'_>) -> bool {
+        let Some(headers) = offer.headers else { return false };
+        let has_certificate = self.takes_certificates && offer.certificate.is_some();
+        !has_certificate
+            && matches!(self.proxies.user(offer.peer, headers), HeaderUser::NotGiven)
+            && matches!(Credentials::of(headers), Ok(None))
+            && self.decide(&Principal::anonymous(), path, ask) == Decision::Authenticate
+    }
+
     fn decide(&self, principal: &Principal, path: &[u8], ask: Ask<'_>) -> Decision {
         let scope = &principal.scope;
         if scope.repositories.as_ref().is_some_and(|all| !all.iter().any(|one| one.matches_repository(path)))

@@ -48,6 +48,12 @@ pub trait AccessPolicy: Debug + Send + Sync {
     /// slashes at its ends.
     fn decide(&self, principal: &Principal, path: &[u8], ask: Ask<'_>) -> Decision;
 
+    /// Whether whoever shows no more than this has to authenticate first. Answered at once, from memory: it is asked before
+    /// the request has a thread. Where this says no, `identify` and `decide` are asked.
+    fn is_challenged(&self, _offer: &Offer<'_>, _path: &[u8], _ask: Ask<'_>) -> bool {
+        false
+    }
+
     /// Whether there are rules: they decide who may push then, and not `push.allowed` of the server.
     fn has_rules(&self) -> bool {
         true

@@ -9,8 +9,9 @@ use super::limit_reached::status_of;
 use super::refusal::HttpRefusal;
 use crate::access::{Ask, Decision, NotIdentified, Offer, Principal};
 use crate::admin::AdminAccess;
-use crate::metrics::Reason;
-use crate::service::shared::Shared;
+use crate::metrics::{Metrics, Reason};
+use crate::service::call::Service;
+use crate::service::shared::{Shared, named};
 use crate::settings::{Admin, Settings};
 use crate::tls::ClientCertificate;
 
@@ -39,6 +40,12 @@ impl ClientOffer {
         ClientOffer { via: peer.ip(), headers, certificate, settings: shared.settings() }
     }
 
+    fn shown<'a>(&'a self, metrics: &'a Metrics) -> Offer<'a> {
+        let certificate =
+            self.certificate.as_ref().and_then(|certificate| certificate.common_name.as_deref());
+        Offer { peer: self.via, headers: Some(&self.headers), certificate, metrics }
+    }
+
     /// The address of the client, which may have come through a trusted proxy. Its port there is not known.
     pub(super) fn client_address(&self, peer: SocketAddr) -> SocketAddr {
         match self.settings.proxies.client_address(self.via, &self.headers) {
@@ -50,11 +57,9 @@ impl ClientOffer {
 
 /// Who makes a request. May take as long as a password takes to be verified.
 pub(super) fn identify(offer: &ClientOffer, shared: &Shared) -> Result<Principal, StatusCode> {
-    let ClientOffer { via, headers, certificate, settings } = offer;
-    let name = certificate.as_ref().and_then(|certificate| certificate.common_name.as_deref());
+    let ClientOffer { via, settings, .. } = offer;
     let metrics = &shared.host.metrics;
-    let shown = Offer { peer: *via, headers: Some(headers), certificate: name, metrics };
-    settings.access.identify(&shown).map_err(|why| match why {
+    settings.access.identify(&offer.shown(metrics)).map_err(|why| match why {
         NotIdentified::Refused(_) => {
             tracing::info!("http {via}: {why}");
             StatusCode::UNAUTHORIZED
@@ -69,6 +74,14 @@ pub(super) fn identify(offer: &ClientOffer, shared: &Shared) -> Result<Principal
             StatusCode::SERVICE_UNAVAILABLE
         }
     })
+}
+
+/// Whether a request for a repository is to come back with credentials: git sends none before it is asked. Needs no thread and
+/// no permit.
+pub(super) fn is_challenged(service: Service, path: &[u8], offer: &ClientOffer, shared: &Shared) -> bool {
+    let ask = if service == Service::ReceivePack { Ask::Push } else { Ask::Read };
+    let Ok(path) = named(path) else { return false };
+    offer.settings.access.is_challenged(&offer.shown(&shared.host.metrics), &path, ask)
 }
 
 /// What a request may see of the routes below `/-/`, where access rules decide that.

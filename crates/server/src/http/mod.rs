@@ -60,7 +60,7 @@ use crate::subject::{CallMode, ProtocolVersion};
 use crate::tls::ClientCertificate;
 use crate::transfers::Transfer;
 use body::{AnswerBody, BadBody, BodyMessage, BodySink, RequestBody, discard};
-use identity::{ClientOffer, admin_access, identify};
+use identity::{ClientOffer, admin_access, identify, is_challenged};
 use limit_reached::status_of;
 use refusal::{HttpRefusal, body_refused, no_cache};
 use routes::{Route, percent_decode, route};
@@ -166,6 +166,10 @@ async fn advertise(
     context: RequestContext,
     shared: Arc<Shared>,
 ) -> Result<AnswerStart, HttpRefusal> {
+    if is_challenged(service, &path, &context.offer, &shared) {
+        context.transfer.is_about(&path);
+        return Err(StatusCode::UNAUTHORIZED.into());
+    }
     let version = version(&context.offer.headers);
     let prefix = match version {
         ProtocolVersion::V2 => Vec::new(),

@@ -236,7 +236,7 @@ fn check_enabled(
 }
 
 /// The path of a request as rules have it: without slashes at its ends.
-fn named(path: &[u8]) -> Result<Vec<u8>, NotServed> {
+pub(crate) fn named(path: &[u8]) -> Result<Vec<u8>, NotServed> {
     use std::os::unix::ffi::OsStrExt as _;
     let relative = check_path(path).map_err(|why| NotServed::NotFound(why.to_owned()))?;
     Ok(relative.as_os_str().as_bytes().to_vec())
