@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use packrace_server::access::ForwardedHeader;
+use packrace_server::access::{ForwardAuthUrl, ForwardedHeader};
 use packrace_server::limits::AddressRange;
 use packrace_server::settings::{Admin, Hosts};
 use packrace_store::HooksFrom;
@@ -281,6 +281,21 @@ impl ConfigValue for Vec<String> {
     fn write(&self) -> String {
         let names: Vec<String> = self.iter().map(|name| format!("{name:?}")).collect();
         format!("[{}]", names.join(", "))
+    }
+}
+
+impl ConfigValue for Option<ForwardAuthUrl> {
+    const EXPECTED: &'static str = "a URL of http:// without a user, or \"none\"";
+
+    fn read(given: &Given<'_>) -> Option<Self> {
+        match given.text()? {
+            "none" => Some(None),
+            text => text.parse().ok().map(Some),
+        }
+    }
+
+    fn write(&self) -> String {
+        self.as_ref().map_or("\"none\"".to_owned(), |url| format!("{:?}", url.to_string()))
     }
 }
 

@@ -306,6 +306,10 @@ group!(access: AccessFiles {
          \"\": none.";
     groups_header: value, reload,
         "Header in which trusted proxies name the groups of the user, with commas between them, as Remote-Groups. \"\": none.";
+    forward_auth: value, reload,
+        "URL (http://) that is asked who a client is, with its Authorization and Cookie: 2xx with the user in the header user-header \
+         (Remote-User by default) and the groups in groups-header, or 401. Other answers, and none within 5 s, are 503. An answer \
+         holds for 10 s. \"none\": none is asked.";
     forwarded_header: value, reload,
         "Header in which trusted proxies name the address of the client: \"X-Forwarded-For\", \"Forwarded\" or \"none\". The \
          last address counts that is not a trusted proxy.";

@@ -460,6 +460,12 @@ fn what_is_not_safe_does_not_start() {
     check(&[&rules, &users], &format!("{}:1: {weak}", path("users")));
     check(&[&users], "access.users: needs access.rules, which say who may do what");
     let groups = "access.groups-header=Remote-Groups";
+    let forward = "access.forward-auth=http://127.0.0.1:1/";
+    check(&[forward], "access.forward-auth: needs access.rules, which say who may do what");
+    let words = "access.forward-auth: cannot be had with access.users: one of them knows the users";
+    check(&[&rules, forward, &users], words);
+    let words = "--set access.forward-auth=https://a/: \"https://a/\" is not a URL of http:// without a user, or \"none\"";
+    check(&[&rules, "access.forward-auth=https://a/"], words);
     check(&[&rules, groups], "access.groups-header: needs access.user-header");
     check(&[&rules, "access.client-certificates=true"], "access.client-certificates: needs tls.client-ca");
     let header = "access.user-header=Remote-User";

@@ -3,6 +3,7 @@
 mod access;
 mod clone;
 mod disk;
+mod forward_auth;
 mod hooks;
 mod hostile;
 mod how_to;

@@ -2,11 +2,13 @@
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use http::HeaderMap;
 use jiff::Timestamp;
 
 use super::credentials::{Credentials, PasswordFile, TokenFile, VerifiedSecrets, is_token};
+use super::forward_auth::{ForwardAuth, ForwardAuthUrl};
 use super::proxies::{ForwardedHeader, HeaderUser, TrustedProxies};
 use super::rules::{AccessRules, Operation, Verdict};
 use super::secret_file::LoadError;
@@ -31,6 +33,8 @@ pub struct AccessFiles {
     pub groups_header: String,
     /// The header in which they say where a request comes from.
     pub forwarded_header: ForwardedHeader,
+    /// The server that is asked who shows credentials.
+    pub forward_auth: Option<ForwardAuthUrl>,
     /// Whether the common name of a client certificate is the name of a user.
     pub client_certificates: bool,
     /// Where pushes are recorded.
@@ -44,8 +48,9 @@ pub struct FilePolicy {
     passwords: Option<PasswordFile>,
     tokens: Option<TokenFile>,
     proxies: TrustedProxies,
+    forward: Option<ForwardAuth>,
     takes_certificates: bool,
-    verified: VerifiedSecrets,
+    verified: VerifiedSecrets<()>,
     verifying: VerifyLimit,
     failures: FailureLimit,
 }
@@ -63,10 +68,11 @@ impl AccessFiles {
     /// The proxies whose headers count, with and without rules.
     pub fn proxies(&self) -> Result<TrustedProxies, LoadError> {
         let needs = |key: &str, other: &str| Err(LoadError::of(Path::new(key), format!("needs {other}")));
-        if !self.user_header.is_empty() && self.trusted_proxies.is_empty() {
+        let is_for_proxies = self.forward_auth.is_none();
+        if is_for_proxies && !self.user_header.is_empty() && self.trusted_proxies.is_empty() {
             return needs("access.user-header", "access.trusted-proxies: anybody could send it");
         }
-        if !self.groups_header.is_empty() && self.user_header.is_empty() {
+        if is_for_proxies && !self.groups_header.is_empty() && self.user_header.is_empty() {
             return needs("access.groups-header", "access.user-header");
         }
         let given = |text: &'_ String| (!text.is_empty()).then(|| text.clone());
@@ -74,7 +80,23 @@ impl AccessFiles {
         let ranges = self.trusted_proxies.clone();
         TrustedProxies::new(ranges, user_header.as_deref(), groups_header.as_deref(), self.forwarded_header)
     }
+
+    fn forward_auth(&self) -> Result<Option<ForwardAuth>, LoadError> {
+        let key = Path::new("access.forward-auth");
+        match (&self.forward_auth, &self.users) {
+            (None, _) => Ok(None),
+            (_, Some(_)) => {
+                Err(LoadError::of(key, "cannot be had with access.users: one of them knows the users"))
+            }
+            (Some(url), None) => ForwardAuth::new(url, &self.user_header, &self.groups_header)
+                .map(Some)
+                .map_err(|error| LoadError::of(key, error)),
+        }
+    }
 }
+
+/// How long a verified password is remembered.
+const PASSWORDS_REMEMBERED_FOR: Duration = Duration::from_secs(60);
 
 impl FilePolicy {
     /// Reads all files. `None` where there are no rules and nothing that needs them.
@@ -84,6 +106,7 @@ impl FilePolicy {
             let without = [
                 files.users.is_some().then_some("access.users"),
                 files.tokens.is_some().then_some("access.tokens"),
+                files.forward_auth.is_some().then_some("access.forward-auth"),
                 header("access.user-header", &files.user_header),
                 files.client_certificates.then_some("access.client-certificates"),
             ];
@@ -94,15 +117,18 @@ impl FilePolicy {
                 }
             };
         };
+        let forward = files.forward_auth()?;
         let failed = |error| LoadError::of(Path::new("random numbers"), error);
         Ok(Some(FilePolicy {
             rules: AccessRules::load(rules)?,
             passwords: files.users.as_deref().map(PasswordFile::load).transpose()?,
             tokens: files.tokens.as_deref().map(TokenFile::load).transpose()?,
             proxies: files.proxies()?,
+            forward,
             takes_certificates: files.client_certificates,
-            verified: VerifiedSecrets::new().map_err(failed)?,
-            verifying: VerifyLimit::new(packrace_os::process::available_threads()),
+            verified: VerifiedSecrets::new(PASSWORDS_REMEMBERED_FOR).map_err(failed)?,
+            // Each takes a processor wholly.
+            verifying: VerifyLimit::new(packrace_os::process::available_threads() / 2),
             failures: FailureLimit::default(),
         }))
     }
@@ -129,7 +155,7 @@ impl FilePolicy {
     fn verify(&self, user: &str, password: &str, address: IpAddr) -> Result<Principal, NotIdentified> {
         let now = Instant::now();
         let passwords = self.passwords.as_ref().ok_or_else(|| refused("passwords are not taken"))?;
-        if self.verified.contains(user, password, now) {
+        if self.verified.find(user, password, now).is_some() {
             return Ok(Principal::named(user));
         }
         if self.failures.is_reached(address, now) {
@@ -137,7 +163,7 @@ impl FilePolicy {
         }
         match self.verifying.run(|| passwords.verify(user, password)) {
             Some(true) => {
-                self.verified.remember(user, password, now);
+                self.verified.remember(user, password, (), now);
                 Ok(Principal::named(user))
             }
             Some(false) => {
@@ -146,6 +172,27 @@ impl FilePolicy {
             }
             None => Err(NotIdentified::Unavailable("too many passwords are being verified".to_owned())),
         }
+    }
+
+    /// Asks another server, unless this address has shown it too much that is wrong.
+    fn ask(
+        &self,
+        other: &ForwardAuth,
+        headers: &HeaderMap,
+        address: IpAddr,
+    ) -> Result<Principal, NotIdentified> {
+        if let Some(principal) = other.remembered(headers, address) {
+            return Ok(principal);
+        }
+        let now = Instant::now();
+        if self.failures.is_reached(address, now) {
+            return Err(NotIdentified::TooManyFailures);
+        }
+        let asked = other.ask(headers, address);
+        if matches!(asked, Err(NotIdentified::Refused(_))) {
+            self.failures.add(address, now);
+        }
+        asked
     }
 
     fn token(&self, secret: &str) -> Result<Principal, NotIdentified> {
@@ -157,6 +204,7 @@ impl FilePolicy {
     fn can_identify(&self) -> bool {
         self.passwords.is_some()
             || self.tokens.is_some()
+            || self.forward.is_some()
             || self.proxies.names_users()
             || self.takes_certificates
     }
@@ -192,16 +240,22 @@ impl AccessPolicy for FilePolicy {
             HeaderUser::Ignored => drop(offer.metrics.ignored_user_headers.inc()),
             HeaderUser::NotGiven => {}
         }
-        match Credentials::of(headers).map_err(refused)? {
+        let address = self.proxies.client_address(offer.peer, headers);
+        let credentials = Credentials::of(headers);
+        if let Some(other) = &self.forward
+            && ForwardAuth::is_shown(headers)
+            && !matches!(&credentials, Ok(Some(credentials)) if credentials.is_token())
+        {
+            return self.ask(other, headers, address);
+        }
+        match credentials.map_err(refused)? {
             None => {
                 let name = offer.certificate.filter(|_| self.takes_certificates);
                 Ok(name.map_or_else(Principal::anonymous, Principal::named))
             }
             Some(Credentials::Bearer(token)) => self.token(&token),
             Some(Credentials::Basic { password, .. }) if is_token(&password) => self.token(&password),
-            Some(Credentials::Basic { user, password }) => {
-                self.verify(&user, &password, self.proxies.client_address(offer.peer, headers))
-            }
+            Some(Credentials::Basic { user, password }) => self.verify(&user, &password, address),
         }
     }
 
@@ -210,7 +264,7 @@ impl AccessPolicy for FilePolicy {
         let has_certificate = self.takes_certificates && offer.certificate.is_some();
         !has_certificate
             && matches!(self.proxies.user(offer.peer, headers), HeaderUser::NotGiven)
-            && matches!(Credentials::of(headers), Ok(None))
+            && !ForwardAuth::is_shown(headers)
             && self.decide(&Principal::anonymous(), path, ask) == Decision::Authenticate
     }
 

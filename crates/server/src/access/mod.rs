@@ -14,6 +14,7 @@
 mod audit;
 mod credentials;
 mod file_policy;
+mod forward_auth;
 pub(crate) mod fuzzed;
 mod proxies;
 mod repository;
@@ -32,6 +33,7 @@ pub use audit::AuditLog;
 pub(crate) use audit::AuditedRef;
 pub use credentials::{check_tokens, hash_password, new_token};
 pub use file_policy::{AccessFiles, Explanation, FilePolicy};
+pub use forward_auth::ForwardAuthUrl;
 pub use proxies::{ForwardedHeader, TrustedProxies};
 pub(crate) use repository::Denied;
 pub use repository::RepositoryAccess;

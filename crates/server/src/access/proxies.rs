@@ -94,10 +94,7 @@ impl TrustedProxies {
     }
 
     fn groups(&self, headers: &HeaderMap) -> Vec<String> {
-        let Some(header) = &self.groups_header else { return Vec::new() };
-        let values = headers.get_all(header).iter().filter_map(|value| value.to_str().ok());
-        let names = values.flat_map(|value| value.split(',')).map(str::trim).filter(|name| !name.is_empty());
-        names.take(MAX_GROUPS).map(str::to_owned).collect()
+        self.groups_header.as_ref().map_or_else(Vec::new, |header| groups(headers, header))
     }
 
     /// The last address of the chain that is not a trusted proxy. What cannot be understood ends the chain.
@@ -127,6 +124,13 @@ impl TrustedProxies {
         }
         client
     }
+}
+
+/// Names of groups in headers of this name, with commas between them.
+pub(super) fn groups(headers: &HeaderMap, header: &HeaderName) -> Vec<String> {
+    let values = headers.get_all(header).iter().filter_map(|value| value.to_str().ok());
+    let names = values.flat_map(|value| value.split(',')).map(str::trim).filter(|name| !name.is_empty());
+    names.take(MAX_GROUPS).map(str::to_owned).collect()
 }
 
 /// The address of one element of `Forwarded`.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::limits::address;
 
-/// How long a request waits for its turn to have a password verified.
+/// How long a request waits for its turn to have credentials verified.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// Wrong credentials that one address may send in [`FAILURE_WINDOW`].
@@ -19,7 +19,7 @@ const FAILURE_WINDOW: Duration = Duration::from_secs(60);
 /// Addresses whose failures are counted. Beyond, the count begins again.
 const MAX_ADDRESSES: usize = 100_000;
 
-/// Passwords that are being verified: half as many as there are processors, since each takes one wholly.
+/// Credentials that are being verified at the same time.
 #[derive(Debug)]
 pub(super) struct VerifyLimit {
     free: Mutex<usize>,
@@ -27,8 +27,8 @@ pub(super) struct VerifyLimit {
 }
 
 impl VerifyLimit {
-    pub(super) fn new(threads: usize) -> Self {
-        VerifyLimit { free: Mutex::new((threads / 2).max(1)), changed: Condvar::new() }
+    pub(super) fn new(at_once: usize) -> Self {
+        VerifyLimit { free: Mutex::new(at_once.max(1)), changed: Condvar::new() }
     }
 
     /// Does some work when its turn comes; `None` where that takes too long.

@@ -28,6 +28,14 @@ pub(super) enum Credentials {
 }
 
 impl Credentials {
+    /// Whether this is a token of ours.
+    pub(super) fn is_token(&self) -> bool {
+        match self {
+            Credentials::Basic { password, .. } => is_token(password),
+            Credentials::Bearer(token) => is_token(token),
+        }
+    }
+
     /// Those of a request; `None` where it has none.
     pub(super) fn of(headers: &HeaderMap) -> Result<Option<Self>, &'static str> {
         let mut values = headers.get_all(header::AUTHORIZATION).iter();

@@ -1,5 +1,5 @@
 //! Secrets that were verified a moment ago: git sends Basic credentials with every request, and a password takes
-//! some 50 ms to be verified.
+//! some 50 ms to be verified, or another server is asked about it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,54 +7,53 @@ use std::time::{Duration, Instant};
 
 use sha2::{Digest as _, Sha256};
 
-/// How long a verified secret is remembered.
-const REMEMBERED_FOR: Duration = Duration::from_secs(60);
-
 /// Secrets that are remembered at the same time. Beyond, all are forgotten.
 const MAX_SECRETS: usize = 10_000;
 
-/// Secrets that were verified in the last minute, as hashes under a key that this process alone has.
-pub(in super::super) struct VerifiedSecrets {
+/// Secrets that were verified lately, as hashes under a key that this process alone has, and what came of it.
+pub(in super::super) struct VerifiedSecrets<T> {
     key: [u8; 32],
-    until: Mutex<HashMap<[u8; 32], Instant>>,
+    remembered_for: Duration,
+    found: Mutex<HashMap<[u8; 32], (Instant, T)>>,
 }
 
-impl std::fmt::Debug for VerifiedSecrets {
+impl<T> std::fmt::Debug for VerifiedSecrets<T> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("VerifiedSecrets")
     }
 }
 
-impl VerifiedSecrets {
-    pub(in super::super) fn new() -> std::io::Result<Self> {
+impl<T: Clone> VerifiedSecrets<T> {
+    /// None yet; each will be remembered for so long.
+    pub(in super::super) fn new(remembered_for: Duration) -> std::io::Result<Self> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(std::io::Error::other)?;
-        Ok(VerifiedSecrets { key, until: Mutex::default() })
+        Ok(VerifiedSecrets { key, remembered_for, found: Mutex::default() })
     }
 
-    /// Whether this password of this user was verified within the last minute.
-    pub(in super::super) fn contains(&self, user: &str, password: &str, now: Instant) -> bool {
-        let hash = self.hash(user, password);
-        let until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        until.get(&hash).is_some_and(|until| now < *until)
+    /// What came of this secret of this user, if it was verified lately.
+    pub(in super::super) fn find(&self, user: &str, secret: &str, now: Instant) -> Option<T> {
+        let hash = self.hash(user, secret);
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.get(&hash).filter(|(until, _)| now < *until).map(|(_, value)| value.clone())
     }
 
     /// Remembers that it was verified.
-    pub(in super::super) fn remember(&self, user: &str, password: &str, now: Instant) {
-        let hash = self.hash(user, password);
-        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        if until.len() >= MAX_SECRETS {
-            until.retain(|_, until| now < *until);
+    pub(in super::super) fn remember(&self, user: &str, secret: &str, value: T, now: Instant) {
+        let hash = self.hash(user, secret);
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if found.len() >= MAX_SECRETS {
+            found.retain(|_, (until, _)| now < *until);
         }
-        if until.len() >= MAX_SECRETS {
-            until.clear();
+        if found.len() >= MAX_SECRETS {
+            found.clear();
         }
-        until.insert(hash, now + REMEMBERED_FOR);
+        found.insert(hash, (now + self.remembered_for, value));
     }
 
-    fn hash(&self, user: &str, password: &str) -> [u8; 32] {
+    fn hash(&self, user: &str, secret: &str) -> [u8; 32] {
         let length = (user.len() as u64).to_le_bytes();
-        let parts = [&self.key[..], &length, user.as_bytes(), password.as_bytes(), &self.key[..]];
+        let parts = [&self.key[..], &length, user.as_bytes(), secret.as_bytes(), &self.key[..]];
         parts.iter().fold(Sha256::new(), Sha256::chain_update).finalize().into()
     }
 }
@@ -63,23 +62,25 @@ impl VerifiedSecrets {
 mod tests {
     use super::*;
 
+    const MINUTE: Duration = Duration::from_secs(60);
+
     #[test]
     fn for_a_minute_and_no_other_secret() {
-        let (secrets, now) = (VerifiedSecrets::new().unwrap(), Instant::now());
-        assert!(!secrets.contains("a", "b", now));
-        secrets.remember("a", "bc", now);
-        assert!(secrets.contains("a", "bc", now + REMEMBERED_FOR - Duration::from_millis(1)));
-        assert!(!secrets.contains("a", "bc", now + REMEMBERED_FOR));
-        assert!(!secrets.contains("ab", "c", now));
+        let (secrets, now) = (VerifiedSecrets::new(MINUTE).unwrap(), Instant::now());
+        assert_eq!(secrets.find("a", "b", now), None);
+        secrets.remember("a", "bc", 7, now);
+        assert_eq!(secrets.find("a", "bc", now + MINUTE - Duration::from_millis(1)), Some(7));
+        assert_eq!(secrets.find("a", "bc", now + MINUTE), None);
+        assert_eq!(secrets.find("ab", "c", now), None);
     }
 
     #[test]
     fn memory_is_bounded() {
-        let (secrets, now) = (VerifiedSecrets::new().unwrap(), Instant::now());
+        let (secrets, now) = (VerifiedSecrets::new(MINUTE).unwrap(), Instant::now());
         for number in 0..=MAX_SECRETS {
-            secrets.remember("a", &number.to_string(), now);
+            secrets.remember("a", &number.to_string(), (), now);
         }
-        assert!(secrets.until.lock().unwrap().len() <= MAX_SECRETS);
-        assert!(secrets.contains("a", &MAX_SECRETS.to_string(), now));
+        assert!(secrets.found.lock().unwrap().len() <= MAX_SECRETS);
+        assert_eq!(secrets.find("a", &MAX_SECRETS.to_string(), now), Some(()));
     }
 }
