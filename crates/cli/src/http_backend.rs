@@ -75,6 +75,7 @@ fn call_of_variables(call: &Call) -> Result<(CgiRequest, Settings), Fatal> {
         access: Arc::new(Anyone),
         proxies: TrustedProxies::default(),
         audit: None,
+        repository_prototype: None,
     };
     Ok((CgiRequest { max_request_bytes, ..cgi_request() }, settings))
 }

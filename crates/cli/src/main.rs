@@ -15,6 +15,7 @@ mod http_backend;
 mod interruption;
 mod log;
 mod man;
+mod repo;
 mod sandbox;
 mod serve;
 mod serve_config;
@@ -106,6 +107,7 @@ fn dispatch(call: Call, command: Command) -> Result<(), Fatal> {
         Command::Serve(args) => serve::run(call, &args),
         Command::Shell(args) => shell::run(call, &args),
         Command::Access(args) => access::run(&call, &args),
+        Command::Repo(args) => repo::run(&call, &args),
         Command::UploadPack(args) => commands::upload_pack::run(&call, &args.into()),
         Command::ReceivePack(args) => commands::receive_pack::run(&call, &args.into()),
         Command::HttpBackend => http_backend::run(&call),

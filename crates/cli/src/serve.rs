@@ -198,6 +198,7 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
     let audit = access.audit_log.as_deref().map(AuditLog::open).transpose();
     let audit = audit.map_err(|error| Fatal::new(error.to_string()))?;
     let may_push = push.allowed || policy.is_some();
+    let prototype = policy.is_some().then(|| prototype(call)).transpose()?;
     Ok(Settings {
         http: listen.http,
         https: listen.https,
@@ -227,6 +228,7 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
         confinement: confinement(&hooks)?,
         proxies: access.proxies().map_err(|error| Fatal::new(error.to_string()))?,
         audit: audit.map(Arc::new),
+        repository_prototype: prototype,
         access: policy.map_or_else(|| Arc::new(Anyone) as _, |policy| Arc::new(policy) as _),
     })
 }
@@ -289,6 +291,11 @@ fn new_repositories(call: &Call, may_push: bool) -> Result<Option<NewRepositorie
     if !may_push || !config.boolean("packrace.createOnPush")?.unwrap_or(false) {
         return Ok(None);
     }
+    prototype(call).map(Some)
+}
+
+/// What a new repository is where nothing else is asked for: as `git init --bare` makes it.
+pub fn prototype(call: &Call) -> Result<NewRepositories, Fatal> {
     let (options, head) = init::bare_prototype(call, None)?;
-    Ok(Some(NewRepositories { options, head }))
+    Ok(NewRepositories { options, head })
 }

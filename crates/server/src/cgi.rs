@@ -30,7 +30,7 @@ use crate::path_names::PathNames;
 use crate::send::outbox::{ClientSink, GatherBatch};
 use crate::service::call::{Call, Service};
 use crate::service::pusher::pusher;
-use crate::service::root::check_path;
+use crate::service::root::{RESERVED_PATH, check_path};
 use crate::settings::Settings;
 use crate::stdio::StreamSink;
 use crate::subject::{CallMode, ProtocolVersion};
@@ -204,7 +204,12 @@ impl<S: Sink> Backend<'_, S> {
         };
         let path = named(&self.request.path_info);
         let path = path.ok_or_else(|| Refused::broken("GIT_PROJECT_ROOT is set but PATH_INFO is not"))?;
-        check_path(path.as_bytes()).map_err(|_| Refused::broken(format!("'{}': aliased", path.display())))?;
+        check_path(path.as_bytes()).map_err(|why| match why {
+            RESERVED_PATH => {
+                Refused::new(StatusCode::NOT_FOUND, format!("Not a git repository: '{}'", path.display()))
+            }
+            _ => Refused::broken(format!("'{}': aliased", path.display())),
+        })?;
         let mut whole = root.clone().into_os_string();
         whole.push(path);
         Ok(whole)

@@ -23,6 +23,7 @@ mod origin;
 pub mod path_names;
 pub mod receive;
 mod refs;
+pub mod repositories;
 pub mod repository_cache;
 pub mod send;
 mod service;

@@ -60,8 +60,10 @@ pub struct Settings {
     pub access: Arc<dyn AccessPolicy>,
     /// Proxies that say where a request comes from.
     pub proxies: TrustedProxies,
-    /// Where pushes are recorded.
+    /// Where pushes and changes of repositories are recorded.
     pub audit: Option<Arc<AuditLog>>,
+    /// What `/-/api/v1/repositories` makes; `None`: there is no such route.
+    pub repository_prototype: Option<NewRepositories>,
 }
 
 /// Which repositories below the folder are served, and what they may decide. Plain data.
@@ -151,10 +153,10 @@ impl Pushing {
     }
 }
 
-/// Repositories that pushes make.
+/// Repositories that pushes and requests make.
 #[derive(Debug, Clone)]
 pub struct NewRepositories {
-    /// What is made; the place comes with the push.
+    /// What is made; the place comes with the request.
     pub options: InitOptions,
     /// What `HEAD` stands for.
     pub head: Vec<u8>,

@@ -14,6 +14,7 @@ mod pack_objects;
 mod packing;
 mod refs;
 mod repack;
+mod repo;
 mod shell;
 mod stash;
 #[cfg(test)]
@@ -37,6 +38,7 @@ pub use objects::{CommitTree, HashObject, WriteTree};
 pub use pack_objects::PackObjects;
 pub use refs::{PackRefs, Reflog, Refs, ShowRef, SymbolicRef, UpdateRef};
 pub use repack::Repack;
+pub use repo::{Repo, RepoCommand, RepoCreate, RepoDelete, RepoDescribe, RepoList, RepoRename};
 pub use shell::Shell;
 pub use stash::Stash;
 pub use unpack_objects::UnpackObjects;
@@ -116,6 +118,8 @@ pub enum Command {
     Shell(Box<Shell>),
     /// Explain access rules, and make credentials.
     Access(Box<Access>),
+    /// Make, list, delete, rename and describe the repositories of a served folder.
+    Repo(Box<Repo>),
     /// Put what is in the work tree into the index: stands in for git add.
     Add(Box<Add>),
     /// Copy a repository from a server: stands in for git clone, with --bare or --mirror.
@@ -178,6 +182,7 @@ impl Command {
             Command::Serve(_) => "serve",
             Command::Shell(_) => "shell",
             Command::Access(_) => "access",
+            Command::Repo(_) => "repo",
             Command::Add(_) => "add",
             Command::Clone(_) => "clone",
             Command::CommitGraph(_) => "commit-graph",

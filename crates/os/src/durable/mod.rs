@@ -445,6 +445,36 @@ pub fn rename_to_free(from: &Path, to: &Path, role: Role) -> io::Result<bool> {
     }
 }
 
+/// Renames a directory unless the new name exists, and returns whether it did. Where the file system cannot do that in
+/// one step, an empty directory that got the name in between is replaced, and nothing else.
+pub fn move_dir_to_free(from: &Path, to: &Path, role: Role) -> io::Result<bool> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    before_naming(from, to)?;
+    count::add(role, Op::Rename, 0);
+    let renamed = match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS) if std::fs::symlink_metadata(to).is_ok() => Err(Errno::EXIST),
+        // rename(2) puts a directory in the place of an empty one at most.
+        Err(Errno::INVAL | Errno::NOSYS) => rustix::fs::rename(from, to),
+        result => result,
+    };
+    match renamed {
+        Ok(()) => {
+            done(|| DiskChange::Rename { from: from.to_owned(), to: to.to_owned() });
+            Ok(true)
+        }
+        Err(Errno::EXIST | Errno::NOTEMPTY) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Removes a directory with everything in it; links in it are not followed.
+pub fn remove_tree(path: &Path, role: Role) -> io::Result<()> {
+    before(path, DiskOp::Remove)?;
+    count::add(role, Op::Remove, 0);
+    std::fs::remove_dir_all(path)
+}
+
 /// Creates a directory named `prefix` + six letters and digits in `dir`, accessible only to the user of this
 /// process.
 pub fn make_temporary_dir(dir: &Path, prefix: &str, role: Role) -> io::Result<PathBuf> {

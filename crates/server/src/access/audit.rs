@@ -7,6 +7,14 @@
 //!
 //! `user` is null for anonymous clients. `outcome` is `ok`, or why the ref did not change, in the words that the client
 //! got: of the rules, of a hook, or of git. Lines of one push are appended with one write; they are not synced.
+//!
+//! And a line for each repository that somebody who is known wanted to create, rename, describe or delete:
+//!
+//! ```json
+//! {"time":"…","session":"…","user":"alice","peer":"…","repository":"a.git","action":"rename","to":"b.git","outcome":"ok"}
+//! ```
+//!
+//! `to` is the new name, or where a deleted repository lies.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -37,6 +45,17 @@ pub(crate) struct AuditedRef<'a> {
     pub(crate) error: Option<&'a str>,
 }
 
+/// A change of a whole repository, and what became of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AuditedChange<'a> {
+    /// As the client names it.
+    pub(crate) repository: &'a [u8],
+    pub(crate) action: &'static str,
+    pub(crate) to: Option<&'a str>,
+    /// Why it did not happen; `None` if it did.
+    pub(crate) error: Option<&'a str>,
+}
+
 impl AuditLog {
     /// Opens a file, or makes it, readable for its owner and group.
     pub fn open(path: &Path) -> Result<Self, LoadError> {
@@ -62,7 +81,27 @@ impl AuditLog {
             });
             format!("{entry}\n")
         };
-        let lines: String = refs.map(line).collect();
+        self.append(&refs.map(line).collect::<String>());
+    }
+
+    /// Appends the line of a change. A failure is logged: it has happened by then.
+    pub(crate) fn change(&self, transfer: &Transfer, change: AuditedChange<'_>) {
+        let mut entry = json!({
+            "time": Timestamp::now().to_string(),
+            "session": transfer.session_id(),
+            "user": transfer.user(),
+            "peer": transfer.peer(),
+            "repository": String::from_utf8_lossy(change.repository),
+            "action": change.action,
+            "outcome": change.error.unwrap_or("ok"),
+        });
+        if let Some(to) = change.to {
+            entry["to"] = to.into();
+        }
+        self.append(&format!("{entry}\n"));
+    }
+
+    fn append(&self, lines: &str) {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = file.write_all(lines.as_bytes()) {
             tracing::error!("audit log {}: {error}", self.path.display());

@@ -221,6 +221,7 @@ impl FilePolicy {
                     kind.verb(),
                     String::from_utf8_lossy(changed)
                 ),
+                Ask::Delete => format!("{} may not delete or rename this", name.unwrap_or("anyone")),
                 _ => format!("{} may not push here", name.unwrap_or("anyone")),
             }),
         }

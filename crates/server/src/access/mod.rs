@@ -30,7 +30,7 @@ use http::HeaderMap;
 
 use crate::metrics::Metrics;
 pub use audit::AuditLog;
-pub(crate) use audit::AuditedRef;
+pub(crate) use audit::{AuditedChange, AuditedRef};
 pub use credentials::{check_tokens, hash_password, new_token};
 pub use file_policy::{AccessFiles, Explanation, FilePolicy};
 pub use forward_auth::ForwardAuthUrl;

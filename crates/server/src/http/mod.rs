@@ -18,11 +18,13 @@
 //! | too many of them, or of wrong passwords, from one address | 429 with `Retry-After` |
 //! | a repository that cannot be read | 500 |
 //! | anything else, or no repository | 404 |
+//! | `/-/api/v1/repositories` and below, with access rules | [`api`] |
 //!
 //! The status is decided by the first bytes of the answer: refusals in the protocol's own words come with 200, as from
 //! git's http-backend. An answer that cannot be completed after that is cut off, so that it does not look complete.
 //! A client that closes its sending half while it is answered has left.
 
+mod api;
 mod body;
 pub(crate) mod connection;
 pub(crate) mod dumb;
@@ -110,13 +112,16 @@ async fn answer(
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let access =
         Access::new(&shared.host, DoorName::Http, &peer.to_string(), format!("{method} {uri}").as_bytes());
+    let background = in_flight.watch().background().clone();
+    let transfer = access.transfer().clone();
+    let context = RequestContext { peer, offer, transfer, background, in_flight: Arc::downgrade(&in_flight) };
+    if let Some(target) = api::target(uri.path(), &context.offer.settings) {
+        return api::answer(request, target, context, access, in_flight, shared).await;
+    }
     let route = match percent_decode(uri.path()) {
         Some(path) => route(method.as_str(), &path, uri.query().unwrap_or("")),
         None => return HttpRefusal::from(StatusCode::BAD_REQUEST).answer(access, in_flight),
     };
-    let background = in_flight.watch().background().clone();
-    let transfer = access.transfer().clone();
-    let context = RequestContext { peer, offer, transfer, background, in_flight: Arc::downgrade(&in_flight) };
     let result = match route {
         Route::Advertise(service, path) => advertise(service, path, context, shared).await,
         Route::Call(Service::UploadPack, path) => upload_pack(request, path, context, shared).await,

@@ -9,11 +9,15 @@ use packrace_store::{CachedRepository, Error, ErrorKind, OpenOptions, Repository
 use super::access_log::quoted;
 use crate::access::Denied;
 use crate::metrics::Reason;
+use crate::repositories::{RepositoryFolder, is_reserved};
 use crate::repository_cache::RepositoryCache;
 use crate::settings::NewRepositories;
 
 /// Longest request path.
 const MAX_PATH_BYTES: usize = 4096;
+
+/// Why nothing is served of the trash, and of repositories that are being made.
+pub(crate) const RESERVED_PATH: &str = "path is the server's own";
 
 /// The served folder.
 #[derive(Debug)]
@@ -22,6 +26,8 @@ pub(crate) struct Root {
     path: PathBuf,
     options: OpenOptions,
     pub(crate) repositories: RepositoryCache,
+    /// The same folder, to make repositories in it and the like.
+    pub(crate) folder: RepositoryFolder,
 }
 
 /// Why a path leads to no repository.
@@ -100,7 +106,13 @@ impl Root {
         }
         packrace_os::reach::confine(folders.iter().map(PathBuf::as_path))?;
         options.served = Some(Arc::new(Served { root: path.clone(), allowed }));
-        Ok(Root { path, options, repositories })
+        let folder = RepositoryFolder::new(&path)?;
+        Ok(Root { path, options, repositories, folder })
+    }
+
+    /// The repository at a path below the folder, opened anew and not kept, if it is one that is served.
+    pub(crate) fn open_once(&self, relative: &Path) -> Result<Repository, NotServed> {
+        Repository::open(&self.path.join(relative), &self.options).map_err(not_opened)
     }
 
     /// The folder, without links.
@@ -221,6 +233,9 @@ pub(crate) fn check_path(path: &[u8]) -> Result<&Path, &'static str> {
     if relative.split(|byte| *byte == b'/').any(is_alias) {
         return Err("path has an alias");
     }
+    if relative.split(|byte| *byte == b'/').any(is_reserved) {
+        return Err(RESERVED_PATH);
+    }
     Ok(Path::new(std::ffi::OsStr::from_bytes(relative)))
 }
 
@@ -242,6 +257,11 @@ mod tests {
         {
             check(bad, None);
         }
+        for own in ["/.packrace-trash", "/.packrace-trash/x/a.git", "/a/.packrace-new-1", "/.packrace-trash/"]
+        {
+            check(own, None);
+        }
+        check("/.packrace", Some(".packrace"));
         check(&format!("/{}", "x".repeat(5000)), None);
     }
 }

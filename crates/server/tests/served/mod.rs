@@ -36,6 +36,7 @@ pub fn settings(temporary_dir: &Path) -> Settings {
         access: std::sync::Arc::new(packrace_server::access::Anyone),
         proxies: packrace_server::access::TrustedProxies::default(),
         audit: None,
+        repository_prototype: None,
         pushing: Pushing {
             is_allowed: false,
             new_repositories: None,

@@ -1,0 +1,359 @@
+//! What requests of the API do, on a thread that may wait for the disk.
+
+use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use http::StatusCode;
+use jiff::Timestamp;
+use packrace_store::Repository;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::super::body::RequestBody;
+use super::super::identity::{ClientOffer, identify};
+use super::ApiReply;
+use crate::access::{Ask, AuditedChange, Denied, Principal, RepositoryAccess};
+use crate::repositories::{
+    CreateOptions, RepositoryError, RepositoryFolder, RepositoryName, description_in, words_of,
+};
+use crate::service::access_log::quoted;
+use crate::service::root::NotServed;
+use crate::service::shared::Shared;
+use crate::settings::Settings;
+use crate::transfers::Transfer;
+
+/// Repositories in one answer.
+const LISTED_AT_ONCE: usize = 1000;
+
+/// More of a name is not recorded.
+const MAX_AUDITED_BYTES: usize = 1024;
+
+/// What a request asks for.
+pub(super) enum Asked {
+    List { after: Option<Vec<u8>> },
+    Create(RequestBody),
+    Look(Vec<u8>),
+    Change(Vec<u8>, RequestBody),
+    Delete(Vec<u8>),
+}
+
+/// Why a request is not done.
+#[derive(Debug)]
+pub(super) struct ApiError {
+    pub(super) status: StatusCode,
+    pub(super) text: String,
+    pub(super) allow: Option<&'static str>,
+}
+
+impl ApiError {
+    fn new(status: StatusCode, text: impl Into<String>) -> Self {
+        ApiError { status, text: text.into(), allow: None }
+    }
+
+    /// In the words of the status.
+    pub(super) fn of(status: StatusCode) -> Self {
+        ApiError::new(status, status.canonical_reason().unwrap_or("refused"))
+    }
+
+    /// The same for what is hidden and for what is not there.
+    fn not_found() -> Self {
+        RepositoryError::NotFound.into()
+    }
+}
+
+impl From<RepositoryError> for ApiError {
+    fn from(error: RepositoryError) -> Self {
+        let status = match &error {
+            RepositoryError::Invalid(_) => StatusCode::BAD_REQUEST,
+            RepositoryError::NotFound => StatusCode::NOT_FOUND,
+            RepositoryError::Taken | RepositoryError::Refused(_) => StatusCode::CONFLICT,
+            RepositoryError::Store(_) | RepositoryError::Disk { .. } => {
+                tracing::error!("repositories: {}", quoted(error.to_string().as_bytes()));
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
+        };
+        ApiError::new(status, words_of(&error))
+    }
+}
+
+impl From<Denied> for ApiError {
+    fn from(denied: Denied) -> Self {
+        match denied {
+            Denied::Unauthenticated => ApiError::of(StatusCode::UNAUTHORIZED),
+            Denied::Hidden => ApiError::not_found(),
+            Denied::Forbidden(why) => ApiError::new(StatusCode::FORBIDDEN, why),
+        }
+    }
+}
+
+impl From<NotServed> for ApiError {
+    fn from(why: NotServed) -> Self {
+        match why {
+            NotServed::Broken(error) => {
+                tracing::error!("repositories: {}", quoted(error.to_string().as_bytes()));
+                ApiError::of(StatusCode::INTERNAL_SERVER_ERROR)
+            }
+            _ => ApiError::not_found(),
+        }
+    }
+}
+
+/// The body of a request for a new repository; the words are those of `git init`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewRepositoryBody {
+    name: String,
+    object_format: Option<String>,
+    ref_format: Option<String>,
+    initial_branch: Option<String>,
+    description: Option<String>,
+}
+
+/// The body of a request to change one.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChangeBody {
+    name: Option<String>,
+    description: Option<String>,
+}
+
+/// A request by somebody.
+pub(super) struct ApiCall<'a> {
+    principal: Principal,
+    settings: &'a Settings,
+    transfer: &'a Transfer,
+    shared: &'a Shared,
+    folder: &'a RepositoryFolder,
+}
+
+impl<'a> ApiCall<'a> {
+    /// Finds out who makes it.
+    pub(super) fn identify(
+        offer: &'a ClientOffer,
+        transfer: &'a Transfer,
+        shared: &'a Shared,
+    ) -> Result<Self, ApiError> {
+        let principal = identify(offer, shared).map_err(ApiError::of)?;
+        principal.name().iter().for_each(|name| transfer.is_by(name));
+        Ok(ApiCall { principal, settings: &offer.settings, transfer, shared, folder: &shared.root.folder })
+    }
+
+    /// Does it.
+    pub(super) fn answer(&self, asked: Asked) -> Result<ApiReply, ApiError> {
+        match asked {
+            Asked::List { after } => self.list(after),
+            Asked::Look(name) => self.look(&name),
+            Asked::Create(body) => self.create(parsed(&body)?),
+            Asked::Change(name, body) => self.change(&name, parsed(&body)?),
+            Asked::Delete(name) => self.delete(&name),
+        }
+    }
+
+    fn list(&self, after: Option<Vec<u8>>) -> Result<ApiReply, ApiError> {
+        let after = after.map(|after| PathBuf::from(std::ffi::OsStr::from_bytes(&after)));
+        let (mut listed, mut has_more) = (Vec::new(), false);
+        self.folder.list(after.as_deref(), &mut |found| {
+            let path = found.path.as_os_str().as_bytes();
+            // The folder itself has no name.
+            if path.is_empty() || self.access(path).check(Ask::Read).is_err() {
+                return ControlFlow::Continue(());
+            }
+            let described = match self.shared.root.open_once(&found.path) {
+                Ok(repository) if self.is_served(&repository) => described(&found.name(), Some(&repository)),
+                // It is there, as clients are told who ask for it.
+                Err(NotServed::Broken(_)) => described(&found.name(), None),
+                _ => return ControlFlow::Continue(()),
+            };
+            if listed.len() == LISTED_AT_ONCE {
+                has_more = true;
+                return ControlFlow::Break(());
+            }
+            listed.push(described);
+            ControlFlow::Continue(())
+        })?;
+        let next = listed.last().filter(|_| has_more).map(|last| last["name"].clone());
+        Ok(ApiReply::new(StatusCode::OK, json!({ "repositories": listed, "next": next })))
+    }
+
+    fn look(&self, name: &[u8]) -> Result<ApiReply, ApiError> {
+        self.transfer.is_about(name);
+        let mut access = self.access(name);
+        access.check(Ask::Read)?;
+        let repository = self.shared.root.open(&[b"/", name].concat())?;
+        let place = self.shared.root.path_of(&repository)?;
+        access.also_at(place.clone());
+        access.check(Ask::Read)?;
+        if !self.is_served(&repository) {
+            return Err(ApiError::not_found());
+        }
+        let shown = String::from_utf8_lossy(place.as_deref().unwrap_or(name)).into_owned();
+        Ok(ApiReply::new(StatusCode::OK, described(&shown, Some(&repository))))
+    }
+
+    fn create(&self, body: NewRepositoryBody) -> Result<ApiReply, ApiError> {
+        let asked = body.name.clone();
+        self.transfer.is_about(asked.as_bytes());
+        self.audited("create", asked.as_bytes(), None, || {
+            let name = RepositoryName::new(&body.name)?;
+            let NewRepositoryBody { object_format, ref_format, initial_branch, description, .. } = body;
+            let [object_format, ref_format, initial_branch] =
+                [&object_format, &ref_format, &initial_branch].map(Option::as_deref);
+            let options = CreateOptions::parse(object_format, ref_format, initial_branch, description)?;
+            self.check_new(&name)?;
+            let prototype = self.settings.repository_prototype.as_ref().ok_or_else(ApiError::not_found)?;
+            let place = self.folder.create(&name, prototype, &options)?;
+            tracing::info!("created {}", quoted(place.as_os_str().as_bytes()));
+            let repository = self.shared.root.open_once(&place).ok();
+            let shown = place.to_string_lossy().into_owned();
+            let location = Some(ApiReply::location_of(&shown));
+            let reply = ApiReply::new(StatusCode::CREATED, described(&shown, repository.as_ref()));
+            Ok(ApiReply { location, ..reply })
+        })
+    }
+
+    fn change(&self, name: &[u8], body: ChangeBody) -> Result<ApiReply, ApiError> {
+        self.transfer.is_about(name);
+        let action = if body.name.is_some() { "rename" } else { "describe" };
+        self.audited(action, name, body.name.as_deref(), || {
+            let asks: &[Ask<'_>] = match (&body.name, &body.description) {
+                (None, None) => {
+                    let words = "neither name nor description is given";
+                    return Err(ApiError::new(StatusCode::BAD_REQUEST, words));
+                }
+                (Some(_), None) => &[Ask::Delete],
+                (None, Some(_)) => &[Ask::Push],
+                (Some(_), Some(_)) => &[Ask::Delete, Ask::Push],
+            };
+            let mut found = self.find(name, asks)?;
+            let new_name = body.name.as_deref().map(RepositoryName::new).transpose()?;
+            if let Some(text) = &body.description {
+                CreateOptions::parse(None, None, None, Some(text.clone()))?;
+            }
+            if let Some(new_name) = &new_name {
+                self.check_new(new_name)?;
+                let renamed = self.folder.rename(&found, new_name)?;
+                let before = std::mem::replace(&mut found, renamed);
+                let [before, after] = [&before, &found].map(|path| quoted(path.as_os_str().as_bytes()));
+                tracing::info!("renamed {before} to {after}");
+            }
+            if let Some(text) = &body.description {
+                self.folder.describe(&found, text)?;
+            }
+            let repository = self.shared.root.open_once(&found).ok();
+            Ok(ApiReply::new(StatusCode::OK, described(&found.to_string_lossy(), repository.as_ref())))
+        })
+    }
+
+    fn delete(&self, name: &[u8]) -> Result<ApiReply, ApiError> {
+        self.transfer.is_about(name);
+        self.audited("delete", name, None, || {
+            let found = self.find(name, &[Ask::Delete])?;
+            let kept = self.folder.delete(&found, Timestamp::now())?;
+            let [before, after] = [&found, &kept].map(|path| quoted(path.as_os_str().as_bytes()));
+            tracing::info!("deleted {before}: it is {after} now");
+            let json = json!({ "name": found.to_string_lossy(), "trash": kept.to_string_lossy() });
+            Ok(ApiReply::new(StatusCode::OK, json))
+        })
+    }
+
+    fn access(&self, name: &[u8]) -> RepositoryAccess {
+        let trimmed = name.strip_prefix(b"/").unwrap_or(name);
+        let trimmed = trimmed.strip_suffix(b"/").unwrap_or(trimmed);
+        RepositoryAccess::new(self.settings.access.clone(), self.principal.clone(), trimmed.to_vec())
+    }
+
+    /// The path of a repository of which all this may be done.
+    fn find(&self, name: &[u8], asks: &[Ask<'_>]) -> Result<PathBuf, ApiError> {
+        let mut access = self.access(name);
+        let check = |access: &RepositoryAccess| {
+            asks.iter().try_for_each(|ask| access.check(*ask)).map_err(ApiError::from)
+        };
+        check(&access)?;
+        let found = self.folder.find(name)?;
+        access.also_at(Some(found.as_os_str().as_bytes().to_vec()));
+        check(&access)?;
+        if !self.is_served(&self.shared.root.open_once(&found)?) {
+            return Err(ApiError::not_found());
+        }
+        self.check_writable()?;
+        Ok(found)
+    }
+
+    /// Refuses a new name that this principal may not use, by where it would lie, too. Nobody is told by that what there is.
+    fn check_new(&self, name: &RepositoryName) -> Result<(), ApiError> {
+        let denied = |denied| match denied {
+            Denied::Unauthenticated => ApiError::of(StatusCode::UNAUTHORIZED),
+            Denied::Hidden | Denied::Forbidden(_) => {
+                let user = self.principal.name().unwrap_or("anyone");
+                ApiError::new(StatusCode::FORBIDDEN, format!("{user} may not create this repository"))
+            }
+        };
+        let mut access = self.access(name.as_bytes());
+        access.check(Ask::Create).map_err(denied)?;
+        self.check_writable()?;
+        if self.settings.rules.require_export_ok {
+            let words = "a new repository would not be exported (serve.require-export-ok)";
+            return Err(ApiError::new(StatusCode::FORBIDDEN, words));
+        }
+        let place = self.folder.place(name)?;
+        access.also_at(Some(place.as_os_str().as_bytes().to_vec()));
+        access.check(Ask::Create).map_err(denied)
+    }
+
+    fn check_writable(&self) -> Result<(), ApiError> {
+        match self.settings.rules.read_only {
+            true => Err(ApiError::new(StatusCode::FORBIDDEN, "the server is read-only")),
+            false => Ok(()),
+        }
+    }
+
+    fn is_served(&self, repository: &Repository) -> bool {
+        !self.settings.rules.require_export_ok || repository.is_export_ok()
+    }
+
+    /// Records what becomes of a change that somebody wants who is known, or that happens.
+    fn audited(
+        &self,
+        action: &'static str,
+        repository: &[u8],
+        to: Option<&str>,
+        change: impl FnOnce() -> Result<ApiReply, ApiError>,
+    ) -> Result<ApiReply, ApiError> {
+        let result = change();
+        if let Some(audit) = &self.settings.audit
+            && (result.is_ok() || self.principal.name().is_some())
+        {
+            let trash = result.as_ref().ok().and_then(|reply| reply.json["trash"].as_str());
+            let to = to.map(|to| String::from_utf8_lossy(cut(to.as_bytes())).into_owned());
+            audit.change(
+                self.transfer,
+                AuditedChange {
+                    repository: cut(repository),
+                    action,
+                    to: to.as_deref().or(trash),
+                    error: result.as_ref().err().map(|error| error.text.as_str()),
+                },
+            );
+        }
+        result
+    }
+}
+
+fn cut(text: &[u8]) -> &[u8] {
+    &text[..text.len().min(MAX_AUDITED_BYTES)]
+}
+
+/// A body of JSON.
+fn parsed<'a, T: Deserialize<'a>>(body: &'a RequestBody) -> Result<T, ApiError> {
+    serde_json::from_slice(body.bytes())
+        .map_err(|error| ApiError::new(StatusCode::BAD_REQUEST, format!("the body: {error}")))
+}
+
+/// What is told of a repository; `None` for one that cannot be read.
+fn described(name: &str, repository: Option<&Repository>) -> Value {
+    let git_dir = repository.map(Repository::common_dir);
+    let description = git_dir.and_then(|dir: &Path| description_in(dir).ok().flatten());
+    let object_format = repository.map(|repository| repository.hash_kind().to_string());
+    json!({ "name": name, "description": description, "object_format": object_format })
+}

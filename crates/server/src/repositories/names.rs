@@ -1,0 +1,116 @@
+//! How repositories may be called.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use super::RepositoryError;
+
+/// What belongs to the server itself begins like this, in every folder: it is neither served nor listed.
+const RESERVED: &[u8] = b".packrace-";
+
+/// Longest name, with its folders.
+const MAX_NAME_BYTES: usize = 1024;
+
+/// The longest part of a path that common file systems take.
+const MAX_PART_BYTES: usize = 255;
+
+/// How deep repositories may lie.
+pub(super) const MAX_DEPTH: usize = 16;
+
+/// Longest description.
+pub const MAX_DESCRIPTION_BYTES: usize = 4096;
+
+/// Whether a part of a path is the server's own.
+pub(crate) fn is_reserved(part: &[u8]) -> bool {
+    part.starts_with(RESERVED)
+}
+
+/// The name of a new repository: a path below the served folder that ends in `.git`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepositoryName(PathBuf);
+
+impl RepositoryName {
+    /// Takes a name with `.git` at its end or without; `.git` is added where it is not there.
+    pub fn new(text: &str) -> Result<Self, RepositoryError> {
+        let refused = |why: &str| Err(RepositoryError::Invalid(format!("a name of a repository {why}")));
+        let name = if text.ends_with(".git") { text.to_owned() } else { format!("{text}.git") };
+        if text.is_empty() {
+            return refused("cannot be empty");
+        }
+        if name.len() > MAX_NAME_BYTES {
+            return refused(&format!("has at most {MAX_NAME_BYTES} bytes"));
+        }
+        if text.chars().any(char::is_control) {
+            return refused("has no control characters");
+        }
+        if text.starts_with('/') {
+            return refused("does not begin with a slash");
+        }
+        if text.starts_with('-') {
+            return refused("does not begin with a dash");
+        }
+        let parts: Vec<&str> = name.split('/').collect();
+        if parts.len() > MAX_DEPTH {
+            return refused(&format!("has at most {MAX_DEPTH} parts"));
+        }
+        for (at, part) in parts.iter().enumerate() {
+            let is_last = at + 1 == parts.len();
+            if let Some(why) = why_not(part, is_last) {
+                return refused(why);
+            }
+        }
+        Ok(RepositoryName(PathBuf::from(name)))
+    }
+
+    /// The path below the served folder.
+    pub fn as_path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The same as bytes, as access rules have it.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.0.as_os_str().as_bytes()
+    }
+}
+
+/// Why a part of a name cannot be.
+fn why_not(part: &str, is_last: bool) -> Option<&'static str> {
+    let stem = part.strip_suffix(".git").filter(|_| is_last).unwrap_or(part);
+    match stem {
+        _ if part.eq_ignore_ascii_case(".git") => Some("has no part .git"),
+        "" => Some("has no empty part"),
+        "." | ".." => Some("has no part . or .."),
+        // Its folder would look like a repository.
+        "HEAD" if !is_last => Some("has no part HEAD"),
+        _ if is_reserved(part.as_bytes()) => Some("has no part that begins with .packrace-"),
+        _ if stem.ends_with(".lock") => Some("has no part that ends in .lock"),
+        _ if !is_last && part.ends_with(".git") => {
+            Some("has .git at its end only: no repository lies in another")
+        }
+        _ if part.len() > MAX_PART_BYTES => Some("has no part of more than 255 bytes"),
+        _ => None,
+    }
+}
+
+/// The name of something that may be there, without slashes at its ends; `None` for what is never served.
+pub(super) fn existing(name: &[u8]) -> Option<&[u8]> {
+    let name = name.strip_prefix(b"/").unwrap_or(name);
+    let name = name.strip_suffix(b"/").unwrap_or(name);
+    let is_bad = |part: &[u8]| matches!(part, b"" | b"." | b"..") || is_reserved(part);
+    let is_good = !name.contains(&0) && !name.split(|byte| *byte == b'/').any(is_bad);
+    is_good.then_some(name)
+}
+
+/// Refuses what is no line of text.
+pub(super) fn check_description(text: &str) -> Result<(), RepositoryError> {
+    let why = match () {
+        () if text.len() > MAX_DESCRIPTION_BYTES => {
+            format!("a description has at most {MAX_DESCRIPTION_BYTES} bytes")
+        }
+        () if text.chars().any(char::is_control) => {
+            "a description is one line, without control characters".to_owned()
+        }
+        () => return Ok(()),
+    };
+    Err(RepositoryError::Invalid(why))
+}

@@ -1,0 +1,347 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::ControlFlow;
+use std::os::unix::fs::symlink;
+use std::sync::Barrier;
+
+use packrace_object::HashKind;
+use packrace_store::init::{InitOptions, Template};
+use packrace_store::refs::Backend;
+use packrace_store::{ConfigSources, OpenOptions, Repository};
+use packrace_testkit::Git;
+
+use super::*;
+
+fn prototype() -> NewRepositories {
+    let options = InitOptions {
+        git_dir: PathBuf::new(),
+        object_dir: None,
+        gitfile: None,
+        work_tree: None,
+        is_bare: true,
+        is_bare_guessed: false,
+        template: Template::BuiltIn,
+        hash: None,
+        default_hash: HashKind::Sha1,
+        refs: None,
+        default_refs: Backend::Files,
+        sharing: None,
+        config: ConfigSources::default(),
+        sections: Vec::new(),
+    };
+    NewRepositories { options, head: b"refs/heads/main".to_vec() }
+}
+
+/// A served folder.
+struct Site {
+    dir: tempfile::TempDir,
+    folder: RepositoryFolder,
+}
+
+impl Site {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("root")).unwrap();
+        let folder = RepositoryFolder::new(&dir.path().join("root")).unwrap();
+        Site { dir, folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.root.join(name)
+    }
+
+    fn create(&self, name: &str) -> Result<PathBuf, RepositoryError> {
+        self.folder.create(&RepositoryName::new(name)?, &prototype(), &CreateOptions::default())
+    }
+
+    fn list(&self, after: Option<&str>) -> Vec<String> {
+        let mut names = Vec::new();
+        let visit = &mut |found: Listed| {
+            names.push(found.name());
+            ControlFlow::Continue(())
+        };
+        self.folder.list(after.map(Path::new), visit).unwrap();
+        names
+    }
+
+    /// Names in the root, hidden ones too.
+    fn names(&self) -> Vec<String> {
+        let listing = list_dir(&self.folder.root, Role::Config).unwrap();
+        listing.into_iter().map(|entry| entry.name.into_string().unwrap()).collect()
+    }
+}
+
+/// In one word.
+fn word<T>(result: Result<T, RepositoryError>) -> &'static str {
+    match result {
+        Ok(_) => "ok",
+        Err(RepositoryError::Invalid(_)) => "invalid",
+        Err(RepositoryError::NotFound) => "not found",
+        Err(RepositoryError::Taken) => "taken",
+        Err(RepositoryError::Refused(_)) => "refused",
+        Err(RepositoryError::Store(_) | RepositoryError::Disk { .. }) => "failed",
+    }
+}
+
+fn now() -> Timestamp {
+    "2026-11-23T13:45:05Z".parse().unwrap()
+}
+
+#[test]
+fn names_that_cannot_be_are_refused_in_words() {
+    let check = |name: &str, expect: &str| match RepositoryName::new(name) {
+        Ok(name) => assert_eq!(name.as_path(), Path::new(expect)),
+        Err(error) => assert_eq!(error.to_string(), format!("a name of a repository {expect}"), "{name:?}"),
+    };
+    check("a", "a.git");
+    check("a.git", "a.git");
+    check("team/tools/a b-ä.git", "team/tools/a b-ä.git");
+    check("...", "....git");
+    check(".hidden", ".hidden.git");
+    check("", "cannot be empty");
+    check("/a", "does not begin with a slash");
+    check("-/api", "does not begin with a dash");
+    check("--help", "does not begin with a dash");
+    for name in ["..", "../a", "a/../b", "a/..", ".", "./a", "a/./b"] {
+        check(name, "has no part . or ..");
+    }
+    for name in ["a//b", "a/", "a/.git/b"] {
+        let expect = if name.contains(".git") { "has no part .git" } else { "has no empty part" };
+        check(name, if name == "a/" { "has no part .git" } else { expect });
+    }
+    for name in [".git", "a/.git", ".GIT/b", "a/.Git/hooks"] {
+        check(name, "has no part .git");
+    }
+    for name in ["a\nb", "a\0", "\x1b[2J", "a\u{7f}", "a\u{85}"] {
+        check(name, "has no control characters");
+    }
+    for name in ["a.lock", "a.lock.git", "b.lock/a"] {
+        check(name, "has no part that ends in .lock");
+    }
+    for name in [".packrace-trash/a", "a/.packrace-new-1", ".packrace-x.git"] {
+        check(name, "has no part that begins with .packrace-");
+    }
+    check("a.git/b", "has .git at its end only: no repository lies in another");
+    check("a/HEAD/b", "has no part HEAD");
+    check("HEAD", "HEAD.git");
+    check(&"x".repeat(252), "has no part of more than 255 bytes");
+    check(&"x/".repeat(600), "has at most 1024 bytes");
+    check(&format!("{}a", "x/".repeat(16)), "has at most 16 parts");
+    RepositoryName::new(&format!("{}a", "x/".repeat(15))).unwrap();
+    RepositoryName::new(&"x".repeat(251)).unwrap();
+}
+
+#[test]
+fn options_are_those_of_init() {
+    let site = Site::new();
+    let check = |name: &str, options: [Option<&str>; 3], config: &[(&str, &str)]| {
+        let [hash, refs, branch] = options;
+        let options = CreateOptions::parse(hash, refs, branch, Some("Tools of ours".to_owned())).unwrap();
+        let made = site.folder.create(&RepositoryName::new(name).unwrap(), &prototype(), &options).unwrap();
+        assert_eq!(made, Path::new(name));
+        let path = site.path(name);
+        for (key, value) in config {
+            assert_eq!(Git::stock().run(&path, &["config", key]).trim(), *value, "{key}");
+        }
+        let head = Git::stock().run(&path, &["symbolic-ref", "HEAD"]);
+        assert_eq!(head.trim(), format!("refs/heads/{}", branch.unwrap_or("main")));
+        assert_eq!(site.folder.description(&made).unwrap().as_deref(), Some("Tools of ours"));
+        assert_eq!(fs::read_to_string(path.join("description")).unwrap(), "Tools of ours\n");
+        Repository::open(&path, &OpenOptions::default()).unwrap();
+    };
+    check("a.git", [None; 3], &[("core.bare", "true"), ("core.repositoryformatversion", "0")]);
+    check("team/b.git", [Some("sha256"), None, Some("trunk")], &[("extensions.objectformat", "sha256")]);
+    check("c.git", [None, Some("reftable"), None], &[("extensions.refstorage", "reftable")]);
+    assert_eq!(site.names(), ["a.git", "c.git", "team"]);
+    let words = |options: [Option<&str>; 4]| {
+        let [hash, refs, branch, text] = options;
+        CreateOptions::parse(hash, refs, branch, text.map(str::to_owned)).unwrap_err().to_string()
+    };
+    assert_eq!(words([Some("md5"), None, None, None]), "unknown hash algorithm 'md5'");
+    assert_eq!(words([None, Some("x"), None, None]), "unknown ref storage format 'x'");
+    assert_eq!(words([None, None, Some("a..b"), None]), "invalid initial branch name: 'a..b'");
+    assert!(words([None, None, None, Some("a\nb")]).contains("one line"));
+}
+
+#[test]
+fn nothing_is_made_in_the_place_of_another() {
+    let site = Site::new();
+    site.create("a").unwrap();
+    Git::stock().run(site.dir.path(), &["init", "--quiet", "root/work"]);
+    Git::stock().run(site.dir.path(), &["init", "--quiet", "--bare", "root/plain"]);
+    fs::write(site.path("file"), "").unwrap();
+    fs::create_dir(site.path("empty.git")).unwrap();
+    fs::create_dir(site.path("folder")).unwrap();
+    symlink("nowhere", site.path("dangling.git")).unwrap();
+    symlink("folder", site.path("inner")).unwrap();
+    symlink("..", site.path("outer")).unwrap();
+    for name in ["a", "a.git", "work/b", "plain/b", "plain/objects/b", "file/b", "empty", "dangling"] {
+        assert_eq!(word(site.create(name)), "taken", "{name}");
+    }
+    assert_eq!(word(site.create("outer/b")), "refused");
+    assert!(!site.dir.path().join("b.git").exists());
+    assert_eq!(site.create("inner/b").unwrap(), Path::new("folder/b.git"));
+    assert_eq!(site.create("deep/er/b").unwrap(), Path::new("deep/er/b.git"));
+    assert!(!site.names().iter().any(|name| name.starts_with(".packrace")));
+    // A folder that is a repository has no others.
+    let inside = RepositoryFolder::new(&site.path("a.git")).unwrap();
+    assert_eq!(word(inside.place(&RepositoryName::new("b").unwrap())), "taken");
+}
+
+#[test]
+fn one_of_many_gets_a_name() {
+    let site = Site::new();
+    for round in 0..4 {
+        let all = Barrier::new(8);
+        let name = format!("new/of{round}/a");
+        let words: Vec<&str> = std::thread::scope(|scope| {
+            let makers: Vec<_> = (0..8)
+                .map(|_| {
+                    scope.spawn(|| {
+                        all.wait();
+                        word(site.create(&name))
+                    })
+                })
+                .collect();
+            makers.into_iter().map(|maker| maker.join().unwrap()).collect()
+        });
+        let counts = words.iter().fold(BTreeMap::new(), |mut counts, word| {
+            *counts.entry(*word).or_insert(0) += 1;
+            counts
+        });
+        assert_eq!(counts, BTreeMap::from([("ok", 1), ("taken", 7)]));
+        let left = list_dir(&site.path(&format!("new/of{round}")), Role::Config).unwrap();
+        assert_eq!(left.len(), 1, "{left:?}");
+    }
+}
+
+#[test]
+fn deleted_repositories_can_be_put_back() {
+    let site = Site::new();
+    for name in ["team/a", "b"] {
+        site.create(name).unwrap();
+    }
+    let found = site.folder.find(b"team/a").unwrap();
+    assert_eq!(found, Path::new("team/a.git"));
+    let kept = site.folder.delete(&found, now()).unwrap();
+    assert_eq!(kept, Path::new(".packrace-trash/2026-11-23T134505Z/team/a.git"));
+    assert_eq!(word(site.folder.find(b"team/a")), "not found");
+    assert_eq!(word(site.folder.delete(&found, now())), "not found");
+    // The same name in the same second.
+    site.create("team/a").unwrap();
+    let second = site.folder.delete(&found, now()).unwrap();
+    assert_eq!(second, Path::new(".packrace-trash/2026-11-23T134505Z-2/team/a.git"));
+    assert_eq!(site.list(None), ["b.git"]);
+    for name in [kept.to_str().unwrap(), "/.packrace-trash/", "team/../b", "", "/", "b.git/objects"] {
+        assert_eq!(word(site.folder.find(name.as_bytes())), "not found", "{name}");
+    }
+    fs::rename(site.path(kept.to_str().unwrap()), site.path("team/a.git")).unwrap();
+    assert_eq!(site.list(None), ["b.git", "team/a.git"]);
+    let trash = list_dir(&site.path(TRASH), Role::Config).unwrap();
+    assert_eq!(trash.len(), 2, "nothing is left of what failed: {trash:?}");
+}
+
+#[test]
+fn two_who_delete_one() {
+    let site = Site::new();
+    let found = site.create("a").unwrap();
+    let all = Barrier::new(4);
+    let words: Vec<&str> = std::thread::scope(|scope| {
+        let work = || {
+            all.wait();
+            word(site.folder.delete(&found, now()))
+        };
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(words.iter().filter(|word| **word == "ok").count(), 1, "{words:?}");
+    assert_eq!(words.iter().filter(|word| **word == "not found").count(), 3, "{words:?}");
+}
+
+#[test]
+fn renaming_replaces_nothing() {
+    let site = Site::new();
+    let (a, _) = (site.create("a").unwrap(), site.create("b").unwrap());
+    let rename = |to: &str| site.folder.rename(&a, &RepositoryName::new(to).unwrap());
+    assert_eq!(word(rename("b")), "taken");
+    assert_eq!(word(rename("a")), "taken");
+    assert_eq!(rename("team/c").unwrap(), Path::new("team/c.git"));
+    assert_eq!(word(rename("d")), "not found");
+    assert_eq!(site.list(None), ["b.git", "team/c.git"]);
+    // Not into itself.
+    Git::stock().run(site.dir.path(), &["init", "--quiet", "--bare", "root/plain"]);
+    let inside = site.folder.rename(Path::new("plain"), &RepositoryName::new("plain/e").unwrap());
+    assert_eq!(word(inside), "taken");
+}
+
+#[test]
+fn only_bare_repositories_in_their_place_are_changed() {
+    let site = Site::new();
+    Git::stock().run(site.dir.path(), &["init", "--quiet", "root/work"]);
+    site.create("a").unwrap();
+    symlink("a.git", site.path("link.git")).unwrap();
+    fs::create_dir(site.path("folder")).unwrap();
+    for name in ["work", "link", "link.git"] {
+        assert_eq!(word(site.folder.find(name.as_bytes())), "refused", "{name}");
+    }
+    assert_eq!(word(site.folder.find(b"folder")), "not found");
+    symlink("..", site.path(TRASH)).unwrap();
+    assert_eq!(word(site.folder.delete(Path::new("a.git"), now())), "refused");
+    assert!(site.path("a.git").exists());
+}
+
+#[test]
+fn lists_are_sorted_and_stay_in_the_folder() {
+    let site = Site::new();
+    let outside = site.dir.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    Git::stock().run(&outside, &["init", "--quiet", "--bare", "x.git"]);
+    for name in ["b/a", "b-c", "a", "b/z/y"] {
+        site.create(name).unwrap();
+    }
+    Git::stock().run(site.dir.path(), &["init", "--quiet", "root/b/work"]);
+    Git::stock().run(site.dir.path(), &["init", "--quiet", "--bare", "root/b/work/inner.git"]);
+    fs::create_dir_all(site.path(&format!("{}z.git", "y/".repeat(17)))).unwrap();
+    Git::stock()
+        .run(site.dir.path(), &["init", "--quiet", "--bare", &format!("root/{}z.git", "y/".repeat(17))]);
+    symlink(&outside, site.path("b/out")).unwrap();
+    symlink("b", site.path("c")).unwrap();
+    symlink("..", site.path("b/up")).unwrap();
+    site.folder.delete(&site.create("gone").unwrap(), now()).unwrap();
+    let all = ["a.git", "b/a.git", "b/work", "b/z/y.git", "b-c.git"];
+    assert_eq!(site.list(None), all);
+    for (number, after) in all.iter().enumerate() {
+        assert_eq!(site.list(Some(after)), all[number + 1..], "{after}");
+    }
+    assert_eq!(site.list(Some("b")), all[1..]);
+    assert_eq!(site.list(Some("b/b")), all[2..]);
+    let mut seen = 0;
+    let enough = &mut |_: Listed| {
+        seen += 1;
+        ControlFlow::Break(())
+    };
+    site.folder.list(None, enough).unwrap();
+    assert_eq!(seen, 1);
+}
+
+#[test]
+fn descriptions_are_one_line() {
+    let site = Site::new();
+    let found = site.create("a").unwrap();
+    assert_eq!(site.folder.description(&found).unwrap(), None, "that of the template says nothing");
+    site.folder.describe(&found, "Größe zählt").unwrap();
+    assert_eq!(site.folder.description(&found).unwrap().as_deref(), Some("Größe zählt"));
+    for bad in ["a\nb", "\x1b", &"x".repeat(4097)] {
+        assert_eq!(word(site.folder.describe(&found, bad)), "invalid");
+    }
+    site.folder.describe(&found, "").unwrap();
+    assert_eq!(site.folder.description(&found).unwrap(), None);
+    assert_eq!(word(site.folder.describe(Path::new("none.git"), "x")), "not found");
+    // What a link leads to is not read.
+    fs::write(site.path("secret"), "secret").unwrap();
+    fs::remove_file(site.path("a.git/description")).unwrap();
+    symlink("../secret", site.path("a.git/description")).unwrap();
+    site.folder.description(&found).unwrap_err();
+    site.folder.describe(&found, "mine").unwrap();
+    assert_eq!(fs::read_to_string(site.path("secret")).unwrap(), "secret");
+}
