@@ -62,7 +62,10 @@ fn rename(call: &Call, args: &RepoRename) -> Result<(), Fatal> {
     let folder = folder(call, &args.root)?;
     let old = found(&folder, &args.old).map_err(|error| fatal(&args.old.to_string_lossy(), &error))?;
     let name = new_name(&args.new)?;
-    let renamed = folder.rename(&old, &name).map_err(|error| fatal(&args.new, &error))?;
+    let renamed = folder.rename(&old, &name).map_err(|error| match error {
+        RepositoryError::Taken | RepositoryError::Invalid(_) => fatal(&args.new, &error),
+        _ => fatal(&args.old.to_string_lossy(), &error),
+    })?;
     print(call, &renamed, b"\n")
 }
 
@@ -96,7 +99,7 @@ fn found(folder: &RepositoryFolder, name: &OsStr) -> Result<PathBuf, RepositoryE
 fn fatal(name: &str, error: &RepositoryError) -> Fatal {
     let text = format!("'{}': {error}", name.escape_debug());
     match error {
-        RepositoryError::NotFound | RepositoryError::Taken => Fatal { code: 1, ..Fatal::error(text) },
+        RepositoryError::NotFound | RepositoryError::Taken => Fatal::error(text),
         _ => Fatal::new(text),
     }
 }

@@ -12,6 +12,7 @@ pub mod descriptors;
 pub mod durable;
 pub mod faults;
 mod file;
+mod held_dir;
 pub mod inflate;
 mod map;
 pub mod process;
@@ -28,4 +29,5 @@ pub use file::{
     open_without_following, owner, read_file, read_file_anywhere, read_file_without_following, read_link,
     read_regular_file, real_path, reason, write_file,
 };
+pub use held_dir::HeldDir;
 pub use map::{Mapped, Standing};

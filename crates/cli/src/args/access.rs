@@ -69,7 +69,7 @@ const ACCESS_HELP: &str = "\
 Rules stand in a file (TOML) that the setting access.rules names. The first rule that matches decides; what none matches is \
 denied:
 
-    admins = [\"alice\"]            # see the page at /-/
+    admins = [\"alice\"]            # see the page at /-/, delete and rename repositories
 
     [groups]
     team = [\"alice\", \"bob\"]
@@ -91,7 +91,8 @@ denied:
     allow = [\"read\", \"write\", \"create\", \"force\", \"delete\"]
 
 write is for updates to descendants, create for new refs, force for any update, delete for refs that go. create without refs \
-also allows to make the repository by pushing to it (packrace.createOnPush). In patterns, * and ? stop at slashes, ** \
+also allows to make the repository by a request (/-/api/v1/repositories), or by pushing to it (packrace.createOnPush); admins rename and \
+delete repositories. In patterns, * and ? stop at slashes, ** \
 does not, and a slash at the end stands for everything below.
 
 SIGHUP has all files read again; if one has a mistake, what was read before stays.";

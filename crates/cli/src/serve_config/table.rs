@@ -144,7 +144,7 @@ group!(listen: Listen {
         "Where the server can be looked at while it runs: /-/ (a page for people), /-/metrics (Prometheus), /-/healthz \
          and /-/readyz. \"http\": on the addresses for HTTP and HTTPS, and the page does not tell clients and repositories. An \
          address and port of its own: all of it there, with clients and repositories; on the addresses for HTTP \
-         and HTTPS only healthz and readyz. \"none\": nowhere.";
+         and HTTPS only healthz and readyz. \"none\": nowhere, and no API for repositories either.";
     hosts: value, reload,
         "Names and addresses, without ports, by which HTTP may be asked (Host, :authority): a list. \"auto\": over loopback \
          only localhost and loopback's addresses, elsewhere any. \"any\": any. Others get HTTP 403, so that no site can \
@@ -317,7 +317,7 @@ group!(access: AccessFiles {
         "Whether a client with a certificate of tls.client-ca, and without other credentials, is the user that is its common name.";
     audit_log: value, reload,
         "File to which each ref of each push is appended, as a line of JSON: who, from where, which repository and ref, old and new \
-         value, and the outcome. SIGHUP opens it again. \"none\": nothing is recorded.";
+         value, and the outcome; and who makes, renames, describes and deletes repositories. SIGHUP opens it again. \"none\": nothing is recorded.";
 });
 
 group!(hooks: Hooks {

@@ -36,8 +36,8 @@ allow = ["read"]
 "#;
 
 /// A served folder with `a.git` and `private/b.git`, users alice, bob and reader with their names as passwords, and rules.
-struct Guarded {
-    server: Server,
+pub(super) struct Guarded {
+    pub(super) server: Server,
     /// Of git, outside of what is served.
     client: tempfile::TempDir,
 }
@@ -47,7 +47,7 @@ impl Guarded {
         Guarded::start_with(RULES, &[])
     }
 
-    fn start_with(rules: &str, variables: &[(&str, &str)]) -> Self {
+    pub(super) fn start_with(rules: &str, variables: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
         std::fs::create_dir_all(root.join("private")).unwrap();
@@ -68,11 +68,11 @@ impl Guarded {
         Guarded { server, client: tempfile::tempdir().unwrap() }
     }
 
-    fn url(&self, path: &str) -> String {
+    pub(super) fn url(&self, path: &str) -> String {
         format!("http://{}/{path}", self.server.address("http"))
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(super) fn file(&self, name: &str) -> PathBuf {
         self.server.folder.path().join(name)
     }
 
@@ -99,14 +99,14 @@ impl Guarded {
     }
 
     #[track_caller]
-    fn works(&self, user: &str, args: &[&str]) -> Output {
+    pub(super) fn works(&self, user: &str, args: &[&str]) -> Output {
         let output = self.git(user, user, args);
         assert!(output.status.success(), "{args:?}: {}\n{}", said(&output), self.server.log());
         output
     }
 
     #[track_caller]
-    fn fails(&self, user: &str, password: &str, args: &[&str], expect: &str) {
+    pub(super) fn fails(&self, user: &str, password: &str, args: &[&str], expect: &str) {
         let output = self.git(user, password, args);
         assert!(!output.status.success(), "{user} {args:?}");
         assert!(said(&output).contains(expect), "{user} {args:?}: {}", said(&output));

@@ -64,6 +64,12 @@ fn from_git_daemon() {
 }
 
 #[test]
+#[ignore = "needs curl"]
+fn repositories() {
+    check("repositories.md");
+}
+
+#[test]
 #[ignore = "needs nginx"]
 fn behind_nginx() {
     check("behind-nginx.md");

@@ -7,6 +7,7 @@ mod forward_auth;
 mod hooks;
 mod hostile;
 mod how_to;
+mod repositories;
 mod sandbox;
 mod shell;
 mod threads;

@@ -7,8 +7,8 @@
 //! | `/-/healthz` | 200 for as long as the process answers |
 //! | `/-/readyz` | 200, and 503 from the moment on that it was told to stop |
 //!
-//! Only these four paths are taken: repositories below a folder `-` are reached all the same, as all that is asked of
-//! them has a longer path. Where they are served, and what they tell there, is said by [`Admin`].
+//! Only these four paths are taken, and with access rules those of `http::api`: repositories below a folder `-` are
+//! reached all the same, as all that is asked of them has a longer path. Where they are served, and what they tell there, is said by [`Admin`].
 
 mod html;
 mod page;

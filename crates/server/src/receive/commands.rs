@@ -4,6 +4,7 @@ use std::io::BufRead;
 use std::sync::Arc;
 
 use packrace_object::ObjectId;
+use packrace_os::HeldDir;
 use packrace_os::clock::Clock;
 use packrace_protocol::message::push_report::{PushReport, RefOutcome, RefReport, Rewritten};
 use packrace_protocol::session::push::{PushInput, PushOutput, PushRequest, PushSession};
@@ -137,10 +138,12 @@ impl<'a> Push<'a> {
     /// Takes objects in and changes refs; gives why objects were not taken in, if they were not.
     fn receive(&mut self, source: &mut dyn BufRead) -> Result<Option<String>, Error> {
         self.check_certificate();
+        // Before anything is found out about what is in it.
+        let place = HeldDir::open(self.call.subject.repository.common_dir()).ok();
         if self.commands.iter().all(ReceivedCommand::is_delete) {
             self.client.pack_read();
             let snapshot = self.call.subject.repository.unlisted_snapshot()?;
-            self.execute(None, &snapshot)?;
+            self.execute(None, &snapshot, place)?;
             return Ok(None);
         }
         let mut quarantine = Quarantine::create(&self.call.subject.repository)?;
@@ -164,11 +167,16 @@ impl<'a> Push<'a> {
             return Ok(Some(why));
         }
         let snapshot = quarantine.snapshot()?;
-        self.execute(Some(quarantine), &snapshot)?;
+        self.execute(Some(quarantine), &snapshot, place)?;
         Ok(None)
     }
 
-    fn execute(&mut self, quarantine: Option<Quarantine>, snapshot: &Arc<Snapshot>) -> Result<(), Error> {
+    fn execute(
+        &mut self,
+        quarantine: Option<Quarantine>,
+        snapshot: &Arc<Snapshot>,
+        place: Option<HeldDir>,
+    ) -> Result<(), Error> {
         let refs = self.call.subject.repository.refs().snapshot(&[])?;
         let connected = self.check_connected(quarantine.as_ref(), snapshot, &refs);
         if let Some(why) = self.client.too_long() {
@@ -199,6 +207,13 @@ impl<'a> Push<'a> {
             return Ok(());
         }
         self.client.go_on();
+        // Objects and refs go to one repository: nobody deletes or renames it while `place` is held.
+        if let Some(place) = &place
+            && !place.hold().unwrap_or(false)
+        {
+            self.reject_all("the repository was moved or deleted");
+            return Ok(());
+        }
         let migrated = match quarantine.map(Quarantine::migrate).transpose() {
             Ok(migrated) => migrated,
             Err(error) => {

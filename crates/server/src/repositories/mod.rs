@@ -9,7 +9,8 @@
 //! | delete | `NAME.git` to `.packrace-trash/TIME/NAME.git` |
 //!
 //! None of them replaces anything: of two who want one name, one gets it. A power cut leaves a repository at its old place
-//! or at its new one. Requests that run hold what they have opened and go on; what they open later by its path they do not
+//! or at its new one. A push that moves its objects and refs in holds the directory meanwhile ([`HeldDir`]): it is neither
+//! renamed nor deleted then, and a push that began before finds out that its repository has gone. Requests that run hold what they have opened and go on; what they open later by its path they do not
 //! find, and they end with an error, never with less than they say. `docs/decisions/0041-repositories.md`.
 
 mod list;
@@ -24,7 +25,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use packrace_os::count::Role;
 use packrace_os::durable::{self, NewFile, ToSync};
-use packrace_os::{is_absent, list_dir, reason};
+use packrace_os::{HeldDir, is_absent, list_dir, reason};
 
 use list::FolderKind;
 pub use list::Listed;
@@ -169,6 +170,8 @@ impl RepositoryFolder {
         let trash = self.root.join(TRASH);
         let mode = packrace_os::mode(&self.root, Role::Config);
         let mode = mode.map_err(|error| RepositoryError::disk(&self.root, error))?;
+        // Folders above the repository may have kept others out, and do not come with it.
+        let mode = if mode & 0o020 == 0 { 0o700 } else { mode & !0o007 };
         make_dir(&trash, |_| mode)?;
         if !packrace_os::real_path(&trash).is_ok_and(|real| real == trash) {
             return Err(RepositoryError::Refused(format!("{TRASH} is a link")));
@@ -232,6 +235,16 @@ impl RepositoryFolder {
     /// The one step of a change, and what makes it durable.
     fn move_to(&self, from: &Path, to: &Path) -> Result<(), RepositoryError> {
         let (from, to) = (self.root.join(from), self.root.join(to));
+        let held = HeldDir::open(&from).map_err(|error| match is_absent(&error) {
+            true => RepositoryError::NotFound,
+            false => RepositoryError::disk(&from, error),
+        })?;
+        if !held.hold_alone().map_err(|error| RepositoryError::disk(&from, error))? {
+            return Err(match packrace_os::owner(&from) {
+                Ok(_) => RepositoryError::Refused("it is being changed now; try again".to_owned()),
+                Err(_) => RepositoryError::NotFound,
+            });
+        }
         match durable::move_dir_to_free(&from, &to, Role::Config) {
             Ok(true) => {}
             Ok(false) => return Err(RepositoryError::Taken),

@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::sync::Barrier;
 
 use packrace_object::HashKind;
+use packrace_os::simulated::{DiskFault, DiskOp, DiskStep, on_disk};
 use packrace_store::init::{InitOptions, Template};
 use packrace_store::refs::Backend;
 use packrace_store::{ConfigSources, OpenOptions, Repository};
@@ -227,6 +228,9 @@ fn deleted_repositories_can_be_put_back() {
     assert_eq!(kept, Path::new(".packrace-trash/2026-11-23T134505Z/team/a.git"));
     assert_eq!(word(site.folder.find(b"team/a")), "not found");
     assert_eq!(word(site.folder.delete(&found, now())), "not found");
+    // What kept others out is not there any more.
+    let mode_of = |name: &str| packrace_os::mode(&site.path(name), Role::Config).unwrap();
+    assert_eq!(mode_of(TRASH), 0o700);
     // The same name in the same second.
     site.create("team/a").unwrap();
     let second = site.folder.delete(&found, now()).unwrap();
@@ -255,7 +259,20 @@ fn two_who_delete_one() {
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     assert_eq!(words.iter().filter(|word| **word == "ok").count(), 1, "{words:?}");
-    assert_eq!(words.iter().filter(|word| **word == "not found").count(), 3, "{words:?}");
+    assert!(words.iter().all(|word| matches!(*word, "ok" | "not found" | "refused")), "{words:?}");
+}
+
+#[test]
+fn what_a_push_holds_stays_where_it_is() {
+    let site = Site::new();
+    let a = site.create("a").unwrap();
+    let push = HeldDir::open(&site.path("a.git")).unwrap();
+    assert!(push.hold().unwrap());
+    assert_eq!(word(site.folder.delete(&a, now())), "refused");
+    assert_eq!(word(site.folder.rename(&a, &RepositoryName::new("b").unwrap())), "refused");
+    assert!(list_dir(&site.path(TRASH), Role::Config).unwrap().is_empty());
+    drop(push);
+    site.folder.delete(&a, now()).unwrap();
 }
 
 #[test]
@@ -341,7 +358,85 @@ fn descriptions_are_one_line() {
     fs::write(site.path("secret"), "secret").unwrap();
     fs::remove_file(site.path("a.git/description")).unwrap();
     symlink("../secret", site.path("a.git/description")).unwrap();
-    site.folder.description(&found).unwrap_err();
+    assert_eq!(site.folder.description(&found).unwrap(), None);
     site.folder.describe(&found, "mine").unwrap();
     assert_eq!(fs::read_to_string(site.path("secret")).unwrap(), "secret");
+}
+
+/// A process that is killed at any moment leaves each repository at one place, whole, and the name of a new one to whoever
+/// comes next.
+#[test]
+fn whoever_is_killed_leaves_nothing_half_done() {
+    let is_whole = |path: &Path| {
+        path.join("HEAD").exists() && {
+            Git::stock().run(path, &["fsck", "--strict"]);
+            Git::stock().run(path, &["symbolic-ref", "HEAD"]) == "refs/heads/main\n"
+        }
+    };
+    let options = CreateOptions::parse(None, None, None, Some("Of ours".to_owned())).unwrap();
+    let [a, b] = ["a", "team/b"].map(|name| RepositoryName::new(name).unwrap());
+    type Work<'a> = &'a dyn Fn(&RepositoryFolder) -> Result<PathBuf, RepositoryError>;
+    let create: Work<'_> = &|folder| folder.create(&b, &prototype(), &options);
+    let delete: Work<'_> = &|folder| folder.delete(Path::new("a.git"), now());
+    let rename: Work<'_> = &|folder| folder.rename(Path::new("a.git"), &b);
+    for (work, before, after) in [
+        (create, None, "team/b.git"),
+        (delete, Some("a.git"), ".packrace-trash/2026-11-23T134505Z/a.git"),
+        (rename, Some("a.git"), "team/b.git"),
+    ] {
+        let mut stopped = 0;
+        loop {
+            let site = Site::new();
+            site.folder.create(&a, &prototype(), &options).unwrap();
+            let (result, steps) = on_disk(DiskFault::StopAt(stopped), || work(&site.folder));
+            let is_after = is_whole(&site.path(after));
+            if let Some(before) = before {
+                assert_ne!(is_whole(&site.path(before)), is_after, "{after} {stopped}: {steps:?}");
+            }
+            assert!(is_after || !site.path(after).exists(), "{after} {stopped}");
+            assert!(site.list(None).iter().all(|name| !name.contains("packrace")));
+            if result.is_ok() {
+                assert!(is_after);
+                break;
+            }
+            let again = work(&site.folder);
+            assert!(again.is_ok() || is_after, "{after} {stopped}: {again:?}");
+            stopped += 1;
+        }
+        assert!(stopped > 4, "{after}: only {stopped}");
+    }
+}
+
+/// What is acknowledged survives a power cut: what is renamed is synced before it is, and its names are after it.
+#[test]
+fn names_are_durable_before_anybody_is_told() {
+    let site = Site::new();
+    let check = |work: &dyn Fn() -> Result<PathBuf, RepositoryError>, before: &[&str], after: &[&str]| {
+        let (result, steps) = on_disk(DiskFault::None, work);
+        result.unwrap();
+        let is_move = |step: &DiskStep| matches!(&step.op, DiskOp::Rename(to) if to.extension() == Some(OsStr::new("git")));
+        let moved = steps.iter().position(is_move).unwrap();
+        let synced = |steps: &[DiskStep]| -> Vec<PathBuf> {
+            let dirs = steps.iter().filter(|step| step.op == DiskOp::SyncDir);
+            dirs.map(|step| step.path.clone()).collect()
+        };
+        let (first, then) = (synced(&steps[..moved]), synced(&steps[moved..]));
+        for dir in before {
+            assert!(first.contains(&site.path(dir)), "{dir}: {first:?}");
+        }
+        let then: Vec<_> = then.iter().map(|dir| dir.strip_prefix(&site.folder.root).unwrap()).collect();
+        assert_eq!(then, after.iter().map(Path::new).collect::<Vec<_>>());
+        let is_write = |step: &&DiskStep| matches!(step.op, DiskOp::Write(_));
+        for write in steps[..moved].iter().filter(is_write) {
+            let is_synced = |step: &DiskStep| step.op == DiskOp::Sync && step.path == write.path;
+            assert!(steps[..moved].iter().any(is_synced), "{write:?}");
+        }
+    };
+    check(&|| site.create("team/a"), &["", "team"], &["team"]);
+    let b = RepositoryName::new("deep/er/b").unwrap();
+    check(&|| site.folder.rename(Path::new("team/a.git"), &b), &["", "deep"], &["deep/er", "team"]);
+    let (dated, inner) = (".packrace-trash/2026-11-23T134505Z", ".packrace-trash/2026-11-23T134505Z/deep");
+    let last = format!("{inner}/er");
+    let delete = || site.folder.delete(Path::new("deep/er/b.git"), now());
+    check(&delete, &["", TRASH, dated, inner], &[&last, "deep/er"]);
 }

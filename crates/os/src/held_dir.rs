@@ -1,0 +1,88 @@
+//! A directory that must not go away under somebody's hands: whoever works in it by its path holds it, and whoever gives
+//! it another path waits until nobody does.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use crate::{clock, reach};
+
+/// How often, and for how long, a directory is waited for that somebody holds alone: 5 s in all.
+const MAX_TRIES: u32 = 1000;
+const TRY_INTERVAL: Duration = Duration::from_millis(5);
+
+/// An open directory, and the path that led to it.
+#[derive(Debug)]
+pub struct HeldDir {
+    dir: File,
+    path: PathBuf,
+}
+
+impl HeldDir {
+    /// The directory that is there now.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(HeldDir { dir: reach::open(path)?, path: path.to_owned() })
+    }
+
+    /// Holds it together with others until this value is dropped; waits for whoever is just moving it, which takes one
+    /// rename. Returns whether its path still leads to it. On a file system that locks no directories, and where a stranger
+    /// holds it for longer, that is all that is known.
+    pub fn hold(&self) -> io::Result<bool> {
+        for _ in 0..MAX_TRIES {
+            match flock(&self.dir, FlockOperation::NonBlockingLockShared) {
+                Err(Errno::WOULDBLOCK | Errno::INTR) => clock::sleep(TRY_INTERVAL),
+                _ => break,
+            }
+        }
+        self.is_in_place()
+    }
+
+    /// Holds it alone, if nobody else holds it and its path still leads to it.
+    pub fn hold_alone(&self) -> io::Result<bool> {
+        match flock(&self.dir, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            _ => self.is_in_place(),
+        }
+    }
+
+    fn is_in_place(&self) -> io::Result<bool> {
+        let opened = self.dir.metadata()?;
+        match std::fs::metadata(&self.path) {
+            Ok(found) => Ok((found.dev(), found.ino()) == (opened.dev(), opened.ino())),
+            Err(error) if crate::is_absent(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_moves_what_others_hold() {
+        let top = tempfile::tempdir().unwrap();
+        let [a, b] = ["a", "b"].map(|name| top.path().join(name));
+        std::fs::create_dir(&a).unwrap();
+        let open = || HeldDir::open(&a).unwrap();
+        let (one, two) = (open(), open());
+        assert!(one.hold().unwrap() && two.hold().unwrap());
+        assert!(!open().hold_alone().unwrap());
+        drop((one, two));
+        let alone = open();
+        assert!(alone.hold_alone().unwrap());
+        assert!(!open().hold_alone().unwrap());
+        let before = open();
+        std::fs::rename(&a, &b).unwrap();
+        drop(alone);
+        assert!(!before.hold().unwrap(), "it has gone");
+        std::fs::create_dir(&a).unwrap();
+        assert!(!before.hold().unwrap(), "another one is there");
+        assert!(open().hold().unwrap() && HeldDir::open(&b).unwrap().hold().unwrap());
+    }
+}
