@@ -458,9 +458,10 @@ fn push_during(server: &Server, hook: &str, commands: &[(&str, &[&str])]) -> (Sa
     let git = |args: &[&str]| text(&output(Git::stock().command(client.path()).args(args)));
     let url = format!("http://{}/a.git", server.address("http"));
     assert_eq!(git(&["clone", "--quiet", &url, "a"]).2, Some(0));
-    git(&["-C", "a", "commit", "--quiet", "--allow-empty", "-m", "more"]);
+    git(&["-C", "a", "commit", "--quiet", "--allow-empty", "-m", hook]);
     std::thread::scope(|scope| {
-        let pushing = scope.spawn(|| git(&["-C", "a", "push", &url, "HEAD:refs/heads/new"]));
+        let name = format!("HEAD:refs/heads/{hook}");
+        let pushing = scope.spawn(|| git(&["-C", "a", "push", &url, &name]));
         let mut said = Vec::new();
         // A push that fails before that has an end of its own.
         if is_heard(&begun) {

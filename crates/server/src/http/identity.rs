@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
 
-use super::api;
+use super::api_path;
 use super::limit_reached::status_of;
 use super::refusal::HttpRefusal;
 use crate::access::{Ask, Decision, NotIdentified, Offer, Principal};
@@ -95,7 +95,7 @@ pub(super) async fn admin_access(
     // The API asks for itself.
     let is_open = !path.starts_with("/-/")
         || matches!(path, "/-/healthz" | "/-/readyz")
-        || api::target(path, settings).is_some();
+        || api_path::target(path, settings).is_some();
     if is_open || settings.admin != Admin::OnHttp || !settings.access.has_rules() {
         return Ok(AdminAccess::Public);
     }

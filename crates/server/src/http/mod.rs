@@ -25,6 +25,7 @@
 //! A client that closes its sending half while it is answered has left.
 
 mod api;
+mod api_path;
 mod body;
 pub(crate) mod connection;
 pub(crate) mod dumb;
@@ -115,7 +116,7 @@ async fn answer(
     let background = in_flight.watch().background().clone();
     let transfer = access.transfer().clone();
     let context = RequestContext { peer, offer, transfer, background, in_flight: Arc::downgrade(&in_flight) };
-    if let Some(target) = api::target(uri.path(), &context.offer.settings) {
+    if let Some(target) = api_path::target(uri.path(), &context.offer.settings) {
         return api::answer(request, target, context, access, in_flight, shared).await;
     }
     let route = match percent_decode(uri.path()) {

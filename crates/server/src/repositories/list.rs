@@ -35,12 +35,12 @@ impl FolderKind {
 
 /// A repository that was listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedRepository {
     /// Below the folder; empty for the folder itself.
     pub path: PathBuf,
 }
 
-impl Listed {
+impl ListedRepository {
     /// The path as text: what is no UTF-8 in it is replaced. The folder itself is a dot.
     pub fn name(&self) -> String {
         match self.path.as_os_str().is_empty() {
@@ -56,7 +56,7 @@ impl RepositoryFolder {
     pub fn list(
         &self,
         after: Option<&Path>,
-        visit: &mut dyn FnMut(Listed) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(ListedRepository) -> ControlFlow<()>,
     ) -> Result<(), RepositoryError> {
         self.list_below(Path::new(""), after, MAX_DEPTH, visit).map(drop)
     }
@@ -66,7 +66,7 @@ impl RepositoryFolder {
         folder: &Path,
         after: Option<&Path>,
         depth: usize,
-        visit: &mut dyn FnMut(Listed) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(ListedRepository) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, RepositoryError> {
         let path = if folder.as_os_str().is_empty() { self.root.clone() } else { self.root.join(folder) };
         let entries = match list_dir(&path, Role::Config) {
@@ -81,7 +81,7 @@ impl RepositoryFolder {
         if FolderKind::of(&entries) != FolderKind::Other {
             let is_new = after.is_none_or(|after| folder > after);
             return Ok(match is_new {
-                true => visit(Listed { path: folder.to_owned() }),
+                true => visit(ListedRepository { path: folder.to_owned() }),
                 false => ControlFlow::Continue(()),
             });
         }

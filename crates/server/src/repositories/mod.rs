@@ -28,7 +28,7 @@ use packrace_os::durable::{self, NewFile, ToSync};
 use packrace_os::{HeldDir, is_absent, list_dir, reason};
 
 use list::FolderKind;
-pub use list::Listed;
+pub use list::ListedRepository;
 pub(crate) use names::is_reserved;
 pub use names::{MAX_DESCRIPTION_BYTES, RepositoryName};
 pub use new::CreateOptions;

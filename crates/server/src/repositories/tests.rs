@@ -57,7 +57,7 @@ impl Site {
 
     fn list(&self, after: Option<&str>) -> Vec<String> {
         let mut names = Vec::new();
-        let visit = &mut |found: Listed| {
+        let visit = &mut |found: ListedRepository| {
             names.push(found.name());
             ControlFlow::Continue(())
         };
@@ -333,7 +333,7 @@ fn lists_are_sorted_and_stay_in_the_folder() {
     assert_eq!(site.list(Some("b")), all[1..]);
     assert_eq!(site.list(Some("b/b")), all[2..]);
     let mut seen = 0;
-    let enough = &mut |_: Listed| {
+    let enough = &mut |_: ListedRepository| {
         seen += 1;
         ControlFlow::Break(())
     };

@@ -24,6 +24,7 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 
+use super::api_path::{ApiTarget, COLLECTION};
 use super::body::{AnswerBody, RequestBody, discard};
 use super::identity::CHALLENGE;
 use super::limit_reached::RETRY_AFTER;
@@ -34,39 +35,10 @@ use super::{HttpAnswer, RequestContext, take_permit};
 use crate::send::outbox::GatherBatch;
 use crate::service::access_log::{Access, reason};
 use crate::service::shared::Shared;
-use crate::settings::{Admin, Settings};
-use work::{ApiCall, ApiError, Asked};
-
-/// Where all repositories are.
-const COLLECTION: &str = "/-/api/v1/repositories";
+use work::{ApiCall, ApiError, ApiRequest};
 
 /// Longest body of a request.
 const MAX_BODY_BYTES: usize = 64 << 10;
-
-/// What git asks for below a repository, in one part: it may lie at [`COLLECTION`].
-const OF_GIT: [&str; 4] = ["HEAD", "git-upload-pack", "git-receive-pack", "git-upload-archive"];
-
-/// What a request is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum ApiTarget {
-    /// All repositories.
-    Collection,
-    /// The one of this name, without percent signs; `None` where they stand for nothing.
-    Repository(Option<Vec<u8>>),
-}
-
-/// What of the API is at a path, if there is one.
-pub(super) fn target(path: &str, settings: &Settings) -> Option<ApiTarget> {
-    let is_there = settings.access.has_rules() && settings.admin != Admin::Nowhere;
-    let rest =
-        path.strip_prefix(COLLECTION).filter(|_| is_there && settings.repository_prototype.is_some())?;
-    if rest.is_empty() {
-        return Some(ApiTarget::Collection);
-    }
-    let name = rest.strip_prefix('/')?;
-    let is_of_git = OF_GIT.contains(&name) || name.is_empty() || name.contains('/');
-    (!is_of_git).then(|| ApiTarget::Repository(percent_decode(name)))
-}
 
 /// Answers a request of the API.
 pub(super) async fn answer(
@@ -100,7 +72,7 @@ pub(super) async fn answer(
 }
 
 /// Does what is asked for on a thread that may wait for the disk.
-async fn work(asked: Asked, context: RequestContext, shared: Arc<Shared>) -> Result<ApiReply, ApiError> {
+async fn work(asked: ApiRequest, context: RequestContext, shared: Arc<Shared>) -> Result<ApiReply, ApiError> {
     let permit = take_permit(&context, &shared).await.map_err(ApiError::of)?;
     let stopping = shared.stopping.subscribe();
     let RequestContext { offer, transfer, .. } = context;
@@ -122,7 +94,7 @@ async fn asked(
     target: ApiTarget,
     context: &RequestContext,
     shared: &Shared,
-) -> Result<Asked, ApiError> {
+) -> Result<ApiRequest, ApiError> {
     let method = request.method().clone();
     let query = request.uri().query().unwrap_or("").to_owned();
     let name = match target {
@@ -130,16 +102,16 @@ async fn asked(
         ApiTarget::Repository(Some(name)) => name,
         ApiTarget::Collection => {
             return match method {
-                Method::GET | Method::HEAD => Ok(Asked::List { after: after(&query)? }),
-                Method::POST => Ok(Asked::Create(take_body(request, context, shared).await?)),
+                Method::GET | Method::HEAD => Ok(ApiRequest::List { after: after(&query)? }),
+                Method::POST => Ok(ApiRequest::Create(take_body(request, context, shared).await?)),
                 _ => Err(ApiError::not_allowed("GET, HEAD, POST")),
             };
         }
     };
     match method {
-        Method::GET | Method::HEAD => Ok(Asked::Look(name)),
-        Method::PATCH => Ok(Asked::Change(name, take_body(request, context, shared).await?)),
-        Method::DELETE => Ok(Asked::Delete(name)),
+        Method::GET | Method::HEAD => Ok(ApiRequest::Look(name)),
+        Method::PATCH => Ok(ApiRequest::Change(name, take_body(request, context, shared).await?)),
+        Method::DELETE => Ok(ApiRequest::Delete(name)),
         _ => Err(ApiError::not_allowed("GET, HEAD, PATCH, DELETE")),
     }
 }

@@ -30,7 +30,7 @@ const LISTED_AT_ONCE: usize = 1000;
 const MAX_AUDITED_BYTES: usize = 1024;
 
 /// What a request asks for.
-pub(super) enum Asked {
+pub(super) enum ApiRequest {
     List { after: Option<Vec<u8>> },
     Create(RequestBody),
     Look(Vec<u8>),
@@ -140,13 +140,13 @@ impl<'a> ApiCall<'a> {
     }
 
     /// Does it.
-    pub(super) fn answer(&self, asked: Asked) -> Result<ApiReply, ApiError> {
+    pub(super) fn answer(&self, asked: ApiRequest) -> Result<ApiReply, ApiError> {
         match asked {
-            Asked::List { after } => self.list(after),
-            Asked::Look(name) => self.look(&name),
-            Asked::Create(body) => self.create(parsed(&body)?),
-            Asked::Change(name, body) => self.change(&name, parsed(&body)?),
-            Asked::Delete(name) => self.delete(&name),
+            ApiRequest::List { after } => self.list(after),
+            ApiRequest::Look(name) => self.look(&name),
+            ApiRequest::Create(body) => self.create(parsed(&body)?),
+            ApiRequest::Change(name, body) => self.change(&name, parsed(&body)?),
+            ApiRequest::Delete(name) => self.delete(&name),
         }
     }
 
