@@ -459,8 +459,8 @@ fn push_during(server: &Server, hook: &str, commands: &[(&str, &[&str])]) -> (Sa
     let url = format!("http://{}/a.git", server.address("http"));
     assert_eq!(git(&["clone", "--quiet", &url, "a"]).2, Some(0));
     git(&["-C", "a", "commit", "--quiet", "--allow-empty", "-m", hook]);
+    let name = format!("HEAD:refs/heads/{hook}");
     std::thread::scope(|scope| {
-        let name = format!("HEAD:refs/heads/{hook}");
         let pushing = scope.spawn(|| git(&["-C", "a", "push", &url, &name]));
         let mut said = Vec::new();
         // A push that fails before that has an end of its own.
