@@ -297,6 +297,27 @@ fn there_is_an_api_only_with_rules() {
 }
 
 #[test]
+fn settings_bound_it_and_turn_it_off() {
+    let guarded = Guarded::start_with(RULES, &[("PACKRACE_SERVE_LISTEN_ADMIN", "none")]);
+    assert_eq!(ask(&guarded.server, "root", "GET", ALL, &Value::Null).status, 404);
+    drop(guarded);
+    let guarded = Guarded::start_with(RULES, &[("PACKRACE_SERVE_LIMITS_BODY_TIME", "200ms")]);
+    let head = format!("POST {ALL} HTTP/1.1{}\nContent-Type: application/json", credentials("root"));
+    check(&raw(&guarded.server, &format!("{head}\nContent-Length: 9"), b""), 408, "Request Timeout");
+    // What is only announced is not waited for.
+    check(&raw(&guarded.server, &format!("{head}\nContent-Length: 99999999"), b""), 413, "");
+    let variables = [("PACKRACE_SERVE_SERVE_REQUIRE_EXPORT_OK", "true")];
+    let guarded = Guarded::start_with(RULES, &variables);
+    let server = &guarded.server;
+    assert!(names_of(&ask(server, "root", "GET", ALL, &Value::Null)).is_empty());
+    check(&ask(server, "root", "POST", ALL, &json!({"name": "x"})), 403, "serve.require-export-ok");
+    check(&ask(server, "root", "DELETE", &format!("{ALL}/a"), &Value::Null), 404, "no such");
+    std::fs::write(server.repository().join("git-daemon-export-ok"), "").unwrap();
+    assert_eq!(names_of(&ask(server, "root", "GET", ALL, &Value::Null)), ["a.git"]);
+    check(&ask(server, "root", "DELETE", &format!("{ALL}/a"), &Value::Null), 200, "trash");
+}
+
+#[test]
 fn one_of_those_who_ask_at_once_gets_the_name() {
     let guarded = Guarded::start_with(RULES, &[]);
     let all = Barrier::new(6);
