@@ -8,6 +8,7 @@ use packrace_commands::{Call, Fatal, in_directory};
 use packrace_server::access::{AccessFiles, FilePolicy, hash_password, new_token};
 
 use crate::args::{Access, AccessCheck, AccessCommand, AccessHash, AccessToken};
+use crate::gitolite;
 use crate::serve;
 use crate::serve_config::ServeConfig;
 
@@ -19,6 +20,7 @@ pub fn run(call: &Call, args: &Access) -> Result<(), Fatal> {
         AccessCommand::Check(args) => check(call, args),
         AccessCommand::Token(args) => token(call, args),
         AccessCommand::Hash(args) => hash(call, args),
+        AccessCommand::FromGitolite(args) => gitolite::run(call, args),
     }
 }
 

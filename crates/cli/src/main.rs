@@ -11,6 +11,7 @@ mod process;
 mod access;
 mod args;
 mod completions;
+mod gitolite;
 mod http_backend;
 mod interruption;
 mod log;

@@ -20,6 +20,20 @@ pub enum AccessCommand {
     Token(AccessToken),
     /// Read a password from standard input, and print the line of a file of users for it.
     Hash(AccessHash),
+    /// Make rules of a gitolite.conf, which never allow more than it did. Ends with 1 if they do not say all of it.
+    FromGitolite(AccessFromGitolite),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct AccessFromGitolite {
+    /// Write the rules also if they do not say all: what is missing is denied, and stands at their end.
+    #[arg(long)]
+    pub partial: bool,
+    /// Where the rules go, instead of standard output. A file that is there already stays.
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The file, as conf/gitolite.conf; what it includes lies beside it.
+    pub conf: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]

@@ -26,7 +26,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-pub use access::{Access, AccessCheck, AccessCommand, AccessHash, AccessToken};
+pub use access::{Access, AccessCheck, AccessCommand, AccessFromGitolite, AccessHash, AccessToken};
 pub use add::Add;
 pub use clone::CloneRepository;
 pub use commit_graph::CommitGraphArgs;

@@ -70,6 +70,11 @@ fn repositories() {
 }
 
 #[test]
+fn from_gitolite() {
+    check("from-gitolite.md");
+}
+
+#[test]
 #[ignore = "needs nginx"]
 fn behind_nginx() {
     check("behind-nginx.md");

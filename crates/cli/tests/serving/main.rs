@@ -4,6 +4,7 @@ mod access;
 mod clone;
 mod disk;
 mod forward_auth;
+mod gitolite;
 mod hooks;
 mod hostile;
 mod how_to;

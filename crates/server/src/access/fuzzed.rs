@@ -11,10 +11,11 @@ use super::rules::AccessRules;
 use super::{Ask, Principal};
 use crate::limits::AddressRange;
 
-/// Reads a text as each of the files, and asks the rules for a path.
+/// Reads a text as each of the files and as a `gitolite.conf`, and asks the rules for a path.
 pub(crate) fn files(text: &str, path: &[u8]) {
     let name = Path::new("fuzzed");
     let _ = (PasswordFile::parse(name, text), TokenFile::parse(name, text));
+    let _ = super::convert_gitolite("conf", &mut |name| Ok(vec![(name.to_owned(), text.to_owned())]));
     if let Ok(rules) = AccessRules::parse(name, text) {
         let principal = Principal::named("alice");
         let _ = [Ask::Read, Ask::Push, Ask::Create, Ask::Look].map(|ask| rules.decide(&principal, path, ask));

@@ -24,7 +24,7 @@ impl Pattern {
     }
 
     /// A pattern of full names of refs.
-    pub(super) fn of_refs(text: &str) -> Result<Self, String> {
+    pub(crate) fn of_refs(text: &str) -> Result<Self, String> {
         match text.starts_with("refs/") || text.starts_with("**") {
             true => Pattern::new(text),
             false => Err(format!("'{text}' is no pattern of full names of refs, which begin with refs/")),

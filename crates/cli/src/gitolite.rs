@@ -1,0 +1,97 @@
+//! `packrace access from-gitolite`: files in, rules out.
+
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use packrace_commands::{Call, Fatal, in_directory};
+use packrace_server::access::convert_gitolite;
+
+use crate::args::AccessFromGitolite;
+
+/// Longest file that is read.
+const MAX_FILE_BYTES: u64 = 16 << 20;
+
+/// Most entries of a folder that are looked at for an `include` with a star.
+const MAX_ENTRIES: usize = 10_000;
+
+pub fn run(call: &Call, args: &AccessFromGitolite) -> Result<(), Fatal> {
+    let folder = args.conf.parent().unwrap_or(Path::new("")).to_owned();
+    let mut is_first = true;
+    let mut read = |name: &str| {
+        let paths = match std::mem::take(&mut is_first) {
+            true => vec![args.conf.clone()],
+            false => included(call, &folder, name)?,
+        };
+        paths.iter().map(|path| Ok((path.display().to_string(), text(call, path)?))).collect()
+    };
+    let converted = convert_gitolite("", &mut read).map_err(Fatal::new)?;
+    let left_out: String = converted.left_out.iter().map(|line| format!("{line}\n")).collect();
+    if !left_out.is_empty() && !args.partial {
+        let why = "not all can be said in rules, and nothing is written; see --partial";
+        return Err(Fatal::error(why).after(left_out));
+    }
+    match &args.output {
+        None => call.streams.write(converted.toml.as_bytes())?,
+        Some(path) => {
+            let failed = |error: std::io::Error| Fatal::new(format!("{}: {error}", path.display()));
+            let path = in_directory(call, path)?;
+            let mut file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(failed)?;
+            file.write_all(converted.toml.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+        }
+    }
+    call.streams.errors.clone().write_all(left_out.as_bytes()).map_err(Fatal::new)
+}
+
+/// The files that an `include` means: one, or with a star in its last part those that are there, in order.
+fn included(call: &Call, folder: &Path, name: &str) -> Result<Vec<PathBuf>, String> {
+    let path = folder.join(name);
+    if !name.contains(['*', '?', '[', '{']) {
+        return Ok(vec![path]);
+    }
+    let last = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let parent = path.parent().unwrap_or(Path::new(""));
+    let is_elsewhere = parent.to_string_lossy().contains(['*', '?', '[', '{']);
+    let star = last.split_once('*').filter(|(before, after)| {
+        !is_elsewhere && !before.contains(['?', '[', '{']) && !after.contains(['*', '?', '[', '{'])
+    });
+    let (before, after) =
+        star.ok_or_else(|| format!("include {name:?}: only one * in the last part can be said"))?;
+    let here = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    let listed =
+        in_directory(call, here).map_err(|error| String::from_utf8_lossy(&error.text()).into_owned())?;
+    let failed = |error: std::io::Error| format!("{}: {error}", here.display());
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(&listed).map_err(failed)? {
+        let file_name = entry.map_err(failed)?.file_name();
+        let is_meant = file_name.to_str().is_some_and(|file| {
+            let rest = file.strip_prefix(before).filter(|_| !before.is_empty() || !file.starts_with('.'));
+            rest.is_some_and(|rest| rest.ends_with(after))
+        });
+        if is_meant {
+            paths.push(parent.join(file_name));
+        }
+        if paths.len() > MAX_ENTRIES {
+            return Err(format!("include {name:?}: more than {MAX_ENTRIES} files"));
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn text(call: &Call, path: &Path) -> Result<String, String> {
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let real =
+        in_directory(call, path).map_err(|error| String::from_utf8_lossy(&error.text()).into_owned())?;
+    let file = File::open(&real).map_err(|error| failed(&error))?;
+    if !file.metadata().map_err(|error| failed(&error))?.is_file() {
+        return Err(failed(&"it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(failed(&format!("more than {MAX_FILE_BYTES} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|_| failed(&"is not UTF-8"))
+}
