@@ -16,9 +16,6 @@ use crate::service::shared::{Shared, named};
 use crate::settings::{Admin, Settings};
 use crate::tls::ClientCertificate;
 
-/// What `WWW-Authenticate` says.
-pub(super) const CHALLENGE: &str = "Basic realm=\"packrace\", charset=\"UTF-8\"";
-
 /// What a client shows of itself.
 #[derive(Debug, Clone)]
 pub(super) struct ClientOffer {

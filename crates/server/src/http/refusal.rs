@@ -7,7 +7,6 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 
 use super::HttpAnswer;
 use super::body::{AnswerBody, BadBody};
-use super::identity::CHALLENGE;
 use super::limit_reached::RETRY_AFTER;
 use super::routes::NO_CACHE;
 use super::watch::InFlight;
@@ -18,6 +17,9 @@ use crate::service::access_log::{Access, quoted, reason};
 use crate::service::root::NotServed;
 use crate::service::shared::Shared;
 use crate::transfers::kept;
+
+/// What `WWW-Authenticate` says.
+const CHALLENGE: &str = "Basic realm=\"packrace\", charset=\"UTF-8\"";
 
 /// Why a request is not served, as the client is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
