@@ -62,14 +62,15 @@ fn another_server_says_who_a_client_is() {
     assert_eq!(asked.load(Relaxed), 1);
     assert!(server.log().contains("user=\"alice\""), "{}", server.log());
     let refused = clone("alice:other@", "b");
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("Authentication failed"));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("Authentication failed"), "{said}{}", server.log());
     let status = |headers: &str| {
         let head = format!("GET /a.git/info/refs?service=git-upload-pack HTTP/1.1{headers}");
         http(address, &head, b"", Feed::Whole).status
     };
     assert_eq!(status(""), 401);
-    assert_eq!(status("\r\nRemote-User: alice\r\nRemote-Groups: team"), 401);
-    assert_eq!(status("\r\nCookie: session=broken"), 503);
+    assert_eq!(status("\nRemote-User: alice\nRemote-Groups: team"), 401);
+    assert_eq!(status("\nCookie: session=broken"), 503);
     let before = asked.load(Relaxed);
     assert_eq!(status(""), 401);
     assert_eq!(asked.load(Relaxed), before);

@@ -90,29 +90,26 @@ async fn answer(
 ) -> HttpAnswer {
     let offer = ClientOffer::new(peer, request.headers(), certificate, &shared);
     let peer = offer.client_address(peer);
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let log = || {
+        let line = format!("{method} {uri}");
+        Access::new(&shared.host, DoorName::Http, &peer.to_string(), line.as_bytes())
+    };
     let checked = origin::check(&request, &shared.settings().hosts, local);
     if let Err((status, why)) = checked {
         tracing::warn!("http {peer}: refused: {why}");
-        let line = format!("{} {}", request.method(), request.uri());
-        let access = Access::new(&shared.host, DoorName::Http, &peer.to_string(), line.as_bytes());
-        return HttpRefusal::from(status).answer(access, in_flight);
+        return HttpRefusal::from(status).answer(log(), in_flight);
     }
-    let admin_access = match admin_access(request.uri().path(), &offer, &shared).await {
+    let admin_access = match admin_access(uri.path(), &offer, &shared).await {
         Ok(access) => access,
-        Err(refusal) => {
-            let line = format!("{} {}", request.method(), request.uri());
-            let access = Access::new(&shared.host, DoorName::Http, &peer.to_string(), line.as_bytes());
-            return refusal.answer(access, in_flight);
-        }
+        Err(refusal) => return refusal.answer(log(), in_flight),
     };
     if let Some(answer) = admin::answer(&request, &shared, admin_access) {
         let status = answer.status().as_u16();
         let body = |text: String| GatherBatch::of(text.into_bytes());
         return answer.map(|text| AnswerBody::new(body(text), None, status, None, in_flight));
     }
-    let (method, uri) = (request.method().clone(), request.uri().clone());
-    let access =
-        Access::new(&shared.host, DoorName::Http, &peer.to_string(), format!("{method} {uri}").as_bytes());
+    let access = log();
     let background = in_flight.watch().background().clone();
     let transfer = access.transfer().clone();
     let context = RequestContext { peer, offer, transfer, background, in_flight: Arc::downgrade(&in_flight) };

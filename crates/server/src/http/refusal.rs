@@ -19,7 +19,7 @@ use crate::service::shared::Shared;
 use crate::transfers::kept;
 
 /// What `WWW-Authenticate` says.
-const CHALLENGE: &str = "Basic realm=\"packrace\", charset=\"UTF-8\"";
+pub(super) const CHALLENGE: &str = "Basic realm=\"packrace\", charset=\"UTF-8\"";
 
 /// Why a request is not served, as the client is told.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -93,8 +93,8 @@ fn routes_and_what_is_reached_beside_them() {
     assert!(policy.starts_with("default-src 'none'; style-src 'sha256-"), "{policy}");
     let posted = check("POST /-/ HTTP/1.1", 405, "text/plain");
     assert_eq!(posted.header("allow"), Some("GET, HEAD"));
-    check("GET /- HTTP/1.1", 404, "text/plain");
-    check("GET /-/metrics/x HTTP/1.1", 404, "text/plain");
+    check("GET /- HTTP/1.1", 404, "text/plain; charset=utf-8");
+    check("GET /-/metrics/x HTTP/1.1", 404, "text/plain; charset=utf-8");
 
     let advertisement = "application/x-git-upload-pack-advertisement";
     check("GET /-/info/refs?service=git-upload-pack HTTP/1.1", 200, advertisement);

@@ -26,9 +26,8 @@ use serde_json::{Value, json};
 
 use super::api_path::{ApiTarget, COLLECTION};
 use super::body::{AnswerBody, RequestBody, discard};
-use super::identity::CHALLENGE;
 use super::limit_reached::RETRY_AFTER;
-use super::refusal::{body_refused, no_cache};
+use super::refusal::{CHALLENGE, body_refused, no_cache};
 use super::routes::percent_decode;
 use super::watch::InFlight;
 use super::{HttpAnswer, RequestContext, take_permit};
