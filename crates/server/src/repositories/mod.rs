@@ -10,8 +10,9 @@
 //!
 //! None of them replaces anything: of two who want one name, one gets it. A power cut leaves a repository at its old place
 //! or at its new one. A push that moves its objects and refs in holds the directory meanwhile ([`HeldDir`]): it is neither
-//! renamed nor deleted then, and a push that began before finds out that its repository has gone. Requests that run hold what they have opened and go on; what they open later by its path they do not
-//! find, and they end with an error, never with less than they say. `docs/decisions/0041-repositories.md`.
+//! renamed nor deleted then, and a push that began before finds out that its repository has gone. Requests that run hold what
+//! they have opened and go on; what they open later by its path they do not find, and they end with an error, never with less
+//! than they say. `docs/decisions/0041-repositories.md`.
 
 mod list;
 mod names;
