@@ -183,6 +183,10 @@ const CHECKED_ELSEWHERE: &[&str] = &[
     // Only of what lies in the served folder: `includes`.
     "include.path",
     // There is no repository yet.
+    "http.followredirects",
+    "http.sslverify",
+    "remote.x.proxy",
+    "transfer.credentialsinurl",
     "init.defaultbranch",
     "init.defaultobjectformat",
     "init.defaultrefformat",
