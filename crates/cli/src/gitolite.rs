@@ -1,12 +1,13 @@
 //! `packrace access from-gitolite`: files in, rules out.
 
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Write as _};
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use packrace_commands::{Call, Fatal, in_directory};
 use packrace_server::access::convert_gitolite;
+use packrace_server::settings_file;
 
 use crate::args::AccessFromGitolite;
 
@@ -84,14 +85,6 @@ fn text(call: &Call, path: &Path) -> Result<String, String> {
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let real =
         in_directory(call, path).map_err(|error| String::from_utf8_lossy(&error.text()).into_owned())?;
-    let file = File::open(&real).map_err(|error| failed(&error))?;
-    if !file.metadata().map_err(|error| failed(&error))?.is_file() {
-        return Err(failed(&"it is no regular file"));
-    }
-    let mut bytes = Vec::new();
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(failed(&format!("more than {MAX_FILE_BYTES} bytes")));
-    }
+    let (bytes, _) = settings_file::read(&real, MAX_FILE_BYTES).map_err(|error| failed(&error))?;
     String::from_utf8(bytes).map_err(|_| failed(&"is not UTF-8"))
 }

@@ -35,7 +35,7 @@ impl BasicCredentials {
 
 /// Knows user names and passwords.
 pub trait CredentialSource {
-    /// BasicCredentials for a server that has asked for them, or has refused those before; `None` where there are no others.
+    /// Credentials for a server that has asked for them, or has refused those before; `None` where there are no others.
     /// `challenges` are the values of `WWW-Authenticate`.
     fn fill(&mut self, url: &Url, challenges: &[String]) -> Result<Option<BasicCredentials>, Error>;
 

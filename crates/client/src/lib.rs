@@ -24,7 +24,7 @@ pub use connect::{Stateful, Timeouts, open_git};
 pub use credentials::{BasicCredentials, CredentialSource, NoCredentials};
 pub use error::Error;
 pub use remote::{Listener, Remote};
-pub use url::{Scheme, Url};
+pub use url::{Scheme, Url, without_password};
 
 use std::io::{self, BufRead};
 

@@ -139,14 +139,7 @@ impl Url {
     /// The path as a git:// server is told it: without its escapes, and `~user` without a slash before it.
     pub(super) fn decoded_path(&self) -> Result<Vec<u8>, Error> {
         let path = if self.path.starts_with("/~") { &self.path[1..] } else { &self.path };
-        let mut decoded = Vec::with_capacity(path.len());
-        let mut rest = path.as_bytes();
-        while let Some((byte, after)) = rest.split_first() {
-            let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-            let escaped = digits.filter(|_| *byte == b'%').and_then(|hex| u8::from_str_radix(hex, 16).ok());
-            decoded.push(escaped.unwrap_or(*byte));
-            rest = if escaped.is_some() { &after[2..] } else { after };
-        }
+        let decoded: Vec<u8> = percent_decode_str(path).collect();
         if decoded.iter().any(|byte| matches!(byte, 0 | b'\n')) {
             return Err(Error::Url("newline is forbidden in git:// hosts and repo paths".to_owned()));
         }
@@ -165,12 +158,25 @@ fn unescaped(text: &str) -> String {
 
 /// A URL as it may be shown: user names and passwords must not reach terminals and logs.
 fn without_user(url: &str) -> String {
-    let start = url.find("://").map_or(0, |at| at + 3);
-    let end = url[start..].find('/').map_or(url.len(), |at| start + at);
-    match url[start..end].rfind('@') {
-        Some(at) => format!("{}<redacted>{}", &url[..start], &url[start + at..]),
+    match split_user_info(url) {
+        Some((scheme, _, rest)) => format!("{scheme}<redacted>@{rest}"),
         None => url.to_owned(),
     }
+}
+
+/// A URL as it may be shown to whoever knows the user; `None` if it has no password.
+pub fn without_password(url: &str) -> Option<String> {
+    let (scheme, user_info, rest) = split_user_info(url)?;
+    let (user, _) = user_info.split_once(':')?;
+    Some(format!("{scheme}{user}:<redacted>@{rest}"))
+}
+
+/// What stands before the user and the password, these, and what follows the @.
+fn split_user_info(url: &str) -> Option<(&str, &str, &str)> {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let (scheme, rest) = url.split_at(start);
+    let at = rest[..rest.find('/').unwrap_or(rest.len())].rfind('@')?;
+    Some((scheme, &rest[..at], &rest[at + 1..]))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::path::Path;
 const LOOSE_MODE: u32 = 0o037;
 
 /// The bytes of a regular file of at most `max_bytes`, and its permissions.
-pub(crate) fn read(path: &Path, max_bytes: u64) -> io::Result<(Vec<u8>, u32)> {
+pub fn read(path: &Path, max_bytes: u64) -> io::Result<(Vec<u8>, u32)> {
     let file = packrace_os::reach::open_anywhere(path)?;
     let metadata = file.metadata()?;
     if metadata.is_dir() {

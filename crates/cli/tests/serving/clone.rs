@@ -346,29 +346,39 @@ fn proxies_are_used_as_git_does() {
     }
 }
 
-/// A server that sends every request elsewhere, and says what else it was told.
-#[test]
-fn another_server_is_told_no_secret_of_the_first() {
-    let server = PrivateServer::start();
-    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = proxy.local_addr().unwrap();
-    let target = server.http("");
+/// A server that sends every request to `target`, where `asks` only those with a password, and what it was told: its URL, and
+/// the heads of requests.
+fn redirecting_server(target: &str, asks: bool) -> (String, Arc<Mutex<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
     let seen = Arc::new(Mutex::new(String::new()));
     let heads = seen.clone();
+    let to = format!("{target}/info/refs?service=git-upload-pack");
     std::thread::spawn(move || {
-        for mut stream in proxy.incoming().flatten() {
+        for mut stream in listener.incoming().flatten() {
             let mut head = Vec::new();
             let mut byte = [0];
             while !head.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
                 head.extend_from_slice(&byte);
             }
-            heads.lock().unwrap().push_str(&String::from_utf8_lossy(&head));
-            let to = format!("{target}/info/refs?service=git-upload-pack");
-            let answer = format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n");
+            let head = String::from_utf8_lossy(&head);
+            heads.lock().unwrap().push_str(&head);
+            let known = head.to_ascii_lowercase().contains("authorization: basic");
+            let answer = if asks && !known {
+                "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"first\"\r\nContent-Length: 0\r\n\r\n".to_owned()
+            } else {
+                format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n")
+            };
             let _ = stream.write_all(answer.as_bytes());
         }
     });
-    let first = format!("http://{address}/x.git");
+    (format!("http://{address}/x.git"), seen)
+}
+
+#[test]
+fn another_server_is_told_no_secret_of_the_first() {
+    let server = PrivateServer::start();
+    let (first, seen) = redirecting_server(&server.http(""), false);
     let knows = server.helper("username=alice\\\\npassword=open sesame\\\\n");
     // The helper is asked for the server that wants a password, which is the second.
     let ended = server.check(&knows, &[], &first, 0);
@@ -380,4 +390,18 @@ fn another_server_is_told_no_secret_of_the_first() {
     let ended = server.ours(&format!("{knows}followRedirects = false\n"), &[], &first);
     let words = format!("fatal: unable to access '{first}/': The requested URL returned error: 302\n");
     assert_eq!((ended.code, ended.said), (Some(128), words));
+}
+
+/// Both ask, and each is told what the helper knows of it.
+#[test]
+fn each_of_two_servers_asks_for_its_own_password() {
+    let server = PrivateServer::start();
+    let (first, seen) = redirecting_server(&server.http(""), true);
+    let knows = server.helper("username=alice\\npassword=open sesame\\n");
+    let ended = server.check(&knows, &[], &first, 0);
+    assert!(seen.lock().unwrap().to_ascii_lowercase().contains("authorization: basic"));
+    for url in [first.as_str(), &server.http("")] {
+        let host = url.split('/').nth(2).unwrap();
+        assert!(ended.asked.contains(&format!("host={host}")), "{:?}", ended.asked);
+    }
 }

@@ -6,6 +6,7 @@ mod connector;
 mod proxy;
 mod tls;
 
+use std::fmt;
 use std::io::{self, BufRead, Read};
 
 use bytes::{Buf as _, Bytes};
@@ -26,8 +27,8 @@ const MAX_WORDS: usize = 16 << 10;
 
 const REFS_PATH: &str = "/info/refs?service=git-upload-pack";
 
-/// How HTTP servers are reached. Plain data.
-#[derive(Debug, Clone)]
+/// How HTTP servers are reached. Plain data; headers and proxies may hold passwords.
+#[derive(Clone)]
 pub struct HttpOptions {
     /// What servers are told of this program.
     pub agent: String,
@@ -43,6 +44,15 @@ pub struct HttpOptions {
     pub proxy: ProxyOptions,
     /// Whom `https://` believes.
     pub tls: TlsOptions,
+}
+
+impl fmt::Debug for HttpOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpOptions")
+            .field("agent", &self.agent)
+            .field("tls", &self.tls)
+            .finish_non_exhaustive()
+    }
 }
 
 impl HttpOptions {

@@ -64,6 +64,7 @@ pub fn run(
         call,
         url: url.as_bytes(),
         origin,
+        config,
         open: OpenOptions {
             // The new repository is its own, whatever is said of others.
             config: options.config.clone(),
@@ -96,6 +97,8 @@ struct CloneJob<'a> {
     call: &'a Call,
     url: &'a [u8],
     origin: Vec<u8>,
+    /// What is configured outside of the repository that is made.
+    config: Config,
     open: OpenOptions,
     init: InitOptions,
     /// What `HEAD` stands for where the other side does not say.
@@ -120,11 +123,10 @@ impl CloneJob<'_> {
                 Ok(())
             }
             Scheme::Http | Scheme::Https => {
-                let config = Config::outside(&self.open.config)?;
-                http_remote::check_credentials_in_url(self.call, &config, text)?;
+                http_remote::check_credentials_in_url(self.call, &self.config, text)?;
                 let remote = String::from_utf8_lossy(&self.origin);
-                let options = http_remote::options(self.call, &config, &url, &remote, timeouts)?;
-                let mut source = http_remote::credentials(self.call, config);
+                let options = http_remote::options(self.call, &self.config, &url, &remote, timeouts)?;
+                let mut source = http_remote::credentials(self.call, &self.config);
                 let exchange = packrace_client::open_http(&url, &options, &mut source, &mut messages)?;
                 self.take_from(&mut open(exchange, &agent, timeouts)?)
             }

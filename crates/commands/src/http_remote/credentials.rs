@@ -25,18 +25,20 @@ enum Tried {
 }
 
 /// Asks as git does. What helpers know is approved or rejected with them.
-pub(super) struct GitCredentials {
-    config: Config,
+pub(super) struct GitCredentials<'a> {
+    config: &'a Config,
     netrc: Option<PathBuf>,
     askpass: Option<PathBuf>,
     is_terminal_allowed: bool,
+    /// Which server was asked about last: what was tried for one says nothing of another.
+    server: String,
     tried: Tried,
     /// What the helpers are told of the last credentials, and who they are.
     last: Option<(NextAction, Cascade)>,
 }
 
-impl GitCredentials {
-    pub(super) fn new(config: Config, environment: &Environment) -> Self {
+impl<'a> GitCredentials<'a> {
+    pub(super) fn new(config: &'a Config, environment: &Environment) -> Self {
         let variables = &environment.http;
         let askpass = variables.askpass.clone().or_else(|| config.path("core.askPass"));
         let is_false = |text: &str| parse_boolean(text.as_bytes()) == Some(false);
@@ -45,6 +47,7 @@ impl GitCredentials {
             askpass: askpass.or_else(|| variables.ssh_askpass.clone()),
             is_terminal_allowed: !variables.terminal_prompt.as_deref().is_some_and(is_false),
             config,
+            server: String::new(),
             tried: Tried::Nothing,
             last: None,
         }
@@ -63,7 +66,7 @@ impl GitCredentials {
         let mut cascade = Cascade::default();
         let mut user = url.user.clone();
         let mut options = ContextOptions::default();
-        for (key, value) in matching(&self.config, "credential", url) {
+        for (key, value) in matching(self.config, "credential", url) {
             let is_true = value.as_deref().is_none_or(|value| parse_boolean(value) == Some(true));
             let text = value.map(|value| String::from_utf8_lossy(&value).into_owned());
             match (key.as_str(), text) {
@@ -137,8 +140,14 @@ impl GitCredentials {
     }
 }
 
-impl CredentialSource for GitCredentials {
+impl CredentialSource for GitCredentials<'_> {
     fn fill(&mut self, url: &Url, challenges: &[String]) -> Result<Option<BasicCredentials>, Error> {
+        let server = format!("{}://{}", url.scheme.as_str(), url.authority);
+        if self.server != server {
+            self.server = server;
+            self.tried = Tried::Nothing;
+            self.last = None;
+        }
         if self.tried == Tried::Nothing {
             if let Some(found) = self.of_url(url)? {
                 return Ok(Some(found));

@@ -6,7 +6,7 @@ mod url_match;
 
 use std::path::PathBuf;
 
-use packrace_client::{CredentialSource, HttpMessages, HttpOptions, Timeouts, Url};
+use packrace_client::{CredentialSource, HttpMessages, HttpOptions, Timeouts, Url, without_password};
 use packrace_store::{Config, parse_boolean};
 
 use self::credentials::GitCredentials;
@@ -90,7 +90,7 @@ pub(crate) fn options(
 }
 
 /// Who knows the passwords of servers.
-pub(crate) fn credentials(call: &Call, config: Config) -> impl CredentialSource {
+pub(crate) fn credentials<'a>(call: &'a Call, config: &'a Config) -> impl CredentialSource + 'a {
     GitCredentials::new(config, &call.environment)
 }
 
@@ -108,15 +108,6 @@ pub(crate) fn check_credentials_in_url(call: &Call, config: &Config, url: &str) 
         }
     }
     Ok(())
-}
-
-/// A URL whose password must not be shown; `None` if it has none.
-fn without_password(url: &str) -> Option<String> {
-    let (scheme, rest) = url.split_once("://")?;
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let (user_info, host) = authority.rsplit_once('@')?;
-    let (user, _) = user_info.split_once(':')?;
-    Some(format!("{scheme}://{user}:<redacted>@{host}{path}"))
 }
 
 fn boolean(name: &str, value: Option<&[u8]>) -> Result<bool, Fatal> {

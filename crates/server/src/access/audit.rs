@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::secret_file::LoadError;
 use crate::transfers::Transfer;
@@ -66,19 +66,12 @@ impl AuditLog {
 
     /// Appends the lines of a push. A failure is logged: refs have changed by then.
     pub(crate) fn push<'a>(&self, transfer: &Transfer, refs: impl Iterator<Item = AuditedRef<'a>>) {
-        let time = Timestamp::now().to_string();
+        let time = Timestamp::now();
         let line = |AuditedRef { name, old, new, error }: AuditedRef<'_>| {
-            let entry = json!({
-                "time": time,
-                "session": transfer.session_id(),
-                "user": transfer.user(),
-                "peer": transfer.peer(),
-                "repository": transfer.repository(),
-                "ref": String::from_utf8_lossy(name),
-                "old": old.to_string(),
-                "new": new.to_string(),
-                "outcome": error.unwrap_or("ok"),
-            });
+            let mut entry = entry(time, transfer, transfer.repository().into(), error);
+            entry["ref"] = String::from_utf8_lossy(name).into();
+            entry["old"] = old.to_string().into();
+            entry["new"] = new.to_string().into();
             format!("{entry}\n")
         };
         self.append(&refs.map(line).collect::<String>());
@@ -86,15 +79,9 @@ impl AuditLog {
 
     /// Appends the line of a change. A failure is logged: it has happened by then.
     pub(crate) fn change(&self, transfer: &Transfer, change: AuditedChange<'_>) {
-        let mut entry = json!({
-            "time": Timestamp::now().to_string(),
-            "session": transfer.session_id(),
-            "user": transfer.user(),
-            "peer": transfer.peer(),
-            "repository": String::from_utf8_lossy(change.repository),
-            "action": change.action,
-            "outcome": change.error.unwrap_or("ok"),
-        });
+        let repository = String::from_utf8_lossy(change.repository);
+        let mut entry = entry(Timestamp::now(), transfer, repository.into(), change.error);
+        entry["action"] = change.action.into();
         if let Some(to) = change.to {
             entry["to"] = to.into();
         }
@@ -107,4 +94,15 @@ impl AuditLog {
             tracing::error!("audit log {}: {error}", self.path.display());
         }
     }
+}
+/// What every line has.
+fn entry(time: Timestamp, transfer: &Transfer, repository: Value, error: Option<&str>) -> Value {
+    json!({
+        "time": time.to_string(),
+        "session": transfer.session_id(),
+        "user": transfer.user(),
+        "peer": transfer.peer(),
+        "repository": repository,
+        "outcome": error.unwrap_or("ok"),
+    })
 }

@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 
 use super::credentials::VerifiedSecrets;
-use super::proxies::groups;
+use super::proxies::{self, HeaderUser};
 use super::throttle::VerifyLimit;
 use super::{NotIdentified, Principal};
 
@@ -131,15 +131,10 @@ impl ForwardAuth {
     }
 
     fn principal(&self, headers: &HeaderMap) -> Result<Principal, NotIdentified> {
-        let mut values = headers.get_all(&self.user_header).iter();
-        let name = match (values.next(), values.next()) {
-            (Some(value), None) => std::str::from_utf8(value.as_bytes()).ok().map(str::trim),
-            _ => None,
-        };
-        match name.filter(|name| !name.is_empty() && !name.chars().any(char::is_control)) {
-            Some(name) => Ok(Principal::named(name).in_groups(groups(headers, &self.groups_header))),
+        match proxies::user(headers, &self.user_header, Some(&self.groups_header)) {
+            HeaderUser::Known(principal) => Ok(principal),
             // Whoever this is, it is nobody that rules could name.
-            None => {
+            _ => {
                 let header = self.user_header.as_str();
                 Err(NotIdentified::Unavailable(format!("access.forward-auth: its answer has no {header}")))
             }

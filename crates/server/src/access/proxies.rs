@@ -80,21 +80,11 @@ impl TrustedProxies {
 
     pub(super) fn user(&self, peer: IpAddr, headers: &HeaderMap) -> HeaderUser {
         let Some(header) = &self.user_header else { return HeaderUser::NotGiven };
-        let mut values = headers.get_all(header).iter();
-        let (value, more) = (values.next(), values.next());
-        let Some(value) = value.filter(|value| !value.is_empty()) else { return HeaderUser::NotGiven };
-        if !self.trusts(peer) {
-            return HeaderUser::Ignored;
+        match user(headers, header, self.groups_header.as_ref()) {
+            HeaderUser::NotGiven => HeaderUser::NotGiven,
+            _ if !self.trusts(peer) => HeaderUser::Ignored,
+            given => given,
         }
-        let name = std::str::from_utf8(value.as_bytes()).ok().map(str::trim);
-        match name.filter(|name| more.is_none() && !name.is_empty() && !name.chars().any(char::is_control)) {
-            Some(name) => HeaderUser::Known(Principal::named(name).in_groups(self.groups(headers))),
-            None => HeaderUser::Malformed,
-        }
-    }
-
-    fn groups(&self, headers: &HeaderMap) -> Vec<String> {
-        self.groups_header.as_ref().map_or_else(Vec::new, |header| groups(headers, header))
     }
 
     /// The last address of the chain that is not a trusted proxy. What cannot be understood ends the chain.
@@ -126,8 +116,27 @@ impl TrustedProxies {
     }
 }
 
+/// Whom one header names, with the groups of another one; whoever sent them is believed.
+pub(super) fn user(
+    headers: &HeaderMap,
+    user_header: &HeaderName,
+    groups_header: Option<&HeaderName>,
+) -> HeaderUser {
+    let mut values = headers.get_all(user_header).iter();
+    let (value, more) = (values.next(), values.next());
+    let Some(value) = value.filter(|value| !value.is_empty()) else { return HeaderUser::NotGiven };
+    let name = std::str::from_utf8(value.as_bytes()).ok().map(str::trim);
+    match name.filter(|name| more.is_none() && !name.is_empty() && !name.chars().any(char::is_control)) {
+        Some(name) => {
+            let groups = groups_header.map_or_else(Vec::new, |header| groups(headers, header));
+            HeaderUser::Known(Principal::named(name).in_groups(groups))
+        }
+        None => HeaderUser::Malformed,
+    }
+}
+
 /// Names of groups in headers of this name, with commas between them.
-pub(super) fn groups(headers: &HeaderMap, header: &HeaderName) -> Vec<String> {
+fn groups(headers: &HeaderMap, header: &HeaderName) -> Vec<String> {
     let values = headers.get_all(header).iter().filter_map(|value| value.to_str().ok());
     let names = values.flat_map(|value| value.split(',')).map(str::trim).filter(|name| !name.is_empty());
     names.take(MAX_GROUPS).map(str::to_owned).collect()

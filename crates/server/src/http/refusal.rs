@@ -19,7 +19,7 @@ use crate::service::shared::Shared;
 use crate::transfers::kept;
 
 /// What `WWW-Authenticate` says.
-pub(super) const CHALLENGE: &str = "Basic realm=\"packrace\", charset=\"UTF-8\"";
+const CHALLENGE: &str = "Basic realm=\"packrace\", charset=\"UTF-8\"";
 
 /// Why a request is not served, as the client is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,14 +77,19 @@ impl HttpRefusal {
         *answer.status_mut() = status;
         let headers = answer.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-        if status == StatusCode::UNAUTHORIZED {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
-        }
-        if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
-        }
+        say_how_to_go_on(status, headers);
         no_cache(headers);
         answer
+    }
+}
+
+/// Says what a client can do who is refused with this status: show credentials, or come back later.
+pub(super) fn say_how_to_go_on(status: StatusCode, headers: &mut HeaderMap) {
+    if status == StatusCode::UNAUTHORIZED {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
+    }
+    if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
     }
 }
 

@@ -22,12 +22,12 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use hyper::body::Incoming;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::api_path::{ApiTarget, COLLECTION};
 use super::body::{AnswerBody, RequestBody, discard};
-use super::limit_reached::RETRY_AFTER;
-use super::refusal::{CHALLENGE, body_refused, no_cache};
+use super::refusal::{body_refused, no_cache, say_how_to_go_on};
 use super::routes::percent_decode;
 use super::watch::InFlight;
 use super::{HttpAnswer, RequestContext, take_permit};
@@ -35,6 +35,9 @@ use crate::send::outbox::GatherBatch;
 use crate::service::access_log::{Access, reason};
 use crate::service::shared::Shared;
 use work::{ApiCall, ApiError, ApiRequest};
+
+/// What is escaped in a part of a path: all but the unreserved characters (RFC 3986, 2.3).
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Longest body of a request.
 const MAX_BODY_BYTES: usize = 64 << 10;
@@ -188,16 +191,7 @@ impl ApiReply {
 
     /// Where a repository is in the API.
     fn location_of(name: &str) -> String {
-        let mut location = format!("{COLLECTION}/");
-        for byte in name.bytes() {
-            match byte {
-                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                    location.push(byte.into());
-                }
-                _ => location += &format!("%{byte:02X}"),
-            }
-        }
-        location
+        format!("{COLLECTION}/{}", utf8_percent_encode(name, ESCAPED))
     }
 
     fn put_headers(&self, headers: &mut HeaderMap) {
@@ -206,12 +200,7 @@ impl ApiReply {
         let location = self.location.as_deref().and_then(|location| HeaderValue::from_str(location).ok());
         location.map(|location| headers.insert(header::LOCATION, location));
         self.allow.map(|allow| headers.insert(header::ALLOW, HeaderValue::from_static(allow)));
-        if self.status == StatusCode::UNAUTHORIZED {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
-        }
-        if matches!(self.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
-        }
+        say_how_to_go_on(self.status, headers);
     }
 }
 
