@@ -159,7 +159,8 @@ fn converse(
     settings: &Settings,
     peer: &str,
 ) {
-    let mut source = FdSource::new(input, None).with_min_throughput(settings.limits.idle_throughput());
+    let source = FdSource::new(input, None).with_quick_acknowledgements();
+    let mut source = source.with_min_throughput(settings.limits.idle_throughput());
     let line = request.split(|byte| *byte == 0).next().unwrap_or_default();
     let mut access = Access::new(&shared.host, DoorName::Git, peer, line);
     let transfer = access.transfer().clone();
