@@ -116,6 +116,7 @@ impl<'a> IndexPackJob<'a> {
         };
         // What is missing shows when deltas are resolved.
         let rest = input.feed(&mut ingest, watch, |error| refused(self.call, error))?.unwrap_or_default();
+        input.refuse_junk(&rest)?;
         if self.args.report_end_of_input {
             self.call.streams.errors.say(&[0]).map_err(Fatal::new)?;
         }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -93,6 +93,14 @@ pub struct Transfer {
     pub output: Read,
     /// The result of reading standard error.
     pub messages: Read,
+}
+
+/// The signal that ended a program, but for those that a user sends, or a reader that has gone: whoever sent them knows.
+pub fn fatal_signal(status: ExitStatus) -> Option<i32> {
+    let is_known = |signal: &i32| {
+        [Signal::INT, Signal::QUIT, Signal::PIPE].iter().any(|known| known.as_raw() == *signal)
+    };
+    status.signal().filter(|signal| !is_known(signal))
 }
 
 impl Confinement {

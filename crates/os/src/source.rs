@@ -65,6 +65,16 @@ impl FdSource {
         let _ = rustix::pipe::fcntl_setpipe_size(&self.fd, bytes);
     }
 
+    /// How much of a regular file is still to be read; nothing of anything else.
+    pub fn rest_of_file(&self) -> io::Result<Option<u64>> {
+        let stat = rustix::fs::fstat(&self.fd)?;
+        if !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() {
+            return Ok(None);
+        }
+        let length = u64::try_from(stat.st_size).unwrap_or_default();
+        Ok(Some(length.saturating_sub(rustix::fs::tell(&self.fd)?)))
+    }
+
     /// The kernel goes back to delayed acknowledgements whenever something is sent, so this is asked for again before each wait.
     fn acknowledge(&self) {
         if self.quick_acknowledgements && self.is_drained {
@@ -177,6 +187,20 @@ mod tests {
         let ends = std::thread::spawn(move || source.read(&mut [0; 8]).unwrap_err().kind());
         drop(other_end);
         assert_eq!(ends.join().unwrap(), io::ErrorKind::ConnectionAborted);
+    }
+
+    #[test]
+    fn only_a_file_has_a_rest() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"abcdef").unwrap();
+        io::Seek::rewind(&mut file).unwrap();
+        let mut source = FdSource::new(file.into(), None);
+        assert_eq!(source.rest_of_file().unwrap(), Some(6));
+        assert_eq!(source.read(&mut [0; 4]).unwrap(), 4);
+        assert_eq!(source.rest_of_file().unwrap(), Some(2));
+        let (reader, mut writer) = io::pipe().unwrap();
+        writer.write_all(b"abc").unwrap();
+        assert_eq!(FdSource::new(reader.into(), None).rest_of_file().unwrap(), None);
     }
 
     #[test]

@@ -58,6 +58,7 @@ const SCRIPTS: &[&str] = &[
     "cp ok.pack ok.foo; $i ok.foo",
     "$i --keep=k --promisor=p ok.pack",
     "cat ok.pack junk > both; dd if=both bs=1M status=none | $i --stdin",
+    "cat ok.pack junk > both; $i --stdin < both",
     "cat ok.pack junk > j.pack; chmod +w j.pack; $i j.pack",
     "tail -c +13 ok.pack | $i --stdin --pack_header=2,4",
     "tail -c +13 ok.pack | $i --stdin --pack_header=2,+04",

@@ -11,7 +11,7 @@ fn a_push_whose_hook_cannot_say_yes_is_refused() {
         ("#!/nowhere/sh\n", "cannot run /a.git/hooks/{}: No such file or directory"),
         ("#!/bin/sh\nsleep 1000\n", "/a.git/hooks/{} was ended: it took longer than it may"),
         ("#!/bin/sh\nexec 1>&- 2>&-; trap '' TERM; sleep 1000\n", "/a.git/hooks/{} was ended"),
-        ("#!/bin/sh\nkill -9 $$\n", ""),
+        ("#!/bin/sh\nkill -9 $$\n", "error: hooks/{} died of signal 9"),
         ("#!/bin/sh\nexit 1\n", ""),
     ];
     for (name, declined) in [("pre-receive", "pre-receive hook declined"), ("update", "hook declined")] {

@@ -210,6 +210,14 @@ impl InputSource<'_> {
             source.enlarge_pipe(bytes);
         }
     }
+
+    /// How much of a regular file is still to be read; nothing of anything else.
+    pub(crate) fn rest_of_file(&self) -> io::Result<Option<u64>> {
+        match self {
+            InputSource::Descriptor(source) => source.rest_of_file(),
+            InputSource::Other(_) => Ok(None),
+        }
+    }
 }
 
 impl Read for InputSource<'_> {

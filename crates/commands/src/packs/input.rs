@@ -68,6 +68,15 @@ impl<'a> PackInput<'a> {
         }
     }
 
+    /// Refuses a file that holds more than its pack, of which `rest` has been read: nobody reads on there.
+    pub fn refuse_junk(&self, rest: &[u8]) -> Result<(), Fatal> {
+        let unread = self.source.rest_of_file().map_err(Fatal::new)?;
+        match unread.is_some_and(|unread| unread != 0 || !rest.is_empty()) {
+            true => Err(Fatal::new("pack has junk at the end")),
+            false => Ok(()),
+        }
+    }
+
     /// Passes on what does not belong to the pack: `rest`, and what is still to be read. It is for whoever reads on.
     pub fn pass_on(mut self, rest: &[u8], out: &mut dyn std::io::Write) -> Result<(), Fatal> {
         out.write_all(rest).map_err(not_written)?;

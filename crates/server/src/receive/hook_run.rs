@@ -1,9 +1,10 @@
 //! Runs a hook, or another program that a push needs, to its end.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitStatus;
 
-use packrace_os::child::{ChildProcess, Program, Read};
+use packrace_os::child::{self, ChildProcess, Program, Read};
 
 use super::client_messages::ClientMessages;
 use crate::check_intervals::{CLIENT_CHECK_INTERVAL, HOOK_END_INTERVAL};
@@ -21,26 +22,40 @@ pub(super) fn run(program: &Program, input: &[u8], client: &ClientMessages) -> R
     let mut child = match ChildProcess::start(program) {
         Ok(child) => child,
         Err(error) => {
-            client.error(&format!("cannot run {}: {error}", name_of(program)));
+            client.error(&format!("cannot run {}: {error}", path_of(program)));
             return Ok(false);
         }
     };
     match see_through(&mut child, input, client) {
-        Ok(Some(status)) => Ok(status.success()),
+        Ok(Some(status)) => {
+            if let Some(signal) = child::fatal_signal(status) {
+                client.error(&format!("{} died of signal {signal}", name_of(program)));
+            }
+            Ok(status.success())
+        }
         Ok(None) => {
             child.end();
             Err(Error::left())
         }
         Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
-            client.error(&format!("{} was ended: {error}", name_of(program)));
+            client.error(&format!("{} was ended: {error}", path_of(program)));
             Ok(false)
         }
-        Err(error) => Err(Error::caused("cannot client to a hook", error)),
+        Err(error) => Err(Error::caused("cannot talk to a hook", error)),
     }
 }
 
-fn name_of(program: &Program) -> String {
+/// Where a program is, for the log; a client sees its own name for that.
+fn path_of(program: &Program) -> String {
     program.argv.first().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
+
+/// What git calls a program: as seen from its working directory.
+fn name_of(program: &Program) -> String {
+    let name = program.argv.first().map_or(Path::new(""), Path::new);
+    let directory = packrace_os::real_path(&program.directory);
+    let below = directory.ok().and_then(|directory| name.strip_prefix(directory).ok());
+    below.unwrap_or(name).to_string_lossy().into_owned()
 }
 
 /// How a program ended; `None` if the client left before.

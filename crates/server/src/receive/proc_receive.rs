@@ -219,7 +219,7 @@ fn read_version(lines: &[Vec<u8>]) -> Result<bool, String> {
 }
 
 fn failed(error: std::io::Error) -> Error {
-    Error::caused("cannot client to a hook", error)
+    Error::caused("cannot talk to a hook", error)
 }
 
 /// The conversation with a hook.

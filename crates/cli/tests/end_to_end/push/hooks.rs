@@ -273,6 +273,29 @@ fn hooks_say_no() {
     pair.check_sound();
 }
 
+/// Whoever pushes is told which signal it was; git says so where `receive-pack` runs.
+#[test]
+fn hooks_that_are_killed() {
+    let pair = Pair::new();
+    for (name, is_refused) in [("pre-receive", true), ("update", true), ("post-receive", false)] {
+        let hook = pair.server().join("hooks").join(name);
+        script(&hook, "#!/bin/sh\nkill -9 $$\n");
+        let output = pair.push(&[&format!("HEAD:refs/heads/{name}")]);
+        let words = format!("error: hooks/{name} died of signal 9");
+        assert_eq!(
+            (said(&output).contains(&words), output.status.success()),
+            (true, !is_refused),
+            "{}",
+            said(&output)
+        );
+        script(&hook, "#!/bin/sh\nkill -PIPE $$\n");
+        let output = pair.push(&[&format!("HEAD:refs/heads/pipe-{name}")]);
+        assert!(!said(&output).contains("died of signal"), "{}", said(&output));
+        std::fs::remove_file(hook).unwrap();
+    }
+    pair.check_sound();
+}
+
 /// A hook that answers for its commands as a script says; `{}` stands for what it reads.
 fn proc_receive(pair: &Pair, answer: &str) {
     let path = pair.server().join("hooks/proc-receive");
