@@ -1,0 +1,43 @@
+# What sessions begin with. They use `stock`, git alone, for what they need and are not about.
+
+stock() {
+    "$CONFORMANCE_GIT" "$@"
+}
+
+# A minute passes.
+tick() {
+    seconds=$((${seconds:-1112912053} + 60))
+    GIT_AUTHOR_DATE="$seconds -0700"
+    GIT_COMMITTER_DATE="$seconds -0700"
+    export GIT_AUTHOR_DATE GIT_COMMITTER_DATE
+}
+
+# repository [DIRECTORY]
+repository() {
+    stock init -q "${1-.}"
+}
+
+# commit NAME: a commit of this message that changes a file of this name.
+commit() {
+    tick
+    echo "$1" >"$1"
+    stock add -- "$1" && stock commit -q -m "$1"
+}
+
+# history COUNT [DIRECTORY]: a repository in which so many commits change files of a few directories, one file each.
+history() {
+    repository "${2-.}"
+    number=0
+    while [ "$number" -lt "$1" ]; do
+        number=$((number + 1))
+        message="Change $number"
+        echo 'commit refs/heads/main'
+        echo "author A U Thor <author@example.com> $((1112912053 + number * 60)) -0700"
+        echo "committer C O Mitter <committer@example.com> $((1112912053 + number * 60)) -0700"
+        printf 'data %s\n%s\n' "${#message}" "$message"
+        text=$(printf 'line %s\n' 1 2 3 4 5 6 7 8 "$number")
+        echo "M 100644 inline dir$((number % 3))/file$((number % 5))"
+        printf 'data %s\n%s\n\n' "${#text}" "$text"
+    done | stock -C "${2-.}" fast-import --quiet
+    stock -C "${2-.}" reset -q --hard
+}

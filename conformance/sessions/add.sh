@@ -1,0 +1,291 @@
+# Files into the index.
+
+## new, changed and deleted files
+# in: sha1 sha256
+history 3
+echo new >new
+echo changed >dir1/file1
+rm dir2/file2
+git add .
+git status --short
+
+## by name
+history 2
+echo 1 >a
+echo 2 >b
+git add a
+git status --short
+git add -v b
+
+## --all, --update, --no-all
+history 3
+echo new >new
+echo changed >dir1/file1
+rm dir2/file2
+git add -u
+git status --short
+git add -A
+git status --short
+stock reset -q
+git add --no-all .
+git status --short
+
+## nothing named
+repository
+git add
+git add -v --
+
+## a name that is not there
+# exits: 128 128
+repository
+echo 1 >a
+git add a nothing
+git add --ignore-missing nothing
+
+## only told
+history 1
+echo new >new
+git add -n .
+git add -nv new
+git add --dry-run --ignore-missing new
+git status --short
+
+## ignored files
+# exits: 1 1 1
+repository
+printf '*.log\n' >.gitignore
+echo 1 >a.log
+echo 2 >b
+git add a.log
+git add a.log b
+git add .
+git status --short --ignored
+git add -f a.log
+git status --short
+git add --dry-run --ignore-missing x.log
+
+## intent to add
+history 1
+echo new >new
+git add -N new
+git ls-files -s
+git diff --stat
+git add new
+
+## permissions
+# exits: 128
+history 1
+echo 1 >script
+git add --chmod=+x script
+git add --chmod=-x script
+git ls-files -s script
+git add --chmod=+y script
+
+## chmod of a link
+# exits: 255
+repository
+ln -s target link
+git add link
+git add --chmod=+x link
+
+## links and programs
+repository
+ln -s a link
+echo 1 >run
+chmod +x run
+git add .
+git ls-files -s
+rm link
+echo file >link
+git -c core.symlinks=false add link
+chmod -x run
+git -c core.fileMode=false add run
+
+## pathspecs
+repository
+mkdir -p a/b
+echo 1 >a/one.c
+echo 2 >a/b/two.c
+echo 3 >a/three.h
+git add 'a/*.c'
+git ls-files
+git add ':(glob)a/**/*.h' ':!a/one.c'
+git ls-files
+(cd a/b && git add ':/')
+git ls-files
+
+## pathspecs taken literally, or in any case
+# differs: --literal-pathspecs is not known before the command
+# exits: 128 128
+repository
+echo 1 >'a*'
+echo 2 >ab
+echo 3 >UPPER
+git --literal-pathspecs add 'a*'
+git ls-files
+git add ':(icase)upper'
+git ls-files
+git --literal-pathspecs add 'x*'
+git add ':(nothing)a'
+
+## pathspecs by attribute
+# differs: :(attr:…) is refused
+repository
+echo '*.c kind=source' >.gitattributes
+echo 1 >a.c
+echo 2 >a.h
+git add ':(attr:kind=source)'
+git ls-files
+
+## from a file of pathspecs
+# exits: 128 128
+repository
+echo 1 >a
+echo 2 >b
+printf 'a\n' >list
+git add --pathspec-from-file=list
+git ls-files
+printf 'b\0' | git add --pathspec-from-file=- --pathspec-file-nul
+git ls-files
+git add --pathspec-from-file=list a
+git add --pathspec-file-nul a
+
+## outside of the work tree
+# exits: 128
+repository inner
+echo 1 >outside
+cd inner
+git add ../outside
+
+## behind a link
+# exits: 128
+repository
+mkdir real
+echo 1 >real/file
+ln -s real link
+git add link/file
+
+## conversions of lines
+repository
+printf 'one\r\ntwo\r\n' >a.txt
+printf 'one\r\ntwo\n' >b.txt
+printf 'a\0b\r\n' >c.bin
+git -c core.autocrlf=input add a.txt
+git -c core.autocrlf=true add .
+git ls-files -s --eol
+
+## lines that would not come back
+# exits: 128
+repository
+printf 'one\r\ntwo\n' >a.txt
+git -c core.autocrlf=true -c core.safecrlf=true add a.txt
+
+## a filter
+# differs: of an optional filter that fails, packrace says less
+# exits: 128
+repository
+echo '*.up filter=up' >.gitattributes
+echo text >a.up
+git -c filter.up.clean='tr a-z A-Z' add a.up
+git cat-file -p :a.up
+echo more >b.up
+git -c filter.up.clean=false -c filter.up.required add b.up
+git -c filter.up.clean=false add b.up
+
+## a repository in the work tree
+# masks: words
+repository
+history 1 inner
+git add inner
+git ls-files -s
+
+## a repository in the work tree without commits
+# exits: 128
+repository
+repository inner
+git add inner
+
+## words of advice about a repository in the work tree
+repository
+history 1 inner
+git add .
+git -c advice.addEmbeddedRepo=false add inner
+
+## --renormalize
+repository
+printf 'one\r\n' >a.txt
+git add a.txt
+stock commit -qm one
+echo '*.txt text' >.gitattributes
+git add --renormalize .
+git ls-files -s
+
+## --refresh
+# exits: 128
+history 1
+touch -d 2001-01-01 dir1/file1
+git add --refresh dir1
+git add --refresh nothing
+git diff-files
+
+## options that do not go together
+# exits: 128 128 128
+# masks: usage
+history 1
+git add -A -u
+git add --ignore-missing x
+git add --dry-run nothing
+
+## a conflict is settled
+# state: no-work
+history 2
+stock checkout -q -b other HEAD~1
+echo theirs >dir1/file1
+echo theirs >dir2/file2
+stock add .
+stock commit -qm theirs
+stock checkout -q main
+stock merge other >/dev/null 2>&1
+git ls-files -u
+echo settled >dir2/file2
+git add dir2/file2
+git ls-files -u
+git ls-files --resolve-undo
+
+## an index that is locked
+# exits: 128
+history 1
+: >.git/index.lock
+git add .
+
+## a file that cannot be read
+# differs: git warns of a directory that is none, besides
+# exits: 128
+repository
+mkdir a
+echo 1 >a/b
+git add a/b/
+
+## options that there are not
+# masks: usage
+# exits: 129 129 129
+repository
+git add --bogus
+git add -y
+git add --chmod
+
+## sparse
+# exits: 1
+history 6
+stock sparse-checkout set dir1
+mkdir -p dir2
+echo new >dir2/new
+git add dir2/new
+git add --sparse dir2/new
+git ls-files -t
+
+## as the command stage
+repository
+echo 1 >a
+git stage a
+git ls-files -s

@@ -1,0 +1,225 @@
+# Clones and fetches from a repository on this machine: upload-pack answers, and git's own children are packrace's too.
+# masks: progress
+
+## clone, bare and not
+# in: files reftable sha1 sha256
+history 5 from
+stock -C from tag -a -m note v1
+git clone -q from to
+git clone -q --bare from bare.git
+git clone -q --mirror from mirror.git
+git -C to log --oneline
+
+## with --no-local, as over a wire
+history 5 from
+git clone --no-local from to
+git -C to rev-list --objects --all --count
+
+## in each version of the protocol
+history 5 from
+stock -C from branch other HEAD~2
+for version in 0 1 2; do
+    git -c protocol.version="$version" clone -q --no-local from "to$version"
+    git -c protocol.version="$version" ls-remote from
+done
+
+## fetched after a change
+history 3 from
+git clone -q --no-local from to
+(cd from && commit one && commit two)
+git -C to fetch
+git -C to fetch -v
+git -C to pull -q
+git -C to log --oneline -1
+
+## with tags
+history 3 from
+git clone -q --no-local from to
+(cd from && commit one && stock tag -a -m note v1 && stock tag light HEAD~1)
+git -C to fetch
+(cd from && stock tag -a -m note v2 HEAD~2)
+git -C to fetch
+git -C to fetch --tags
+
+## shallow
+# state: no-logs
+history 10 from
+git clone -q --depth=3 "file://$PWD/from" to
+git -C to rev-list --count HEAD
+cat to/.git/shallow
+git -C to fetch -q --deepen=2
+cat to/.git/shallow
+git -C to fetch -q --unshallow
+git -C to rev-list --count HEAD
+
+## shallow by date and by ref
+# state: no-logs
+history 10 from
+stock -C from tag old HEAD~6
+git clone -q --shallow-since='2005-04-07 15:20:00 -0700' "file://$PWD/from" since
+cat since/.git/shallow
+git clone -q --shallow-exclude=old "file://$PWD/from" exclude
+cat exclude/.git/shallow
+
+## shallow by a date that nothing is behind
+# masks: progress order
+# differs: the reason comes to the client, where git hangs up
+# exits: 128
+history 3 from
+git clone -q --shallow-since=2020-01-01 "file://$PWD/from" to
+
+## shallow without a ref that is there
+# masks: progress order
+# differs: the reason comes to the client, where git hangs up
+# exits: 128
+history 3 from
+git clone -q --shallow-exclude=nothing "file://$PWD/from" to
+
+## one branch
+# state: no-logs
+history 6 from
+stock -C from branch other HEAD~3
+git clone -q --single-branch --branch other "file://$PWD/from" to
+git -C to for-each-ref
+git clone -q --depth=1 --no-single-branch "file://$PWD/from" shallow
+git -C shallow for-each-ref
+
+## a branch that is not there
+# exits: 128 128
+history 1 from
+git clone -q --branch nothing from to
+git clone -q nothing to
+
+## partial
+# state: no-logs
+history 6 from
+stock -C from config uploadpack.allowFilter true
+stock -C from config uploadpack.allowAnySHA1InWant true
+git clone -q --bare --filter=blob:none "file://$PWD/from" to.git
+git -C to.git rev-list --objects --missing=print --all | grep -c '^?'
+git -C to.git cat-file -p HEAD:dir1/file1 | head -1
+git -C to.git rev-list --objects --missing=print --all | grep -c '^?'
+
+## a filter that is not allowed
+# state: no-logs
+history 3 from
+git clone -q --bare --filter=blob:none "file://$PWD/from" to.git
+git -C to.git rev-list --objects --all --count
+
+## filters that a server does not like
+# masks: progress order
+# exits: 128
+# state: no-logs
+history 3 from
+stock -C from config uploadpack.allowFilter true
+stock -C from config uploadpackfilter.allow false
+stock -C from config uploadpackfilter.blob:none.allow true
+git clone -q --bare --filter=blob:none "file://$PWD/from" to.git
+git clone -q --bare --filter=tree:0 "file://$PWD/from" to2.git
+
+## an id that no ref has
+# masks: progress order
+history 5 from
+git init -q --bare to.git
+git -C to.git fetch -q "file://$PWD/from" "$(stock -C from rev-parse HEAD)"
+git -C to.git -c protocol.version=0 fetch -q "file://$PWD/from" "$(stock -C from rev-parse HEAD~2)"
+
+## an id that is allowed
+history 5 from
+stock -C from config uploadpack.allowReachableSHA1InWant true
+git init -q --bare to.git
+git -C to.git -c protocol.version=0 fetch -q "file://$PWD/from" "$(stock -C from rev-parse HEAD~2)"
+git -C to.git cat-file -t FETCH_HEAD
+
+## refs that are hidden
+# masks: progress order
+# exits: 128
+history 3 from
+stock -C from branch secret/one
+stock -C from config uploadpack.hideRefs refs/heads/secret
+git ls-remote from
+git clone -q --no-local from to
+git -C to fetch -q origin secret/one
+
+## refs by pattern
+history 3 from
+stock -C from branch topic/a
+stock -C from tag -a -m note v1
+git ls-remote from 'refs/heads/topic/*'
+git ls-remote --tags from
+git ls-remote --symref from HEAD
+git ls-remote --heads from main
+
+## no repository
+# masks: progress order
+# exits: 128 128
+mkdir empty
+git clone -q empty to
+git ls-remote ./nothing
+
+## an empty one
+repository from
+git clone from to
+git ls-remote from
+
+## what is common is not sent again
+# differs: every common commit is acknowledged; git leaves out what others reach
+history 20 from
+git clone -q --no-local from to
+(cd to && commit mine)
+(cd from && commit theirs)
+git -C to fetch -q origin
+git -C to rev-list --count --all
+git -C to fetch --negotiate-only --negotiation-tip=main origin | wc -l
+
+## pruned and forced
+history 4 from
+stock -C from branch gone
+git clone -q --no-local from to
+stock -C from branch -D gone >/dev/null
+stock -C from update-ref refs/heads/main HEAD~2
+git -C to fetch --prune
+
+## a damaged repository
+# exits: 128
+# state: no-fsck
+# masks: progress words
+history 3 from
+rm -f from/.git/objects/"$(stock -C from rev-parse HEAD:dir1/file1 | sed 's|..|&/|')"
+stock -C from prune-packed
+rm -f from/.git/objects/pack/*
+git clone -q --no-local from to
+
+## with a detached HEAD
+# exits: 128
+history 3 from
+stock -C from checkout -q --detach HEAD~1
+git clone -q --no-local from to
+git -C to symbolic-ref HEAD || git -C to rev-parse HEAD
+
+## from a bundle's worth of alternates
+history 4 from
+git clone -q --shared from shared
+git clone -q --no-local shared to
+git clone -q --reference from --no-local shared third
+cat third/.git/objects/info/alternates
+
+## upload-pack by itself
+# exits: 128 129 129
+# masks: usage
+history 1 from
+git upload-pack nothing </dev/null
+git upload-pack </dev/null
+git upload-pack --bogus from </dev/null
+
+## upload-pack advertises
+history 2 from
+git upload-pack --http-backend-info-refs from | tr '\0' '@' | sed 's/^\(0000\)*....//;s/agent=[^ ]*//;s/session-id=[^ ]*//'
+GIT_PROTOCOL=version=2 git upload-pack --http-backend-info-refs from | sed 's/^....agent=.*/agent/'
+
+## with bitmaps
+history 30 from
+stock clone -q --bare from bare.git
+git -C bare.git repack -adbq
+git clone -q --no-local bare.git to
+git -C to rev-list --objects --all --count

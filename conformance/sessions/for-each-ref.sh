@@ -1,0 +1,227 @@
+# What refs are told by formats.
+# in: files reftable
+
+## as it is
+# in: sha1 sha256
+history 2
+stock branch other HEAD~1
+stock tag light
+stock tag -a -m note heavy
+git for-each-ref
+git for-each-ref refs/tags
+
+## patterns
+history 1
+stock branch topic/one
+stock branch topic/two
+git for-each-ref --format='%(refname)' 'refs/heads/topic/*'
+git for-each-ref --format='%(refname)' refs/heads/topic
+git for-each-ref --format='%(refname)' refs/heads/topic/
+git for-each-ref --format='%(refname)' refs/heads/top
+git for-each-ref --format='%(refname)' 'refs/**/two'
+git for-each-ref --format='%(refname)' --exclude='refs/heads/topic' 
+printf 'refs/heads/main\nrefs/heads/topic/o*\n' | git for-each-ref --stdin --format='%(refname)'
+
+## names made short
+history 1
+stock branch topic/one
+stock tag main
+stock update-ref refs/remotes/origin/main HEAD
+git for-each-ref --format='%(refname:short) %(refname:lstrip=2) %(refname:rstrip=-1) %(refname:strip=1)'
+git for-each-ref --format='%(refname:lstrip=-1) %(refname:rstrip=2)'
+
+## fields of commits
+# in: sha1 sha256
+history 3
+format='%(objecttype) %(objectsize) %(objectname:short) %(tree:short=10) %(numparent) %(parent:short)'
+git for-each-ref --format="$format"
+git for-each-ref --format='%(authorname)|%(authoremail)|%(authoremail:trim)|%(authoremail:localpart)|%(committer)|%(creator)'
+git for-each-ref --format='%(subject)|%(body)|%(contents)|%(contents:size)|%(contents:lines=1)|%(subject:sanitize)'
+
+## dates
+history 2
+for date in '' :iso :iso-strict :rfc :rfc2822 :short :raw :unix :local :iso-local :default; do
+    git for-each-ref --format="%(authordate$date)"
+done
+git for-each-ref --format='%(committerdate:format:%Y-%m-%d %H:%M)'
+git for-each-ref --format='%(creatordate:format-local:%d.%m.%y %T %z)'
+
+## dates as people say them
+# differs: human dates are refused
+history 1
+git for-each-ref --format='%(authordate:human)'
+
+## fields of tags
+history 2
+stock tag -a -m 'A subject
+
+And a body.' v1
+stock tag -a -m inner inner HEAD~1
+stock tag -a -m outer outer inner
+git for-each-ref --format='%(tag) %(type) %(object) %(*objectname) %(*objecttype) %(taggername) %(taggerdate)' refs/tags
+git for-each-ref --format='%(subject)|%(body)|%(*subject)|%(*authorname)' refs/tags
+
+## fields of blobs and trees
+# state: no-fsck
+history 1
+stock tag blob HEAD:dir1/file1
+stock tag tree HEAD^{tree}
+git for-each-ref --format='%(refname) %(objecttype) [%(subject)] [%(body)] [%(authorname)] [%(tree)]' refs/tags
+
+## sorted
+history 3
+stock branch b HEAD~2
+stock branch a HEAD~1
+stock branch v10 HEAD
+stock branch v9 HEAD
+git for-each-ref --sort=committerdate --format='%(refname)'
+git for-each-ref --sort=-committerdate --sort=-refname --format='%(refname)'
+git for-each-ref --sort=version:refname --format='%(refname)'
+git for-each-ref --sort=-v:refname --count=2 --format='%(refname)'
+git for-each-ref --sort=objectname --format='%(refname)'
+git for-each-ref --no-sort --format='%(refname)' refs/heads/a
+
+## quoted for languages
+history 1
+stock tag -a -m "it's a \"note\"" v1
+git for-each-ref --shell --format='name=%(refname) subject=%(contents:subject)' refs/tags
+git for-each-ref --perl --format='%(contents:subject)' refs/tags
+git for-each-ref --python --format='%(contents:subject)' refs/tags
+git for-each-ref --tcl --format='%(contents:subject)' refs/tags
+
+## conditions
+history 2
+stock branch other HEAD~1
+git for-each-ref --format='%(if)%(HEAD)%(then)here%(else)there%(end) %(refname)'
+git for-each-ref --format='%(if:equals=refs/heads/other)%(refname)%(then)yes%(end)%(refname:short)'
+git for-each-ref --format='%(if:notequals=main)%(refname:short)%(then)not main%(end)|'
+git for-each-ref --omit-empty --format='%(if:equals=main)%(refname:short)%(then)%(refname)%(end)'
+
+## aligned
+history 1
+stock branch a-much-longer-name
+git for-each-ref --format='%(align:20)%(refname:short)%(end)|'
+git for-each-ref --format='%(align:width=20,position=right)%(refname:short)%(end)|'
+git for-each-ref --format='%(align:middle,20)%(refname:short)%(end)|'
+
+## colours and escapes
+history 1
+git for-each-ref --color --format='%(color:red)%(refname)%(color:reset)%%%0a%00x'
+git for-each-ref --format='%(color:red)%(refname)'
+
+## by what points at it, reaches it, is reached
+# exits: 129
+history 4
+stock branch a HEAD~2
+stock tag -a -m note v1 HEAD~1
+git for-each-ref --points-at HEAD~1 --format='%(refname)'
+git for-each-ref --points-at v1 --format='%(refname)'
+git for-each-ref --merged a --format='%(refname)'
+git for-each-ref --no-merged a --format='%(refname)'
+git for-each-ref --contains HEAD~1 --format='%(refname)'
+git for-each-ref --no-contains HEAD~1 --format='%(refname)'
+git for-each-ref --contains nothing
+
+## upstreams
+history 3 upstream
+stock clone -q upstream work2
+cd work2
+commit one
+stock branch --track other origin/main
+git for-each-ref --format='%(refname:short) %(upstream) %(upstream:short) %(upstream:track) %(upstream:trackshort) %(upstream:remotename) %(upstream:remoteref)' refs/heads
+git for-each-ref --format='%(push) %(push:short) %(push:track,nobracket)' refs/heads
+
+## ahead and behind
+history 4
+stock branch a HEAD~2
+git for-each-ref --format='%(refname) %(ahead-behind:main)'
+
+## symbolic refs
+history 1
+stock symbolic-ref refs/heads/alias refs/heads/main
+git for-each-ref --format='%(refname) %(symref) %(symref:short) %(symref:lstrip=1)'
+
+## fields that there are not
+# differs: git shows its usage below one of the messages
+# exits: 128 129 128 128 128
+history 1
+git for-each-ref --format='%(nothing)'
+git for-each-ref --format='%(refname'
+git for-each-ref --format='%(refname:nothing)'
+git for-each-ref --format='%(objectname:short=x)'
+git for-each-ref --sort=nothing
+
+## conditions that are not closed
+# exits: 128 128 128 128
+history 1
+git for-each-ref --format='%(if)x'
+git for-each-ref --format='%(end)'
+git for-each-ref --format='%(align)x%(end)'
+git for-each-ref --format='%(then)x'
+
+## options that make no sense
+# differs: git shows its usage where packrace says in a line what is wrong
+# masks: usage
+# exits: 129 129 129 129
+history 1
+git for-each-ref --bogus
+git for-each-ref --count=x
+git for-each-ref --shell --perl
+git for-each-ref --count=-1
+
+## all refs, also those of no folder
+history 1
+stock update-ref ORIG_HEAD HEAD
+git for-each-ref --include-root-refs
+git for-each-ref --include-root-refs --format='%(refname) %(HEAD)'
+
+## letters in any case
+history 1
+stock branch Topic
+stock branch another
+git for-each-ref --ignore-case --sort=refname --format='%(refname)'
+git for-each-ref --ignore-case --format='%(refname)' refs/heads/topic
+
+## trailers
+# differs: %(trailers) is refused
+repository
+stock commit -q --allow-empty -m 'subject
+
+body
+
+Signed-off-by: A <a@example.com>
+Reviewed-by: B <b@example.com>'
+git for-each-ref --format='%(trailers)'
+git for-each-ref --format='%(contents:trailers:key=Reviewed-by,valueonly)'
+git for-each-ref --format='%(trailers:only,separator=%x2C,key_value_separator= is )'
+
+## described
+# differs: %(describe) is refused
+history 3
+stock tag -a -m note v1 HEAD~1
+stock tag light
+git for-each-ref --format='%(refname) %(describe)'
+git for-each-ref --format='%(describe:tags) %(describe:abbrev=12) %(describe:match=v*)'
+
+## names by a mailmap
+# differs: :mailmap is refused
+history 1
+echo 'Real Name <real@example.com> <author@example.com>' >.mailmap
+git for-each-ref --format='%(authorname:mailmap) %(authoremail:mailmap) %(authoremail:mailmap,trim)'
+
+## which branch a branch is from
+# differs: %(is-base) is refused
+history 3
+stock branch a HEAD~1
+git for-each-ref --format='%(refname) %(is-base:main)'
+
+## signatures
+# differs: %(signature) is refused
+history 1
+git for-each-ref --format='[%(signature:grade)] [%(signature:signer)]'
+
+## work trees of branches
+# in: files
+history 1
+stock branch a
+git for-each-ref --format='%(refname) %(worktreepath)'

@@ -1,0 +1,241 @@
+# repack, multi-pack-index and commit-graph.
+# masks: progress pack-names
+# state: packs
+
+## repack
+# in: sha1 sha256
+history 10
+git repack
+git count-objects -v | grep -v size
+commit one
+git repack -a -d
+git count-objects -v | grep -v size
+
+## repack quietly, of nothing
+history 1
+git repack -adq
+git repack -d
+git repack -dq
+git repack
+
+## repack with a bitmap
+history 10 from
+stock clone -q --bare from to.git
+git -C to.git repack -adbq
+git -C to.git rev-list --count --use-bitmap-index --all
+
+## repack what is unreachable
+history 5
+commit one
+stock reset -q --hard HEAD~1
+stock reflog expire --expire=now --all
+git repack -adq
+git repack -Adq
+git repack -adkq
+git count-objects -v | grep -v size
+
+## repack -A turns what is unreachable loose
+# state: packs loose
+history 3
+commit one
+stock repack -adq
+stock reset -q --hard HEAD~1
+stock reflog expire --expire=now --all
+git repack -Adq
+git count-objects | cut -d, -f1
+
+## repack with packs that are kept
+history 3
+stock repack -adq
+for pack in .git/objects/pack/*.pack; do : >"${pack%.pack}.keep"; done
+commit one
+git repack -adq
+git repack -adq --pack-kept-objects
+
+## repack --geometric
+history 3
+for n in 1 2 3; do commit "file$n"; stock repack -dq; done
+git repack -dq --geometric=2
+git repack -d --geometric=2
+
+## repack with a multi-pack-index
+history 3
+stock repack -dq
+commit one
+git repack -dq --write-midx
+git multi-pack-index verify
+git repack -adq --write-midx --write-bitmap-index
+
+## repack --cruft
+history 3
+commit one
+stock reset -q --hard HEAD~1
+stock reflog expire --expire=now --all
+git repack --cruft -dq
+git repack --cruft -d --cruft-expiration=now -q
+
+## repack, options that do not go together
+# differs: --filter is refused without -a
+# exits: 128 128
+history 1
+git repack -a -A
+git repack --cruft --keep-unreachable -d
+git repack --geometric=2 -A
+git repack --filter=blob:none
+
+## repack, options that there are not
+# exits: 129 129
+# masks: usage
+history 1
+git repack --bogus
+git repack --geometric=x
+git repack more
+
+## repack with alternates
+history 4 from
+stock -C from repack -adq
+stock clone -q -s from to
+cd to
+commit one
+git repack -ad -l -q
+git count-objects -v | grep -v size
+git repack -adq
+
+## repack beside a filter
+# differs: --filter-to puts the pack into the folder that is named, as documented
+history 5
+git repack -adq --filter=blob:none --filter-to=../elsewhere
+ls ..
+
+## multi-pack-index
+# in: sha1 sha256
+history 3
+stock repack -dq
+commit one
+stock repack -dq
+git multi-pack-index write
+git multi-pack-index verify
+git multi-pack-index write --no-progress
+
+## multi-pack-index with a bitmap
+history 5 from
+stock clone -q --bare from to.git
+stock -C to.git repack -adq
+git -C to.git multi-pack-index write --bitmap
+git -C to.git rev-list --count --use-bitmap-index --all
+
+## multi-pack-index of no packs
+# exits: 1
+repository
+git multi-pack-index write
+git multi-pack-index verify
+git multi-pack-index expire
+git multi-pack-index repack
+
+## multi-pack-index expires and repacks
+# differs: expire keeps a pack that git deletes
+history 3
+for n in 1 2 3; do commit "file$n"; stock repack -dq; done
+git multi-pack-index write
+git multi-pack-index repack --batch-size=0
+git multi-pack-index expire
+git multi-pack-index verify
+
+## multi-pack-index that is damaged
+# differs: damage of offsets is told in other words
+# exits: 1
+# state: no-fsck no-objects
+history 3
+stock repack -dq
+commit one
+stock repack -dq
+stock multi-pack-index write
+chmod u+w .git/objects/pack/multi-pack-index
+printf x | dd of=.git/objects/pack/multi-pack-index bs=1 seek=1200 conv=notrunc 2>/dev/null
+git multi-pack-index verify
+
+## multi-pack-index, options
+# differs: usage is shown without git's first line
+# masks: usage
+# exits: 129 129 129 128
+history 1
+git multi-pack-index
+git multi-pack-index nothing
+git multi-pack-index write --bogus
+git multi-pack-index --object-dir=nothing write
+
+## multi-pack-index from chosen packs
+history 2
+stock repack -dq
+commit one
+stock repack -dq
+ls .git/objects/pack/*.idx | head -1 | xargs -n 1 basename | git multi-pack-index write --stdin-packs
+git multi-pack-index verify
+git multi-pack-index write --preferred-pack=nothing.pack
+
+## commit-graph
+# in: sha1 sha256
+history 10
+git commit-graph write --reachable
+git commit-graph verify
+cksum .git/objects/info/commit-graph
+git commit-graph write --reachable --no-progress
+
+## commit-graph in pieces
+history 5
+git commit-graph write --reachable --split
+for n in 1 2 3; do commit "file$n"; done
+git commit-graph write --reachable --split=no-merge
+git commit-graph verify
+git commit-graph write --reachable --split=replace
+cat .git/objects/info/commit-graphs/commit-graph-chain
+
+## commit-graph of commits named
+# exits: 1
+history 4
+git rev-parse HEAD~1 | git commit-graph write --stdin-commits
+git commit-graph verify
+git rev-parse HEAD | git commit-graph write --append --stdin-commits
+echo nonsense | git commit-graph write --stdin-commits
+git rev-parse HEAD^{tree} | git commit-graph write --stdin-commits
+
+## commit-graph of packs
+history 4
+stock repack -dq
+git commit-graph write
+ls .git/objects/pack/*.idx | xargs -n 1 basename | git commit-graph write --stdin-packs
+git commit-graph verify
+
+## commit-graph with filters of paths
+# differs: --changed-paths is refused
+history 4
+git commit-graph write --reachable --changed-paths
+cksum .git/objects/info/commit-graph
+
+## commit-graph that is damaged
+# exits: 2
+history 4
+stock commit-graph write --reachable
+chmod u+w .git/objects/info/commit-graph
+printf x | dd of=.git/objects/info/commit-graph bs=1 seek=1200 conv=notrunc 2>/dev/null
+git commit-graph verify
+
+## commit-graph, options
+# differs: usage is shown without git's first line
+# masks: usage
+# exits: 129 129 129 128
+history 1
+git commit-graph
+git commit-graph nothing
+git commit-graph write --bogus
+git commit-graph write --reachable --stdin-commits </dev/null
+
+## commit-graph that is not there
+repository
+git commit-graph verify
+git commit-graph write --reachable
+
+## gc, which calls several of them
+history 10
+git gc -q
+git fsck

@@ -1,0 +1,184 @@
+# hash-object, write-tree and commit-tree.
+
+## hash-object names content
+# in: sha1 sha256
+repository
+echo text >a
+printf 'more' >b
+git hash-object a b
+git hash-object --stdin <a
+git hash-object -w a
+git hash-object -w --stdin b <a
+git cat-file -t "$(git hash-object a)"
+
+## hash-object, names on standard input
+repository
+echo 1 >a
+echo 2 >b
+printf 'a\nb\n' | git hash-object --stdin-paths
+printf 'a\n' | git hash-object -w --stdin-paths
+
+## hash-object with types
+# exits: 128 128 128
+repository
+tree=$(stock mktree </dev/null)
+printf 'tree %s\nauthor a <a> 1 +0000\ncommitter a <a> 1 +0000\n\nx\n' "$tree" | git hash-object -t commit -w --stdin
+echo nonsense | git hash-object -t commit --stdin
+echo nonsense | git hash-object -t tree --stdin
+echo nonsense | git hash-object -t bogus --stdin
+
+## hash-object --literally
+# exits: 128
+repository
+echo nonsense | git hash-object --literally -t commit --stdin
+echo nonsense | git hash-object --literally -t bogus --stdin
+echo nonsense | git hash-object -t tag --stdin
+
+## hash-object through filters
+# differs: git shows all options below its usage
+# exits: 129
+repository
+echo '*.txt text' >.gitattributes
+printf 'a\r\n' >a.txt
+cp a.txt a.bin
+git hash-object a.txt a.bin
+git hash-object --no-filters a.txt
+git hash-object --path=x.txt a.bin
+git hash-object --stdin --path=x.txt <a.bin
+git hash-object --no-filters --path=x a.bin
+
+## hash-object without a repository
+# exits: 128
+echo text >a
+git hash-object a
+git hash-object -w a
+
+## hash-object and what is not there
+# exits: 128 128
+repository
+git hash-object nothing
+echo nothing | git hash-object --stdin-paths
+
+## hash-object, options that do not go together
+# masks: usage
+# exits: 129 129 129 129
+repository
+echo 1 >a
+git hash-object --stdin --stdin </dev/null
+git hash-object --stdin --stdin-paths </dev/null
+git hash-object --stdin-paths a </dev/null
+git hash-object --bogus
+
+## write-tree
+# in: sha1 sha256
+repository
+mkdir -p a/b
+echo 1 >a/b/one
+echo 2 >a/two
+echo 3 >three
+git add .
+git write-tree
+git write-tree --prefix=a/
+git write-tree --prefix=a/b
+git ls-tree -r -t "$(git write-tree)"
+
+## write-tree of a missing folder
+# differs: no tree is stored when the command fails
+# exits: 128
+repository
+echo 1 >a
+git add a
+git write-tree --prefix=nothing/
+
+## write-tree with objects missing
+# exits: 128
+# state: no-fsck
+repository
+git update-index --add --cacheinfo 100644,1111111111111111111111111111111111111111,a
+git write-tree
+git write-tree --missing-ok
+
+## write-tree of conflicts
+# exits: 128
+# state: no-work no-fsck
+repository
+blob=$(echo text | git hash-object -w --stdin)
+printf '100644 %s 1\ta\n100644 %s 2\ta\n' "$blob" "$blob" | git update-index --index-info
+git write-tree
+
+## write-tree of nothing
+repository
+git write-tree
+git write-tree --prefix=''
+
+## write-tree, options that there are not
+# masks: usage
+# exits: 129
+repository
+git write-tree --bogus
+
+## commit-tree
+# in: sha1 sha256
+repository
+tree=$(git write-tree)
+one=$(git commit-tree -m first "$tree")
+two=$(echo second | git commit-tree "$tree" -p "$one")
+git cat-file -p "$one"
+git cat-file -p "$two"
+git commit-tree -p "$one" -p "$two" -m merge -m 'and more' "$tree"
+
+## commit-tree with messages of files
+repository
+tree=$(git write-tree)
+printf 'from a file' >message
+git commit-tree -F message "$tree"
+git cat-file -p "$(git commit-tree -m one -F message -m two "$tree")"
+echo input | git commit-tree -F - "$tree"
+
+## commit-tree with one parent twice
+repository
+tree=$(git write-tree)
+one=$(git commit-tree -m first "$tree")
+git commit-tree -p "$one" -p "$one" -m second "$tree"
+
+## commit-tree of what is no tree
+# differs: names of gitrevisions with paths are not understood
+# exits: 128 128 128 128
+history 1
+git commit-tree -m x HEAD:dir1/file1
+git commit-tree -m x nothing
+git commit-tree -p nothing -m x HEAD^{tree}
+git commit-tree -p HEAD^{tree} -m x HEAD^{tree}
+
+## commit-tree takes a commit for its tree
+# exits: 128
+history 1
+git commit-tree -m x HEAD
+
+## commit-tree with odd words
+repository
+tree=$(git write-tree)
+printf 'no newline' | git commit-tree "$tree"
+git commit-tree -m '' "$tree"
+printf '\n\n  leading and trailing  \n\n\n' | git commit-tree "$tree"
+git -c i18n.commitEncoding=ISO-8859-1 commit-tree -m x "$tree"
+printf '\344\n' | git -c i18n.commitEncoding=UTF-8 commit-tree "$tree"
+
+## commit-tree and names
+# differs: a name that ends in crud is cut elsewhere
+# exits: 128 128
+repository
+tree=$(git write-tree)
+GIT_AUTHOR_NAME='  .A <B>,  ' git commit-tree -m x "$tree"
+GIT_AUTHOR_DATE='2005-04-07T22:13:13' git commit-tree -m x "$tree"
+GIT_AUTHOR_DATE='@0 +0100' git commit-tree -m x "$tree"
+GIT_AUTHOR_DATE=nonsense git commit-tree -m x "$tree"
+GIT_COMMITTER_NAME='<>' git commit-tree -m x "$tree"
+
+## commit-tree, arguments that are too few or too many
+# exits: 129 128 129
+# masks: usage
+history 1
+git commit-tree
+git commit-tree HEAD^{tree} HEAD^{tree}
+git commit-tree --bogus HEAD^{tree}

@@ -1,0 +1,132 @@
+# Packs of what revisions reach.
+# masks: progress
+
+## a pack in a folder, of everything
+# in: sha1 sha256
+history 20
+git pack-objects --all -q out </dev/null >/dev/null
+git verify-pack -v out-*.idx | grep -E '^[0-9a-f]{40,}' | cut -d' ' -f1,2 | sort
+ls out-* | sed 's/-[0-9a-f]*/-ID/'
+
+## revisions on standard input
+history 20
+printf 'HEAD\n^HEAD~5\n' | git pack-objects --revs -q --stdout >p.pack
+git index-pack p.pack >/dev/null 2>&1 || echo needs other packs
+git show-index <p.idx | cut -d' ' -f2 | sort
+
+## names on standard input
+history 5
+git rev-list --objects HEAD~3 | cut -d' ' -f1 | git pack-objects -q out >/dev/null
+git verify-pack -v out-*.idx | grep -E '^[0-9a-f]{40}' | cut -d' ' -f1,2 | sort
+
+## thin
+history 10
+printf 'HEAD\n^HEAD~2\n' | git pack-objects --revs --thin -q --stdout >thin.pack
+git init -q --bare other.git
+stock push -q other.git HEAD~2:refs/heads/main
+git -C other.git index-pack --fix-thin --stdin <thin.pack | sed 's/[0-9a-f]\{40\}/ID/'
+
+## only what is not packed
+history 5
+git repack -adq
+commit new
+git pack-objects --unpacked --all -q out </dev/null >/dev/null
+git verify-pack -v out-*.idx | grep -E '^[0-9a-f]{40}' | cut -d' ' -f1,2 | sort
+git pack-objects --incremental --all -q more </dev/null | wc -l
+
+## what filters leave out
+history 8
+for filter in blob:none blob:limit=10 blob:limit=1k tree:0 tree:1 tree:2 object:type=tree combine:blob:none+tree:1 combine:tree:2+blob:limit=20; do
+    echo "$filter"
+    printf 'HEAD\n' | git pack-objects --revs -q --stdout --filter="$filter" >p.pack
+    git index-pack p.pack >/dev/null
+    git show-index <p.idx | cut -d' ' -f2 | sort
+done
+
+## a filter of sparse paths
+# differs: sparse:oid=REF:PATH is not understood
+history 8
+printf 'dir1/\n' >patterns
+blob=$(git hash-object -w patterns)
+printf 'HEAD\n' | git pack-objects --revs -q --stdout --filter=sparse:oid="$blob" >p.pack
+git index-pack p.pack >/dev/null
+git show-index <p.idx | cut -d' ' -f2 | sort
+stock add patterns
+stock commit -qm patterns
+printf 'HEAD\n' | git pack-objects --revs -q --stdout --filter=sparse:oid=main:patterns >p2.pack
+git index-pack p2.pack >/dev/null
+git show-index <p2.idx | cut -d' ' -f2 | sort
+
+## filters that there are not
+# exits: 128 128 128 128 128 128
+history 1
+for filter in nothing blob:limit=x tree:x sparse:path=a combine: object:type=x; do
+    echo HEAD | git pack-objects --revs --stdout --filter="$filter"
+done
+
+## options that do not go together
+# exits: 128 128 128
+# masks: usage
+history 1
+git pack-objects --stdout --filter=blob:none --keep-unreachable --revs </dev/null >/dev/null
+git pack-objects --thin out </dev/null >/dev/null
+git pack-objects --stdin-packs --revs --stdout </dev/null >/dev/null
+git pack-objects --cruft --stdout </dev/null >/dev/null
+git pack-objects --keep-unreachable --unpack-unreachable --revs out </dev/null >/dev/null
+
+## lines that make no sense
+# exits: 128 128 128 128
+history 1
+echo nonsense | git pack-objects --stdout
+echo nonsense | git pack-objects --revs --stdout
+echo 1111111111111111111111111111111111111111 | git pack-objects --revs --stdout
+echo nonsense | git pack-objects --stdin-packs out
+
+## an object that is missing
+# exits: 128
+history 1
+echo 1111111111111111111111111111111111111111 | git pack-objects --stdout
+
+## arguments that are too few or too many
+# differs: one line says what is missing, where git shows its usage
+# masks: usage
+# exits: 129 129 129
+history 1
+git pack-objects </dev/null
+git pack-objects --bogus out </dev/null
+git pack-objects --stdout out </dev/null
+
+## progress
+# masks: 
+history 10
+printf 'HEAD\n' | git pack-objects --revs --stdout -q >/dev/null
+printf 'HEAD\n' | git pack-objects --revs out 2>err >/dev/null
+grep -c . err
+
+## packs named on standard input
+# masks: progress
+history 4
+git repack -dq
+commit one
+git repack -dq
+ls .git/objects/pack/*.pack | xargs -n 1 basename | git pack-objects --stdin-packs -q out >/dev/null
+git verify-pack -v out-*.idx | grep -E '^[0-9a-f]{40}' | cut -d' ' -f1,2 | sort
+
+## with tags that point at what is packed
+history 4
+stock tag -a -m note v1 HEAD~1
+printf 'HEAD\n' | git pack-objects --revs --include-tag -q out >/dev/null
+git verify-pack -v out-*.idx | grep -E '^[0-9a-f]{40}' | cut -d' ' -f1,2 | sort
+
+## values of numbers
+# exits: 129 129 128 128
+# masks: usage
+history 3
+echo HEAD | git pack-objects --revs --stdout --window=x
+echo HEAD | git pack-objects --revs --stdout --depth
+echo HEAD | git pack-objects --revs --stdout --compression=10
+echo HEAD | git pack-objects --revs --stdout --index-version=9
+
+## small packs
+history 20
+git pack-objects --all -q --max-pack-size=1m out </dev/null | wc -l

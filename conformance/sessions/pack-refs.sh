@@ -1,0 +1,87 @@
+# Refs put together.
+# in: files reftable
+
+## all of them
+history 3
+stock branch a
+stock tag -a -m note v1
+stock tag light
+git pack-refs --all
+git for-each-ref
+
+## tags, and what was packed before
+# in: files
+history 2
+stock branch a
+stock tag v1
+git pack-refs
+stock branch b
+git pack-refs --all
+stock update-ref refs/heads/a HEAD~1
+git pack-refs
+cat .git/packed-refs
+
+## loose ones stay where they are asked to
+# in: files
+history 2
+stock branch a
+git pack-refs --all --no-prune
+git pack-refs --all --prune
+
+## chosen by patterns
+# in: files
+history 2
+stock branch a
+stock branch b
+stock tag v1
+git pack-refs --include 'refs/heads/*' --exclude refs/heads/b
+
+## an exclusion, and all
+# in: files
+history 2
+stock branch a
+stock tag v1
+git pack-refs --all --exclude 'refs/tags/*'
+git pack-refs --exclude 'refs/tags/*'
+
+## patterns are taken back
+# differs: --no-include and --no-exclude are refused
+# in: files
+history 2
+stock branch a
+stock tag v1
+git pack-refs --include 'refs/heads/*' --no-include
+git pack-refs --all --exclude 'refs/heads/*' --no-exclude
+
+## symbolic refs and broken ones stay loose
+# in: files
+# state: no-fsck
+history 1
+stock symbolic-ref refs/heads/alias refs/heads/main
+echo 1111111111111111111111111111111111111111 >.git/refs/heads/broken
+git pack-refs --all
+stock for-each-ref --format='%(refname)' refs/heads/alias
+
+## a packed-refs that is locked
+# in: files
+# exits: 128
+history 1
+: >.git/packed-refs.lock
+git -c core.packedRefsTimeout=0 pack-refs --all
+
+## where it is asked whether it is time
+# in: files
+history 1
+git pack-refs --auto
+git pack-refs --all --auto
+
+## in a repository without refs
+repository
+git pack-refs --all
+
+## options that are not there
+# masks: usage
+# exits: 129 129
+history 1
+git pack-refs --bogus
+git pack-refs more

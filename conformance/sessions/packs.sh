@@ -1,0 +1,194 @@
+# index-pack, verify-pack and unpack-objects.
+
+## index-pack of a file
+# in: sha1 sha256
+history 10
+git rev-list --objects --all | cut -d' ' -f1 | stock pack-objects -q out >name
+mkdir x
+cp out-*.pack x/p.pack
+git index-pack x/p.pack | cmp - name
+cmp x/p.idx out-*.idx
+git index-pack -o x/q.idx x/p.pack | cmp - name
+git index-pack --rev-index x/p.pack | cmp - name
+git index-pack --index-version=1 -o x/one.idx x/p.pack >/dev/null
+
+## index-pack from standard input
+history 10 from
+stock -C from repack -adq
+git init -q --bare to.git
+git -C to.git index-pack --stdin <from/.git/objects/pack/*.pack | sed 's/[0-9a-f]\{40\}/ID/'
+git -C to.git index-pack --stdin --keep=why <from/.git/objects/pack/*.pack | sed 's/[0-9a-f]\{40\}/ID/'
+cat to.git/objects/pack/*.keep
+
+## index-pack says how much it has done
+history 10 from
+stock -C from repack -adq
+git init -q --bare to.git
+git -C to.git index-pack -v --stdin <from/.git/objects/pack/*.pack 2>err | sed 's/[0-9a-f]\{40\}/ID/'
+tr '\r' '\n' <err | grep -v '[0-9]%.*[0-9]/' | sed 's/|.*//'
+
+## index-pack of broken packs
+# exits: 128 128 128 128
+repository
+echo nonsense >a.pack
+git index-pack a.pack
+: >empty.pack
+git index-pack empty.pack
+printf 'PACK\0\0\0\2\0\0\0\1' >short.pack
+git index-pack short.pack
+printf 'PACK\0\0\0\11\0\0\0\0' >version.pack
+git index-pack version.pack
+
+## index-pack of what was changed on the way
+# exits: 128 128
+history 5 from
+stock -C from repack -adq
+git init -q --bare to.git
+cat from/.git/objects/pack/*.pack >a
+size=$(wc -c <a)
+head -c $((size - 30)) a | git -C to.git index-pack --stdin
+{ head -c $((size - 1)) a; echo; } | git -C to.git index-pack --stdin
+
+## index-pack and names
+# exits: 128 128 128
+# masks: usage
+repository
+git index-pack nothing.pack
+echo 1 >a
+git index-pack a
+git index-pack --stdin --index-version=5 </dev/null
+
+## index-pack, arguments that are too few or too many
+# differs: an unknown option is named
+# masks: usage
+# exits: 129 129 129
+repository
+git index-pack
+git index-pack a.pack b.pack
+git index-pack --bogus a.pack
+
+## index-pack --strict
+# exits: 128
+history 3 from
+stock -C from repack -adq
+git init -q --bare to.git
+git -C to.git index-pack --strict --stdin <from/.git/objects/pack/*.pack | sed 's/[0-9a-f]\{40\}/ID/'
+bad=$(printf 'tree %s\nauthor a <a> 1 +0000\n\nx\n' "$(stock -C from rev-parse HEAD^{tree})" | stock -C from hash-object -t commit --literally -w --stdin)
+echo "$bad" | stock -C from pack-objects -q --stdout | git -C to.git index-pack --strict --stdin
+echo "$bad" | stock -C from pack-objects -q --stdout | git -C to.git index-pack --stdin | sed 's/[0-9a-f]\{40\}/ID/'
+
+## index-pack of a thin pack, unless told to
+history 10
+printf 'HEAD\n^HEAD~1\n' | stock pack-objects --revs --thin -q --stdout >thin.pack
+git init -q --bare to.git
+stock push -q to.git HEAD~1:refs/heads/main
+git -C to.git index-pack --stdin <thin.pack
+git -C to.git index-pack --stdin --fix-thin <thin.pack | sed 's/[0-9a-f]\{40\}/ID/'
+
+## index-pack outside of a repository
+# exits: 128
+history 3 from
+stock -C from repack -adq
+cat from/.git/objects/pack/*.pack >a.pack
+git index-pack a.pack | sed 's/[0-9a-f]\{40\}/ID/'
+git index-pack --stdin <a.pack
+
+## index-pack --verify
+# exits: 128
+history 3
+stock repack -adq
+cp .git/objects/pack/*.pack a.pack
+cp .git/objects/pack/*.idx a.idx
+chmod u+w a.idx
+git index-pack --verify a.pack
+git index-pack --verify-stat a.pack
+printf x | dd of=a.idx bs=1 seek=1100 conv=notrunc 2>/dev/null
+git index-pack --verify a.pack
+
+## verify-pack
+history 10
+stock repack -adfq
+git verify-pack .git/objects/pack/*.idx
+git verify-pack -s .git/objects/pack/*.idx
+git verify-pack -v .git/objects/pack/*.idx
+
+## verify-pack, by other names
+# exits: 1 1
+history 3
+stock repack -adq
+cp .git/objects/pack/*.pack a.pack
+cp .git/objects/pack/*.idx a.idx
+git verify-pack a.pack
+git verify-pack a
+git verify-pack -v a.idx | tail -2
+git verify-pack nothing
+echo >b.idx
+git verify-pack b
+
+## verify-pack of damage
+# differs: zlib's own words are not told
+# exits: 1
+history 3
+stock repack -adq
+cp .git/objects/pack/*.pack a.pack
+cp .git/objects/pack/*.idx a.idx
+chmod u+w a.pack
+printf x | dd of=a.pack bs=1 seek=30 conv=notrunc 2>/dev/null
+git verify-pack a.idx
+
+## verify-pack, arguments
+# differs: usage is shown without git's first line
+# masks: usage
+# exits: 129 129
+repository
+git verify-pack
+git verify-pack --bogus a
+
+## unpack-objects
+# in: sha1 sha256
+# state: loose
+history 1 from
+stock -C from repack -adq
+git init -q to
+cd to
+git unpack-objects -q <"$(ls ../from/.git/objects/pack/*.pack)"
+git cat-file --batch-check --batch-all-objects
+
+## unpack-objects, only tried
+history 2 from
+stock -C from repack -adq
+git init -q to
+cd to
+git unpack-objects -n -q <"$(ls ../from/.git/objects/pack/*.pack)"
+git count-objects
+
+## unpack-objects of broken packs
+# exits: 128 128 128
+repository
+echo nonsense | git unpack-objects
+git unpack-objects </dev/null
+printf 'PACK\0\0\0\2\0\0\0\1' | git unpack-objects -q
+
+## unpack-objects, arguments
+# differs: an unknown option is named
+# masks: usage
+# exits: 129 129
+repository
+git unpack-objects more </dev/null
+git unpack-objects --bogus </dev/null
+
+## unpack-objects --strict
+# exits: 128
+history 1 from
+bad=$(printf 'tree %s\nauthor a <a> 1 +0000\n\nx\n' "$(stock -C from rev-parse HEAD^{tree})" | stock -C from hash-object -t commit --literally -w --stdin)
+git init -q to
+cd to
+echo "$bad" | stock -C ../from pack-objects -q --stdout | git unpack-objects -q --strict
+
+## unpack-objects within a limit
+# exits: 128
+history 3 from
+stock -C from repack -adq
+git init -q to
+cd to
+git unpack-objects -q --max-input-size=100 <"$(ls ../from/.git/objects/pack/*.pack)"

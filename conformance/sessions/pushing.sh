@@ -1,0 +1,206 @@
+# Pushes into a repository on this machine: receive-pack takes them.
+# masks: progress
+
+## new, moved and deleted
+# in: files reftable sha1 sha256
+history 3
+git init -q --bare to.git
+git push to.git main
+commit one
+git push to.git main main:refs/heads/other
+git push to.git --delete other
+git push -q to.git main:refs/heads/third
+
+## everything, and mirrored
+history 3
+stock branch a HEAD~1
+stock tag -a -m note v1
+git init -q --bare to.git
+git push to.git --all
+git push to.git --tags
+stock branch -D a >/dev/null
+git push --mirror to.git
+
+## not forward
+# exits: 1
+history 3
+git init -q --bare to.git
+git push -q to.git main
+stock reset -q --hard HEAD~1
+commit other
+git push to.git main
+git push --force to.git main
+
+## with a lease
+# exits: 1
+history 3
+git init -q --bare to.git
+git push -q to.git main
+stock reset -q --hard HEAD~1
+commit other
+git push --force-with-lease=main:HEAD~1 to.git main
+git push --force-with-lease=main:"$(stock rev-parse main@{2})" to.git main
+
+## what the server denies
+# exits: 1 1
+history 3
+git init -q --bare to.git
+git push -q to.git main
+stock -C to.git config receive.denyNonFastForwards true
+stock -C to.git config receive.denyDeletes true
+git push -q --force to.git HEAD~1:main
+git push -q to.git :main
+
+## the branch that is checked out
+# exits: 1 1
+history 2
+stock clone -q . to
+commit one
+git push to main
+git push to :main
+stock -C to config receive.denyCurrentBranch ignore
+git push to main
+
+## the branch that is checked out, brought up
+history 2
+stock clone -q . to
+stock -C to config receive.denyCurrentBranch updateInstead
+commit one
+git push to main
+ls to
+
+## all or nothing
+# exits: 1
+history 3
+git init -q --bare to.git
+git push -q to.git main HEAD~1:refs/heads/other
+stock -C to.git config receive.denyNonFastForwards true
+commit one
+git push --atomic --force to.git main HEAD~3:refs/heads/other
+
+## hooks
+# exits: 1
+history 2
+git init -q --bare to.git
+for hook in pre-receive update post-receive post-update; do
+    printf '#!/bin/sh\necho "%s $*"\n[ "%s" = pre-receive ] || [ "%s" = post-receive ] && cat\nexit 0\n' "$hook" "$hook" "$hook" >to.git/hooks/"$hook"
+    chmod +x to.git/hooks/"$hook"
+done
+git push to.git main 2>&1 | sed 's/ *$//'
+printf '#!/bin/sh\necho no\nexit 1\n' >to.git/hooks/update
+git push to.git main:refs/heads/other
+
+## a hook that forbids all
+# exits: 1
+history 2
+git init -q --bare to.git
+printf '#!/bin/sh\necho "not today" >&2\nexit 1\n' >to.git/hooks/pre-receive
+chmod +x to.git/hooks/pre-receive
+git push to.git main HEAD~1:refs/heads/other
+
+## options for hooks
+# exits: 128
+history 2
+git init -q --bare to.git
+git push -o a=b to.git main
+stock -C to.git config receive.advertisePushOptions true
+printf '#!/bin/sh\nenv | grep ^GIT_PUSH_OPTION | sort\n' >to.git/hooks/pre-receive
+chmod +x to.git/hooks/pre-receive
+git push -o a=b -o c to.git main
+
+## names that are no refs
+# exits: 1 128
+history 1
+git init -q --bare to.git
+git push to.git main:refs/heads
+git push to.git main:refs/heads/a..b
+git push to.git main:main
+
+## a ref where a folder is
+# differs: the words are those of git 2.55
+# exits: 1
+history 1
+git init -q --bare to.git
+git push -q to.git main:refs/heads/a/b
+git push to.git main:refs/heads/a
+
+## objects that are no good
+# exits: 1
+history 1
+git init -q --bare to.git
+stock -C to.git config receive.fsckObjects true
+bad=$(printf 'tree %s\nauthor a <a> 1 +0000\n\nx\n' "$(stock rev-parse HEAD^{tree})" | stock hash-object -t commit --literally -w --stdin)
+git push to.git "$bad":refs/heads/bad
+
+## a server that is full
+# differs: the limit is told, and the log of the server hears of it
+# exits: 1
+history 3
+git init -q --bare to.git
+stock -C to.git config receive.maxInputSize 100
+git push to.git main
+
+## refs that are hidden
+# exits: 1
+history 2
+git init -q --bare to.git
+stock -C to.git config receive.hideRefs refs/heads/secret
+git push to.git main:refs/heads/secret/one
+git push to.git main
+
+## shallow
+# differs: the missing object is named
+# exits: 1
+history 5 from
+git init -q --bare to.git
+git clone -q --depth=2 "file://$PWD/from" shallow
+git -C shallow push "file://$PWD/to.git" main
+stock -C to.git config receive.shallowUpdate true
+git -C shallow push "file://$PWD/to.git" main
+cat to.git/shallow
+
+## unpacked or kept, by number
+# state: loose packs
+# masks: progress pack-names
+history 3
+git init -q --bare to.git
+stock -C to.git config receive.unpackLimit 1
+git push -q to.git main
+
+## from a clone with alternates
+history 4
+stock clone -q --bare . to.git
+stock clone -q --shared to.git work2
+cd work2
+commit one
+git push -q origin main
+
+## only tried
+# exits: 1
+history 2
+git init -q --bare to.git
+git push -n to.git main
+git push --porcelain to.git main
+git push --porcelain to.git main
+git push --porcelain to.git :main :nothing
+
+## receive-pack by itself
+# differs: usage is shown where git says in a line what is wrong
+# exits: 128 129 129
+# masks: usage
+history 1
+git receive-pack nothing </dev/null
+git receive-pack </dev/null
+git receive-pack --bogus . </dev/null
+
+## receive-pack advertises
+history 2
+git receive-pack --http-backend-info-refs . | tr '\0' '@' | sed 's/^\(0000\)*....//;s/agent=[^ ]*//;s/session-id=[^ ]*//'
+
+## a quarantine that a hook looks into
+# state: no-work
+history 2
+git init -q --bare to.git
+printf '#!/bin/sh\nwhile read old new ref; do git log --oneline "$new"; done\ngit update-ref refs/heads/x HEAD 2>/dev/null || echo not now\n' >to.git/hooks/pre-receive
+chmod +x to.git/hooks/pre-receive
+git push to.git main 2>&1 | sed 's/ *$//'

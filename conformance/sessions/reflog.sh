@@ -1,0 +1,132 @@
+# What refs were before.
+# in: files reftable
+
+## shown, of HEAD and of a branch
+history 2
+git update-ref -m 'first move' refs/heads/main HEAD~1
+git update-ref -m 'second move' HEAD HEAD
+git reflog
+git reflog show main
+git reflog main
+git reflog -1
+git reflog show -n 1 HEAD
+
+## which refs have one
+# exits: 1
+history 2
+stock branch a
+git reflog list
+git reflog exists refs/heads/a
+git reflog exists refs/heads/none
+
+## a name that is no ref
+# masks: usage
+# exits: 128 128 129 255
+history 1
+git reflog exists a..b
+git reflog show nothing
+git reflog exists
+git reflog delete nothing@{0}
+
+## entries are deleted
+history 1
+for n in 1 2 3 4; do tick; git update-ref -m "move $n" refs/heads/a HEAD^{commit} ; git update-ref -d refs/heads/none; done
+for n in 1 2 3; do commit "file$n"; done
+git reflog delete main@{1}
+git reflog main
+git reflog delete --dry-run main@{0}
+git reflog delete --verbose main@{0}
+git reflog main
+
+## deleted with what hangs on them
+history 1
+for n in 1 2 3; do commit "file$n"; done
+git reflog delete --rewrite main@{1}
+git reflog delete --updateref main@{0}
+git rev-parse main
+git reflog main
+
+## what cannot be deleted
+# exits: 255 255
+history 1
+git reflog delete
+git reflog delete main
+git reflog delete main@{9}
+
+## everything old goes
+history 1
+for n in 1 2 3; do commit "file$n"; done
+git reflog expire --expire=now --all
+git reflog main
+git reflog expire --expire=never refs/heads/main
+
+## what is unreachable goes earlier
+history 1
+for n in 1 2 3; do commit "file$n"; done
+stock reset -q --hard HEAD~2
+git reflog expire --expire=never --expire-unreachable=now --verbose main
+git reflog main
+git reflog HEAD
+
+## only told what would go
+# differs: --dry-run tells what is pruned, not what would be
+history 1
+for n in 1 2; do commit "file$n"; done
+git reflog expire --dry-run --expire=now --verbose --all
+git reflog main
+
+## by configuration
+history 1
+for n in 1 2; do commit "file$n"; done
+git -c gc.reflogExpire=now reflog expire --all
+git reflog main
+git -c gc.reflogExpire=never -c gc.reflogExpireUnreachable=never reflog expire --all
+git -c 'gc.refs/heads/*.reflogExpire=never' -c gc.reflogExpire=now reflog expire main HEAD
+
+## a ref that is not there
+# exits: 255
+history 1
+git reflog expire --expire=now refs/heads/none
+
+## --stale-fix
+# differs: --stale-fix is refused
+history 1
+commit one
+git reflog expire --stale-fix --expire=never --all
+git reflog
+
+## dates that make no sense
+# exits: 128
+history 1
+git reflog expire --expire=nonsense --all
+
+## subcommands and options that are not there
+# exits: 129 129 128 255
+# masks: usage
+history 1
+git reflog expire --bogus
+git reflog delete --bogus main@{0}
+git reflog bogus
+git reflog list more
+
+## dates select an entry
+# differs: --date is refused: of options of git log, few are known
+history 1
+for n in 1 2 3; do commit "file$n"; done
+git reflog show --date=iso main
+git reflog show main@{1}
+
+## formats of git log
+# differs: --format is refused: of options of git log, few are known
+history 1
+for n in 1 2; do commit "file$n"; done
+git reflog show --format='%gd %gs' main
+git reflog --no-abbrev-commit
+git reflog --oneline --decorate
+
+## entries before a date are deleted
+# differs: entries cannot be deleted by date
+history 1
+for n in 1 2 3; do commit "file$n"; done
+git reflog delete 'main@{2005-04-07T15:17:00-0700}'
+git reflog main

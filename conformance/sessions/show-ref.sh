@@ -1,0 +1,98 @@
+# Refs and what they point at.
+# in: files reftable
+
+## all refs
+history 2
+stock tag light
+stock tag -a -m note heavy
+git show-ref
+git show-ref --head
+git show-ref -d
+
+## kinds of refs
+# exits: 1
+history 2
+stock tag light
+stock branch other
+git show-ref --heads
+git show-ref --branches
+git show-ref --tags
+git show-ref --tags --branches
+git show-ref nothing
+
+## patterns match whole parts of names
+# exits: 1
+history 1
+stock branch topic/one
+stock branch one
+git show-ref one
+git show-ref topic/one
+git show-ref heads/one
+git show-ref ne
+
+## --verify wants full names
+# exits: 128 1 128
+history 1
+git show-ref --verify refs/heads/main
+git show-ref --verify HEAD
+git show-ref --verify main
+git show-ref --verify -q refs/heads/none
+git show-ref --verify refs/heads/none
+git show-ref --verify --hash refs/heads/main
+
+## ids alone, and shorter
+history 2
+stock tag -a -m note v1
+git show-ref --hash
+git show-ref -s main
+git show-ref --hash=10
+git show-ref --abbrev
+git show-ref --abbrev=12 -d
+git show-ref -s -d --tags
+
+## --exists
+# exits: 2 2 128
+history 1
+git show-ref --exists refs/heads/main
+git show-ref --exists HEAD
+git show-ref --exists refs/heads/none
+git symbolic-ref refs/heads/dangling refs/heads/none
+git show-ref --exists refs/heads/dangling
+git show-ref --exists main
+git show-ref --exists
+
+## options that do not go together
+# masks: usage
+# exits: 128 128 128 128
+history 1
+git show-ref --exists --verify refs/heads/main
+git show-ref --exclude-existing --verify </dev/null
+git show-ref --exists refs/heads/main refs/heads/other
+git show-ref --verify
+
+## lines are filtered by which refs are there
+history 1
+printf 'refs/heads/main\nrefs/heads/new\n123 refs/tags/v1^{}\nrefs/heads/a..b\n' | git show-ref --exclude-existing
+printf 'refs/heads/new\nrefs/tags/new\n' | git show-ref --exclude-existing=refs/tags
+
+## nothing to show
+# exits: 1 1
+repository
+git show-ref
+git show-ref --head
+
+## a ref to an object that is missing
+# exits: 128 128
+# in: files
+# state: no-fsck
+history 2
+echo 1111111111111111111111111111111111111111 >.git/refs/heads/broken
+git show-ref
+git show-ref broken
+
+## an unknown option
+# masks: usage
+# exits: 129 129
+history 1
+git show-ref --bogus
+git show-ref -x

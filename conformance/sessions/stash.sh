@@ -1,0 +1,346 @@
+# Changes put aside and brought back. What `git reset`, which git starts for it, leaves in HEAD's reflog and beside refs is a session of its own.
+# state: no-log-of-HEAD no-pseudorefs
+
+## pushed and popped
+# in: files reftable sha1
+history 3
+echo changed >dir1/file1
+git stash
+git status --short
+git stash list
+git stash pop
+git status --short
+
+## with a message, applied and dropped
+history 3
+echo changed >dir1/file1
+git stash push -m 'what I did'
+git stash list
+git stash apply
+git stash drop
+git stash list
+
+## what is staged comes back staged
+history 3
+echo staged >dir1/file1
+git add dir1/file1
+echo unstaged >dir2/file2
+git stash -q
+git stash pop --index
+git status --short
+
+## staged changes stay
+history 3
+echo staged >dir1/file1
+git add dir1/file1
+echo unstaged >dir2/file2
+git stash -k
+git status --short
+git stash show -p
+
+## only what is staged
+history 3
+echo staged >dir1/file1
+git add dir1/file1
+echo unstaged >dir2/file2
+git stash push --staged
+git status --short
+git stash pop
+
+## untracked files too
+history 2
+echo new >new
+echo changed >dir1/file1
+git stash -u
+git status --short
+git stash show --include-untracked
+git stash show --only-untracked
+git stash pop
+git status --short
+
+## ignored files too
+history 2
+echo '*.log' >.gitignore
+stock add .gitignore
+stock commit -qm ignore
+echo 1 >a.log
+git stash --all
+git status --short --ignored
+git stash pop
+git status --short --ignored
+
+## paths
+# exits: 1
+history 3
+echo changed >dir1/file1
+echo changed >dir2/file2
+git stash push dir1
+git status --short
+git stash pop
+git stash push -- nothing
+git stash push -m 'a path' -- dir2/file2
+git stash list
+
+## several
+history 2
+for n in 1 2 3; do echo "$n" >dir1/file1; git stash push -q -m "number $n"; done
+git stash list
+git stash show stash@{1}
+git stash drop 1
+git stash list
+git stash pop stash@{1}
+git stash list
+
+## nothing to put aside
+# exits: 1 1
+history 1
+git stash
+git stash pop
+git stash list
+git stash show
+
+## in a repository without commits
+# exits: 1
+repository
+echo 1 >a
+git add a
+git stash
+
+## conflicts
+# exits: 1
+# state: no-log-of-HEAD no-pseudorefs no-objects no-fsck
+history 2
+echo mine >dir1/file1
+git stash -q
+echo theirs >dir1/file1
+stock commit -qam theirs
+git stash pop
+git status --short
+cat dir1/file1
+git stash list
+
+## files in the way
+# exits: 1 1
+history 2
+echo mine >dir1/file1
+git stash -q
+echo other >dir1/file1
+git stash pop
+stock checkout -q .
+echo new >new
+git stash -q -u
+git stash list
+echo in the way >new
+git stash pop
+git stash list
+
+## shown in many ways
+history 3
+echo changed >dir1/file1
+echo more >dir2/file2
+git stash -q
+git stash show
+git stash show --stat
+git stash show -p
+git stash show --numstat
+git stash show --name-only
+git stash show --name-status
+git stash show --shortstat
+git -c stash.showStat=false -c stash.showPatch=true stash show
+
+## shown with options of git diff
+# differs: options of git diff are refused but for a few
+history 2
+echo changed >dir1/file1
+git stash -q
+git stash show --patience
+git stash show -p -U0
+git stash show --word-diff
+git stash show --raw
+
+## listed with options of git log
+# differs: options of git log are refused but for -n
+history 2
+echo changed >dir1/file1
+git stash -q
+git stash list -1
+git stash list -p
+git stash list --format=%gd:%s
+
+## a branch of it
+history 3
+echo changed >dir1/file1
+git stash -q
+git stash branch topic
+git status --short
+git stash list
+git symbolic-ref HEAD
+
+## a branch that is there already
+# exits: 1
+history 2
+echo changed >dir1/file1
+git stash -q
+git stash branch main
+
+## created and stored by hand
+history 2
+echo changed >dir1/file1
+stash=$(git stash create 'a message')
+git log --format=%s -1 "$stash"
+git stash store -m 'stored by hand' "$stash"
+git stash list
+git status --short
+
+## storing what is no stash
+# exits: 128 1
+history 1
+git stash store HEAD
+git stash store nothing
+
+## names that are no stashes
+# exits: 128 1 128 128 1
+history 1
+echo changed >dir1/file1
+git stash -q
+git stash drop stash@{5}
+git stash pop nothing
+git stash apply HEAD
+git stash show main
+git stash drop stash@{x}
+
+## all are cleared
+# exits: 1
+history 2
+for n in 1 2; do echo "$n" >dir1/file1; git stash -q; done
+git stash clear more
+git stash clear
+git stash list
+
+## words without a verb
+# exits: 128
+history 2
+echo changed >dir1/file1
+git stash -- dir1/file1
+git stash list
+git stash bogus
+
+## save, as it was called
+history 2
+echo changed >dir1/file1
+git stash save 'old words'
+git stash list
+echo changed >dir1/file1
+git stash save -q -k more words here
+git stash list
+
+## options that there are not
+# differs: git passes an option on to git log, which passes over it
+# exits: 129 129 129
+# masks: usage
+history 1
+git stash push --bogus
+git stash pop --bogus
+git stash drop --bogus
+git stash list --bogus-option
+
+## an index that is locked
+# exits: 1 1 1
+history 1
+echo changed >dir1/file1
+git stash -q
+echo changed >dir1/file1
+: >.git/index.lock
+git stash
+git stash create
+git stash apply
+
+## a deleted and a new file
+history 3
+rm dir1/file1
+echo new >new
+git add new
+git stash
+git status --short
+git stash pop --index
+git status --short
+
+## a file in place of a directory
+# differs: gix-merge: the deleted directory is not staged, and the file is left untracked
+history 3
+stock rm -q -r dir1
+echo file >dir1
+git add dir1
+git stash
+git stash pop
+git status --short
+
+## permissions and links
+history 2
+chmod +x dir1/file1
+rm dir2/file2
+ln -s target dir2/file2
+git stash
+git stash show --stat
+git stash pop
+git status --short
+
+## in a subdirectory
+history 3
+echo changed >dir1/file1
+echo changed >dir2/file2
+cd dir1
+git stash push .
+git stash list
+git stash pop
+
+## quietly
+history 2
+echo changed >dir1/file1
+git stash push -q
+git stash apply -q
+git stash drop -q
+git stash list
+
+## with unmerged entries
+# state: no-log-of-HEAD no-pseudorefs no-work
+history 2
+stock checkout -q -b other HEAD~1
+echo theirs >dir2/file2
+stock commit -qam theirs
+stock checkout -q main
+stock merge other >/dev/null 2>&1
+git stash
+
+## pathspecs from a file
+history 3
+echo changed >dir1/file1
+echo changed >dir2/file2
+echo dir1/file1 >../list
+git stash push --pathspec-from-file=../list
+git status --short
+
+## the whole in a linked work tree
+history 2
+stock worktree add -q linked
+cd linked
+echo changed >dir1/file1
+git stash
+git -C .. stash list
+git stash pop
+
+## intent to add
+# differs: the commit of the index is not stored when the command fails
+# exits: 1
+history 1
+echo new >new
+git add -N new
+git stash
+
+## what it leaves beside refs
+# differs: AUTO_MERGE, and the line of HEAD's reflog that says nothing
+# state: 
+history 2
+echo changed >dir1/file1
+git stash
+git stash pop

@@ -1,0 +1,188 @@
+# Entries of the index.
+
+## added, and removed
+# exits: 128 128
+# in: sha1 sha256
+repository
+echo 1 >a
+echo 2 >b
+git update-index --add a b
+git ls-files -s
+rm a
+git update-index --remove a b
+git ls-files -s
+git update-index c
+git update-index a
+git update-index --force-remove b
+
+## without --add
+# differs: no object is stored when the command fails
+# exits: 128
+repository
+echo 1 >a
+git update-index a
+
+## told by --cacheinfo
+# exits: 128 129
+repository
+blob=$(echo text | git hash-object -w --stdin)
+git update-index --add --cacheinfo 100644,"$blob",a
+git update-index --add --cacheinfo 100755 "$blob" dir/b
+git update-index --add --cacheinfo 120000,"$blob",c
+git ls-files -s
+git update-index --cacheinfo 100644,"$blob",new
+git update-index --add --cacheinfo 100644
+git update-index --add --cacheinfo 100600,"$blob",odd
+git ls-files -s odd
+
+## told on standard input
+repository
+blob=$(echo text | git hash-object -w --stdin)
+printf '100644 %s\ta\n100755 %s 0\tb\n100644 blob %s\tc\n' "$blob" "$blob" "$blob" | git update-index --index-info
+printf '0 0000000000000000000000000000000000000000\ta\n' | git update-index --index-info
+git ls-files -s
+printf '100644 %s 1\tb\n100644 %s 2\tb\n' "$blob" "$blob" | git update-index --index-info
+git ls-files -s
+
+## lines that make no sense
+# exits: 128 128
+repository
+echo nonsense | git update-index --index-info
+echo "100644 123	a" | git update-index --index-info
+
+## names on standard input
+repository
+echo 1 >a
+echo 2 >'b c'
+printf 'a\n"b c"\n' | git update-index --add --stdin
+printf 'a\0b c\0' | git update-index --add -z --stdin
+git ls-files
+
+## refreshed
+# exits: 1 1
+history 2
+touch -d 2001-01-01 dir1/file1
+git update-index --refresh
+echo changed >dir1/file1
+git update-index --refresh
+git update-index -q --refresh
+git update-index --really-refresh
+
+## bits of entries
+history 2
+git update-index --assume-unchanged dir1/file1
+git update-index --skip-worktree dir2/file2
+git ls-files -v
+git update-index --no-assume-unchanged dir1/file1
+git update-index --no-skip-worktree dir2/file2
+git ls-files -v
+
+## permissions
+# exits: 128
+history 1
+git update-index --chmod=+x dir1/file1
+git ls-files -s
+git update-index --chmod=-x dir1/file1
+git update-index --chmod=+x nothing
+
+## a conflict is brought back
+# state: no-work
+history 2
+stock checkout -q -b other HEAD~1
+echo theirs >dir2/file2
+stock add .
+stock commit -qm theirs
+stock checkout -q main
+stock merge other >/dev/null 2>&1
+echo settled >dir2/file2
+git update-index --add dir2/file2
+git update-index --unresolve dir2/file2
+git ls-files -s
+git update-index --clear-resolve-undo
+
+## a file where a directory is
+# exits: 128
+repository
+mkdir a
+echo 1 >a/b
+git update-index --add a/b
+blob=$(echo text | git hash-object -w --stdin)
+git update-index --add --cacheinfo 100644,"$blob",a
+git update-index --add --replace --cacheinfo 100644,"$blob",a
+git ls-files
+
+## names that may not be
+# exits: 128 128 128
+repository
+blob=$(echo text | git hash-object -w --stdin)
+git update-index --add --cacheinfo 100644,"$blob",.git/config
+git update-index --add --cacheinfo 100644,"$blob",../a
+git update-index --add --cacheinfo 100644,"$blob",/a
+
+## told what is done
+repository
+echo 1 >a
+git update-index --verbose --add a
+rm a
+git update-index --verbose --remove a
+
+## versions of the file
+# exits: 128
+history 2
+git update-index --index-version 4
+git update-index --show-index-version
+git update-index --index-version 2
+git update-index --show-index-version
+git update-index --index-version 9
+
+## --again
+history 2
+echo changed >dir1/file1
+git update-index dir1/file1
+echo again >dir1/file1
+git update-index --again
+git diff --stat
+git update-index -g dir2
+
+## --info-only and --missing-ok
+# state: no-fsck
+repository
+echo 1 >a
+git update-index --add --info-only a
+git ls-files -s
+
+## options that there are not
+# differs: git quotes the option otherwise in this command alone
+# exits: 129 129
+# masks: usage
+repository
+git update-index --bogus
+git update-index --chmod=x a
+
+## for ignored and unmerged
+# state: no-work
+history 2
+stock checkout -q -b other HEAD~1
+echo theirs >dir2/file2
+stock add .
+stock commit -qm theirs
+stock checkout -q main
+stock merge other >/dev/null 2>&1
+git update-index --refresh
+git update-index --unmerged --refresh
+
+## split indexes
+# differs: split indexes are refused
+repository
+echo 1 >a
+git add a
+git update-index --split-index
+git ls-files -s
+git update-index --no-split-index
+
+## untracked cache and fsmonitor
+# differs: untracked caches are refused
+repository
+git update-index --test-untracked-cache >/dev/null
+git update-index --untracked-cache
+git update-index --no-untracked-cache

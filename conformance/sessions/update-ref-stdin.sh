@@ -1,0 +1,226 @@
+# Many refs in one transaction, told on standard input.
+# in: files reftable
+
+## all or nothing
+# exits: 128
+history 3
+git update-ref --stdin <<EOF
+create refs/heads/a HEAD
+create refs/heads/b HEAD~1
+update refs/heads/main HEAD~1 HEAD
+EOF
+git update-ref --stdin <<EOF
+delete refs/heads/a
+update refs/heads/b HEAD HEAD~2
+EOF
+git for-each-ref
+
+## steps of a transaction are answered
+history 2
+git update-ref --stdin <<EOF
+start
+create refs/heads/a HEAD
+prepare
+commit
+start
+create refs/heads/b HEAD
+abort
+start
+delete refs/heads/a HEAD
+commit
+EOF
+git for-each-ref
+
+## what is prepared and not committed is forgotten
+history 1
+git update-ref --stdin <<EOF
+start
+create refs/heads/a HEAD
+prepare
+EOF
+git for-each-ref
+
+## verify asks for a value and changes nothing
+# differs in files: git writes a line of a deletion into the reflog of HEAD, though the branch is there
+# exits: 128 128
+history 2
+git update-ref --stdin <<EOF
+verify refs/heads/main HEAD
+verify refs/heads/none
+EOF
+echo 'verify refs/heads/main HEAD~1' | git update-ref --stdin
+echo 'verify refs/heads/main' | git update-ref --stdin
+
+## with NULs instead of lines
+# exits: 128
+history 2
+printf 'create refs/heads/a\0HEAD\0update refs/heads/main\0HEAD~1\0HEAD\0' | git update-ref -z --stdin
+printf 'update refs/heads/a\0HEAD~1\0\0delete refs/heads/main\0\0' | git update-ref -z --stdin
+git for-each-ref
+
+## an option for one ref
+history 2
+git symbolic-ref refs/heads/alias refs/heads/main
+printf 'option no-deref\nupdate refs/heads/alias HEAD~1\nupdate refs/heads/main HEAD~1\n' | git update-ref --stdin
+git for-each-ref --format='%(refname) %(objectname) %(symref)'
+
+## lines that make no sense
+# exits: 128 128 128 128 128 128 128 128
+history 1
+echo 'make refs/heads/a HEAD' | git update-ref --stdin
+echo ' create refs/heads/a HEAD' | git update-ref --stdin
+echo | git update-ref --stdin
+echo 'create refs/heads/a' | git update-ref --stdin
+echo 'create refs/heads/a HEAD HEAD' | git update-ref --stdin
+echo 'create' | git update-ref --stdin
+echo 'option nonsense' | git update-ref --stdin
+echo 'create "refs/heads/a' | git update-ref --stdin
+
+## transactions out of order
+# exits: 128 128 128 128
+history 1
+printf 'start\nstart\n' | git update-ref --stdin
+printf 'commit\ncommit\n' | git update-ref --stdin
+printf 'prepare\ncreate refs/heads/a HEAD\n' | git update-ref --stdin
+printf 'start\ncommit\ncreate refs/heads/a HEAD\n' | git update-ref --stdin
+
+## one ref twice
+# exits: 128
+history 2
+git update-ref --stdin <<EOF
+create refs/heads/a HEAD
+update refs/heads/a HEAD~1
+EOF
+
+## create and delete want values that are not zero
+# exits: 128 128 128
+history 1
+zeros=0000000000000000000000000000000000000000
+echo "create refs/heads/a $zeros" | git update-ref --stdin
+echo "delete refs/heads/main $zeros" | git update-ref --stdin
+echo "update refs/heads/main $zeros" | git update-ref --stdin
+echo 'create refs/heads/a nothing' | git update-ref --stdin
+
+## a ref below another of the same transaction
+# exits: 128
+history 1
+git update-ref --stdin <<EOF
+create refs/heads/a HEAD
+create refs/heads/a/b HEAD
+EOF
+
+## a folder makes place for a ref that is deleted
+# exits: 128
+history 1
+git update-ref refs/heads/a/b HEAD
+git update-ref --stdin <<EOF
+delete refs/heads/a/b
+create refs/heads/a HEAD
+EOF
+git for-each-ref
+
+## names in quotes
+history 1
+printf 'create "refs/heads/\\303\\244" HEAD\n' | git update-ref --stdin
+git for-each-ref
+
+## a value with a path of spaces
+# differs: names of gitrevisions with paths are not understood
+repository
+mkdir 'a b'
+echo text >'a b/c d'
+stock add .
+stock commit -qm one
+printf 'create refs/tags/blob "HEAD:a b/c d"\n' | git update-ref --stdin
+printf 'create refs/tags/other\0HEAD:a b/c d\0' | git update-ref -z --stdin
+git for-each-ref
+
+## symbolic refs are made
+# in: files reftable
+history 1
+git update-ref --stdin <<EOF
+symref-create refs/heads/alias refs/heads/main
+symref-create refs/heads/later refs/heads/none
+EOF
+git for-each-ref --format='%(refname) %(symref)'
+git symbolic-ref refs/heads/later
+
+## symbolic refs are changed and deleted
+# differs: --no-deref is not heeded with --stdin
+# exits: 128
+history 2
+git update-ref refs/heads/b HEAD~1
+git symbolic-ref refs/heads/alias refs/heads/main
+echo 'symref-update refs/heads/alias refs/heads/b ref refs/heads/main' | git update-ref --no-deref --stdin
+git symbolic-ref refs/heads/alias
+echo 'symref-update refs/heads/alias refs/heads/main oid HEAD' | git update-ref --no-deref --stdin
+echo 'symref-delete refs/heads/alias refs/heads/b' | git update-ref --no-deref --stdin
+git for-each-ref
+
+## a symbolic ref is checked
+# differs: --no-deref is not heeded with --stdin
+# exits: 128
+history 1
+git symbolic-ref refs/heads/alias refs/heads/main
+echo 'symref-verify refs/heads/alias refs/heads/main' | git update-ref --no-deref --stdin
+echo 'symref-verify refs/heads/alias refs/heads/other' | git update-ref --no-deref --stdin
+echo 'symref-verify refs/heads/none' | git update-ref --no-deref --stdin
+
+## symbolic refs need --no-deref where they are followed otherwise
+# exits: 128 128 128
+history 1
+git symbolic-ref refs/heads/alias refs/heads/main
+echo 'symref-update refs/heads/alias refs/heads/b' | git update-ref --stdin
+git symbolic-ref refs/heads/alias
+echo 'symref-delete refs/heads/alias' | git update-ref --stdin
+echo 'symref-verify refs/heads/alias refs/heads/main' | git update-ref --stdin
+echo 'symref-create refs/heads/alias' | git update-ref --stdin
+
+## symbolic refs, with NULs
+# differs: --no-deref is not heeded with --stdin
+history 1
+printf 'symref-create refs/heads/alias\0refs/heads/main\0' | git update-ref -z --no-deref --stdin
+printf 'symref-update refs/heads/alias\0refs/heads/b\0ref\0refs/heads/main\0' | git update-ref -z --no-deref --stdin
+git symbolic-ref refs/heads/alias
+printf 'symref-delete refs/heads/alias\0refs/heads/b\0' | git update-ref -z --no-deref --stdin
+
+## too much behind a symbolic ref
+# differs: --no-deref is not heeded with --stdin
+# exits: 128 128 128 128
+history 1
+git symbolic-ref refs/heads/alias refs/heads/main
+echo 'symref-create refs/heads/x refs/heads/main more' | git update-ref --no-deref --stdin
+echo 'symref-update refs/heads/alias refs/heads/b ref' | git update-ref --no-deref --stdin
+echo 'symref-update refs/heads/alias refs/heads/b what refs/heads/main' | git update-ref --no-deref --stdin
+echo 'symref-delete refs/heads/alias refs/heads/main more' | git update-ref --no-deref --stdin
+
+## -z alone and --stdin with a ref
+# masks: usage
+# exits: 129 129
+history 1
+git update-ref --stdin refs/heads/a </dev/null
+git update-ref --stdin -d </dev/null
+
+## hooks hear of a transaction
+# differs: of a branch that HEAD names, only the branch is told
+history 2
+mkdir -p .git/hooks
+cat >.git/hooks/reference-transaction <<'EOF'
+#!/bin/sh
+[ "$1" = preparing ] && exit
+echo "state $1" >>told
+cat >>told
+EOF
+chmod +x .git/hooks/reference-transaction
+printf 'create refs/heads/a HEAD\nupdate refs/heads/main HEAD~1\n' | git update-ref --stdin
+cat told
+
+## a hook forbids
+# differs: the words are those of git 2.55
+# exits: 128
+history 2
+mkdir -p .git/hooks
+printf '#!/bin/sh\n[ "$1" != prepared ]\n' >.git/hooks/reference-transaction
+chmod +x .git/hooks/reference-transaction
+printf 'create refs/heads/a HEAD\n' | git update-ref --stdin
+git for-each-ref

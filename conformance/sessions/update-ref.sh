@@ -1,0 +1,160 @@
+# Refs changed one at a time, with old values, reasons and reflogs.
+# in: files reftable
+
+## a branch is made, moved and deleted
+# in: sha1 sha256
+history 3
+git update-ref refs/heads/a HEAD~2
+git update-ref -m 'moved it' refs/heads/a HEAD~1 HEAD~2
+git rev-parse a
+git update-ref -d refs/heads/a HEAD~1
+git update-ref -d refs/heads/a
+
+## a wrong old value changes nothing
+# exits: 128 1 128
+history 3
+git update-ref refs/heads/a HEAD~2
+git update-ref refs/heads/a HEAD HEAD~1
+git update-ref -d refs/heads/a HEAD
+git update-ref refs/heads/b HEAD HEAD
+git rev-parse a
+
+## zeros as the old value ask for a ref that is not there
+# exits: 128
+history 2
+zeros=0000000000000000000000000000000000000000
+git update-ref refs/heads/new HEAD "$zeros"
+git update-ref refs/heads/new HEAD~1 "$zeros"
+git update-ref refs/heads/other HEAD ''
+
+## HEAD is followed, and has a reflog of its own
+# exits: 1
+history 3
+git update-ref -m 'back by one' HEAD HEAD~1
+git update-ref --no-deref -m 'detach' HEAD HEAD~1
+git symbolic-ref -q HEAD || echo detached
+git rev-parse main HEAD
+
+## a symbolic ref is followed unless it is told not to
+history 2
+git symbolic-ref refs/heads/alias refs/heads/main
+git update-ref refs/heads/alias HEAD~1
+git rev-parse main
+git update-ref --no-deref -d refs/heads/alias
+git rev-parse main
+
+## a branch through a dangling symbolic ref
+history 1
+git symbolic-ref refs/heads/alias refs/heads/later
+git update-ref refs/heads/alias HEAD
+git rev-parse later
+
+## names that are no refs
+# exits: 128 128 128 128 128
+history 1
+git update-ref refs/heads/a..b HEAD
+git update-ref refs/heads/.hidden HEAD
+git update-ref refs/heads/a.lock HEAD
+git update-ref 'refs/heads/with space' HEAD
+git update-ref refs/heads/ HEAD
+
+## a name below a ref, and a ref in place of a folder
+# exits: 128 128
+history 1
+git update-ref refs/heads/a HEAD
+git update-ref refs/heads/a/b HEAD
+git update-ref refs/heads/c/d HEAD
+git update-ref refs/heads/c HEAD
+
+## what is no object
+# exits: 128 128 128
+history 1
+git update-ref refs/heads/a nothing
+git update-ref refs/heads/a HEAD nothing
+git update-ref refs/heads/a 1111111111111111111111111111111111111111
+
+## a branch takes commits, a tag anything
+# exits: 128
+history 1
+git update-ref refs/tags/tree HEAD^{tree}
+git update-ref refs/heads/tree HEAD^{tree}
+git for-each-ref
+
+## arguments that are too few or too many
+# masks: usage
+# exits: 129 129 129 129 129
+history 1
+git update-ref
+git update-ref refs/heads/a
+git update-ref refs/heads/a HEAD HEAD HEAD
+git update-ref -d
+git update-ref -z refs/heads/a HEAD
+
+## an unknown option
+# masks: usage
+# exits: 129 129 129
+history 1
+git update-ref --bogus refs/heads/a HEAD
+git update-ref -x refs/heads/a HEAD
+git update-ref -m
+
+## a reflog is made where it is asked for
+# exits: 1
+history 1
+git update-ref --create-reflog -m 'why not' refs/odd/one HEAD
+git update-ref -m 'no log' refs/odd/two HEAD
+git reflog exists refs/odd/one && echo one
+git reflog exists refs/odd/two || echo not two
+
+## an empty reason is refused
+# exits: 128
+history 1
+git update-ref -m '' refs/heads/a HEAD
+
+## core.logAllRefUpdates decides which refs have logs
+history 2
+git -c core.logAllRefUpdates=always update-ref refs/tags/a HEAD
+git -c core.logAllRefUpdates=false update-ref refs/heads/b HEAD
+git -c core.logAllRefUpdates=true update-ref refs/notes/c HEAD
+git update-ref refs/tags/a HEAD~1
+
+## in a bare repository no log is kept unless it is asked for
+history 1 from
+stock clone -q --bare from bare.git
+git -C bare.git update-ref refs/heads/a main
+git -C bare.git -c core.logAllRefUpdates=true update-ref refs/heads/b main
+
+## the same value again
+history 2
+git update-ref -m again refs/heads/main HEAD
+git update-ref -m again HEAD HEAD
+
+## the value may be named in many ways
+history 4
+stock tag -a -m annotated v1 HEAD~1
+git update-ref refs/heads/a v1^{commit}
+git update-ref refs/tags/b v1
+git update-ref refs/heads/c main~2
+git update-ref refs/heads/d "$(stock rev-parse --short HEAD)"
+git update-ref refs/heads/e @
+
+## pseudo-refs beside HEAD
+history 2
+git update-ref ORIG_HEAD HEAD~1
+git update-ref -d ORIG_HEAD
+git update-ref MY_HEAD HEAD
+
+## a ref that another process holds
+# in: files
+# exits: 128
+history 1
+: >.git/refs/heads/a.lock
+git -c core.filesRefLockTimeout=0 update-ref refs/heads/a HEAD
+
+## deleting what is packed
+history 2
+git update-ref refs/heads/a HEAD
+git pack-refs --all
+git update-ref -d refs/heads/a
+git update-ref -d refs/heads/main HEAD
+git for-each-ref

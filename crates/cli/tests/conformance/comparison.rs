@@ -1,0 +1,130 @@
+//! Two outcomes of one session: the same, different as is known, or a failure that says how.
+
+use crate::run::Outcome;
+use crate::session::Case;
+
+/// What came of a session.
+#[derive(Debug)]
+pub enum Verdict {
+    Same,
+    DiffersAsMarked,
+    /// For people: which session, and what is wrong with it.
+    Failed(String),
+}
+
+impl Verdict {
+    pub fn problem(&self) -> Option<&String> {
+        match self {
+            Verdict::Failed(problem) => Some(problem),
+            Verdict::Same | Verdict::DiffersAsMarked => None,
+        }
+    }
+}
+
+/// What git alone did must be what the session says, and packrace must do the same unless it is known not to.
+pub fn judge(case: &Case, alone: &Outcome, ours: &Outcome) -> Verdict {
+    let failed = |what: &str| Verdict::Failed(format!("== {}\n{what}", case.name()));
+    if let Some(problem) = unexpected(case, alone) {
+        return failed(&format!("git alone: {problem}\n{}{}", alone.stdout, alone.stderr));
+    }
+    let differences = differences(case, alone, ours);
+    match (differences.is_empty(), case.known_difference()) {
+        (true, None) => Verdict::Same,
+        (false, Some(_)) => Verdict::DiffersAsMarked,
+        (true, Some(reason)) => failed(&format!("it no longer differs, and is marked to: {reason}")),
+        (false, None) => failed(differences.trim_end()),
+    }
+}
+
+/// How git alone did something else than the session says.
+fn unexpected(case: &Case, alone: &Outcome) -> Option<String> {
+    let session = case.session;
+    let (_, failures) = alone.failures.split_last()?;
+    let code = |failure: &String| failure.split(' ').next().unwrap_or_default().to_owned();
+    let codes: Vec<String> = failures.iter().map(code).collect();
+    if codes != session.exits {
+        return Some(format!(
+            "exits: {} is what the session says, but it was {}\n{failures:#?}",
+            session.exits.join(" "),
+            codes.join(" ")
+        ));
+    }
+    let is_said =
+        |text: &&String| alone.stdout.contains(text.as_str()) || alone.stderr.contains(text.as_str());
+    let silence = session.says.iter().find(|text| !is_said(text))?;
+    Some(format!("does not say: {silence}"))
+}
+
+/// How packrace's outcome is another, in lines; nothing where it is not.
+fn differences(case: &Case, alone: &Outcome, ours: &Outcome) -> String {
+    let masked = |text: &str, is_stderr| {
+        case.session.masks.iter().fold(text.to_owned(), |text, mask| mask.apply(&text, is_stderr))
+    };
+    let mut told = String::new();
+    let mut compare = |what: &str, alone: &str, ours: &str| {
+        if alone != ours {
+            told.push_str(&format!("{what}:\n{}", changed_lines(alone, ours)));
+        }
+    };
+    compare("standard output", &masked(&alone.stdout, false), &masked(&ours.stdout, false));
+    compare("standard error", &masked(&alone.stderr, true), &masked(&ours.stderr, true));
+    compare("failures", &alone.failures.join("\n"), &ours.failures.join("\n"));
+    compare("what is left", &masked(&alone.state, false), &masked(&ours.state, false));
+    told
+}
+
+/// What stands between the first and the last line that differ: of git alone with `-`, of packrace with `+`.
+fn changed_lines(alone: &str, ours: &str) -> String {
+    let mut alone: Vec<&str> = alone.split('\n').collect();
+    let mut ours: Vec<&str> = ours.split('\n').collect();
+    let same = alone.iter().zip(&ours).take_while(|(one, other)| one == other).count();
+    alone.drain(..same);
+    ours.drain(..same);
+    while alone.last().is_some_and(|line| ours.last() == Some(line)) {
+        alone.pop();
+        ours.pop();
+    }
+    let marked = |mark: char, lines: Vec<&str>| {
+        lines.iter().take(60).map(|line| format!("  {mark} {line}\n")).collect::<String>()
+    };
+    marked('-', alone) + &marked('+', ours)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::{Session, parse};
+
+    fn session(head: &str) -> Session {
+        parse("t", &format!("## s\n{head}git x\n")).expect("a session").remove(0)
+    }
+
+    fn outcome(stderr: &str, failures: &[&str]) -> Outcome {
+        let failures = failures.iter().map(|text| (*text).to_owned()).collect();
+        Outcome { stderr: stderr.to_owned(), failures, ..Outcome::default() }
+    }
+
+    /// Whether a session with this head passes, by what git alone and packrace did.
+    fn passes(head: &str, alone: &Outcome, ours: &Outcome) -> bool {
+        let session = session(head);
+        let case = session.cases().next().expect("one");
+        judge(&case, alone, ours).problem().is_none()
+    }
+
+    #[test]
+    fn only_what_is_the_same_or_marked_passes() {
+        let fine = || outcome("a\n", &["0 the session"]);
+        let other = || outcome("b\n", &["0 the session"]);
+        let failing = || outcome("a\n", &["1 git x", "0 the session"]);
+        assert!(passes("", &fine(), &fine()));
+        assert!(!passes("", &fine(), &other()));
+        assert!(!passes("", &fine(), &failing()));
+        assert!(!passes("", &failing(), &failing()), "a failure that the session does not name");
+        assert!(passes("# exits: 1\n", &failing(), &failing()));
+        assert!(!passes("# exits: 1\n", &failing(), &fine()));
+        assert!(passes("# differs: because\n", &fine(), &other()));
+        assert!(!passes("# differs: because\n", &fine(), &fine()), "no longer different");
+        assert!(passes("# masks: words\n", &fine(), &other()));
+        assert!(!passes("# says: c\n", &fine(), &fine()));
+    }
+}
