@@ -142,7 +142,6 @@ one=$(git commit-tree -m first "$tree")
 git commit-tree -p "$one" -p "$one" -m second "$tree"
 
 ## commit-tree of what is no tree
-# differs: names of gitrevisions with paths are not understood
 # exits: 128 128 128 128
 history 1
 git commit-tree -m x HEAD:dir1/file1

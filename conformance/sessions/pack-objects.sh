@@ -44,7 +44,6 @@ for filter in blob:none blob:limit=10 blob:limit=1k tree:0 tree:1 tree:2 object:
 done
 
 ## a filter of sparse paths
-# differs: sparse:oid=REF:PATH is not understood
 history 8
 printf 'dir1/\n' >patterns
 blob=$(git hash-object -w patterns)

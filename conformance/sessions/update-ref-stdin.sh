@@ -125,7 +125,6 @@ printf 'create "refs/heads/\\303\\244" HEAD\n' | git update-ref --stdin
 git for-each-ref
 
 ## a value with a path of spaces
-# differs: names of gitrevisions with paths are not understood
 repository
 mkdir 'a b'
 echo text >'a b/c d'

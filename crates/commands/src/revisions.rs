@@ -1,11 +1,12 @@
 //! Names of objects as `pack-objects --revs` reads them (gitrevisions).
 //!
 //! Known are full names of objects, refs by git's rules for short names, `@`, `^<rev>`, `<rev>..<rev>`, and the suffixes
-//! `~<n>`, `^<n>`, `^{<type>}` and `^{}`, and abbreviated names. Anything else is no revision, also where git knows it:
-//! reflogs, paths, searches, symmetric differences.
+//! `~<n>`, `^<n>`, `^{<type>}` and `^{}`, `<rev>:<path>`, and abbreviated names. Anything else is no revision, also where git
+//! knows it: reflogs, paths of the index, searches, symmetric differences.
 
 use std::sync::Arc;
 
+use packrace_object::tree::{Entries, EntryKind};
 use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
 use packrace_store::refs::RefSnapshot;
 use packrace_store::{ObjectReader, Repository, Snapshot};
@@ -72,7 +73,8 @@ impl<'a> Revisions<'a> {
 
     fn add(&mut self, line: &[u8], is_not: bool, selection: &mut Selection) -> Result<(), Fatal> {
         let bad = || Fatal::new(format!("bad revision '{}'", String::from_utf8_lossy(line)));
-        if let Some(at) = line.windows(2).position(|pair| pair == b"..") {
+        let path_at = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
+        if let Some(at) = line[..path_at].windows(2).position(|pair| pair == b"..") {
             let named = |name: &'_ [u8]| if name.is_empty() { b"HEAD".to_vec() } else { name.to_vec() };
             let from = self.resolve(&named(&line[..at]))?.ok_or_else(bad)?;
             let to = self.resolve(&named(&line[at + 2..]))?.ok_or_else(bad)?;
@@ -100,6 +102,37 @@ impl<'a> Revisions<'a> {
 
     /// The object that a revision names; `None` if it names none. That a full name exists is not looked at.
     pub fn resolve(&mut self, revision: &[u8]) -> Result<Option<ObjectId>, Fatal> {
+        let Some(colon) = revision.iter().position(|byte| *byte == b':') else {
+            return self.commitish(revision);
+        };
+        match self.commitish(&revision[..colon])? {
+            Some(id) => self.at_path(id, &revision[colon + 1..]),
+            None => Ok(None),
+        }
+    }
+
+    /// What a commit or tree has at a path.
+    fn at_path(&mut self, id: ObjectId, path: &[u8]) -> Result<Option<ObjectId>, Fatal> {
+        let Some(mut id) = self.peel(id, b"tree")? else { return Ok(None) };
+        let mut is_tree = true;
+        for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+            if !is_tree {
+                return Ok(None);
+            }
+            let tree = self.reader.read(&id)?.data;
+            let mut entries = Entries::new(&tree, self.repository.hash_kind());
+            let found = entries.find_map(|entry| match entry {
+                Ok(entry) => (entry.name == name).then_some(Ok((entry.id.to_owned(), entry.kind()))),
+                Err(error) => Some(Err(error)),
+            });
+            let Some(found) = found else { return Ok(None) };
+            let (next, kind) = found.map_err(Fatal::new)?;
+            (id, is_tree) = (next, kind == EntryKind::Tree);
+        }
+        Ok(Some(id))
+    }
+
+    fn commitish(&mut self, revision: &[u8]) -> Result<Option<ObjectId>, Fatal> {
         let base_end = revision.iter().position(|byte| matches!(byte, b'~' | b'^')).unwrap_or(revision.len());
         let Some(mut id) = self.base(&revision[..base_end])? else { return Ok(None) };
         let mut rest = &revision[base_end..];

@@ -28,7 +28,7 @@ use crate::call::discovery::{in_directory, repository_with};
 use crate::call::fatal::Fatal;
 use crate::expiry;
 use crate::options::PackObjectsOptions;
-use crate::packs::settings::{bitmap_request, filter, islands, pack_files, recent_objects};
+use crate::packs::settings::{bitmap_request, filter_of, islands, pack_files, recent_objects};
 use crate::progress::{self, Progress};
 use crate::revisions::{Revisions, Selection};
 
@@ -155,6 +155,7 @@ impl PackObjectsJob<'_> {
         let (args, request_objects) = (self.args, self.request_objects);
         let selection = self.selection()?;
         let uris = self.blob_uris()?;
+        let mut revisions = Revisions::new(self.repository, request_objects.snapshot());
         let request = PackRequest {
             wants: selection.wants,
             haves: selection.haves,
@@ -164,7 +165,7 @@ impl PackObjectsJob<'_> {
             thin: args.thin,
             ofs_delta: args.delta_base_offset,
             missing: gaps(args)?,
-            filter: filter(&args.filter, self.repository.hash_kind())?,
+            filter: filter_of(&args.filter, &mut |name| revisions.resolve(name))?,
             threads: self.settings.threads,
             settings: self.settings,
         };

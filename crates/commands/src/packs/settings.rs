@@ -112,6 +112,14 @@ pub(crate) fn recent_objects(call: &Call, repository: &Repository) -> Result<Vec
 
 /// The filter that `specs` mean, all together. The patterns of `sparse:oid` are named by their id.
 pub(crate) fn filter(specs: &[String], hash: HashKind) -> Result<Option<Filter>, Fatal> {
+    filter_of(specs, &mut |name| Ok(ObjectId::from_hex(name).ok().filter(|id| id.kind() == hash)))
+}
+
+/// The same, where `resolve` finds the patterns by what they are called.
+pub(crate) fn filter_of(
+    specs: &[String],
+    resolve: &mut dyn FnMut(&[u8]) -> Result<Option<ObjectId>, Fatal>,
+) -> Result<Option<Filter>, Fatal> {
     let parsed = specs.iter().map(|spec| Filter::parse(spec.as_bytes()).map_err(Fatal::new));
     let mut filters = parsed.collect::<Result<Vec<_>, _>>()?;
     let mut filter = match filters.len() {
@@ -120,7 +128,7 @@ pub(crate) fn filter(specs: &[String], hash: HashKind) -> Result<Option<Filter>,
         _ => Filter::Combine(filters),
     };
     for patterns in filter.patterns_mut() {
-        let id = ObjectId::from_hex(&patterns.name).ok().filter(|id| id.kind() == hash);
+        let id = resolve(&patterns.name)?;
         let name = String::from_utf8_lossy(&patterns.name).into_owned();
         patterns.blob =
             Some(id.ok_or_else(|| Fatal::new(format!("unable to access sparse blob in '{name}'")))?);
