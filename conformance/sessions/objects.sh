@@ -164,7 +164,6 @@ git -c i18n.commitEncoding=ISO-8859-1 commit-tree -m x "$tree"
 printf '\344\n' | git -c i18n.commitEncoding=UTF-8 commit-tree "$tree"
 
 ## commit-tree and names
-# differs: a name that ends in crud is cut elsewhere
 # exits: 128 128
 repository
 tree=$(git write-tree)

@@ -192,7 +192,7 @@ fn zone(name: Option<&str>) -> Option<TimeZone> {
 
 /// What cannot stand in a line of a reflog or commit goes, and marks at the ends of a name.
 fn without_crud(text: &[u8]) -> Vec<u8> {
-    let is_crud = |byte: &u8| *byte <= b' ' || b".,:;<>\"\\'".contains(byte);
+    let is_crud = |byte: &u8| *byte <= b' ' || b",:;<>\"\\'".contains(byte);
     let start = text.iter().position(|byte| !is_crud(byte)).unwrap_or(text.len());
     let end = text.iter().rposition(|byte| !is_crud(byte)).map_or(start, |at| at + 1);
     text[start..end].iter().copied().filter(|byte| !matches!(byte, b'\n' | b'<' | b'>')).collect()
