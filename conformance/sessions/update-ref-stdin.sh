@@ -145,7 +145,6 @@ git for-each-ref --format='%(refname) %(symref)'
 git symbolic-ref refs/heads/later
 
 ## symbolic refs are changed and deleted
-# differs: --no-deref is not heeded with --stdin
 # exits: 128
 history 2
 git update-ref refs/heads/b HEAD~1
@@ -157,7 +156,6 @@ echo 'symref-delete refs/heads/alias refs/heads/b' | git update-ref --no-deref -
 git for-each-ref
 
 ## a symbolic ref is checked
-# differs: --no-deref is not heeded with --stdin
 # exits: 128
 history 1
 git symbolic-ref refs/heads/alias refs/heads/main
@@ -176,7 +174,6 @@ echo 'symref-verify refs/heads/alias refs/heads/main' | git update-ref --stdin
 echo 'symref-create refs/heads/alias' | git update-ref --stdin
 
 ## symbolic refs, with NULs
-# differs: --no-deref is not heeded with --stdin
 history 1
 printf 'symref-create refs/heads/alias\0refs/heads/main\0' | git update-ref -z --no-deref --stdin
 printf 'symref-update refs/heads/alias\0refs/heads/b\0ref\0refs/heads/main\0' | git update-ref -z --no-deref --stdin
@@ -184,7 +181,6 @@ git symbolic-ref refs/heads/alias
 printf 'symref-delete refs/heads/alias\0refs/heads/b\0' | git update-ref -z --no-deref --stdin
 
 ## too much behind a symbolic ref
-# differs: --no-deref is not heeded with --stdin
 # exits: 128 128 128 128
 history 1
 git symbolic-ref refs/heads/alias refs/heads/main

@@ -120,7 +120,7 @@ impl<'a> StdinSession<'a> {
             message,
             state: TransactionState::Open,
             edits: Vec::new(),
-            is_no_deref: false,
+            is_no_deref: args.no_deref,
         }
     }
 
@@ -177,7 +177,7 @@ impl<'a> StdinSession<'a> {
 
     fn add(&mut self, name: Vec<u8>, change: RefChange, expected: Expected) -> Result<(), Fatal> {
         check_name(&name, &change).map_err(Fatal::new)?;
-        let deref = !std::mem::take(&mut self.is_no_deref);
+        let deref = !std::mem::replace(&mut self.is_no_deref, self.args.no_deref);
         let force_log = self.args.create_reflog;
         self.edits.push(RefEdit { deref, force_log, ..edit(&name, change, expected, &self.message) });
         Ok(())
