@@ -115,7 +115,6 @@ git ls-files
 git ls-files
 
 ## pathspecs taken literally, or in any case
-# differs: --literal-pathspecs is not known before the command
 # exits: 128 128
 repository
 echo 1 >'a*'

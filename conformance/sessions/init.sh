@@ -80,7 +80,6 @@ git init file
 git init file/below
 
 ## a bare one with a work tree
-# differs: --work-tree is not known before the command
 # exits: 128 128
 git --work-tree=. init
 git init --bare --separate-git-dir=x
@@ -92,7 +91,6 @@ git init --bogus
 git init a b
 
 ## as in git-init's synopsis, shortened
-# differs: options cannot be abbreviated
 git init --bar a.git
 git init --init=trunk b
 

@@ -155,7 +155,6 @@ printf x | dd of=.git/objects/pack/multi-pack-index bs=1 seek=1200 conv=notrunc 
 git multi-pack-index verify
 
 ## multi-pack-index, options
-# differs: usage is shown without git's first line
 # masks: usage
 # exits: 129 129 129 128
 history 1
@@ -221,7 +220,6 @@ printf x | dd of=.git/objects/info/commit-graph bs=1 seek=1200 conv=notrunc 2>/d
 git commit-graph verify
 
 ## commit-graph, options
-# differs: usage is shown without git's first line
 # masks: usage
 # exits: 129 129 129 128
 history 1

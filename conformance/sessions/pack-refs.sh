@@ -45,7 +45,6 @@ git pack-refs --all --exclude 'refs/tags/*'
 git pack-refs --exclude 'refs/tags/*'
 
 ## patterns are taken back
-# differs: --no-include and --no-exclude are refused
 # in: files
 history 2
 stock branch a

@@ -137,7 +137,6 @@ printf x | dd of=a.pack bs=1 seek=30 conv=notrunc 2>/dev/null
 git verify-pack a.idx
 
 ## verify-pack, arguments
-# differs: usage is shown without git's first line
 # masks: usage
 # exits: 129 129
 repository

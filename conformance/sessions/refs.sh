@@ -55,7 +55,6 @@ git refs verify
 git refs verify --strict
 
 ## subcommands that there are not
-# differs: usage is shown without git's first line
 # masks: usage
 # exits: 129 129
 history 1

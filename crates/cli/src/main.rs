@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     let code = match args::parse(argv) {
         Parsed::Run(globals, command) => {
             name = Some(command.name());
-            let mut environment = process::environment();
+            let mut environment = process::environment(&globals.variables);
             environment.session_id = session.id;
             let call = Call::new((*globals).into(), environment, process::streams());
             run(Call { ends_process: true, ..call }, command)

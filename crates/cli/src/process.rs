@@ -10,6 +10,7 @@ use listenfd::ListenFd;
 use packrace_commands::{Environment, Fatal, Input, Output, Streams};
 use packrace_server::listen::Scheme;
 
+use crate::args::VariableOptions;
 use crate::serve_config::VARIABLE_PREFIX;
 
 /// Writes a line to standard error. Failures are ignored: there is no other place to report them.
@@ -20,9 +21,9 @@ macro_rules! eprint_line {
     }};
 }
 
-/// The variables of commands.
-pub fn environment() -> Environment {
-    Environment::from_lookup(&|name| std::env::var_os(name))
+/// The variables of commands, of which options that were typed set some.
+pub fn environment(typed: &VariableOptions) -> Environment {
+    Environment::from_lookup(&|name| typed.value(name, std::env::var_os(name)))
 }
 
 /// Where the process reports on itself.

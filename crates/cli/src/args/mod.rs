@@ -6,6 +6,7 @@ mod clone;
 mod commit_graph;
 mod for_each_ref;
 mod fsck;
+mod globals;
 mod index_pack;
 mod init;
 mod multi_pack_index;
@@ -13,6 +14,7 @@ mod objects;
 mod pack_objects;
 mod packing;
 mod refs;
+mod refusal;
 mod repack;
 mod repo;
 mod shell;
@@ -31,12 +33,14 @@ pub use add::Add;
 pub use clone::CloneRepository;
 pub use commit_graph::CommitGraphArgs;
 pub use for_each_ref::ForEachRef;
+pub use globals::{Globals, VariableOptions};
 pub use index_pack::{IndexPack, VerifyPack};
 pub use init::Init;
 pub use multi_pack_index::MultiPackIndex;
 pub use objects::{CommitTree, HashObject, WriteTree};
 pub use pack_objects::PackObjects;
 pub use refs::{PackRefs, Reflog, Refs, ShowRef, SymbolicRef, UpdateRef};
+pub use refusal::usage_of;
 pub use repack::Repack;
 pub use repo::{Repo, RepoCommand, RepoCreate, RepoDelete, RepoDescribe, RepoList, RepoRename};
 pub use shell::Shell;
@@ -44,9 +48,8 @@ pub use stash::Stash;
 pub use unpack_objects::UnpackObjects;
 pub use update_index::UpdateIndex;
 
-use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
-use packrace_commands::options::{GlobalOptions, ReceivePackOptions, UploadPackOptions};
+use packrace_commands::options::{ReceivePackOptions, UploadPackOptions};
 
 /// Exit code for a command line that makes no sense.
 const USAGE: u8 = 129;
@@ -66,6 +69,7 @@ pub const DEFAULT_GIT: &str = "127.0.0.1:9418";
     name = "packrace",
     version,
     args_override_self = true,
+    infer_long_args = true,
     disable_help_subcommand = true,
     subcommand_required = true
 )]
@@ -74,29 +78,6 @@ pub struct Cli {
     globals: Globals,
     #[command(subcommand)]
     command: Command,
-}
-
-/// Options that stand before the command, as in git.
-#[derive(Debug, Clone, Default, clap::Args)]
-pub struct Globals {
-    /// Run as if started in PATH; each further -C is relative to the one before.
-    #[arg(short = 'C', value_name = "PATH")]
-    pub directories: Vec<PathBuf>,
-    /// Set a configuration value for this run; without =VALUE it is true.
-    #[arg(short = 'c', value_name = "NAME[=VALUE]")]
-    pub config: Vec<String>,
-    /// The repository, where a command names none.
-    #[arg(long, value_name = "PATH")]
-    pub git_dir: Option<PathBuf>,
-    /// Where the history of the repository is cut, instead of its own list; an empty PATH: nowhere.
-    #[arg(long, value_name = "PATH", allow_hyphen_values = true)]
-    pub shallow_file: Option<OsString>,
-    /// Read attributes from this tree as well.
-    #[arg(long, value_name = "TREE-ISH")]
-    pub attr_source: Option<String>,
-    /// Serve only the refs of this namespace (gitnamespaces).
-    #[arg(long, value_name = "NAME")]
-    pub namespace: Option<String>,
 }
 
 /// The commands. Only the options of the one that runs are put together: those of all would take half of the time of a quick one.
@@ -364,6 +345,9 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
         argv[0] = "packrace".into();
         argv.insert(1, command.into());
     }
+    if let Some(usage) = refusal::asked_usage(&argv) {
+        return usage;
+    }
     add_default_addresses(&mut argv);
     expand_counts(&mut argv);
     update_index::join_cache_info(&mut argv);
@@ -375,7 +359,6 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
         );
         return Parsed::Answer { text, to_stdout: false, code: 128 };
     }
-    let asked_shortly = argv.iter().any(|arg| arg == "-h");
     match Cli::try_parse_from(&argv) {
         Ok(Cli { globals, command: Command::UploadPack(UploadPack { directory: None, .. }) })
             if globals.git_dir.is_none() =>
@@ -390,41 +373,43 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
             Parsed::Answer { text, to_stdout: false, code: USAGE }
         }
         Ok(cli) => Parsed::Run(Box::new(cli.globals), cli.command),
-        Err(error) => answer(&error, asked_shortly),
+        Err(error) => refusal::answer(&error, &argv),
     }
 }
+
+/// Those that stand in for git's own of the same name.
+const COMMANDS_OF_GIT: [&str; 24] = [
+    "upload-pack",
+    "receive-pack",
+    "add",
+    "commit-graph",
+    "for-each-ref",
+    "index-pack",
+    "unpack-objects",
+    "init",
+    "verify-pack",
+    "repack",
+    "multi-pack-index",
+    "pack-objects",
+    "hash-object",
+    "http-backend",
+    "write-tree",
+    "commit-tree",
+    "update-index",
+    "update-ref",
+    "symbolic-ref",
+    "show-ref",
+    "pack-refs",
+    "refs",
+    "reflog",
+    "stash",
+];
 
 /// Called by the name of a command: `git-upload-pack` is what ssh and `git clone --upload-pack` run.
 fn command_of_name(name: &Path) -> Option<&'static str> {
     let name = name.file_name()?.to_str()?;
     let name = name.strip_prefix("git-").or_else(|| name.strip_prefix("packrace-"))?;
-    let names = [
-        "upload-pack",
-        "receive-pack",
-        "add",
-        "commit-graph",
-        "for-each-ref",
-        "index-pack",
-        "unpack-objects",
-        "init",
-        "verify-pack",
-        "repack",
-        "multi-pack-index",
-        "pack-objects",
-        "hash-object",
-        "http-backend",
-        "write-tree",
-        "commit-tree",
-        "update-index",
-        "update-ref",
-        "symbolic-ref",
-        "show-ref",
-        "pack-refs",
-        "refs",
-        "reflog",
-        "stash",
-    ];
-    names.into_iter().find(|command| *command == name)
+    COMMANDS_OF_GIT.into_iter().find(|command| *command == name)
 }
 
 /// `--http`, `--https` and `--git` may stand without an address. One has a colon; what follows without is the next argument.
@@ -459,102 +444,6 @@ fn expand_counts(argv: &mut [OsString]) {
     }
 }
 
-fn answer(error: &clap::Error, asked_shortly: bool) -> Parsed {
-    let help = |code| Parsed::Answer { text: error.to_string(), to_stdout: true, code };
-    let usage = |text: String| {
-        let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
-        Parsed::Answer { text: format!("{text}{}\n", plain(&usage)), to_stdout: false, code: USAGE }
-    };
-    match error.kind() {
-        ErrorKind::DisplayHelp if asked_shortly => help(USAGE),
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => help(0),
-        ErrorKind::UnknownArgument => {
-            let option = invalid_argument(error);
-            let name = option.trim_start_matches('-');
-            match option.len() - name.len() {
-                0 => usage("".to_owned()),
-                1 => usage(format!("error: unknown switch `{name}'\n")),
-                _ => usage(format!("error: unknown option `{name}'\n")),
-            }
-        }
-        ErrorKind::ValueValidation if numeric_option(error).is_some() => {
-            let option = numeric_option(error).unwrap_or_default();
-            let text = format!("error: option `{option}' expects a numerical value\n");
-            Parsed::Answer { text, to_stdout: false, code: USAGE }
-        }
-        ErrorKind::InvalidValue if misses_value(error) => {
-            let option = invalid_argument(error);
-            let word = if option.starts_with("--") { "option" } else { "switch" };
-            let option = option.trim_start_matches('-').split([' ', '=']).next().unwrap_or_default();
-            let text = format!("error: {word} `{option}' requires a value\n");
-            Parsed::Answer { text, to_stdout: false, code: USAGE }
-        }
-        // What one of our own readers of arguments says.
-        ErrorKind::ValueValidation if error.get(ContextKind::InvalidArg).is_none() => {
-            let text = error.to_string();
-            let line = text.lines().next().unwrap_or_default();
-            Parsed::Answer { text: format!("{line}\n"), to_stdout: false, code: USAGE }
-        }
-        _ => Parsed::Answer { text: error.to_string(), to_stdout: false, code: USAGE },
-    }
-}
-
-/// Whether an option stands last that needs a value.
-fn misses_value(error: &clap::Error) -> bool {
-    let value = error.get(ContextKind::InvalidValue).map(ToString::to_string);
-    value.is_some_and(|value| value.is_empty()) && invalid_argument(error).starts_with('-')
-}
-
-/// How a command is used, in one line.
-pub fn usage_of(name: &str) -> String {
-    let mut command = command_line();
-    command.build();
-    let usage = command.find_subcommand_mut(name).map(|command| command.render_usage().to_string());
-    format!("{}\n", plain(&usage.unwrap_or_default()))
-}
-
-/// Options whose values are numbers.
-const NUMERIC: [&str; 12] = [
-    "compression",
-    "count",
-    "timeout",
-    "size-multiple",
-    "max-commits",
-    "window",
-    "depth",
-    "threads",
-    "geometric",
-    "name-hash-version",
-    "hash",
-    "abbrev",
-];
-
-/// The option that was given something else.
-fn numeric_option(error: &clap::Error) -> Option<&'static str> {
-    let argument = invalid_argument(error);
-    let name = argument.strip_prefix("--")?.split(['=', ' ', '[']).next()?;
-    NUMERIC.into_iter().find(|option| *option == name)
-}
-
-fn invalid_argument(error: &clap::Error) -> String {
-    error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default()
-}
-
-/// Text without colours and in git's lower case `usage:`.
-fn plain(usage: &str) -> String {
-    let mut text = String::new();
-    let mut is_escape = false;
-    for character in usage.chars() {
-        match character {
-            '\x1b' => is_escape = true,
-            'm' if is_escape => is_escape = false,
-            _ if is_escape => {}
-            other => text.push(other),
-        }
-    }
-    text.replace("Usage:", "usage:")
-}
-
 impl From<UploadPack> for UploadPackOptions {
     fn from(args: UploadPack) -> Self {
         UploadPackOptions {
@@ -576,13 +465,6 @@ impl From<ReceivePack> for ReceivePackOptions {
             http_backend_info_refs: args.http_backend_info_refs,
             directory: args.directory,
         }
-    }
-}
-
-impl From<Globals> for GlobalOptions {
-    fn from(args: Globals) -> Self {
-        let Globals { directories, config, git_dir, shallow_file, attr_source, namespace } = args;
-        GlobalOptions { directories, config, git_dir, shallow_file, attr_source, namespace }
     }
 }
 

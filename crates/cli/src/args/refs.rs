@@ -160,11 +160,15 @@ pub struct PackRefs {
     #[arg(long, hide = true)]
     pub no_auto: bool,
     /// Pack refs that match, instead of tags.
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", overrides_with = "no_include")]
     pub include: Vec<OsString>,
+    #[arg(long, hide = true, overrides_with = "include")]
+    pub no_include: bool,
     /// Pack no refs that match.
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", overrides_with = "no_exclude")]
     pub exclude: Vec<OsString>,
+    #[arg(long, hide = true, overrides_with = "exclude")]
+    pub no_exclude: bool,
 }
 
 #[derive(Debug, clap::Args)]
