@@ -3,6 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
+use packrace_format::head::{
+    self, FilePlace, Head, ObjectKey, PackFileKind, StoredFile, StoredPack, StoredTable, WriteToken,
+};
 use packrace_object::HashKind;
 use packrace_protocol::wire::pkt_line::write_data;
 use packrace_testkit::{Bitmap, Git, GraphLayout, RefFormat, Repo, RepoBuilder, Size, Storage};
@@ -17,6 +20,7 @@ fn main() {
         seeds.of_conversations();
         seeds.of_reftables();
         seeds.of_indexes();
+        seeds.of_heads();
         seeds.of_requests();
         seeds.of_access();
         seeds.of_objects();
@@ -91,6 +95,31 @@ impl Seeds {
             repo.git(&["index-pack", version, "-o", out.to_str().unwrap(), pack.to_str().unwrap()]);
             self.save("idx", version, &[self.flag, 0, 0], &std::fs::read(out).unwrap());
         }
+    }
+
+    fn of_heads(&self) {
+        let checksum = self.hash.empty_tree();
+        let key = ObjectKey { generation: 1, token: WriteToken([1; 16]) };
+        let stored = |length, place| StoredFile { length, sha256: [2; 32], place };
+        let of_object = |kind| (kind, stored(5, FilePlace::Object { key, offset: 9 }));
+        let head = Head {
+            hash: self.hash,
+            generation: 3,
+            token: WriteToken([3; 16]),
+            recent: vec![key.token],
+            floor: 1,
+            shrunk: 2,
+            config: vec![(b"transfer.hiderefs".to_vec(), b"refs/pull".to_vec())],
+            shallow: vec![checksum],
+            packs: vec![StoredPack { checksum, files: [PackFileKind::Pack, PackFileKind::Index].map(of_object).to_vec() }],
+            tables: vec![StoredTable {
+                name: b"0x000000000001-0x000000000001-01234567.ref".to_vec(),
+                file: stored(3, FilePlace::Inline(b"abc".to_vec())),
+            }],
+            dropped: vec![key],
+        };
+        let bytes = head::write(&head).unwrap();
+        self.save("head", "whole", &[], &bytes[..bytes.len() - 32]);
     }
 
     fn of_bitmaps(&self) {

@@ -11,6 +11,7 @@ mod checksum;
 mod chunks;
 pub mod commit_graph;
 mod error;
+pub mod head;
 mod id_table;
 pub mod index_file;
 pub mod loose_object;
