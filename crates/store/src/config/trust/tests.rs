@@ -119,6 +119,7 @@ const HARMLESS: &[&str] = &[
     "receive.denydeletecurrent",
     "receive.denydeletes",
     "receive.denynonfastforwards",
+    "receive.fsckobjects",
     "receive.hiderefs",
     "receive.keepalive",
     "receive.maxinputsize",

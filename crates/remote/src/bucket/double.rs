@@ -1,0 +1,301 @@
+//! A store in memory that does what a seed says: answers that are lost before or after they count, or count later; errors;
+//! parts that are cut off. Some stores that cannot be used are here, too.
+
+use std::collections::BTreeMap;
+use std::ops::{ControlFlow, Range};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{Condition, Looked, ObjectBackend, ObjectVersion, RequestFailure};
+
+/// How many of a thousand requests have each fault.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FaultRates {
+    /// The request is lost.
+    pub lost_before: u64,
+    /// The answer is lost, of a write that counts.
+    pub lost_after: u64,
+    /// There is no answer to a write; it counts at some later time, if its condition holds then.
+    pub late: u64,
+    /// The store says that it is busy (503).
+    pub busy: u64,
+    /// A part is shorter than what was asked for.
+    pub cut: u64,
+}
+
+/// Why a store cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreFlaw {
+    /// Between looking at the condition and writing, others may write.
+    NotAtomic,
+    /// Conditions of writes are passed over.
+    IgnoresConditions,
+    /// A known version does not keep an object from being sent.
+    NeverUnchanged,
+    /// Parts are sent whole.
+    IgnoresRanges,
+    /// Only tags without quotes match.
+    WantsUnquoted,
+}
+
+/// A store in memory.
+#[derive(Debug)]
+pub struct Double {
+    state: Mutex<State>,
+    flaw: Option<StoreFlaw>,
+}
+
+#[derive(Debug)]
+struct State {
+    objects: BTreeMap<String, (Bytes, u64)>,
+    late: Vec<LateWrite>,
+    writes: u64,
+    random: u64,
+    is_away: bool,
+    rates: FaultRates,
+}
+
+#[derive(Debug)]
+struct LateWrite {
+    key: String,
+    bytes: Bytes,
+    condition: LateCondition,
+}
+
+#[derive(Debug)]
+enum LateCondition {
+    Always,
+    IsAbsent,
+    Is(ObjectVersion),
+}
+
+impl State {
+    /// The next number (xorshift64*).
+    fn random(&mut self) -> u64 {
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
+    }
+
+    fn is_hit(&mut self, rate: impl Fn(&FaultRates) -> u64) -> bool {
+        let rate = rate(&self.rates);
+        rate > 0 && self.random() % 1000 < rate
+    }
+
+    fn store(&mut self, key: &str, bytes: Bytes) -> ObjectVersion {
+        self.writes += 1;
+        self.objects.insert(key.to_owned(), (bytes, self.writes));
+        tag(self.writes)
+    }
+
+    /// Some of the writes that are under way arrive.
+    fn settle(&mut self) {
+        let waiting = std::mem::take(&mut self.late);
+        for late in waiting {
+            if self.random() % 1000 < 700 {
+                self.late.push(late);
+                continue;
+            }
+            let found = self.objects.get(&late.key).map(|(_, number)| tag(*number));
+            let holds = match &late.condition {
+                LateCondition::Always => true,
+                LateCondition::IsAbsent => found.is_none(),
+                LateCondition::Is(version) => found.as_ref() == Some(version),
+            };
+            if holds {
+                self.store(&late.key, late.bytes);
+            }
+        }
+    }
+}
+
+fn tag(number: u64) -> ObjectVersion {
+    ObjectVersion(format!("\"{number:x}\""))
+}
+
+impl Double {
+    /// An empty one that answers always, and as it should.
+    pub fn new() -> Self {
+        Double::with_faults(0, FaultRates::default())
+    }
+
+    /// An empty one with these faults.
+    pub fn with_faults(seed: u64, rates: FaultRates) -> Self {
+        let state = State {
+            objects: BTreeMap::new(),
+            late: Vec::new(),
+            writes: 0,
+            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            is_away: false,
+            rates,
+        };
+        Double { state: Mutex::new(state), flaw: None }
+    }
+
+    /// An empty one that cannot be used.
+    pub fn flawed(flaw: StoreFlaw) -> Self {
+        Double { flaw: Some(flaw), ..Double::new() }
+    }
+
+    /// Whether it answers no request at all from now on.
+    pub fn set_away(&self, is_away: bool) {
+        self.lock().is_away = is_away;
+    }
+
+    /// From now on it has these faults.
+    pub fn set_rates(&self, rates: FaultRates) {
+        self.lock().rates = rates;
+    }
+
+    /// The keys of all objects.
+    pub fn keys(&self) -> Vec<String> {
+        self.lock().objects.keys().cloned().collect()
+    }
+
+    /// The bytes of an object.
+    pub fn object(&self, key: &str) -> Option<Bytes> {
+        self.lock().objects.get(key).map(|(bytes, _)| bytes.clone())
+    }
+
+    /// Puts something in the place of an object, as no client would.
+    pub fn damage(&self, key: &str, bytes: impl Into<Bytes>) {
+        self.lock().store(key, bytes.into());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a request, unless it gets no further.
+    fn begin(&self) -> Result<MutexGuard<'_, State>, RequestFailure> {
+        let mut state = self.lock();
+        state.settle();
+        if state.is_away || state.is_hit(|rates| rates.lost_before) {
+            return Err(RequestFailure::passing("no answer in 10 s"));
+        }
+        match state.is_hit(|rates| rates.busy) {
+            true => Err(RequestFailure::passing("503 Slow Down")),
+            false => Ok(state),
+        }
+    }
+
+    fn matches(&self, version: &ObjectVersion, number: u64) -> bool {
+        match self.flaw {
+            Some(StoreFlaw::WantsUnquoted) => *version == tag(number).unquoted(),
+            _ => *version == tag(number),
+        }
+    }
+}
+
+impl Default for Double {
+    fn default() -> Self {
+        Double::new()
+    }
+}
+
+impl ObjectBackend for Double {
+    fn look(
+        &self,
+        key: &str,
+        known: Option<&ObjectVersion>,
+        max_bytes: usize,
+    ) -> Result<Looked, RequestFailure> {
+        let state = self.begin()?;
+        let Some((bytes, number)) = state.objects.get(key) else { return Ok(Looked::Absent) };
+        let never_unchanged = self.flaw == Some(StoreFlaw::NeverUnchanged);
+        if known.is_some_and(|known| *known == tag(*number)) && !never_unchanged {
+            return Ok(Looked::Unchanged);
+        }
+        match bytes.len() <= max_bytes {
+            true => Ok(Looked::Found(bytes.clone(), tag(*number))),
+            false => Err(RequestFailure::lasting("an object is longer than it may be")),
+        }
+    }
+
+    fn read(&self, key: &str, range: Range<u64>) -> Result<Option<Bytes>, RequestFailure> {
+        let mut state = self.begin()?;
+        let is_cut = state.is_hit(|rates| rates.cut);
+        let Some((bytes, _)) = state.objects.get(key) else { return Ok(None) };
+        if self.flaw == Some(StoreFlaw::IgnoresRanges) {
+            return Ok(Some(bytes.clone()));
+        }
+        let clamp = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
+        let (start, end) = (clamp(range.start), clamp(range.end));
+        let end = if is_cut { start + (end - start) / 2 } else { end };
+        Ok(Some(bytes.slice(start..end)))
+    }
+
+    fn write(
+        &self,
+        key: &str,
+        bytes: Bytes,
+        condition: Condition<'_>,
+    ) -> Result<Option<ObjectVersion>, RequestFailure> {
+        let mut state = self.begin()?;
+        if state.is_hit(|rates| rates.late) {
+            let condition = match condition {
+                Condition::Always => LateCondition::Always,
+                Condition::IsAbsent => LateCondition::IsAbsent,
+                Condition::Is(version) => LateCondition::Is(version.clone()),
+            };
+            state.late.push(LateWrite { key: key.to_owned(), bytes, condition });
+            return Err(RequestFailure::passing("no answer in 10 s"));
+        }
+        let found = state.objects.get(key).map(|(_, number)| *number);
+        let holds = match condition {
+            _ if self.flaw == Some(StoreFlaw::IgnoresConditions) => true,
+            Condition::Always => true,
+            Condition::IsAbsent => found.is_none(),
+            Condition::Is(version) => found.is_some_and(|number| self.matches(version, number)),
+        };
+        if !holds {
+            return Ok(None);
+        }
+        if self.flaw == Some(StoreFlaw::NotAtomic) {
+            drop(state);
+            (0..10).for_each(|_| std::thread::yield_now());
+            state = self.lock();
+        }
+        let version = state.store(key, bytes);
+        match state.is_hit(|rates| rates.lost_after) {
+            true => Err(RequestFailure::passing("no answer in 10 s")),
+            false => Ok(Some(version)),
+        }
+    }
+
+    fn write_parts(
+        &self,
+        key: &str,
+        part: &mut dyn FnMut() -> Result<Option<Bytes>, RequestFailure>,
+    ) -> Result<(), RequestFailure> {
+        let mut bytes = Vec::new();
+        while let Some(part) = part()? {
+            bytes.extend_from_slice(&part);
+        }
+        self.begin()?.store(key, bytes.into());
+        Ok(())
+    }
+
+    fn delete(&self, key: &str) -> Result<(), RequestFailure> {
+        self.begin()?.objects.remove(key);
+        Ok(())
+    }
+
+    fn list(
+        &self,
+        prefix: &str,
+        each: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<(), RequestFailure> {
+        let found: Vec<String> = {
+            let state = self.begin()?;
+            state.objects.keys().filter(|key| key.starts_with(prefix)).cloned().collect()
+        };
+        let _ = found.iter().try_for_each(|key| each(key));
+        Ok(())
+    }
+
+    fn pause(&self, _: Duration) {}
+}

@@ -1,0 +1,77 @@
+use std::sync::Arc;
+
+use super::double::{Double, FaultRates};
+use super::*;
+
+fn bucket(seed: u64, rates: FaultRates) -> (Arc<Double>, Bucket) {
+    let double = Arc::new(Double::with_faults(seed, rates));
+    (double.clone(), Bucket::new(double))
+}
+
+#[test]
+fn objects_are_created_swapped_and_deleted() {
+    let (_, bucket) = bucket(1, FaultRates::default());
+    let (one, two) = (Bytes::from_static(b"one"), Bytes::from_static(b"two"));
+    assert_eq!(bucket.get_if_changed("a", None, 10).unwrap(), Looked::Absent);
+    let WriteOutcome::Won(first) = bucket.put_new("a", &one).unwrap() else { panic!("not created") };
+    assert!(matches!(bucket.put_new("a", &two).unwrap(), WriteOutcome::Lost { in_doubt: false }));
+    assert_eq!(bucket.get_if_changed("a", Some(&first), 10).unwrap(), Looked::Unchanged);
+    let WriteOutcome::Won(second) = bucket.swap("a", &first, &two).unwrap() else { panic!("not swapped") };
+    assert!(matches!(bucket.swap("a", &first, &one).unwrap(), WriteOutcome::Lost { in_doubt: false }));
+    assert_eq!(bucket.get_if_changed("a", Some(&first), 10).unwrap(), Looked::Found(two, second));
+    assert_eq!(bucket.get_range("a", 1..3).unwrap().unwrap(), "wo");
+    assert_eq!(bucket.get_if_changed("a", None, 2).unwrap_err().kind(), ErrorKind::Refused);
+    bucket.delete("a").unwrap();
+    assert_eq!(bucket.get_range("a", 1..3).unwrap(), None);
+    let counts = bucket.counts();
+    assert_eq!(counts.all_of(RequestKind::Put), 4);
+    assert_eq!(counts.of(RequestKind::Put, RequestOutcome::Refused), 2);
+    assert_eq!(counts.of(RequestKind::Get, RequestOutcome::Unchanged), 1);
+    assert_eq!((counts.all(), counts.all_of(RequestKind::List)), (11, 0));
+}
+
+#[test]
+fn a_store_that_is_away_is_asked_a_few_times() {
+    let (double, bucket) = bucket(1, FaultRates::default());
+    double.set_away(true);
+    assert_eq!(bucket.get_if_changed("a", None, 10).unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(bucket.counts().of(RequestKind::Get, RequestOutcome::Failed), u64::from(MAX_TRIES));
+    assert!(matches!(bucket.put_new("a", &Bytes::new()).unwrap(), WriteOutcome::Unknown(_)));
+}
+
+/// What is said of a write is what became of it, whatever was lost, and also when what was under way has arrived.
+#[test]
+fn what_is_said_of_a_write_is_true() {
+    let rates = FaultRates { lost_before: 150, lost_after: 150, late: 150, busy: 100, cut: 100 };
+    let mut seen = [0; 4];
+    for seed in 0..1000 {
+        let (double, bucket) = bucket(seed, rates);
+        let mine = Bytes::from(format!("written by {seed}"));
+        let outcome = bucket.put_new("a", &mine).unwrap();
+        let found = double.object("a");
+        match outcome {
+            WriteOutcome::Won(_) => {
+                assert_eq!(found.as_ref(), Some(&mine), "{seed}");
+                seen[0] += 1;
+            }
+            WriteOutcome::Lost { in_doubt } => {
+                // Nobody else was there.
+                assert!(in_doubt && found.as_ref() == Some(&mine), "{seed}");
+                seen[1] += 1;
+            }
+            WriteOutcome::Unknown(_) => seen[2] += 1,
+        }
+        let Ok(Looked::Found(_, version)) = bucket.get_if_changed("a", None, 100) else { continue };
+        let theirs = Bytes::from_static(b"theirs");
+        bucket.backend.write("a", theirs.clone(), Condition::Always).ok();
+        if double.object("a") != Some(theirs.clone()) {
+            continue;
+        }
+        // From a version that is gone, nothing is ever written.
+        assert!(!matches!(bucket.swap("a", &version, &mine), Ok(WriteOutcome::Won(_))), "{seed}");
+        (0..100).for_each(|_| drop(bucket.get_range("a", 0..1)));
+        assert_eq!(double.object("a"), Some(theirs), "{seed}");
+        seen[3] += 1;
+    }
+    assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
+}

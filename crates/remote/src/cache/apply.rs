@@ -1,0 +1,205 @@
+//! The one way in which a repository on disk changes: it becomes what a head says.
+//!
+//! ```text
+//! directories ─ packs, each with its index last ─ tables ─ configuration, shallow list ─ tables.list
+//!             ─ what the head does not name goes
+//! ```
+//!
+//! Whoever reads meanwhile sees the refs from before or those from after, and all objects of either.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use packrace_format::head::{Head, MAX_HEAD_BYTES, PackFileKind, StoredFile, StoredPack};
+use packrace_format::reftable;
+use packrace_object::HashKind;
+use packrace_os::count::Role;
+use packrace_os::{durable, list_dir};
+
+use super::files::{FetchError, FileFetcher, is_there, make_dirs, put, run_end};
+use crate::bucket::Bucket;
+use crate::error::Error;
+use crate::layout::BucketName;
+use crate::repository::allowed_setting;
+
+/// For versions of git that know no reftables: a repository, but one that they cannot read a ref of.
+const STUB_HEAD: &[u8] = b"ref: refs/heads/.invalid\n";
+const STUB_HEADS: &[u8] = b"this repository uses the reftable format\n";
+
+/// What `apply` is told.
+pub(super) struct Change<'a> {
+    pub(super) bucket: &'a Bucket,
+    pub(super) name: &'a BucketName,
+    /// The directory of all repositories.
+    pub(super) top: &'a Path,
+    /// That of this one.
+    pub(super) dir: &'a Path,
+    /// What it is now, as far as that is certain.
+    pub(super) before: Option<&'a Head>,
+}
+
+impl From<Error> for FetchError {
+    fn from(error: Error) -> Self {
+        FetchError::Other(error)
+    }
+}
+
+/// The files of a head, each with the path that it has in a repository.
+pub(super) fn files(head: &Head) -> impl Iterator<Item = (String, &StoredFile, Role)> {
+    let packs = head
+        .packs
+        .iter()
+        .flat_map(|pack| pack.files.iter().map(|(kind, file)| (pack_path(pack, *kind), file, Role::Pack)));
+    let tables = head.tables.iter().map(|table| (table_path(&table.name), &table.file, Role::Refs));
+    packs.chain(tables)
+}
+
+fn pack_path(pack: &StoredPack, kind: PackFileKind) -> String {
+    format!("objects/pack/pack-{}.{}", pack.checksum, kind.extension())
+}
+
+fn table_path(name: &[u8]) -> String {
+    format!("reftable/{}", String::from_utf8_lossy(name))
+}
+
+/// Whether a repository is what the head says, as far as names and lengths tell.
+pub(super) fn is_applied(dir: &Path, head: &Head) -> bool {
+    let list = packrace_os::read_file(&dir.join("reftable/tables.list"), Role::Refs, MAX_HEAD_BYTES as u64);
+    list.is_ok_and(|list| list == tables_list(head))
+        && files(head).all(|(path, file, role)| is_there(&dir.join(path), file, false, role))
+}
+
+fn tables_list(head: &Head) -> Vec<u8> {
+    reftable::format_list(head.tables.iter().map(|table| &table.name))
+}
+
+/// Makes the repository what the head says.
+pub(super) fn apply(change: &Change<'_>, head: &Head) -> Result<(), FetchError> {
+    let Change { top, dir, .. } = change;
+    for part in ["", "objects", "objects/pack", "objects/info", "refs", "reftable"] {
+        make_dirs(top, dir.join(part).as_path())?;
+    }
+    let known: HashSet<(String, &StoredFile)> = match change.before {
+        Some(before) => files(before).map(|(path, file, _)| (path, file)).collect(),
+        None => HashSet::new(),
+    };
+    // What is under a name was right when it got it; but two heads may give one name to different files.
+    let lacks = |path: &str, file: &StoredFile, role: Role| {
+        let is_known = known.contains(&(path.to_owned(), file));
+        !is_there(&dir.join(path), file, !is_known, role)
+    };
+    let mut fetcher = FileFetcher::new(change.bucket, change.name);
+    for pack in &head.packs {
+        fetch_pack(&mut fetcher, dir, pack, &lacks)?;
+    }
+    for table in &head.tables {
+        let path = table_path(&table.name);
+        if lacks(&path, &table.file, Role::Refs) {
+            let run_end = run_end(&table.file, std::iter::empty());
+            let file = fetcher.fetch(&table.file, run_end, &dir.join("reftable"), Role::Refs)?;
+            let path = dir.join(path);
+            file.replace(&path).map_err(|error| Error::disk(&path, &error))?;
+        }
+    }
+    write_settings(dir, head, change.before)?;
+    put(&dir.join("reftable/tables.list"), &tables_list(head), Role::Refs)?;
+    Ok(())
+}
+
+/// The files of a pack get their names one after another, the index last.
+fn fetch_pack(
+    fetcher: &mut FileFetcher<'_>,
+    dir: &Path,
+    pack: &StoredPack,
+    lacks: &dyn Fn(&str, &StoredFile, Role) -> bool,
+) -> Result<(), FetchError> {
+    let mut wanted: Vec<(PackFileKind, &StoredFile)> = pack
+        .files
+        .iter()
+        .filter(|(kind, file)| lacks(&pack_path(pack, *kind), file, Role::Pack))
+        .map(|(kind, file)| (*kind, file))
+        .collect();
+    wanted.sort_by_key(|(kind, _)| PackFileKind::ALL.iter().position(|other| other == kind));
+    let mut fetched = Vec::new();
+    for (at, (kind, file)) in wanted.iter().enumerate() {
+        let run_end = run_end(file, wanted[at + 1..].iter().map(|(_, file)| *file));
+        fetched.push((*kind, fetcher.fetch(file, run_end, &dir.join("objects/pack"), Role::Pack)?));
+    }
+    for (kind, file) in fetched {
+        let path = dir.join(pack_path(pack, kind));
+        file.replace(&path).map_err(|error| Error::disk(&path, &error))?;
+    }
+    Ok(())
+}
+
+fn write_settings(dir: &Path, head: &Head, before: Option<&Head>) -> Result<(), Error> {
+    if before.is_none() {
+        put(&dir.join("refs/heads"), STUB_HEADS, Role::Refs)?;
+    }
+    if before.is_none_or(|before| (&before.config, before.hash) != (&head.config, head.hash)) {
+        put(&dir.join("config"), &config_text(head), Role::Config)?;
+    }
+    if before.is_none_or(|before| before.shallow != head.shallow) {
+        let path = dir.join("shallow");
+        let lines: String = head.shallow.iter().map(|id| format!("{id}\n")).collect();
+        match head.shallow.is_empty() {
+            true => durable::remove_file(&path, Role::Config)
+                .map(drop)
+                .map_err(|error| Error::disk(&path, &error))?,
+            false => put(&path, lines.as_bytes(), Role::Config)?,
+        }
+    }
+    match before {
+        None => put(&dir.join("HEAD"), STUB_HEAD, Role::Refs),
+        Some(_) => Ok(()),
+    }
+}
+
+/// A configuration file. Settings that this version does not allow are left out.
+fn config_text(head: &Head) -> Vec<u8> {
+    let mut text = String::from("[core]\n\trepositoryformatversion = 1\n\tfilemode = true\n\tbare = true\n");
+    text.push_str("[extensions]\n\trefstorage = reftable\n");
+    if head.hash == HashKind::Sha256 {
+        text.push_str("\tobjectformat = sha256\n");
+    }
+    let mut bytes = text.into_bytes();
+    for (name, value) in &head.config {
+        let mut parts = name.splitn(2, |byte| *byte == b'.');
+        let (Some(section), Some(key), true) = (parts.next(), parts.next(), allowed_setting(name)) else {
+            let name = name.escape_ascii();
+            tracing::warn!("a head sets {name}, which does not count");
+            continue;
+        };
+        let mut line = String::new();
+        let _ = write!(line, "[{}]\n\t{} = \"", section.escape_ascii(), key.escape_ascii());
+        bytes.extend_from_slice(line.as_bytes());
+        for byte in value {
+            match byte {
+                b'"' | b'\\' => bytes.extend_from_slice(&[b'\\', *byte]),
+                b'\n' => bytes.extend_from_slice(b"\\n"),
+                byte => bytes.push(*byte),
+            }
+        }
+        bytes.extend_from_slice(b"\"\n");
+    }
+    bytes
+}
+
+/// Removes packs and tables that the head does not name; of packs, the index first.
+pub(super) fn remove_others(dir: &Path, head: &Head) -> Result<(), Error> {
+    let named: HashSet<String> = files(head).map(|(path, _, _)| path).collect();
+    for (folder, role) in [("objects/pack", Role::Pack), ("reftable", Role::Refs)] {
+        let path = dir.join(folder);
+        let mut entries = list_dir(&path, role).map_err(|error| Error::disk(&path, &error))?;
+        entries.sort_by_key(|entry| !entry.name.as_encoded_bytes().ends_with(b".idx"));
+        for entry in entries {
+            let name = entry.name.to_string_lossy();
+            if name != "tables.list" && !named.contains(&format!("{folder}/{name}")) {
+                let path = path.join(&entry.name);
+                durable::remove_file(&path, role).map_err(|error| Error::disk(&path, &error))?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,428 @@
+//! Repositories of a bucket on a node's own disk: each an ordinary bare repository with reftables.
+//!
+//! ```text
+//! repositories/<name>   what is served
+//! state/<part>          which head that is
+//! trash/                what is being removed
+//! ```
+//!
+//! Every request asks the bucket whether the head has changed; those that come while somebody asks wait for the next answer
+//! together. So nobody is served anything older than what was there when they came, and a bucket that does not answer
+//! makes everybody fail: nothing stale is ever served.
+
+mod apply;
+mod files;
+mod state;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use packrace_format::head::Head;
+use packrace_os::count::Role;
+use packrace_os::{HeldDir, durable, list_dir};
+use packrace_store::Repository;
+
+use self::apply::{Change, apply, remove_others};
+use self::files::{FetchError, make_dirs};
+use self::state::CacheState;
+use crate::bucket::{Bucket, ObjectVersion};
+use crate::error::{Error, ErrorKind};
+use crate::layout::BucketName;
+use crate::repository::{ReadHead, read_head};
+
+/// What a cache has done. Counts.
+#[derive(Debug, Default)]
+pub struct CacheCounts {
+    /// Requests that found the repository as its head says.
+    pub hits: AtomicU64,
+    /// Those that had to bring it up to it.
+    pub fills: AtomicU64,
+    /// Repositories that had to go.
+    pub evictions: AtomicU64,
+}
+
+/// Repositories of a bucket on disk.
+pub struct Cache {
+    bucket: Bucket,
+    dir: PathBuf,
+    max_bytes: u64,
+    /// Held alone as long as this value is there.
+    _held: HeldDir,
+    boot: Option<Vec<u8>>,
+    entries: Mutex<HashMap<BucketName, Arc<CacheSlot>>>,
+    /// Held while room is made.
+    room: Mutex<()>,
+    /// What all repositories take, and those that are being filled.
+    bytes: AtomicU64,
+    uses: AtomicU64,
+    counts: CacheCounts,
+    /// Told before a repository goes, so that nobody keeps it open who does not use it.
+    forget: Box<dyn Fn(&Path) + Send + Sync>,
+}
+
+impl std::fmt::Debug for Cache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cache")
+            .field("dir", &self.dir)
+            .field("max_bytes", &self.max_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One repository.
+#[derive(Debug, Default)]
+struct CacheSlot {
+    /// Held by the one who asks the bucket and changes the repository.
+    turn: Mutex<Turn>,
+    /// How often somebody has begun to ask.
+    begun: AtomicU64,
+    /// When it was last asked for, counted in uses of all.
+    used: AtomicU64,
+    bytes: AtomicU64,
+    /// Who is about to open it.
+    openers: AtomicUsize,
+    /// Who may still read it.
+    readers: Mutex<Vec<Weak<Repository>>>,
+}
+
+#[derive(Debug, Default)]
+struct Turn {
+    /// What is on disk, once that was looked at.
+    known: Option<KnownHead>,
+    /// What came of asking last.
+    last: Option<Result<(), Error>>,
+}
+
+#[derive(Debug)]
+struct KnownHead {
+    head: Head,
+    version: ObjectVersion,
+}
+
+/// Keeps a repository from going.
+struct Opening<'a>(&'a CacheSlot);
+
+impl<'a> Opening<'a> {
+    fn of(entry: &'a CacheSlot) -> Self {
+        entry.openers.fetch_add(1, SeqCst);
+        Opening(entry)
+    }
+}
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        self.0.openers.fetch_sub(1, SeqCst);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Below the directory of a cache: where the repositories are.
+pub fn repositories_dir(dir: &Path) -> PathBuf {
+    dir.join("repositories")
+}
+
+impl Cache {
+    /// The cache in a directory, which is made if it is not there and belongs to this value alone. `forget` is told, by its path
+    /// below [`repositories_dir`], of a repository that is about to go.
+    pub fn open(
+        bucket: Bucket,
+        dir: &Path,
+        max_bytes: u64,
+        forget: Box<dyn Fn(&Path) + Send + Sync>,
+    ) -> Result<Self, Error> {
+        make_dirs(dir.parent().unwrap_or(dir), dir)?;
+        let dir = packrace_os::real_path(dir).map_err(|error| Error::disk(dir, &error))?;
+        let held = HeldDir::open(&dir).map_err(|error| Error::disk(&dir, &error))?;
+        if !held.hold_alone().map_err(|error| Error::disk(&dir, &error))? {
+            let words = format!("{}: another process has its cache there", dir.display());
+            return Err(Error::new(ErrorKind::Refused, words));
+        }
+        for part in ["repositories", "state", "trash"] {
+            make_dirs(&dir, &dir.join(part))?;
+        }
+        let cache = Cache {
+            bucket,
+            max_bytes,
+            _held: held,
+            boot: state::boot_id(),
+            entries: Mutex::default(),
+            room: Mutex::default(),
+            bytes: AtomicU64::new(0),
+            uses: AtomicU64::new(0),
+            counts: CacheCounts::default(),
+            forget,
+            dir,
+        };
+        cache.find_what_is_there()?;
+        Ok(cache)
+    }
+
+    /// The bucket.
+    pub fn bucket(&self) -> &Bucket {
+        &self.bucket
+    }
+
+    /// What it has done.
+    pub fn counts(&self) -> &CacheCounts {
+        &self.counts
+    }
+
+    /// What all repositories take on disk.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// The repository of this name as it is in the bucket now or later, opened by `open`, which gets its path below
+    /// [`repositories_dir`]. It stays on disk for as long as what `open` gives is there.
+    pub fn open_repository<E: From<Error>>(
+        &self,
+        name: &BucketName,
+        open: impl FnOnce(&Path) -> Result<Arc<Repository>, E>,
+    ) -> Result<Arc<Repository>, E> {
+        let entry = lock(&self.entries).entry(name.clone()).or_default().clone();
+        let opening = Opening::of(&entry);
+        entry.used.store(self.uses.fetch_add(1, Relaxed) + 1, Relaxed);
+        let result = self.bring_up(name, &entry);
+        let opened = result.map_err(E::from).and_then(|()| open(Path::new(name.as_str())));
+        if let Ok(repository) = &opened {
+            let mut readers = lock(&entry.readers);
+            readers
+                .retain(|reader| reader.strong_count() > 0 && !std::ptr::eq(reader.as_ptr(), &**repository));
+            readers.push(Arc::downgrade(repository));
+        }
+        drop(opening);
+        if opened.is_err() {
+            self.forget_absent(name, &entry);
+        }
+        opened
+    }
+
+    /// Asks whether the head has changed, unless somebody who began to after this call has the answer; makes the repository
+    /// what it says.
+    fn bring_up(&self, name: &BucketName, entry: &CacheSlot) -> Result<(), Error> {
+        let begun_before = entry.begun.load(SeqCst);
+        let mut turn = lock(&entry.turn);
+        if entry.begun.load(SeqCst) > begun_before
+            && let Some(last) = &turn.last
+        {
+            return last.clone();
+        }
+        entry.begun.fetch_add(1, SeqCst);
+        // A panic leaves nothing that others would take for an answer.
+        turn.last = None;
+        let result = self.ask(name, entry, &mut turn);
+        turn.last = Some(result.clone());
+        result
+    }
+
+    fn ask(&self, name: &BucketName, entry: &CacheSlot, turn: &mut Turn) -> Result<(), Error> {
+        if turn.known.is_none() {
+            turn.known = self.look_at_disk(name, entry)?;
+        }
+        let known = turn.known.as_ref().map(|known| &known.version);
+        match read_head(&self.bucket, name, known) {
+            Ok(None) => {
+                self.counts.hits.fetch_add(1, Relaxed);
+                Ok(())
+            }
+            Ok(Some(read)) => {
+                self.counts.fills.fetch_add(1, Relaxed);
+                self.fill(name, entry, turn, read)
+            }
+            Err(error) => {
+                if error.kind() == ErrorKind::Absent && turn.known.take().is_some() {
+                    self.remove(name, entry)?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// What is on disk: only what is known to be whole.
+    fn look_at_disk(&self, name: &BucketName, entry: &CacheSlot) -> Result<Option<KnownHead>, Error> {
+        let dir = self.repository(name);
+        let state = state::read(&self.state(name), self.boot.as_deref());
+        if let Some(CacheState { head, version, .. }) = state.filter(|state| state.is_of_this_boot)
+            && apply::is_applied(&dir, &head)
+        {
+            // Whoever was killed may have left some.
+            remove_others(&dir, &head)?;
+            return Ok(Some(KnownHead { head, version }));
+        }
+        // A file that is right is found to be so, and is not fetched again; but nothing is served before that.
+        let list = dir.join("reftable/tables.list");
+        match durable::remove_file(&list, Role::Refs) {
+            Ok(_) => {}
+            Err(error) if packrace_os::is_absent(&error) => {}
+            Err(error) => return Err(Error::disk(&list, &error)),
+        }
+        self.set_bytes(entry, 0);
+        Ok(None)
+    }
+
+    fn fill(
+        &self,
+        name: &BucketName,
+        entry: &CacheSlot,
+        turn: &mut Turn,
+        read: ReadHead,
+    ) -> Result<(), Error> {
+        let mut read = read;
+        let mut has_read_again = false;
+        loop {
+            let bytes = bytes_of(&read.head);
+            // While it is filled, what was there before is there, too.
+            let before = turn.known.as_ref().map_or(0, |known| bytes_of(&known.head));
+            self.make_room(name, entry, bytes.saturating_add(before))?;
+            let dir = self.repository(name);
+            let change = Change {
+                bucket: &self.bucket,
+                name,
+                top: &repositories_dir(&self.dir),
+                dir: &dir,
+                before: turn.known.as_ref().map(|known| &known.head),
+            };
+            match apply(&change, &read.head) {
+                Ok(()) => break,
+                Err(FetchError::NoRoom(error)) => {
+                    if !self.evict_one(name) {
+                        return Err(error);
+                    }
+                }
+                Err(FetchError::Missing(error)) if !has_read_again => {
+                    has_read_again = true;
+                    read = read_head(&self.bucket, name, Some(&read.version))?.ok_or(error)?;
+                }
+                Err(FetchError::Missing(error) | FetchError::Other(error)) => return Err(error),
+            }
+        }
+        // If it cannot be remembered, it is looked at anew.
+        turn.known = None;
+        state::write(&self.state(name), &read, self.boot.as_deref())?;
+        remove_others(&self.repository(name), &read.head)?;
+        self.set_bytes(entry, bytes_of(&read.head));
+        turn.known = Some(KnownHead { head: read.head, version: read.version });
+        Ok(())
+    }
+
+    fn repository(&self, name: &BucketName) -> PathBuf {
+        repositories_dir(&self.dir).join(name.as_str())
+    }
+
+    fn state(&self, name: &BucketName) -> PathBuf {
+        self.dir.join("state").join(name.part())
+    }
+
+    /// Repositories that were there at the last start count, and those used last go last.
+    fn find_what_is_there(&self) -> Result<(), Error> {
+        let trash = self.dir.join("trash");
+        for entry in list_dir(&trash, Role::Config).map_err(|error| Error::disk(&trash, &error))? {
+            let path = trash.join(entry.name);
+            durable::remove_tree(&path, Role::Config).map_err(|error| Error::disk(&path, &error))?;
+        }
+        let states = self.dir.join("state");
+        for found in list_dir(&states, Role::Config).map_err(|error| Error::disk(&states, &error))? {
+            let Some(name) = found.name.to_str().and_then(BucketName::of_part) else { continue };
+            let bytes = state::read(&states.join(&found.name), None).map_or(0, |state| bytes_of(&state.head));
+            let entry = Arc::<CacheSlot>::default();
+            self.set_bytes(&entry, bytes);
+            lock(&self.entries).insert(name, entry);
+        }
+        Ok(())
+    }
+
+    fn set_bytes(&self, entry: &CacheSlot, bytes: u64) {
+        let before = entry.bytes.swap(bytes, SeqCst);
+        self.bytes.fetch_add(bytes, SeqCst);
+        self.bytes.fetch_sub(before, SeqCst);
+    }
+
+    /// Makes others go until a repository has room for so many bytes, and counts them as taken.
+    fn make_room(&self, name: &BucketName, entry: &CacheSlot, bytes: u64) -> Result<(), Error> {
+        let _one_at_a_time = lock(&self.room);
+        let before = entry.bytes.load(SeqCst);
+        while self.bytes.load(SeqCst).saturating_sub(before).saturating_add(bytes) > self.max_bytes {
+            if !self.evict_one(name) {
+                let words = format!(
+                    "'{}' needs {bytes} bytes of the cache, of which {} are taken by repositories in use; it has {}",
+                    name.as_str(),
+                    self.bytes.load(SeqCst).saturating_sub(before),
+                    self.max_bytes
+                );
+                return Err(Error::new(ErrorKind::Unavailable, words));
+            }
+        }
+        self.set_bytes(entry, bytes);
+        Ok(())
+    }
+
+    /// Removes the repository that was not used for the longest time and that nobody reads, but not this one.
+    fn evict_one(&self, but: &BucketName) -> bool {
+        let mut entries: Vec<(BucketName, Arc<CacheSlot>)> =
+            lock(&self.entries).iter().map(|(name, entry)| (name.clone(), entry.clone())).collect();
+        entries.retain(|(name, entry)| name != but && entry.bytes.load(SeqCst) > 0);
+        entries.sort_by_key(|(_, entry)| entry.used.load(Relaxed));
+        entries.iter().any(|(name, entry)| {
+            let Ok(mut turn) = entry.turn.try_lock() else { return false };
+            (self.forget)(Path::new(name.as_str()));
+            let is_read = lock(&entry.readers).iter().any(|reader| reader.strong_count() > 0);
+            if is_read || entry.openers.load(SeqCst) > 0 {
+                return false;
+            }
+            turn.known = None;
+            turn.last = None;
+            let removed = self.remove(name, entry);
+            self.counts.evictions.fetch_add(1, Relaxed);
+            removed.inspect_err(|error| tracing::error!("cache: {error}")).is_ok()
+        })
+    }
+
+    /// Whose turn it is removes it: first what is known of it, then all at once.
+    fn remove(&self, name: &BucketName, entry: &CacheSlot) -> Result<(), Error> {
+        let (dir, state) = (self.repository(name), self.state(name));
+        (self.forget)(Path::new(name.as_str()));
+        durable::remove_file(&state, Role::Config).map_err(|error| Error::disk(&state, &error))?;
+        let trash = self.dir.join("trash").join(format!("{:08x}", durable::random_number()));
+        match durable::move_dir(&dir, &trash, Role::Config) {
+            Ok(()) => {
+                durable::remove_tree(&trash, Role::Config).map_err(|error| Error::disk(&trash, &error))?;
+            }
+            Err(error) if packrace_os::is_absent(&error) => {}
+            Err(error) => return Err(Error::disk(&dir, &error)),
+        }
+        self.set_bytes(entry, 0);
+        Ok(())
+    }
+
+    /// What is not there is not remembered.
+    fn forget_absent(&self, name: &BucketName, entry: &Arc<CacheSlot>) {
+        let mut entries = lock(&self.entries);
+        let is_idle = Arc::strong_count(entry) == 2 && entry.bytes.load(SeqCst) == 0;
+        if is_idle && entries.get(name).is_some_and(|other| Arc::ptr_eq(other, entry)) {
+            entries.remove(name);
+        }
+    }
+}
+
+/// Makes an ordinary bare repository of one in a bucket, with reftables, in a directory that is not there yet.
+pub fn export(bucket: &Bucket, name: &BucketName, dir: &Path) -> Result<(), Error> {
+    let absent = || Error::new(ErrorKind::Absent, format!("'{}' is not in the bucket", name.as_str()));
+    let read = read_head(bucket, name, None)?.ok_or_else(absent)?;
+    let top = dir.parent().unwrap_or(dir);
+    apply(&Change { bucket, name, top, dir, before: None }, &read.head).map_err(|error| match error {
+        FetchError::Missing(error) | FetchError::NoRoom(error) | FetchError::Other(error) => error,
+    })
+}
+
+/// What the files of a repository take.
+fn bytes_of(head: &Head) -> u64 {
+    apply::files(head).fold(0, |sum: u64, (_, file, _)| sum.saturating_add(file.length))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! What is remembered of a cached repository: which head it is, and in which boot of the machine its files were written.
+//!
+//! ```text
+//! packrace cache 1 LF | boot id LF | version LF | the head
+//! ```
+//!
+//! What was written before a power cut may be lost, whatever its name says: files of another boot are read whole before they count.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use packrace_format::head::{self, Head, MAX_HEAD_BYTES};
+use packrace_os::count::Role;
+
+use super::files::put;
+use crate::bucket::ObjectVersion;
+use crate::error::Error;
+use crate::repository::ReadHead;
+
+const FIRST_LINE: &[u8] = b"packrace cache 1";
+
+/// Longest state: a head, and three short lines.
+const MAX_STATE_BYTES: u64 = MAX_HEAD_BYTES as u64 + 4096;
+
+/// Where Linux says which boot this is.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Which boot of the machine this is; `None` where nobody says so, and then no earlier file is believed.
+pub(super) fn boot_id() -> Option<Vec<u8>> {
+    let text = packrace_os::read_file_anywhere(Path::new(BOOT_ID), Role::Config, 100).ok()?;
+    Some(text.trim_ascii().to_vec()).filter(|id| !id.is_empty())
+}
+
+/// What a repository was when it was last brought up to its head.
+#[derive(Debug)]
+pub(super) struct CacheState {
+    pub(super) head: Head,
+    pub(super) version: ObjectVersion,
+    /// Whether its files are of this boot.
+    pub(super) is_of_this_boot: bool,
+}
+
+/// Reads it; `None` if there is none that can be used.
+pub(super) fn read(path: &Path, boot: Option<&[u8]>) -> Option<CacheState> {
+    let bytes = packrace_os::read_file(path, Role::Config, MAX_STATE_BYTES).ok()?;
+    let mut parts = bytes.splitn(4, |byte| *byte == b'\n');
+    let (first, of, version, head) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    if first != FIRST_LINE {
+        return None;
+    }
+    Some(CacheState {
+        head: head::parse(head).ok()?,
+        version: ObjectVersion(String::from_utf8(version.to_vec()).ok()?),
+        is_of_this_boot: boot == Some(of),
+    })
+}
+
+/// Remembers it.
+pub(super) fn write(path: &Path, read: &ReadHead, boot: Option<&[u8]>) -> Result<(), Error> {
+    let version = read.version.0.as_bytes();
+    let version = if version.contains(&b'\n') { &b""[..] } else { version };
+    let head: &Bytes = &read.bytes;
+    let text = [FIRST_LINE, b"\n", boot.unwrap_or_default(), b"\n", version, b"\n", head].concat();
+    put(path, &text, Role::Config)
+}

@@ -1,0 +1,368 @@
+use std::sync::Barrier;
+
+use bytes::Bytes;
+use packrace_format::head;
+use packrace_object::HashKind;
+use packrace_store::OpenOptions;
+use packrace_testkit::{Random, RefFormat, Repo, RepoBuilder, Size};
+use tempfile::TempDir;
+
+use super::*;
+use crate::bucket::WriteOutcome;
+use crate::bucket::double::{Double, FaultRates};
+use crate::bucket::{RequestKind, RequestOutcome};
+use crate::repository::{LocalRepository, create};
+
+fn name(text: &str) -> BucketName {
+    BucketName::new(text).unwrap()
+}
+
+fn local_repository(seed: u64, hash: HashKind) -> Repo {
+    let repo = RepoBuilder::new(Size::Tiny).seed(seed).hash(hash).ref_format(RefFormat::Reftable).build();
+    repo.git(&["repack", "-adbq"]);
+    repo
+}
+
+fn import(bucket: &Bucket, text: &str, repo: &Repo) -> Head {
+    let config = vec![(b"transfer.hiderefs".to_vec(), b"refs/\"hidden\\".to_vec())];
+    let hash =
+        if repo.git(&["rev-parse", "HEAD"]).trim().len() == 64 { HashKind::Sha256 } else { HashKind::Sha1 };
+    create(bucket, &name(text), &LocalRepository { git_dir: repo.path(), hash, config }).unwrap()
+}
+
+/// A store, a bucket that writes to it without faults, and a node.
+struct Node {
+    double: Arc<Double>,
+    writer: Bucket,
+    cache: Cache,
+    dir: TempDir,
+}
+
+fn node_on(double: Arc<Double>, dir: TempDir, max_bytes: u64) -> Node {
+    let cache = Cache::open(Bucket::new(double.clone()), dir.path(), max_bytes, Box::new(|_| {})).unwrap();
+    Node { writer: Bucket::new(double.clone()), double, cache, dir }
+}
+
+fn node(max_bytes: u64) -> Node {
+    node_on(Arc::default(), tempfile::tempdir().unwrap(), max_bytes)
+}
+
+impl Node {
+    fn path(&self, text: &str) -> PathBuf {
+        repositories_dir(self.dir.path()).join(name(text).as_str())
+    }
+
+    fn open(&self, text: &str) -> Result<Arc<Repository>, Error> {
+        let top = repositories_dir(self.dir.path());
+        self.cache.open_repository(&name(text), |path| {
+            let options = OpenOptions { strict: true, ..OpenOptions::default() };
+            Ok(Arc::new(Repository::open(&top.join(path), &options).unwrap()))
+        })
+    }
+
+    fn requests(&self) -> u64 {
+        self.cache.bucket().counts().all()
+    }
+
+    fn refs(&self, text: &str) -> String {
+        packrace_testkit::Git::stock().run(&self.path(text), &["for-each-ref"])
+    }
+
+    /// Puts the packs and tables of one repository in the place of another's.
+    fn replace(&self, text: &str, by: &str) {
+        let read = |text| read_head(&self.writer, &name(text), None).unwrap().unwrap();
+        let (old, new) = (read(text), read(by));
+        let mut key = None;
+        let mut head = Head { generation: old.head.generation + 1, ..new.head };
+        // What it names lies in the other's place.
+        for file in head.packs.iter_mut().flat_map(|pack| &mut pack.files) {
+            if let head::FilePlace::Object { key: of, .. } = file.1.place {
+                key = Some(of);
+            }
+        }
+        if let Some(key) = key {
+            let bytes = self.double.object(&name(by).object_key(&key)).unwrap();
+            self.double.damage(&name(text).object_key(&key), bytes);
+        }
+        head.token = head::WriteToken([9; 16]);
+        let bytes = Bytes::from(head::write(&head).unwrap());
+        let swapped = self.writer.swap(&name(text).head_key(), &old.version, &bytes).unwrap();
+        assert!(matches!(swapped, WriteOutcome::Won(_)));
+    }
+}
+
+#[test]
+fn a_repository_is_what_stock_git_takes_for_it() {
+    for hash in [HashKind::Sha1, HashKind::Sha256] {
+        let node = node(1 << 30);
+        let repo = local_repository(1, hash);
+        import(&node.writer, "team/a", &repo);
+        node.open("team/a").unwrap();
+        let git = packrace_testkit::Git::stock();
+        let path = node.path("team/a");
+        git.run(&path, &["fsck", "--strict", "--no-dangling"]);
+        assert_eq!(node.refs("team/a"), repo.git(&["for-each-ref"]));
+        assert_eq!(git.run(&path, &["symbolic-ref", "HEAD"]), repo.git(&["symbolic-ref", "HEAD"]));
+        assert_eq!(git.run(&path, &["config", "transfer.hideRefs"]).trim(), "refs/\"hidden\\");
+        assert!(
+            path.join("objects/pack").read_dir().unwrap().any(|file| {
+                file.unwrap().path().extension().is_some_and(|extension| extension == "bitmap")
+            })
+        );
+    }
+}
+
+/// Nothing but the head is asked for where nothing has changed; refs and a pack that fit into a part are asked for once.
+#[test]
+fn budgets_of_requests() {
+    let node = node(1 << 30);
+    import(&node.writer, "a", &local_repository(1, HashKind::Sha1));
+    node.open("a").unwrap();
+    assert_eq!(node.requests(), 2);
+    for warm in 1..=3 {
+        node.open("a").unwrap();
+        assert_eq!(node.requests(), 2 + warm);
+    }
+    let counts = node.cache.bucket().counts();
+    assert_eq!(counts.of(RequestKind::Get, RequestOutcome::Unchanged), 3);
+    assert_eq!(counts.all_of(RequestKind::List), 0);
+    assert_eq!(node.open("absent").unwrap_err().kind(), ErrorKind::Absent);
+    assert_eq!(node.requests(), 6);
+    assert_eq!(lock(&node.cache.entries).len(), 1);
+}
+
+#[test]
+fn a_change_elsewhere_is_served_at_once() {
+    let node = node(1 << 30);
+    let (one, two) = (local_repository(1, HashKind::Sha1), local_repository(2, HashKind::Sha1));
+    import(&node.writer, "a", &one);
+    import(&node.writer, "b", &two);
+    let before = node.open("a").unwrap();
+    assert_eq!(node.refs("a"), one.git(&["for-each-ref"]));
+    node.replace("a", "b");
+    node.open("a").unwrap();
+    assert_eq!(node.refs("a"), two.git(&["for-each-ref"]));
+    packrace_testkit::Git::stock().run(&node.path("a"), &["fsck", "--strict", "--no-dangling"]);
+    let packs = node.path("a").join("objects/pack").read_dir().unwrap();
+    assert_eq!(packs.filter(|file| file.as_ref().unwrap().path().extension().unwrap() == "pack").count(), 1);
+    drop(before);
+}
+
+#[test]
+fn nothing_stale_and_nothing_empty_is_served() {
+    let node = node(1 << 30);
+    import(&node.writer, "a", &local_repository(1, HashKind::Sha1));
+    node.open("a").unwrap();
+    node.double.set_away(true);
+    assert_eq!(node.open("a").unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(node.open("b").unwrap_err().kind(), ErrorKind::Unavailable);
+    node.double.set_away(false);
+    node.open("a").unwrap();
+    let key = name("a").head_key();
+    let good = node.double.object(&key).unwrap();
+    let mut newer = good[..good.len() - 32].to_vec();
+    newer[11] = 9;
+    let digest = sha2::Digest::finalize(<sha2::Sha256 as sha2::Digest>::new_with_prefix(&newer));
+    newer.extend_from_slice(&digest);
+    for (bytes, expect) in [
+        (Bytes::new(), "shorter than a head"),
+        (good.slice(1..), "signature"),
+        (good.slice(..good.len() - 1), "checksum"),
+        (newer.into(), "version 9 is newer"),
+    ] {
+        node.double.damage(&key, bytes);
+        let error = node.open("a").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Damaged);
+        assert!(
+            error.to_string().starts_with("'a.git': head: ") && error.to_string().contains(expect),
+            "{error}"
+        );
+    }
+    node.double.damage(&key, vec![0; head::MAX_HEAD_BYTES + 1]);
+    assert_eq!(node.open("a").unwrap_err().kind(), ErrorKind::Refused);
+    node.double.damage(&key, good);
+    node.open("a").unwrap();
+    Bucket::new(node.double.clone()).delete(&key).unwrap();
+    assert_eq!(node.open("a").unwrap_err().kind(), ErrorKind::Absent);
+    assert!(!node.path("a").exists());
+    assert_eq!(node.cache.bytes(), 0);
+}
+
+#[test]
+fn what_is_not_as_its_head_says_gets_no_name() {
+    let node = node(1 << 30);
+    import(&node.writer, "a", &local_repository(1, HashKind::Sha1));
+    let key = node.double.keys().into_iter().find(|key| key.contains("/o/")).unwrap();
+    let good = node.double.object(&key).unwrap();
+    let mut flipped = good.to_vec();
+    flipped[good.len() / 2] ^= 1;
+    for bad in [flipped, good[..good.len() - 1].to_vec(), Vec::new()] {
+        node.double.damage(&key, bad);
+        node.open("a").unwrap_err();
+        let packs = node.path("a").join("objects/pack").read_dir().unwrap();
+        assert_eq!(packs.count(), 0);
+        assert!(!node.path("a").join("reftable/tables.list").exists());
+    }
+    node.writer.delete(&key).unwrap();
+    let error = node.open("a").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Damaged);
+    assert!(error.to_string().contains("lacks"), "{error}");
+    node.double.damage(&key, good);
+    node.open("a").unwrap();
+    packrace_testkit::Git::stock().run(&node.path("a"), &["fsck", "--strict", "--no-dangling"]);
+}
+
+#[test]
+fn the_longest_unused_go_but_not_what_is_read() {
+    let repo = local_repository(1, HashKind::Sha1);
+    let probe = node(1 << 30);
+    import(&probe.writer, "a", &repo);
+    probe.open("a").unwrap();
+    let node = node(probe.cache.bytes() * 5 / 2);
+    for text in ["a", "b", "c", "d"] {
+        import(&node.writer, text, &repo);
+    }
+    let is_there = |text| node.path(text).exists();
+    node.open("a").unwrap();
+    let reader = node.open("b").unwrap();
+    node.open("a").unwrap();
+    node.open("c").unwrap();
+    assert!(is_there("b") && is_there("c") && !is_there("a"), "b is read");
+    let other = node.open("c").unwrap();
+    let error = node.open("d").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("bytes of the cache"), "{error}");
+    drop((reader, other));
+    node.open("d").unwrap();
+    assert!(is_there("d") && !is_there("b"));
+    assert_eq!(node.cache.counts().evictions.load(Relaxed), 2);
+    assert!(node.cache.bytes() <= probe.cache.bytes() * 2);
+}
+
+#[test]
+fn a_cache_outlives_its_process_but_not_a_power_cut() {
+    let Node { double, writer, cache, dir } = node(1 << 30);
+    let repo = local_repository(1, HashKind::Sha1);
+    import(&writer, "a", &repo);
+    let again = Cache::open(Bucket::new(double.clone()), dir.path(), 1 << 30, Box::new(|_| {}));
+    assert!(again.unwrap_err().to_string().contains("another process"));
+    let node = Node { double, writer, cache, dir };
+    node.open("a").unwrap();
+    let bytes = node.cache.bytes();
+    let Node { double, dir, cache, .. } = node;
+    drop(cache);
+    let node = node_on(double, dir, 1 << 30);
+    assert_eq!(node.cache.bytes(), bytes);
+    node.open("a").unwrap();
+    assert_eq!(node.requests(), 1, "it is there");
+    // After a power cut, a file has its name and its length, and other bytes.
+    let Node { double, dir, cache, .. } = node;
+    drop(cache);
+    let packs = repositories_dir(dir.path()).join("a.git/objects/pack").read_dir().unwrap();
+    let pack =
+        packs.map(|file| file.unwrap().path()).find(|path| path.extension().unwrap() == "pack").unwrap();
+    std::fs::remove_file(&pack).unwrap();
+    std::fs::write(&pack, vec![0; std::fs::metadata(pack.with_extension("idx")).unwrap().len() as usize])
+        .unwrap();
+    let mut node = node_on(double, dir, 1 << 30);
+    node.cache.boot = Some(b"another".to_vec());
+    node.open("a").unwrap();
+    packrace_testkit::Git::stock().run(&node.path("a"), &["fsck", "--strict", "--no-dangling"]);
+    assert_eq!(node.refs("a"), repo.git(&["for-each-ref"]));
+    assert_eq!(node.requests(), 2, "the head, and the pack alone");
+}
+
+/// Whoever is killed between two steps leaves something that the next one completes, also if the head has gone back meanwhile.
+#[test]
+fn what_a_kill_leaves_is_completed() {
+    let (one, two) = (local_repository(1, HashKind::Sha1), local_repository(2, HashKind::Sha1));
+    let Node { double, writer, cache, dir } = node(1 << 30);
+    import(&writer, "a", &one);
+    import(&writer, "b", &two);
+    let node = Node { double, writer, cache, dir };
+    node.open("a").unwrap();
+    let state = node.cache.state(&name("a"));
+    let (old_state, key) = (std::fs::read(&state).unwrap(), name("a").head_key());
+    let old_head = node.double.object(&key).unwrap();
+    let version = read_head(&node.writer, &name("a"), None).unwrap().unwrap().version;
+    node.replace("a", "b");
+    node.open("a").unwrap();
+    let left = node.path("a").join("objects/pack/tmp_fetch_left");
+    std::fs::write(&left, "").unwrap();
+    let Node { double, dir, cache, .. } = node;
+    drop(cache);
+    // Killed before it was remembered; the store then gives the old version again.
+    std::fs::write(&state, old_state).unwrap();
+    let node = node_on(double, dir, 1 << 30);
+    node.open("a").unwrap();
+    assert_eq!(node.refs("a"), two.git(&["for-each-ref"]));
+    assert!(!left.exists());
+    node.double.damage(&key, old_head);
+    node.open("a").unwrap();
+    assert_eq!(node.refs("a"), one.git(&["for-each-ref"]));
+    packrace_testkit::Git::stock().run(&node.path("a"), &["fsck", "--strict", "--no-dangling"]);
+    assert_ne!(read_head(&node.writer, &name("a"), None).unwrap().unwrap().version, version);
+}
+
+/// Whatever the store does, what is served is whole, and one of the two states that there were.
+#[test]
+fn faults_never_show() {
+    let (one, two) = (local_repository(1, HashKind::Sha1), local_repository(2, HashKind::Sha1));
+    let rates = FaultRates { lost_before: 250, busy: 250, cut: 200, ..FaultRates::default() };
+    let (mut served, mut failed) = (0, 0);
+    for seed in 0..60 {
+        let node = node_on(
+            Arc::new(Double::with_faults(seed, FaultRates::default())),
+            packrace_testkit::in_memory(),
+            1 << 30,
+        );
+        import(&node.writer, "a", &one);
+        import(&node.writer, "b", &two);
+        let mut random = Random::new(seed);
+        let mut expect = &one;
+        for _ in 0..6 {
+            node.double.set_rates(FaultRates::default());
+            if random.below(3) == 0 && std::ptr::eq(expect, &one) {
+                node.replace("a", "b");
+                expect = &two;
+            }
+            node.double.set_rates(rates);
+            match node.open("a") {
+                Ok(_) => {
+                    assert_eq!(node.refs("a"), expect.git(&["for-each-ref"]), "seed {seed}");
+                    served += 1;
+                }
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Unavailable, "seed {seed}: {error}");
+                    failed += 1;
+                }
+            }
+        }
+    }
+    assert!(served > 50 && failed > 0, "{served} {failed}");
+}
+
+/// Those who come while somebody asks share the next answer, and nobody gets an older one.
+#[test]
+fn many_at_once_ask_together() {
+    let node = node(1 << 30);
+    import(&node.writer, "a", &local_repository(1, HashKind::Sha1));
+    node.open("a").unwrap();
+    let (before, all) = (node.requests(), Barrier::new(16));
+    let turn = lock(&node.cache.entries).get(&name("a")).unwrap().clone();
+    std::thread::scope(|scope| {
+        let held = lock(&turn.turn);
+        for _ in 0..16 {
+            scope.spawn(|| {
+                all.wait();
+                node.open("a").unwrap();
+            });
+        }
+        while turn.openers.load(SeqCst) < 16 {
+            std::thread::yield_now();
+        }
+        drop(held);
+    });
+    let asked = node.requests() - before;
+    assert!((1..16).contains(&asked), "{asked} requests for 16");
+}

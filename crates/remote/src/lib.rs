@@ -1,0 +1,18 @@
+//! Repositories on object storage: one small object says what a repository is (`packrace_format::head`), everything else
+//! is named by it and never changes.
+//!
+//! [`bucket`] talks to the store, and is the only async code here. [`probe`] finds out whether a store keeps its promises.
+//! [`repository`] puts a repository into a bucket. [`cache`] keeps ordinary repositories on a node's own disk and brings
+//! them up to what their heads say.
+
+#![forbid(unsafe_code)]
+
+pub mod bucket;
+pub mod cache;
+mod error;
+mod layout;
+pub mod probe;
+pub mod repository;
+
+pub use error::{Error, ErrorKind};
+pub use layout::{BucketName, BucketUrl};

@@ -1,0 +1,381 @@
+//! Whether a store keeps the promises that repositories in it need: above all that of many who write on a condition, one wins.
+//!
+//! Checks one after another find out little: there are stores that pass each of them, and lose writes as soon as two come at once.
+
+use std::sync::Barrier;
+
+use bytes::Bytes;
+
+use crate::bucket::{Bucket, Looked, ObjectVersion, WriteOutcome};
+use crate::error::Error;
+
+/// How hard a store is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProbeOptions {
+    /// Writers at once.
+    pub writers: usize,
+    /// How often they race to create an object, and how often to swap one.
+    pub rounds: usize,
+}
+
+impl Default for ProbeOptions {
+    fn default() -> Self {
+        ProbeOptions { writers: 32, rounds: 20 }
+    }
+}
+
+/// What one check found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What the store should do.
+    pub promise: &'static str,
+    /// Why it does not; or what there is to know.
+    pub result: Result<String, String>,
+}
+
+/// Longest object of a check.
+const MAX_BYTES: usize = 1 << 10;
+
+/// Tries a store, below keys that nobody else has, and removes what it has written. `each` is told of every check. Gives whether the
+/// store can be used.
+pub fn probe(bucket: &Bucket, options: &ProbeOptions, each: &mut dyn FnMut(&Finding)) -> Result<bool, Error> {
+    let run = Run { bucket, root: format!("probe/{}", random_text()), options };
+    let mut is_good = true;
+    let mut tell = |promise, result: Result<String, String>| {
+        is_good &= result.is_ok();
+        each(&Finding { promise, result });
+    };
+    tell("what was written is read", run.reads_what_was_written()?);
+    tell("an object is created once", run.creates_once()?);
+    tell("an object is swapped from its version only", run.swaps_from_its_version()?);
+    tell("what has not changed is not sent (304)", run.knows_what_is_unchanged()?);
+    tell("parts are sent as they are asked for", run.sends_parts()?);
+    tell("keys are listed, and what is deleted is gone", run.lists_and_deletes()?);
+    tell("of many who create one object, one does", run.races_to_create()?);
+    tell("of many who swap one version, one does", run.races_to_swap()?);
+    Ok(is_good)
+}
+
+fn random_text() -> String {
+    (0..4).map(|_| format!("{:08x}", packrace_os::durable::random_number())).collect()
+}
+
+struct Run<'a> {
+    bucket: &'a Bucket,
+    root: String,
+    options: &'a ProbeOptions,
+}
+
+/// An error of ours ends the probe; what the store does wrong is a finding.
+type Checked = Result<Result<String, String>, Error>;
+
+fn finding(why: &str) -> Checked {
+    Ok(Err(why.to_owned()))
+}
+
+const FINE: Checked = Ok(Ok(String::new()));
+
+impl Run<'_> {
+    fn key(&self, name: &str) -> String {
+        format!("{}/{name}", self.root)
+    }
+
+    fn put(&self, key: &str, text: &str) -> Result<WriteOutcome, Error> {
+        self.bucket.put_new(key, &Bytes::from(text.to_owned()))
+    }
+
+    fn reads_what_was_written(&self) -> Checked {
+        let key = self.key("plain");
+        if self.bucket.get_if_changed(&key, None, MAX_BYTES)? != Looked::Absent {
+            return finding("what was never written is there");
+        }
+        self.put(&key, "one")?;
+        let found = self.bucket.get_if_changed(&key, None, MAX_BYTES)?;
+        self.bucket.delete(&key)?;
+        match found {
+            Looked::Found(bytes, _) if bytes == "one" => FINE,
+            other => Ok(Err(format!("{other:?} was read"))),
+        }
+    }
+
+    fn creates_once(&self) -> Checked {
+        let key = self.key("create");
+        let first = self.put(&key, "one")?;
+        let second = self.put(&key, "two")?;
+        let found = self.bucket.get_if_changed(&key, None, MAX_BYTES)?;
+        self.bucket.delete(&key)?;
+        match (first, second, found) {
+            (WriteOutcome::Unknown(why), _, _) | (_, WriteOutcome::Unknown(why), _) => Err(why),
+            (WriteOutcome::Lost { in_doubt: false }, _, _) => {
+                finding("it cannot be created (If-None-Match: *)")
+            }
+            (_, WriteOutcome::Lost { .. }, Looked::Found(bytes, _)) if bytes == "one" => FINE,
+            _ => finding("it was created twice: If-None-Match is passed over"),
+        }
+    }
+
+    fn swaps_from_its_version(&self) -> Checked {
+        let key = self.key("swap");
+        self.put(&key, "one")?;
+        let result = self.swaps(&key);
+        self.bucket.delete(&key)?;
+        result
+    }
+
+    fn swaps(&self, key: &str) -> Checked {
+        let Looked::Found(_, first) = self.bucket.get_if_changed(key, None, MAX_BYTES)? else {
+            return finding("it is not there");
+        };
+        let two = Bytes::from_static(b"two");
+        let mut form = "tags match with their quotes";
+        if !matches!(self.bucket.swap(key, &first, &two)?, WriteOutcome::Won(_)) {
+            form = "tags match without their quotes only";
+            if !matches!(self.bucket.swap(key, &first.unquoted(), &two)?, WriteOutcome::Won(_)) {
+                return finding("it cannot be swapped (If-Match), with quotes around its tag or without");
+            }
+        }
+        let three = Bytes::from_static(b"three");
+        for version in [first.clone(), first.unquoted(), ObjectVersion("\"0123456789abcdef\"".into())] {
+            if matches!(self.bucket.swap(key, &version, &three)?, WriteOutcome::Won(_)) {
+                return finding(
+                    "it was swapped from a version that it does not have: If-Match is passed over",
+                );
+            }
+        }
+        match self.bucket.get_if_changed(key, None, MAX_BYTES)? {
+            Looked::Found(bytes, _) if bytes == "two" => Ok(Ok(form.to_owned())),
+            _ => finding("what was swapped is not read"),
+        }
+    }
+
+    fn knows_what_is_unchanged(&self) -> Checked {
+        let key = self.key("unchanged");
+        self.put(&key, "one")?;
+        let Looked::Found(_, version) = self.bucket.get_if_changed(&key, None, MAX_BYTES)? else {
+            return finding("it is not there");
+        };
+        let again = self.bucket.get_if_changed(&key, Some(&version), MAX_BYTES)?;
+        self.bucket.delete(&key)?;
+        self.put(&key, "two")?;
+        let changed = self.bucket.get_if_changed(&key, Some(&version), MAX_BYTES)?;
+        self.bucket.delete(&key)?;
+        match (again, changed) {
+            (Looked::Unchanged, Looked::Found(bytes, _)) if bytes == "two" => FINE,
+            (Looked::Unchanged, _) => finding("what has changed is not sent"),
+            _ => finding("it was sent again: If-None-Match is passed over"),
+        }
+    }
+
+    fn sends_parts(&self) -> Checked {
+        let key = self.key("parts");
+        self.put(&key, "0123456789")?;
+        let mut result = FINE;
+        for (range, expect) in [(0..3, "012"), (4..7, "456"), (9..10, "9"), (0..10, "0123456789")] {
+            match self.bucket.get_range(&key, range.clone()) {
+                Ok(Some(bytes)) if bytes == expect => {}
+                Ok(other) => result = Ok(Err(format!("bytes {range:?} were {other:?}"))),
+                Err(error) => result = Ok(Err(format!("bytes {range:?}: {error}"))),
+            }
+        }
+        self.bucket.delete(&key)?;
+        result
+    }
+
+    fn lists_and_deletes(&self) -> Checked {
+        let keys = ["list/a", "list/b=2fc"].map(|name| self.key(name));
+        for key in &keys {
+            self.put(key, "one")?;
+        }
+        let listed = self.listed()?;
+        for key in &keys {
+            self.bucket.delete(key)?;
+        }
+        match (listed == keys, self.listed()?.is_empty()) {
+            (false, _) => Ok(Err(format!("{listed:?} were listed"))),
+            (true, false) => finding("what was deleted is listed"),
+            (true, true) => FINE,
+        }
+    }
+
+    fn listed(&self) -> Result<Vec<String>, Error> {
+        let mut listed = Vec::new();
+        self.bucket.list(&self.key("list/"), &mut |key| {
+            listed.push(key.to_owned());
+            std::ops::ControlFlow::Continue(())
+        })?;
+        listed.sort();
+        listed.dedup();
+        Ok(listed)
+    }
+
+    fn races_to_create(&self) -> Checked {
+        self.races("create", |key, text| self.bucket.put_new(key, text))
+    }
+
+    fn races_to_swap(&self) -> Checked {
+        let mut bad = 0;
+        for round in 0..self.options.rounds {
+            let key = self.key(&format!("match-{round}"));
+            self.put(&key, "first")?;
+            let Looked::Found(_, version) = self.bucket.get_if_changed(&key, None, MAX_BYTES)? else {
+                return finding("it is not there");
+            };
+            // As the check before has found out, one of the two forms matches.
+            let swap = |text: &Bytes| match self.bucket.swap(&key, &version, text)? {
+                WriteOutcome::Lost { in_doubt: false } => self.bucket.swap(&key, &version.unquoted(), text),
+                other => Ok(other),
+            };
+            bad += usize::from(!self.has_one_winner(&key, swap)?);
+        }
+        self.told(bad)
+    }
+
+    fn races(
+        &self,
+        name: &str,
+        write: impl Fn(&str, &Bytes) -> Result<WriteOutcome, Error> + Sync,
+    ) -> Checked {
+        let mut bad = 0;
+        for round in 0..self.options.rounds {
+            let key = self.key(&format!("{name}-{round}"));
+            bad += usize::from(!self.has_one_winner(&key, |text| write(&key, text))?);
+        }
+        self.told(bad)
+    }
+
+    fn told(&self, bad: usize) -> Checked {
+        let ProbeOptions { writers, rounds } = self.options;
+        match bad {
+            0 => Ok(Ok(format!("{rounds} rounds of {writers}"))),
+            _ => Ok(Err(format!("not so in {bad} of {rounds} rounds of {writers}: writes are lost"))),
+        }
+    }
+
+    /// All write at once. One has won, and what it has written is there; who does not know may be it.
+    fn has_one_winner(
+        &self,
+        key: &str,
+        write: impl Fn(&Bytes) -> Result<WriteOutcome, Error> + Sync,
+    ) -> Result<bool, Error> {
+        let all = Barrier::new(self.options.writers);
+        let text = |writer: usize| Bytes::from(format!("written by {writer}"));
+        let outcomes: Vec<Result<WriteOutcome, Error>> = std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..self.options.writers)
+                .map(|writer| {
+                    let (all, write) = (&all, &write);
+                    scope.spawn(move || {
+                        all.wait();
+                        write(&text(writer))
+                    })
+                })
+                .collect();
+            let joined = writers.into_iter().map(|writer| writer.join());
+            joined.map(|joined| joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        });
+        let found = self.bucket.get_if_changed(key, None, MAX_BYTES)?;
+        self.bucket.delete(key)?;
+        let (mut winners, mut in_doubt) = (Vec::new(), Vec::new());
+        for (writer, outcome) in outcomes.into_iter().enumerate() {
+            match outcome? {
+                WriteOutcome::Won(_) => winners.push(text(writer)),
+                WriteOutcome::Lost { in_doubt: false } => {}
+                WriteOutcome::Lost { in_doubt: true } | WriteOutcome::Unknown(_) => {
+                    in_doubt.push(text(writer))
+                }
+            }
+        }
+        let Looked::Found(found, _) = found else { return Ok(false) };
+        Ok(match winners.as_slice() {
+            [] => in_doubt.contains(&found),
+            [winner] => *winner == found,
+            _ => false,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::bucket::double::{Double, FaultRates, StoreFlaw};
+
+    fn run(double: Double, options: &ProbeOptions) -> (bool, Vec<Finding>, Arc<Double>) {
+        let double = Arc::new(double);
+        let mut findings = Vec::new();
+        let bucket = Bucket::new(double.clone());
+        let is_good = probe(&bucket, options, &mut |finding| findings.push(finding.clone())).unwrap();
+        (is_good, findings, double)
+    }
+
+    fn broken(findings: &[Finding]) -> Vec<&str> {
+        findings.iter().filter(|found| found.result.is_err()).map(|found| found.promise).collect()
+    }
+
+    #[test]
+    fn a_good_store_is_taken_and_left_as_it_was() {
+        let (is_good, findings, double) = run(Double::new(), &ProbeOptions { writers: 8, rounds: 5 });
+        assert!(is_good, "{findings:?}");
+        assert_eq!(findings.len(), 8);
+        assert_eq!(double.keys(), [""; 0]);
+    }
+
+    #[test]
+    fn answers_that_are_lost_do_not_make_a_store_bad() {
+        let rates =
+            FaultRates { lost_before: 20, lost_after: 20, busy: 20, cut: 20, ..FaultRates::default() };
+        for seed in 0..20 {
+            let options = ProbeOptions { writers: 8, rounds: 5 };
+            let (_, findings, _) = run(Double::with_faults(seed, rates), &options);
+            let races = &findings[6..];
+            assert!(races.iter().all(|race| race.result.is_ok()), "{seed}: {races:?}");
+        }
+    }
+
+    #[test]
+    fn stores_that_do_not_do_are_refused() {
+        let check = |flaw, expect: &[&str]| {
+            let (is_good, findings, _) = run(Double::flawed(flaw), &ProbeOptions { writers: 8, rounds: 2 });
+            assert!(!is_good);
+            assert_eq!(broken(&findings), expect);
+        };
+        check(StoreFlaw::NeverUnchanged, &["what has not changed is not sent (304)"]);
+        check(StoreFlaw::IgnoresRanges, &["parts are sent as they are asked for"]);
+        check(
+            StoreFlaw::IgnoresConditions,
+            &[
+                "an object is created once",
+                "an object is swapped from its version only",
+                "of many who create one object, one does",
+                "of many who swap one version, one does",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_form_of_tags_is_told() {
+        let options = ProbeOptions { writers: 4, rounds: 2 };
+        let said = |double| run(double, &options).1[2].result.clone().unwrap();
+        assert_eq!(said(Double::new()), "tags match with their quotes");
+        assert_eq!(said(Double::flawed(StoreFlaw::WantsUnquoted)), "tags match without their quotes only");
+    }
+
+    /// These pass each check alone. Chance has to find them every time.
+    #[test]
+    fn races_find_out_who_is_not_atomic() {
+        for run_number in 0..100 {
+            let options = ProbeOptions { writers: 32, rounds: 20 };
+            let (is_good, findings, _) = run(Double::flawed(StoreFlaw::NotAtomic), &options);
+            assert!(!is_good, "run {run_number}");
+            assert_eq!(broken(&findings[..6]), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn stores_without_conditions_are_always_refused() {
+        for _ in 0..100 {
+            let options = ProbeOptions { writers: 4, rounds: 2 };
+            assert!(!run(Double::flawed(StoreFlaw::IgnoresConditions), &options).0);
+        }
+    }
+}
