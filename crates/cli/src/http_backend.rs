@@ -49,6 +49,7 @@ fn call_of_variables(call: &Call) -> Result<(CgiRequest, Settings), Fatal> {
         tls: None,
         git: None,
         admin: Admin::default(),
+        bucket: None,
         open: OpenOptions { check_ownership: true, ..call.open_options()? },
         namespace: environment.namespace(&call.globals)?,
         agent: environment.agent(),

@@ -10,6 +10,7 @@ mod process;
 
 mod access;
 mod args;
+mod bucket;
 mod completions;
 mod gitolite;
 mod http_backend;
@@ -109,6 +110,7 @@ fn dispatch(call: Call, command: Command) -> Result<(), Fatal> {
         Command::Shell(args) => shell::run(call, &args),
         Command::Access(args) => access::run(&call, &args),
         Command::Repo(args) => repo::run(&call, &args),
+        Command::Bucket(args) => bucket::run(&call, &args),
         Command::UploadPack(args) => commands::upload_pack::run(&call, &args.into()),
         Command::ReceivePack(args) => commands::receive_pack::run(&call, &args.into()),
         Command::HttpBackend => http_backend::run(&call),

@@ -84,6 +84,12 @@ pub fn serve_variables() -> Vec<(String, String)> {
     found
 }
 
+/// Variables that say how a bucket is reached.
+pub fn aws_variables() -> Vec<(String, String)> {
+    let named = variables(&["AWS_*"]).into_iter();
+    named.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+}
+
 /// The variables of this process that have one of these names; `*` at the end of one stands for anything.
 pub fn variables(names: &[&str]) -> Vec<(OsString, OsString)> {
     let is_named = |name: &OsString| {

@@ -122,6 +122,9 @@ fn readable(
     let access = [&loaded.access.rules, &loaded.access.users, &loaded.access.tokens];
     let files = files.chain(access.into_iter().flatten());
     paths.extend(replaceable(files, environment.home().map(PathBuf::as_path)));
+    if loaded.bucket.url.is_some() {
+        paths.extend(bucket_files(environment.home().map(PathBuf::as_path)));
+    }
     paths.extend(environment.init.template_dir.clone());
     paths.extend(
         environment.programs().filter_map(|dir| installed_at(&dir, environment.home().map(PathBuf::as_path))),
@@ -129,6 +132,16 @@ fn readable(
     paths.extend(loaded.sandbox.read_paths.iter().cloned());
     paths.dedup();
     Ok(paths)
+}
+
+/// What is read to reach a bucket: how names are resolved, which may be kept elsewhere than in /etc, and files that variables name.
+fn bucket_files(home: Option<&Path>) -> Vec<PathBuf> {
+    let named = ["AWS_CA_BUNDLE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"];
+    let variables = crate::process::aws_variables().into_iter();
+    let files =
+        variables.filter(|(name, _)| named.contains(&name.as_str())).map(|(_, path)| PathBuf::from(path));
+    let files: Vec<PathBuf> = files.chain([PathBuf::from("/etc/resolv.conf")]).collect();
+    replaceable(files.iter(), home)
 }
 
 /// The directories of files that SIGHUP reads again: certificates, keys, access rules and users. Landlock's rules are about

@@ -3,15 +3,18 @@
 use std::io::{ErrorKind, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packrace_commands::receive_pack::committer;
 use packrace_commands::{Call, Environment, Fatal, in_directory, init, users};
 use packrace_os::child::Confinement;
+use packrace_os::count::Role;
+use packrace_os::durable;
+use packrace_remote::bucket::s3::S3Options;
 use packrace_server::access::{Anyone, AuditLog, FilePolicy};
 use packrace_server::listen::{Scheme, inetd, serve_and_reload};
-use packrace_server::settings::{NewRepositories, Pushing, Settings};
+use packrace_server::settings::{BucketSettings, NewRepositories, Pushing, ServeRules, Settings};
 use packrace_server::shell::ShellListener;
 use packrace_server::tls::{Tls, TlsFiles};
 use packrace_store::{Config, HooksFrom};
@@ -35,8 +38,9 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
     let call = &Call { environment: call.environment.with_last_config(), ..call };
     let mut loaded = load_config(call, args)?;
     let log = (!args.inetd || has_log_of_its_own()).then(|| log::start(&loaded.log));
-    let root = in_directory(call, &args.root)?;
-    let failed = |error| Fatal::new(format!("{}: {error}", root.display()));
+    let root = root(call, args, &loaded)?;
+    let shown = loaded.bucket.url.as_ref().map_or_else(|| root.display().to_string(), ToString::to_string);
+    let failed = |error| Fatal::new(format!("{shown}: {error}"));
     let settings = settings(call, &loaded)?;
     let config = args.config.as_ref().map(|path| in_directory(call, path)).transpose()?;
     // In the sandbox no socket can be made.
@@ -60,7 +64,7 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
             // Nobody has to listen.
             let _ = match *scheme {
                 "admin" => writeln!(stdout, "packrace: to be looked at at http://{address}/-/"),
-                _ => writeln!(stdout, "packrace: serving {} at {scheme}://{address}/", root.display()),
+                _ => writeln!(stdout, "packrace: serving {shown} at {scheme}://{address}/"),
             };
         }
     };
@@ -76,6 +80,26 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
         settings.ok().map(|settings| Settings { http, ..settings })
     };
     serve_and_reload(&root, settings, inherited, shell, listening, reload).map_err(failed)
+}
+
+/// The folder that is served, or where repositories of a bucket are kept.
+fn root(call: &Call, args: &Serve, loaded: &ServeConfig) -> Result<PathBuf, Fatal> {
+    match (&loaded.bucket.url, &args.root) {
+        (None, Some(root)) => in_directory(call, root),
+        (None, None) => Err(Fatal::usage("serve: there is neither a folder (ROOT) nor a bucket (--bucket)")),
+        (Some(_), Some(_)) => Err(Fatal::usage("serve: there are a folder (ROOT) and a bucket (bucket.url)")),
+        (Some(_), None) if loaded.listen.shell.is_some() => {
+            Err(Fatal::new("listen.shell: not where a bucket is served"))
+        }
+        (Some(_), None) => {
+            let needed = || Fatal::new("bucket.cache: needed where a bucket is served");
+            let cache = in_directory(call, loaded.bucket.cache.as_ref().ok_or_else(needed)?)?;
+            // In the sandbox it could not be made.
+            let made = durable::make_dir(&cache, |mode| mode, Role::Config);
+            made.map_err(|error| Fatal::new(format!("bucket.cache: {}: {error}", cache.display())))?;
+            Ok(cache)
+        }
+    }
 }
 
 /// Reads everything again. Either all of it counts, but for what needs a restart, or nothing.
@@ -145,6 +169,16 @@ fn load_config(call: &Call, args: &Serve) -> Result<ServeConfig, Fatal> {
     loaded.listen.http = args.http.or(loaded.listen.http);
     loaded.listen.https = args.https.or(loaded.listen.https);
     loaded.listen.git = args.git.or(loaded.listen.git);
+    if let Some(url) = &args.bucket {
+        loaded.bucket.url = Some(url.clone());
+    }
+    if let Some(cache) = &args.cache {
+        loaded.bucket.cache = Some(in_directory(call, cache)?);
+    }
+    if let Some(bytes) = &args.cache_bytes {
+        let assignment = format!("bucket.cache-bytes={bytes}");
+        loaded.take_assignment(&assignment).map_err(|why| Fatal::usage(why.replacen("--set ", "--", 1)))?;
+    }
     loaded.push.allowed |= args.allow_push;
     loaded.serve.read_only |= args.read_only;
     Ok(loaded)
@@ -184,6 +218,7 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
         push,
         access,
         hooks,
+        bucket,
         sandbox: _,
         serve,
         log: _,
@@ -197,14 +232,22 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
     let policy = FilePolicy::load(&access).map_err(|error| Fatal::new(error.to_string()))?;
     let audit = access.audit_log.as_deref().map(AuditLog::open).transpose();
     let audit = audit.map_err(|error| Fatal::new(error.to_string()))?;
-    let may_push = push.allowed || policy.is_some();
-    let prototype = policy.is_some().then(|| prototype(call)).transpose()?;
+    let may_push = (push.allowed || policy.is_some()) && bucket.url.is_none();
+    let has_api = policy.is_some() && bucket.url.is_none();
+    let prototype = has_api.then(|| prototype(call)).transpose()?;
+    // No push is written to a bucket yet.
+    let serve = ServeRules { read_only: serve.read_only || bucket.url.is_some(), ..serve };
+    let bucket = bucket.url.map(|url| BucketSettings {
+        s3: S3Options { url, variables: process::aws_variables() },
+        max_bytes: bucket.cache_bytes,
+    });
     Ok(Settings {
         http: listen.http,
         https: listen.https,
         tls: load_tls(&tls)?,
         git: listen.git,
         admin: listen.admin,
+        bucket,
         open: call.open_options()?,
         namespace: environment.namespace(&call.globals)?,
         agent: environment.agent(),

@@ -19,6 +19,9 @@ pub fn run(call: Call, args: &Shell) -> Result<(), Fatal> {
         // Standard error goes to the client: nothing else is for its eyes.
         log::start(&loaded.log);
     }
+    if loaded.bucket.url.is_some() {
+        return Err(Fatal::new("bucket.url: packrace shell serves a folder only"));
+    }
     let root = in_directory(&call, &args.root)?;
     if let Some(socket) = &loaded.listen.shell {
         match hand_over(socket, &root, &request) {

@@ -1,5 +1,6 @@
 //! Repositories in a bucket: their heads, and how one comes into being from files on disk.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -58,15 +59,13 @@ pub fn read_head(
     }
 }
 
-/// Calls `each` with the name of every repository in a bucket, once, in the order of their keys.
+/// Calls `each` with the name of every repository in a bucket, once.
 pub fn list(bucket: &Bucket, each: &mut dyn FnMut(&BucketName)) -> Result<(), Error> {
-    let mut last = None;
     bucket.list(BucketName::root(), &mut |key| {
-        if let Some(name) = BucketName::of_head_key(key).filter(|name| last.as_ref() != Some(name)) {
+        if let Some(name) = BucketName::of_head_key(key) {
             each(&name);
-            last = Some(name);
         }
-        std::ops::ControlFlow::Continue(())
+        ControlFlow::Continue(())
     })
 }
 

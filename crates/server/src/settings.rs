@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use packrace_os::child::Confinement;
+use packrace_remote::bucket::s3::S3Options;
 use packrace_store::init::InitOptions;
 use packrace_store::{HooksFrom, OpenOptions};
 
@@ -30,6 +31,8 @@ pub struct Settings {
     pub git: Option<SocketAddr>,
     /// Where the routes below `/-/` are served.
     pub admin: Admin,
+    /// The bucket whose repositories are served, instead of those of a folder, which is its cache then. Counts at the start only.
+    pub bucket: Option<BucketSettings>,
     /// How repositories are opened.
     pub open: OpenOptions,
     /// The namespace whose refs are served; empty for none.
@@ -64,6 +67,15 @@ pub struct Settings {
     pub audit: Option<Arc<AuditLog>>,
     /// What `/-/api/v1/repositories` makes; `None`: there is no such route.
     pub repository_prototype: Option<NewRepositories>,
+}
+
+/// A bucket, and how much of it is kept on disk. Plain data.
+#[derive(Debug, Clone)]
+pub struct BucketSettings {
+    /// How it is reached.
+    pub s3: S3Options,
+    /// Bytes of repositories on disk. Beyond: those go that were not used for the longest time; where all are in use, HTTP 503.
+    pub max_bytes: u64,
 }
 
 /// Which repositories below the folder are served, and what they may decide. Plain data.

@@ -2,9 +2,11 @@
 //!
 //! [`RepoBuilder`] makes a repository with stock git that is the same on every machine; [`Git`] runs a chosen stock
 //! git without the machine's configuration; [`peer`] speaks to a server from a script, whole or byte by byte;
-//! [`received`] checks the pack that came back; [`raw_client`] reads packs, hundreds at once; [`certificates`] are for TLS.
+//! [`received`] checks the pack that came back; [`raw_client`] reads packs, hundreds at once; [`certificates`] are for TLS;
+//! [`BucketServer`] is a store of objects.
 //! Helpers panic on failure: their callers are tests.
 
+mod bucket_server;
 mod builder;
 pub mod certificates;
 mod extent;
@@ -20,6 +22,7 @@ pub mod raw_client;
 pub mod received;
 mod storage;
 
+pub use bucket_server::BucketServer;
 pub use builder::{RefFormat, Repo, RepoBuilder, Size, reachable_objects};
 pub use extent::Extent;
 pub use git::{Git, clean_environment};

@@ -2,6 +2,7 @@
 
 mod access;
 mod add;
+mod bucket;
 mod clone;
 mod commit_graph;
 mod for_each_ref;
@@ -17,6 +18,7 @@ mod refs;
 mod refusal;
 mod repack;
 mod repo;
+mod serve;
 mod shell;
 mod stash;
 #[cfg(test)]
@@ -25,11 +27,11 @@ mod unpack_objects;
 mod update_index;
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 pub use access::{Access, AccessCheck, AccessCommand, AccessFromGitolite, AccessHash, AccessToken};
 pub use add::Add;
+pub use bucket::{Bucket, BucketCheck, BucketCommand, BucketExport, BucketImport};
 pub use clone::CloneRepository;
 pub use commit_graph::CommitGraphArgs;
 pub use for_each_ref::ForEachRef;
@@ -43,6 +45,8 @@ pub use refs::{PackRefs, Reflog, Refs, ShowRef, SymbolicRef, UpdateRef};
 pub use refusal::usage_of;
 pub use repack::Repack;
 pub use repo::{Repo, RepoCommand, RepoCreate, RepoDelete, RepoDescribe, RepoList, RepoRename};
+use serve::SERVE_HELP;
+pub use serve::Serve;
 pub use shell::Shell;
 pub use stash::Stash;
 pub use unpack_objects::UnpackObjects;
@@ -94,13 +98,15 @@ pub enum Command {
     HttpBackend,
     /// Serve every repository below a folder over HTTP and git://.
     #[command(after_long_help = SERVE_HELP)]
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Serve one user of the system's sshd, as its forced command.
     Shell(Box<Shell>),
     /// Explain access rules, and make credentials.
     Access(Box<Access>),
     /// Make, list, delete, rename and describe the repositories of a served folder.
     Repo(Box<Repo>),
+    /// Check a bucket, put repositories into it, and get them back.
+    Bucket(Box<Bucket>),
     /// Put what is in the work tree into the index: stands in for git add.
     Add(Box<Add>),
     /// Copy a repository from a server: stands in for git clone, with --bare or --mirror.
@@ -164,6 +170,7 @@ impl Command {
             Command::Shell(_) => "shell",
             Command::Access(_) => "access",
             Command::Repo(_) => "repo",
+            Command::Bucket(_) => "bucket",
             Command::Add(_) => "add",
             Command::Clone(_) => "clone",
             Command::CommitGraph(_) => "commit-graph",
@@ -242,62 +249,6 @@ GIT_PROJECT_ROOT, or else at PATH_TRANSLATED; it must hold a file git-daemon-exp
 GIT_HTTP_MAX_REQUEST_BUFFER or http.maxRequestBuffer limits requests other than pushes (10m). http.uploadpack, \
 http.receivepack and http.getanyfile of a repository say what it offers; who has a REMOTE_USER may push unless \
 http.receivepack says no.";
-
-/// What else `serve` does, behind its help.
-const SERVE_HELP: &str = "\
-Sockets that listen already are taken from systemd (LISTEN_FDS): those that FileDescriptorName calls http, https or git, or \
-without such names the first for HTTP and the second for git://. A unit for HTTP:
-
-    # packrace.socket
-    [Socket]
-    ListenStream=80
-    FileDescriptorName=http
-    [Install]
-    WantedBy=sockets.target
-
-    # packrace.service
-    [Service]
-    ExecStart=/usr/bin/packrace serve /srv/git
-    DynamicUser=yes
-    LimitNOFILE=65536
-
-For --inetd, the socket has Accept=yes, and the service is called packrace@.service, with StandardInput=socket.";
-
-#[derive(Debug, clap::Args)]
-pub struct Serve {
-    /// Listen for HTTP here; with none of --http, --https and --git, on 127.0.0.1:8417.
-    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_HTTP)]
-    pub http: Option<SocketAddr>,
-    /// Listen for HTTP inside of TLS here, with the certificates of the settings (tls.certificates, tls.keys).
-    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_HTTPS)]
-    pub https: Option<SocketAddr>,
-    /// Listen for git:// here.
-    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_GIT)]
-    pub git: Option<SocketAddr>,
-    /// Let everybody push, but where http.receivepack or daemon.receivepack of a repository says no. With
-    /// packrace.createOnPush, a push to a path that ends in .git makes a bare repository where nothing is.
-    #[arg(long)]
-    pub allow_push: bool,
-    /// Let nobody push, whatever else is said, also by a repository; the same as --set serve.read-only=true.
-    #[arg(long)]
-    pub read_only: bool,
-    /// Serve one connection of git:// on standard input and output, and end.
-    #[arg(long, conflicts_with_all = ["http", "https", "git"])]
-    pub inetd: bool,
-    /// Take settings from this file (TOML); SIGHUP has it read again. Variables (PACKRACE_SERVE_LIMITS_DRAIN_TIME for
-    /// limits.drain-time) go before it, and what is said here before both.
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Give a setting, as `limits.drain-time=30s`.
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub assignments: Vec<String>,
-    /// Print an example of a file with every setting, its meaning and its default, and end.
-    #[arg(long)]
-    pub print_config: bool,
-    /// The folder whose repositories are served, all but those that lie in another.
-    #[arg(required_unless_present = "print_config", default_value = ".", hide_default_value = true)]
-    pub root: PathBuf,
-}
 
 #[derive(Debug, clap::Args)]
 pub struct Completions {

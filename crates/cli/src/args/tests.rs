@@ -25,7 +25,7 @@ fn commands_and_options() {
     check("packrace serve --http 127.0.0.1:0 --git 127.0.0.1:0 root", None, "127.0.0.1:0");
     check("packrace serve root", None, "http: None");
     check("packrace serve --git root", None, "git: Some(127.0.0.1:9418)");
-    check("packrace serve --git root", None, "root: \"root\"");
+    check("packrace serve --git root", None, "root: Some(\"root\")");
     check("packrace serve --print-config", None, "print_config: true");
     check(
         "packrace serve --git --http [::1]:1 root",
@@ -35,6 +35,13 @@ fn commands_and_options() {
     check("packrace serve root --http", None, "http: Some(127.0.0.1:8417), https: None, git: None");
     check("packrace serve root --https", None, "https: Some(127.0.0.1:8443), git: None");
     check("packrace serve --git=127.0.0.1:1 root", None, "git: Some(127.0.0.1:1)");
+    check(
+        "packrace serve --bucket s3://git/a --cache /c --cache-bytes 1g",
+        None,
+        "bucket: \"git\", prefix: \"a/\"",
+    );
+    check("packrace bucket import s3://git r.git team/r", None, "name: \"team/r\"");
+    check("packrace bucket check s3://git --rounds 3", None, "rounds: 3");
 }
 
 #[test]
@@ -79,6 +86,9 @@ fn what_is_not_known_is_refused_by_name() {
     check("packrace upload-pack a b", Some(129), "usage: packrace upload-pack");
     check("packrace serve --http nonsense:x root", Some(129), "nonsense:x");
     check("packrace serve", Some(129), "ROOT");
+    check("packrace serve --bucket s3://git root", Some(129), "--bucket");
+    check("packrace serve --bucket http://git", Some(129), "s3://BUCKET");
+    check("packrace bucket", Some(129), "bucket");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use packrace_remote::BucketUrl;
 use packrace_server::access::{ForwardAuthUrl, ForwardedHeader};
 use packrace_server::limits::AddressRange;
 use packrace_server::settings::{Admin, Hosts};
@@ -299,6 +300,21 @@ impl ConfigValue for Option<ForwardAuthUrl> {
     }
 }
 
+impl ConfigValue for Option<BucketUrl> {
+    const EXPECTED: &'static str = "s3://BUCKET/PREFIX, or \"none\"";
+
+    fn read(given: &Given<'_>) -> Option<Self> {
+        match given.text()? {
+            "none" => Some(None),
+            text => text.parse().ok().map(Some),
+        }
+    }
+
+    fn write(&self) -> String {
+        self.as_ref().map_or("\"none\"".to_owned(), |url| format!("\"{url}\""))
+    }
+}
+
 /// The name of a user or of a header.
 impl ConfigValue for String {
     const EXPECTED: &'static str = "a name";
@@ -462,6 +478,9 @@ mod tests {
         check::<Hosts>(&Word("a.example,::1"), Some("[\"a.example\", \"::1\"]"));
         check::<Hosts>(&List(vec!["a.example:80"]), None);
         check::<Hosts>(&Text("a.example"), None);
+        check::<Option<BucketUrl>>(&Text("s3://git/a/"), Some("\"s3://git/a\""));
+        check::<Option<BucketUrl>>(&Word("none"), Some("\"none\""));
+        check::<Option<BucketUrl>>(&Text("git"), None);
         check::<Level>(&Text("debug"), Some("\"debug\""));
         check::<Level>(&Text("trace"), None);
         check::<Format>(&Text("json"), Some("\"json\""));

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use packrace_pack::ingest::MaxUnpacked;
+use packrace_remote::BucketUrl;
 use packrace_server::access::AccessFiles;
 use packrace_server::limits::Limits;
 use packrace_server::limits::admission::AdmissionSettings;
@@ -53,6 +54,8 @@ pub struct ServeConfig {
     pub access: AccessFiles,
     /// What hooks may do and take.
     pub hooks: Hooks,
+    /// The bucket whose repositories are served.
+    pub bucket: BucketSource,
     /// What the process may reach.
     pub sandbox: Sandbox,
     /// What is served, and what a repository may decide.
@@ -76,6 +79,23 @@ pub struct Listen {
     pub admin: Admin,
     /// By which names, over HTTP.
     pub hosts: Hosts,
+}
+
+/// A bucket that is served instead of a folder.
+#[derive(Debug, Clone)]
+pub struct BucketSource {
+    /// Where it is.
+    pub url: Option<BucketUrl>,
+    /// The folder where its repositories are kept.
+    pub cache: Option<PathBuf>,
+    /// How many bytes are kept there.
+    pub cache_bytes: u64,
+}
+
+impl Default for BucketSource {
+    fn default() -> Self {
+        BucketSource { url: None, cache: None, cache_bytes: 10 << 30 }
+    }
 }
 
 /// What may be pushed.

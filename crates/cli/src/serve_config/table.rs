@@ -11,7 +11,7 @@ use packrace_server::settings::ServeRules;
 use packrace_server::tls::TlsFiles;
 
 use super::item::{ByteCount, ConfigValue, Given};
-use super::{Hooks, Listen, Log, PushPolicy, Sandbox, ServeConfig};
+use super::{BucketSource, Hooks, Listen, Log, PushPolicy, Sandbox, ServeConfig};
 
 /// One setting.
 pub struct Setting {
@@ -66,6 +66,7 @@ pub fn all() -> &'static [Setting] {
             push(),
             access(),
             hooks(),
+            bucket(),
             sandbox(),
             serve(),
             log(),
@@ -338,6 +339,18 @@ group!(hooks: Hooks {
          started. 0: no limit.";
     max_cpu_time: value, reload,
         "Time of a processor, in whole seconds, that each process of a hook may use. Beyond: it is ended. 0: no limit.";
+});
+
+group!(bucket: BucketSource {
+    url: value, restart,
+        "Bucket whose repositories are served instead of a folder, as s3://BUCKET/PREFIX; see packrace-bucket(1). Nobody may push. \
+         \"none\": a folder is served.";
+    cache: value, restart,
+        "Folder where repositories of the bucket are kept: an absolute path. It belongs to one server alone. \"none\": there has \
+         to be one where a bucket is served.";
+    cache_bytes: bytes, restart,
+        "Bytes of repositories that are kept there. Beyond: those go that were not used for the longest time and that no request \
+         reads; where that is not enough, HTTP 503 with Retry-After.";
 });
 
 group!(sandbox: Sandbox {

@@ -1,6 +1,7 @@
 //! `packrace serve` as whoever hosts meets it: settings, signals and the log.
 
 mod access;
+mod bucket;
 mod clone;
 mod disk;
 mod forward_auth;

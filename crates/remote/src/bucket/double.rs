@@ -2,13 +2,16 @@
 //! parts that are cut off. Some stores that cannot be used are here, too.
 
 use std::collections::BTreeMap;
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Condition, Looked, ObjectBackend, ObjectVersion, RequestFailure};
+use super::{Condition, KeyPage, Looked, ObjectBackend, ObjectVersion, RequestFailure};
+
+/// Keys on a page of a list: few, so that there are more pages.
+const KEYS_A_PAGE: usize = 3;
 
 /// How many of a thousand requests have each fault.
 #[derive(Debug, Clone, Copy, Default)]
@@ -284,17 +287,13 @@ impl ObjectBackend for Double {
         Ok(())
     }
 
-    fn list(
-        &self,
-        prefix: &str,
-        each: &mut dyn FnMut(&str) -> ControlFlow<()>,
-    ) -> Result<(), RequestFailure> {
-        let found: Vec<String> = {
-            let state = self.begin()?;
-            state.objects.keys().filter(|key| key.starts_with(prefix)).cloned().collect()
-        };
-        let _ = found.iter().try_for_each(|key| each(key));
-        Ok(())
+    fn list(&self, prefix: &str, page: Option<&str>) -> Result<KeyPage, RequestFailure> {
+        let state = self.begin()?;
+        let wanted = state.objects.keys().filter(|key| key.starts_with(prefix));
+        let mut rest = wanted.filter(|key| page.is_none_or(|last| key.as_str() > last)).cloned();
+        let keys: Vec<String> = rest.by_ref().take(KEYS_A_PAGE).collect();
+        let next = rest.next().and_then(|_| keys.last().cloned());
+        Ok(KeyPage { keys, next })
     }
 
     fn pause(&self, _: Duration) {}

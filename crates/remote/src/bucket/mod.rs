@@ -96,6 +96,15 @@ impl RequestFailure {
     }
 }
 
+/// Some of the keys that are asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyPage {
+    /// The keys, none of which is on another page.
+    pub keys: Vec<String>,
+    /// How the next page is called, if there is one.
+    pub next: Option<String>,
+}
+
 /// Makes each request once.
 pub trait ObjectBackend: std::fmt::Debug + Send + Sync {
     /// Reads an object of at most `max_bytes` whole, unless it has the known version.
@@ -127,9 +136,8 @@ pub trait ObjectBackend: std::fmt::Debug + Send + Sync {
     /// Deletes an object, if it is there.
     fn delete(&self, key: &str) -> Result<(), RequestFailure>;
 
-    /// Calls `each` with the key of each object that begins like this, until it breaks.
-    fn list(&self, prefix: &str, each: &mut dyn FnMut(&str) -> ControlFlow<()>)
-    -> Result<(), RequestFailure>;
+    /// Lists the keys of objects that begin like this: the first page, or the one that an earlier page names.
+    fn list(&self, prefix: &str, page: Option<&str>) -> Result<KeyPage, RequestFailure>;
 
     /// Waits before another try.
     fn pause(&self, time: Duration);
@@ -261,12 +269,19 @@ impl Bucket {
         })
     }
 
-    /// Calls `each` with the key of each object that begins like this, until it breaks; keys come once or more.
+    /// Calls `each` with the key of each object that begins like this, once, until it breaks.
     pub fn list(&self, prefix: &str, each: &mut dyn FnMut(&str) -> ControlFlow<()>) -> Result<(), Error> {
-        self.tried(RequestKind::List, || {
-            let listed = self.backend.list(prefix, each);
-            (listed.as_ref().map_or(RequestOutcome::Failed, |()| RequestOutcome::Done), listed)
-        })
+        let mut next: Option<String> = None;
+        loop {
+            let page = self.tried(RequestKind::List, || {
+                let listed = self.backend.list(prefix, next.as_deref());
+                (listed.as_ref().map_or(RequestOutcome::Failed, |_| RequestOutcome::Done), listed)
+            })?;
+            if page.keys.iter().try_for_each(|key| each(key)).is_break() || page.next.is_none() {
+                return Ok(());
+            }
+            next = page.next;
+        }
     }
 
     fn tried<T>(

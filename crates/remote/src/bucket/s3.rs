@@ -2,7 +2,7 @@
 //!
 //! The runtime is its own; callers are threads that may block.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use object_store::{
 use tokio::runtime::Runtime;
 
 use super::http_client::StoreClient;
-use super::{Condition, Looked, MAX_TRIES, ObjectBackend, ObjectVersion, RequestFailure};
+use super::{Condition, KeyPage, Looked, MAX_TRIES, ObjectBackend, ObjectVersion, RequestFailure};
 use crate::error::{Error, ErrorKind};
 use crate::layout::BucketUrl;
 
@@ -273,29 +273,18 @@ impl ObjectBackend for S3 {
         }
     }
 
-    fn list(
-        &self,
-        prefix: &str,
-        each: &mut dyn FnMut(&str) -> ControlFlow<()>,
-    ) -> Result<(), RequestFailure> {
+    fn list(&self, prefix: &str, page: Option<&str>) -> Result<KeyPage, RequestFailure> {
         let full = format!("{}{prefix}", self.prefix);
-        let mut page_token = None;
-        loop {
-            let options =
-                PaginatedListOptions { page_token: page_token.take(), ..PaginatedListOptions::default() };
-            let page = self.wait(PART_TIME, self.store.list_paginated(Some(&full), options));
-            let page = page.map_err(|error| failure(&error))?;
-            for object in page.result.objects {
-                let key = object.location.as_ref().strip_prefix(&self.prefix);
-                if key.is_some_and(|key| each(key).is_break()) {
-                    return Ok(());
-                }
-            }
-            match page.page_token {
-                Some(next) => page_token = Some(next),
-                None => return Ok(()),
-            }
-        }
+        let page_token = page.map(str::to_owned);
+        let options = PaginatedListOptions { page_token, ..PaginatedListOptions::default() };
+        let listed = self.wait(PART_TIME, self.store.list_paginated(Some(&full), options));
+        let listed = listed.map_err(|error| failure(&error))?;
+        let keys = listed
+            .result
+            .objects
+            .iter()
+            .filter_map(|object| object.location.as_ref().strip_prefix(&self.prefix).map(str::to_owned));
+        Ok(KeyPage { keys: keys.collect(), next: listed.page_token })
     }
 
     fn pause(&self, time: Duration) {

@@ -39,6 +39,31 @@ fn a_store_that_is_away_is_asked_a_few_times() {
     assert!(matches!(bucket.put_new("a", &Bytes::new()).unwrap(), WriteOutcome::Unknown(_)));
 }
 
+/// Each key comes once, also where pages are asked for again; and no page too many.
+#[test]
+fn keys_are_listed_once() {
+    let (double, bucket) = bucket(3, FaultRates::default());
+    let names: Vec<String> = (0..10).map(|number| format!("a/{number}")).collect();
+    names.iter().for_each(|name| double.damage(name, "x"));
+    double.damage("b/0", "x");
+    let listed = |stop: usize| {
+        let mut keys = Vec::new();
+        let each = &mut |key: &str| {
+            keys.push(key.to_owned());
+            if keys.len() == stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        bucket.list("a/", each).unwrap();
+        keys
+    };
+    assert_eq!(listed(0), names);
+    assert_eq!(bucket.counts().all_of(RequestKind::List), 4);
+    assert_eq!(listed(3), names[..3]);
+    assert_eq!(bucket.counts().all_of(RequestKind::List), 5);
+    double.set_rates(FaultRates { lost_before: 150, busy: 150, ..FaultRates::default() });
+    (0..5).for_each(|_| assert_eq!(listed(0), names));
+    assert!(bucket.counts().of(RequestKind::List, RequestOutcome::Failed) > 0);
+}
+
 /// What is said of a write is what became of it, whatever was lost, and also when what was under way has arrived.
 #[test]
 fn what_is_said_of_a_write_is_true() {

@@ -376,9 +376,16 @@ impl Cache {
             }
             turn.known = None;
             turn.last = None;
-            let removed = self.remove(name, entry);
-            self.counts.evictions.fetch_add(1, Relaxed);
-            removed.inspect_err(|error| tracing::error!("cache: {error}")).is_ok()
+            match self.remove(name, entry) {
+                Ok(()) => {
+                    self.counts.evictions.fetch_add(1, Relaxed);
+                    true
+                }
+                Err(error) => {
+                    tracing::error!("cache: {error}");
+                    false
+                }
+            }
         })
     }
 

@@ -58,6 +58,7 @@ use crate::service::access_log::{Access, quoted};
 use crate::service::call::{self, Call, Service};
 use crate::service::counting::CountingReader;
 use crate::service::pusher::pusher;
+use crate::service::root::NotServed;
 use crate::service::shared::{Beginning, Opened, ServedRepository, Shared};
 use crate::subject::{CallMode, ProtocolVersion};
 use crate::tls::ClientCertificate;
@@ -411,9 +412,13 @@ fn open(
 ) -> Result<Opened, HttpRefusal> {
     let principal = identify(offer, shared)?;
     principal.name().iter().for_each(|name| transfer.is_by(name));
-    shared
-        .open(service, Some("http"), path, &principal)
-        .map_err(|why| HttpRefusal::not_served(&quoted(path), &why))
+    shared.open(service, Some("http"), path, &principal).map_err(|why| {
+        // The others are counted by their status.
+        if matches!(why, NotServed::Unavailable(_)) {
+            shared.host.metrics.refused(Reason::Unavailable);
+        }
+        HttpRefusal::not_served(&quoted(path), &why)
+    })
 }
 
 /// Serves a call. Says how it is refused if nothing was sent.

@@ -61,6 +61,14 @@ impl HttpRefusal {
                 tracing::error!("{path}: {}", quoted(error.to_string().as_bytes()));
                 StatusCode::INTERNAL_SERVER_ERROR.into()
             }
+            NotServed::BrokenInBucket(why) => {
+                tracing::error!("{path}: {}", quoted(why.as_bytes()));
+                StatusCode::INTERNAL_SERVER_ERROR.into()
+            }
+            NotServed::Unavailable(why) => {
+                tracing::error!("{path}: {}", quoted(why.as_bytes()));
+                StatusCode::SERVICE_UNAVAILABLE.into()
+            }
         }
     }
 

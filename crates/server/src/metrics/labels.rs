@@ -101,6 +101,8 @@ label! {
         Broken = "broken",
         /// The server is stopping.
         Stopping = "stopping",
+        /// The bucket does not answer, or there is no room for what it has.
+        Unavailable = "unavailable",
     }
 }
 

@@ -8,11 +8,14 @@
 //! |---|---|
 //! | waiting in the queue, phases of a pack | 0.001, 0.004, 0.016, 0.064, 0.25, 1, 4, 16, 64, 256, 1024 |
 
+mod bucket;
 mod labels;
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use packrace_os::count;
+use packrace_remote::cache::Cache;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
@@ -88,6 +91,8 @@ pub struct Metrics {
     pub keepalives: Counter,
     /// Calls that panicked, which is a mistake in packrace.
     pub panics: Counter,
+    /// What has counts of its own, where the repositories of a bucket are served.
+    pub bucket: OnceLock<Arc<Cache>>,
 }
 
 impl Metrics {
@@ -216,6 +221,9 @@ impl Metrics {
         registry.register("os_calls", help, OsCalls);
         let help = "Mapped files that were truncated, changed in place or unreadable while in use";
         registry.register("disk_faults", help, DamagedMaps);
+        if let Some(cache) = self.bucket.get() {
+            bucket::register(&mut registry, cache);
+        }
         registry
     }
 
@@ -273,6 +281,7 @@ impl Default for Metrics {
             batches: Counter::default(),
             keepalives: Counter::default(),
             panics: Counter::default(),
+            bucket: OnceLock::new(),
         }
     }
 }

@@ -142,6 +142,16 @@ impl RepositoryCache {
         self.trim();
     }
 
+    /// Keeps a repository open no longer than calls need it.
+    pub fn release(&self, path: &Path) {
+        let slot = self.lock().get(path).cloned();
+        if let Some(slot) = slot {
+            let dropped = slot.kept().take();
+            drop(dropped);
+            self.forget(path, &slot);
+        }
+    }
+
     /// How many repositories are open.
     pub fn open_now(&self) -> usize {
         self.lock().values().filter(|slot| slot.kept().is_some()).count()
@@ -285,6 +295,19 @@ mod tests {
         std::panic::catch_unwind(panicking).unwrap_err();
         cache.sweep();
         assert!(cache.lock().is_empty());
+    }
+
+    #[test]
+    fn what_is_released_is_kept_by_its_users_alone() {
+        let (repo, cache) = (settled_repo(), new_cache(RepositoryCacheSettings::default()));
+        let path = Path::new("a");
+        let user = cache.get(path, || open(&repo)).unwrap();
+        cache.release(path);
+        cache.release(Path::new("absent"));
+        assert_eq!((Arc::strong_count(&user), cache.open_now()), (1, 0));
+        assert!(cache.lock().is_empty());
+        cache.get(path, || open(&repo)).unwrap();
+        assert_eq!(cache.open_now(), 1);
     }
 
     #[test]

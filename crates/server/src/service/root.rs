@@ -1,8 +1,11 @@
-//! The folder whose repositories are served, and which request paths lead into it.
+//! The folder whose repositories are served, and which request paths lead into it. Those of a bucket are served from the folder
+//! of its cache, once it has what the bucket has.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use packrace_remote::cache::{Cache, repositories_dir};
+use packrace_remote::{BucketName, ErrorKind as RemoteErrorKind};
 use packrace_store::init::{Begun, InitOptions};
 use packrace_store::{CachedRepository, Error, ErrorKind, OpenOptions, Repository, Served};
 
@@ -25,7 +28,9 @@ pub(crate) struct Root {
     /// Without links.
     path: PathBuf,
     options: OpenOptions,
-    pub(crate) repositories: RepositoryCache,
+    pub(crate) repositories: Arc<RepositoryCache>,
+    /// What brings the repositories into the folder, where they are those of a bucket.
+    bucket: Option<Arc<Cache>>,
     /// The same folder, to make repositories in it and the like.
     pub(crate) folder: RepositoryFolder,
 }
@@ -43,6 +48,10 @@ pub(crate) enum NotServed {
     Forbidden(String),
     /// There is a repository, but it cannot be read.
     Broken(Error),
+    /// The same of one in a bucket.
+    BrokenInBucket(String),
+    /// The bucket does not answer, or there is no room for what it has.
+    Unavailable(String),
 }
 
 /// For the log.
@@ -53,6 +62,7 @@ impl std::fmt::Display for NotServed {
             NotServed::Disabled(why) => write!(f, "service not enabled: {why}"),
             NotServed::Unauthenticated => f.write_str("credentials are needed"),
             NotServed::Broken(error) => error.fmt(f),
+            NotServed::BrokenInBucket(why) | NotServed::Unavailable(why) => f.write_str(why),
         }
     }
 }
@@ -64,7 +74,8 @@ impl NotServed {
             NotServed::NotFound(_) => Some(Reason::NotFound),
             NotServed::Unauthenticated => Some(Reason::Unauthenticated),
             NotServed::Disabled(_) | NotServed::Forbidden(_) => Some(Reason::Forbidden),
-            NotServed::Broken(_) => None,
+            NotServed::Unavailable(_) => Some(Reason::Unavailable),
+            NotServed::Broken(_) | NotServed::BrokenInBucket(_) => None,
         }
     }
 }
@@ -79,6 +90,16 @@ impl From<Denied> for NotServed {
     }
 }
 
+impl From<packrace_remote::Error> for NotServed {
+    fn from(error: packrace_remote::Error) -> Self {
+        match error.kind() {
+            RemoteErrorKind::Absent => NotServed::NotFound(error.to_string()),
+            RemoteErrorKind::Unavailable => NotServed::Unavailable(error.to_string()),
+            _ => NotServed::BrokenInBucket(error.to_string()),
+        }
+    }
+}
+
 impl Root {
     /// The folder at `path`. Of `options` only the configuration counts: the rest is about one repository. From now on this
     /// process opens files in this folder and in `allowed` only, and where the configuration of system and user says so.
@@ -86,12 +107,14 @@ impl Root {
         path: &Path,
         options: OpenOptions,
         allowed: &[PathBuf],
-        repositories: RepositoryCache,
+        repositories: Arc<RepositoryCache>,
+        bucket: Option<Arc<Cache>>,
     ) -> std::io::Result<Self> {
-        let path = packrace_os::real_path(path)?;
+        let top = packrace_os::real_path(path)?;
+        let path = bucket.as_ref().map_or_else(|| top.clone(), |_| repositories_dir(&top));
         let config = options.config;
         let mut options = OpenOptions { check_ownership: true, config, ..OpenOptions::default() };
-        let mut folders = vec![path.clone()];
+        let mut folders = vec![top];
         for folder in allowed {
             folders.push(packrace_os::real_path(folder).map_err(|error| {
                 std::io::Error::new(error.kind(), format!("{}: {error}", folder.display()))
@@ -107,7 +130,7 @@ impl Root {
         packrace_os::reach::confine(folders.iter().map(PathBuf::as_path))?;
         options.served = Some(Arc::new(Served { root: path.clone(), allowed }));
         let folder = RepositoryFolder::new(&path)?;
-        Ok(Root { path, options, repositories, folder })
+        Ok(Root { path, options, repositories, bucket, folder })
     }
 
     /// The repository at a path below the folder, opened anew and not kept, if it is one that is served.
@@ -142,6 +165,14 @@ impl Root {
     /// opened now.
     pub(crate) fn open(&self, request_path: &[u8]) -> Result<Arc<Repository>, NotServed> {
         let relative = check_path(request_path).map_err(|why| NotServed::NotFound(why.to_owned()))?;
+        let Some(bucket) = &self.bucket else { return self.open_in_folder(relative) };
+        let name = relative.to_str().and_then(|text| BucketName::new(text).ok());
+        let name =
+            name.ok_or_else(|| NotServed::NotFound("no repository of a bucket is called so".to_owned()))?;
+        bucket.open_repository(&name, |path| self.open_in_folder(path))
+    }
+
+    fn open_in_folder(&self, relative: &Path) -> Result<Arc<Repository>, NotServed> {
         // Without a slash at the end, which the folder itself would have.
         let path = if relative.as_os_str().is_empty() { self.path.clone() } else { self.path.join(relative) };
         if !self.repositories.is_enabled() {

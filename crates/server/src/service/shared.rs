@@ -10,6 +10,9 @@ use std::time::Instant;
 use crate::limits::cpu::CpuScheduler;
 use packrace_os::clock::{Clock as _, RealClock};
 use packrace_protocol::wire::pkt_line;
+use packrace_remote::bucket::Bucket;
+use packrace_remote::bucket::s3::S3;
+use packrace_remote::cache::Cache;
 use packrace_store::{Config, Repository};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
@@ -29,7 +32,7 @@ use crate::receive;
 use crate::repository_cache::{RefAdvertisementCache, RepositoryCache};
 use crate::send::outbox::ClientSink;
 use crate::send::pack_cache::PackCache;
-use crate::settings::{NewRepositories, PushMemory, Settings};
+use crate::settings::{BucketSettings, NewRepositories, PushMemory, Settings};
 use crate::subject::ProtocolVersion;
 use crate::transfers::{Transfer, Transfers};
 
@@ -39,11 +42,28 @@ const MAX_REFUSING: usize = 256;
 /// Connections at the same time to an address that only serves the routes below `/-/`.
 const MAX_ADMIN_CONNECTIONS: usize = 64;
 
+/// Nothing has this key.
+const START_KEY: &str = "v1/start";
+
 /// Memory for the commands of pushes. Nobody loses it who has it.
 fn push_memory(settings: &Settings) -> BudgetLimits {
     let PushMemory { bytes, bytes_per_address } = settings.pushing.memory;
     let exempt = settings.limits.exempt_addresses.clone();
     BudgetLimits { max: bytes, max_of_a_client: bytes_per_address, exempt, ..BudgetLimits::default() }
+}
+
+/// The cache of a bucket, in a folder. The bucket has to answer.
+fn open_bucket(
+    dir: &Path,
+    settings: &BucketSettings,
+    repositories: &Arc<RepositoryCache>,
+) -> Result<Arc<Cache>, packrace_remote::Error> {
+    let bucket = Bucket::new(Arc::new(S3::new(&settings.s3)?));
+    // Whatever it says of this: credentials, address and name of the bucket are right.
+    bucket.get_if_changed(START_KEY, None, 0)?;
+    let repositories = repositories.clone();
+    let forget = Box::new(move |path: &Path| repositories.release(path));
+    Cache::open(bucket, dir, settings.max_bytes, forget).map(Arc::new)
 }
 
 /// What all connections share.
@@ -91,9 +111,16 @@ impl Shared {
             metrics,
             cpu: Some(Arc::new(CpuScheduler::new(packrace_os::process::available_threads()))),
         };
-        let repositories = RepositoryCache::new(caching.clone(), host.metrics.clone());
+        let repositories = Arc::new(RepositoryCache::new(caching.clone(), host.metrics.clone()));
+        let bucket = settings.bucket.as_ref().map(|bucket| open_bucket(root, bucket, &repositories));
+        let bucket = bucket.transpose().map_err(std::io::Error::other)?;
+        if let Some(cache) = &bucket {
+            // This is the only one.
+            let _ = host.metrics.bucket.set(cache.clone());
+        }
+        let allowed = &settings.rules.allowed_paths;
         Ok(Shared {
-            root: Root::new(root, settings.open.clone(), &settings.rules.allowed_paths, repositories)?,
+            root: Root::new(root, settings.open.clone(), allowed, repositories, bucket)?,
             limits,
             refusing: Arc::new(Semaphore::new(MAX_REFUSING)),
             refusals: RefusalLog::default(),

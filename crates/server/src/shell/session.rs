@@ -157,9 +157,11 @@ fn run(
         let told = match not_served {
             NotServed::Forbidden(_) | NotServed::Disabled(_) => why.clone(),
             // Clients are not told which.
-            NotServed::NotFound(_) | NotServed::Unauthenticated | NotServed::Broken(_) => {
-                request.command.no_repository()
-            }
+            NotServed::NotFound(_)
+            | NotServed::Unauthenticated
+            | NotServed::Broken(_)
+            | NotServed::BrokenInBucket(_)
+            | NotServed::Unavailable(_) => request.command.no_repository(),
         };
         Ended { told, why }
     })?;

@@ -22,6 +22,7 @@ pub fn settings(temporary_dir: &Path) -> Settings {
         tls: None,
         git: any,
         admin: Admin::default(),
+        bucket: None,
         open: OpenOptions::default(),
         namespace: String::new(),
         agent: "packrace/test".into(),

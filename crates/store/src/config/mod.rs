@@ -250,6 +250,12 @@ impl Config {
         self.values(name, |_| true)
     }
 
+    /// Names, with sections and keys in lower case, and values that the repository itself sets.
+    pub fn own_entries(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        let own = self.entries.iter().filter(|entry| !entry.scope.is_protected());
+        own.map(|entry| (entry.name.as_slice(), entry.value.as_deref()))
+    }
+
     /// All values of `name` that no repository can set.
     pub fn protected_strings(&self, name: &str) -> Vec<Vec<u8>> {
         self.values(name, ConfigScope::is_protected)

@@ -62,6 +62,7 @@ const HARMLESS: &[&str] = &[
     "core.maxtreedepth",
     "core.multipackindex",
     "core.packedrefstimeout",
+    "core.precomposeunicode",
     "core.protecthfs",
     "core.protectntfs",
     "core.quotepath",

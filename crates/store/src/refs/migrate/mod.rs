@@ -101,6 +101,16 @@ impl RefStore {
         Ok(None)
     }
 
+    /// Writes all refs, without reflogs, into a store that only has a `HEAD`, which becomes this one's; what is broken is refused.
+    pub fn copy_all(
+        &self,
+        to: &RefStore,
+        writes: &RefWrites,
+        objects: &mut dyn RefObjects,
+    ) -> Result<(), PrepareError> {
+        to.write_all(self.whole(false)?, writes, objects)
+    }
+
     /// Locks the configuration and gives what shall be in it.
     fn lock_config(&self, to: Backend, writes: &RefWrites) -> Result<(LockFile, Vec<u8>), PrepareError> {
         let path = self.dirs.common_dir.join("config");

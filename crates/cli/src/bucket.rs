@@ -1,0 +1,237 @@
+//! `packrace bucket`: repositories of a bucket.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use packrace_commands::options::{GlobalOptions, RepackOptions};
+use packrace_commands::{Call, Environment, Fatal, Streams, harmless, in_directory, init, repack};
+use packrace_os::count::Role;
+use packrace_os::durable;
+use packrace_remote::bucket::Bucket;
+use packrace_remote::bucket::s3::{S3, S3Options};
+use packrace_remote::probe::{ProbeOptions, probe};
+use packrace_remote::repository::{LocalRepository, allowed_setting, create, list};
+use packrace_remote::{BucketName, BucketUrl, Error, ErrorKind, cache};
+use packrace_store::init::{Begun, InitOptions};
+use packrace_store::refs::{Backend, LogPolicy, Migration, RefWrites, StoredObjects};
+use packrace_store::{OpenOptions, Repository, needs_quotes, quote};
+
+use crate::args::{self, BucketCheck, BucketCommand, BucketExport, BucketImport};
+use crate::process;
+
+/// Settings that say how a repository is stored, which a head says in its own way.
+const STORAGE_SETTINGS: [&str; 7] = [
+    "core.bare",
+    "core.filemode",
+    "core.ignorecase",
+    "core.precomposeunicode",
+    "core.repositoryformatversion",
+    "core.symlinks",
+    "core.worktree",
+];
+
+/// Does what `packrace bucket` is told.
+pub fn run(call: &Call, args: &args::Bucket) -> Result<(), Fatal> {
+    match &args.command {
+        BucketCommand::Check(args) => check(call, args),
+        BucketCommand::Import(args) => import(call, args),
+        BucketCommand::Export(args) => export(call, args),
+        BucketCommand::List(args) => {
+            let mut printed = Ok(());
+            list(&opened(&args.bucket)?, &mut |name| {
+                if printed.is_ok() {
+                    printed = line(call, &harmless(name.as_str()));
+                }
+            })
+            .map_err(fatal)?;
+            printed
+        }
+    }
+}
+
+fn opened(url: &BucketUrl) -> Result<Bucket, Fatal> {
+    let options = S3Options { url: url.clone(), variables: process::aws_variables() };
+    Ok(Bucket::new(Arc::new(S3::new(&options).map_err(fatal)?)))
+}
+
+/// How it ends: 1 where the answer is no.
+fn fatal(error: Error) -> Fatal {
+    match error.kind() {
+        ErrorKind::Absent | ErrorKind::Taken => Fatal::error(harmless(&error.to_string())),
+        _ => Fatal::new(harmless(&error.to_string())),
+    }
+}
+
+fn line(call: &Call, text: &str) -> Result<(), Fatal> {
+    call.streams.write(format!("{text}\n").as_bytes())
+}
+
+fn check(call: &Call, args: &BucketCheck) -> Result<(), Fatal> {
+    let options = ProbeOptions { writers: args.writers.clamp(1, 256), rounds: args.rounds.max(1) };
+    let mut printed = Ok(());
+    let is_good = probe(&opened(&args.bucket)?, &options, &mut |found| {
+        let text = match &found.result {
+            Ok(words) if words.is_empty() => format!("ok: {}", found.promise),
+            Ok(words) => format!("ok: {} ({words})", found.promise),
+            Err(why) => format!("NOT: {}: {}", found.promise, harmless(why)),
+        };
+        if printed.is_ok() {
+            printed = line(call, &text);
+        }
+    })
+    .map_err(fatal)?;
+    printed?;
+    match is_good {
+        true => Ok(()),
+        false => Err(Fatal::error(format!("{} cannot hold repositories", args.bucket))),
+    }
+}
+
+/// A folder that goes when this value does.
+struct ScratchFolder(PathBuf);
+
+impl ScratchFolder {
+    fn new(dir: &Path) -> Result<Self, Fatal> {
+        let made = durable::make_temporary_dir(dir, "packrace-import-", Role::Config);
+        made.map(ScratchFolder).map_err(|error| Fatal::new(format!("{}: {error}", dir.display())))
+    }
+}
+
+impl Drop for ScratchFolder {
+    fn drop(&mut self) {
+        // Nobody is left to be told, and what stays does no harm.
+        let _ = durable::remove_tree(&self.0, Role::Config);
+    }
+}
+
+fn import(call: &Call, args: &BucketImport) -> Result<(), Fatal> {
+    let name = BucketName::new(&args.name).map_err(fatal)?;
+    let bucket = opened(&args.bucket)?;
+    let source = Repository::open(&in_directory(call, &args.directory)?, &call.open_options()?)?;
+    refuse_odd(&source)?;
+    let config = taken_settings(&source);
+    tell_what_stays(&source);
+    let scratch = ScratchFolder::new(&call.environment.temporary_dir)?;
+    let git_dir = scratch.0.join("import.git");
+    one_pack(call, &source, &git_dir)?;
+    let local = LocalRepository { git_dir: &git_dir, hash: source.hash_kind(), config };
+    create(&bucket, &name, &local).map_err(fatal)?;
+    line(call, &harmless(name.as_str()))
+}
+
+/// Refuses what no head can say.
+fn refuse_odd(source: &Repository) -> Result<(), Fatal> {
+    let shown = source.git_dir().display();
+    let shallow = packrace_os::identity(&source.common_dir().join("shallow"), Role::Config);
+    if shallow.ok().flatten().is_some_and(|file| file.length > 0) {
+        return Err(Fatal::new(format!("{shown}: its history is cut (shallow); fetch the rest first")));
+    }
+    if source.has_grafts() {
+        return Err(Fatal::new(format!(
+            "{shown}: info/grafts gives commits other parents; git replace first"
+        )));
+    }
+    if source.config().string("extensions.partialClone").is_some() {
+        return Err(Fatal::new(format!("{shown}: lacks objects that a server has (partial clone)")));
+    }
+    Ok(())
+}
+
+/// The settings that go with it.
+fn taken_settings(source: &Repository) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let own = source.config().own_entries();
+    let taken = own.filter(|(name, _)| allowed_setting(name));
+    taken.map(|(name, value)| (name.to_vec(), value.unwrap_or(b"true").to_vec())).collect()
+}
+
+/// Says what has no place in a bucket.
+fn tell_what_stays(source: &Repository) {
+    let own = source.config().own_entries().map(|(name, _)| name);
+    let left = own.filter(|name| {
+        let is_storage = STORAGE_SETTINGS.iter().any(|other| other.as_bytes() == *name);
+        !allowed_setting(name) && !is_storage && !name.starts_with(b"extensions.")
+    });
+    let mut left: Vec<String> = left.map(|name| name.escape_ascii().to_string()).collect();
+    left.dedup();
+    if !left.is_empty() {
+        eprint_line!("warning: settings stay behind: {}", left.join(", "));
+    }
+    if source.refs().logged_names().is_ok_and(|names| !names.is_empty()) {
+        eprint_line!("warning: reflogs stay behind");
+    }
+    let is_sample = |name: &std::ffi::OsStr| name.as_encoded_bytes().ends_with(b".sample");
+    let hooks = packrace_os::list_dir(&source.common_dir().join("hooks"), Role::Config);
+    if hooks.is_ok_and(|hooks| hooks.iter().any(|hook| !is_sample(&hook.name))) {
+        eprint_line!("warning: hooks stay behind; serve.hooks names a folder of hooks for all repositories");
+    }
+    let work_trees = packrace_os::list_dir(&source.common_dir().join("worktrees"), Role::Config);
+    if work_trees.is_ok_and(|found| !found.is_empty()) {
+        eprint_line!("warning: refs of linked work trees stay behind");
+    }
+}
+
+/// Makes a bare repository with reftables and one pack, of all that refs of another reach.
+fn one_pack(call: &Call, source: &Repository, git_dir: &Path) -> Result<(), Fatal> {
+    let (options, head) = init::bare_prototype(call, Some("reftable"))?;
+    let options = InitOptions { git_dir: git_dir.to_owned(), hash: Some(source.hash_kind()), ..options };
+    Begun::begin(options)?.finish(&head)?;
+    let objects = packrace_os::real_path(source.object_dir()).map_err(Fatal::new)?;
+    let objects = objects.as_os_str().as_encoded_bytes();
+    let alternates = git_dir.join("objects/info/alternates");
+    let mut text = Vec::new();
+    match needs_quotes(objects, false) {
+        true => quote(objects, false, &mut text),
+        false => text.extend_from_slice(objects),
+    }
+    text.push(b'\n');
+    packrace_os::write_file(&alternates, &text).map_err(Fatal::new)?;
+    let made = Repository::open(git_dir, &OpenOptions { strict: true, ..OpenOptions::default() })?;
+    let hash = made.hash_kind();
+    let writes = RefWrites { log: LogPolicy::Never, ..RefWrites::of(made.config(), hash, true, Vec::new())? };
+    let mut objects = StoredObjects::new(&made.snapshot()?);
+    source.refs().copy_all(made.refs(), &writes, &mut objects).map_err(Fatal::new)?;
+    let args = RepackOptions {
+        all: true,
+        delete: true,
+        quiet: true,
+        no_update_server_info: true,
+        ..RepackOptions::default()
+    };
+    repack::run(&for_repository(call, git_dir), &args)
+}
+
+/// A call about a repository of ours, whatever variables and settings say of others.
+fn for_repository(call: &Call, git_dir: &Path) -> Call {
+    let globals = GlobalOptions { git_dir: Some(git_dir.to_owned()), ..GlobalOptions::default() };
+    let lookup = |name: &str| (name == "GIT_CONFIG_NOSYSTEM").then(|| "1".into());
+    let mut environment = Environment::from_lookup(&lookup);
+    environment.temporary_dir.clone_from(&call.environment.temporary_dir);
+    let (mut streams, _, _) = Streams::in_memory("");
+    streams.errors = process::streams().errors;
+    Call::new(globals, environment, streams)
+}
+
+fn export(call: &Call, args: &BucketExport) -> Result<(), Fatal> {
+    let name = BucketName::new(&args.name).map_err(fatal)?;
+    let bucket = opened(&args.bucket)?;
+    let directory = in_directory(call, &args.directory)?;
+    let failed = |error: std::io::Error| Fatal::new(format!("{}: {error}", directory.display()));
+    if !durable::make_dir(&directory, |mode| mode, Role::Config).map_err(failed)? {
+        return Err(Fatal::new(format!("{}: is there already", directory.display())));
+    }
+    let made = cache::export(&bucket, &name, &directory).map_err(fatal).and_then(|()| {
+        if args.ref_format == "reftable" {
+            return Ok(());
+        }
+        let made = Repository::open(&directory, &OpenOptions { strict: true, ..OpenOptions::default() })?;
+        let writes = RefWrites::of(made.config(), made.hash_kind(), true, Vec::new())?;
+        let mut objects = StoredObjects::new(&made.snapshot()?);
+        let migration = Migration { to: Backend::Files, keeps_logs: true, is_dry_run: false };
+        made.refs().migrate(&migration, &writes, &mut objects).map(drop).map_err(Fatal::new)
+    });
+    if made.is_err() {
+        // The first error is the one to tell.
+        let _ = durable::remove_tree(&directory, Role::Config);
+    }
+    made
+}

@@ -1,0 +1,454 @@
+//! Repositories of a bucket: `packrace bucket`, and `packrace serve --bucket`.
+
+use packrace_testkit::{BucketServer, RefFormat, Repo, Storage};
+
+use super::*;
+
+/// How a store is reached.
+struct Store {
+    variables: Vec<(String, String)>,
+    url: String,
+}
+
+impl Store {
+    fn of(server: &BucketServer) -> Self {
+        Store { variables: server.variables(), url: "s3://git/hosting".to_owned() }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = packrace();
+        command
+            .envs(self.variables.iter().cloned())
+            .arg("bucket")
+            .arg(args[0])
+            .arg(&self.url)
+            .args(&args[1..]);
+        command
+    }
+
+    /// What a command of `packrace bucket` prints that succeeds.
+    #[track_caller]
+    fn run(&self, args: &[&str]) -> String {
+        let ran = output(&mut self.command(args));
+        assert!(ran.status.success(), "{args:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).unwrap()
+    }
+
+    /// How one ends that does not, and what it says.
+    #[track_caller]
+    fn refused(&self, args: &[&str]) -> (i32, String) {
+        let ran = output(&mut self.command(args));
+        assert!(!ran.status.success(), "{args:?}");
+        (ran.status.code().unwrap(), String::from_utf8(ran.stderr).unwrap())
+    }
+
+    fn import(&self, repo: &Repo, name: &str) {
+        assert_eq!(self.run(&["import", repo.path().to_str().unwrap(), name]), format!("{name}.git\n"));
+    }
+
+    fn node(&self) -> Node {
+        Node::start(self, tempfile::tempdir().unwrap(), &[])
+    }
+}
+
+/// A server of a bucket.
+struct Node {
+    folder: tempfile::TempDir,
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Node {
+    fn start(store: &Store, folder: tempfile::TempDir, args: &[&str]) -> Self {
+        let log = std::fs::File::options().append(true).create(true).open(folder.path().join("log")).unwrap();
+        let mut command = packrace();
+        command.envs(store.variables.iter().cloned());
+        command.args(["serve", "--bucket", &store.url, "--http", "127.0.0.1:0", "--cache"]);
+        command.arg(folder.path().join("cache")).args(args);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let said = format!("packrace: serving {} at http://", store.url);
+        let address = line.trim_end().strip_prefix(&said).and_then(|rest| rest.strip_suffix('/'));
+        let address = address.unwrap_or_else(|| panic!("{line}{}", log_of(&folder))).parse().unwrap();
+        Node { folder, child, address }
+    }
+
+    /// Ends it at once, and starts another one with its cache.
+    fn restart(mut self, store: &Store) -> Self {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
+        Node::start(store, folder, &[])
+    }
+
+    fn url(&self, name: &str) -> String {
+        format!("http://{}/{name}", self.address)
+    }
+
+    fn get(&self, path: &str) -> HttpReply {
+        http(self.address, &format!("GET {path} HTTP/1.1"), b"", Feed::Whole)
+    }
+
+    /// Clones a repository and says which refs there are then.
+    fn clone_refs(&self, name: &str) -> String {
+        let place = tempfile::tempdir().unwrap();
+        let git = Git::stock();
+        git.run(place.path(), &["clone", "--quiet", "--mirror", &self.url(name), "clone.git"]);
+        let clone = place.path().join("clone.git");
+        git.run(&clone, &["fsck", "--strict", "--no-dangling"]);
+        git.run(&clone, &["for-each-ref", "--format=%(objectname) %(refname)"])
+    }
+
+    fn metric(&self, line: &str) -> u64 {
+        let text = String::from_utf8(self.get("/-/metrics").body).unwrap();
+        let found = text.lines().find_map(|other| other.strip_prefix(line)?.strip_prefix(' '));
+        found.unwrap_or_else(|| panic!("no {line} in {text}")).parse().unwrap()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn log_of(folder: &tempfile::TempDir) -> String {
+    std::fs::read_to_string(folder.path().join("log")).unwrap_or_default()
+}
+
+fn refs(repo: &Repo) -> String {
+    repo.git(&["for-each-ref", "--format=%(objectname) %(refname)"])
+}
+
+/// What does not depend on which store it is.
+fn repositories_go_in_and_come_out(store: &Store) {
+    let loose = Storage { packs: 3, loose: packrace_testkit::Loose::Newest, ..Storage::default() };
+    let sha1 = RepoBuilder::new(Size::Tiny).storage(loose).build();
+    sha1.git(&["symbolic-ref", "refs/heads/alias", "refs/heads/main"]);
+    let sha256 = RepoBuilder::new(Size::Tiny).hash(packrace_object::HashKind::Sha256);
+    let sha256 = sha256.ref_format(RefFormat::Reftable).build();
+    let before = std::fs::read_dir(sha1.path().join("objects/pack")).unwrap().count();
+    store.import(&sha1, "team/one");
+    store.import(&sha256, "two");
+    assert_eq!(std::fs::read_dir(sha1.path().join("objects/pack")).unwrap().count(), before);
+    let mut listed: Vec<String> = store.run(&["list"]).lines().map(str::to_owned).collect();
+    listed.sort();
+    assert_eq!(listed, ["team/one.git", "two.git"]);
+    let (code, said) = store.refused(&["import", sha1.path().to_str().unwrap(), "two.git"]);
+    assert_eq!((code, said.as_str()), (1, "error: 'two.git' is in the bucket already\n"));
+    let place = tempfile::tempdir().unwrap();
+    for (repo, name, format) in
+        [(&sha1, "team/one", "files"), (&sha1, "team/one", "reftable"), (&sha256, "two", "files")]
+    {
+        let directory = place.path().join(format!("{}-{format}", name.replace('/', "-")));
+        let option = format!("--ref-format={format}");
+        store.run(&["export", name, directory.to_str().unwrap(), &option]);
+        let git = Git::stock();
+        git.run(&directory, &["fsck", "--strict", "--no-dangling"]);
+        assert_eq!(git.run(&directory, &["rev-parse", "--show-ref-format"]).trim(), format);
+        assert_eq!(git.run(&directory, &["for-each-ref"]), repo.git(&["for-each-ref"]));
+        assert_eq!(git.run(&directory, &["symbolic-ref", "HEAD"]), repo.git(&["symbolic-ref", "HEAD"]));
+    }
+    let nodes = [store.node(), store.node()];
+    for node in &nodes {
+        assert_eq!(node.clone_refs("team/one.git"), refs(&sha1));
+        assert_eq!(node.clone_refs("team/one"), refs(&sha1));
+        assert_eq!(node.clone_refs("two.git"), refs(&sha256));
+        assert_eq!(node.metric("packrace_bucket_cache_fills_total"), 2);
+        assert!(node.metric("packrace_bucket_cache_bytes") > 1000);
+        assert_eq!(node.metric("packrace_bucket_requests_total{kind=\"list\",outcome=\"done\"}"), 0);
+        assert_eq!(node.get("/three.git/info/refs?service=git-upload-pack").status, 404);
+        assert_eq!(node.get("/team/one.git/info/refs?service=git-receive-pack").status, 403);
+    }
+}
+
+#[test]
+fn a_store_is_checked() {
+    let server = BucketServer::start();
+    let store = Store::of(&server);
+    let said = store.run(&["check", "--writers=8", "--rounds=3"]);
+    assert_eq!(said.lines().count(), 8);
+    assert!(
+        said.contains("ok: an object is swapped from its version only (tags match with their quotes)\n"),
+        "{said}"
+    );
+    assert!(said.ends_with("ok: of many who swap one version, one does (3 rounds of 8)\n"), "{said}");
+    assert_eq!(server.keys(), [""; 0]);
+    server.set_busy(true);
+    let (code, said) = store.refused(&["check"]);
+    assert!(code == 128 && said.starts_with("fatal: ") && said.contains("503"), "{said}");
+}
+
+#[test]
+fn repositories_are_imported_served_and_exported() {
+    repositories_go_in_and_come_out(&Store::of(&BucketServer::start()));
+}
+
+#[test]
+fn what_has_no_place_in_a_bucket_is_told() {
+    let store = Store::of(&BucketServer::start());
+    let repo = RepoBuilder::new(Size::Tiny).build();
+    repo.git(&["config", "transfer.hideRefs", "refs/pull"]);
+    repo.git(&["config", "gc.auto", "1"]);
+    repo.git(&["config", "core.logAllRefUpdates", "true"]);
+    repo.git(&["update-ref", "--create-reflog", "refs/heads/logged", "main"]);
+    std::fs::create_dir_all(repo.path().join("hooks")).unwrap();
+    std::fs::write(repo.path().join("hooks/update"), "").unwrap();
+    let ran = output(&mut store.command(&["import", repo.path().to_str().unwrap(), "a"]));
+    assert_eq!(
+        String::from_utf8(ran.stderr).unwrap(),
+        "warning: settings stay behind: gc.auto\nwarning: reflogs stay behind\n\
+         warning: hooks stay behind; serve.hooks names a folder of hooks for all repositories\n"
+    );
+    let node = store.node();
+    let shown = Git::stock().run(node.folder.path(), &["ls-remote", &node.url("a.git")]);
+    assert!(shown.contains("refs/heads/main") && !shown.contains("refs/pull"), "{shown}");
+    let shallow =
+        RepoBuilder::new(Size::Tiny).storage(Storage { shallow_depth: Some(3), ..Storage::default() });
+    let shallow = shallow.build();
+    let (code, said) = store.refused(&["import", shallow.path().to_str().unwrap(), "b"]);
+    assert!(code == 128 && said.contains("its history is cut"), "{said}");
+    let borrowing =
+        RepoBuilder::new(Size::Tiny).storage(Storage { packs: 2, alternate: true, ..Storage::default() });
+    store.import(&borrowing.build(), "c");
+    assert!(!node.clone_refs("c.git").is_empty(), "what it borrowed is in the bucket");
+    let (code, said) = store.refused(&["import", "/nowhere", "d"]);
+    assert!(code == 128 && said.contains("nowhere"), "{said}");
+    let (_, said) = store.refused(&["import", repo.path().to_str().unwrap(), "../a"]);
+    assert!(said.contains("a part that no repository in a bucket has"), "{said}");
+    let (code, said) = store.refused(&["export", "absent", "/nowhere/else"]);
+    assert!(code == 128 && said.contains("/nowhere/else"), "{said}");
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().join("new");
+    let (code, said) = store.refused(&["export", "absent", place.to_str().unwrap()]);
+    assert_eq!((code, said.as_str()), (1, "error: 'absent.git' is not in the bucket\n"));
+    assert!(!place.exists());
+}
+
+/// Puts what is in the bucket under one name under another.
+fn replace(server: &BucketServer, old: &str, new: &str) {
+    let dir = |name: &str| {
+        let keys = server.keys();
+        let head = keys.iter().find(|key| key.ends_with(&format!("/{name}.git/head"))).unwrap();
+        head.strip_suffix("head").unwrap().to_owned()
+    };
+    let (from, to) = (dir(new), dir(old));
+    for key in server.keys().iter().filter(|key| key.starts_with(&from) && !key.ends_with("/head")) {
+        server.put(&format!("{to}{}", &key[from.len()..]), &server.object(key));
+    }
+    server.put(&format!("{to}head"), &server.object(&format!("{from}head")));
+}
+
+#[test]
+fn every_request_sees_what_is_in_the_bucket_then() {
+    let server = BucketServer::start();
+    let store = Store::of(&server);
+    let (one, two) = (RepoBuilder::new(Size::Tiny).build(), RepoBuilder::new(Size::Tiny).seed(2).build());
+    store.import(&one, "a");
+    store.import(&two, "b");
+    let node = store.node();
+    assert_eq!(node.clone_refs("a.git"), refs(&one));
+    server.take_requests();
+    Git::stock().run(node.folder.path(), &["ls-remote", &node.url("a.git")]);
+    let asked = server.take_requests();
+    assert_eq!(asked.len(), 2, "one for each request of HTTP: {asked:?}");
+    assert!(
+        asked.iter().all(|request| request.starts_with("GET ") && request.ends_with("/head")),
+        "{asked:?}"
+    );
+    replace(&server, "a", "b");
+    assert_eq!(node.clone_refs("a.git"), refs(&two));
+    // Killed at any time, the next one goes on with what is there.
+    let node = node.restart(&store);
+    server.take_requests();
+    assert_eq!(node.clone_refs("a.git"), refs(&two));
+    let asked = server.take_requests();
+    assert!(asked.iter().all(|request| request.ends_with("/head")), "{asked:?}");
+}
+
+#[test]
+fn a_bucket_that_is_away_or_damaged_is_told_and_nothing_else_is_served() {
+    let server = BucketServer::start();
+    let store = Store::of(&server);
+    let repo = RepoBuilder::new(Size::Tiny).build();
+    store.import(&repo, "a");
+    let node = store.node();
+    assert_eq!(node.clone_refs("a.git"), refs(&repo));
+    server.set_busy(true);
+    let path = "/a.git/info/refs?service=git-upload-pack";
+    let reply = node.get(path);
+    assert_eq!(reply.status, 503);
+    assert!(reply.header("retry-after").is_some());
+    assert_eq!(node.metric("packrace_refusals_total{reason=\"unavailable\"}"), 1);
+    server.set_busy(false);
+    assert_eq!(node.get(path).status, 200);
+    let head = server.keys().into_iter().find(|key| key.ends_with("a.git/head")).unwrap();
+    let good = server.object(&head);
+    let mut bad = good.clone();
+    bad[40] ^= 1;
+    server.put(&head, &bad);
+    assert_eq!(node.get(path).status, 500);
+    assert!(
+        log_of(&node.folder).contains("'a.git': head: does not match its checksum"),
+        "{}",
+        log_of(&node.folder)
+    );
+    server.put(&head, &good);
+    assert_eq!(node.get(path).status, 200);
+    assert_eq!(node.clone_refs("a.git"), refs(&repo));
+}
+
+#[test]
+fn a_node_without_its_bucket_does_not_start() {
+    let server = BucketServer::start();
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("cache");
+    let check = |args: &[&str], code, expect: &str| {
+        let mut command = packrace();
+        command.envs(server.variables()).arg("serve").args(args);
+        let ran = output(&mut command);
+        let said = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!(ran.status.code(), Some(code), "{said}");
+        assert!(said.contains(expect), "{said}");
+    };
+    let cache = cache.to_str().unwrap();
+    check(&["--bucket", "s3://git"], 128, "bucket.cache: needed where a bucket is served");
+    check(
+        &["--bucket", "s3://git", "--cache", cache, "--cache-bytes", "much"],
+        129,
+        "--bucket.cache-bytes=much",
+    );
+    check(&["--set", "bucket.url=s3://git", cache], 129, "there are a folder (ROOT) and a bucket");
+    check(&["--config", "/dev/null"], 129, "neither a folder (ROOT) nor a bucket");
+    let args = ["--bucket", "s3://git", "--cache", cache];
+    check(&[&args[..], &["--set", "listen.shell=/run/x"]].concat(), 128, "listen.shell");
+    server.set_busy(true);
+    check(&args, 128, "fatal: s3://git: ");
+}
+
+/// SeaweedFS with two gateways, on loopback.
+struct Weed {
+    children: Vec<Child>,
+    _folder: tempfile::TempDir,
+    endpoints: Vec<String>,
+}
+
+impl Weed {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let identities = r#"{"identities":[{"name":"packrace","credentials":[{"accessKey":"key","secretKey":"secret"}],"actions":["Admin"]}]}"#;
+        let config = folder.path().join("s3.json");
+        std::fs::write(&config, identities).unwrap();
+        let [master, volume, filer, first, second] = free_ports();
+        let mut children = Vec::new();
+        let mut start = |args: &[String]| {
+            let log = std::fs::File::create(folder.path().join(format!("log-{}", children.len()))).unwrap();
+            let mut command = Command::new("weed");
+            command.arg("-logtostderr").args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+            children.push(command.spawn().expect("weed, which .ci/run installs"));
+        };
+        let all = "server -ip=127.0.0.1 -ip.bind=127.0.0.1 -s3 -s3.iam=false -s3.port.iceberg=0 -s3.port.lance=0 \
+                   -master.telemetry=false -master.volumeSizeLimitMB=64 -volume.max=40";
+        let mut args: Vec<String> = all.split_whitespace().map(str::to_owned).collect();
+        args.extend([
+            format!("-dir={}", folder.path().display()),
+            format!("-s3.config={}", config.display()),
+            format!("-master.port={master}"),
+            format!("-volume.port={volume}"),
+            format!("-filer.port={filer}"),
+            format!("-s3.port={first}"),
+        ]);
+        start(&args);
+        wait_for(first);
+        let mut shell = Command::new("weed");
+        shell.args(["shell", &format!("-master=127.0.0.1:{master}")]).stdin(Stdio::piped());
+        let mut shell = shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::io::Write::write_all(&mut shell.stdin.take().unwrap(), b"s3.bucket.create -name git\n").unwrap();
+        let said = String::from_utf8(shell.wait_with_output().unwrap().stdout).unwrap();
+        assert!(said.contains("created bucket git"), "{said}");
+        let gateway = ["s3", "-ip.bind=127.0.0.1", "-iam=false", "-port.iceberg=0", "-port.lance=0"];
+        let mut args: Vec<String> = gateway.map(str::to_owned).to_vec();
+        args.extend([
+            format!("-filer=127.0.0.1:{filer}"),
+            format!("-config={}", config.display()),
+            format!("-port={second}"),
+        ]);
+        start(&args);
+        wait_for(second);
+        let endpoints = [first, second].map(|port| format!("http://127.0.0.1:{port}")).to_vec();
+        Weed { children, _folder: folder, endpoints }
+    }
+
+    fn store(&self, gateway: usize) -> Store {
+        let variables = [
+            ("AWS_ENDPOINT_URL_S3", self.endpoints[gateway].as_str()),
+            ("AWS_ACCESS_KEY_ID", "key"),
+            ("AWS_SECRET_ACCESS_KEY", "secret"),
+        ];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        Store { variables, url: "s3://git/hosting".to_owned() }
+    }
+}
+
+impl Drop for Weed {
+    fn drop(&mut self) {
+        for child in self.children.iter_mut().rev() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Ports of loopback, with which those that are 10,000 higher are free, too.
+fn free_ports<const N: usize>() -> [u16; N] {
+    let mut held = Vec::new();
+    std::array::from_fn(|_| {
+        loop {
+            let one = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = one.local_addr().unwrap().port();
+            let other = port.checked_add(10_000).map(|port| std::net::TcpListener::bind(("127.0.0.1", port)));
+            held.push(one);
+            if let Some(Ok(other)) = other {
+                held.push(other);
+                return port;
+            }
+        }
+    })
+}
+
+fn wait_for(port: u16) {
+    let end = Instant::now() + Duration::from_secs(60);
+    // It listens before it answers.
+    let answers = || {
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
+        std::io::Write::write_all(&mut stream, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            .ok()?;
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).ok().filter(|_| line.starts_with("HTTP/1.1 403"))
+    };
+    while answers().is_none() {
+        assert!(Instant::now() < end, "the store does not come");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+#[ignore = "needs weed"]
+fn seaweedfs_keeps_its_promises_and_holds_repositories() {
+    let weed = Weed::start();
+    let store = weed.store(0);
+    let said = store.run(&["check", "--rounds=2"]);
+    assert_eq!(said.matches("ok: ").count(), 8, "{said}");
+    repositories_go_in_and_come_out(&store);
+    // In parts, and through the other gateway.
+    let large = RepoBuilder::new(Size::Medium).build();
+    store.import(&large, "large");
+    let node = weed.store(1).node();
+    assert_eq!(node.clone_refs("large.git"), refs(&large));
+    let parts = node.metric("packrace_bucket_requests_total{kind=\"range\",outcome=\"done\"}");
+    assert!((2..=6).contains(&parts), "{parts}");
+    let (_, said) = Store { url: "s3://absent".into(), ..weed.store(0) }.refused(&["list"]);
+    assert_eq!(said, "fatal: the store has no bucket of this name\n");
+}

@@ -1,0 +1,87 @@
+//! Numbers of a bucket and of its cache, looked at when they are shown.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use packrace_remote::bucket::{RequestKind, RequestOutcome};
+use packrace_remote::cache::Cache;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+
+/// Adds them.
+pub(super) fn register(registry: &mut Registry, cache: &Arc<Cache>) {
+    registry.register("bucket_requests", "Requests to the bucket", BucketRequests(cache.clone()));
+    let help = "Requests that found their repository in the cache as it is in the bucket";
+    registry.register(
+        "bucket_cache_hits",
+        help,
+        CacheCounter(cache.clone(), |cache| cache.counts().hits.load(Relaxed)),
+    );
+    let help = "Requests that brought their repository up to what it is in the bucket";
+    registry.register(
+        "bucket_cache_fills",
+        help,
+        CacheCounter(cache.clone(), |cache| cache.counts().fills.load(Relaxed)),
+    );
+    let help = "Repositories that went from the cache of the bucket";
+    let evictions = CacheCounter(cache.clone(), |cache| cache.counts().evictions.load(Relaxed));
+    registry.register("bucket_cache_evictions", help, evictions);
+    let help = "Bytes of repositories in the cache of the bucket";
+    registry.register_with_unit("bucket_cache", help, Unit::Bytes, CacheBytes(cache.clone()));
+}
+
+#[derive(Debug)]
+struct BucketRequests(Arc<Cache>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByRequest {
+    kind: &'static str,
+    outcome: &'static str,
+}
+
+impl EncodeMetric for BucketRequests {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
+        let counts = self.0.bucket().counts();
+        for kind in RequestKind::ALL {
+            for outcome in RequestOutcome::ALL {
+                let labels = ByRequest { kind: kind.word(), outcome: outcome.word() };
+                ConstCounter::new(counts.of(kind, outcome)).encode(encoder.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Counter
+    }
+}
+
+#[derive(Debug)]
+struct CacheCounter(Arc<Cache>, fn(&Cache) -> u64);
+
+impl EncodeMetric for CacheCounter {
+    fn encode(&self, encoder: MetricEncoder<'_>) -> std::fmt::Result {
+        ConstCounter::new((self.1)(&self.0)).encode(encoder)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Counter
+    }
+}
+
+#[derive(Debug)]
+struct CacheBytes(Arc<Cache>);
+
+impl EncodeMetric for CacheBytes {
+    fn encode(&self, encoder: MetricEncoder<'_>) -> std::fmt::Result {
+        let bytes = i64::try_from(self.0.bytes()).unwrap_or(i64::MAX);
+        ConstGauge::new(bytes).encode(encoder)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Gauge
+    }
+}
