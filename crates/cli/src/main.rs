@@ -120,6 +120,7 @@ fn dispatch(call: Call, command: Command) -> Result<(), Fatal> {
         Command::ForEachRef(args) => commands::for_each_ref::run(&call, &(*args).into()),
         Command::IndexPack(args) => commands::index_pack::run(&call, &(*args).into()),
         Command::Init(args) => commands::init::run(&call, &(*args).into()),
+        Command::Maintenance(args) => commands::maintenance::run(&call, &(*args).try_into()?),
         Command::MultiPackIndex(args) => commands::multi_pack_index::run(&call, &args.into()),
         Command::PackObjects(args) => commands::pack_objects::run(&call, &(*args).try_into()?),
         Command::Repack(args) => commands::repack::run(&call, &(*args).into()),

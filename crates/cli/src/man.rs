@@ -26,7 +26,7 @@ fn pages() -> std::io::Result<Vec<(String, Vec<u8>)>> {
     };
     for command in top.get_subcommands().filter(|command| !command.is_hide_set()) {
         let name = format!("packrace-{}", command.get_name());
-        for inner in command.get_subcommands() {
+        for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
             render(inner.clone().name(format!("{name}-{}", inner.get_name())))?;
         }
         render(command.clone().name(name))?;

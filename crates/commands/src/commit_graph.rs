@@ -1,23 +1,22 @@
 //! `git commit-graph`: writes and verifies commit-graphs.
 
 use std::io::{BufRead as _, BufReader};
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use packrace_format::commit_graph::{CommitGraph as Graph, Generations, Merging};
+use packrace_format::commit_graph::{CommitGraph as Graph, Merging};
+use packrace_maintenance::commit_graphs::{self, GraphWriting};
+use packrace_maintenance::expiry::expiry;
 use packrace_object::ObjectId;
-use packrace_pack::maintain::commit_graph::{GraphRequest, Split, make, packed_commits};
+use packrace_pack::maintain::commit_graph::{Split, packed_commits};
 use packrace_pack::maintain::verify_graph::verify_commits;
 use packrace_pack::{Phase, ProgressSink as _, RequestObjects};
-use packrace_store::refs::Target;
-use packrace_store::{Config, GraphExpiry, GraphFiles, Mapped, Repository};
+use packrace_store::{GraphExpiry, GraphFiles, Mapped, Repository};
 
 use crate::call::Call;
 use crate::call::discovery::{in_directory, repository};
 use crate::call::fatal::Fatal;
-use crate::expiry;
 use crate::options::{CommitGraphOptions, CommitGraphVerifyOptions, CommitGraphWriteOptions};
 use crate::progress::{self, Progress};
 
@@ -85,7 +84,7 @@ impl Plan {
         let before = match &args.expire_time {
             None => now,
             Some(text) => {
-                let seconds = expiry::expiry(text);
+                let seconds = expiry(text);
                 let seconds =
                     seconds.ok_or_else(|| Fatal::new(format!("malformed expiration date '{text}'")))?;
                 let seconds = u64::try_from(seconds).unwrap_or(0);
@@ -104,7 +103,7 @@ impl Plan {
     ) -> Result<(), Fatal> {
         let config = repository.config();
         // Looked at also where nothing is written, because it may name a directory that is not there.
-        let files = GraphFiles::open(repository, object_dir)?;
+        GraphFiles::open(repository, object_dir)?;
         if !config.boolean("core.commitGraph")?.unwrap_or(true) {
             let text = "warning: attempting to write a commit-graph, but 'core.commitGraph' is disabled";
             error_line!(call, "{text}");
@@ -117,32 +116,14 @@ impl Plan {
             );
         }
         let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
-        // Commits have other parents here than they name, which must not be written down (git-commit-graph, "CAVEATS").
-        if !request_objects.snapshot().shallow().is_empty() || repository.has_grafts() {
+        if !commit_graphs::is_possible(repository, &request_objects) {
             return Ok(());
         }
         let tips = self.tips(call, repository, &request_objects, progress)?;
-        let for_chain = self.split != Split::Single;
-        let lock = files.lock(for_chain)?;
-        // Again, now that nobody else changes it.
-        let files = GraphFiles::open(repository, object_dir)?;
-        let is_usable = files.is_complete() && !files.layers().is_empty();
-        let present: &[Mapped] = if is_usable { files.layers() } else { &[] };
-        let request = GraphRequest {
-            tips,
-            append: self.append,
-            split: self.split,
-            foreign_layers: files.foreign_layers(),
-            generations: generations(config)?,
-        };
-        let new = make(&request_objects, present, &request, progress).map_err(Fatal::new)?;
+        let Plan { split, append, expiry, .. } = *self;
+        let writing = GraphWriting { split, append, expiry };
+        commit_graphs::write(repository, &request_objects, object_dir, tips, writing, progress)?;
         progress.finish();
-        let Some(new) = new else { return Ok(()) };
-        if for_chain {
-            files.replace_by_chain(lock, &new.bytes, new.kept_layers, self.expiry)?;
-        } else {
-            files.replace_by_single(lock, &new.bytes, self.expiry)?;
-        }
         Ok(())
     }
 
@@ -154,22 +135,7 @@ impl Plan {
         progress: &Progress,
     ) -> Result<Vec<ObjectId>, Fatal> {
         match self.source {
-            CommitSource::Refs => {
-                progress.report(Phase::CollectingReferenced, 0, 0);
-                let mut tips = Vec::new();
-                let refs = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
-                refs.visit(b"refs/", &mut |record| {
-                    if let Target::Direct { id, .. } = record.target {
-                        tips.push(id);
-                    }
-                    ControlFlow::Continue(())
-                })
-                .map_err(Fatal::new)?;
-                // A ref to nowhere is somebody else's finding.
-                tips.retain(|tip| request_objects.contains(tip).unwrap_or(true));
-                progress.report(Phase::CollectingReferenced, tips.len() as u64, 0);
-                Ok(tips)
-            }
+            CommitSource::Refs => Ok(commit_graphs::ref_tips(repository, request_objects, progress)?),
             CommitSource::StdinCommits => {
                 progress.report(Phase::CollectingInput, 0, 0);
                 let ids = lines(call)?.into_iter().map(|line| {
@@ -213,13 +179,6 @@ impl Plan {
 fn lines(call: &Call) -> Result<Vec<String>, Fatal> {
     let lines = BufReader::new(call.streams.input()).lines();
     lines.collect::<Result<_, _>>().map_err(Fatal::new)
-}
-
-fn generations(config: &Config) -> Result<Generations, Fatal> {
-    Ok(match config.integer("commitGraph.generationVersion")?.unwrap_or(2) {
-        2 => Generations::CorrectedDate,
-        _ => Generations::TopologicalLevel,
-    })
 }
 
 fn verify(

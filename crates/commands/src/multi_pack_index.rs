@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use packrace_format::multi_pack_index::{MidxWriteError, MultiPackIndex as Index};
+use packrace_maintenance::bitmaps;
 use packrace_object::{HashKind, ObjectId};
 use packrace_os::Mapped;
 use packrace_os::count::Role;
@@ -81,9 +82,7 @@ fn write(
     })?;
     let bytes = made.ok_or_else(|| Fatal::error("no pack files to index."))?;
     let bitmap = bitmap
-        .map(|request| {
-            crate::packs::settings::bitmap_of_multi_pack_index(call, &snapshot, &bytes, &request, progress)
-        })
+        .map(|request| bitmaps::bitmap_of_multi_pack_index(&snapshot, &bytes, &request, progress))
         .transpose()?;
     progress.finish();
     Ok(lock.publish(&bytes, bitmap.flatten().as_deref())?)
@@ -97,9 +96,9 @@ fn bitmap_request(
 ) -> Result<BitmapRequest, Fatal> {
     let threads = available_threads();
     let Some(path) = &args.refs_snapshot else {
-        return crate::packs::settings::bitmap_request(repository, &roots(repository)?.refs, threads);
+        return Ok(bitmaps::bitmap_request(repository, &roots(repository)?.refs, threads)?);
     };
-    let mut request = crate::packs::settings::bitmap_request(repository, &[], threads)?;
+    let mut request = bitmaps::bitmap_request(repository, &[], threads)?;
     let path = in_directory(call, path)?;
     let text = packrace_os::read_file(&path, Role::Refs, MAX_REFS_SNAPSHOT_BYTES);
     let text = text.map_err(|error| Fatal::new(format!("could not open '{}': {error}", path.display())))?;

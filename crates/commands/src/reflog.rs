@@ -1,18 +1,14 @@
 //! `git reflog`: shows reflogs, and decides how much of them is kept.
 
-use std::collections::{HashMap, HashSet};
-use std::ops::ControlFlow;
-
-use gix_glob::wildmatch;
-use gix_glob::wildmatch::Mode;
-use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
-use packrace_store::refs::{LogEdit, LoggedChange, Target, Value, is_good_name};
+use packrace_maintenance::expiry::expiry;
+use packrace_maintenance::reflogs::ReflogExpiry;
+use packrace_object::{Kind, ObjectId};
+use packrace_store::refs::{LogEdit, LoggedChange, Value, is_good_name};
 use packrace_store::{ObjectReader, Repository, cache_bytes};
 
 use crate::call::Call;
 use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
-use crate::expiry;
 use crate::options::{
     ReflogChangeOptions, ReflogDeleteOptions, ReflogDropOptions, ReflogExpireOptions, ReflogOptions,
     ReflogShowOptions,
@@ -60,7 +56,7 @@ pub fn run(call: &Call, args: &ReflogOptions) -> Result<(), Fatal> {
         ReflogOptions::Expire(args) => {
             let repository = repository(call)?;
             let changes = RefChanges::new(&repository, call)?;
-            ReflogExpiry::new(&repository, changes, args)?.run()
+            expire(&repository, &changes, args)
         }
     }
 }
@@ -370,178 +366,38 @@ fn kept(
 }
 
 /// `reflog expire`.
-struct ReflogExpiry<'a> {
-    repository: &'a Repository,
-    changes: RefChanges<'a>,
-    args: &'a ReflogExpireOptions,
-    total: Option<u64>,
-    unreachable: Option<u64>,
-    reader: ObjectReader,
-}
-
-/// Entries that are older go, in seconds since 1970.
-#[derive(Clone, Copy)]
-struct Cutoffs {
-    total: u64,
-    unreachable: u64,
-}
-
-impl<'a> ReflogExpiry<'a> {
-    fn new(
-        repository: &'a Repository,
-        changes: RefChanges<'a>,
-        args: &'a ReflogExpireOptions,
-    ) -> Result<Self, Fatal> {
-        let moment = |text: &Option<String>, option: &str| match text {
-            None => Ok(None),
-            Some(text) => match expiry::expiry(text) {
-                Some(seconds) => Ok(Some(u64::try_from(seconds).unwrap_or(0))),
-                None => Err(Fatal::new(format!("invalid timestamp '{text}' given to '{option}'"))),
-            },
-        };
-        let total = moment(&args.expire, "--expire")?;
-        let unreachable = moment(&args.expire_unreachable, "--expire-unreachable")?;
-        let reader = repository.snapshot()?.reader(cache_bytes::MANY_OBJECTS);
-        Ok(ReflogExpiry { repository, changes, args, total, unreachable, reader })
+fn expire(
+    repository: &Repository,
+    changes: &RefChanges<'_>,
+    args: &ReflogExpireOptions,
+) -> Result<(), Fatal> {
+    let moment = |text: &Option<String>, option: &str| match text {
+        None => Ok(None),
+        Some(text) => match expiry(text) {
+            Some(seconds) => Ok(Some(u64::try_from(seconds).unwrap_or(0))),
+            None => Err(Fatal::new(format!("invalid timestamp '{text}' given to '{option}'"))),
+        },
+    };
+    let total = moment(&args.expire, "--expire")?;
+    let unreachable = moment(&args.expire_unreachable, "--expire-unreachable")?;
+    let mut expired = ReflogExpiry::new(repository, total, unreachable)?;
+    let mut result = Ok(());
+    let mut names = Vec::new();
+    if args.all {
+        names = repository.refs().logged_names().map_err(Fatal::new)?;
     }
-
-    fn run(mut self) -> Result<(), Fatal> {
-        let mut result = Ok(());
-        let mut names = Vec::new();
-        if self.args.all {
-            names = self.repository.refs().logged_names().map_err(Fatal::new)?;
-        }
-        for typed in &self.args.names {
-            match logged_name(self.repository, typed.as_encoded_bytes())? {
-                Some(full) => names.push(full),
-                None => {
-                    result =
-                        Err(failed(self.changes.call, format!("{} points nowhere!", typed.to_string_lossy())))
-                }
-            }
-        }
-        for name in names {
-            self.expire(&name)?;
-        }
-        result
-    }
-
-    fn expire(&mut self, name: &[u8]) -> Result<(), Fatal> {
-        let cutoffs = self.cutoffs(name)?;
-        let log = self.repository.refs().log(name).map_err(Fatal::new)?.unwrap_or_default();
-        let is_between =
-            |change: &LoggedChange| (cutoffs.total..cutoffs.unreachable).contains(&change.seconds());
-        // The history is walked only where it decides.
-        let reached = match log.iter().any(is_between) {
-            true => self.reached_from(name)?,
-            false => None,
-        };
-        let mut commits: HashMap<ObjectId, Option<ObjectId>> = HashMap::new();
-        for id in log.iter().flat_map(|change| [change.old, change.new]) {
-            if !id.is_null() && !commits.contains_key(&id) {
-                commits.insert(id, self.commit(id)?);
-            }
-        }
-        let is_reached = |id: &ObjectId, reached: &HashSet<ObjectId>| match commits.get(id) {
-            // What is no commit, or nothing, is not looked for.
-            None | Some(None) => true,
-            Some(Some(commit)) => reached.contains(commit),
-        };
-        let mut is_pruned = |log: &[LoggedChange], position: usize| {
-            let change = &log[position];
-            let seconds = change.seconds();
-            if seconds < cutoffs.total {
-                return Ok(true);
-            }
-            if seconds >= cutoffs.unreachable {
-                return Ok(false);
-            }
-            Ok(match &reached {
-                None => true,
-                Some(reached) => !is_reached(&change.old, reached) || !is_reached(&change.new, reached),
-            })
-        };
-        shorten(self.repository, &self.changes, &self.args.change, false, name, &mut is_pruned)
-    }
-
-    /// By what was typed, or `gc.<pattern>.reflogExpire`, or `gc.reflogExpire`, or git's defaults (git-gc).
-    fn cutoffs(&self, name: &[u8]) -> Result<Cutoffs, Fatal> {
-        let config = self.repository.config();
-        let mut found = [self.total, self.unreachable];
-        for (slot, key, default) in
-            [(0, "reflogexpire", "90.days.ago"), (1, "reflogexpireunreachable", "30.days.ago")]
-        {
-            if found[slot].is_some() {
-                continue;
-            }
-            let suffix = format!(".{key}").into_bytes();
-            let mut value: Option<Vec<u8>> = None;
-            for (full, text) in config.section("gc") {
-                let pattern = full.strip_prefix(b"gc.").and_then(|rest| rest.strip_suffix(suffix.as_slice()));
-                let matches =
-                    |pattern: &[u8]| wildmatch(pattern.into(), name.into(), Mode::NO_MATCH_SLASH_LITERAL);
-                if value.is_none() && pattern.is_some_and(matches) {
-                    value = Some(text.unwrap_or_default().to_vec());
-                }
-            }
-            let text = match value.or_else(|| config.string(&format!("gc.{key}"))) {
-                Some(value) => String::from_utf8_lossy(&value).into_owned(),
-                // Stashes are kept, as they are in the reflog only.
-                None if name == b"refs/stash" => "never".to_owned(),
-                None => default.to_owned(),
-            };
-            let seconds = expiry::expiry(&text);
-            let seconds = seconds
-                .ok_or_else(|| Fatal::new(format!("'{text}' for 'gc.{key}' is not a valid timestamp")))?;
-            found[slot] = Some(u64::try_from(seconds).unwrap_or(0));
-        }
-        Ok(Cutoffs { total: found[0].unwrap_or(0), unreachable: found[1].unwrap_or(0) })
-    }
-
-    /// All commits that a ref reaches, and for `HEAD` all refs; none if it points at none.
-    fn reached_from(&mut self, name: &[u8]) -> Result<Option<HashSet<ObjectId>>, Fatal> {
-        let refs = self.repository.refs();
-        let mut tips = Vec::new();
-        if name == b"HEAD" {
-            let snapshot = refs.snapshot(&[]).map_err(Fatal::new)?;
-            let visited = snapshot.visit(b"refs/", &mut |record| {
-                if let Target::Direct { id, .. } = record.target {
-                    tips.push(id);
-                }
-                ControlFlow::Continue(())
-            });
-            visited.map_err(Fatal::new)?;
-        }
-        tips.extend(refs.resolve(name).map_err(Fatal::new)?.map(|found| found.id));
-        let mut waiting = Vec::new();
-        for tip in tips {
-            waiting.extend(self.commit(tip)?);
-        }
-        if waiting.is_empty() {
-            return Ok(None);
-        }
-        let mut reached: HashSet<ObjectId> = HashSet::new();
-        while let Some(id) = waiting.pop() {
-            if !reached.insert(id) || self.reader.kind_and_size(&id)?.is_none() {
-                continue;
-            }
-            let data = self.reader.read(&id)?.data;
-            let commit = parse_commit(&data, id.kind()).map_err(Fatal::new)?;
-            waiting.extend(commit.parents.iter().filter(|parent| !reached.contains(*parent)));
-        }
-        Ok(Some(reached))
-    }
-
-    /// The commit that an object is or tags.
-    fn commit(&mut self, mut id: ObjectId) -> Result<Option<ObjectId>, Fatal> {
-        loop {
-            match self.reader.kind_and_size(&id)? {
-                Some((Kind::Commit, _)) => return Ok(Some(id)),
-                Some((Kind::Tag, _)) => {
-                    id = parse_tag(&self.reader.read(&id)?.data, id.kind()).map_err(Fatal::new)?.target;
-                }
-                _ => return Ok(None),
+    for typed in &args.names {
+        match logged_name(repository, typed.as_encoded_bytes())? {
+            Some(full) => names.push(full),
+            None => {
+                result = Err(failed(changes.call, format!("{} points nowhere!", typed.to_string_lossy())))
             }
         }
     }
+    for name in names {
+        let expired = expired.of(&name)?;
+        let mut is_pruned = |log: &[LoggedChange], position: usize| Ok(expired.has(&log[position]));
+        shorten(repository, changes, &args.change, false, &name, &mut is_pruned)?;
+    }
+    result
 }

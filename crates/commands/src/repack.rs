@@ -1,32 +1,25 @@
 //! `git repack`: puts the objects of a repository into fewer and better packs.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use packrace_os::count::Role;
-use packrace_os::durable;
+use packrace_maintenance::bitmaps::{bitmap_request, islands};
+use packrace_maintenance::expiry::expiry;
+use packrace_maintenance::repacking::{Finishing, finish};
 use packrace_os::process::available_threads;
 use packrace_pack::RequestObjects;
 use packrace_pack::Settings;
 use packrace_pack::filter::Filter;
 use packrace_pack::maintain::bitmap_build::not_closed_warning;
-use packrace_pack::maintain::pack_files::{BitmapRequest, PackFilesError};
-use packrace_pack::maintain::repack::{RepackRequest, Repacked, Scope, Unreachable, delete_packs, write};
-use packrace_pack::maintain::{multi_pack_index, prune, server_info};
-use packrace_store::publish::{
-    FileKind, MultiPackIndexLock, WritePolicy, loose_compression, publish_file, publish_locked,
-};
-use packrace_store::{Config, Pack, Repository, roots};
+use packrace_pack::maintain::pack_files::PackFilesError;
+use packrace_pack::maintain::repack::{RepackRequest, Scope, Unreachable, write};
+use packrace_store::publish::loose_compression;
+use packrace_store::{Config, Repository, roots};
 
 use crate::call::Call;
 use crate::call::discovery::{in_directory, repository};
 use crate::call::fatal::Fatal;
-use crate::expiry;
 use crate::options::{PackingOptions, RepackOptions};
-use crate::packs::settings::{
-    at_least_a_mebibyte, bitmap_of_multi_pack_index, bitmap_request, filter, islands, pack_files,
-    recent_objects, settings,
-};
+use crate::packs::settings::{at_least_a_mebibyte, filter, pack_files, recent_objects, settings};
 use crate::progress::{self, Progress};
 
 /// Does what `git repack` does.
@@ -79,23 +72,21 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     if repacked.new.is_empty() && !args.quiet {
         call.write_line("Nothing new to pack.")?;
     }
-    if args.write_midx {
-        let bitmap = (bitmaps == Bitmaps::Asked).then_some(&bitmap);
-        write_multi_pack_index(call, &repository, &repacked, bitmap, request.files.policy, &progress)?;
-    } else {
-        forget_multi_pack_index(&request_objects, &repacked, request.files.policy)?;
+    let finishing = Finishing {
+        policy: request.files.policy,
+        multi_pack_index: args.write_midx,
+        bitmap: (args.write_midx && bitmaps == Bitmaps::Asked).then_some(bitmap),
+        delete: args.delete,
+        drops_unreachable: plan.drops_unreachable(),
+        server_info: !args.no_update_server_info
+            && config.boolean("repack.updateServerInfo")?.unwrap_or(true),
+    };
+    let finished = finish(&repository, &request_objects, &repacked, &finishing, &progress);
+    match &finished {
+        Ok(()) => progress.finish(),
+        Err(_) => progress.stop(),
     }
-    if args.delete {
-        delete_packs(&request_objects, &repacked)?;
-        let after = prune_loose(&repository, &progress)?;
-        if plan.drops_unreachable() {
-            forget_dropped_shallow(&repository, &after, request.files.policy)?;
-        }
-    }
-    if !args.no_update_server_info && config.boolean("repack.updateServerInfo")?.unwrap_or(true) {
-        update_server_info(&repository, request.files.policy)?;
-    }
-    Ok(())
+    Ok(finished?)
 }
 
 /// What ends a command whose packs could not be written.
@@ -105,14 +96,6 @@ fn not_written(call: &Call, progress: &Progress, error: PackFilesError) -> Fatal
         error_line!(call, "warning: {}", not_closed_warning(missing));
     }
     Fatal::new(error)
-}
-
-/// Removes loose objects that are in packs; gives what is there then.
-fn prune_loose(repository: &Repository, progress: &Progress) -> Result<RequestObjects, Fatal> {
-    let after = RequestObjects::new(repository.snapshot()?);
-    prune::prune_packed(&after, progress)?;
-    progress.finish();
-    Ok(after)
 }
 
 /// Whether something is asked for on the command line, or else in the configuration.
@@ -249,9 +232,7 @@ fn asked_filter(args: &RepackOptions, repository: &Repository) -> Result<Option<
 fn unreachable(args: &RepackOptions) -> Result<Unreachable, Fatal> {
     let before = |text: &Option<String>| match text {
         None => Ok(i64::MIN),
-        Some(text) => {
-            expiry::expiry(text).ok_or_else(|| Fatal::new(format!("malformed expiration date '{text}'")))
-        }
+        Some(text) => expiry(text).ok_or_else(|| Fatal::new(format!("malformed expiration date '{text}'"))),
     };
     Ok(if args.cruft {
         Unreachable::Cruft { expired: before(&args.cruft_expiration)? }
@@ -303,81 +284,4 @@ fn reused(args: &RepackOptions, settings: Settings) -> Settings {
         reuse_objects: !args.no_reuse_object,
         ..settings
     }
-}
-
-/// Covers the new packs and those that stay, and no longer those that are going to be deleted.
-fn write_multi_pack_index(
-    call: &Call,
-    repository: &Repository,
-    repacked: &Repacked,
-    bitmap: Option<&BitmapRequest>,
-    policy: WritePolicy,
-    progress: &Progress,
-) -> Result<(), Fatal> {
-    let pack_dir = repository.object_dir().join("pack");
-    let lock = MultiPackIndexLock::take(&pack_dir, repository.hash_kind(), policy)?;
-    let snapshot = repository.snapshot()?;
-    let new: Vec<&str> = repacked.new.iter().filter_map(|new| new.stem.file_name()?.to_str()).collect();
-    let is_wanted =
-        |pack: &Pack| new.contains(&pack.name()) || repacked.staying.iter().any(|name| name == pack.name());
-    let preferred = match repacked.scope {
-        Scope::Geometric(_) => repacked.largest.as_deref().or(new.first().copied()),
-        _ => None,
-    };
-    let made = multi_pack_index::make(&snapshot, is_wanted, preferred, bitmap.is_some(), progress);
-    let Some(bytes) = made.map_err(Fatal::new)? else { return Ok(()) };
-    let bitmap = bitmap
-        .map(|request| bitmap_of_multi_pack_index(call, &snapshot, &bytes, request, progress))
-        .transpose()?;
-    progress.finish();
-    Ok(lock.publish(&bytes, bitmap.flatten().as_deref())?)
-}
-
-/// Removes a multi-pack-index that names a pack which is going to be deleted: readers would find it damaged.
-fn forget_multi_pack_index(
-    request_objects: &RequestObjects,
-    repacked: &Repacked,
-    policy: WritePolicy,
-) -> Result<(), Fatal> {
-    let snapshot = request_objects.snapshot();
-    let named = snapshot.own_multi_pack_index_names().unwrap_or_default();
-    if named.iter().any(|name| repacked.redundant.contains(name)) {
-        MultiPackIndexLock::take(&snapshot.own_pack_dir(), snapshot.hash_kind(), policy)?.remove()?;
-    }
-    Ok(())
-}
-
-/// Takes commits out of the list of shallow ones that were dropped.
-fn forget_dropped_shallow(
-    repository: &Repository,
-    after: &RequestObjects,
-    policy: WritePolicy,
-) -> Result<(), Fatal> {
-    let shallow = after.snapshot().shallow();
-    let mut kept = String::new();
-    let mut is_changed = false;
-    for id in shallow {
-        match after.contains(id)? {
-            true => kept.push_str(&format!("{id}\n")),
-            false => is_changed = true,
-        }
-    }
-    let path = repository.common_dir().join("shallow");
-    if is_changed && kept.is_empty() {
-        durable::remove_file(&path, Role::Config).map_err(Fatal::new)?;
-    } else if is_changed {
-        publish_locked(&path, kept.as_bytes(), FileKind::Shallow, policy)?;
-    }
-    Ok(())
-}
-
-fn update_server_info(repository: &Repository, policy: WritePolicy) -> Result<(), Fatal> {
-    let request_objects = RequestObjects::new(repository.snapshot()?);
-    let refs = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
-    let refs = server_info::refs(&request_objects, &refs).map_err(Fatal::new)?;
-    let packs = server_info::packs(request_objects.snapshot());
-    let publish = |path: &Path, bytes: &[u8]| publish_file(path, bytes, FileKind::ServerInfo, policy);
-    publish(&repository.common_dir().join("info/refs"), &refs)?;
-    publish(&repository.object_dir().join("info/packs"), &packs)?;
-    Ok(())
 }

@@ -205,6 +205,12 @@ impl FileIdentity {
         self.changed_nanoseconds + tick.as_nanos() as i128 <= since.as_nanos() as i128
     }
 
+    /// When the content, the name or the mode last changed, as far as the file system notes it; no program can set it.
+    pub fn changed(&self) -> SystemTime {
+        let nanoseconds = u64::try_from(self.changed_nanoseconds).unwrap_or(0);
+        SystemTime::UNIX_EPOCH + Duration::from_nanos(nanoseconds)
+    }
+
     /// Whether both are the same directory or other inode, regardless of its content.
     pub fn is_same_place(&self, other: &FileIdentity) -> bool {
         self.device == other.device && self.inode == other.inode && self.is_dir == other.is_dir

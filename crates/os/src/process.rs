@@ -32,6 +32,38 @@ pub fn lower_thread_priority() {
     let _ = rustix::process::setpriority_process(None, BACKGROUND_NICE);
 }
 
+/// The niceness of a thread that nobody waits for.
+const LAST_NICE: i32 = 19;
+
+/// Lets all other threads of the machine run, read and write before this one, and those that it starts, permanently: the
+/// highest `nice`, and the lowest priority of best effort for the disk. Not the idle classes of either, in which a thread that holds
+/// a lock of the file system may hold it for ever. A hint.
+#[allow(unsafe_code)]
+pub fn lower_thread_priority_fully() {
+    #[cfg(target_os = "linux")]
+    {
+        /// `IOPRIO_WHO_PROCESS`, of which 0 is the calling thread (ioprio_set(2)).
+        const THREAD: libc::c_int = 1;
+        /// `IOPRIO_CLASS_BE` with the lowest of its eight levels.
+        const LOWEST: libc::c_int = (2 << 13) | 7;
+        let _ = rustix::process::setpriority_process(None, LAST_NICE);
+        // SAFETY: the call takes three numbers and touches no memory.
+        let _ = unsafe { libc::syscall(libc::SYS_ioprio_set, THREAD, 0 as libc::c_int, LOWEST) };
+    }
+}
+
+/// The number of this process.
+pub fn id() -> u32 {
+    std::process::id()
+}
+
+/// Whether a process with this number runs on this machine, as far as this one can see: in another container there may be one.
+pub fn is_running(id: u32) -> bool {
+    let Some(pid) = i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw) else { return false };
+    // Whoever may not be asked is there.
+    !matches!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH))
+}
+
 /// Whether this thread lets others run before it, since `lower_thread_priority` or because the thread that started it does.
 pub fn is_thread_priority_lowered() -> bool {
     #[cfg(target_os = "linux")]

@@ -10,6 +10,7 @@ mod fsck;
 mod globals;
 mod index_pack;
 mod init;
+mod maintenance;
 mod multi_pack_index;
 mod objects;
 mod pack_objects;
@@ -38,6 +39,7 @@ pub use for_each_ref::ForEachRef;
 pub use globals::{Globals, VariableOptions};
 pub use index_pack::{IndexPack, VerifyPack};
 pub use init::Init;
+pub use maintenance::Maintenance;
 pub use multi_pack_index::MultiPackIndex;
 pub use objects::{CommitTree, HashObject, WriteTree};
 pub use pack_objects::PackObjects;
@@ -119,6 +121,8 @@ pub enum Command {
     IndexPack(Box<IndexPack>),
     /// Make an empty repository, or complete one that is there: stands in for git init.
     Init(Box<Init>),
+    /// Keep a repository fast: stands in for git maintenance.
+    Maintenance(Box<Maintenance>),
     /// Write and verify multi-pack-indexes: stands in for git multi-pack-index.
     MultiPackIndex(MultiPackIndex),
     /// Make a pack of what revisions reach: stands in for git pack-objects.
@@ -177,6 +181,7 @@ impl Command {
             Command::ForEachRef(_) => "for-each-ref",
             Command::IndexPack(_) => "index-pack",
             Command::Init(_) => "init",
+            Command::Maintenance(_) => "maintenance",
             Command::MultiPackIndex(_) => "multi-pack-index",
             Command::PackObjects(_) => "pack-objects",
             Command::Repack(_) => "repack",
@@ -329,7 +334,7 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
 }
 
 /// Those that stand in for git's own of the same name.
-const COMMANDS_OF_GIT: [&str; 24] = [
+const COMMANDS_OF_GIT: [&str; 25] = [
     "upload-pack",
     "receive-pack",
     "add",
@@ -340,6 +345,7 @@ const COMMANDS_OF_GIT: [&str; 24] = [
     "init",
     "verify-pack",
     "repack",
+    "maintenance",
     "multi-pack-index",
     "pack-objects",
     "hash-object",

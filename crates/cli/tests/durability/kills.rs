@@ -211,3 +211,65 @@ fn add_rounds(files: usize, rounds: usize, seed: u64) -> usize {
     }
     killed
 }
+
+sampled! {
+    /// What a killed job has left is gone after the next one, but for locks, which wait for ten minutes.
+    fn maintaining(extent) {
+        in_fresh_repositories(extent, "maintenance", maintaining_rounds);
+    }
+}
+
+fn maintaining_rounds(rounds: usize, seed: u64) -> usize {
+    let dir = in_memory();
+    let top = dir.path();
+    let (all, commits) = history(top, rounds, 20);
+    git(top, &["init", "-q", "--bare", "-b", "main", "--template=", "to.git"]);
+    let to = top.join("to.git");
+    git(&to, &["config", "receive.unpackLimit", "1"]);
+    git(&to, &["config", "receive.autogc", "false"]);
+    let maintain = || {
+        let mut command = packrace(&to);
+        command.args(["maintenance", "run", "--task=gc", "--task=geometric-repack"]);
+        command
+    };
+    let push = |round: usize, commit: &str| {
+        git(&all, &["push", "-q", "../to.git", &format!("{commit}:refs/heads/main")]);
+        git(&all, &["push", "-q", "../to.git", &format!("{commit}:refs/heads/{round}")]);
+    };
+    push(0, &commits[0]);
+    let mut moments = Moments::new(seed, || assert!(maintain().status().unwrap().success()));
+    let mut killed = 0;
+    for (round, commit) in commits.iter().enumerate().skip(1) {
+        push(round, commit);
+        killed += usize::from(!run_for(&mut maintain(), moments.next()));
+        let what = format!("round {round}");
+        assert_sound(&to, &what);
+        let is = git(&to, &["rev-parse", "main"]);
+        assert_eq!(is.trim(), commit, "{what}");
+        // As ten minutes would; but not who held the repository, by which it is known what the killed one made.
+        let held = to.join("objects/maintenance.lock");
+        let holder = std::fs::read(&held).ok();
+        remove_locks(&to);
+        if let Some(holder) = holder {
+            std::fs::write(&held, holder).unwrap();
+        }
+        let again = maintain().output().unwrap();
+        assert!(again.status.success(), "{what}: {}", String::from_utf8_lossy(&again.stderr));
+        assert_sound(&to, &what);
+        let left = names_below(&to).into_iter().find(|name| name.contains("tmp_") || name.ends_with(".lock"));
+        assert_eq!(left, None, "{what}");
+    }
+    killed
+}
+
+fn names_below(dir: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            names.extend(names_below(&path));
+        }
+        names.push(path.file_name().unwrap().to_string_lossy().into_owned());
+    }
+    names
+}

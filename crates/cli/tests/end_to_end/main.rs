@@ -25,6 +25,7 @@ mod index_twins;
 mod init;
 mod islands;
 mod maintained;
+mod maintenance;
 mod matrix;
 mod migrate;
 mod multi_pack_index;

@@ -1,5 +1,7 @@
 //! Why commands end before they are done.
 
+use packrace_pack::maintain::bitmap_build::not_closed_warning;
+
 use crate::call::printable::harmless;
 
 /// Why a command ends: what it says last, and its exit code.
@@ -84,6 +86,18 @@ impl From<packrace_pack::Error> for Fatal {
 impl From<packrace_pack::maintain::pack_files::PackFilesError> for Fatal {
     fn from(error: packrace_pack::maintain::pack_files::PackFilesError) -> Self {
         Fatal::new(error)
+    }
+}
+
+impl From<packrace_maintenance::Error> for Fatal {
+    fn from(error: packrace_maintenance::Error) -> Self {
+        match error {
+            packrace_maintenance::Error::NotClosed(missing) => {
+                Fatal::error(&error).after(format!("warning: {}\n", not_closed_warning(&missing)))
+            }
+            packrace_maintenance::Error::NoBitmap => Fatal::error(error),
+            error => Fatal::new(error),
+        }
     }
 }
 

@@ -158,3 +158,39 @@ pub enum MultiPackIndexAction {
         batch_size: u64,
     },
 }
+
+/// What `maintenance` does.
+#[derive(Debug, Clone)]
+pub enum MaintenanceOptions {
+    /// Does what the repository needs.
+    Run(MaintenanceRunOptions),
+    /// Says what that is, and why.
+    Plan {
+        /// Only what is worth it by itself, as [`MaintenanceRunOptions::auto`].
+        auto: bool,
+        /// As [`MaintenanceRunOptions::tasks`].
+        tasks: Vec<String>,
+    },
+    /// Says by its exit code whether there is anything.
+    IsNeeded {
+        /// As for a plan.
+        auto: bool,
+        /// As [`MaintenanceRunOptions::tasks`].
+        tasks: Vec<String>,
+    },
+    /// Says how the repository is.
+    Status,
+}
+
+/// What `maintenance run` does.
+#[derive(Debug, Clone, Default)]
+pub struct MaintenanceRunOptions {
+    /// Only do what is worth it by git's thresholds.
+    pub auto: bool,
+    /// Say nothing, or say what is done; if nothing is said, it depends on whether the error output is a terminal.
+    pub quiet: Option<bool>,
+    /// Say what would be done, and do nothing.
+    pub dry_run: bool,
+    /// Do these tasks, in this order; none: what is needed.
+    pub tasks: Vec<String>,
+}

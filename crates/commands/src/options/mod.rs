@@ -13,8 +13,9 @@ use std::path::PathBuf;
 
 pub use index::{AddOptions, Step, Switch, UpdateIndexOptions};
 pub use maintenance::{
-    CommitGraphOptions, CommitGraphVerifyOptions, CommitGraphWriteOptions, MultiPackIndexAction,
-    MultiPackIndexOptions, MultiPackIndexWriteOptions, RepackOptions,
+    CommitGraphOptions, CommitGraphVerifyOptions, CommitGraphWriteOptions, MaintenanceOptions,
+    MaintenanceRunOptions, MultiPackIndexAction, MultiPackIndexOptions, MultiPackIndexWriteOptions,
+    RepackOptions,
 };
 pub use objects::{CommitTreeOptions, HashObjectOptions, MessagePart, WriteTreeOptions};
 pub use packs::{

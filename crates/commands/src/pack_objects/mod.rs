@@ -8,6 +8,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use packrace_format::pack_index;
+use packrace_maintenance::bitmaps::{bitmap_request, islands};
+use packrace_maintenance::expiry;
 use packrace_object::{Kind, ObjectId, oid};
 use packrace_os::process::available_threads;
 use packrace_os::sink::write_all;
@@ -26,9 +28,8 @@ use packrace_store::{Pack, Repository, Snapshot, roots};
 use crate::call::Call;
 use crate::call::discovery::{in_directory, repository_with};
 use crate::call::fatal::Fatal;
-use crate::expiry;
 use crate::options::PackObjectsOptions;
-use crate::packs::settings::{bitmap_request, filter_of, islands, pack_files, recent_objects};
+use crate::packs::settings::{filter_of, pack_files, recent_objects};
 use crate::progress::{self, Progress};
 use crate::revisions::{Revisions, Selection};
 
@@ -250,7 +251,7 @@ impl PackObjectsJob<'_> {
             return Ok(None);
         }
         let refs = roots(self.repository)?.refs;
-        bitmap_request(self.repository, &refs, self.settings.threads).map(Some)
+        Ok(Some(bitmap_request(self.repository, &refs, self.settings.threads)?))
     }
 
     /// Makes loose what is in packs and not packed now.

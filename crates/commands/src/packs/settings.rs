@@ -1,28 +1,19 @@
 //! What commands that write packs have in common: how the configuration and their options say it is done.
 
 use std::ffi::OsStr;
-use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 
-use packrace_format::multi_pack_index::MultiPackIndex as Index;
 use packrace_object::{HashKind, ObjectId};
 use packrace_pack::filter::Filter;
-use packrace_pack::islands::{IslandRules, Islands};
-use packrace_pack::maintain::bitmap_build::{
-    BitOrder, BitmapOptions, BitmapTips, BuiltBitmap, build, not_closed_warning,
-};
-use packrace_pack::maintain::pack_files::{BitmapRequest, PackFiles};
-use packrace_pack::{MAX_DEPTH, NameHashVersion, ProgressSink, RequestObjects, Settings};
+use packrace_pack::maintain::pack_files::PackFiles;
+use packrace_pack::{MAX_DEPTH, NameHashVersion, Settings};
 use packrace_store::publish::{PublishOptions, WritePolicy};
-use packrace_store::refs::{RefRecord, Target};
-use packrace_store::{Config, Repository, Snapshot};
+use packrace_store::{Config, Repository};
 
 use crate::call::Call;
 use crate::call::fatal::Fatal;
 use crate::options::PackingOptions;
-use crate::progress::Progress;
 
 /// The shortest limit of packs (git-pack-objects, "--max-pack-size").
 const LEAST_PACK_BYTES: u64 = 1 << 20;
@@ -134,86 +125,4 @@ pub(crate) fn filter_of(
             Some(id.ok_or_else(|| Fatal::new(format!("unable to access sparse blob in '{name}'")))?);
     }
     Ok(Some(filter))
-}
-
-/// The delta islands of the configuration (`pack.island`).
-pub(crate) fn islands(
-    repository: &Repository,
-    request_objects: &RequestObjects,
-    watch: &dyn ProgressSink,
-) -> Result<Arc<Islands>, Fatal> {
-    let config = repository.config();
-    let rules = IslandRules::parse(&config.strings("pack.island")).map_err(Fatal::new)?;
-    let snapshot = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
-    let mut refs = Vec::new();
-    let visit = &mut |record: RefRecord<'_>| {
-        refs.push((record.name.to_vec(), record.target.id()));
-        ControlFlow::Continue(())
-    };
-    snapshot.visit(b"refs/", visit).map_err(Fatal::new)?;
-    let mut tips = Vec::with_capacity(refs.len());
-    for (name, id) in &refs {
-        let id = match id {
-            Some(id) => Some(*id),
-            None => snapshot.resolve(name).map_err(Fatal::new)?.map(|found| found.id),
-        };
-        tips.extend(id.map(|id| (name.as_slice(), id)));
-    }
-    let core = config.string("pack.islandCore");
-    Ok(Arc::new(Islands::find(request_objects, tips, &rules, core.as_deref(), watch)?))
-}
-
-/// What the configuration says about bitmaps of what `refs` point at.
-pub(crate) fn bitmap_request(
-    repository: &Repository,
-    refs: &[ObjectId],
-    threads: usize,
-) -> Result<BitmapRequest, Fatal> {
-    let config = repository.config();
-    let mut preferred = Vec::new();
-    let prefixes = config.strings("pack.preferBitmapTips");
-    if !prefixes.is_empty() {
-        let snapshot = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
-        for prefix in prefixes {
-            snapshot
-                .visit(&prefix, &mut |record| {
-                    if let Target::Direct { id, .. } = record.target {
-                        preferred.push(id);
-                    }
-                    ControlFlow::Continue(())
-                })
-                .map_err(Fatal::new)?;
-        }
-    }
-    let options = BitmapOptions {
-        name_hashes: config.boolean("pack.writeBitmapHashCache")?.unwrap_or(true),
-        lookup_table: config.boolean("pack.writeBitmapLookupTable")?.unwrap_or(false),
-        threads,
-        ..BitmapOptions::default()
-    };
-    Ok(BitmapRequest { refs: refs.to_vec(), preferred, options })
-}
-
-/// The bitmap file of a multi-pack-index that is going to be put in place; none in a shallow repository.
-pub fn bitmap_of_multi_pack_index(
-    call: &Call,
-    snapshot: &Arc<Snapshot>,
-    bytes: &[u8],
-    request: &BitmapRequest,
-    progress: &Progress,
-) -> Result<Option<Vec<u8>>, Fatal> {
-    let failed = || Fatal::error("could not write multi-pack bitmap");
-    let request_objects = RequestObjects::new(snapshot.clone());
-    let index = Index::open(bytes, snapshot.hash_kind()).map_err(Fatal::new)?;
-    let order = BitOrder::of_multi_pack_index(&request_objects, &index).ok_or_else(failed)??;
-    let tips = BitmapTips { refs: &request.refs, preferred: &request.preferred };
-    match build(&request_objects, &order, tips, &request.options, progress)? {
-        BuiltBitmap::File(bytes) => Ok(Some(bytes)),
-        BuiltBitmap::Shallow => Ok(None),
-        BuiltBitmap::NotClosed(missing) => {
-            progress.stop();
-            error_line!(call, "warning: {}", not_closed_warning(&missing));
-            Err(failed())
-        }
-    }
 }

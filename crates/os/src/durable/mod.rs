@@ -9,6 +9,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, IoSlice, Write as _};
 use std::os::unix::fs::{FileExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
@@ -526,15 +527,46 @@ pub fn random_number() -> u32 {
     RandomState::new().hash_one(1) as u32
 }
 
-/// Six of them. Not secret: a file is created only if the name is unused.
+/// Six of them: three by chance, and three that follow from those and from [`temporary_key`]. Not secret: a file is created
+/// only if the name is unused.
 fn random_letters() -> String {
-    let mut number = RandomState::new().hash_one(0);
+    let chance = letters(RandomState::new().hash_one(0));
+    format!("{chance}{}", letters(mixed(temporary_key(), chance.as_bytes())))
+}
+
+/// What the names of all temporaries of this process have in common. Whoever knows it can tell which a process has left
+/// that is no more.
+pub fn temporary_key() -> u64 {
+    static KEY: OnceLock<u64> = OnceLock::new();
+    *KEY.get_or_init(|| RandomState::new().hash_one(2))
+}
+
+/// Whether a process with this key has made a temporary whose name ends in these letters. Of those of others, one in
+/// 238,328 looks so, too.
+pub fn is_temporary_of(key: u64, name: &str) -> bool {
+    let Some(last) = name.len().checked_sub(6).and_then(|at| name.get(at..)) else { return false };
+    let is_letters = last.bytes().all(|byte| NAME_LETTERS.contains(&byte));
+    is_letters && letters(mixed(key, &last.as_bytes()[..3])) == last[3..]
+}
+
+/// Three letters or digits.
+fn letters(mut number: u64) -> String {
     let letter = |_| {
         let letter = NAME_LETTERS[(number % NAME_LETTERS.len() as u64) as usize];
         number /= NAME_LETTERS.len() as u64;
         char::from(letter)
     };
-    (0..6).map(letter).collect()
+    (0..3).map(letter).collect()
+}
+
+/// The same in every version of packrace: the process that left a file may have been an older one. By `SplitMix64`.
+fn mixed(key: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(key, |sum, byte| {
+        let mut sum = sum.wrapping_add(u64::from(*byte)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        sum = (sum ^ (sum >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        sum = (sum ^ (sum >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        sum ^ (sum >> 31)
+    })
 }
 
 #[cfg(test)]

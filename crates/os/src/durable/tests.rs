@@ -155,3 +155,21 @@ fn every_step_can_fail_and_leaves_nothing() {
     assert!(result.is_err());
     assert_eq!(names(dir.path()).len(), 1, "a process that was killed leaves its temporary");
 }
+
+#[test]
+fn temporaries_tell_which_process_made_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let make = || make_temporary_dir(dir.path(), "tmp_x_", Role::Objects).unwrap();
+    for _ in 0..100 {
+        let path = make();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert_eq!(name.len(), "tmp_x_".len() + 6);
+        assert!(is_temporary_of(temporary_key(), name), "{name}");
+        assert!(!is_temporary_of(temporary_key() ^ 1, name), "{name}");
+    }
+    // Names are the same in every version: a later one removes what this one has left.
+    assert!(is_temporary_of(1, "tmp_pack_abcIdz"));
+    for other in ["", "abc", "tmp_objdir-incoming-", "tmp_pack_äbcde", "tmp_pack_abc.ef"] {
+        assert!(!is_temporary_of(temporary_key(), other), "{other}");
+    }
+}

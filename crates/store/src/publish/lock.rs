@@ -141,6 +141,11 @@ impl LockFile {
         self.file.write(bytes).map_err(|error| Error::io(self.file.path(), error))
     }
 
+    /// Writes what was appended so far, so that others can read it.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        self.file.flush().map_err(|error| Error::io(self.file.path(), error))
+    }
+
     /// Gives the new file the mode of the one that it replaces.
     pub(crate) fn keep_mode(&mut self) -> Result<(), Error> {
         let mode = packrace_os::mode(&self.path, self.kind.role());

@@ -1,0 +1,120 @@
+//! `packrace maintenance`: what is typed, what it says, how it ends. What it does is tested in its crate.
+
+use std::path::Path;
+
+use packrace_testkit::{Git, Loose, Repo, RepoBuilder, Size, Storage};
+
+use crate::running::packrace;
+
+fn build() -> Repo {
+    let storage = Storage { packs: 5, loose: Loose::Newest, ..Storage::default() };
+    let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
+    // What was built long ago would be packed anew for that.
+    for entry in std::fs::read_dir(repo.path().join("objects/pack")).unwrap() {
+        let file = std::fs::File::open(entry.unwrap().path()).unwrap();
+        file.set_modified(std::time::SystemTime::now()).unwrap();
+    }
+    repo
+}
+
+#[track_caller]
+fn check(dir: &Path, args: &[&str], code: i32) -> (String, String) {
+    let output = packrace(dir, &[&["maintenance"], args].concat(), "");
+    let [said, complained] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}{complained}");
+    (said, complained)
+}
+
+#[test]
+fn what_is_needed_is_told_and_done() {
+    let repo = build();
+    let before = repo.reachable_objects();
+    let (status, _) = check(repo.path(), &["status"], 0);
+    assert!(status.starts_with("packs: 4 with ") && status.contains("\nbitmap: none\n"), "{status}");
+    let (plan, _) = check(repo.path(), &["plan"], 0);
+    let names: Vec<&str> = plan.lines().filter_map(|line| Some(line.split_once(": ")?.0)).collect();
+    assert_eq!(names, ["pack-refs", "geometric-repack", "commit-graph"], "{plan}");
+    assert_eq!(check(repo.path(), &["run", "--dry-run"], 0).0, plan);
+    check(repo.path(), &["is-needed"], 0);
+    let (said, told) = check(repo.path(), &["run", "--no-quiet"], 0);
+    assert!(said.is_empty() && told.contains("geometric-repack: "), "{told}");
+    assert_eq!(check(repo.path(), &["plan"], 0).0, "nothing to do\n");
+    check(repo.path(), &["is-needed"], 1);
+    // Somebody who watches nothing is told nothing.
+    assert_eq!(check(repo.path(), &["run"], 0), (String::new(), String::new()));
+    assert_eq!(repo.reachable_objects(), before);
+    repo.git(&["fsck", "--full", "--strict"]);
+}
+
+#[test]
+fn tasks_are_named() {
+    let repo = build();
+    check(repo.path(), &["run", "--task=loose-objects", "--task=PACK-REFS"], 0);
+    let (status, _) = check(repo.path(), &["status"], 0);
+    assert!(status.contains("loose objects: 0\n") && status.contains("refs: 0 loose"), "{status}");
+    assert!(status.starts_with("packs: 5 "), "{status}");
+    check(repo.path(), &["run", "--task=gc"], 0);
+    let (status, _) = check(repo.path(), &["status"], 0);
+    assert!(status.contains("commit-graph: 1 files"), "{status}");
+    // Only what is needed, by git's thresholds.
+    check(repo.path(), &["is-needed", "--auto"], 1);
+    check(repo.path(), &["is-needed", "--auto", "--task=gc"], 1);
+    repo.git(&["fsck", "--full", "--strict"]);
+}
+
+#[test]
+fn nothing_begins_by_itself_where_that_is_off() {
+    let repo = build();
+    for setting in ["gc.auto=0", "maintenance.auto=false", "receive.autogc=false"] {
+        let args = ["-c", setting, "maintenance", "is-needed", "--auto"];
+        assert_eq!(packrace(repo.path(), &args, "").status.code(), Some(1), "{setting}");
+    }
+    check(repo.path(), &["is-needed", "--auto"], 0);
+}
+
+/// As git says it, or by name.
+#[test]
+fn what_is_not_offered_is_refused() {
+    let repo = build();
+    for (args, told) in [
+        (&["run", "--task=foo"][..], "error: 'foo' is not a valid task\n"),
+        (&["run", "--task=gc", "--task=gc"], "error: task 'gc' cannot be selected multiple times\n"),
+        (&["run", "--task=prefetch"], "fatal: task 'prefetch' is not supported\n"),
+        (&["run", "--task=incremental-repack"], "fatal: task 'incremental-repack' is not supported\n"),
+        (&["run", "--schedule=daily"], "fatal: `--schedule' is not supported\n"),
+        (&["run", "--detach"], "fatal: `--detach' is not supported\n"),
+        (&["start", "--scheduler=auto"], "fatal: `maintenance start' is not supported\n"),
+        (&["register"], "fatal: `maintenance register' is not supported\n"),
+    ] {
+        assert_eq!(check(repo.path(), args, 129).1, told, "{args:?}");
+    }
+    for args in [&["run", "--task=foo"][..], &["run", "--task=gc", "--task=gc"]] {
+        let stock = Git::stock().command(repo.path()).arg("maintenance").args(args).output().unwrap();
+        let told = String::from_utf8_lossy(&stock.stderr).into_owned();
+        assert!(told.starts_with(&check(repo.path(), args, 129).1), "{told}");
+    }
+}
+
+#[test]
+fn whoever_comes_second_goes_away() {
+    let repo = build();
+    std::fs::write(repo.path().join("objects/maintenance.lock"), "").unwrap();
+    let (_, told) = check(repo.path(), &["run", "--no-quiet"], 0);
+    assert!(told.starts_with("warning: lock file '") && told.ends_with("skipping maintenance\n"), "{told}");
+    assert_eq!(check(repo.path(), &["run", "--auto", "--no-quiet"], 0).1, "");
+    check(repo.path(), &["is-needed"], 0);
+}
+
+/// A task that fails ends with 1, and the others are done.
+#[test]
+fn a_task_that_fails_is_named() {
+    let repo = build();
+    std::fs::write(repo.path().join("packed-refs.lock"), "").unwrap();
+    let args = ["-c", "core.packedRefsTimeout=1", "maintenance", "run"];
+    let output = packrace(repo.path(), &args, "");
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.starts_with("error: task 'pack-refs' failed: "), "{told}");
+    let (status, _) = check(repo.path(), &["status"], 0);
+    assert!(!status.contains("bitmap: none"), "{status}");
+}

@@ -1,0 +1,241 @@
+//! `git maintenance`: keeps a repository fast, by what it measures.
+
+use std::time::SystemTime;
+
+use packrace_maintenance::policy::{self, Occasion, PlannedTask};
+use packrace_maintenance::{
+    Facts, Locking, MaintenanceLock, MaintenanceSettings, Means, PackKind, RefFacts, Sizes, Task, measure,
+};
+use packrace_os::clock::time_of_day;
+use packrace_os::process::available_threads;
+use packrace_store::Repository;
+
+use crate::call::Call;
+use crate::call::discovery::repository;
+use crate::call::fatal::Fatal;
+use crate::options::{MaintenanceOptions, MaintenanceRunOptions};
+use crate::packs::settings::recent_objects;
+use crate::progress::{self, Progress};
+
+/// Tasks of git that are not there.
+const MISSING_TASKS: [&str; 4] = ["prefetch", "incremental-repack", "worktree-prune", "rerere-gc"];
+
+/// Does what `git maintenance` does.
+pub fn run(call: &Call, args: &MaintenanceOptions) -> Result<(), Fatal> {
+    match args {
+        MaintenanceOptions::Run(args) => {
+            let tasks = tasks(&args.tasks)?;
+            let maintenance = Maintenance::of(call, args.auto, tasks)?;
+            match args.dry_run {
+                true => maintenance.show_plan(),
+                false => maintenance.run(args),
+            }
+        }
+        MaintenanceOptions::Plan { auto, tasks: named } => {
+            let tasks = tasks(named)?;
+            Maintenance::of(call, *auto, tasks)?.show_plan()
+        }
+        MaintenanceOptions::IsNeeded { auto, tasks: named } => {
+            let tasks = tasks(named)?;
+            let maintenance = Maintenance::of(call, *auto, tasks)?;
+            match maintenance.needed(&maintenance.measure()?).is_empty() {
+                true => Err(Fatal::silent(1)),
+                false => Ok(()),
+            }
+        }
+        MaintenanceOptions::Status => Maintenance::of(call, false, Vec::new())?.show_status(),
+    }
+}
+
+/// The tasks of these names, in git's words where there are none.
+fn tasks(names: &[String]) -> Result<Vec<Task>, Fatal> {
+    let mut tasks = Vec::new();
+    for name in names {
+        if MISSING_TASKS.iter().any(|missing| missing.eq_ignore_ascii_case(name)) {
+            return Err(Fatal::usage(format!("task '{name}' is not supported")));
+        }
+        let task = Task::named(name);
+        let task = task.ok_or_else(|| Fatal::refused(format!("'{name}' is not a valid task")))?;
+        if tasks.contains(&task) {
+            return Err(Fatal::refused(format!("task '{name}' cannot be selected multiple times")));
+        }
+        tasks.push(task);
+    }
+    Ok(tasks)
+}
+
+struct Maintenance<'a> {
+    call: &'a Call,
+    repository: Repository,
+    settings: MaintenanceSettings,
+    occasion: Occasion,
+    /// Those that were named; none: whatever is needed.
+    tasks: Vec<Task>,
+    now: SystemTime,
+}
+
+impl<'a> Maintenance<'a> {
+    fn of(call: &'a Call, auto: bool, tasks: Vec<Task>) -> Result<Self, Fatal> {
+        let repository = repository(call)?;
+        let settings = MaintenanceSettings::of(&repository)?;
+        let occasion = if auto { Occasion::Automatic } else { Occasion::Asked };
+        Ok(Maintenance { call, repository, settings, occasion, tasks, now: time_of_day() })
+    }
+
+    fn measure(&self) -> Result<Facts, Fatal> {
+        Ok(measure(&self.repository, &self.settings, self.now)?)
+    }
+
+    /// What the repository needs, or of the named tasks, those that it needs.
+    fn needed(&self, facts: &Facts) -> Vec<PlannedTask> {
+        if self.tasks.is_empty() {
+            return policy::plan(facts, &self.settings, self.occasion);
+        }
+        let plan_one = |task: &Task| policy::plan_one(facts, &self.settings, self.occasion, *task);
+        self.tasks.iter().filter_map(plan_one).collect()
+    }
+
+    /// What is done. What was named is done, needed or not, unless it is only to be done if needed.
+    fn planned(&self, facts: &Facts) -> Vec<PlannedTask> {
+        let mut planned = self.needed(facts);
+        if self.occasion == Occasion::Asked && !self.tasks.is_empty() {
+            let needed = |task: &Task| planned.iter().find(|planned| planned.task == *task).cloned();
+            let of = |task: &Task| needed(task).unwrap_or_else(|| policy::asked_for(facts, *task));
+            planned = self.tasks.iter().map(of).collect();
+        }
+        planned
+    }
+
+    fn speaks(&self, args: &MaintenanceRunOptions) -> bool {
+        progress::is_wanted(self.call, args.quiet.map(|quiet| !quiet))
+    }
+
+    fn show_plan(&self) -> Result<(), Fatal> {
+        let mut text = String::new();
+        for PlannedTask { task, reason, bytes, .. } in self.planned(&self.measure()?) {
+            let size = if bytes > 0 { format!(" ({})", shown_bytes(bytes)) } else { String::new() };
+            text.push_str(&format!("{}: {reason}{size}\n", task.name()));
+        }
+        if text.is_empty() {
+            text.push_str("nothing to do\n");
+        }
+        self.call.write(text.as_bytes())
+    }
+
+    fn run(&self, args: &MaintenanceRunOptions) -> Result<(), Fatal> {
+        let lock = match MaintenanceLock::take(&self.repository, self.now)? {
+            Locking::Held(lock) => lock,
+            Locking::Busy(who) => {
+                if !args.auto && self.speaks(args) {
+                    error_line!(self.call, "warning: {who}, skipping maintenance");
+                }
+                return Ok(());
+            }
+        };
+        let mut planned = self.planned(&self.measure()?);
+        if lock.predecessor().is_some() {
+            planned.retain(|planned| planned.task != Task::StaleFiles);
+            let task = Task::StaleFiles;
+            let reason = "a job was killed".to_owned();
+            planned.insert(0, PlannedTask { reason, ..policy::asked_for(&Facts::default(), task) });
+        }
+        let mut result = Ok(());
+        for planned in planned {
+            if let Err(fatal) = self.run_one(&planned, &lock, args) {
+                error_line!(self.call, "error: task '{}' failed: {}", planned.task.name(), fatal.message);
+                result = Err(Fatal::silent(1));
+            }
+        }
+        result
+    }
+
+    fn run_one(
+        &self,
+        planned: &PlannedTask,
+        lock: &MaintenanceLock,
+        args: &MaintenanceRunOptions,
+    ) -> Result<(), Fatal> {
+        let threads = available_threads();
+        let progress = Progress::new(self.speaks(args), self.call)?;
+        let progress = progress.with_threads(threads);
+        let recent = match planned.task {
+            Task::Gc => recent_objects(self.call, &self.repository)?,
+            _ => Vec::new(),
+        };
+        let means =
+            Means { threads, memory_bytes: None, recent: Some(recent), now: self.now, progress: &progress };
+        let before = Sizes::of(self.repository.object_dir())?;
+        let done = packrace_maintenance::run(&self.repository, &self.settings, planned, lock, &means);
+        match &done {
+            Ok(()) => progress.finish(),
+            Err(_) => progress.stop(),
+        }
+        done?;
+        if self.speaks(args) {
+            let after = Sizes::of(self.repository.object_dir())?;
+            error_line!(
+                self.call,
+                "{}: {}: {} packs and {} loose objects ({}) before, {} and {} ({}) now",
+                planned.task.name(),
+                planned.reason,
+                before.packs,
+                before.loose_objects,
+                shown_bytes(before.pack_bytes),
+                after.packs,
+                after.loose_objects,
+                shown_bytes(after.pack_bytes)
+            );
+        }
+        Ok(())
+    }
+
+    fn show_status(&self) -> Result<(), Fatal> {
+        let facts = self.measure()?;
+        let of_kind = |kind| facts.packs.iter().filter(|pack| pack.kind == kind).count();
+        let mut text = format!(
+            "packs: {} with {} objects ({}), {} kept, {} cruft, {} damaged\nloose objects: {}\n",
+            facts.packs.len(),
+            facts.packed_objects(),
+            shown_bytes(facts.packed_bytes()),
+            of_kind(PackKind::Kept),
+            of_kind(PackKind::Cruft),
+            of_kind(PackKind::Damaged),
+            facts.loose_objects
+        );
+        text.push_str(&match facts.multi_pack_index {
+            Some(index) => format!("multi-pack-index: covers {} packs\n", index.covered),
+            None => "multi-pack-index: none\n".to_owned(),
+        });
+        text.push_str(&match facts.bitmap {
+            Some(_) => {
+                format!("bitmap: knows {} of {} tips\n", facts.tips - facts.tips_outside_bitmap, facts.tips)
+            }
+            None => "bitmap: none\n".to_owned(),
+        });
+        text.push_str(&format!(
+            "commit-graph: {} files, has {} of {} branches\n",
+            facts.graph_files,
+            facts.branch_tips - facts.tips_outside_graph,
+            facts.branch_tips
+        ));
+        text.push_str(&match facts.refs {
+            RefFacts::Files { loose, packed_bytes } => {
+                format!("refs: {loose} loose, packed-refs of {}\n", shown_bytes(packed_bytes))
+            }
+            RefFacts::Tables(count) => format!("refs: {count} reftables\n"),
+        });
+        if let Some(deltas) = facts.deltas {
+            text.push_str(&format!("deltas: {} of {} sampled objects whole\n", deltas.whole, deltas.sampled));
+        }
+        text.push_str(&format!("stale files: {} ({})\n", facts.stale.count, shown_bytes(facts.stale.bytes)));
+        self.call.write(text.as_bytes())
+    }
+}
+
+fn shown_bytes(bytes: u64) -> String {
+    let units = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.into_iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / unit as f64),
+        None => format!("{bytes} bytes"),
+    }
+}

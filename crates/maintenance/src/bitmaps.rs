@@ -1,0 +1,89 @@
+//! What reachability bitmaps and delta islands are made from: refs, and what the configuration says of them.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use packrace_format::multi_pack_index::MultiPackIndex;
+use packrace_object::ObjectId;
+use packrace_pack::islands::{IslandRules, Islands};
+use packrace_pack::maintain::bitmap_build::{BitOrder, BitmapOptions, BitmapTips, BuiltBitmap, build};
+use packrace_pack::maintain::pack_files::BitmapRequest;
+use packrace_pack::{ProgressSink, RequestObjects};
+use packrace_store::refs::{RefRecord, Target};
+use packrace_store::{Repository, Snapshot};
+
+use crate::error::Error;
+
+/// What the configuration says about bitmaps of what `refs` point at.
+pub fn bitmap_request(
+    repository: &Repository,
+    refs: &[ObjectId],
+    threads: usize,
+) -> Result<BitmapRequest, Error> {
+    let config = repository.config();
+    let mut preferred = Vec::new();
+    let prefixes = config.strings("pack.preferBitmapTips");
+    if !prefixes.is_empty() {
+        let snapshot = repository.refs().snapshot(&[])?;
+        for prefix in prefixes {
+            snapshot.visit(&prefix, &mut |record| {
+                if let Target::Direct { id, .. } = record.target {
+                    preferred.push(id);
+                }
+                ControlFlow::Continue(())
+            })?;
+        }
+    }
+    let options = BitmapOptions {
+        name_hashes: config.boolean("pack.writeBitmapHashCache")?.unwrap_or(true),
+        lookup_table: config.boolean("pack.writeBitmapLookupTable")?.unwrap_or(false),
+        threads,
+        ..BitmapOptions::default()
+    };
+    Ok(BitmapRequest { refs: refs.to_vec(), preferred, options })
+}
+
+/// The bitmap file of a multi-pack-index that is going to be put in place; none in a shallow repository.
+pub fn bitmap_of_multi_pack_index(
+    snapshot: &Arc<Snapshot>,
+    bytes: &[u8],
+    request: &BitmapRequest,
+    progress: &dyn ProgressSink,
+) -> Result<Option<Vec<u8>>, Error> {
+    let request_objects = RequestObjects::new(snapshot.clone());
+    let index = MultiPackIndex::open(bytes, snapshot.hash_kind()).map_err(|_| Error::NoBitmap)?;
+    let order = BitOrder::of_multi_pack_index(&request_objects, &index).ok_or(Error::NoBitmap)??;
+    let tips = BitmapTips { refs: &request.refs, preferred: &request.preferred };
+    match build(&request_objects, &order, tips, &request.options, progress)? {
+        BuiltBitmap::File(bytes) => Ok(Some(bytes)),
+        BuiltBitmap::Shallow => Ok(None),
+        BuiltBitmap::NotClosed(missing) => Err(Error::NotClosed(missing)),
+    }
+}
+
+/// The delta islands of the configuration (`pack.island`).
+pub fn islands(
+    repository: &Repository,
+    request_objects: &RequestObjects,
+    watch: &dyn ProgressSink,
+) -> Result<Arc<Islands>, Error> {
+    let config = repository.config();
+    let rules = IslandRules::parse(&config.strings("pack.island")).map_err(Error::Islands)?;
+    let snapshot = repository.refs().snapshot(&[])?;
+    let mut refs = Vec::new();
+    let visit = &mut |record: RefRecord<'_>| {
+        refs.push((record.name.to_vec(), record.target.id()));
+        ControlFlow::Continue(())
+    };
+    snapshot.visit(b"refs/", visit)?;
+    let mut tips = Vec::with_capacity(refs.len());
+    for (name, id) in &refs {
+        let id = match id {
+            Some(id) => Some(*id),
+            None => snapshot.resolve(name)?.map(|found| found.id),
+        };
+        tips.extend(id.map(|id| (name.as_slice(), id)));
+    }
+    let core = config.string("pack.islandCore");
+    Ok(Arc::new(Islands::find(request_objects, tips, &rules, core.as_deref(), watch)?))
+}

@@ -1,0 +1,121 @@
+use std::path::PathBuf;
+
+use packrace_format::multi_pack_index::MidxWriteError;
+use packrace_object::ObjectId;
+use packrace_pack::maintain::commit_graph::GraphError;
+use packrace_pack::maintain::pack_files::PackFilesError;
+use packrace_store::refs::{PrepareError, RefError};
+
+/// What can be done about an [`Error`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// Somebody else is at it, or has been in between: later.
+    Conflict,
+    /// Whoever had it done does not want it any more.
+    Cancelled,
+    /// Something in the repository is damaged: somebody has to look at it.
+    Corrupt,
+    /// The configuration says something that cannot be done.
+    Misconfigured,
+    /// The disk is full or fails: later, when somebody has seen to it.
+    Unavailable,
+}
+
+/// Why a repository could not be measured or maintained.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The repository cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] packrace_store::Error),
+    /// Its objects cannot.
+    #[error(transparent)]
+    Objects(#[from] packrace_pack::Error),
+    /// Its refs cannot be read.
+    #[error(transparent)]
+    Refs(#[from] RefError),
+    /// They cannot be changed.
+    #[error(transparent)]
+    RefChange(#[from] PrepareError),
+    /// Packs cannot be written.
+    #[error(transparent)]
+    PackFiles(#[from] PackFilesError),
+    /// A multi-pack-index cannot.
+    #[error(transparent)]
+    MultiPackIndex(#[from] MidxWriteError),
+    /// Its bitmap cannot: this object is missing.
+    #[error("could not write multi-pack bitmap")]
+    NotClosed(ObjectId),
+    /// Its bitmap cannot: it is not what was just made.
+    #[error("could not write multi-pack bitmap")]
+    NoBitmap,
+    /// A commit-graph cannot be written.
+    #[error(transparent)]
+    CommitGraph(#[from] GraphError),
+    /// Delta islands that make no sense.
+    #[error("{0}")]
+    Islands(String),
+    /// A setting whose value is none.
+    #[error("'{value}' for '{key}' is not a valid timestamp")]
+    Moment {
+        /// The setting.
+        key: String,
+        /// What it says.
+        value: String,
+    },
+    /// An object that a reflog leads to is damaged.
+    #[error("{0}")]
+    Malformed(packrace_object::MalformedObject),
+    /// A file cannot be looked at or removed.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why it cannot.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn file(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
+        Error::File { path: path.into(), source }
+    }
+
+    /// The remedy.
+    pub fn kind(&self) -> ErrorKind {
+        let of_store = |kind| match kind {
+            packrace_store::ErrorKind::Conflict => ErrorKind::Conflict,
+            packrace_store::ErrorKind::Corrupt => ErrorKind::Corrupt,
+            packrace_store::ErrorKind::Refused => ErrorKind::Misconfigured,
+            packrace_store::ErrorKind::Unavailable | packrace_store::ErrorKind::LimitExceeded => {
+                ErrorKind::Unavailable
+            }
+        };
+        let of_objects = |kind| match kind {
+            packrace_pack::ErrorKind::Conflict => ErrorKind::Conflict,
+            packrace_pack::ErrorKind::Cancelled => ErrorKind::Cancelled,
+            packrace_pack::ErrorKind::Corrupt => ErrorKind::Corrupt,
+            packrace_pack::ErrorKind::Misconfigured | packrace_pack::ErrorKind::BadRequest => {
+                ErrorKind::Misconfigured
+            }
+            packrace_pack::ErrorKind::Unavailable | packrace_pack::ErrorKind::LimitExceeded => {
+                ErrorKind::Unavailable
+            }
+        };
+        match self {
+            Error::Store(error) => of_store(error.kind()),
+            Error::Refs(error) => of_store(error.kind()),
+            Error::RefChange(error) => of_store(error.kind()),
+            Error::Objects(error)
+            | Error::PackFiles(PackFilesError::Objects(error))
+            | Error::CommitGraph(GraphError::Objects(error)) => of_objects(error.kind()),
+            Error::PackFiles(PackFilesError::NotClosed(_) | PackFilesError::NoBitmap)
+            | Error::NotClosed(_)
+            | Error::NoBitmap
+            | Error::CommitGraph(GraphError::Write(_))
+            | Error::MultiPackIndex(_)
+            | Error::Malformed(_) => ErrorKind::Corrupt,
+            Error::Islands(_) | Error::Moment { .. } => ErrorKind::Misconfigured,
+            Error::File { .. } => ErrorKind::Unavailable,
+        }
+    }
+}

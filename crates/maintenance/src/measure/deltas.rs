@@ -1,0 +1,65 @@
+use std::path::PathBuf;
+
+use packrace_os::count::Role;
+use packrace_store::publish::{FileKind, WritePolicy, publish_file};
+use packrace_store::{Repository, Snapshot};
+
+use crate::error::Error;
+use crate::facts::{DeltaFacts, Facts};
+
+/// A smaller pack is not worth a search.
+const LEAST_OBJECTS: u32 = 2000;
+const LEAST_BYTES: u64 = 1 << 20;
+
+/// Entries that are looked at.
+const SAMPLES: u32 = 512;
+
+/// The file that names the pack whose deltas were searched anew: no second search makes it better.
+const SEARCHED: &str = "info/packrace-searched";
+
+/// Longest such file that is read.
+const MAX_SEARCHED_BYTES: u64 = 1024;
+
+/// Looks at how trees and blobs of the largest pack are stored, if it is worth it.
+pub(super) fn sample(
+    repository: &Repository,
+    snapshot: &Snapshot,
+    facts: &Facts,
+) -> Result<Option<DeltaFacts>, Error> {
+    let Some(largest) = facts.ordinary().max_by_key(|pack| pack.objects) else { return Ok(None) };
+    if largest.objects < LEAST_OBJECTS || largest.bytes < LEAST_BYTES {
+        return Ok(None);
+    }
+    let found = snapshot.packs().iter().find(|pack| pack.is_local() && pack.name() == largest.name);
+    let Some(pack) = found.filter(|pack| pack.is_usable()) else { return Ok(None) };
+    let mut deltas = DeltaFacts::default();
+    let step = (pack.len() / SAMPLES).max(1);
+    for position in (0..pack.len()).step_by(step as usize) {
+        let offset = usize::try_from(pack.index().offset_at(position)).unwrap_or(usize::MAX);
+        // Its kind stands in the first byte of an entry (gitformat-pack).
+        let Some(first) = pack.bytes().get(offset) else { continue };
+        match (first >> 4) & 7 {
+            2 | 3 => {
+                deltas.sampled += 1;
+                deltas.whole += 1;
+            }
+            6 | 7 => deltas.sampled += 1,
+            _ => {}
+        }
+    }
+    let path = repository.object_dir().join(SEARCHED);
+    let searched = packrace_os::read_file(&path, Role::Config, MAX_SEARCHED_BYTES).unwrap_or_default();
+    deltas.is_searched = searched.split(|byte| *byte == b'\n').any(|line| line == largest.name.as_bytes());
+    Ok((deltas.sampled > 0).then_some(deltas))
+}
+
+/// Notes that the deltas of these packs were searched anew.
+pub(crate) fn note_searched(
+    repository: &Repository,
+    packs: &[String],
+    policy: WritePolicy,
+) -> Result<(), Error> {
+    let path: PathBuf = repository.object_dir().join(SEARCHED);
+    let text: String = packs.iter().take(16).map(|name| format!("{name}\n")).collect();
+    Ok(publish_file(&path, text.as_bytes(), FileKind::ServerInfo, policy)?)
+}

@@ -1,0 +1,79 @@
+use std::path::Path;
+
+use packrace_os::count::Role;
+use packrace_os::{DirEntry, EntryType};
+
+use crate::directory::list;
+use crate::error::Error;
+
+/// Folders below `refs/` that are gone into.
+const MAX_DEPTH: usize = 32;
+
+/// How much there is, by names and lengths alone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Packs with and without an index.
+    pub packs: u64,
+    /// Loose objects, as far as they were counted.
+    pub loose_objects: u64,
+    /// Bytes of all files beside packs, and of packs.
+    pub pack_bytes: u64,
+}
+
+impl Sizes {
+    /// Looks at a directory of objects.
+    pub fn of(object_dir: &Path) -> Result<Self, Error> {
+        let dir = object_dir.join("pack");
+        let mut sizes = Sizes {
+            loose_objects: loose_objects(object_dir, crate::facts::Facts::MAX_COUNTED)?,
+            ..Sizes::default()
+        };
+        for entry in list(&dir, Role::Pack)? {
+            let length = packrace_os::identity(&dir.join(&entry.name), Role::Pack);
+            // What goes meanwhile is not there.
+            sizes.pack_bytes += length.ok().flatten().map_or(0, |file| file.length);
+            sizes.packs += u64::from(entry.name.as_encoded_bytes().ends_with(b".pack"));
+        }
+        Ok(sizes)
+    }
+}
+
+/// Loose objects by their names, up to this many.
+pub fn loose_objects(object_dir: &Path, most: u64) -> Result<u64, Error> {
+    let mut count = 0;
+    for first in 0..=u8::MAX {
+        let names = list(&object_dir.join(format!("{first:02x}")), Role::Objects)?;
+        let is_hex = |name: &[u8]| name.len() >= 38 && name.iter().all(u8::is_ascii_hexdigit);
+        count += names.iter().filter(|entry| is_hex(entry.name.as_encoded_bytes())).count() as u64;
+        if count >= most {
+            return Ok(most);
+        }
+    }
+    Ok(count)
+}
+
+/// Files of refs, up to this many.
+pub(super) fn loose_refs(refs: &Path, most: u64) -> Result<u64, Error> {
+    let mut waiting = vec![(refs.to_owned(), MAX_DEPTH)];
+    let mut count = 0;
+    while let Some((dir, depth)) = waiting.pop() {
+        for entry in list(&dir, Role::Refs)? {
+            let name = entry.name.as_encoded_bytes();
+            match entry.kind {
+                EntryType::Dir if depth > 0 => waiting.push((dir.join(&entry.name), depth - 1)),
+                EntryType::File if !name.ends_with(b".lock") => count += 1,
+                _ => {}
+            }
+        }
+        if count >= most {
+            return Ok(most);
+        }
+    }
+    Ok(count)
+}
+
+/// Tables of a stack.
+pub(super) fn tables(dir: &Path) -> Result<u64, Error> {
+    let is_table = |entry: &&DirEntry| entry.name.as_encoded_bytes().ends_with(b".ref");
+    Ok(list(dir, Role::Refs)?.iter().filter(is_table).count() as u64)
+}

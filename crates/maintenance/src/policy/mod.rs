@@ -1,0 +1,310 @@
+//! Decides what a measured repository needs. No file is read here, no clock looked at.
+//!
+//! | occasion | what begins a task |
+//! |---|---|
+//! | asked (`maintenance run`) | anything that it would change for the better |
+//! | automatic (`maintenance run --auto`) | git's own thresholds: `gc.auto`, `maintenance.<task>.auto` |
+//! | served (the caretaker of `serve`) | what makes answers slower by a measure, so that work and gain are in proportion |
+
+#[cfg(test)]
+mod tests;
+
+use packrace_pack::maintain::geometry::packs_to_roll_up;
+
+use crate::facts::{Facts, PackKind, RefFacts};
+use crate::settings::MaintenanceSettings;
+use crate::task::Task;
+
+/// What makes somebody look at a repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Occasion {
+    /// Somebody wants it in the best order.
+    Asked,
+    /// Something has happened in it.
+    Automatic,
+    /// A server looks after it.
+    Served,
+}
+
+/// A task, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedTask {
+    /// What is done.
+    pub task: Task,
+    /// Why, for people.
+    pub reason: String,
+    /// Bytes that it reads and writes, by estimate.
+    pub bytes: u64,
+    /// Memory that it takes, by estimate.
+    pub memory_bytes: u64,
+    /// Whether deltas are searched anew.
+    pub is_thorough: bool,
+}
+
+/// Packs from which on a server rolls up: each costs a fetch a look-up, and a clone its spans.
+const SERVED_PACKS: usize = 6;
+
+/// Without a bitmap of them, so many objects are walked in a moment.
+const SMALL_OBJECTS: u64 = 1000;
+
+/// How old a bitmap may get for a server while refs move on, in seconds.
+const SERVED_BITMAP_SECONDS: u64 = 300;
+
+/// Loose refs from which on one file is read instead.
+const LOOSE_REFS: u64 = 16;
+
+/// Reftables that are left alone: each transaction adds one, and merges those that are too small.
+const TABLES: u64 = 8;
+
+/// How long objects that nothing refers to may lie among others before all is packed anew, in seconds.
+const FULL_REPACK_SECONDS: u64 = 7 * 24 * 60 * 60;
+
+/// One part in so many has to be new since then.
+const FULL_REPACK_PART: u64 = 10;
+
+/// Objects of which so many of a hundred are stored whole could be deltas.
+const WHOLE_PERCENT: u64 = 50;
+
+/// Memory that a repack takes an object, and beside it: marks, names, the order, a bitmap's lists.
+const BYTES_AN_OBJECT: u64 = 120;
+const BASE_MEMORY: u64 = 64 << 20;
+
+/// What a repository needs, in the order in which it is done.
+pub fn plan(facts: &Facts, settings: &MaintenanceSettings, occasion: Occasion) -> Vec<PlannedTask> {
+    if occasion != Occasion::Asked && !settings.is_automatic {
+        return Vec::new();
+    }
+    let policy = Policy { facts, settings, occasion };
+    let mut tasks: Vec<PlannedTask> = Task::ALL
+        .into_iter()
+        .filter(|task| settings.is_enabled(*task))
+        .filter_map(|task| policy.of(task))
+        .collect();
+    if tasks.iter().any(|planned| planned.task == Task::Gc) {
+        // It does these, too.
+        tasks.retain(|planned| matches!(planned.task, Task::StaleFiles | Task::Gc));
+    }
+    tasks
+}
+
+/// The same for one task, whether it is enabled or not.
+pub fn plan_one(
+    facts: &Facts,
+    settings: &MaintenanceSettings,
+    occasion: Occasion,
+    task: Task,
+) -> Option<PlannedTask> {
+    Policy { facts, settings, occasion }.of(task)
+}
+
+/// A task that is done without being needed.
+pub fn asked_for(facts: &Facts, task: Task) -> PlannedTask {
+    planned(task, "asked for".to_owned(), facts.packed_bytes(), facts)
+}
+
+struct Policy<'a> {
+    facts: &'a Facts,
+    settings: &'a MaintenanceSettings,
+    occasion: Occasion,
+}
+
+impl Policy<'_> {
+    fn of(&self, task: Task) -> Option<PlannedTask> {
+        match task {
+            Task::StaleFiles => self.stale_files(),
+            Task::PackRefs => self.pack_refs(),
+            Task::ReflogExpire => self.reflog_expire(),
+            Task::LooseObjects => self.loose_objects(),
+            Task::GeometricRepack => self.geometric(),
+            Task::Gc => self.gc(),
+            Task::CommitGraph => self.commit_graph(),
+        }
+    }
+
+    fn stale_files(&self) -> Option<PlannedTask> {
+        let stale = self.facts.stale;
+        let reason = format!("{} left behind by processes that are gone", counted(stale.count, "file"));
+        (stale.count > 0).then(|| planned(Task::StaleFiles, reason, stale.bytes, self.facts))
+    }
+
+    fn pack_refs(&self) -> Option<PlannedTask> {
+        let (is_needed, bytes, reason) = match self.facts.refs {
+            RefFacts::Files { loose, packed_bytes } => {
+                // Writing a long file anew is worth it for more refs; the task looks again, by the same measure.
+                let least = LOOSE_REFS.max(5 * u64::from((packed_bytes / 100).max(1).ilog2()));
+                let least = if self.occasion == Occasion::Asked { 1 } else { least };
+                (loose >= least, packed_bytes, format!("{} in files of their own", counted(loose, "ref")))
+            }
+            RefFacts::Tables(count) => {
+                let most = if self.occasion == Occasion::Asked { 1 } else { TABLES };
+                (count > most, 0, counted(count, "reftable"))
+            }
+        };
+        is_needed.then(|| planned(Task::PackRefs, reason, bytes, self.facts))
+    }
+
+    fn reflog_expire(&self) -> Option<PlannedTask> {
+        let expired = self.facts.expired_log_entries;
+        let is_needed = match self.occasion {
+            Occasion::Asked => expired > 0,
+            _ => expired > 0 && MaintenanceSettings::begins(self.settings.reflog_auto, expired),
+        };
+        let reason = format!("{} of the reflog of HEAD expired", counted(expired, "entry"));
+        is_needed.then(|| planned(Task::ReflogExpire, reason, 0, self.facts))
+    }
+
+    fn loose_objects(&self) -> Option<PlannedTask> {
+        let loose = self.facts.loose_objects;
+        let is_needed = match self.occasion {
+            Occasion::Asked => loose > 0,
+            _ => loose > 0 && MaintenanceSettings::begins(self.settings.loose_auto, loose),
+        };
+        is_needed.then(|| planned(Task::LooseObjects, counted(loose, "loose object"), 0, self.facts))
+    }
+
+    fn geometric(&self) -> Option<PlannedTask> {
+        let (facts, settings) = (self.facts, self.settings);
+        if settings.is_precious {
+            return None;
+        }
+        let mut objects: Vec<u32> = facts.ordinary().map(|pack| pack.objects).collect();
+        objects.sort_unstable();
+        let rolled_up = packs_to_roll_up(&objects, settings.split_factor);
+        let usable = facts.packs.iter().filter(|pack| pack.kind != PackKind::Damaged).count();
+        let covered = facts.multi_pack_index.map_or(0, |index| index.covered);
+        let is_damaged = facts.multi_pack_index.is_some_and(|index| index.missing > 0);
+        let outside = if settings.multi_pack_index { usable.saturating_sub(covered) } else { 0 };
+        // A single pack is its own index; cruft packs are not looked into as long as others have what is wanted.
+        let searched =
+            facts.packs.iter().filter(|pack| matches!(pack.kind, PackKind::Ordinary | PackKind::Kept));
+        let lacks_index = is_damaged || (outside > 0 && (covered > 0 || searched.count() > 1));
+        let wants_bitmap = self.can_have_bitmap() && facts.tips_outside_bitmap > 0;
+        let age = facts.bitmap.map(|bitmap| bitmap.age_seconds);
+        let auto = settings.geometric_auto;
+        let loose = facts.loose_objects;
+        let is_needed = match self.occasion {
+            Occasion::Asked => rolled_up > 1 || loose > 0 || lacks_index || wants_bitmap,
+            Occasion::Automatic => {
+                auto != 0 && (rolled_up > 1 || (loose > 0 && MaintenanceSettings::begins(auto, loose)))
+            }
+            Occasion::Served => {
+                let is_large = facts.packed_objects() + loose >= SMALL_OBJECTS;
+                let is_late = age.is_none_or(|age| age >= SERVED_BITMAP_SECONDS);
+                auto != 0
+                    && (rolled_up >= SERVED_PACKS
+                        || (loose > 0 && MaintenanceSettings::begins(auto, loose))
+                        || is_damaged
+                        || (wants_bitmap && is_large && is_late))
+            }
+        };
+        let bytes = facts.ordinary().filter(|pack| objects[..rolled_up].contains(&pack.objects));
+        let bytes = bytes.map(|pack| pack.bytes).sum();
+        is_needed.then(|| {
+            let mut why = Vec::new();
+            why.extend(
+                (rolled_up > 1)
+                    .then(|| format!("{} too small for those after them", counted(rolled_up as u64, "pack"))),
+            );
+            why.extend((loose > 0).then(|| counted(loose, "loose object")));
+            why.extend(is_damaged.then(|| "the multi-pack-index names packs that are gone".to_owned()));
+            why.extend(
+                (lacks_index && !is_damaged)
+                    .then(|| format!("{} in no multi-pack-index", counted(outside as u64, "pack"))),
+            );
+            why.extend(wants_bitmap.then(|| match facts.bitmap {
+                Some(_) => format!("{} not in the bitmap", counted(facts.tips_outside_bitmap, "tip")),
+                None => "no bitmap".to_owned(),
+            }));
+            planned(Task::GeometricRepack, why.join(", "), bytes, facts)
+        })
+    }
+
+    fn gc(&self) -> Option<PlannedTask> {
+        let (facts, settings) = (self.facts, self.settings);
+        if settings.is_precious {
+            return None;
+        }
+        let mut why = Vec::new();
+        let expired: u64 = facts.packs.iter().map(|pack| u64::from(pack.expired)).sum();
+        if expired > 0 {
+            why.push(format!("{} that nothing refers to expired", counted(expired, "object")));
+        }
+        if let Some(largest) = facts.ordinary().max_by_key(|pack| pack.objects) {
+            let others = facts.ordinary().map(|pack| u64::from(pack.objects)).sum::<u64>()
+                - u64::from(largest.objects)
+                + facts.loose_objects;
+            if largest.age_seconds >= FULL_REPACK_SECONDS
+                && others > 0
+                && others >= u64::from(largest.objects) / FULL_REPACK_PART
+            {
+                why.push(format!("{} came since everything was packed", counted(others, "object")));
+            }
+        }
+        let is_poor = facts.deltas.is_some_and(|deltas| {
+            !deltas.is_searched && deltas.whole * 100 >= deltas.sampled * WHOLE_PERCENT
+        });
+        if let Some(deltas) = facts.deltas.filter(|_| is_poor) {
+            why.push(format!("{} of {} sampled objects stored whole", deltas.whole, deltas.sampled));
+        }
+        // By git's own measure, where the task that does less is off.
+        if !settings.is_enabled(Task::GeometricRepack) {
+            let packs = facts.packs.iter().filter(|pack| pack.kind != PackKind::Kept).count();
+            if facts.loose_objects > settings.gc_loose {
+                why.push(counted(facts.loose_objects, "loose object"));
+            }
+            if settings.gc_packs > 0 && packs > settings.gc_packs {
+                why.push(counted(packs as u64, "pack"));
+            }
+        }
+        (!why.is_empty()).then(|| PlannedTask {
+            is_thorough: is_poor,
+            ..planned(Task::Gc, why.join(", "), 2 * facts.packed_bytes(), facts)
+        })
+    }
+
+    fn commit_graph(&self) -> Option<PlannedTask> {
+        let (facts, settings) = (self.facts, self.settings);
+        if facts.is_shallow || !settings.commit_graph || facts.branch_tips == 0 {
+            return None;
+        }
+        let (outside, auto) = (facts.tips_outside_graph, settings.graph_auto);
+        let is_new = facts.graph_files == 0;
+        let is_large = facts.packed_objects() + facts.loose_objects >= SMALL_OBJECTS;
+        let is_needed = match self.occasion {
+            Occasion::Asked => outside > 0,
+            // Tips are counted, not commits: each stands for at least one.
+            Occasion::Automatic => {
+                auto != 0 && outside > 0 && (auto < 0 || is_new || outside >= auto.unsigned_abs())
+            }
+            Occasion::Served => auto != 0 && outside > 0 && (is_large || outside >= auto.unsigned_abs()),
+        };
+        let reason = match is_new {
+            true => "no commit-graph".to_owned(),
+            false => format!("{} not in the commit-graph", counted(outside, "branch")),
+        };
+        is_needed.then(|| planned(Task::CommitGraph, reason, 0, facts))
+    }
+
+    /// Where every object is there that refs reach, in the repository's own packs.
+    fn can_have_bitmap(&self) -> bool {
+        let Facts { is_shallow, borrows, is_partial, .. } = *self.facts;
+        let is_possible = !is_shallow && !borrows && !is_partial;
+        is_possible && self.settings.bitmaps && self.settings.multi_pack_index
+    }
+}
+
+fn planned(task: Task, reason: String, bytes: u64, facts: &Facts) -> PlannedTask {
+    let objects = facts.packed_objects() + facts.loose_objects;
+    let memory_bytes = BASE_MEMORY + objects * BYTES_AN_OBJECT;
+    PlannedTask { task, reason, bytes, memory_bytes, is_thorough: false }
+}
+
+/// `1 pack`, `2 packs`, `3 entries`, `4 branches`.
+fn counted(count: u64, what: &str) -> String {
+    match what {
+        _ if count == 1 => format!("1 {what}"),
+        "entry" => format!("{count} entries"),
+        "branch" => format!("{count} branches"),
+        _ => format!("{count} {what}s"),
+    }
+}

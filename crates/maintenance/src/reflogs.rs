@@ -1,0 +1,178 @@
+//! Which entries of reflogs have expired (git-reflog, "expire").
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+
+use gix_glob::wildmatch;
+use gix_glob::wildmatch::Mode;
+use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
+use packrace_store::refs::{LoggedChange, Target};
+use packrace_store::{ObjectReader, Repository, cache_bytes};
+
+use crate::error::Error;
+use crate::expiry::expiry;
+
+/// Finds expired entries.
+pub struct ReflogExpiry<'a> {
+    repository: &'a Repository,
+    total: Option<u64>,
+    unreachable: Option<u64>,
+    reader: ObjectReader,
+}
+
+/// Entries that are older go, in seconds since 1970.
+#[derive(Debug, Clone, Copy)]
+struct Cutoffs {
+    total: u64,
+    unreachable: u64,
+}
+
+/// Which entries of one reflog have expired.
+pub struct ExpiredEntries {
+    cutoffs: Cutoffs,
+    /// What the ref reaches; `None` where nothing is.
+    reached: Option<HashSet<ObjectId>>,
+    /// What ids of the log are, or lead to, if that is a commit.
+    commits: HashMap<ObjectId, Option<ObjectId>>,
+}
+
+impl ExpiredEntries {
+    /// Whether this entry has.
+    pub fn has(&self, change: &LoggedChange) -> bool {
+        let seconds = change.seconds();
+        if seconds < self.cutoffs.total {
+            return true;
+        }
+        if seconds >= self.cutoffs.unreachable {
+            return false;
+        }
+        let is_reached = |id: &ObjectId, reached: &HashSet<ObjectId>| match self.commits.get(id) {
+            // What is no commit, or nothing, is not looked for.
+            None | Some(None) => true,
+            Some(Some(commit)) => reached.contains(commit),
+        };
+        match &self.reached {
+            None => true,
+            Some(reached) => !is_reached(&change.old, reached) || !is_reached(&change.new, reached),
+        }
+    }
+}
+
+impl<'a> ReflogExpiry<'a> {
+    /// By these moments, or where one is `None`, by the configuration.
+    pub fn new(
+        repository: &'a Repository,
+        total: Option<u64>,
+        unreachable: Option<u64>,
+    ) -> Result<Self, Error> {
+        let reader = repository.snapshot()?.reader(cache_bytes::MANY_OBJECTS);
+        Ok(ReflogExpiry { repository, total, unreachable, reader })
+    }
+
+    /// The expired entries of the reflog of a ref.
+    pub fn of(&mut self, name: &[u8]) -> Result<ExpiredEntries, Error> {
+        let cutoffs = self.cutoffs(name)?;
+        let log = self.repository.refs().log(name)?.unwrap_or_default();
+        let is_between =
+            |change: &LoggedChange| (cutoffs.total..cutoffs.unreachable).contains(&change.seconds());
+        // The history is walked only where it decides.
+        let reached = match log.iter().any(is_between) {
+            true => self.reached_from(name)?,
+            false => None,
+        };
+        let mut commits: HashMap<ObjectId, Option<ObjectId>> = HashMap::new();
+        for id in log.iter().flat_map(|change| [change.old, change.new]) {
+            if !id.is_null() && !commits.contains_key(&id) {
+                commits.insert(id, self.commit(id)?);
+            }
+        }
+        Ok(ExpiredEntries { cutoffs, reached, commits })
+    }
+
+    /// How many entries of a reflog are too old, whatever they lead to.
+    pub fn too_old(&self, name: &[u8]) -> Result<u64, Error> {
+        let total = self.cutoffs(name)?.total;
+        let log = self.repository.refs().log(name)?.unwrap_or_default();
+        Ok(log.iter().filter(|change| change.seconds() < total).count() as u64)
+    }
+
+    /// By what was given, or `gc.<pattern>.reflogExpire`, or `gc.reflogExpire`, or git's defaults (git-gc).
+    fn cutoffs(&self, name: &[u8]) -> Result<Cutoffs, Error> {
+        let config = self.repository.config();
+        let mut found = [self.total, self.unreachable];
+        for (slot, key, default) in
+            [(0, "reflogexpire", "90.days.ago"), (1, "reflogexpireunreachable", "30.days.ago")]
+        {
+            if found[slot].is_some() {
+                continue;
+            }
+            let suffix = format!(".{key}").into_bytes();
+            let mut value: Option<Vec<u8>> = None;
+            for (full, text) in config.section("gc") {
+                let pattern = full.strip_prefix(b"gc.").and_then(|rest| rest.strip_suffix(suffix.as_slice()));
+                let matches =
+                    |pattern: &[u8]| wildmatch(pattern.into(), name.into(), Mode::NO_MATCH_SLASH_LITERAL);
+                if value.is_none() && pattern.is_some_and(matches) {
+                    value = Some(text.unwrap_or_default().to_vec());
+                }
+            }
+            let text = match value.or_else(|| config.string(&format!("gc.{key}"))) {
+                Some(value) => String::from_utf8_lossy(&value).into_owned(),
+                // Stashes are kept, as they are in the reflog only.
+                None if name == b"refs/stash" => "never".to_owned(),
+                None => default.to_owned(),
+            };
+            let seconds = expiry(&text);
+            let seconds =
+                seconds.ok_or_else(|| Error::Moment { key: format!("gc.{key}"), value: text.clone() })?;
+            found[slot] = Some(u64::try_from(seconds).unwrap_or(0));
+        }
+        Ok(Cutoffs { total: found[0].unwrap_or(0), unreachable: found[1].unwrap_or(0) })
+    }
+
+    /// All commits that a ref reaches, and for `HEAD` all refs; none if it points at none.
+    fn reached_from(&mut self, name: &[u8]) -> Result<Option<HashSet<ObjectId>>, Error> {
+        let refs = self.repository.refs();
+        let mut tips = Vec::new();
+        if name == b"HEAD" {
+            refs.snapshot(&[])?.visit(b"refs/", &mut |record| {
+                if let Target::Direct { id, .. } = record.target {
+                    tips.push(id);
+                }
+                ControlFlow::Continue(())
+            })?;
+        }
+        tips.extend(refs.resolve(name)?.map(|found| found.id));
+        let mut waiting = Vec::new();
+        for tip in tips {
+            waiting.extend(self.commit(tip)?);
+        }
+        if waiting.is_empty() {
+            return Ok(None);
+        }
+        let mut reached: HashSet<ObjectId> = HashSet::new();
+        while let Some(id) = waiting.pop() {
+            if !reached.insert(id) || self.reader.kind_and_size(&id)?.is_none() {
+                continue;
+            }
+            let data = self.reader.read(&id)?.data;
+            let commit = parse_commit(&data, id.kind()).map_err(Error::Malformed)?;
+            waiting.extend(commit.parents.iter().filter(|parent| !reached.contains(*parent)));
+        }
+        Ok(Some(reached))
+    }
+
+    /// The commit that an object is or tags.
+    fn commit(&mut self, mut id: ObjectId) -> Result<Option<ObjectId>, Error> {
+        loop {
+            match self.reader.kind_and_size(&id)? {
+                Some((Kind::Commit, _)) => return Ok(Some(id)),
+                Some((Kind::Tag, _)) => {
+                    let tag = parse_tag(&self.reader.read(&id)?.data, id.kind());
+                    id = tag.map_err(Error::Malformed)?.target;
+                }
+                _ => return Ok(None),
+            }
+        }
+    }
+}

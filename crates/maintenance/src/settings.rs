@@ -1,0 +1,133 @@
+//! What git's configuration says about maintenance.
+
+use packrace_store::{Config, Repository};
+
+use crate::error::Error;
+use crate::expiry::expiry;
+use crate::task::Task;
+
+/// What git's configuration says about maintenance. Plain data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MaintenanceSettings {
+    /// Whether it may begin by itself: `gc.auto` is not 0, and `maintenance.auto` and `receive.autogc` are not false.
+    pub is_automatic: bool,
+    /// Loose objects from which on everything is packed (`gc.auto`).
+    pub gc_loose: u64,
+    /// Packs without a `.keep` from which on everything is packed (`gc.autoPackLimit`); 0: any number is fine.
+    pub gc_packs: usize,
+    /// Whether `gc` packs refs (`gc.packRefs`).
+    pub packs_refs: bool,
+    /// Whether objects that nothing refers to go into cruft packs, and do not become loose (`gc.cruftPacks`).
+    pub cruft_packs: bool,
+    /// The longest cruft pack in bytes (`gc.maxCruftSize`).
+    pub max_cruft_bytes: Option<u64>,
+    /// Objects that nothing refers to, and that are older than this, go (`gc.pruneExpire`); in seconds since 1970.
+    pub prune_before: i64,
+    /// Packs of this many bytes stay as they are in `gc` (`gc.bigPackThreshold`).
+    pub big_pack_bytes: Option<u64>,
+    /// How many times the objects of the next smaller one each pack has (`maintenance.geometric-repack.splitFactor`).
+    pub split_factor: u32,
+    /// Loose objects from which on there is a geometric repack (`maintenance.geometric-repack.auto`); 0: never by itself, and
+    /// below: always.
+    pub geometric_auto: i64,
+    /// The same for a pack of loose ones (`maintenance.loose-objects.auto`).
+    pub loose_auto: i64,
+    /// Commits that no commit-graph has from which on there is a new one (`maintenance.commit-graph.auto`).
+    pub graph_auto: i64,
+    /// Expired entries from which on reflogs are shortened (`maintenance.reflog-expire.auto`).
+    pub reflog_auto: i64,
+    /// Which tasks are on (`maintenance.<task>.enabled`), in the order of [`Task::ALL`]; `None` where nothing is said.
+    pub enabled: [Option<bool>; Task::ALL.len()],
+    /// Whether there may be a multi-pack-index (`core.multiPackIndex`).
+    pub multi_pack_index: bool,
+    /// Whether there may be bitmaps (`repack.writeBitmaps`).
+    pub bitmaps: bool,
+    /// Whether a commit-graph is written (`gc.writeCommitGraph`, `core.commitGraph`).
+    pub commit_graph: bool,
+    /// Whether the lists of the dumb HTTP protocol are kept up to date (`repack.updateServerInfo`).
+    pub server_info: bool,
+    /// Whether nothing may be deleted (`extensions.preciousObjects`).
+    pub is_precious: bool,
+    /// Whether programs are to be asked what is still wanted (`gc.recentObjectsHook`).
+    pub has_recent_objects_hook: bool,
+}
+
+impl MaintenanceSettings {
+    /// Reads a repository's configuration.
+    pub fn of(repository: &Repository) -> Result<Self, Error> {
+        let config = repository.config();
+        let number = |name: &str, default: i64| Ok::<_, Error>(config.integer(name)?.unwrap_or(default));
+        let flag = |name: &str, default: bool| Ok::<_, Error>(config.boolean(name)?.unwrap_or(default));
+        let bytes = |name: &str| {
+            let number = config.integer(name)?.and_then(|bytes| u64::try_from(bytes).ok());
+            Ok::<_, Error>(number.filter(|bytes| *bytes > 0))
+        };
+        let gc_auto = number("gc.auto", 6700)?;
+        let mut enabled = [None; Task::ALL.len()];
+        for (slot, task) in enabled.iter_mut().zip(Task::ALL) {
+            *slot = config.boolean(&format!("maintenance.{}.enabled", task.name()))?;
+        }
+        let configured_bitmaps = config.boolean("repack.writeBitmaps")?;
+        Ok(MaintenanceSettings {
+            is_automatic: gc_auto != 0 && flag("maintenance.auto", true)? && flag("receive.autogc", true)?,
+            gc_loose: u64::try_from(gc_auto).unwrap_or(u64::MAX),
+            gc_packs: usize::try_from(number("gc.autoPackLimit", 50)?).unwrap_or(0),
+            packs_refs: packs_refs(repository, config)?,
+            cruft_packs: flag("gc.cruftPacks", true)?,
+            max_cruft_bytes: bytes("gc.maxCruftSize")?,
+            prune_before: prune_before(config)?,
+            big_pack_bytes: bytes("gc.bigPackThreshold")?,
+            split_factor: u32::try_from(number("maintenance.geometric-repack.splitFactor", 2)?)
+                .unwrap_or(2)
+                .max(2),
+            geometric_auto: number("maintenance.geometric-repack.auto", 100)?,
+            loose_auto: number("maintenance.loose-objects.auto", 100)?,
+            graph_auto: number("maintenance.commit-graph.auto", 100)?,
+            reflog_auto: number("maintenance.reflog-expire.auto", 100)?,
+            enabled,
+            multi_pack_index: flag("core.multiPackIndex", true)?,
+            bitmaps: match configured_bitmaps.or(config.boolean("pack.writeBitmaps")?) {
+                Some(configured) => configured,
+                // As `git repack -a` does it: who works in a repository gains little.
+                None => repository.is_bare()?,
+            },
+            commit_graph: flag("gc.writeCommitGraph", true)? && flag("core.commitGraph", true)?,
+            server_info: flag("repack.updateServerInfo", true)?,
+            is_precious: flag("extensions.preciousObjects", false)?,
+            has_recent_objects_hook: !config.strings("gc.recentObjectsHook").is_empty(),
+        })
+    }
+
+    /// Whether a task is done when nobody has named tasks.
+    pub fn is_enabled(&self, task: Task) -> bool {
+        let said = Task::ALL.iter().position(|other| *other == task).and_then(|at| self.enabled[at]);
+        // What a geometric repack does, too.
+        said.unwrap_or(task != Task::LooseObjects)
+    }
+
+    /// Whether a task begins by itself at this count, as git's settings `….auto` say.
+    pub(crate) fn begins(auto: i64, count: u64) -> bool {
+        match auto {
+            0 => false,
+            ..0 => true,
+            least => count >= least.unsigned_abs(),
+        }
+    }
+}
+
+/// `notbare` is no boolean.
+fn packs_refs(repository: &Repository, config: &Config) -> Result<bool, Error> {
+    if config.string("gc.packRefs").is_some_and(|text| text.eq_ignore_ascii_case(b"notbare")) {
+        return Ok(!repository.is_bare()?);
+    }
+    Ok(config.boolean("gc.packRefs")?.unwrap_or(true))
+}
+
+fn prune_before(config: &Config) -> Result<i64, Error> {
+    let text = config.string("gc.pruneExpire").unwrap_or_else(|| b"2.weeks.ago".to_vec());
+    let text = String::from_utf8_lossy(&text).into_owned();
+    match text.as_str() {
+        "never" | "false" => Ok(i64::MIN),
+        _ => expiry(&text).ok_or(Error::Moment { key: "gc.pruneexpire".to_owned(), value: text }),
+    }
+}

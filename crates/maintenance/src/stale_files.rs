@@ -1,0 +1,232 @@
+//! What processes have left that are no more.
+//!
+//! | what | where | when it goes |
+//! |---|---|---|
+//! | temporaries: `tmp_*`, `.tmp-*` | in `objects/` and folders below it, `reftable/`, `info/`; `tmp_info_*` beside `HEAD` | after a day; at once where a job of packrace was killed that made them |
+//! | quarantines of pushes: `tmp_objdir-incoming-*`, `incoming-*` | `objects/` | the same, counted from the last file in them |
+//! | files of packs without index, without `.keep` | `objects/pack/` | after an hour: the index comes right behind them |
+//! | `multi-pack-index.lock`, `commit-graph.lock`, `commit-graph-chain.lock`, `packed-refs.lock`, locks of refs below `refs/` and of reftables | where git has them | after a day; after ten minutes where a job of packrace was killed that may have taken them |
+//!
+//! Nothing else goes: no `index.lock`, `HEAD.lock`, `config.lock` or `shallow.lock`, which people hold for as long as they like. A day by
+//! the clock of this machine: who sets it forward by more takes locks from those who hold them.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use packrace_os::count::Role;
+use packrace_os::{DirEntry, EntryType, FileIdentity, durable};
+use packrace_store::Repository;
+
+use crate::directory::list;
+use crate::error::Error;
+use crate::facts::StaleFacts;
+use crate::lock::Predecessor;
+
+/// Whoever is alive has written to its temporary, and let go of its lock.
+const AGE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The same for packs without index, and for locks that a killed job may have left.
+const PACK_AGE: Duration = Duration::from_secs(60 * 60);
+const LOCK_AGE: Duration = Duration::from_secs(10 * 60);
+
+/// What temporaries are called.
+const TEMPORARIES: [&str; 2] = ["tmp_", ".tmp-"];
+
+/// Folders below `refs/` that are gone into.
+const MAX_DEPTH: usize = 32;
+
+/// What is found at most; the next time finds more.
+const MAX_FOUND: usize = 100_000;
+
+/// Files and folders that were left behind.
+#[derive(Debug, Default)]
+pub struct StaleFiles {
+    found: Vec<StaleFile>,
+}
+
+#[derive(Debug)]
+struct StaleFile {
+    path: PathBuf,
+    bytes: u64,
+    is_dir: bool,
+}
+
+impl StaleFiles {
+    /// How many, and how large.
+    pub fn facts(&self) -> StaleFacts {
+        StaleFacts { count: self.found.len() as u64, bytes: self.found.iter().map(|file| file.bytes).sum() }
+    }
+
+    /// Removes them. What cannot be removed stays, and is told.
+    pub fn remove(self) -> StaleFacts {
+        let mut removed = StaleFacts::default();
+        for file in self.found {
+            let done = match file.is_dir {
+                true => durable::remove_tree(&file.path, Role::Objects),
+                false => durable::remove_file(&file.path, Role::Objects).map(drop),
+            };
+            match done {
+                Ok(()) => {
+                    tracing::debug!("removed {}: left behind", file.path.display());
+                    removed.count += 1;
+                    removed.bytes += file.bytes;
+                }
+                Err(error) => tracing::warn!("{}: {error}", file.path.display()),
+            }
+        }
+        removed
+    }
+}
+
+/// Finds them. What `predecessor` has left, a killed job, need not be old.
+pub fn find(
+    repository: &Repository,
+    now: SystemTime,
+    predecessor: Option<Predecessor>,
+) -> Result<StaleFiles, Error> {
+    let mut search = StaleSearch { now, predecessor, files: StaleFiles::default() };
+    let (objects, common) = (repository.object_dir(), repository.common_dir());
+    search.temporaries(objects, &TEMPORARIES)?;
+    search.quarantines(objects)?;
+    for first in 0..=u8::MAX {
+        search.temporaries(&objects.join(format!("{first:02x}")), &TEMPORARIES)?;
+    }
+    for dir in ["pack", "info", "info/commit-graphs"] {
+        search.temporaries(&objects.join(dir), &TEMPORARIES)?;
+    }
+    for dir in ["reftable", "info"] {
+        search.temporaries(&common.join(dir), &TEMPORARIES)?;
+    }
+    search.temporaries(common, &["tmp_info_"])?;
+    search.packs(&objects.join("pack"))?;
+    for lock in [
+        objects.join("pack/multi-pack-index.lock"),
+        objects.join("info/commit-graph.lock"),
+        objects.join("info/commit-graphs/commit-graph-chain.lock"),
+        common.join("packed-refs.lock"),
+    ] {
+        search.lock(lock)?;
+    }
+    search.locks_below(&common.join("refs"))?;
+    search.locks_below(&common.join("reftable"))?;
+    Ok(search.files)
+}
+
+struct StaleSearch {
+    now: SystemTime,
+    predecessor: Option<Predecessor>,
+    files: StaleFiles,
+}
+
+impl StaleSearch {
+    /// Whether it was left behind by the killed job, by its name; `since` it took the lock.
+    fn is_of_predecessor(&self, name: &str, modified: SystemTime) -> bool {
+        self.predecessor
+            .is_some_and(|gone| modified >= gone.since && durable::is_temporary_of(gone.temporary_key, name))
+    }
+
+    fn is_older(&self, modified: SystemTime, age: Duration) -> bool {
+        self.now.duration_since(modified).is_ok_and(|since| since > age)
+    }
+
+    fn push(&mut self, path: PathBuf, bytes: u64, is_dir: bool) {
+        if self.files.found.len() < MAX_FOUND {
+            self.files.found.push(StaleFile { path, bytes, is_dir });
+        }
+    }
+
+    fn temporaries(&mut self, dir: &Path, prefixes: &[&str]) -> Result<(), Error> {
+        for entry in list(dir, Role::Objects)? {
+            let name = entry.name.to_string_lossy().into_owned();
+            if entry.kind != EntryType::File || !prefixes.iter().any(|prefix| name.starts_with(prefix)) {
+                continue;
+            }
+            let path = dir.join(&entry.name);
+            let Some((file, modified)) = look(&path) else { continue };
+            if self.is_older(modified, AGE) || self.is_of_predecessor(&name, modified) {
+                self.push(path, file.length, false);
+            }
+        }
+        Ok(())
+    }
+
+    fn quarantines(&mut self, objects: &Path) -> Result<(), Error> {
+        for entry in list(objects, Role::Objects)? {
+            let name = entry.name.to_string_lossy().into_owned();
+            let is_quarantine = name.starts_with("tmp_objdir-") || name.starts_with("incoming-");
+            if entry.kind != EntryType::Dir || !is_quarantine {
+                continue;
+            }
+            let path = objects.join(&entry.name);
+            let Some((_, own)) = look(&path) else { continue };
+            let mut newest = own;
+            for dir in [path.clone(), path.join("pack")] {
+                for inner in list(&dir, Role::Objects)? {
+                    newest =
+                        look(&dir.join(&inner.name)).map_or(newest, |(_, modified)| newest.max(modified));
+                }
+            }
+            if self.is_older(newest, AGE) || self.is_of_predecessor(&name, own) {
+                self.push(path, 0, true);
+            }
+        }
+        Ok(())
+    }
+
+    /// What belongs to a pack and can be found by nobody.
+    fn packs(&mut self, dir: &Path) -> Result<(), Error> {
+        let entries = list(dir, Role::Pack)?;
+        let has = |name: &str| {
+            entries.binary_search_by(|entry: &DirEntry| entry.name.as_os_str().cmp(name.as_ref())).is_ok()
+        };
+        for entry in &entries {
+            let name = entry.name.to_string_lossy();
+            let Some((stem, extension)) = name.rsplit_once('.') else { continue };
+            let is_of_pack = matches!(extension, "pack" | "rev" | "bitmap" | "mtimes" | "promisor");
+            if !is_of_pack || !stem.starts_with("pack-") || entry.kind != EntryType::File {
+                continue;
+            }
+            if has(&format!("{stem}.idx")) || has(&format!("{stem}.keep")) {
+                continue;
+            }
+            let path = dir.join(&entry.name);
+            let Some((file, modified)) = look(&path) else { continue };
+            if self.is_older(modified, PACK_AGE) && self.is_older(file.changed(), PACK_AGE) {
+                self.push(path, file.length, false);
+            }
+        }
+        Ok(())
+    }
+
+    fn lock(&mut self, path: PathBuf) -> Result<(), Error> {
+        let Some((file, modified)) = look(&path) else { return Ok(()) };
+        let may_be_of_predecessor = self.predecessor.is_some_and(|gone| modified >= gone.since);
+        let age = if may_be_of_predecessor { LOCK_AGE } else { AGE };
+        if file.is_file && self.is_older(modified, age) {
+            self.push(path, file.length, false);
+        }
+        Ok(())
+    }
+
+    fn locks_below(&mut self, dir: &Path) -> Result<(), Error> {
+        let mut waiting = vec![(dir.to_owned(), MAX_DEPTH)];
+        while let Some((dir, depth)) = waiting.pop() {
+            for entry in list(&dir, Role::Refs)? {
+                match entry.kind {
+                    EntryType::Dir if depth > 0 => waiting.push((dir.join(&entry.name), depth - 1)),
+                    EntryType::File if entry.name.as_encoded_bytes().ends_with(b".lock") => {
+                        self.lock(dir.join(&entry.name))?;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Its times of a file that is still there.
+fn look(path: &Path) -> Option<(FileIdentity, SystemTime)> {
+    let file = packrace_os::identity(path, Role::Objects).ok().flatten()?;
+    Some((file, file.modified?))
+}

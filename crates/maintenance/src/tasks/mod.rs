@@ -1,0 +1,106 @@
+//! Does tasks.
+
+mod refs;
+mod repack;
+
+use std::time::{Duration, SystemTime};
+
+use packrace_format::commit_graph::Merging;
+use packrace_object::ObjectId;
+use packrace_pack::maintain::commit_graph::Split;
+use packrace_pack::{ProgressSink, RequestObjects, Settings};
+use packrace_store::{GraphExpiry, Repository};
+
+use crate::commit_graphs::{self, GraphWriting};
+use crate::error::Error;
+use crate::lock::MaintenanceLock;
+use crate::policy::PlannedTask;
+use crate::settings::MaintenanceSettings;
+use crate::stale_files;
+use crate::task::Task;
+
+/// How long readers that have just read a chain of commit-graphs may look for its files.
+const GRAPH_GRACE: Duration = Duration::from_secs(60 * 60);
+
+/// A file of a chain of commit-graphs takes in the one below if that has at most so many times its commits.
+const GRAPH_MULTIPLE: u32 = 2;
+
+/// What a job may take, and who watches.
+pub struct Means<'a> {
+    /// Threads that search for deltas and make bitmaps.
+    pub threads: usize,
+    /// Memory for the objects in a window, for new deltas and for bases, each; `None`: as the configuration says.
+    pub memory_bytes: Option<usize>,
+    /// What the programs of `gc.recentObjectsHook` have named; `None` where they were not asked, so that nothing is dropped
+    /// if there are any.
+    pub recent: Option<Vec<ObjectId>>,
+    /// The present.
+    pub now: SystemTime,
+    /// Who is told of progress, and may have it end.
+    pub progress: &'a dyn ProgressSink,
+}
+
+impl Means<'_> {
+    /// How packs are made.
+    fn limited(&self, settings: Settings) -> Settings {
+        let Some(bytes) = self.memory_bytes else { return settings };
+        let least = |configured: usize| if configured == 0 { bytes } else { configured.min(bytes) };
+        Settings {
+            threads: settings.threads.min(self.threads).max(1),
+            // Whoever owns a repository says how well it is packed, and somebody else's processor does it.
+            window: settings.window.min(MAX_WINDOW),
+            window_bytes: least(settings.window_bytes),
+            delta_cache_bytes: least(settings.delta_cache_bytes),
+            base_cache_bytes: least(settings.base_cache_bytes),
+            ..settings
+        }
+    }
+}
+
+/// The widest window where a limit holds.
+const MAX_WINDOW: usize = 250;
+
+/// Does a task. Whoever calls it holds the lock.
+pub fn run(
+    repository: &Repository,
+    settings: &MaintenanceSettings,
+    planned: &PlannedTask,
+    lock: &MaintenanceLock,
+    means: &Means<'_>,
+) -> Result<(), Error> {
+    match planned.task {
+        Task::StaleFiles => {
+            stale_files::find(repository, means.now, lock.predecessor())?.remove();
+            Ok(())
+        }
+        Task::PackRefs => refs::pack(repository),
+        Task::ReflogExpire => refs::expire_logs(repository),
+        Task::LooseObjects => repack::loose_objects(repository, settings, means),
+        Task::GeometricRepack => repack::geometric(repository, settings, means),
+        Task::Gc => {
+            if settings.packs_refs {
+                refs::pack(repository)?;
+            }
+            refs::expire_logs(repository)?;
+            repack::everything(repository, settings, planned.is_thorough, means)?;
+            match settings.commit_graph {
+                true => commit_graph(repository, means),
+                false => Ok(()),
+            }
+        }
+        Task::CommitGraph => commit_graph(repository, means),
+    }
+}
+
+fn commit_graph(repository: &Repository, means: &Means<'_>) -> Result<(), Error> {
+    let request_objects = RequestObjects::new(repository.snapshot()?);
+    if !commit_graphs::is_possible(repository, &request_objects) {
+        return Ok(());
+    }
+    let tips = commit_graphs::ref_tips(repository, &request_objects, means.progress)?;
+    let merging = Merging { size_multiple: GRAPH_MULTIPLE, max_commits: 0 };
+    let before = means.now.checked_sub(GRAPH_GRACE).unwrap_or(means.now);
+    let expiry = GraphExpiry { now: means.now, before };
+    let writing = GraphWriting { split: Split::Merge(merging), append: false, expiry };
+    commit_graphs::write(repository, &request_objects, None, tips, writing, means.progress)
+}

@@ -1,0 +1,49 @@
+use packrace_store::Repository;
+use packrace_store::refs::{LogEdit, LoggedChange, PackRefs, RefWrites, StoredObjects};
+
+use crate::error::Error;
+use crate::reflogs::ReflogExpiry;
+
+/// Nothing here changes a value, so that no reflog gets a line.
+const NOBODY: &[u8] = b"packrace <packrace> 0 +0000";
+
+fn writes(repository: &Repository) -> Result<RefWrites, Error> {
+    let (config, hash) = (repository.config(), repository.hash_kind());
+    Ok(RefWrites::of(config, hash, repository.is_bare()?, NOBODY.to_vec())?)
+}
+
+/// Puts all refs into one file, or all tables into one.
+pub(super) fn pack(repository: &Repository) -> Result<(), Error> {
+    let which = PackRefs { is_wanted: &|_| true, prunes: true, is_auto: false };
+    let mut objects = StoredObjects::new(&repository.snapshot()?);
+    Ok(repository.refs().pack(&which, &writes(repository)?, &mut objects)?)
+}
+
+/// Takes expired entries out of all reflogs.
+pub(super) fn expire_logs(repository: &Repository) -> Result<(), Error> {
+    let names = repository.refs().logged_names()?;
+    if names.is_empty() {
+        return Ok(());
+    }
+    let writes = writes(repository)?;
+    let mut expiry = ReflogExpiry::new(repository, None, None)?;
+    for name in names {
+        let log = repository.refs().log(&name)?.unwrap_or_default();
+        if log.is_empty() {
+            continue;
+        }
+        let expired = expiry.of(&name)?;
+        let kept = |log: &[LoggedChange]| -> Vec<LoggedChange> {
+            log.iter().filter(|change| !expired.has(change)).cloned().collect()
+        };
+        // No lock is taken where nothing changes.
+        if kept(&log).len() == log.len() {
+            continue;
+        }
+        repository.refs().edit_log(&name, &writes, &mut |log| match log {
+            Some(log) => LogEdit::Replace { changes: kept(log), value: None },
+            None => LogEdit::Keep,
+        })?;
+    }
+    Ok(())
+}

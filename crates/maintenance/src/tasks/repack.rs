@@ -1,0 +1,189 @@
+use std::sync::Arc;
+
+use packrace_pack::maintain::pack_files::{BitmapRequest, PackFiles};
+use packrace_pack::maintain::repack::{RepackRequest, Scope, Unreachable, write};
+use packrace_pack::{RequestObjects, Settings};
+use packrace_store::publish::{PublishOptions, WritePolicy, loose_compression};
+use packrace_store::{Pack, Repository, roots};
+
+use super::Means;
+use crate::bitmaps::{bitmap_request, islands};
+use crate::error::Error;
+use crate::measure::deltas;
+use crate::repacking::{Finishing, finish};
+use crate::settings::MaintenanceSettings;
+
+/// A repack, made step by step.
+struct RepackTask<'a> {
+    repository: &'a Repository,
+    settings: &'a MaintenanceSettings,
+    means: &'a Means<'a>,
+    request_objects: Arc<RequestObjects>,
+    request: RepackRequest,
+    multi_pack_index: bool,
+    bitmap: Option<BitmapRequest>,
+}
+
+/// Rolls up small packs and loose objects, and covers all packs with a multi-pack-index.
+pub(super) fn geometric(
+    repository: &Repository,
+    settings: &MaintenanceSettings,
+    means: &Means<'_>,
+) -> Result<(), Error> {
+    let mut task = RepackTask::new(repository, settings, means)?;
+    task.request.scope = Scope::Geometric(settings.split_factor);
+    task.multi_pack_index = settings.multi_pack_index;
+    if settings.multi_pack_index {
+        task.bitmap = task.possible_bitmap()?;
+    }
+    task.run(false).map(drop)
+}
+
+/// Puts loose objects into a pack, and leaves all packs alone.
+pub(super) fn loose_objects(
+    repository: &Repository,
+    settings: &MaintenanceSettings,
+    means: &Means<'_>,
+) -> Result<(), Error> {
+    let mut task = RepackTask::new(repository, settings, means)?;
+    task.request.scope = Scope::Geometric(settings.split_factor);
+    task.request.keep_packs = task.own_packs(|_| true);
+    task.run(false).map(drop)
+}
+
+/// Packs everything anew.
+pub(super) fn everything(
+    repository: &Repository,
+    settings: &MaintenanceSettings,
+    is_thorough: bool,
+    means: &Means<'_>,
+) -> Result<(), Error> {
+    if settings.is_precious {
+        return Ok(());
+    }
+    let mut task = RepackTask::new(repository, settings, means)?;
+    let is_told = means.recent.is_some() || !settings.has_recent_objects_hook;
+    let expired = if is_told { settings.prune_before } else { i64::MIN };
+    task.request.scope = Scope::All(match settings.cruft_packs {
+        true => Unreachable::Cruft { expired },
+        false => Unreachable::Loosen { expired },
+    });
+    task.request.keep_packs = task.big_packs();
+    let stays = |pack: &Pack| pack.has_keep() || pack.is_promisor();
+    let has_more = !task.request.keep_packs.is_empty() || !task.own_packs(stays).is_empty();
+    if let Some(bitmap) = task.possible_bitmap()? {
+        // One pack has a bitmap of its own; several need an index that covers them all.
+        match has_more && settings.multi_pack_index {
+            true => (task.multi_pack_index, task.bitmap) = (true, Some(bitmap)),
+            false => task.request.bitmap = (!has_more).then_some(bitmap),
+        }
+    }
+    if repository.config().boolean("repack.useDeltaIslands")?.unwrap_or(false) {
+        task.request.islands = Some(islands(repository, &task.request_objects, means.progress)?);
+    }
+    if is_thorough {
+        task.request.settings.reuse_deltas = false;
+    }
+    let policy = task.request.files.policy;
+    let drops = expired > i64::MIN;
+    let new = task.run(drops)?;
+    match is_thorough {
+        true => deltas::note_searched(repository, &new, policy),
+        false => Ok(()),
+    }
+}
+
+impl<'a> RepackTask<'a> {
+    /// Of everything, and nothing decided yet.
+    fn new(
+        repository: &'a Repository,
+        settings: &'a MaintenanceSettings,
+        means: &'a Means<'a>,
+    ) -> Result<Self, Error> {
+        let config = repository.config();
+        // The packs are looked at before the refs: what a push stores in between is in a pack that stays, or loose.
+        let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
+        let found = roots(repository)?;
+        let PublishOptions { reverse_index, index_version, .. } = PublishOptions::of(config)?;
+        let max_bytes = config.integer("pack.packSizeLimit")?.and_then(|bytes| u64::try_from(bytes).ok());
+        let packing = means.limited(Settings::of(config, means.threads)?);
+        let request = RepackRequest {
+            scope: Scope::Loose,
+            delete: true,
+            local: true,
+            pack_kept: false,
+            keep_packs: Vec::new(),
+            soft_tips: found.soft().collect(),
+            tips: found.refs,
+            settings: packing,
+            cruft_settings: packing,
+            ofs_delta: config.boolean("repack.useDeltaBaseOffset")?.unwrap_or(true),
+            bitmap: None,
+            filter: None,
+            filter_to: None,
+            expire_to: None,
+            // What replaces other packs is durable before they go.
+            files: PackFiles {
+                policy: WritePolicy::of(config)?.of_rewrites(),
+                reverse_index,
+                index_version,
+                max_bytes: max_bytes.filter(|bytes| *bytes > 0).map(|bytes| bytes.max(1 << 20)),
+            },
+            islands: None,
+            recent: means.recent.clone().unwrap_or_default(),
+            max_cruft_bytes: settings.max_cruft_bytes.map(|bytes| bytes.max(1 << 20)),
+            loose_compression: loose_compression(config)?,
+        };
+        Ok(RepackTask {
+            repository,
+            settings,
+            means,
+            request_objects,
+            request,
+            multi_pack_index: false,
+            bitmap: None,
+        })
+    }
+
+    /// Where all objects are in the repository's own packs. In a partial clone some are nowhere.
+    fn possible_bitmap(&self) -> Result<Option<BitmapRequest>, Error> {
+        let snapshot = self.request_objects.snapshot();
+        let is_possible = self.settings.bitmaps
+            && self.repository.borrowed_object_dirs().is_empty()
+            && snapshot.shallow().is_empty()
+            && !snapshot.packs().iter().any(Pack::is_promisor)
+            && !self.repository.has_grafts();
+        match is_possible {
+            true => bitmap_request(self.repository, &self.request.tips, self.means.threads).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn own_packs(&self, is_wanted: impl Fn(&Pack) -> bool) -> Vec<String> {
+        let packs = self.request_objects.snapshot().packs().iter();
+        let own = packs.filter(|pack| pack.is_local() && pack.is_usable() && is_wanted(pack));
+        own.map(|pack| pack.name().to_owned()).collect()
+    }
+
+    /// Those that `gc.bigPackThreshold` has stay.
+    fn big_packs(&self) -> Vec<String> {
+        let Some(least) = self.settings.big_pack_bytes else { return Vec::new() };
+        self.own_packs(|pack| !pack.is_cruft() && pack.bytes().len() as u64 >= least)
+    }
+
+    /// Writes packs, and gives their names.
+    fn run(self, drops_unreachable: bool) -> Result<Vec<String>, Error> {
+        let repacked = write(&self.request_objects, &self.request, self.means.progress)?;
+        let finishing = Finishing {
+            policy: self.request.files.policy,
+            multi_pack_index: self.multi_pack_index,
+            bitmap: self.bitmap,
+            delete: true,
+            drops_unreachable,
+            server_info: self.settings.server_info,
+        };
+        finish(self.repository, &self.request_objects, &repacked, &finishing, self.means.progress)?;
+        let names = repacked.new.iter().filter_map(|new| new.stem.file_name()?.to_str().map(str::to_owned));
+        Ok(names.collect())
+    }
+}
