@@ -13,6 +13,7 @@ use packrace_server::access::{Anyone, TrustedProxies};
 use packrace_server::cgi::{self, CgiRequest};
 use packrace_server::limits::Limits;
 use packrace_server::limits::admission::AdmissionSettings;
+use packrace_server::maintenance::MaintenanceRules;
 use packrace_server::receive::PushBudget;
 use packrace_server::repository_cache::RepositoryCacheSettings;
 use packrace_server::send::pack_cache::CacheSettings;
@@ -59,6 +60,7 @@ fn call_of_variables(call: &Call) -> Result<(CgiRequest, Settings), Fatal> {
         // One request is served, and nobody shares with it.
         cache: CacheSettings { enabled: false, ..CacheSettings::default() },
         repository_cache: RepositoryCacheSettings { enabled: false, ..RepositoryCacheSettings::default() },
+        maintenance: MaintenanceRules::default(),
         hook_environment: environment.for_upload_hooks(&call.globals),
         rules: ServeRules::default(),
         hosts: Hosts::default(),

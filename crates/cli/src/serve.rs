@@ -215,6 +215,7 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
         admission,
         cache,
         repository_cache,
+        maintenance,
         push,
         access,
         hooks,
@@ -258,6 +259,7 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
         admission,
         cache,
         repository_cache,
+        maintenance,
         hook_environment: environment.for_upload_hooks(&call.globals),
         pushing: Pushing {
             is_allowed: push.allowed,

@@ -7,6 +7,7 @@ use crate::limits::cpu::CpuScheduler;
 
 use crate::limits::admission::AdmissionControl;
 use crate::limits::budget::Budget;
+use crate::maintenance::MaintenanceQueue;
 use crate::metrics::Metrics;
 use crate::repository_cache::RefAdvertisementCache;
 use crate::send::pack_cache::PackCache;
@@ -27,6 +28,8 @@ pub struct Host {
     pub transfers: Arc<Transfers>,
     /// Packs that are being made, and packs that are kept.
     pub packs: PackCache,
+    /// Repositories that wait to be maintained.
+    pub maintenance: Arc<MaintenanceQueue>,
     /// Ref advertisements that were sent.
     pub ref_advertisements: RefAdvertisementCache,
 }
@@ -43,6 +46,9 @@ impl Host {
         ] {
             counter.inner().store(count, Relaxed);
         }
+        let (running, due) = self.maintenance.counts();
+        metrics.maintenance_running.set(running as i64);
+        metrics.maintenance_backlog.set(due as i64);
         metrics.push_memory.set(i64::try_from(self.push_memory.taken()).unwrap_or(i64::MAX));
         metrics.cache_bytes.set(i64::try_from(packs.memory_bytes + packs.disk_bytes).unwrap_or(i64::MAX));
         metrics

@@ -7,6 +7,7 @@
 
 pub mod access;
 mod admin;
+mod caretaker;
 pub mod cgi;
 mod check_intervals;
 pub mod error;
@@ -18,6 +19,7 @@ pub mod host;
 mod http;
 pub mod limits;
 pub mod listen;
+pub mod maintenance;
 pub mod metrics;
 mod origin;
 pub mod path_names;

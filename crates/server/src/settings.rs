@@ -13,6 +13,7 @@ use packrace_store::{HooksFrom, OpenOptions};
 use crate::access::{AccessPolicy, AuditLog, TrustedProxies};
 use crate::limits::Limits;
 use crate::limits::admission::AdmissionSettings;
+use crate::maintenance::MaintenanceRules;
 use crate::receive::{Committer, PushBudget};
 use crate::repository_cache::RepositoryCacheSettings;
 use crate::send::pack_cache::CacheSettings;
@@ -49,6 +50,8 @@ pub struct Settings {
     pub cache: CacheSettings,
     /// What is cached of repositories between calls.
     pub repository_cache: RepositoryCacheSettings,
+    /// How repositories are looked after.
+    pub maintenance: MaintenanceRules,
     /// Variables that `uploadpack.packObjectsHook` gets beside those of this process.
     pub hook_environment: Vec<(OsString, OsString)>,
     /// Whether and how clients may push.

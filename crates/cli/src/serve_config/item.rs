@@ -7,6 +7,7 @@ use std::time::Duration;
 use packrace_remote::BucketUrl;
 use packrace_server::access::{ForwardAuthUrl, ForwardedHeader};
 use packrace_server::limits::AddressRange;
+use packrace_server::maintenance::MaintenanceMode;
 use packrace_server::settings::{Admin, Hosts};
 use packrace_store::HooksFrom;
 
@@ -205,6 +206,28 @@ impl ConfigValue for Admin {
             Admin::Nowhere => "\"none\"".to_owned(),
             Admin::At(address) => format!("\"{address}\""),
         }
+    }
+}
+
+impl ConfigValue for MaintenanceMode {
+    const EXPECTED: &'static str = "\"auto\", \"on\" or \"off\"";
+
+    fn read(given: &Given<'_>) -> Option<Self> {
+        match given.text()? {
+            "auto" => Some(MaintenanceMode::Auto),
+            "on" => Some(MaintenanceMode::On),
+            "off" => Some(MaintenanceMode::Off),
+            _ => None,
+        }
+    }
+
+    fn write(&self) -> String {
+        let name = match self {
+            MaintenanceMode::Auto => "auto",
+            MaintenanceMode::On => "on",
+            MaintenanceMode::Off => "off",
+        };
+        format!("\"{name}\"")
     }
 }
 

@@ -19,6 +19,7 @@ use packrace_remote::BucketUrl;
 use packrace_server::access::AccessFiles;
 use packrace_server::limits::Limits;
 use packrace_server::limits::admission::AdmissionSettings;
+use packrace_server::maintenance::MaintenanceRules;
 use packrace_server::receive::PushBudget;
 use packrace_server::repository_cache::RepositoryCacheSettings;
 use packrace_server::send::pack_cache::CacheSettings;
@@ -48,6 +49,8 @@ pub struct ServeConfig {
     pub cache: CacheSettings,
     /// What is kept open of repositories.
     pub repository_cache: RepositoryCacheSettings,
+    /// How repositories are looked after.
+    pub maintenance: MaintenanceRules,
     /// What may be pushed.
     pub push: PushPolicy,
     /// Who may do what.

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use packrace_server::access::AccessFiles;
 use packrace_server::limits::Limits;
 use packrace_server::limits::admission::AdmissionSettings;
+use packrace_server::maintenance::MaintenanceRules;
 use packrace_server::repository_cache::RepositoryCacheSettings;
 use packrace_server::send::pack_cache::CacheSettings;
 use packrace_server::settings::ServeRules;
@@ -63,6 +64,7 @@ pub fn all() -> &'static [Setting] {
             admission(),
             cache(),
             repository_cache(),
+            maintenance(),
             push(),
             access(),
             hooks(),
@@ -265,6 +267,24 @@ group!(repository_cache: RepositoryCacheSettings {
     max_answer_bytes: bytes, restart,
         "Memory in bytes for answers about refs. Beyond: those go that were not used for the longest time; one that takes \
          more than a quarter is not kept. 0: none is.";
+});
+
+group!(maintenance: MaintenanceRules {
+    mode: value, reload,
+        "Which repositories the server keeps fast by itself, as packrace maintenance does: small packs and loose objects into larger packs, \
+         bitmaps, commit-graphs, refs, what nothing refers to, what killed processes have left. \"auto\": those that are pushed to through \
+         it. \"on\": all that it serves. \"off\": none. With serve.read-only, none either. Of a repository gc.auto = 0, \
+         maintenance.auto = false and receive.autogc = false turn it off.";
+    max_jobs: value, reload,
+        "Repositories that are worked on at the same time. Each takes one thread of the lowest priority, which waits for short \
+         requests, and a tenth of the time of its repository at most. 0: none is begun.";
+    memory_bytes: bytes, reload,
+        "Memory in bytes, by estimate, that one of them may take: it is claimed from admission.pack-memory-bytes, and waits for \
+         clones. What needs more is not done, and the log says so.";
+    delay: value, reload,
+        "How long after a push its repository is looked at.";
+    look_interval: value, reload,
+        "How often all repositories are looked at, with mode = \"on\".";
 });
 
 group!(push: PushPolicy {

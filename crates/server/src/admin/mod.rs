@@ -11,8 +11,10 @@
 //! reached all the same, as all that is asked of them has a longer path. Where they are served, and what they tell there, is said by [`Admin`].
 
 mod html;
+mod maintenance;
 mod page;
 mod plot;
+mod units;
 
 use std::convert::Infallible;
 use std::sync::{Arc, PoisonError};
@@ -32,6 +34,7 @@ use crate::history::{self, Reading};
 use crate::origin;
 use crate::service::shared::Shared;
 use crate::settings::Admin;
+use maintenance::MaintenanceView;
 use page::View;
 
 /// How long a connection to that address may take for its one request.
@@ -120,6 +123,11 @@ fn page(shared: &Shared, access: AdminAccess, query: Option<&str>) -> String {
         live: shared.host.transfers.list(),
         samples: shared.history.lock().unwrap_or_else(PoisonError::into_inner).samples(),
         metrics: shared.metrics_now(),
+        maintenance: MaintenanceView {
+            health: shared.host.maintenance.rows(),
+            now: shared.host.maintenance.now(),
+            root: Some(shared.root.path()),
+        },
     }
     .render()
 }

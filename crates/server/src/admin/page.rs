@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::html::escaped;
+use super::maintenance::MaintenanceView;
 use super::plot::{Base, Plot, Series};
+use super::units::{bytes, duration};
 use crate::history::{KEPT, Sample};
 use crate::metrics::{Closed as _, DoorName, Kind, Metrics, Reason};
 use crate::transfers::Transfer;
@@ -33,6 +35,7 @@ pub(super) struct View<'a> {
     pub(super) live: Vec<Arc<Transfer>>,
     pub(super) samples: Vec<Sample>,
     pub(super) metrics: &'a Metrics,
+    pub(super) maintenance: MaintenanceView<'a>,
 }
 
 impl View<'_> {
@@ -61,6 +64,7 @@ impl View<'_> {
         self.calls(&mut out);
         out.push_str("</div>");
         self.running(&mut out);
+        self.maintenance.render(self.metrics, self.shows_names, &mut out);
         out.push_str("<div class=\"pair\">");
         self.totals(&mut out);
         self.rest(&mut out);
@@ -280,18 +284,6 @@ fn time_plot() -> Plot {
     }
 }
 
-fn bytes(count: f64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-    let mut unit = 0;
-    let mut count = count;
-    while count >= 1024.0 && unit + 1 < units.len() {
-        count /= 1024.0;
-        unit += 1;
-    }
-    let digits = usize::from(unit > 0 && count < 100.0 && count.fract() > 0.0);
-    format!("{count:.digits$} {}", units[unit])
-}
-
 fn rate(bytes_per_second: f64) -> String {
     format!("{}/s", bytes(bytes_per_second.round()))
 }
@@ -300,16 +292,6 @@ fn share(hits: u64, misses: u64) -> String {
     match hits + misses {
         0 => "–".to_owned(),
         all => format!("{:.0} %", 100.0 * hits as f64 / all as f64),
-    }
-}
-
-fn duration(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
-        3600..86_400 => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
-        _ => format!("{} d {:02} h", seconds / 86_400, seconds / 3600 % 24),
     }
 }
 
@@ -329,8 +311,19 @@ mod tests {
         let samples = vec![Sample { sent_rate: 3e6, live: 1.0, ..Sample::default() }; 40];
         let uptime = Duration::from_secs(3725);
         let refreshes = true;
-        View { agent: "p/1", uptime, is_stopping: false, refreshes, shows_names, live, samples, metrics }
-            .render()
+        let (maintenance, is_stopping) = (MaintenanceView::default(), false);
+        View {
+            agent: "p/1",
+            uptime,
+            is_stopping,
+            refreshes,
+            shows_names,
+            live,
+            samples,
+            metrics,
+            maintenance,
+        }
+        .render()
     }
 
     #[test]

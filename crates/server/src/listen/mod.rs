@@ -20,7 +20,7 @@ use crate::limits::connections::{LimitReached, Permit};
 use crate::service::shared::Shared;
 use crate::settings::{Admin, Hosts, Settings};
 use crate::shell::{ShellListener, accept as accept_shells};
-use crate::{admin, git_daemon};
+use crate::{admin, caretaker, git_daemon};
 use signals::{Signal, Signals};
 
 /// Threads beside those of requests, for what the runtime itself does on them.
@@ -93,7 +93,10 @@ pub fn serve_and_reload(
         .thread_keep_alive(Duration::from_secs(10))
         .enable_all()
         .build()?;
+    caretaker::start(shared.clone())?;
+    let queue = shared.host.maintenance.clone();
     let result = runtime.block_on(run(shared, inherited, shell, listening, reload));
+    caretaker::stop(&queue);
     runtime.shutdown_background();
     background.shutdown_background();
     result

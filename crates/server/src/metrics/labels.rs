@@ -148,6 +148,62 @@ label! {
     }
 }
 
+label! {
+    /// A task of maintenance, by git's names.
+    MaintenanceTask {
+        /// See [`packrace_maintenance::Task::StaleFiles`].
+        StaleFiles = "stale-files",
+        /// See [`packrace_maintenance::Task::PackRefs`].
+        PackRefs = "pack-refs",
+        /// See [`packrace_maintenance::Task::ReflogExpire`].
+        ReflogExpire = "reflog-expire",
+        /// See [`packrace_maintenance::Task::LooseObjects`].
+        LooseObjects = "loose-objects",
+        /// See [`packrace_maintenance::Task::GeometricRepack`].
+        GeometricRepack = "geometric-repack",
+        /// See [`packrace_maintenance::Task::Gc`].
+        Gc = "gc",
+        /// See [`packrace_maintenance::Task::CommitGraph`].
+        CommitGraph = "commit-graph",
+    }
+}
+
+impl MaintenanceTask {
+    /// The label of a task.
+    pub(crate) fn of(task: packrace_maintenance::Task) -> Self {
+        use packrace_maintenance::Task;
+        match task {
+            Task::StaleFiles => MaintenanceTask::StaleFiles,
+            Task::PackRefs => MaintenanceTask::PackRefs,
+            Task::ReflogExpire => MaintenanceTask::ReflogExpire,
+            Task::LooseObjects => MaintenanceTask::LooseObjects,
+            Task::GeometricRepack => MaintenanceTask::GeometricRepack,
+            Task::Gc => MaintenanceTask::Gc,
+            Task::CommitGraph => MaintenanceTask::CommitGraph,
+        }
+    }
+}
+
+label! {
+    /// How a task of maintenance ended.
+    JobOutcome {
+        /// It was done.
+        Done = "done",
+        /// Not well; it is tried again after a while, and then after twice as long.
+        Failed = "failed",
+        /// Somebody else was at it.
+        Postponed = "postponed",
+        /// The server was told to stop.
+        Cancelled = "cancelled",
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByTask {
+    pub(super) task: MaintenanceTask,
+    pub(super) outcome: JobOutcome,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct ByKind {
     pub(super) kind: Kind,

@@ -6,7 +6,7 @@
 //!
 //! | histogram | buckets, upper ends in seconds |
 //! |---|---|
-//! | waiting in the queue, phases of a pack | 0.001, 0.004, 0.016, 0.064, 0.25, 1, 4, 16, 64, 256, 1024 |
+//! | waiting in the queue, phases of a pack, tasks of maintenance | 0.001, 0.004, 0.016, 0.064, 0.25, 1, 4, 16, 64, 256, 1024 |
 
 mod bucket;
 mod labels;
@@ -24,8 +24,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
-use labels::{ByDoor, ByHandshakeOutcome, ByKind, ByReason, ByStage};
-pub use labels::{Closed, DoorName, HandshakeOutcome, Kind, Reason, Stage, Step};
+use labels::{ByDoor, ByHandshakeOutcome, ByKind, ByReason, ByStage, ByTask};
+pub use labels::{
+    Closed, DoorName, HandshakeOutcome, JobOutcome, Kind, MaintenanceTask, Reason, Stage, Step,
+};
 
 /// Upper ends of the buckets of all histograms, in seconds.
 const BUCKETS: [f64; 11] = [0.001, 0.004, 0.016, 0.064, 0.25, 1.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
@@ -89,6 +91,15 @@ pub struct Metrics {
     pub batches: Counter,
     /// Empty packets that kept a silent connection alive.
     pub keepalives: Counter,
+    /// Tasks of maintenance that have ended.
+    maintenance: Family<ByTask, Counter>,
+    maintenance_time: Histogram,
+    /// Bytes that packs and what is beside them took before tasks, and not afterwards.
+    pub maintenance_saved: Counter,
+    /// Repositories that are worked on.
+    pub maintenance_running: Gauge,
+    /// Repositories that are due.
+    pub maintenance_backlog: Gauge,
     /// Calls that panicked, which is a mistake in packrace.
     pub panics: Counter,
     /// What has counts of its own, where the repositories of a bucket are served.
@@ -159,6 +170,19 @@ impl Metrics {
         self.phases.get_or_create(&ByStage { stage }).observe(time.as_secs_f64());
     }
 
+    /// Notes that a task of maintenance has ended.
+    pub fn maintained(&self, task: MaintenanceTask, outcome: JobOutcome, took: Duration) {
+        self.maintenance.get_or_create(&ByTask { task, outcome }).inc();
+        self.maintenance_time.observe(took.as_secs_f64());
+    }
+
+    /// Tasks of maintenance that ended so, all together.
+    pub fn maintained_so_far(&self, outcome: JobOutcome) -> u64 {
+        let of =
+            |task: &MaintenanceTask| self.maintenance.get_or_create(&ByTask { task: *task, outcome }).get();
+        MaintenanceTask::ALL.iter().map(of).sum()
+    }
+
     /// Everything, in the text format of Prometheus (OpenMetrics 1.0).
     pub fn text(&self) -> String {
         self.fill();
@@ -216,6 +240,11 @@ impl Metrics {
         add.seconds("phase", "How long the phases of a pack took", &self.phases);
         add.one("batches", "Batches sent to clients", &self.batches);
         add.one("keepalives", "Empty packets sent to keep a connection alive", &self.keepalives);
+        add.one("maintenance_tasks", "Tasks of maintenance that have ended", &self.maintenance);
+        add.seconds("maintenance", "How long tasks of maintenance took", &self.maintenance_time);
+        add.bytes("maintenance_saved", "Bytes that tasks of maintenance have freed", &self.maintenance_saved);
+        add.one("maintenance_running", "Repositories being maintained", &self.maintenance_running);
+        add.one("maintenance_backlog", "Repositories due to be looked at", &self.maintenance_backlog);
         add.one("panics", "Calls that panicked", &self.panics);
         let help = "Calls of the operating system, by what their bytes belong to";
         registry.register("os_calls", help, OsCalls);
@@ -242,6 +271,11 @@ impl Metrics {
         }
         for outcome in HandshakeOutcome::ALL.iter().copied() {
             drop(self.handshakes.get_or_create(&ByHandshakeOutcome { outcome }));
+        }
+        for task in MaintenanceTask::ALL.iter().copied() {
+            for outcome in JobOutcome::ALL.iter().copied() {
+                drop(self.maintenance.get_or_create(&ByTask { task, outcome }));
+            }
         }
         for stage in Stage::ALL.iter().copied() {
             drop(self.phases.get_or_create(&ByStage { stage }));
@@ -280,6 +314,11 @@ impl Default for Metrics {
             phases: Family::new_with_constructor(histogram),
             batches: Counter::default(),
             keepalives: Counter::default(),
+            maintenance: Family::default(),
+            maintenance_time: histogram(),
+            maintenance_saved: Counter::default(),
+            maintenance_running: Gauge::default(),
+            maintenance_backlog: Gauge::default(),
             panics: Counter::default(),
             bucket: OnceLock::new(),
         }

@@ -165,7 +165,12 @@ impl Call {
                     access: self.access,
                     audit: settings.audit.clone(),
                 };
-                receive::receive_pack(&call, input, sink, clock)
+                let received = receive::receive_pack(&call, input, sink, clock);
+                if call.subject.mode != CallMode::Advertise {
+                    let Subject { host, repository, .. } = &call.subject;
+                    host.maintenance.pushed(repository, &settings.maintenance);
+                }
+                received
             }
         }
     }

@@ -138,6 +138,11 @@ impl Root {
         Repository::open(&self.path.join(relative), &self.options).map_err(not_opened)
     }
 
+    /// The same at a path that is not one of a request.
+    pub(crate) fn open_path(&self, path: &Path) -> Result<Repository, NotServed> {
+        Repository::open(path, &self.options).map_err(not_opened)
+    }
+
     /// The folder, without links.
     pub(crate) fn path(&self) -> &Path {
         &self.path

@@ -107,6 +107,7 @@ impl Shared {
             push_memory: Budget::new(push_memory(&settings)),
             transfers: Arc::new(Transfers::new(settings.session_id.clone())),
             packs: PackCache::new(settings.cache.clone(), Arc::clone(&metrics)),
+            maintenance: Arc::default(),
             ref_advertisements,
             metrics,
             cpu: Some(Arc::new(CpuScheduler::new(packrace_os::process::available_threads()))),

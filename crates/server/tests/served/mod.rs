@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use packrace_server::limits::Limits;
 use packrace_server::limits::admission::AdmissionSettings;
 use packrace_server::listen::serve;
+use packrace_server::maintenance::{MaintenanceMode, MaintenanceRules};
 use packrace_server::receive::{Committer, PushBudget};
 use packrace_server::repository_cache::RepositoryCacheSettings;
 use packrace_server::send::pack_cache::CacheSettings;
@@ -31,6 +32,8 @@ pub fn settings(temporary_dir: &Path) -> Settings {
         admission: AdmissionSettings::default(),
         cache: CacheSettings { directory: Some(temporary_dir.to_owned()), ..CacheSettings::default() },
         repository_cache: RepositoryCacheSettings::default(),
+        // Tests say themselves what changes in a repository.
+        maintenance: MaintenanceRules { mode: MaintenanceMode::Off, ..MaintenanceRules::default() },
         hook_environment: Vec::new(),
         rules: ServeRules::default(),
         hosts: Hosts::default(),

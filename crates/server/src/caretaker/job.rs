@@ -1,0 +1,210 @@
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use packrace_maintenance::policy::{self, Occasion, PlannedTask};
+use packrace_maintenance::{
+    Error, ErrorKind, Locking, MaintenanceLock, MaintenanceSettings, Means, Sizes, Task, measure,
+};
+use packrace_os::clock::time_of_day;
+use packrace_os::process::{lower_thread_priority, lower_thread_priority_fully};
+use packrace_store::Repository;
+
+use super::watch::StepAside;
+use crate::limits::admission::Admission;
+use crate::maintenance::{LastJob, LookEnd};
+use crate::metrics::{JobOutcome, MaintenanceTask};
+use crate::service::access_log::quoted;
+use crate::service::shared::Shared;
+
+/// Of the memory of a job, the objects in a window, new deltas and bases take a part in so many each.
+const MEMORY_PARTS: u64 = 8;
+
+/// A look at one repository, and what comes of it.
+pub(super) struct Job<'a> {
+    shared: &'a Shared,
+    path: &'a Path,
+    memory_bytes: u64,
+}
+
+impl<'a> Job<'a> {
+    pub(super) fn new(shared: &'a Shared, path: &'a Path) -> Self {
+        Job { shared, path, memory_bytes: shared.settings().maintenance.memory_bytes }
+    }
+
+    pub(super) fn run(&self) -> LookEnd {
+        lower_thread_priority();
+        let repository = match self.shared.root.open_path(self.path) {
+            Ok(repository) => repository,
+            Err(error) => {
+                tracing::debug!("maintenance of {}: {error}", self.name());
+                return LookEnd::Gone;
+            }
+        };
+        match self.look(&repository) {
+            Ok(end) => end,
+            Err(error) => self.failed("measure", &error),
+        }
+    }
+
+    /// How it is called in the log.
+    fn name(&self) -> String {
+        let below = self.path.strip_prefix(self.shared.root.path()).unwrap_or(self.path);
+        quoted(below.as_os_str().as_encoded_bytes()).to_string()
+    }
+
+    fn look(&self, repository: &Repository) -> Result<LookEnd, Error> {
+        let settings = MaintenanceSettings::of(repository)?;
+        if !settings.is_automatic {
+            return Ok(LookEnd::Gone);
+        }
+        let facts = measure(repository, &settings, time_of_day())?;
+        let planned = policy::plan(&facts, &settings, Occasion::Served);
+        let is_tidy = policy::plan(&facts, &settings, Occasion::Asked).is_empty();
+        let next = planned.first().map(|planned| (planned.task, planned.reason.clone()));
+        self.shared.host.maintenance.note(self.path, |health| {
+            health.facts = Some(facts);
+            health.next = next;
+        });
+        if planned.is_empty() {
+            return Ok(if is_tidy { LookEnd::Nothing } else { LookEnd::NotYet });
+        }
+        let (planned, too_large): (Vec<_>, Vec<_>) =
+            planned.into_iter().partition(|planned| planned.memory_bytes <= self.memory_bytes);
+        for PlannedTask { task, memory_bytes, .. } in &too_large {
+            tracing::warn!(
+                repository = %self.name(), task = task.name(), needs = memory_bytes,
+                "maintenance: needs more memory than maintenance.memory-bytes"
+            );
+        }
+        let Some(bytes) = planned.iter().map(|planned| planned.memory_bytes).max() else {
+            return Ok(LookEnd::Failed);
+        };
+        let windows = 3 * self.memory_bytes / MEMORY_PARTS;
+        // Clones go first: who waits would be before those that come later.
+        let Admission::Admitted(_memory) = self.shared.host.admission.claim(bytes + windows) else {
+            return Ok(LookEnd::Postponed);
+        };
+        let lock = match MaintenanceLock::take(repository, time_of_day())? {
+            Locking::Held(lock) => lock,
+            Locking::Busy(who) => {
+                tracing::debug!("maintenance of {} postponed: {who}", self.name());
+                return Ok(LookEnd::Postponed);
+            }
+        };
+        Ok(self.run_all(repository, &settings, planned, &lock))
+    }
+
+    fn run_all(
+        &self,
+        repository: &Repository,
+        settings: &MaintenanceSettings,
+        mut planned: Vec<PlannedTask>,
+        lock: &MaintenanceLock,
+    ) -> LookEnd {
+        let is_stale = |planned: &PlannedTask| planned.task == Task::StaleFiles;
+        if lock.predecessor().is_some() && !planned.iter().any(is_stale) {
+            let reason = "a job was killed".to_owned();
+            let task = policy::asked_for(&packrace_maintenance::Facts::default(), Task::StaleFiles);
+            planned.insert(0, PlannedTask { reason, ..task });
+        }
+        let began = std::time::Instant::now();
+        let mut end = None;
+        for planned in &planned {
+            if !planned.task.locks_refs() {
+                // Whoever waits for a lock of a ref waits for this thread: until now it was only put back.
+                lower_thread_priority_fully();
+            }
+            let failed = self.run_one(repository, settings, planned, lock);
+            if failed == Some(LookEnd::Failed) || end.is_none() {
+                end = failed.or(end);
+            }
+            if self.shared.host.transfers.is_stopping() {
+                break;
+            }
+        }
+        end.unwrap_or_else(|| LookEnd::Done(began.elapsed()))
+    }
+
+    /// Gives how it ended, if that was not well.
+    fn run_one(
+        &self,
+        repository: &Repository,
+        settings: &MaintenanceSettings,
+        planned: &PlannedTask,
+        lock: &MaintenanceLock,
+    ) -> Option<LookEnd> {
+        let host = &self.shared.host;
+        let progress = StepAside::new(host);
+        let part = usize::try_from(self.memory_bytes / MEMORY_PARTS).unwrap_or(usize::MAX);
+        let now: SystemTime = time_of_day();
+        // A program of the configuration is not run here: what it might want to keep stays.
+        let recent = (!settings.has_recent_objects_hook).then(Vec::new);
+        let means = Means { threads: 1, memory_bytes: Some(part), recent, now, progress: &progress };
+        let before = Sizes::of(repository.object_dir()).unwrap_or_default();
+        let began = std::time::Instant::now();
+        let done = packrace_maintenance::run(repository, settings, planned, lock, &means);
+        let took = began.elapsed();
+        let after = Sizes::of(repository.object_dir()).unwrap_or_default();
+        let outcome = match &done {
+            Ok(()) => JobOutcome::Done,
+            Err(error) if error.kind() == ErrorKind::Cancelled => JobOutcome::Cancelled,
+            Err(error) if error.kind() == ErrorKind::Conflict => JobOutcome::Postponed,
+            Err(_) => JobOutcome::Failed,
+        };
+        self.tell(planned, outcome, took, before, after, done.as_ref().err());
+        match outcome {
+            JobOutcome::Done => None,
+            JobOutcome::Cancelled | JobOutcome::Postponed => Some(LookEnd::Postponed),
+            JobOutcome::Failed => Some(LookEnd::Failed),
+        }
+    }
+
+    /// One line a task, its numbers, and what the page shows.
+    fn tell(
+        &self,
+        planned: &PlannedTask,
+        outcome: JobOutcome,
+        took: Duration,
+        before: Sizes,
+        after: Sizes,
+        error: Option<&Error>,
+    ) {
+        use crate::metrics::Closed as _;
+        let host = &self.shared.host;
+        host.metrics.maintained(MaintenanceTask::of(planned.task), outcome, took);
+        host.metrics.maintenance_saved.inc_by(before.pack_bytes.saturating_sub(after.pack_bytes));
+        let task = planned.task;
+        let ended = host.maintenance.now();
+        host.maintenance.note(self.path, |health| {
+            health.last = Some(LastJob { task, outcome, took, ended });
+            health.next = None;
+        });
+        macro_rules! line {
+            ($level:ident) => {
+                tracing::$level!(
+                    maintenance = task.name(),
+                    repository = %self.name(),
+                    outcome = outcome.name(),
+                    reason = planned.reason,
+                    error = error.map(|error| tracing::field::display(error)),
+                    packs_before = before.packs,
+                    packs = after.packs,
+                    loose_before = before.loose_objects,
+                    loose = after.loose_objects,
+                    bytes_before = before.pack_bytes,
+                    bytes = after.pack_bytes,
+                    ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+                )
+            };
+        }
+        match outcome {
+            JobOutcome::Failed => line!(error),
+            _ => line!(info),
+        }
+    }
+
+    fn failed(&self, what: &str, error: &Error) -> LookEnd {
+        tracing::error!(maintenance = what, repository = %self.name(), outcome = "failed", error = %error);
+        LookEnd::Failed
+    }
+}

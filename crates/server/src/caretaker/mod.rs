@@ -1,0 +1,103 @@
+//! The caretaker: keeps repositories fast that this server takes pushes for, by what `packrace_maintenance` finds that they need
+//! (docs/decisions/0045-caretaker.md).
+
+mod job;
+mod watch;
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use packrace_os::process::lower_thread_priority;
+
+use crate::maintenance::{LookEnd, MaintenanceMode, MaintenanceQueue};
+use crate::service::shared::Shared;
+use job::Job;
+
+/// How often it is looked whether the server stops, and whether settings have changed.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Repositories that were not pushed to come one after another.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+
+/// Repositories that are looked at in one round.
+const MAX_FOUND: usize = 2048;
+
+/// How long a server that stops waits for jobs: each ends at its next look whether it is still wanted. One that does not is
+/// cut off, as by `kill`, and cleaned up after.
+const STOP_TIME: Duration = Duration::from_secs(5);
+const STOP_TICK: Duration = Duration::from_millis(50);
+
+/// Starts the caretaker of a server.
+pub(crate) fn start(shared: Arc<Shared>) -> std::io::Result<()> {
+    shared.host.maintenance.set_on(true);
+    let work = move || {
+        lower_thread_priority();
+        care(&shared);
+    };
+    std::thread::Builder::new().name("maintenance".into()).spawn(work).map(drop)
+}
+
+/// Waits for jobs to end, of a server that was told to stop.
+pub(crate) fn stop(queue: &MaintenanceQueue) {
+    let deadline = queue.now() + STOP_TIME;
+    queue.set_on(false);
+    while queue.counts().0 > 0 && queue.now() < deadline {
+        queue.wait(STOP_TICK);
+    }
+}
+
+/// Until the server stops.
+fn care(shared: &Arc<Shared>) {
+    let queue = &shared.host.maintenance;
+    let mut look_at = Duration::ZERO;
+    while !shared.host.transfers.is_stopping() {
+        let settings = shared.settings();
+        let (rules, now) = (&settings.maintenance, queue.now());
+        let is_wanted = rules.mode != MaintenanceMode::Off && !settings.rules.read_only;
+        if is_wanted && rules.mode == MaintenanceMode::On && now >= look_at {
+            look_at = now + rules.look_interval.max(TICK);
+            find_all(shared, now);
+        }
+        let next = if is_wanted { queue.next(rules.max_jobs) } else { None };
+        match next {
+            Some(path) => start_job(shared, path),
+            None => queue.wait(TICK),
+        }
+    }
+}
+
+/// Looks for repositories that nobody has pushed to.
+fn find_all(shared: &Shared, now: Duration) {
+    let queue = &shared.host.maintenance;
+    let mut found = 0;
+    let listed = shared.root.folder.list(None, &mut |listed| {
+        let path = shared.root.path().join(&listed.path);
+        queue.found(&path, now + BETWEEN_LOOKS * found);
+        found += 1;
+        if (found as usize) < MAX_FOUND { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    if let Err(error) = listed {
+        tracing::warn!("maintenance: repositories cannot be listed: {error}");
+    }
+}
+
+/// Each on a thread of its own, whose priority sinks and does not rise again.
+fn start_job(shared: &Arc<Shared>, path: PathBuf) {
+    let (for_thread, at) = (shared.clone(), path.clone());
+    let work = move || {
+        let shared = for_thread;
+        let job = std::panic::AssertUnwindSafe(|| Job::new(&shared, &path).run());
+        let end = std::panic::catch_unwind(job).unwrap_or_else(|_| {
+            shared.host.metrics.panics.inc();
+            tracing::error!("maintenance of {} panicked", path.display());
+            LookEnd::Failed
+        });
+        shared.host.maintenance.ended(&path, end);
+    };
+    if let Err(error) = std::thread::Builder::new().name("maintenance-job".into()).spawn(work) {
+        tracing::warn!("maintenance: cannot start a thread: {error}");
+        shared.host.maintenance.ended(&at, LookEnd::Postponed);
+    }
+}

@@ -1,0 +1,31 @@
+use std::sync::Arc;
+
+use packrace_pack::{Phase, ProgressSink};
+
+use crate::host::Host;
+use crate::limits::cpu::CpuScheduler;
+
+/// Lets a job wait while interactive work is served, and ends it when the server stops.
+pub(super) struct StepAside<'a> {
+    host: &'a Host,
+    cpu: Option<Arc<CpuScheduler>>,
+}
+
+impl<'a> StepAside<'a> {
+    pub(super) fn new(host: &'a Host) -> Self {
+        StepAside { host, cpu: host.cpu.clone() }
+    }
+}
+
+impl ProgressSink for StepAside<'_> {
+    /// Called every thousand objects or so.
+    fn report(&self, _: Phase, _: u64, _: u64) {
+        if let Some(cpu) = &self.cpu {
+            drop(cpu.take_slot());
+        }
+    }
+
+    fn cancelled(&self) -> bool {
+        self.host.transfers.is_stopping()
+    }
+}

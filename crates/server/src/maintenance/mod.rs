@@ -1,0 +1,57 @@
+//! Which repositories are maintained, and when: what the caretaker (`caretaker`) works off (docs/decisions/0045-caretaker.md).
+//!
+//! ```text
+//! a push ended ─┐
+//! `mode = "on"`: ├─▶ Schedule: due, when ─▶ a thread a job: measure, plan ─▶ memory ─▶ lock ─▶ tasks ─▶ Health
+//! all, now and then                ▲                                                        │
+//!                                  └── later, sooner, or much later where it failed ◀───────┘
+//! ```
+
+mod queue;
+mod schedule;
+
+use std::time::Duration;
+
+pub use queue::MaintenanceQueue;
+pub(crate) use schedule::LookEnd;
+pub use schedule::{Health, HealthRow, LastJob};
+
+/// Which repositories a server looks after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MaintenanceMode {
+    /// Those that are pushed to through it.
+    #[default]
+    Auto,
+    /// All that it serves.
+    On,
+    /// None of them.
+    Off,
+}
+
+/// How a server looks after repositories. Plain data; all may change while it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MaintenanceRules {
+    /// Which. None where nobody may push.
+    pub mode: MaintenanceMode,
+    /// Repositories that are worked on at the same time. Default: 1.
+    pub max_jobs: usize,
+    /// Memory that a job may take, by estimate. Default: 1 GiB. A task that needs more is not done. It is claimed from
+    /// the memory for packs; while that is taken, jobs wait.
+    pub memory_bytes: u64,
+    /// How long after a push a repository is looked at. Default: 10 s.
+    pub delay: Duration,
+    /// How often all repositories are looked at, in [`MaintenanceMode::On`]. Default: 6 h.
+    pub look_interval: Duration,
+}
+
+impl Default for MaintenanceRules {
+    fn default() -> Self {
+        MaintenanceRules {
+            mode: MaintenanceMode::Auto,
+            max_jobs: 1,
+            memory_bytes: 1 << 30,
+            delay: Duration::from_secs(10),
+            look_interval: Duration::from_secs(6 * 60 * 60),
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! When which repository is looked at. Knows no clock and no thread.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use packrace_maintenance::{Facts, Task};
+
+use crate::metrics::JobOutcome;
+
+/// Repositories that are known at the same time; beyond, those go of which nothing is expected.
+const MAX_KNOWN: usize = 4096;
+
+/// A repository that needs something, but not enough yet, is looked at again after this, and then after twice as long.
+const AGAIN: Duration = Duration::from_secs(300);
+
+/// Somebody else is at work there, or there is no memory.
+const POSTPONED: Duration = Duration::from_secs(30);
+
+/// A job that failed is tried again after this, and then after twice as long.
+const FAILED: Duration = Duration::from_secs(60);
+
+/// No wait is longer.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Jobs take no more than one part in so many of the time.
+const PART_OF_TIME: u32 = 10;
+
+/// What is known of a repository.
+#[derive(Debug, Clone, Default)]
+pub struct Health {
+    /// When it was last measured.
+    pub facts: Option<Facts>,
+    /// What it needs next, and why.
+    pub next: Option<(Task, String)>,
+    /// What was done last.
+    pub last: Option<LastJob>,
+}
+
+/// What was done last.
+#[derive(Debug, Clone)]
+pub struct LastJob {
+    /// The task.
+    pub task: Task,
+    /// How it ended.
+    pub outcome: JobOutcome,
+    /// How long it took.
+    pub took: Duration,
+    /// When it ended, counted as the server counts its time.
+    pub ended: Duration,
+}
+
+/// A repository on the page.
+#[derive(Debug, Clone)]
+pub struct HealthRow {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Whether somebody works on it now.
+    pub is_running: bool,
+    /// When it is looked at again.
+    pub due: Option<Duration>,
+    /// What is known of it.
+    pub health: Health,
+}
+
+#[derive(Debug, Default)]
+struct KnownRepository {
+    /// When it is looked at.
+    due: Option<Duration>,
+    is_running: bool,
+    /// Not before this, whatever happens.
+    rests_until: Duration,
+    /// Looks without work, and jobs that failed, one after another.
+    idle_looks: u32,
+    failures: u32,
+    health: Health,
+}
+
+/// How a look at a repository ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LookEnd {
+    /// Something was done, in this time.
+    Done(Duration),
+    /// There was nothing to do, and nothing will be unless something happens.
+    Nothing,
+    /// It needs something, but not enough yet.
+    NotYet,
+    /// Somebody else is at it, or there is no memory.
+    Postponed,
+    /// A task failed.
+    Failed,
+    /// It is not there any more, or nobody wants it maintained.
+    Gone,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Schedule {
+    known: HashMap<PathBuf, KnownRepository>,
+}
+
+impl Schedule {
+    /// Something has happened in a repository.
+    pub(super) fn changed(&mut self, path: &Path, now: Duration, delay: Duration) {
+        let Some(known) = self.known(path) else { return };
+        known.idle_looks = 0;
+        let due = (now + delay).max(known.rests_until);
+        // The first push counts: they may come for ever. A wait for something to be worth it is over.
+        known.due = Some(known.due.map_or(due, |before| before.min(due)));
+    }
+
+    /// A repository is there; it is looked at in a while if it was not yet.
+    pub(super) fn found(&mut self, path: &Path, due: Duration) {
+        let Some(known) = self.known(path) else { return };
+        known.due = Some(known.due.unwrap_or(due.max(known.rests_until)));
+    }
+
+    /// One that is due, if so many are not at work yet. It is at work from now on.
+    pub(super) fn next(&mut self, now: Duration, max_jobs: usize) -> Option<PathBuf> {
+        if self.known.values().filter(|known| known.is_running).count() >= max_jobs {
+            return None;
+        }
+        let waiting =
+            self.known.iter().filter_map(|(path, known)| Some((known.due?, path, known.is_running)));
+        let due = waiting.filter(|(due, _, is_running)| *due <= now && !is_running).min();
+        let path = due.map(|(_, path, _)| path.clone())?;
+        let known = self.known.get_mut(&path)?;
+        (known.is_running, known.due) = (true, None);
+        Some(path)
+    }
+
+    /// A look has ended.
+    pub(super) fn ended(&mut self, path: &Path, now: Duration, end: LookEnd) {
+        if end == LookEnd::Gone {
+            self.known.remove(path);
+            return;
+        }
+        let Some(known) = self.known.get_mut(path) else { return };
+        known.is_running = false;
+        let doubled = |first: Duration, times: u32| first.saturating_mul(1 << times.min(20)).min(LONGEST);
+        let (failures, idle_looks) = (known.failures, known.idle_looks);
+        let rests = match end {
+            LookEnd::Done(took) => took.saturating_mul(PART_OF_TIME - 1),
+            LookEnd::Nothing | LookEnd::NotYet | LookEnd::Gone => Duration::ZERO,
+            LookEnd::Postponed => POSTPONED,
+            LookEnd::Failed => doubled(FAILED, failures),
+        };
+        known.failures = if end == LookEnd::Failed { failures + 1 } else { 0 };
+        known.idle_looks = if end == LookEnd::NotYet { idle_looks + 1 } else { 0 };
+        known.rests_until = now + rests;
+        let again = match end {
+            // A push in between has said when.
+            LookEnd::Nothing | LookEnd::Gone => None,
+            LookEnd::Done(_) | LookEnd::Postponed | LookEnd::Failed => Some(known.rests_until),
+            LookEnd::NotYet => Some(now + doubled(AGAIN, idle_looks)),
+        };
+        let pushed = known.due.map(|due| due.max(known.rests_until));
+        known.due = [pushed, again].into_iter().flatten().min();
+    }
+
+    /// Notes what is known of a repository.
+    pub(super) fn note(&mut self, path: &Path, change: impl FnOnce(&mut Health)) {
+        if let Some(known) = self.known.get_mut(path) {
+            change(&mut known.health);
+        }
+    }
+
+    /// When the next is due that is not at work.
+    pub(super) fn next_due(&self) -> Option<Duration> {
+        self.known.values().filter(|known| !known.is_running).filter_map(|known| known.due).min()
+    }
+
+    /// How many are at work, and how many are due.
+    pub(super) fn counts(&self, now: Duration) -> (usize, usize) {
+        let running = self.known.values().filter(|known| known.is_running).count();
+        let due = self.known.values().filter(|known| known.due.is_some_and(|due| due <= now)).count();
+        (running, due)
+    }
+
+    /// All that are known, by their paths.
+    pub(super) fn rows(&self) -> Vec<HealthRow> {
+        let row = |(path, known): (&PathBuf, &KnownRepository)| HealthRow {
+            path: path.clone(),
+            is_running: known.is_running,
+            due: known.due,
+            health: known.health.clone(),
+        };
+        let mut rows: Vec<HealthRow> = self.known.iter().map(row).collect();
+        rows.sort_by(|a, b| a.path.cmp(&b.path));
+        rows
+    }
+
+    /// What is known of a repository, which is known from now on; `None` where there is no room.
+    fn known(&mut self, path: &Path) -> Option<&mut KnownRepository> {
+        if !self.known.contains_key(path) && self.known.len() >= MAX_KNOWN {
+            let idle = self.known.iter().filter(|(_, known)| !known.is_running);
+            let last = idle.max_by_key(|(_, known)| known.due.unwrap_or(Duration::MAX));
+            let last = last.map(|(path, _)| path.clone())?;
+            self.known.remove(&last);
+        }
+        Some(self.known.entry(path.to_owned()).or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DELAY: Duration = Duration::from_secs(10);
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// After pushes and looks, when it is due.
+    fn due_after(steps: &[(u64, Option<LookEnd>)]) -> Option<u64> {
+        let (mut schedule, path) = (Schedule::default(), Path::new("/a"));
+        for (now, end) in steps {
+            match end {
+                None => schedule.changed(path, seconds(*now), DELAY),
+                Some(end) => {
+                    schedule.next(seconds(*now), 1).expect("it is due");
+                    schedule.ended(path, seconds(*now), *end);
+                }
+            }
+        }
+        schedule.next_due().map(|due| due.as_secs())
+    }
+
+    #[test]
+    fn when_it_is_looked_at() {
+        let done = |took| Some(LookEnd::Done(seconds(took)));
+        for (steps, expect) in [
+            (&[(0, None)][..], Some(10)),
+            // The first push counts, and not the last.
+            (&[(0, None), (5, None)], Some(10)),
+            (&[(0, None), (10, Some(LookEnd::Nothing))], None),
+            (&[(0, None), (10, Some(LookEnd::Nothing)), (12, None)], Some(22)),
+            (&[(0, None), (10, Some(LookEnd::NotYet))], Some(310)),
+            (&[(0, None), (10, Some(LookEnd::NotYet)), (310, Some(LookEnd::NotYet))], Some(910)),
+            (&[(0, None), (10, Some(LookEnd::NotYet)), (20, None)], Some(30)),
+            // Work takes a tenth of the time at most.
+            (&[(0, None), (10, done(20))], Some(190)),
+            (&[(0, None), (10, done(20)), (11, None)], Some(190)),
+            (&[(0, None), (10, Some(LookEnd::Postponed))], Some(40)),
+            (&[(0, None), (10, Some(LookEnd::Failed))], Some(70)),
+            // A push is no reason to try again what has just failed.
+            (&[(0, None), (10, Some(LookEnd::Failed)), (11, None)], Some(70)),
+            (&[(0, None), (10, Some(LookEnd::Failed)), (70, Some(LookEnd::Failed))], Some(190)),
+            (&[(0, None), (10, Some(LookEnd::Gone))], None),
+        ] {
+            assert_eq!(due_after(steps), expect, "{steps:?}");
+        }
+    }
+
+    #[test]
+    fn failures_back_off_for_a_day_at_most() {
+        let (mut schedule, path) = (Schedule::default(), Path::new("/a"));
+        schedule.changed(path, Duration::ZERO, DELAY);
+        let mut waited = Vec::new();
+        for _ in 0..15 {
+            let now = schedule.next_due().unwrap();
+            assert!(schedule.next(now, 1).is_some());
+            schedule.ended(path, now, LookEnd::Failed);
+            waited.push((schedule.next_due().unwrap() - now).as_secs());
+        }
+        assert_eq!(waited[..4], [60, 120, 240, 480]);
+        assert_eq!(waited[14], 24 * 60 * 60);
+    }
+
+    #[test]
+    fn no_more_than_that_at_once_and_each_once() {
+        let mut schedule = Schedule::default();
+        for path in ["/a", "/b", "/c"] {
+            schedule.changed(Path::new(path), Duration::ZERO, DELAY);
+        }
+        assert_eq!(schedule.next(seconds(9), 2), None);
+        let first = schedule.next(seconds(10), 2).unwrap();
+        schedule.changed(&first, seconds(10), Duration::ZERO);
+        let second = schedule.next(seconds(20), 2).unwrap();
+        assert_ne!(first, second);
+        assert_eq!(schedule.next(seconds(20), 2), None);
+        assert_eq!(schedule.counts(seconds(20)), (2, 2));
+        // A push while it was at work is seen to afterwards.
+        schedule.ended(&first, seconds(30), LookEnd::Nothing);
+        assert_eq!(schedule.next_due(), Some(seconds(10)));
+    }
+
+    #[test]
+    fn it_does_not_grow_for_ever() {
+        let mut schedule = Schedule::default();
+        for number in 0..MAX_KNOWN + 100 {
+            schedule.found(Path::new(&format!("/{number}")), seconds(number as u64));
+        }
+        assert_eq!(schedule.rows().len(), MAX_KNOWN);
+        // Those go that would have come last.
+        assert_eq!(schedule.next_due(), Some(Duration::ZERO));
+    }
+}
