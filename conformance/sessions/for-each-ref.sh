@@ -183,7 +183,6 @@ git for-each-ref --ignore-case --sort=refname --format='%(refname)'
 git for-each-ref --ignore-case --format='%(refname)' refs/heads/topic
 
 ## trailers
-# differs: %(trailers) is refused
 repository
 stock commit -q --allow-empty -m 'subject
 
@@ -225,3 +224,22 @@ git for-each-ref --format='[%(signature:grade)] [%(signature:signer)]'
 history 1
 stock branch a
 git for-each-ref --format='%(refname) %(worktreepath)'
+
+## trailers, of all kinds of messages
+repository
+number=0
+for message in 'A: b\n' 's\nA: b\n' 's\n\nA: b\n' 's\n\nA: b\nnot\n' 's\n\nA: b\nSigned-off-by: x\n1\n2\n3\n4\n5\n6\n' 's\n\nSigned-off-by: x\n1\n2\n3\n4\n' \
+    's\n\n(cherry picked from commit 1)\nn\n' 's\n\nA: b\n# c\nC: d\n# e\n\n' 's\n\nA: b\n\nConflicts:\n\tfile\n' 's\n\nA: b\n---\nC: d\n' 's\n\nA:\nB :  \n f\n' 's\n\nA: b\n   \nB: c\n'; do
+    number=$((number + 1))
+    printf "$message" | stock commit -q --allow-empty --cleanup=verbatim -F -
+    stock branch "b$number"
+done
+git for-each-ref --format='%(refname:short) [%(trailers)] [%(trailers:only,unfold)] [%(contents:trailers:keyonly,separator=%x2C)]'
+
+## trailers that are asked for in a wrong way
+# exits: 128 128 128 128
+history 1
+git for-each-ref --format='%(trailers:foo)'
+git for-each-ref --format='%(trailers:key)'
+git for-each-ref --format='%(trailers:only=maybe)'
+git for-each-ref --format='%(contents:trailersx)'

@@ -67,10 +67,11 @@ GIT_TEMPLATE_DIR=template git init -q c
 git -c init.templateDir=template init -q d
 
 ## by GIT_DIR
-# differs: --bare is not known before the command
 GIT_DIR=x.git git init -q
 GIT_DIR=y.git GIT_WORK_TREE=. git init -q
 git --git-dir=z.git init
+mkdir b.git
+cd b.git
 git --bare init
 
 ## a directory in which a file is in the way

@@ -2,6 +2,7 @@
 
 use super::argument::{fatal, number, split_argument, unrecognized, unsupported};
 use super::dates::DateFormat;
+use super::trailers::TrailerForm;
 use crate::call::fatal::Fatal;
 
 /// A field of a ref or of an object, as a format or a sort key names it.
@@ -49,6 +50,7 @@ pub enum Field {
         has_signature: bool,
     },
     Signature,
+    Trailers(TrailerForm),
     Lines(usize),
     /// What git knows and leaves empty for every ref.
     Nothing,
@@ -198,7 +200,8 @@ fn field(name: &str, argument: Option<&[u8]>, bases: &mut Vec<Vec<u8>>) -> Resul
         "subject" => subject(name, argument)?,
         "body" => bare(name, argument, Field::Body { has_signature: true })?,
         "contents" => contents(argument)?,
-        "signature" | "describe" | "is-base" | "trailers" | "flag" => return Err(unsupported(name)),
+        "trailers" => Field::Trailers(TrailerForm::parse(argument.unwrap_or_default())?),
+        "signature" | "describe" | "is-base" | "flag" => return Err(unsupported(name)),
         "rest" => return Err(Fatal::new("this command reject atom %(rest)")),
         _ => return person(name, argument),
     }))
@@ -265,7 +268,10 @@ fn contents(argument: Option<&[u8]>) -> Result<Field, Fatal> {
         b"size" => Field::ContentsSize,
         b"signature" => Field::Signature,
         b"subject" => Field::Subject,
-        _ if argument.starts_with(b"trailers") => return Err(unsupported("contents:trailers")),
+        b"trailers" => Field::Trailers(TrailerForm::default()),
+        _ if argument.starts_with(b"trailers:") => {
+            Field::Trailers(TrailerForm::parse(&argument[b"trailers:".len()..])?)
+        }
         _ => match argument.strip_prefix(b"lines=") {
             Some(count) => {
                 let positive = fatal("positive value expected contents:lines=", count);

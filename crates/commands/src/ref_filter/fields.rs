@@ -421,6 +421,9 @@ fn write_of_message(field: &Field, message: &Message<'_>, out: &mut Vec<u8>) {
         Field::Body { has_signature: false } => out.extend_from_slice(message.plain_body()),
         Field::Signature => out.extend_from_slice(message.signature()),
         Field::Lines(count) => message.write_lines(*count, out),
+        Field::Trailers(form) => {
+            form.write(&message.whole[..message.whole.len() - message.signature_bytes], out)
+        }
         _ => {}
     }
 }

@@ -19,6 +19,7 @@ mod objects;
 mod quote;
 mod sort;
 mod tracking;
+mod trailers;
 mod version;
 mod worktrees;
 
