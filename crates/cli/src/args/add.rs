@@ -76,11 +76,15 @@ pub struct Add {
     #[arg(long, hide = true, overrides_with = "warn_embedded_repo")]
     pub no_warn_embedded_repo: bool,
     /// Say in the index that files may be run, or may not.
-    #[arg(long, value_name = "(+|-)x", allow_hyphen_values = true)]
+    #[arg(long, value_name = "(+|-)x", allow_hyphen_values = true, overrides_with = "no_chmod")]
     pub chmod: Option<String>,
+    #[arg(long, hide = true, overrides_with = "chmod")]
+    pub no_chmod: bool,
     /// Read pathspecs from FILE, or from standard input where it is -.
-    #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
+    #[arg(long, value_name = "FILE", allow_hyphen_values = true, overrides_with = "no_pathspec_from_file")]
     pub pathspec_from_file: Option<OsString>,
+    #[arg(long, hide = true, overrides_with = "pathspec_from_file")]
+    pub no_pathspec_from_file: bool,
     /// With --pathspec-from-file: they end with NUL.
     #[arg(long, overrides_with = "no_pathspec_file_nul")]
     pub pathspec_file_nul: bool,

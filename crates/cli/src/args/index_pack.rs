@@ -87,8 +87,10 @@ pub struct VerifyPack {
     #[arg(long, hide = true)]
     pub no_stat_only: bool,
     /// The hash of the packs' objects: sha1 or sha256.
-    #[arg(long, value_name = "HASH")]
+    #[arg(long, value_name = "HASH", overrides_with = "no_object_format")]
     pub object_format: Option<String>,
+    #[arg(long, hide = true, overrides_with = "object_format")]
+    pub no_object_format: bool,
     /// Indexes of packs.
     #[arg(value_name = "PACK", required = true)]
     pub packs: Vec<PathBuf>,

@@ -46,8 +46,10 @@ pub struct PackObjects {
     #[arg(long, hide = true)]
     pub no_honor_pack_keep: bool,
     /// Leave out what is in this pack, as if it had a .keep.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", overrides_with = "no_keep_pack")]
     pub keep_pack: Vec<String>,
+    #[arg(long, hide = true, overrides_with = "keep_pack")]
+    pub no_keep_pack: bool,
     /// Deltas may refer to bases that only the receiver has; needs --stdout.
     #[arg(long, overrides_with = "no_thin")]
     pub thin: bool,
@@ -162,8 +164,10 @@ pub struct PackObjects {
     #[arg(long)]
     pub no_use_bitmap_index: bool,
     /// Say nothing while it is done.
-    #[arg(short = 'q', long, overrides_with_all = ["progress", "no_progress", "all_progress"])]
+    #[arg(short = 'q', long, overrides_with_all = ["no_quiet", "progress", "no_progress", "all_progress"])]
     pub quiet: bool,
+    #[arg(long, hide = true, overrides_with = "quiet")]
+    pub no_quiet: bool,
     /// Say what is done, also where standard error is no terminal; with --stdout not how the pack is written.
     #[arg(long, overrides_with_all = ["quiet", "no_progress", "all_progress"])]
     pub progress: bool,

@@ -28,7 +28,11 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed {
             Parsed::Answer { text: from_usage(&error.to_string()), to_stdout: true, code: USAGE }
         }
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => help(0),
-        ErrorKind::UnknownArgument => usage(unknown(&invalid_argument(error), argv)),
+        ErrorKind::UnknownArgument => match unknown(&invalid_argument(error), argv) {
+            // Git's usage goes elsewhere here: to standard output.
+            text if text.starts_with("error: ambiguous") => refused(text),
+            text => usage(text),
+        },
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
             if is_of_git(argv) =>
         {

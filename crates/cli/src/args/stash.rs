@@ -72,8 +72,10 @@ pub enum StashCommand {
     /// Keep an entry that create has made.
     Store {
         /// What the list says of it.
-        #[arg(long, short = 'm', value_name = "MESSAGE")]
+        #[arg(long, short = 'm', value_name = "MESSAGE", overrides_with = "no_message")]
         message: Option<OsString>,
+        #[arg(long, hide = true, overrides_with = "message")]
+        no_message: bool,
         /// Complain of nothing.
         #[arg(long, short = 'q', overrides_with = "no_quiet")]
         quiet: bool,
@@ -127,11 +129,15 @@ pub struct StashPush {
     #[command(flatten)]
     pub options: StashOptions,
     /// What the list says of it.
-    #[arg(long, short = 'm', value_name = "MESSAGE")]
+    #[arg(long, short = 'm', value_name = "MESSAGE", overrides_with = "no_message")]
     pub message: Option<OsString>,
+    #[arg(long, hide = true, overrides_with = "message")]
+    pub no_message: bool,
     /// Read pathspecs from a file; from standard input if it is -.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", overrides_with = "no_pathspec_from_file")]
     pub pathspec_from_file: Option<OsString>,
+    #[arg(long, hide = true, overrides_with = "pathspec_from_file")]
+    pub no_pathspec_from_file: bool,
     /// They end in NUL there.
     #[arg(long, overrides_with = "no_pathspec_file_nul")]
     pub pathspec_file_nul: bool,

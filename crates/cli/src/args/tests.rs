@@ -74,7 +74,7 @@ fn listing_refs() {
 fn what_is_not_known_is_refused_by_name() {
     check("packrace upload-pack --frobnicate dir", Some(129), "error: unknown option `frobnicate'");
     check("packrace upload-pack -z dir", Some(129), "error: unknown switch `z'");
-    check("packrace --bare upload-pack dir", Some(129), "error: unknown option `bare'");
+    check("packrace --paginate upload-pack dir", Some(129), "error: unknown option `paginate'");
     check("packrace frobnicate", Some(129), "frobnicate");
     check("packrace", Some(129), "");
     check(
@@ -102,4 +102,27 @@ fn help_is_an_answer() {
 #[test]
 fn the_command_line_is_sound() {
     command_line().debug_assert();
+}
+
+#[test]
+fn options_as_git_reads_them() {
+    check("packrace add --verb --dry a", None, "verbose: true");
+    check("packrace init --initial=x", None, "x");
+    check(
+        "packrace repack --write",
+        Some(129),
+        "option: write (could be --write-bitmap-index or --write-midx)\n",
+    );
+    check(
+        "packrace update-ref --bogus",
+        Some(129),
+        "error: unknown option `bogus'\nusage: packrace update-ref",
+    );
+    check("packrace commit-graph", Some(129), "error: need a subcommand\nusage: packrace commit-graph");
+    check("packrace refs x", Some(129), "error: unknown subcommand: `x'\nusage: packrace refs");
+    check("packrace verify-pack", Some(129), "usage: packrace verify-pack");
+    check("packrace show-ref -h", Some(129), "usage: packrace show-ref");
+    check("packrace reflog expire -h", Some(129), "usage: packrace reflog expire");
+    check("packrace stash push --message=x --no-message", None, "message: None");
+    check("packrace --literal-pathspecs --no-pager add x", None, "literal_pathspecs: true");
 }

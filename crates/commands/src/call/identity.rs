@@ -220,7 +220,7 @@ mod tests {
             assert_eq!(found, expect);
         };
         check(&person("A U Thor", "a@b", "1112912053 -0730"), &[], "A U Thor <a@b> 1112912053 -0730");
-        check(&person(" A <U>. ", "<a@b>", "@7 +0100"), &[], "A U <a@b> 7 +0100");
+        check(&person(" A <U>., ", "<a@b>", "@7 +0100"), &[], "A U. <a@b> 7 +0100");
         let both = [("user.name", "U"), ("user.email", "u@x"), ("committer.name", "C")];
         check(&person("", "", "2026-01-31 00:00:00 +0000"), &both, "C <u@x> 1769817600 +0000");
         check(&person("N", "", "1 +0000"), &both, "N <u@x> 1 +0000");
