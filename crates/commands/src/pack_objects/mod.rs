@@ -166,7 +166,7 @@ impl PackObjectsJob<'_> {
             thin: args.thin,
             ofs_delta: args.delta_base_offset,
             missing: gaps(args)?,
-            filter: filter_of(&args.filter, &mut |name| revisions.resolve(name))?,
+            filter: filter_of(&args.filter, |name| revisions.resolve(name))?,
             threads: self.settings.threads,
             settings: self.settings,
         };

@@ -103,13 +103,13 @@ pub(crate) fn recent_objects(call: &Call, repository: &Repository) -> Result<Vec
 
 /// The filter that `specs` mean, all together. The patterns of `sparse:oid` are named by their id.
 pub(crate) fn filter(specs: &[String], hash: HashKind) -> Result<Option<Filter>, Fatal> {
-    filter_of(specs, &mut |name| Ok(ObjectId::from_hex(name).ok().filter(|id| id.kind() == hash)))
+    filter_of(specs, |name| Ok(ObjectId::from_hex(name).ok().filter(|id| id.kind() == hash)))
 }
 
 /// The same, where `resolve` finds the patterns by what they are called.
 pub(crate) fn filter_of(
     specs: &[String],
-    resolve: &mut dyn FnMut(&[u8]) -> Result<Option<ObjectId>, Fatal>,
+    mut resolve: impl FnMut(&[u8]) -> Result<Option<ObjectId>, Fatal>,
 ) -> Result<Option<Filter>, Fatal> {
     let parsed = specs.iter().map(|spec| Filter::parse(spec.as_bytes()).map_err(Fatal::new));
     let mut filters = parsed.collect::<Result<Vec<_>, _>>()?;
