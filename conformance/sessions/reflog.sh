@@ -124,9 +124,17 @@ git reflog show --format='%gd %gs' main
 git reflog --no-abbrev-commit
 git reflog --oneline --decorate
 
-## entries before a date are deleted
-# differs: entries cannot be deleted by date
+## an entry by its date is deleted
 history 1
 for n in 1 2 3; do commit "file$n"; done
-git reflog delete 'main@{2005-04-07T15:17:00-0700}'
+git reflog delete 'main@{2005-04-07 15:16:30 -0700}'
+git reflog main
+git reflog delete --verbose 'main@{2001-01-01}'
+git reflog main
+
+## an entry of a word that is no date
+# differs: the word is refused; git takes it for now, and deletes the last entry
+history 1
+commit one
+git reflog delete 'main@{nonsense}'
 git reflog main

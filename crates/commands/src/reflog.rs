@@ -102,6 +102,11 @@ fn number(spec: &[u8]) -> Option<usize> {
     std::str::from_utf8(spec).ok()?.parse().ok()
 }
 
+/// Seconds since 1970.
+fn moment(spec: &[u8]) -> Option<u64> {
+    u64::try_from(expiry(std::str::from_utf8(spec).ok()?)?).ok()
+}
+
 /// An entry that will be shown, and what its line says of it.
 struct Shown {
     seconds: u64,
@@ -250,11 +255,19 @@ fn delete(repository: &Repository, changes: RefChanges<'_>, args: &ReflogDeleteO
             result = Err(failed(changes.call, format!("no reflog for '{shown}'")));
             continue;
         };
-        // Git takes anything else for a moment, and deletes much.
-        let number =
-            number(spec).ok_or_else(|| failed(changes.call, format!("not an entry of a reflog: {shown}")))?;
+        let number = number(spec);
+        // Git takes a word that is no date for this moment, and deletes the last entry.
+        let moment = match number {
+            Some(_) => 0,
+            None => moment(spec)
+                .ok_or_else(|| failed(changes.call, format!("not an entry of a reflog: {shown}")))?,
+        };
         shorten(repository, &changes, &args.change, true, &full, &mut |log, position| {
-            Ok(log.len() - 1 - position == number)
+            Ok(match number {
+                Some(number) => log.len() - 1 - position == number,
+                // What was the last then.
+                None => log.iter().filter(|change| change.seconds() < moment).count() == position + 1,
+            })
         })?;
     }
     result
