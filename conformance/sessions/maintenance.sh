@@ -102,7 +102,7 @@ git count-objects -v | grep -v size
 git repack -adq
 
 ## repack beside a filter
-# differs: --filter-to puts the pack into the folder that is named, as documented
+# differs: loose objects that the filter leaves out stay loose, where git puts them into the second pack
 history 5
 git repack -adq --filter=blob:none --filter-to=../elsewhere
 ls ..

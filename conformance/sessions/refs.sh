@@ -50,7 +50,7 @@ git refs verify --strict --verbose
 history 2
 echo nothing >.git/refs/heads/bad
 mkdir -p .git/refs/heads/x
-cp .git/refs/heads/main '.git/refs/heads/x/@'
+cp .git/refs/heads/main '.git/refs/heads/x/a b'
 git refs verify
 git refs verify --strict
 
