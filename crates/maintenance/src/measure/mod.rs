@@ -138,7 +138,10 @@ fn add_tips(repository: &Repository, snapshot: &Snapshot, facts: &mut Facts) -> 
     let is_in_graph = |id: &&ObjectId| graph.is_some_and(|graph| graph.position_of(id).is_some());
     facts.tips = tips.len() as u64;
     facts.branch_tips = branch_tips.len() as u64;
-    facts.tips_outside_bitmap = tips.iter().filter(|id| !is_covered(id)).count() as u64;
-    facts.tips_outside_graph = branch_tips.iter().filter(|id| !is_in_graph(id)).count() as u64;
+    // What is not there can be in nothing, however often that is written anew.
+    let is_there = |id: &&ObjectId| snapshot.contains(id).unwrap_or(false);
+    facts.tips_outside_bitmap = tips.iter().filter(|id| !is_covered(id) && is_there(id)).count() as u64;
+    let outside = branch_tips.iter().filter(|id| !is_in_graph(id) && is_there(id));
+    facts.tips_outside_graph = outside.count() as u64;
     Ok(())
 }

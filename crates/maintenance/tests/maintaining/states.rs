@@ -195,3 +195,13 @@ fn damaged_packs_stay() {
     }
     assert!(damaged.exists(), "what it holds cannot be read, and was not copied");
 }
+
+/// A ref to nowhere is no reason to write anything anew, again and again.
+#[test]
+fn refs_to_nowhere() {
+    let repo = build(storage());
+    maintain(repo.path());
+    std::fs::write(repo.path().join("refs/heads/nowhere"), format!("{}\n", "1".repeat(40))).unwrap();
+    repo.git(&["config", "maintenance.pack-refs.enabled", "false"]);
+    assert_eq!(planned(repo.path(), Occasion::Asked), []);
+}
