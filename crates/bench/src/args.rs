@@ -4,7 +4,7 @@ use std::path::PathBuf;
 pub const USAGE: &str = "\
 usage: packrace-bench [clone] [fetch] [filter] [pack-objects] [repack] [ls-refs] [refs]
                       [index-pack] [unpack] [push] [receive] [add] [stash] [durable] [packs]
-                      [swarm: crowds latency waiting] [door] [soak] [siege] [options]
+                      [swarm: crowds latency waiting] [door] [care] [soak] [siege] [options]
 
 Runs git and packrace on the same work, in turns, and checks that their answers agree.
 
@@ -19,6 +19,7 @@ Runs git and packrace on the same work, in turns, and checks that their answers 
   --cold            let the kernel forget what it has read before each request, push and command that rewrites a
                     repository; for root
   --clients N       clients at once for swarm (32); some are measured with less and with up to 8 times as many
+  --pushes N        pushes for care (300; the full measure is 5000)
   --minutes N       how long soak goes on (15)
   --smoke           small repositories and two rounds, to see that everything works
   --json FILE       write the records as JSON too
@@ -64,13 +65,15 @@ pub enum Suite {
     Waiting,
     /// Requests with credentials beside requests without.
     Door,
+    /// Repositories that nobody looks after but the server, under pushes.
+    Care,
     /// A server that is treated badly for some time.
     Soak,
     /// Small fetches beside attackers who hold all that there is.
     Siege,
 }
 
-/// What is measured when nothing is named; `packs` only where it is, for it takes long.
+/// What is measured when nothing is named; `packs` and `care` only where they are, for they take long.
 const ALL: [Suite; 19] = [
     Suite::Clone,
     Suite::Fetch,
@@ -135,6 +138,8 @@ pub struct Args {
     pub is_cold: bool,
     /// Clients at once for `swarm`.
     pub clients: usize,
+    /// Pushes for `care`.
+    pub pushes: usize,
     /// How long `soak` goes on; 0 for as long as it takes to see that it works.
     pub minutes: usize,
     /// Whether to run small.
@@ -159,6 +164,7 @@ impl Args {
             packs: Vec::new(),
             is_cold: false,
             clients: 0,
+            pushes: 0,
             minutes: 0,
             smoke: false,
             json: None,
@@ -190,6 +196,7 @@ fn named(word: &str) -> Option<Vec<Suite>> {
         "latency" => Suite::Latency,
         "waiting" => Suite::Waiting,
         "door" => Suite::Door,
+        "care" => Suite::Care,
         "soak" => Suite::Soak,
         "siege" => Suite::Siege,
         _ => return None,
@@ -223,6 +230,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "--rounds" => args.rounds = count(value()?)?,
             "--refs" => args.refs = count(value()?)?,
             "--clients" => args.clients = count(value()?)?,
+            "--pushes" => args.pushes = count(value()?)?,
             "--minutes" => args.minutes = count(value()?)?,
             "--packrace" => {
                 args.packrace = match value()?.as_str() {
@@ -247,6 +255,9 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
     }
     if args.clients == 0 {
         args.clients = if args.smoke { 4 } else { 32 };
+    }
+    if args.pushes == 0 {
+        args.pushes = if args.smoke { 12 } else { 300 };
     }
     if args.minutes == 0 && !args.smoke {
         args.minutes = 15;

@@ -13,7 +13,7 @@ use crate::{add, commands, filters, packs, push, refs, stash, take};
 /// Prepares the repositories and requests of all items.
 pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Work>> {
     let needs_none = |item: &Suite| {
-        let by_others = [&SWARM[..], &[Suite::Soak, Suite::Siege]].concat();
+        let by_others = [&SWARM[..], &[Suite::Care, Suite::Soak, Suite::Siege]].concat();
         let made = [Suite::LsRefs, Suite::Refs, Suite::Unpack, Suite::Add, Suite::Stash];
         by_others.contains(item) || made.contains(item)
     };
@@ -43,7 +43,13 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Wor
             Suite::Stash => work.extend(stash::all(git, scratch)?),
             Suite::Packs => work.extend(packs::all(args, git, scratch, &history)?),
             Suite::Receive => work.push(receiving(scratch, &history)?),
-            Suite::Crowds | Suite::Latency | Suite::Waiting | Suite::Door | Suite::Soak | Suite::Siege => {}
+            Suite::Crowds
+            | Suite::Latency
+            | Suite::Waiting
+            | Suite::Door
+            | Suite::Care
+            | Suite::Soak
+            | Suite::Siege => {}
         }
     }
     Ok(work)

@@ -7,6 +7,7 @@
 
 mod add;
 mod args;
+mod care;
 mod catalog;
 mod check;
 mod commands;
@@ -109,6 +110,9 @@ fn run(args: &Args) -> Result<(), Error> {
     }
     if args.items.contains(&Suite::Door) {
         records.extend(door::run(args, &git, packrace.as_deref())?);
+    }
+    if args.items.contains(&Suite::Care) {
+        records.extend(care::run(args, &git, packrace.as_deref())?);
     }
     if args.items.contains(&Suite::Siege) {
         records.extend(siege::run(args, &git, packrace.as_deref())?);

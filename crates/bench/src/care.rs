@@ -1,0 +1,313 @@
+//! Repositories that are left alone under pushes: how they are afterwards, and what clients noticed. `packrace serve` with its
+//! caretaker, and `git daemon` whose pushes run `git maintenance run --auto`.
+
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use packrace_testkit::raw_client::{READ_BYTES, Transport};
+use packrace_testkit::{Git, RepoBuilder, Size};
+use serde_json::{Value, json};
+
+use crate::args::Args;
+use crate::report::verdict;
+use crate::serve::Server;
+use crate::{Error, PACKRACE, work};
+
+const REPOSITORIES: usize = 3;
+
+/// Fetches before there is anything else, for comparison.
+const IDLE_FETCHES: usize = 200;
+
+/// Between two fetches.
+const FETCH_PAUSE: Duration = Duration::from_millis(20);
+
+/// How long it is waited after the last push until nobody works any more, at most.
+const SETTLE_TIME: Duration = Duration::from_secs(400);
+
+/// A server that has nothing to do for so long has settled.
+const QUIET_TIME: Duration = Duration::from_secs(15);
+
+const MOST_PACKS: usize = 12;
+const MOST_CLONE_CPU: f64 = 1.3;
+const MOST_FETCH: f64 = 2.0;
+
+/// What came of one server.
+struct CareOutcome {
+    name: &'static str,
+    packs: Vec<usize>,
+    loose: Vec<usize>,
+    /// Tips that the bitmap has an object of, of all tips, in percent.
+    coverage: Vec<usize>,
+    clone_cpu: f64,
+    fresh_cpu: f64,
+    idle: Latencies,
+    fetches: Latencies,
+    pushes: Latencies,
+}
+
+/// Times in milliseconds, sorted.
+struct Latencies(Vec<f64>);
+
+impl Latencies {
+    fn new(mut times: Vec<f64>) -> Self {
+        times.sort_by(f64::total_cmp);
+        Latencies(times)
+    }
+
+    fn at(&self, percent: usize) -> f64 {
+        let last = self.0.len().saturating_sub(1);
+        self.0.get(last * percent / 100).copied().unwrap_or(0.0)
+    }
+}
+
+/// Prints how repositories are after pushes, and what clients noticed; an error if one is damaged.
+pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>, Error> {
+    let binary = packrace.ok_or("care needs a packrace")?;
+    println!(
+        "\nCare: {} pushes by git into {REPOSITORIES} repositories, one fetch each {} ms, nothing run by hand.\n\n\
+         | server | packs | loose | bitmap knows | clone CPU, times fresh | fetch p99 idle | fetch p99 | p50 push | p99 push |\n\
+         |---|---|---|---|---|---|---|---|---|",
+        args.pushes,
+        FETCH_PAUSE.as_millis()
+    );
+    let mut records = Vec::new();
+    for of_git in [true, false] {
+        let folder = tempfile::tempdir()?;
+        let outcome = measure(args, git, binary, folder.path(), of_git)?;
+        println!("{}", row(&outcome));
+        records.push(json!({
+            "name": "care", "server": outcome.name, "pushes": args.pushes, "packs": outcome.packs,
+            "loose": outcome.loose, "coverage": outcome.coverage, "clone_cpu_seconds": outcome.clone_cpu,
+            "fresh_cpu_seconds": outcome.fresh_cpu, "idle_p99_ms": outcome.idle.at(99),
+            "fetch_p99_ms": outcome.fetches.at(99), "push_p50_ms": outcome.pushes.at(50),
+            "push_p99_ms": outcome.pushes.at(99), "push_max_ms": outcome.pushes.at(100),
+        }));
+    }
+    Ok(records)
+}
+
+fn row(outcome: &CareOutcome) -> String {
+    let ratio = outcome.clone_cpu / outcome.fresh_cpu.max(0.001);
+    let slower = outcome.fetches.at(99) / outcome.idle.at(99).max(0.001);
+    let most = outcome.packs.iter().max().copied().unwrap_or(0);
+    let judged = |words: String, is_good: bool| match outcome.name {
+        PACKRACE => verdict(&words, Some(is_good)),
+        _ => words,
+    };
+    format!(
+        "| {} | {} | {:?} | {:?} % | {} | {:.1} ms | {} | {:.0} ms | {:.0} ms |",
+        outcome.name,
+        judged(format!("{:?}", outcome.packs), most <= MOST_PACKS),
+        outcome.loose,
+        outcome.coverage,
+        judged(format!("{ratio:.2}"), ratio <= MOST_CLONE_CPU),
+        outcome.idle.at(99),
+        judged(format!("{:.1} ms, {slower:.2} times idle", outcome.fetches.at(99)), slower <= MOST_FETCH),
+        outcome.pushes.at(50),
+        outcome.pushes.at(99),
+    )
+}
+
+fn measure(args: &Args, git: &Git, binary: &Path, folder: &Path, of_git: bool) -> Result<CareOutcome, Error> {
+    let root = folder.join("root");
+    std::fs::create_dir(&root)?;
+    let size = if args.smoke { Size::Tiny } else { Size::Medium };
+    let repos: Vec<PathBuf> = (0..REPOSITORIES).map(|number| root.join(format!("{number}.git"))).collect();
+    for repo in &repos {
+        RepoBuilder::new(size).build_at(repo, git);
+        git.run(repo, &["repack", "-adbq"]);
+        // As it comes, but that it is over when the push is.
+        git.run(repo, &["config", "gc.autoDetach", "false"]);
+    }
+    let server = if of_git { git.binary() } else { binary };
+    let server = Server::of(server, git, &root, None, None)?;
+    let asking = Asking::new(git, &server, &repos)?;
+    let idle = asking.times(IDLE_FETCHES.min(args.pushes))?;
+    let (pushes, fetches) = under_load(args, git, &server, &repos, folder, &asking)?;
+    settle(&repos);
+    for repo in &repos {
+        git.run(repo, &["fsck", "--full", "--connectivity-only", "--no-dangling"]);
+    }
+    let looked: Vec<[usize; 3]> = repos.iter().map(|repo| look(git, binary, repo)).collect();
+    let clone_cpu = clones(git, &server, &repos)?;
+    for repo in &repos {
+        git.run(repo, &["repack", "-adbq"]);
+    }
+    // The first one opens what is new.
+    clones(git, &server, &repos)?;
+    let fresh_cpu = clones(git, &server, &repos)?;
+    Ok(CareOutcome {
+        name: if of_git { "git" } else { PACKRACE },
+        packs: looked.iter().map(|look| look[0]).collect(),
+        loose: looked.iter().map(|look| look[1]).collect(),
+        coverage: looked.iter().map(|look| look[2]).collect(),
+        clone_cpu,
+        fresh_cpu,
+        idle: Latencies::new(idle),
+        fetches: Latencies::new(fetches),
+        pushes: Latencies::new(pushes),
+    })
+}
+
+/// Packs, loose objects, and how many of a hundred tips the bitmap knows of.
+fn look(git: &Git, packrace: &Path, repo: &Path) -> [usize; 3] {
+    let count = |name: &str| {
+        let text = git.run(repo, &["count-objects", "-v"]);
+        let line = text.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned));
+        line.and_then(|line| line.trim().parse().ok()).unwrap_or(0)
+    };
+    let mut command = std::process::Command::new(packrace);
+    packrace_testkit::clean_environment(&mut command);
+    let output = command.args(["maintenance", "status"]).current_dir(repo).output();
+    let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let line = said.lines().find_map(|line| line.strip_prefix("bitmap: knows "));
+    let numbers = line.and_then(|line| {
+        let (known, all) = line.strip_suffix(" tips")?.split_once(" of ")?;
+        Some((known.parse::<usize>().ok()?, all.parse::<usize>().ok()?))
+    });
+    let coverage = numbers.map_or(0, |(known, all)| known * 100 / all.max(1));
+    [count("packs: "), count("count: "), coverage]
+}
+
+/// Pushes to each in turns while somebody fetches.
+fn under_load(
+    args: &Args,
+    git: &Git,
+    server: &Server,
+    repos: &[PathBuf],
+    folder: &Path,
+    asking: &Asking<'_>,
+) -> Result<(Vec<f64>, Vec<f64>), Error> {
+    let is_over = AtomicBool::new(false);
+    let (pushes, fetches) = std::thread::scope(|scope| {
+        let fetching = scope.spawn(|| {
+            let mut times = Vec::new();
+            while !is_over.load(Relaxed) {
+                times.extend(asking.times(1)?);
+                std::thread::sleep(FETCH_PAUSE);
+            }
+            io::Result::Ok(times)
+        });
+        let pushes = push_all(args, git, server, repos, folder);
+        is_over.store(true, Relaxed);
+        (pushes, fetching.join().expect("it does not panic"))
+    });
+    Ok((pushes?, fetches?))
+}
+
+/// Milliseconds of each push of one commit by stock git.
+fn push_all(
+    args: &Args,
+    git: &Git,
+    server: &Server,
+    repos: &[PathBuf],
+    folder: &Path,
+) -> Result<Vec<f64>, Error> {
+    let mut sources = Vec::new();
+    for (number, repo) in repos.iter().enumerate() {
+        let source = folder.join(format!("source{number}.git"));
+        git.run(
+            folder,
+            &["clone", "-q", "--mirror", &repo.display().to_string(), &source.display().to_string()],
+        );
+        let head = git.run(&source, &["rev-parse", "HEAD"]).trim().to_owned();
+        sources.push((source, head, server.url(false, repo)));
+    }
+    let mut times = Vec::with_capacity(args.pushes);
+    for push in 0..args.pushes {
+        let (source, head, url) = &mut sources[push % REPOSITORIES];
+        let blob = git.run_with_input(
+            source,
+            &["hash-object", "-w", "--stdin"],
+            format!("push {push}\n").as_bytes(),
+        );
+        let blob = String::from_utf8_lossy(&blob).trim().to_owned();
+        let tree = git.run_with_input(source, &["mktree"], format!("100644 blob {blob}\tfile\n").as_bytes());
+        let tree = String::from_utf8_lossy(&tree).trim().to_owned();
+        *head = git.run(source, &["commit-tree", &tree, "-p", head, "-m", "a push"]).trim().to_owned();
+        let start = Instant::now();
+        git.run(source, &["push", "-q", url, &format!("{head}:refs/heads/pushed/{}", push % 20), "--force"]);
+        times.push(start.elapsed().as_secs_f64() * 1000.0);
+    }
+    Ok(times)
+}
+
+/// Waits until no job runs, and none begins for a while.
+fn settle(repos: &[PathBuf]) {
+    let is_busy = || {
+        repos
+            .iter()
+            .any(|repo| repo.join("objects/maintenance.lock").exists() || repo.join("gc.pid").exists())
+    };
+    let start = Instant::now();
+    let mut quiet_since = Instant::now();
+    while start.elapsed() < SETTLE_TIME && quiet_since.elapsed() < QUIET_TIME {
+        if is_busy() {
+            quiet_since = Instant::now();
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// The server's processor seconds for a clone of each.
+fn clones(git: &Git, server: &Server, repos: &[PathBuf]) -> Result<f64, Error> {
+    let requests: Vec<Vec<u8>> = repos.iter().map(|repo| work::clone_request(git, repo)).collect();
+    let ((), seconds) = server.with_processor_seconds(|| {
+        for (repo, request) in repos.iter().zip(&requests) {
+            ask(server, repo, request)?;
+        }
+        Ok(())
+    })?;
+    Ok(seconds)
+}
+
+/// Fetches of the newest commit that was there before.
+struct Asking<'a> {
+    server: &'a Server,
+    requests: Vec<(PathBuf, Vec<u8>)>,
+}
+
+impl<'a> Asking<'a> {
+    fn new(git: &Git, server: &'a Server, repos: &[PathBuf]) -> Result<Self, Error> {
+        let request = |repo: &PathBuf| {
+            let commits = git.run(repo, &["rev-list", "-2", "--first-parent", "HEAD"]);
+            let commits: Vec<&str> = commits.lines().collect();
+            let request = work::fetch_request(git, repo, &commits[..1], &commits[1..]);
+            (repo.clone(), request)
+        };
+        Ok(Asking { server, requests: repos.iter().map(request).collect() })
+    }
+
+    /// Milliseconds of so many fetches from each, one after the other.
+    fn times(&self, count: usize) -> io::Result<Vec<f64>> {
+        let mut times = Vec::new();
+        for _ in 0..count {
+            for (repo, request) in &self.requests {
+                let start = Instant::now();
+                ask(self.server, repo, request)?;
+                times.push(start.elapsed().as_secs_f64() * 1000.0);
+            }
+        }
+        Ok(times)
+    }
+}
+
+/// One request and its answer, which holds a pack.
+fn ask(server: &Server, repo: &Path, request: &[u8]) -> io::Result<()> {
+    let target = server.target(Transport::Git, repo)?;
+    let mut stream = target.connect()?;
+    stream.write_all(&target.opening())?;
+    stream.write_all(request)?;
+    let (mut buffer, mut has_pack) = (vec![0; READ_BYTES], false);
+    loop {
+        match stream.read(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+            Ok(0) if has_pack => return Ok(()),
+            Ok(0) => return Err(io::Error::other("an answer without a pack")),
+            Ok(length) => has_pack |= buffer[..length].windows(4).any(|four| four == b"PACK"),
+        }
+    }
+}
