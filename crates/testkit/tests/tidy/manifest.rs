@@ -1,7 +1,7 @@
 //! Rules about manifests and rooms.
 
 /// The rooms and what each may use of the others; `*` is all of them. ARCHITECTURE.md says why.
-const ROOMS: [(&str, &[&str]); 16] = [
+const ROOMS: [(&str, &[&str]); 17] = [
     ("cli", &["*"]),
     (
         "commands",
@@ -18,8 +18,9 @@ const ROOMS: [(&str, &[&str]); 16] = [
             "object",
         ],
     ),
-    ("server", &["remote", "maintenance", "pack", "store", "os", "format", "protocol", "object"]),
+    ("server", &["remote", "ssh", "maintenance", "pack", "store", "os", "format", "protocol", "object"]),
     ("remote", &["store", "os", "format", "object"]),
+    ("ssh", &["os"]),
     ("client", &["pack", "store", "os", "protocol", "object"]),
     ("maintenance", &["pack", "store", "os", "format", "object"]),
     ("worktree", &["store", "os", "format", "object"]),
@@ -35,14 +36,14 @@ const ROOMS: [(&str, &[&str]); 16] = [
 ];
 
 /// Crates from outside that belong to some rooms alone.
-const RESERVED: [(&str, &[&str]); 16] = [
+const RESERVED: [(&str, &[&str]); 17] = [
     ("landlock", &["os"]),
     ("rustix", &["os", "bench"]),
     ("libc", &["os"]),
     ("libdeflater", &["format"]),
     ("libdeflate-sys", &["os"]),
     ("gix-hash", &["object"]),
-    ("tokio", &["server", "client", "remote", "cli"]),
+    ("tokio", &["server", "ssh", "client", "remote", "cli"]),
     ("hyper", &["server", "client", "remote"]),
     ("hyper-util", &["server", "client", "remote"]),
     ("hyper-rustls", &["remote"]),
@@ -50,6 +51,7 @@ const RESERVED: [(&str, &[&str]); 16] = [
     ("rustls", &["client", "remote", "server"]),
     ("tokio-rustls", &["client", "server"]),
     ("x509-cert", &["server"]),
+    ("russh", &["ssh"]),
     ("clap", &["cli"]),
     ("tracing-subscriber", &["cli"]),
 ];

@@ -1,0 +1,212 @@
+//! What russh asks of a connection.
+
+use std::sync::Arc;
+
+use russh::keys::{Algorithm, Certificate};
+use russh::server::{Auth, ChannelOpenHandle, Handler, Msg, PublicKeyOffer, Session, VerifiedPublicKey};
+use russh::{Channel, ChannelId, ChannelOpenFailure, Pty};
+
+use super::input::SessionInput;
+use super::link::Link;
+use super::output::SessionOutput;
+use super::{SshSession, Wanted};
+use crate::keys::{SshUser, UserCertificate, UserKey};
+
+/// The one variable that counts (git-protocol(5)).
+const PROTOCOL: &str = "GIT_PROTOCOL";
+
+/// Longest value of it: it names a version, and what may come in years.
+const MAX_PROTOCOL_BYTES: usize = 1 << 10;
+
+/// Longest payload that is taken. A client may send no larger one than it was told to.
+const MAX_TAKEN_BYTES: usize = super::MAX_PAYLOAD_BYTES as usize;
+
+/// One connection, as russh sees it.
+pub(super) struct ClientHandler {
+    link: Arc<Link>,
+    /// The last key that was looked for, and whose it is: it is asked for twice.
+    found: Option<(UserKey, Option<SshUser>)>,
+    user: Option<SshUser>,
+    protocol: Option<String>,
+}
+
+impl ClientHandler {
+    pub(super) fn new(link: Arc<Link>) -> Self {
+        ClientHandler { link, found: None, user: None, protocol: None }
+    }
+
+    /// The user who has a key, if it may sign with this algorithm.
+    async fn user_of(&mut self, key: &russh::keys::PublicKey, algorithm: &Algorithm) -> Option<SshUser> {
+        if *algorithm == (Algorithm::Rsa { hash: None }) {
+            return None;
+        }
+        let key = UserKey::of(key).ok()?;
+        if let Some((last, user)) = &self.found
+            && *last == key
+        {
+            return user.clone();
+        }
+        let user = self.link.host.user_of_key(&key).await;
+        self.found = Some((key, user.clone()));
+        user
+    }
+
+    fn refuse(&self) -> Auth {
+        self.link.has_refused();
+        Auth::reject()
+    }
+
+    /// Begins a session, if this channel has none.
+    fn begin(&mut self, id: ChannelId, wanted: Wanted, session: &mut Session) -> Result<(), russh::Error> {
+        let (Some(user), Some(input)) = (self.user.clone(), self.link.begin(id)) else {
+            return session.channel_failure(id);
+        };
+        session.channel_success(id)?;
+        let output = SessionOutput::new(self.link.clone(), input.clone(), session.handle(), id);
+        let input = SessionInput::new(input, self.link.limits.idle);
+        let protocol = self.protocol.take();
+        self.link.host.begin(SshSession { user, wanted, protocol, input, output });
+        Ok(())
+    }
+}
+
+impl Handler for ClientHandler {
+    type Error = russh::Error;
+
+    /// A certificate cannot be told from its key here. Where certificates are taken, whoever asks is let sign.
+    async fn auth_publickey_offered(
+        &mut self,
+        _login: &str,
+        offer: PublicKeyOffer<'_>,
+    ) -> Result<Auth, Self::Error> {
+        let is_known = self.user_of(offer.public_key, offer.algorithm).await.is_some();
+        Ok(if is_known || self.link.host.takes_certificates() { Auth::Accept } else { self.refuse() })
+    }
+
+    async fn auth_publickey(
+        &mut self,
+        _login: &str,
+        key: VerifiedPublicKey<'_>,
+    ) -> Result<Auth, Self::Error> {
+        self.user = self.user_of(key.public_key, key.algorithm).await;
+        Ok(if self.user.is_some() { Auth::Accept } else { self.refuse() })
+    }
+
+    async fn auth_openssh_certificate(
+        &mut self,
+        login: &str,
+        certificate: &Certificate,
+    ) -> Result<Auth, Self::Error> {
+        let user = self.link.host.user_of_certificate(&UserCertificate::of(certificate), login);
+        self.user = user.ok();
+        Ok(if self.user.is_some() { Auth::Accept } else { self.refuse() })
+    }
+
+    async fn auth_succeeded(&mut self, _: &mut Session) -> Result<(), Self::Error> {
+        match self.user.clone() {
+            Some(user) => self.link.has_logged_in(user),
+            // Nothing else is accepted above.
+            None => return Err(russh::Error::Inconsistent),
+        }
+        Ok(())
+    }
+
+    async fn channel_open_session(
+        &mut self,
+        channel: Channel<Msg>,
+        reply: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
+        match self.link.open(channel.id()) {
+            true => {
+                self.protocol = None;
+                reply.accept().await;
+            }
+            // Clients that share connections then make one of their own.
+            false => reply.reject(ChannelOpenFailure::ResourceShortage).await,
+        }
+        Ok(())
+    }
+
+    async fn channel_close(&mut self, id: ChannelId, _: &mut Session) -> Result<(), Self::Error> {
+        self.link.is_closed(id);
+        Ok(())
+    }
+
+    async fn channel_eof(&mut self, id: ChannelId, _: &mut Session) -> Result<(), Self::Error> {
+        self.link.input(id).into_iter().for_each(|input| input.end());
+        Ok(())
+    }
+
+    async fn data(&mut self, id: ChannelId, data: &[u8], _: &mut Session) -> Result<(), Self::Error> {
+        if data.len() > MAX_TAKEN_BYTES {
+            return Err(russh::Error::Inconsistent);
+        }
+        if let Some(input) = self.link.input(id) {
+            input.push(data).await;
+        }
+        Ok(())
+    }
+
+    async fn env_request(
+        &mut self,
+        id: ChannelId,
+        name: &str,
+        value: &str,
+        session: &mut Session,
+    ) -> Result<(), Self::Error> {
+        if name != PROTOCOL || value.len() > MAX_PROTOCOL_BYTES {
+            return session.channel_failure(id);
+        }
+        self.protocol = Some(value.to_owned());
+        session.channel_success(id)
+    }
+
+    async fn exec_request(
+        &mut self,
+        id: ChannelId,
+        command: &[u8],
+        session: &mut Session,
+    ) -> Result<(), Self::Error> {
+        self.begin(id, Wanted::Command(command.to_owned()), session)
+    }
+
+    async fn shell_request(&mut self, id: ChannelId, session: &mut Session) -> Result<(), Self::Error> {
+        self.begin(id, Wanted::Shell, session)
+    }
+
+    async fn subsystem_request(
+        &mut self,
+        id: ChannelId,
+        _: &str,
+        session: &mut Session,
+    ) -> Result<(), Self::Error> {
+        session.channel_failure(id)
+    }
+
+    async fn pty_request(
+        &mut self,
+        id: ChannelId,
+        _: &str,
+        _: u32,
+        _: u32,
+        _: u32,
+        _: u32,
+        _: &[(Pty, u32)],
+        session: &mut Session,
+    ) -> Result<(), Self::Error> {
+        session.channel_failure(id)
+    }
+
+    async fn x11_request(
+        &mut self,
+        id: ChannelId,
+        _: bool,
+        _: &str,
+        _: &str,
+        _: u32,
+        session: &mut Session,
+    ) -> Result<(), Self::Error> {
+        session.channel_failure(id)
+    }
+}

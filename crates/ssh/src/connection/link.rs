@@ -1,0 +1,163 @@
+//! What handler, session and watch of one connection share.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use russh::ChannelId;
+
+use super::input::InputQueue;
+use super::wire::WireState;
+use super::{ConnectionLimits, SshHost};
+use crate::keys::SshUser;
+
+/// One connection.
+pub(super) struct Link {
+    pub(super) host: Arc<dyn SshHost>,
+    pub(super) limits: ConnectionLimits,
+    pub(super) wire: Arc<WireState>,
+    state: Mutex<LinkState>,
+}
+
+struct LinkState {
+    user: Option<SshUser>,
+    /// Offers of keys and certificates that were turned down.
+    refused: usize,
+    channel: Option<OpenChannel>,
+    /// Since when no session is running, and what had been sent by then.
+    idle_since: Instant,
+    idle_sent_bytes: u64,
+}
+
+/// The one channel that a client has open.
+struct OpenChannel {
+    id: ChannelId,
+    input: Arc<InputQueue>,
+    has_begun: bool,
+    /// The client has closed it, or the connection is gone.
+    is_gone: bool,
+}
+
+/// What the watch does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Look again after this time.
+    Again(Duration),
+    /// The client has been silent for too long.
+    TooLong,
+}
+
+impl Link {
+    pub(super) fn new(host: Arc<dyn SshHost>, limits: ConnectionLimits, wire: Arc<WireState>) -> Arc<Self> {
+        let state = LinkState {
+            user: None,
+            refused: 0,
+            channel: None,
+            idle_since: Instant::now(),
+            idle_sent_bytes: 0,
+        };
+        Arc::new(Link { host, limits, wire, state: Mutex::new(state) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LinkState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn user(&self) -> Option<SshUser> {
+        self.lock().user.clone()
+    }
+
+    pub(super) fn has_logged_in(&self, user: SshUser) {
+        self.wire.lift_limit();
+        self.host.has_logged_in(&user);
+        let mut state = self.lock();
+        state.idle_since = Instant::now();
+        state.user = Some(user);
+    }
+
+    pub(super) fn has_refused(&self) {
+        self.lock().refused += 1;
+    }
+
+    pub(super) fn refused(&self) -> usize {
+        self.lock().refused
+    }
+
+    /// Opens the channel, unless there is one.
+    pub(super) fn open(&self, id: ChannelId) -> bool {
+        let mut state = self.lock();
+        if state.channel.is_some() {
+            return false;
+        }
+        let input = Arc::default();
+        state.channel = Some(OpenChannel { id, input, has_begun: false, is_gone: false });
+        true
+    }
+
+    /// The input of a session that begins now; `None` where there is no such channel, or it has one already.
+    pub(super) fn begin(&self, id: ChannelId) -> Option<Arc<InputQueue>> {
+        let mut state = self.lock();
+        let channel = state.channel.as_mut().filter(|channel| channel.id == id && !channel.has_begun)?;
+        channel.has_begun = true;
+        Some(channel.input.clone())
+    }
+
+    pub(super) fn input(&self, id: ChannelId) -> Option<Arc<InputQueue>> {
+        let state = self.lock();
+        state.channel.as_ref().filter(|channel| channel.id == id).map(|channel| channel.input.clone())
+    }
+
+    /// The client has closed its channel.
+    pub(super) fn is_closed(&self, id: ChannelId) {
+        let mut state = self.lock();
+        let Some(channel) = state.channel.as_mut().filter(|channel| channel.id == id) else { return };
+        channel.is_gone = true;
+        channel.input.end();
+        if !channel.has_begun {
+            state.channel = None;
+        }
+    }
+
+    /// The connection is gone.
+    pub(super) fn has_gone(&self) {
+        let id = self.lock().channel.as_ref().map(|channel| channel.id);
+        id.into_iter().for_each(|id| self.is_closed(id));
+    }
+
+    /// Whether nobody hears what a session says.
+    pub(super) fn is_gone(&self, id: ChannelId) -> bool {
+        self.lock().channel.as_ref().is_none_or(|channel| channel.id != id || channel.is_gone)
+    }
+
+    /// Whether this channel is none, or none any more.
+    pub(super) fn is_free_of(&self, id: ChannelId) -> bool {
+        self.lock().channel.as_ref().is_none_or(|channel| channel.id != id)
+    }
+
+    /// The session on a channel is over; another one may begin.
+    pub(super) fn has_ended_session(&self, id: ChannelId) {
+        let mut state = self.lock();
+        state.channel = state.channel.take().filter(|channel| channel.id != id);
+        state.idle_since = Instant::now();
+        state.idle_sent_bytes = self.wire.sent_bytes();
+        drop(state);
+        self.host.has_ended_session();
+    }
+
+    /// Whether a client without a session has been silent for too long. One that takes the rest of an answer is not.
+    pub(super) fn look(&self, now: Instant) -> Look {
+        let time = self.limits.idle_time;
+        let mut state = self.lock();
+        if state.channel.as_ref().is_some_and(|channel| channel.has_begun) {
+            return Look::Again(time);
+        }
+        let sent = self.wire.sent_bytes();
+        if state.user.is_some() && state.idle_sent_bytes != sent {
+            state.idle_sent_bytes = sent;
+            state.idle_since = now;
+        }
+        match (state.idle_since + time).checked_duration_since(now) {
+            Some(left) if !left.is_zero() => Look::Again(left),
+            _ => Look::TooLong,
+        }
+    }
+}

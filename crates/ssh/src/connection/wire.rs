@@ -1,0 +1,155 @@
+//! The client's socket: what goes through it is counted, and it can be cut from outside.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::AsFd as _;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use packrace_os::count::{self, Op, Role};
+use packrace_os::faults;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// The end of a connection that russh has.
+pub(super) struct Wire(Arc<WireState>);
+
+/// What is known of a connection's bytes, and its socket.
+pub(super) struct WireState {
+    stream: TcpStream,
+    /// What the socket has taken.
+    sent_bytes: AtomicU64,
+    received_bytes: AtomicU64,
+    /// What may be received.
+    max_received_bytes: AtomicU64,
+    /// Ranges that were handed over to be encrypted and sent.
+    handed: Mutex<VecDeque<Bytes>>,
+}
+
+impl Wire {
+    pub(super) fn new(stream: TcpStream, max_received_bytes: u64) -> Self {
+        Wire(Arc::new(WireState {
+            stream,
+            sent_bytes: AtomicU64::new(0),
+            received_bytes: AtomicU64::new(0),
+            max_received_bytes: AtomicU64::new(max_received_bytes),
+            handed: Mutex::default(),
+        }))
+    }
+
+    pub(super) fn state(&self) -> &Arc<WireState> {
+        &self.0
+    }
+}
+
+impl WireState {
+    pub(super) fn sent_bytes(&self) -> u64 {
+        self.sent_bytes.load(Relaxed)
+    }
+
+    pub(super) fn received_bytes(&self) -> u64 {
+        self.received_bytes.load(Relaxed)
+    }
+
+    /// From now on, a client may send as much as it likes.
+    pub(super) fn lift_limit(&self) {
+        self.max_received_bytes.store(u64::MAX, Relaxed);
+    }
+
+    /// Remembers a range that will be encrypted, until that has been sent.
+    pub(super) fn hands(&self, range: &Bytes) {
+        self.handed.lock().unwrap_or_else(PoisonError::into_inner).push_back(range.clone());
+    }
+
+    /// All that was encrypted was sent: nobody else has those ranges any more.
+    fn has_flushed(&self) {
+        let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
+        handed.retain(|range| !range.is_unique());
+    }
+
+    /// Ends the connection, whoever waits for what.
+    pub(super) fn cut(&self) {
+        // A socket that cannot be shut down is gone already.
+        if let Ok(socket) = self.stream.as_fd().try_clone_to_owned() {
+            let _ = std::net::TcpStream::from(socket).shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Fails if a range came from a damaged map: this process has read it to encrypt it, and the kernel, which says so of
+    /// other connections, has not.
+    fn check(&self) -> io::Result<()> {
+        if faults::damaged_maps() == 0 {
+            return Ok(());
+        }
+        let handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
+        match handed.iter().find_map(|range| faults::touch(range)) {
+            None => Ok(()),
+            Some(damaged) => {
+                tracing::error!("a response is cut off: {damaged}");
+                Err(damaged.into())
+            }
+        }
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let state = &self.0;
+        loop {
+            ready!(state.stream.poll_read_ready(context))?;
+            let read = match state.stream.try_read(buffer.initialize_unfilled()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                read => read?,
+            };
+            buffer.advance(read);
+            count::add(Role::Client, Op::Read, read);
+            let received = state.received_bytes.fetch_add(read as u64, Relaxed) + read as u64;
+            if received > state.max_received_bytes.load(Relaxed) {
+                return Poll::Ready(Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "too much before it is known who it is",
+                )));
+            }
+            return Poll::Ready(Ok(()));
+        }
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let state = &self.0;
+        state.check()?;
+        loop {
+            ready!(state.stream.poll_write_ready(context))?;
+            match state.stream.try_write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => {
+                    let length = *written.as_ref().unwrap_or(&0);
+                    count::add(Role::Client, Op::Write, length);
+                    state.sent_bytes.fetch_add(length as u64, Relaxed);
+                    return Poll::Ready(written);
+                }
+            }
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.has_flushed();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Ok(socket) = self.0.stream.as_fd().try_clone_to_owned() {
+            let _ = std::net::TcpStream::from(socket).shutdown(Shutdown::Write);
+        }
+        Poll::Ready(Ok(()))
+    }
+}

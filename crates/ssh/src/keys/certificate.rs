@@ -1,0 +1,160 @@
+//! Who is meant by a certificate (OpenSSH's PROTOCOL.certkeys).
+//!
+//! The principals of a certificate are names of users. Where there are several, the client says with its login name which of
+//! them it is (`ssh alice@…`); where there is one, the login name does not matter, as with keys.
+
+use russh::keys::ssh_key::certificate::CertType;
+use russh::keys::{Algorithm, Certificate, HashAlg};
+
+use super::signers::check_name;
+use super::{SshUser, UserCertificate, UserKeys, check_kind};
+
+/// Longest id of a certificate that is kept for the log.
+const MAX_SHOWN_LETTERS: usize = 100;
+
+impl UserKeys {
+    /// The user of a certificate at this time, in seconds since 1970, or why it is not taken. `is_from` says whether the
+    /// client's address is in a range.
+    pub fn user_of_certificate(
+        &self,
+        certificate: &UserCertificate<'_>,
+        login: &str,
+        now: u64,
+        is_from: &dyn Fn(&str) -> bool,
+    ) -> Result<SshUser, String> {
+        let UserCertificate(certificate) = certificate;
+        let shown = shown(certificate);
+        let refused = |why: String| Err(format!("{shown}: {why}"));
+        if certificate.cert_type() != CertType::User {
+            return refused("it is for hosts".to_owned());
+        }
+        if !self.authorities.iter().any(|authority| authority.0.key_data() == certificate.signature_key()) {
+            return refused("signed by an authority that is not known".to_owned());
+        }
+        if let Err(why) = check_kind(certificate.public_key()) {
+            return refused(why);
+        }
+        if certificate.signature().algorithm() == (Algorithm::Rsa { hash: None }) {
+            return refused("signed with SHA-1".to_owned());
+        }
+        let authority = certificate.signature_key().fingerprint(HashAlg::Sha256);
+        if certificate.validate_at(now, [&authority]).is_err() {
+            return refused("it is not valid now".to_owned());
+        }
+        for (name, value) in certificate.critical_options().iter() {
+            match name.as_str() {
+                "source-address" if value.split(',').any(is_from) => {}
+                "source-address" => return refused("it is not for the address of this client".to_owned()),
+                _ => return refused(format!("{name:?} is an option that is not known")),
+            }
+        }
+        match principal(certificate, login) {
+            Ok(name) => Ok(SshUser { name: name.into(), shown }),
+            Err(why) => refused(why),
+        }
+    }
+}
+
+/// Which of the principals it is.
+fn principal<'a>(certificate: &'a Certificate, login: &str) -> Result<&'a str, String> {
+    let principals = certificate.valid_principals();
+    let named = principals.iter().find(|name| *name == login);
+    let name = match (named, principals) {
+        (Some(named), _) => named,
+        (None, [only]) => only,
+        // To sshd, that is everybody. Nobody is meant by it here.
+        (None, []) => return Err("it has no principal".to_owned()),
+        (None, _) => return Err(format!("none of its principals is the login name {login:?}")),
+    };
+    check_name(name).map(|()| name.as_str())
+}
+
+/// A certificate in the log.
+fn shown(certificate: &Certificate) -> String {
+    let id: String =
+        certificate.key_id().chars().filter(|letter| !letter.is_control()).take(MAX_SHOWN_LETTERS).collect();
+    format!("certificate {id:?}, serial {}", certificate.serial())
+}
+
+#[cfg(test)]
+mod tests {
+    use russh::keys::PrivateKey;
+    use russh::keys::key::safe_rng;
+    use russh::keys::ssh_key::certificate::Builder;
+
+    use super::*;
+
+    struct Wanted<'a> {
+        signer: &'a PrivateKey,
+        kind: CertType,
+        principals: &'a [&'a str],
+        option: Option<(&'a str, &'a str)>,
+    }
+
+    fn random() -> PrivateKey {
+        PrivateKey::random(&mut safe_rng(), Algorithm::Ed25519).unwrap()
+    }
+
+    /// A certificate that is valid from 1,000 to 2,000.
+    fn signed(wanted: &Wanted<'_>) -> Certificate {
+        let mut builder =
+            Builder::new_with_random_nonce(&mut safe_rng(), random().public_key(), 1000, 2000).unwrap();
+        builder.serial(7).unwrap().key_id("alice's\n laptop").unwrap().cert_type(wanted.kind).unwrap();
+        for principal in wanted.principals {
+            builder.valid_principal(*principal).unwrap();
+        }
+        if wanted.principals.is_empty() {
+            builder.all_principals_valid().unwrap();
+        }
+        if let Some((name, value)) = wanted.option {
+            builder.critical_option(name, value).unwrap();
+        }
+        builder.sign(wanted.signer).unwrap()
+    }
+
+    #[test]
+    fn who_is_meant() {
+        let (authority, other) = (random(), random());
+        let mut keys = UserKeys::default();
+        keys.add_authorities(&authority.public_key().to_openssh().unwrap()).unwrap();
+        let check_at = |now, wanted: &Wanted<'_>, login: &str, expect: Result<&str, &str>| {
+            let certificate = signed(wanted);
+            let is_from = |range: &str| range == "10.0.0.0/8";
+            let found = keys.user_of_certificate(&UserCertificate(&certificate), login, now, &is_from);
+            let shown = "certificate \"alice's laptop\", serial 7";
+            let expect = expect.map_err(|why| format!("{shown}: {why}"));
+            assert_eq!(found.as_ref().map(|user| &*user.name).map_err(Clone::clone), expect);
+            assert!(found.is_err() || found.is_ok_and(|user| user.shown == shown));
+        };
+        let check = |wanted: &Wanted<'_>, login, expect| check_at(1500, wanted, login, expect);
+        let good =
+            || Wanted { signer: &authority, kind: CertType::User, principals: &["alice"], option: None };
+        check(&good(), "git", Ok("alice"));
+        check(&good(), "alice", Ok("alice"));
+        let two = || Wanted { principals: &["alice", "bob"], ..good() };
+        check(&two(), "bob", Ok("bob"));
+        check(&two(), "git", Err("none of its principals is the login name \"git\""));
+        check(&Wanted { principals: &[], ..good() }, "alice", Err("it has no principal"));
+        check(
+            &Wanted { principals: &["@admins"], ..good() },
+            "git",
+            Err("\"@admins\" is not the name of one user"),
+        );
+        let from = |range| Wanted { option: Some(("source-address", range)), ..good() };
+        check(&from("192.0.2.1,10.0.0.0/8"), "git", Ok("alice"));
+        check(&from("192.0.2.1"), "git", Err("it is not for the address of this client"));
+        check(&from(""), "git", Err("it is not for the address of this client"));
+        let unknown = ["force-command", "verify-required", "x@example.com"];
+        let whys = unknown.map(|name| (name, format!("{name:?} is an option that is not known")));
+        for (name, why) in &whys {
+            check(&Wanted { option: Some((name, "id")), ..good() }, "git", Err(why));
+        }
+        check(&Wanted { kind: CertType::Host, ..good() }, "git", Err("it is for hosts"));
+        let unknown = "signed by an authority that is not known";
+        check(&Wanted { signer: &other, ..good() }, "git", Err(unknown));
+        for (now, expect) in [(999, Err("it is not valid now")), (1000, Ok("alice")), (1999, Ok("alice"))] {
+            check_at(now, &good(), "git", expect);
+        }
+        check_at(2000, &good(), "git", Err("it is not valid now"));
+    }
+}

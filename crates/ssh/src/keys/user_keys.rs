@@ -1,0 +1,170 @@
+//! Who has which key.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use russh::keys::PublicKey;
+
+use super::signers::{self, Validity};
+use super::{SshUser, UserKey};
+
+/// Keys of users, and of the authorities that sign certificates for them.
+#[derive(Debug, Clone, Default)]
+pub struct UserKeys {
+    /// By their bytes.
+    owners: HashMap<Vec<u8>, KeyOwner>,
+    pub(super) authorities: Vec<UserKey>,
+}
+
+#[derive(Debug, Clone)]
+struct KeyOwner {
+    name: Arc<str>,
+    validity: Validity,
+}
+
+/// A mistake in a file of keys.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {why}")]
+pub struct LineError {
+    /// From 1.
+    pub line: usize,
+    /// What is wrong there.
+    pub why: String,
+}
+
+impl UserKeys {
+    /// Adds a file of keys with the names of their users before them.
+    pub fn add_signers(&mut self, text: &str) -> Result<(), LineError> {
+        each_line(text, |line| match signers::parse(line)? {
+            Some(line) => self.add(line.name, &line.key, line.validity),
+            None => Ok(()),
+        })
+    }
+
+    /// Adds the public keys of one user, a line each.
+    pub fn add_of_user(&mut self, name: &str, text: &str) -> Result<(), LineError> {
+        each_line(text, |line| match without_comment(line) {
+            Some(line) => {
+                signers::check_name(name)?;
+                self.add(name, &UserKey::parse(line)?, Validity::ALWAYS)
+            }
+            None => Ok(()),
+        })
+    }
+
+    /// Adds authorities whose certificates are taken: public keys, a line each.
+    pub fn add_authorities(&mut self, text: &str) -> Result<(), LineError> {
+        each_line(text, |line| {
+            if let Some(line) = without_comment(line) {
+                self.authorities.push(UserKey::parse(line)?);
+            }
+            Ok(())
+        })
+    }
+
+    fn add(&mut self, name: &str, key: &UserKey, validity: Validity) -> Result<(), String> {
+        let blob = key.0.to_bytes().map_err(|error| error.to_string())?;
+        match self.owners.entry(blob) {
+            Entry::Occupied(other) if *other.get().name != *name => {
+                Err(format!("{key:?} is a key of {:?}, too", other.get().name))
+            }
+            // Of one key that is there twice, the last counts, as where somebody renews it.
+            entry => {
+                entry.insert_entry(KeyOwner { name: name.into(), validity });
+                Ok(())
+            }
+        }
+    }
+
+    /// The user who has a key at this time, in seconds since 1970.
+    pub fn user_of(&self, key: &UserKey, now: i64) -> Option<SshUser> {
+        let owner = self.owners.get(&key.0.to_bytes().ok()?)?;
+        let is_valid = owner.validity.holds(now);
+        is_valid.then(|| SshUser { name: owner.name.clone(), shown: key.fingerprint() })
+    }
+
+    /// Whether certificates of users are taken.
+    pub fn has_authorities(&self) -> bool {
+        !self.authorities.is_empty()
+    }
+
+    /// The keys of authorities.
+    pub fn authorities(&self) -> &[UserKey] {
+        &self.authorities
+    }
+
+    /// Whether there are neither keys nor authorities.
+    pub fn is_empty(&self) -> bool {
+        self.owners.is_empty() && self.authorities.is_empty()
+    }
+
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
+        self.owners.len()
+    }
+
+    /// The keys that are valid at this time, with their users, in a certain order.
+    pub fn list(&self, now: i64) -> Vec<(&str, UserKey)> {
+        let valid = self.owners.iter().filter(|(_, owner)| owner.validity.holds(now));
+        let mut all: Vec<(&str, UserKey)> = valid
+            .filter_map(|(blob, owner)| Some((&*owner.name, UserKey(PublicKey::from_bytes(blob).ok()?))))
+            .collect();
+        all.sort_by_key(|(name, key)| ((*name).to_owned(), key.line()));
+        all
+    }
+}
+
+fn each_line(text: &str, mut take: impl FnMut(&str) -> Result<(), String>) -> Result<(), LineError> {
+    for (at, line) in text.lines().enumerate() {
+        take(line).map_err(|why| LineError { line: at + 1, why })?;
+    }
+    Ok(())
+}
+
+fn without_comment(line: &str) -> Option<&str> {
+    Some(line.trim()).filter(|line| !line.is_empty() && !line.starts_with('#'))
+}
+
+#[cfg(test)]
+mod tests {
+    use russh::keys::key::safe_rng;
+    use russh::keys::{Algorithm, PrivateKey};
+
+    use super::*;
+
+    fn key() -> UserKey {
+        let private = PrivateKey::random(&mut safe_rng(), Algorithm::Ed25519).unwrap();
+        UserKey::of(private.public_key()).unwrap()
+    }
+
+    #[test]
+    fn a_key_has_one_user() {
+        let (first, second, other) = (key(), key(), key());
+        let mut keys = UserKeys::default();
+        let list = format!(
+            "# people\nalice {} laptop\nalice {}\nbob valid-before=\"19700102Z\" {}\n",
+            first.line(),
+            second.line(),
+            other.line()
+        );
+        keys.add_signers(&list).unwrap();
+        let name = |key: &UserKey, now| keys.user_of(key, now).map(|user| user.name.to_string());
+        assert_eq!(name(&first, 86_400).as_deref(), Some("alice"));
+        assert_eq!(name(&second, 0).as_deref(), Some("alice"));
+        assert_eq!(name(&other, 86_399).as_deref(), Some("bob"));
+        assert_eq!(name(&other, 86_400), None);
+        assert_eq!(name(&key(), 0), None);
+        assert_eq!(keys.user_of(&first, 0).unwrap().shown, first.fingerprint());
+        assert_eq!((keys.len(), keys.list(0).len(), keys.list(86_400).len()), (3, 3, 2));
+        assert_eq!(UserKey::parse_blob(first.line().split(' ').nth(1).unwrap()), Ok(first.clone()));
+
+        let taken = keys.add_of_user("carol", &format!("\n{}\n", first.line())).unwrap_err();
+        assert_eq!(taken.to_string(), format!("line 2: {first:?} is a key of \"alice\", too"));
+        keys.add_of_user("alice", &first.line()).unwrap();
+        assert!(keys.add_of_user("a,b", &key().line()).is_err());
+        assert!(keys.add_authorities("nothing").is_err() && !keys.has_authorities());
+        keys.add_authorities(&format!("# ours\n{}\n", other.line())).unwrap();
+        assert!(keys.has_authorities() && !keys.is_empty());
+    }
+}
