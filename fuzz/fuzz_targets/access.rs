@@ -1,5 +1,5 @@
 //! Input: a kind (1 byte), then: the value of a header with credentials, a user or addresses; or the path of a repository, a
-//! newline and a file of rules, users or tokens, or a gitolite.conf.
+//! newline and a file of rules, users, tokens or keys, or a gitolite.conf.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

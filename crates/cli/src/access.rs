@@ -5,9 +5,11 @@ use std::os::unix::fs::OpenOptionsExt as _;
 
 use jiff::{SignedDuration, Timestamp};
 use packrace_commands::{Call, Fatal, in_directory};
+use packrace_os::child::Confinement;
 use packrace_server::access::{AccessFiles, FilePolicy, hash_password, new_token};
+use packrace_server::ssh_keys::{UserKey, UserSources, check_user_name};
 
-use crate::args::{Access, AccessCheck, AccessCommand, AccessHash, AccessToken};
+use crate::args::{Access, AccessCheck, AccessCommand, AccessHash, AccessKeys, AccessToken};
 use crate::gitolite;
 use crate::serve;
 use crate::serve_config::ServeConfig;
@@ -20,6 +22,7 @@ pub fn run(call: &Call, args: &Access) -> Result<(), Fatal> {
         AccessCommand::Check(args) => check(call, args),
         AccessCommand::Token(args) => token(call, args),
         AccessCommand::Hash(args) => hash(call, args),
+        AccessCommand::Keys(args) => keys(call, args),
         AccessCommand::FromGitolite(args) => gitolite::run(call, args),
     }
 }
@@ -96,4 +99,57 @@ fn hash(call: &Call, args: &AccessHash) -> Result<(), Fatal> {
     let password = password.trim_end_matches(['\r', '\n']);
     let line = hash_password(&args.user, password).map_err(Fatal::new)?;
     call.streams.write(format!("{line}\n").as_bytes())
+}
+
+/// Prints lines of `authorized_keys`.
+fn keys(call: &Call, args: &AccessKeys) -> Result<(), Fatal> {
+    args.user.iter().try_for_each(|user| check_user_name(user)).map_err(Fatal::usage)?;
+    let mut config = ServeConfig::default();
+    serve::take_config_file(call, &args.config, &mut config)?;
+    let sources = UserSources::load(&config.ssh, &Confinement::default());
+    let sources = sources.map_err(|error| Fatal::new(error.to_string()))?;
+    let program = std::env::current_exe().map_err(|error| Fatal::new(error.to_string()))?;
+    let shell = [program, in_directory(call, &args.config)?, in_directory(call, &args.root)?];
+    let [program, config, root] = shell.map(|path| shell_word(&path.display().to_string()));
+    let mut lines = String::new();
+    let mut add = |options: &str, user: &str, key: &UserKey| {
+        let command = format!("{program} shell --config {config} {root} {}", shell_word(user));
+        // Within quotes, sshd knows no other escape; a line break would end the line.
+        if command.contains(['\n', '\r', '\0']) {
+            return Err(Fatal::new(format!("not in authorized_keys: {command:?}")));
+        }
+        let command = command.replace('"', "\\\"");
+        lines += &format!("{options}restrict,command=\"{command}\" {}\n", key.line());
+        Ok(())
+    };
+    // Somebody may offer a key of any kind.
+    let key = args.key.as_deref().and_then(|base64| UserKey::parse_blob(base64).ok());
+    if let Some(key) = key
+        && let Some(user) = sources.user_of(&key)
+    {
+        add("", &user.name, &key)?;
+    }
+    if args.key.is_none() {
+        let is_wanted = |user: &str| args.user.as_deref().is_none_or(|one| one == user);
+        for (user, key) in sources.keys().list(Timestamp::now().as_second()) {
+            if is_wanted(user) {
+                add("", user, &key)?;
+            }
+        }
+    }
+    if let Some(user) = &args.user {
+        for authority in sources.keys().authorities() {
+            add(&format!("cert-authority,principals=\"{user}\","), user, authority)?;
+        }
+    }
+    call.streams.write(lines.as_bytes())
+}
+
+/// A word that a shell leaves as it is.
+fn shell_word(text: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:@".contains(letter);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
 }

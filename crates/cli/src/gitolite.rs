@@ -9,7 +9,7 @@ use packrace_commands::{Call, Fatal, in_directory};
 use packrace_server::access::convert_gitolite;
 use packrace_server::settings_file;
 
-use crate::args::AccessFromGitolite;
+use crate::args::FromGitolite;
 
 /// Longest file that is read.
 const MAX_FILE_BYTES: u64 = 16 << 20;
@@ -17,7 +17,7 @@ const MAX_FILE_BYTES: u64 = 16 << 20;
 /// Most entries of a folder that are looked at for an `include` with a star.
 const MAX_ENTRIES: usize = 10_000;
 
-pub fn run(call: &Call, args: &AccessFromGitolite) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &FromGitolite) -> Result<(), Fatal> {
     let folder = args.conf.parent().unwrap_or(Path::new("")).to_owned();
     let mut is_first = true;
     let mut read = |name: &str| {

@@ -47,6 +47,8 @@ fn call_of_variables(call: &Call) -> Result<(CgiRequest, Settings), Fatal> {
     let settings = Settings {
         http: None,
         https: None,
+        ssh: None,
+        ssh_keys: None,
         tls: None,
         git: None,
         admin: Admin::default(),

@@ -119,13 +119,13 @@ pub fn inherited_listeners() -> Result<Vec<(Scheme, TcpListener)>, Fatal> {
 /// What is spoken at each of `count` sockets: by their names, or else by their order.
 fn schemes_of(names: &str, count: usize) -> Result<Vec<Scheme>, String> {
     let in_order = [Scheme::Http, Scheme::Git];
-    let known = [Scheme::Http, Scheme::Https, Scheme::Git];
+    let known = [Scheme::Http, Scheme::Https, Scheme::Git, Scheme::Ssh];
     let named: Vec<Option<Scheme>> =
         names.split(':').map(|name| known.into_iter().find(|scheme| scheme.name() == name)).collect();
     if named.iter().any(Option::is_some) {
         let all: Option<Vec<Scheme>> = named.into_iter().collect();
         return all.filter(|all| all.len() == count).ok_or_else(|| {
-            format!("sockets that are handed over are called http, https or git, not '{names}'")
+            format!("sockets that are handed over are called http, https, git or ssh, not '{names}'")
         });
     }
     match count {

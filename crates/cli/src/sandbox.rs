@@ -117,14 +117,16 @@ fn readable(
     if let HooksFrom::Dir(dir) = &loaded.serve.hooks {
         paths.push(dir.clone());
     }
-    let tls = &loaded.tls;
+    let (tls, ssh) = (&loaded.tls, &loaded.ssh);
     let files = tls.certificates.iter().chain(&tls.keys).chain(&tls.client_ca);
+    let files = files.chain(&ssh.host_keys).chain(&ssh.user_keys).chain(&ssh.user_ca);
     let access = [&loaded.access.rules, &loaded.access.users, &loaded.access.tokens];
     let files = files.chain(access.into_iter().flatten());
     paths.extend(replaceable(files, environment.home().map(PathBuf::as_path)));
     if loaded.bucket.url.is_some() {
         paths.extend(bucket_files(environment.home().map(PathBuf::as_path)));
     }
+    paths.extend(ssh.user_keys_folder.iter().chain(&ssh.user_keys_command).cloned());
     paths.extend(environment.init.template_dir.clone());
     paths.extend(
         environment.programs().filter_map(|dir| installed_at(&dir, environment.home().map(PathBuf::as_path))),

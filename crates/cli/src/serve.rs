@@ -16,6 +16,7 @@ use packrace_server::access::{Anyone, AuditLog, FilePolicy};
 use packrace_server::listen::{Scheme, inetd, serve_and_reload};
 use packrace_server::settings::{BucketSettings, NewRepositories, Pushing, ServeRules, Settings};
 use packrace_server::shell::ShellListener;
+use packrace_server::ssh_keys::Ssh;
 use packrace_server::tls::{Tls, TlsFiles};
 use packrace_store::{Config, HooksFrom};
 
@@ -23,7 +24,7 @@ use crate::args::Serve;
 use crate::log;
 use crate::process;
 use crate::sandbox;
-use crate::serve_config::{Hooks, ServeConfig, Setting, example};
+use crate::serve_config::{BucketSource, Hooks, ServeConfig, Setting, example};
 
 /// Where HTTP is served when nothing is said.
 const DEFAULT_HTTP: ([u8; 4], u16) = ([127, 0, 0, 1], 8417);
@@ -53,8 +54,11 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
     packrace_os::process::return_large_values();
     let inherited = process::inherited_listeners()?;
     let has_https = settings.https.is_some() || inherited.iter().any(|(scheme, _)| *scheme == Scheme::Https);
+    let has_ssh = settings.ssh.is_some() || inherited.iter().any(|(scheme, _)| *scheme == Scheme::Ssh);
     check_has_certificates(&settings, has_https)?;
-    let nothing_said = [settings.http, settings.https, settings.git].iter().all(Option::is_none);
+    check_has_host_keys(&settings, has_ssh)?;
+    let nothing_said =
+        [settings.http, settings.https, settings.git, settings.ssh].iter().all(Option::is_none);
     let nothing_said = nothing_said && inherited.is_empty() && shell.is_none();
     let http = settings.http.or(nothing_said.then(|| DEFAULT_HTTP.into()));
     let settings = Settings { http, ..settings };
@@ -69,7 +73,7 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
         }
     };
     let reload = || {
-        let settings = reload_settings(call, args, &mut loaded, has_https);
+        let settings = reload_settings(call, args, &mut loaded, has_https, has_ssh);
         let settings = settings.inspect_err(|error| {
             tracing::error!("settings stay as they were: {}", error.message);
         });
@@ -108,6 +112,7 @@ fn reload_settings(
     args: &Serve,
     running: &mut ServeConfig,
     has_https: bool,
+    has_ssh: bool,
 ) -> Result<Settings, Fatal> {
     let mut next = running.clone();
     let (changed, stays) = next.reload(load_config(call, args)?);
@@ -122,6 +127,7 @@ fn reload_settings(
     }
     let settings = settings(call, &next)?;
     check_has_certificates(&settings, has_https)?;
+    check_has_host_keys(&settings, has_ssh)?;
     *running = next;
     let names =
         |settings: Vec<&Setting>| settings.iter().map(|setting| setting.key()).collect::<Vec<_>>().join(", ");
@@ -140,6 +146,16 @@ fn reload_settings(
 fn check_has_certificates(settings: &Settings, has_https: bool) -> Result<(), Fatal> {
     match has_https && settings.tls.is_none() {
         true => Err(Fatal::new("listen.https: there are no tls.certificates")),
+        false => Ok(()),
+    }
+}
+
+/// SSH is not served without a key by which clients know the host again: one that is made up at each start is none.
+fn check_has_host_keys(settings: &Settings, has_ssh: bool) -> Result<(), Fatal> {
+    match has_ssh && settings.ssh_keys.is_none() {
+        true => Err(Fatal::new(
+            "listen.ssh: there are no ssh.host-keys; this makes one: ssh-keygen -t ed25519 -N '' -f FILE",
+        )),
         false => Ok(()),
     }
 }
@@ -169,6 +185,7 @@ fn load_config(call: &Call, args: &Serve) -> Result<ServeConfig, Fatal> {
     loaded.listen.http = args.http.or(loaded.listen.http);
     loaded.listen.https = args.https.or(loaded.listen.https);
     loaded.listen.git = args.git.or(loaded.listen.git);
+    loaded.listen.ssh = args.ssh.or(loaded.listen.ssh);
     if let Some(url) = &args.bucket {
         loaded.bucket.url = Some(url.clone());
     }
@@ -211,6 +228,7 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
     let ServeConfig {
         listen,
         tls,
+        ssh,
         mut limits,
         admission,
         cache,
@@ -235,20 +253,19 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
     let audit = audit.map_err(|error| Fatal::new(error.to_string()))?;
     let may_push = (push.allowed || policy.is_some()) && bucket.url.is_none();
     let has_api = policy.is_some() && bucket.url.is_none();
+    let confinement = confinement(&hooks)?;
     let prototype = has_api.then(|| prototype(call)).transpose()?;
     // No push is written to a bucket yet.
     let serve = ServeRules { read_only: serve.read_only || bucket.url.is_some(), ..serve };
-    let bucket = bucket.url.map(|url| BucketSettings {
-        s3: S3Options { url, variables: process::aws_variables() },
-        max_bytes: bucket.cache_bytes,
-    });
     Ok(Settings {
         http: listen.http,
         https: listen.https,
         tls: load_tls(&tls)?,
+        ssh: listen.ssh,
+        ssh_keys: Ssh::load(&ssh, &confinement).map_err(|error| Fatal::new(error.to_string()))?,
         git: listen.git,
         admin: listen.admin,
-        bucket,
+        bucket: bucket_settings(bucket),
         open: call.open_options()?,
         namespace: environment.namespace(&call.globals)?,
         agent: environment.agent(),
@@ -270,12 +287,18 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
             budget: push.budget(),
             memory: push.memory(),
         },
-        confinement: confinement(&hooks)?,
+        confinement,
         proxies: access.proxies().map_err(|error| Fatal::new(error.to_string()))?,
         audit: audit.map(Arc::new),
         repository_prototype: prototype,
         access: policy.map_or_else(|| Arc::new(Anyone) as _, |policy| Arc::new(policy) as _),
     })
+}
+
+/// Where the bucket is, and who asks, if repositories lie in one.
+fn bucket_settings(bucket: BucketSource) -> Option<BucketSettings> {
+    let s3 = S3Options { url: bucket.url?, variables: process::aws_variables() };
+    Some(BucketSettings { s3, max_bytes: bucket.cache_bytes })
 }
 
 /// Certificates and keys, as their files have them now.

@@ -3,6 +3,7 @@
 use packrace_commands::{Call, Fatal, in_directory};
 use packrace_server::access::AccessFiles;
 use packrace_server::shell::{ShellCommand, ShellRequest, hand_over, serve_alone};
+use packrace_server::ssh_keys::SshSettings;
 use packrace_server::subject::ProtocolVersion;
 
 use crate::args::Shell;
@@ -45,9 +46,7 @@ fn request(call: &Call, args: &Shell) -> Result<ShellRequest, Fatal> {
     }
     let ssh = process::ssh_session();
     let Some(command) = ssh.command else {
-        let greeting =
-            format!("packrace: you are {user}. There is no shell here: git clone, fetch and push work.\n");
-        return Err(Fatal::silent(128).after(greeting));
+        return Err(Fatal::silent(128).after(ShellRequest::greeting(&user)));
     };
     Ok(ShellRequest {
         command: ShellCommand::parse(command.as_encoded_bytes()).map_err(Fatal::new)?,
@@ -66,5 +65,6 @@ fn config(call: &Call, args: &Shell) -> Result<ServeConfig, Fatal> {
     // Nobody has to show who he is: passwords and tokens are not ours to read.
     let AccessFiles { rules, audit_log, .. } = loaded.access;
     loaded.access = AccessFiles { rules, audit_log, ..AccessFiles::default() };
+    loaded.ssh = SshSettings::default();
     Ok(loaded)
 }

@@ -1,4 +1,4 @@
-//! Serves and receives, over every transport: HTTP, HTTPS, git://, CGI, standard input and output.
+//! Serves and receives, over every transport: HTTP, HTTPS, git://, SSH, CGI, standard input and output.
 //!
 //! A transport ([`listen`], [`cgi`], [`stdio`]) takes a request; [`upload`] and [`receive`] answer it with a protocol session;
 //! [`send`] frames what goes out and hands it to the kernel or to hyper. [`limits`] says who has to wait.
@@ -32,6 +32,8 @@ mod service;
 pub mod settings;
 pub mod settings_file;
 pub mod shell;
+mod ssh;
+pub mod ssh_keys;
 pub mod stdio;
 pub mod subject;
 pub mod tls;

@@ -17,6 +17,7 @@ use crate::maintenance::MaintenanceRules;
 use crate::receive::{Committer, PushBudget};
 use crate::repository_cache::RepositoryCacheSettings;
 use crate::send::pack_cache::CacheSettings;
+use crate::ssh_keys::Ssh;
 use crate::tls::Tls;
 
 /// What is served, and where. Plain data.
@@ -28,6 +29,10 @@ pub struct Settings {
     pub https: Option<SocketAddr>,
     /// Certificates and keys; connections that are open keep those that they began with.
     pub tls: Option<Tls>,
+    /// Where SSH is served. Nobody gets in there without [`Settings::ssh_keys`].
+    pub ssh: Option<SocketAddr>,
+    /// Keys of the host and of users; connections that are open keep those that they began with.
+    pub ssh_keys: Option<Ssh>,
     /// Where git:// is served.
     pub git: Option<SocketAddr>,
     /// Where the routes below `/-/` are served.

@@ -20,12 +20,14 @@ pub enum AccessCommand {
     Token(AccessToken),
     /// Read a password from standard input, and print the line of a file of users for it.
     Hash(AccessHash),
+    /// Print lines of authorized_keys by which sshd has packrace shell serve the users of ssh.user-keys and the like.
+    Keys(AccessKeys),
     /// Make rules of a gitolite.conf, which never allow more than it did. Ends with 1 if they do not say all of it.
-    FromGitolite(AccessFromGitolite),
+    FromGitolite(FromGitolite),
 }
 
 #[derive(Debug, clap::Args)]
-pub struct AccessFromGitolite {
+pub struct FromGitolite {
     /// Write the rules also if they do not say all: what is missing is denied, and stands at their end.
     #[arg(long)]
     pub partial: bool,
@@ -77,6 +79,37 @@ pub struct AccessHash {
     /// Whose password it is.
     pub user: String,
 }
+
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = KEYS_HELP)]
+pub struct AccessKeys {
+    /// The settings, as for serve --config; the lines name them for packrace shell.
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// The keys of all users that files name.
+    #[arg(long, conflicts_with = "key")]
+    pub all: bool,
+    /// This key alone, if it is somebody's: in base64, as sshd has it for %k. ssh.user-keys-command is asked, too.
+    #[arg(long, value_name = "BASE64")]
+    pub key: Option<String>,
+    /// The folder whose repositories are served.
+    pub root: PathBuf,
+    /// The keys of this user, and authorities whose certificates may be for it.
+    #[arg(required_unless_present_any = ["all", "key"], conflicts_with_all = ["all", "key"])]
+    pub user: Option<String>,
+}
+
+/// How sshd is told, behind the help.
+const KEYS_HELP: &str = "\
+In sshd_config, for the account that owns the repositories:
+
+    Match User git
+        AuthorizedKeysFile none
+        AuthorizedKeysCommand /usr/bin/packrace access keys --config /etc/packrace.toml --key %k /srv/git
+        AuthorizedKeysCommandUser git
+
+sshd wants the program, and all folders that it lies in, to belong to root and to be writable for nobody else. A key that is \
+nobody's prints nothing, with exit code 0.";
 
 /// How rules are written, behind the help.
 const ACCESS_HELP: &str = "\

@@ -30,7 +30,7 @@ mod update_index;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-pub use access::{Access, AccessCheck, AccessCommand, AccessFromGitolite, AccessHash, AccessToken};
+pub use access::{Access, AccessCheck, AccessCommand, AccessHash, AccessKeys, AccessToken, FromGitolite};
 pub use add::Add;
 pub use bucket::{Bucket, BucketCheck, BucketCommand, BucketExport, BucketImport};
 pub use clone::CloneRepository;
@@ -69,6 +69,9 @@ pub const DEFAULT_HTTPS: &str = "127.0.0.1:8443";
 /// Where `--git` listens unless an address follows it.
 pub const DEFAULT_GIT: &str = "127.0.0.1:9418";
 
+/// Where `--ssh` listens unless an address follows it.
+pub const DEFAULT_SSH: &str = "127.0.0.1:8422";
+
 /// Git's data path for people who host Git.
 #[derive(Debug, Parser)]
 #[command(
@@ -98,7 +101,7 @@ pub enum Command {
     /// Answer one request of a web server, as a CGI program: stands in for git http-backend.
     #[command(after_long_help = HTTP_BACKEND_HELP)]
     HttpBackend,
-    /// Serve every repository below a folder over HTTP and git://.
+    /// Serve every repository below a folder over HTTP, SSH and git://.
     #[command(after_long_help = SERVE_HELP)]
     Serve(Box<Serve>),
     /// Serve one user of the system's sshd, as its forced command.
@@ -369,7 +372,7 @@ fn command_of_name(name: &Path) -> Option<&'static str> {
     COMMANDS_OF_GIT.into_iter().find(|command| *command == name)
 }
 
-/// `--http`, `--https` and `--git` may stand without an address. One has a colon; what follows without is the next argument.
+/// `--http` and its like may stand without an address. One has a colon; what follows without is the next argument.
 fn add_default_addresses(argv: &mut [OsString]) {
     for at in 1..argv.len() {
         let default = match argv[at].to_str() {
@@ -377,6 +380,7 @@ fn add_default_addresses(argv: &mut [OsString]) {
             Some("--http") => DEFAULT_HTTP,
             Some("--https") => DEFAULT_HTTPS,
             Some("--git") => DEFAULT_GIT,
+            Some("--ssh") => DEFAULT_SSH,
             _ => continue,
         };
         let has_address = argv.get(at + 1).is_some_and(|next| next.to_string_lossy().contains(':'));

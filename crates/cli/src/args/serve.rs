@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use packrace_remote::BucketUrl;
 
-use super::{DEFAULT_GIT, DEFAULT_HTTP, DEFAULT_HTTPS};
+use super::{DEFAULT_GIT, DEFAULT_HTTP, DEFAULT_HTTPS, DEFAULT_SSH};
 
 /// What else `serve` does, behind its help.
 pub(super) const SERVE_HELP: &str = "\
-Sockets that listen already are taken from systemd (LISTEN_FDS): those that FileDescriptorName calls http, https or git, or \
+Sockets that listen already are taken from systemd (LISTEN_FDS): those that FileDescriptorName calls http, https, git or ssh, or \
 without such names the first for HTTP and the second for git://. A unit for HTTP:
 
     # packrace.socket
@@ -29,7 +29,7 @@ For --inetd, the socket has Accept=yes, and the service is called packrace@.serv
 
 #[derive(Debug, clap::Args)]
 pub struct Serve {
-    /// Listen for HTTP here; with none of --http, --https and --git, on 127.0.0.1:8417.
+    /// Listen for HTTP here; with none of --http, --https, --git and --ssh, on 127.0.0.1:8417.
     #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_HTTP)]
     pub http: Option<SocketAddr>,
     /// Listen for HTTP inside of TLS here, with the certificates of the settings (tls.certificates, tls.keys).
@@ -38,6 +38,9 @@ pub struct Serve {
     /// Listen for git:// here.
     #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_GIT)]
     pub git: Option<SocketAddr>,
+    /// Listen for SSH here, with the keys of the settings (ssh.host-keys, ssh.user-keys and others).
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_SSH)]
+    pub ssh: Option<SocketAddr>,
     /// Let everybody push, but where http.receivepack or daemon.receivepack of a repository says no. With
     /// packrace.createOnPush, a push to a path that ends in .git makes a bare repository where nothing is.
     #[arg(long)]
@@ -46,7 +49,7 @@ pub struct Serve {
     #[arg(long)]
     pub read_only: bool,
     /// Serve one connection of git:// on standard input and output, and end.
-    #[arg(long, conflicts_with_all = ["http", "https", "git"])]
+    #[arg(long, conflicts_with_all = ["http", "https", "git", "ssh"])]
     pub inetd: bool,
     /// Take settings from this file (TOML); SIGHUP has it read again. Variables (PACKRACE_SERVE_LIMITS_DRAIN_TIME for
     /// limits.drain-time) go before it, and what is said here before both.

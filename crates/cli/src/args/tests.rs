@@ -42,6 +42,7 @@ fn commands_and_options() {
     );
     check("packrace bucket import s3://git r.git team/r", None, "name: \"team/r\"");
     check("packrace bucket check s3://git --rounds 3", None, "rounds: 3");
+    check("packrace serve --ssh root", None, "git: None, ssh: Some(127.0.0.1:8422)");
 }
 
 #[test]

@@ -24,6 +24,7 @@ use packrace_server::receive::PushBudget;
 use packrace_server::repository_cache::RepositoryCacheSettings;
 use packrace_server::send::pack_cache::CacheSettings;
 use packrace_server::settings::{Admin, Hosts, PushMemory, ServeRules};
+use packrace_server::ssh_keys::SshSettings;
 use packrace_server::tls::TlsFiles;
 
 pub use print::example;
@@ -41,6 +42,8 @@ pub struct ServeConfig {
     pub listen: Listen,
     /// Certificates and keys.
     pub tls: TlsFiles,
+    /// Keys of the host and of users.
+    pub ssh: SshSettings,
     /// What clients may take.
     pub limits: Limits,
     /// How clones are let in.
@@ -76,6 +79,8 @@ pub struct Listen {
     pub https: Option<SocketAddr>,
     /// For git://.
     pub git: Option<SocketAddr>,
+    /// For SSH.
+    pub ssh: Option<SocketAddr>,
     /// For `packrace shell`: the path of a Unix socket.
     pub shell: Option<PathBuf>,
     /// For those who look on.

@@ -9,6 +9,7 @@ use packrace_server::maintenance::MaintenanceRules;
 use packrace_server::repository_cache::RepositoryCacheSettings;
 use packrace_server::send::pack_cache::CacheSettings;
 use packrace_server::settings::ServeRules;
+use packrace_server::ssh_keys::SshSettings;
 use packrace_server::tls::TlsFiles;
 
 use super::item::{ByteCount, ConfigValue, Given};
@@ -60,6 +61,7 @@ pub fn all() -> &'static [Setting] {
         [
             listen(),
             tls(),
+            ssh(),
             limits(),
             admission(),
             cache(),
@@ -134,12 +136,14 @@ macro_rules! group {
 
 group!(listen: Listen {
     http: value, restart,
-        "Address and port for HTTP (1.1 and 2). \"none\": no HTTP; but where nothing at all is said of http, https, git and \
+        "Address and port for HTTP (1.1 and 2). \"none\": no HTTP; but where nothing at all is said of http, https, git, ssh and \
          shell, and no socket is inherited, 127.0.0.1:8417.";
     https: value, restart,
         "Address and port for HTTP (1.1 and 2) inside of TLS (1.2 and 1.3), with tls.certificates. \"none\": no HTTPS.";
     git: value, restart,
         "Address and port for git://, whose usual port is 9418. \"none\": no git://.";
+    ssh: value, restart,
+        "Address and port for SSH, with ssh.host-keys; users are known by keys and certificates. \"none\": no SSH.";
     shell: value, restart,
         "Where packrace shell finds the server and hands sessions of SSH over: the absolute path of a Unix socket, which the \
          server makes at its start for its own user. \"none\": nowhere; packrace shell serves alone then.";
@@ -171,6 +175,29 @@ group!(tls: TlsFiles {
         "Whether only clients are served over HTTPS that show such a certificate.";
 });
 
+group!(ssh: SshSettings {
+    host_keys: value, reload,
+        "Files of private keys of this host, as ssh-keygen writes them without a passphrase, one of each kind (ed25519, ecdsa): a \
+         list of absolute paths. Nobody but the owner of a file and, to read, its group may have a right to it. SIGHUP has all \
+         files of this table read again; connections that are open keep what they began with, and a file at fault changes \
+         nothing. Where the keys of users are, too, only those who may decide who gets in may write.";
+    user_keys: value, reload,
+        "File of keys of users, in the format of allowed signers of ssh-keygen: a line each with the name of one user, the key, \
+         and before the key valid-after=\"20260101Z\" or valid-before=\"20270101Z\" where that is wanted. Clients may log in \
+         by any name, as git@. \"none\": there is none.";
+    user_keys_folder: value, reload,
+        "Folder of public keys of users, with folders in it: alice.pub and, as in Gitolite, alice@laptop.pub are keys of alice. \
+         \"none\": there is none.";
+    user_keys_command: value, reload,
+        "Program that is called with the fingerprint, the kind and the base64 of a key that no file has, and writes lines as \
+         in user-keys, of which one has that key. It may take 5 s; where it fails, nobody gets in. It may do what hooks may. \
+         \"none\": there is none.";
+    user_ca: value, reload,
+        "File of public keys of authorities, a line each, whose certificates users may show (ssh-keygen -s). The principal of a \
+         certificate is the user; where there are several, the login name says which. Of critical options, source-address is \
+         known, and a certificate with another is refused. \"none\": no certificate is taken.";
+});
+
 group!(limits: Limits {
     max_connections: value, reload,
         "Connections that are open at the same time, at all doors; also no more than three quarters of the descriptors \
@@ -180,6 +207,10 @@ group!(limits: Limits {
         "Requests that run at the same time, at all doors, each on a thread; also no more than a sixteenth of the \
          descriptors that the process may have. Beyond: one goes that has waited for its client for 1 s, or for any time \
          where its client has more than the one that comes would have; where there is none, HTTP 503 with Retry-After, ERR over git://.";
+    max_logins: value, reload,
+        "Connections of SSH whose clients have not shown yet who they are; an eighth of these for one client. Beyond: one goes that \
+         has taken 5 s, or any time where its client has more than the one that comes would have; where there is none, the \
+         new one. Each has request-time for it.";
     max_connections_per_address: value, reload,
         "Connections that one client (an IPv4 address, or a /64 of IPv6) has open at the same time. Beyond: HTTP 429 with \
          Retry-After, ERR over git://.";
@@ -199,8 +230,8 @@ group!(limits: Limits {
         "What the bodies of one client may take of it. Beyond: the same among the bodies of this client, but HTTP 429.";
     request_time: value, reload,
         "How long a client may take to say what it wants: the first packet of git://, the head of an HTTP request, with the \
-         handshake of TLS before it. So \
-         long, and at most twice as long, an HTTP connection is also kept between requests. Beyond: it is closed.";
+         handshake of TLS before it, the key of a client of SSH. So \
+         long, and at most twice as long, a connection is also kept between requests. Beyond: it is closed.";
     body_time: value, reload,
         "How long a client may take for the body of an HTTP request, but that of a push. Beyond: HTTP 408.";
     idle_time: value, reload,

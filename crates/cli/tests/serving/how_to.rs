@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use super::*;
 
 /// Ports that the pages use.
-const PORTS: [&str; 3] = ["8417", "8418", "8443"];
+const PORTS: [&str; 4] = ["8417", "8418", "8422", "8443"];
 
 /// Runs the commands of a page, in a shell and in an empty folder. A line that begins with `!` must fail.
 #[track_caller]
@@ -56,6 +56,12 @@ fn check(page: &str) {
 #[test]
 fn users_in_a_file() {
     check("users-in-a-file.md");
+}
+
+#[test]
+#[ignore = "needs ssh"]
+fn over_ssh() {
+    check("ssh.md");
 }
 
 #[test]

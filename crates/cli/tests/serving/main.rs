@@ -12,6 +12,7 @@ mod how_to;
 mod repositories;
 mod sandbox;
 mod shell;
+mod ssh;
 mod threads;
 mod tls;
 

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use http::{HeaderMap, HeaderValue, header};
+use packrace_ssh::{UserKey, UserKeys};
 
 use super::credentials::{Credentials, PasswordFile, TokenFile};
 use super::proxies::{ForwardedHeader, TrustedProxies};
@@ -11,11 +12,14 @@ use super::rules::AccessRules;
 use super::{Ask, Principal};
 use crate::limits::AddressRange;
 
-/// Reads a text as each of the files and as a `gitolite.conf`, and asks the rules for a path.
+/// Reads a text as each of the files, as keys of SSH, and as a `gitolite.conf`, and asks the rules for a path.
 pub(crate) fn files(text: &str, path: &[u8]) {
     let name = Path::new("fuzzed");
     let _ = (PasswordFile::parse(name, text), TokenFile::parse(name, text));
     let _ = super::convert_gitolite("conf", &mut |name| Ok(vec![(name.to_owned(), text.to_owned())]));
+    let mut keys = UserKeys::default();
+    let _ = (keys.add_signers(text), keys.add_of_user("alice", text), keys.add_authorities(text));
+    let _ = UserKey::parse_blob(text);
     if let Ok(rules) = AccessRules::parse(name, text) {
         let principal = Principal::named("alice");
         let _ = [Ask::Read, Ask::Push, Ask::Create, Ask::Look].map(|ask| rules.decide(&principal, path, ask));

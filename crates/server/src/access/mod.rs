@@ -20,7 +20,7 @@ mod gitolite;
 mod proxies;
 mod repository;
 mod rules;
-mod secret_file;
+pub(crate) mod secret_file;
 mod throttle;
 
 use std::fmt::{Debug, Display, Formatter};

@@ -7,6 +7,9 @@ use crate::settings_file::{self, is_loose, line_and_column};
 /// Longest file of users, tokens or rules.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
+/// That the group, or all, may write.
+const OTHERS_WRITE: u32 = 0o022;
+
 /// Why a file cannot be used: its name, where known a line and a column, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -34,10 +37,18 @@ pub(super) fn read(path: &Path) -> Result<String, LoadError> {
 }
 
 /// Reads a text file that others must not be able to read, nor its group to change.
-pub(super) fn read_secret(path: &Path) -> Result<String, LoadError> {
+pub(crate) fn read_secret(path: &Path) -> Result<String, LoadError> {
     read_checked(path, |mode| match is_loose(mode) {
         false => Ok(()),
         true => Err(format!("permissions {mode:04o} are too open: others can read it; try chmod 600")),
+    })
+}
+
+/// Reads a text file that nobody but its owner must be able to change: it says who gets in.
+pub(crate) fn read_unshared(path: &Path) -> Result<String, LoadError> {
+    read_checked(path, |mode| match mode & OTHERS_WRITE {
+        0 => Ok(()),
+        _ => Err(format!("permissions {mode:04o} are too open: others can change it; try chmod 644")),
     })
 }
 

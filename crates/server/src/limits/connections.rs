@@ -29,6 +29,12 @@ const IDLE_REQUEST: Duration = Duration::from_secs(1);
 /// The same for a body, of which bytes were on their way already.
 const IDLE_BODY: Duration = Duration::from_millis(250);
 
+/// How long somebody is being asked who they are before they may go for another.
+const IDLE_LOGIN: Duration = Duration::from_secs(5);
+
+/// The share of logins that one client may have under way: one of eight.
+const LOGIN_SHARE: usize = 8;
+
 /// How long a request waits for a permit. Most requests take milliseconds, so permits come back all the time.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -78,6 +84,7 @@ pub(crate) struct ConnectionLimits {
     max_descriptors: usize,
     connections: Arc<Budget>,
     requests: Arc<Budget>,
+    logins: Arc<Budget>,
     /// Memory for request bodies, in bytes.
     pub(crate) bodies: Arc<Budget>,
 }
@@ -88,13 +95,13 @@ pub(crate) type Permit = Claim;
 impl ConnectionLimits {
     /// As many as `limits` says, and no more than `max_descriptors` go round for.
     pub(crate) fn new(limits: &Limits, max_descriptors: usize) -> Arc<Self> {
-        let [connections, requests, bodies] = shares(limits, max_descriptors).map(Budget::new);
-        Arc::new(ConnectionLimits { max_descriptors, connections, requests, bodies })
+        let [connections, requests, bodies, logins] = shares(limits, max_descriptors).map(Budget::new);
+        Arc::new(ConnectionLimits { max_descriptors, connections, requests, logins, bodies })
     }
 
     /// Changes the limits. No permit is taken back.
     pub(crate) fn set(&self, limits: &Limits) {
-        let budgets = [&self.connections, &self.requests, &self.bodies];
+        let budgets = [&self.connections, &self.requests, &self.bodies, &self.logins];
         let shares = shares(limits, self.max_descriptors);
         budgets.into_iter().zip(shares).for_each(|(budget, limits)| budget.set(limits));
     }
@@ -104,14 +111,19 @@ impl ConnectionLimits {
         self.requests.max()
     }
 
-    /// Connections, requests, and bytes of bodies that are held.
-    pub(crate) fn taken(&self) -> [usize; 3] {
-        [&self.connections, &self.requests, &self.bodies].map(|budget| budget.taken())
+    /// Connections, requests, bytes of bodies and logins that are held.
+    pub(crate) fn taken(&self) -> [usize; 4] {
+        [&self.connections, &self.requests, &self.bodies, &self.logins].map(|budget| budget.taken())
     }
 
     /// A permit for a connection of a client.
     pub(crate) fn connection(&self, address: IpAddr) -> Result<Permit, LimitReached> {
         Ok(self.connections.claim(1, address)?)
+    }
+
+    /// A permit for a connection of which it is not known yet who is at its other end.
+    pub(crate) fn login(&self, address: IpAddr) -> Result<Permit, LimitReached> {
+        Ok(self.logins.claim(1, address)?)
     }
 
     /// A permit for a request of a client, which may wait for it.
@@ -120,8 +132,8 @@ impl ConnectionLimits {
     }
 }
 
-/// Connections, requests, and bytes of bodies.
-fn shares(limits: &Limits, max_descriptors: usize) -> [BudgetLimits; 3] {
+/// Connections, requests, bytes of bodies, and logins.
+fn shares(limits: &Limits, max_descriptors: usize) -> [BudgetLimits; 4] {
     let (share, of) = CONNECTION_SHARE;
     let for_connections = max_descriptors / of * share;
     let for_requests = (max_descriptors - for_connections) / DESCRIPTORS_A_REQUEST;
@@ -150,6 +162,7 @@ fn shares(limits: &Limits, max_descriptors: usize) -> [BudgetLimits; 3] {
             limits.body_memory_bytes_per_address.max(one_body),
             IDLE_BODY,
         ),
+        budget(limits.max_logins, (limits.max_logins / LOGIN_SHARE).max(1), IDLE_LOGIN),
     ]
 }
 
@@ -178,7 +191,7 @@ mod tests {
     #[test]
     fn descriptors_set_a_limit_too() {
         let check = |descriptors: usize, connections, requests| {
-            let [first, second, _] = shares(&Limits::default(), descriptors);
+            let [first, second, ..] = shares(&Limits::default(), descriptors);
             assert_eq!((first.max, second.max), (connections, requests), "{descriptors}");
         };
         check(1024, 768, 64);
@@ -206,8 +219,8 @@ mod tests {
         assert_eq!(request("192.0.2.1").unwrap_err(), LimitReached::ClientHasEnough);
         let exempt = [connection("10.1.1.1"), connection("10.1.1.1")];
         assert_eq!(connection("10.1.1.1").unwrap_err(), LimitReached::Full);
-        assert_eq!(limits.taken(), [4, 1, 0]);
+        assert_eq!(limits.taken(), [4, 1, 0, 0]);
         drop((held, running, exempt));
-        assert_eq!(limits.taken(), [0, 0, 0]);
+        assert_eq!(limits.taken(), [0; 4]);
     }
 }

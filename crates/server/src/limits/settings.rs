@@ -17,6 +17,9 @@ pub struct Limits {
     /// process may have. Each has a thread, for which no other waits: 2 MiB of addresses, and the pages of them that it
     /// touches. Beyond: HTTP 503 with `Retry-After`, `ERR` over git://.
     pub max_requests: usize,
+    /// Connections of SSH whose clients have not shown yet who they are; an eighth of them for one client. Beyond: the one
+    /// goes that has waited the longest, or the new one.
+    pub max_logins: usize,
     /// Connections that one client has open at the same time: one IPv4 address, or one /64 of IPv6. Beyond: HTTP 429 with
     /// `Retry-After`, `ERR` over git://.
     pub max_connections_per_address: usize,
@@ -59,6 +62,7 @@ impl Default for Limits {
         Limits {
             max_connections: 16_384,
             max_requests: 1024,
+            max_logins: 1024,
             max_connections_per_address: 4096,
             max_requests_per_address: 512,
             exempt_addresses: AddressRange::loopback(),

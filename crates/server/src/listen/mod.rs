@@ -20,7 +20,7 @@ use crate::limits::connections::{LimitReached, Permit};
 use crate::service::shared::Shared;
 use crate::settings::{Admin, Hosts, Settings};
 use crate::shell::{ShellListener, accept as accept_shells};
-use crate::{admin, caretaker, git_daemon};
+use crate::{admin, caretaker, git_daemon, ssh};
 use signals::{Signal, Signals};
 
 /// Threads beside those of requests, for what the runtime itself does on them.
@@ -42,6 +42,8 @@ pub enum Scheme {
     Https,
     /// git://.
     Git,
+    /// Git's commands as sessions of SSH.
+    Ssh,
 }
 
 impl Scheme {
@@ -51,6 +53,7 @@ impl Scheme {
             Scheme::Http => "http",
             Scheme::Https => "https",
             Scheme::Git => "git",
+            Scheme::Ssh => "ssh",
         }
     }
 }
@@ -123,8 +126,9 @@ async fn run(
         listener.set_nonblocking(true)?;
         listeners.push((scheme, TcpListener::from_std(listener)?));
     }
-    let schemes = [Scheme::Http, Scheme::Https, Scheme::Git];
-    for (scheme, address) in schemes.into_iter().zip([settings.http, settings.https, settings.git]) {
+    let schemes = [Scheme::Http, Scheme::Https, Scheme::Git, Scheme::Ssh];
+    let wanted = [settings.http, settings.https, settings.git, settings.ssh];
+    for (scheme, address) in schemes.into_iter().zip(wanted) {
         if let Some(address) = address {
             listeners.push((scheme, bind(address)?));
         }
@@ -187,13 +191,22 @@ fn spawn_accept(accepting: &mut JoinSet<()>, scheme: Scheme, listener: TcpListen
             move |stream, peer, permit| git_daemon::connection(stream, peer, permit, for_one.clone()),
             git_daemon::limit_reached,
         )),
+        Scheme::Ssh => accepting.spawn(accept(
+            listener,
+            shared,
+            move |stream, peer, permit| ssh::connection(stream, peer, permit, for_one.clone()),
+            ssh::limit_reached,
+        )),
     };
 }
 
-/// Tells which certificates clients get from now on.
+/// Tells which certificates and host keys clients get from now on.
 fn tell_certificates(settings: &Settings) {
     if let Some(tls) = &settings.tls {
         tracing::info!("TLS certificates: {tls}");
+    }
+    if let Some(ssh) = &settings.ssh_keys {
+        tracing::info!("SSH {ssh}");
     }
 }
 

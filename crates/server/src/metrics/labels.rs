@@ -65,7 +65,7 @@ label! {
         Http = "http",
         /// git://.
         Git = "git",
-        /// SSH, by `packrace shell`.
+        /// SSH, by `listen.ssh` and by `packrace shell`.
         Ssh = "ssh",
         /// Standard input and output: CGI, inetd, a forced command of SSH.
         Stdio = "stdio",
@@ -117,6 +117,20 @@ label! {
         TimedOut = "timed-out",
         /// What came first was no handshake, as HTTP without TLS.
         NotTls = "not-tls",
+    }
+}
+
+label! {
+    /// How it ended that a client of SSH was to show who it is.
+    LoginOutcome {
+        /// It is known.
+        Completed = "completed",
+        /// None of its keys and certificates is taken.
+        Refused = "refused",
+        /// It broke off, or had no algorithm in common.
+        Failed = "failed",
+        /// It was not done in time, or others needed its place.
+        TimedOut = "timed-out",
     }
 }
 
@@ -223,6 +237,11 @@ pub(super) struct ByReason {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct ByStage {
     pub(super) stage: Stage,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByLoginOutcome {
+    pub(super) outcome: LoginOutcome,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]

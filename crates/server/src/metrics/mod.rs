@@ -24,9 +24,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
-use labels::{ByDoor, ByHandshakeOutcome, ByKind, ByReason, ByStage, ByTask};
+use labels::{ByDoor, ByHandshakeOutcome, ByKind, ByLoginOutcome, ByReason, ByStage, ByTask};
 pub use labels::{
-    Closed, DoorName, HandshakeOutcome, JobOutcome, Kind, MaintenanceTask, Reason, Stage, Step,
+    Closed, DoorName, HandshakeOutcome, JobOutcome, Kind, LoginOutcome, MaintenanceTask, Reason, Stage, Step,
 };
 
 /// Upper ends of the buckets of all histograms, in seconds.
@@ -55,6 +55,8 @@ pub struct Metrics {
     pub ignored_user_headers: Counter,
     /// Handshakes of TLS that have ended.
     handshakes: Family<ByHandshakeOutcome, Counter>,
+    /// Logins of SSH that have ended, one way or the other.
+    logins: Family<ByLoginOutcome, Counter>,
     /// Running requests.
     pub requests_running: Gauge,
     /// Bytes that bodies of requests hold.
@@ -150,6 +152,11 @@ impl Metrics {
         self.handshakes.get_or_create(&ByHandshakeOutcome { outcome }).inc();
     }
 
+    /// Counts a login of SSH that has ended.
+    pub fn login(&self, outcome: LoginOutcome) {
+        self.logins.get_or_create(&ByLoginOutcome { outcome }).inc();
+    }
+
     /// Counts a connection for as long as what is returned lives.
     pub fn connection(&self, door: DoorName) -> Raised {
         Raised::new(&self.connections.get_or_create(&ByDoor { door }))
@@ -209,6 +216,7 @@ impl Metrics {
             &self.ignored_user_headers,
         );
         add.one("tls_handshakes", "Handshakes of TLS that have ended", &self.handshakes);
+        add.one("ssh_logins", "Logins of SSH that have ended", &self.logins);
         add.one("requests_running", "Running requests", &self.requests_running);
         add.bytes("body_memory", "Memory held by request bodies", &self.body_memory);
         add.bytes("push_memory", "Memory held by commands of pushes, estimated", &self.push_memory);
@@ -277,6 +285,9 @@ impl Metrics {
                 drop(self.maintenance.get_or_create(&ByTask { task, outcome }));
             }
         }
+        for outcome in LoginOutcome::ALL.iter().copied() {
+            drop(self.logins.get_or_create(&ByLoginOutcome { outcome }));
+        }
         for stage in Stage::ALL.iter().copied() {
             drop(self.phases.get_or_create(&ByStage { stage }));
         }
@@ -295,6 +306,7 @@ impl Default for Metrics {
             refusals: Family::default(),
             ignored_user_headers: Counter::default(),
             handshakes: Family::default(),
+            logins: Family::default(),
             requests_running: Gauge::default(),
             body_memory: Gauge::default(),
             push_memory: Gauge::default(),

@@ -27,7 +27,7 @@ use crate::host::Host;
 use crate::limits::admission::AdmissionControl;
 use crate::limits::budget::{Budget, BudgetLimits};
 use crate::limits::connections::{ConnectionLimits, LimitReached};
-use crate::metrics::{HandshakeOutcome, Metrics};
+use crate::metrics::{HandshakeOutcome, LoginOutcome, Metrics};
 use crate::receive;
 use crate::repository_cache::{RefAdvertisementCache, RepositoryCache};
 use crate::send::outbox::ClientSink;
@@ -141,7 +141,7 @@ impl Shared {
     /// The numbers, with those that others count.
     pub(crate) fn metrics_now(&self) -> &Metrics {
         let metrics = self.host.metrics_now();
-        let [_, requests, body_bytes] = self.limits.taken();
+        let [_, requests, body_bytes, _] = self.limits.taken();
         for (gauge, count) in [(&metrics.requests_running, requests), (&metrics.body_memory, body_bytes)] {
             gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
         }
@@ -163,11 +163,21 @@ impl Shared {
     /// Counts a handshake of TLS that came to nothing and logs it, but no more than so many lines a second.
     pub(crate) fn handshake_failed(&self, peer: SocketAddr, outcome: HandshakeOutcome, why: &dyn Display) {
         self.host.metrics.handshake(outcome);
+        self.tell_failed(format_args!("https {peer}: no TLS: {why}"));
+    }
+
+    /// The same for a login of SSH.
+    pub(crate) fn login_failed(&self, peer: SocketAddr, outcome: LoginOutcome, why: &dyn Display) {
+        self.host.metrics.login(outcome);
+        self.tell_failed(format_args!("ssh {peer}: no login: {why}"));
+    }
+
+    fn tell_failed(&self, line: std::fmt::Arguments<'_>) {
         match self.failed_handshakes.next(self.clock.now()) {
-            Some(0) => tracing::info!("https {peer}: no TLS: {why}"),
-            Some(more) => tracing::info!(
-                "https {peer}: no TLS: {why}; {more} more handshakes that failed before this one were not logged"
-            ),
+            Some(0) => tracing::info!("{line}"),
+            Some(more) => {
+                tracing::info!("{line}; {more} more handshakes that failed before this one were not logged");
+            }
             None => {}
         }
     }

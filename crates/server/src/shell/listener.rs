@@ -19,7 +19,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::message::{self, GO, HEAD_BYTES, MAX_MESSAGE_BYTES, READY};
-use super::session::{SessionStreams, ShellRequest, serve};
+use super::session::{SessionStreams, ShellRequest, output_of, serve};
 use crate::limits::connections::{LimitReached, Permit};
 use crate::metrics::{DoorName, Reason};
 use crate::service::shared::Shared;
@@ -188,8 +188,10 @@ fn session(
     let output = FdSink::handed_over(output, stall, owner.clone())?;
     let errors = Mutex::new(Some(FdSink::shared(errors, stall.time, owner.clone())));
     let streams = SessionStreams {
-        input: FdSource::new(input, None).with_min_throughput(limits.idle_throughput()).with_owner(owner),
-        output: output.with_gate(shared.host.cpu.clone().map(|cpu| cpu as _)),
+        input: Box::new(
+            FdSource::new(input, None).with_min_throughput(limits.idle_throughput()).with_owner(owner),
+        ),
+        output: output_of(output.with_gate(shared.host.cpu.clone().map(|cpu| cpu as _))),
         messages: MessageSink::new(move |text| {
             let mut errors = errors.lock().unwrap_or_else(PoisonError::into_inner);
             if errors.as_mut().is_some_and(|sink| sink.write_in_steps(text).is_err()) {

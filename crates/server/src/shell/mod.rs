@@ -1,4 +1,4 @@
-//! Repositories over SSH: what the forced command of a system's sshd serves, alone or through a running server.
+//! Sessions of SSH, and the forced command of a system's sshd, which has them served alone or through a running server.
 
 mod command;
 mod hand_over;
@@ -10,4 +10,5 @@ pub use command::{NotRun, ShellCommand};
 pub use hand_over::hand_over;
 pub use listener::ShellListener;
 pub(crate) use listener::accept;
+pub(crate) use session::{SessionStreams, serve as serve_session};
 pub use session::{ShellRequest, serve_alone};

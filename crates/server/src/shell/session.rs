@@ -40,6 +40,11 @@ pub struct ShellRequest {
 }
 
 impl ShellRequest {
+    /// What somebody is told who wants a shell.
+    pub fn greeting(user: &str) -> String {
+        format!("packrace: you are {user}. There is no shell here: git clone, fetch and push work.\n")
+    }
+
     /// The client in the log.
     pub(super) fn peer(&self) -> String {
         self.client.map_or_else(|| "ssh".to_owned(), |client| client.to_string())
@@ -47,11 +52,11 @@ impl ShellRequest {
 }
 
 /// What a session is served on.
-pub(super) struct SessionStreams {
-    pub(super) input: FdSource,
-    pub(super) output: FdSink,
+pub(crate) struct SessionStreams {
+    pub(crate) input: Box<dyn Read + Send>,
+    pub(crate) output: Box<dyn ClientSink>,
     /// What stands on standard error.
-    pub(super) messages: MessageSink,
+    pub(crate) messages: MessageSink,
 }
 
 /// Why a session ended, if that was not well.
@@ -72,20 +77,26 @@ pub fn serve_alone(root: &Path, mut settings: Settings, request: &ShellRequest) 
     let shared = Shared::new(root, settings).map_err(|error| format!("{}: {error}", root.display()))?;
     let limits = &shared.settings().limits;
     let output = io::stdout().as_fd().try_clone_to_owned().map_err(failed)?;
+    let input = FdSource::stdin(None).map_err(failed)?.with_min_throughput(limits.idle_throughput());
+    let output = FdSink::socket(output, limits.stall_throughput()).or_else(|_| FdSink::stdout());
     let streams = SessionStreams {
-        input: FdSource::stdin(None).map_err(failed)?.with_min_throughput(limits.idle_throughput()),
-        output: FdSink::socket(output, limits.stall_throughput())
-            .or_else(|_| FdSink::stdout())
-            .map_err(failed)?,
+        input: Box::new(input),
+        output: output_of(output.map_err(failed)?),
         // Nobody is left to be told where standard error is closed.
         messages: MessageSink::new(|text| drop(io::stderr().write_all(text))),
     };
     serve(request, streams, None, &shared)
 }
 
+/// A descriptor as the way to a client.
+pub(super) fn output_of(output: FdSink) -> Box<dyn ClientSink> {
+    output.enlarge_pipe(PIPE_BYTES);
+    Box::new(StreamSink::new(output))
+}
+
 /// Serves one session. Without a server for many, there is no permit. Gives what the client is to be told where it does
 /// not end well.
-pub(super) fn serve(
+pub(crate) fn serve(
     request: &ShellRequest,
     streams: SessionStreams,
     permit: Option<&Permit>,
@@ -100,8 +111,7 @@ pub(super) fn serve(
     transfer.is_about(&path);
     transfer.is_by(&request.user);
     let span = transfer.enter_span();
-    output.enlarge_pipe(PIPE_BYTES);
-    let mut client = CountingSink { client: StreamSink::new(output), transfer: &transfer };
+    let mut client = CountingSink { client: output, transfer: &transfer };
     let mut awaited;
     let input: &mut (dyn Read + Send) = match permit {
         Some(permit) => {

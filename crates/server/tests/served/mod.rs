@@ -20,6 +20,8 @@ pub fn settings(temporary_dir: &Path) -> Settings {
     Settings {
         http: any,
         https: None,
+        ssh: None,
+        ssh_keys: None,
         tls: None,
         git: any,
         admin: Admin::default(),

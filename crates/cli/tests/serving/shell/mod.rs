@@ -5,7 +5,7 @@ mod sshd;
 
 use super::*;
 
-const RULES: &str = r#"
+pub(super) const RULES: &str = r#"
 [[rule]]
 repository = "a.git"
 who = "users"

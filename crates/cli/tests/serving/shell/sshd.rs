@@ -20,13 +20,18 @@ impl Sshd {
             assert!(keygen.status().expect("ssh-keygen is there").success());
         }
         let public = std::fs::read_to_string(guarded.file("key.pub")).unwrap();
-        let line = format!(
-            "command=\"{} shell --config {} {} alice\",restrict {public}",
-            env!("CARGO_BIN_EXE_packrace"),
-            guarded.file("shell.toml").display(),
-            guarded.file("root").display(),
-        );
-        std::fs::write(guarded.file("authorized_keys"), line).unwrap();
+        std::fs::write(guarded.file("keys"), format!("alice {public}")).unwrap();
+        let settings = std::fs::read_to_string(guarded.file("shell.toml")).unwrap();
+        let keys = format!("{settings}\n[ssh]\nuser-keys = \"{}\"\n", guarded.file("keys").display());
+        std::fs::write(guarded.file("keys.toml"), keys).unwrap();
+        let mut lines = packrace();
+        lines
+            .args(["access", "keys", "--all", "--config"])
+            .arg(guarded.file("keys.toml"))
+            .arg(guarded.file("root"));
+        let lines = output(&mut lines);
+        assert!(lines.status.success(), "{}", said(&lines));
+        std::fs::write(guarded.file("authorized_keys"), lines.stdout).unwrap();
         // It wants to be started by a port.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let path = guarded.path.display();
