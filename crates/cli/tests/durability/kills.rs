@@ -246,12 +246,13 @@ fn maintaining_rounds(rounds: usize, seed: u64) -> usize {
         assert_sound(&to, &what);
         let is = git(&to, &["rev-parse", "main"]);
         assert_eq!(is.trim(), commit, "{what}");
-        // As ten minutes would; but not who held the repository, by which it is known what the killed one made.
+        // As ten minutes would; but not who held the repository since when, by which it is known what the killed one made.
         let held = to.join("objects/maintenance.lock");
-        let holder = std::fs::read(&held).ok();
+        let holder = std::fs::read(&held).ok().zip(held.metadata().and_then(|file| file.modified()).ok());
         remove_locks(&to);
-        if let Some(holder) = holder {
+        if let Some((holder, since)) = holder {
             std::fs::write(&held, holder).unwrap();
+            std::fs::File::open(&held).unwrap().set_modified(since).unwrap();
         }
         let again = maintain().output().unwrap();
         assert!(again.status.success(), "{what}: {}", String::from_utf8_lossy(&again.stderr));
