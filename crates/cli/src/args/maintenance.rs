@@ -52,7 +52,7 @@ pub enum MaintenanceCommand {
 
 #[derive(Debug, clap::Args)]
 pub struct MaintenanceRun {
-    /// Only do what is worth it by git's thresholds (gc.auto, maintenance.<task>.auto).
+    /// Only do what is worth it by git's thresholds (gc.auto, maintenance.TASK.auto).
     #[arg(long, overrides_with = "no_auto")]
     pub auto: bool,
     #[arg(long, hide = true)]
