@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
 use packrace_commands::{Call, Fatal, in_directory};
@@ -109,8 +110,13 @@ fn keys(call: &Call, args: &AccessKeys) -> Result<(), Fatal> {
     let sources = UserSources::load(&config.ssh, &Confinement::default());
     let sources = sources.map_err(|error| Fatal::new(error.to_string()))?;
     let program = std::env::current_exe().map_err(|error| Fatal::new(error.to_string()))?;
-    let shell = [program, in_directory(call, &args.config)?, in_directory(call, &args.root)?];
-    let [program, config, root] = shell.map(|path| shell_word(&path.display().to_string()));
+    let word = |path: PathBuf| match path.to_str() {
+        Some(path) => Ok(shell_word(path)),
+        None => Err(Fatal::new(format!("not in authorized_keys: {}", path.display()))),
+    };
+    let program = word(program)?;
+    let config = word(in_directory(call, &args.config)?)?;
+    let root = word(in_directory(call, &args.root)?)?;
     let mut lines = String::new();
     let mut add = |options: &str, user: &str, key: &UserKey| {
         let command = format!("{program} shell --config {config} {root} {}", shell_word(user));

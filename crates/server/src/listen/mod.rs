@@ -158,8 +158,9 @@ async fn run(
     looking.spawn(keep_house(shared.clone()));
     while signals.next().await == Signal::Reload {
         if let Some(settings) = reload() {
-            tell_certificates(&settings);
+            // Told once it holds: whoever waits for the line meets the new ones.
             shared.set(settings);
+            tell_certificates(&shared.settings());
         }
     }
     tokio::select! {

@@ -41,8 +41,10 @@ async fn serve(stream: TcpStream, peer: SocketAddr, permit: Permit, shared: Arc<
         Ok(login) => login,
         Err(why) => {
             shared.has_refused(format_args!("ssh {peer}"), why, "login");
-            // Whether it is heard does not matter.
-            let _ = stream.try_write(&limit_reached(why));
+            // A new socket has room, once the runtime has looked. Whether it is heard does not matter.
+            if stream.writable().await.is_ok() {
+                let _ = stream.try_write(&limit_reached(why));
+            }
             return;
         }
     };
@@ -77,10 +79,12 @@ fn tell(ended: &ConnectionEnded, sessions: &Sessions, peer: SocketAddr, shared: 
             LoginOutcome::Refused
         }
         ConnectionEnded::NoLogin => LoginOutcome::TimedOut,
-        ConnectionEnded::Cut => {
+        ConnectionEnded::Cut if sessions.is_cut() => {
             shared.host.metrics.refused(Reason::Idle);
             LoginOutcome::TimedOut
         }
+        // The server stops.
+        ConnectionEnded::Cut => return tracing::debug!("ssh {peer}: {ended}"),
         _ => LoginOutcome::Failed,
     };
     match sessions.why_refused() {

@@ -66,9 +66,9 @@ impl Sessions {
         self.lock().login.is_none()
     }
 
-    /// Whether others needed the place.
+    /// Whether others needed the place, or the right to log in.
     pub(super) fn is_cut(&self) -> bool {
-        self.permit.is_cut()
+        self.permit.is_cut() || self.lock().login.as_ref().is_some_and(Permit::is_cut)
     }
 
     pub(super) fn why_refused(&self) -> Option<String> {
@@ -108,9 +108,13 @@ impl SshHost for Sessions {
             if let Some(user) = users.user_in_files(key) {
                 return Some(user);
             }
-            let _turn = users.command()?.turn().await?;
+            let turn = users.command()?.turn().await?;
             let (users, key) = (users.clone(), key.clone());
-            let asked = tokio::task::spawn_blocking(move || users.command()?.user_of(&key));
+            let asked = tokio::task::spawn_blocking(move || {
+                // Until the program has ended, even where nobody waits for it any more.
+                let _turn = turn;
+                users.command()?.user_of(&key)
+            });
             asked.await.ok().flatten()
         })
     }

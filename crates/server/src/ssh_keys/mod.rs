@@ -122,11 +122,6 @@ impl UserSources {
         &self.keys
     }
 
-    /// Whether there is a program that knows more.
-    pub fn has_command(&self) -> bool {
-        self.command.is_some()
-    }
-
     pub(crate) fn command(&self) -> Option<&KeyCommand> {
         self.command.as_ref()
     }

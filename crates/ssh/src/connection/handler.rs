@@ -1,5 +1,6 @@
 //! What russh asks of a connection.
 
+use std::io;
 use std::sync::Arc;
 
 use russh::keys::{Algorithm, Certificate};
@@ -18,6 +19,9 @@ const PROTOCOL: &str = "GIT_PROTOCOL";
 /// Longest value of it: it names a version, and what may come in years.
 const MAX_PROTOCOL_BYTES: usize = 1 << 10;
 
+/// RSA with SHA-1, which is taken of nobody.
+const RSA_SHA1: Algorithm = Algorithm::Rsa { hash: None };
+
 /// Longest payload that is taken. A client may send no larger one than it was told to.
 const MAX_TAKEN_BYTES: usize = super::MAX_PAYLOAD_BYTES as usize;
 
@@ -35,11 +39,8 @@ impl ClientHandler {
         ClientHandler { link, found: None, user: None, protocol: None }
     }
 
-    /// The user who has a key, if it may sign with this algorithm.
-    async fn user_of(&mut self, key: &russh::keys::PublicKey, algorithm: &Algorithm) -> Option<SshUser> {
-        if *algorithm == (Algorithm::Rsa { hash: None }) {
-            return None;
-        }
+    /// The user who has a key.
+    async fn user_of(&mut self, key: &russh::keys::PublicKey) -> Option<SshUser> {
         let key = UserKey::of(key).ok()?;
         if let Some((last, user)) = &self.found
             && *last == key
@@ -73,13 +74,17 @@ impl ClientHandler {
 impl Handler for ClientHandler {
     type Error = russh::Error;
 
-    /// A certificate cannot be told from its key here. Where certificates are taken, whoever asks is let sign.
+    /// Asked before any signature is looked at, of keys and certificates. One cannot be told from the other here: where
+    /// certificates are taken, whoever asks is let sign.
     async fn auth_publickey_offered(
         &mut self,
         _login: &str,
         offer: PublicKeyOffer<'_>,
     ) -> Result<Auth, Self::Error> {
-        let is_known = self.user_of(offer.public_key, offer.algorithm).await.is_some();
+        if *offer.algorithm == RSA_SHA1 {
+            return Ok(self.refuse());
+        }
+        let is_known = self.user_of(offer.public_key).await.is_some();
         Ok(if is_known || self.link.host.takes_certificates() { Auth::Accept } else { self.refuse() })
     }
 
@@ -88,7 +93,7 @@ impl Handler for ClientHandler {
         _login: &str,
         key: VerifiedPublicKey<'_>,
     ) -> Result<Auth, Self::Error> {
-        self.user = self.user_of(key.public_key, key.algorithm).await;
+        self.user = self.user_of(key.public_key).await;
         Ok(if self.user.is_some() { Auth::Accept } else { self.refuse() })
     }
 
@@ -128,9 +133,14 @@ impl Handler for ClientHandler {
         Ok(())
     }
 
-    async fn channel_close(&mut self, id: ChannelId, _: &mut Session) -> Result<(), Self::Error> {
+    /// Ends the connection if the client closes a channel whose window is shut: what waits for the window can never be sent,
+    /// and russh sends nothing of other channels before it.
+    async fn channel_close(&mut self, id: ChannelId, session: &mut Session) -> Result<(), Self::Error> {
         self.link.is_closed(id);
-        Ok(())
+        match session.has_pending_data(id) {
+            true => Err(io::Error::from(io::ErrorKind::ConnectionAborted).into()),
+            false => Ok(()),
+        }
     }
 
     async fn channel_eof(&mut self, id: ChannelId, _: &mut Session) -> Result<(), Self::Error> {

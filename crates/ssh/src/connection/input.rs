@@ -12,11 +12,14 @@ use bytes::{Buf as _, Bytes};
 use packrace_os::throughput::{MinThroughput, ThroughputWatch};
 use tokio::sync::Notify;
 
-/// What waits for the session.
+/// What waits for the session, with [`PIECE_BYTES`] for each piece.
 const MAX_WAITING_BYTES: usize = 256 << 10;
 
 /// What waits for a session that waits to be heard.
 const MAX_WAITING_UNHEARD_BYTES: usize = 4 << 20;
+
+/// What a piece takes beside its bytes: its place in the queue, and its allocation. A client may send them one byte long.
+const PIECE_BYTES: usize = 64;
 
 /// Bytes from a client to its session.
 #[derive(Debug, Default)]
@@ -31,7 +34,8 @@ pub(super) struct InputQueue {
 #[derive(Debug, Default)]
 struct InputState {
     waiting: VecDeque<Bytes>,
-    bytes: usize,
+    /// What they take.
+    waiting_bytes: usize,
     /// Nothing more comes.
     has_ended: bool,
     /// Nobody reads any more: what comes is dropped.
@@ -43,7 +47,7 @@ struct InputState {
 impl InputState {
     fn has_room(&self) -> bool {
         let max = if self.unheard > 0 { MAX_WAITING_UNHEARD_BYTES } else { MAX_WAITING_BYTES };
-        self.is_unread || self.has_ended || self.bytes < max
+        self.is_unread || self.has_ended || self.waiting_bytes < max
     }
 }
 
@@ -54,6 +58,10 @@ impl InputQueue {
 
     /// Takes what has come, when there is room.
     pub(super) async fn push(&self, bytes: &[u8]) {
+        // An empty read would be the end.
+        if bytes.is_empty() {
+            return;
+        }
         loop {
             // Asked for before looking, so that nothing is missed.
             let goes_on = self.goes_on.notified();
@@ -63,7 +71,7 @@ impl InputQueue {
                     return;
                 }
                 if state.has_room() {
-                    state.bytes += bytes.len();
+                    state.waiting_bytes += PIECE_BYTES + bytes.len();
                     state.waiting.push_back(Bytes::copy_from_slice(bytes));
                     self.has_come.notify_one();
                     return;
@@ -131,7 +139,9 @@ impl SessionInput {
         let next = state.waiting.pop_front();
         let has_ended = state.has_ended;
         let length = next.as_ref().map_or(0, Bytes::len);
-        state.bytes -= length;
+        if next.is_some() {
+            state.waiting_bytes -= PIECE_BYTES + length;
+        }
         drop(state);
         self.queue.goes_on.notify_one();
         if !has_ended {
@@ -205,12 +215,21 @@ mod tests {
         assert!(is_taken(&queue, b"x") && is_taken(&queue, &[7; 16 << 10]) && !is_taken(&queue, b"x"));
         queue.begins_to_say();
         let more = fill(&queue);
-        assert!((MAX_WAITING_UNHEARD_BYTES - MAX_WAITING_BYTES..MAX_WAITING_UNHEARD_BYTES).contains(&more));
+        let least = MAX_WAITING_UNHEARD_BYTES - 2 * MAX_WAITING_BYTES;
+        assert!((least..MAX_WAITING_UNHEARD_BYTES).contains(&more));
         queue.was_heard();
         assert!(!is_taken(&queue, b"x"));
         drop(input);
         assert!(is_taken(&queue, b"x"), "nobody reads any more");
         assert!(queue.lock().waiting.is_empty());
+    }
+
+    #[test]
+    fn pieces_of_a_byte_count_for_what_they_take() {
+        let queue = InputQueue::default();
+        let pieces = (0..MAX_WAITING_BYTES).take_while(|_| is_taken(&queue, b"x")).count();
+        assert_eq!(pieces, MAX_WAITING_BYTES.div_ceil(PIECE_BYTES + 1));
+        assert!(is_taken(&queue, b"") && queue.lock().waiting.len() == pieces, "nothing is no piece");
     }
 
     #[test]

@@ -135,15 +135,16 @@ impl Link {
 
     /// The session on a channel is over; another one may begin.
     pub(super) fn has_ended_session(&self, id: ChannelId) {
+        // Before the channel is free: the next session begins on another thread, and is heard of after the end of this one.
+        self.host.has_ended_session();
         let mut state = self.lock();
         state.channel = state.channel.take().filter(|channel| channel.id != id);
         state.idle_since = Instant::now();
         state.idle_sent_bytes = self.wire.sent_bytes();
-        drop(state);
-        self.host.has_ended_session();
     }
 
-    /// Whether a client without a session has been silent for too long. One that takes the rest of an answer is not.
+    /// Whether a client without a session has been silent for too long. One that takes the rest of an answer is not; one that
+    /// only has its pings answered is.
     pub(super) fn look(&self, now: Instant) -> Look {
         let time = self.limits.idle_time;
         let mut state = self.lock();
@@ -151,7 +152,8 @@ impl Link {
             return Look::Again(time);
         }
         let sent = self.wire.sent_bytes();
-        if state.user.is_some() && state.idle_sent_bytes != sent {
+        let taken_bytes = sent.saturating_sub(state.idle_sent_bytes);
+        if state.user.is_some() && taken_bytes >= self.limits.stall.bytes.max(1) as u64 {
             state.idle_sent_bytes = sent;
             state.idle_since = now;
         }

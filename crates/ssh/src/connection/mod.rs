@@ -188,7 +188,7 @@ pub trait SshHost: Send + Sync + 'static {
     fn has_ended_session(&self);
 }
 
-/// Serves one connection to its end. When `cut` is ready, it ends, and is told the reason if it can be.
+/// Serves one connection to its end. When `cut` is ready, its socket is shut, whatever it does.
 pub async fn serve(
     stream: TcpStream,
     config: &SshConfig,

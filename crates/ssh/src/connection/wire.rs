@@ -73,7 +73,7 @@ impl WireState {
 
     /// Ends the connection, whoever waits for what.
     pub(super) fn cut(&self) {
-        // A socket that cannot be shut down is gone already.
+        // A socket that cannot be shut down is gone already. Without a descriptor for the copy, it stays.
         if let Ok(socket) = self.stream.as_fd().try_clone_to_owned() {
             let _ = std::net::TcpStream::from(socket).shutdown(Shutdown::Both);
         }

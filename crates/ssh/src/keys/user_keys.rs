@@ -110,7 +110,7 @@ impl UserKeys {
         let mut all: Vec<(&str, UserKey)> = valid
             .filter_map(|(blob, owner)| Some((&*owner.name, UserKey(PublicKey::from_bytes(blob).ok()?))))
             .collect();
-        all.sort_by_key(|(name, key)| ((*name).to_owned(), key.line()));
+        all.sort_by_cached_key(|(name, key)| ((*name).to_owned(), key.line()));
         all
     }
 }

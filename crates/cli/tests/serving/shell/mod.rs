@@ -68,7 +68,10 @@ impl Guarded {
         let mut guarded = Guarded::alone(&settings);
         let config = std::fs::read_to_string(guarded.file("shell.toml")).unwrap();
         let folder = guarded._folder.take().unwrap();
-        guarded.server = Some(Server::start_for(folder, &guarded.file("root"), &config, &[], &[]));
+        let server = Server::start_for(folder, &guarded.file("root"), &config, &[], &[]);
+        // It says where it is before it accepts, and what it accepts with is one descriptor more.
+        server.wait_until("the socket", |server| server.log().contains("packrace shell are taken at"));
+        guarded.server = Some(server);
         guarded
     }
 
