@@ -1,5 +1,6 @@
 //! `packrace bucket`: repositories of a bucket.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,9 +40,8 @@ pub fn run(call: &Call, args: &args::Bucket) -> Result<(), Fatal> {
         BucketCommand::List(args) => {
             let mut printed = Ok(());
             list(&opened(&args.bucket)?, &mut |name| {
-                if printed.is_ok() {
-                    printed = line(call, &harmless(name.as_str()));
-                }
+                printed = line(call, &harmless(name.as_str()));
+                if printed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })
             .map_err(fatal)?;
             printed

@@ -96,8 +96,8 @@ impl BucketName {
         &self.name
     }
 
-    /// The name as one part of a key or a path.
-    pub(crate) fn part(&self) -> String {
+    /// The name as one part of a key.
+    fn part(&self) -> String {
         let mut part = String::new();
         for byte in self.name.bytes() {
             match byte {
@@ -109,7 +109,7 @@ impl BucketName {
     }
 
     /// The name that such a part stands for.
-    pub(crate) fn of_part(part: &str) -> Option<Self> {
+    fn of_part(part: &str) -> Option<Self> {
         let mut bytes = Vec::new();
         let mut rest = part.as_bytes();
         while let [first, after @ ..] = rest {

@@ -59,13 +59,11 @@ pub fn read_head(
     }
 }
 
-/// Calls `each` with the name of every repository in a bucket, once.
-pub fn list(bucket: &Bucket, each: &mut dyn FnMut(&BucketName)) -> Result<(), Error> {
-    bucket.list(BucketName::root(), &mut |key| {
-        if let Some(name) = BucketName::of_head_key(key) {
-            each(&name);
-        }
-        ControlFlow::Continue(())
+/// Calls `each` with the name of every repository in a bucket, once, until it breaks.
+pub fn list(bucket: &Bucket, each: &mut dyn FnMut(&BucketName) -> ControlFlow<()>) -> Result<(), Error> {
+    bucket.list(BucketName::root(), &mut |key| match BucketName::of_head_key(key) {
+        Some(name) => each(&name),
+        None => ControlFlow::Continue(()),
     })
 }
 
@@ -144,7 +142,11 @@ pub fn create(bucket: &Bucket, name: &BucketName, local: &LocalRepository<'_>) -
             Some(found) if found.head.token == token || found.head.recent.contains(&token) => Ok(head),
             _ => Err(taken()),
         },
-        WriteOutcome::Lost { in_doubt: false } => Err(taken()),
+        WriteOutcome::Lost { in_doubt: false } => {
+            // No head names what was sent. If it stays nevertheless, it takes room and does no harm.
+            let _ = bucket.delete(&name.object_key(&key));
+            Err(taken())
+        }
         WriteOutcome::Unknown(error) => Err(Error::new(
             ErrorKind::Unavailable,
             format!("it is not known whether '{}' is there now: {error}", name.as_str()),

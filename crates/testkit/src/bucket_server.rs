@@ -208,7 +208,6 @@ fn converse(stream: TcpStream, contents: &Mutex<Contents>) {
     let mut reader = BufReader::new(stream.try_clone().expect("a second handle"));
     let mut writer = stream;
     while let Some(request) = read_request(&mut reader) {
-        let has_body = request.method != "HEAD";
         let answer = contents.lock().expect("no thread has panicked").answer(request);
         let mut head = format!("HTTP/1.1 {}\r\nContent-Length: {}\r\n", answer.status, answer.body.len());
         head.push_str("Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n");
@@ -220,9 +219,7 @@ fn converse(stream: TcpStream, contents: &Mutex<Contents>) {
         }
         head.push_str("\r\n");
         let mut bytes = head.into_bytes();
-        if has_body {
-            bytes.extend_from_slice(&answer.body);
-        }
+        bytes.extend_from_slice(&answer.body);
         if writer.write_all(&bytes).is_err() {
             return;
         }

@@ -19,51 +19,7 @@ pub fn write(head: &Head) -> Result<Vec<u8>, Error> {
     out.extend_from_slice(&head.token.0);
     out.extend_from_slice(&head.floor.to_be_bytes());
     out.extend_from_slice(&head.shrunk.to_be_bytes());
-    list(&mut out, &head.recent, MAX_RECENT_TOKENS, |out, token| {
-        out.extend_from_slice(&token.0);
-        Some(())
-    })
-    .and_then(|()| {
-        list(&mut out, &head.config, MAX_ENTRIES, |out, (key, value)| {
-            out.extend_from_slice(&u16::try_from(key.len()).ok()?.to_be_bytes());
-            out.extend_from_slice(key);
-            out.extend_from_slice(&u32::try_from(value.len()).ok()?.to_be_bytes());
-            out.extend_from_slice(value);
-            Some(())
-        })
-    })
-    .and_then(|()| {
-        list(&mut out, &head.shallow, MAX_ENTRIES, |out, id| {
-            out.extend_from_slice(id.as_bytes());
-            Some(())
-        })
-    })
-    .and_then(|()| {
-        list(&mut out, &head.packs, MAX_ENTRIES, |out, pack| {
-            out.extend_from_slice(pack.checksum.as_bytes());
-            out.push(u8::try_from(pack.files.len()).ok()?);
-            for (kind, stored) in &pack.files {
-                out.push(kind.number());
-                file(out, stored);
-            }
-            Some(())
-        })
-    })
-    .and_then(|()| {
-        list(&mut out, &head.tables, MAX_ENTRIES, |out, table| {
-            out.push(u8::try_from(table.name.len()).ok()?);
-            out.extend_from_slice(&table.name);
-            file(out, &table.file);
-            Some(())
-        })
-    })
-    .and_then(|()| {
-        list(&mut out, &head.dropped, MAX_ENTRIES, |out, key| {
-            object_key(out, *key);
-            Some(())
-        })
-    })
-    .ok_or_else(|| too_long(out.len()))?;
+    lists(&mut out, head).ok_or_else(|| too_long(out.len()))?;
     let mut hasher = TrailerHasher::new(HashKind::Sha256);
     hasher.update(&out);
     out.extend_from_slice(hasher.finish().as_bytes());
@@ -71,6 +27,44 @@ pub fn write(head: &Head) -> Result<Vec<u8>, Error> {
         true => Ok(out),
         false => Err(too_long(MAX_HEAD_BYTES)),
     }
+}
+
+/// `None` where a count or a length is above its limit.
+fn lists(out: &mut Vec<u8>, head: &Head) -> Option<()> {
+    list(out, &head.recent, MAX_RECENT_TOKENS, |out, token| {
+        out.extend_from_slice(&token.0);
+        Some(())
+    })?;
+    list(out, &head.config, MAX_ENTRIES, |out, (key, value)| {
+        out.extend_from_slice(&u16::try_from(key.len()).ok()?.to_be_bytes());
+        out.extend_from_slice(key);
+        out.extend_from_slice(&u32::try_from(value.len()).ok()?.to_be_bytes());
+        out.extend_from_slice(value);
+        Some(())
+    })?;
+    list(out, &head.shallow, MAX_ENTRIES, |out, id| {
+        out.extend_from_slice(id.as_bytes());
+        Some(())
+    })?;
+    list(out, &head.packs, MAX_ENTRIES, |out, pack| {
+        out.extend_from_slice(pack.checksum.as_bytes());
+        out.push(u8::try_from(pack.files.len()).ok()?);
+        for (kind, stored) in &pack.files {
+            out.push(kind.number());
+            file(out, stored);
+        }
+        Some(())
+    })?;
+    list(out, &head.tables, MAX_ENTRIES, |out, table| {
+        out.push(u8::try_from(table.name.len()).ok()?);
+        out.extend_from_slice(&table.name);
+        file(out, &table.file);
+        Some(())
+    })?;
+    list(out, &head.dropped, MAX_ENTRIES, |out, key| {
+        object_key(out, *key);
+        Some(())
+    })
 }
 
 fn list<T>(

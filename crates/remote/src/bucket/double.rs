@@ -7,25 +7,29 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use packrace_testkit::Random;
 
 use super::{Condition, KeyPage, Looked, ObjectBackend, ObjectVersion, RequestFailure};
 
 /// Keys on a page of a list: few, so that there are more pages.
 const KEYS_A_PAGE: usize = 3;
 
+/// What a request takes to which there is no answer. No time passes otherwise.
+const SILENT_TIME: Duration = Duration::from_secs(10);
+
 /// How many of a thousand requests have each fault.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FaultRates {
-    /// The request is lost.
-    pub lost_before: u64,
+    /// The connection breaks before the request arrives.
+    pub lost_before: usize,
     /// The answer is lost, of a write that counts.
-    pub lost_after: u64,
+    pub lost_after: usize,
     /// There is no answer to a write; it counts at some later time, if its condition holds then.
-    pub late: u64,
+    pub late: usize,
     /// The store says that it is busy (503).
-    pub busy: u64,
+    pub busy: usize,
     /// A part is shorter than what was asked for.
-    pub cut: u64,
+    pub cut: usize,
 }
 
 /// Why a store cannot be used.
@@ -55,7 +59,8 @@ struct State {
     objects: BTreeMap<String, (Bytes, u64)>,
     late: Vec<LateWrite>,
     writes: u64,
-    random: u64,
+    random: Random,
+    now: Duration,
     is_away: bool,
     rates: FaultRates,
 }
@@ -75,17 +80,9 @@ enum LateCondition {
 }
 
 impl State {
-    /// The next number (xorshift64*).
-    fn random(&mut self) -> u64 {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
-    }
-
-    fn is_hit(&mut self, rate: impl Fn(&FaultRates) -> u64) -> bool {
+    fn is_hit(&mut self, rate: impl Fn(&FaultRates) -> usize) -> bool {
         let rate = rate(&self.rates);
-        rate > 0 && self.random() % 1000 < rate
+        rate > 0 && self.random.below(1000) < rate
     }
 
     fn store(&mut self, key: &str, bytes: Bytes) -> ObjectVersion {
@@ -98,7 +95,7 @@ impl State {
     fn settle(&mut self) {
         let waiting = std::mem::take(&mut self.late);
         for late in waiting {
-            if self.random() % 1000 < 700 {
+            if self.random.below(1000) < 700 {
                 self.late.push(late);
                 continue;
             }
@@ -131,7 +128,8 @@ impl Double {
             objects: BTreeMap::new(),
             late: Vec::new(),
             writes: 0,
-            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            random: Random::new(seed),
+            now: Duration::ZERO,
             is_away: false,
             rates,
         };
@@ -176,8 +174,12 @@ impl Double {
     fn begin(&self) -> Result<MutexGuard<'_, State>, RequestFailure> {
         let mut state = self.lock();
         state.settle();
-        if state.is_away || state.is_hit(|rates| rates.lost_before) {
+        if state.is_away {
+            state.now += SILENT_TIME;
             return Err(RequestFailure::passing("no answer in 10 s"));
+        }
+        if state.is_hit(|rates| rates.lost_before) {
+            return Err(RequestFailure::passing("the connection broke"));
         }
         match state.is_hit(|rates| rates.busy) {
             true => Err(RequestFailure::passing("503 Slow Down")),
@@ -297,4 +299,8 @@ impl ObjectBackend for Double {
     }
 
     fn pause(&self, _: Duration) {}
+
+    fn now(&self) -> Duration {
+        self.lock().now
+    }
 }

@@ -1,11 +1,11 @@
 //! Objects of a bucket: read if they have changed, read in part, created, swapped, deleted and listed.
 //!
-//! [`Bucket`] sends requests again; an [`ObjectBackend`] makes each once: [`s3`] over the network, [`double`] in memory, with
-//! every fault that a store can have.
+//! [`Bucket`] sends requests again; an [`ObjectBackend`] makes each once: [`s3`] over the network, and for tests `double` in
+//! memory, with every fault that a store can have.
 
 mod counts;
-#[doc(hidden)]
-pub mod double;
+#[cfg(test)]
+pub(crate) mod double;
 mod http_client;
 pub mod s3;
 
@@ -21,6 +21,13 @@ use crate::error::{Error, ErrorKind};
 
 /// How often a request is made at most.
 const MAX_TRIES: u32 = 4;
+
+/// Reads and the like are not tried again when so much time has gone since the first try: those that fail at once are tried
+/// [`MAX_TRIES`] times, and one that a silent store lets run into its deadline is the last.
+const RETRY_TIME: Duration = Duration::from_secs(5);
+
+/// The same for writes on a condition: another try says what became of one without an answer.
+const DOUBT_TIME: Duration = Duration::from_secs(15);
 
 /// How long is waited before a request is made for the second time; twice as long each time after.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -141,6 +148,9 @@ pub trait ObjectBackend: std::fmt::Debug + Send + Sync {
 
     /// Waits before another try.
     fn pause(&self, time: Duration);
+
+    /// Time since some fixed point.
+    fn now(&self) -> Duration;
 }
 
 /// A bucket. Calls block.
@@ -168,7 +178,7 @@ impl Bucket {
         known: Option<&ObjectVersion>,
         max_bytes: usize,
     ) -> Result<Looked, Error> {
-        self.tried(RequestKind::Get, || {
+        self.tried(RequestKind::Get, RETRY_TIME, || {
             let looked = self.backend.look(key, known, max_bytes);
             let outcome = |looked: &Looked| match looked {
                 Looked::Absent => RequestOutcome::Refused,
@@ -182,7 +192,7 @@ impl Bucket {
     /// A part of an object; `None` if there is no such object.
     pub fn get_range(&self, key: &str, range: Range<u64>) -> Result<Option<Bytes>, Error> {
         let length = range.end.saturating_sub(range.start);
-        self.tried(RequestKind::Range, || {
+        self.tried(RequestKind::Range, RETRY_TIME, || {
             let read = self.backend.read(key, range.clone()).and_then(|read| match read {
                 Some(bytes) if bytes.len() as u64 != length => {
                     Err(RequestFailure::passing("the store sent another part than was asked for"))
@@ -211,7 +221,7 @@ impl Bucket {
     /// try counted: only a token in the bytes can tell.
     fn put_if(&self, key: &str, bytes: &Bytes, condition: Condition<'_>) -> Result<WriteOutcome, Error> {
         let mut in_doubt = false;
-        let result = self.tried(RequestKind::Put, || {
+        let result = self.tried(RequestKind::Put, DOUBT_TIME, || {
             let written = self.backend.write(key, bytes.clone(), condition);
             let outcome = match &written {
                 Ok(Some(_)) => RequestOutcome::Done,
@@ -233,7 +243,7 @@ impl Bucket {
 
     /// Writes an object under a key that nobody else writes: sent again, it is the same.
     pub(crate) fn put_own(&self, key: &str, bytes: &Bytes) -> Result<(), Error> {
-        self.tried(RequestKind::Put, || {
+        self.tried(RequestKind::Put, RETRY_TIME, || {
             let written = self.backend.write(key, bytes.clone(), Condition::Always);
             (written.as_ref().map_or(RequestOutcome::Failed, |_| RequestOutcome::Done), written)
         })
@@ -248,12 +258,18 @@ impl Bucket {
     ) -> Result<(), Error> {
         let mut failed = None;
         let written = self.backend.write_parts(key, &mut || {
-            self.counts.add(RequestKind::Put, RequestOutcome::Done);
-            part().map_err(|error| {
+            let taken = part().map_err(|error| {
                 failed = Some(error.clone());
                 RequestFailure::lasting(error.to_string())
-            })
+            })?;
+            if taken.is_some() {
+                self.counts.add(RequestKind::Put, RequestOutcome::Done);
+            }
+            Ok(taken)
         });
+        if written.is_err() && failed.is_none() {
+            self.counts.add(RequestKind::Put, RequestOutcome::Failed);
+        }
         match (written, failed) {
             (_, Some(error)) => Err(error),
             (Err(failure), None) => Err(told(failure)),
@@ -263,7 +279,7 @@ impl Bucket {
 
     /// Deletes an object, if it is there.
     pub fn delete(&self, key: &str) -> Result<(), Error> {
-        self.tried(RequestKind::Delete, || {
+        self.tried(RequestKind::Delete, RETRY_TIME, || {
             let deleted = self.backend.delete(key);
             (deleted.as_ref().map_or(RequestOutcome::Failed, |()| RequestOutcome::Done), deleted)
         })
@@ -273,7 +289,7 @@ impl Bucket {
     pub fn list(&self, prefix: &str, each: &mut dyn FnMut(&str) -> ControlFlow<()>) -> Result<(), Error> {
         let mut next: Option<String> = None;
         loop {
-            let page = self.tried(RequestKind::List, || {
+            let page = self.tried(RequestKind::List, RETRY_TIME, || {
                 let listed = self.backend.list(prefix, next.as_deref());
                 (listed.as_ref().map_or(RequestOutcome::Failed, |_| RequestOutcome::Done), listed)
             })?;
@@ -284,20 +300,25 @@ impl Bucket {
         }
     }
 
+    /// Makes a request again while that may help; not when `retry_time` has gone since it was first made.
     fn tried<T>(
         &self,
         kind: RequestKind,
+        retry_time: Duration,
         mut once: impl FnMut() -> (RequestOutcome, Result<T, RequestFailure>),
     ) -> Result<T, Error> {
         let mut pause = FIRST_PAUSE;
         let mut tries = 0;
+        let end = self.backend.now() + retry_time;
         loop {
             tries += 1;
             let (outcome, result) = once();
             self.counts.add(kind, outcome);
             match result {
                 Ok(value) => return Ok(value),
-                Err(failure) if !failure.is_passing || tries == MAX_TRIES => return Err(told(failure)),
+                Err(failure) if !failure.is_passing || tries == MAX_TRIES || self.backend.now() >= end => {
+                    return Err(told(failure));
+                }
                 Err(_) => {}
             }
             // Half of it by chance, so that those who failed together do not come back together.

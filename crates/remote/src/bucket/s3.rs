@@ -17,6 +17,7 @@ use object_store::{
     GetOptions, GetRange, GetResult, ObjectStore as _, PutMode, PutOptions, PutPayload, RetryConfig,
     UpdateVersion,
 };
+use packrace_os::clock::{Clock as _, RealClock};
 use tokio::runtime::Runtime;
 
 use super::http_client::StoreClient;
@@ -24,10 +25,10 @@ use super::{Condition, KeyPage, Looked, MAX_TRIES, ObjectBackend, ObjectVersion,
 use crate::error::{Error, ErrorKind};
 use crate::layout::BucketUrl;
 
-/// How long a request about a head, or without a body, may take.
+/// How long a request about a head, or without a body, may take, and how long an answer to any read may take to begin.
 const SHORT_TIME: Duration = Duration::from_secs(10);
 
-/// The same for a part of an object.
+/// How long a request may take that carries a part of an object, and a page of a list.
 const PART_TIME: Duration = Duration::from_secs(60);
 
 /// Longest words of a store that are told.
@@ -57,6 +58,7 @@ pub struct S3 {
     runtime: Option<Runtime>,
     store: AmazonS3,
     prefix: String,
+    clock: RealClock,
 }
 
 impl S3 {
@@ -91,7 +93,8 @@ impl S3 {
             .enable_all()
             .build()
             .map_err(|error| refused(error.to_string()))?;
-        Ok(S3 { runtime: Some(runtime), store, prefix: options.url.prefix.clone() })
+        let (prefix, clock) = (options.url.prefix.clone(), RealClock::default());
+        Ok(S3 { runtime: Some(runtime), store, prefix, clock })
     }
 
     fn path(&self, key: &str) -> Result<Path, RequestFailure> {
@@ -104,13 +107,22 @@ impl S3 {
         time: Duration,
         request: impl Future<Output = object_store::Result<T>>,
     ) -> Result<T, object_store::Error> {
-        let generic = |why: &str| object_store::Error::Generic { store: "S3", source: why.to_owned().into() };
         let Some(runtime) = &self.runtime else { return Err(generic("it ends")) };
-        runtime.block_on(async {
-            let late = |_| generic(&format!("no answer in {} s", time.as_secs()));
-            tokio::time::timeout(time, request).await.map_err(late)?
-        })
+        runtime.block_on(within(time, request))
     }
+}
+
+/// The same where one already waits.
+async fn within<T>(
+    time: Duration,
+    request: impl Future<Output = object_store::Result<T>>,
+) -> object_store::Result<T> {
+    let late = |_| generic(&format!("no answer in {} s", time.as_secs()));
+    tokio::time::timeout(time, request).await.map_err(late)?
+}
+
+fn generic(why: &str) -> object_store::Error {
+    object_store::Error::Generic { store: "S3", source: why.to_owned().into() }
 }
 
 /// What is in it has secrets.
@@ -154,6 +166,7 @@ fn failure(error: &object_store::Error) -> RequestFailure {
         E::PermissionDenied { .. }
             | E::Unauthenticated { .. }
             | E::NotImplemented { .. }
+            | E::NotSupported { .. }
             | E::NotFound { .. }
     );
     RequestFailure { is_passing, words: words(error) }
@@ -205,8 +218,10 @@ impl ObjectBackend for S3 {
         let path = self.path(key)?;
         let length = range.end.saturating_sub(range.start);
         let options = GetOptions { range: Some(GetRange::Bounded(range)), ..GetOptions::default() };
-        let read =
-            self.wait(PART_TIME, async { whole(self.store.get_opts(&path, options).await?, length).await });
+        let read = self.wait(PART_TIME, async {
+            let answer = within(SHORT_TIME, self.store.get_opts(&path, options)).await?;
+            whole(answer, length).await
+        });
         match read {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error @ object_store::Error::NotFound { .. }) if !lacks_bucket(&error) => Ok(None),
@@ -228,7 +243,9 @@ impl ObjectBackend for S3 {
                 PutMode::Update(UpdateVersion { e_tag: Some(version.0.clone()), version: None })
             }
         };
-        let written = self.wait(PART_TIME, async {
+        // What is written on a condition is as short as a head.
+        let time = if matches!(condition, Condition::Always) { PART_TIME } else { SHORT_TIME };
+        let written = self.wait(time, async {
             self.store.put_opts(&path, PutPayload::from_bytes(bytes), PutOptions::from(mode)).await
         });
         match written {
@@ -289,6 +306,10 @@ impl ObjectBackend for S3 {
 
     fn pause(&self, time: Duration) {
         packrace_os::clock::sleep(time);
+    }
+
+    fn now(&self) -> Duration {
+        self.clock.now()
     }
 }
 

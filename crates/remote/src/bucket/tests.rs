@@ -31,12 +31,23 @@ fn objects_are_created_swapped_and_deleted() {
 }
 
 #[test]
-fn a_store_that_is_away_is_asked_a_few_times() {
-    let (double, bucket) = bucket(1, FaultRates::default());
-    double.set_away(true);
+fn a_store_that_is_busy_is_asked_a_few_times() {
+    let (_, bucket) = bucket(1, FaultRates { busy: 1000, ..FaultRates::default() });
     assert_eq!(bucket.get_if_changed("a", None, 10).unwrap_err().kind(), ErrorKind::Unavailable);
     assert_eq!(bucket.counts().of(RequestKind::Get, RequestOutcome::Failed), u64::from(MAX_TRIES));
     assert!(matches!(bucket.put_new("a", &Bytes::new()).unwrap(), WriteOutcome::Unknown(_)));
+    assert_eq!(bucket.counts().of(RequestKind::Put, RequestOutcome::Failed), u64::from(MAX_TRIES));
+}
+
+/// Who reads waits for one deadline, and who writes on a condition for two.
+#[test]
+fn a_store_that_is_silent_is_not_asked_again_and_again() {
+    let (double, bucket) = bucket(1, FaultRates::default());
+    double.set_away(true);
+    assert_eq!(bucket.get_if_changed("a", None, 10).unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(bucket.counts().of(RequestKind::Get, RequestOutcome::Failed), 1);
+    assert!(matches!(bucket.put_new("a", &Bytes::new()).unwrap(), WriteOutcome::Unknown(_)));
+    assert_eq!(bucket.counts().of(RequestKind::Put, RequestOutcome::Failed), 2);
 }
 
 /// Each key comes once, also where pages are asked for again; and no page too many.

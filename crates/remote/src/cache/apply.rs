@@ -17,7 +17,7 @@ use packrace_object::HashKind;
 use packrace_os::count::Role;
 use packrace_os::{durable, list_dir};
 
-use super::files::{FetchError, FileFetcher, is_there, make_dirs, put, run_end};
+use super::files::{FetchError, FileFetcher, PUT_PREFIX, is_there, make_dirs, put, put_if_other, run_end};
 use crate::bucket::Bucket;
 use crate::error::Error;
 use crate::layout::BucketName;
@@ -102,7 +102,7 @@ pub(super) fn apply(change: &Change<'_>, head: &Head) -> Result<(), FetchError> 
             file.replace(&path).map_err(|error| Error::disk(&path, &error))?;
         }
     }
-    write_settings(dir, head, change.before)?;
+    write_settings(dir, head)?;
     put(&dir.join("reftable/tables.list"), &tables_list(head), Role::Refs)?;
     Ok(())
 }
@@ -133,27 +133,19 @@ fn fetch_pack(
     Ok(())
 }
 
-fn write_settings(dir: &Path, head: &Head, before: Option<&Head>) -> Result<(), Error> {
-    if before.is_none() {
-        put(&dir.join("refs/heads"), STUB_HEADS, Role::Refs)?;
-    }
-    if before.is_none_or(|before| (&before.config, before.hash) != (&head.config, head.hash)) {
-        put(&dir.join("config"), &config_text(head), Role::Config)?;
-    }
-    if before.is_none_or(|before| before.shallow != head.shallow) {
-        let path = dir.join("shallow");
-        let lines: String = head.shallow.iter().map(|id| format!("{id}\n")).collect();
-        match head.shallow.is_empty() {
-            true => durable::remove_file(&path, Role::Config)
-                .map(drop)
-                .map_err(|error| Error::disk(&path, &error))?,
-            false => put(&path, lines.as_bytes(), Role::Config)?,
+/// What is there may be of a head that was applied in part, so the files themselves are compared.
+fn write_settings(dir: &Path, head: &Head) -> Result<(), Error> {
+    put_if_other(&dir.join("refs/heads"), STUB_HEADS, Role::Refs)?;
+    put_if_other(&dir.join("config"), &config_text(head), Role::Config)?;
+    let path = dir.join("shallow");
+    let lines: String = head.shallow.iter().map(|id| format!("{id}\n")).collect();
+    match head.shallow.is_empty() {
+        true => {
+            durable::remove_file(&path, Role::Config).map_err(|error| Error::disk(&path, &error))?;
         }
+        false => put_if_other(&path, lines.as_bytes(), Role::Config)?,
     }
-    match before {
-        None => put(&dir.join("HEAD"), STUB_HEAD, Role::Refs),
-        Some(_) => Ok(()),
-    }
+    put_if_other(&dir.join("HEAD"), STUB_HEAD, Role::Refs)
 }
 
 /// A configuration file. Settings that this version does not allow are left out.
@@ -186,16 +178,21 @@ fn config_text(head: &Head) -> Vec<u8> {
     bytes
 }
 
-/// Removes packs and tables that the head does not name; of packs, the index first.
+/// Removes packs and tables that the head does not name, and what a kill has left; of packs, the index first.
 pub(super) fn remove_others(dir: &Path, head: &Head) -> Result<(), Error> {
     let named: HashSet<String> = files(head).map(|(path, _, _)| path).collect();
-    for (folder, role) in [("objects/pack", Role::Pack), ("reftable", Role::Refs)] {
+    let is_left = |folder: &str, name: &str| match folder {
+        "" | "refs" => name.starts_with(PUT_PREFIX),
+        _ => name != "tables.list" && !named.contains(&format!("{folder}/{name}")),
+    };
+    let folders =
+        [("objects/pack", Role::Pack), ("reftable", Role::Refs), ("refs", Role::Refs), ("", Role::Config)];
+    for (folder, role) in folders {
         let path = dir.join(folder);
         let mut entries = list_dir(&path, role).map_err(|error| Error::disk(&path, &error))?;
         entries.sort_by_key(|entry| !entry.name.as_encoded_bytes().ends_with(b".idx"));
         for entry in entries {
-            let name = entry.name.to_string_lossy();
-            if name != "tables.list" && !named.contains(&format!("{folder}/{name}")) {
+            if is_left(folder, &entry.name.to_string_lossy()) {
                 let path = path.join(&entry.name);
                 durable::remove_file(&path, role).map_err(|error| Error::disk(&path, &error))?;
             }

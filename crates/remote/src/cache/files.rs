@@ -13,6 +13,9 @@ use crate::bucket::{Bucket, PART_BYTES};
 use crate::error::Error;
 use crate::layout::BucketName;
 
+/// How temporaries of [`put`] begin: whoever is killed leaves one.
+pub(super) const PUT_PREFIX: &str = "tmp_cache_";
+
 /// Why a file did not come.
 #[derive(Debug)]
 pub(super) enum FetchError {
@@ -127,11 +130,19 @@ pub(super) fn is_there(path: &Path, stored: &StoredFile, is_hashed: bool, role: 
 pub(super) fn put(path: &Path, text: &[u8], role: Role) -> Result<(), Error> {
     let dir = path.parent().unwrap_or(path);
     let write = || {
-        let mut file = NewFile::create_temporary(dir, "tmp_cache_", 0o644, role)?;
+        let mut file = NewFile::create_temporary(dir, PUT_PREFIX, 0o644, role)?;
         file.write(text)?;
         file.replace(path)
     };
     write().map_err(|error| Error::disk(path, &error))
+}
+
+/// The same, unless the file has these bytes already.
+pub(super) fn put_if_other(path: &Path, text: &[u8], role: Role) -> Result<(), Error> {
+    match packrace_os::read_file(path, role, text.len() as u64) {
+        Ok(found) if found == text => Ok(()),
+        _ => put(path, text, role),
+    }
 }
 
 /// Makes a directory and those that it is in.

@@ -1,9 +1,9 @@
 //! Repositories of a bucket on a node's own disk: each an ordinary bare repository with reftables.
 //!
 //! ```text
-//! repositories/<name>   what is served
-//! state/<part>          which head that is
-//! trash/                what is being removed
+//! repositories/<name>                  what is served
+//! repositories/<name>/packrace-cache   which head that is; without it, it goes at the next start
+//! trash/                               what is being removed
 //! ```
 //!
 //! Every request asks the bucket whether the head has changed; those that come while somebody asks wait for the next answer
@@ -14,14 +14,14 @@ mod apply;
 mod files;
 mod state;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use packrace_format::head::Head;
 use packrace_os::count::Role;
-use packrace_os::{HeldDir, durable, list_dir};
+use packrace_os::{EntryType, HeldDir, durable, list_dir};
 use packrace_store::Repository;
 
 use self::apply::{Change, apply, remove_others};
@@ -142,7 +142,7 @@ impl Cache {
             let words = format!("{}: another process has its cache there", dir.display());
             return Err(Error::new(ErrorKind::Refused, words));
         }
-        for part in ["repositories", "state", "trash"] {
+        for part in ["repositories", "trash"] {
             make_dirs(&dir, &dir.join(part))?;
         }
         let cache = Cache {
@@ -222,7 +222,7 @@ impl Cache {
 
     fn ask(&self, name: &BucketName, entry: &CacheSlot, turn: &mut Turn) -> Result<(), Error> {
         if turn.known.is_none() {
-            turn.known = self.look_at_disk(name, entry)?;
+            turn.known = self.look_at_disk(name)?;
         }
         let known = turn.known.as_ref().map(|known| &known.version);
         match read_head(&self.bucket, name, known) {
@@ -235,7 +235,10 @@ impl Cache {
                 self.fill(name, entry, turn, read)
             }
             Err(error) => {
-                if error.kind() == ErrorKind::Absent && turn.known.take().is_some() {
+                // Also what is there of one that was never brought up, or not since the last start.
+                let is_on_disk = turn.known.is_some() || entry.bytes.load(SeqCst) > 0;
+                if error.kind() == ErrorKind::Absent && is_on_disk {
+                    turn.known = None;
                     self.remove(name, entry)?;
                 }
                 Err(error)
@@ -244,7 +247,7 @@ impl Cache {
     }
 
     /// What is on disk: only what is known to be whole.
-    fn look_at_disk(&self, name: &BucketName, entry: &CacheSlot) -> Result<Option<KnownHead>, Error> {
+    fn look_at_disk(&self, name: &BucketName) -> Result<Option<KnownHead>, Error> {
         let dir = self.repository(name);
         let state = state::read(&self.state(name), self.boot.as_deref());
         if let Some(CacheState { head, version, .. }) = state.filter(|state| state.is_of_this_boot)
@@ -256,12 +259,7 @@ impl Cache {
         }
         // A file that is right is found to be so, and is not fetched again; but nothing is served before that.
         let list = dir.join("reftable/tables.list");
-        match durable::remove_file(&list, Role::Refs) {
-            Ok(_) => {}
-            Err(error) if packrace_os::is_absent(&error) => {}
-            Err(error) => return Err(Error::disk(&list, &error)),
-        }
-        self.set_bytes(entry, 0);
+        durable::remove_file(&list, Role::Refs).map_err(|error| Error::disk(&list, &error))?;
         Ok(None)
     }
 
@@ -276,8 +274,8 @@ impl Cache {
         let mut has_read_again = false;
         loop {
             let bytes = bytes_of(&read.head);
-            // While it is filled, what was there before is there, too.
-            let before = turn.known.as_ref().map_or(0, |known| bytes_of(&known.head));
+            // While it is filled, what goes then is still there.
+            let before = turn.known.as_ref().map_or(0, |known| bytes_lost(&known.head, &read.head));
             self.make_room(name, entry, bytes.saturating_add(before))?;
             let dir = self.repository(name);
             let change = Change {
@@ -315,24 +313,38 @@ impl Cache {
     }
 
     fn state(&self, name: &BucketName) -> PathBuf {
-        self.dir.join("state").join(name.part())
+        self.repository(name).join("packrace-cache")
     }
 
-    /// Repositories that were there at the last start count, and those used last go last.
+    /// Repositories that were brought up before this start count; what was begun and not ended goes.
     fn find_what_is_there(&self) -> Result<(), Error> {
         let trash = self.dir.join("trash");
         for entry in list_dir(&trash, Role::Config).map_err(|error| Error::disk(&trash, &error))? {
             let path = trash.join(entry.name);
             durable::remove_tree(&path, Role::Config).map_err(|error| Error::disk(&path, &error))?;
         }
-        let states = self.dir.join("state");
-        for found in list_dir(&states, Role::Config).map_err(|error| Error::disk(&states, &error))? {
-            let Some(name) = found.name.to_str().and_then(BucketName::of_part) else { continue };
-            let bytes = state::read(&states.join(&found.name), None).map_or(0, |state| bytes_of(&state.head));
-            let entry = Arc::<CacheSlot>::default();
-            self.set_bytes(&entry, bytes);
-            lock(&self.entries).insert(name, entry);
+        let mut folders = vec![String::new()];
+        while let Some(folder) = folders.pop() {
+            let dir = repositories_dir(&self.dir).join(&folder);
+            for found in list_dir(&dir, Role::Config).map_err(|error| Error::disk(&dir, &error))? {
+                let part = found.name.to_str().filter(|_| found.kind == EntryType::Dir);
+                let Some(part) = part else { continue };
+                let path = if folder.is_empty() { part.to_owned() } else { format!("{folder}/{part}") };
+                if !path.ends_with(".git") {
+                    folders.push(path);
+                } else if let Ok(name) = BucketName::new(&path) {
+                    self.find_one(name)?;
+                }
+            }
         }
+        Ok(())
+    }
+
+    fn find_one(&self, name: BucketName) -> Result<(), Error> {
+        let Some(state) = state::read(&self.state(&name), None) else { return self.discard(&name) };
+        let entry = Arc::<CacheSlot>::default();
+        self.set_bytes(&entry, bytes_of(&state.head));
+        lock(&self.entries).insert(name, entry);
         Ok(())
     }
 
@@ -389,21 +401,23 @@ impl Cache {
         })
     }
 
-    /// Whose turn it is removes it: first what is known of it, then all at once.
+    /// Whose turn it is removes it.
     fn remove(&self, name: &BucketName, entry: &CacheSlot) -> Result<(), Error> {
-        let (dir, state) = (self.repository(name), self.state(name));
         (self.forget)(Path::new(name.as_str()));
-        durable::remove_file(&state, Role::Config).map_err(|error| Error::disk(&state, &error))?;
-        let trash = self.dir.join("trash").join(format!("{:08x}", durable::random_number()));
-        match durable::move_dir(&dir, &trash, Role::Config) {
-            Ok(()) => {
-                durable::remove_tree(&trash, Role::Config).map_err(|error| Error::disk(&trash, &error))?;
-            }
-            Err(error) if packrace_os::is_absent(&error) => {}
-            Err(error) => return Err(Error::disk(&dir, &error)),
-        }
+        self.discard(name)?;
         self.set_bytes(entry, 0);
         Ok(())
+    }
+
+    /// Nobody finds it from the first step on.
+    fn discard(&self, name: &BucketName) -> Result<(), Error> {
+        let dir = self.repository(name);
+        let trash = self.dir.join("trash").join(format!("{:08x}", durable::random_number()));
+        match durable::move_dir(&dir, &trash, Role::Config) {
+            Ok(()) => durable::remove_tree(&trash, Role::Config).map_err(|error| Error::disk(&trash, &error)),
+            Err(error) if packrace_os::is_absent(&error) => Ok(()),
+            Err(error) => Err(Error::disk(&dir, &error)),
+        }
     }
 
     /// What is not there is not remembered.
@@ -429,6 +443,13 @@ pub fn export(bucket: &Bucket, name: &BucketName, dir: &Path) -> Result<(), Erro
 /// What the files of a repository take.
 fn bytes_of(head: &Head) -> u64 {
     apply::files(head).fold(0, |sum: u64, (_, file, _)| sum.saturating_add(file.length))
+}
+
+/// What those files of a repository take that a later head does not name.
+fn bytes_lost(before: &Head, after: &Head) -> u64 {
+    let named: HashSet<_> = apply::files(after).map(|(path, file, _)| (path, file)).collect();
+    let lost = apply::files(before).filter(|(path, file, _)| !named.contains(&(path.clone(), *file)));
+    lost.fold(0, |sum: u64, (_, file, _)| sum.saturating_add(file.length))
 }
 
 #[cfg(test)]

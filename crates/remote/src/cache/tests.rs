@@ -304,6 +304,34 @@ fn what_a_kill_leaves_is_completed() {
     assert_ne!(read_head(&node.writer, &name("a"), None).unwrap().unwrap().version, version);
 }
 
+/// What was begun and not ended, and what is gone from the bucket, takes no room; long names are remembered like others.
+#[test]
+fn what_is_on_disk_is_counted_or_goes() {
+    let repo = local_repository(1, HashKind::Sha1);
+    let node = node(1 << 30);
+    let long = format!("{}/a", "ä".repeat(100));
+    import(&node.writer, &long, &repo);
+    import(&node.writer, "gone", &repo);
+    node.open(&long).unwrap();
+    node.open("gone").unwrap();
+    let bytes = node.cache.bytes();
+    let begun = node.path("team/begun");
+    std::fs::create_dir_all(begun.join("objects/pack")).unwrap();
+    std::fs::write(begun.join("objects/pack/tmp_fetch_left"), "").unwrap();
+    let Node { double, dir, cache, .. } = node;
+    drop(cache);
+    let mut node = node_on(double, dir, 1 << 30);
+    assert!(!begun.exists());
+    assert_eq!(node.cache.bytes(), bytes);
+    node.open(&long).unwrap();
+    assert_eq!(node.requests(), 1, "it is there");
+    node.cache.boot = Some(b"another".to_vec());
+    node.writer.delete(&name("gone").head_key()).unwrap();
+    assert_eq!(node.open("gone").unwrap_err().kind(), ErrorKind::Absent);
+    assert!(!node.path("gone").exists());
+    assert_eq!(node.cache.bytes() * 2, bytes);
+}
+
 /// Whatever the store does, what is served is whole, and one of the two states that there were.
 #[test]
 fn faults_never_show() {
