@@ -134,10 +134,7 @@ impl<'a> Maintenance<'a> {
         };
         let mut planned = self.planned(&self.measure()?);
         if lock.predecessor().is_some() {
-            planned.retain(|planned| planned.task != Task::StaleFiles);
-            let task = Task::StaleFiles;
-            let reason = "a job was killed".to_owned();
-            planned.insert(0, PlannedTask { reason, ..policy::asked_for(&Facts::default(), task) });
+            policy::clean_up_first(&mut planned);
         }
         let mut result = Ok(());
         for planned in planned {
@@ -162,8 +159,14 @@ impl<'a> Maintenance<'a> {
             Task::Gc => recent_objects(self.call, &self.repository)?,
             _ => Vec::new(),
         };
-        let means =
-            Means { threads, memory_bytes: None, recent: Some(recent), now: self.now, progress: &progress };
+        let means = Means {
+            threads,
+            memory_bytes: None,
+            recent: Some(recent),
+            now: self.now,
+            progress: &progress,
+            past_refs: &|| {},
+        };
         let before = Sizes::of(self.repository.object_dir())?;
         let done = packrace_maintenance::run(&self.repository, &self.settings, planned, lock, &means);
         match &done {

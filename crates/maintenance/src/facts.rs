@@ -61,6 +61,11 @@ impl Facts {
     pub(crate) fn ordinary(&self) -> impl Iterator<Item = &PackFacts> {
         self.packs.iter().filter(|pack| pack.kind == PackKind::Ordinary)
     }
+
+    /// Those of them that are shorter: a longer one stays as it is when everything is packed anew.
+    pub(crate) fn ordinary_below(&self, big_pack_bytes: Option<u64>) -> impl Iterator<Item = &PackFacts> {
+        self.ordinary().filter(move |pack| big_pack_bytes.is_none_or(|least| pack.bytes < least))
+    }
 }
 
 /// What a pack is for.

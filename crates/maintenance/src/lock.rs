@@ -152,22 +152,26 @@ fn take_over(path: &Path, policy: WritePolicy, now: SystemTime) -> Result<TakenO
     let predecessor = match holder {
         Some((Some(id), Some(host), key)) => {
             let id = id.parse::<u32>().unwrap_or(0);
-            if host != process::host_name() && !is_old {
+            let is_here = host == process::host_name();
+            if !is_here && !is_old {
                 return Ok(Err(format!("{}: process {id} on {host}", exists())));
             }
             let key = key.and_then(|key| u64::from_str_radix(key, 16).ok());
             // In a container, the next process often has the number of the last one.
             let is_other_process = id == process::id() && key != Some(durable::temporary_key());
             let is_ancient = now.duration_since(modified).is_ok_and(|age| age > MAX_JOB_AGE);
-            if host == process::host_name() && process::is_running(id) && !is_other_process && !is_ancient {
+            let is_gone = is_here && (is_other_process || !process::is_running(id));
+            if is_here && !is_gone && !is_ancient {
                 return Ok(Err(format!("{}: process {id}", exists())));
             }
+            // Whoever may be alive still writes to its temporaries: those go when they are old.
+            let key = key.filter(|_| is_gone);
             key.map(|temporary_key| Predecessor { temporary_key, since: modified })
         }
         _ if is_old => None,
         _ => return Ok(Err(exists())),
     };
-    tracing::info!("{}: left behind by a process that is gone; removed", file.display());
+    tracing::info!("{}: left behind; removed", file.display());
     durable::remove_file(&file, Role::Config).map_err(|error| Error::file(&file, error))?;
     match LockFile::take(path, FileKind::ServerInfo, policy) {
         Ok(lock) => Ok(Ok((lock, predecessor))),

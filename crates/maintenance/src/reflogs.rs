@@ -81,7 +81,9 @@ impl<'a> ReflogExpiry<'a> {
             false => None,
         };
         let mut commits: HashMap<ObjectId, Option<ObjectId>> = HashMap::new();
-        for id in log.iter().flat_map(|change| [change.old, change.new]) {
+        // They are asked for only where something is reached.
+        let asked = log.iter().filter(|change| reached.is_some() && is_between(change));
+        for id in asked.flat_map(|change| [change.old, change.new]) {
             if !id.is_null() && !commits.contains_key(&id) {
                 commits.insert(id, self.commit(id)?);
             }

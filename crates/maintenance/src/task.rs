@@ -48,9 +48,4 @@ impl Task {
     pub fn named(name: &str) -> Option<Self> {
         Task::ALL.into_iter().find(|task| task.name().eq_ignore_ascii_case(name))
     }
-
-    /// Whether it holds locks of refs while it runs, which pushes wait for.
-    pub fn locks_refs(self) -> bool {
-        matches!(self, Task::PackRefs | Task::ReflogExpire)
-    }
 }

@@ -6,27 +6,31 @@ use packrace_store::{Repository, Snapshot};
 
 use crate::error::Error;
 use crate::facts::{DeltaFacts, Facts};
+use crate::settings::MaintenanceSettings;
 
 /// A smaller pack is not worth a search.
 const LEAST_OBJECTS: u32 = 2000;
 const LEAST_BYTES: u64 = 1 << 20;
 
-/// Entries that are looked at.
+/// Entries that are looked at, or up to twice as many.
 const SAMPLES: u32 = 512;
 
-/// The file that names the pack whose deltas were searched anew: no second search makes it better.
+/// The file that names the packs whose deltas were searched anew: no second search makes them better.
 const SEARCHED: &str = "info/packrace-searched";
 
-/// Longest such file that is read.
-const MAX_SEARCHED_BYTES: u64 = 1024;
+/// Packs that it names, and the longest such file that is read: it has room for names of SHA-256.
+const MAX_SEARCHED: usize = 1000;
+const MAX_SEARCHED_BYTES: u64 = 1 << 17;
 
-/// Looks at how trees and blobs of the largest pack are stored, if it is worth it.
+/// Looks at how trees and blobs of the largest pack are stored that may be packed anew, if it is worth it.
 pub(super) fn sample(
     repository: &Repository,
     snapshot: &Snapshot,
+    settings: &MaintenanceSettings,
     facts: &Facts,
 ) -> Result<Option<DeltaFacts>, Error> {
-    let Some(largest) = facts.ordinary().max_by_key(|pack| pack.objects) else { return Ok(None) };
+    let largest = facts.ordinary_below(settings.big_pack_bytes).max_by_key(|pack| pack.objects);
+    let Some(largest) = largest else { return Ok(None) };
     if largest.objects < LEAST_OBJECTS || largest.bytes < LEAST_BYTES {
         return Ok(None);
     }
@@ -60,6 +64,6 @@ pub(crate) fn note_searched(
     policy: WritePolicy,
 ) -> Result<(), Error> {
     let path: PathBuf = repository.object_dir().join(SEARCHED);
-    let text: String = packs.iter().take(16).map(|name| format!("{name}\n")).collect();
+    let text: String = packs.iter().take(MAX_SEARCHED).map(|name| format!("{name}\n")).collect();
     Ok(publish_file(&path, text.as_bytes(), FileKind::ServerInfo, policy)?)
 }

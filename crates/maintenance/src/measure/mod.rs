@@ -40,7 +40,7 @@ pub fn measure(
         ..Facts::default()
     };
     facts.is_partial = facts.packs.iter().any(|pack| pack.kind == PackKind::Promisor);
-    facts.deltas = deltas::sample(repository, &snapshot, &facts)?;
+    facts.deltas = deltas::sample(repository, &snapshot, settings, &facts)?;
     add_tips(repository, &snapshot, &mut facts)?;
     if repository.refs().log(b"HEAD")?.is_some_and(|log| !log.is_empty()) {
         facts.expired_log_entries = ReflogExpiry::new(repository, None, None)?.too_old(b"HEAD")?;

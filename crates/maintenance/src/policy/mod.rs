@@ -59,6 +59,10 @@ const TABLES: u64 = 8;
 /// How long objects that nothing refers to may lie among others before all is packed anew, in seconds.
 const FULL_REPACK_SECONDS: u64 = 7 * 24 * 60 * 60;
 
+/// How long after cruft packs were written they are written again for objects that have expired, in seconds. Those stay that
+/// something younger needs: they are no reason to begin at once again.
+const CRUFT_SECONDS: u64 = 24 * 60 * 60;
+
 /// One part in so many has to be new since then.
 const FULL_REPACK_PART: u64 = 10;
 
@@ -100,6 +104,13 @@ pub fn plan_one(
 /// A task that is done without being needed.
 pub fn asked_for(facts: &Facts, task: Task) -> PlannedTask {
     planned(task, "asked for".to_owned(), facts.packed_bytes(), facts)
+}
+
+/// What a killed job has left goes first, whatever was planned.
+pub fn clean_up_first(tasks: &mut Vec<PlannedTask>) {
+    tasks.retain(|planned| planned.task != Task::StaleFiles);
+    let reason = "a job was killed".to_owned();
+    tasks.insert(0, PlannedTask { reason, ..asked_for(&Facts::default(), Task::StaleFiles) });
 }
 
 struct Policy<'a> {
@@ -154,6 +165,9 @@ impl Policy<'_> {
     }
 
     fn loose_objects(&self) -> Option<PlannedTask> {
+        if self.settings.is_precious {
+            return None;
+        }
         let loose = self.facts.loose_objects;
         let is_needed = match self.occasion {
             Occasion::Asked => loose > 0,
@@ -172,7 +186,8 @@ impl Policy<'_> {
         let rolled_up = packs_to_roll_up(&objects, settings.split_factor);
         let usable = facts.packs.iter().filter(|pack| pack.kind != PackKind::Damaged).count();
         let covered = facts.multi_pack_index.map_or(0, |index| index.covered);
-        let is_damaged = facts.multi_pack_index.is_some_and(|index| index.missing > 0);
+        let is_damaged =
+            settings.multi_pack_index && facts.multi_pack_index.is_some_and(|index| index.missing > 0);
         let outside = if settings.multi_pack_index { usable.saturating_sub(covered) } else { 0 };
         // A single pack is its own index; cruft packs are not looked into as long as others have what is wanted.
         let searched =
@@ -225,12 +240,13 @@ impl Policy<'_> {
             return None;
         }
         let mut why = Vec::new();
-        let expired: u64 = facts.packs.iter().map(|pack| u64::from(pack.expired)).sum();
+        let expired = self.expired();
         if expired > 0 {
             why.push(format!("{} that nothing refers to expired", counted(expired, "object")));
         }
-        if let Some(largest) = facts.ordinary().max_by_key(|pack| pack.objects) {
-            let others = facts.ordinary().map(|pack| u64::from(pack.objects)).sum::<u64>()
+        let repacked = || facts.ordinary_below(settings.big_pack_bytes);
+        if let Some(largest) = repacked().max_by_key(|pack| pack.objects) {
+            let others = repacked().map(|pack| u64::from(pack.objects)).sum::<u64>()
                 - u64::from(largest.objects)
                 + facts.loose_objects;
             if largest.age_seconds >= FULL_REPACK_SECONDS
@@ -260,6 +276,17 @@ impl Policy<'_> {
             is_thorough: is_poor,
             ..planned(Task::Gc, why.join(", "), 2 * facts.packed_bytes(), facts)
         })
+    }
+
+    /// Objects of cruft packs that have expired, where it is worth it to write those anew.
+    fn expired(&self) -> u64 {
+        // A server does not ask the programs that say what is still wanted: nothing would go.
+        if self.occasion == Occasion::Served && self.settings.has_recent_objects_hook {
+            return 0;
+        }
+        let is_due = |age_seconds| self.occasion == Occasion::Asked || age_seconds >= CRUFT_SECONDS;
+        let due = self.facts.packs.iter().filter(|pack| is_due(pack.age_seconds));
+        due.map(|pack| u64::from(pack.expired)).sum()
     }
 
     fn commit_graph(&self) -> Option<PlannedTask> {
@@ -294,7 +321,11 @@ impl Policy<'_> {
 }
 
 fn planned(task: Task, reason: String, bytes: u64, facts: &Facts) -> PlannedTask {
-    let objects = facts.packed_objects() + facts.loose_objects;
+    let objects = match task {
+        // However many objects there are.
+        Task::StaleFiles | Task::PackRefs => 0,
+        _ => facts.packed_objects() + facts.loose_objects,
+    };
     let memory_bytes = BASE_MEMORY + objects * BYTES_AN_OBJECT;
     PlannedTask { task, reason, bytes, memory_bytes, is_thorough: false }
 }

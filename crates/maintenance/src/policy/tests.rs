@@ -109,7 +109,10 @@ fn the_index_covers_all_packs_and_no_others() {
     check(with(None), [GEOMETRIC, "", ""]);
     check(with(some(1, 0)), [GEOMETRIC, "", ""]);
     check(with(some(2, 1)), [GEOMETRIC, "", GEOMETRIC]);
-    check_with(&MaintenanceSettings { multi_pack_index: false, ..settings() }, &with(None), NOTHING);
+    let off = MaintenanceSettings { multi_pack_index: false, ..settings() };
+    for index in [None, some(1, 1)] {
+        check_with(&off, &with(index), NOTHING);
+    }
 }
 
 #[test]
@@ -180,8 +183,13 @@ fn what_has_expired_goes() {
     check(Facts { expired_log_entries: 100, ..tidy() }, ["reflog-expire"; 3]);
     let stale = StaleFacts { count: 1, bytes: 7 };
     check(Facts { stale, ..tidy() }, ["stale-files"; 3]);
-    let cruft = PackFacts { kind: PackKind::Cruft, expired: 3, ..pack(70) };
+    let young = PackFacts { kind: PackKind::Cruft, expired: 3, ..pack(70) };
+    let cruft = PackFacts { age_seconds: CRUFT_SECONDS, ..young.clone() };
     check(Facts { packs: vec![pack(5000), cruft.clone()], ..tidy() }, ["gc"; 3]);
+    // Something younger may need what has expired.
+    check(Facts { packs: vec![pack(5000), young], ..tidy() }, ["gc", "", ""]);
+    let hook = MaintenanceSettings { has_recent_objects_hook: true, ..settings() };
+    check_with(&hook, &Facts { packs: vec![pack(5000), cruft.clone()], ..tidy() }, ["gc", "gc", ""]);
     let precious = MaintenanceSettings { is_precious: true, ..settings() };
     check_with(&precious, &Facts { packs: vec![pack(5000), cruft], loose_objects: 500, ..tidy() }, NOTHING);
 }
@@ -196,6 +204,12 @@ fn everything_is_packed_anew_now_and_then() {
     check(with(old(5000, FULL_REPACK_SECONDS), 499), NOTHING);
     check(with(old(5000, FULL_REPACK_SECONDS - 1), 500), NOTHING);
     check(Facts { packs: vec![old(5000, 10 * FULL_REPACK_SECONDS)], ..tidy() }, NOTHING);
+    // Packs that stay whatever happens do not count.
+    let big = MaintenanceSettings { big_pack_bytes: Some(5000 * 100), ..settings() };
+    check_with(&big, &with(old(5000, FULL_REPACK_SECONDS), 500), NOTHING);
+    let packs = vec![pack(500), old(1000, FULL_REPACK_SECONDS), old(5000, FULL_REPACK_SECONDS)];
+    let index = Some(IndexFacts { covered: 3, missing: 0 });
+    check_with(&big, &Facts { packs, multi_pack_index: index, ..tidy() }, ["gc"; 3]);
 }
 
 #[test]
@@ -217,9 +231,9 @@ fn deltas_are_searched_anew_once() {
 /// `gc` does these, too; what others left goes first.
 #[test]
 fn gc_comes_alone() {
-    let expired = PackFacts { kind: PackKind::Cruft, expired: 3, ..pack(70) };
+    let cruft = PackFacts { kind: PackKind::Cruft, expired: 3, age_seconds: CRUFT_SECONDS, ..pack(70) };
     let facts = Facts {
-        packs: vec![pack(5000), expired],
+        packs: vec![pack(5000), cruft],
         loose_objects: 500,
         tips_outside_bitmap: 5,
         tips_outside_graph: 500,
@@ -249,6 +263,26 @@ fn nothing_begins_by_itself_where_that_is_off() {
     let facts = Facts { loose_objects: 10_000, stale: StaleFacts { count: 1, bytes: 1 }, ..tidy() };
     let off = MaintenanceSettings { is_automatic: false, ..settings() };
     check_with(&off, &facts, ["stale-files geometric-repack", "", ""]);
+}
+
+#[test]
+fn refs_of_large_repositories_need_little_memory() {
+    let refs = RefFacts::Files { loose: 100, packed_bytes: 0 };
+    let facts = Facts { packs: packs(&[50_000_000]), tips_outside_graph: 1, refs, ..tidy() };
+    let planned = plan(&facts, &settings(), Occasion::Served);
+    let memory: Vec<u64> = planned.iter().map(|planned| planned.memory_bytes).collect();
+    assert_eq!(memory, [BASE_MEMORY, BASE_MEMORY + 50_000_000 * BYTES_AN_OBJECT]);
+}
+
+#[test]
+fn what_a_killed_job_left_goes_first() {
+    let stale = StaleFacts { count: 1, bytes: 7 };
+    for facts in [tidy(), Facts { stale, loose_objects: 100, ..tidy() }] {
+        let mut planned = plan(&facts, &settings(), Occasion::Served);
+        clean_up_first(&mut planned);
+        let stale = planned.iter().filter(|planned| planned.task == Task::StaleFiles).count();
+        assert_eq!((planned[0].task, stale), (Task::StaleFiles, 1));
+    }
 }
 
 /// Reasons are read by people.

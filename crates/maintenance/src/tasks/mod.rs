@@ -18,6 +18,7 @@ use crate::policy::PlannedTask;
 use crate::settings::MaintenanceSettings;
 use crate::stale_files;
 use crate::task::Task;
+use repack::RepackTask;
 
 /// How long readers that have just read a chain of commit-graphs may look for its files.
 const GRAPH_GRACE: Duration = Duration::from_secs(60 * 60);
@@ -38,6 +39,8 @@ pub struct Means<'a> {
     pub now: SystemTime,
     /// Who is told of progress, and may have it end.
     pub progress: &'a dyn ProgressSink,
+    /// Called when a task takes no lock of a ref any more, for which pushes would wait. No later task takes one.
+    pub past_refs: &'a dyn Fn(),
 }
 
 impl Means<'_> {
@@ -75,14 +78,17 @@ pub fn run(
         }
         Task::PackRefs => refs::pack(repository),
         Task::ReflogExpire => refs::expire_logs(repository),
-        Task::LooseObjects => repack::loose_objects(repository, settings, means),
-        Task::GeometricRepack => repack::geometric(repository, settings, means),
+        Task::LooseObjects | Task::GeometricRepack if settings.is_precious => Ok(()),
+        Task::LooseObjects => RepackTask::new(repository, settings, means)?.loose_objects(),
+        Task::GeometricRepack => RepackTask::new(repository, settings, means)?.geometric(),
         Task::Gc => {
             if settings.packs_refs {
                 refs::pack(repository)?;
             }
             refs::expire_logs(repository)?;
-            repack::everything(repository, settings, planned.is_thorough, means)?;
+            if !settings.is_precious {
+                RepackTask::new(repository, settings, means)?.everything(planned.is_thorough)?;
+            }
             match settings.commit_graph {
                 true => commit_graph(repository, means),
                 false => Ok(()),
@@ -93,6 +99,7 @@ pub fn run(
 }
 
 fn commit_graph(repository: &Repository, means: &Means<'_>) -> Result<(), Error> {
+    (means.past_refs)();
     let request_objects = RequestObjects::new(repository.snapshot()?);
     if !commit_graphs::is_possible(repository, &request_objects) {
         return Ok(());

@@ -14,7 +14,7 @@ use crate::repacking::{Finishing, finish};
 use crate::settings::MaintenanceSettings;
 
 /// A repack, made step by step.
-struct RepackTask<'a> {
+pub(super) struct RepackTask<'a> {
     repository: &'a Repository,
     settings: &'a MaintenanceSettings,
     means: &'a Means<'a>,
@@ -24,82 +24,14 @@ struct RepackTask<'a> {
     bitmap: Option<BitmapRequest>,
 }
 
-/// Rolls up small packs and loose objects, and covers all packs with a multi-pack-index.
-pub(super) fn geometric(
-    repository: &Repository,
-    settings: &MaintenanceSettings,
-    means: &Means<'_>,
-) -> Result<(), Error> {
-    let mut task = RepackTask::new(repository, settings, means)?;
-    task.request.scope = Scope::Geometric(settings.split_factor);
-    task.multi_pack_index = settings.multi_pack_index;
-    if settings.multi_pack_index {
-        task.bitmap = task.possible_bitmap()?;
-    }
-    task.run(false).map(drop)
-}
-
-/// Puts loose objects into a pack, and leaves all packs alone.
-pub(super) fn loose_objects(
-    repository: &Repository,
-    settings: &MaintenanceSettings,
-    means: &Means<'_>,
-) -> Result<(), Error> {
-    let mut task = RepackTask::new(repository, settings, means)?;
-    task.request.scope = Scope::Geometric(settings.split_factor);
-    task.request.keep_packs = task.own_packs(|_| true);
-    task.run(false).map(drop)
-}
-
-/// Packs everything anew.
-pub(super) fn everything(
-    repository: &Repository,
-    settings: &MaintenanceSettings,
-    is_thorough: bool,
-    means: &Means<'_>,
-) -> Result<(), Error> {
-    if settings.is_precious {
-        return Ok(());
-    }
-    let mut task = RepackTask::new(repository, settings, means)?;
-    let is_told = means.recent.is_some() || !settings.has_recent_objects_hook;
-    let expired = if is_told { settings.prune_before } else { i64::MIN };
-    task.request.scope = Scope::All(match settings.cruft_packs {
-        true => Unreachable::Cruft { expired },
-        false => Unreachable::Loosen { expired },
-    });
-    task.request.keep_packs = task.big_packs();
-    let stays = |pack: &Pack| pack.has_keep() || pack.is_promisor();
-    let has_more = !task.request.keep_packs.is_empty() || !task.own_packs(stays).is_empty();
-    if let Some(bitmap) = task.possible_bitmap()? {
-        // One pack has a bitmap of its own; several need an index that covers them all.
-        match has_more && settings.multi_pack_index {
-            true => (task.multi_pack_index, task.bitmap) = (true, Some(bitmap)),
-            false => task.request.bitmap = (!has_more).then_some(bitmap),
-        }
-    }
-    if repository.config().boolean("repack.useDeltaIslands")?.unwrap_or(false) {
-        task.request.islands = Some(islands(repository, &task.request_objects, means.progress)?);
-    }
-    if is_thorough {
-        task.request.settings.reuse_deltas = false;
-    }
-    let policy = task.request.files.policy;
-    let drops = expired > i64::MIN;
-    let new = task.run(drops)?;
-    match is_thorough {
-        true => deltas::note_searched(repository, &new, policy),
-        false => Ok(()),
-    }
-}
-
 impl<'a> RepackTask<'a> {
     /// Of everything, and nothing decided yet.
-    fn new(
+    pub(super) fn new(
         repository: &'a Repository,
         settings: &'a MaintenanceSettings,
         means: &'a Means<'a>,
     ) -> Result<Self, Error> {
+        (means.past_refs)();
         let config = repository.config();
         // The packs are looked at before the refs: what a push stores in between is in a pack that stays, or loose.
         let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
@@ -143,6 +75,56 @@ impl<'a> RepackTask<'a> {
             multi_pack_index: false,
             bitmap: None,
         })
+    }
+
+    /// Rolls up small packs and loose objects, and covers all packs with a multi-pack-index.
+    pub(super) fn geometric(mut self) -> Result<(), Error> {
+        self.request.scope = Scope::Geometric(self.settings.split_factor);
+        self.multi_pack_index = self.settings.multi_pack_index;
+        if self.multi_pack_index {
+            self.bitmap = self.possible_bitmap()?;
+        }
+        self.run(false).map(drop)
+    }
+
+    /// Puts loose objects into a pack, and leaves all packs alone.
+    pub(super) fn loose_objects(mut self) -> Result<(), Error> {
+        self.request.scope = Scope::Geometric(self.settings.split_factor);
+        self.request.keep_packs = self.own_packs(|_| true);
+        self.run(false).map(drop)
+    }
+
+    /// Packs everything anew.
+    pub(super) fn everything(mut self, is_thorough: bool) -> Result<(), Error> {
+        let (repository, settings, means) = (self.repository, self.settings, self.means);
+        let is_told = means.recent.is_some() || !settings.has_recent_objects_hook;
+        let expired = if is_told { settings.prune_before } else { i64::MIN };
+        self.request.scope = Scope::All(match settings.cruft_packs {
+            true => Unreachable::Cruft { expired },
+            false => Unreachable::Loosen { expired },
+        });
+        self.request.keep_packs = self.big_packs();
+        let stays = |pack: &Pack| pack.has_keep() || pack.is_promisor();
+        let has_more = !self.request.keep_packs.is_empty() || !self.own_packs(stays).is_empty();
+        if let Some(bitmap) = self.possible_bitmap()? {
+            // One pack has a bitmap of its own; several need an index that covers them all.
+            match has_more && settings.multi_pack_index {
+                true => (self.multi_pack_index, self.bitmap) = (true, Some(bitmap)),
+                false => self.request.bitmap = (!has_more).then_some(bitmap),
+            }
+        }
+        if repository.config().boolean("repack.useDeltaIslands")?.unwrap_or(false) {
+            self.request.islands = Some(islands(repository, &self.request_objects, means.progress)?);
+        }
+        if is_thorough {
+            self.request.settings.reuse_deltas = false;
+        }
+        let policy = self.request.files.policy;
+        let new = self.run(expired > i64::MIN)?;
+        match is_thorough {
+            true => deltas::note_searched(repository, &new, policy),
+            false => Ok(()),
+        }
     }
 
     /// Where all objects are in the repository's own packs. In a partial clone some are nowhere.

@@ -48,8 +48,14 @@ fn maintain_at(path: &Path, now: SystemTime, named: &[Task]) -> Result<Vec<Task>
     let facts = measure(&repository, &settings, now)?;
     let mut planned = policy::plan(&facts, &settings, Occasion::Asked);
     planned.extend(named.iter().map(|task| policy::asked_for(&facts, *task)));
-    let means =
-        Means { threads: 1, memory_bytes: None, recent: Some(Vec::new()), now, progress: &NoProgress };
+    let means = Means {
+        threads: 1,
+        memory_bytes: None,
+        recent: Some(Vec::new()),
+        now,
+        progress: &NoProgress,
+        past_refs: &|| {},
+    };
     for planned in &planned {
         run(&repository, &settings, planned, &lock, &means)?;
     }

@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime};
 
 use packrace_maintenance::policy::{self, Occasion, PlannedTask};
 use packrace_maintenance::{
-    Error, ErrorKind, Locking, MaintenanceLock, MaintenanceSettings, Means, Sizes, Task, measure,
+    Error, ErrorKind, Locking, MaintenanceLock, MaintenanceSettings, Means, Sizes, measure,
 };
 use packrace_os::clock::time_of_day;
 use packrace_os::process::{lower_thread_priority, lower_thread_priority_fully};
@@ -101,19 +101,12 @@ impl<'a> Job<'a> {
         mut planned: Vec<PlannedTask>,
         lock: &MaintenanceLock,
     ) -> LookEnd {
-        let is_stale = |planned: &PlannedTask| planned.task == Task::StaleFiles;
-        if lock.predecessor().is_some() && !planned.iter().any(is_stale) {
-            let reason = "a job was killed".to_owned();
-            let task = policy::asked_for(&packrace_maintenance::Facts::default(), Task::StaleFiles);
-            planned.insert(0, PlannedTask { reason, ..task });
+        if lock.predecessor().is_some() {
+            policy::clean_up_first(&mut planned);
         }
         let began = std::time::Instant::now();
         let mut end = None;
         for planned in &planned {
-            if !planned.task.locks_refs() {
-                // Whoever waits for a lock of a ref waits for this thread: until now it was only put back.
-                lower_thread_priority_fully();
-            }
             let failed = self.run_one(repository, settings, planned, lock);
             if failed == Some(LookEnd::Failed) || end.is_none() {
                 end = failed.or(end);
@@ -139,7 +132,15 @@ impl<'a> Job<'a> {
         let now: SystemTime = time_of_day();
         // A program of the configuration is not run here: what it might want to keep stays.
         let recent = (!settings.has_recent_objects_hook).then(Vec::new);
-        let means = Means { threads: 1, memory_bytes: Some(part), recent, now, progress: &progress };
+        let means = Means {
+            threads: 1,
+            memory_bytes: Some(part),
+            recent,
+            now,
+            progress: &progress,
+            // Whoever waits for a lock of a ref waits for this thread: until now it was only put back.
+            past_refs: &lower_thread_priority_fully,
+        };
         let before = Sizes::of(repository.object_dir()).unwrap_or_default();
         let began = std::time::Instant::now();
         let done = packrace_maintenance::run(repository, settings, planned, lock, &means);

@@ -21,8 +21,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// Repositories that were not pushed to come one after another.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
-/// Repositories that are looked at in one round.
-const MAX_FOUND: usize = 2048;
+/// Repositories that are looked at in one round; the next one begins behind them.
+const MAX_FOUND: u32 = 2048;
 
 /// How long a server that stops waits for jobs: each ends at its next look whether it is still wanted. One that does not is
 /// cut off, as by `kill`, and cleaned up after.
@@ -44,7 +44,7 @@ pub(crate) fn stop(queue: &MaintenanceQueue) {
     let deadline = queue.now() + STOP_TIME;
     queue.set_on(false);
     while queue.counts().0 > 0 && queue.now() < deadline {
-        queue.wait(STOP_TICK);
+        queue.wait(STOP_TICK, 0);
     }
 }
 
@@ -52,35 +52,41 @@ pub(crate) fn stop(queue: &MaintenanceQueue) {
 fn care(shared: &Arc<Shared>) {
     let queue = &shared.host.maintenance;
     let mut look_at = Duration::ZERO;
+    let mut behind = None;
     while !shared.host.transfers.is_stopping() {
         let settings = shared.settings();
         let (rules, now) = (&settings.maintenance, queue.now());
         let is_wanted = rules.mode != MaintenanceMode::Off && !settings.rules.read_only;
         if is_wanted && rules.mode == MaintenanceMode::On && now >= look_at {
             look_at = now + rules.look_interval.max(TICK);
-            find_all(shared, now);
+            behind = find_all(shared, now, behind);
         }
-        let next = if is_wanted { queue.next(rules.max_jobs) } else { None };
-        match next {
+        let max_jobs = if is_wanted { rules.max_jobs } else { 0 };
+        match queue.next(max_jobs) {
             Some(path) => start_job(shared, path),
-            None => queue.wait(TICK),
+            None => queue.wait(TICK, max_jobs),
         }
     }
 }
 
-/// Looks for repositories that nobody has pushed to.
-fn find_all(shared: &Shared, now: Duration) {
+/// Looks for repositories that nobody has pushed to, behind this one. Gives where to go on, if there may be more.
+fn find_all(shared: &Shared, now: Duration, behind: Option<PathBuf>) -> Option<PathBuf> {
     let queue = &shared.host.maintenance;
-    let mut found = 0;
-    let listed = shared.root.folder.list(None, &mut |listed| {
+    let (mut found, mut last) = (0, None);
+    let listed = shared.root.folder.list(behind.as_deref(), &mut |listed| {
         let path = shared.root.path().join(&listed.path);
         queue.found(&path, now + BETWEEN_LOOKS * found);
         found += 1;
-        if (found as usize) < MAX_FOUND { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if found < MAX_FOUND {
+            return ControlFlow::Continue(());
+        }
+        last = Some(listed.path);
+        ControlFlow::Break(())
     });
     if let Err(error) = listed {
         tracing::warn!("maintenance: repositories cannot be listed: {error}");
     }
+    last
 }
 
 /// Each on a thread of its own, whose priority sinks and does not rise again.

@@ -8,9 +8,6 @@ use packrace_store::Repository;
 use super::schedule::{Health, HealthRow, LookEnd, Schedule};
 use super::{MaintenanceMode, MaintenanceRules};
 
-/// What is due and finds no place is looked at so often.
-const SHORTEST_WAIT: Duration = Duration::from_millis(10);
-
 /// Repositories that wait to be maintained, and what is known of them. Where no caretaker runs, nothing is kept.
 #[derive(Debug)]
 pub struct MaintenanceQueue {
@@ -90,12 +87,12 @@ impl MaintenanceQueue {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for something to happen, or for the next to be due, but no longer than this.
-    pub(crate) fn wait(&self, most: Duration) {
+    /// Waits for something to happen, or for the next to be due that finds a place, but no longer than this.
+    pub(crate) fn wait(&self, most: Duration, max_jobs: usize) {
         let schedule = self.lock();
-        let until = schedule.next_due().map_or(most, |due| due.saturating_sub(self.now()));
         // Where all places are taken, only an end changes anything.
-        let time = until.max(SHORTEST_WAIT).min(most);
+        let due = if schedule.running() < max_jobs { schedule.next_due() } else { None };
+        let time = due.map_or(most, |due| due.saturating_sub(self.now()).min(most));
         drop(self.changed.wait_timeout(schedule, time));
     }
 }

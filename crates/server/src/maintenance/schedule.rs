@@ -70,8 +70,9 @@ struct KnownRepository {
     is_running: bool,
     /// Not before this, whatever happens.
     rests_until: Duration,
-    /// Looks without work, and jobs that failed, one after another.
+    /// Looks without work, looks with work and no push in between, and jobs that failed, one after another.
     idle_looks: u32,
+    busy_looks: u32,
     failures: u32,
     health: Health,
 }
@@ -102,7 +103,7 @@ impl Schedule {
     /// Something has happened in a repository.
     pub(super) fn changed(&mut self, path: &Path, now: Duration, delay: Duration) {
         let Some(known) = self.known(path) else { return };
-        known.idle_looks = 0;
+        (known.idle_looks, known.busy_looks) = (0, 0);
         let due = (now + delay).max(known.rests_until);
         // The first push counts: they may come for ever. A wait for something to be worth it is over.
         known.due = Some(known.due.map_or(due, |before| before.min(due)));
@@ -116,7 +117,7 @@ impl Schedule {
 
     /// One that is due, if so many are not at work yet. It is at work from now on.
     pub(super) fn next(&mut self, now: Duration, max_jobs: usize) -> Option<PathBuf> {
-        if self.known.values().filter(|known| known.is_running).count() >= max_jobs {
+        if self.running() >= max_jobs {
             return None;
         }
         let waiting =
@@ -137,7 +138,7 @@ impl Schedule {
         let Some(known) = self.known.get_mut(path) else { return };
         known.is_running = false;
         let doubled = |first: Duration, times: u32| first.saturating_mul(1 << times.min(20)).min(LONGEST);
-        let (failures, idle_looks) = (known.failures, known.idle_looks);
+        let (failures, idle_looks, busy_looks) = (known.failures, known.idle_looks, known.busy_looks);
         let rests = match end {
             LookEnd::Done(took) => took.saturating_mul(PART_OF_TIME - 1),
             LookEnd::Nothing | LookEnd::NotYet | LookEnd::Gone => Duration::ZERO,
@@ -146,10 +147,15 @@ impl Schedule {
         };
         known.failures = if end == LookEnd::Failed { failures + 1 } else { 0 };
         known.idle_looks = if end == LookEnd::NotYet { idle_looks + 1 } else { 0 };
+        known.busy_looks = if matches!(end, LookEnd::Done(_)) { busy_looks + 1 } else { 0 };
         known.rests_until = now + rests;
         let again = match end {
             // A push in between has said when.
             LookEnd::Nothing | LookEnd::Gone => None,
+            // Work that leaves as much work as before must not go on for ever.
+            LookEnd::Done(_) if busy_looks > 0 => {
+                Some(known.rests_until.max(now + doubled(AGAIN, busy_looks - 1)))
+            }
             LookEnd::Done(_) | LookEnd::Postponed | LookEnd::Failed => Some(known.rests_until),
             LookEnd::NotYet => Some(now + doubled(AGAIN, idle_looks)),
         };
@@ -169,11 +175,15 @@ impl Schedule {
         self.known.values().filter(|known| !known.is_running).filter_map(|known| known.due).min()
     }
 
+    /// How many are at work.
+    pub(super) fn running(&self) -> usize {
+        self.known.values().filter(|known| known.is_running).count()
+    }
+
     /// How many are at work, and how many are due.
     pub(super) fn counts(&self, now: Duration) -> (usize, usize) {
-        let running = self.known.values().filter(|known| known.is_running).count();
         let due = self.known.values().filter(|known| known.due.is_some_and(|due| due <= now)).count();
-        (running, due)
+        (self.running(), due)
     }
 
     /// All that are known, by their paths.
@@ -241,6 +251,10 @@ mod tests {
             // Work takes a tenth of the time at most.
             (&[(0, None), (10, done(20))], Some(190)),
             (&[(0, None), (10, done(20)), (11, None)], Some(190)),
+            // It seems to achieve nothing; after a push it may.
+            (&[(0, None), (10, done(20)), (190, done(20))], Some(490)),
+            (&[(0, None), (10, done(20)), (190, done(20)), (490, done(20))], Some(1090)),
+            (&[(0, None), (10, done(20)), (190, done(20)), (191, None)], Some(370)),
             (&[(0, None), (10, Some(LookEnd::Postponed))], Some(40)),
             (&[(0, None), (10, Some(LookEnd::Failed))], Some(70)),
             // A push is no reason to try again what has just failed.
