@@ -24,6 +24,18 @@ commit() {
     stock add -- "$1" && stock commit -q -m "$1"
 }
 
+# conflict: a repository in the middle of a merge, in which dir1/file1 is unmerged.
+conflict() {
+    history 2
+    stock checkout -q -b other
+    echo theirs >dir1/file1
+    stock commit -q -a -m theirs
+    stock checkout -q main
+    echo ours >dir1/file1
+    stock commit -q -a -m ours
+    stock merge other >/dev/null 2>&1
+}
+
 # history COUNT [DIRECTORY]: a repository in which so many commits change files of a few directories, one file each.
 history() {
     repository "${2-.}"

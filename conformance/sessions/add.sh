@@ -237,17 +237,10 @@ git add --dry-run nothing
 
 ## a conflict is settled
 # state: no-work
-history 2
-stock checkout -q -b other HEAD~1
-echo theirs >dir1/file1
-echo theirs >dir2/file2
-stock add .
-stock commit -qm theirs
-stock checkout -q main
-stock merge other >/dev/null 2>&1
+conflict
 git ls-files -u
-echo settled >dir2/file2
-git add dir2/file2
+echo settled >dir1/file1
+git add dir1/file1
 git ls-files -u
 git ls-files --resolve-undo
 
@@ -257,7 +250,7 @@ history 1
 : >.git/index.lock
 git add .
 
-## a file that cannot be read
+## a file that is named as a directory
 # differs: git warns of a directory that is none, besides
 # exits: 128
 repository
@@ -265,7 +258,7 @@ mkdir a
 echo 1 >a/b
 git add a/b/
 
-## options that there are not
+## unknown options
 # masks: usage
 # exits: 129 129 129
 repository

@@ -141,7 +141,7 @@ history 1
 stock symbolic-ref refs/heads/alias refs/heads/main
 git for-each-ref --format='%(refname) %(symref) %(symref:short) %(symref:lstrip=1)'
 
-## fields that there are not
+## unknown fields
 # differs: git shows its usage below one of the messages
 # exits: 128 129 128 128 128
 history 1

@@ -85,7 +85,7 @@ git init file/below
 git --work-tree=. init
 git init --bare --separate-git-dir=x
 
-## options that there are not
+## unknown options
 # masks: usage
 # exits: 129 129
 git init --bogus

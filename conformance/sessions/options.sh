@@ -85,6 +85,12 @@ git -c core.logAllRefUpdates=always -C one update-ref refs/odd/a HEAD
 git --namespace=x -C one show-ref
 git -C nothing show-ref
 
+## options before the command are not shortened
+# exits: 129 129
+history 1
+git --git-di=.git show-ref 2>/dev/null
+git --no-pag show-ref 2>/dev/null
+
 ## outside of a repository
 # exits: 128 128 128 128 128 128 128
 git for-each-ref

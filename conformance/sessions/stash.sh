@@ -234,7 +234,7 @@ echo changed >dir1/file1
 git stash save -q -k more words here
 git stash list
 
-## options that there are not
+## unknown options
 # differs: git passes an option on to git log, which passes over it
 # exits: 129 129 129
 # masks: usage
@@ -303,13 +303,10 @@ git stash drop -q
 git stash list
 
 ## with unmerged entries
+# exits: 1
+# says: needs merge
 # state: no-log-of-HEAD no-pseudorefs no-work
-history 2
-stock checkout -q -b other HEAD~1
-echo theirs >dir2/file2
-stock commit -qam theirs
-stock checkout -q main
-stock merge other >/dev/null 2>&1
+conflict
 git stash
 
 ## pathspecs from a file

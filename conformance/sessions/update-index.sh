@@ -87,16 +87,10 @@ git update-index --chmod=+x nothing
 
 ## a conflict is brought back
 # state: no-work
-history 2
-stock checkout -q -b other HEAD~1
-echo theirs >dir2/file2
-stock add .
-stock commit -qm theirs
-stock checkout -q main
-stock merge other >/dev/null 2>&1
-echo settled >dir2/file2
-git update-index --add dir2/file2
-git update-index --unresolve dir2/file2
+conflict
+echo settled >dir1/file1
+git update-index --add dir1/file1
+git update-index --unresolve dir1/file1
 git ls-files -s
 git update-index --clear-resolve-undo
 
@@ -111,7 +105,7 @@ git update-index --add --cacheinfo 100644,"$blob",a
 git update-index --add --replace --cacheinfo 100644,"$blob",a
 git ls-files
 
-## names that may not be
+## names that are not allowed
 # exits: 128 128 128
 repository
 blob=$(echo text | git hash-object -w --stdin)
@@ -151,7 +145,7 @@ echo 1 >a
 git update-index --add --info-only a
 git ls-files -s
 
-## options that there are not
+## unknown options
 # differs: git quotes the option otherwise in this command alone
 # exits: 129 129
 # masks: usage
@@ -159,15 +153,11 @@ repository
 git update-index --bogus
 git update-index --chmod=x a
 
-## for ignored and unmerged
+## unmerged entries
+# exits: 1
+# says: needs merge
 # state: no-work
-history 2
-stock checkout -q -b other HEAD~1
-echo theirs >dir2/file2
-stock add .
-stock commit -qm theirs
-stock checkout -q main
-stock merge other >/dev/null 2>&1
+conflict
 git update-index --refresh
 git update-index --unmerged --refresh
 

@@ -262,11 +262,16 @@ fn delete(repository: &Repository, changes: RefChanges<'_>, args: &ReflogDeleteO
             None => moment(spec)
                 .ok_or_else(|| failed(changes.call, format!("not an entry of a reflog: {shown}")))?,
         };
+        let mut older = 0;
         shorten(repository, &changes, &args.change, true, &full, &mut |log, position| {
+            // Once for each log, whose entries are asked about from the first on.
+            if number.is_none() && position == 0 {
+                older = log.iter().filter(|change| change.seconds() < moment).count();
+            }
             Ok(match number {
                 Some(number) => log.len() - 1 - position == number,
                 // What was the last then.
-                None => log.iter().filter(|change| change.seconds() < moment).count() == position + 1,
+                None => position + 1 == older,
             })
         })?;
     }

@@ -8,7 +8,6 @@ use packrace_maintenance::repacking::{Finishing, finish};
 use packrace_os::process::available_threads;
 use packrace_pack::RequestObjects;
 use packrace_pack::Settings;
-use packrace_pack::filter::Filter;
 use packrace_pack::maintain::bitmap_build::not_closed_warning;
 use packrace_pack::maintain::pack_files::PackFilesError;
 use packrace_pack::maintain::repack::{RepackRequest, Scope, Unreachable, write};
@@ -19,8 +18,9 @@ use crate::call::Call;
 use crate::call::discovery::{in_directory, repository};
 use crate::call::fatal::Fatal;
 use crate::options::{PackingOptions, RepackOptions};
-use crate::packs::settings::{at_least_a_mebibyte, filter, pack_files, recent_objects, settings};
+use crate::packs::settings::{at_least_a_mebibyte, filter_of, pack_files, recent_objects, settings};
 use crate::progress::{self, Progress};
+use crate::revisions::Revisions;
 
 /// Does what `git repack` does.
 pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
@@ -28,13 +28,16 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     let config = repository.config();
     let bitmaps = Bitmaps::of(args, &repository)?;
-    let filter = asked_filter(args, &repository)?;
+    if args.filter.is_empty() && args.filter_to.is_some() {
+        return Err(Fatal::new("option '--filter-to' can only be used along with '--filter'"));
+    }
     let filter_to = args.filter_to.as_ref().map(|path| in_directory(call, path)).transpose()?;
     let plan = Plan::of(args, config, bitmaps == Bitmaps::Asked)?;
     let threads = available_threads();
     let expire_to = args.expire_to.as_ref().map(|path| in_directory(call, path)).transpose()?;
     // The packs are looked at before the refs: what a push stores in between is in a pack that stays, or loose.
     let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
+    let mut revisions = Revisions::new(&repository, request_objects.snapshot());
     let found = roots(&repository)?;
     let bitmap = bitmap_request(&repository, &found.refs, threads)?;
     let mut request = RepackRequest {
@@ -46,7 +49,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
         soft_tips: found.soft().collect(),
         tips: found.refs,
         bitmap: (bitmaps != Bitmaps::No && !args.write_midx).then(|| bitmap.clone()),
-        filter,
+        filter: filter_of(&args.filter, |name| revisions.resolve(name))?,
         filter_to,
         expire_to,
         islands: match is_asked(args.delta_islands, config, "repack.useDeltaIslands")? {
@@ -219,14 +222,6 @@ impl Plan {
             Scope::All(Unreachable::Append) | Scope::Loose | Scope::Geometric(_) => false,
         }
     }
-}
-
-/// The filter that is asked for.
-fn asked_filter(args: &RepackOptions, repository: &Repository) -> Result<Option<Filter>, Fatal> {
-    if args.filter.is_empty() && args.filter_to.is_some() {
-        return Err(Fatal::new("option '--filter-to' can only be used along with '--filter'"));
-    }
-    filter(&args.filter, repository.hash_kind())
 }
 
 fn unreachable(args: &RepackOptions) -> Result<Unreachable, Fatal> {

@@ -111,14 +111,12 @@ impl<'a> Revisions<'a> {
         }
     }
 
-    /// What a commit or tree has at a path.
-    fn at_path(&mut self, id: ObjectId, path: &[u8]) -> Result<Option<ObjectId>, Fatal> {
+    /// What a commit or tree has at a path. One slash may follow a directory, and none stands first.
+    fn at_path(&mut self, id: ObjectId, mut path: &[u8]) -> Result<Option<ObjectId>, Fatal> {
         let Some(mut id) = self.peel(id, b"tree")? else { return Ok(None) };
-        let mut is_tree = true;
-        for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
-            if !is_tree {
-                return Ok(None);
-            }
+        while !path.is_empty() {
+            let name_end = path.iter().position(|byte| *byte == b'/').unwrap_or(path.len());
+            let name = &path[..name_end];
             let tree = self.reader.read(&id)?.data;
             let mut entries = Entries::new(&tree, self.repository.hash_kind());
             let found = entries.find_map(|entry| match entry {
@@ -127,7 +125,11 @@ impl<'a> Revisions<'a> {
             });
             let Some(found) = found else { return Ok(None) };
             let (next, kind) = found.map_err(Fatal::new)?;
-            (id, is_tree) = (next, kind == EntryKind::Tree);
+            if name_end < path.len() && kind != EntryKind::Tree {
+                return Ok(None);
+            }
+            id = next;
+            path = path.get(name_end + 1..).unwrap_or_default();
         }
         Ok(Some(id))
     }

@@ -1,3 +1,5 @@
+//! `packrace maintenance`.
+
 use packrace_commands::Fatal;
 use packrace_commands::options::{MaintenanceOptions, MaintenanceRunOptions};
 
@@ -14,6 +16,7 @@ pub struct Maintenance {
     pub command: MaintenanceCommand,
 }
 
+/// Which tasks there are, behind the help.
 const MAINTENANCE_HELP: &str = "\
 Tasks, in the order in which they are done: stale-files (what killed processes have left), pack-refs, reflog-expire, \
 loose-objects, geometric-repack (small packs and loose objects into larger packs, with a multi-pack-index and a bitmap), gc \

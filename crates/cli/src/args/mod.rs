@@ -54,7 +54,7 @@ pub use stash::Stash;
 pub use unpack_objects::UnpackObjects;
 pub use update_index::UpdateIndex;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use packrace_commands::options::{ReceivePackOptions, UploadPackOptions};
 
 /// Exit code for a command line that makes no sense.
@@ -78,7 +78,6 @@ pub const DEFAULT_SSH: &str = "127.0.0.1:8422";
     name = "packrace",
     version,
     args_override_self = true,
-    infer_long_args = true,
     disable_help_subcommand = true,
     subcommand_required = true
 )]
@@ -293,9 +292,9 @@ pub enum Parsed {
     },
 }
 
-/// The command line as clap knows it, for help and man pages.
+/// The command line as clap knows it. As in git, long options can be abbreviated behind the command, and not before it.
 pub fn command_line() -> clap::Command {
-    Cli::command()
+    Cli::command().mut_subcommands(|command| command.infer_long_args(true))
 }
 
 /// Reads a command line, the program's own name first.
@@ -318,7 +317,7 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
         );
         return Parsed::Answer { text, to_stdout: false, code: 128 };
     }
-    match Cli::try_parse_from(&argv) {
+    match typed(&argv) {
         Ok(Cli { globals, command: Command::UploadPack(UploadPack { directory: None, .. }) })
             if globals.git_dir.is_none() =>
         {
@@ -334,6 +333,12 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
         Ok(cli) => Parsed::Run(Box::new(cli.globals), cli.command),
         Err(error) => refusal::answer(&error, &argv),
     }
+}
+
+/// What clap makes of a command line.
+fn typed(argv: &[OsString]) -> Result<Cli, clap::Error> {
+    let mut matches = command_line().try_get_matches_from(argv)?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command_line()))
 }
 
 /// Those that stand in for git's own of the same name.

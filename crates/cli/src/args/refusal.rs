@@ -8,8 +8,9 @@ use super::{COMMANDS_OF_GIT, Parsed, USAGE, command_line};
 
 /// What `COMMAND -h` shows.
 pub fn asked_usage(argv: &[OsString]) -> Option<Parsed> {
-    let (last, before) = argv.split_last()?;
-    let mut command = typed_command(before).filter(|_| last == "-h")?;
+    let (_, before) = argv.split_last().filter(|(last, _)| *last == "-h")?;
+    // All commands are put together for it, which other calls do not pay for.
+    let mut command = typed_command(before)?;
     let is_last = before.last().is_some_and(|name| name == command.get_name());
     let text = is_last.then(|| from_usage(&command.render_help().to_string()))?;
     Some(Parsed::Answer { text, to_stdout: true, code: USAGE })

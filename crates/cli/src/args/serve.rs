@@ -72,6 +72,5 @@ pub struct Serve {
     #[arg(long, value_name = "N")]
     pub cache_bytes: Option<String>,
     /// The folder whose repositories are served, all but those that lie in another.
-    #[arg(required_unless_present_any = ["print_config", "bucket", "config"])]
     pub root: Option<PathBuf>,
 }

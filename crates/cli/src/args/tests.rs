@@ -86,7 +86,7 @@ fn what_is_not_known_is_refused_by_name() {
     check("packrace upload-pack", Some(129), "usage: packrace upload-pack");
     check("packrace upload-pack a b", Some(129), "usage: packrace upload-pack");
     check("packrace serve --http nonsense:x root", Some(129), "nonsense:x");
-    check("packrace serve", Some(129), "ROOT");
+    check("packrace serve", None, "root: None");
     check("packrace serve --bucket s3://git root", Some(129), "--bucket");
     check("packrace serve --bucket http://git", Some(129), "s3://BUCKET");
     check("packrace bucket", Some(129), "bucket");
@@ -126,4 +126,6 @@ fn options_as_git_reads_them() {
     check("packrace reflog expire -h", Some(129), "usage: packrace reflog expire");
     check("packrace stash push --message=x --no-message", None, "message: None");
     check("packrace --literal-pathspecs --no-pager add x", None, "literal_pathspecs: true");
+    check("packrace --work=x add a", Some(129), "error: unknown option `work'");
+    check("packrace stash push --mess=x", None, "message: Some(\"x\")");
 }

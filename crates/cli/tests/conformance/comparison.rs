@@ -39,7 +39,14 @@ pub fn judge(case: &Case, alone: &Outcome, ours: &Outcome) -> Verdict {
 /// How git alone did something else than the session says.
 fn unexpected(case: &Case, alone: &Outcome) -> Option<String> {
     let session = case.session;
-    let (_, failures) = alone.failures.split_last()?;
+    let (end, failures) = alone.failures.split_last()?;
+    if end.starts_with("124 ") {
+        return Some("it takes too long, and was ended".to_owned());
+    }
+    // What the shell could not do, the session is not about: it would compare two runs of nothing.
+    if let Some(line) = alone.stderr.lines().find(|line| is_of_the_shell(line)) {
+        return Some(format!("the shell itself fails: {line}"));
+    }
     let code = |failure: &String| failure.split(' ').next().unwrap_or_default().to_owned();
     let codes: Vec<String> = failures.iter().map(code).collect();
     if codes != session.exits {
@@ -53,6 +60,12 @@ fn unexpected(case: &Case, alone: &Outcome) -> Option<String> {
         |text: &&String| alone.stdout.contains(text.as_str()) || alone.stderr.contains(text.as_str());
     let silence = session.says.iter().find(|text| !is_said(text))?;
     Some(format!("does not say: {silence}"))
+}
+
+/// `sh: 4: cannot create …`, or in other shells `sh: line 4: …`.
+fn is_of_the_shell(line: &str) -> bool {
+    let rest = line.strip_prefix("sh: ").map(|rest| rest.strip_prefix("line ").unwrap_or(rest));
+    rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
 }
 
 /// How packrace's outcome is another, in lines; nothing where it is not.
@@ -126,5 +139,9 @@ mod tests {
         assert!(!passes("# differs: because\n", &fine(), &fine()), "no longer different");
         assert!(passes("# masks: words\n", &fine(), &other()));
         assert!(!passes("# says: c\n", &fine(), &fine()));
+        let stuck = outcome("a\n", &["124 the session"]);
+        assert!(!passes("", &stuck, &stuck), "both were ended");
+        let broken = outcome("sh: 4: cannot create a\n", &["0 the session"]);
+        assert!(!passes("", &broken, &broken), "nothing was done");
     }
 }

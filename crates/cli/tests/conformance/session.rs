@@ -41,7 +41,7 @@ impl Session {
 
     /// Whether it types `git COMMAND`.
     pub fn uses(&self, command: &str) -> bool {
-        self.topic.split('/').next_back() == Some(command) || self.script.contains(&format!("git {command}"))
+        self.topic == command || self.script.contains(&format!("git {command}"))
     }
 
     fn take(&mut self, key: &str, value: &str) -> Result<(), String> {

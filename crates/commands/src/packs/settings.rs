@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
 
-use packrace_object::{HashKind, ObjectId};
+use packrace_object::ObjectId;
 use packrace_pack::filter::Filter;
 use packrace_pack::maintain::pack_files::PackFiles;
 use packrace_pack::{MAX_DEPTH, NameHashVersion, Settings};
@@ -101,12 +101,7 @@ pub(crate) fn recent_objects(call: &Call, repository: &Repository) -> Result<Vec
     Ok(recent)
 }
 
-/// The filter that `specs` mean, all together. The patterns of `sparse:oid` are named by their id.
-pub(crate) fn filter(specs: &[String], hash: HashKind) -> Result<Option<Filter>, Fatal> {
-    filter_of(specs, |name| Ok(ObjectId::from_hex(name).ok().filter(|id| id.kind() == hash)))
-}
-
-/// The same, where `resolve` finds the patterns by what they are called.
+/// The filter that `specs` mean, all together. `resolve` finds the patterns of `sparse:oid` by what they are called.
 pub(crate) fn filter_of(
     specs: &[String],
     mut resolve: impl FnMut(&[u8]) -> Result<Option<ObjectId>, Fatal>,

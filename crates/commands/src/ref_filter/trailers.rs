@@ -114,6 +114,8 @@ fn with_escapes(mut text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
     while let Some((&first, rest)) = text.split_first() {
         let digits = rest.strip_prefix(b"x").and_then(|rest| rest.get(..2));
+        // A sign is no digit, which numbers of Rust may begin with.
+        let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
         let byte = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
         let (byte, length) = match (first, byte, rest.first()) {
             (b'%', Some(byte), _) => (byte, 4),
