@@ -2,13 +2,8 @@
 //! changes nothing.
 #![no_main]
 
-// Of a program; it looks at nothing but what it is given.
-#[allow(dead_code)]
-#[path = "../../crates/cli/src/serve_config/mod.rs"]
-mod serve_config;
-
 use libfuzzer_sys::fuzz_target;
-use serve_config::{ServeConfig, example};
+use packrace_server::serve_config::{ServeConfig, example};
 
 fuzz_target!(|input: &[u8]| {
     let Ok(text) = std::str::from_utf8(input) else { return };

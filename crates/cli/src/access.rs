@@ -13,7 +13,7 @@ use packrace_server::ssh_keys::{UserKey, UserSources, check_user_name};
 use crate::args::{Access, AccessCheck, AccessCommand, AccessHash, AccessKeys, AccessToken};
 use crate::gitolite;
 use crate::serve;
-use crate::serve_config::ServeConfig;
+use packrace_server::serve_config::ServeConfig;
 
 /// Longest password that is read.
 const MAX_PASSWORD_BYTES: u64 = 4096;

@@ -11,7 +11,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Registry, fmt, reload};
 
-use crate::serve_config::{Format, Level, Log};
+use packrace_server::serve_config::{Format, Level, Log};
 
 /// How much is logged; it may change.
 pub type LogLevel = reload::Handle<LevelFilter, Registry>;

@@ -20,7 +20,6 @@ mod man;
 mod repo;
 mod sandbox;
 mod serve;
-mod serve_config;
 mod shell;
 mod trace2;
 mod warnings;

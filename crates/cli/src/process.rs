@@ -11,7 +11,7 @@ use packrace_commands::{Environment, Fatal, Input, Output, Streams};
 use packrace_server::listen::Scheme;
 
 use crate::args::VariableOptions;
-use crate::serve_config::VARIABLE_PREFIX;
+use packrace_server::serve_config::VARIABLE_PREFIX;
 
 /// Writes a line to standard error. Failures are ignored: there is no other place to report them.
 macro_rules! eprint_line {

@@ -7,7 +7,7 @@ use packrace_os::sandbox::{Enforced, Reach, enter};
 use packrace_store::{Config, ConfigSources, HooksFrom};
 
 use crate::process::Reports;
-use crate::serve_config::ServeConfig;
+use packrace_server::serve_config::ServeConfig;
 
 /// Programs, their libraries and settings, and what the kernel tells. Hooks are any programs.
 const SYSTEM: [&str; 13] = [

@@ -24,7 +24,7 @@ use crate::args::Serve;
 use crate::log;
 use crate::process;
 use crate::sandbox;
-use crate::serve_config::{BucketSource, Hooks, ServeConfig, Setting, example};
+use packrace_server::serve_config::{BucketSource, Hooks, ServeConfig, Setting, example};
 
 /// Where HTTP is served when nothing is said.
 const DEFAULT_HTTP: ([u8; 4], u16) = ([127, 0, 0, 1], 8417);
@@ -95,6 +95,8 @@ fn root(call: &Call, args: &Serve, loaded: &ServeConfig) -> Result<PathBuf, Fata
         (Some(_), None) if loaded.listen.shell.is_some() => {
             Err(Fatal::new("listen.shell: not where a bucket is served"))
         }
+        // A process each connection, and the cache belongs to one.
+        (Some(_), None) if args.inetd => Err(Fatal::new("--inetd: not where a bucket is served")),
         (Some(_), None) => {
             let needed = || Fatal::new("bucket.cache: needed where a bucket is served");
             let cache = in_directory(call, loaded.bucket.cache.as_ref().ok_or_else(needed)?)?;

@@ -11,7 +11,7 @@ use crate::log;
 use crate::process;
 use crate::sandbox;
 use crate::serve;
-use crate::serve_config::{Level, ServeConfig};
+use packrace_server::serve_config::{Level, ServeConfig};
 
 pub fn run(call: Call, args: &Shell) -> Result<(), Fatal> {
     let request = request(&call, args)?;

@@ -28,6 +28,7 @@ mod refs;
 pub mod repositories;
 pub mod repository_cache;
 pub mod send;
+pub mod serve_config;
 mod service;
 pub mod settings;
 pub mod settings_file;

@@ -324,6 +324,7 @@ fn a_node_without_its_bucket_does_not_start() {
     check(&["--config", "/dev/null"], 129, "neither a folder (ROOT) nor a bucket");
     let args = ["--bucket", "s3://git", "--cache", cache];
     check(&[&args[..], &["--set", "listen.shell=/run/x"]].concat(), 128, "listen.shell");
+    check(&[&args[..], &["--inetd"]].concat(), 128, "--inetd");
     server.set_busy(true);
     check(&args, 128, "fatal: s3://git: ");
 }

@@ -155,6 +155,15 @@ fn files_are_short() {
     for_sources(source::length);
 }
 
+/// Whoever embeds packrace cannot use what is in the program.
+#[test]
+fn cli_is_thin() {
+    let files = files();
+    let sources = files.iter().filter(|file| file.path.starts_with("crates/cli/src/"));
+    let lines: usize = sources.map(|file| file.text.lines().count()).sum();
+    assert!((1_000..=7_000).contains(&lines), "crates/cli/src has {lines} lines; at most 7,000");
+}
+
 #[test]
 fn functions_are_short() {
     for_sources(|path, text| match path.contains("/tests/") {

@@ -14,18 +14,18 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::access::AccessFiles;
+use crate::limits::Limits;
+use crate::limits::admission::AdmissionSettings;
+use crate::maintenance::MaintenanceRules;
+use crate::receive::PushBudget;
+use crate::repository_cache::RepositoryCacheSettings;
+use crate::send::pack_cache::CacheSettings;
+use crate::settings::{Admin, Hosts, PushMemory, ServeRules};
+use crate::ssh_keys::SshSettings;
+use crate::tls::TlsFiles;
 use packrace_pack::ingest::MaxUnpacked;
 use packrace_remote::BucketUrl;
-use packrace_server::access::AccessFiles;
-use packrace_server::limits::Limits;
-use packrace_server::limits::admission::AdmissionSettings;
-use packrace_server::maintenance::MaintenanceRules;
-use packrace_server::receive::PushBudget;
-use packrace_server::repository_cache::RepositoryCacheSettings;
-use packrace_server::send::pack_cache::CacheSettings;
-use packrace_server::settings::{Admin, Hosts, PushMemory, ServeRules};
-use packrace_server::ssh_keys::SshSettings;
-use packrace_server::tls::TlsFiles;
 
 pub use print::example;
 pub use table::{Setting, all};

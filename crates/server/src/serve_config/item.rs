@@ -4,11 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::access::{ForwardAuthUrl, ForwardedHeader};
+use crate::limits::AddressRange;
+use crate::maintenance::MaintenanceMode;
+use crate::settings::{Admin, Hosts};
 use packrace_remote::BucketUrl;
-use packrace_server::access::{ForwardAuthUrl, ForwardedHeader};
-use packrace_server::limits::AddressRange;
-use packrace_server::maintenance::MaintenanceMode;
-use packrace_server::settings::{Admin, Hosts};
 use packrace_store::HooksFrom;
 
 use super::{Format, Level};

@@ -2,15 +2,15 @@
 
 use std::sync::LazyLock;
 
-use packrace_server::access::AccessFiles;
-use packrace_server::limits::Limits;
-use packrace_server::limits::admission::AdmissionSettings;
-use packrace_server::maintenance::MaintenanceRules;
-use packrace_server::repository_cache::RepositoryCacheSettings;
-use packrace_server::send::pack_cache::CacheSettings;
-use packrace_server::settings::ServeRules;
-use packrace_server::ssh_keys::SshSettings;
-use packrace_server::tls::TlsFiles;
+use crate::access::AccessFiles;
+use crate::limits::Limits;
+use crate::limits::admission::AdmissionSettings;
+use crate::maintenance::MaintenanceRules;
+use crate::repository_cache::RepositoryCacheSettings;
+use crate::send::pack_cache::CacheSettings;
+use crate::settings::ServeRules;
+use crate::ssh_keys::SshSettings;
+use crate::tls::TlsFiles;
 
 use super::item::{ByteCount, ConfigValue, Given};
 use super::{BucketSource, Hooks, Listen, Log, PushPolicy, Sandbox, ServeConfig};

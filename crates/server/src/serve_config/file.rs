@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use packrace_server::settings_file::line_and_column;
+use crate::settings_file::line_and_column;
 use toml::de::{DeTable, DeValue};
 
 use super::item::Given;
