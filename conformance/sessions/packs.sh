@@ -16,16 +16,19 @@ git index-pack --index-version=1 -o x/one.idx x/p.pack >/dev/null
 history 10 from
 stock -C from repack -adq
 git init -q --bare to.git
-git -C to.git index-pack --stdin <from/.git/objects/pack/*.pack | sed 's/[0-9a-f]\{40\}/ID/'
-git -C to.git index-pack --stdin --keep=why <from/.git/objects/pack/*.pack | sed 's/[0-9a-f]\{40\}/ID/'
+pack=$(echo from/.git/objects/pack/*.pack)
+git -C to.git index-pack --stdin <"$pack" | sed 's/[0-9a-f]\{40\}/ID/'
+git -C to.git index-pack --stdin --keep=why <"$pack" | sed 's/[0-9a-f]\{40\}/ID/'
 cat to.git/objects/pack/*.keep
 
 ## index-pack says how much it has done
 history 10 from
 stock -C from repack -adq
 git init -q --bare to.git
-git -C to.git index-pack -v --stdin <from/.git/objects/pack/*.pack 2>err | sed 's/[0-9a-f]\{40\}/ID/'
+pack=$(echo from/.git/objects/pack/*.pack)
+git -C to.git index-pack -v --stdin <"$pack" 2>err | sed 's/[0-9a-f]\{40\}/ID/'
 tr '\r' '\n' <err | grep -v '[0-9]%.*[0-9]/' | sed 's/|.*//'
+rm err
 
 ## index-pack of broken packs
 # exits: 128 128 128 128
@@ -72,7 +75,8 @@ git index-pack --bogus a.pack
 history 3 from
 stock -C from repack -adq
 git init -q --bare to.git
-git -C to.git index-pack --strict --stdin <from/.git/objects/pack/*.pack | sed 's/[0-9a-f]\{40\}/ID/'
+pack=$(echo from/.git/objects/pack/*.pack)
+git -C to.git index-pack --strict --stdin <"$pack" | sed 's/[0-9a-f]\{40\}/ID/'
 bad=$(printf 'tree %s\nauthor a <a> 1 +0000\n\nx\n' "$(stock -C from rev-parse HEAD^{tree})" | stock -C from hash-object -t commit --literally -w --stdin)
 echo "$bad" | stock -C from pack-objects -q --stdout | git -C to.git index-pack --strict --stdin
 echo "$bad" | stock -C from pack-objects -q --stdout | git -C to.git index-pack --stdin | sed 's/[0-9a-f]\{40\}/ID/'

@@ -33,7 +33,12 @@ fn handshakes_that_stall_are_ended() {
     for stream in stalled {
         assert_eq!(rest_of(stream), b"");
     }
-    assert!(done.get("/-/healthz").is_err(), "it asks too late");
+    // The server has closed that one, too, whenever the machine lets it: reading gives up after a minute.
+    let mut heard = Vec::new();
+    match done.0.read_to_end(&mut heard) {
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("the connection stays"),
+        _ => assert_eq!(heard, b""),
+    }
     // A connection is closed before it is counted.
     served.server.wait_until("their count", |_| served.handshakes("timed-out") == 3);
     let words = "no TLS: no handshake within the time limit";
