@@ -144,7 +144,8 @@ fn keys(call: &Call, args: &AccessKeys) -> Result<(), Fatal> {
         }
     }
     if let Some(user) = &args.user {
-        for authority in sources.keys().authorities() {
+        let authorities = sources.keys().authorities();
+        for authority in authorities.iter().filter(|key| !sources.keys().is_revoked(key)) {
             add(&format!("cert-authority,principals=\"{user}\","), user, authority)?;
         }
     }

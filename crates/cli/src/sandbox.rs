@@ -119,7 +119,8 @@ fn readable(
     }
     let (tls, ssh) = (&loaded.tls, &loaded.ssh);
     let files = tls.certificates.iter().chain(&tls.keys).chain(&tls.client_ca);
-    let files = files.chain(&ssh.host_keys).chain(&ssh.user_keys).chain(&ssh.user_ca);
+    let files =
+        files.chain(&ssh.host_keys).chain(&ssh.user_keys).chain(&ssh.user_ca).chain(&ssh.revoked_keys);
     let access = [&loaded.access.rules, &loaded.access.users, &loaded.access.tokens];
     let files = files.chain(access.into_iter().flatten());
     paths.extend(replaceable(files, environment.home().map(PathBuf::as_path)));

@@ -196,6 +196,10 @@ group!(ssh: SshSettings {
         "File of public keys of authorities, a line each, whose certificates users may show (ssh-keygen -s). The principal of a \
          certificate is the user; where there are several, the login name says which. Of critical options, source-address is \
          known, and a certificate with another is refused. \"none\": no certificate is taken.";
+    revoked_keys: value, reload,
+        "File of what is taken no more, whatever the other files and the program say; in the format from which ssh-keygen -k makes \
+         a list: a public key in a line (of a user or of an authority), or behind hash: its fingerprint; certificates of all \
+         authorities by \"serial: 7\", \"serial: 16-31\" or \"id: ID\". Connections that are open go on. \"none\": nothing is revoked.";
 });
 
 group!(limits: Limits {

@@ -105,6 +105,10 @@ impl SshHost for Sessions {
     ) -> Pin<Box<dyn Future<Output = Option<SshUser>> + Send + 'a>> {
         Box::pin(async move {
             let users = &self.ssh.users;
+            if users.keys().is_revoked(key) {
+                self.lock().why_refused = Some(format!("{}: it is revoked", key.fingerprint()));
+                return None;
+            }
             if let Some(user) = users.user_in_files(key) {
                 return Some(user);
             }

@@ -35,6 +35,8 @@ pub struct SshSettings {
     pub user_keys_command: Option<PathBuf>,
     /// Authorities whose certificates are taken.
     pub user_ca: Option<PathBuf>,
+    /// Keys and certificates that are taken no more.
+    pub revoked_keys: Option<PathBuf>,
 }
 
 /// What connections of SSH begin with, read from [`SshSettings`].
@@ -54,7 +56,7 @@ pub struct UserSources {
 impl Ssh {
     /// Reads all files. `None` where no key of the host is named.
     pub fn load(settings: &SshSettings, confinement: &Confinement) -> Result<Option<Self>, LoadError> {
-        let SshSettings { host_keys, user_keys, user_keys_folder, user_keys_command, user_ca } = settings;
+        let SshSettings { host_keys, user_keys, user_keys_folder, user_keys_command, user_ca, .. } = settings;
         if host_keys.is_empty() {
             return Ok(None);
         }
@@ -86,6 +88,10 @@ impl fmt::Display for Ssh {
             0 => {}
             count => write!(f, "; authorities: {count}")?,
         }
+        match keys.revoked_len() {
+            0 => {}
+            count => write!(f, "; revoked: {count}")?,
+        }
         command.as_ref().map_or(Ok(()), |command| write!(f, "; asks {}", command.program().display()))
     }
 }
@@ -112,6 +118,10 @@ impl UserSources {
                 return Err(LoadError::of(path, "there is no key in it"));
             }
         }
+        if let Some(path) = &settings.revoked_keys {
+            let text = read_unshared(path)?;
+            keys.revoke(&text).map_err(|error| LoadError::at_line(path, error.line, error.why))?;
+        }
         let command = settings.user_keys_command.as_deref();
         let command = command.map(|path| KeyCommand::new(path, confinement)).transpose()?;
         Ok(UserSources { keys, command })
@@ -128,7 +138,10 @@ impl UserSources {
 
     /// The user who has a key. Blocks, if a program has to be asked.
     pub fn user_of(&self, key: &UserKey) -> Option<SshUser> {
-        self.user_in_files(key).or_else(|| self.command.as_ref()?.user_of(key))
+        self.user_in_files(key).or_else(|| match self.keys.is_revoked(key) {
+            true => None,
+            false => self.command.as_ref()?.user_of(key),
+        })
     }
 
     pub(crate) fn user_in_files(&self, key: &UserKey) -> Option<SshUser> {

@@ -31,6 +31,9 @@ impl UserKeys {
         if !self.authorities.iter().any(|authority| authority.0.key_data() == certificate.signature_key()) {
             return refused("signed by an authority that is not known".to_owned());
         }
+        if self.revoked.has_certificate(certificate) {
+            return refused("it is revoked".to_owned());
+        }
         if let Err(why) = check_kind(certificate.public_key()) {
             return refused(why);
         }
@@ -156,5 +159,10 @@ mod tests {
             check_at(now, &good(), "git", expect);
         }
         check_at(2000, &good(), "git", Err("it is not valid now"));
+        let mut keys = keys.clone();
+        keys.revoke("serial: 7\n").unwrap();
+        let certificate = signed(&good());
+        let found = keys.user_of_certificate(&UserCertificate(&certificate), "git", 1500, &|_| true);
+        assert!(found.unwrap_err().ends_with(", serial 7: it is revoked"));
     }
 }

@@ -2,6 +2,7 @@
 
 mod certificate;
 mod host_key;
+mod revoked;
 mod signers;
 mod user_keys;
 

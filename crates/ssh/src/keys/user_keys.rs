@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use russh::keys::PublicKey;
 
+use super::revoked::RevokedKeys;
 use super::signers::{self, Validity};
 use super::{SshUser, UserKey};
 
@@ -15,6 +16,7 @@ pub struct UserKeys {
     /// By their bytes.
     owners: HashMap<Vec<u8>, KeyOwner>,
     pub(super) authorities: Vec<UserKey>,
+    pub(super) revoked: RevokedKeys,
 }
 
 #[derive(Debug, Clone)]
@@ -63,6 +65,11 @@ impl UserKeys {
         })
     }
 
+    /// Adds keys and certificates that are taken no more.
+    pub fn revoke(&mut self, text: &str) -> Result<(), LineError> {
+        each_line(text, |line| without_comment(line).map_or(Ok(()), |line| self.revoked.add(line)))
+    }
+
     fn add(&mut self, name: &str, key: &UserKey, validity: Validity) -> Result<(), String> {
         let blob = key.0.to_bytes().map_err(|error| error.to_string())?;
         match self.owners.entry(blob) {
@@ -79,9 +86,22 @@ impl UserKeys {
 
     /// The user who has a key at this time, in seconds since 1970.
     pub fn user_of(&self, key: &UserKey, now: i64) -> Option<SshUser> {
+        if self.is_revoked(key) {
+            return None;
+        }
         let owner = self.owners.get(&key.0.to_bytes().ok()?)?;
         let is_valid = owner.validity.holds(now);
         is_valid.then(|| SshUser { name: owner.name.clone(), shown: key.fingerprint() })
+    }
+
+    /// Whether a key is taken no more.
+    pub fn is_revoked(&self, key: &UserKey) -> bool {
+        self.revoked.has_key(key.0.key_data())
+    }
+
+    /// How many keys, ranges of certificates and ids are taken no more.
+    pub fn revoked_len(&self) -> usize {
+        self.revoked.len()
     }
 
     /// Whether certificates of users are taken.
@@ -109,6 +129,7 @@ impl UserKeys {
         let valid = self.owners.iter().filter(|(_, owner)| owner.validity.holds(now));
         let mut all: Vec<(&str, UserKey)> = valid
             .filter_map(|(blob, owner)| Some((&*owner.name, UserKey(PublicKey::from_bytes(blob).ok()?))))
+            .filter(|(_, key)| !self.is_revoked(key))
             .collect();
         all.sort_by_cached_key(|(name, key)| ((*name).to_owned(), key.line()));
         all
@@ -149,12 +170,13 @@ mod tests {
             other.line()
         );
         keys.add_signers(&list).unwrap();
-        let name = |key: &UserKey, now| keys.user_of(key, now).map(|user| user.name.to_string());
-        assert_eq!(name(&first, 86_400).as_deref(), Some("alice"));
-        assert_eq!(name(&second, 0).as_deref(), Some("alice"));
-        assert_eq!(name(&other, 86_399).as_deref(), Some("bob"));
-        assert_eq!(name(&other, 86_400), None);
-        assert_eq!(name(&key(), 0), None);
+        let name =
+            |keys: &UserKeys, key: &UserKey, now| keys.user_of(key, now).map(|user| user.name.to_string());
+        assert_eq!(name(&keys, &first, 86_400).as_deref(), Some("alice"));
+        assert_eq!(name(&keys, &second, 0).as_deref(), Some("alice"));
+        assert_eq!(name(&keys, &other, 86_399).as_deref(), Some("bob"));
+        assert_eq!(name(&keys, &other, 86_400), None);
+        assert_eq!(name(&keys, &key(), 0), None);
         assert_eq!(keys.user_of(&first, 0).unwrap().shown, first.fingerprint());
         assert_eq!((keys.len(), keys.list(0).len(), keys.list(86_400).len()), (3, 3, 2));
         assert_eq!(UserKey::parse_blob(first.line().split(' ').nth(1).unwrap()), Ok(first.clone()));
@@ -164,6 +186,10 @@ mod tests {
         keys.add_of_user("alice", &first.line()).unwrap();
         assert!(keys.add_of_user("a,b", &key().line()).is_err());
         assert!(keys.add_authorities("nothing").is_err() && !keys.has_authorities());
+        keys.revoke(&format!("# lost\n{}\n", second.line())).unwrap();
+        assert_eq!((name(&keys, &second, 0), name(&keys, &first, 0).as_deref()), (None, Some("alice")));
+        assert_eq!((keys.revoked_len(), keys.list(0).len()), (1, 2));
+        assert_eq!(keys.revoke("\n\nserial: x").unwrap_err().line, 3);
         keys.add_authorities(&format!("# ours\n{}\n", other.line())).unwrap();
         assert!(keys.has_authorities() && !keys.is_empty());
     }

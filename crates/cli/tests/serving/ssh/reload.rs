@@ -35,6 +35,82 @@ fn keys_are_read_again_and_running_clones_go_on() {
 }
 
 #[test]
+fn what_is_revoked_gets_in_no_more() {
+    let served = SshServer::start("");
+    let shows = |key_id: &PrivateKey, serial| {
+        let mut builder =
+            Builder::new_with_random_nonce(&mut safe_rng(), key_id.public_key(), 0, 1 << 40).unwrap();
+        builder.serial(serial).unwrap().cert_type(CertType::User).unwrap().key_id("laptop").unwrap();
+        builder.valid_principal("alice").unwrap();
+        let certificate = builder.sign(&served.authority).unwrap();
+        served.connect().shows_certificate("git", key_id, certificate)
+    };
+    let carol = made_key();
+    assert!(served.lets_in(&served.alice) && shows(&carol, 7) && shows(&carol, 8));
+    let client = served.login(&served.alice);
+    let mut running = client.begin(Some("version=2"), Some(b"git-upload-pack '/a.git'")).unwrap();
+    client.take(&mut running, 20);
+
+    let list = served.file("revoked");
+    let config = std::fs::read_to_string(served.server.config()).unwrap();
+    let setting = format!("revoked-keys = {list:?}\nuser-ca");
+    std::fs::write(served.server.config(), config.replace("user-ca", &setting)).unwrap();
+    let reload = |text: &str, expect: &str| {
+        std::fs::write(&list, text).unwrap();
+        served.server.signal("-HUP");
+        served.server.wait_until(expect, |server| server.log().contains(expect));
+    };
+    reload(&format!("# lost\n{}\nserial: 7\n", public(&served.alice)), "revoked: 2");
+    assert!(!served.lets_in(&served.alice) && served.lets_in(&served.bob));
+    assert!(!shows(&carol, 7) && shows(&carol, 8));
+    assert_eq!(client.finish(running, b"0000").code, Some(0), "a session goes on");
+    let fingerprint = served.alice.public_key().fingerprint(russh::keys::HashAlg::Sha256);
+    assert!(
+        served.server.log().contains(&format!("{fingerprint}: it is revoked")),
+        "{}",
+        served.server.log()
+    );
+    assert!(served.server.log().contains("serial 7: it is revoked"), "{}", served.server.log());
+    // sshd gets no line for it.
+    let mut keys = packrace();
+    keys.args(["access", "keys", "--all", "--config"]).arg(served.server.config()).arg(served.file("root"));
+    let lines = String::from_utf8(output(&mut keys).stdout).unwrap();
+    assert!(lines.contains(&public(&served.bob)) && !lines.contains(&public(&served.alice)), "{lines}");
+
+    reload(
+        "serial: 7\nserial: 9-8\n",
+        &format!("settings stay as they were: {}:2: 9 is above 8", list.display()),
+    );
+    assert!(!served.lets_in(&served.alice), "what was read before stays");
+    reload(&format!("{}\n", public(&served.authority)), "revoked: 1");
+    assert!(served.lets_in(&served.alice) && !shows(&carol, 8), "an authority");
+}
+
+#[test]
+fn a_certificate_that_expires_ends_no_session() {
+    let served = SshServer::start("");
+    let key = made_key();
+    let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    // A slow machine may need longer to begin.
+    let begun = [2, 8, 32].into_iter().find_map(|seconds| {
+        let shown = certificate(&key, &served.authority, &["alice"], (0, now() + seconds));
+        let mut client = served.connect();
+        let is_in = client.shows_certificate("git", &key, shown.clone());
+        let channel = is_in.then(|| client.begin(Some("version=2"), Some(b"git-upload-pack '/a.git'")))?;
+        Some((shown, channel.ok()?, client))
+    });
+    let (shown, mut channel, client) = begun.expect("a session begins");
+    client.take(&mut channel, 20);
+    let lets_in = || served.connect().shows_certificate("git", &key, shown.clone());
+    served.server.wait_until("the end of the certificate", |_| !lets_in());
+    let tip = Git::stock().run(&served.server.repository(), &["rev-parse", "HEAD"]);
+    let fetch = Script::new().fetch_v2("sha1", &[tip.trim()], &[]).flush();
+    let ran = client.finish(channel, fetch.bytes());
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.out.windows(4).any(|bytes| bytes == b"PACK"));
+}
+
+#[test]
 fn what_is_wrong_ends_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).display().to_string();
