@@ -13,6 +13,7 @@ mod repositories;
 mod sandbox;
 mod shell;
 mod ssh;
+mod strangers;
 mod threads;
 mod tls;
 

@@ -2,7 +2,7 @@
 //!
 //! | route | answer |
 //! |---|---|
-//! | `/-/` | a page for people: running transfers, throughput, queue, totals |
+//! | `/-/` | a page for people: running transfers, throughput, queue, totals; with access rules for admins, and for other users what they may read |
 //! | `/-/metrics` | numbers for Prometheus (OpenMetrics 1.0) |
 //! | `/-/healthz` | 200 for as long as the process answers |
 //! | `/-/readyz` | 200, and 503 from the moment on that it was told to stop |
@@ -15,6 +15,7 @@ mod maintenance;
 mod page;
 mod plot;
 mod units;
+mod user_page;
 
 use std::convert::Infallible;
 use std::sync::{Arc, PoisonError};
@@ -36,6 +37,7 @@ use crate::service::shared::Shared;
 use crate::settings::Admin;
 use maintenance::MaintenanceView;
 use page::View;
+pub(crate) use user_page::{MAX_SHOWN, UserView};
 
 /// How long a connection to that address may take for its one request.
 const ADMIN_TIME: Duration = Duration::from_secs(10);
@@ -43,16 +45,21 @@ const ADMIN_TIME: Duration = Duration::from_secs(10);
 /// How long it is waited when there is no descriptor for a connection.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
+/// What the pages are.
+const HTML_TYPE: &str = "text/html; charset=utf-8";
+
 /// What the text format of `prometheus-client` is.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Through which address somebody asks for these routes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What somebody may see of these routes.
+#[derive(Debug)]
 pub(crate) enum AdminAccess {
-    /// The one where repositories are served: anybody may ask.
+    /// What anybody may who reaches the address where repositories are served.
     Public,
-    /// The one that `listen.admin` sets apart.
+    /// Everything: it is one of the admins, or the address that `listen.admin` sets apart.
     Admin,
+    /// What is there for this user, and no numbers.
+    User(UserView),
 }
 
 /// Takes a sample of what is done, once a second, for as long as it is polled.
@@ -80,20 +87,24 @@ pub(crate) fn answer<B>(
     access: AdminAccess,
 ) -> Option<Response<String>> {
     let admin = shared.settings().admin;
-    if access == AdminAccess::Public && admin == Admin::Nowhere {
-        return None;
-    }
-    let is_told = access == AdminAccess::Admin || admin == Admin::OnHttp;
-    let (status, content_type, text) = match request.uri().path() {
-        "/-/healthz" => (StatusCode::OK, "text/plain", "ok\n".to_owned()),
-        "/-/readyz" if shared.host.transfers.is_stopping() => {
+    let (is_told, shows_names) = match access {
+        AdminAccess::Admin => (true, true),
+        AdminAccess::Public if admin == Admin::Nowhere => return None,
+        AdminAccess::Public => (admin == Admin::OnHttp, false),
+        AdminAccess::User(_) => (false, false),
+    };
+    let (status, content_type, text) = match (request.uri().path(), &access) {
+        ("/-/healthz", _) => (StatusCode::OK, "text/plain", "ok\n".to_owned()),
+        ("/-/readyz", _) if shared.host.transfers.is_stopping() => {
             (StatusCode::SERVICE_UNAVAILABLE, "text/plain", "stopping\n".to_owned())
         }
-        "/-/readyz" => (StatusCode::OK, "text/plain", "ready\n".to_owned()),
-        "/-/metrics" if is_told => (StatusCode::OK, METRICS_TYPE, shared.metrics_now().text()),
-        "/-/" if is_told => {
-            let page = page(shared, access, request.uri().query());
-            (StatusCode::OK, "text/html; charset=utf-8", page)
+        ("/-/readyz", _) => (StatusCode::OK, "text/plain", "ready\n".to_owned()),
+        ("/-/metrics", _) if is_told => (StatusCode::OK, METRICS_TYPE, shared.metrics_now().text()),
+        ("/-/", AdminAccess::User(view)) => {
+            (StatusCode::OK, HTML_TYPE, view.render(&shared.settings().agent))
+        }
+        ("/-/", _) if is_told => {
+            (StatusCode::OK, HTML_TYPE, page(shared, shows_names, request.uri().query()))
         }
         _ => return None,
     };
@@ -104,7 +115,7 @@ pub(crate) fn answer<B>(
         return Some(refused);
     }
     let mut answer = plain(status, content_type, text);
-    if content_type.starts_with("text/html") {
+    if content_type == HTML_TYPE {
         let policy = content_security_policy();
         // It has no character that a header may not have.
         let policy = HeaderValue::from_str(&policy).unwrap_or(HeaderValue::from_static("default-src 'none'"));
@@ -113,13 +124,13 @@ pub(crate) fn answer<B>(
     Some(answer)
 }
 
-fn page(shared: &Shared, access: AdminAccess, query: Option<&str>) -> String {
+fn page(shared: &Shared, shows_names: bool, query: Option<&str>) -> String {
     View {
         agent: &shared.settings().agent,
         uptime: shared.began.elapsed(),
         is_stopping: shared.host.transfers.is_stopping(),
         refreshes: query != Some("refresh=off"),
-        shows_names: access == AdminAccess::Admin,
+        shows_names,
         live: shared.host.transfers.list(),
         samples: shared.history.lock().unwrap_or_else(PoisonError::into_inner).samples(),
         metrics: shared.metrics_now(),

@@ -41,22 +41,8 @@ pub(super) struct View<'a> {
 impl View<'_> {
     pub(super) fn render(&self) -> String {
         let mut out = String::with_capacity(32 << 10);
-        // Writing to a String cannot fail, here and below.
-        let _ = write!(
-            out,
-            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-             <meta name=\"color-scheme\" content=\"light dark\">"
-        );
-        if self.refreshes {
-            let _ = write!(out, "<meta http-equiv=\"refresh\" content=\"{REFRESH_SECONDS}\">");
-        }
-        let _ = write!(
-            out,
-            "<title>packrace: {} running</title><link rel=\"icon\" href=\"data:,\">\
-             <style>{STYLE}</style></head><body><main>",
-            self.live.len()
-        );
+        let title = format!("packrace: {} running", self.live.len());
+        begin(&title, self.refreshes.then_some(REFRESH_SECONDS), &mut out);
         self.head(&mut out);
         self.tiles(&mut out);
         out.push_str("<div class=\"pair\">");
@@ -266,6 +252,24 @@ impl View<'_> {
         row("panics", metrics.panics.get(), true);
         out.push_str("</tbody></table></div></section>");
     }
+}
+
+/// Writes what a page begins with, which may come again after so many seconds.
+pub(super) fn begin(title: &str, refresh_seconds: Option<u32>, out: &mut String) {
+    // Writing to a String cannot fail, here and above.
+    let _ = write!(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <meta name=\"color-scheme\" content=\"light dark\">"
+    );
+    if let Some(seconds) = refresh_seconds {
+        let _ = write!(out, "<meta http-equiv=\"refresh\" content=\"{seconds}\">");
+    }
+    let _ = write!(
+        out,
+        "<title>{title}</title><link rel=\"icon\" href=\"data:,\"><style>{STYLE}</style></head><body><main>"
+    );
 }
 
 /// A plot of the time that is kept.

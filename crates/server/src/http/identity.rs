@@ -9,9 +9,11 @@ use super::api_path;
 use super::limit_reached::status_of;
 use super::refusal::HttpRefusal;
 use crate::access::{Ask, Decision, NotIdentified, Offer, Principal};
-use crate::admin::AdminAccess;
+use crate::admin::{AdminAccess, MAX_SHOWN, UserView};
 use crate::metrics::{Metrics, Reason};
+use crate::service::access_log::quoted;
 use crate::service::call::Service;
+use crate::service::readable::ReadableRepositories;
 use crate::service::shared::{Shared, named};
 use crate::settings::{Admin, Settings};
 use crate::tls::ClientCertificate;
@@ -97,15 +99,35 @@ pub(super) async fn admin_access(
         return Ok(AdminAccess::Public);
     }
     let _permit = shared.limits.request(offer.via).await.map_err(status_of)?;
-    let (offer, shared) = (offer.clone(), shared.clone());
+    let (offer, shared, is_page) = (offer.clone(), shared.clone(), path == "/-/");
     let looking = tokio::task::spawn_blocking(move || {
         let principal = identify(&offer, &shared)?;
         match offer.settings.access.decide(&principal, b"", Ask::Look) {
             Decision::Allow => Ok(AdminAccess::Admin),
+            Decision::Hide | Decision::Forbid(_) if is_page && principal.name().is_some() => {
+                user_view(&principal, &offer.settings, &shared)
+            }
             Decision::Authenticate => Err(StatusCode::UNAUTHORIZED.into()),
             Decision::Hide => Err(StatusCode::NOT_FOUND.into()),
             Decision::Forbid(why) => Err(HttpRefusal::forbidden(&why)),
         }
     });
     looking.await.unwrap_or_else(|_| Err(StatusCode::INTERNAL_SERVER_ERROR.into()))
+}
+
+/// What somebody sees who is known and does not look after the server. Walks through the served folder.
+fn user_view(
+    principal: &Principal,
+    settings: &Settings,
+    shared: &Shared,
+) -> Result<AdminAccess, HttpRefusal> {
+    // Nobody makes repositories in a bucket from here, and its cache does not say which there are.
+    let is_listed = settings.repository_prototype.is_some();
+    let list = || ReadableRepositories::of(principal, None, MAX_SHOWN, settings, shared);
+    let readable = is_listed.then(list).transpose().map_err(|error| {
+        tracing::error!("repositories: {}", quoted(error.to_string().as_bytes()));
+        StatusCode::INTERNAL_SERVER_ERROR
+    })?;
+    let user = principal.name().unwrap_or_default().to_owned();
+    Ok(AdminAccess::User(UserView { user, readable }))
 }

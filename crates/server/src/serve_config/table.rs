@@ -149,7 +149,8 @@ group!(listen: Listen {
          server makes at its start for its own user. \"none\": nowhere; packrace shell serves alone then.";
     admin: value, restart,
         "Where the server can be looked at while it runs: /-/ (a page for people), /-/metrics (Prometheus), /-/healthz \
-         and /-/readyz. \"http\": on the addresses for HTTP and HTTPS, and the page does not tell clients and repositories. An \
+         and /-/readyz. \"http\": on the addresses for HTTP and HTTPS, and the page does not tell clients and repositories, or with access rules \
+         all of it to their admins, and to other users which repositories they may read. An \
          address and port of its own: all of it there, with clients and repositories; on the addresses for HTTP \
          and HTTPS only healthz and readyz. \"none\": nowhere, and no API for repositories either.";
     hosts: value, reload,

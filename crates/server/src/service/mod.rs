@@ -4,6 +4,7 @@ pub(crate) mod access_log;
 pub(crate) mod call;
 pub(crate) mod counting;
 pub(crate) mod pusher;
+pub(crate) mod readable;
 mod refusal_log;
 pub(crate) mod root;
 pub(crate) mod shared;

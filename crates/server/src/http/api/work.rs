@@ -1,8 +1,7 @@
 //! What requests of the API do, on a thread that may wait for the disk.
 
-use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use http::StatusCode;
 use jiff::Timestamp;
@@ -14,10 +13,9 @@ use super::super::body::RequestBody;
 use super::super::identity::{ClientOffer, identify};
 use super::ApiReply;
 use crate::access::{Ask, AuditedChange, Denied, Principal, RepositoryAccess};
-use crate::repositories::{
-    CreateOptions, RepositoryError, RepositoryFolder, RepositoryName, description_in, words_of,
-};
+use crate::repositories::{CreateOptions, RepositoryError, RepositoryFolder, RepositoryName, words_of};
 use crate::service::access_log::quoted;
+use crate::service::readable::{self, DescribedRepository, ReadableRepositories};
 use crate::service::root::NotServed;
 use crate::service::shared::Shared;
 use crate::settings::Settings;
@@ -152,27 +150,11 @@ impl<'a> ApiCall<'a> {
 
     fn list(&self, after: Option<Vec<u8>>) -> Result<ApiReply, ApiError> {
         let after = after.map(|after| PathBuf::from(std::ffi::OsStr::from_bytes(&after)));
-        let (mut listed, mut has_more) = (Vec::new(), false);
-        self.folder.list(after.as_deref(), &mut |found| {
-            let path = found.path.as_os_str().as_bytes();
-            // The folder itself has no name.
-            if path.is_empty() || self.access(path).check(Ask::Read).is_err() {
-                return ControlFlow::Continue(());
-            }
-            let described = match self.shared.root.open_once(&found.path) {
-                Ok(repository) if self.is_served(&repository) => described(&found.name(), Some(&repository)),
-                // It is there, as clients are told who ask for it.
-                Err(NotServed::Broken(_)) => described(&found.name(), None),
-                _ => return ControlFlow::Continue(()),
-            };
-            if listed.len() == LISTED_AT_ONCE {
-                has_more = true;
-                return ControlFlow::Break(());
-            }
-            listed.push(described);
-            ControlFlow::Continue(())
-        })?;
-        let next = listed.last().filter(|_| has_more).map(|last| last["name"].clone());
+        let ApiCall { principal, settings, shared, .. } = self;
+        let readable =
+            ReadableRepositories::of(principal, after.as_deref(), LISTED_AT_ONCE, settings, shared)?;
+        let listed: Vec<Value> = readable.repositories.into_iter().map(json_of).collect();
+        let next = listed.last().filter(|_| readable.has_more).map(|last| last["name"].clone());
         Ok(ApiReply::new(StatusCode::OK, json!({ "repositories": listed, "next": next })))
     }
 
@@ -309,7 +291,7 @@ impl<'a> ApiCall<'a> {
     }
 
     fn is_served(&self, repository: &Repository) -> bool {
-        !self.settings.rules.require_export_ok || repository.is_export_ok()
+        readable::is_served(repository, self.settings)
     }
 
     /// Records what becomes of a change that somebody wants who is known, or that happens.
@@ -352,8 +334,10 @@ fn parsed<'a, T: Deserialize<'a>>(body: &'a RequestBody) -> Result<T, ApiError> 
 
 /// What is told of a repository; `None` for one that cannot be read.
 fn described(name: &str, repository: Option<&Repository>) -> Value {
-    let git_dir = repository.map(Repository::common_dir);
-    let description = git_dir.and_then(|dir: &Path| description_in(dir).ok().flatten());
-    let object_format = repository.map(|repository| repository.hash_kind().to_string());
+    json_of(DescribedRepository::new(name, repository))
+}
+
+fn json_of(described: DescribedRepository) -> Value {
+    let DescribedRepository { name, description, object_format } = described;
     json!({ "name": name, "description": description, "object_format": object_format })
 }
