@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
@@ -39,8 +40,20 @@ impl Authority {
 
     /// A certificate with this common name and these alternative names: names of hosts, addresses, and of e-mail.
     pub fn sign(&self, common_name: &str, names: &[&str]) -> Credentials {
+        self.signed(params(common_name, names))
+    }
+
+    /// The same, and it is valid for so long from now on.
+    pub fn sign_for(&self, common_name: &str, names: &[&str], time: Duration) -> Credentials {
+        let mut params = params(common_name, names);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
+        params.not_after = rcgen::date_time_ymd(1970, 1, 1) + now + time;
+        self.signed(params)
+    }
+
+    fn signed(&self, params: CertificateParams) -> Credentials {
         let key = KeyPair::generate().expect("a key can be made");
-        let signed = params(common_name, names).signed_by(&key, &self.issuer).expect("it is signed");
+        let signed = params.signed_by(&key, &self.issuer).expect("it is signed");
         Credentials { certificate: signed.pem(), key: key.serialize_pem() }
     }
 }

@@ -4,6 +4,7 @@ mod answers;
 mod client;
 mod hostile;
 mod renewal;
+mod running;
 
 use packrace_testkit::certificates::Authority;
 
