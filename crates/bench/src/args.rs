@@ -63,7 +63,7 @@ pub enum Suite {
     Latency,
     /// Clones that nobody reads.
     Waiting,
-    /// Requests with credentials beside requests without.
+    /// What it costs to let clients in: credentials, TLS and SSH.
     Door,
     /// Repositories that nobody looks after but the server, under pushes.
     Care,

@@ -1,5 +1,6 @@
-//! Servers to measure: `git daemon`, `git http-backend` behind lighttpd, and `packrace serve`.
+//! Servers to measure: `git daemon`, `git http-backend` behind lighttpd, `packrace serve`, and others that are started elsewhere.
 
+use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -31,6 +32,12 @@ pub struct Server {
     address: SocketAddr,
     /// git's daemon knows none.
     http: Option<SocketAddr>,
+    https: Option<SocketAddr>,
+    ssh: Option<SocketAddr>,
+    /// Other processes that take part.
+    helpers: Vec<Child>,
+    /// Where programs that nobody waits for write their times.
+    times: Option<PathBuf>,
     /// What it was configured with.
     _folder: Option<tempfile::TempDir>,
     /// What packrace has said of [`COMPLAINTS`].
@@ -56,6 +63,10 @@ impl Server {
             child,
             address,
             http: None,
+            https: None,
+            ssh: None,
+            helpers: Vec::new(),
+            times: None,
             _folder: None,
             complaints: Arc::default(),
             is_traced: calls.is_some(),
@@ -75,20 +86,42 @@ impl Server {
         clean_environment(&mut command);
         command.arg("-D").arg("-f").arg(&config);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        let http = Some(address);
-        let (_folder, complaints) = (Some(folder), Arc::default());
-        let server = Server { child, address, http, _folder, complaints, is_traced: false };
+        let mut server = Server::listening(child, address);
+        (server.http, server._folder) = (Some(address), Some(folder));
         server.wait_until_it_listens("lighttpd").map(Some)
     }
 
-    fn wait_until_it_listens(self, name: &str) -> io::Result<Server> {
-        let start = Instant::now();
-        while TcpStream::connect(self.address).is_err() {
-            if start.elapsed() > PATIENCE {
-                return Err(io::Error::other(format!("{name} does not listen")));
-            }
-            std::thread::sleep(Duration::from_millis(10));
+    /// A server that was started by these commands, the last of which listens at this address. All of them end when it is dropped.
+    pub fn started(commands: Vec<Command>, address: SocketAddr) -> io::Result<Server> {
+        let mut children = Vec::new();
+        for mut command in commands {
+            clean_environment(&mut command);
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            children.push(command.spawn().map_err(|e| io::Error::other(format!("{command:?}: {e}")))?);
         }
+        let child = children.pop().ok_or_else(|| io::Error::other("nothing to start"))?;
+        let mut server = Server::listening(child, address);
+        server.helpers = children;
+        server.wait_until_it_listens("a server")
+    }
+
+    fn listening(child: Child, address: SocketAddr) -> Server {
+        Server {
+            child,
+            address,
+            http: None,
+            https: None,
+            ssh: None,
+            helpers: Vec::new(),
+            times: None,
+            _folder: None,
+            complaints: Arc::default(),
+            is_traced: false,
+        }
+    }
+
+    fn wait_until_it_listens(self, name: &str) -> io::Result<Server> {
+        wait_until(name, || TcpStream::connect(self.address).is_ok())?;
         Ok(self)
     }
 
@@ -115,11 +148,16 @@ impl Server {
         // The command holds the other end of the pipe; without it the lines end with the server.
         drop(command);
         let mut lines = BufReader::new(reader).lines();
-        let mut addresses = (None, None);
+        let said = settings.map(std::fs::read_to_string).transpose()?.unwrap_or_default();
+        let mut wanted = vec!["git://", "http://"];
+        wanted.extend(["https://", "ssh://"].into_iter().filter(|scheme| {
+            said.lines().any(|line| line.starts_with(&format!("{} = ", scheme.trim_end_matches("://"))))
+        }));
+        let mut addresses = HashMap::new();
         for line in lines.by_ref().map_while(Result::ok) {
-            addresses.0 = addresses.0.or(address_in(&line, "git://"));
-            addresses.1 = addresses.1.or(address_in(&line, "http://"));
-            if addresses.0.is_some() && addresses.1.is_some() {
+            let found = wanted.iter().filter_map(|scheme| Some((*scheme, address_in(&line, scheme)?)));
+            addresses.extend(found);
+            if addresses.len() == wanted.len() {
                 break;
             }
         }
@@ -131,10 +169,16 @@ impl Server {
                 .filter(|line| COMPLAINTS.iter().any(|words| line.contains(words)));
             panics.for_each(|line| said.lock().expect("nobody panics with it").push(line));
         });
-        let (Some(address), http @ Some(_)) = addresses else {
+        let [git, http, https, ssh] =
+            ["git://", "http://", "https://", "ssh://"].map(|scheme| addresses.get(scheme).copied());
+        let (Some(address), Some(_)) = (git, http) else {
             return Err(io::Error::other("packrace serve did not say where it listens"));
         };
-        Ok(Server { child, address, http, _folder: None, complaints, is_traced: calls.is_some() })
+        let is_traced = calls.is_some();
+        let mut server = Server::listening(child, address);
+        (server.http, server.https, server.ssh) = (http, https, ssh);
+        (server.complaints, server.is_traced) = (complaints, is_traced);
+        Ok(server)
     }
 
     /// git's daemon if `binary` is that git, and else packrace with these settings.
@@ -153,10 +197,38 @@ impl Server {
 
     /// Does something, and tells what processor time the server took for it.
     pub fn with_processor_seconds<T>(&self, act: impl FnOnce() -> io::Result<T>) -> io::Result<(T, f64)> {
-        let before = processor_seconds(self.child.id());
+        let before = self.processor_seconds();
         let done = act()?;
         std::thread::sleep(SETTLES);
-        Ok((done, processor_seconds(self.child.id()) - before))
+        Ok((done, self.processor_seconds() - before))
+    }
+
+    /// The same with programs that write into this file what bash calls `times`, for nobody waits for them.
+    pub fn with_times_in(mut self, file: PathBuf) -> Server {
+        self.times = Some(file);
+        self
+    }
+
+    /// Of all its processes.
+    fn processor_seconds(&self) -> f64 {
+        let own = self.helpers.iter().chain([&self.child]).map(|child| processor_seconds(child.id()));
+        let written = self.times.as_ref().and_then(|file| std::fs::read_to_string(file).ok());
+        own.sum::<f64>() + written.map_or(0.0, |text| seconds_of_children(&text))
+    }
+
+    /// Where it listens, if at one address.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where it speaks HTTPS.
+    pub fn https(&self) -> Option<SocketAddr> {
+        self.https
+    }
+
+    /// Where it speaks SSH.
+    pub fn ssh(&self) -> Option<SocketAddr> {
+        self.ssh
     }
 
     /// Its process.
@@ -216,12 +288,37 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         // `git daemon` is a child of `git`: both get the signal that their shell would send.
-        for pid in process_tree(self.child.id()).into_iter().skip(usize::from(self.is_traced)) {
+        let helpers = self.helpers.iter().flat_map(|helper| process_tree(helper.id()));
+        let own = process_tree(self.child.id()).into_iter().skip(usize::from(self.is_traced));
+        for pid in own.chain(helpers) {
             let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
             let _ = pid.map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::TERM));
         }
         let _ = self.child.wait();
+        self.helpers.iter_mut().for_each(|helper| drop(helper.wait()));
     }
+}
+
+/// The sum of what bash's `times` has said of children, in every other line: `0m0.351s 0m0.120s`.
+fn seconds_of_children(text: &str) -> f64 {
+    let words = text.lines().skip(1).step_by(2).flat_map(str::split_whitespace);
+    let seconds = words.filter_map(|word| {
+        let (minutes, seconds) = word.strip_suffix('s')?.split_once('m')?;
+        Some(60.0 * minutes.parse::<f64>().ok()? + seconds.parse::<f64>().ok()?)
+    });
+    seconds.sum()
+}
+
+/// Waits for a server that has just been started.
+pub fn wait_until(name: &str, listens: impl Fn() -> bool) -> io::Result<()> {
+    let start = Instant::now();
+    while !listens() {
+        if start.elapsed() > PATIENCE {
+            return Err(io::Error::other(format!("{name} does not listen")));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 /// Where lighttpd is, if anywhere: it is often not in the PATH of those who do not administer the machine.
@@ -234,7 +331,7 @@ pub fn lighttpd() -> Option<&'static str> {
 }
 
 /// Everything goes to the backend, and answers go on as they come instead of through a temporary file.
-fn lighttpd_config(address: SocketAddr, folder: &Path, backend: &Path, root: &Path) -> String {
+pub fn lighttpd_config(address: SocketAddr, folder: &Path, backend: &Path, root: &Path) -> String {
     let (folder, backend, root) = (folder.display(), backend.display(), root.display());
     format!(
         "server.modules = (\"mod_alias\", \"mod_setenv\", \"mod_cgi\")\n\
@@ -290,6 +387,13 @@ mod tests {
             let received = target.fetch(&target.request(fetch.bytes()), Take::Hash(hash)).unwrap();
             assert!(received.pack.bytes > 1000, "{transport:?}: {received:?}");
         }
+    }
+
+    #[test]
+    fn times_of_children_are_read() {
+        let text = "0m0.001s 0m0.002s\n0m0.351s 0m0.120s\n0m0.001s 0m0.002s\n1m0.000s 0m0.000s\n";
+        assert!((seconds_of_children(text) - 60.471).abs() < 1e-9);
+        assert_eq!(seconds_of_children(""), 0.0);
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub(crate) fn files(text: &str, path: &[u8]) {
     let _ = super::convert_gitolite("conf", &mut |name| Ok(vec![(name.to_owned(), text.to_owned())]));
     let mut keys = UserKeys::default();
     let _ = (keys.add_signers(text), keys.add_of_user("alice", text), keys.add_authorities(text));
+    let _ = keys.revoke(text);
     let _ = UserKey::parse_blob(text);
     if let Ok(rules) = AccessRules::parse(name, text) {
         let principal = Principal::named("alice");

@@ -180,17 +180,7 @@ impl Target {
         let start = Instant::now();
         let mut stream = self.connect().map_err(|error| ended(0, Some(error)))?;
         stream.write_all(request).map_err(|error| ended(0, Some(error)))?;
-        let mut reading = Reading::new(self.transport, take, start);
-        let mut buffer = vec![0; READ_BYTES];
-        loop {
-            match stream.read(&mut buffer) {
-                Ok(0) => return reading.end(None),
-                Ok(length) => reading.push(&buffer[..length])?,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return reading.end(Some(error)),
-            }
-            watch(reading.pack.bytes);
-        }
+        read_watched(&mut stream, self.transport, take, start, &mut watch)
     }
 
     /// As [`Target::fetch`], again and again until `deadline` where the server drops it or has no place for now.
@@ -217,6 +207,36 @@ impl Target {
             }
         }
         unreachable!("the tries are not counted out")
+    }
+}
+
+/// Reads an answer over a connection that somebody else has made, and begun to make at `start`. What comes over SSH is as over git://.
+pub fn read_answer(
+    stream: &mut impl Read,
+    transport: Transport,
+    take: Take,
+    start: Instant,
+) -> Result<Received, Failure> {
+    read_watched(stream, transport, take, start, &mut |_| {})
+}
+
+fn read_watched(
+    stream: &mut impl Read,
+    transport: Transport,
+    take: Take,
+    start: Instant,
+    watch: &mut impl FnMut(u64),
+) -> Result<Received, Failure> {
+    let mut reading = Reading::new(transport, take, start);
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return reading.end(None),
+            Ok(length) => reading.push(&buffer[..length])?,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return reading.end(Some(error)),
+        }
+        watch(reading.pack.bytes);
     }
 }
 

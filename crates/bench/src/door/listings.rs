@@ -1,4 +1,4 @@
-//! What it costs to ask who a client is and what it may do: listings of refs with and without credentials, and one decision.
+//! Listings of refs with and without credentials, and one decision.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -54,8 +54,7 @@ impl Listing {
 }
 
 /// Prints what listings and decisions cost; an error if an answer is wrong.
-pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>, Error> {
-    let binary = packrace.ok_or("door needs a packrace")?;
+pub fn run(args: &Args, git: &Git, binary: &Path) -> Result<Vec<Value>, Error> {
     let folder = tempfile::tempdir()?;
     let root = folder.path().join("root");
     std::fs::create_dir(&root)?;

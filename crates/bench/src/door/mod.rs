@@ -1,0 +1,38 @@
+//! What it costs to let clients in: who they are and what they may do, TLS, and SSH; beside nginx with git http-backend, and sshd with git upload-pack.
+//!
+//! All encrypt with AES-256-GCM: the clients offer nothing else. Each request has a connection of its own.
+
+mod clients;
+mod clones;
+mod listings;
+mod servers;
+mod shell;
+mod silent;
+mod waits;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use packrace_testkit::Git;
+use serde_json::Value;
+
+use crate::Error;
+use crate::args::Args;
+use servers::Site;
+
+/// Prints all that is measured of the doors; an error if an answer is wrong.
+pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>, Error> {
+    let binary = packrace.ok_or("door needs a packrace")?;
+    let mut records = listings::run(args, git, binary)?;
+    if Command::new("ssh-keygen").arg("-?").stderr(Stdio::null()).status().is_err() {
+        println!("ssh-keygen is missing (package openssh-client): nothing is measured of TLS and SSH.");
+        return Ok(records);
+    }
+    let site = Site::new(args, git, binary)?;
+    records.extend(clones::run(args, &site)?);
+    records.extend(shell::run(&site)?);
+    records.extend(waits::advertised(args, &site)?);
+    records.extend(waits::beside_clones(args, &site)?);
+    records.extend(silent::run(args, &site)?);
+    Ok(records)
+}

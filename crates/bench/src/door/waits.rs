@@ -1,0 +1,126 @@
+//! How long clients wait: for what a server can do, and for one commit beside many clones.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use packrace_object::HashKind;
+use packrace_testkit::raw_client::Take;
+use serde_json::{Value, json};
+
+use super::clients::Door;
+use super::servers::{BIG, STEADY, Site};
+use crate::Error;
+use crate::args::Args;
+use crate::report::verdict;
+use crate::swarm::figures::{mega, quantile};
+
+/// Longest median time from a connection to what the server can do, in milliseconds.
+const GOAL_MS: f64 = 10.0;
+
+/// How many times its idle time a fetch may take.
+const GOAL: f64 = 5.0;
+
+/// Clones at the same time.
+const CLONES: usize = 64;
+
+/// Until all of them have begun.
+const RAMP: Duration = Duration::from_secs(1);
+
+/// The first ones warm the server up.
+const UNCOUNTED: usize = 5;
+
+/// Fetches go on for so long.
+const SECONDS: f64 = 10.0;
+
+/// Prints how long it takes to be told what a server can do, on a new connection each time. The time of the client is in it.
+pub fn advertised(args: &Args, site: &Site) -> Result<Vec<Value>, Error> {
+    let packrace = site.packrace()?;
+    let (web, sshd) = (site.web()?, site.sshd()?);
+    let mut doors: Vec<(&str, Box<dyn Door>)> = vec![
+        ("packrace, HTTPS", Box::new(site.tls(packrace.https())?)),
+        ("packrace, listen.ssh", Box::new(site.ssh(packrace.ssh(), false)?)),
+    ];
+    if let Some((name, server)) = &web {
+        doors.push((name, Box::new(site.tls(Some(server.address()))?)));
+    }
+    // What sshd is asked for has the path of the folder before it.
+    if let Some(server) = &sshd {
+        doors.push(("sshd, git upload-pack", Box::new(site.system_ssh(server.address())?)));
+    }
+    println!("\n| from connecting to what the server can do | ms p50 | p99 | |\n|---|---:|---:|---|");
+    let count = if args.smoke { 10 } else { 200 };
+    let mut records = Vec::new();
+    for (who, door) in &doors {
+        let times = (0..count + UNCOUNTED).map(|_| Ok(door.advertised(STEADY)?.as_secs_f64()));
+        let times = times.collect::<io::Result<Vec<f64>>>().map_err(|e| format!("{who}: {e}"))?;
+        let [median, last] = [0.5, 0.99].map(|share| quantile(&times[UNCOUNTED..], share) * 1e3);
+        let goal = who.starts_with("packrace").then(|| verdict("p50 ≤ 10 ms", Some(median <= GOAL_MS)));
+        println!("| {who} | {median:.2} | {last:.2} | {} |", goal.unwrap_or_default());
+        records.push(json!({ "suite": "door", "advertised": who, "ms_p50": median, "ms_p99": last }));
+    }
+    Ok(records)
+}
+
+/// Prints how long fetches of one commit take beside many clones over the same door. Clients that clone have processors of their own
+/// elsewhere; here they run only while nobody else wants to.
+pub fn beside_clones(args: &Args, site: &Site) -> Result<Vec<Value>, Error> {
+    println!(
+        "\n| beside {CLONES} clones | one-commit fetch, idle ms p50, p99 | beside clones ms p50, p99 | samples | p99 to idle p99 | MB/s of clones | |\n\
+         |---|---:|---:|---:|---:|---:|---|"
+    );
+    let packrace = site.packrace()?;
+    let (tls, ssh) = (site.tls(packrace.https())?, site.ssh(packrace.ssh(), false)?);
+    let cloning = site.ssh(packrace.ssh(), true)?;
+    let doors: [(&str, &dyn Door, &dyn Door); 2] =
+        [("packrace, HTTPS", &tls, &tls), ("packrace, listen.ssh", &ssh, &cloning)];
+    let (fetch, clone) = (site.fetch_of(STEADY), site.clone_of(BIG));
+    let seconds = if args.smoke { 0.5 } else { SECONDS };
+    let mut records = Vec::new();
+    for (who, door, cloning) in doors {
+        let idle = fetch_times(door, &fetch, seconds)?;
+        let (is_over, bytes) = (AtomicBool::new(false), AtomicU64::new(0));
+        let (busy, rate) = std::thread::scope(|scope| {
+            for _ in 0..CLONES {
+                scope.spawn(|| {
+                    packrace_os::process::run_when_idle();
+                    cloning.again_and_again(BIG, &clone, &is_over, &bytes);
+                });
+            }
+            std::thread::sleep(if args.smoke { RAMP / 4 } else { RAMP });
+            let (start, before) = (Instant::now(), bytes.load(Relaxed));
+            let busy = fetch_times(door, &fetch, seconds);
+            let rate = mega(bytes.load(Relaxed) - before) / start.elapsed().as_secs_f64();
+            is_over.store(true, Relaxed);
+            busy.map(|busy| (busy, rate))
+        })?;
+        let both = |times: &[f64]| [0.5, 0.99].map(|share| quantile(times, share) * 1e3);
+        let ([idle, idle_last], [median, last]) = (both(&idle), both(&busy));
+        let ratio = last / idle_last;
+        println!(
+            "| {who} | {idle:.2}, {idle_last:.2} | {median:.2}, {last:.2} | {} | {ratio:.1} × | {rate:.0} | {} |",
+            busy.len(),
+            verdict(&format!("p99 ≤ {GOAL} × idle p99"), Some(ratio <= GOAL))
+        );
+        records.push(json!({
+            "suite": "door", "beside": who, "clones": CLONES, "idle_ms_p50": idle, "idle_ms_p99": idle_last,
+            "ms_p50": median, "ms_p99": last, "samples": busy.len(), "mb_s": rate,
+        }));
+    }
+    Ok(records)
+}
+
+/// Seconds of each fetch, on a new connection each time. All answers are the same pack.
+fn fetch_times(door: &dyn Door, fetch: &[u8], seconds: f64) -> io::Result<Vec<f64>> {
+    let start = Instant::now();
+    let (mut times, mut first) = (Vec::new(), None);
+    while start.elapsed().as_secs_f64() < seconds || times.len() <= UNCOUNTED {
+        let received = door.fetch(STEADY, fetch, Take::Hash(HashKind::Sha1))?;
+        let pack = (received.pack.bytes, received.pack.crc);
+        if *first.get_or_insert(pack) != pack {
+            return Err(io::Error::other("another pack than before"));
+        }
+        times.push(received.whole.as_secs_f64());
+    }
+    Ok(times.split_off(UNCOUNTED))
+}
