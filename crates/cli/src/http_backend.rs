@@ -11,6 +11,7 @@ use packrace_os::sink::FdSink;
 use packrace_os::source::FdSource;
 use packrace_server::access::{Anyone, TrustedProxies};
 use packrace_server::cgi::{self, CgiRequest};
+use packrace_server::events::EventSettings;
 use packrace_server::limits::Limits;
 use packrace_server::limits::admission::AdmissionSettings;
 use packrace_server::maintenance::MaintenanceRules;
@@ -80,6 +81,7 @@ fn call_of_variables(call: &Call) -> Result<(CgiRequest, Settings), Fatal> {
         access: Arc::new(Anyone),
         proxies: TrustedProxies::default(),
         audit: None,
+        events: EventSettings::default(),
         repository_prototype: None,
     };
     Ok((CgiRequest { max_request_bytes, ..cgi_request() }, settings))

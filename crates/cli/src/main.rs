@@ -12,6 +12,7 @@ mod access;
 mod args;
 mod bucket;
 mod completions;
+mod events;
 mod gitolite;
 mod http_backend;
 mod interruption;
@@ -110,6 +111,7 @@ fn dispatch(call: Call, command: Command) -> Result<(), Fatal> {
         Command::Access(args) => access::run(&call, &args),
         Command::Repo(args) => repo::run(&call, &args),
         Command::Bucket(args) => bucket::run(&call, &args),
+        Command::Events(args) => events::run(&call, &args),
         Command::UploadPack(args) => commands::upload_pack::run(&call, &args.into()),
         Command::ReceivePack(args) => commands::receive_pack::run(&call, &args.into()),
         Command::HttpBackend => http_backend::run(&call),

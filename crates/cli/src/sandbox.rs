@@ -87,6 +87,7 @@ fn writable(loaded: &ServeConfig, root: &Path, environment: &Environment) -> Vec
     paths.extend(loaded.cache.directory.clone());
     // Its folder, so that it can be rotated.
     paths.extend(loaded.access.audit_log.as_deref().and_then(Path::parent).map(Path::to_owned));
+    paths.extend(loaded.events.journal.clone());
     paths.extend(loaded.sandbox.write_paths.iter().cloned());
     // Reports of this process, which are written at its end.
     let Reports { io_report, trace2, .. } = Reports::asked_for();

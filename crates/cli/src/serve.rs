@@ -12,7 +12,7 @@ use packrace_os::child::Confinement;
 use packrace_os::count::Role;
 use packrace_os::durable;
 use packrace_remote::bucket::s3::S3Options;
-use packrace_server::access::{Anyone, AuditLog, FilePolicy};
+use packrace_server::access::{Anyone, AuditLog, FilePolicy, LoadError};
 use packrace_server::listen::{Scheme, inetd, serve_and_reload};
 use packrace_server::settings::{BucketSettings, NewRepositories, Pushing, ServeRules, Settings};
 use packrace_server::shell::ShellListener;
@@ -47,6 +47,7 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
     // In the sandbox no socket can be made.
     let shell = loaded.listen.shell.as_deref().filter(|_| !args.inetd);
     let shell = shell.map(ShellListener::bind).transpose().map_err(Fatal::new)?;
+    make_journal(&loaded)?;
     sandbox::begin(&loaded, &root, config.as_deref(), &settings.open.config, &call.environment)?;
     if args.inetd {
         return inetd(&root, settings).map_err(failed);
@@ -84,6 +85,13 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
         settings.ok().map(|settings| Settings { http, ..settings })
     };
     serve_and_reload(&root, settings, inherited, shell, listening, reload).map_err(failed)
+}
+
+/// Makes the directory of the journal: in the sandbox it could not be made.
+fn make_journal(loaded: &ServeConfig) -> Result<(), Fatal> {
+    let Some(dir) = &loaded.events.journal else { return Ok(()) };
+    let made = durable::make_dir(dir, |mode| mode & !0o007, Role::Config);
+    made.map(drop).map_err(|error| Fatal::new(format!("events.journal: {}: {error}", dir.display())))
 }
 
 /// The folder that is served, or where repositories of a bucket are kept.
@@ -239,6 +247,7 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
         push,
         access,
         hooks,
+        events,
         bucket,
         sandbox: _,
         serve,
@@ -247,12 +256,10 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
     let environment = &call.environment;
     // Their clients are limited instead.
     limits.exempt_addresses.extend(access.trusted_proxies.iter().copied());
-    if access.client_certificates && tls.client_ca.is_none() {
-        return Err(Fatal::new("access.client-certificates: needs tls.client-ca"));
-    }
-    let policy = FilePolicy::load(&access).map_err(|error| Fatal::new(error.to_string()))?;
-    let audit = access.audit_log.as_deref().map(AuditLog::open).transpose();
-    let audit = audit.map_err(|error| Fatal::new(error.to_string()))?;
+    check_certificates_are_asked_for(loaded)?;
+    let loaded_badly = |error: LoadError| Fatal::new(error.to_string());
+    let policy = FilePolicy::load(&access).map_err(loaded_badly)?;
+    let audit = access.audit_log.as_deref().map(AuditLog::open).transpose().map_err(loaded_badly)?;
     let may_push = (push.allowed || policy.is_some()) && bucket.url.is_none();
     let has_api = policy.is_some() && bucket.url.is_none();
     let confinement = confinement(&hooks)?;
@@ -264,7 +271,7 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
         https: listen.https,
         tls: load_tls(&tls)?,
         ssh: listen.ssh,
-        ssh_keys: Ssh::load(&ssh, &confinement).map_err(|error| Fatal::new(error.to_string()))?,
+        ssh_keys: Ssh::load(&ssh, &confinement).map_err(loaded_badly)?,
         git: listen.git,
         admin: listen.admin,
         bucket: bucket_settings(bucket),
@@ -290,11 +297,20 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
             memory: push.memory(),
         },
         confinement,
-        proxies: access.proxies().map_err(|error| Fatal::new(error.to_string()))?,
+        proxies: access.proxies().map_err(loaded_badly)?,
         audit: audit.map(Arc::new),
+        events,
         repository_prototype: prototype,
         access: policy.map_or_else(|| Arc::new(Anyone) as _, |policy| Arc::new(policy) as _),
     })
+}
+
+/// Nobody is known by a certificate that he is not asked for.
+fn check_certificates_are_asked_for(loaded: &ServeConfig) -> Result<(), Fatal> {
+    match loaded.access.client_certificates && loaded.tls.client_ca.is_none() {
+        true => Err(Fatal::new("access.client-certificates: needs tls.client-ca")),
+        false => Ok(()),
+    }
 }
 
 /// Where the bucket is, and who asks, if repositories lie in one.

@@ -1,10 +1,11 @@
 //! What the calls of one process share.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
 
 use crate::limits::cpu::CpuScheduler;
 
+use crate::events::Events;
 use crate::limits::admission::AdmissionControl;
 use crate::limits::budget::Budget;
 use crate::maintenance::MaintenanceQueue;
@@ -30,6 +31,8 @@ pub struct Host {
     pub packs: PackCache,
     /// Repositories that wait to be maintained.
     pub maintenance: Arc<MaintenanceQueue>,
+    /// The journal of what changes. A server opens it when it begins to listen.
+    pub events: OnceLock<Events>,
     /// Ref advertisements that were sent.
     pub ref_advertisements: RefAdvertisementCache,
 }

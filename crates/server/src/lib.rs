@@ -11,6 +11,7 @@ mod caretaker;
 pub mod cgi;
 mod check_intervals;
 pub mod error;
+pub mod events;
 #[doc(hidden)]
 pub mod for_fuzzing;
 mod git_daemon;

@@ -7,6 +7,15 @@ use std::sync::Arc;
 
 use packrace_store::Repository;
 
+/// The path of a repository below a folder, from its directory without links: `.git` of a work tree is left out. `None` for one that
+/// lies elsewhere.
+pub(crate) fn path_below(folder: &Path, real: &Path) -> Option<Vec<u8>> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let path = real.strip_prefix(folder).ok()?.as_os_str().as_bytes();
+    let path = path.strip_suffix(b"/.git").unwrap_or(path);
+    Some(if path == b".git" { Vec::new() } else { path.to_vec() })
+}
+
 /// Stands for a directory while a text is put together. Error texts hold no such character.
 const MARK: char = '\u{1}';
 

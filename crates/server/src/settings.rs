@@ -11,6 +11,7 @@ use packrace_store::init::InitOptions;
 use packrace_store::{HooksFrom, OpenOptions};
 
 use crate::access::{AccessPolicy, AuditLog, TrustedProxies};
+use crate::events::EventSettings;
 use crate::limits::Limits;
 use crate::limits::admission::AdmissionSettings;
 use crate::maintenance::MaintenanceRules;
@@ -73,6 +74,8 @@ pub struct Settings {
     pub proxies: TrustedProxies,
     /// Where pushes and changes of repositories are recorded.
     pub audit: Option<Arc<AuditLog>>,
+    /// How events are kept. Counts at the start only.
+    pub events: EventSettings,
     /// What `/-/api/v1/repositories` makes; `None`: there is no such route.
     pub repository_prototype: Option<NewRepositories>,
 }

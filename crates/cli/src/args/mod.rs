@@ -5,6 +5,7 @@ mod add;
 mod bucket;
 mod clone;
 mod commit_graph;
+mod events;
 mod for_each_ref;
 mod fsck;
 mod globals;
@@ -35,6 +36,7 @@ pub use add::Add;
 pub use bucket::{Bucket, BucketCheck, BucketCommand, BucketExport, BucketImport};
 pub use clone::CloneRepository;
 pub use commit_graph::CommitGraphArgs;
+pub use events::{EventsArgs, EventsCommand, EventsFollow};
 pub use for_each_ref::ForEachRef;
 pub use globals::{Globals, VariableOptions};
 pub use index_pack::{IndexPack, VerifyPack};
@@ -111,6 +113,8 @@ pub enum Command {
     Repo(Box<Repo>),
     /// Check a bucket, put repositories into it, and get them back.
     Bucket(Box<Bucket>),
+    /// Read the journal of events that packrace serve keeps.
+    Events(Box<EventsArgs>),
     /// Put what is in the work tree into the index: stands in for git add.
     Add(Box<Add>),
     /// Copy a repository from a server: stands in for git clone, with --bare or --mirror.
@@ -177,6 +181,7 @@ impl Command {
             Command::Access(_) => "access",
             Command::Repo(_) => "repo",
             Command::Bucket(_) => "bucket",
+            Command::Events(_) => "events",
             Command::Add(_) => "add",
             Command::Clone(_) => "clone",
             Command::CommitGraph(_) => "commit-graph",

@@ -76,6 +76,11 @@ fn repositories() {
 }
 
 #[test]
+fn events() {
+    check("events.md");
+}
+
+#[test]
 fn from_gitolite() {
     check("from-gitolite.md");
 }

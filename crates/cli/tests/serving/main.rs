@@ -4,6 +4,7 @@ mod access;
 mod bucket;
 mod clone;
 mod disk;
+mod events;
 mod forward_auth;
 mod gitolite;
 mod hooks;

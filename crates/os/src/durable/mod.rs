@@ -20,8 +20,10 @@ use crate::count::{self, Op, Role};
 use crate::reach;
 use crate::simulated::{DiskChange, DiskOp, before, done};
 
+mod log_file;
 mod sync;
 
+pub use log_file::LogFile;
 pub use sync::{SyncFailed, SyncMethod, ToSync, sync_dir, sync_together};
 
 /// Every write but the last ends at a multiple of this.

@@ -40,6 +40,7 @@ pub use proxies::{ForwardedHeader, TrustedProxies};
 pub(crate) use repository::Denied;
 pub use repository::RepositoryAccess;
 pub use rules::Operation;
+pub(crate) use rules::Pattern;
 pub use secret_file::LoadError;
 
 /// Decides who makes a request and what they may do. Called from many threads; a call may take as long as a password

@@ -519,7 +519,7 @@ fn serve_request(
                 Beginning::Nothing => return Ok(StatusCode::NOT_FOUND),
             }
             head = &begun;
-            match shared.make(&new) {
+            match shared.make(&new, &transfer) {
                 Ok(made) => made,
                 Err(why) => return Ok(HttpRefusal::not_served(&quoted(&request.path), &why).status),
             }

@@ -79,6 +79,7 @@ pub fn serve_and_reload(
     reload: impl FnMut() -> Option<Settings>,
 ) -> std::io::Result<()> {
     let mut shared = Shared::new(root, settings)?;
+    shared.open_journal()?;
     let processors = packrace_os::process::available_threads();
     let background = tokio::runtime::Builder::new_multi_thread()
         // Every other one, so that not all that is short waits for clones.
@@ -274,6 +275,7 @@ async fn keep_house(shared: Arc<Shared>) {
             shared.root.repositories.sweep();
             shared.host.ref_advertisements.sweep();
             shared.host.packs.expire(shared.clock.now());
+            shared.host.events.get().iter().for_each(|events| events.journal.expire());
         });
         if let Err(panic) = kept.await {
             tracing::error!("housekeeping failed: {panic}");

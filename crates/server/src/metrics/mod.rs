@@ -102,6 +102,10 @@ pub struct Metrics {
     pub maintenance_running: Gauge,
     /// Repositories that are due.
     pub maintenance_backlog: Gauge,
+    /// Events that are in the journal.
+    pub events_recorded: Counter,
+    /// Changes that could not be announced or recorded there.
+    pub events_refused: Counter,
     /// Calls that panicked, which is a mistake in packrace.
     pub panics: Counter,
     /// What has counts of its own, where the repositories of a bucket are served.
@@ -253,6 +257,8 @@ impl Metrics {
         add.bytes("maintenance_saved", "Bytes that tasks of maintenance have freed", &self.maintenance_saved);
         add.one("maintenance_running", "Repositories being maintained", &self.maintenance_running);
         add.one("maintenance_backlog", "Repositories due to be looked at", &self.maintenance_backlog);
+        add.one("events_recorded", "Events recorded in the journal", &self.events_recorded);
+        add.one("events_refused", "Changes that could not be recorded in the journal", &self.events_refused);
         add.one("panics", "Calls that panicked", &self.panics);
         let help = "Calls of the operating system, by what their bytes belong to";
         registry.register("os_calls", help, OsCalls);
@@ -331,6 +337,8 @@ impl Default for Metrics {
             maintenance_saved: Counter::default(),
             maintenance_running: Gauge::default(),
             maintenance_backlog: Gauge::default(),
+            events_recorded: Counter::default(),
+            events_refused: Counter::default(),
             panics: Counter::default(),
             bucket: OnceLock::new(),
         }

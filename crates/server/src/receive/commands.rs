@@ -214,23 +214,35 @@ impl<'a> Push<'a> {
             self.reject_all("the repository was moved or deleted");
             return Ok(());
         }
+        self.move_in(quarantine, &refs, shallow)
+    }
+
+    /// Objects come in and refs change, unless that cannot be recorded.
+    fn move_in(
+        &mut self,
+        quarantine: Option<Quarantine>,
+        refs: &RefSnapshot,
+        shallow: Shallow,
+    ) -> Result<(), Error> {
+        let Ok(announced) = self.announce() else { return Ok(()) };
         let migrated = match quarantine.map(Quarantine::migrate).transpose() {
             Ok(migrated) => migrated,
             Err(error) => {
+                announced.into_iter().for_each(|(announced, _)| announced.cancel());
                 self.client.error(&error.to_string());
                 self.reject_all("unable to migrate objects to permanent storage");
                 return Ok(());
             }
         };
         let done = match &migrated {
-            Some(migrated) => self.change_refs(&refs, shallow, &migrated.objects),
-            None => self.change_refs(&refs, shallow, &ObjectsStored::earlier()),
+            Some(migrated) => self.change_refs(refs, shallow, &migrated.objects),
+            None => self.change_refs(refs, shallow, &ObjectsStored::earlier()),
         };
         // Refs name the objects now, or nobody wants them.
         if let Some(Err(error)) = migrated.map(|migrated| migrated.release()) {
             self.client.warn(&error.to_string());
         }
-        done
+        self.record_event(announced, done)
     }
 
     fn change_refs(
@@ -254,7 +266,7 @@ impl<'a> Push<'a> {
         tracing::warn!("push from {}: {why}", transfer.peer());
     }
 
-    fn reject_all(&mut self, why: &str) {
+    pub(super) fn reject_all(&mut self, why: &str) {
         self.commands.iter_mut().for_each(|command| command.reject(why));
     }
 

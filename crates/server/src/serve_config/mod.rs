@@ -14,7 +14,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use packrace_pack::ingest::MaxUnpacked;
+use packrace_remote::BucketUrl;
+
 use crate::access::AccessFiles;
+use crate::events::EventSettings;
 use crate::limits::Limits;
 use crate::limits::admission::AdmissionSettings;
 use crate::maintenance::MaintenanceRules;
@@ -24,8 +28,6 @@ use crate::send::pack_cache::CacheSettings;
 use crate::settings::{Admin, Hosts, PushMemory, ServeRules};
 use crate::ssh_keys::SshSettings;
 use crate::tls::TlsFiles;
-use packrace_pack::ingest::MaxUnpacked;
-use packrace_remote::BucketUrl;
 
 pub use print::example;
 pub use table::{Setting, all};
@@ -60,6 +62,8 @@ pub struct ServeConfig {
     pub access: AccessFiles,
     /// What hooks may do and take.
     pub hooks: Hooks,
+    /// How what happens is recorded and told.
+    pub events: EventSettings,
     /// The bucket whose repositories are served.
     pub bucket: BucketSource,
     /// What the process may reach.

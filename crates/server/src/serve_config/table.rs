@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use crate::access::AccessFiles;
+use crate::events::EventSettings;
 use crate::limits::Limits;
 use crate::limits::admission::AdmissionSettings;
 use crate::maintenance::MaintenanceRules;
@@ -70,6 +71,7 @@ pub fn all() -> &'static [Setting] {
             push(),
             access(),
             hooks(),
+            events(),
             bucket(),
             sandbox(),
             serve(),
@@ -395,6 +397,20 @@ group!(hooks: Hooks {
          started. 0: no limit.";
     max_cpu_time: value, reload,
         "Time of a processor, in whole seconds, that each process of a hook may use. Beyond: it is ended. 0: no limit.";
+});
+
+group!(events: EventSettings {
+    journal: value, restart,
+        "Directory of the journal of events: an absolute path, which is made if only its last part is missing. Each push and each \
+         repository that is made, renamed or deleted through the server is a line of JSON there, on the disk before the client is told; \
+         what cannot be recorded is refused. One server writes it, and packrace shell takes pushes only through that one \
+         (listen.shell). See packrace-events(1). \"none\": nothing is recorded.";
+    segment_bytes: bytes, restart,
+        "Bytes after which the journal goes on in another file.";
+    max_bytes: bytes, restart,
+        "Bytes of the journal. Beyond: the oldest files go, whoever has read them.";
+    max_age: value, restart,
+        "How long files of the journal are kept after their last line. 0: as long as max-bytes lets.";
 });
 
 group!(bucket: BucketSource {

@@ -12,6 +12,7 @@ use packrace_store::{CachedRepository, Error, ErrorKind, OpenOptions, Repository
 use super::access_log::quoted;
 use crate::access::Denied;
 use crate::metrics::Reason;
+use crate::path_names::path_below;
 use crate::repositories::{RepositoryFolder, is_reserved};
 use crate::repository_cache::RepositoryCache;
 use crate::settings::NewRepositories;
@@ -159,10 +160,7 @@ impl Root {
 
     /// The same for a directory without links.
     pub(crate) fn path_below(&self, real: &Path) -> Option<Vec<u8>> {
-        use std::os::unix::ffi::OsStrExt as _;
-        let path = real.strip_prefix(&self.path).ok()?.as_os_str().as_bytes();
-        let path = path.strip_suffix(b"/.git").unwrap_or(path);
-        Some(if path == b".git" { Vec::new() } else { path.to_vec() })
+        path_below(&self.path, real)
     }
 
     /// Opens the repository at a path of a request, which starts with a slash, if it is one that is served

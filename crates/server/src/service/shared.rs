@@ -4,10 +4,11 @@ use std::fmt::Display;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
 
 use crate::limits::cpu::CpuScheduler;
+use packrace_journal::Action;
 use packrace_os::clock::{Clock as _, RealClock};
 use packrace_protocol::wire::pkt_line;
 use packrace_remote::bucket::Bucket;
@@ -22,6 +23,7 @@ use super::refusal_log::RefusalLog;
 use super::root::{NotServed, Root, check_path};
 use super::worker_pool::WorkerPool;
 use crate::access::{Ask, Denied, Principal, RepositoryAccess};
+use crate::events::{Events, NotMade};
 use crate::history::SampleHistory;
 use crate::host::Host;
 use crate::limits::admission::AdmissionControl;
@@ -108,6 +110,7 @@ impl Shared {
             transfers: Arc::new(Transfers::new(settings.session_id.clone())),
             packs: PackCache::new(settings.cache.clone(), Arc::clone(&metrics)),
             maintenance: Arc::default(),
+            events: OnceLock::new(),
             ref_advertisements,
             metrics,
             cpu: Some(Arc::new(CpuScheduler::new(packrace_os::process::available_threads()))),
@@ -136,6 +139,19 @@ impl Shared {
             host: Arc::new(host),
             stopping: watch::Sender::new(false),
         })
+    }
+
+    /// Opens the journal of events, if there is one. Without that, nobody can push where it is configured.
+    pub(crate) fn open_journal(&self) -> std::io::Result<()> {
+        let settings = self.settings();
+        let repository = |path: &Path| self.root.open_path(path).ok();
+        let (root, metrics) = (self.root.path(), self.host.metrics.clone());
+        let opened = Events::open(&settings.events, root, &settings.namespace, metrics, &repository)?;
+        if let Some(events) = opened {
+            // This is the only one.
+            let _ = self.host.events.set(events);
+        }
+        Ok(())
     }
 
     /// The numbers, with those that others count.
@@ -210,6 +226,10 @@ impl Shared {
         let mut access = RepositoryAccess::new(settings.access.clone(), principal.clone(), named(path)?);
         let ask = if is_push { Ask::Push } else { Ask::Read };
         access.check(ask)?;
+        if is_push && settings.events.journal.is_some() && self.host.events.get().is_none() {
+            let why = "only the running server takes pushes: it writes the journal of events";
+            return Err(NotServed::Disabled(why.to_owned()));
+        }
         let opened = match (self.root.open(path), &pushing.new_repositories) {
             (Err(NotServed::NotFound(_)), Some(new)) if is_push && !rules.read_only => {
                 if rules.require_export_ok {
@@ -249,8 +269,24 @@ impl Shared {
     }
 
     /// Makes a repository that was not there when it was asked for.
-    pub(crate) fn make(&self, new: &NewRepository) -> Result<Arc<Repository>, NotServed> {
-        match self.root.create(&new.path, &new.new) {
+    pub(crate) fn make(
+        &self,
+        new: &NewRepository,
+        transfer: &Transfer,
+    ) -> Result<Arc<Repository>, NotServed> {
+        let create = || self.root.create(&new.path, &new.new);
+        let made = match self.host.events.get() {
+            None => create(),
+            Some(events) => {
+                let path = self.root.path_below(&new.git_dir).unwrap_or_default();
+                let event = events.event(Action::Create, transfer, &path);
+                events.around(&event, create).map_err(|why| match why {
+                    NotMade::Failed(why) => why,
+                    NotMade::Unrecorded(words) => NotServed::Disabled(words.to_owned()),
+                })
+            }
+        };
+        match made {
             // Somebody else was faster.
             Err(NotServed::NotFound(_)) => self.root.open(&new.path),
             made => made,

@@ -50,7 +50,7 @@ impl StatefulCall<'_> {
                 begun = first;
                 head = &begun;
                 // The advertisement was sent.
-                let made = shared.make(&new).map_err(|not_served| not_served.to_string())?;
+                let made = shared.make(&new, self.transfer).map_err(|not_served| not_served.to_string())?;
                 (made, CallMode::StatelessRpc)
             }
         };

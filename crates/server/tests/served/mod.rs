@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::mpsc;
 
+use packrace_server::events::EventSettings;
 use packrace_server::limits::Limits;
 use packrace_server::limits::admission::AdmissionSettings;
 use packrace_server::listen::serve;
@@ -42,6 +43,7 @@ pub fn settings(temporary_dir: &Path) -> Settings {
         access: std::sync::Arc::new(packrace_server::access::Anyone),
         proxies: packrace_server::access::TrustedProxies::default(),
         audit: None,
+        events: EventSettings::default(),
         repository_prototype: None,
         pushing: Pushing {
             is_allowed: false,

@@ -1,10 +1,11 @@
 //! What requests of the API do, on a thread that may wait for the disk.
 
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use http::StatusCode;
 use jiff::Timestamp;
+use packrace_journal::{Action, JournalEvent};
 use packrace_store::Repository;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use super::super::body::RequestBody;
 use super::super::identity::{ClientOffer, identify};
 use super::ApiReply;
 use crate::access::{Ask, AuditedChange, Denied, Principal, RepositoryAccess};
+use crate::events::NotMade;
 use crate::repositories::{CreateOptions, RepositoryError, RepositoryFolder, RepositoryName, words_of};
 use crate::service::access_log::quoted;
 use crate::service::readable::{self, DescribedRepository, ReadableRepositories};
@@ -184,7 +186,9 @@ impl<'a> ApiCall<'a> {
             let options = CreateOptions::parse(object_format, ref_format, initial_branch, description)?;
             self.check_new(&name)?;
             let prototype = self.settings.repository_prototype.as_ref().ok_or_else(ApiError::not_found)?;
-            let place = self.folder.create(&name, prototype, &options)?;
+            let place = self.folder.place(&name)?;
+            let place = self
+                .recorded(Action::Create, &place, None, || self.folder.create(&name, prototype, &options))?;
             tracing::info!("created {}", quoted(place.as_os_str().as_bytes()));
             let repository = self.shared.root.open_once(&place).ok();
             let shown = place.to_string_lossy().into_owned();
@@ -214,7 +218,9 @@ impl<'a> ApiCall<'a> {
             }
             if let Some(new_name) = &new_name {
                 self.check_new(new_name)?;
-                let renamed = self.folder.rename(&found, new_name)?;
+                let place = self.folder.place(new_name)?;
+                let rename = || self.folder.rename(&found, new_name);
+                let renamed = self.recorded(Action::Rename, &found, Some(&place), rename)?;
                 let before = std::mem::replace(&mut found, renamed);
                 let [before, after] = [&before, &found].map(|path| quoted(path.as_os_str().as_bytes()));
                 tracing::info!("renamed {before} to {after}");
@@ -231,7 +237,8 @@ impl<'a> ApiCall<'a> {
         self.transfer.is_about(name);
         self.audited("delete", name, None, || {
             let found = self.find(name, &[Ask::Delete])?;
-            let kept = self.folder.delete(&found, Timestamp::now())?;
+            let delete = || self.folder.delete(&found, Timestamp::now());
+            let kept = self.recorded(Action::Delete, &found, None, delete)?;
             let [before, after] = [&found, &kept].map(|path| quoted(path.as_os_str().as_bytes()));
             tracing::info!("deleted {before}: it is {after} now");
             let json = json!({ "name": found.to_string_lossy(), "trash": kept.to_string_lossy() });
@@ -292,6 +299,24 @@ impl<'a> ApiCall<'a> {
 
     fn is_served(&self, repository: &Repository) -> bool {
         readable::is_served(repository, self.settings)
+    }
+
+    /// Makes a change that has its line in the journal of events, if there is one.
+    fn recorded<T>(
+        &self,
+        action: Action,
+        repository: &Path,
+        to: Option<&Path>,
+        change: impl FnOnce() -> Result<T, RepositoryError>,
+    ) -> Result<T, ApiError> {
+        let Some(events) = self.shared.host.events.get() else { return Ok(change()?) };
+        let to = to.map(|to| to.as_os_str().as_bytes().to_vec());
+        let event =
+            JournalEvent { to, ..events.event(action, self.transfer, repository.as_os_str().as_bytes()) };
+        events.around(&event, change).map_err(|why| match why {
+            NotMade::Failed(error) => error.into(),
+            NotMade::Unrecorded(words) => ApiError::new(StatusCode::SERVICE_UNAVAILABLE, words),
+        })
     }
 
     /// Records what becomes of a change that somebody wants who is known, or that happens.

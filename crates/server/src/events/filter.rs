@@ -1,0 +1,74 @@
+//! Which events somebody wants.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use crate::access::Pattern;
+
+/// Patterns of repositories; none of them stands for all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RepositoryFilter {
+    patterns: Vec<Pattern>,
+}
+
+/// What is looked at of a line.
+#[derive(Debug, Deserialize)]
+pub(crate) struct LineRepositories<'a> {
+    #[serde(borrow)]
+    pub(crate) repository: Cow<'a, str>,
+    /// Its new name.
+    #[serde(borrow, default)]
+    pub(crate) to: Option<Cow<'a, str>>,
+}
+
+impl<'a> LineRepositories<'a> {
+    /// Of a line of the journal; `None` if it is none.
+    pub(crate) fn of(line: &'a [u8]) -> Option<Self> {
+        serde_json::from_slice(line).ok()
+    }
+
+    /// Before and after the event.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
+        [Some(&self.repository), self.to.as_ref()].into_iter().flatten().map(|name| name.as_bytes())
+    }
+}
+
+impl RepositoryFilter {
+    /// As access rules have them: `*` stops at slashes, `**` does not, and `.git` at the end need not be said.
+    pub fn new(patterns: &[impl AsRef<str>]) -> Result<Self, String> {
+        let patterns =
+            patterns.iter().map(|text| Pattern::of_repositories(text.as_ref())).collect::<Result<_, _>>()?;
+        Ok(RepositoryFilter { patterns })
+    }
+
+    /// Whether a line of the journal is about one of these repositories.
+    pub fn matches_line(&self, line: &[u8]) -> bool {
+        if self.patterns.is_empty() {
+            return true;
+        }
+        let Some(line) = LineRepositories::of(line) else { return false };
+        line.names().any(|name| self.patterns.iter().any(|pattern| pattern.matches_repository(name)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_about_its_repositories() {
+        let check = |patterns: &[&str], line: &str, expect: bool| {
+            let filter = RepositoryFilter::new(patterns).unwrap();
+            assert_eq!(filter.matches_line(line.as_bytes()), expect, "{patterns:?} {line}");
+        };
+        let push = r#"{"seq":1,"repository":"team/a\"b.git","refs":[]}"#;
+        check(&[], push, true);
+        check(&["team/*"], push, true);
+        check(&["team/a\"b"], push, true);
+        check(&["other", "*"], push, false);
+        check(&["b"], r#"{"seq":1,"repository":"a.git","to":"b.git"}"#, true);
+        check(&["**"], "nonsense", false);
+        assert!(RepositoryFilter::new(&["/a"]).is_err());
+    }
+}

@@ -1,0 +1,155 @@
+//! Events: what changes through this server is announced in the journal before it does, and recorded before anybody is told that it
+//! did (decision 49).
+
+mod filter;
+mod recovery;
+mod settings;
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use packrace_journal::{Action, Announced, Journal, JournalEvent, RefEvent};
+use packrace_store::Repository;
+
+use crate::metrics::{Closed as _, Metrics};
+use crate::path_names::path_below;
+use crate::transfers::Transfer;
+pub use filter::RepositoryFilter;
+pub(crate) use recovery::refs_that_changed;
+pub use settings::EventSettings;
+
+/// What a client is told whose push or request could not be recorded, before anything has changed.
+pub(crate) const NOT_RECORDED: &str =
+    "the server cannot record changes now; its operator finds the reason in the log";
+
+/// The same where something has changed, and nobody else was told.
+pub(crate) const CHANGED_UNRECORDED: &str =
+    "changed, but not recorded; the server's operator finds the reason in the log";
+
+/// The journal of a server.
+#[derive(Debug)]
+pub struct Events {
+    pub(crate) journal: Arc<Journal>,
+    /// The served folder, without links.
+    root: PathBuf,
+    metrics: Arc<Metrics>,
+}
+
+impl Events {
+    /// Opens the journal, if there is one, and records what a kill came before.
+    pub(crate) fn open(
+        settings: &EventSettings,
+        root: &Path,
+        namespace: &str,
+        metrics: Arc<Metrics>,
+        repository: &dyn Fn(&Path) -> Option<Repository>,
+    ) -> io::Result<Option<Self>> {
+        let Some(dir) = &settings.journal else { return Ok(None) };
+        let failed = |error| io::Error::other(format!("events.journal: {error}"));
+        let (journal, unfinished) =
+            Journal::open(dir, settings.options(), Box::new(|_| {})).map_err(failed)?;
+        let events = Events { journal, root: root.to_owned(), metrics };
+        for one in unfinished {
+            events.recover(one, namespace, repository).map_err(failed)?;
+        }
+        tracing::info!("events: journal in {}; the last is {}", dir.display(), events.journal.durable());
+        Ok(Some(events))
+    }
+
+    /// Something that this call does to the repository at a path below the served folder.
+    pub(crate) fn event(&self, action: Action, transfer: &Transfer, repository: &[u8]) -> JournalEvent {
+        JournalEvent {
+            action,
+            time: Timestamp::now().to_string(),
+            repository: repository.to_vec(),
+            to: None,
+            user: transfer.user().map(str::to_owned),
+            peer: transfer.peer().to_owned(),
+            door: transfer.door().name().to_owned(),
+            session: transfer.session_id().to_owned(),
+            refs: Vec::new(),
+            options: Vec::new(),
+            is_recovered: false,
+        }
+    }
+
+    /// Changes of refs of a repository that was opened.
+    pub(crate) fn push(
+        &self,
+        transfer: &Transfer,
+        repository: &Repository,
+        refs: Vec<RefEvent>,
+    ) -> JournalEvent {
+        let dir = repository.common_dir();
+        let real = packrace_os::real_path(dir);
+        let real = real.as_deref().unwrap_or(dir);
+        // One that lies elsewhere is called by its whole path.
+        let path = path_below(&self.root, real).unwrap_or_else(|| real.as_os_str().as_bytes().to_vec());
+        JournalEvent { refs, ..self.event(Action::Push, transfer, &path) }
+    }
+
+    /// Announces it. A failure is logged and counted; the client is told [`NOT_RECORDED`].
+    pub(crate) fn announce(&self, event: &JournalEvent) -> Result<Announced, NotRecorded> {
+        self.journal.announce(event).map_err(|error| {
+            self.metrics.events_refused.inc();
+            tracing::error!("refused, as it cannot be recorded: {error}");
+            NotRecorded
+        })
+    }
+
+    /// Records what has changed. A failure is logged; the client is told [`CHANGED_UNRECORDED`].
+    pub(crate) fn record(&self, announced: Announced, event: &JournalEvent) -> Result<(), NotRecorded> {
+        if event.is_nothing() {
+            announced.cancel();
+            return Ok(());
+        }
+        let recorded = self.journal.record(announced, event).map(drop);
+        if let Err(error) = recorded {
+            self.metrics.events_refused.inc();
+            tracing::error!("changed, but not recorded: {error}");
+            return Err(NotRecorded);
+        }
+        self.metrics.events_recorded.inc();
+        Ok(())
+    }
+
+    /// Makes a change that is announced before and recorded after.
+    pub(crate) fn around<T, E>(
+        &self,
+        event: &JournalEvent,
+        change: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, NotMade<E>> {
+        let announced = self.announce(event).map_err(|NotRecorded| NotMade::Unrecorded(NOT_RECORDED))?;
+        match change() {
+            Ok(made) => match self.record(announced, event) {
+                Ok(()) => Ok(made),
+                Err(NotRecorded) => Err(NotMade::Unrecorded(CHANGED_UNRECORDED)),
+            },
+            Err(error) => {
+                announced.cancel();
+                Err(NotMade::Failed(error))
+            }
+        }
+    }
+
+    fn path_of(&self, below: &[u8]) -> PathBuf {
+        self.root.join(OsStr::from_bytes(below))
+    }
+}
+
+/// A change could not be announced or recorded; the log says why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NotRecorded;
+
+/// Why there is no line of a change.
+#[derive(Debug)]
+pub(crate) enum NotMade<E> {
+    /// Nothing has changed.
+    Failed(E),
+    /// It could not be recorded; the client is told so.
+    Unrecorded(&'static str),
+}

@@ -1,0 +1,72 @@
+//! The journal of events: a push is announced before refs change, and recorded before it is reported.
+
+use packrace_journal::{Announced, JournalEvent, RefEvent};
+use packrace_object::ObjectId;
+
+use super::commands::{Push, ReceivedCommand};
+use crate::error::Error;
+use crate::events::{CHANGED_UNRECORDED, Events, NOT_RECORDED, NotRecorded, refs_that_changed};
+
+impl Push<'_> {
+    /// Announces what is about to change. Where that cannot be recorded, all commands are rejected.
+    pub(super) fn announce(&mut self) -> Result<Option<(Announced, JournalEvent)>, NotRecorded> {
+        let host = self.call.subject.host.clone();
+        let Some(events) = host.events.get() else { return Ok(None) };
+        let refs = self.commands.iter().filter(|command| command.is_open());
+        let refs = refs.map(|command| event_of(&command.name, &command.old, &command.new));
+        let event = self.event(events, refs.collect());
+        let announced = events.announce(&event).inspect_err(|_| {
+            self.client.error(NOT_RECORDED);
+            self.reject_all("cannot be recorded");
+        })?;
+        Ok(Some((announced, event)))
+    }
+
+    /// Records what has changed, also where the push has ended with an error.
+    pub(super) fn record_event(
+        &mut self,
+        announced: Option<(Announced, JournalEvent)>,
+        done: Result<(), Error>,
+    ) -> Result<(), Error> {
+        let host = self.call.subject.host.clone();
+        let (Some((announced, intended)), Some(events)) = (announced, host.events.get()) else { return done };
+        let refs = match &done {
+            Ok(()) => self.commands.iter().flat_map(changed).collect(),
+            Err(_) => {
+                let subject = &self.call.subject;
+                refs_that_changed(&subject.repository, &subject.namespace, &intended.refs)?
+            }
+        };
+        if events.record(announced, &JournalEvent { refs, ..intended }).is_err() {
+            self.client.error(CHANGED_UNRECORDED);
+            self.reject_all("changed, but not recorded");
+        }
+        done
+    }
+
+    fn event(&self, events: &Events, refs: Vec<RefEvent>) -> JournalEvent {
+        let subject = &self.call.subject;
+        let options = self.request.options.clone().unwrap_or_default();
+        JournalEvent { options, ..events.push(&subject.transfer, &subject.repository, refs) }
+    }
+}
+
+/// What has become of a command: one change, or those that the hook `proc-receive` made instead.
+fn changed(command: &ReceivedCommand) -> Vec<RefEvent> {
+    if command.error.is_some() || command.did_not_exist {
+        return Vec::new();
+    }
+    let ReceivedCommand { name, old, new, rewritten, .. } = command;
+    if rewritten.is_empty() {
+        return vec![event_of(name, old, new)];
+    }
+    let of = |instead: &packrace_protocol::message::push_report::Rewritten| {
+        let name = instead.name.as_deref().unwrap_or(name);
+        event_of(name, instead.old.as_ref().unwrap_or(old), instead.new.as_ref().unwrap_or(new))
+    };
+    rewritten.iter().map(of).collect()
+}
+
+fn event_of(name: &[u8], old: &ObjectId, new: &ObjectId) -> RefEvent {
+    RefEvent { name: name.to_vec(), old: old.to_string(), new: new.to_string() }
+}
