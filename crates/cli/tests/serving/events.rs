@@ -167,6 +167,26 @@ fn what_cannot_be_recorded_does_not_change() {
 }
 
 #[test]
+fn what_a_kill_came_before_is_recorded_at_the_next_start() {
+    let mut recorded = Recorded::start("");
+    let (tip, none) = (recorded.tip(), "0".repeat(40));
+    Git::stock().run(&recorded.server.repository(), &["update-ref", "refs/heads/moved", &tip]);
+    // As the server writes it before refs change.
+    let announced = json!({
+        "action": "push", "time": "2026-11-23T21:00:00Z", "repository": b"a.git", "to": null, "user": "alice",
+        "peer": "192.0.2.7:1", "door": "http", "session": "killed", "options": [], "is_recovered": false,
+        "refs": [{"name": "refs/heads/moved", "old": none, "new": tip}, {"name": "refs/heads/not", "old": none, "new": tip}],
+    });
+    std::fs::write(recorded.journal().join("pending-0"), announced.to_string()).unwrap();
+    recorded.kill_and_start();
+    let lines = recorded.lines(&[]);
+    assert_eq!((lines.len(), &lines[0]["recovered"], &lines[0]["user"]), (1, &json!(true), &json!("alice")));
+    assert_eq!(lines[0]["refs"], json!([{"ref": "refs/heads/moved", "old": none, "new": tip}]));
+    recorded.kill_and_start();
+    assert_eq!(recorded.lines(&[]).len(), 1);
+}
+
+#[test]
 fn kills_lose_no_push_that_a_client_saw_acknowledged() {
     const ROUNDS: usize = 6;
     let mut recorded = Recorded::start("[log]\nlevel = \"warn\"\n");

@@ -5,6 +5,7 @@ mod bucket;
 mod clone;
 mod disk;
 mod events;
+mod followers;
 mod forward_auth;
 mod gitolite;
 mod hooks;

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use packrace_journal::{Action, Announced, Journal, JournalEvent, RefEvent};
 use packrace_store::Repository;
+use tokio::sync::{Semaphore, watch};
 
 use crate::metrics::{Closed as _, Metrics};
 use crate::path_names::path_below;
@@ -36,6 +37,10 @@ pub struct Events {
     pub(crate) journal: Arc<Journal>,
     /// The served folder, without links.
     root: PathBuf,
+    /// The number of the last line that is durable.
+    durable: watch::Receiver<u64>,
+    /// Places of those who follow.
+    pub(crate) followers: Arc<Semaphore>,
     metrics: Arc<Metrics>,
 }
 
@@ -49,15 +54,29 @@ impl Events {
         repository: &dyn Fn(&Path) -> Option<Repository>,
     ) -> io::Result<Option<Self>> {
         let Some(dir) = &settings.journal else { return Ok(None) };
+        let (sender, durable) = watch::channel(0);
+        let on_durable = Box::new(move |seq| {
+            sender.send_replace(seq);
+        });
         let failed = |error| io::Error::other(format!("events.journal: {error}"));
-        let (journal, unfinished) =
-            Journal::open(dir, settings.options(), Box::new(|_| {})).map_err(failed)?;
-        let events = Events { journal, root: root.to_owned(), metrics };
+        let (journal, unfinished) = Journal::open(dir, settings.options(), on_durable).map_err(failed)?;
+        let events = Events {
+            journal,
+            root: root.to_owned(),
+            durable,
+            followers: Arc::new(Semaphore::new(settings.max_followers)),
+            metrics,
+        };
         for one in unfinished {
             events.recover(one, namespace, repository).map_err(failed)?;
         }
         tracing::info!("events: journal in {}; the last is {}", dir.display(), events.journal.durable());
         Ok(Some(events))
+    }
+
+    /// Sees lines become durable.
+    pub(crate) fn durable(&self) -> watch::Receiver<u64> {
+        self.durable.clone()
     }
 
     /// Something that this call does to the repository at a path below the served folder.

@@ -5,13 +5,10 @@ use std::path::Path;
 use packrace_journal::{Action, JournalError, JournalEvent, RefEvent, Unfinished};
 use packrace_object::ObjectId;
 use packrace_store::Repository;
-use packrace_store::refs::{RefError, RefSnapshot, Target};
+use packrace_store::refs::RefError;
 
 use super::Events;
 use crate::refs::view::namespace_prefix;
-
-/// Longest chain of symbolic refs, as in git.
-const MAX_SYMREF_DEPTH: usize = 5;
 
 impl Events {
     /// Records what of it has happened.
@@ -66,21 +63,10 @@ pub(crate) fn refs_that_changed(
     let mut changed = Vec::new();
     for one in announced {
         let full_name = [prefix.as_slice(), &one.name].concat();
-        // What cannot be read is not what it was.
-        let now = value(&refs, full_name).unwrap_or(none).to_string();
+        let now = refs.resolve(&full_name)?.map_or(none, |resolved| resolved.id).to_string();
         if now != one.old {
             changed.push(RefEvent { new: now, ..one.clone() });
         }
     }
     Ok(changed)
-}
-
-fn value(refs: &RefSnapshot, mut name: Vec<u8>) -> Option<ObjectId> {
-    for _ in 0..=MAX_SYMREF_DEPTH {
-        match refs.find(&name).ok()?? {
-            Target::Symbolic(target) => name = target.to_vec(),
-            target => return target.id(),
-        }
-    }
-    None
 }

@@ -16,12 +16,14 @@ pub struct EventSettings {
     pub max_bytes: u64,
     /// See [`JournalOptions::max_age`].
     pub max_age: Duration,
+    /// Clients of `/-/events` at the same time.
+    pub max_followers: usize,
 }
 
 impl Default for EventSettings {
     fn default() -> Self {
         let JournalOptions { segment_bytes, max_bytes, max_age } = JournalOptions::default();
-        EventSettings { journal: None, segment_bytes, max_bytes, max_age }
+        EventSettings { journal: None, segment_bytes, max_bytes, max_age, max_followers: 64 }
     }
 }
 

@@ -19,6 +19,7 @@
 //! | a repository that cannot be read | 500 |
 //! | anything else, or no repository | 404 |
 //! | `/-/api/v1/repositories` and below, with access rules | [`api`] |
+//! | `/-/events`, with access rules and a journal | [`event_stream`] |
 //!
 //! The status is decided by the first bytes of the answer: refusals in the protocol's own words come with 200, as from
 //! git's http-backend. An answer that cannot be completed after that is cut off, so that it does not look complete.
@@ -29,6 +30,7 @@ mod api_path;
 mod body;
 pub(crate) mod connection;
 pub(crate) mod dumb;
+mod event_stream;
 pub(crate) mod https;
 mod identity;
 pub(crate) mod limit_reached;

@@ -106,6 +106,8 @@ pub struct Metrics {
     pub events_recorded: Counter,
     /// Changes that could not be announced or recorded there.
     pub events_refused: Counter,
+    /// Clients that follow events.
+    pub event_followers: Gauge,
     /// Calls that panicked, which is a mistake in packrace.
     pub panics: Counter,
     /// What has counts of its own, where the repositories of a bucket are served.
@@ -259,6 +261,7 @@ impl Metrics {
         add.one("maintenance_backlog", "Repositories due to be looked at", &self.maintenance_backlog);
         add.one("events_recorded", "Events recorded in the journal", &self.events_recorded);
         add.one("events_refused", "Changes that could not be recorded in the journal", &self.events_refused);
+        add.one("event_followers", "Clients that follow events", &self.event_followers);
         add.one("panics", "Calls that panicked", &self.panics);
         let help = "Calls of the operating system, by what their bytes belong to";
         registry.register("os_calls", help, OsCalls);
@@ -339,6 +342,7 @@ impl Default for Metrics {
             maintenance_backlog: Gauge::default(),
             events_recorded: Counter::default(),
             events_refused: Counter::default(),
+            event_followers: Gauge::default(),
             panics: Counter::default(),
             bucket: OnceLock::new(),
         }

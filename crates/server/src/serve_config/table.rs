@@ -411,6 +411,9 @@ group!(events: EventSettings {
         "Bytes of the journal. Beyond: the oldest files go, whoever has read them.";
     max_age: value, restart,
         "How long files of the journal are kept after their last line. 0: as long as max-bytes lets.";
+    max_followers: value, restart,
+        "Clients that follow events at /-/events at the same time; there is that path where there are access.rules, too. Beyond: HTTP 503 with \
+         Retry-After.";
 });
 
 group!(bucket: BucketSource {

@@ -27,6 +27,7 @@ use serde_json::{Value, json};
 
 use super::api_path::{ApiTarget, COLLECTION};
 use super::body::{AnswerBody, RequestBody, discard};
+use super::event_stream;
 use super::refusal::{body_refused, no_cache, say_how_to_go_on};
 use super::routes::percent_decode;
 use super::watch::InFlight;
@@ -51,6 +52,9 @@ pub(super) async fn answer(
     in_flight: Arc<InFlight>,
     shared: Arc<Shared>,
 ) -> HttpAnswer {
+    if target == ApiTarget::Events {
+        return event_stream::answer(request, context, access, in_flight, shared).await;
+    }
     let is_head = request.method() == Method::HEAD;
     let result = match asked(request, target, &context, &shared).await {
         Ok(asked) => work(asked, context, shared).await,
@@ -100,6 +104,8 @@ async fn asked(
     let method = request.method().clone();
     let query = request.uri().query().unwrap_or("").to_owned();
     let name = match target {
+        // Answered before.
+        ApiTarget::Events => return Err(ApiError::of(StatusCode::NOT_FOUND)),
         ApiTarget::Repository(None) => return Err(ApiError::of(StatusCode::BAD_REQUEST)),
         ApiTarget::Repository(Some(name)) => name,
         ApiTarget::Collection => {
