@@ -11,6 +11,7 @@ mod gitolite;
 mod hooks;
 mod hostile;
 mod how_to;
+mod quotas;
 mod repositories;
 mod sandbox;
 mod shell;

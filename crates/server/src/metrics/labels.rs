@@ -93,6 +93,8 @@ label! {
         BodyMemory = "body-memory",
         /// A push costs more than one may: memory, objects, bytes or time.
         PushBudget = "push-budget",
+        /// The repository would hold more than it may.
+        Quota = "quota",
         /// The client was idle while others needed its permit or memory.
         Idle = "idle",
         /// The client took too long to ask, or to take what it had asked for.

@@ -15,7 +15,7 @@ use packrace_store::{Hooks, Quarantine, Snapshot};
 use super::ReceivePack;
 use super::certificate::CertificateCheck;
 use super::client_messages::{ClientMessages, WorkerEvent};
-use super::settings::{ProcReceive, PushSettings};
+use super::settings::{ProcReceive, PushSettings, UnpackSettings};
 use super::shallow::NewShallow;
 use super::unpack::{NotUnpacked, Progress, receive_pack_bytes};
 use crate::access::AuditedRef;
@@ -149,10 +149,13 @@ impl<'a> Push<'a> {
         let mut quarantine = Quarantine::create(&self.call.subject.repository)?;
         let is_quiet = self.request.quiet || self.call.quiet;
         let progress = Progress::new(&self.client, self.clock, is_quiet);
+        let room = self.room()?;
+        let most = [self.settings.unpack.max_bytes, room].into_iter().flatten().min();
+        let limits = UnpackSettings { max_bytes: most, ..self.settings.unpack };
         let unpacked = receive_pack_bytes(
             source,
             &mut quarantine,
-            &self.settings.unpack,
+            &limits,
             &self.call.budget,
             !self.request.shallow.is_empty(),
             &progress,
@@ -162,7 +165,7 @@ impl<'a> Push<'a> {
             return Err(Error::left());
         }
         if let Err(NotUnpacked { why, over_budget }) = unpacked {
-            over_budget.iter().for_each(|limit| self.over_budget(limit));
+            over_budget.iter().for_each(|limit| self.met_limit(limit, room));
             self.commands.iter_mut().for_each(|command| command.reject("unpacker error"));
             return Ok(Some(why));
         }
@@ -185,6 +188,7 @@ impl<'a> Push<'a> {
             return Ok(());
         }
         let shallow = connected?;
+        self.refuse_beyond_quota(quarantine.as_ref(), &refs)?;
         self.refuse_hidden();
         self.refuse_forbidden(snapshot, &refs)?;
         self.choose_for_hook();
@@ -260,7 +264,7 @@ impl<'a> Push<'a> {
     }
 
     /// Counts and logs a push that costs more than it may.
-    fn over_budget(&self, why: &str) {
+    pub(super) fn over_budget(&self, why: &str) {
         let transfer = &self.call.subject.transfer;
         transfer.metrics().refused(Reason::PushBudget);
         tracing::warn!("push from {}: {why}", transfer.peer());

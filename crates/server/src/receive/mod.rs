@@ -19,6 +19,7 @@ mod hook_run;
 mod hooks;
 mod identity;
 mod proc_receive;
+mod quota;
 mod recorded;
 mod refs;
 mod settings;

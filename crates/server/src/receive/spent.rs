@@ -27,6 +27,10 @@ pub struct PushBudget {
     /// Processor time for taking objects in and checking them, all threads together, and a second more for each MiB of the
     /// pack. Hooks are not counted.
     pub cpu_time: Duration,
+    /// Bytes of packs and loose objects that the repository may hold afterwards; 0 for any number.
+    pub max_repository_bytes: u64,
+    /// Refs that it may have afterwards; 0 for any number.
+    pub max_repository_refs: usize,
 }
 
 impl Default for PushBudget {
@@ -35,6 +39,8 @@ impl Default for PushBudget {
             max_objects: 50_000_000,
             max_unpacked: MaxUnpacked { bytes: 4 << 30, times_pack: 2000 },
             cpu_time: Duration::from_secs(60),
+            max_repository_bytes: 0,
+            max_repository_refs: 0,
         }
     }
 }

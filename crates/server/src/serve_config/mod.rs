@@ -127,12 +127,17 @@ pub struct PushPolicy {
     pub max_unpacked_ratio: usize,
     /// See [`PushBudget::cpu_time`].
     pub cpu_time: Duration,
+    /// See [`PushBudget::max_repository_bytes`].
+    pub max_repository_bytes: u64,
+    /// See [`PushBudget::max_repository_refs`].
+    pub max_repository_refs: usize,
 }
 
 impl Default for PushPolicy {
     fn default() -> Self {
         let PushMemory { bytes, bytes_per_address } = PushMemory::default();
-        let PushBudget { max_objects, max_unpacked, cpu_time } = PushBudget::default();
+        let PushBudget { max_objects, max_unpacked, cpu_time, max_repository_bytes, max_repository_refs } =
+            PushBudget::default();
         PushPolicy {
             allowed: false,
             memory_bytes: bytes,
@@ -141,6 +146,8 @@ impl Default for PushPolicy {
             max_unpacked_bytes: max_unpacked.bytes,
             max_unpacked_ratio: max_unpacked.times_pack as usize,
             cpu_time,
+            max_repository_bytes,
+            max_repository_refs,
         }
     }
 }
@@ -151,7 +158,8 @@ impl PushPolicy {
         let max_unpacked =
             MaxUnpacked { bytes: self.max_unpacked_bytes, times_pack: self.max_unpacked_ratio as u64 };
         let max_objects = u32::try_from(self.max_objects).unwrap_or(u32::MAX);
-        PushBudget { max_objects, max_unpacked, cpu_time: self.cpu_time }
+        let PushPolicy { cpu_time, max_repository_bytes, max_repository_refs, .. } = *self;
+        PushBudget { max_objects, max_unpacked, cpu_time, max_repository_bytes, max_repository_refs }
     }
 
     /// What all of them may take.

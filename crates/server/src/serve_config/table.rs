@@ -345,6 +345,11 @@ group!(push: PushPolicy {
     cpu_time: value, reload,
         "Processor time for taking in and checking the objects of one push, all threads together, and a second more for \
          each MiB of its pack. Beyond: it is refused, and nothing of it stays. Hooks are not counted.";
+    max_repository_bytes: bytes, reload,
+        "Bytes that one repository may hold: packs, what is beside them, and loose objects, without what it borrows, and with what no \
+         ref leads to any more until it expires. Beyond: pushes that bring objects are refused before they come in. 0: no limit.";
+    max_repository_refs: value, reload,
+        "Refs that one repository may have. Beyond: pushes that make refs are refused. 0: no limit.";
 });
 
 group!(access: AccessFiles {
