@@ -3,16 +3,18 @@
 //!
 //! [`bucket`] talks to the store, and is the only async code here. [`probe`] finds out whether a store keeps its promises.
 //! [`repository`] puts a repository into a bucket. [`cache`] keeps ordinary repositories on a node's own disk and brings
-//! them up to what their heads say.
+//! them up to what their heads say; [`commit`] puts pushes into the bucket.
 
 #![forbid(unsafe_code)]
 
 pub mod bucket;
 pub mod cache;
+pub mod commit;
 mod error;
 mod layout;
 pub mod probe;
 pub mod repository;
+mod upload;
 
 pub use error::{Error, ErrorKind};
 pub use layout::{BucketName, BucketUrl};

@@ -1,34 +1,25 @@
-//! Repositories in a bucket: their heads, and how one comes into being from files on disk.
+//! Repositories in a bucket: their heads, how one takes the place of another, and how a repository comes into being from files
+//! on disk.
 
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::time::Duration;
 
 use bytes::Bytes;
-use packrace_format::head::{
-    self, FilePlace, Head, MAX_HEAD_BYTES, ObjectKey, PackFileKind, StoredFile, StoredPack, StoredTable,
-    WriteToken,
-};
-use packrace_format::reftable::{self, TableName};
-use packrace_object::{HashKind, ObjectId};
-use packrace_os::count::Role;
-use packrace_os::{Mapped, list_dir, read_file};
-use sha2::Digest as _;
+use packrace_format::head::{self, Head, MAX_HEAD_BYTES, MAX_RECENT_TOKENS, ObjectKey, WriteToken};
+use packrace_object::HashKind;
 
-use crate::bucket::{Bucket, Looked, ObjectVersion, PART_BYTES, WriteOutcome};
+use crate::bucket::{Bucket, Looked, ObjectVersion, WriteOutcome};
 use crate::error::{Error, ErrorKind};
 use crate::layout::BucketName;
+use crate::upload::Upload;
 
-/// Packs up to this stand in the head itself, with their files.
-const INLINE_PACK_BYTES: usize = 16 << 10;
+/// How often a head is sent, each time with all tries of [`Bucket::swap`], until it is given up that the store says what
+/// became of it.
+const MAX_SENDINGS: u32 = 4;
 
-/// All that stands in the head takes no more than this.
-const MAX_INLINE_BYTES: usize = 256 << 10;
-
-/// Longest list of tables.
-const MAX_LIST_BYTES: u64 = 1 << 20;
-
-/// Longest object: S3 takes no more than 10,000 parts.
-const MAX_OBJECT_BYTES: u64 = 10_000 * PART_BYTES;
+/// How long is waited between two of them.
+const SENDING_PAUSE: Duration = Duration::from_secs(2);
 
 /// A head that was read, and its version.
 #[derive(Debug, Clone)]
@@ -39,6 +30,79 @@ pub struct ReadHead {
     pub bytes: Bytes,
     /// What the store calls them.
     pub version: ObjectVersion,
+}
+
+impl ReadHead {
+    /// What a later head can take the place of.
+    pub(crate) fn basis(&self) -> Basis {
+        Basis { head: self.head.clone(), version: self.version.clone() }
+    }
+}
+
+/// A head that was read, and that another one may take the place of: once.
+#[derive(Debug)]
+pub(crate) struct Basis {
+    pub(crate) head: Head,
+    version: ObjectVersion,
+}
+
+/// What became of a head that was to take the place of another.
+#[derive(Debug)]
+pub(crate) enum Swapped {
+    /// It did. This is it, or a later one.
+    Won(Box<ReadHead>),
+    /// It did not, and never will: another one has.
+    Lost,
+    /// Nobody says.
+    Unknown(Error),
+}
+
+impl Basis {
+    /// Puts a head in the place of this one. An error tells that it did not and will not come to be there.
+    pub(crate) fn swap(self, bucket: &Bucket, name: &BucketName, head: Head) -> Result<Swapped, Error> {
+        let too_much = |error: packrace_format::Error| {
+            let words = format!("'{}', of {} packs: {error}", name.as_str(), head.packs.len());
+            Error::new(ErrorKind::Refused, words)
+        };
+        let bytes = Bytes::from(head::write(&head).map_err(too_much)?);
+        let key = name.head_key();
+        let mut doubt = None;
+        for sending in 0..MAX_SENDINGS {
+            if sending > 0 {
+                bucket.wait(SENDING_PAUSE);
+            }
+            match bucket.swap(&key, &self.version, &bytes) {
+                Ok(WriteOutcome::Won(version)) => {
+                    return Ok(Swapped::Won(Box::new(ReadHead { head, bytes, version })));
+                }
+                Ok(WriteOutcome::Lost { in_doubt: false }) if doubt.is_none() => return Ok(Swapped::Lost),
+                Ok(WriteOutcome::Lost { .. }) => return Ok(look_for(bucket, name, &head)),
+                Ok(WriteOutcome::Unknown(error)) => doubt = Some(error),
+                Err(error) if doubt.is_none() => return Err(error),
+                Err(error) => doubt = Some(error),
+            }
+        }
+        let nothing = || Error::new(ErrorKind::Unavailable, "the store does not answer");
+        Ok(Swapped::Unknown(doubt.unwrap_or_else(nothing)))
+    }
+}
+
+/// Whether a head that may have been written was: its token is in the one that is there, as long as that remembers so far back.
+fn look_for(bucket: &Bucket, name: &BucketName, head: &Head) -> Swapped {
+    let unknown = |words: &str| Swapped::Unknown(Error::new(ErrorKind::Unavailable, words));
+    match read_head(bucket, name, None) {
+        Ok(Some(found)) if has_token(&found.head, head.token) => Swapped::Won(Box::new(found)),
+        Ok(Some(found)) if found.head.generation > head.generation + MAX_RECENT_TOKENS as u64 => {
+            unknown("too many others have written since")
+        }
+        Ok(Some(_)) => Swapped::Lost,
+        Ok(None) => unknown("the store says that nothing has changed"),
+        Err(error) => Swapped::Unknown(error),
+    }
+}
+
+fn has_token(head: &Head, token: WriteToken) -> bool {
+    head.token == token || head.recent.contains(&token)
 }
 
 /// Reads the head of a repository; `None` if it has the known version.
@@ -116,9 +180,9 @@ pub fn create(bucket: &Bucket, name: &BucketName, local: &LocalRepository<'_>) -
     }
     let token = random_token()?;
     let key = ObjectKey { generation: 1, token };
-    let mut upload = Upload { key, files: Vec::new(), bytes: 0, inline: 0 };
-    let packs = upload.take_packs(local)?;
-    let tables = upload.take_tables(local)?;
+    let mut upload = Upload::new(key);
+    let packs = upload.take_packs(local.git_dir, local.hash)?;
+    let tables = upload.take_tables(local.git_dir, &[])?;
     let head = Head {
         hash: local.hash,
         generation: key.generation,
@@ -139,7 +203,7 @@ pub fn create(bucket: &Bucket, name: &BucketName, local: &LocalRepository<'_>) -
         WriteOutcome::Won(_) => Ok(head),
         // Ours may be the one that is there: its token tells.
         WriteOutcome::Lost { in_doubt: true } => match read_head(bucket, name, None)? {
-            Some(found) if found.head.token == token || found.head.recent.contains(&token) => Ok(head),
+            Some(found) if has_token(&found.head, token) => Ok(head),
             _ => Err(taken()),
         },
         WriteOutcome::Lost { in_doubt: false } => {
@@ -155,135 +219,9 @@ pub fn create(bucket: &Bucket, name: &BucketName, local: &LocalRepository<'_>) -
 }
 
 /// One that nobody else has.
-fn random_token() -> Result<WriteToken, Error> {
+pub(crate) fn random_token() -> Result<WriteToken, Error> {
     let mut token = [0; 16];
     let failed = |error| Error::new(ErrorKind::Unavailable, format!("no random numbers: {error}"));
     getrandom::fill(&mut token).map_err(failed)?;
     Ok(WriteToken(token))
-}
-
-/// What goes into one object.
-struct Upload {
-    key: ObjectKey,
-    files: Vec<(PathBuf, Mapped)>,
-    bytes: u64,
-    inline: usize,
-}
-
-impl Upload {
-    fn take_packs(&mut self, local: &LocalRepository<'_>) -> Result<Vec<StoredPack>, Error> {
-        let dir = local.git_dir.join("objects/pack");
-        let found = list_dir(&dir, Role::Pack).map_err(|error| Error::disk(&dir, &error))?;
-        let mut packs = Vec::new();
-        for entry in found {
-            let name = entry.name.to_string_lossy();
-            let digits = name.strip_prefix("pack-").and_then(|rest| rest.strip_suffix(".idx"));
-            let Some(digits) = digits else { continue };
-            let checksum = ObjectId::from_hex(digits.as_bytes()).ok().filter(|id| id.kind() == local.hash);
-            let path = dir.join(&entry.name);
-            let checksum = checksum.ok_or_else(|| {
-                Error::new(ErrorKind::Refused, format!("{}: is called oddly", path.display()))
-            })?;
-            packs.push(self.take_pack(checksum, &path)?);
-        }
-        Ok(packs)
-    }
-
-    fn take_pack(&mut self, checksum: ObjectId, index: &Path) -> Result<StoredPack, Error> {
-        let mut maps = Vec::new();
-        for kind in PackFileKind::ALL {
-            let path = index.with_extension(kind.extension());
-            match Mapped::open(&path, Role::Pack) {
-                Ok(map) => maps.push((kind, path, map)),
-                Err(error) if packrace_os::is_absent(&error) && kind == PackFileKind::Reverse => {}
-                Err(error) if packrace_os::is_absent(&error) && kind == PackFileKind::Bitmap => {}
-                Err(error) => return Err(Error::disk(&path, &error)),
-            }
-        }
-        let is_small =
-            maps.iter().any(|(kind, _, map)| *kind == PackFileKind::Pack && map.len() <= INLINE_PACK_BYTES);
-        let total: usize = maps.iter().map(|(_, _, map)| map.len()).sum();
-        let is_inline = is_small && self.has_room_inline(total);
-        let files = maps.into_iter().map(|(kind, path, map)| Ok((kind, self.take(path, map, is_inline)?)));
-        Ok(StoredPack { checksum, files: files.collect::<Result<_, Error>>()? })
-    }
-
-    fn take_tables(&mut self, local: &LocalRepository<'_>) -> Result<Vec<StoredTable>, Error> {
-        let dir = local.git_dir.join("reftable");
-        let list = dir.join("tables.list");
-        let bytes =
-            read_file(&list, Role::Refs, MAX_LIST_BYTES).map_err(|error| Error::disk(&list, &error))?;
-        let names = reftable::parse_list(&bytes).map_err(|error| Error::damaged(error.to_string()))?;
-        let mut tables = Vec::new();
-        for name in names {
-            let text = String::from_utf8_lossy(name).into_owned();
-            let path = dir.join(&text);
-            // A head only takes names of this form.
-            if TableName::parse(name).is_none_or(|parsed| parsed.to_string() != text) {
-                return Err(Error::new(ErrorKind::Refused, format!("{}: is called oddly", path.display())));
-            }
-            let map = Mapped::open(&path, Role::Refs).map_err(|error| Error::disk(&path, &error))?;
-            let is_inline = self.has_room_inline(map.len());
-            tables.push(StoredTable { name: name.to_vec(), file: self.take(path, map, is_inline)? });
-        }
-        Ok(tables)
-    }
-
-    fn has_room_inline(&mut self, bytes: usize) -> bool {
-        let has_room = bytes <= MAX_INLINE_BYTES - self.inline;
-        self.inline += if has_room { bytes } else { 0 };
-        has_room
-    }
-
-    fn take(&mut self, path: PathBuf, map: Mapped, is_inline: bool) -> Result<StoredFile, Error> {
-        let length = map.len() as u64;
-        let sha256 = sha2::Sha256::digest(&map[..]).into();
-        check(&map)?;
-        if is_inline {
-            return Ok(StoredFile { length, sha256, place: FilePlace::Inline(map.to_vec()) });
-        }
-        let place = FilePlace::Object { key: self.key, offset: self.bytes };
-        self.bytes += length;
-        if self.bytes > MAX_OBJECT_BYTES {
-            let words = format!("more than {MAX_OBJECT_BYTES} bytes do not go into one object");
-            return Err(Error::new(ErrorKind::Refused, words));
-        }
-        self.files.push((path, map));
-        Ok(StoredFile { length, sha256, place })
-    }
-
-    fn send(&self, bucket: &Bucket, name: &BucketName) -> Result<(), Error> {
-        if self.bytes == 0 {
-            return Ok(());
-        }
-        let key = name.object_key(&self.key);
-        let mut at = 0;
-        if self.bytes <= PART_BYTES {
-            return bucket.put_own(&key, &self.part(&mut at)?);
-        }
-        bucket.put_own_parts(&key, &mut || (at < self.bytes).then(|| self.part(&mut at)).transpose())
-    }
-
-    /// The bytes from `at` on, as many as a part has; `at` is then behind them.
-    fn part(&self, at: &mut u64) -> Result<Bytes, Error> {
-        let mut part = Vec::with_capacity(PART_BYTES.min(self.bytes - *at) as usize);
-        let mut start = 0;
-        for (_, map) in &self.files {
-            let end = start + map.len() as u64;
-            if *at < end && (part.len() as u64) < PART_BYTES {
-                let from = (*at - start) as usize;
-                let length = (map.len() - from).min(PART_BYTES as usize - part.len());
-                part.extend_from_slice(&map[from..from + length]);
-                *at += length as u64;
-                check(map)?;
-            }
-            start = end;
-        }
-        Ok(part.into())
-    }
-}
-
-/// A file that the disk did not give reads as zeros.
-fn check(map: &Mapped) -> Result<(), Error> {
-    map.check().map_err(|damaged| Error::new(ErrorKind::Unavailable, damaged.to_string()))
 }

@@ -78,6 +78,13 @@ pub enum Ended {
 }
 
 impl Hooks {
+    /// The same hooks with more variables.
+    pub fn with_environment(&self, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        let mut hooks = self.clone();
+        hooks.environment.extend(variables.into_iter().map(|(name, value)| (name, Some(value))));
+        hooks
+    }
+
     /// The hook of this name, if there is one that is executable.
     pub fn find(&self, name: &str) -> Result<Option<PathBuf>, Error> {
         let Some(dir) = &self.dir else { return Ok(None) };

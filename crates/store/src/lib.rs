@@ -34,7 +34,7 @@ pub use objects::snapshot::{Snapshot, check_unchanged};
 pub use objects::stored::Stored;
 pub use objects::stream::ObjectStream;
 pub use packrace_os::Mapped;
-pub use quarantine::{Migrated, Quarantine};
+pub use quarantine::{Migrated, QUARANTINE_PREFIX, Quarantine, StagedPack};
 pub use quoted::{needs_quotes, quote, unquote, unquote_line};
 pub use repository::cached::CachedRepository;
 pub use repository::graph_files::{GraphExpiry, GraphFiles};

@@ -409,6 +409,13 @@ pub fn make_link(target: &Path, path: &Path, role: Role) -> io::Result<()> {
     Ok(())
 }
 
+/// Gives a file a second name, which is not taken.
+pub fn link_file(from: &Path, to: &Path, role: Role) -> io::Result<()> {
+    before(to, DiskOp::Create)?;
+    count::add(role, Op::Create, 0);
+    std::fs::hard_link(from, to)
+}
+
 /// Renames a directory, replacing an empty one.
 pub fn move_dir(from: &Path, to: &Path, role: Role) -> io::Result<()> {
     before_naming(from, to)?;

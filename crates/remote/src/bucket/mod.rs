@@ -146,7 +146,7 @@ pub trait ObjectBackend: std::fmt::Debug + Send + Sync {
     /// Lists the keys of objects that begin like this: the first page, or the one that an earlier page names.
     fn list(&self, prefix: &str, page: Option<&str>) -> Result<KeyPage, RequestFailure>;
 
-    /// Waits before another try.
+    /// Waits for that long.
     fn pause(&self, time: Duration);
 
     /// Time since some fixed point.
@@ -298,6 +298,11 @@ impl Bucket {
             }
             next = page.next;
         }
+    }
+
+    /// Waits for that long.
+    pub(crate) fn wait(&self, time: Duration) {
+        self.backend.pause(time);
     }
 
     /// Makes a request again while that may help; not when `retry_time` has gone since it was first made.

@@ -17,7 +17,9 @@ use packrace_object::HashKind;
 use packrace_os::count::Role;
 use packrace_os::{durable, list_dir};
 
-use super::files::{FetchError, FileFetcher, PUT_PREFIX, is_there, make_dirs, put, put_if_other, run_end};
+use super::files::{
+    FetchError, FileFetcher, FilesAtHand, PUT_PREFIX, is_there, make_dirs, put, put_if_other, run_end,
+};
 use crate::bucket::Bucket;
 use crate::error::Error;
 use crate::layout::BucketName;
@@ -37,6 +39,8 @@ pub(super) struct Change<'a> {
     pub(super) dir: &'a Path,
     /// What it is now, as far as that is certain.
     pub(super) before: Option<&'a Head>,
+    /// What needs not be fetched.
+    pub(super) at_hand: &'a FilesAtHand,
 }
 
 impl From<Error> for FetchError {
@@ -46,7 +50,7 @@ impl From<Error> for FetchError {
 }
 
 /// The files of a head, each with the path that it has in a repository.
-pub(super) fn files(head: &Head) -> impl Iterator<Item = (String, &StoredFile, Role)> {
+pub(crate) fn files(head: &Head) -> impl Iterator<Item = (String, &StoredFile, Role)> {
     let packs = head
         .packs
         .iter()
@@ -89,7 +93,7 @@ pub(super) fn apply(change: &Change<'_>, head: &Head) -> Result<(), FetchError> 
         let is_known = known.contains(&(path.to_owned(), file));
         !is_there(&dir.join(path), file, !is_known, role)
     };
-    let mut fetcher = FileFetcher::new(change.bucket, change.name);
+    let mut fetcher = FileFetcher::new(change.bucket, change.name, change.at_hand);
     for pack in &head.packs {
         fetch_pack(&mut fetcher, dir, pack, &lacks)?;
     }
@@ -97,9 +101,8 @@ pub(super) fn apply(change: &Change<'_>, head: &Head) -> Result<(), FetchError> 
         let path = table_path(&table.name);
         if lacks(&path, &table.file, Role::Refs) {
             let run_end = run_end(&table.file, std::iter::empty());
-            let file = fetcher.fetch(&table.file, run_end, &dir.join("reftable"), Role::Refs)?;
-            let path = dir.join(path);
-            file.replace(&path).map_err(|error| Error::disk(&path, &error))?;
+            let file = fetcher.take(&table.file, run_end, &dir.join("reftable"), Role::Refs)?;
+            file.replace(&dir.join(path))?;
         }
     }
     write_settings(dir, head)?;
@@ -124,11 +127,10 @@ fn fetch_pack(
     let mut fetched = Vec::new();
     for (at, (kind, file)) in wanted.iter().enumerate() {
         let run_end = run_end(file, wanted[at + 1..].iter().map(|(_, file)| *file));
-        fetched.push((*kind, fetcher.fetch(file, run_end, &dir.join("objects/pack"), Role::Pack)?));
+        fetched.push((*kind, fetcher.take(file, run_end, &dir.join("objects/pack"), Role::Pack)?));
     }
     for (kind, file) in fetched {
-        let path = dir.join(pack_path(pack, kind));
-        file.replace(&path).map_err(|error| Error::disk(&path, &error))?;
+        file.replace(&dir.join(pack_path(pack, kind)))?;
     }
     Ok(())
 }

@@ -1,12 +1,14 @@
 //! Files of a repository, from the bucket to the disk: one gets its name when its length and its SHA-256 are right.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use packrace_format::head::{FilePlace, ObjectKey, StoredFile};
-use packrace_os::Mapped;
 use packrace_os::count::Role;
 use packrace_os::durable::{self, NewFile};
+use packrace_os::{Mapped, list_dir};
+use packrace_store::QUARANTINE_PREFIX;
 use sha2::Digest as _;
 
 use crate::bucket::{Bucket, PART_BYTES};
@@ -27,22 +29,58 @@ pub(super) enum FetchError {
     Other(Error),
 }
 
+/// Files of this machine that a push has made, by the SHA-256 that they had when they were put into the bucket. Those that are
+/// wanted are moved to their place.
+pub(crate) type FilesAtHand = HashMap<[u8; 32], PathBuf>;
+
+/// A file that has all but its name.
+pub(super) enum Nameless {
+    New(NewFile),
+    AtHand(PathBuf, Role),
+}
+
+impl Nameless {
+    /// Gives it this name.
+    pub(super) fn replace(self, path: &Path) -> Result<(), Error> {
+        let named = match self {
+            Nameless::New(file) => file.replace(path),
+            Nameless::AtHand(from, role) => durable::rename_file(&from, path, role),
+        };
+        named.map_err(|error| Error::disk(path, &error))
+    }
+}
+
 /// Fetches files of one repository; what lies one behind the other in an object is asked for together.
 pub(super) struct FileFetcher<'a> {
     bucket: &'a Bucket,
     name: &'a BucketName,
+    at_hand: &'a FilesAtHand,
     /// What was asked for and not used: of which object, from where.
     ahead: Option<(ObjectKey, u64, Bytes)>,
 }
 
 impl<'a> FileFetcher<'a> {
-    pub(super) fn new(bucket: &'a Bucket, name: &'a BucketName) -> Self {
-        FileFetcher { bucket, name, ahead: None }
+    pub(super) fn new(bucket: &'a Bucket, name: &'a BucketName, at_hand: &'a FilesAtHand) -> Self {
+        FileFetcher { bucket, name, at_hand, ahead: None }
     }
 
-    /// Writes a file under a temporary name; the caller gives it its own. Files that come together stand in `run_end`: where in
+    /// The file itself if it is at hand, or fetched under a temporary name.
+    pub(super) fn take(
+        &mut self,
+        stored: &StoredFile,
+        run_end: u64,
+        dir: &Path,
+        role: Role,
+    ) -> Result<Nameless, FetchError> {
+        match self.at_hand.get(&stored.sha256).filter(|path| is_there(path, stored, false, role)) {
+            Some(path) => Ok(Nameless::AtHand(path.clone(), role)),
+            None => self.fetch(stored, run_end, dir, role).map(Nameless::New),
+        }
+    }
+
+    /// Writes a file under a temporary name. Files that come together stand in `run_end`: where in
     /// its object the last of them ends.
-    pub(super) fn fetch(
+    fn fetch(
         &mut self,
         stored: &StoredFile,
         run_end: u64,
@@ -143,6 +181,22 @@ pub(super) fn put_if_other(path: &Path, text: &[u8], role: Role) -> Result<(), E
         Ok(found) if found == text => Ok(()),
         _ => put(path, text, role),
     }
+}
+
+/// Removes what pushes have left in a repository that were not done when their process ended.
+pub(super) fn remove_quarantines(dir: &Path) -> Result<(), Error> {
+    let objects = dir.join("objects");
+    let entries = match list_dir(&objects, Role::Objects) {
+        Err(error) if packrace_os::is_absent(&error) => return Ok(()),
+        listed => listed.map_err(|error| Error::disk(&objects, &error))?,
+    };
+    for entry in entries {
+        if entry.name.as_encoded_bytes().starts_with(QUARANTINE_PREFIX.as_bytes()) {
+            let path = objects.join(&entry.name);
+            durable::remove_tree(&path, Role::Objects).map_err(|error| Error::disk(&path, &error))?;
+        }
+    }
+    Ok(())
 }
 
 /// Makes a directory and those that it is in.

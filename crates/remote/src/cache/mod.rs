@@ -4,6 +4,7 @@
 //! repositories/<name>                  what is served
 //! repositories/<name>/packrace-cache   which head that is; without it, it goes at the next start
 //! trash/                               what is being removed
+//! scratch/                             copies of stacks of refs, for pushes
 //! ```
 //!
 //! Every request asks the bucket whether the head has changed; those that come while somebody asks wait for the next answer
@@ -20,17 +21,21 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::Seq
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use packrace_format::head::Head;
+use packrace_object::HashKind;
 use packrace_os::count::Role;
 use packrace_os::{EntryType, HeldDir, durable, list_dir};
 use packrace_store::Repository;
 
+#[cfg(test)]
+pub(crate) use self::apply::files as files_of;
 use self::apply::{Change, apply, remove_others};
+pub(crate) use self::files::FilesAtHand;
 use self::files::{FetchError, make_dirs};
 use self::state::CacheState;
-use crate::bucket::{Bucket, ObjectVersion};
+use crate::bucket::Bucket;
 use crate::error::{Error, ErrorKind};
 use crate::layout::BucketName;
-use crate::repository::{ReadHead, read_head};
+use crate::repository::{self, LocalRepository, ReadHead, read_head};
 
 /// What a cache has done. Counts.
 #[derive(Debug, Default)]
@@ -73,7 +78,7 @@ impl std::fmt::Debug for Cache {
 
 /// One repository.
 #[derive(Debug, Default)]
-struct CacheSlot {
+pub(crate) struct CacheSlot {
     /// Held by the one who asks the bucket and changes the repository.
     turn: Mutex<Turn>,
     /// How often somebody has begun to ask.
@@ -90,34 +95,28 @@ struct CacheSlot {
 #[derive(Debug, Default)]
 struct Turn {
     /// What is on disk, once that was looked at.
-    known: Option<KnownHead>,
+    known: Option<ReadHead>,
     /// What came of asking last.
     last: Option<Result<(), Error>>,
 }
 
-#[derive(Debug)]
-struct KnownHead {
-    head: Head,
-    version: ObjectVersion,
-}
-
 /// Keeps a repository from going.
-struct Opening<'a>(&'a CacheSlot);
+pub(crate) struct Opening(Arc<CacheSlot>);
 
-impl<'a> Opening<'a> {
-    fn of(entry: &'a CacheSlot) -> Self {
+impl Opening {
+    fn of(entry: &Arc<CacheSlot>) -> Self {
         entry.openers.fetch_add(1, SeqCst);
-        Opening(entry)
+        Opening(entry.clone())
     }
 }
 
-impl Drop for Opening<'_> {
+impl Drop for Opening {
     fn drop(&mut self) {
         self.0.openers.fetch_sub(1, SeqCst);
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -142,7 +141,7 @@ impl Cache {
             let words = format!("{}: another process has its cache there", dir.display());
             return Err(Error::new(ErrorKind::Refused, words));
         }
-        for part in ["repositories", "trash"] {
+        for part in ["repositories", "trash", "scratch"] {
             make_dirs(&dir, &dir.join(part))?;
         }
         let cache = Cache {
@@ -184,8 +183,8 @@ impl Cache {
         name: &BucketName,
         open: impl FnOnce(&Path) -> Result<Arc<Repository>, E>,
     ) -> Result<Arc<Repository>, E> {
-        let entry = lock(&self.entries).entry(name.clone()).or_default().clone();
-        let opening = Opening::of(&entry);
+        let opening = self.hold(name);
+        let entry = opening.0.clone();
         entry.used.store(self.uses.fetch_add(1, Relaxed) + 1, Relaxed);
         let result = self.bring_up(name, &entry);
         let opened = result.map_err(E::from).and_then(|()| open(Path::new(name.as_str())));
@@ -200,6 +199,86 @@ impl Cache {
             self.forget_absent(name, &entry);
         }
         opened
+    }
+
+    /// Keeps the repository of this name on disk, once it is there.
+    pub(crate) fn hold(&self, name: &BucketName) -> Opening {
+        Opening::of(lock(&self.entries).entry(name.clone()).or_default())
+    }
+
+    /// Hands the head that the repository on disk is to `look`, which must not take long: nobody opens the repository
+    /// meanwhile, and it stays as it is. The bucket is asked where nothing is known, or if `is_asked`.
+    pub(crate) fn with_head<T>(
+        &self,
+        held: &Opening,
+        name: &BucketName,
+        is_asked: bool,
+        look: impl FnOnce(&ReadHead, &Path) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut turn = lock(&held.0.turn);
+        if is_asked || turn.known.is_none() {
+            self.ask(name, &held.0, &mut turn)?;
+        }
+        let absent = || Error::new(ErrorKind::Absent, format!("'{}' is not in the bucket", name.as_str()));
+        look(turn.known.as_ref().ok_or_else(absent)?, &self.repository(name))
+    }
+
+    /// Makes the repository on disk what a head says that was just put into the bucket, unless it is newer already.
+    pub(crate) fn install(
+        &self,
+        held: &Opening,
+        name: &BucketName,
+        read: ReadHead,
+        at_hand: &FilesAtHand,
+    ) -> Result<(), Error> {
+        let mut turn = lock(&held.0.turn);
+        let is_newer = |known: &ReadHead| known.head.generation >= read.head.generation;
+        match turn.known.as_ref().is_some_and(is_newer) {
+            true => Ok(()),
+            false => self.fill(name, &held.0, &mut turn, read, at_hand),
+        }
+    }
+
+    /// Puts a repository into the bucket that `make` makes in a directory of this name, which is removed again, with the hash that
+    /// it tells. Its settings stay behind.
+    pub fn create<E>(
+        &self,
+        name: &BucketName,
+        make: impl FnOnce(&Path) -> Result<HashKind, E>,
+    ) -> Result<Result<(), E>, Error> {
+        let parent = self.scratch_dir();
+        let dir = durable::make_temporary_dir(&parent, "new-", Role::Config)
+            .map_err(|error| Error::disk(&parent, &error))?;
+        let git_dir = dir.join("new.git");
+        let put = |hash| {
+            let local = LocalRepository { git_dir: &git_dir, hash, config: Vec::new() };
+            repository::create(&self.bucket, name, &local).map(drop)
+        };
+        let made = make(&git_dir).map(put);
+        if let Err(error) = durable::remove_tree(&dir, Role::Config) {
+            tracing::warn!("{}: {error}", dir.display());
+        }
+        match made {
+            Ok(put) => put.map(Ok),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    /// A folder for copies, which is emptied at the next start.
+    pub(crate) fn scratch_dir(&self) -> PathBuf {
+        self.dir.join("scratch")
+    }
+
+    /// The repository that is kept in this directory.
+    pub fn name_of(&self, git_dir: &Path) -> Option<BucketName> {
+        let path = git_dir.strip_prefix(repositories_dir(&self.dir)).ok()?;
+        BucketName::new(path.to_str()?).ok()
+    }
+
+    /// The generation of the head that a repository is, at least: later it may be a later one.
+    pub fn generation(&self, name: &BucketName) -> Result<u64, Error> {
+        let held = self.hold(name);
+        self.with_head(&held, name, false, |read, _| Ok(read.head.generation))
     }
 
     /// Asks whether the head has changed, unless somebody who began to after this call has the answer; makes the repository
@@ -232,7 +311,7 @@ impl Cache {
             }
             Ok(Some(read)) => {
                 self.counts.fills.fetch_add(1, Relaxed);
-                self.fill(name, entry, turn, read)
+                self.fill(name, entry, turn, read, &FilesAtHand::new())
             }
             Err(error) => {
                 // Also what is there of one that was never brought up, or not since the last start.
@@ -247,15 +326,15 @@ impl Cache {
     }
 
     /// What is on disk: only what is known to be whole.
-    fn look_at_disk(&self, name: &BucketName) -> Result<Option<KnownHead>, Error> {
+    fn look_at_disk(&self, name: &BucketName) -> Result<Option<ReadHead>, Error> {
         let dir = self.repository(name);
         let state = state::read(&self.state(name), self.boot.as_deref());
-        if let Some(CacheState { head, version, .. }) = state.filter(|state| state.is_of_this_boot)
-            && apply::is_applied(&dir, &head)
+        if let Some(CacheState { read, .. }) = state.filter(|state| state.is_of_this_boot)
+            && apply::is_applied(&dir, &read.head)
         {
             // Whoever was killed may have left some.
-            remove_others(&dir, &head)?;
-            return Ok(Some(KnownHead { head, version }));
+            remove_others(&dir, &read.head)?;
+            return Ok(Some(read));
         }
         // A file that is right is found to be so, and is not fetched again; but nothing is served before that.
         let list = dir.join("reftable/tables.list");
@@ -269,6 +348,7 @@ impl Cache {
         entry: &CacheSlot,
         turn: &mut Turn,
         read: ReadHead,
+        at_hand: &FilesAtHand,
     ) -> Result<(), Error> {
         let mut read = read;
         let mut has_read_again = false;
@@ -284,6 +364,7 @@ impl Cache {
                 top: &repositories_dir(&self.dir),
                 dir: &dir,
                 before: turn.known.as_ref().map(|known| &known.head),
+                at_hand,
             };
             match apply(&change, &read.head) {
                 Ok(()) => break,
@@ -304,7 +385,7 @@ impl Cache {
         state::write(&self.state(name), &read, self.boot.as_deref())?;
         remove_others(&self.repository(name), &read.head)?;
         self.set_bytes(entry, bytes_of(&read.head));
-        turn.known = Some(KnownHead { head: read.head, version: read.version });
+        turn.known = Some(read);
         Ok(())
     }
 
@@ -318,10 +399,12 @@ impl Cache {
 
     /// Repositories that were brought up before this start count; what was begun and not ended goes.
     fn find_what_is_there(&self) -> Result<(), Error> {
-        let trash = self.dir.join("trash");
-        for entry in list_dir(&trash, Role::Config).map_err(|error| Error::disk(&trash, &error))? {
-            let path = trash.join(entry.name);
-            durable::remove_tree(&path, Role::Config).map_err(|error| Error::disk(&path, &error))?;
+        for part in ["trash", "scratch"] {
+            let dir = self.dir.join(part);
+            for entry in list_dir(&dir, Role::Config).map_err(|error| Error::disk(&dir, &error))? {
+                let path = dir.join(entry.name);
+                durable::remove_tree(&path, Role::Config).map_err(|error| Error::disk(&path, &error))?;
+            }
         }
         let mut folders = vec![String::new()];
         while let Some(folder) = folders.pop() {
@@ -342,8 +425,9 @@ impl Cache {
 
     fn find_one(&self, name: BucketName) -> Result<(), Error> {
         let Some(state) = state::read(&self.state(&name), None) else { return self.discard(&name) };
+        files::remove_quarantines(&self.repository(&name))?;
         let entry = Arc::<CacheSlot>::default();
-        self.set_bytes(&entry, bytes_of(&state.head));
+        self.set_bytes(&entry, bytes_of(&state.read.head));
         lock(&self.entries).insert(name, entry);
         Ok(())
     }
@@ -435,7 +519,8 @@ pub fn export(bucket: &Bucket, name: &BucketName, dir: &Path) -> Result<(), Erro
     let absent = || Error::new(ErrorKind::Absent, format!("'{}' is not in the bucket", name.as_str()));
     let read = read_head(bucket, name, None)?.ok_or_else(absent)?;
     let top = dir.parent().unwrap_or(dir);
-    apply(&Change { bucket, name, top, dir, before: None }, &read.head).map_err(|error| match error {
+    let change = Change { bucket, name, top, dir, before: None, at_hand: &FilesAtHand::new() };
+    apply(&change, &read.head).map_err(|error| match error {
         FetchError::Missing(error) | FetchError::NoRoom(error) | FetchError::Other(error) => error,
     })
 }

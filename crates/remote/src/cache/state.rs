@@ -9,7 +9,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use packrace_format::head::{self, Head, MAX_HEAD_BYTES};
+use packrace_format::head::{self, MAX_HEAD_BYTES};
 use packrace_os::count::Role;
 
 use super::files::put;
@@ -34,8 +34,7 @@ pub(super) fn boot_id() -> Option<Vec<u8>> {
 /// What a repository was when it was last brought up to its head.
 #[derive(Debug)]
 pub(super) struct CacheState {
-    pub(super) head: Head,
-    pub(super) version: ObjectVersion,
+    pub(super) read: ReadHead,
     /// Whether its files are of this boot.
     pub(super) is_of_this_boot: bool,
 }
@@ -49,8 +48,11 @@ pub(super) fn read(path: &Path, boot: Option<&[u8]>) -> Option<CacheState> {
         return None;
     }
     Some(CacheState {
-        head: head::parse(head).ok()?,
-        version: ObjectVersion(String::from_utf8(version.to_vec()).ok()?),
+        read: ReadHead {
+            head: head::parse(head).ok()?,
+            bytes: Bytes::copy_from_slice(head),
+            version: ObjectVersion(String::from_utf8(version.to_vec()).ok()?),
+        },
         is_of_this_boot: boot == Some(of),
     })
 }

@@ -39,7 +39,13 @@ struct Node {
 }
 
 fn node_on(double: Arc<Double>, dir: TempDir, max_bytes: u64) -> Node {
-    let cache = Cache::open(Bucket::new(double.clone()), dir.path(), max_bytes, Box::new(|_| {})).unwrap();
+    // A program that another test is starting has our lock, too, until it is there.
+    let cache = loop {
+        match Cache::open(Bucket::new(double.clone()), dir.path(), max_bytes, Box::new(|_| {})) {
+            Err(error) if error.to_string().contains("another process") => std::thread::yield_now(),
+            opened => break opened.unwrap(),
+        }
+    };
     Node { writer: Bucket::new(double.clone()), double, cache, dir }
 }
 

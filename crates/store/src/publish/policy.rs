@@ -190,6 +190,11 @@ impl WritePolicy {
         WritePolicy { synced: ALL, method: SyncMethod::Full, ..self }
     }
 
+    /// For files that are copies, or of which copies are made before they count: none is synced.
+    pub fn unsynced(self) -> Self {
+        WritePolicy { synced: 0, syncs_names: false, ..self }
+    }
+
     /// For files that get other names later: theirs need not survive.
     pub(crate) fn without_names(self) -> Self {
         WritePolicy { syncs_names: false, ..self }

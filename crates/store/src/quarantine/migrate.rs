@@ -50,7 +50,33 @@ struct Staged {
     packs: BTreeMap<String, Vec<&'static str>>,
 }
 
+/// A whole pack in a quarantine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StagedPack {
+    /// Its trailer.
+    pub checksum: ObjectId,
+    /// The path of its files, without their extensions.
+    pub stem: PathBuf,
+}
+
 impl Quarantine {
+    /// The packs that are in it, for who takes them elsewhere. Fails if there are loose objects, which hooks have put there.
+    pub fn packs(&self) -> Result<Vec<StagedPack>, Error> {
+        let staged = self.staged()?;
+        if !staged.loose.is_empty() {
+            let words = "a hook has stored loose objects, which only a repository in a folder takes";
+            return Err(Reason::Refused(words.to_owned()).into());
+        }
+        let checksum = |stem: &str| ObjectId::from_hex(stem.strip_prefix("pack-")?.as_bytes()).ok();
+        let packs = staged.packs.keys().map(|stem| {
+            let path = self.pack_dir().join(stem);
+            let checksum = checksum(stem).filter(|id| id.kind() == self.view.hash_kind());
+            let damaged = || Reason::Damaged(format!("'{}' is called oddly", path.display()));
+            Ok(StagedPack { checksum: checksum.ok_or_else(damaged)?, stem: path })
+        });
+        packs.collect()
+    }
+
     /// Moves the objects into the repository. A file that has its name there already stays, and is as durable as if it had come
     /// from here: who is making it may not be done with it.
     ///

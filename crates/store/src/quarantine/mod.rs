@@ -25,10 +25,10 @@ use crate::objects::snapshot::Snapshot;
 use crate::publish::{LooseBatch, PublishedLoose, PublishedPack, WritePolicy, loose_compression};
 use crate::repository::Repository;
 
-pub use migrate::Migrated;
+pub use migrate::{Migrated, StagedPack};
 
 /// What the names of quarantines begin with; `git prune` knows them by it.
-const PREFIX: &str = "tmp_objdir-incoming-";
+pub const QUARANTINE_PREFIX: &str = "tmp_objdir-incoming-";
 
 /// Objects that are stored, but not yet in the repository. Dropping it removes them.
 #[derive(Debug)]
@@ -47,11 +47,20 @@ pub struct Quarantine {
 impl Quarantine {
     /// Makes an empty one in the repository's object directory.
     pub fn create(repository: &Repository) -> Result<Self, Error> {
-        let policy = WritePolicy::of(repository.config())?.of_received();
+        Quarantine::with_policy(repository, WritePolicy::of(repository.config())?.of_received())
+    }
+
+    /// The same for objects that are copied to another place before they count: nothing is synced. Its packs never leave it by
+    /// [`Quarantine::migrate`].
+    pub fn create_for_copy(repository: &Repository) -> Result<Self, Error> {
+        Quarantine::with_policy(repository, WritePolicy::of(repository.config())?.unsynced())
+    }
+
+    fn with_policy(repository: &Repository, policy: WritePolicy) -> Result<Self, Error> {
         let home = repository.object_dir();
         let home = packrace_os::real_path(home).map_err(|error| Error::io(home, error))?;
-        let dir = durable::make_temporary_dir(&home, PREFIX, Role::Objects)
-            .map_err(|error| Error::io(home.join(format!("{PREFIX}XXXXXX")), error))?;
+        let dir = durable::make_temporary_dir(&home, QUARANTINE_PREFIX, Role::Objects)
+            .map_err(|error| Error::io(home.join(format!("{QUARANTINE_PREFIX}XXXXXX")), error))?;
         // What the repository borrows from by its own file is found through it.
         let borrowed = repository.alternates().iter();
         let borrowed = borrowed.map(|path| packrace_os::real_path(path).unwrap_or_else(|_| path.clone()));

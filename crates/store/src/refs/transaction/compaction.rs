@@ -86,7 +86,9 @@ fn run(
     }
     if replaced? {
         // If the new list might be lost, the old tables stay.
-        sync_dir(dir)?;
+        if writes.tables.synced {
+            sync_dir(dir)?;
+        }
         // Removes the others even if one cannot be removed.
         return old.iter().map(|table| remove(&table.path)).fold(Ok(()), Result::and);
     }

@@ -8,6 +8,8 @@
 //! As in git, a transaction that cannot be prepared reports nothing more. In a batch, only edits that will be made are
 //! reported. Git's files backend also reports the inner transaction that takes a ref out of `packed-refs`; there is none here.
 
+use std::sync::Arc;
+
 use packrace_object::ObjectId;
 
 use super::{Expected, PrepareError, RefChange, Update};
@@ -17,18 +19,18 @@ const NAME: &str = "reference-transaction";
 
 /// Calls the hook, if there is one. If dropped early, reports that the transaction was aborted.
 #[derive(Debug)]
-pub(super) struct HookCall<'s> {
-    hooks: Option<&'s Hooks>,
+pub(super) struct HookCall {
+    hooks: Option<Arc<Hooks>>,
     /// What the hook reads: `old SP new SP name LF` for each ref.
     lines: Vec<u8>,
 }
 
-impl<'s> HookCall<'s> {
+impl HookCall {
     /// Makes no lines if there is no hook.
-    pub(super) fn of(hooks: Option<&'s Hooks>) -> Self {
+    pub(super) fn of(hooks: Option<&Arc<Hooks>>) -> Self {
         // If that cannot be determined, the call below reports the error.
         let hooks = hooks.filter(|hooks| !matches!(hooks.find(NAME), Ok(None)));
-        HookCall { hooks, lines: Vec::new() }
+        HookCall { hooks: hooks.cloned(), lines: Vec::new() }
     }
 
     /// Asks whether the transaction may continue in this state.
@@ -38,9 +40,9 @@ impl<'s> HookCall<'s> {
         updates: impl Iterator<Item = Update<'a>>,
         null: ObjectId,
     ) -> Result<(), PrepareError> {
-        let Some(hooks) = self.hooks else { return Ok(()) };
+        let Some(hooks) = self.hooks.clone() else { return Ok(()) };
         self.note(updates, null);
-        match run(hooks, state, &self.lines) {
+        match run(&hooks, state, &self.lines) {
             Ok(Ended::Badly) => Err(PrepareError::Vetoed(state)),
             Ok(_) => Ok(()),
             Err(error) => Err(PrepareError::Hook(error)),
@@ -66,13 +68,13 @@ impl<'s> HookCall<'s> {
     /// Reports the end. The hook can no longer veto, so its failure is only logged.
     fn notify(&mut self, state: &str) {
         let Some(hooks) = self.hooks.take() else { return };
-        if let Err(error) = run(hooks, state, &self.lines) {
+        if let Err(error) = run(&hooks, state, &self.lines) {
             tracing::warn!("hook {NAME}: {error}");
         }
     }
 }
 
-impl Drop for HookCall<'_> {
+impl Drop for HookCall {
     fn drop(&mut self) {
         self.notify("aborted");
     }

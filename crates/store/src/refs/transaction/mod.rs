@@ -161,7 +161,7 @@ pub struct Prepared<'s> {
     writes: &'s RefWrites,
     locks: Locks,
     /// Dropped after the locks: a hook that hears of the abort finds them released.
-    hook: HookCall<'s>,
+    hook: HookCall,
 }
 
 /// A backend's part of a transaction.
@@ -220,7 +220,7 @@ impl RefStore {
     ) -> Result<Prepared<'s>, PrepareError> {
         let null = ObjectId::null(self.hash);
         // Dropped last: a hook that hears of the abort finds the locks released.
-        let mut hook = HookCall::of(writes.hooks.as_deref());
+        let mut hook = HookCall::of(writes.hooks.as_ref());
         hook.ask("preparing", edits.iter().map(Update::of), null)?;
         let mut prepared = match self.lock(edits, mode, writes, objects) {
             Ok(prepared) => prepared,
@@ -236,7 +236,7 @@ impl RefStore {
 
     /// Gives up an unprepared transaction; only the hook is notified.
     pub fn abandon(&self, edits: &[RefEdit], writes: &RefWrites) {
-        HookCall::of(writes.hooks.as_deref()).note(edits.iter().map(Update::of), ObjectId::null(self.hash));
+        HookCall::of(writes.hooks.as_ref()).note(edits.iter().map(Update::of), ObjectId::null(self.hash));
     }
 
     fn lock<'s>(
@@ -275,9 +275,20 @@ impl Prepared<'_> {
     /// process may have been faster at the last moment.
     pub fn commit(
         self,
-        _proof: &ObjectsStored,
+        proof: &ObjectsStored,
         objects: &mut dyn RefObjects,
     ) -> Result<Vec<Refusal>, PrepareError> {
+        let (refused, written) = self.write(proof, objects)?;
+        written.committed();
+        Ok(refused)
+    }
+
+    /// The same for refs that become what everybody sees later, if ever: the hook hears of the end from the caller.
+    pub fn write(
+        self,
+        _proof: &ObjectsStored,
+        objects: &mut dyn RefObjects,
+    ) -> Result<(Vec<Refusal>, WrittenTransaction), PrepareError> {
         let Prepared { steps, mut refused, mode, writes, locks, edits, store, hook } = self;
         let is_refused: HashSet<usize> = refused.iter().map(|refusal: &Refusal| refusal.edit).collect();
         let work = CommitWork { store, edits: &edits, steps, is_refused, mode, writes };
@@ -285,12 +296,27 @@ impl Prepared<'_> {
             Locks::Files(locks) => refused.extend(locks.commit(&work, objects)?),
             Locks::Stack(locks) => locks.commit(&work, objects)?,
         }
-        hook.committed();
-        Ok(refused)
+        Ok((refused, WrittenTransaction(hook)))
     }
 
     /// Changes nothing.
     pub fn abort(self) {}
+}
+
+/// The changes of a transaction are written. If this is dropped, the hook hears that they were given up.
+#[derive(Debug)]
+pub struct WrittenTransaction(HookCall);
+
+impl WrittenTransaction {
+    /// Everybody sees them now.
+    pub fn committed(self) {
+        self.0.committed();
+    }
+
+    /// Nobody knows whether they are seen.
+    pub fn forget(mut self) {
+        self.0.silence();
+    }
 }
 
 /// What a backend has to write.

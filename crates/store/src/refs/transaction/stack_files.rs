@@ -11,7 +11,7 @@ use super::RefWrites;
 use crate::publish::LockFile;
 
 /// Writes a table whole and gives it its name, and makes both durable, whatever the configuration says: with one that is broken
-/// or missing, nothing of a stack can be read.
+/// or missing, nothing of a stack can be read. Only of a copy ([`RefWrites::of_copy`]) nothing is synced.
 pub(super) fn write_table(
     dir: &Path,
     name: &TableName,
@@ -21,7 +21,8 @@ pub(super) fn write_table(
     let path = dir.join(name.to_string());
     let io = |source| RefError::Io { path: path.clone(), source };
     let mut file = NewFile::create_temporary(dir, &format!("{name}.temp."), 0o666, Role::Refs).map_err(io)?;
-    writes.policy.of_rewrites().prepare(&mut file).map_err(io)?;
+    let policy = if writes.tables.synced { writes.policy.of_rewrites() } else { writes.policy };
+    policy.prepare(&mut file).map_err(io)?;
     let mut result = Ok(());
     fill(&mut |bytes: &[u8]| {
         if result.is_ok() {
@@ -29,6 +30,10 @@ pub(super) fn write_table(
         }
     })?;
     result.map_err(io)?;
+    if !writes.tables.synced {
+        file.flush().map_err(io)?;
+        return file.replace(&path).map_err(io);
+    }
     file.sync().map_err(io)?;
     file.replace(&path).map_err(io)?;
     sync_dir(dir).inspect_err(|_| {

@@ -37,6 +37,8 @@ pub struct TableWrites {
     pub options: TableOptions,
     /// How many times as large as the next newer table each is at least (`reftable.geometricFactor`).
     pub factor: u16,
+    /// Whether tables survive a power loss as soon as a list names them. False for a stack that is a copy.
+    pub synced: bool,
 }
 
 impl TableWrites {
@@ -60,6 +62,7 @@ impl TableWrites {
                 ..default
             },
             factor: factor.map_or(DEFAULT_FACTOR, |factor: i64| factor as u16),
+            synced: true,
         })
     }
 }
@@ -90,6 +93,13 @@ impl LogPolicy {
 }
 
 impl RefWrites {
+    /// The same for a copy of a stack of reftables, of which nothing needs to survive.
+    pub fn of_copy(mut self) -> Self {
+        self.policy = self.policy.unsynced();
+        self.tables.synced = false;
+        self
+    }
+
     /// Reads the configuration.
     pub fn of(config: &Config, hash: HashKind, is_bare: bool, who: Vec<u8>) -> Result<Self, Error> {
         let log =

@@ -1,0 +1,248 @@
+//! What a leader does with the pushes that it has taken.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use packrace_format::head::{Head, MAX_RECENT_TOKENS, ObjectKey, PackFileKind, StoredPack};
+use packrace_os::durable::random_number;
+use packrace_store::publish::ObjectsStored;
+use packrace_store::refs::{RefStore, WrittenTransaction};
+
+use super::scratch::RefsCopy;
+use super::{CommitOutcome, Committer, QueuedPush, TransactionOutcome, Work};
+use crate::cache::{FilesAtHand, Opening, lock};
+use crate::error::{Error, ErrorKind};
+use crate::layout::BucketName;
+use crate::repository::{Basis, Swapped, random_token};
+use crate::upload::Upload;
+
+/// How often pushes are tried again that lose to others.
+const MAX_ATTEMPTS: u32 = 20;
+
+/// Longest pause before the second attempt; twice as long each time after, up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(1280);
+
+/// A push of the group that has no outcome yet.
+struct Open {
+    pending: Arc<QueuedPush>,
+    work: Work,
+}
+
+impl Open {
+    fn end(self, outcome: CommitOutcome) {
+        *lock(&self.pending.outcome) = Some(outcome);
+    }
+}
+
+/// What the transactions of one push came to in the copy.
+struct Ran {
+    outcomes: Vec<TransactionOutcome>,
+    written: Vec<WrittenTransaction>,
+    /// Whether a ref has changed.
+    has_changed: bool,
+}
+
+/// A head that is to be swapped in.
+struct StagedHead {
+    basis: Basis,
+    scratch: RefsCopy,
+    /// One for each push.
+    ran: Vec<Ran>,
+    /// `None` if nothing changes.
+    head: Option<Head>,
+    at_hand: FilesAtHand,
+}
+
+/// Gives each push of the group an outcome.
+pub(super) fn commit(committer: &Committer, held: &Opening, name: &BucketName, group: &[Arc<QueuedPush>]) {
+    let work = |pending: &Arc<QueuedPush>| Some((pending.clone(), lock(&pending.work).take()?));
+    let mut open: Vec<Open> =
+        group.iter().filter_map(work).map(|(pending, work)| Open { pending, work }).collect();
+    let counts = &committer.counts;
+    for attempt in 0..MAX_ATTEMPTS {
+        if attempt > 0 {
+            counts.lost.fetch_add(1, Relaxed);
+            pause(committer, attempt);
+        }
+        let staged = match stage(committer, held, name, &mut open, attempt > 0) {
+            Ok(staged) => staged,
+            Err(error) => return fail(open, &error),
+        };
+        let StagedHead { basis, scratch, ran, head, at_hand } = staged;
+        let Some(head) = head else { return decide(open, ran) };
+        match basis.swap(committer.cache.bucket(), name, head) {
+            Ok(Swapped::Won(read)) => {
+                counts.won.fetch_add(1, Relaxed);
+                counts.pushes.fetch_add(ran.iter().filter(|ran| ran.has_changed).count() as u64, Relaxed);
+                // The pushes are done all the same; the next request tries again.
+                if let Err(error) = committer.cache.install(held, name, *read, &at_hand) {
+                    tracing::error!("a push to '{}' is not in the cache yet: {error}", name.as_str());
+                }
+                drop(scratch);
+                return decide(open, ran);
+            }
+            // Hooks hear that it was given up.
+            Ok(Swapped::Lost) => drop(ran),
+            Ok(Swapped::Unknown(error)) => {
+                counts.unknown.fetch_add(1, Relaxed);
+                return do_not_know(open, ran, &error);
+            }
+            Err(error) => return fail(open, &error),
+        }
+    }
+    counts.lost.fetch_add(1, Relaxed);
+    let words = format!("'{}' is changed by others too often; try again later", name.as_str());
+    fail(open, &Error::new(ErrorKind::Unavailable, words));
+}
+
+/// By chance, so that those who lost together do not come back together.
+fn pause(committer: &Committer, attempt: u32) {
+    let longest = LONGEST_PAUSE.min(FIRST_PAUSE * (1 << attempt.min(10)));
+    committer.cache.bucket().wait(longest * (random_number() % 1024) / 1024);
+}
+
+fn fail(open: Vec<Open>, error: &Error) {
+    open.into_iter().for_each(|open| open.end(CommitOutcome::Failed(error.clone())));
+}
+
+fn decide(open: Vec<Open>, ran: Vec<Ran>) {
+    for (open, Ran { outcomes, written, .. }) in open.into_iter().zip(ran) {
+        written.into_iter().for_each(WrittenTransaction::committed);
+        open.end(CommitOutcome::Decided(outcomes));
+    }
+}
+
+fn do_not_know(open: Vec<Open>, ran: Vec<Ran>, error: &Error) {
+    for (open, ran) in open.into_iter().zip(ran) {
+        // What was refused beside others may have been because of one of those.
+        let outcome = match ran.has_changed {
+            true => CommitOutcome::Unknown(error.clone()),
+            false => CommitOutcome::Failed(error.clone()),
+        };
+        ran.written.into_iter().for_each(WrittenTransaction::forget);
+        open.end(outcome);
+    }
+}
+
+/// Runs the transactions of all pushes in a copy of the newest refs. Pushes that can never be done leave the group.
+fn stage(
+    committer: &Committer,
+    held: &Opening,
+    name: &BucketName,
+    open: &mut Vec<Open>,
+    is_asked: bool,
+) -> Result<StagedHead, Error> {
+    let cache = &committer.cache;
+    let (basis, scratch) = cache.with_head(held, name, is_asked, |read, repository| {
+        Ok((read.basis(), RefsCopy::of(&cache.scratch_dir(), repository, &read.head)?))
+    })?;
+    let mut staged = StagedHead { basis, scratch, ran: Vec::new(), head: None, at_hand: FilesAtHand::new() };
+    let mut packs = staged.basis.head.packs.clone();
+    for mut push in std::mem::take(open) {
+        match take_in(committer, held, name, &mut push.work, &mut staged, &mut packs) {
+            Ok(ran) => {
+                staged.ran.push(ran);
+                open.push(push);
+            }
+            Err(error) => push.end(CommitOutcome::Failed(error)),
+        }
+    }
+    if staged.ran.iter().any(|ran| ran.has_changed) {
+        staged.head = Some(compose(committer, name, &mut staged, packs)?);
+    }
+    Ok(staged)
+}
+
+/// Runs the transactions of one push.
+fn take_in(
+    committer: &Committer,
+    held: &Opening,
+    name: &BucketName,
+    work: &mut Work,
+    staged: &mut StagedHead,
+    packs: &mut Vec<StoredPack>,
+) -> Result<Ran, Error> {
+    let head = &staged.basis.head;
+    if work.proposal.checked_at < head.shrunk {
+        let words = "objects have been removed from the repository since the push began; push again";
+        return Err(Error::new(ErrorKind::Unavailable, words));
+    }
+    if work.key.generation < head.floor {
+        committer.upload_again(held, name, work)?;
+    }
+    let mut with_ours = packs.clone();
+    add_packs(&mut with_ours, &work.packs)?;
+    let before = staged.scratch.list()?;
+    let (outcomes, written) = run(staged.scratch.store(), work);
+    let has_changed = staged.scratch.list()? != before;
+    if has_changed {
+        *packs = with_ours;
+        work.add_at_hand(&mut staged.at_hand);
+    }
+    Ok(Ran { outcomes, written, has_changed })
+}
+
+fn run(store: &RefStore, work: &mut Work) -> (Vec<TransactionOutcome>, Vec<WrittenTransaction>) {
+    // They are in the bucket, or will come there with the head that names them.
+    let proof = ObjectsStored::earlier();
+    let (mut outcomes, mut written) = (Vec::new(), Vec::new());
+    let objects = &mut *work.proposal.objects;
+    for transaction in &work.proposal.transactions {
+        let writes = transaction.writes.clone().of_copy();
+        let prepared = store.prepare(transaction.edits.clone(), transaction.mode, &writes, objects);
+        let done = prepared.and_then(|prepared| prepared.write(&proof, objects));
+        outcomes.push(done.map(|(mut refused, end)| {
+            written.push(end);
+            refused.sort_by_key(|refusal| refusal.edit);
+            refused
+        }));
+    }
+    (outcomes, written)
+}
+
+/// A pack that is there already is not named twice. Its checksum does not prove that it is the same one.
+fn add_packs(packs: &mut Vec<StoredPack>, ours: &[StoredPack]) -> Result<(), Error> {
+    let digest = |pack: &StoredPack| {
+        let file = pack.files.iter().find(|(kind, _)| *kind == PackFileKind::Pack);
+        file.map(|(_, file)| file.sha256)
+    };
+    for pack in ours {
+        match packs.iter().find(|other| other.checksum == pack.checksum) {
+            None => packs.push(pack.clone()),
+            Some(other) if digest(other) == digest(pack) => {}
+            Some(_) => {
+                let words = format!("another pack has the checksum {}", pack.checksum);
+                return Err(Error::new(ErrorKind::Refused, words));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The head that comes after the one that was read.
+fn compose(
+    committer: &Committer,
+    name: &BucketName,
+    staged: &mut StagedHead,
+    packs: Vec<StoredPack>,
+) -> Result<Head, Error> {
+    let basis = &staged.basis.head;
+    let key = ObjectKey { generation: basis.generation + 1, token: random_token()? };
+    let mut upload = Upload::new(key);
+    let tables = upload.take_tables(staged.scratch.dir(), &basis.tables)?;
+    staged.scratch.add_at_hand(&tables, basis, &mut staged.at_hand);
+    let recent = [basis.token].into_iter().chain(basis.recent.iter().copied());
+    let mut head = Head {
+        generation: key.generation,
+        token: key.token,
+        recent: recent.take(MAX_RECENT_TOKENS).collect(),
+        packs,
+        tables,
+        ..basis.clone()
+    };
+    upload.spill(&mut head)?;
+    upload.send(committer.cache.bucket(), name)?;
+    Ok(head)
+}
