@@ -14,7 +14,7 @@ use packrace_os::durable;
 use packrace_remote::bucket::s3::S3Options;
 use packrace_server::access::{Anyone, AuditLog, FilePolicy, LoadError};
 use packrace_server::listen::{Scheme, inetd, serve_and_reload};
-use packrace_server::settings::{BucketSettings, NewRepositories, Pushing, ServeRules, Settings};
+use packrace_server::settings::{BucketSettings, NewRepositories, Pushing, Settings};
 use packrace_server::shell::ShellListener;
 use packrace_server::ssh_keys::Ssh;
 use packrace_server::tls::{Tls, TlsFiles};
@@ -260,12 +260,10 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
     let loaded_badly = |error: LoadError| Fatal::new(error.to_string());
     let policy = FilePolicy::load(&access).map_err(loaded_badly)?;
     let audit = access.audit_log.as_deref().map(AuditLog::open).transpose().map_err(loaded_badly)?;
-    let may_push = (push.allowed || policy.is_some()) && bucket.url.is_none();
+    let may_push = push.allowed || policy.is_some();
     let has_api = policy.is_some() && bucket.url.is_none();
     let confinement = confinement(&hooks)?;
     let prototype = has_api.then(|| prototype(call)).transpose()?;
-    // No push is written to a bucket yet.
-    let serve = ServeRules { read_only: serve.read_only || bucket.url.is_some(), ..serve };
     Ok(Settings {
         http: listen.http,
         https: listen.https,

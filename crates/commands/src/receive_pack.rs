@@ -20,6 +20,7 @@ pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
     let mode = mode(args.http_backend_info_refs, args.stateless_rpc);
     let errors = call.streams.errors.clone();
     let push = receive::ReceivePack {
+        bucket: None,
         access: None,
         audit: None,
         subject: subject(call, &directory, false, mode)?,

@@ -3,6 +3,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
+use packrace_remote::commit::Committer;
+
 use crate::limits::cpu::CpuScheduler;
 
 use crate::events::Events;
@@ -35,6 +37,8 @@ pub struct Host {
     pub events: OnceLock<Events>,
     /// Ref advertisements that were sent.
     pub ref_advertisements: RefAdvertisementCache,
+    /// What puts pushes into the bucket, where repositories of one are served.
+    pub bucket: Option<Arc<Committer>>,
 }
 
 impl Host {

@@ -61,7 +61,7 @@ pub struct Serve {
     /// Print an example of a file with every setting, its meaning and its default, and end.
     #[arg(long)]
     pub print_config: bool,
-    /// Serve the repositories of this bucket, s3://BUCKET/PREFIX, instead of a folder; read-only. The same as bucket.url; see
+    /// Serve the repositories of this bucket, s3://BUCKET/PREFIX, instead of a folder. The same as bucket.url; see
     /// packrace-bucket(1).
     #[arg(long, value_name = "URL", conflicts_with = "root")]
     pub bucket: Option<BucketUrl>,

@@ -5,14 +5,20 @@ use packrace_testkit::{BucketServer, RefFormat, Repo, Storage};
 use super::*;
 
 /// How a store is reached.
-struct Store {
+pub(super) struct Store {
     variables: Vec<(String, String)>,
     url: String,
 }
 
 impl Store {
-    fn of(server: &BucketServer) -> Self {
+    pub(super) fn of(server: &BucketServer) -> Self {
         Store { variables: server.variables(), url: "s3://git/hosting".to_owned() }
+    }
+
+    /// The same for who has these variables, too.
+    pub(super) fn with(&self, variables: Vec<(String, String)>) -> Self {
+        let variables = self.variables.iter().cloned().chain(variables).collect();
+        Store { variables, url: self.url.clone() }
     }
 
     fn command(&self, args: &[&str]) -> Command {
@@ -28,7 +34,7 @@ impl Store {
 
     /// What a command of `packrace bucket` prints that succeeds.
     #[track_caller]
-    fn run(&self, args: &[&str]) -> String {
+    pub(super) fn run(&self, args: &[&str]) -> String {
         let ran = output(&mut self.command(args));
         assert!(ran.status.success(), "{args:?}: {}", String::from_utf8_lossy(&ran.stderr));
         String::from_utf8(ran.stdout).unwrap()
@@ -42,7 +48,7 @@ impl Store {
         (ran.status.code().unwrap(), String::from_utf8(ran.stderr).unwrap())
     }
 
-    fn import(&self, repo: &Repo, name: &str) {
+    pub(super) fn import(&self, repo: &Repo, name: &str) {
         assert_eq!(self.run(&["import", repo.path().to_str().unwrap(), name]), format!("{name}.git\n"));
     }
 
@@ -52,26 +58,33 @@ impl Store {
 }
 
 /// A server of a bucket.
-struct Node {
-    folder: tempfile::TempDir,
+pub(super) struct Node {
+    pub(super) folder: tempfile::TempDir,
     child: Child,
     address: SocketAddr,
+    /// Where git:// is served, if it is.
+    git: Option<SocketAddr>,
 }
 
 impl Node {
-    fn start(store: &Store, folder: tempfile::TempDir, args: &[&str]) -> Self {
+    pub(super) fn start(store: &Store, folder: tempfile::TempDir, args: &[&str]) -> Self {
         let log = std::fs::File::options().append(true).create(true).open(folder.path().join("log")).unwrap();
         let mut command = packrace();
         command.envs(store.variables.iter().cloned());
         command.args(["serve", "--bucket", &store.url, "--http", "127.0.0.1:0", "--cache"]);
         command.arg(folder.path().join("cache")).args(args);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let said = format!("packrace: serving {} at http://", store.url);
-        let address = line.trim_end().strip_prefix(&said).and_then(|rest| rest.strip_suffix('/'));
-        let address = address.unwrap_or_else(|| panic!("{line}{}", log_of(&folder))).parse().unwrap();
-        Node { folder, child, address }
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let mut address_of = |scheme: &str| {
+            let mut line = String::new();
+            said.read_line(&mut line).unwrap();
+            let prefix = format!("packrace: serving {} at {scheme}://", store.url);
+            let address = line.trim_end().strip_prefix(&prefix).and_then(|rest| rest.strip_suffix('/'));
+            address.unwrap_or_else(|| panic!("{line}{}", log_of(&folder))).parse().unwrap()
+        };
+        let address = address_of("http");
+        let git = args.contains(&"--git").then(|| address_of("git"));
+        Node { folder, child, address, git }
     }
 
     /// Ends it at once, and starts another one with its cache.
@@ -82,16 +95,21 @@ impl Node {
         Node::start(store, folder, &[])
     }
 
-    fn url(&self, name: &str) -> String {
+    pub(super) fn url(&self, name: &str) -> String {
         format!("http://{}/{name}", self.address)
     }
 
-    fn get(&self, path: &str) -> HttpReply {
+    pub(super) fn get(&self, path: &str) -> HttpReply {
         http(self.address, &format!("GET {path} HTTP/1.1"), b"", Feed::Whole)
     }
 
+    /// The same for git://.
+    pub(super) fn git_url(&self, name: &str) -> String {
+        format!("git://{}/{name}", self.git.unwrap())
+    }
+
     /// Clones a repository and says which refs there are then.
-    fn clone_refs(&self, name: &str) -> String {
+    pub(super) fn clone_refs(&self, name: &str) -> String {
         let place = tempfile::tempdir().unwrap();
         let git = Git::stock();
         git.run(place.path(), &["clone", "--quiet", "--mirror", &self.url(name), "clone.git"]);
@@ -100,7 +118,7 @@ impl Node {
         git.run(&clone, &["for-each-ref", "--format=%(objectname) %(refname)"])
     }
 
-    fn metric(&self, line: &str) -> u64 {
+    pub(super) fn metric(&self, line: &str) -> u64 {
         let text = String::from_utf8(self.get("/-/metrics").body).unwrap();
         let found = text.lines().find_map(|other| other.strip_prefix(line)?.strip_prefix(' '));
         found.unwrap_or_else(|| panic!("no {line} in {text}")).parse().unwrap()
@@ -114,7 +132,7 @@ impl Drop for Node {
     }
 }
 
-fn log_of(folder: &tempfile::TempDir) -> String {
+pub(super) fn log_of(folder: &tempfile::TempDir) -> String {
     std::fs::read_to_string(folder.path().join("log")).unwrap_or_default()
 }
 

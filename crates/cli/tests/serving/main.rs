@@ -2,6 +2,7 @@
 
 mod access;
 mod bucket;
+mod bucket_pushes;
 mod clone;
 mod disk;
 mod events;

@@ -57,6 +57,8 @@ fn care(shared: &Arc<Shared>) {
         let settings = shared.settings();
         let (rules, now) = (&settings.maintenance, queue.now());
         let is_wanted = rules.mode != MaintenanceMode::Off && !settings.rules.read_only;
+        // The folder of a cache becomes what its bucket says, and nothing else.
+        let is_wanted = is_wanted && settings.bucket.is_none();
         if is_wanted && rules.mode == MaintenanceMode::On && now >= look_at {
             look_at = now + rules.look_interval.max(TICK);
             behind = find_all(shared, now, behind);

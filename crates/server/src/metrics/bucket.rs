@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use packrace_remote::bucket::{RequestKind, RequestOutcome};
 use packrace_remote::cache::Cache;
+use packrace_remote::commit::Committer;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
@@ -12,7 +13,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
 /// Adds them.
-pub(super) fn register(registry: &mut Registry, cache: &Arc<Cache>) {
+pub(super) fn register(registry: &mut Registry, committer: &Arc<Committer>) {
+    let cache = committer.cache();
     registry.register("bucket_requests", "Requests to the bucket", BucketRequests(cache.clone()));
     let help = "Requests that found their repository in the cache as it is in the bucket";
     registry.register(
@@ -31,6 +33,45 @@ pub(super) fn register(registry: &mut Registry, cache: &Arc<Cache>) {
     registry.register("bucket_cache_evictions", help, evictions);
     let help = "Bytes of repositories in the cache of the bucket";
     registry.register_with_unit("bucket_cache", help, Unit::Bytes, CacheBytes(cache.clone()));
+    let help = "Heads that were to take the place of another one, by what came of it";
+    registry.register("bucket_swaps", help, HeadSwaps(committer.clone()));
+    let help = "Pushes that were put into the bucket";
+    registry.register("bucket_pushes", help, PushCounter(committer.clone()));
+}
+
+#[derive(Debug)]
+struct HeadSwaps(Arc<Committer>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BySwap {
+    outcome: &'static str,
+}
+
+impl EncodeMetric for HeadSwaps {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
+        let counts = self.0.counts();
+        for (outcome, count) in [("won", &counts.won), ("lost", &counts.lost), ("unknown", &counts.unknown)] {
+            ConstCounter::new(count.load(Relaxed)).encode(encoder.encode_family(&BySwap { outcome })?)?;
+        }
+        Ok(())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Counter
+    }
+}
+
+#[derive(Debug)]
+struct PushCounter(Arc<Committer>);
+
+impl EncodeMetric for PushCounter {
+    fn encode(&self, encoder: MetricEncoder<'_>) -> std::fmt::Result {
+        ConstCounter::new(self.0.counts().pushes.load(Relaxed)).encode(encoder)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Counter
+    }
 }
 
 #[derive(Debug)]

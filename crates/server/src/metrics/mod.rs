@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use packrace_os::count;
-use packrace_remote::cache::Cache;
+use packrace_remote::commit::Committer;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
@@ -111,7 +111,7 @@ pub struct Metrics {
     /// Calls that panicked, which is a mistake in packrace.
     pub panics: Counter,
     /// What has counts of its own, where the repositories of a bucket are served.
-    pub bucket: OnceLock<Arc<Cache>>,
+    pub bucket: OnceLock<Arc<Committer>>,
 }
 
 impl Metrics {
@@ -267,8 +267,8 @@ impl Metrics {
         registry.register("os_calls", help, OsCalls);
         let help = "Mapped files that were truncated, changed in place or unreadable while in use";
         registry.register("disk_faults", help, DamagedMaps);
-        if let Some(cache) = self.bucket.get() {
-            bucket::register(&mut registry, cache);
+        if let Some(committer) = self.bucket.get() {
+            bucket::register(&mut registry, committer);
         }
         registry
     }

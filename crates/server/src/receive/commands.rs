@@ -8,13 +8,13 @@ use packrace_os::HeldDir;
 use packrace_os::clock::Clock;
 use packrace_protocol::message::push_report::{PushReport, RefOutcome, RefReport, Rewritten};
 use packrace_protocol::session::push::{PushInput, PushOutput, PushRequest, PushSession};
-use packrace_store::publish::ObjectsStored;
 use packrace_store::refs::RefSnapshot;
 use packrace_store::{Hooks, Quarantine, Snapshot};
 
 use super::ReceivePack;
 use super::certificate::CertificateCheck;
 use super::client_messages::{ClientMessages, WorkerEvent};
+use super::landing::Landing;
 use super::settings::{ProcReceive, PushSettings, UnpackSettings};
 use super::shallow::NewShallow;
 use super::unpack::{NotUnpacked, Progress, receive_pack_bytes};
@@ -146,7 +146,11 @@ impl<'a> Push<'a> {
             self.execute(None, &snapshot, place)?;
             return Ok(None);
         }
-        let mut quarantine = Quarantine::create(&self.call.subject.repository)?;
+        let repository = &self.call.subject.repository;
+        let mut quarantine = match self.call.bucket {
+            Some(_) => Quarantine::create_for_copy(repository)?,
+            None => Quarantine::create(repository)?,
+        };
         let is_quiet = self.request.quiet || self.call.quiet;
         let progress = Progress::new(&self.client, self.clock, is_quiet);
         let room = self.room()?;
@@ -229,8 +233,9 @@ impl<'a> Push<'a> {
         shallow: Shallow,
     ) -> Result<(), Error> {
         let Ok(announced) = self.announce() else { return Ok(()) };
-        let migrated = match quarantine.map(Quarantine::migrate).transpose() {
-            Ok(migrated) => migrated,
+        let call = self.call;
+        let landing = match Landing::begin(&call.subject.repository, call.bucket.as_ref(), quarantine) {
+            Ok(landing) => landing,
             Err(error) => {
                 announced.into_iter().for_each(|(announced, _)| announced.cancel());
                 self.client.error(&error.to_string());
@@ -238,12 +243,8 @@ impl<'a> Push<'a> {
                 return Ok(());
             }
         };
-        let done = match &migrated {
-            Some(migrated) => self.change_refs(refs, shallow, &migrated.objects),
-            None => self.change_refs(refs, shallow, &ObjectsStored::earlier()),
-        };
-        // Refs name the objects now, or nobody wants them.
-        if let Some(Err(error)) = migrated.map(|migrated| migrated.release()) {
+        let done = self.change_refs(refs, shallow, &landing);
+        if let Err(error) = landing.end() {
             self.client.warn(&error.to_string());
         }
         self.record_event(announced, done)
@@ -253,13 +254,13 @@ impl<'a> Push<'a> {
         &mut self,
         refs: &RefSnapshot,
         shallow: Shallow,
-        proof: &ObjectsStored,
+        landing: &Landing<'_>,
     ) -> Result<(), Error> {
         self.check_aliases(refs)?;
         self.run_proc_receive()?;
         match self.request.atomic {
-            true => self.execute_atomic(refs, shallow, proof),
-            false => self.execute_each(refs, shallow, proof),
+            true => self.execute_atomic(refs, shallow, landing),
+            false => self.execute_each(refs, shallow, landing),
         }
     }
 
@@ -298,6 +299,10 @@ impl<'a> Push<'a> {
             let (is_create, is_delete) = (command.old.is_null(), command.new.is_null());
             command.is_of_hook =
                 ProcReceive::takes(&self.settings.proc_receive, &command.name, is_create, is_delete);
+            // It would change refs of the cache.
+            if command.is_of_hook && self.call.bucket.is_some() {
+                command.reject("proc-receive is not run for a repository in a bucket");
+            }
         }
     }
 
@@ -313,7 +318,7 @@ impl<'a> Push<'a> {
     }
 
     /// Appends what became of each ref to the audit log.
-    fn record(&self) {
+    pub(super) fn record(&self) {
         let Some(audit) = &self.call.audit else { return };
         let refs = self.commands.iter().map(|command| AuditedRef {
             name: &command.name,

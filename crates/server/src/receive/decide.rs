@@ -9,6 +9,8 @@ use packrace_store::Snapshot;
 use packrace_store::refs::{RefSnapshot, is_good_name};
 
 use super::commands::{Push, ReceivedCommand};
+use super::hook_run::Variables;
+use super::landing::Landing;
 use super::settings::Deny;
 use super::work_trees::{NamedWorkTree, work_trees};
 use crate::error::Error;
@@ -38,15 +40,18 @@ pub(super) struct Deciding {
     /// The branch that `HEAD` stands for.
     head: Option<Vec<u8>>,
     work_trees: Vec<NamedWorkTree>,
+    /// What the hook `update` is told.
+    variables: Variables,
 }
 
 impl Push<'_> {
-    pub(super) fn deciding(&self, refs: &RefSnapshot) -> Result<Deciding, Error> {
+    pub(super) fn deciding(&self, refs: &RefSnapshot, landing: &Landing<'_>) -> Result<Deciding, Error> {
         let repository = &self.call.subject.repository;
         Ok(Deciding {
-            snapshot: repository.unlisted_snapshot()?,
+            snapshot: landing.snapshot()?,
             head: last_of_chain(refs, b"HEAD")?.flatten(),
             work_trees: work_trees(repository)?,
+            variables: landing.variables().into_iter().map(|(name, value)| (name, Some(value))).collect(),
         })
     }
 
@@ -158,7 +163,7 @@ impl Push<'_> {
         if let Some(why) = self.refuses_rewind(at, &deciding.snapshot)? {
             return Ok(Some(why));
         }
-        if !self.run_update(&self.commands[at])? {
+        if !self.run_update(&self.commands[at], &deciding.variables)? {
             self.client.error(&format!("hook declined to update {shown}"));
             return Ok(Some("hook declined".to_owned()));
         }

@@ -37,9 +37,9 @@ impl Push<'_> {
     }
 
     /// Whether the hook lets a command pass.
-    pub(super) fn run_update(&self, command: &ReceivedCommand) -> Result<bool, Error> {
+    pub(super) fn run_update(&self, command: &ReceivedCommand, variables: &Variables) -> Result<bool, Error> {
         let (old, new) = (command.old.to_string(), command.new.to_string());
-        self.run_hook("update", &[&command.name, old.as_bytes(), new.as_bytes()], b"", Vec::new())
+        self.run_hook("update", &[&command.name, old.as_bytes(), new.as_bytes()], b"", variables.clone())
     }
 
     pub(super) fn run_post_receive(&mut self) -> Result<(), Error> {

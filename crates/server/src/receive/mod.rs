@@ -6,7 +6,7 @@
 //! ```
 //!
 //! All of that is done on a thread of its own, while the thread of the call sends what hooks say and keeps the
-//! connection alive (`client_messages`). A client that leaves ends the push for as long as no ref has changed.
+//! connection alive (`client_messages`). Into a bucket, objects come with the refs (`landing`). A client that leaves ends the push for as long as no ref has changed.
 
 mod access_rules;
 mod advertise;
@@ -18,6 +18,7 @@ mod decide;
 mod hook_run;
 mod hooks;
 mod identity;
+mod landing;
 mod proc_receive;
 mod quota;
 mod recorded;
@@ -59,6 +60,7 @@ use crate::transfers::Transfer;
 use client_messages::{ClientMessages, WAITING_EVENTS, relay};
 use commands::{Push, ReceivedCommand};
 pub use identity::{Committer, Pusher};
+pub use landing::BucketPush;
 use settings::PushSettings;
 use spent::CpuTime;
 pub use spent::PushBudget;
@@ -104,6 +106,8 @@ pub struct ReceivePack {
     pub access: Option<RepositoryAccess>,
     /// Where the push is recorded.
     pub audit: Option<Arc<AuditLog>>,
+    /// The bucket that the repository is a copy of, if it is one: the push goes there.
+    pub bucket: Option<BucketPush>,
 }
 
 /// Serves one call, from the advertisement to the end. `Ok` is exit code 0, whatever became of single refs; an error has
@@ -178,6 +182,7 @@ impl<'a> Receive<'a> {
     ) -> Result<Self, Error> {
         let subject = &call.subject;
         let settings = PushSettings::of(subject.repository.config())?;
+        let settings = if call.bucket.is_some() { settings.of_bucket() } else { settings };
         let hash = subject.repository.hash_kind();
         let offer = offer(&settings, hash, &call.named, &subject.agent, &subject.transfer);
         Ok(Receive {

@@ -2,18 +2,21 @@
 
 use std::sync::Arc;
 
-use packrace_store::publish::ObjectsStored;
-use packrace_store::refs::{
-    Expected, PrepareError, RefChange, RefEdit, RefSnapshot, RefWrites, Refusal, StoredObjects,
-    TransactionMode,
-};
+use packrace_store::refs::{Expected, RefChange, RefEdit, RefSnapshot, RefWrites, Refusal, TransactionMode};
 
 use super::commands::{Push, Shallow};
 use super::decide::Decision;
+use super::landing::{Landed, Landing};
 use crate::error::Error;
 
 /// The message in reflogs.
 const MESSAGE: &[u8] = b"push";
+
+/// Refs that change together, and which commands of the push that is.
+struct RefBatch {
+    edits: Vec<RefEdit>,
+    numbers: Vec<usize>,
+}
 
 impl Push<'_> {
     /// All refs or none.
@@ -21,9 +24,9 @@ impl Push<'_> {
         &mut self,
         refs: &RefSnapshot,
         shallow: Shallow,
-        proof: &ObjectsStored,
+        landing: &Landing<'_>,
     ) -> Result<(), Error> {
-        let deciding = self.deciding(refs)?;
+        let deciding = self.deciding(refs, landing)?;
         let mut edits = Vec::new();
         let mut is_whole = self.commands.iter().all(|command| command.error.is_none());
         if is_whole {
@@ -49,8 +52,9 @@ impl Push<'_> {
             self.reject_rest("atomic push failure");
             return Ok(());
         }
-        if let Err(error) = self.change(edits, TransactionMode::Atomic, proof)? {
-            self.client.error(&error.to_string());
+        let landed = self.change(landing, vec![(edits, TransactionMode::Atomic)])?;
+        if let Some(Err(words)) = landed.into_iter().next() {
+            self.client.error(&words);
             self.reject_rest("atomic transaction failed");
         }
         Ok(())
@@ -61,9 +65,10 @@ impl Push<'_> {
         &mut self,
         refs: &RefSnapshot,
         shallow: Shallow,
-        proof: &ObjectsStored,
+        landing: &Landing<'_>,
     ) -> Result<(), Error> {
-        let deciding = self.deciding(refs)?;
+        let deciding = self.deciding(refs, landing)?;
+        let mut batches: Vec<RefBatch> = Vec::new();
         for deletes in [true, false] {
             let (mut edits, mut numbers) = (Vec::new(), Vec::new());
             for at in 0..self.commands.len() {
@@ -79,15 +84,30 @@ impl Push<'_> {
             if edits.is_empty() || !deletes && !self.note_shallow(&shallow) {
                 continue;
             }
-            match self.change(edits, TransactionMode::Batch, proof)? {
+            batches.push(RefBatch { edits, numbers });
+            if !landing.takes_all_at_once() {
+                self.change_each(landing, std::mem::take(&mut batches))?;
+            }
+        }
+        self.change_each(landing, batches)
+    }
+
+    fn change_each(&mut self, landing: &Landing<'_>, batches: Vec<RefBatch>) -> Result<(), Error> {
+        if batches.is_empty() {
+            return Ok(());
+        }
+        let (edits, numbers): (Vec<_>, Vec<_>) =
+            batches.into_iter().map(|batch| ((batch.edits, TransactionMode::Batch), batch.numbers)).unzip();
+        for (landed, numbers) in self.change(landing, edits)?.into_iter().zip(numbers) {
+            match landed {
                 Ok(refused) => {
                     for refusal in refused {
                         self.client.error(&refusal.to_string());
                         self.commands[numbers[refusal.edit]].reject(reason(&refusal));
                     }
                 }
-                Err(error) => {
-                    self.client.error(&error.to_string());
+                Err(words) => {
+                    self.client.error(&words);
                     numbers.iter().for_each(|at| self.commands[*at].reject("failed to update refs"));
                 }
             }
@@ -130,27 +150,20 @@ impl Push<'_> {
     }
 
     fn change(
-        &self,
-        edits: Vec<RefEdit>,
-        mode: TransactionMode,
-        proof: &ObjectsStored,
-    ) -> Result<Result<Vec<Refusal>, PrepareError>, Error> {
+        &mut self,
+        landing: &Landing<'_>,
+        transactions: Vec<(Vec<RefEdit>, TransactionMode)>,
+    ) -> Result<Vec<Landed>, Error> {
         let repository = &self.call.subject.repository;
         let config = repository.config();
         let who = self.call.committer.now(config, self.call.pusher.as_ref()).map_err(Error::unavailable)?;
         let mut writes = RefWrites::of(config, repository.hash_kind(), repository.is_bare()?, who)?;
         writes.hooks = Some(Arc::clone(&self.hooks));
-        // The objects came in before.
-        let mut objects = StoredObjects::new(&repository.unlisted_snapshot()?);
-        let prepared = match repository.refs().prepare(edits, mode, &writes, &mut objects) {
-            Ok(prepared) => prepared,
-            Err(error) => return Ok(Err(error)),
-        };
-        let changed = prepared.commit(proof, &mut objects).map(|mut refused: Vec<Refusal>| {
-            refused.sort_by_key(|refusal| refusal.edit);
-            refused
-        });
-        Ok(changed)
+        landing.change(transactions, writes).inspect_err(|error| {
+            // The client hears neither of it.
+            self.commands.iter_mut().for_each(|command| command.reject(&error.to_string()));
+            self.record();
+        })
     }
 }
 

@@ -92,6 +92,16 @@ impl PushSettings {
     }
 }
 
+impl PushSettings {
+    /// The same for a repository in a bucket: what comes is always a pack, and nothing is written beside packs and refs.
+    pub(super) fn of_bucket(mut self) -> Self {
+        self.unpack.unpack_limit = LooseLimit::below(1);
+        self.shallow_update = false;
+        self.update_server_info = false;
+        self
+    }
+}
+
 impl UnpackSettings {
     fn of(config: &Config) -> Result<Self, Error> {
         let max_bytes = config.integer("receive.maxInputSize")?.unwrap_or(0);

@@ -423,7 +423,7 @@ group!(events: EventSettings {
 
 group!(bucket: BucketSource {
     url: value, restart,
-        "Bucket whose repositories are served instead of a folder, as s3://BUCKET/PREFIX; see packrace-bucket(1). Nobody may push. \
+        "Bucket whose repositories are served instead of a folder, as s3://BUCKET/PREFIX; see packrace-bucket(1). \
          \"none\": a folder is served.";
     cache: value, restart,
         "Folder where repositories of the bucket are kept: an absolute path. It belongs to one server alone. \"none\": there has \

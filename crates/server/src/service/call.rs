@@ -9,9 +9,10 @@ use packrace_os::clock::Clock;
 use packrace_store::{Config, Error as StoreError, MessageSink, Repository};
 
 use crate::access::RepositoryAccess;
+use crate::error::Error;
 use crate::host::Host;
 use crate::path_names::PathNames;
-use crate::receive::{Pusher, ReceivePack};
+use crate::receive::{BucketPush, Pusher, ReceivePack};
 use crate::send::outbox::ClientSink;
 use crate::settings::Settings;
 use crate::subject::{CallMode, ProtocolVersion, Subject};
@@ -126,7 +127,7 @@ impl Call {
         input: &mut (dyn Read + Send),
         sink: &mut dyn ClientSink,
         clock: &dyn Clock,
-    ) -> Result<(), crate::error::Error> {
+    ) -> Result<(), Error> {
         let named = self.repository.git_dir().as_os_str().to_owned();
         let subject = Subject {
             repository: self.repository,
@@ -150,7 +151,12 @@ impl Call {
                 if self.version == ProtocolVersion::V1 {
                     hook_environment.push(("GIT_PROTOCOL".into(), "version=1".into()));
                 }
+                let bucket = subject.host.bucket.as_ref();
+                let bucket =
+                    bucket.map(|committer| BucketPush::to(committer, &subject.repository)).transpose();
+                let bucket = bucket.map_err(|error| Error::caused("the bucket", error))?.flatten();
                 let call = ReceivePack {
+                    bucket,
                     subject,
                     named,
                     temporary_dir: pushing.temporary_dir.clone(),
@@ -166,7 +172,8 @@ impl Call {
                     audit: settings.audit.clone(),
                 };
                 let received = receive::receive_pack(&call, input, sink, clock);
-                if call.subject.mode != CallMode::Advertise {
+                // The folder of a cache becomes what its bucket says, and nothing else.
+                if call.subject.mode != CallMode::Advertise && call.bucket.is_none() {
                     let Subject { host, repository, .. } = &call.subject;
                     host.maintenance.pushed(repository, &settings.maintenance);
                 }

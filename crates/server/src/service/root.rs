@@ -7,6 +7,7 @@ use std::sync::Arc;
 use packrace_remote::cache::{Cache, repositories_dir};
 use packrace_remote::{BucketName, ErrorKind as RemoteErrorKind};
 use packrace_store::init::{Begun, InitOptions};
+use packrace_store::refs::Backend;
 use packrace_store::{CachedRepository, Error, ErrorKind, OpenOptions, Repository, Served};
 
 use super::access_log::quoted;
@@ -169,9 +170,7 @@ impl Root {
     pub(crate) fn open(&self, request_path: &[u8]) -> Result<Arc<Repository>, NotServed> {
         let relative = check_path(request_path).map_err(|why| NotServed::NotFound(why.to_owned()))?;
         let Some(bucket) = &self.bucket else { return self.open_in_folder(relative) };
-        let name = relative.to_str().and_then(|text| BucketName::new(text).ok());
-        let name =
-            name.ok_or_else(|| NotServed::NotFound("no repository of a bucket is called so".to_owned()))?;
+        let name = bucket_name(relative)?;
         bucket.open_repository(&name, |path| self.open_in_folder(path))
     }
 
@@ -208,6 +207,12 @@ impl Root {
     pub(crate) fn free_place(&self, request_path: &[u8]) -> Result<PathBuf, NotServed> {
         let not_found = |why: &str| NotServed::NotFound(why.to_owned());
         let relative = check_path(request_path).map_err(not_found)?;
+        if self.bucket.is_some() {
+            let name = bucket_name(relative)?;
+            let is_whole = relative.as_os_str() == name.as_str();
+            let whole = is_whole.then(|| self.path.join(name.as_str()));
+            return whole.ok_or_else(|| not_found("is not there, and does not end in .git"));
+        }
         let (Some(name), Some(parent)) = (relative.file_name(), relative.parent()) else {
             return Err(not_found("is the served folder itself"));
         };
@@ -234,12 +239,41 @@ impl Root {
         new: &NewRepositories,
     ) -> Result<Arc<Repository>, NotServed> {
         let git_dir = self.free_place(request_path)?;
+        if let Some(bucket) = &self.bucket {
+            let name =
+                git_dir.strip_prefix(&self.path).map_or_else(|_| bucket_name(&git_dir), bucket_name)?;
+            create_in_bucket(bucket, &name, new)?;
+            return self.open(request_path);
+        }
         let options = InitOptions { git_dir: git_dir.clone(), ..new.options.clone() };
         let begun = Begun::begin(options).map_err(NotServed::Broken)?;
         begun.finish(&new.head).map_err(NotServed::Broken)?;
         tracing::info!("created {}", quoted(git_dir.as_os_str().as_encoded_bytes()));
         self.open(request_path)
     }
+}
+
+fn bucket_name(relative: &Path) -> Result<BucketName, NotServed> {
+    let name = relative.to_str().and_then(|text| BucketName::new(text).ok());
+    name.ok_or_else(|| NotServed::NotFound("no repository of a bucket is called so".to_owned()))
+}
+
+/// Makes an empty repository, unless somebody else is faster.
+fn create_in_bucket(bucket: &Cache, name: &BucketName, new: &NewRepositories) -> Result<(), NotServed> {
+    let made = bucket.create(name, |git_dir| {
+        let refs = Some(Backend::Reftable);
+        let options = InitOptions { git_dir: git_dir.to_owned(), refs, ..new.options.clone() };
+        let hash = options.hash.unwrap_or(options.default_hash);
+        Begun::begin(options)?.finish(&new.head)?;
+        Ok::<_, Error>(hash)
+    });
+    match made {
+        Ok(Ok(())) => tracing::info!("created {} in the bucket", quoted(name.as_str().as_bytes())),
+        Ok(Err(error)) => return Err(NotServed::Broken(error)),
+        Err(error) if error.kind() == RemoteErrorKind::Taken => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
 }
 
 fn not_opened(error: Error) -> NotServed {

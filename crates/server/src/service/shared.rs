@@ -14,6 +14,7 @@ use packrace_protocol::wire::pkt_line;
 use packrace_remote::bucket::Bucket;
 use packrace_remote::bucket::s3::S3;
 use packrace_remote::cache::Cache;
+use packrace_remote::commit::Committer;
 use packrace_store::{Config, Repository};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
@@ -103,7 +104,15 @@ impl Shared {
         let caching = &settings.repository_cache;
         let ref_advertisements =
             RefAdvertisementCache::new(if caching.enabled { caching.max_answer_bytes } else { 0 });
-        let metrics = Arc::default();
+        let metrics = Arc::<Metrics>::default();
+        let repositories = Arc::new(RepositoryCache::new(caching.clone(), metrics.clone()));
+        let bucket = settings.bucket.as_ref().map(|bucket| open_bucket(root, bucket, &repositories));
+        let bucket = bucket.transpose().map_err(std::io::Error::other)?;
+        let committer = bucket.as_ref().map(|cache| Arc::new(Committer::new(cache.clone())));
+        if let Some(committer) = &committer {
+            // This is the only one.
+            let _ = metrics.bucket.set(committer.clone());
+        }
         let host = Host {
             admission: AdmissionControl::new(&settings.admission),
             push_memory: Budget::new(push_memory(&settings)),
@@ -112,16 +121,10 @@ impl Shared {
             maintenance: Arc::default(),
             events: OnceLock::new(),
             ref_advertisements,
+            bucket: committer,
             metrics,
             cpu: Some(Arc::new(CpuScheduler::new(packrace_os::process::available_threads()))),
         };
-        let repositories = Arc::new(RepositoryCache::new(caching.clone(), host.metrics.clone()));
-        let bucket = settings.bucket.as_ref().map(|bucket| open_bucket(root, bucket, &repositories));
-        let bucket = bucket.transpose().map_err(std::io::Error::other)?;
-        if let Some(cache) = &bucket {
-            // This is the only one.
-            let _ = host.metrics.bucket.set(cache.clone());
-        }
         let allowed = &settings.rules.allowed_paths;
         Ok(Shared {
             root: Root::new(root, settings.open.clone(), allowed, repositories, bucket)?,
