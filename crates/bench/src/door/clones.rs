@@ -128,7 +128,7 @@ pub fn run(args: &Args, site: &Site) -> Result<Vec<Value>, Error> {
         let first = (way.clone)(Take::Hash(HashKind::Sha1));
         way.bytes = first.map_err(|e| format!("{}: {e}", way.who))?.bytes;
     }
-    for _ in 0..args.rounds {
+    for _ in 0..if args.smoke { 1 } else { args.rounds } {
         ways.iter_mut().try_for_each(|way| way.time(if args.smoke { 1 } else { CLONES }))?;
     }
     let ratios = [
