@@ -160,7 +160,7 @@ fn budgets_of_requests() {
     let files = packrace_testkit::in_memory();
     node.open().unwrap();
     let mut old = None;
-    for (bytes, most) in [(20 << 10, 3), (1000, 2), (1000, 2), (20 << 10, 3), (9 << 20, 5)] {
+    for (bytes, most) in [(20 << 10, 3), (1000, 2), (1000, 2), (20 << 10, 3), (9 << 20, 4)] {
         let before = node.requests();
         let repository = node.open().unwrap();
         let new = random_id(&mut random);
