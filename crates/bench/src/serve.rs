@@ -59,18 +59,8 @@ impl Server {
             .arg(root);
         let mut command = traced(command, calls);
         let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        let server = Server {
-            child,
-            address,
-            http: None,
-            https: None,
-            ssh: None,
-            helpers: Vec::new(),
-            times: None,
-            _folder: None,
-            complaints: Arc::default(),
-            is_traced: calls.is_some(),
-        };
+        let mut server = Server::listening(child, address);
+        server.is_traced = calls.is_some();
         server.wait_until_it_listens("git daemon")
     }
 

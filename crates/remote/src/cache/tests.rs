@@ -1,4 +1,5 @@
 use std::sync::Barrier;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use packrace_format::head;
@@ -40,9 +41,12 @@ struct Node {
 
 fn node_on(double: Arc<Double>, dir: TempDir, max_bytes: u64) -> Node {
     // A program that another test is starting has our lock, too, until it is there.
+    let end = Instant::now() + Duration::from_secs(60);
     let cache = loop {
         match Cache::open(Bucket::new(double.clone()), dir.path(), max_bytes, Box::new(|_| {})) {
-            Err(error) if error.to_string().contains("another process") => std::thread::yield_now(),
+            Err(error) if error.to_string().contains("another process") && Instant::now() < end => {
+                std::thread::yield_now();
+            }
             opened => break opened.unwrap(),
         }
     };

@@ -1,7 +1,7 @@
 //! What `packrace serve` is told: defaults, then a file (TOML), then the environment, then the command line, each over
 //! the one before.
 //!
-//! One [table] says which settings there are; the file, the variables, `--set` and the printed example all come
+//! One table ([`all`]) says which settings there are; the file, the variables, `--set` and the printed example all come
 //! from it. Nothing is passed over: a key, a variable or a value that is not understood ends the start, with the place
 //! at fault.
 
