@@ -10,6 +10,7 @@ use packrace_os::child::Confinement;
 use packrace_os::sink::FdSink;
 use packrace_os::source::FdSource;
 use packrace_server::access::{Anyone, TrustedProxies};
+use packrace_server::auto_maintenance::AutoMaintenance;
 use packrace_server::cgi::{self, CgiRequest};
 use packrace_server::events::EventSettings;
 use packrace_server::limits::Limits;
@@ -75,6 +76,10 @@ fn call_of_variables(call: &Call) -> Result<(CgiRequest, Settings), Fatal> {
             temporary_dir: environment.temporary_dir.clone(),
             budget: PushBudget::default(),
             memory: PushMemory::default(),
+            auto_maintenance: std::env::current_exe().ok().map(|program| AutoMaintenance {
+                program,
+                environment: environment.for_hooks(&call.globals),
+            }),
         },
         // As git's.
         confinement: Confinement::default(),

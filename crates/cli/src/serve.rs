@@ -293,6 +293,7 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
             temporary_dir: environment.temporary_dir.clone(),
             budget: push.budget(),
             memory: push.memory(),
+            auto_maintenance: None,
         },
         confinement,
         proxies: access.proxies().map_err(loaded_badly)?,

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use packrace_os::clock::RealClock;
+use packrace_server::auto_maintenance::AutoMaintenance;
 use packrace_server::receive::{self, Committer, PushBudget, Pusher};
+use packrace_server::subject::CallMode;
 use packrace_store::{Config, HooksFrom, MessageSink};
 
 use crate::call::Call;
@@ -38,7 +40,16 @@ pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
     };
     let mut input = call.streams.source(None).map_err(Fatal::new)?;
     let mut client = client(call)?;
-    Ok(receive::receive_pack(&push, &mut input, &mut client, &RealClock::default())?)
+    receive::receive_pack(&push, &mut input, &mut client, &RealClock::default())?;
+    let program = args.maintenance_program.clone().filter(|_| mode != CallMode::Advertise);
+    if let Some(program) = program {
+        let auto = AutoMaintenance { program, environment: push.hook_environment };
+        if let Err(error) = auto.begin(&push.subject.repository) {
+            // The push has succeeded.
+            error_line!(call, "warning: {error}");
+        }
+    }
+    Ok(())
 }
 
 /// Who stands in reflogs: the environment, who pushes, the configuration.

@@ -35,7 +35,7 @@ mod tasks;
 pub use error::{Error, ErrorKind};
 pub use facts::{BitmapFacts, DeltaFacts, Facts, IndexFacts, PackFacts, PackKind, RefFacts, StaleFacts};
 pub use lock::{Locking, MaintenanceLock, Predecessor};
-pub use measure::{Sizes, measure};
+pub use measure::{Sizes, exceeds_gc_limits, measure};
 pub use settings::MaintenanceSettings;
 pub use task::Task;
 pub use tasks::{Means, run};

@@ -9,8 +9,12 @@ use crate::task::Task;
 /// What git's configuration says about maintenance. Plain data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MaintenanceSettings {
-    /// Whether it may begin by itself: `gc.auto` is not 0, and `maintenance.auto` and `receive.autogc` are not false.
+    /// Whether it may begin by itself: `gc.auto` is not 0, and `maintenance.auto` is not false.
     pub is_automatic: bool,
+    /// Whether it may begin because of a push (`receive.autogc`).
+    pub follows_pushes: bool,
+    /// Whether nobody waits for what begins by itself (`maintenance.autoDetach`, `gc.autoDetach`).
+    pub is_detached: bool,
     /// Loose objects from which on everything is packed (`gc.auto`).
     pub gc_loose: u64,
     /// Packs without a `.keep` from which on everything is packed (`gc.autoPackLimit`); 0: any number is fine.
@@ -69,7 +73,12 @@ impl MaintenanceSettings {
         }
         let configured_bitmaps = config.boolean("repack.writeBitmaps")?;
         Ok(MaintenanceSettings {
-            is_automatic: gc_auto != 0 && flag("maintenance.auto", true)? && flag("receive.autogc", true)?,
+            is_automatic: gc_auto != 0 && flag("maintenance.auto", true)?,
+            follows_pushes: flag("receive.autogc", true)?,
+            is_detached: match config.boolean("maintenance.autoDetach")? {
+                Some(configured) => configured,
+                None => flag("gc.autoDetach", true)?,
+            },
             gc_loose: u64::try_from(gc_auto).unwrap_or(u64::MAX),
             gc_packs: usize::try_from(number("gc.autoPackLimit", 50)?).unwrap_or(0),
             packs_refs: packs_refs(repository, config)?,

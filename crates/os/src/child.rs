@@ -149,20 +149,36 @@ impl Confinement {
     }
 }
 
-impl ChildProcess {
-    /// Starts a program as the leader of a new process group.
-    pub fn start(program: &Program) -> io::Result<Self> {
+impl Program {
+    /// As the leader of a new process group.
+    fn command(&self) -> io::Result<Command> {
         let (name, arguments) =
-            program.argv.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+            self.argv.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         let mut command = Command::new(name);
-        command.args(arguments).current_dir(&program.directory).process_group(0);
-        program.confinement.apply(&mut command);
-        for (name, value) in &program.environment {
+        command.args(arguments).current_dir(&self.directory).process_group(0);
+        self.confinement.apply(&mut command);
+        for (name, value) in &self.environment {
             match value {
                 Some(value) => command.env(name, value),
                 None => command.env_remove(name),
             };
         }
+        Ok(command)
+    }
+
+    /// Starts it without input and output, and leaves it alone: it may outlive this process. A process that goes on keeps an
+    /// entry of it when it has ended.
+    pub fn start_detached(&self) -> io::Result<()> {
+        let mut command = self.command()?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().map(drop)
+    }
+}
+
+impl ChildProcess {
+    /// Starts a program as the leader of a new process group.
+    pub fn start(program: &Program) -> io::Result<Self> {
+        let mut command = program.command()?;
         let messages = if program.reads_messages { Stdio::piped() } else { Stdio::inherit() };
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(messages);
         let mut child = command.spawn()?;

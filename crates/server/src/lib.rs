@@ -7,6 +7,7 @@
 
 pub mod access;
 mod admin;
+pub mod auto_maintenance;
 mod caretaker;
 pub mod cgi;
 mod check_intervals;

@@ -11,6 +11,7 @@ use packrace_store::init::InitOptions;
 use packrace_store::{HooksFrom, OpenOptions};
 
 use crate::access::{AccessPolicy, AuditLog, TrustedProxies};
+use crate::auto_maintenance::AutoMaintenance;
 use crate::events::EventSettings;
 use crate::limits::Limits;
 use crate::limits::admission::AdmissionSettings;
@@ -148,6 +149,8 @@ pub struct Pushing {
     pub budget: PushBudget,
     /// Memory for the commands of all pushes.
     pub memory: PushMemory,
+    /// What looks after a repository behind a push, where this process ends with it. `None` for a server: its caretaker does.
+    pub auto_maintenance: Option<AutoMaintenance>,
 }
 
 /// Memory for what pushes ask for: commands with their names, certificates, options. By estimate.

@@ -22,7 +22,7 @@ Tasks, in the order in which they are done: stale-files (what killed processes h
 loose-objects, geometric-repack (small packs and loose objects into larger packs, with a multi-pack-index and a bitmap), gc \
 (everything packed anew, cruft packs, their expiry, and all of the others) and commit-graph. Without --task, what is measured \
 decides. git's settings count: gc.*, maintenance.auto, maintenance.<task>.enabled and .auto, repack.*, pack.*, \
-core.multiPackIndex, core.commitGraph, receive.autogc. Each job takes objects/maintenance.lock and gc.pid, so that it never runs \
+core.multiPackIndex, core.commitGraph. Each job takes objects/maintenance.lock and gc.pid, so that it never runs \
 beside git's own.
 
 A cron job for all repositories below a folder that nobody serves with packrace:

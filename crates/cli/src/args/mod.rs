@@ -432,6 +432,7 @@ impl From<ReceivePack> for ReceivePackOptions {
         ReceivePackOptions {
             quiet: args.quiet,
             skip_connectivity_check: args.skip_connectivity_check,
+            maintenance_program: std::env::current_exe().ok(),
             stateless_rpc: args.stateless_rpc,
             http_backend_info_refs: args.http_backend_info_refs,
             directory: args.directory,

@@ -75,6 +75,8 @@ pub struct ReceivePackOptions {
     pub quiet: bool,
     /// Take it that all objects are there which new tips lead to: for hosts that make sure of it in another way.
     pub skip_connectivity_check: bool,
+    /// The program that looks after the repository when it needs that (`receive.autogc`): `packrace`. None: nobody does.
+    pub maintenance_program: Option<PathBuf>,
     /// Answer one request and end, as HTTP needs it.
     pub stateless_rpc: bool,
     /// Only say which refs there are, as HTTP needs it.

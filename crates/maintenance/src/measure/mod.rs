@@ -18,7 +18,7 @@ use crate::reflogs::ReflogExpiry;
 use crate::settings::MaintenanceSettings;
 use crate::stale_files;
 
-pub use names::{Sizes, loose_objects};
+pub use names::{Sizes, exceeds_gc_limits, loose_objects};
 
 /// Measures a repository, at this moment.
 pub fn measure(

@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::path::Path;
 
 use packrace_os::count::Role;
@@ -5,6 +6,7 @@ use packrace_os::{DirEntry, EntryType};
 
 use crate::directory::list;
 use crate::error::Error;
+use crate::settings::MaintenanceSettings;
 
 /// Folders below `refs/` that are gone into.
 const MAX_DEPTH: usize = 32;
@@ -42,14 +44,33 @@ impl Sizes {
 pub fn loose_objects(object_dir: &Path, most: u64) -> Result<u64, Error> {
     let mut count = 0;
     for first in 0..=u8::MAX {
-        let names = list(&object_dir.join(format!("{first:02x}")), Role::Objects)?;
-        let is_hex = |name: &[u8]| name.len() >= 38 && name.iter().all(u8::is_ascii_hexdigit);
-        count += names.iter().filter(|entry| is_hex(entry.name.as_encoded_bytes())).count() as u64;
+        count += loose_in(&object_dir.join(format!("{first:02x}")))?;
         if count >= most {
             return Ok(most);
         }
     }
     Ok(count)
+}
+
+/// Whether a repository has more loose objects than `gc.auto` or more packs than `gc.autoPackLimit` allows, as git finds out
+/// after each push: by the names of packs, and of the loose objects of one directory of 256.
+pub fn exceeds_gc_limits(object_dir: &Path, settings: &MaintenanceSettings) -> Result<bool, Error> {
+    if loose_in(&object_dir.join("17"))? > settings.gc_loose.div_ceil(256) {
+        return Ok(true);
+    }
+    let files = list(&object_dir.join("pack"), Role::Pack)?;
+    let with = |suffix: &str| {
+        let stem = |entry: &DirEntry| entry.name.to_str()?.strip_suffix(suffix).map(str::to_owned);
+        files.iter().filter_map(stem).collect::<HashSet<_>>()
+    };
+    let packs = with(".pack").difference(&with(".keep")).count();
+    Ok(settings.gc_packs > 0 && packs > settings.gc_packs)
+}
+
+fn loose_in(dir: &Path) -> Result<u64, Error> {
+    let is_hex = |name: &[u8]| name.len() >= 38 && name.iter().all(u8::is_ascii_hexdigit);
+    let names = list(dir, Role::Objects)?;
+    Ok(names.iter().filter(|entry| is_hex(entry.name.as_encoded_bytes())).count() as u64)
 }
 
 /// Files of refs, up to this many.

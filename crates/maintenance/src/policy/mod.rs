@@ -75,7 +75,12 @@ const BASE_MEMORY: u64 = 64 << 20;
 
 /// What a repository needs, in the order in which it is done.
 pub fn plan(facts: &Facts, settings: &MaintenanceSettings, occasion: Occasion) -> Vec<PlannedTask> {
-    if occasion != Occasion::Asked && !settings.is_automatic {
+    let may_begin = match occasion {
+        Occasion::Asked => true,
+        Occasion::Automatic => settings.is_automatic,
+        Occasion::Served => settings.is_automatic && settings.follows_pushes,
+    };
+    if !may_begin {
         return Vec::new();
     }
     let policy = Policy { facts, settings, occasion };
@@ -200,7 +205,9 @@ impl Policy<'_> {
         let is_needed = match self.occasion {
             Occasion::Asked => rolled_up > 1 || loose > 0 || lacks_index || wants_bitmap,
             Occasion::Automatic => {
-                auto != 0 && (rolled_up > 1 || (loose > 0 && MaintenanceSettings::begins(auto, loose)))
+                let is_full = loose > settings.gc_loose;
+                auto != 0
+                    && (rolled_up > 1 || is_full || (loose > 0 && MaintenanceSettings::begins(auto, loose)))
             }
             Occasion::Served => {
                 let is_large = facts.packed_objects() + loose >= SMALL_OBJECTS;

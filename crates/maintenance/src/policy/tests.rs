@@ -4,6 +4,8 @@ use crate::facts::{BitmapFacts, DeltaFacts, IndexFacts, PackFacts, StaleFacts};
 fn settings() -> MaintenanceSettings {
     MaintenanceSettings {
         is_automatic: true,
+        follows_pushes: true,
+        is_detached: true,
         gc_loose: 6700,
         gc_packs: 50,
         packs_refs: true,

@@ -54,7 +54,7 @@ impl<'a> Job<'a> {
 
     fn look(&self, repository: &Repository) -> Result<LookEnd, Error> {
         let settings = MaintenanceSettings::of(repository)?;
-        if !settings.is_automatic {
+        if !settings.is_automatic || !settings.follows_pushes {
             return Ok(LookEnd::Gone);
         }
         let facts = measure(repository, &settings, time_of_day())?;

@@ -176,6 +176,12 @@ impl Call {
                 if call.subject.mode != CallMode::Advertise && call.bucket.is_none() {
                     let Subject { host, repository, .. } = &call.subject;
                     host.maintenance.pushed(repository, &settings.maintenance);
+                    let begun =
+                        pushing.auto_maintenance.as_ref().map_or(Ok(()), |auto| auto.begin(repository));
+                    if let Err(error) = begun {
+                        // The push has succeeded.
+                        tracing::warn!("{error}");
+                    }
                 }
                 received
             }

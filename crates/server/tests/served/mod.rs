@@ -53,6 +53,7 @@ pub fn settings(temporary_dir: &Path) -> Settings {
             temporary_dir: temporary_dir.to_owned(),
             budget: PushBudget::default(),
             memory: PushMemory::default(),
+            auto_maintenance: None,
         },
         confinement: Default::default(),
     }

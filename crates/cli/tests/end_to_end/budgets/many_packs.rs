@@ -43,6 +43,7 @@ fn in_packs(root: &Path) -> PathBuf {
     let arguments = [&settings[..], &["fast-import", "--quiet"]].concat();
     Git::stock().run_with_input(&path, &arguments, stream.as_bytes());
     Git::stock().run(&path, &["pack-refs", "--all"]);
+    Git::stock().run(&path, &["config", "receive.autogc", "false"]);
     let packs = std::fs::read_dir(path.join("objects/pack")).unwrap();
     let is_pack = |path: &Path| path.extension().is_some_and(|extension| extension == "pack");
     assert_eq!(packs.filter(|entry| is_pack(&entry.as_ref().unwrap().path())).count() as u64, PACKS);

@@ -1,5 +1,6 @@
 //! Pushing with stock git, to `receive-pack` and to every transport of the server.
 
+mod auto_maintenance;
 mod bad_input;
 mod hooks;
 mod packs;

@@ -1,0 +1,53 @@
+//! What a process that takes one push begins behind it (`receive.autogc`). A server has its caretaker for that.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use packrace_maintenance::{MaintenanceSettings, exceeds_gc_limits};
+use packrace_os::child::{ChildProcess, Confinement, Program};
+use packrace_store::Repository;
+
+use crate::error::Error;
+
+/// The program that looks after repositories.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AutoMaintenance {
+    /// `packrace`. It is started as `packrace --git-dir=DIRECTORY maintenance run --auto --quiet`.
+    pub program: PathBuf,
+    /// Variables that it gets beside those of this process.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+impl AutoMaintenance {
+    /// Begins it where a push has left more packs or loose objects than `gc.autoPackLimit` and `gc.auto` allow. It goes on by
+    /// itself; where `maintenance.autoDetach` is false, this waits for its end.
+    pub fn begin(&self, repository: &Repository) -> Result<(), Error> {
+        let settings = MaintenanceSettings::of(repository).map_err(failed)?;
+        if !settings.is_automatic
+            || !settings.follows_pushes
+            || !exceeds_gc_limits(repository.object_dir(), &settings).map_err(failed)?
+        {
+            return Ok(());
+        }
+        let mut directory = OsString::from("--git-dir=");
+        directory.push(repository.git_dir());
+        let arguments = ["maintenance", "run", "--auto", "--quiet"].map(OsString::from);
+        let program = Program {
+            argv: [self.program.clone().into(), directory].into_iter().chain(arguments).collect(),
+            directory: ".".into(),
+            environment: self.environment.iter().cloned().map(|(name, value)| (name, Some(value))).collect(),
+            reads_messages: false,
+            confinement: Confinement::default(),
+        };
+        let done = match settings.is_detached {
+            true => program.start_detached(),
+            // What fails is told on standard error, by the program.
+            false => ChildProcess::start(&program).and_then(|child| child.run(&[], &mut |_| {})).map(drop),
+        };
+        done.map_err(failed)
+    }
+}
+
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::caused("maintenance after a push", error)
+}
