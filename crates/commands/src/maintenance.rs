@@ -1,11 +1,14 @@
 //! `git maintenance`: keeps a repository fast, by what it measures.
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::time::SystemTime;
 
 use packrace_maintenance::policy::{self, Occasion, PlannedTask};
 use packrace_maintenance::{
     Facts, Locking, MaintenanceLock, MaintenanceSettings, Means, PackKind, RefFacts, Sizes, Task, measure,
 };
+use packrace_os::child::{Confinement, Program};
 use packrace_os::clock::time_of_day;
 use packrace_os::process::available_threads;
 use packrace_store::Repository;
@@ -26,9 +29,10 @@ pub fn run(call: &Call, args: &MaintenanceOptions) -> Result<(), Fatal> {
         MaintenanceOptions::Run(args) => {
             let tasks = tasks(&args.tasks)?;
             let maintenance = Maintenance::of(call, args.auto, tasks)?;
-            match args.dry_run {
-                true => maintenance.show_plan(),
-                false => maintenance.run(args),
+            match &args.detached_program {
+                _ if args.dry_run => maintenance.show_plan(),
+                Some(program) => maintenance.detach(program, args),
+                None => maintenance.run(args),
             }
         }
         MaintenanceOptions::Plan { auto, tasks: named } => {
@@ -120,6 +124,25 @@ impl<'a> Maintenance<'a> {
             text.push_str("nothing to do\n");
         }
         self.call.write(text.as_bytes())
+    }
+
+    /// Starts a process that does it. What it would say is said nowhere.
+    fn detach(&self, program: &Path, args: &MaintenanceRunOptions) -> Result<(), Fatal> {
+        let mut directory = OsString::from("--git-dir=");
+        directory.push(self.repository.git_dir());
+        let options = ["maintenance", "run", "--no-detach", "--quiet"].map(OsString::from);
+        let auto = args.auto.then(|| OsString::from("--auto"));
+        let tasks = self.tasks.iter().map(|task| OsString::from(format!("--task={}", task.name())));
+        let argv = [program.into(), directory].into_iter().chain(options).chain(auto).chain(tasks);
+        let environment = self.call.environment.for_hooks(&self.call.globals).into_iter();
+        let program = Program {
+            argv: argv.collect(),
+            directory: ".".into(),
+            environment: environment.map(|(name, value)| (name, Some(value))).collect(),
+            reads_messages: false,
+            confinement: Confinement::default(),
+        };
+        program.start_detached().map_err(Fatal::new)
     }
 
     fn run(&self, args: &MaintenanceRunOptions) -> Result<(), Fatal> {

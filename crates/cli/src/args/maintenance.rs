@@ -75,11 +75,11 @@ pub struct MaintenanceRun {
     /// Not offered: cron says how often.
     #[arg(long, value_name = "FREQUENCY", num_args = 0..=1)]
     pub schedule: Option<Option<String>>,
-    /// Not offered: it is done when the command ends.
+    /// Do it in the background: the command ends at once.
     #[arg(long, overrides_with = "no_detach")]
     pub detach: bool,
     /// Do it before the command ends (the default).
-    #[arg(long)]
+    #[arg(long, overrides_with = "detach")]
     pub no_detach: bool,
 }
 
@@ -113,12 +113,17 @@ impl TryFrom<Maintenance> for MaintenanceOptions {
                 if args.schedule.is_some() {
                     return refused("--schedule");
                 }
-                if args.detach {
-                    return refused("--detach");
-                }
                 let quiet = chosen(args.quiet, args.no_quiet);
-                let MaintenanceRun { auto, dry_run, tasks, .. } = args;
-                MaintenanceOptions::Run(MaintenanceRunOptions { auto, quiet, dry_run, tasks })
+                let MaintenanceRun { auto, dry_run, tasks, detach, .. } = args;
+                let program = || std::env::current_exe().map_err(|error| Fatal::new(error.to_string()));
+                let detached_program = if detach { Some(program()?) } else { None };
+                MaintenanceOptions::Run(MaintenanceRunOptions {
+                    auto,
+                    quiet,
+                    dry_run,
+                    tasks,
+                    detached_program,
+                })
             }
             MaintenanceCommand::Plan(MaintenancePlan { auto, tasks, .. }) => {
                 MaintenanceOptions::Plan { auto, tasks }

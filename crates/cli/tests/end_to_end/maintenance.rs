@@ -82,7 +82,6 @@ fn what_is_not_offered_is_refused() {
         (&["run", "--task=prefetch"], "fatal: task 'prefetch' is not supported\n"),
         (&["run", "--task=incremental-repack"], "fatal: task 'incremental-repack' is not supported\n"),
         (&["run", "--schedule=daily"], "fatal: `--schedule' is not supported\n"),
-        (&["run", "--detach"], "fatal: `--detach' is not supported\n"),
         (&["start", "--scheduler=auto"], "fatal: `maintenance start' is not supported\n"),
         (&["register"], "fatal: `maintenance register' is not supported\n"),
     ] {

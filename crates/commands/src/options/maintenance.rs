@@ -193,4 +193,6 @@ pub struct MaintenanceRunOptions {
     pub dry_run: bool,
     /// Do these tasks, in this order; none: what is needed.
     pub tasks: Vec<String>,
+    /// Have it done by this program, `packrace`, and do not wait for it (`--detach`).
+    pub detached_program: Option<PathBuf>,
 }

@@ -9,7 +9,7 @@ use packrace_testkit::peer::Script;
 use packrace_testkit::{Git, clean_environment};
 
 use super::Pair;
-use crate::running::PACKRACE;
+use crate::running::{PACKRACE, packrace};
 
 /// How long a process that nobody waits for may take at most.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -55,6 +55,22 @@ fn packs_that_pushes_leave_are_made_one() {
 fn nobody_waits_for_it() {
     let pair = pair(&[]);
     push_commits(&pair, 3);
+    check_made_one(&pair);
+}
+
+/// So does `--detach` what is asked for.
+#[test]
+fn asked_for_in_the_background() {
+    let pair = pair(&[("receive.autogc", "false")]);
+    push_commits(&pair, 3);
+    let output = packrace(&pair.server(), &["maintenance", "run", "--detach", "--task=geometric-repack"], "");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    check_made_one(&pair);
+}
+
+/// A process that nobody waits for has made one pack of all.
+#[track_caller]
+fn check_made_one(pair: &Pair) {
     let mut waited = Duration::ZERO;
     while packs(&pair.server()) != 1 || pair.server().join("objects/maintenance.lock").exists() {
         assert!(waited < LONGEST, "{} packs", packs(&pair.server()));
