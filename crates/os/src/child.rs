@@ -73,6 +73,15 @@ pub struct ChildProcess {
     deadline: Option<Instant>,
 }
 
+/// An output of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputStream {
+    /// Standard output.
+    Output,
+    /// Standard error.
+    Messages,
+}
+
 /// The result of reading from a program's stream once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Read {
@@ -239,7 +248,16 @@ impl ChildProcess {
 
     /// Feeds the program its input, passes everything that it writes to both outputs on as it comes, and waits for
     /// its end.
-    pub fn run(mut self, mut input: &[u8], on_output: &mut dyn FnMut(&[u8])) -> io::Result<ExitStatus> {
+    pub fn run(self, input: &[u8], on_output: &mut dyn FnMut(&[u8])) -> io::Result<ExitStatus> {
+        self.run_apart(input, &mut |_, text| on_output(text))
+    }
+
+    /// The same, and says which output it was.
+    pub fn run_apart(
+        mut self,
+        mut input: &[u8],
+        on_output: &mut dyn FnMut(OutputStream, &[u8]),
+    ) -> io::Result<ExitStatus> {
         let mut buffers = [[0; TALK_BYTES]; 2];
         let [output, messages] = &mut buffers;
         loop {
@@ -248,9 +266,13 @@ impl ChildProcess {
             }
             let did = self.transfer(input, output, messages, LONG)?;
             input = &input[did.written..];
-            for (read, bytes) in [(did.output, &output), (did.messages, &messages)] {
+            let both = [
+                (OutputStream::Output, did.output, &output),
+                (OutputStream::Messages, did.messages, &messages),
+            ];
+            for (stream, read, bytes) in both {
                 if let Read::Bytes(length) = read {
-                    on_output(&bytes[..length]);
+                    on_output(stream, &bytes[..length]);
                 }
             }
             if did.output == Read::Closed && did.messages == Read::Closed {

@@ -4,28 +4,23 @@
 //! the repository) has `<repository>:<seconds>` for a key and the configured seed for a message, which is how git was seen
 //! to make it.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::time::SystemTime;
 
 use packrace_object::{HashKind, Kind, ObjectId, TrailerHasher, object_id};
-use packrace_os::child::{ChildProcess, Program};
-use packrace_os::count::Role;
-use packrace_os::durable::NewFile;
 use packrace_protocol::session::push::Certificate;
 use packrace_store::publish::{LooseBatch, WritePolicy, loose_compression};
 
 use super::client_messages::ClientMessages;
 use super::hook_run::Variables;
 use super::settings::PushSettings;
+use super::signature::{Signature, SignatureChecker};
 use super::{CallMode, ReceivePack};
 use crate::error::Error;
 
 /// Bytes of a block of either hash.
 const BLOCK_BYTES: usize = 64;
-
-/// Most of what a program that verifies may say of a signature.
-const MAX_STATUS_BYTES: usize = 1 << 20;
 
 /// What was found out about a certificate.
 #[derive(Debug, Clone)]
@@ -34,14 +29,6 @@ pub(super) struct CertificateCheck {
     id: Option<ObjectId>,
     signature: Signature,
     nonce: Option<CheckedNonce>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Signature {
-    /// A letter, as `%G?` has it.
-    status: Option<char>,
-    signer: String,
-    key: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,6 +120,11 @@ impl CertificateChecker<'_> {
         Ok(Some(id))
     }
 
+    fn verify(&self, certificate: &Certificate) -> Signature {
+        let (signed, signature) = certificate.text.split_at(certificate.signature_at);
+        SignatureChecker { call: self.call, client: self.client }.check(signed, signature)
+    }
+
     fn check_nonce(&self, certificate: &Certificate) -> Option<CheckedNonce> {
         let ours = self.nonce?.to_owned();
         let theirs = certificate.header("nonce").map(|nonce| String::from_utf8_lossy(nonce).into_owned());
@@ -144,60 +136,6 @@ impl CertificateChecker<'_> {
         let is_accepted_old = status == "OK" && theirs.as_ref() != Some(&ours);
         let nonce = if is_accepted_old { theirs.unwrap_or_default() } else { ours };
         Some(CheckedNonce { nonce, status, slop })
-    }
-
-    /// Asks the program that knows signatures of this kind. What it cannot tell has no status.
-    fn verify(&self, certificate: &Certificate) -> Signature {
-        let (signed, signature) = certificate.text.split_at(certificate.signature_at);
-        let Some(program) = self.verifier(signature) else { return Signature::default() };
-        let file = NewFile::create_temporary(&self.call.temporary_dir, ".git_vtag_tmp", 0o600, Role::Hook);
-        let Ok(mut file) = file.and_then(|mut file| {
-            file.write(signature)?;
-            file.flush()?;
-            Ok(file)
-        }) else {
-            return Signature::default();
-        };
-        let mut argv = vec![program, "--keyid-format=long".into(), "--status-fd=1".into(), "--verify".into()];
-        argv.extend([file.path().as_os_str().to_owned(), "-".into()]);
-        let program = Program {
-            argv,
-            directory: self.call.subject.repository.git_dir().to_owned(),
-            environment: Vec::new(),
-            reads_messages: true,
-            confinement: self.call.subject.confinement.clone(),
-        };
-        let mut said = Vec::new();
-        let run = ChildProcess::start(&program).and_then(|child| {
-            child.run(signed, &mut |text| {
-                let room = MAX_STATUS_BYTES - said.len();
-                said.extend_from_slice(&text[..text.len().min(room)]);
-            })
-        });
-        let _ = file.flush();
-        drop(file);
-        match run {
-            Ok(_) => read_status(&String::from_utf8_lossy(&said)),
-            Err(error) => {
-                self.client.error(&format!("cannot run {}: {error}", program.argv[0].to_string_lossy()));
-                Signature::default()
-            }
-        }
-    }
-
-    /// `gpg.program` and its like. Signatures of ssh need lists of signers, and are not looked into.
-    fn verifier(&self, signature: &[u8]) -> Option<OsString> {
-        let config = self.call.subject.repository.config();
-        let named = |names: &[&str], default: &str| {
-            let found = names.iter().find_map(|name| config.string(name));
-            found.map_or_else(|| default.into(), OsString::from_vec)
-        };
-        if signature.starts_with(b"-----BEGIN PGP") {
-            return Some(named(&["gpg.program", "gpg.openpgp.program"], "gpg"));
-        }
-        signature
-            .starts_with(b"-----BEGIN SIGNED MESSAGE-----")
-            .then(|| named(&["gpg.x509.program"], "gpgsm"))
     }
 }
 
@@ -227,34 +165,6 @@ fn judge(
         return ("OK", None);
     }
     ("SLOP", Some(slop))
-}
-
-/// Reads what `--status-fd` says (GnuPG, doc/DETAILS).
-fn read_status(said: &str) -> Signature {
-    let mut found = Signature { status: Some('N'), ..Signature::default() };
-    let kinds = [
-        ("GOODSIG ", 'G'),
-        ("BADSIG ", 'B'),
-        ("ERRSIG ", 'E'),
-        ("EXPSIG ", 'X'),
-        ("EXPKEYSIG ", 'Y'),
-        ("REVKEYSIG ", 'R'),
-    ];
-    for line in said.lines().filter_map(|line| line.strip_prefix("[GNUPG:] ")) {
-        for (word, letter) in kinds {
-            let Some(rest) = line.strip_prefix(word) else { continue };
-            let (key, signer) = rest.split_once(' ').unwrap_or((rest, ""));
-            found.status = Some(letter);
-            found.key = key.to_owned();
-            // Behind the key of a signature that could not be checked stands no name.
-            found.signer = if letter == 'E' { String::new() } else { signer.to_owned() };
-        }
-        let is_untrusted = line.starts_with("TRUST_UNDEFINED") || line.starts_with("TRUST_NEVER");
-        if found.status == Some('G') && is_untrusted {
-            found.status = Some('U');
-        }
-    }
-    found
 }
 
 #[cfg(test)]
@@ -289,19 +199,5 @@ mod tests {
         check(Some("99-cd"), true, 9, ("BAD", None));
         check(Some("x"), true, 9, ("BAD", None));
         check(Some("-9223372036854775808-ab"), true, 9, ("BAD", None));
-    }
-
-    #[test]
-    fn what_gpg_says() {
-        let check = |said: &str, status, signer: &str, key: &str| {
-            let expect = Signature { status: Some(status), signer: signer.into(), key: key.into() };
-            assert_eq!(read_status(said), expect, "{said}");
-        };
-        let good = "[GNUPG:] NEWSIG\n[GNUPG:] GOODSIG 12AB C O <c@o>\n";
-        check(&format!("{good}[GNUPG:] TRUST_ULTIMATE 0 pgp\n"), 'G', "C O <c@o>", "12AB");
-        check(&format!("{good}[GNUPG:] TRUST_UNDEFINED\n"), 'U', "C O <c@o>", "12AB");
-        check("[GNUPG:] BADSIG 12AB C O <c@o>", 'B', "C O <c@o>", "12AB");
-        check("[GNUPG:] ERRSIG 12AB 1 8 00 1 9", 'E', "", "12AB");
-        check("gpg: no such thing", 'N', "", "");
     }
 }
