@@ -1,4 +1,4 @@
-//! Signatures of signed pushes: what the programs say that know them (git-config, "gpg.format"; GnuPG, doc/DETAILS;
+//! Signatures of signed pushes: what the programs say that know them (git-config, `gpg.ssh`; GnuPG, doc/DETAILS;
 //! ssh-keygen, "-Y find-principals", "-Y verify", "-Y check-novalidate").
 
 use std::ffi::OsString;
