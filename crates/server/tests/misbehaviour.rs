@@ -102,10 +102,10 @@ impl Served {
 /// A server that is soon tired of clients.
 fn impatient() -> Served {
     let limits = Limits {
-        request_time: Duration::from_secs(4),
-        body_time: Duration::from_secs(4),
-        idle_time: Duration::from_secs(4),
-        stall_time: Duration::from_secs(4),
+        request_time: Duration::from_secs(2),
+        body_time: Duration::from_secs(2),
+        idle_time: Duration::from_secs(2),
+        stall_time: Duration::from_secs(2),
         stall_bytes: 256 << 10,
         ..Limits::default()
     };

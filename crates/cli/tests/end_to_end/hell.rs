@@ -87,6 +87,7 @@ fn check_refused(pack: &[u8], words: &str) {
 }
 
 #[test]
+#[ignore = "slow: a gibibyte is inflated"]
 fn a_blob_that_inflates_to_a_gibibyte() {
     let mut pack = HandmadePack::default();
     pack.entry(&any_id(), HandmadeEntry::Whole(Kind::Blob), 1 << 30, &vec![0; 1 << 30]);
@@ -118,6 +119,7 @@ fn deltas_that_ask_for_more_than_there_is_disk() {
 }
 
 #[test]
+#[ignore = "slow: gigabytes are inflated"]
 fn wide_families_of_middling_objects() {
     let size = 7u64 << 20;
     let mut pack = HandmadePack::default();
@@ -132,6 +134,7 @@ fn wide_families_of_middling_objects() {
 }
 
 #[test]
+#[ignore = "slow: ten thousand deltas on one another"]
 fn chains_ten_thousand_deep() {
     for by_name in [false, true] {
         let content = b"deep and deeper\n".repeat(100);
@@ -154,6 +157,7 @@ fn chains_ten_thousand_deep() {
 
 /// Every object is the base of a small one and of the next: whoever goes down keeps all of them, or makes them again.
 #[test]
+#[ignore = "slow: gigabytes are inflated"]
 fn combs_of_middling_objects() {
     for by_name in [false, true] {
         let size = 6u32 << 20;

@@ -548,6 +548,7 @@ fn resealed(bytes: &[u8]) -> Vec<u8> {
 
 /// Five thousand files: the same index and the same objects, with a number of syncs that does not depend on them.
 #[test]
+#[ignore = "slow: five thousand files"]
 fn many_files() {
     let twins = IndexTwins::new(&[]);
     twins.prepare("mkdir many; for n in $(seq 5000); do echo $n > many/$n; done");
