@@ -86,6 +86,7 @@ fn call_of_variables(call: &Call) -> Result<(CgiRequest, Settings), Fatal> {
         access: Arc::new(Anyone),
         proxies: TrustedProxies::default(),
         audit: None,
+        webhooks: None,
         events: EventSettings::default(),
         repository_prototype: None,
     };

@@ -125,8 +125,13 @@ fn readable(
     let access = [&loaded.access.rules, &loaded.access.users, &loaded.access.tokens];
     let files = files.chain(access.into_iter().flatten());
     paths.extend(replaceable(files, environment.home().map(PathBuf::as_path)));
+    let home = environment.home().map(PathBuf::as_path);
     if loaded.bucket.url.is_some() {
-        paths.extend(bucket_files(environment.home().map(PathBuf::as_path)));
+        paths.extend(bucket_files(home));
+    }
+    if loaded.bucket.url.is_some() || loaded.events.webhooks.is_some() {
+        // How names are resolved may be kept elsewhere than in /etc.
+        paths.extend(replaceable([PathBuf::from("/etc/resolv.conf")].iter(), home));
     }
     paths.extend(ssh.user_keys_folder.iter().chain(&ssh.user_keys_command).cloned());
     paths.extend(environment.init.template_dir.clone());
@@ -138,13 +143,13 @@ fn readable(
     Ok(paths)
 }
 
-/// What is read to reach a bucket: how names are resolved, which may be kept elsewhere than in /etc, and files that variables name.
+/// What is read to reach a bucket: files that variables name.
 fn bucket_files(home: Option<&Path>) -> Vec<PathBuf> {
     let named = ["AWS_CA_BUNDLE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"];
     let variables = crate::process::aws_variables().into_iter();
     let files =
         variables.filter(|(name, _)| named.contains(&name.as_str())).map(|(_, path)| PathBuf::from(path));
-    let files: Vec<PathBuf> = files.chain([PathBuf::from("/etc/resolv.conf")]).collect();
+    let files: Vec<PathBuf> = files.collect();
     replaceable(files.iter(), home)
 }
 

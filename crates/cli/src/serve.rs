@@ -18,6 +18,7 @@ use packrace_server::settings::{BucketSettings, NewRepositories, Pushing, Settin
 use packrace_server::shell::ShellListener;
 use packrace_server::ssh_keys::Ssh;
 use packrace_server::tls::{Tls, TlsFiles};
+use packrace_server::webhooks::Webhooks;
 use packrace_store::{Config, HooksFrom};
 
 use crate::args::Serve;
@@ -48,6 +49,7 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
     let shell = loaded.listen.shell.as_deref().filter(|_| !args.inetd);
     let shell = shell.map(ShellListener::bind).transpose().map_err(Fatal::new)?;
     make_journal(&loaded)?;
+    let webhooks = load_webhooks(&loaded)?.filter(|_| !args.inetd);
     sandbox::begin(&loaded, &root, config.as_deref(), &settings.open.config, &call.environment)?;
     if args.inetd {
         return inetd(&root, settings).map_err(failed);
@@ -62,7 +64,7 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
         [settings.http, settings.https, settings.git, settings.ssh].iter().all(Option::is_none);
     let nothing_said = nothing_said && inherited.is_empty() && shell.is_none();
     let http = settings.http.or(nothing_said.then(|| DEFAULT_HTTP.into()));
-    let settings = Settings { http, ..settings };
+    let settings = Settings { http, webhooks, ..settings };
     let listening = |addresses: &[(&str, std::net::SocketAddr)]| {
         let mut stdout = std::io::stdout().lock();
         for (scheme, address) in addresses {
@@ -92,6 +94,16 @@ fn make_journal(loaded: &ServeConfig) -> Result<(), Fatal> {
     let Some(dir) = &loaded.events.journal else { return Ok(()) };
     let made = durable::make_dir(dir, |mode| mode & !0o007, Role::Config);
     made.map(drop).map_err(|error| Fatal::new(format!("events.journal: {}: {error}", dir.display())))
+}
+
+/// Where events are posted, if anywhere.
+fn load_webhooks(loaded: &ServeConfig) -> Result<Option<Arc<Webhooks>>, Fatal> {
+    let Some(file) = &loaded.events.webhooks else { return Ok(None) };
+    if loaded.events.journal.is_none() {
+        return Err(Fatal::new("events.webhooks: needs events.journal"));
+    }
+    let webhooks = Webhooks::load(file).map_err(|error| Fatal::new(format!("events.webhooks: {error}")))?;
+    Ok(Some(Arc::new(webhooks)))
 }
 
 /// The folder that is served, or where repositories of a bucket are kept.
@@ -299,6 +311,7 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
         proxies: access.proxies().map_err(loaded_badly)?,
         audit: audit.map(Arc::new),
         events,
+        webhooks: None,
         repository_prototype: prototype,
         access: policy.map_or_else(|| Arc::new(Anyone) as _, |policy| Arc::new(policy) as _),
     })

@@ -42,3 +42,4 @@ pub mod subject;
 pub mod tls;
 pub mod transfers;
 pub mod upload;
+pub mod webhooks;

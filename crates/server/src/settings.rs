@@ -21,6 +21,7 @@ use crate::repository_cache::RepositoryCacheSettings;
 use crate::send::pack_cache::CacheSettings;
 use crate::ssh_keys::Ssh;
 use crate::tls::Tls;
+use crate::webhooks::Webhooks;
 
 /// What is served, and where. Plain data.
 #[derive(Debug, Clone)]
@@ -77,6 +78,8 @@ pub struct Settings {
     pub audit: Option<Arc<AuditLog>>,
     /// How events are kept. Counts at the start only.
     pub events: EventSettings,
+    /// Where events are posted. Counts at the start only.
+    pub webhooks: Option<Arc<Webhooks>>,
     /// What `/-/api/v1/repositories` makes; `None`: there is no such route.
     pub repository_prototype: Option<NewRepositories>,
 }

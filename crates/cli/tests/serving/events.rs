@@ -18,13 +18,18 @@ pub(super) struct Recorded {
 
 impl Recorded {
     pub(super) fn start(more: &str) -> Self {
+        Recorded::start_with(more, "")
+    }
+
+    /// With more tables of settings, and more settings of events.
+    pub(super) fn start_with(more: &str, of_events: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
         std::fs::create_dir(&root).unwrap();
         RepoBuilder::new(Size::Tiny).build_at(&root.join("a.git"), Git::stock());
         Git::stock().run(&root.join("a.git"), &["config", "receive.advertisePushOptions", "true"]);
         let journal = folder.path().join("journal").display().to_string();
-        let config = format!("{PUSHING}{more}[events]\njournal = \"{journal}\"\n");
+        let config = format!("{PUSHING}{more}[events]\njournal = \"{journal}\"\n{of_events}");
         let server = Server::start_for(folder, &root, &config, &[], &[]);
         let clone = tempfile::tempdir().unwrap();
         let from = server.repository();
@@ -37,7 +42,7 @@ impl Recorded {
     }
 
     /// Kills the server and starts another.
-    fn kill_and_start(&mut self) {
+    pub(super) fn kill_and_start(&mut self) {
         self.server.child.kill().unwrap();
         self.server.child.wait().unwrap();
         let folder = std::mem::replace(&mut self.server.folder, tempfile::tempdir().unwrap());

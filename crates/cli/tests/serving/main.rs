@@ -20,6 +20,7 @@ mod ssh;
 mod strangers;
 mod threads;
 mod tls;
+mod webhooks;
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;

@@ -3,8 +3,17 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::access::Pattern;
+
+/// What of a line is the administrator's.
+const HIDDEN: [&str; 3] = ["peer", "door", "session"];
+
+/// Leaves out of a line what is not for those who are sent it.
+pub(crate) fn hide_from_readers(event: &mut Map<String, Value>) {
+    HIDDEN.iter().for_each(|key| drop(event.remove(*key)));
+}
 
 /// Patterns of repositories; none of them stands for all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -20,6 +20,7 @@ use crate::metrics::{Closed as _, Metrics};
 use crate::path_names::path_below;
 use crate::transfers::Transfer;
 pub use filter::RepositoryFilter;
+pub(crate) use filter::hide_from_readers;
 pub(crate) use recovery::refs_that_changed;
 pub use settings::EventSettings;
 

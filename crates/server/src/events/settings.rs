@@ -18,12 +18,27 @@ pub struct EventSettings {
     pub max_age: Duration,
     /// Clients of `/-/events` at the same time.
     pub max_followers: usize,
+    /// The file of webhooks; `None` for none.
+    pub webhooks: Option<PathBuf>,
+    /// How long connecting to a receiver may take, and then its answer.
+    pub webhook_timeout: Duration,
+    /// For how long an event is tried that a receiver does not take.
+    pub webhook_retry_time: Duration,
 }
 
 impl Default for EventSettings {
     fn default() -> Self {
         let JournalOptions { segment_bytes, max_bytes, max_age } = JournalOptions::default();
-        EventSettings { journal: None, segment_bytes, max_bytes, max_age, max_followers: 64 }
+        EventSettings {
+            journal: None,
+            segment_bytes,
+            max_bytes,
+            max_age,
+            max_followers: 64,
+            webhooks: None,
+            webhook_timeout: Duration::from_secs(10),
+            webhook_retry_time: Duration::from_secs(3600),
+        }
     }
 }
 

@@ -28,14 +28,11 @@ use super::routes::percent_decode;
 use super::watch::InFlight;
 use super::{HttpAnswer, RequestContext, take_permit};
 use crate::access::{Ask, Decision, Principal};
-use crate::events::RepositoryFilter;
+use crate::events::{RepositoryFilter, hide_from_readers};
 use crate::send::outbox::GatherBatch;
 use crate::service::access_log::Access;
 use crate::service::shared::Shared;
 use crate::settings::Settings;
-
-/// What of a line is not for readers.
-const HIDDEN: [&str; 3] = ["peer", "door", "session"];
 
 /// How often something is sent where nothing happens, so that proxies keep the connection and it is noticed who has left.
 const KEEPALIVE: Duration = Duration::from_secs(15);
@@ -232,7 +229,7 @@ impl Follower {
             name.is_none_or(|path| decide(path) == Decision::Allow)
         };
         if may_read("repository") && may_read("to") && self.filter.matches_line(&line.bytes) {
-            HIDDEN.iter().for_each(|key| drop(event.remove(*key)));
+            hide_from_readers(&mut event);
             let event = Value::Object(event);
             *text += &format!("id: {}\ndata: {event}\n\n", line.seq);
         }

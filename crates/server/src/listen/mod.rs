@@ -14,13 +14,14 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
+use crate::host::Host;
 use crate::http::connection::connection as http_connection;
 use crate::http::{https, limit_reached};
 use crate::limits::connections::{LimitReached, Permit};
 use crate::service::shared::Shared;
 use crate::settings::{Admin, Hosts, Settings};
 use crate::shell::{ShellListener, accept as accept_shells};
-use crate::{admin, caretaker, git_daemon, ssh};
+use crate::{admin, caretaker, git_daemon, ssh, webhooks};
 use signals::{Signal, Signals};
 
 /// Threads beside those of requests, for what the runtime itself does on them.
@@ -69,6 +70,13 @@ pub fn serve(
     serve_and_reload(root, settings, inherited, None, listening, || None)
 }
 
+/// Where there are some, and a journal.
+fn start_webhooks(shared: &Shared, runtime: &tokio::runtime::Handle) -> std::io::Result<()> {
+    let (settings, Host { events, metrics, .. }) = (shared.settings(), &*shared.host);
+    let (Some(webhooks), Some(events)) = (&settings.webhooks, events.get()) else { return Ok(()) };
+    webhooks::start(webhooks, (events, &settings.events), metrics, &shared.stopping, runtime)
+}
+
 /// The same, also for sessions of `packrace shell`, and asks for other settings when SIGHUP comes; `None` leaves all as it is.
 pub fn serve_and_reload(
     root: &Path,
@@ -90,6 +98,7 @@ pub fn serve_and_reload(
         .build()?;
     shared.background = Some(background.handle().clone());
     let shared = Arc::new(shared);
+    start_webhooks(&shared, background.handle())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(processors.min(4))
         // A request with a permit never waits for a thread.

@@ -214,6 +214,34 @@ label! {
     }
 }
 
+label! {
+    /// What came of an attempt to deliver an event to a webhook.
+    AttemptOutcome {
+        /// The receiver has it.
+        Delivered = "delivered",
+        /// The receiver answers another status than 2xx.
+        Rejected = "rejected",
+        /// The receiver wants it elsewhere; redirects are not followed.
+        Redirected = "redirected",
+        /// The address of the receiver may not be connected to.
+        Refused = "address-refused",
+        /// There is no connection, or no answer, in time.
+        TimedOut = "timed-out",
+        /// There is no connection, or no answer.
+        Failed = "failed",
+    }
+}
+
+label! {
+    /// Why a webhook does not get an event.
+    LossReason {
+        /// The receiver did not take it for too long.
+        GivenUp = "given-up",
+        /// The journal no longer has it, or cannot read it.
+        Gone = "gone",
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct ByTask {
     pub(super) task: MaintenanceTask,

@@ -1,8 +1,8 @@
 //! What the calls of one process have done and are doing, in numbers: counters, gauges and histograms that
 //! `/-/metrics` shows in the text format of Prometheus.
 //!
-//! Every value of a label is one of a closed enum: no label names a repository or a client, so that the number of
-//! series does not grow with what is served. All series are there from the start, with zero.
+//! Every value of a label is one of a closed enum, or the name of a webhook: no label names a repository or a client, so that the
+//! number of series does not grow with what is served. All series are there from the start, with zero.
 //!
 //! | histogram | buckets, upper ends in seconds |
 //! |---|---|
@@ -10,6 +10,7 @@
 
 mod bucket;
 mod labels;
+mod webhook;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -24,10 +25,12 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
-use labels::{ByDoor, ByHandshakeOutcome, ByKind, ByLoginOutcome, ByReason, ByStage, ByTask};
 pub use labels::{
-    Closed, DoorName, HandshakeOutcome, JobOutcome, Kind, LoginOutcome, MaintenanceTask, Reason, Stage, Step,
+    AttemptOutcome, Closed, DoorName, HandshakeOutcome, JobOutcome, Kind, LoginOutcome, LossReason,
+    MaintenanceTask, Reason, Stage, Step,
 };
+use labels::{ByDoor, ByHandshakeOutcome, ByKind, ByLoginOutcome, ByReason, ByStage, ByTask};
+pub(crate) use webhook::{WebhookCounts, WebhookNumbers};
 
 /// Upper ends of the buckets of all histograms, in seconds.
 const BUCKETS: [f64; 11] = [0.001, 0.004, 0.016, 0.064, 0.25, 1.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
@@ -112,6 +115,8 @@ pub struct Metrics {
     pub panics: Counter,
     /// What has counts of its own, where the repositories of a bucket are served.
     pub bucket: OnceLock<Arc<Committer>>,
+    /// The same, where events are posted.
+    pub(crate) webhooks: OnceLock<WebhookNumbers>,
 }
 
 impl Metrics {
@@ -270,6 +275,9 @@ impl Metrics {
         if let Some(committer) = self.bucket.get() {
             bucket::register(&mut registry, committer);
         }
+        if let Some(webhooks) = self.webhooks.get() {
+            webhooks.register(&mut registry);
+        }
         registry
     }
 
@@ -345,6 +353,7 @@ impl Default for Metrics {
             event_followers: Gauge::default(),
             panics: Counter::default(),
             bucket: OnceLock::new(),
+            webhooks: OnceLock::new(),
         }
     }
 }

@@ -419,6 +419,15 @@ group!(events: EventSettings {
     max_followers: value, restart,
         "Clients that follow events at /-/events at the same time; there is that path where there are access.rules, too. Beyond: HTTP 503 with \
          Retry-After.";
+    webhooks: value, restart,
+        "File (TOML) of webhooks, to which events of the journal are posted: a table [[webhook]] each, with name, url, secret-file and, \
+         if need be, repositories, events and allow-addresses. It is read at the start only. See packrace-events(1). \"none\": nothing \
+         is posted.";
+    webhook_timeout: value, restart,
+        "How long connecting to a receiver of a webhook may take, a handshake of TLS, and its answer, each. Beyond: it is tried again.";
+    webhook_retry_time: value, restart,
+        "How long an event is tried that a receiver does not take, after 1 s at first and 5 minutes at last; those behind it wait. Beyond: \
+         it is given up, which the log and packrace_webhook_lost_events_total say. 0: it is tried once.";
 });
 
 group!(bucket: BucketSource {

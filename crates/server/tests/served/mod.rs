@@ -44,6 +44,7 @@ pub fn settings(temporary_dir: &Path) -> Settings {
         proxies: packrace_server::access::TrustedProxies::default(),
         audit: None,
         events: EventSettings::default(),
+        webhooks: None,
         repository_prototype: None,
         pushing: Pushing {
             is_allowed: false,

@@ -1,0 +1,165 @@
+//! Webhooks: what stock git pushes is posted, and a kill loses nothing of it.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::mpsc::{Receiver, channel};
+
+use serde_json::Value;
+
+use super::events::Recorded;
+use super::*;
+
+/// Longer than anything takes that does not hang.
+const HANG: Duration = Duration::from_secs(60);
+
+const SECRET: &str = "a secret for nobody else";
+
+/// The number and the body of an event, as a receiver has them.
+struct Posted {
+    id: u64,
+    signature: String,
+    body: Value,
+}
+
+/// A receiver that takes all; what it gets comes out of the channel.
+fn receiver() -> (u16, Receiver<Posted>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (sender, posted) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let mut headers = std::collections::HashMap::new();
+            loop {
+                let mut line = String::new();
+                // A server that is killed says no more.
+                if stream.read_line(&mut line).unwrap_or(0) == 0 || line == "\r\n" {
+                    break;
+                }
+                if let Some((name, value)) = line.trim_end().split_once(": ") {
+                    headers.insert(name.to_lowercase(), value.to_owned());
+                }
+            }
+            let length = headers.get("content-length").and_then(|length| length.parse().ok());
+            let mut body = vec![0; length.unwrap_or(0)];
+            if length.is_none() || stream.read_exact(&mut body).is_err() {
+                continue;
+            }
+            let posted = Posted {
+                id: headers["x-packrace-event-id"].parse().unwrap(),
+                signature: headers["x-packrace-signature-256"].clone(),
+                body: serde_json::from_slice(&body).unwrap(),
+            };
+            let _ = stream.get_mut().write_all(b"HTTP/1.1 204 OK\r\n\r\n");
+            if sender.send(posted).is_err() {
+                return;
+            }
+        }
+    });
+    (port, posted)
+}
+
+/// A file of hooks with one to this port, and its secret, in a folder.
+fn hooks(dir: &Path, port: u16, more: &str) -> String {
+    let write = |name: &str, text: &str| {
+        let path = dir.join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        path.display().to_string()
+    };
+    let secret = write("secret", SECRET);
+    let url = format!("http://127.0.0.1:{port}/t0ken");
+    write(
+        "hooks.toml",
+        &format!("[[webhook]]\nname = \"ci\"\nurl = \"{url}\"\nsecret-file = \"{secret}\"\n{more}"),
+    )
+}
+
+fn metric(server: &Server, line: &str) -> bool {
+    let metrics = String::from_utf8(server.get("/-/metrics").body).unwrap();
+    metrics.lines().any(|other| other == line)
+}
+
+#[test]
+fn pushes_are_posted_and_a_kill_loses_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let (port, posted) = receiver();
+    let file = hooks(dir.path(), port, "allow-addresses = [\"127.0.0.1\"]\n");
+    let mut recorded = Recorded::start_with("", &format!("webhooks = \"{file}\"\n"));
+    let push = |recorded: &Recorded, name: &str| {
+        let pushed = recorded.push("http", &[&format!("HEAD:refs/heads/{name}")]);
+        assert!(pushed.status.success(), "{}", String::from_utf8_lossy(&pushed.stderr));
+    };
+    push(&recorded, "one");
+    let first = posted.recv_timeout(HANG).unwrap();
+    assert_eq!((first.id, &first.body["refs"][0]["ref"]), (1, &"refs/heads/one".into()));
+    assert_eq!((&first.body["repository"], first.body.get("peer")), (&"a.git".into(), None));
+    assert!(first.signature.starts_with("sha256=") && first.signature.len() == 71, "{}", first.signature);
+    let cursor = recorded.journal().join("webhook-ci");
+    recorded.server.wait_until("the cursor", |_| std::fs::read_to_string(&cursor).unwrap() == "2\n");
+    let delivered = "packrace_webhook_attempts_total{hook=\"ci\",outcome=\"delivered\"} 1";
+    recorded.server.wait_until("the number", |server| metric(server, delivered));
+    assert!(metric(&recorded.server, "packrace_webhook_lag{hook=\"ci\"} 0"));
+    assert!(metric(&recorded.server, "packrace_webhook_lost_events_total{hook=\"ci\",reason=\"gone\"} 0"));
+    let before = recorded.server.log();
+
+    // It goes on behind its cursor; what was sent and not noted comes twice, with the same number.
+    recorded.kill_and_start();
+    push(&recorded, "two");
+    assert_eq!(posted.recv_timeout(HANG).unwrap().id, 2);
+    recorded.kill_and_start();
+    push(&recorded, "three");
+    let next = posted.recv_timeout(HANG).unwrap().id;
+    assert!([2, 3].contains(&next), "{next}");
+    if next == 2 {
+        assert_eq!(posted.recv_timeout(HANG).unwrap().id, 3);
+    }
+    for log in [before, recorded.server.log()] {
+        assert!(log.contains("webhook ci: begins with event"), "{log}");
+        assert!(!log.contains(SECRET) && !log.contains("t0ken"), "{log}");
+    }
+    // It ends at once, whatever receivers do.
+    recorded.server.signal("-TERM");
+    let status = recorded.server.child.wait().unwrap();
+    assert!(status.success(), "{status}");
+}
+
+#[test]
+fn private_addresses_need_leave() {
+    let dir = tempfile::tempdir().unwrap();
+    let (port, posted) = receiver();
+    let file = hooks(dir.path(), port, "");
+    let recorded = Recorded::start_with("", &format!("webhooks = \"{file}\"\nwebhook-retry-time = 0\n"));
+    assert!(recorded.push("http", &["HEAD:refs/heads/one"]).status.success());
+    let given_up = "packrace_webhook_lost_events_total{hook=\"ci\",reason=\"given-up\"} 1";
+    recorded.server.wait_until("the number", |server| metric(server, given_up));
+    assert!(metric(
+        &recorded.server,
+        "packrace_webhook_attempts_total{hook=\"ci\",outcome=\"address-refused\"} 1"
+    ));
+    let words = "webhook ci: event 1 is given up, and will not be sent: its address 127.0.0.1 is not public";
+    assert!(recorded.server.log().contains(words), "{}", recorded.server.log());
+    assert!(posted.try_recv().is_err());
+}
+
+#[test]
+fn a_server_does_not_start_with_hooks_that_are_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = hooks(dir.path(), 1, "");
+    let serve = |args: &[&str]| {
+        let mut command = packrace();
+        command
+            .args(["serve", "--set", "listen.http=127.0.0.1:0", "--set"])
+            .arg(format!("events.webhooks={file}"));
+        let output = output(command.args(args).arg(dir.path()));
+        assert_eq!(output.status.code(), Some(128));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert_eq!(serve(&[]), "fatal: events.webhooks: needs events.journal\n");
+    std::fs::remove_file(dir.path().join("secret")).unwrap();
+    let journal = format!("events.journal={}", dir.path().join("journal").display());
+    let said = serve(&["--set", &journal]);
+    assert!(said.starts_with(&format!("fatal: events.webhooks: {file}:1:1: ci: secret-file: ")), "{said}");
+    assert!(!said.contains("t0ken"), "{said}");
+}

@@ -1,0 +1,83 @@
+//! How far a hook has come: a file `webhook-NAME` in the directory of the journal, with the number of the line that comes next.
+//!
+//! It is synced and then renamed, so it is always whole; after a kill or a power cut it may be an older one, and what
+//! follows is sent again.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use packrace_os::count::Role;
+use packrace_os::durable::{self, NewFile};
+use packrace_os::{is_absent, read_regular_file};
+
+/// Longer than any number.
+const MAX_BYTES: u64 = 64;
+
+/// The file of one hook.
+#[derive(Debug)]
+pub(super) struct Cursor {
+    path: PathBuf,
+    temporary: PathBuf,
+    /// One write at a time.
+    writing: Mutex<()>,
+}
+
+impl Cursor {
+    /// Of the hook with this name, in the directory of a journal.
+    pub(super) fn new(dir: &Path, name: &str) -> Self {
+        let path = dir.join(format!("webhook-{name}"));
+        Cursor { temporary: path.with_extension("new"), path, writing: Mutex::new(()) }
+    }
+
+    /// The number that comes next; `None` for a hook that is new. What is no number begins with the oldest line that there is: sent
+    /// twice is better than not at all.
+    pub(super) fn read(&self) -> io::Result<Option<u64>> {
+        match read_regular_file(&self.path, true, Role::Config, MAX_BYTES) {
+            Ok(bytes) => {
+                let number = std::str::from_utf8(&bytes).ok().and_then(|text| text.trim_end().parse().ok());
+                if number.is_none() {
+                    let path = self.path.display();
+                    tracing::error!("{path}: it has no number; all events that are kept are sent again");
+                }
+                Ok(Some(number.unwrap_or(0)))
+            }
+            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes the number that comes next.
+    pub(super) fn write(&self, next: u64) -> io::Result<()> {
+        let _alone = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        // A kill has left it.
+        durable::remove_file(&self.temporary, Role::Config)?;
+        let mut file = NewFile::create(&self.temporary, 0o640, Role::Config)?;
+        file.write(format!("{next}\n").as_bytes())?;
+        file.sync()?;
+        file.replace(&self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let cursor = Cursor::new(dir.path(), "ci");
+        assert_eq!(cursor.read().unwrap(), None);
+        cursor.write(7).unwrap();
+        // As a kill leaves it.
+        std::fs::write(dir.path().join("webhook-ci.new"), "9").unwrap();
+        assert_eq!(cursor.read().unwrap(), Some(7));
+        cursor.write(u64::MAX).unwrap();
+        assert_eq!(cursor.read().unwrap(), Some(u64::MAX));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        for bad in ["", "x", "-1", "7 8", "\u{ff}", "99999999999999999999999"] {
+            std::fs::write(dir.path().join("webhook-ci"), bad).unwrap();
+            assert_eq!(cursor.read().unwrap(), Some(0), "{bad}");
+        }
+    }
+}

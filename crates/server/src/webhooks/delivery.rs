@@ -1,0 +1,216 @@
+//! One POST of an event: to an address that was checked, signed, with bounds for all that the receiver does.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use http::header::{CONNECTION, CONTENT_TYPE, HOST, LOCATION, USER_AGENT};
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use sha2::Sha256;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::address::may_connect;
+use super::retry::asked_delay;
+use super::settings::{Webhook, WebhookUrl};
+use crate::metrics::AttemptOutcome;
+
+/// The head of an answer.
+const MAX_HEAD_BYTES: usize = 32 << 10;
+
+/// What is read of the body of an answer, so that receivers do not see an error; and for how long.
+const MAX_BODY_BYTES: usize = 64 << 10;
+const MAX_BODY_TIME: Duration = Duration::from_secs(1);
+
+/// Addresses of a name that are tried.
+const MAX_ADDRESSES: usize = 4;
+
+/// An event as it is posted.
+#[derive(Debug, Clone)]
+pub(super) struct Message {
+    /// The number of its line.
+    pub(super) seq: u64,
+    /// What happened, as the line names it.
+    pub(super) kind: String,
+    pub(super) body: Bytes,
+}
+
+/// What came of an attempt.
+#[derive(Debug)]
+pub(super) struct Attempted {
+    pub(super) outcome: AttemptOutcome,
+    /// For the log: nothing of the URL, and nothing that the receiver has said.
+    pub(super) why: String,
+    /// What the receiver asks for.
+    pub(super) retry_after: Option<Duration>,
+}
+
+impl Attempted {
+    fn new(outcome: AttemptOutcome, why: impl Into<String>) -> Self {
+        Attempted { outcome, why: why.into(), retry_after: None }
+    }
+
+    fn failed(error: &dyn std::fmt::Display) -> Self {
+        Attempted::new(AttemptOutcome::Failed, error.to_string())
+    }
+}
+
+/// The signature of a body.
+pub(super) fn signature(secret: &[u8], body: &[u8]) -> String {
+    // HMAC takes keys of any length; what is wrong would be seen by every receiver.
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return String::new() };
+    mac.update(body);
+    let digest = mac.finalize().into_bytes();
+    format!("sha256={}", digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+}
+
+/// Posts an event. Connecting, and then the answer, may take `max_time` each.
+pub(super) async fn post(
+    hook: &Webhook,
+    tls: &Arc<ClientConfig>,
+    message: &Message,
+    delivery: &str,
+    max_time: Duration,
+) -> Attempted {
+    let request = match request(hook, message, delivery) {
+        Ok(request) => request,
+        Err(error) => return Attempted::failed(&error),
+    };
+    let late = |what: &str| {
+        Attempted::new(AttemptOutcome::TimedOut, format!("no {what} within {} ms", max_time.as_millis()))
+    };
+    let stream = match timeout(max_time, connect(hook)).await {
+        Err(_) => return late("connection"),
+        Ok(Err(attempted)) => return attempted,
+        Ok(Ok(stream)) => stream,
+    };
+    if !hook.url.is_encrypted {
+        let answered = timeout(max_time, exchange(stream, request)).await;
+        return answered.unwrap_or_else(|_| late("answer"));
+    }
+    let name = match ServerName::try_from(hook.url.host.clone()) {
+        Ok(name) => name,
+        Err(error) => return Attempted::failed(&error),
+    };
+    match timeout(max_time, TlsConnector::from(tls.clone()).connect(name, stream)).await {
+        Err(_) => late("handshake of TLS"),
+        Ok(Err(error)) => Attempted::failed(&error),
+        Ok(Ok(stream)) => {
+            timeout(max_time, exchange(stream, request)).await.unwrap_or_else(|_| late("answer"))
+        }
+    }
+}
+
+fn request(hook: &Webhook, message: &Message, delivery: &str) -> http::Result<Request<Full<Bytes>>> {
+    Request::post(&hook.url.target)
+        .header(HOST, &hook.url.authority)
+        .header(CONNECTION, "close")
+        .header(CONTENT_TYPE, "application/json")
+        .header(USER_AGENT, concat!("packrace/", env!("CARGO_PKG_VERSION")))
+        .header("x-packrace-hook", &hook.name)
+        .header("x-packrace-event", &message.kind)
+        .header("x-packrace-event-id", message.seq)
+        .header("x-packrace-delivery", delivery)
+        .header("x-packrace-signature-256", signature(&hook.secret, &message.body))
+        .body(Full::new(message.body.clone()))
+}
+
+/// Connects to an address of the host that was checked: the name is not asked for again.
+async fn connect(hook: &Webhook) -> Result<TcpStream, Attempted> {
+    let WebhookUrl { host, port, .. } = &hook.url;
+    let found = tokio::net::lookup_host((host.as_str(), *port)).await;
+    let found: Vec<SocketAddr> = found.map_err(|error| Attempted::failed(&error))?.collect();
+    let is_allowed = |address: &&SocketAddr| may_connect(address.ip(), &hook.allowed);
+    let mut last = match found.iter().find(|address| !is_allowed(address)) {
+        Some(address) => {
+            let why =
+                format!("its address {} is not public, and allow-addresses does not have it", address.ip());
+            Attempted::new(AttemptOutcome::Refused, why)
+        }
+        None => Attempted::new(AttemptOutcome::Failed, "its host has no address"),
+    };
+    for address in found.iter().filter(is_allowed).take(MAX_ADDRESSES) {
+        match TcpStream::connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = Attempted::new(AttemptOutcome::Failed, format!("{}: {error}", address.ip())),
+        }
+    }
+    Err(last)
+}
+
+/// Sends a request and reads the answer, of which only its status counts.
+async fn exchange<S>(stream: S, request: Request<Full<Bytes>>) -> Attempted
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(MAX_HEAD_BYTES);
+    let (mut sender, connection) = match builder.handshake(TokioIo::new(stream)).await {
+        Ok(pair) => pair,
+        Err(error) => return Attempted::failed(&with_cause(&error)),
+    };
+    let answering = async {
+        match sender.send_request(request).await {
+            Ok(answer) => {
+                let attempted = judge(&answer);
+                let _ = timeout(MAX_BODY_TIME, discard(answer.into_body())).await;
+                attempted
+            }
+            Err(error) => Attempted::failed(&with_cause(&error)),
+        }
+    };
+    tokio::pin!(answering, connection);
+    tokio::select! {
+        biased;
+        attempted = &mut answering => attempted,
+        // What was read before is still to be had.
+        _ = &mut connection => answering.await,
+    }
+}
+
+fn judge(answer: &Response<Incoming>) -> Attempted {
+    let status = answer.status();
+    let retry_after = || asked_delay(answer.headers(), SystemTime::now());
+    let outcome = match status {
+        status if status.is_success() => AttemptOutcome::Delivered,
+        status if status.is_redirection() || answer.headers().contains_key(LOCATION) => {
+            AttemptOutcome::Redirected
+        }
+        _ => AttemptOutcome::Rejected,
+    };
+    let why = match outcome {
+        AttemptOutcome::Redirected => {
+            format!("it answers {}, and redirects are not followed", status.as_u16())
+        }
+        _ => format!("it answers {}", status.as_u16()),
+    };
+    let wants_time = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE].contains(&status);
+    let retry_after = if wants_time || status.is_server_error() { retry_after() } else { None };
+    Attempted { outcome, why, retry_after }
+}
+
+async fn discard(mut body: Incoming) {
+    let mut read = 0;
+    while let Some(Ok(frame)) = body.frame().await {
+        read += frame.data_ref().map_or(0, Bytes::len);
+        if read > MAX_BODY_BYTES {
+            return;
+        }
+    }
+}
+
+fn with_cause(error: &hyper::Error) -> io::Error {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    io::Error::other(format!("{error}{cause}"))
+}

@@ -1,0 +1,322 @@
+//! The file of webhooks, as TOML has it.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use http::Uri;
+use packrace_journal::Action;
+use rustls::crypto::ring;
+use rustls::{ClientConfig, RootCertStore};
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::access::LoadError;
+use crate::access::secret_file::read_secret;
+use crate::events::RepositoryFilter;
+use crate::limits::AddressRange;
+
+/// Hooks of a server: each has a task, and holds an event and what a reader of the journal has.
+const MAX_HOOKS: usize = 64;
+
+/// Bytes of a name.
+const MAX_NAME_BYTES: usize = 32;
+
+/// Shorter secrets are guessed.
+const MIN_SECRET_BYTES: usize = 16;
+
+/// All of a file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WebhooksFile {
+    #[serde(default, rename = "webhook")]
+    webhooks: Vec<Spanned<WebhookEntry>>,
+}
+
+/// One `[[webhook]]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct WebhookEntry {
+    name: String,
+    url: String,
+    secret_file: PathBuf,
+    #[serde(default)]
+    repositories: Vec<String>,
+    events: Option<Vec<Action>>,
+    #[serde(default)]
+    allow_addresses: Vec<String>,
+}
+
+/// The hooks of a server, and what they trust.
+#[derive(Debug, Clone)]
+pub struct Webhooks {
+    pub(super) hooks: Vec<Arc<Webhook>>,
+    /// Knows the authorities of the system.
+    pub(super) tls: Arc<ClientConfig>,
+}
+
+/// Where events are posted. What says more of it than its name is not shown: URLs have secrets in them, too.
+pub struct Webhook {
+    pub(super) name: String,
+    pub(super) url: WebhookUrl,
+    pub(super) secret: Vec<u8>,
+    pub(super) filter: RepositoryFilter,
+    /// `None` for all.
+    pub(super) actions: Option<Vec<Action>>,
+    /// Addresses that it may connect to although they are not public.
+    pub(super) allowed: Vec<AddressRange>,
+}
+
+impl fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Webhook").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// A URL of `http://` or `https://`, without a user.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct WebhookUrl {
+    pub(super) is_encrypted: bool,
+    /// A name, or an address without brackets.
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// As a request says it: with the port if there is one in the URL.
+    pub(super) authority: String,
+    /// Path and query.
+    pub(super) target: String,
+}
+
+impl FromStr for WebhookUrl {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let url: Uri = text.parse().map_err(drop)?;
+        let (is_encrypted, default_port) = match url.scheme_str() {
+            Some("http") => (false, 80),
+            Some("https") => (true, 443),
+            _ => return Err(()),
+        };
+        let authority = url.authority().ok_or(())?.as_str().to_owned();
+        let host = url.host().filter(|host| !host.is_empty()).ok_or(())?;
+        // A user would stand before the host. `Uri` passes over ports that are none.
+        let port = match authority.strip_prefix(host).ok_or(())? {
+            "" => default_port,
+            port => {
+                port.strip_prefix(':').and_then(|port| port.parse().ok()).filter(|port| *port > 0).ok_or(())?
+            }
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let target = url.path_and_query().map_or("/", |target| target.as_str()).to_owned();
+        Ok(WebhookUrl { is_encrypted, host, port, authority, target })
+    }
+}
+
+impl Webhooks {
+    /// Reads the file, and the secrets that it names.
+    pub fn load(path: &Path) -> Result<Self, LoadError> {
+        // Who may change it, makes the server post to anywhere; URLs are often secrets.
+        let text = read_secret(path)?;
+        let parsed: WebhooksFile = toml::from_str(&text).map_err(|error| {
+            LoadError::at_byte(path, &text, error.span().unwrap_or_default().start, error.message())
+        })?;
+        if parsed.webhooks.len() > MAX_HOOKS {
+            return Err(LoadError::of(path, format!("more than {MAX_HOOKS} webhooks")));
+        }
+        let mut names = HashSet::new();
+        let mut hooks = Vec::new();
+        for entry in parsed.webhooks {
+            let start = entry.span().start;
+            let hook = entry.into_inner().into_hook();
+            let hook = hook.map_err(|why| LoadError::at_byte(path, &text, start, why))?;
+            if !names.insert(hook.name.clone()) {
+                let why = format!("there are two webhooks of the name {}", hook.name);
+                return Err(LoadError::at_byte(path, &text, start, why));
+            }
+            hooks.push(Arc::new(hook));
+        }
+        let is_encrypted = hooks.iter().any(|hook| hook.url.is_encrypted);
+        let tls = client_config(is_encrypted).map_err(|why| LoadError::of(path, why))?;
+        Ok(Webhooks { hooks, tls })
+    }
+}
+
+impl WebhookEntry {
+    fn into_hook(self) -> Result<Webhook, String> {
+        let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if self.name.is_empty() || self.name.len() > MAX_NAME_BYTES || !self.name.bytes().all(is_name) {
+            return Err(format!("a name has up to {MAX_NAME_BYTES} of a-z, 0-9 and -"));
+        }
+        let name = self.name;
+        let failed = |what: &str, why: &dyn fmt::Display| format!("{name}: {what}: {why}");
+        // What is wrong with it is not told: it would be shown.
+        let url = self.url.parse();
+        let url = url.map_err(|()| failed("url", &"it is no URL of http:// or https:// without a user"))?;
+        if !self.secret_file.is_absolute() {
+            return Err(failed("secret-file", &"it is no absolute path"));
+        }
+        let secret = read_secret(&self.secret_file).map_err(|error| failed("secret-file", &error))?;
+        let secret = secret.trim_end_matches(['\r', '\n']).as_bytes().to_vec();
+        if secret.len() < MIN_SECRET_BYTES {
+            let why = format!("the secret is shorter than {MIN_SECRET_BYTES} bytes");
+            return Err(failed("secret-file", &why));
+        }
+        let filter = RepositoryFilter::new(&self.repositories).map_err(|why| failed("repositories", &why))?;
+        let ranges = self.allow_addresses.iter().map(|range| range.parse());
+        let allowed = ranges.collect::<Result<_, String>>().map_err(|why| failed("allow-addresses", &why))?;
+        if self.events.as_ref().is_some_and(Vec::is_empty) {
+            return Err(failed("events", &"the list is empty"));
+        }
+        Ok(Webhook { url, secret, filter, actions: self.events, allowed, name })
+    }
+}
+
+/// Trusts whom the system trusts. Read while it can be: in the sandbox, it may be elsewhere.
+fn client_config(is_needed: bool) -> Result<Arc<ClientConfig>, String> {
+    let mut roots = RootCertStore::empty();
+    if is_needed {
+        let loaded = rustls_native_certs::load_native_certs();
+        let (added, _) = roots.add_parsable_certificates(loaded.certs);
+        if added == 0 {
+            let why = loaded.errors.first().map_or_else(|| "there are none".to_owned(), ToString::to_string);
+            return Err(format!("the system's authorities for https:// cannot be read: {why}"));
+        }
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    const SECRET: &str = "It's a Secret to Everybody";
+
+    /// What becomes of this file, in which `SECRET` is a good file of a secret.
+    fn loaded(text: &str, mode: u32) -> Result<Webhooks, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str, mode: u32| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            path
+        };
+        let secret = write("secret", &format!("{SECRET}\n"), 0o600).display().to_string();
+        write("short", "short\n", 0o600);
+        write("open", SECRET, 0o644);
+        let path = write(
+            "hooks.toml",
+            &text.replace("SECRET", &secret).replace("DIR", &dir.path().display().to_string()),
+            mode,
+        );
+        let loaded = Webhooks::load(&path).map_err(|error| error.to_string());
+        loaded.map_err(|why| why.replace(&format!("{}/", dir.path().display()), ""))
+    }
+
+    const HEAD: &str = "[[webhook]]\nname = \"ci\"\nsecret-file = \"SECRET\"\n";
+
+    #[test]
+    fn a_file_of_hooks() {
+        let text = format!(
+            "{HEAD}url = \"http://ci.example/hook?token=t0ken\"\n[[webhook]]\nname = \"chat-2\"\nurl = \"http://[::1]:8080\"\n\
+             secret-file = \"SECRET\"\nrepositories = [\"team/**\"]\nevents = [\"push\", \"delete\"]\n\
+             allow-addresses = [\"::1\", \"10.0.0.0/8\"]\n"
+        );
+        let loaded = loaded(&text, 0o600).unwrap();
+        let [ci, chat] = loaded.hooks.as_slice() else { panic!("{loaded:?}") };
+        assert_eq!((ci.secret.as_slice(), &ci.actions, ci.allowed.len()), (SECRET.as_bytes(), &None, 0));
+        assert_eq!((ci.url.authority.as_str(), ci.url.port), ("ci.example", 80));
+        assert_eq!(ci.url.target, "/hook?token=t0ken");
+        assert_eq!((chat.url.host.as_str(), chat.url.port, chat.url.target.as_str()), ("::1", 8080, "/"));
+        assert_eq!(chat.actions, Some(vec![Action::Push, Action::Delete]));
+        assert_eq!(chat.allowed.len(), 2);
+        // What is for nobody's eyes is in no log.
+        let shown = format!("{loaded:?}");
+        assert!(
+            !shown.contains("Everybody") && !shown.contains("t0ken") && shown.contains("\"ci\""),
+            "{shown}"
+        );
+        assert_eq!(super::tests::loaded("", 0o600).unwrap().hooks.len(), 0);
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_place() {
+        let check = |text: &str, mode: u32, expect: &str| {
+            let why = loaded(text, mode).unwrap_err();
+            assert!(why.starts_with(expect), "{text}: {why}");
+        };
+        let url = "url = \"http://a.example/\"\n";
+        let good = format!("{HEAD}{url}");
+        check(&good, 0o644, "hooks.toml: permissions 0644 are too open");
+        check("[[webhok]]\n", 0o600, "hooks.toml:1:3: unknown field `webhok`");
+        check(HEAD, 0o600, "hooks.toml:1:1: missing field `url`");
+        check(&format!("{good}redirects = true\n"), 0o600, "hooks.toml:5:1: unknown field `redirects`");
+        check(&format!("{good}events = [\"pull\"]\n"), 0o600, "hooks.toml:5:11: unknown variant `pull`");
+        check(&format!("{good}events = []\n"), 0o600, "hooks.toml:1:1: ci: events: the list is empty");
+        check(
+            &format!("{good}repositories = [\"/a\"]\n"),
+            0o600,
+            "hooks.toml:1:1: ci: repositories: '/a' begins with a slash",
+        );
+        check(
+            &format!("{good}allow-addresses = [\"10.0.0.0/33\"]\n"),
+            0o600,
+            "hooks.toml:1:1: ci: allow-addresses: '10.0.0.0/33'",
+        );
+        check(&format!("{good}{good}"), 0o600, "hooks.toml:5:1: there are two webhooks of the name ci");
+        check(&good.replace("ci", "../ci"), 0o600, "hooks.toml:1:1: a name has up to 32 of a-z, 0-9 and -");
+        check(
+            &good.replace("SECRET", "secret"),
+            0o600,
+            "hooks.toml:1:1: ci: secret-file: it is no absolute path",
+        );
+        check(
+            &good.replace("SECRET", "DIR/none"),
+            0o600,
+            "hooks.toml:1:1: ci: secret-file: none: No such file",
+        );
+        check(
+            &good.replace("SECRET", "DIR/open"),
+            0o600,
+            "hooks.toml:1:1: ci: secret-file: open: permissions 0644",
+        );
+        check(
+            &good.replace("SECRET", "DIR/short"),
+            0o600,
+            "hooks.toml:1:1: ci: secret-file: the secret is shorter",
+        );
+        let bad = loaded(&good.replace("http://a", "ftp://t0ken"), 0o600).unwrap_err();
+        assert_eq!(bad, "hooks.toml:1:1: ci: url: it is no URL of http:// or https:// without a user");
+        let many: String = (0..=MAX_HOOKS).map(|number| good.replace("ci", &format!("h{number}"))).collect();
+        check(&many, 0o600, "hooks.toml: more than 64 webhooks");
+    }
+
+    #[test]
+    fn urls() {
+        for bad in [
+            "",
+            "a/b",
+            "ftp://a/",
+            "http://",
+            "http://u:p@a/",
+            "http://u@a/",
+            "http://a b/",
+            "http:///a",
+            "http://a:0/",
+            "http://a:/",
+            "http://a:65536/",
+        ] {
+            assert!(bad.parse::<WebhookUrl>().is_err(), "{bad}");
+        }
+        let url = |text: &str| text.parse::<WebhookUrl>().ok().unwrap();
+        assert_eq!((url("https://a").port, url("https://a").is_encrypted), (443, true));
+        assert_eq!((url("http://a:81/x").authority.as_str(), url("http://a:81/x").port), ("a:81", 81));
+    }
+}
