@@ -10,15 +10,18 @@ use packrace_os::count::Role;
 use packrace_os::durable;
 use packrace_remote::bucket::Bucket;
 use packrace_remote::bucket::s3::{S3, S3Options};
+use packrace_remote::cache::{self, Cache};
+use packrace_remote::commit::Committer;
 use packrace_remote::probe::{ProbeOptions, probe};
 use packrace_remote::repository::{LocalRepository, allowed_setting, create, list};
-use packrace_remote::{BucketName, BucketUrl, Error, ErrorKind, cache};
+use packrace_remote::upkeep::{self, Collected, FoldOutcome, Grace, PreparedFold};
+use packrace_remote::{BucketName, BucketUrl, Error, ErrorKind};
 use packrace_store::init::{Begun, InitOptions};
 use packrace_store::refs::{Backend, LogPolicy, Migration, RefWrites, StoredObjects};
 use packrace_store::{OpenOptions, Repository, needs_quotes, quote};
 
-use crate::args::{self, BucketCheck, BucketCommand, BucketExport, BucketImport};
-use crate::process;
+use crate::args::{self, BucketCheck, BucketCollect, BucketCommand, BucketExport, BucketFold, BucketImport};
+use crate::{aws_files, process};
 
 /// Settings that say how a repository is stored, which a head says in its own way.
 const STORAGE_SETTINGS: [&str; 7] = [
@@ -37,9 +40,11 @@ pub fn run(call: &Call, args: &args::Bucket) -> Result<(), Fatal> {
         BucketCommand::Check(args) => check(call, args),
         BucketCommand::Import(args) => import(call, args),
         BucketCommand::Export(args) => export(call, args),
+        BucketCommand::Fold(args) => fold(call, args),
+        BucketCommand::Collect(args) => collect(call, args),
         BucketCommand::List(args) => {
             let mut printed = Ok(());
-            list(&opened(&args.bucket)?, &mut |name| {
+            list(&opened(call, &args.bucket)?, &mut |name| {
                 printed = line(call, &harmless(name.as_str()));
                 if printed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })
@@ -49,8 +54,10 @@ pub fn run(call: &Call, args: &args::Bucket) -> Result<(), Fatal> {
     }
 }
 
-fn opened(url: &BucketUrl) -> Result<Bucket, Fatal> {
-    let options = S3Options { url: url.clone(), variables: process::aws_variables() };
+fn opened(call: &Call, url: &BucketUrl) -> Result<Bucket, Fatal> {
+    let home = call.environment.home().map(PathBuf::as_path);
+    let variables = aws_files::with_files(process::aws_variables(), home)?;
+    let options = S3Options { url: url.clone(), variables };
     Ok(Bucket::new(Arc::new(S3::new(&options).map_err(fatal)?)))
 }
 
@@ -69,7 +76,7 @@ fn line(call: &Call, text: &str) -> Result<(), Fatal> {
 fn check(call: &Call, args: &BucketCheck) -> Result<(), Fatal> {
     let options = ProbeOptions { writers: args.writers.clamp(1, 256), rounds: args.rounds.max(1) };
     let mut printed = Ok(());
-    let is_good = probe(&opened(&args.bucket)?, &options, &mut |found| {
+    let is_good = probe(&opened(call, &args.bucket)?, &options, &mut |found| {
         let text = match &found.result {
             Ok(words) if words.is_empty() => format!("ok: {}", found.promise),
             Ok(words) => format!("ok: {} ({words})", found.promise),
@@ -106,7 +113,7 @@ impl Drop for ScratchFolder {
 
 fn import(call: &Call, args: &BucketImport) -> Result<(), Fatal> {
     let name = BucketName::new(&args.name).map_err(fatal)?;
-    let bucket = opened(&args.bucket)?;
+    let bucket = opened(call, &args.bucket)?;
     let source = Repository::open(&in_directory(call, &args.directory)?, &call.open_options()?)?;
     refuse_odd(&source)?;
     let config = taken_settings(&source);
@@ -213,7 +220,7 @@ fn for_repository(call: &Call, git_dir: &Path) -> Call {
 
 fn export(call: &Call, args: &BucketExport) -> Result<(), Fatal> {
     let name = BucketName::new(&args.name).map_err(fatal)?;
-    let bucket = opened(&args.bucket)?;
+    let bucket = opened(call, &args.bucket)?;
     let directory = in_directory(call, &args.directory)?;
     let failed = |error: std::io::Error| Fatal::new(format!("{}: {error}", directory.display()));
     if !durable::make_dir(&directory, |mode| mode, Role::Config).map_err(failed)? {
@@ -234,4 +241,82 @@ fn export(call: &Call, args: &BucketExport) -> Result<(), Fatal> {
         let _ = durable::remove_tree(&directory, Role::Config);
     }
     made
+}
+
+/// Makes packs fewer, of one repository after the other.
+fn fold(call: &Call, args: &BucketFold) -> Result<(), Fatal> {
+    let names: Vec<BucketName> =
+        args.names.iter().map(|name| BucketName::new(name)).collect::<Result<_, _>>().map_err(fatal)?;
+    let scratch = ScratchFolder::new(&call.environment.temporary_dir)?;
+    let forget = Box::new(|_: &Path| {});
+    let cache = Cache::open(opened(call, &args.bucket)?, &scratch.0.join("cache"), u64::MAX, forget);
+    let committer = Committer::new(Arc::new(cache.map_err(fatal)?));
+    let options = RepackOptions {
+        geometric: (!args.all).then_some(2),
+        all: args.all,
+        keep_unreachable: args.all,
+        write_bitmap_index: Some(args.all),
+        delete: true,
+        quiet: true,
+        no_update_server_info: true,
+        ..RepackOptions::default()
+    };
+    for name in &names {
+        let repack = |git_dir: &Path| repack::run(&for_repository(call, git_dir), &options);
+        let shown = harmless(name.as_str());
+        let Some(fold) = upkeep::prepare(&committer, name, repack).map_err(fatal)?? else {
+            line(call, &format!("{shown}: nothing to do"))?;
+            continue;
+        };
+        let folded = fold.folded();
+        let after = match args.dry_run {
+            true => fold.packs_after(),
+            false => folded_in(&shown, fold)?,
+        };
+        line(call, &format!("{shown}: {folded} packs go, and there are {after} then"))?;
+    }
+    Ok(())
+}
+
+/// Puts it into the bucket, and gives how many packs there are then.
+fn folded_in(shown: &str, fold: PreparedFold<'_>) -> Result<usize, Fatal> {
+    match fold.commit().map_err(fatal)? {
+        FoldOutcome::Done(packs) => Ok(packs),
+        FoldOutcome::Overtaken => Err(Fatal::error(format!("{shown}: somebody else was faster"))),
+        FoldOutcome::Unknown(error) => {
+            Err(Fatal::new(harmless(&format!("{shown}: it is not known whether it was done: {error}"))))
+        }
+    }
+}
+
+/// Deletes what no head names.
+fn collect(call: &Call, args: &BucketCollect) -> Result<(), Fatal> {
+    let bucket = opened(call, &args.bucket)?;
+    let mut names: Vec<BucketName> =
+        args.names.iter().map(|name| BucketName::new(name)).collect::<Result<_, _>>().map_err(fatal)?;
+    if args.names.is_empty() {
+        list(&bucket, &mut |name| {
+            names.push(name.clone());
+            ControlFlow::Continue(())
+        })
+        .map_err(fatal)?;
+    }
+    let grace = if args.now { Grace::Nothing } else { Grace::UntilNext };
+    let work = if args.dry_run { upkeep::would_collect } else { upkeep::collect };
+    let mut failed = Ok(());
+    for name in &names {
+        let shown = harmless(name.as_str());
+        match work(&bucket, name, grace) {
+            Ok(Collected { deleted: 0, waiting: 0 }) => {}
+            Ok(Collected { deleted, waiting }) => {
+                line(call, &format!("{shown}: {deleted} objects go, {waiting} the next time"))?;
+            }
+            // One that is damaged does not keep the others from being seen to.
+            Err(error) => {
+                eprint_line!("error: {}", harmless(&error.to_string()));
+                failed = Err(Fatal::silent(1));
+            }
+        }
+    }
+    failed
 }

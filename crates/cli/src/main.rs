@@ -10,6 +10,7 @@ mod process;
 
 mod access;
 mod args;
+mod aws_files;
 mod bucket;
 mod completions;
 mod events;

@@ -145,11 +145,19 @@ fn readable(
 
 /// What is read to reach a bucket: files that variables name.
 fn bucket_files(home: Option<&Path>) -> Vec<PathBuf> {
-    let named = ["AWS_CA_BUNDLE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"];
+    let named = [
+        "AWS_CA_BUNDLE",
+        "AWS_CONFIG_FILE",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+        "AWS_SHARED_CREDENTIALS_FILE",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+    ];
     let variables = crate::process::aws_variables().into_iter();
     let files =
         variables.filter(|(name, _)| named.contains(&name.as_str())).map(|(_, path)| PathBuf::from(path));
-    let files: Vec<PathBuf> = files.collect();
+    let usual =
+        home.into_iter().flat_map(|home| ["credentials", "config"].map(|name| home.join(".aws").join(name)));
+    let files: Vec<PathBuf> = files.chain(usual).collect();
     replaceable(files.iter(), home)
 }
 

@@ -22,6 +22,7 @@ use packrace_server::webhooks::Webhooks;
 use packrace_store::{Config, HooksFrom};
 
 use crate::args::Serve;
+use crate::aws_files;
 use crate::log;
 use crate::process;
 use crate::sandbox;
@@ -284,7 +285,7 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
         ssh_keys: Ssh::load(&ssh, &confinement).map_err(loaded_badly)?,
         git: listen.git,
         admin: listen.admin,
-        bucket: bucket_settings(bucket),
+        bucket: bucket_settings(bucket, environment.home().map(PathBuf::as_path))?,
         open: call.open_options()?,
         namespace: environment.namespace(&call.globals)?,
         agent: environment.agent(),
@@ -326,9 +327,10 @@ fn check_certificates_are_asked_for(loaded: &ServeConfig) -> Result<(), Fatal> {
 }
 
 /// Where the bucket is, and who asks, if repositories lie in one.
-fn bucket_settings(bucket: BucketSource) -> Option<BucketSettings> {
-    let s3 = S3Options { url: bucket.url?, variables: process::aws_variables() };
-    Some(BucketSettings { s3, max_bytes: bucket.cache_bytes })
+fn bucket_settings(bucket: BucketSource, home: Option<&Path>) -> Result<Option<BucketSettings>, Fatal> {
+    let Some(url) = bucket.url else { return Ok(None) };
+    let s3 = S3Options { url, variables: aws_files::with_files(process::aws_variables(), home)? };
+    Ok(Some(BucketSettings { s3, max_bytes: bucket.cache_bytes }))
 }
 
 /// Certificates and keys, as their files have them now.

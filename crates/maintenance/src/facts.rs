@@ -113,6 +113,8 @@ pub struct IndexFacts {
 /// A bitmap.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BitmapFacts {
+    /// How many objects it knows of.
+    pub objects: u64,
     /// How long ago the file that it belongs to was written, in seconds.
     pub age_seconds: u64,
 }

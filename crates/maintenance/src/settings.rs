@@ -52,6 +52,8 @@ pub struct MaintenanceSettings {
     pub server_info: bool,
     /// Whether nothing may be deleted (`extensions.preciousObjects`).
     pub is_precious: bool,
+    /// Whether only packs count, of which no object may go ([`MaintenanceSettings::for_packs_alone`]).
+    pub packs_alone: bool,
     /// Whether programs are to be asked what is still wanted (`gc.recentObjectsHook`).
     pub has_recent_objects_hook: bool,
 }
@@ -103,8 +105,26 @@ impl MaintenanceSettings {
             commit_graph: flag("gc.writeCommitGraph", true)? && flag("core.commitGraph", true)?,
             server_info: flag("repack.updateServerInfo", true)?,
             is_precious: flag("extensions.preciousObjects", false)?,
+            packs_alone: false,
             has_recent_objects_hook: !config.strings("gc.recentObjectsHook").is_empty(),
         })
+    }
+
+    /// The same for a copy of which nothing is kept but its packs: no object goes, and nothing is made beside them.
+    pub fn for_packs_alone(self) -> Self {
+        let enabled = Task::ALL.map(|task| {
+            let is_of_packs = matches!(task, Task::GeometricRepack | Task::Gc);
+            Some(is_of_packs && self.is_enabled(task))
+        });
+        MaintenanceSettings {
+            enabled,
+            packs_alone: true,
+            packs_refs: false,
+            multi_pack_index: false,
+            commit_graph: false,
+            server_info: false,
+            ..self
+        }
     }
 
     /// Whether a task is done when nobody has named tasks.

@@ -9,7 +9,7 @@
 //! themselves, any other byte is `=` and two hexadecimal digits. The two digits before it are the first of the name's SHA-256: stores
 //! spread keys by how they begin.
 
-use packrace_format::head::ObjectKey;
+use packrace_format::head::{ObjectKey, WriteToken};
 use sha2::Digest as _;
 
 use crate::error::{Error, ErrorKind};
@@ -141,6 +141,20 @@ impl BucketName {
         format!("{}/o/{:016x}-{}", self.dir(), key.generation, key.token)
     }
 
+    /// What all keys of such objects begin with.
+    pub(crate) fn object_prefix(&self) -> String {
+        format!("{}/o/", self.dir())
+    }
+
+    /// The object of this repository that has this key, if it is one.
+    pub(crate) fn of_object_key(&self, key: &str) -> Option<ObjectKey> {
+        let (generation, token) = key.strip_prefix(&self.object_prefix())?.split_once('-')?;
+        let generation = u64::from_str_radix(generation, 16).ok()?;
+        let found =
+            ObjectKey { generation, token: WriteToken(u128::from_str_radix(token, 16).ok()?.to_be_bytes()) };
+        (self.object_key(&found) == key).then_some(found)
+    }
+
     /// The repository whose head has this key, if it is one.
     pub(crate) fn of_head_key(key: &str) -> Option<Self> {
         let part = key.strip_prefix(ROOT)?.strip_suffix("/head")?.split_once('/')?.1;
@@ -207,5 +221,13 @@ mod tests {
         let found = BucketName::new("a").unwrap().object_key(&key);
         assert_eq!(found.split_at(6).1, format!("a.git/o/000000000000001f-{}", "ab".repeat(16)));
         assert_eq!(BucketName::of_head_key(&found), None);
+        let name = BucketName::new("a").unwrap();
+        assert_eq!(name.of_object_key(&found), Some(key));
+        for other in
+            [found.replace("/o/", "/p/"), found.to_uppercase(), found.replace("f-", "f-0"), name.head_key()]
+        {
+            assert_eq!(name.of_object_key(&other), None, "{other}");
+        }
+        assert_eq!(BucketName::new("b").unwrap().of_object_key(&found), None);
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! [`bucket`] talks to the store, and is the only async code here. [`probe`] finds out whether a store keeps its promises.
 //! [`repository`] puts a repository into a bucket. [`cache`] keeps ordinary repositories on a node's own disk and brings
-//! them up to what their heads say; [`commit`] puts pushes into the bucket.
+//! them up to what their heads say; [`commit`] puts pushes into the bucket, and [`upkeep`] folds the packs that they leave.
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ mod error;
 mod layout;
 pub mod probe;
 pub mod repository;
+pub mod upkeep;
 mod upload;
 
 pub use error::{Error, ErrorKind};

@@ -218,6 +218,14 @@ pub fn create(bucket: &Bucket, name: &BucketName, local: &LocalRepository<'_>) -
     }
 }
 
+/// What takes the place of a head, still with all that this one names, and the key of what it may need beside it.
+pub(crate) fn next_head(basis: &Head) -> Result<(ObjectKey, Head), Error> {
+    let key = ObjectKey { generation: basis.generation + 1, token: random_token()? };
+    let recent = [basis.token].into_iter().chain(basis.recent.iter().copied());
+    let recent = recent.take(MAX_RECENT_TOKENS).collect();
+    Ok((key, Head { generation: key.generation, token: key.token, recent, ..basis.clone() }))
+}
+
 /// One that nobody else has.
 pub(crate) fn random_token() -> Result<WriteToken, Error> {
     let mut token = [0; 16];

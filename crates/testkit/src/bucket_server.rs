@@ -1,12 +1,12 @@
-//! A store that speaks as much of S3's protocol as repositories need, over loopback and in memory. Signatures are not looked at,
-//! and objects come in one piece.
+//! A store that speaks as much of S3's protocol as repositories need, over loopback and in memory. Signatures are not looked at.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
-/// Longest object.
+/// Longest object, or part of one.
 const MAX_OBJECT_BYTES: usize = 64 << 20;
 
 /// What is in it, and how it answers.
@@ -15,7 +15,11 @@ struct Contents {
     /// By bucket and key; with the number of the write.
     objects: BTreeMap<String, (Vec<u8>, u64)>,
     writes: u64,
+    /// Parts of objects that are under way, by the number of the upload and their own.
+    parts: BTreeMap<(u64, u32), Vec<u8>>,
     is_busy: bool,
+    /// How long each request waits before it is looked at.
+    latency: Duration,
     /// Method and key of each request.
     requests: Vec<String>,
 }
@@ -34,6 +38,18 @@ struct StoreRequest {
     query: String,
     headers: BTreeMap<String, String>,
     body: Vec<u8>,
+}
+
+impl StoreRequest {
+    /// What its query says under this name.
+    fn parameter(&self, name: &str) -> Option<&str> {
+        let mut pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.find(|(other, _)| *other == name).map(|(_, value)| value)
+    }
+
+    fn number(&self, name: &str) -> u64 {
+        self.parameter(name).and_then(|value| value.parse().ok()).expect("a number")
+    }
 }
 
 /// One answer.
@@ -83,6 +99,11 @@ impl BucketServer {
         self.lock().is_busy = is_busy;
     }
 
+    /// From now on each request waits for so long before it is looked at, as if the store was so far away.
+    pub fn set_latency(&self, latency: Duration) {
+        self.lock().latency = latency;
+    }
+
     /// Buckets and keys of all objects.
     pub fn keys(&self) -> Vec<String> {
         self.lock().objects.keys().cloned().collect()
@@ -123,7 +144,16 @@ impl Contents {
         match request.method.as_str() {
             "GET" if request.query.contains("list-type=2") => self.list(&request),
             "GET" => self.get(&request),
+            "PUT" if request.query.contains("uploadId=") => self.put_part(request),
             "PUT" => self.put(request),
+            "POST" if request.query.contains("uploadId=") => self.put_together(&request),
+            "POST" if request.query.starts_with("uploads") => {
+                self.writes += 1;
+                xml(format!(
+                    "<InitiateMultipartUploadResult><UploadId>{}</UploadId></InitiateMultipartUploadResult>",
+                    self.writes
+                ))
+            }
             "DELETE" => {
                 self.objects.remove(&request.key);
                 StoreAnswer::of("204 No Content")
@@ -168,9 +198,26 @@ impl Contents {
         StoreAnswer { tag: Some(tag), ..StoreAnswer::of("200 OK") }
     }
 
+    fn put_part(&mut self, request: StoreRequest) -> StoreAnswer {
+        let number = request.number("partNumber") as u32;
+        self.parts.insert((request.number("uploadId"), number), request.body);
+        StoreAnswer { tag: Some(u64::from(number)), ..StoreAnswer::of("200 OK") }
+    }
+
+    fn put_together(&mut self, request: &StoreRequest) -> StoreAnswer {
+        let upload = request.number("uploadId");
+        let mut later = self.parts.split_off(&(upload, 0));
+        self.parts.append(&mut later.split_off(&(upload + 1, 0)));
+        let bytes = later.into_values().collect::<Vec<_>>().concat();
+        let tag = self.store(&request.key, bytes);
+        xml(format!(
+            "<CompleteMultipartUploadResult><ETag>{}</ETag></CompleteMultipartUploadResult>",
+            escaped_tag(tag)
+        ))
+    }
+
     fn list(&self, request: &StoreRequest) -> StoreAnswer {
-        let parameters = request.query.split('&').filter_map(|pair| pair.split_once('='));
-        let wanted = parameters.clone().find(|(name, _)| *name == "prefix").map_or("", |(_, value)| value);
+        let wanted = request.parameter("prefix").unwrap_or_default();
         let prefix = format!("{}/{}", request.key, unescaped(wanted));
         let mut body = String::from("<ListBucketResult><IsTruncated>false</IsTruncated>");
         for (key, (bytes, number)) in self.objects.iter().filter(|(key, _)| key.starts_with(&prefix)) {
@@ -178,13 +225,21 @@ impl Contents {
             body.push_str(&format!(
                 "<Contents><Key>{key}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>{}</ETag>\
                  <Size>{}</Size></Contents>",
-                quoted(*number).replace('"', "&quot;"),
+                escaped_tag(*number),
                 bytes.len()
             ));
         }
         body.push_str("</ListBucketResult>");
-        StoreAnswer { body: body.into_bytes(), ..StoreAnswer::of("200 OK") }
+        xml(body)
     }
+}
+
+fn xml(body: String) -> StoreAnswer {
+    StoreAnswer { body: body.into_bytes(), ..StoreAnswer::of("200 OK") }
+}
+
+fn escaped_tag(number: u64) -> String {
+    quoted(number).replace('"', "&quot;")
 }
 
 fn quoted(number: u64) -> String {
@@ -208,6 +263,8 @@ fn converse(stream: TcpStream, contents: &Mutex<Contents>) {
     let mut reader = BufReader::new(stream.try_clone().expect("a second handle"));
     let mut writer = stream;
     while let Some(request) = read_request(&mut reader) {
+        let latency = contents.lock().expect("no thread has panicked").latency;
+        std::thread::sleep(latency);
         let answer = contents.lock().expect("no thread has panicked").answer(request);
         let mut head = format!("HTTP/1.1 {}\r\nContent-Length: {}\r\n", answer.status, answer.body.len());
         head.push_str("Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n");

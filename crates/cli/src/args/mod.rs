@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 
 pub use access::{Access, AccessCheck, AccessCommand, AccessHash, AccessKeys, AccessToken, FromGitolite};
 pub use add::Add;
-pub use bucket::{Bucket, BucketCheck, BucketCommand, BucketExport, BucketImport};
+pub use bucket::{Bucket, BucketCheck, BucketCollect, BucketCommand, BucketExport, BucketFold, BucketImport};
 pub use clone::CloneRepository;
 pub use commit_graph::CommitGraphArgs;
 pub use events::{EventsArgs, EventsCommand, EventsFollow};

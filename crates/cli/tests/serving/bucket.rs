@@ -6,8 +6,8 @@ use super::*;
 
 /// How a store is reached.
 pub(super) struct Store {
-    variables: Vec<(String, String)>,
-    url: String,
+    pub(super) variables: Vec<(String, String)>,
+    pub(super) url: String,
 }
 
 impl Store {
@@ -42,7 +42,7 @@ impl Store {
 
     /// How one ends that does not, and what it says.
     #[track_caller]
-    fn refused(&self, args: &[&str]) -> (i32, String) {
+    pub(super) fn refused(&self, args: &[&str]) -> (i32, String) {
         let ran = output(&mut self.command(args));
         assert!(!ran.status.success(), "{args:?}");
         (ran.status.code().unwrap(), String::from_utf8(ran.stderr).unwrap())
@@ -52,7 +52,7 @@ impl Store {
         assert_eq!(self.run(&["import", repo.path().to_str().unwrap(), name]), format!("{name}.git\n"));
     }
 
-    fn node(&self) -> Node {
+    pub(super) fn node(&self) -> Node {
         Node::start(self, tempfile::tempdir().unwrap(), &[])
     }
 }
@@ -61,7 +61,7 @@ impl Store {
 pub(super) struct Node {
     pub(super) folder: tempfile::TempDir,
     child: Child,
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
     /// Where git:// is served, if it is.
     git: Option<SocketAddr>,
 }
@@ -88,11 +88,10 @@ impl Node {
     }
 
     /// Ends it at once, and starts another one with its cache.
-    fn restart(mut self, store: &Store) -> Self {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+    pub(super) fn restart(mut self, store: &Store, args: &[&str]) -> Self {
+        self.kill();
         let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
-        Node::start(store, folder, &[])
+        Node::start(store, folder, args)
     }
 
     pub(super) fn url(&self, name: &str) -> String {
@@ -125,10 +124,17 @@ impl Node {
     }
 }
 
-impl Drop for Node {
-    fn drop(&mut self) {
+impl Node {
+    /// Ends it at once.
+    pub(super) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.kill();
     }
 }
 
@@ -136,12 +142,12 @@ pub(super) fn log_of(folder: &tempfile::TempDir) -> String {
     std::fs::read_to_string(folder.path().join("log")).unwrap_or_default()
 }
 
-fn refs(repo: &Repo) -> String {
+pub(super) fn refs(repo: &Repo) -> String {
     repo.git(&["for-each-ref", "--format=%(objectname) %(refname)"])
 }
 
 /// What does not depend on which store it is.
-fn repositories_go_in_and_come_out(store: &Store) {
+pub(super) fn repositories_go_in_and_come_out(store: &Store) {
     let loose = Storage { packs: 3, loose: packrace_testkit::Loose::Newest, ..Storage::default() };
     let sha1 = RepoBuilder::new(Size::Tiny).storage(loose).build();
     sha1.git(&["symbolic-ref", "refs/heads/alias", "refs/heads/main"]);
@@ -279,7 +285,7 @@ fn every_request_sees_what_is_in_the_bucket_then() {
     replace(&server, "a", "b");
     assert_eq!(node.clone_refs("a.git"), refs(&two));
     // Killed at any time, the next one goes on with what is there.
-    let node = node.restart(&store);
+    let node = node.restart(&store, &[]);
     server.take_requests();
     assert_eq!(node.clone_refs("a.git"), refs(&two));
     let asked = server.take_requests();
@@ -345,129 +351,4 @@ fn a_node_without_its_bucket_does_not_start() {
     check(&[&args[..], &["--inetd"]].concat(), 128, "--inetd");
     server.set_busy(true);
     check(&args, 128, "fatal: s3://git: ");
-}
-
-/// SeaweedFS with two gateways, on loopback.
-struct Weed {
-    children: Vec<Child>,
-    _folder: tempfile::TempDir,
-    endpoints: Vec<String>,
-}
-
-impl Weed {
-    fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let identities = r#"{"identities":[{"name":"packrace","credentials":[{"accessKey":"key","secretKey":"secret"}],"actions":["Admin"]}]}"#;
-        let config = folder.path().join("s3.json");
-        std::fs::write(&config, identities).unwrap();
-        let [master, volume, filer, first, second] = free_ports();
-        let mut children = Vec::new();
-        let mut start = |args: &[String]| {
-            let log = std::fs::File::create(folder.path().join(format!("log-{}", children.len()))).unwrap();
-            let mut command = Command::new("weed");
-            command.arg("-logtostderr").args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-            children.push(command.spawn().expect("weed, which .ci/run installs"));
-        };
-        let all = "server -ip=127.0.0.1 -ip.bind=127.0.0.1 -s3 -s3.iam=false -s3.port.iceberg=0 -s3.port.lance=0 \
-                   -master.telemetry=false -master.volumeSizeLimitMB=64 -volume.max=40";
-        let mut args: Vec<String> = all.split_whitespace().map(str::to_owned).collect();
-        args.extend([
-            format!("-dir={}", folder.path().display()),
-            format!("-s3.config={}", config.display()),
-            format!("-master.port={master}"),
-            format!("-volume.port={volume}"),
-            format!("-filer.port={filer}"),
-            format!("-s3.port={first}"),
-        ]);
-        start(&args);
-        wait_for(first);
-        let mut shell = Command::new("weed");
-        shell.args(["shell", &format!("-master=127.0.0.1:{master}")]).stdin(Stdio::piped());
-        let mut shell = shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        std::io::Write::write_all(&mut shell.stdin.take().unwrap(), b"s3.bucket.create -name git\n").unwrap();
-        let said = String::from_utf8(shell.wait_with_output().unwrap().stdout).unwrap();
-        assert!(said.contains("created bucket git"), "{said}");
-        let gateway = ["s3", "-ip.bind=127.0.0.1", "-iam=false", "-port.iceberg=0", "-port.lance=0"];
-        let mut args: Vec<String> = gateway.map(str::to_owned).to_vec();
-        args.extend([
-            format!("-filer=127.0.0.1:{filer}"),
-            format!("-config={}", config.display()),
-            format!("-port={second}"),
-        ]);
-        start(&args);
-        wait_for(second);
-        let endpoints = [first, second].map(|port| format!("http://127.0.0.1:{port}")).to_vec();
-        Weed { children, _folder: folder, endpoints }
-    }
-
-    fn store(&self, gateway: usize) -> Store {
-        let variables = [
-            ("AWS_ENDPOINT_URL_S3", self.endpoints[gateway].as_str()),
-            ("AWS_ACCESS_KEY_ID", "key"),
-            ("AWS_SECRET_ACCESS_KEY", "secret"),
-        ];
-        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        Store { variables, url: "s3://git/hosting".to_owned() }
-    }
-}
-
-impl Drop for Weed {
-    fn drop(&mut self) {
-        for child in self.children.iter_mut().rev() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-/// Ports of loopback, with which those that are 10,000 higher are free, too.
-fn free_ports<const N: usize>() -> [u16; N] {
-    let mut held = Vec::new();
-    std::array::from_fn(|_| {
-        loop {
-            let one = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-            let port = one.local_addr().unwrap().port();
-            let other = port.checked_add(10_000).map(|port| std::net::TcpListener::bind(("127.0.0.1", port)));
-            held.push(one);
-            if let Some(Ok(other)) = other {
-                held.push(other);
-                return port;
-            }
-        }
-    })
-}
-
-fn wait_for(port: u16) {
-    let end = Instant::now() + Duration::from_secs(60);
-    // It listens before it answers.
-    let answers = || {
-        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
-        std::io::Write::write_all(&mut stream, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-            .ok()?;
-        let mut line = String::new();
-        BufReader::new(stream).read_line(&mut line).ok().filter(|_| line.starts_with("HTTP/1.1 403"))
-    };
-    while answers().is_none() {
-        assert!(Instant::now() < end, "the store does not come");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
-#[test]
-#[ignore = "needs weed"]
-fn seaweedfs_keeps_its_promises_and_holds_repositories() {
-    let weed = Weed::start();
-    let store = weed.store(0);
-    let said = store.run(&["check", "--rounds=2"]);
-    assert_eq!(said.matches("ok: ").count(), 8, "{said}");
-    repositories_go_in_and_come_out(&store);
-    // In parts, and through the other gateway.
-    let large = RepoBuilder::new(Size::Medium).build();
-    store.import(&large, "large");
-    let node = weed.store(1).node();
-    assert_eq!(node.clone_refs("large.git"), refs(&large));
-    let parts = node.metric("packrace_bucket_requests_total{kind=\"range\",outcome=\"done\"}");
-    assert!((2..=6).contains(&parts), "{parts}");
-    let (_, said) = Store { url: "s3://absent".into(), ..weed.store(0) }.refused(&["list"]);
-    assert_eq!(said, "fatal: the store has no bucket of this name\n");
 }

@@ -8,27 +8,32 @@ use super::bucket::{Node, Store, log_of};
 use super::*;
 
 /// A work tree that pushes.
-struct Work {
+pub(super) struct Work {
     place: tempfile::TempDir,
 }
 
 impl Work {
-    fn of(url: &str) -> Self {
+    pub(super) fn of(url: &str) -> Self {
+        Work::of_with(url, &[])
+    }
+
+    /// The same with options for git.
+    pub(super) fn of_with(url: &str, options: &[&str]) -> Self {
         let place = tempfile::tempdir().unwrap();
-        Git::stock().run(place.path(), &["clone", "--quiet", url, "work"]);
+        Git::stock().run(place.path(), &[options, &["clone", "--quiet", url, "work"]].concat());
         Work { place }
     }
 
-    fn dir(&self) -> PathBuf {
+    pub(super) fn dir(&self) -> PathBuf {
         self.place.path().join("work")
     }
 
-    fn git(&self, args: &[&str]) -> String {
+    pub(super) fn git(&self, args: &[&str]) -> String {
         Git::stock().run(&self.dir(), args)
     }
 
     /// Makes a commit, and gives its name.
-    fn commit(&self, what: &str) -> String {
+    pub(super) fn commit(&self, what: &str) -> String {
         std::fs::write(self.dir().join("file"), what).unwrap();
         self.git(&["add", "file"]);
         self.git(&["commit", "--quiet", "-m", what]);
@@ -37,7 +42,7 @@ impl Work {
 
     /// What git says of a push that fails.
     #[track_caller]
-    fn refused(&self, args: &[&str]) -> String {
+    pub(super) fn refused(&self, args: &[&str]) -> String {
         let mut command = Git::stock().command(&self.dir());
         let ran = output(command.arg("push").args(args));
         let said = String::from_utf8(ran.stderr).unwrap();
@@ -46,19 +51,19 @@ impl Work {
     }
 }
 
-fn imported(server: &BucketServer) -> (Store, Repo) {
+pub(super) fn imported(server: &BucketServer) -> (Store, Repo) {
     let (store, repo) = (Store::of(server), RepoBuilder::new(Size::Tiny).build());
     repo.git(&["config", "receive.denyNonFastForwards", "true"]);
     store.import(&repo, "a");
     (store, repo)
 }
 
-fn node(store: &Store, args: &[&str]) -> Node {
+pub(super) fn node(store: &Store, args: &[&str]) -> Node {
     Node::start(store, tempfile::tempdir().unwrap(), &[&["--allow-push"], args].concat())
 }
 
 /// A folder of hooks for nodes.
-fn hooks(all: &[(&str, String)]) -> tempfile::TempDir {
+pub(super) fn hooks(all: &[(&str, String)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (name, script) in all {
         let path = dir.path().join(name);

@@ -3,6 +3,7 @@
 mod access;
 mod bucket;
 mod bucket_pushes;
+mod bucket_upkeep;
 mod clone;
 mod disk;
 mod events;
@@ -15,6 +16,7 @@ mod how_to;
 mod quotas;
 mod repositories;
 mod sandbox;
+mod seaweedfs;
 mod shell;
 mod ssh;
 mod strangers;

@@ -92,11 +92,11 @@ fn multi_pack_index(snapshot: &Snapshot) -> Option<IndexFacts> {
 
 /// The age of the bitmap is that of the newest file that it can belong to.
 fn bitmap(snapshot: &Snapshot, now: SystemTime) -> Option<BitmapFacts> {
-    snapshot.bitmap()?;
+    let objects = u64::from(snapshot.bitmap()?.objects());
     let index = packrace_os::identity(&snapshot.own_pack_dir().join("multi-pack-index"), Role::Index);
     let of_index = index.ok().flatten().and_then(|file| file.modified);
     let of_pack = snapshot.packs().iter().filter_map(Pack::modified).min();
-    Some(BitmapFacts { age_seconds: age(of_index.or(of_pack), now) })
+    Some(BitmapFacts { objects, age_seconds: age(of_index.or(of_pack), now) })
 }
 
 fn refs(repository: &Repository) -> Result<RefFacts, Error> {

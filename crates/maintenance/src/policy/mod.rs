@@ -66,6 +66,10 @@ const CRUFT_SECONDS: u64 = 24 * 60 * 60;
 /// One part in so many has to be new since then.
 const FULL_REPACK_PART: u64 = 10;
 
+/// One part in so many that a bitmap of one pack does not know of is worth a new one, so that what is packed anew for it is no more than
+/// three times what came.
+const UNKNOWN_PART: u64 = 3;
+
 /// Objects of which so many of a hundred are stored whole could be deltas.
 const WHOLE_PERCENT: u64 = 50;
 
@@ -269,6 +273,7 @@ impl Policy<'_> {
         if let Some(deltas) = facts.deltas.filter(|_| is_poor) {
             why.push(format!("{} of {} sampled objects stored whole", deltas.whole, deltas.sampled));
         }
+        why.extend(self.bitmap_of_one_pack());
         // By git's own measure, where the task that does less is off.
         if !settings.is_enabled(Task::GeometricRepack) {
             let packs = facts.packs.iter().filter(|pack| pack.kind != PackKind::Kept).count();
@@ -283,6 +288,23 @@ impl Policy<'_> {
             is_thorough: is_poor,
             ..planned(Task::Gc, why.join(", "), 2 * facts.packed_bytes(), facts)
         })
+    }
+
+    /// Why all should go into one pack with a bitmap, where no multi-pack-index can have it.
+    fn bitmap_of_one_pack(&self) -> Option<String> {
+        let (facts, settings) = (self.facts, self.settings);
+        let objects = facts.packed_objects();
+        if !settings.packs_alone
+            || !settings.bitmaps
+            || facts.tips_outside_bitmap == 0
+            || objects < SMALL_OBJECTS
+        {
+            return None;
+        }
+        let Some(bitmap) = facts.bitmap else { return Some("no bitmap".to_owned()) };
+        let unknown = objects.saturating_sub(bitmap.objects);
+        let is_worth_it = unknown.saturating_mul(UNKNOWN_PART) >= objects;
+        is_worth_it.then(|| format!("{} not in the bitmap", counted(unknown, "object")))
     }
 
     /// Objects of cruft packs that have expired, where it is worth it to write those anew.

@@ -24,6 +24,7 @@ fn settings() -> MaintenanceSettings {
         commit_graph: true,
         server_info: true,
         is_precious: false,
+        packs_alone: false,
         has_recent_objects_hook: false,
     }
 }
@@ -47,7 +48,7 @@ fn packs(objects: &[u32]) -> Vec<PackFacts> {
 fn tidy() -> Facts {
     Facts {
         packs: packs(&[5000]),
-        bitmap: Some(BitmapFacts { age_seconds: 1000 }),
+        bitmap: Some(BitmapFacts { objects: 5000, age_seconds: 1000 }),
         tips: 10,
         branch_tips: 8,
         graph_files: 1,
@@ -104,6 +105,37 @@ fn packs_that_pile_up_are_rolled_up() {
     check(Facts { packs: many, ..tidy() }, [GEOMETRIC, "", ""]);
 }
 
+/// In a copy of which only packs count.
+#[test]
+fn packs_alone_are_rolled_up_and_get_a_bitmap_once() {
+    let alone = settings().for_packs_alone();
+    let check = |facts: Facts, expect: [&str; 3]| check_with(&alone, &facts, expect);
+    check(tidy(), NOTHING);
+    let with = |objects: &[u32]| Facts { packs: packs(objects), ..tidy() };
+    check(with(&[3, 3, 3, 3, 3, 3, 5000]), [GEOMETRIC; 3]);
+    check(with(&[3, 3, 3, 3, 3, 5000]), [GEOMETRIC, GEOMETRIC, ""]);
+    // Nothing else is made, whatever is there.
+    let more = Facts { tips_outside_graph: 8, graph_files: 0, refs: RefFacts::Tables(20), ..tidy() };
+    check(Facts { tips_outside_bitmap: 3, ..more }, NOTHING);
+    let none = |objects: &[u32]| Facts { bitmap: None, tips_outside_bitmap: 10, ..with(objects) };
+    check(none(&[3, 3, 3, 3, 3, 3, 5000]), ["gc"; 3]);
+    check(none(&[999]), NOTHING);
+    check(Facts { tips_outside_bitmap: 0, ..none(&[5000]) }, NOTHING);
+    // A third that the bitmap does not know of.
+    let grown = |objects| Facts { tips_outside_bitmap: 1, ..with(&[5000, objects]) };
+    check(grown(2400), NOTHING);
+    check(grown(2600), ["gc"; 3]);
+    check(Facts { tips_outside_bitmap: 0, ..grown(2600) }, [GEOMETRIC, GEOMETRIC, ""]);
+    let without = MaintenanceSettings { bitmaps: false, ..settings() }.for_packs_alone();
+    check_with(&without, &none(&[5000]), NOTHING);
+    let off = with_off(GEOMETRIC).for_packs_alone();
+    check_with(&off, &with(&[3, 3, 3, 3, 3, 3, 5000]), NOTHING);
+}
+
+fn with_off(task: &str) -> MaintenanceSettings {
+    with(Task::named(task).unwrap(), false)
+}
+
 #[test]
 fn the_index_covers_all_packs_and_no_others() {
     let some = |covered, missing| Some(IndexFacts { covered, missing });
@@ -133,7 +165,7 @@ fn loose_objects_are_packed() {
 #[test]
 fn bitmaps_follow_refs() {
     let with = |age, tips_outside_bitmap| Facts {
-        bitmap: Some(BitmapFacts { age_seconds: age }),
+        bitmap: Some(BitmapFacts { objects: 5000, age_seconds: age }),
         tips_outside_bitmap,
         ..tidy()
     };

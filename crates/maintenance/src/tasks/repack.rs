@@ -100,6 +100,7 @@ impl<'a> RepackTask<'a> {
         let is_told = means.recent.is_some() || !settings.has_recent_objects_hook;
         let expired = if is_told { settings.prune_before } else { i64::MIN };
         self.request.scope = Scope::All(match settings.cruft_packs {
+            _ if settings.packs_alone => Unreachable::Append,
             true => Unreachable::Cruft { expired },
             false => Unreachable::Loosen { expired },
         });

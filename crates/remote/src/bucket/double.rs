@@ -62,6 +62,8 @@ struct State {
     random: Random,
     now: Duration,
     is_away: bool,
+    /// How many requests come before it is away.
+    left: Option<usize>,
     rates: FaultRates,
 }
 
@@ -77,6 +79,8 @@ enum LateCondition {
     Always,
     IsAbsent,
     Is(ObjectVersion),
+    /// Not a write.
+    Deletes,
 }
 
 impl State {
@@ -104,6 +108,10 @@ impl State {
                 LateCondition::Always => true,
                 LateCondition::IsAbsent => found.is_none(),
                 LateCondition::Is(version) => found.as_ref() == Some(version),
+                LateCondition::Deletes => {
+                    self.objects.remove(&late.key);
+                    false
+                }
             };
             if holds {
                 self.store(&late.key, late.bytes);
@@ -131,6 +139,7 @@ impl Double {
             random: Random::new(seed),
             now: Duration::ZERO,
             is_away: false,
+            left: None,
             rates,
         };
         Double { state: Mutex::new(state), flaw: None }
@@ -143,7 +152,13 @@ impl Double {
 
     /// Whether it answers no request at all from now on.
     pub fn set_away(&self, is_away: bool) {
-        self.lock().is_away = is_away;
+        let mut state = self.lock();
+        (state.is_away, state.left) = (is_away, None);
+    }
+
+    /// After so many more requests it is away.
+    pub fn leave_after(&self, requests: usize) {
+        self.lock().left = Some(requests);
     }
 
     /// From now on it has these faults.
@@ -174,6 +189,8 @@ impl Double {
     fn begin(&self) -> Result<MutexGuard<'_, State>, RequestFailure> {
         let mut state = self.lock();
         state.settle();
+        state.is_away |= state.left == Some(0);
+        state.left = state.left.map(|left| left.saturating_sub(1));
         if state.is_away {
             state.now += SILENT_TIME;
             return Err(RequestFailure::passing("no answer in 10 s"));
@@ -285,7 +302,14 @@ impl ObjectBackend for Double {
     }
 
     fn delete(&self, key: &str) -> Result<(), RequestFailure> {
-        self.begin()?.objects.remove(key);
+        let mut state = self.begin()?;
+        if state.is_hit(|rates| rates.late) {
+            let late =
+                LateWrite { key: key.to_owned(), bytes: Bytes::new(), condition: LateCondition::Deletes };
+            state.late.push(late);
+            return Err(RequestFailure::passing("no answer in 10 s"));
+        }
+        state.objects.remove(key);
         Ok(())
     }
 

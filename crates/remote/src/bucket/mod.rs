@@ -300,6 +300,11 @@ impl Bucket {
         }
     }
 
+    /// Time since some fixed point.
+    pub(crate) fn now(&self) -> Duration {
+        self.backend.now()
+    }
+
     /// Waits for that long.
     pub(crate) fn wait(&self, time: Duration) {
         self.backend.pause(time);

@@ -29,6 +29,9 @@ use crate::repository::allowed_setting;
 const STUB_HEAD: &[u8] = b"ref: refs/heads/.invalid\n";
 const STUB_HEADS: &[u8] = b"this repository uses the reftable format\n";
 
+/// Those of a repository, the outer ones first.
+const DIRECTORIES: [&str; 6] = ["", "objects", "objects/pack", "objects/info", "refs", "reftable"];
+
 /// What `apply` is told.
 pub(super) struct Change<'a> {
     pub(super) bucket: &'a Bucket,
@@ -78,10 +81,23 @@ fn tables_list(head: &Head) -> Vec<u8> {
     reftable::format_list(head.tables.iter().map(|table| &table.name))
 }
 
+/// Makes a second repository of the files of one that is what the head says: each has two names then.
+pub(super) fn link(top: &Path, from: &Path, dir: &Path, head: &Head) -> Result<(), Error> {
+    for part in DIRECTORIES {
+        make_dirs(top, dir.join(part).as_path())?;
+    }
+    for (path, _, role) in files(head) {
+        let from = from.join(&path);
+        durable::link_file(&from, &dir.join(&path), role).map_err(|error| Error::disk(&from, &error))?;
+    }
+    write_settings(dir, head)?;
+    put(&dir.join("reftable/tables.list"), &tables_list(head), Role::Refs)
+}
+
 /// Makes the repository what the head says.
 pub(super) fn apply(change: &Change<'_>, head: &Head) -> Result<(), FetchError> {
     let Change { top, dir, .. } = change;
-    for part in ["", "objects", "objects/pack", "objects/info", "refs", "reftable"] {
+    for part in DIRECTORIES {
         make_dirs(top, dir.join(part).as_path())?;
     }
     let known: HashSet<(String, &StoredFile)> = match change.before {

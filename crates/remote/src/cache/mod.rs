@@ -79,8 +79,11 @@ impl std::fmt::Debug for Cache {
 /// One repository.
 #[derive(Debug, Default)]
 pub(crate) struct CacheSlot {
-    /// Held by the one who asks the bucket and changes the repository.
-    turn: Mutex<Turn>,
+    /// Held by the one who asks the bucket; with what came of asking last.
+    asking: Mutex<Option<Result<(), Error>>>,
+    /// What is on disk, once that was looked at. Held by the one who changes the repository, and not while the bucket is asked: pushes
+    /// that have just been swapped in would wait for all who ask.
+    known: Mutex<Option<ReadHead>>,
     /// How often somebody has begun to ask.
     begun: AtomicU64,
     /// When it was last asked for, counted in uses of all.
@@ -90,14 +93,6 @@ pub(crate) struct CacheSlot {
     openers: AtomicUsize,
     /// Who may still read it.
     readers: Mutex<Vec<Weak<Repository>>>,
-}
-
-#[derive(Debug, Default)]
-struct Turn {
-    /// What is on disk, once that was looked at.
-    known: Option<ReadHead>,
-    /// What came of asking last.
-    last: Option<Result<(), Error>>,
 }
 
 /// Keeps a repository from going.
@@ -215,12 +210,22 @@ impl Cache {
         is_asked: bool,
         look: impl FnOnce(&ReadHead, &Path) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let mut turn = lock(&held.0.turn);
-        if is_asked || turn.known.is_none() {
-            self.ask(name, &held.0, &mut turn)?;
+        if is_asked || lock(&held.0.known).is_none() {
+            self.bring_up(name, &held.0)?;
         }
-        let absent = || Error::new(ErrorKind::Absent, format!("'{}' is not in the bucket", name.as_str()));
-        look(turn.known.as_ref().ok_or_else(absent)?, &self.repository(name))
+        let known = lock(&held.0.known);
+        // Somebody's change of it has just failed.
+        let gone =
+            || Error::new(ErrorKind::Unavailable, format!("'{}' is being fetched again", name.as_str()));
+        look(known.as_ref().ok_or_else(gone)?, &self.repository(name))
+    }
+
+    /// Makes a second repository of the files of the newest one. They must not be written to.
+    pub(crate) fn link_newest(&self, held: &Opening, name: &BucketName, dir: &Path) -> Result<Head, Error> {
+        self.with_head(held, name, true, |read, repository| {
+            apply::link(&self.scratch_dir(), repository, dir, &read.head)?;
+            Ok(read.head.clone())
+        })
     }
 
     /// Makes the repository on disk what a head says that was just put into the bucket, unless it is newer already.
@@ -231,11 +236,11 @@ impl Cache {
         read: ReadHead,
         at_hand: &FilesAtHand,
     ) -> Result<(), Error> {
-        let mut turn = lock(&held.0.turn);
+        let mut known = lock(&held.0.known);
         let is_newer = |known: &ReadHead| known.head.generation >= read.head.generation;
-        match turn.known.as_ref().is_some_and(is_newer) {
+        match known.as_ref().is_some_and(is_newer) {
             true => Ok(()),
-            false => self.fill(name, &held.0, &mut turn, read, at_hand),
+            false => self.fill(name, &held.0, &mut known, read, at_hand),
         }
     }
 
@@ -285,39 +290,61 @@ impl Cache {
     /// what it says.
     fn bring_up(&self, name: &BucketName, entry: &CacheSlot) -> Result<(), Error> {
         let begun_before = entry.begun.load(SeqCst);
-        let mut turn = lock(&entry.turn);
+        let mut last = lock(&entry.asking);
         if entry.begun.load(SeqCst) > begun_before
-            && let Some(last) = &turn.last
+            && let Some(last) = &*last
         {
             return last.clone();
         }
         entry.begun.fetch_add(1, SeqCst);
         // A panic leaves nothing that others would take for an answer.
-        turn.last = None;
-        let result = self.ask(name, entry, &mut turn);
-        turn.last = Some(result.clone());
+        *last = None;
+        let result = self.ask(name, entry);
+        *last = Some(result.clone());
         result
     }
 
-    fn ask(&self, name: &BucketName, entry: &CacheSlot, turn: &mut Turn) -> Result<(), Error> {
-        if turn.known.is_none() {
-            turn.known = self.look_at_disk(name)?;
-        }
-        let known = turn.known.as_ref().map(|known| &known.version);
-        match read_head(&self.bucket, name, known) {
-            Ok(None) => {
+    fn ask(&self, name: &BucketName, entry: &CacheSlot) -> Result<(), Error> {
+        let asked_with = {
+            let mut known = lock(&entry.known);
+            if known.is_none() {
+                *known = self.look_at_disk(name)?;
+            }
+            known.as_ref().map(|known| known.version.clone())
+        };
+        let found = read_head(&self.bucket, name, asked_with.as_ref());
+        let mut known = lock(&entry.known);
+        // A push or a fold of this node has been swapped in meanwhile.
+        let is_changed = known.as_ref().map(|known| &known.version) != asked_with.as_ref();
+        match found {
+            Ok(None) if known.is_some() => {
+                self.counts.hits.fetch_add(1, Relaxed);
+                Ok(())
+            }
+            Ok(Some(read))
+                if is_changed
+                    && known.as_ref().is_some_and(|known| known.head.generation >= read.head.generation) =>
+            {
                 self.counts.hits.fetch_add(1, Relaxed);
                 Ok(())
             }
             Ok(Some(read)) => {
                 self.counts.fills.fetch_add(1, Relaxed);
-                self.fill(name, entry, turn, read, &FilesAtHand::new())
+                self.fill(name, entry, &mut known, read, &FilesAtHand::new())
+            }
+            // What was known is no more: somebody's change of it has failed.
+            Ok(None) => {
+                let absent =
+                    || Error::damaged(format!("'{}': the store knows no version of it", name.as_str()));
+                let read = read_head(&self.bucket, name, None)?.ok_or_else(absent)?;
+                self.counts.fills.fetch_add(1, Relaxed);
+                self.fill(name, entry, &mut known, read, &FilesAtHand::new())
             }
             Err(error) => {
                 // Also what is there of one that was never brought up, or not since the last start.
-                let is_on_disk = turn.known.is_some() || entry.bytes.load(SeqCst) > 0;
+                let is_on_disk = known.is_some() || entry.bytes.load(SeqCst) > 0;
                 if error.kind() == ErrorKind::Absent && is_on_disk {
-                    turn.known = None;
+                    *known = None;
                     self.remove(name, entry)?;
                 }
                 Err(error)
@@ -346,7 +373,7 @@ impl Cache {
         &self,
         name: &BucketName,
         entry: &CacheSlot,
-        turn: &mut Turn,
+        known: &mut Option<ReadHead>,
         read: ReadHead,
         at_hand: &FilesAtHand,
     ) -> Result<(), Error> {
@@ -355,7 +382,7 @@ impl Cache {
         loop {
             let bytes = bytes_of(&read.head);
             // While it is filled, what goes then is still there.
-            let before = turn.known.as_ref().map_or(0, |known| bytes_lost(&known.head, &read.head));
+            let before = known.as_ref().map_or(0, |known| bytes_lost(&known.head, &read.head));
             self.make_room(name, entry, bytes.saturating_add(before))?;
             let dir = self.repository(name);
             let change = Change {
@@ -363,7 +390,7 @@ impl Cache {
                 name,
                 top: &repositories_dir(&self.dir),
                 dir: &dir,
-                before: turn.known.as_ref().map(|known| &known.head),
+                before: known.as_ref().map(|known| &known.head),
                 at_hand,
             };
             match apply(&change, &read.head) {
@@ -381,11 +408,11 @@ impl Cache {
             }
         }
         // If it cannot be remembered, it is looked at anew.
-        turn.known = None;
+        *known = None;
         state::write(&self.state(name), &read, self.boot.as_deref())?;
         remove_others(&self.repository(name), &read.head)?;
         self.set_bytes(entry, bytes_of(&read.head));
-        turn.known = Some(read);
+        *known = Some(read);
         Ok(())
     }
 
@@ -464,14 +491,13 @@ impl Cache {
         entries.retain(|(name, entry)| name != but && entry.bytes.load(SeqCst) > 0);
         entries.sort_by_key(|(_, entry)| entry.used.load(Relaxed));
         entries.iter().any(|(name, entry)| {
-            let Ok(mut turn) = entry.turn.try_lock() else { return false };
+            let Ok(mut known) = entry.known.try_lock() else { return false };
             (self.forget)(Path::new(name.as_str()));
             let is_read = lock(&entry.readers).iter().any(|reader| reader.strong_count() > 0);
             if is_read || entry.openers.load(SeqCst) > 0 {
                 return false;
             }
-            turn.known = None;
-            turn.last = None;
+            *known = None;
             match self.remove(name, entry) {
                 Ok(()) => {
                     self.counts.evictions.fetch_add(1, Relaxed);

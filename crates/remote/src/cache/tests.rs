@@ -387,16 +387,16 @@ fn many_at_once_ask_together() {
     import(&node.writer, "a", &local_repository(1, HashKind::Sha1));
     node.open("a").unwrap();
     let (before, all) = (node.requests(), Barrier::new(16));
-    let turn = lock(&node.cache.entries).get(&name("a")).unwrap().clone();
+    let slot = lock(&node.cache.entries).get(&name("a")).unwrap().clone();
     std::thread::scope(|scope| {
-        let held = lock(&turn.turn);
+        let held = lock(&slot.asking);
         for _ in 0..16 {
             scope.spawn(|| {
                 all.wait();
                 node.open("a").unwrap();
             });
         }
-        while turn.openers.load(SeqCst) < 16 {
+        while slot.openers.load(SeqCst) < 16 {
             std::thread::yield_now();
         }
         drop(held);

@@ -1,28 +1,32 @@
 //! What a leader does with the pushes that it has taken.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use packrace_format::head::{Head, MAX_RECENT_TOKENS, ObjectKey, PackFileKind, StoredPack};
+use packrace_format::head::{Head, PackFileKind, StoredPack};
 use packrace_os::durable::random_number;
 use packrace_store::publish::ObjectsStored;
 use packrace_store::refs::{RefStore, WrittenTransaction};
 
 use super::scratch::RefsCopy;
-use super::{CommitOutcome, Committer, QueuedPush, TransactionOutcome, Work};
+use super::{CommitOutcome, Committer, MAX_GROUP, Queue, QueuedPush, TransactionOutcome, Work};
 use crate::cache::{FilesAtHand, Opening, lock};
 use crate::error::{Error, ErrorKind};
 use crate::layout::BucketName;
-use crate::repository::{Basis, Swapped, random_token};
+use crate::repository::{Basis, Swapped, next_head};
 use crate::upload::Upload;
 
 /// How often pushes are tried again that lose to others.
-const MAX_ATTEMPTS: u32 = 20;
+pub(crate) const MAX_ATTEMPTS: u32 = 40;
 
-/// Longest pause before the second attempt; twice as long each time after, up to [`LONGEST_PAUSE`].
+/// Longest pause before the second attempt; twice as long each time after, up to [`LONGEST_PAUSE`]. However many lose, one has won:
+/// longer pauses would only make those wait who have lost often.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_millis(1280);
+const LONGEST_PAUSE: Duration = Duration::from_millis(160);
+
+/// So many groups after one that has lost make way for those of other nodes.
+const POLITE_GROUPS: u32 = 8;
 
 /// A push of the group that has no outcome yet.
 struct Open {
@@ -55,24 +59,66 @@ struct StagedHead {
     at_hand: FilesAtHand,
 }
 
-/// Gives each push of the group an outcome.
-pub(super) fn commit(committer: &Committer, held: &Opening, name: &BucketName, group: &[Arc<QueuedPush>]) {
-    let work = |pending: &Arc<QueuedPush>| Some((pending.clone(), lock(&pending.work).take()?));
-    let mut open: Vec<Open> =
-        group.iter().filter_map(work).map(|(pending, work)| Open { pending, work }).collect();
-    let counts = &committer.counts;
+/// Whether other nodes push to the same repository, and how long a swap takes.
+#[derive(Debug, Default)]
+pub(super) struct Rivalry {
+    polite_groups: AtomicU32,
+    swap_micros: AtomicU64,
+}
+
+impl Rivalry {
+    /// Whoever has just won knows the newest head, where others have to ask for it first: without a pause it would win again and again.
+    pub(super) fn make_way(&self, committer: &Committer) {
+        let groups = self.polite_groups.load(Relaxed);
+        if groups > 0 {
+            self.polite_groups.store(groups - 1, Relaxed);
+            let swap = Duration::from_micros(self.swap_micros.load(Relaxed)).min(LONGEST_PAUSE);
+            committer.cache.bucket().wait(by_chance(2 * swap));
+        }
+    }
+}
+
+fn by_chance(longest: Duration) -> Duration {
+    longest * (random_number() % 1024) / 1024
+}
+
+/// Those who wait, as many as a group has room for.
+fn join(open: &mut Vec<Open>, queue: &Queue) {
+    let mut waiting = lock(&queue.waiting);
+    let count = waiting.len().min(MAX_GROUP.saturating_sub(open.len()));
+    let taken = waiting.drain(..count);
+    // Whoever has been taken by a leader that panicked has no work.
+    open.extend(taken.filter_map(|pending| {
+        let work = lock(&pending.work).take()?;
+        Some(Open { pending, work })
+    }));
+}
+
+/// Gives each push that waits an outcome, as many as go together. Nothing if none waits.
+pub(super) fn commit(committer: &Committer, held: &Opening, name: &BucketName, queue: &Queue) {
+    let mut open = Vec::new();
+    let (counts, rivalry) = (&committer.counts, &queue.rivalry);
+    rivalry.make_way(committer);
     for attempt in 0..MAX_ATTEMPTS {
         if attempt > 0 {
             counts.lost.fetch_add(1, Relaxed);
+            rivalry.polite_groups.store(POLITE_GROUPS, Relaxed);
             pause(committer, attempt);
         }
+        // Those who have come since go with it, instead of behind it.
+        join(&mut open, queue);
         let staged = match stage(committer, held, name, &mut open, attempt > 0) {
             Ok(staged) => staged,
             Err(error) => return fail(open, &error),
         };
         let StagedHead { basis, scratch, ran, head, at_hand } = staged;
         let Some(head) = head else { return decide(open, ran) };
-        match basis.swap(committer.cache.bucket(), name, head) {
+        let bucket = committer.cache.bucket();
+        let begun = bucket.now();
+        let swapped = basis.swap(bucket, name, head);
+        let micros = bucket.now().saturating_sub(begun).as_micros();
+        rivalry.swap_micros.store(u64::try_from(micros).unwrap_or(u64::MAX), Relaxed);
+        match swapped {
             Ok(Swapped::Won(read)) => {
                 counts.won.fetch_add(1, Relaxed);
                 counts.pushes.fetch_add(ran.iter().filter(|ran| ran.has_changed).count() as u64, Relaxed);
@@ -98,9 +144,9 @@ pub(super) fn commit(committer: &Committer, held: &Opening, name: &BucketName, g
 }
 
 /// By chance, so that those who lost together do not come back together.
-fn pause(committer: &Committer, attempt: u32) {
+pub(crate) fn pause(committer: &Committer, attempt: u32) {
     let longest = LONGEST_PAUSE.min(FIRST_PAUSE * (1 << attempt.min(10)));
-    committer.cache.bucket().wait(longest * (random_number() % 1024) / 1024);
+    committer.cache.bucket().wait(by_chance(longest));
 }
 
 fn fail(open: Vec<Open>, error: &Error) {
@@ -203,7 +249,7 @@ fn run(store: &RefStore, work: &mut Work) -> (Vec<TransactionOutcome>, Vec<Writt
 }
 
 /// A pack that is there already is not named twice. Its checksum does not prove that it is the same one.
-fn add_packs(packs: &mut Vec<StoredPack>, ours: &[StoredPack]) -> Result<(), Error> {
+pub(crate) fn add_packs(packs: &mut Vec<StoredPack>, ours: &[StoredPack]) -> Result<(), Error> {
     let digest = |pack: &StoredPack| {
         let file = pack.files.iter().find(|(kind, _)| *kind == PackFileKind::Pack);
         file.map(|(_, file)| file.sha256)
@@ -229,19 +275,11 @@ fn compose(
     packs: Vec<StoredPack>,
 ) -> Result<Head, Error> {
     let basis = &staged.basis.head;
-    let key = ObjectKey { generation: basis.generation + 1, token: random_token()? };
+    let (key, head) = next_head(basis)?;
     let mut upload = Upload::new(key);
     let tables = upload.take_tables(staged.scratch.dir(), &basis.tables)?;
     staged.scratch.add_at_hand(&tables, basis, &mut staged.at_hand);
-    let recent = [basis.token].into_iter().chain(basis.recent.iter().copied());
-    let mut head = Head {
-        generation: key.generation,
-        token: key.token,
-        recent: recent.take(MAX_RECENT_TOKENS).collect(),
-        packs,
-        tables,
-        ..basis.clone()
-    };
+    let mut head = Head { packs, tables, ..head };
     upload.spill(&mut head)?;
     upload.send(committer.cache.bucket(), name)?;
     Ok(head)

@@ -21,6 +21,7 @@ use packrace_format::head::{ObjectKey, StoredPack};
 use packrace_store::StagedPack;
 use packrace_store::refs::{PrepareError, RefEdit, RefObjects, RefWrites, Refusal, TransactionMode};
 
+pub(crate) use self::group::{MAX_ATTEMPTS, add_packs, pause};
 use crate::cache::{Cache, FilesAtHand, Opening, lock};
 use crate::error::{Error, ErrorKind};
 use crate::layout::BucketName;
@@ -78,6 +79,8 @@ pub struct CommitCounts {
     pub unknown: AtomicU64,
     /// Pushes that the first kind has made.
     pub pushes: AtomicU64,
+    /// Folds of packs that it has made.
+    pub folds: AtomicU64,
 }
 
 /// Puts pushes to repositories of a cache into its bucket.
@@ -94,6 +97,7 @@ struct Queue {
     /// Held by the leader.
     lead: Mutex<()>,
     waiting: Mutex<VecDeque<Arc<QueuedPush>>>,
+    rivalry: group::Rivalry,
 }
 
 /// A push that waits.
@@ -144,12 +148,27 @@ impl Committer {
         let pending = Arc::new(QueuedPush { work: Mutex::new(Some(work)), outcome: Mutex::default() });
         lock(&queue.waiting).push_back(pending.clone());
         let outcome = self.wait(&held, name, &queue, &pending);
+        self.leave(name, queue);
+        outcome
+    }
+
+    /// Does something while no push of this cache to the repository is swapped in.
+    pub(crate) fn alone<T>(&self, name: &BucketName, work: impl FnOnce() -> T) -> T {
+        let queue = lock(&self.queues).entry(name.clone()).or_default().clone();
+        let leads = lock(&queue.lead);
+        let done = work();
+        drop(leads);
+        self.leave(name, queue);
+        done
+    }
+
+    /// Forgets a queue that nobody else has: one count is the map's.
+    fn leave(&self, name: &BucketName, queue: Arc<Queue>) {
         let mut queues = lock(&self.queues);
-        // Nobody else has it: one count is the map's.
         if Arc::strong_count(&queue) == 2 {
             queues.remove(name);
         }
-        outcome
+        drop(queue);
     }
 
     /// Waits for the turn to lead, unless another leader has done it by then.
@@ -159,17 +178,12 @@ impl Committer {
             if let Some(outcome) = lock(&pending.outcome).take() {
                 return outcome;
             }
-            let group: Vec<Arc<QueuedPush>> = {
-                let mut waiting = lock(&queue.waiting);
-                let count = waiting.len().min(MAX_GROUP);
-                waiting.drain(..count).collect()
-            };
-            if group.is_empty() {
+            if lock(&queue.waiting).is_empty() {
                 // It has been taken by a leader that has panicked.
                 let words = "it is not known what became of the push";
                 return CommitOutcome::Unknown(Error::new(ErrorKind::Unavailable, words));
             }
-            group::commit(self, held, name, &group);
+            group::commit(self, held, name, queue);
         }
     }
 
@@ -211,4 +225,4 @@ impl Work {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -15,7 +15,7 @@ use crate::bucket::{Bucket, RequestKind, RequestOutcome};
 use crate::cache::repositories_dir;
 use crate::repository::{LocalRepository, create, read_head};
 
-fn name() -> BucketName {
+pub(crate) fn name() -> BucketName {
     BucketName::new("a").unwrap()
 }
 
@@ -33,20 +33,20 @@ impl RefObjects for Commits {
 }
 
 /// One node, and where its pushes wait.
-struct Node {
-    committer: Committer,
+pub(crate) struct Node {
+    pub(crate) committer: Committer,
     dir: TempDir,
 }
 
 impl Node {
-    fn on(double: &Arc<Double>) -> Self {
+    pub(crate) fn on(double: &Arc<Double>) -> Self {
         let dir = packrace_testkit::in_memory();
         let bucket = Bucket::new(double.clone());
         let cache = Cache::open(bucket, &dir.path().join("cache"), 1 << 30, Box::new(|_| {})).unwrap();
         Node { committer: Committer::new(Arc::new(cache)), dir }
     }
 
-    fn open(&self) -> Result<Arc<Repository>, Error> {
+    pub(crate) fn open(&self) -> Result<Arc<Repository>, Error> {
         let top = repositories_dir(&self.dir.path().join("cache"));
         self.committer.cache().open_repository(&name(), |path| {
             let options = OpenOptions { strict: true, ..OpenOptions::default() };
@@ -58,24 +58,52 @@ impl Node {
         self.committer.cache().bucket().counts().all()
     }
 
-    fn commit(&self, proposal: Proposal) -> CommitOutcome {
+    pub(crate) fn commit(&self, proposal: Proposal) -> CommitOutcome {
         self.committer.commit(&name(), proposal)
     }
 }
 
-fn import(double: &Arc<Double>) -> Head {
+/// A push that sleeps between its upload and its swap.
+pub(crate) struct StalledPush {
+    work: Work,
+}
+
+impl StalledPush {
+    pub(crate) fn begin(node: &Node, proposal: Proposal) -> Self {
+        let held = node.committer.cache().hold(&name());
+        StalledPush { work: node.committer.upload(&held, &name(), proposal).unwrap() }
+    }
+
+    /// The key of what it has uploaded.
+    pub(crate) fn key(&self) -> String {
+        name().object_key(&self.work.key)
+    }
+
+    pub(crate) fn end(self, node: &Node) -> CommitOutcome {
+        let held = node.committer.cache().hold(&name());
+        let pending = Arc::new(QueuedPush { work: Mutex::new(Some(self.work)), outcome: Mutex::default() });
+        node.open().unwrap();
+        let queue = Queue::default();
+        lock(&queue.waiting).push_back(pending.clone());
+        group::commit(&node.committer, &held, &name(), &queue);
+        let outcome = lock(&pending.outcome).take();
+        outcome.unwrap()
+    }
+}
+
+pub(crate) fn import(double: &Arc<Double>) -> Head {
     let repo = RepoBuilder::new(Size::Tiny).ref_format(RefFormat::Reftable).build();
     repo.git(&["repack", "-adbq"]);
     let local = LocalRepository { git_dir: repo.path(), hash: HashKind::Sha1, config: Vec::new() };
     create(&Bucket::new(double.clone()), &name(), &local).unwrap()
 }
 
-fn random_id(random: &mut Random) -> ObjectId {
+pub(crate) fn random_id(random: &mut Random) -> ObjectId {
     ObjectId::Sha1(random.bytes(20).try_into().unwrap())
 }
 
 /// Files that are called like those of a pack. Nobody looks into them here.
-fn pack(dir: &Path, random: &mut Random, bytes: usize) -> StagedPack {
+pub(crate) fn pack(dir: &Path, random: &mut Random, bytes: usize) -> StagedPack {
     let checksum = random_id(random);
     let stem = dir.join(format!("pack-{checksum}"));
     for (extension, bytes) in [("pack", bytes), ("idx", 1100), ("rev", 60)] {
@@ -96,7 +124,7 @@ fn transaction(repository: &Repository, mode: TransactionMode, edits: Vec<RefEdi
     RefTransaction { edits, mode, writes }
 }
 
-fn set(
+pub(crate) fn set(
     repository: &Repository,
     reference: &str,
     old: Option<ObjectId>,
@@ -112,7 +140,7 @@ fn set(
     }
 }
 
-fn value(refs: &RefStore, reference: &str) -> Option<ObjectId> {
+pub(crate) fn value(refs: &RefStore, reference: &str) -> Option<ObjectId> {
     match refs.read(reference.as_bytes()).unwrap() {
         Some(Value::Id(id)) => Some(id),
         Some(Value::Symbolic(target)) => panic!("{target:?}"),
@@ -120,14 +148,15 @@ fn value(refs: &RefStore, reference: &str) -> Option<ObjectId> {
     }
 }
 
-fn read(double: &Arc<Double>) -> Head {
+pub(crate) fn read(double: &Arc<Double>) -> Head {
     read_head(&Bucket::new(double.clone()), &name(), None).unwrap().unwrap().head
 }
 
-/// Every file that a head names is there, and what it says.
+/// Every file that a head names is there, and what it says. Gives the packs.
 #[track_caller]
-fn check_objects(double: &Arc<Double>) {
+pub(crate) fn check_objects(double: &Arc<Double>) -> Vec<Vec<u8>> {
     let head = read(double);
+    let mut packs = Vec::new();
     for (path, file, _) in crate::cache::files_of(&head) {
         let bytes = match &file.place {
             FilePlace::Inline(bytes) => bytes.clone(),
@@ -137,13 +166,22 @@ fn check_objects(double: &Arc<Double>) {
             }
         };
         let digest: [u8; 32] =
-            sha2::Digest::finalize(<sha2::Sha256 as sha2::Digest>::new_with_prefix(bytes)).into();
+            sha2::Digest::finalize(<sha2::Sha256 as sha2::Digest>::new_with_prefix(&bytes)).into();
         assert_eq!(digest, file.sha256, "{path}");
+        if path.ends_with(".pack") {
+            packs.push(bytes);
+        }
     }
+    packs
+}
+
+/// Whether one of the packs has these bytes.
+pub(crate) fn hold(packs: &[Vec<u8>], bytes: &[u8]) -> bool {
+    packs.iter().any(|pack| pack.windows(bytes.len()).any(|window| window == bytes))
 }
 
 #[track_caller]
-fn done(outcome: CommitOutcome) {
+pub(crate) fn done(outcome: CommitOutcome) {
     match outcome {
         CommitOutcome::Decided(all) => {
             assert!(all.iter().all(|one| one.as_ref().is_ok_and(Vec::is_empty)), "{all:?}");
@@ -294,19 +332,14 @@ fn what_was_checked_too_long_ago_is_not_believed() {
         found.basis().swap(&bucket, &name(), head).unwrap();
     };
     // A collector has come by: the object of a push that began before goes under another key.
-    let held = node.committer.cache().hold(&name());
     let new = random_id(&mut random);
     let staged = pack(files.path(), &mut random, 30_000);
-    let proposal = set(&repository, "refs/heads/slow", None, new, vec![staged]);
-    let work = node.committer.upload(&held, &name(), proposal).unwrap();
-    let first = name().object_key(&work.key);
+    let push = StalledPush::begin(&node, set(&repository, "refs/heads/slow", None, new, vec![staged]));
+    let first = push.key();
     swap(&|_| {});
     swap(&|head| head.floor = head.generation);
     Bucket::new(double.clone()).delete(&first).unwrap();
-    let pending = Arc::new(QueuedPush { work: Mutex::new(Some(work)), outcome: Mutex::default() });
-    node.open().unwrap();
-    group::commit(&node.committer, &held, &name(), std::slice::from_ref(&pending));
-    done(lock(&pending.outcome).take().unwrap());
+    done(push.end(&node));
     assert!(double.object(&first).is_none());
     check_objects(&double);
     // Objects have gone that the push may lean on.
@@ -388,6 +421,8 @@ struct Attempt {
     begun: u64,
     ended: u64,
     is_done: Option<bool>,
+    /// What its pack begins with.
+    mark: Vec<u8>,
 }
 
 const REFERENCES: [&str; 2] = ["refs/heads/one", "refs/heads/two"];
@@ -416,14 +451,20 @@ fn check_history(seed: u64, attempts: &[Attempt], reference: usize, last: Option
     }
 }
 
-/// Three nodes with two writers each, who push until they have pushed so often.
-fn race(seed: u64, rates: FaultRates, pushes: usize) -> [usize; 3] {
+/// What some nodes do while others push; with a seed.
+type Also<'a> = dyn Fn(&Node, u64) + Sync + 'a;
+
+/// Three nodes with two writers each, who push until they have pushed so often; two of the nodes do something else, too.
+pub(crate) fn race(seed: u64, rates: FaultRates, pushes: usize, also: Option<&Also<'_>>) -> [usize; 3] {
     let double = Arc::new(Double::with_faults(seed, FaultRates::default()));
     import(&double);
     double.set_rates(rates);
     let nodes: Vec<Node> = (0..3).map(|_| Node::on(&double)).collect();
     let (clock, all, start) = (AtomicU64::new(1), Mutex::new(Vec::new()), Barrier::new(6));
     std::thread::scope(|scope| {
+        for (at, node) in nodes.iter().take(2).enumerate() {
+            also.map(|also| scope.spawn(move || also(node, seed * 64 + 60 + at as u64)));
+        }
         for writer in 0..6 {
             let (node, clock, all, start) = (&nodes[writer % 3], &clock, &all, &start);
             scope.spawn(move || {
@@ -437,6 +478,7 @@ fn race(seed: u64, rates: FaultRates, pushes: usize) -> [usize; 3] {
                     let new = random_id(&mut random);
                     let bytes = if random.one_in(3) { 20_000 } else { 200 };
                     let packs = vec![pack(files.path(), &mut random, bytes)];
+                    let mark = std::fs::read(packs[0].stem.with_extension("pack")).unwrap()[..32].to_vec();
                     let begun = clock.fetch_add(1, SeqCst);
                     let is_done = match node.commit(set(&repository, REFERENCES[reference], old, new, packs))
                     {
@@ -450,7 +492,7 @@ fn race(seed: u64, rates: FaultRates, pushes: usize) -> [usize; 3] {
                         CommitOutcome::Unknown(_) => None,
                     };
                     let ended = clock.fetch_add(1, SeqCst);
-                    lock(all).push(Attempt { reference, old, new, begun, ended, is_done });
+                    lock(all).push(Attempt { reference, old, new, begun, ended, is_done, mark });
                 }
             });
         }
@@ -465,7 +507,10 @@ fn race(seed: u64, rates: FaultRates, pushes: usize) -> [usize; 3] {
             assert_eq!(value(node.open().unwrap().refs(), full), last, "seed {seed}");
         }
     }
-    check_objects(&double);
+    let packs = check_objects(&double);
+    for attempt in attempts.iter().filter(|attempt| attempt.is_done == Some(true)) {
+        assert!(hold(&packs, &attempt.mark), "seed {seed}: {attempt:?}");
+    }
     [Some(true), Some(false), None]
         .map(|wanted| attempts.iter().filter(|attempt| attempt.is_done == wanted).count())
 }
@@ -487,7 +532,7 @@ sampled! {
         let mut sums = [0; 3];
         for seed in 0..extent.pick(2, 125) {
             for rates in faults {
-                let counts = race(seed, rates, extent.pick(4, 5));
+                let counts = race(seed, rates, extent.pick(4, 5), None);
                 sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
             }
         }

@@ -1,3 +1,4 @@
+use std::fmt::Display;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -21,8 +22,8 @@ const MEMORY_PARTS: u64 = 8;
 
 /// A look at one repository, and what comes of it.
 pub(super) struct Job<'a> {
-    shared: &'a Shared,
-    path: &'a Path,
+    pub(super) shared: &'a Shared,
+    pub(super) path: &'a Path,
     memory_bytes: u64,
 }
 
@@ -40,26 +41,30 @@ impl<'a> Job<'a> {
                 return LookEnd::Gone;
             }
         };
-        match self.look(&repository) {
+        match MaintenanceSettings::of(&repository).and_then(|settings| self.look(&repository, &settings)) {
             Ok(end) => end,
             Err(error) => self.failed("measure", &error),
         }
     }
 
     /// How it is called in the log.
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         let below = self.path.strip_prefix(self.shared.root.path()).unwrap_or(self.path);
         quoted(below.as_os_str().as_encoded_bytes()).to_string()
     }
 
-    fn look(&self, repository: &Repository) -> Result<LookEnd, Error> {
-        let settings = MaintenanceSettings::of(repository)?;
+    /// Finds out what a repository needs, and does it.
+    pub(super) fn look(
+        &self,
+        repository: &Repository,
+        settings: &MaintenanceSettings,
+    ) -> Result<LookEnd, Error> {
         if !settings.is_automatic || !settings.follows_pushes {
             return Ok(LookEnd::Gone);
         }
-        let facts = measure(repository, &settings, time_of_day())?;
-        let planned = policy::plan(&facts, &settings, Occasion::Served);
-        let is_tidy = policy::plan(&facts, &settings, Occasion::Asked).is_empty();
+        let facts = measure(repository, settings, time_of_day())?;
+        let planned = policy::plan(&facts, settings, Occasion::Served);
+        let is_tidy = policy::plan(&facts, settings, Occasion::Asked).is_empty();
         let next = planned.first().map(|planned| (planned.task, planned.reason.clone()));
         self.shared.host.maintenance.note(self.path, |health| {
             health.facts = Some(facts);
@@ -91,7 +96,7 @@ impl<'a> Job<'a> {
                 return Ok(LookEnd::Postponed);
             }
         };
-        Ok(self.run_all(repository, &settings, planned, &lock))
+        Ok(self.run_all(repository, settings, planned, &lock))
     }
 
     fn run_all(
@@ -204,7 +209,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    fn failed(&self, what: &str, error: &Error) -> LookEnd {
+    pub(super) fn failed(&self, what: &str, error: &dyn Display) -> LookEnd {
         tracing::error!(maintenance = what, repository = %self.name(), outcome = "failed", error = %error);
         LookEnd::Failed
     }

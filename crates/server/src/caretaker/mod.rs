@@ -1,15 +1,17 @@
 //! The caretaker: keeps repositories fast that this server takes pushes for, by what `packrace_maintenance` finds that they need
 //! (docs/decisions/0045-caretaker.md).
 
+mod fold;
 mod job;
 mod watch;
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use packrace_os::process::lower_thread_priority;
+use packrace_remote::commit::Committer;
 
 use crate::maintenance::{LookEnd, MaintenanceMode, MaintenanceQueue};
 use crate::service::shared::Shared;
@@ -57,9 +59,9 @@ fn care(shared: &Arc<Shared>) {
         let settings = shared.settings();
         let (rules, now) = (&settings.maintenance, queue.now());
         let is_wanted = rules.mode != MaintenanceMode::Off && !settings.rules.read_only;
-        // The folder of a cache becomes what its bucket says, and nothing else.
-        let is_wanted = is_wanted && settings.bucket.is_none();
-        if is_wanted && rules.mode == MaintenanceMode::On && now >= look_at {
+        // Of a bucket nothing is listed.
+        let is_searched = is_wanted && settings.bucket.is_none() && rules.mode == MaintenanceMode::On;
+        if is_searched && now >= look_at {
             look_at = now + rules.look_interval.max(TICK);
             behind = find_all(shared, now, behind);
         }
@@ -91,12 +93,21 @@ fn find_all(shared: &Shared, now: Duration, behind: Option<PathBuf>) -> Option<P
     last
 }
 
+fn look(shared: &Shared, path: &Path) -> LookEnd {
+    let job = Job::new(shared, path);
+    let of_bucket = |committer: &Arc<Committer>| Some((committer.clone(), committer.cache().name_of(path)?));
+    match shared.host.bucket.as_ref().and_then(of_bucket) {
+        Some((committer, name)) => fold::run(&job, &committer, &name),
+        None => job.run(),
+    }
+}
+
 /// Each on a thread of its own, whose priority sinks and does not rise again.
 fn start_job(shared: &Arc<Shared>, path: PathBuf) {
     let (for_thread, at) = (shared.clone(), path.clone());
     let work = move || {
         let shared = for_thread;
-        let job = std::panic::AssertUnwindSafe(|| Job::new(&shared, &path).run());
+        let job = std::panic::AssertUnwindSafe(|| look(&shared, &path));
         let end = std::panic::catch_unwind(job).unwrap_or_else(|_| {
             shared.host.metrics.panics.inc();
             tracing::error!("maintenance of {} panicked", path.display());

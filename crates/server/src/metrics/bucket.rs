@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use packrace_remote::bucket::{RequestKind, RequestOutcome};
 use packrace_remote::cache::Cache;
-use packrace_remote::commit::Committer;
+use packrace_remote::commit::{CommitCounts, Committer};
 use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
@@ -36,7 +36,10 @@ pub(super) fn register(registry: &mut Registry, committer: &Arc<Committer>) {
     let help = "Heads that were to take the place of another one, by what came of it";
     registry.register("bucket_swaps", help, HeadSwaps(committer.clone()));
     let help = "Pushes that were put into the bucket";
-    registry.register("bucket_pushes", help, PushCounter(committer.clone()));
+    let pushes = CommitCounter(committer.clone(), |counts| counts.pushes.load(Relaxed));
+    registry.register("bucket_pushes", help, pushes);
+    let folds = CommitCounter(committer.clone(), |counts| counts.folds.load(Relaxed));
+    registry.register("bucket_folds", "Times that packs in the bucket were made fewer", folds);
 }
 
 #[derive(Debug)]
@@ -62,11 +65,11 @@ impl EncodeMetric for HeadSwaps {
 }
 
 #[derive(Debug)]
-struct PushCounter(Arc<Committer>);
+struct CommitCounter(Arc<Committer>, fn(&CommitCounts) -> u64);
 
-impl EncodeMetric for PushCounter {
+impl EncodeMetric for CommitCounter {
     fn encode(&self, encoder: MetricEncoder<'_>) -> std::fmt::Result {
-        ConstCounter::new(self.0.counts().pushes.load(Relaxed)).encode(encoder)
+        ConstCounter::new((self.1)(self.0.counts())).encode(encoder)
     }
 
     fn metric_type(&self) -> MetricType {

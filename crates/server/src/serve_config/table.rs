@@ -311,7 +311,7 @@ group!(maintenance: MaintenanceRules {
     mode: value, reload,
         "Which repositories the server keeps fast by itself, as packrace maintenance does: small packs and loose objects into larger packs, \
          bitmaps, commit-graphs, refs, what nothing refers to, what killed processes have left. \"auto\": those that are pushed to through \
-         it. \"on\": all that it serves. \"off\": none. With serve.read-only, none either. Of a repository gc.auto = 0, \
+         it. \"on\": all that it serves. \"off\": none. With serve.read-only, none either. In a bucket, packs of those that are pushed to are folded. Of a repository gc.auto = 0, \
          maintenance.auto = false and receive.autogc = false turn it off.";
     max_jobs: value, reload,
         "Repositories that are worked on at the same time. Each takes one thread of the lowest priority, which waits for short \

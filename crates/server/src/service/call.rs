@@ -172,12 +172,12 @@ impl Call {
                     audit: settings.audit.clone(),
                 };
                 let received = receive::receive_pack(&call, input, sink, clock);
-                // The folder of a cache becomes what its bucket says, and nothing else.
-                if call.subject.mode != CallMode::Advertise && call.bucket.is_none() {
+                if call.subject.mode != CallMode::Advertise {
                     let Subject { host, repository, .. } = &call.subject;
                     host.maintenance.pushed(repository, &settings.maintenance);
-                    let begun =
-                        pushing.auto_maintenance.as_ref().map_or(Ok(()), |auto| auto.begin(repository));
+                    // The folder of a cache becomes what its bucket says, and nothing else.
+                    let auto = pushing.auto_maintenance.as_ref().filter(|_| call.bucket.is_none());
+                    let begun = auto.map_or(Ok(()), |auto| auto.begin(repository));
                     if let Err(error) = begun {
                         // The push has succeeded.
                         tracing::warn!("{error}");

@@ -145,6 +145,12 @@ impl Root {
         Repository::open(path, &self.options).map_err(not_opened)
     }
 
+    /// A copy of a repository that this process has made beside the folder.
+    pub(crate) fn open_copy(&self, git_dir: &Path) -> Result<Repository, Error> {
+        let options = OpenOptions { served: None, check_ownership: false, ..self.options.clone() };
+        Repository::open(git_dir, &options)
+    }
+
     /// The folder, without links.
     pub(crate) fn path(&self) -> &Path {
         &self.path

@@ -105,6 +105,11 @@ pub struct SnapshotBitmap<'a> {
 }
 
 impl<'a> SnapshotBitmap<'a> {
+    /// How many objects it knows of.
+    pub fn objects(&self) -> u32 {
+        self.open.index.objects()
+    }
+
     /// No bit set, as many bits as there are objects.
     pub fn no_bits(&self) -> Bits {
         Bits::new(self.open.index.objects())

@@ -1,0 +1,249 @@
+//! Fewer packs for a repository in a bucket: some are folded into one.
+//!
+//! ```text
+//! a second repository of the same files ─ its packs are repacked ─ the new one → an object ─ a new head ─ swap
+//! ```
+//!
+//! Packs that are dropped may lean on those that stay: an object that two of them have is written once, or not at all. So a fold
+//! counts only while all packs that it was made from are named. Pushes only add some. Another fold takes some away, and the
+//! slower one is given up: it could have left out what the faster one has left out, too.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+
+use packrace_format::head::{Head, ObjectKey, PackFileKind, StoredPack};
+use packrace_object::ObjectId;
+use packrace_os::count::Role;
+use packrace_os::{durable, list_dir};
+use packrace_store::StagedPack;
+
+use crate::cache::{FilesAtHand, Opening};
+use crate::commit::{Committer, MAX_ATTEMPTS, add_packs, pause};
+use crate::error::{Error, ErrorKind};
+use crate::layout::BucketName;
+use crate::repository::{ReadHead, Swapped, next_head, random_token};
+use crate::upload::Upload;
+
+/// What became of a fold.
+#[derive(Debug)]
+pub enum FoldOutcome {
+    /// The bucket's head has so many packs now.
+    Done(usize),
+    /// Somebody else has removed packs meanwhile. Nothing was changed.
+    Overtaken,
+    /// Nobody knows whether it was done. Nothing is lost either way.
+    Unknown(Error),
+}
+
+/// New packs that can take the place of old ones; on this machine only.
+pub struct PreparedFold<'a> {
+    committer: &'a Committer,
+    name: &'a BucketName,
+    held: Opening,
+    scratch: ScratchRepository,
+    /// What it was made from.
+    source: Head,
+    folded: Vec<ObjectId>,
+    new: Vec<StagedPack>,
+}
+
+/// Goes with everything in it.
+struct ScratchRepository {
+    dir: PathBuf,
+}
+
+impl ScratchRepository {
+    fn git_dir(&self) -> PathBuf {
+        self.dir.join("fold.git")
+    }
+}
+
+impl Drop for ScratchRepository {
+    fn drop(&mut self) {
+        if let Err(error) = durable::remove_tree(&self.dir, Role::Pack) {
+            tracing::warn!("{}: {error}", self.dir.display());
+        }
+    }
+}
+
+/// Prepares a fold: `repack` gets a repository that is a copy of the newest one, and puts objects of its packs into
+/// fewer ones, or into one with a bitmap. It must leave out none, whether refs reach it or not. `None` if that is no better.
+pub fn prepare<'a, E>(
+    committer: &'a Committer,
+    name: &'a BucketName,
+    repack: impl FnOnce(&Path) -> Result<(), E>,
+) -> Result<Result<Option<PreparedFold<'a>>, E>, Error> {
+    let cache = committer.cache();
+    let held = cache.hold(name);
+    let parent = cache.scratch_dir();
+    let dir = durable::make_temporary_dir(&parent, "fold-", Role::Pack);
+    let scratch = ScratchRepository { dir: dir.map_err(|error| Error::disk(&parent, &error))? };
+    let git_dir = scratch.git_dir();
+    let source = cache.link_newest(&held, name, &git_dir)?;
+    if let Err(error) = repack(&git_dir) {
+        return Ok(Err(error));
+    }
+    let left = packs_in(&git_dir)?;
+    let has_bitmap = |checksum| has_file(&stem_of(&git_dir, checksum).with_extension("bitmap"));
+    // The same pack with a bitmap takes the place of itself.
+    let stays =
+        |pack: &StoredPack| left.contains(&pack.checksum) && (of_bitmap(pack) || !has_bitmap(pack.checksum));
+    let (staying, gone): (Vec<&StoredPack>, Vec<_>) = source.packs.iter().partition(|pack| stays(pack));
+    let folded: Vec<ObjectId> = gone.iter().map(|pack| pack.checksum).collect();
+    let is_new = |checksum: &ObjectId| !staying.iter().any(|pack| pack.checksum == *checksum);
+    let staged = |checksum: ObjectId| StagedPack { checksum, stem: stem_of(&git_dir, checksum) };
+    let new: Vec<StagedPack> = left.iter().copied().filter(is_new).map(staged).collect();
+    let is_first_bitmap = !source.packs.iter().any(of_bitmap) && left.iter().any(|pack| has_bitmap(*pack));
+    let is_better = new.len() < folded.len() || is_first_bitmap;
+    Ok(Ok(is_better.then_some(PreparedFold { committer, name, held, scratch, source, folded, new })))
+}
+
+fn of_bitmap(pack: &StoredPack) -> bool {
+    pack.files.iter().any(|(kind, _)| *kind == PackFileKind::Bitmap)
+}
+
+fn has_file(path: &Path) -> bool {
+    packrace_os::identity(path, Role::Pack).is_ok_and(|found| found.is_some())
+}
+
+pub(super) fn stem_of(git_dir: &Path, checksum: ObjectId) -> PathBuf {
+    git_dir.join("objects/pack").join(format!("pack-{checksum}"))
+}
+
+/// The checksums of the packs of a repository.
+pub(super) fn packs_in(git_dir: &Path) -> Result<Vec<ObjectId>, Error> {
+    let dir = git_dir.join("objects/pack");
+    let found = list_dir(&dir, Role::Pack).map_err(|error| Error::disk(&dir, &error))?;
+    let checksum = |name: &str| {
+        let digits = name.strip_prefix("pack-")?.strip_suffix(".idx")?;
+        ObjectId::from_hex(digits.as_bytes()).ok()
+    };
+    Ok(found.iter().filter_map(|entry| checksum(entry.name.to_str()?)).collect())
+}
+
+/// Whether a head names all packs that another names: places may change, bytes may not.
+fn names_all(head: &Head, source: &Head) -> bool {
+    let digest = |pack: &StoredPack| {
+        let file = pack.files.iter().find(|(kind, _)| *kind == PackFileKind::Pack);
+        (pack.checksum, file.map(|(_, file)| file.sha256))
+    };
+    let named: std::collections::HashSet<_> = head.packs.iter().map(digest).collect();
+    source.packs.iter().all(|pack| named.contains(&digest(pack)))
+}
+
+impl PreparedFold<'_> {
+    /// How many packs it takes away.
+    pub fn folded(&self) -> usize {
+        self.folded.len()
+    }
+
+    /// How many the head has then, if nobody adds any.
+    pub fn packs_after(&self) -> usize {
+        self.source.packs.len() - self.folded.len() + self.new.len()
+    }
+
+    /// Puts the new packs into the bucket, and a head that names them instead of the old ones.
+    pub fn commit(self) -> Result<FoldOutcome, Error> {
+        let mut uploaded: Option<(ObjectKey, Vec<StoredPack>)> = None;
+        for attempt in 0..MAX_ATTEMPTS {
+            if attempt > 0 {
+                pause(self.committer, attempt);
+            }
+            let newest = self.ages()?;
+            if newest.has_overtaken {
+                return Ok(FoldOutcome::Overtaken);
+            }
+            // Below the floor, a collector takes it.
+            let (key, packs) = match uploaded.take().filter(|(key, _)| key.generation >= newest.floor) {
+                Some(uploaded) => uploaded,
+                None => self.upload(newest.generation)?,
+            };
+            // Pushes of this node wait: they would only lose, or we would.
+            if let Some(outcome) = self.committer.alone(self.name, || self.swap(key, &packs))? {
+                return Ok(outcome);
+            }
+            uploaded = Some((key, packs));
+        }
+        let words = format!("'{}' is changed by others too often; try again later", self.name.as_str());
+        Err(Error::new(ErrorKind::Unavailable, words))
+    }
+
+    /// Asks for the newest head.
+    fn ages(&self) -> Result<HeadAges, Error> {
+        self.committer.cache().with_head(&self.held, self.name, true, |read, _| {
+            let ReadHead { head, .. } = read;
+            let has_overtaken = self.has_overtaken(head);
+            Ok(HeadAges { generation: head.generation, floor: head.floor, has_overtaken })
+        })
+    }
+
+    /// Whether a head lacks something that this fold leans on, or something was dropped on purpose that must not come back.
+    fn has_overtaken(&self, newest: &Head) -> bool {
+        !names_all(newest, &self.source) || newest.shrunk > self.source.generation
+    }
+
+    fn upload(&self, generation: u64) -> Result<(ObjectKey, Vec<StoredPack>), Error> {
+        let key = ObjectKey { generation: generation + 1, token: random_token()? };
+        let mut upload = Upload::new(key);
+        let packs = self.new.iter().map(|pack| upload.take_pack(pack.checksum, &pack.stem));
+        let packs = packs.collect::<Result<_, _>>()?;
+        upload.send(self.committer.cache().bucket(), self.name)?;
+        Ok((key, packs))
+    }
+
+    /// Tries once. `None` if another head was faster.
+    fn swap(&self, key: ObjectKey, packs: &[StoredPack]) -> Result<Option<FoldOutcome>, Error> {
+        let cache = self.committer.cache();
+        let basis = cache.with_head(&self.held, self.name, false, |read, _| Ok(read.basis()))?;
+        let newest = &basis.head;
+        if self.has_overtaken(newest) {
+            return Ok(Some(FoldOutcome::Overtaken));
+        }
+        if key.generation < newest.floor {
+            return Ok(None);
+        }
+        let (own, mut head) = next_head(newest)?;
+        head.packs.retain(|pack| !self.folded.contains(&pack.checksum));
+        add_packs(&mut head.packs, packs)?;
+        let mut spilled = Upload::new(own);
+        spilled.spill(&mut head)?;
+        spilled.send(cache.bucket(), self.name)?;
+        let count = head.packs.len();
+        let counts = self.committer.counts();
+        match basis.swap(cache.bucket(), self.name, head)? {
+            Swapped::Won(read) => {
+                counts.won.fetch_add(1, Relaxed);
+                counts.folds.fetch_add(1, Relaxed);
+                // It is done; the next request tries again.
+                if let Err(error) = cache.install(&self.held, self.name, *read, &self.at_hand(packs)) {
+                    tracing::error!("a fold of '{}' is not in the cache yet: {error}", self.name.as_str());
+                }
+                Ok(Some(FoldOutcome::Done(count)))
+            }
+            Swapped::Lost => {
+                counts.lost.fetch_add(1, Relaxed);
+                Ok(None)
+            }
+            Swapped::Unknown(error) => {
+                counts.unknown.fetch_add(1, Relaxed);
+                Ok(Some(FoldOutcome::Unknown(error)))
+            }
+        }
+    }
+
+    /// The files that the cache needs not fetch.
+    fn at_hand(&self, packs: &[StoredPack]) -> FilesAtHand {
+        let git_dir = self.scratch.git_dir();
+        let files = packs.iter().flat_map(|pack| pack.files.iter().map(move |file| (pack.checksum, file)));
+        let path =
+            |checksum, kind: &PackFileKind| stem_of(&git_dir, checksum).with_extension(kind.extension());
+        files.map(|(checksum, (kind, file))| (file.sha256, path(checksum, kind))).collect()
+    }
+}
+
+/// How old a head is, how old objects may be that it does not name, and whether the fold came too late.
+struct HeadAges {
+    generation: u64,
+    floor: u64,
+    has_overtaken: bool,
+}

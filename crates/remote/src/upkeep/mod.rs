@@ -1,0 +1,10 @@
+//! Keeps repositories in a bucket small: [`prepare`] puts packs into fewer, [`collect()`] deletes objects that no head names.
+
+mod collect;
+mod fold;
+
+pub use collect::{Collected, Grace, collect, would_collect};
+pub use fold::{FoldOutcome, PreparedFold, prepare};
+
+#[cfg(test)]
+mod tests;
