@@ -4,7 +4,7 @@ use std::path::PathBuf;
 pub const USAGE: &str = "\
 usage: packrace-bench [clone] [fetch] [filter] [pack-objects] [repack] [ls-refs] [refs]
                       [index-pack] [unpack] [push] [receive] [add] [stash] [durable] [packs]
-                      [swarm: crowds latency waiting] [door] [care] [soak] [siege] [options]
+                      [swarm: crowds latency waiting] [door] [nodes] [care] [soak] [siege] [options]
 
 Runs git and packrace on the same work, in turns, and checks that their answers agree.
 
@@ -65,6 +65,8 @@ pub enum Suite {
     Waiting,
     /// What it costs to let clients in: credentials, TLS and SSH.
     Door,
+    /// Nodes that serve one bucket.
+    Nodes,
     /// Repositories that nobody looks after but the server, under pushes.
     Care,
     /// A server that is treated badly for some time.
@@ -74,7 +76,7 @@ pub enum Suite {
 }
 
 /// What is measured when nothing is named; `packs` and `care` only where they are, for they take long.
-const ALL: [Suite; 19] = [
+const ALL: [Suite; 20] = [
     Suite::Clone,
     Suite::Fetch,
     Suite::Filter,
@@ -92,6 +94,7 @@ const ALL: [Suite; 19] = [
     Suite::Latency,
     Suite::Waiting,
     Suite::Door,
+    Suite::Nodes,
     Suite::Soak,
     Suite::Siege,
 ];
@@ -196,6 +199,7 @@ fn named(word: &str) -> Option<Vec<Suite>> {
         "latency" => Suite::Latency,
         "waiting" => Suite::Waiting,
         "door" => Suite::Door,
+        "nodes" => Suite::Nodes,
         "care" => Suite::Care,
         "soak" => Suite::Soak,
         "siege" => Suite::Siege,

@@ -47,6 +47,7 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Wor
             | Suite::Latency
             | Suite::Waiting
             | Suite::Door
+            | Suite::Nodes
             | Suite::Care
             | Suite::Soak
             | Suite::Siege => {}

@@ -15,6 +15,7 @@ mod curves;
 mod door;
 mod filters;
 mod measure;
+mod nodes;
 mod on_copy;
 mod packs;
 mod prepare;
@@ -110,6 +111,9 @@ fn run(args: &Args) -> Result<(), Error> {
     }
     if args.items.contains(&Suite::Door) {
         records.extend(door::run(args, &git, packrace.as_deref())?);
+    }
+    if args.items.contains(&Suite::Nodes) {
+        records.extend(nodes::run(args, &git, packrace.as_deref())?);
     }
     if args.items.contains(&Suite::Care) {
         records.extend(care::run(args, &git, packrace.as_deref())?);

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use packrace_testkit::raw_client::{Target, Transport};
-use packrace_testkit::{Git, clean_environment};
+use packrace_testkit::{BucketServer, Git, clean_environment};
 
 use crate::measure::{Peak, STRACE, process_tree, processor_seconds, sample_memory};
 
@@ -25,6 +25,12 @@ const CLIENT_PATIENCE: Duration = Duration::from_secs(300);
 
 /// What a server must not say: that something panicked, or that settings were wrong.
 const COMPLAINTS: [&str; 2] = ["panicked", "settings stay as they were"];
+
+/// How packrace is started, but for what it serves.
+const SERVE: [&str; 6] = ["serve", "--allow-push", "--http", "127.0.0.1:0", "--git", "127.0.0.1:0"];
+
+/// The bucket that nodes serve.
+pub const BUCKET: &str = "s3://git/hosting";
 
 /// A server of all repositories in one directory; it ends when dropped.
 pub struct Server {
@@ -129,9 +135,20 @@ impl Server {
     ) -> io::Result<Server> {
         let mut command = Command::new(binary);
         clean_environment(&mut command);
-        command.args(["serve", "--allow-push", "--http", "127.0.0.1:0", "--git", "127.0.0.1:0"]);
-        command.args(settings.map(|file| format!("--config={}", file.display()))).arg(root);
-        let mut command = traced(command, calls);
+        command.args(SERVE).args(settings.map(|file| format!("--config={}", file.display()))).arg(root);
+        Server::started_by(traced(command, calls), calls.is_some(), settings)
+    }
+
+    /// The same of a bucket's repositories, with a cache in this directory.
+    pub fn node(binary: &Path, bucket: &BucketServer, cache: &Path) -> io::Result<Server> {
+        let mut command = Command::new(binary);
+        clean_environment(&mut command);
+        command.envs(bucket.variables()).args(SERVE);
+        command.args(["--bucket", BUCKET, "--cache"]).arg(cache);
+        Server::started_by(command, false, None)
+    }
+
+    fn started_by(mut command: Command, is_traced: bool, settings: Option<&Path>) -> io::Result<Server> {
         let (reader, writer) = io::pipe()?;
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
         let child = command.spawn()?;
@@ -164,7 +181,6 @@ impl Server {
         let (Some(address), Some(_)) = (git, http) else {
             return Err(io::Error::other("packrace serve did not say where it listens"));
         };
-        let is_traced = calls.is_some();
         let mut server = Server::listening(child, address);
         (server.http, server.https, server.ssh) = (http, https, ssh);
         (server.complaints, server.is_traced) = (complaints, is_traced);

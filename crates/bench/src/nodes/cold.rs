@@ -1,0 +1,127 @@
+//! What a node takes that has nothing in its cache, and what it costs to be one.
+
+use std::path::Path;
+use std::time::Instant;
+
+use packrace_testkit::peer::{Feed, Script, http};
+use packrace_testkit::raw_client::{Take, Transport};
+use serde_json::{Value, json};
+
+use super::{Hosting, LATENCY, metric};
+use crate::Error;
+use crate::args::Args;
+use crate::report::verdict;
+use crate::serve::Server;
+use crate::swarm::figures::quantile;
+
+const LISTING_GOAL: f64 = 0.4;
+const FIRST_BYTE_GOAL: f64 = 5.0;
+const CLONE_GOAL: f64 = 1.15;
+const START_GOAL: f64 = 0.1;
+const MEMORY_GOAL: u64 = 16 << 20;
+
+pub(super) fn run(args: &Args, hosting: &Hosting) -> Result<Vec<Value>, Error> {
+    Ok(vec![listing(args, hosting)?, clone(args, hosting)?, start(args, hosting)?])
+}
+
+/// All refs of a repository that has many.
+fn listing(args: &Args, hosting: &Hosting) -> Result<Value, Error> {
+    let repo = hosting.repository("refs.git");
+    let tree = hosting.git.run_with_input(&repo, &["mktree"], b"");
+    let commit = hosting.git.run(&repo, &["commit-tree", "-m", "x", String::from_utf8(tree)?.trim()]);
+    let commit = commit.trim();
+    let mut packed = format!("# pack-refs with: peeled fully-peeled sorted \n{commit} refs/heads/main\n");
+    (0..args.refs).for_each(|number| packed += &format!("{commit} refs/tags/v{number:07}\n"));
+    std::fs::write(repo.join("packed-refs"), packed)?;
+    hosting.import(&repo, "refs")?;
+    let mut times = Vec::new();
+    for _ in 0..args.rounds.min(3) {
+        let node = hosting.node()?;
+        let address = node.server.target(Transport::Http, &repo)?.address;
+        let command =
+            Script::new().line("command=ls-refs").line("object-format=sha1").delim().line("peel").flush();
+        let head = "POST /refs.git/git-upload-pack HTTP/1.1\nGit-Protocol: version=2\n\
+                    Content-Type: application/x-git-upload-pack-request";
+        let start = Instant::now();
+        let reply = http(address, head, command.bytes(), Feed::Whole);
+        times.push(start.elapsed().as_secs_f64());
+        let lines = reply.body.iter().filter(|byte| **byte == b'\n').count();
+        // `HEAD` and `main` come before them.
+        if reply.status != 200 || lines != args.refs + 2 {
+            return Err(format!("HTTP {}, {lines} refs", reply.status).into());
+        }
+    }
+    let seconds = quantile(&times, 0.5);
+    println!(
+        "| cold listing of {} refs | {:.0} ms | {} |",
+        args.refs,
+        seconds * 1e3,
+        verdict(&format!("≤ {:.0} ms", LISTING_GOAL * 1e3), Some(seconds <= LISTING_GOAL))
+    );
+    Ok(json!({ "suite": "nodes", "refs": args.refs, "cold_listing_s": seconds }))
+}
+
+/// A clone of the large repository, beside fetching its pack.
+fn clone(args: &Args, hosting: &Hosting) -> Result<Value, Error> {
+    let repo = hosting.folder.path().join("large.git");
+    let fetch = crate::work::clone_request(&hosting.git, &repo);
+    let (mut first, mut whole, mut fetching) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..args.rounds.min(3) {
+        let node = hosting.node()?;
+        let target = node.server.target(Transport::Http, &repo)?;
+        // What it takes to have the files: a listing waits for them, and for nothing else.
+        let start = Instant::now();
+        let address = target.address;
+        http(address, "GET /large.git/info/refs?service=git-upload-pack HTTP/1.1", b"", Feed::Whole);
+        fetching.push(start.elapsed().as_secs_f64());
+        drop(node);
+        let node = hosting.node()?;
+        let target = node.server.target(Transport::Http, &repo)?;
+        let received = target.fetch(&target.request(&fetch), Take::Checksum)?;
+        first.push(received.first_byte.as_secs_f64() / LATENCY.as_secs_f64());
+        whole.push(received.whole.as_secs_f64());
+    }
+    let [first, whole, fetching] = [first, whole, fetching].map(|times| quantile(&times, 0.5));
+    let ratio = whole / fetching;
+    println!(
+        "| cold clone of one large pack | first byte of the pack after {first:.1} latencies; {ratio:.2} × fetching its files ({:.0} ms) | {} |",
+        fetching * 1e3,
+        verdict(
+            &format!("≤ {FIRST_BYTE_GOAL} latencies, ≤ {CLONE_GOAL} ×"),
+            Some(first <= FIRST_BYTE_GOAL && ratio <= CLONE_GOAL)
+        )
+    );
+    Ok(json!({ "suite": "nodes", "first_byte_latencies": first, "cold_clone_s": whole, "files_s": fetching }))
+}
+
+/// Until it says where it listens; and its memory beside that of a server of a folder.
+fn start(args: &Args, hosting: &Hosting) -> Result<Value, Error> {
+    let (mut times, mut bytes) = (Vec::new(), [0, 0]);
+    for _ in 0..args.rounds {
+        let start = Instant::now();
+        let node = hosting.node()?;
+        times.push(start.elapsed().as_secs_f64());
+        let local = Server::packrace(&hosting.binary, hosting.folder.path(), None)?;
+        bytes = [resident(&local)?, resident(&node.server)?];
+    }
+    let (seconds, more) = (quantile(&times, 0.5), bytes[1].saturating_sub(bytes[0]));
+    println!(
+        "| start, and memory when idle | {:.0} ms; {:.1} MiB more than a server of a folder ({:.1}) | {} |",
+        seconds * 1e3,
+        more as f64 / f64::from(1 << 20),
+        bytes[0] as f64 / f64::from(1 << 20),
+        verdict(
+            &format!("≤ {:.0} ms, ≤ {} MiB more", START_GOAL * 1e3, MEMORY_GOAL >> 20),
+            Some(seconds <= START_GOAL && more <= MEMORY_GOAL)
+        )
+    );
+    Ok(json!({ "suite": "nodes", "start_s": seconds, "more_bytes": more }))
+}
+
+/// Resident memory, after one request.
+fn resident(server: &Server) -> Result<u64, Error> {
+    metric(server, "packrace_panics_total")?;
+    let text = std::fs::read_to_string(Path::new("/proc").join(server.id().to_string()).join("status"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
+    Ok(line.ok_or("no VmRSS")?.trim().parse::<u64>()? << 10)
+}
