@@ -20,9 +20,10 @@ use crate::upload::Upload;
 /// How often pushes are tried again that lose to others.
 pub(crate) const MAX_ATTEMPTS: u32 = 40;
 
-/// Longest pause before the second attempt; twice as long each time after, up to [`LONGEST_PAUSE`]. However many lose, one has won:
+/// Longest pause before the second attempt, and some after it; then twice as long each time, up to [`LONGEST_PAUSE`]. However many lose, one has won:
 /// longer pauses would only make those wait who have lost often.
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const SHORT_PAUSES: u32 = 4;
 const LONGEST_PAUSE: Duration = Duration::from_millis(160);
 
 /// So many groups after one that has lost make way for those of other nodes.
@@ -67,14 +68,18 @@ pub(super) struct Rivalry {
 }
 
 impl Rivalry {
-    /// Whoever has just won knows the newest head, where others have to ask for it first: without a pause it would win again and again.
-    pub(super) fn make_way(&self, committer: &Committer) {
+    /// Whoever has just won knows the newest head, where others have to ask for it first: without a pause it would win again and
+    /// again, and never hear of them. Who waits alone does not wait for that.
+    pub(super) fn make_way(&self, committer: &Committer, is_alone: bool) {
         let groups = self.polite_groups.load(Relaxed);
-        if groups > 0 {
-            self.polite_groups.store(groups - 1, Relaxed);
-            let swap = Duration::from_micros(self.swap_micros.load(Relaxed)).min(LONGEST_PAUSE);
-            committer.cache.bucket().wait(by_chance(2 * swap));
-        }
+        let swap = Duration::from_micros(self.swap_micros.load(Relaxed)).min(LONGEST_PAUSE);
+        let pause = match () {
+            () if groups > 0 => swap + by_chance(4 * swap),
+            () if is_alone => return,
+            () => by_chance(swap),
+        };
+        self.polite_groups.store(groups.saturating_sub(1), Relaxed);
+        committer.cache.bucket().wait(pause);
     }
 }
 
@@ -98,7 +103,7 @@ fn join(open: &mut Vec<Open>, queue: &Queue) {
 pub(super) fn commit(committer: &Committer, held: &Opening, name: &BucketName, queue: &Queue) {
     let mut open = Vec::new();
     let (counts, rivalry) = (&committer.counts, &queue.rivalry);
-    rivalry.make_way(committer);
+    rivalry.make_way(committer, lock(&queue.waiting).len() == 1);
     for attempt in 0..MAX_ATTEMPTS {
         if attempt > 0 {
             counts.lost.fetch_add(1, Relaxed);
@@ -145,7 +150,7 @@ pub(super) fn commit(committer: &Committer, held: &Opening, name: &BucketName, q
 
 /// By chance, so that those who lost together do not come back together.
 pub(crate) fn pause(committer: &Committer, attempt: u32) {
-    let longest = LONGEST_PAUSE.min(FIRST_PAUSE * (1 << attempt.min(10)));
+    let longest = LONGEST_PAUSE.min(FIRST_PAUSE * (1 << attempt.saturating_sub(SHORT_PAUSES).min(10)));
     committer.cache.bucket().wait(by_chance(longest));
 }
 
