@@ -123,6 +123,10 @@ pub(crate) fn output_of(command: &mut Command, input: &[u8]) -> Output {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
     let mut stdin = child.stdin.take().expect("piped");
+    if input.is_empty() {
+        drop(stdin);
+        return child.wait_with_output().expect("a child can be waited for");
+    }
     std::thread::scope(|scope| {
         scope.spawn(move || {
             // A child that does not read all its input closes the pipe; its status tells whether that was right.

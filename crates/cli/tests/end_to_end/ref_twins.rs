@@ -1,5 +1,7 @@
 //! Two copies of one repository of refs: git works on one, packrace on the other.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -13,7 +15,12 @@ pub struct RefTwins {
     dir: tempfile::TempDir,
     ids: Vec<(&'static str, String)>,
     format: RefFormat,
+    /// The bytes in which the state of each was seen last, and that state.
+    seen: RefCell<HashMap<PathBuf, (Stored, String)>>,
 }
+
+/// Names and contents of files.
+type Stored = Vec<(String, Vec<u8>)>;
 
 /// What makes the refs that both begin with.
 const REFS: &str = "\
@@ -53,7 +60,7 @@ impl RefTwins {
         let tag = git(&["rev-parse", "refs/tags/heavy"]);
         git(&["update-ref", "-d", "refs/tags/heavy"]);
         let ids = vec![("{c}", commit), ("{d}", child), ("{e}", beside), ("{t}", tree), ("{g}", tag)];
-        let twins = RefTwins { dir, ids, format };
+        let twins = RefTwins { dir, ids, format, seen: RefCell::default() };
         let input = twins.filled(REFS);
         Git::stock().run_with_input(&path, &["update-ref", "--stdin"], input.as_bytes());
         git(&["pack-refs", "--all"]);
@@ -86,11 +93,24 @@ impl RefTwins {
     /// Runs the same in both: the same is said, and the same refs and reflogs are there afterwards.
     pub fn check(&self, args: &[&str], input: &str) {
         self.check_said(args, input);
-        if stored(&self.ours()) == stored(&self.git()) {
+        let (ours, theirs) = (stored(&self.ours()), stored(&self.git()));
+        if ours == theirs {
             // The same bytes say the same; git need not be asked a dozen times.
             return;
         }
-        assert_eq!(state(&self.ours()), state(&self.git()), "{args:?} {input:?} {:?}", self.format);
+        let (ours, theirs) = (self.state(self.ours(), ours), self.state(self.git(), theirs));
+        assert_eq!(ours, theirs, "{args:?} {input:?} {:?}", self.format);
+    }
+
+    /// The state of one of both. Git is not asked again where nothing has changed.
+    fn state(&self, path: PathBuf, stored: Stored) -> String {
+        let mut seen = self.seen.borrow_mut();
+        if let Some((_, known)) = seen.get(&path).filter(|(before, _)| *before == stored) {
+            return known.clone();
+        }
+        let found = state(&path);
+        seen.insert(path, (stored, found.clone()));
+        found
     }
 
     /// Runs the same in both: the same is said.
@@ -124,7 +144,7 @@ impl RefTwins {
 }
 
 /// All files in which refs and reflogs are, by names; tables, which have random ones, in their order.
-fn stored(path: &Path) -> Vec<(String, Vec<u8>)> {
+fn stored(path: &Path) -> Stored {
     let read = |path: &Path| std::fs::read(path).unwrap_or_default();
     let list = read(&path.join("reftable/tables.list"));
     let list = String::from_utf8(list).unwrap();

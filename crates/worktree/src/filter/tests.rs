@@ -84,11 +84,22 @@ impl Twin {
 
     /// Adds the file with both, and compares content, messages and refusals.
     fn check_add(&self, path: &str, purpose: Purpose) {
+        if let Some(ours) = self.add(path, purpose, &|path| self.staged(path)) {
+            self.check_stored(&[(path, ours)]);
+        }
+    }
+
+    /// Adds the file with both, and compares messages and refusals. Returns what packrace would store.
+    fn add(
+        &self,
+        path: &str,
+        purpose: Purpose,
+        staged: &dyn Fn(&[u8]) -> Option<ObjectId>,
+    ) -> Option<Vec<u8>> {
         let content = std::fs::read(self.path(path)).expect("a file");
         let mut messages = Vec::new();
         let mut filters = self.filters(Direction::CheckIn, &mut messages);
-        let staged = |path: &[u8]| self.staged(path);
-        let ours = filters.to_git(path.as_bytes(), &content, purpose, &staged, &mut messages);
+        let ours = filters.to_git(path.as_bytes(), &content, purpose, staged, &mut messages);
         let ours = ours.map(Cow::into_owned).map_err(|error| error.to_string());
         let mut args = vec!["add", path];
         if purpose == Purpose::Renormalize {
@@ -101,24 +112,52 @@ impl Twin {
         let messages: String = messages.iter().map(|line| format!("{line}\n")).collect();
         assert_eq!(lines(&messages), lines(&String::from_utf8_lossy(&output.stderr)), "{path}");
         assert_eq!(ours.is_ok(), output.status.success(), "{path}");
-        if let Ok(ours) = ours {
-            let theirs = self.git(&["cat-file", "blob", &format!(":{path}")]);
-            assert_eq!(ours.escape_ascii().to_string(), theirs.escape_ascii().to_string(), "{path}");
+        ours.ok()
+    }
+
+    /// Compares what packrace would store with what git has stored.
+    fn check_stored(&self, files: &[(&str, Vec<u8>)]) {
+        let names: String = files.iter().map(|(path, _)| format!(":{path}\n")).collect();
+        let theirs =
+            Git::stock().run_with_input(self.directory.path(), &["cat-file", "--batch"], names.as_bytes());
+        let mut rest = &theirs[..];
+        for (path, ours) in files {
+            let end = rest.iter().position(|&byte| byte == b'\n').expect("a line about each");
+            let header = String::from_utf8_lossy(&rest[..end]);
+            let [_, "blob", bytes] = header.split(' ').collect::<Vec<_>>()[..] else {
+                panic!("{path}: {header}");
+            };
+            let content;
+            (content, rest) = rest[end + 1..].split_at(bytes.parse().expect("a length"));
+            rest = &rest[1..];
+            assert_eq!(ours.escape_ascii().to_string(), content.escape_ascii().to_string(), "{path}");
         }
+        assert!(rest.is_empty());
+    }
+
+    /// Puts contents into the object database and the index, unfiltered. Returns their names.
+    fn stage(&self, files: &[(&str, &[u8])]) -> Vec<ObjectId> {
+        let names: String = files.iter().map(|(path, _)| format!("stored-{path}\n")).collect();
+        for (path, stored) in files {
+            std::fs::write(self.path(&format!("stored-{path}")), stored).expect("a file");
+        }
+        let git = |args: &[&str], input: &str| {
+            Git::stock().run_with_input(self.directory.path(), args, input.as_bytes())
+        };
+        let ids = git(&["hash-object", "-w", "--no-filters", "--stdin-paths"], &names);
+        let ids = String::from_utf8(ids).expect("ids");
+        let entries = ids.lines().zip(files).map(|(id, (path, _))| format!("100644 {id}\t{path}\n"));
+        git(&["update-index", "--index-info"], &entries.collect::<String>());
+        ids.lines().map(|id| ObjectId::from_hex(id.as_bytes()).expect("an id")).collect()
     }
 
     /// Checks out what git stored.
-    fn check_checkout(&self, path: &str, stored: &[u8]) {
-        std::fs::write(self.path("stored"), stored).expect("a file");
-        let id = self.git(&["hash-object", "-w", "--no-filters", "stored"]);
-        let id = String::from_utf8(id).expect("an id");
-        let entry = format!("100644,{},{path}", id.trim());
-        self.git(&["update-index", "--add", "--cacheinfo", &entry]);
+    fn check_checkout(&self, path: &str, stored: &[u8], id: ObjectId) {
         let _ = std::fs::remove_file(self.path(path));
         let output = self.run(&["checkout-index", "-f", path]);
         let mut messages = Vec::new();
         let mut filters = self.filters(Direction::CheckOut, &mut messages);
-        let ours = filters.to_worktree(path.as_bytes(), stored, &|path| self.staged(path), &mut messages);
+        let ours = filters.to_worktree(path.as_bytes(), stored, &only(path, id), &mut messages);
         let ours = match ours {
             Ok(ours) => ours.into_owned(),
             Err(error) => {
@@ -130,6 +169,11 @@ impl Twin {
         let theirs = std::fs::read(self.path(path)).expect("a file checked out");
         assert_eq!(ours.escape_ascii().to_string(), theirs.escape_ascii().to_string(), "{path}");
     }
+}
+
+/// An index that has one file.
+fn only(path: &str, id: ObjectId) -> impl Fn(&[u8]) -> Option<ObjectId> {
+    move |asked| (asked == path.as_bytes()).then_some(id)
 }
 
 /// The distinct messages: git converts again if the index does not show that a file is unchanged. Leaves out how a
@@ -147,16 +191,21 @@ fn lines(messages: &str) -> Vec<&str> {
 /// Tries all contents in both directions: new, over the same content, and over others in the index.
 fn check(attributes: &str, config: &[&str]) {
     let twin = Twin::new(attributes, config);
+    let mut stored = Vec::new();
     for (name, content) in CONTENTS {
         twin.write(name, content);
-        twin.check_add(name, Purpose::Store);
+        stored.extend(twin.add(name, Purpose::Store, &|_| None).map(|ours| (name, ours)));
     }
+    twin.check_stored(&stored);
     let twin = Twin::new(attributes, config);
-    for (name, content) in CONTENTS {
-        twin.check_checkout(name, content);
+    let ids = twin.stage(&CONTENTS);
+    stored.clear();
+    for ((name, content), id) in CONTENTS.into_iter().zip(ids) {
+        twin.check_checkout(name, content, id);
         std::fs::write(twin.path(name), [b"first\r\n", content].concat()).expect("a file");
-        twin.check_add(name, Purpose::Store);
+        stored.extend(twin.add(name, Purpose::Store, &only(name, id)).map(|ours| (name, ours)));
     }
+    twin.check_stored(&stored);
 }
 
 #[test]
