@@ -274,20 +274,30 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
         .map_err(|error| std::io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))
 }
 
-/// Lets go, now and then, of what was kept for too long, or of what has changed.
+/// Drops what expired or changed from the caches, and returns free memory to the system when the server is idle.
 async fn keep_house(shared: Arc<Shared>) {
+    // How many calls had begun when memory was last returned.
+    let mut returned_after = 0;
     loop {
         tokio::time::sleep(shared.settings().repository_cache.sweep_interval()).await;
+        let transfers = &shared.host.transfers;
+        let begun = transfers.begun();
+        let is_idle = begun != returned_after && transfers.list().is_empty();
         let shared = shared.clone();
-        // Files are looked at and closed, which may take a while.
+        // Examining and closing files may take a while.
         let kept = tokio::task::spawn_blocking(move || {
             shared.root.repositories.sweep();
             shared.host.ref_advertisements.sweep();
             shared.host.packs.expire(shared.clock.now());
             shared.host.events.get().iter().for_each(|events| events.journal.expire());
+            if is_idle {
+                packrace_os::process::return_free_memory();
+            }
         });
-        if let Err(panic) = kept.await {
-            tracing::error!("housekeeping failed: {panic}");
+        match kept.await {
+            Ok(()) if is_idle => returned_after = begun,
+            Ok(()) => {}
+            Err(panic) => tracing::error!("housekeeping failed: {panic}"),
         }
     }
 }
