@@ -9,6 +9,7 @@ use std::sync::Arc;
 use http::Uri;
 use packrace_journal::Action;
 use rustls::crypto::ring;
+use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use serde::Deserialize;
 use toml::Spanned;
@@ -104,11 +105,19 @@ impl FromStr for WebhookUrl {
         let port = match authority.strip_prefix(host).ok_or(())? {
             "" => default_port,
             port => {
-                port.strip_prefix(':').and_then(|port| port.parse().ok()).filter(|port| *port > 0).ok_or(())?
+                let digits =
+                    port.strip_prefix(':').filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+                digits.and_then(|digits| digits.parse().ok()).filter(|port| *port > 0).ok_or(())?
             }
         };
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let target = url.path_and_query().map_or("/", |target| target.as_str()).to_owned();
+        // What no certificate can be for would fail at each event.
+        if is_encrypted {
+            ServerName::try_from(host.as_str()).map_err(drop)?;
+        }
+        let target = url.path_and_query().map_or("/", |target| target.as_str());
+        // A query may stand right behind the host; in a request it may not.
+        let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
         Ok(WebhookUrl { is_encrypted, host, port, authority, target })
     }
 }
@@ -312,11 +321,16 @@ mod tests {
             "http://a:0/",
             "http://a:/",
             "http://a:65536/",
+            "http://a:+80/",
+            "https://a..b/",
         ] {
             assert!(bad.parse::<WebhookUrl>().is_err(), "{bad}");
         }
         let url = |text: &str| text.parse::<WebhookUrl>().ok().unwrap();
         assert_eq!((url("https://a").port, url("https://a").is_encrypted), (443, true));
+        for (text, target) in [("http://a", "/"), ("http://a?b=c", "/?b=c"), ("http://a/b?c#d", "/b?c")] {
+            assert_eq!(url(text).target, target);
+        }
         assert_eq!((url("http://a:81/x").authority.as_str(), url("http://a:81/x").port), ("a:81", 81));
     }
 }
