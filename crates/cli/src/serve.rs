@@ -103,6 +103,9 @@ fn load_webhooks(loaded: &ServeConfig) -> Result<Option<Arc<Webhooks>>, Fatal> {
     if loaded.events.journal.is_none() {
         return Err(Fatal::new("events.webhooks: needs events.journal"));
     }
+    if loaded.events.webhook_timeout.is_zero() {
+        return Err(Fatal::new("events.webhook-timeout: 0 leaves no time to connect"));
+    }
     let webhooks = Webhooks::load(file).map_err(|error| Fatal::new(format!("events.webhooks: {error}")))?;
     Ok(Some(Arc::new(webhooks)))
 }
