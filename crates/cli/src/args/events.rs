@@ -54,7 +54,7 @@ X-Packrace-Signature-256 has its HMAC-SHA-256 under the secret. Keys of a table:
 
     name             a-z, 0-9 and -; in the log, in metrics, and of the file webhook-NAME in the journal, which has the number that comes next
     url              http:// or https://, without a user
-    secret-file      absolute path of a file of at least 16 bytes, which its owner alone may read
+    secret-file      absolute path of a file of at least 16 bytes, which others must not be able to read
     repositories     patterns as in access rules; without it, all
     events           of push, create, rename, delete; without it, all
     allow-addresses  addresses and networks (10.0.0.0/8) that it may connect to although they are not public";
