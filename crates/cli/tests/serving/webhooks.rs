@@ -163,6 +163,46 @@ fn what_was_acknowledged_and_not_posted_before_a_kill_is_posted_after_it() {
 }
 
 #[test]
+fn sighup_has_the_file_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let allowed = "allow-addresses = [\"127.0.0.1\"]\n";
+    // This one takes nothing.
+    let (wrong, misled) = receiver_while(Arc::default());
+    let (port, posted) = receiver();
+    let file = hooks(dir.path(), wrong, allowed);
+    let recorded = Recorded::start_with("", &format!("webhooks = \"{file}\"\n"));
+    let push = |name: &str| {
+        assert!(recorded.push("http", &[&format!("HEAD:refs/heads/{name}")]).status.success());
+    };
+    push("one");
+    assert_eq!(misled.recv_timeout(HANG).unwrap().id, 1);
+    // Other files, which take the place of those that were there, as editors make them.
+    for name in ["hooks.toml", "secret"] {
+        std::fs::remove_file(dir.path().join(name)).unwrap();
+    }
+    hooks(dir.path(), port, allowed);
+    recorded.server.signal("-HUP");
+    assert_eq!(posted.recv_timeout(HANG).unwrap().id, 1);
+
+    // A mistake: all stays as it was.
+    std::fs::write(dir.path().join("hooks.toml"), "\n[[webhook]]\nname = \"t0ken\n").unwrap();
+    recorded.server.signal("-HUP");
+    let words = format!("settings stay as they were: events.webhooks: {file}:3:");
+    recorded.server.wait_until("the complaint", |server| server.log().contains(&words));
+    assert!(!recorded.server.log().contains("t0ken"), "{}", recorded.server.log());
+    push("two");
+    assert_eq!(posted.recv_timeout(HANG).unwrap().id, 2);
+    // None any more.
+    std::fs::write(dir.path().join("hooks.toml"), "").unwrap();
+    recorded.server.signal("-HUP");
+    recorded.server.wait_until("the end", |server| {
+        !String::from_utf8(server.get("/-/metrics").body).unwrap().contains("{hook=\"ci\"")
+    });
+    push("three");
+    assert!(posted.try_recv().is_err());
+}
+
+#[test]
 fn private_addresses_need_leave() {
     let dir = tempfile::tempdir().unwrap();
     let (port, posted) = receiver();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use packrace_journal::{Action, JournalReader, Line};
 use rustls::ClientConfig;
 use serde_json::{Map, Value};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -118,11 +118,12 @@ impl HookTask {
         })
     }
 
-    /// Works until the server stops. What is on its way then is sent again at the next start.
-    pub(super) async fn run(mut self, mut stopping: watch::Receiver<bool>) {
+    /// Works until the server stops, or `ending` has lost its sender. What is on its way then is sent again at the next start.
+    pub(super) async fn run(mut self, mut stopping: watch::Receiver<bool>, ending: oneshot::Receiver<()>) {
         tokio::select! {
             biased;
             () = async { drop(stopping.wait_for(|is_stopping| *is_stopping).await) } => {}
+            _ = ending => {}
             () = self.work() => {}
         }
         self.save().await;

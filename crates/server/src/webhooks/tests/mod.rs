@@ -14,7 +14,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::runtime::Runtime;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::delivery::{Attempted, Message, post, signature};
@@ -100,6 +100,7 @@ fn hook(address: SocketAddr, allowed: &[&str]) -> Webhook {
     Webhook {
         name: "ci".to_owned(),
         url: format!("http://{address}/hook?token=t0ken").parse().ok().unwrap(),
+        secret_file: PathBuf::new(),
         secret: SECRET.to_vec(),
         filter: RepositoryFilter::default(),
         actions: None,
@@ -179,7 +180,12 @@ impl Hooked {
         let _entered = self.runtime.enter();
         let task =
             HookTask::new(Arc::new(hook), trusting(&[]), self.rules, self.dir(), durable, counts).unwrap();
-        self.runtime.spawn(task.run(self.stopping.subscribe()))
+        let (never, ending) = oneshot::channel();
+        let running = task.run(self.stopping.subscribe(), ending);
+        self.runtime.spawn(async move {
+            running.await;
+            drop(never);
+        })
     }
 
     fn record(&self, event: &JournalEvent) {
@@ -405,4 +411,66 @@ fn a_receiver_that_hangs_delays_nobody_else() {
     // And the server does not wait for it, either.
     hooked.stop(running);
     assert_eq!(std::fs::read_to_string(hooked.dir().join("webhook-slow")).unwrap(), "1\n");
+}
+
+/// What Prometheus is told of all hooks.
+fn shown(metrics: &Metrics) -> Vec<String> {
+    let text = metrics.text();
+    text.lines().filter(|line| line.starts_with("packrace_webhook_lag{")).map(str::to_owned).collect()
+}
+
+#[test]
+fn other_hooks_count_while_the_server_runs() {
+    let mut hooked = Hooked::new(JournalOptions::default());
+    let metrics = Arc::<Metrics>::default();
+    let numbers = WebhookNumbers::new(hooked.durable.clone());
+    metrics.webhooks.set(numbers.clone()).unwrap();
+    let mut all = RunningWebhooks {
+        rules: hooked.rules,
+        dir: hooked.dir().to_owned(),
+        durable: hooked.durable.clone(),
+        metrics: metrics.clone(),
+        numbers,
+        stopping: hooked.stopping.clone(),
+        runtime: hooked.runtime.handle().clone(),
+        running: Vec::new(),
+    };
+    let runtime = runtime();
+    let set = |all: &mut RunningWebhooks, hooks| runtime.block_on(all.set(&Webhooks::of(hooks)));
+    let [(wrong, misled), (slow, waiting)] = [(); 2].map(|()| receiver(Box::new(|_, stream| hangs(stream))));
+    let (good, posted) = receiver(takes_all());
+    let to = |name: &str, address| Webhook { name: name.to_owned(), ..hook(address, &["127.0.0.1"]) };
+    set(&mut all, vec![to("ci", wrong), to("slow", slow)]);
+    hooked.record(&event("a.git"));
+    assert_eq!(misled.recv_timeout(HANG).unwrap().id(), "1");
+    assert_eq!(waiting.recv_timeout(HANG).unwrap().id(), "1");
+    let before = all.running[1].hook.clone();
+    assert_eq!(before.name, "slow");
+
+    // One that has changed sends at once what the other receiver did not take; the other one is not disturbed.
+    set(&mut all, vec![to("ci", good), to("slow", slow)]);
+    assert_eq!(posted.recv_timeout(HANG).unwrap().id(), "1");
+    assert!(all.running.iter().any(|one| Arc::ptr_eq(&one.hook, &before)));
+    // A secret is a change, too.
+    set(&mut all, vec![to("slow", slow), Webhook { secret: b"another secret".to_vec(), ..to("ci", good) }]);
+    hooked.record(&event("a.git"));
+    let find = |id: &str| {
+        // What was on its way when a hook ended comes twice.
+        let mut requests = std::iter::from_fn(|| posted.recv_timeout(HANG).ok());
+        requests.find(|request| request.id() == id).unwrap()
+    };
+    let request = find("2");
+    let signature = signature(b"another secret", &request.body);
+    assert_eq!(request.headers["x-packrace-signature-256"], signature);
+
+    // One that is gone has no numbers; it comes back where it was.
+    set(&mut all, vec![to("slow", slow)]);
+    assert_eq!(shown(&metrics), ["packrace_webhook_lag{hook=\"slow\"} 2"]);
+    set(&mut all, Vec::new());
+    assert_eq!(shown(&metrics), Vec::<String>::new());
+    hooked.record(&event("a.git"));
+    set(&mut all, vec![to("ci", good)]);
+    find("3");
+    let ended = std::mem::take(&mut all.running).into_iter().map(|one| one.ended).collect();
+    hooked.stop(ended);
 }
