@@ -186,7 +186,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join(".aws");
         std::fs::create_dir(&dir).unwrap();
-        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0)).unwrap();
+        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o000)).unwrap();
         // Root looks into it all the same, and finds nothing.
         let is_closed = std::fs::read_dir(&dir).is_err();
         let own = vec![("AWS_ACCESS_KEY_ID".to_owned(), "ENV".to_owned())];

@@ -14,7 +14,7 @@ use packrace_worktree::filter::{Direction, Filters, Purpose};
 use packrace_worktree::index::Index;
 
 use crate::call::Call;
-use crate::call::discovery::{in_directory, repository, repository_if_any};
+use crate::call::discovery::{in_directory, none_found, repository, repository_if_any};
 use crate::call::fatal::Fatal;
 use crate::options::HashObjectOptions;
 use crate::work_tree::WorkTree;
@@ -207,7 +207,7 @@ impl<'a> Hashing<'a> {
     fn filters(&mut self) -> Result<&mut (Filters, Index), Fatal> {
         if self.filters.is_none() {
             let (Some(repository), Some(snapshot)) = (self.repository, &self.snapshot) else {
-                return Err(Fatal::new("not a git repository (or any of the parent directories): .git"));
+                return Err(none_found(self.call));
             };
             let top = match &self.work_tree {
                 Some(work_tree) => work_tree.top.clone(),

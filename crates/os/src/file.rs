@@ -196,6 +196,11 @@ pub fn identity(path: &Path, role: Role) -> io::Result<Option<FileIdentity>> {
 }
 
 impl FileIdentity {
+    /// Whether both are on one file system.
+    pub fn is_on_file_system_of(&self, other: &FileIdentity) -> bool {
+        self.device == other.device
+    }
+
     /// Whether any later change is certain to give another identity: the last change was so long before `look`, the
     /// time just before this identity was read, that the clock of the file system has ticked since. Otherwise a
     /// file may change twice in one tick, and look the same (git calls such entries of its index racy).

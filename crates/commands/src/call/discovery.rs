@@ -17,7 +17,7 @@ pub fn repository(call: &Call) -> Result<Repository, Fatal> {
 /// The same with another object directory.
 pub fn repository_at(call: &Call, object_dir: Option<PathBuf>) -> Result<Repository, Fatal> {
     let found = repository_if_any(call, object_dir)?;
-    found.ok_or_else(none_found)
+    found.ok_or_else(|| none_found(call))
 }
 
 /// The same for a command that can do without.
@@ -29,11 +29,19 @@ pub fn repository_if_any(call: &Call, object_dir: Option<PathBuf>) -> Result<Opt
 
 /// The repository, opened with other options than usual.
 pub fn repository_with(call: &Call, options: OpenOptions) -> Result<Repository, Fatal> {
-    find(call, options)?.ok_or_else(none_found)
+    find(call, options)?.ok_or_else(|| none_found(call))
 }
 
-fn none_found() -> Fatal {
-    Fatal::new("not a git repository (or any of the parent directories): .git")
+/// That there is no repository, in git's words.
+pub fn none_found(call: &Call) -> Fatal {
+    match search(call) {
+        Ok(Search::MountPoint(above)) => Fatal::new(format!(
+            "not a git repository (or any parent up to mount point {})\n\
+             Stopping at filesystem boundary (GIT_DISCOVERY_ACROSS_FILESYSTEM not set).",
+            above.display()
+        )),
+        _ => Fatal::new("not a git repository (or any of the parent directories): .git"),
+    }
 }
 
 fn find(call: &Call, options: OpenOptions) -> Result<Option<Repository>, Fatal> {
@@ -43,19 +51,52 @@ fn find(call: &Call, options: OpenOptions) -> Result<Option<Repository>, Fatal> 
     }
     // Whoever finds a repository by chance must not be made to follow what its owner has configured.
     options.check_ownership = true;
+    match search(call)? {
+        Search::Found(git_dir) => Ok(Some(Repository::open(&git_dir, &options)?)),
+        Search::MountPoint(_) | Search::Nothing => Ok(None),
+    }
+}
+
+/// How a search ends.
+enum Search {
+    /// At this git directory, or at the file that names it.
+    Found(PathBuf),
+    /// Below this directory, which is on another file system.
+    MountPoint(PathBuf),
+    /// At a ceiling, or at the root.
+    Nothing,
+}
+
+/// Searches from the current directory upwards.
+fn search(call: &Call) -> Result<Search, Fatal> {
+    let limits = &call.environment.discovery_limits;
     let start = in_directory(call, Path::new("."))?;
     let start = packrace_os::real_path(&start).map_err(Fatal::new)?;
-    let is_there = |path: &Path| packrace_os::identity(path, Role::Config).is_ok_and(|found| found.is_some());
+    let ceiling = limits.ceiling_above(&start);
+    let identity = |path: &Path| packrace_os::identity(path, Role::Config).ok().flatten();
+    let mut file_system = None;
     for directory in start.ancestors() {
-        let inside = directory.join(".git");
-        if is_there(&inside) {
-            return Ok(Some(Repository::open(&inside, &options)?));
+        if ceiling.as_deref() == Some(directory) {
+            break;
         }
-        if ["HEAD", "objects", "refs"].iter().all(|name| is_there(&directory.join(name))) {
-            return Ok(Some(Repository::open(directory, &options)?));
+        if directory != start && !limits.crosses_file_systems {
+            let first = file_system.get_or_insert_with(|| identity(&start));
+            let here = identity(directory);
+            let is_same =
+                first.as_ref().zip(here).is_none_or(|(first, here)| here.is_on_file_system_of(first));
+            if !is_same {
+                return Ok(Search::MountPoint(directory.to_owned()));
+            }
+        }
+        let inside = directory.join(".git");
+        if identity(&inside).is_some() {
+            return Ok(Search::Found(inside));
+        }
+        if ["HEAD", "objects", "refs"].iter().all(|name| identity(&directory.join(name)).is_some()) {
+            return Ok(Search::Found(directory.to_owned()));
         }
     }
-    Ok(None)
+    Ok(Search::Nothing)
 }
 
 /// A path as the `-C` options mean it.

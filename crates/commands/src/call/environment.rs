@@ -10,6 +10,7 @@ use packrace_store::refs::is_good_name;
 use packrace_store::{ConfigSources, LastConfig, OpenOptions, split_alternates};
 use packrace_worktree::paths::SpecDefaults;
 
+use crate::call::discovery_limits::DiscoveryLimits;
 use crate::call::fatal::Fatal;
 use crate::call::http_variables::HttpVariables;
 use crate::call::identity::{Person, Role};
@@ -47,6 +48,8 @@ pub struct Environment {
     common_dir: Option<PathBuf>,
     /// `GIT_DIR`.
     pub git_dir: Option<PathBuf>,
+    /// How far up a repository is searched.
+    pub discovery_limits: DiscoveryLimits,
     shallow_file: Option<PathBuf>,
     index_file: Option<PathBuf>,
     index_version: Option<String>,
@@ -123,6 +126,10 @@ impl Environment {
             alternates: split_alternates(alternates.as_encoded_bytes()),
             common_dir: path("GIT_COMMON_DIR"),
             git_dir: path("GIT_DIR"),
+            discovery_limits: DiscoveryLimits::new(
+                get("GIT_CEILING_DIRECTORIES"),
+                text("GIT_DISCOVERY_ACROSS_FILESYSTEM").is_some_and(|value| is_true(&value)),
+            ),
             shallow_file: get("GIT_SHALLOW_FILE").map(PathBuf::from),
             index_file: path("GIT_INDEX_FILE"),
             index_version: text("GIT_INDEX_VERSION"),

@@ -1,6 +1,7 @@
 //! One call of a command: what stands before its options, the environment, and the streams.
 
 pub mod discovery;
+pub mod discovery_limits;
 pub mod environment;
 pub mod fatal;
 pub mod http_variables;
