@@ -12,8 +12,8 @@ use crate::select::plan::{PackPlan, PackRequest, plan};
 use crate::walk::commits::Commits;
 
 /// The first of `wants` that `tips` do not reach; a missing object counts as not reached. All wanted commits
-/// together cost one walk through history. Other objects that are not tips cost one visit of every object that
-/// `tips` reach.
+/// together cost one walk through history. Other objects that are not tips cost one visit of every object
+/// that `tips` reach.
 pub fn first_unreached(
     request_objects: &Arc<RequestObjects>,
     wants: &[ObjectId],

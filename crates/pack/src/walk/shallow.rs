@@ -1,4 +1,5 @@
-//! Where history becomes shallow for a client (gitprotocol-pack, "Packfile Negotiation": shallow and deepen lines).
+//! Where history becomes shallow for a client (gitprotocol-pack, "Packfile Negotiation": shallow, deepen
+//! lines).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -446,7 +446,8 @@ impl<'a> Trees<'a> {
     }
 }
 
-/// Trees are sorted by name, directories as if theirs ended with a slash (git's user manual, "Git object model").
+/// Trees are sorted by name, directories as if theirs ended in a slash (git's user manual, "Git object
+/// model").
 fn sort_key<'e>(entry: &TreeEntry<'e>) -> impl Iterator<Item = u8> + 'e {
     let slash = (entry.kind() == EntryKind::Tree).then_some(b'/');
     entry.name.iter().copied().chain(slash)

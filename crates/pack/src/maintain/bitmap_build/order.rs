@@ -47,8 +47,9 @@ impl BitOrder {
         Some(BitOrder::new(request_objects, index.checksum(), |position| index.id_at(position), positions))
     }
 
-    /// The bits of an index with the checksum `checksum` (the pack's, for a pack). `positions` are positions in the
-    /// index by bit, each once; `id_at` returns the object at a position. All objects are in `request_objects`.
+    /// The bits of an index with this checksum (the pack's, for a pack). `positions` are positions in the
+    /// index by bit, each once; `id_at` returns the object at a position. All objects are in
+    /// `request_objects`.
     pub fn new<'a>(
         request_objects: &RequestObjects,
         checksum: ObjectId,

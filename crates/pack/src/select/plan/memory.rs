@@ -3,8 +3,8 @@
 use super::PackRequest;
 use crate::request_objects::RequestObjects;
 
-/// The memory of a walk: this per object of the repository, and a fixed part. 126 MB were measured for 407,095
-/// objects.
+/// The memory of a walk: this per object of the repository, and a fixed part. 126 MB were measured for
+/// 407,095 objects.
 const WALK_BYTES_AN_OBJECT: u64 = 192;
 const WALK_BYTES: u64 = 48 << 20;
 
