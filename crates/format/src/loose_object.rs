@@ -22,7 +22,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the header at the start of the inflated `bytes`. The size is decimal without sign or leading zero.
+    /// Reads the header at the start of the inflated `bytes`. The size is decimal without sign or leading
+    /// zero.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let bytes = &bytes[..bytes.len().min(MAX_HEADER_BYTES)];
         let end = memchr::memchr(0, bytes)

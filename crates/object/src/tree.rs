@@ -1,4 +1,5 @@
-//! A cursor over the entries of a tree: `<octal mode> <name>\0<raw id>` (git's user manual, "Git object model").
+//! A cursor over the entries of a tree: `<octal mode> <name>\0<raw id>` (git's user manual, "Git object
+//! model").
 
 use crate::{HashKind, MalformedObject, oid};
 

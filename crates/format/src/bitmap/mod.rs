@@ -183,8 +183,8 @@ impl<D: AsRef<[u8]>> BitmapIndex<D> {
         (0..self.pseudo_merges.len()).map(|number| self.pseudo_merges.get(bytes, number))
     }
 
-    /// The hash of a path of the object at this index position (git's name hash, version 1); `None` if the file has
-    /// no hashes.
+    /// The hash of a path of the object at this index position (git's name hash, version 1); `None` if the
+    /// file has no hashes.
     #[inline]
     pub fn name_hash_at(&self, index_position: u32) -> Option<u32> {
         assert!(index_position < self.objects, "position {index_position} of {} objects", self.objects);

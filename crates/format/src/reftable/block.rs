@@ -6,8 +6,9 @@
 //! record: varint prefix length | varint suffix length << 3 | type | suffix | value
 //! ```
 //!
-//! Lengths and offsets count from the start of the block; for the first block that is the start of the file, header
-//! included. In a log block everything after the length is deflated; its lengths and offsets count inflated bytes.
+//! Lengths and offsets count from the start of the block; for the first block that is the start of the file,
+//! header included. In a log block everything after the length is deflated; its lengths and offsets count
+//! inflated bytes.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,5 @@
-//! Git's configuration syntax (git-config, "CONFIGURATION FILE"), parsed setting by setting up to the first error.
+//! Git's configuration syntax (git-config, "CONFIGURATION FILE"), parsed setting by setting up to the first
+//! error.
 //!
 //! Parsed exactly as git does, including what its documentation does not say: there is no byte order mark;
 //! names and values end at a NUL; a byte 0xff ends a line, and turns the next line end outside a setting into
@@ -7,8 +8,8 @@
 /// The text breaks the syntax.
 pub(super) struct SyntaxError;
 
-/// Calls `each` with every setting, in order: its full name (`submodule.<name>.path`; section and key in lower
-/// case) and its value, if the key has a `=`.
+/// Calls `each` with every setting, in order: its full name (`submodule.<name>.path`; section and key in
+/// lower case) and its value, if the key has a `=`.
 pub(super) fn for_each(text: &[u8], mut each: impl FnMut(&[u8], Option<&[u8]>)) -> Result<(), SyntaxError> {
     let mut reader = Reader { text, at: 0, is_at_end: false };
     let (mut name, mut value) = (Vec::new(), Vec::new());

@@ -44,8 +44,8 @@ impl Severities {
         Self::new(false)
     }
 
-    /// Git's defaults for received objects, and for `git fsck --strict`: warnings become errors, and group-writable
-    /// files (`100664`) are reported.
+    /// Git's defaults for received objects, and for `git fsck --strict`: warnings become errors, and
+    /// group-writable files (`100664`) are reported.
     pub fn strict() -> Self {
         Self::new(true)
     }
@@ -76,7 +76,8 @@ impl Severities {
         self.max_name_bytes
     }
 
-    /// Applies `<msg-id>=<severity>`; for `largePathname`, a maximum length may follow the severity (`warn:10`).
+    /// Applies `<msg-id>=<severity>`; for `largePathname`, a maximum length may follow the severity
+    /// (`warn:10`).
     pub fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), SettingError> {
         let id = MessageId::from_name(name)
             .ok_or_else(|| SettingError::UnknownMessage(text(&name.to_ascii_lowercase())))?;
