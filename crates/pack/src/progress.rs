@@ -29,7 +29,7 @@ pub enum Phase {
     VerifyingOffsets,
     /// Counting the objects that a multi-pack-index takes from each pack.
     CountingReferenced,
-    /// Deleting packs of which a multi-pack-index uses no object.
+    /// Deleting packs that a multi-pack-index does not use.
     DeletingPacks,
     /// Looking for commits in all packs.
     FindingPackedCommits,

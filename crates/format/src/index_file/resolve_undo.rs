@@ -4,7 +4,7 @@ use packrace_object::{HashKind, ObjectId, StoredId};
 
 use super::until;
 
-/// The sides of a conflict: mode and object of stages 1 to 3, as far as they existed.
+/// The sides of a conflict: mode and object of stages 1 to 3, if they existed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolveUndo {
     /// The path.

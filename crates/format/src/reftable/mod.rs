@@ -89,7 +89,7 @@ pub struct RefRecord<'a> {
     pub name: &'a [u8],
     /// The update that wrote it.
     pub update_index: u64,
-    /// What it says.
+    /// The value of the ref.
     pub value: RefValue<'a>,
 }
 

@@ -53,7 +53,7 @@ struct Uses {
 }
 
 impl Checker {
-    /// A checker that has seen nothing yet.
+    /// A checker without input.
     pub fn new(rules: Arc<Rules>, hash: HashKind) -> Self {
         Checker { rules, hash, files: HashMap::new() }
     }

@@ -66,7 +66,7 @@ pub(super) struct Children {
 
 impl EntryTable {
     pub(super) fn new(hash: HashKind, announced: u32) -> Self {
-        // The announced number is trusted only as far as it costs next to nothing.
+        // The announced number is unchecked, so it reserves only a little memory.
         let room = announced.min(1 << 16) as usize;
         EntryTable {
             hash,

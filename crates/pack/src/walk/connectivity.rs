@@ -50,7 +50,7 @@ pub struct Question<'a> {
     pub threads: usize,
 }
 
-/// A tip that leads to a missing or unreadable object.
+/// A tip that reaches a missing or unreadable object.
 #[derive(Debug)]
 pub struct Gap {
     /// The position in [`Question::tips`].

@@ -35,7 +35,7 @@ pub(super) struct CommitHistory {
     pub(super) is_stored: Vec<bool>,
 }
 
-/// A commit as it was read.
+/// A commit as read from its object.
 struct Read {
     ix: ObjectNo,
     tree: Option<ObjectNo>,

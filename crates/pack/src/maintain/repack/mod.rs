@@ -42,7 +42,7 @@ use crate::walk::lenient_walk::LenientWalk;
 pub enum Scope {
     /// Reachable loose objects.
     Loose,
-    /// All reachable objects (`-a`, `-A`, `--cruft`), and unreachable ones as this says.
+    /// All reachable objects (`-a`, `-A`, `--cruft`), and what to do with the unreachable ones.
     All(Unreachable),
     /// Objects of small packs, and loose ones (`--geometric`).
     Geometric(u32),
