@@ -58,7 +58,7 @@ fn malformed_entry_headers() {
     ] {
         assert_eq!(parse_entry_header(bytes, HashKind::Sha1).unwrap_err().what, expect, "{bytes:x?}");
     }
-    // 2⁶⁴ − 1, alone and where another byte follows.
+    // 2⁶⁴ − 1, alone and with another byte after it.
     let mut bytes = Vec::new();
     write_entry_header(EntryKind::OfsDelta { distance: u64::MAX }, 0, &mut bytes);
     assert!(parse_entry_header(&bytes, HashKind::Sha1).is_err());

@@ -1,4 +1,4 @@
-//! Records in a map: what tables are written from and compared with.
+//! Records in a map, from which tables are written and with which they are compared.
 
 use std::collections::BTreeMap;
 
@@ -142,7 +142,7 @@ impl Model {
 }
 
 pub(super) fn id(random: &mut Random, hash: HashKind) -> ObjectId {
-    // Some that differ late, so that they cannot be cut short.
+    // Some ids differ late, so that they cannot be abbreviated.
     let mut bytes = vec![0x5a; hash.len_in_bytes()];
     let start = if random.one_in(4) { random.below(5) } else { 0 };
     bytes[start..].copy_from_slice(&random.bytes(hash.len_in_bytes() - start));
