@@ -125,8 +125,8 @@ fn instructions_say_where() {
     assert_eq!(instructions.next(), None);
 }
 
-/// Walks a pack from entry to entry and compares with `git verify-pack -v`, whose lines about entries are `<id>
-/// <kind> <size> <bytes in the pack> <offset>[ <depth> <id of the base>]`.
+/// Walks a pack from entry to entry and compares with `git verify-pack -v`, whose lines about entries are
+/// `<id> <kind> <size> <bytes in the pack> <offset>[ <depth> <id of the base>]`.
 fn check_entries(repo: &Repo, hash: HashKind) {
     let pack = pack_file(repo, "pack");
     let index = PackIndex::open(pack_file(repo, "idx"), hash).unwrap();

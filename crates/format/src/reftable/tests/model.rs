@@ -58,8 +58,8 @@ impl Value {
 }
 
 impl Model {
-    /// A model of `count` refs and about as many logs, for updates from `min` to `max`. Names come from a small
-    /// set, so that models of the same `count` share some.
+    /// A model of `count` refs and about as many logs, for updates from `min` to `max`. Names come from a
+    /// small set, so that models of the same `count` share some.
     pub(super) fn random(random: &mut Random, hash: HashKind, count: usize, min: u64, max: u64) -> Self {
         let ids: Vec<ObjectId> = (0..count / 3 + 1).map(|_| id(random, hash)).collect();
         let mut model = Model::default();
