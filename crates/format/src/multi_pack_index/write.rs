@@ -21,7 +21,7 @@ pub struct SourcePack<'a, D> {
     pub modified_seconds: i64,
 }
 
-/// The options of [`write`].
+/// Options for writing a multi-pack-index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WriteOptions {
     /// The number of the pack, in the given order, whose copies win if there are several.

@@ -58,7 +58,7 @@ impl<'a> CommitReader<'a> {
         commit.map_err(|source| Reason::Malformed { id: *id, source }.into())
     }
 
-    /// Visits every commit reachable from `tips`, without passing those that are `is_known`.
+    /// Visits every commit that `tips` reach, except those that are `is_known` and what only those reach.
     pub(super) fn closure(
         &mut self,
         tips: Vec<ObjectId>,

@@ -72,7 +72,7 @@ pub enum Order {
     /// As stored, pack after pack: nothing is visited twice. For a response.
     #[default]
     AsStored,
-    /// Tags, commits, trees, blobs, each as stored: objects of a walk are adjacent. For a stored pack.
+    /// Tags, commits, trees, blobs, each as stored: what a walk needs is adjacent. For a stored pack.
     ByKind,
 }
 
@@ -364,8 +364,8 @@ pub fn plan_list(
     to_store(request_objects, wanted, names, settings, ofs_delta, progress)
 }
 
-/// Plans a pack of exactly these objects, to store: all delta bases are in the pack, and objects of a walk
-/// are adjacent.
+/// Plans a pack of exactly these objects, to store: all delta bases are in the pack, and what a walk needs is
+/// adjacent.
 pub(crate) fn to_store(
     request_objects: &Arc<RequestObjects>,
     wanted: Marks,
