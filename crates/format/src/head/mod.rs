@@ -34,6 +34,9 @@ pub const MAX_RECENT_TOKENS: usize = 256;
 /// The most entries of each other list.
 pub const MAX_ENTRIES: usize = 4096;
 
+/// The last generation: 63 bits, so that the generation after any parsed one is a number, too.
+pub const MAX_GENERATION: u64 = i64::MAX as u64;
+
 const FORMAT: &str = "head";
 const SIGNATURE: &[u8; 8] = b"PKRCHEAD";
 const VERSION: u32 = 1;
@@ -146,7 +149,7 @@ pub struct StoredTable {
 pub struct Head {
     /// The hash of its objects.
     pub hash: HashKind,
-    /// One more than the generation of the previous head; at least 1.
+    /// One more than the generation of the previous head; from 1 to [`MAX_GENERATION`].
     pub generation: u64,
     /// The token of the write that made this head.
     pub token: WriteToken,
