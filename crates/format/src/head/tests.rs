@@ -131,7 +131,7 @@ fn what_cannot_be_is_refused() {
     check(&|head| head.tables[0].file.length = u64::MAX, "cut off");
 }
 
-/// Whoever reads the last one can still count on, and writes none that nobody could read.
+/// A head of the last generation can be read; no later one can be written or read.
 #[test]
 fn generations_end() {
     let last = Head { generation: MAX_GENERATION, ..sample(HashKind::Sha1) };
