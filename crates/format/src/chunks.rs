@@ -1,4 +1,4 @@
-//! The table of contents that multi-pack-indexes and commit-graphs have in common (gitformat-chunk).
+//! The table of chunks in multi-pack-indexes and commit-graphs (gitformat-chunk).
 //!
 //! ```text
 //! header
@@ -16,7 +16,7 @@ use crate::{Error, be, checksum};
 
 const ENTRY_BYTES: usize = 12;
 
-/// Where the chunks of a file are; every range lies within the file and before its checksum.
+/// The ranges of a file's chunks; every range is within the file and before its checksum.
 pub(crate) struct Chunks {
     format: &'static str,
     /// At most 255, as the count is one byte.
@@ -24,8 +24,8 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// Reads the table of `count` chunks that begins at `at`. Offsets must not fall, and the last chunk must end
-    /// where the checksum begins, so that a truncated file is detected.
+    /// Reads the table of `count` chunks at `at`. Offsets must not decrease, and the last chunk must end
+    /// where the checksum begins, so that truncation is detected.
     pub(crate) fn parse(
         format: &'static str,
         bytes: &[u8],
@@ -70,12 +70,12 @@ impl Chunks {
         self.find(id).ok_or_else(|| Error::new(self.format, "a required chunk is missing", 0))
     }
 
-    /// Where a required chunk begins; it must have `count` rows of `row_bytes`.
+    /// The offset of a required chunk, which must have `count` rows of `row_bytes`.
     pub(crate) fn require_rows(&self, id: &[u8; 4], count: u32, row_bytes: usize) -> Result<usize, Error> {
         self.rows(self.require(id)?, count, row_bytes)
     }
 
-    /// As [`Self::require_rows`], but for a chunk that may be missing.
+    /// Like [`Self::require_rows`], but for an optional chunk.
     pub(crate) fn find_rows(
         &self,
         id: &[u8; 4],
@@ -85,7 +85,7 @@ impl Chunks {
         self.find(id).map(|range| self.rows(range, count, row_bytes)).transpose()
     }
 
-    /// Where the chunk begins and how many whole rows it has; 0 rows if it is missing.
+    /// The offset of a chunk and its number of whole rows; 0 rows if it is missing.
     pub(crate) fn table(&self, id: &[u8; 4], row_bytes: usize) -> Result<(usize, u32), Error> {
         let range = self.find(id).unwrap_or(0..0);
         let rows = u32::try_from(range.len() / row_bytes)
@@ -115,7 +115,7 @@ pub(crate) struct ChunkWriter {
 }
 
 impl ChunkWriter {
-    /// Starts a file with `header`, which already states the number of chunks.
+    /// Starts a file with `header`, which must already contain the number of chunks.
     pub(crate) fn new(header: Vec<u8>) -> Self {
         ChunkWriter { header, chunks: Vec::new() }
     }

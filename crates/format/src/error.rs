@@ -2,11 +2,11 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{format}: {what} at byte {offset}")]
 pub struct Error {
-    /// The format, in the field's word: `pack`, `idx`, `rev`, `midx`, `bitmap`, `commit-graph`, `reftable`, …
+    /// The format, in usual words: `pack`, `idx`, `rev`, `midx`, `bitmap`, `commit-graph`, `reftable`, …
     pub format: &'static str,
     /// What is wrong.
     pub what: &'static str,
-    /// Where, counted from the start of the file or value.
+    /// The offset from the start of the file or value.
     pub offset: u64,
 }
 

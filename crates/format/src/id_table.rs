@@ -1,4 +1,4 @@
-//! The sorted ids with a fan-out that an idx, a multi-pack-index and a commit-graph have in common.
+//! The sorted ids with a fan-out that idx, multi-pack-index and commit-graph share.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -10,20 +10,20 @@ use crate::{Error, be};
 /// 256 counts of four bytes.
 pub const FANOUT_BYTES: usize = 1024;
 
-/// Where a file keeps its sorted ids. Holds no bytes: every call passes the bytes of the checked file.
+/// The position of a file's sorted ids; every call passes the bytes of the checked file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IdTable {
     fanout_at: usize,
-    /// Where the first id is.
+    /// The offset of the first id.
     ids_at: usize,
-    /// From an id to the next; more than an id's length where the table is interleaved (idx v1).
+    /// The distance between ids; more than an id's length if the table is interleaved (idx v1).
     stride: usize,
     id_bytes: usize,
     /// The number of ids; [`Self::fanout_at`]'s last count.
     len: u32,
 }
 
-/// Reads the number of ids from the fan-out at `at`, whose counts must never fall.
+/// Reads the number of ids from the fan-out at `at`, whose counts must never decrease.
 pub(crate) fn check_fanout(format: &'static str, bytes: &[u8], at: usize) -> Result<u32, Error> {
     let fanout = at
         .checked_add(FANOUT_BYTES)
@@ -40,14 +40,14 @@ pub(crate) fn check_fanout(format: &'static str, bytes: &[u8], at: usize) -> Res
     Ok(last)
 }
 
-/// Writes the fan-out of sorted ids, given the first byte of each; there are at most 2³² − 1 ids.
+/// Writes the fan-out of sorted ids from the first byte of each; there are at most 2³² − 1 ids.
 pub(crate) fn write_fanout(out: &mut Vec<u8>, first_bytes: impl Iterator<Item = u8>) {
     let mut counts = [0u32; 256];
     first_bytes.for_each(|byte| counts[usize::from(byte)] += 1);
     write_counts(out, &counts);
 }
 
-/// As [`write_fanout`], from the number of ids with each first byte.
+/// Like [`write_fanout`], from the number of ids with each first byte.
 pub(crate) fn write_counts(out: &mut Vec<u8>, counts: &[u32; 256]) {
     let mut sum = 0;
     for count in counts {
@@ -57,7 +57,7 @@ pub(crate) fn write_counts(out: &mut Vec<u8>, counts: &[u32; 256]) {
 }
 
 impl IdTable {
-    /// A table in a file whose fan-out the caller has checked, and which holds `len` ids at `ids_at`.
+    /// A table of `len` ids at `ids_at`, in a file whose fan-out the caller has checked.
     pub(crate) fn new(fanout_at: usize, ids_at: usize, stride: usize, hash: HashKind, len: u32) -> Self {
         IdTable { fanout_at, ids_at, stride, id_bytes: hash.len_in_bytes(), len }
     }
@@ -79,7 +79,7 @@ impl IdTable {
         if wanted.len() != self.id_bytes {
             return None;
         }
-        // Ids nearly always differ within their first eight bytes, so one number decides nearly every step.
+        // Ids nearly always differ in their first eight bytes, so one number decides nearly every step.
         let wanted_head = be::u64_at(wanted, 0);
         let order = |position: u32| {
             let at = self.ids_at + position as usize * self.stride;
@@ -124,16 +124,16 @@ impl IdTable {
     fn bucket(&self, bytes: &[u8], first: u8) -> Range<u32> {
         let at = self.fanout_at + 4 * usize::from(first);
         let start = if first == 0 { 0 } else { be::u32_at(bytes, at - 4) };
-        // A file that was overwritten after the check may hide ids, but nothing reads beyond its end.
+        // A file overwritten after the check may hide ids, but nothing reads beyond its end.
         let end = be::u32_at(bytes, at).min(self.len);
         start.min(end)..end
     }
 }
 
-/// The part of a bucket where the wanted id must be, if ids are spread as evenly as hashes are: around `fraction`
-/// of its length in 2³², give or take twice the standard deviation. Two neighbouring looks replace half of the
-/// looks of a binary search, which are all over the bucket and miss the cache. If ids are not evenly spread it may
-/// exclude little, but never the wanted id.
+/// The part of a bucket where the wanted id must be. If ids are spread evenly, as hashes are, it is around
+/// `fraction` / 2³² of the bucket's length, give or take twice the standard deviation. Two adjacent look-ups
+/// replace half of those of a binary search, which are all over the bucket and miss the cache. If ids are not
+/// evenly spread, this may exclude little, but never the wanted id.
 #[inline]
 fn narrowed(bucket: Range<u32>, fraction: u32, order: impl Fn(u32) -> Ordering) -> Range<u32> {
     let Range { start: mut low, end: mut high } = bucket;
@@ -177,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    /// Looks up every id and its neighbours in a table of `ids`, which it sorts first.
+    /// Sorts `ids`, then looks up every id and its neighbours in their table.
     fn check(mut ids: Vec<[u8; 20]>) {
         ids.sort();
         ids.dedup();
@@ -212,7 +212,7 @@ mod tests {
         check(vec![]);
         check(ids(1, 0));
         check(ids(30_000, 0));
-        // Not spread at all: within a bucket, and within eight bytes of each other.
+        // Not spread at all: in one bucket, and within eight bytes of each other.
         check(ids(5000, 1));
         check(ids(5000, 3));
         check(ids(3000, 8));

@@ -1,6 +1,6 @@
-//! Git's file formats as views over bytes and writers into bytes; opens no file.
+//! Git's file formats as views of bytes and writers into bytes; opens no file.
 //!
-//! One folder (or file) a format. Trust contract of every reader here: any bytes give a value or a typed
+//! One folder (or file) per format. Trust contract of every reader here: any bytes give a value or a typed
 //! [`Error`] with an offset; no panic, no hang, and no allocation that the input's length does not justify.
 
 #![forbid(unsafe_code)]

@@ -7,7 +7,7 @@ use crate::zlib::Inflater;
 
 const FORMAT: &str = "loose object";
 
-/// The longest header that is accepted: a kind, a space, 20 digits and the NUL.
+/// The longest accepted header: a kind, a space, 20 digits and the NUL.
 pub const MAX_HEADER_BYTES: usize = 28;
 
 /// The header of a loose object, after inflation.
@@ -17,12 +17,13 @@ pub struct Header {
     pub kind: Kind,
     /// The length of its content.
     pub size: u64,
-    /// The length of the header, with its NUL.
+    /// The length of the header, including its NUL.
     pub length: usize,
 }
 
 impl Header {
-    /// Reads the header at the start of the inflated `bytes`. The size is decimal without sign or leading zero.
+    /// Reads the header at the start of the inflated `bytes`. The size is decimal without sign or leading
+    /// zero.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let bytes = &bytes[..bytes.len().min(MAX_HEADER_BYTES)];
         let end = memchr::memchr(0, bytes)
@@ -43,8 +44,8 @@ pub fn inflate_header(inflater: &mut Inflater, file: &[u8]) -> Result<Header, Er
     Header::parse(&prefix)
 }
 
-/// Replaces `out` by the content of the object in `file` and returns its kind. Callers with a limit call
-/// [`inflate_header`] first. After an error `out` is empty.
+/// Replaces `out` with the content of the object in `file` and returns its kind. Callers with a limit call
+/// [`inflate_header`] first. After an error, `out` is empty.
 pub fn inflate(inflater: &mut Inflater, file: &[u8], out: &mut Vec<u8>) -> Result<Kind, Error> {
     out.clear();
     let header = inflate_header(inflater, file)?;
@@ -57,7 +58,7 @@ pub fn inflate(inflater: &mut Inflater, file: &[u8], out: &mut Vec<u8>) -> Resul
     Ok(header.kind)
 }
 
-/// Appends the header of an object: the bytes that come before its content, in the file and in its name.
+/// Appends an object's header: the bytes before its content, in the file and for its id.
 pub fn write_header(kind: Kind, size: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("{kind} {size}\0").as_bytes());
 }

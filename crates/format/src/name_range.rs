@@ -1,23 +1,23 @@
-//! Ranges of sorted names, so that a listing of refs can be divided before it is read.
+//! Ranges of sorted names, for dividing a listing of refs before it is read.
 
-/// Names from a first one up to, but not including, another.
+/// Names from a first one up to, but not including, a second one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameRange {
-    /// No name in it comes before this one.
+    /// The lowest possible name in the range.
     pub start: Vec<u8>,
-    /// All names in it come before this one; `None` means no end.
+    /// The lowest name after the range; `None` means no end.
     pub end: Option<Vec<u8>>,
 }
 
 impl NameRange {
-    /// This name and all that come after it.
+    /// This name and all later ones.
     pub fn from(start: &[u8]) -> Self {
         NameRange { start: start.to_vec(), end: None }
     }
 
     /// All names that start with `prefix`.
     pub fn of_prefix(prefix: &[u8]) -> Self {
-        // The first name after them: the prefix with its last byte made one larger.
+        // The first name after them: the prefix with its last byte increased.
         let mut end = prefix.to_vec();
         while let Some(last) = end.pop() {
             if let Some(larger) = last.checked_add(1) {
@@ -41,7 +41,7 @@ impl NameRange {
         (!is_empty).then_some(NameRange { start, end })
     }
 
-    /// The range in pieces, in order: each of `cuts` that is inside starts a piece.
+    /// Divides the range into pieces, in order; each of `cuts` within the range starts a piece.
     pub fn split(&self, mut cuts: Vec<Vec<u8>>) -> Vec<NameRange> {
         cuts.retain(|cut| *cut > self.start && self.end.as_ref().is_none_or(|end| cut < end));
         cuts.sort_unstable();

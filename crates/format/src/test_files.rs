@@ -1,4 +1,4 @@
-//! What the tests of all formats share: files of built repositories, and damage done to them.
+//! Shared by the tests of all formats: files of built repositories, and damage done to them.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ pub(crate) fn tiny(hash: HashKind, storage: Storage) -> Repo {
     RepoBuilder::new(Size::Tiny).hash(hash).storage(storage).build()
 }
 
-/// All files in the repository's pack directory with this ending, sorted.
+/// All files with this extension in the repository's pack directory, sorted.
 pub(crate) fn pack_files(repo: &Repo, extension: &str) -> Vec<PathBuf> {
     let listing = std::fs::read_dir(repo.path().join("objects/pack")).unwrap();
     let mut files: Vec<PathBuf> = listing
@@ -22,7 +22,7 @@ pub(crate) fn pack_files(repo: &Repo, extension: &str) -> Vec<PathBuf> {
     files
 }
 
-/// The content of the only such file.
+/// The content of the only file with this extension.
 pub(crate) fn pack_file(repo: &Repo, extension: &str) -> Vec<u8> {
     let files = pack_files(repo, extension);
     assert_eq!(files.len(), 1, "{extension}: {files:?}");
@@ -37,9 +37,9 @@ pub(crate) fn id(hex: &str) -> ObjectId {
     ObjectId::from_hex(hex.as_bytes()).unwrap()
 }
 
-/// Reads `file` truncated at many lengths and with many single bytes changed. `use_everything` opens it and calls
-/// everything there is; it must neither panic nor hang, and returns whether the file was accepted, which must not
-/// happen when it is truncated.
+/// Reads `file` truncated at many lengths and with many single bytes changed. `use_everything` opens it and
+/// calls every method; it must neither panic nor hang, and returns whether the file was accepted, which must
+/// not happen when it is truncated.
 pub(crate) fn damage(file: &[u8], mut use_everything: impl FnMut(&[u8]) -> bool) {
     assert!(use_everything(file), "undamaged");
     let step = (file.len() / 400).max(1);

@@ -1,8 +1,9 @@
 //! Inflate and deflate for the whole workspace: every zlib stream (RFC 1950) passes through here.
 //!
-//! Packs and loose objects state the length of their content, so libdeflate's one-shot inflater does nearly all the
-//! work; it measured 1.6 times as fast as streaming. Streaming remains for the two cases where a length cannot be
-//! trusted before bytes back it: the first bytes of a loose object, and contents above [`ONE_SHOT_LIMIT`].
+//! Packs and loose objects state the length of their content, so libdeflate's one-shot inflater does nearly
+//! all the work; it measured 1.6 times as fast as streaming. Streaming remains for the two cases in which a
+//! length cannot be trusted before bytes confirm it: the first bytes of a loose object, and contents above
+//! [`ONE_SHOT_LIMIT`].
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use libdeflater::{CompressionLvl, Compressor, DecompressionError, Decompressor};
@@ -11,21 +12,21 @@ pub use packrace_os::inflate::StreamInflater;
 
 use crate::Error;
 
-/// Contents longer than this are inflated piecewise, so that memory grows with what the stream really holds and not
-/// with the claim of a damaged header.
+/// Longer contents are inflated piecewise, so that memory grows with the stream's real content and not with
+/// the claim of a damaged header.
 pub const ONE_SHOT_LIMIT: usize = 32 << 20;
 
-/// Deflate codes at most 258 bytes in two bits, which bounds how far a stream can expand.
+/// Deflate codes at most 258 bytes in two bits, which bounds the expansion of a stream.
 const MAX_EXPANSION: usize = 1032;
 
 const FORMAT: &str = "zlib";
 
-/// Inflates zlib streams; keeps its tables between calls, so reuse one a thread.
+/// Inflates zlib streams; keeps its tables between calls, so reuse one per thread.
 pub struct Inflater {
     one_shot: Decompressor,
     /// Created on first use: most callers never stream.
     streaming: Option<Decompress>,
-    /// Created on first use, too.
+    /// Created on first use.
     measuring: Option<StreamInflater>,
 }
 
@@ -35,8 +36,9 @@ impl Inflater {
         Inflater { one_shot: Decompressor::new(), streaming: None, measuring: None }
     }
 
-    /// Replaces `out` by the content of the stream at the start of `input`, which must be exactly `size` bytes long
-    /// and have the right checksum. Bytes after the stream are ignored. After an error `out` is empty.
+    /// Replaces `out` with the content of the stream at the start of `input`, which must be exactly `size`
+    /// bytes long and have the right checksum. Bytes after the stream are ignored. After an error, `out` is
+    /// empty.
     pub fn inflate_exact(&mut self, input: &[u8], size: usize, out: &mut Vec<u8>) -> Result<(), Error> {
         let result = if size > ONE_SHOT_LIMIT {
             self.inflate_piecewise(input, size, out)
@@ -49,8 +51,8 @@ impl Inflater {
         result
     }
 
-    /// Replaces `out` by the first `limit` bytes, at most, of the content of the stream at the start of `input`,
-    /// which may be truncated. For headers; says nothing about the rest of the stream.
+    /// Replaces `out` with at most the first `limit` bytes of the content of the stream at the start of
+    /// `input`, which may be truncated. For headers; says nothing about the rest of the stream.
     pub fn inflate_prefix(&mut self, input: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), Error> {
         out.clear();
         out.resize(limit.min(input.len().saturating_mul(MAX_EXPANSION)), 0);
@@ -64,8 +66,8 @@ impl Inflater {
         }
     }
 
-    /// As [`Self::inflate_exact`], and returns how many bytes of `input` the stream took. For streams that follow
-    /// each other without their lengths.
+    /// Like [`Self::inflate_exact`], and returns how many bytes of `input` the stream took; for consecutive
+    /// streams of unknown length.
     pub fn inflate_measured(&mut self, input: &[u8], size: usize, out: &mut Vec<u8>) -> Result<usize, Error> {
         if size / MAX_EXPANSION > input.len() {
             out.clear();
@@ -77,7 +79,7 @@ impl Inflater {
                 return Ok(consumed);
             }
         }
-        // For long contents, and to learn what is wrong with damaged ones.
+        // For long contents, and to find out what is wrong with damaged ones.
         let result = self.inflate_piecewise(input, size, out);
         if result.is_err() {
             out.clear();
@@ -89,7 +91,7 @@ impl Inflater {
         if size / MAX_EXPANSION > input.len() {
             return Err(Error::new(FORMAT, "stream is too short for its content", input.len() as u64));
         }
-        // Not cleared first: the bytes in it get overwritten and need not be zeroed again.
+        // Not cleared first: its bytes are overwritten and need not be zeroed again.
         out.resize(size, 0);
         match self.one_shot.zlib_decompress(input, out) {
             Ok(produced) if produced == size => Ok(()),
@@ -108,8 +110,8 @@ impl Inflater {
             let produced = stream.total_out() as usize;
             let consumed = stream.total_in();
             if produced == out.len() {
-                // At least one byte of room, so that a stream that ends exactly at `size` can say so; doubling
-                // keeps the room within a constant factor of what was produced.
+                // At least one byte of room, so that a stream that ends exactly at `size` can report its end;
+                // doubling keeps the room within a constant factor of the output.
                 let room = out.len().max(ONE_SHOT_LIMIT).min(size - produced) + 1;
                 out.resize(produced + room, 0);
             }
@@ -151,17 +153,17 @@ impl Default for Inflater {
     }
 }
 
-/// Inflates a stream that comes in pieces and does not say where it ends.
+/// Inflates a stream that arrives in pieces, with an unknown end.
 pub struct PieceInflater(Decompress);
 
 /// The result of inflating a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Inflated {
-    /// How many bytes of the input belong to the stream.
+    /// The bytes of the input that belong to the stream.
     pub consumed: usize,
-    /// How many bytes were written to the output.
+    /// The bytes written to the output.
     pub produced: usize,
-    /// The stream is over, and its checksum right.
+    /// Whether the stream has ended, with the right checksum.
     pub is_over: bool,
 }
 
@@ -176,18 +178,18 @@ impl PieceInflater {
         self.0.reset(true);
     }
 
-    /// How many bytes of the stream were read since its start, even if it turned out to be damaged.
+    /// The bytes of the stream read so far, even if it turned out to be damaged.
     pub fn consumed(&self) -> u64 {
         self.0.total_in()
     }
 
-    /// How many bytes were produced since then.
+    /// The bytes produced so far.
     pub fn produced(&self) -> u64 {
         self.0.total_out()
     }
 
-    /// Inflates as much as input and room allow. If the stream is not over, it has consumed all input or filled
-    /// `out`.
+    /// Inflates as much as input and room allow. If the stream has not ended, it has consumed all input or
+    /// filled `out`.
     #[inline]
     pub fn inflate(&mut self, input: &[u8], out: &mut [u8]) -> Result<Inflated, Error> {
         let (consumed, produced) = (self.0.total_in(), self.0.total_out());
@@ -207,12 +209,13 @@ impl Default for PieceInflater {
     }
 }
 
-/// Deflates contents into zlib streams; keeps its tables (some 100 KB) between calls, so reuse one a thread.
+/// Deflates contents into zlib streams; keeps its tables (about 100 KB) between calls, so reuse one per
+/// thread.
 pub struct Deflater(Compressor);
 
 impl Deflater {
-    /// A deflater for `core.compression` and `pack.compression`: 0 (store) to 9 (smallest); anything else, as git's
-    /// -1, is the default 6.
+    /// A deflater for `core.compression` and `pack.compression`: 0 (store) to 9 (smallest); any other level,
+    /// such as git's -1, is the default 6.
     pub fn new(level: i32) -> Self {
         let level = if (0..=9).contains(&level) { level } else { 6 };
         Deflater(Compressor::new(CompressionLvl::new(level).unwrap_or_default()))
@@ -228,7 +231,7 @@ impl Deflater {
     }
 }
 
-/// Deflates a content that comes in pieces and is never in memory as a whole; slower than a [`Deflater`].
+/// Deflates a content that arrives in pieces and is never completely in memory; slower than a [`Deflater`].
 pub struct PieceDeflater(Compress);
 
 impl PieceDeflater {
@@ -238,7 +241,7 @@ impl PieceDeflater {
         PieceDeflater(Compress::new(Compression::new(level), true))
     }
 
-    /// Deflates a piece, and appends the output that is ready to `out`.
+    /// Deflates a piece, and appends the available output to `out`.
     pub fn deflate(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         let end = self.0.total_in() + piece.len() as u64;
         while self.0.total_in() < end {
@@ -247,7 +250,7 @@ impl PieceDeflater {
         }
     }
 
-    /// Appends the rest of the stream.
+    /// Appends the end of the stream.
     pub fn finish(mut self, out: &mut Vec<u8>) {
         while self.step(&[], FlushCompress::Finish, out) != Status::StreamEnd {}
     }
@@ -258,10 +261,10 @@ impl PieceDeflater {
     }
 }
 
-/// The minimum room for a step of a [`PieceDeflater`].
+/// The least room for a step of a [`PieceDeflater`].
 const PIECE_ROOM_BYTES: usize = 16 << 10;
 
-/// Appends the zlib stream of `content` to `out`. Makes a [`Deflater`]: keep one instead for many contents.
+/// Appends the zlib stream of `content` to `out`; for many contents, keep a [`Deflater`] instead.
 pub fn deflate(content: &[u8], level: i32, out: &mut Vec<u8>) {
     Deflater::new(level).deflate(content, out);
 }

@@ -3,8 +3,8 @@ use sha1::Digest as _;
 use crate::kind::Kind;
 use crate::{HashKind, ObjectId};
 
-/// Hashes a trailer of a file or stream that we produce ourselves: hardware SHA-1 without collision detection, or
-/// SHA-256. Never used for the name of an object from outside.
+/// Hashes the trailer of a file or stream that we make: hardware SHA-1 without collision detection, or
+/// SHA-256. Never used for the id of an object from outside.
 #[derive(Clone)]
 pub enum TrailerHasher {
     /// SHA-1.
@@ -14,7 +14,7 @@ pub enum TrailerHasher {
 }
 
 impl TrailerHasher {
-    /// A hasher that has seen no byte yet.
+    /// A hasher without input.
     pub fn new(hash: HashKind) -> Self {
         match hash {
             HashKind::Sha256 => TrailerHasher::Sha256(sha2::Sha256::new()),
@@ -39,22 +39,22 @@ impl TrailerHasher {
     }
 }
 
-/// The bytes look like an attack on SHA-1: two contents made to share one name.
+/// The bytes look like a collision attack on SHA-1: two contents made to have one id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("SHA-1 appears to be part of a collision attack")]
 pub struct CollisionAttack;
 
-/// Hashes bytes that somebody else has made, above all to name objects, with detection of SHA-1 collision attacks.
+/// Hashes bytes from outside, mostly to name objects, with detection of SHA-1 collision attacks.
 #[derive(Clone)]
 pub struct ObjectHasher(gix_hash::Hasher);
 
 impl ObjectHasher {
-    /// A hasher that has hashed the header `<kind> <size>\0` of an object; its content follows in `update`.
+    /// A hasher with the object header `<kind> <size>\0` as input; `update` adds the content.
     pub fn new(hash: HashKind, kind: Kind, size: u64) -> Self {
         ObjectHasher::begun_with(hash, &ObjectHasher::header(kind, size))
     }
 
-    /// The header that an object is hashed with.
+    /// The header that is hashed before an object's content.
     pub(crate) fn header(kind: Kind, size: u64) -> String {
         format!("{kind} {size}\0")
     }
@@ -65,7 +65,7 @@ impl ObjectHasher {
         ObjectHasher(hasher)
     }
 
-    /// A hasher for the trailer of a whole file or stream that somebody else has made.
+    /// A hasher for the trailer of a file or stream from outside.
     pub fn of_stream(hash: HashKind) -> Self {
         ObjectHasher(gix_hash::hasher(hash))
     }
@@ -75,7 +75,7 @@ impl ObjectHasher {
         self.0.update(bytes);
     }
 
-    /// The object's name.
+    /// The id of the object.
     pub fn finish(self) -> Result<ObjectId, CollisionAttack> {
         self.0.try_finalize().map_err(|_| CollisionAttack)
     }

@@ -1,4 +1,4 @@
-/// The four kinds of object that Git stores; the numbers are those of a pack entry (gitformat-pack, "object types").
+/// The four kinds of objects; their numbers are those of a pack entry (gitformat-pack, "object types").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A commit.
@@ -25,12 +25,12 @@ impl Kind {
         }
     }
 
-    /// The kind that an object header or a tag's `type` line names.
+    /// The kind with this name in an object header or a tag's `type` line.
     pub fn from_name(name: &[u8]) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.name().as_bytes() == name)
     }
 
-    /// The kind with this number in a pack entry; delta types have none.
+    /// The kind with this number in a pack entry; `None` for delta types.
     pub fn from_pack_type(number: u8) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| *kind as u8 == number)
     }

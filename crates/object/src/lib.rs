@@ -1,9 +1,10 @@
 //! Git object ids, kinds, hashing and the parsing of commits, trees and tags.
 //!
-//! Ids are [`gix_hash::ObjectId`]: SHA-1 or SHA-256, `Copy`. Parsing is limited to what a walk needs: the tree
-//! cursor returns the byte range of every entry, and commits with damaged dates are read as git reads them.
+//! Ids are [`gix_hash::ObjectId`]: SHA-1 or SHA-256, `Copy`. Parsing is limited to the needs of a walk: the
+//! tree cursor returns the byte range of every entry, and damaged dates in commits are read as git reads
+//! them.
 //!
-//! Trust contract: every function here accepts arbitrary bytes, never panics on them and allocates no more than its
+//! Trust contract: every function accepts any bytes, never panics on them, and allocates no more than its
 //! input justifies.
 
 pub mod fsck;

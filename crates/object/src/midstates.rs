@@ -1,8 +1,8 @@
-//! Midstates: states of a hasher within an object, from which hashing can continue for another object that begins
-//! with the same bytes.
+//! Midstates: states of a hasher within an object, from which another object that begins with the same bytes
+//! can be hashed.
 //!
-//! When a file changes, its tree keeps its length, so it has the same header, and the same content up to the id of
-//! that file. The common beginning is hashed once.
+//! When a file changes, its tree keeps its length, so it has the same header, and the same content up to the
+//! file's id. The common part is hashed once.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -11,16 +11,17 @@ use crate::HashKind;
 use crate::hashing::ObjectHasher;
 use crate::kind::Kind;
 
-/// The block size of SHA-1 and SHA-256 (FIPS 180-4, "Preliminaries"): at its end hashers continue without copying.
+/// The block size of SHA-1 and SHA-256 (FIPS 180-4, "Preliminaries"): at block ends, hashers continue without
+/// copying.
 const BLOCK_BYTES: usize = 64;
 
-/// The minimum distance of midstates, so that they take at most an eighth of the object's length.
+/// The least distance of midstates, so that they take at most an eighth of the object's length.
 const MIN_STEP_BYTES: usize = 1 << 10;
 
-/// The maximum number of midstates of an object, minus at most one.
+/// The most midstates of an object, minus at most one.
 const MAX_STEPS: usize = 32;
 
-/// The midstates of an object, once it is named. Objects below a kibibyte have none.
+/// The midstates of an object, set when it is named; objects below a kibibyte have none.
 #[derive(Default)]
 pub struct Midstates(OnceLock<Noted>);
 
@@ -30,30 +31,30 @@ struct Noted {
     states: Vec<ObjectHasher>,
 }
 
-/// An object that another one may share its beginning with.
+/// An object that may begin like another one.
 #[derive(Debug, Clone, Copy)]
 pub struct Like<'a> {
     /// Its content.
     pub content: &'a [u8],
-    /// The midstates recorded when it was named.
+    /// Its midstates, recorded when it was named.
     pub midstates: &'a Midstates,
 }
 
-/// An object to be named.
+/// An object without an id yet.
 #[derive(Debug, Clone, Copy)]
 pub struct Unnamed<'a> {
     /// Its kind.
     pub kind: Kind,
     /// Its content.
     pub content: &'a [u8],
-    /// An object that may begin alike: the common beginning is not hashed again.
+    /// An object that may begin alike: the common part is not hashed again.
     pub like: Option<Like<'a>>,
     /// Where to record midstates, for objects that may begin like this one.
     pub notes: Option<&'a Midstates>,
 }
 
 impl<'a> Unnamed<'a> {
-    /// An object to be named on its own.
+    /// An object that is hashed on its own.
     pub fn new(kind: Kind, content: &'a [u8]) -> Self {
         Unnamed { kind, content, like: None, notes: None }
     }
@@ -87,7 +88,7 @@ impl MidstateOffsets {
 }
 
 impl<'a> Like<'a> {
-    /// The midstates that are valid for an object of this kind and content, too.
+    /// The midstates that are also valid for an object with this kind and content.
     fn shared(&self, kind: Kind, content: &[u8], offsets: &MidstateOffsets) -> &'a [ObjectHasher] {
         let fits = |noted: &&Noted| noted.kind == kind && noted.length == content.len();
         let Some(noted) = self.midstates.0.get().filter(fits) else { return &[] };
@@ -101,7 +102,7 @@ impl<'a> Like<'a> {
     }
 }
 
-/// A hasher that has hashed the object, continuing from where it begins to differ from another.
+/// Hashes an object, continuing from the last midstate that it shares with `like`.
 pub(crate) fn hash_object(hash: HashKind, object: &Unnamed<'_>) -> ObjectHasher {
     let Unnamed { kind, content, like, notes } = *object;
     let header = ObjectHasher::header(kind, content.len() as u64);
@@ -136,7 +137,7 @@ mod tests {
         (0..length).map(|at| ((at * at) >> 5) as u8).collect()
     }
 
-    /// Names `content` like an object that was named before, and returns how many midstates they share.
+    /// Names `content` like an object named before; returns how many midstates they share.
     fn check(hash: HashKind, before: (Kind, &[u8]), now: (Kind, &[u8])) -> usize {
         let (first, second) = (Midstates::default(), Midstates::default());
         let name = |(kind, content), like, notes| {
@@ -147,7 +148,7 @@ mod tests {
         let expected = object_id(hash, now.0, now.1);
         assert_eq!(name(now, Some(like), None), expected);
         assert_eq!(name(now, Some(like), Some(&second)), expected);
-        // Midstates recorded from there on serve as well as those recorded from the start.
+        // Midstates recorded after continuing are as good as those recorded from the start.
         let again = Like { content: now.1, midstates: &second };
         assert_eq!(name(now, Some(again), None), expected);
         let header = ObjectHasher::header(now.0, now.1.len() as u64);

@@ -1,18 +1,18 @@
-//! The names of whole objects.
+//! Computes the ids of whole objects.
 
 use crate::hashing::CollisionAttack;
 use crate::kind::Kind;
 use crate::midstates::{Unnamed, hash_object};
 use crate::{HashKind, ObjectId};
 
-/// The name of the object with this kind and content.
+/// The id of the object with this kind and content.
 pub fn object_id(hash: HashKind, kind: Kind, content: &[u8]) -> Result<ObjectId, CollisionAttack> {
     hash_object(hash, &Unnamed::new(kind, content)).finish()
 }
 
-/// Appends the names of many objects to `ids`, in their order. If one looks like an attack, nothing is appended,
-/// and the error says which. Put an object before those that may begin like it. Code that hashes several messages
-/// at once in the lanes of wide registers would go here.
+/// Appends the ids of many objects to `ids`, in order. If one looks like an attack, nothing is appended, and
+/// the error has its index. Put an object before those that may begin like it. Code that hashes several
+/// messages at once in the lanes of wide registers would go here.
 pub fn object_ids(
     hash: HashKind,
     objects: &[Unnamed<'_>],

@@ -2,7 +2,7 @@
 
 use crate::ObjectId;
 
-/// The content of a commit. Nothing is checked.
+/// The content of a commit; nothing is checked.
 #[derive(Debug, Clone, Copy)]
 pub struct NewCommit<'a> {
     /// Its tree.
@@ -13,7 +13,7 @@ pub struct NewCommit<'a> {
     pub author: &'a [u8],
     /// Name, address and time of the committer.
     pub committer: &'a [u8],
-    /// The encoding of the message, if it is stated.
+    /// The encoding of the message, if stated.
     pub encoding: Option<&'a [u8]>,
     /// The message.
     pub message: &'a [u8],

@@ -1,6 +1,6 @@
 use crate::{HashKind, Kind, ObjectId};
 
-/// An object's bytes break the rules of its kind.
+/// An object whose bytes break the rules of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("malformed {what} at byte {at}")]
 pub struct MalformedObject {
@@ -17,7 +17,7 @@ pub struct Commit {
     pub tree: ObjectId,
     /// The parents, in order.
     pub parents: Vec<ObjectId>,
-    /// When it was committed, in seconds since 1970; 0 if the line is missing or unreadable, as in git.
+    /// The committer's date, in seconds since 1970; 0 if the line is missing or unreadable, as in git.
     pub committer_seconds: i64,
 }
 
@@ -30,8 +30,8 @@ pub struct Tag {
     pub target_kind: Kind,
 }
 
-/// Parses the header of a commit. The tree and parent lines must be valid; a damaged date counts as 0, because real
-/// histories contain such commits and git walks them.
+/// Parses the header of a commit. The tree and parent lines must be valid; a damaged date counts as 0,
+/// because real histories contain such commits and git walks them.
 pub fn parse_commit(content: &[u8], hash: HashKind) -> Result<Commit, MalformedObject> {
     let hex_len = hash.len_in_hex();
     let mut at = 0;
@@ -48,8 +48,8 @@ pub fn parse_commit(content: &[u8], hash: HashKind) -> Result<Commit, MalformedO
     Ok(Commit { tree, parents, committer_seconds: committer_seconds(&content[at..]).unwrap_or(0) })
 }
 
-/// How many tags of tags are followed before a chain counts as endless. Names are not hashed again on the way, so a
-/// damaged store could hold a loop; no real chain comes near this.
+/// The longest accepted chain of nested tags. Ids are not hashed again while peeling, so a damaged store
+/// could contain a loop; no real chain comes near this.
 pub const MAX_TAG_DEPTH: usize = 1024;
 
 /// Parses the header of an annotated tag.

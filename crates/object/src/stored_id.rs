@@ -1,5 +1,5 @@
-//! Object ids as files hold them, raw or in hex. Refs are listed by the million, so ids are passed on in their
-//! stored form, and decoded only where necessary.
+//! Object ids as stored in files, raw or in hex. Refs are listed by the million, so ids are passed on in
+//! their stored form and decoded only where necessary.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::{HashKind, ObjectId, oid};
 const SHA1_BYTES: usize = 20;
 const SHA256_BYTES: usize = 32;
 
-/// A borrowed object id: as long as a hash, or twice as long and all hex digits, which may be upper case.
+/// A borrowed object id: as long as a hash, or twice as long and all hex digits, possibly in upper case.
 #[derive(Clone, Copy)]
 pub struct StoredId<'a>(&'a [u8]);
 
@@ -26,7 +26,7 @@ impl<'a> StoredId<'a> {
         }))
     }
 
-    /// The id that starts at `at` in hex, which may be upper case as in git.
+    /// The hex id that starts at `at`; upper case is accepted, as in git.
     #[inline]
     pub fn hex(bytes: &'a [u8], at: usize, hash: HashKind) -> Option<Self> {
         let rest = bytes.get(at..)?;
@@ -47,7 +47,7 @@ impl<'a> StoredId<'a> {
         }
     }
 
-    /// Whether it is the null id.
+    /// Whether this is the null id.
     #[inline]
     pub fn is_null(self) -> bool {
         let zero = if self.is_hex() { b'0' } else { 0 };
@@ -58,13 +58,13 @@ impl<'a> StoredId<'a> {
         matches!(self.0.len(), SHA1_DIGITS | SHA256_DIGITS)
     }
 
-    /// Its length in hex.
+    /// The length in hex.
     #[inline]
     pub fn hex_len(self) -> usize {
         if self.is_hex() { self.0.len() } else { 2 * self.0.len() }
     }
 
-    /// Appends it in lower-case hex.
+    /// Appends the id in lower-case hex.
     #[inline]
     pub fn write_hex(self, out: &mut Vec<u8>) {
         // Constant lengths let the compiler vectorize.
@@ -105,7 +105,7 @@ impl fmt::Debug for StoredId<'_> {
     }
 }
 
-/// Free of branches and tables, like the code below, so that the compiler vectorizes it.
+/// Without branches and tables, like the code below, so that the compiler vectorizes it.
 #[inline]
 fn digits<const HEX: usize>(bytes: &[u8]) -> Option<&[u8; HEX]> {
     let hex: &[u8; HEX] = bytes.first_chunk()?;

@@ -1,15 +1,16 @@
-//! A cursor over the entries of a tree: `<octal mode> <name>\0<raw id>` (git's user manual, "Git object model").
+//! A cursor over the entries of a tree: `<octal mode> <name>\0<raw id>` (git's user manual, "Git object
+//! model").
 
 use crate::{HashKind, MalformedObject, oid};
 
-/// What a tree entry points at, by its mode.
+/// The kind of object that a tree entry points at, according to its mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     /// A file or symbolic link.
     Blob,
     /// A directory.
     Tree,
-    /// A submodule: the commit lives in another repository and is never followed.
+    /// A submodule: the commit is in another repository and is never followed.
     Submodule,
 }
 
@@ -20,7 +21,7 @@ pub struct TreeEntry<'a> {
     pub mode: u32,
     /// The name, without a slash.
     pub name: &'a [u8],
-    /// What it points at.
+    /// The id of the object.
     pub id: &'a oid,
 }
 
@@ -34,7 +35,7 @@ impl TreeEntry<'_> {
         }
     }
 
-    /// Appends the entry to a tree. The caller ensures the order of entries.
+    /// Appends the entry to a tree; the caller ensures the order of entries.
     pub fn append_to(&self, tree: &mut Vec<u8>) {
         tree.extend_from_slice(format!("{:o} ", self.mode).as_bytes());
         tree.extend_from_slice(self.name);
@@ -57,12 +58,12 @@ impl<'a> Entries<'a> {
         Entries { tree, at: 0, id_bytes: hash.len_in_bytes() }
     }
 
-    /// Starts at byte `at` instead, which must be where an entry begins.
+    /// Starts at byte `at` instead, where an entry must begin.
     pub fn at(tree: &'a [u8], hash: HashKind, at: usize) -> Self {
         Entries { tree, at, id_bytes: hash.len_in_bytes() }
     }
 
-    /// Where the next entry begins.
+    /// The offset of the next entry.
     pub fn offset(&self) -> usize {
         self.at
     }

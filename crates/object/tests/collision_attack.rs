@@ -1,6 +1,6 @@
 //! The two messages of Leurent and Peyrin, "SHA-1 is a Shambles" (2020), which share one SHA-1:
-//! `data/sha-mbles-*.bin`, as the authors published them. No such pair is known for contents after the header of an
-//! object.
+//! `data/sha-mbles-*.bin`, as the authors published them. No such pair is known for contents after the header
+//! of an object.
 
 use packrace_object::{CollisionAttack, HashKind, ObjectHasher, TrailerHasher};
 
@@ -23,7 +23,7 @@ fn an_attack_is_found_wherever_pieces_end() {
             assert_eq!(named(HashKind::Sha1, &[before, after]), Err(CollisionAttack), "in two at {at}");
         }
         assert!(named(HashKind::Sha256, &[message]).is_ok());
-        // With other bytes before it, it is not an attack.
+        // After other bytes, the message is not an attack.
         assert!(named(HashKind::Sha1, &[b"blob 640\0", message]).is_ok());
     }
 }

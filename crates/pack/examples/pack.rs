@@ -1,5 +1,5 @@
-//! Lists what the packs of a repository hold, and makes one pack of everything that its branches and tags reach:
-//! `cargo run -p packrace-pack --example pack -- REPOSITORY FILE`.
+//! Lists the objects in a repository's packs, and makes one pack of everything that its branches and tags
+//! reach: `cargo run -p packrace-pack --example pack -- REPOSITORY FILE`.
 
 use std::io::Write as _;
 use std::ops::ControlFlow;
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [repository, file] = &arguments[..] else { return Err("usage: pack REPOSITORY FILE".into()) };
     let repository = Repository::open(Path::new(repository), &OpenOptions::default())?;
 
-    // A snapshot shows the same packs as long as it is held, whatever a repack does meanwhile.
+    // A snapshot shows the same packs while it is held, even during a repack.
     let snapshot = repository.snapshot()?;
     let mut reader = snapshot.reader(cache_bytes::FEW_OBJECTS);
     for pack in snapshot.packs() {
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     })?;
     let objects = Arc::new(RequestObjects::new(snapshot));
     let request = PackRequest { wants, ofs_delta: true, ..PackRequest::default() };
-    // First which objects; then the bytes, most of them ranges of mapped packs.
+    // First the objects; then the bytes, mostly ranges of mapped packs.
     let mut stream = PackStream::new(plan(&objects, &request, &NoProgress)?);
     let mut out = std::io::BufWriter::new(std::fs::File::create(file)?);
     while let Some(segment) = stream.next_segment(&NoProgress)? {

@@ -7,19 +7,19 @@ pub enum ErrorKind {
     Corrupt,
     /// The progress sink asked to stop.
     Cancelled,
-    /// The store could not be read; trying again may help.
+    /// The store could not be read; a retry may help.
     Unavailable,
-    /// Somebody else holds a lock, or has changed what was to be changed; trying again may help.
+    /// Another process holds a lock, or has changed the target in the meantime; a retry may help.
     Conflict,
     /// A limit was reached.
     LimitExceeded,
-    /// The configuration says something that cannot be done.
+    /// The configuration asks for something impossible.
     Misconfigured,
-    /// What the request names is not there, or not what it has to be; another request can succeed.
+    /// An object that the request names is missing or of the wrong kind; another request can succeed.
     BadRequest,
 }
 
-/// Why a plan or a stream could not be made.
+/// Why planning or streaming a pack failed.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Error(#[from] Reason);
@@ -61,12 +61,12 @@ pub(crate) enum Reason {
 }
 
 impl Error {
-    /// Whether a file could not be read, or was changed in place, while it was in use.
+    /// Whether a file became unreadable, or was changed in place, while it was in use.
     pub fn is_fault(&self) -> bool {
         matches!(&self.0, Reason::Store(error) if error.is_fault())
     }
 
-    /// The remedy.
+    /// What the caller can do.
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
             Reason::Missing(_)

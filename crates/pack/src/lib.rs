@@ -1,9 +1,9 @@
 //! What to send and how: reachability, bitmaps, reuse, and the stream of segments.
 //!
 //! [`plan::plan`] turns a [`PackRequest`] into a [`plan::PackPlan`]: which objects, from which packs.
-//! [`generate::PackStream`] turns the plan into [`generate::Segment`]s, ranges of mapped packs wherever stored
-//! bytes can be sent unchanged. Neither opens a file: everything is read through one [`packrace_store::Snapshot`],
-//! which the plan keeps alive.
+//! [`generate::PackStream`] turns the plan into [`generate::Segment`]s: ranges of mapped packs where stored
+//! bytes can be sent unchanged. Neither opens a file: everything is read through one
+//! [`packrace_store::Snapshot`], which the plan keeps alive.
 
 #![forbid(unsafe_code)]
 

@@ -6,12 +6,12 @@ use packrace_store::PackIx;
 use crate::error::Error;
 use crate::request_objects::{ObjectNo, RequestObjects};
 
-/// A set of objects that several threads add to: one bit for each packed object, and a short list for the rest.
+/// A set of objects that several threads add to: a bit per packed object, and a short list for the rest.
 #[derive(Debug)]
 pub(crate) struct Marks {
     packed: Vec<AtomicU64>,
     packed_end: u32,
-    /// Members outside the packs, in no order: `extra[i]` says whether `packed_end + i` is a member.
+    /// Members outside the packs: `extra[i]` says whether `packed_end + i` is a member.
     extra: Mutex<Vec<bool>>,
 }
 
@@ -25,7 +25,7 @@ impl Marks {
         }
     }
 
-    /// Every object in these packs, by its number among the request's objects.
+    /// All objects in these packs.
     pub(crate) fn of_packs(request_objects: &RequestObjects, packs: &[PackIx]) -> Result<Marks, Error> {
         let marks = Marks::new(request_objects.packed_end());
         for pack in packs {
@@ -37,13 +37,13 @@ impl Marks {
         Ok(marks)
     }
 
-    /// Adds `ix`; true if it is new, for exactly one of the threads that add it.
+    /// Adds `ix`. If several threads add it, exactly one of them gets true.
     #[inline]
     pub(crate) fn insert(&self, ix: ObjectNo) -> bool {
         if ix.0 < self.packed_end {
             let word = &self.packed[ix.0 as usize / 64];
             let bit = 1u64 << (ix.0 % 64);
-            // The plain load saves the locked instruction for members, which most are.
+            // The plain load avoids the locked instruction for existing members, which most are.
             return word.load(Relaxed) & bit == 0 && word.fetch_or(bit, Relaxed) & bit == 0;
         }
         let at = (ix.0 - self.packed_end) as usize;
@@ -116,7 +116,7 @@ impl Marks {
         }
     }
 
-    /// A member that is in `other`, too.
+    /// Any object that is in both sets.
     pub(crate) fn common(&self, other: &Marks) -> Option<ObjectNo> {
         let words = self.packed.iter().zip(&other.packed).enumerate();
         let mut both = words.map(|(at, (mine, theirs))| (at, mine.load(Relaxed) & theirs.load(Relaxed)));
@@ -154,7 +154,7 @@ impl Marks {
         })
     }
 
-    /// The word `at`, without the bits outside `range`.
+    /// The word at `at`, without the bits outside `range`.
     fn word_in(&self, at: u32, range: &std::ops::Range<u32>) -> u64 {
         let mut word = self.packed[at as usize].load(Relaxed);
         if at * 64 < range.start {

@@ -1,4 +1,4 @@
-//! Progress in git's words and form, for a terminal or band 2. Time is an argument.
+//! Progress as git's lines, for a terminal or band 2; time is an argument.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use crate::progress::{Phase, Totals};
 /// How often lines are shown.
 #[derive(Debug, Clone, Copy)]
 pub struct ProgressInterval {
-    /// The least time between two lines of one phase.
+    /// The least time between two lines of a phase.
     pub interval: Duration,
-    /// How long phases that are usually short must take before they are shown at all.
+    /// How long a usually short phase must take before it is shown.
     pub delay: Duration,
 }
 
-/// Turns what a [`crate::ProgressSink`] receives into lines: the current phase ends in a carriage return, a
+/// Turns reports to a [`crate::ProgressSink`] into lines: a running phase ends in a carriage return, a
 /// finished one in `done.` and a line feed.
 #[derive(Debug)]
 pub struct Meter {
     pace: ProgressInterval,
     phase: Option<Current>,
     sent_bytes: Option<u64>,
-    /// Another title for [`Phase::Receiving`] and [`Phase::Indexing`].
+    /// The title of [`Phase::Receiving`] and [`Phase::Indexing`], if not git's.
     intake_title: Option<String>,
 }
 
@@ -38,7 +38,7 @@ struct Current {
 }
 
 impl Meter {
-    /// A meter that has shown nothing yet.
+    /// A meter without a phase.
     pub fn new(pace: ProgressInterval) -> Self {
         Meter { pace, phase: None, sent_bytes: None, intake_title: None }
     }
@@ -48,7 +48,7 @@ impl Meter {
         self.intake_title = Some(title.to_owned());
     }
 
-    /// What to show now, if anything.
+    /// The text to show now, if any.
     pub fn update(&mut self, phase: Phase, done: u64, total: u64, now: Duration) -> Option<String> {
         let mut text = String::new();
         if self.phase.as_ref().is_some_and(|current| current.phase != phase) {
@@ -70,12 +70,12 @@ impl Meter {
         (!text.is_empty()).then_some(text)
     }
 
-    /// Ends the current phase as done.
+    /// Ends the current phase with `done.`
     pub fn finish(&mut self, now: Duration) -> String {
         self.finish_saying("done.", now)
     }
 
-    /// The same with other words than `done.`
+    /// The same with `words` instead of `done.`
     pub fn finish_saying(&mut self, words: &str, now: Duration) -> String {
         match self.phase.take() {
             Some(current) if current.done > 0 && is_long(&current, self.pace, now) => {
@@ -85,18 +85,18 @@ impl Meter {
         }
     }
 
-    /// Leaves the line of the current phase as it is, because another message follows.
+    /// Ends the line of the current phase without finishing the phase, because another message follows.
     pub fn stop(&mut self) -> &'static str {
         if self.phase.take().is_some_and(|current| current.is_open) { "\n" } else { "" }
     }
 
-    /// Counts more bytes of a pack as sent: the sum is shown while one is written.
+    /// Adds bytes sent; the sum is shown while a pack is written.
     pub fn sent(&mut self, bytes: u64) {
         self.sent_bytes = Some(self.sent_bytes.unwrap_or(0).saturating_add(bytes));
     }
 }
 
-/// The line about a complete pack.
+/// Git's closing line for a complete pack.
 pub fn total_line(totals: &Totals) -> String {
     let Totals { objects, deltas, reused, reused_deltas, pack_reused } = totals;
     let packs = u32::from(*pack_reused > 0);
@@ -124,7 +124,7 @@ fn line(current: &Current, sent_bytes: Option<u64>, now: Duration) -> String {
     line
 }
 
-/// `12.10 KiB`: git's format of sizes.
+/// A size in git's format, such as `12.10 KiB`.
 pub(crate) fn size(bytes: u64) -> String {
     let (unit, shift) = match bytes {
         0x4000_0001.. => ("GiB", 30),
@@ -137,7 +137,7 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{}.{:02} {unit}", hundredths / 100, hundredths % 100)
 }
 
-/// Phases that git shows only if they take longer.
+/// Whether git shows this phase only if it takes longer.
 fn is_usually_short(phase: Phase) -> bool {
     !matches!(
         phase,
@@ -200,7 +200,7 @@ mod tests {
     const PACE: ProgressInterval =
         ProgressInterval { interval: Duration::from_secs(1), delay: Duration::from_secs(2) };
 
-    /// Checks what is shown, and when, for these reports; the last moment is the end.
+    /// Checks which lines are shown, and when, for these reports; the phase ends at `end`.
     fn check(reports: &[(u64, Phase, u64, u64)], end: u64, expect: &[(u64, &str)]) {
         let mut meter = Meter::new(PACE);
         let mut found = Vec::new();

@@ -4,10 +4,10 @@ use std::sync::{Mutex, OnceLock};
 
 use crate::request_objects::ObjectNo;
 
-/// A hash of a path in 32 bits that sorts files with the same ending together.
+/// A 32-bit hash of a path; sorted by it, files with the same ending are adjacent.
 ///
-/// This is the value in the name-hash cache of bitmaps (gitformat-bitmap, "Name-hash cache"): of all bytes but
-/// white space the last 16 count, the last one most. It is zero for objects without a path.
+/// The value in the name-hash cache of bitmaps (gitformat-bitmap, "Name-hash cache"): of all bytes but white
+/// space, the last 16 count, the last one most. Zero for objects without a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct NameHash(pub u32);
 
@@ -17,7 +17,7 @@ impl NameHash {
         NameHash::default().then(path)
     }
 
-    /// The hash of a path, continued with these bytes.
+    /// The hash of a path, extended by these bytes.
     #[inline]
     #[must_use]
     pub fn then(self, bytes: &[u8]) -> Self {
@@ -32,7 +32,7 @@ impl NameHash {
         if self == NameHash::default() { self.then(name) } else { self.then(b"/").then(name) }
     }
 
-    /// The same for the given version.
+    /// The same, by the given version.
     #[inline]
     #[must_use]
     pub fn entry_by(self, version: NameHashVersion, name: &[u8]) -> Self {
@@ -56,21 +56,22 @@ impl NameHash {
 /// How paths are hashed for the delta search (git-pack-objects, "--name-hash-version").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum NameHashVersion {
-    /// As stored in bitmaps: the last bytes of the path. Files of one name in many directories become neighbours.
+    /// As stored in bitmaps: the last bytes of the path. Files of one name in many directories become
+    /// adjacent.
     #[default]
     V1,
-    /// The last bytes of the name, and below that those of its directories, which separate such files. Only used to
-    /// sort, so it need not be git's number.
+    /// The last bytes of the name, then those of its directories, which separate files of one name. Only used
+    /// for sorting, so it need not equal git's number.
     V2,
 }
 
-/// Packed objects whose hashes share a chunk: 4 KiB.
+/// Packed objects per chunk, which takes 4 KiB.
 const CHUNK: usize = 1024;
 
-/// The name hashes of objects found by a walk, as far as they have any. Several threads write.
+/// The name hashes of objects found by a walk; several threads write.
 ///
-/// A chunk of packed objects takes memory when the first of its names is set: a small fetch from a repository of 60
-/// million objects must not pay 240 MB.
+/// A chunk of packed objects is allocated when the first of its names is set: a small fetch from a repository
+/// of 60 million objects must not take 240 MB.
 #[derive(Debug)]
 pub(crate) struct Names {
     version: NameHashVersion,
@@ -79,14 +80,14 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// For `packed_end` objects of packs, and any number of others.
+    /// Names for `packed_end` packed objects and any number of others.
     pub(crate) fn new(packed_end: u32) -> Self {
         let chunks = (packed_end as usize).div_ceil(CHUNK);
         let packed = (0..chunks).map(|_| OnceLock::new()).collect();
         Names { version: NameHashVersion::default(), packed, extra: Mutex::default() }
     }
 
-    /// The same with this version of the hash.
+    /// The same, with this version of the hash.
     pub(crate) fn by(self, version: NameHashVersion) -> Self {
         Names { version, ..self }
     }

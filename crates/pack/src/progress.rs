@@ -1,23 +1,23 @@
-/// A part of the work that a user waits for.
+/// A part of the work that is reported to a waiting user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Walking history: objects found so far.
     Enumerating,
     /// The same for unreachable objects.
     EnumeratingCruft,
-    /// Deciding how each object is sent.
+    /// Deciding how to send each object.
     Counting,
-    /// Searching for deltas, and deflating what has no usable representation.
+    /// Searching for deltas, and deflating objects without a usable representation.
     Compressing,
     /// Making the bytes of a pack.
     Writing,
-    /// Removing loose objects that are also in a pack, by the first byte of their names.
+    /// Removing loose objects that are also in a pack, by the first byte of their ids.
     RemovingDuplicates,
     /// Reading commits to choose those that get a bitmap.
     SelectingBitmaps,
-    /// Finding what every commit introduces.
+    /// Finding what each commit introduces.
     ReadingTrees,
-    /// Finding what the chosen commits reach.
+    /// Finding what the selected commits reach.
     BuildingBitmaps,
     /// Reading the indexes for a multi-pack-index.
     AddingPacks,
@@ -29,7 +29,7 @@ pub enum Phase {
     VerifyingOffsets,
     /// Counting the objects that a multi-pack-index takes from each pack.
     CountingReferenced,
-    /// Deleting packs that a multi-pack-index takes nothing from.
+    /// Deleting packs that a multi-pack-index does not use.
     DeletingPacks,
     /// Looking for commits in all packs.
     FindingPackedCommits,
@@ -38,13 +38,13 @@ pub enum Phase {
         /// The number of packs.
         packs: usize,
     },
-    /// Collecting the commits that refs lead to.
+    /// Collecting the commits that refs peel to.
     CollectingReferenced,
     /// Collecting the commits named on standard input.
     CollectingInput,
-    /// Walking from there.
+    /// Walking from the collected commits.
     ExpandingCommits,
-    /// Checking that everything exists that new refs lead to.
+    /// Checking that everything that new refs reach exists.
     CheckingConnectivity,
     /// Comparing a commit-graph with the commits.
     VerifyingCommits,
@@ -54,7 +54,7 @@ pub enum Phase {
     Indexing,
     /// Applying the deltas of a pack.
     Resolving,
-    /// Writing the objects of a pack as loose ones.
+    /// Writing the objects of a pack as loose objects.
     Unpacking,
 }
 
@@ -63,25 +63,25 @@ pub enum Phase {
 pub struct Totals {
     /// All objects.
     pub objects: u32,
-    /// Those sent as deltas.
+    /// Objects sent as deltas.
     pub deltas: u32,
-    /// Those whose stored bytes were reused, except for the headers of deltas.
+    /// Objects whose stored bytes were reused, except for the headers of deltas.
     pub reused: u32,
-    /// Those of them that are deltas.
+    /// Reused objects that are deltas.
     pub reused_deltas: u32,
-    /// Those of a pack that was sent unchanged. Nothing more is known of them; they do not count as reused.
+    /// Objects of a pack that was sent unchanged; these are not counted as deltas or as reused.
     pub pack_reused: u32,
 }
 
-/// Receives progress, and may cancel the work. Called from several threads.
+/// Receives progress and may cancel the work; called from several threads.
 pub trait ProgressSink: Sync {
-    /// `done` of `total` (0: unknown) in `phase`.
+    /// Reports `done` of `total` (0: unknown) in `phase`.
     fn report(&self, phase: Phase, done: u64, total: u64);
 
-    /// Whether the work is no longer needed; it then ends with [`crate::ErrorKind::Cancelled`].
+    /// Whether to stop the work, which then ends with [`crate::ErrorKind::Cancelled`].
     fn cancelled(&self) -> bool;
 
-    /// One of several packs is complete, or the pack is stored.
+    /// Reports the totals of a complete pack: one of several, or a stored one.
     fn packed(&self, _: &Totals) {}
 }
 

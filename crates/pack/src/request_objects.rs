@@ -6,18 +6,19 @@ use packrace_store::{ObjectIx, ObjectReader, Snapshot};
 
 use crate::error::{Error, Reason};
 
-/// The number of an object while a request is served: the snapshot's number for packed objects; loose ones are
-/// numbered after those, in the order in which they are found.
+/// The number of an object during a request: the snapshot's number for a packed object; loose objects follow
+/// in the order in which they are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ObjectNo(pub(crate) u32);
 
-/// All objects that a request can reach, by number: those in the snapshot's packs, and the loose ones found so far.
+/// All objects that a request can reach, by number: those in the snapshot's packs, and the loose ones found
+/// so far.
 pub struct RequestObjects {
     snapshot: Arc<Snapshot>,
-    /// Set when the first number is needed: until then packs need not be listed.
+    /// Set when the first number is needed; packs need not be listed before that.
     packed_end: OnceLock<u32>,
     loose: Mutex<LooseNumbers>,
-    /// Objects that are missing here and promised by a remote; computed on first use.
+    /// Missing objects that a remote has promised; computed on first use.
     pub(crate) promised: Mutex<Option<Arc<HashSet<ObjectId>>>>,
 }
 
@@ -72,8 +73,8 @@ impl RequestObjects {
         self.find(id)?.ok_or_else(|| Reason::Missing(id.to_owned()).into())
     }
 
-    /// Whether the object exists now, even if it did not at the first question: it may have arrived while a client
-    /// talks with us.
+    /// Whether the object exists now, even if an earlier look-up missed it: it may have arrived during the
+    /// session.
     pub fn contains_now(&self, id: &oid) -> Result<bool, Error> {
         if self.contains(id)? {
             return Ok(true);
@@ -86,7 +87,7 @@ impl RequestObjects {
         self.number_loose(id, |snapshot| snapshot.has_loose(id))
     }
 
-    /// Numbers a loose object that has no number yet, if it exists.
+    /// Numbers a loose object, if it exists and has no number yet.
     fn number_loose(
         &self,
         id: &oid,
@@ -141,7 +142,7 @@ impl RequestObjects {
         Ok(object.kind)
     }
 
-    /// The kind of an object, without reading it whole where the store can tell.
+    /// The kind of an object; reads the object only if the store has to.
     pub(crate) fn kind(
         &self,
         reader: &mut ObjectReader,
@@ -150,7 +151,7 @@ impl RequestObjects {
         Ok(self.kind_and_size(reader, ix)?.0)
     }
 
-    /// The same, with the length of its content.
+    /// The same, with the object's length.
     pub(crate) fn kind_and_size(
         &self,
         reader: &mut ObjectReader,

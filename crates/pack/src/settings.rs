@@ -4,52 +4,52 @@ use packrace_store::{BIG_FILE_BYTES, Config};
 use crate::error::Error;
 use crate::names::NameHashVersion;
 
-/// How a pack is made: the settings of `pack.*` and of pack-objects that change its content or its cost.
+/// How a pack is made: the `pack.*` and pack-objects settings that change its content or cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Settings {
-    /// The number of objects that each object is compared with in the search (`pack.window`); 0: no search.
+    /// The number of objects that the delta search compares each object with (`pack.window`); 0: no search.
     pub window: usize,
-    /// The longest delta chain that is made (`pack.depth`); 0: no delta is made.
+    /// The longest new delta chain (`pack.depth`); 0: no new deltas.
     pub depth: u16,
-    /// The longest chain of stored deltas that is reused: a response may send chains as they are stored, a stored
+    /// The longest chain of stored deltas that is reused: a response may send chains as stored, but a stored
     /// pack keeps to `depth`, as in git.
     pub reused_depth: u16,
-    /// Bytes of the objects in the window of one thread (`pack.windowMemory`); 0: no limit. The last two objects
+    /// Bytes of the objects in one thread's window (`pack.windowMemory`); 0: no limit. The last two objects
     /// are compared in any case.
     pub window_bytes: usize,
-    /// Bytes of new deltas that are kept until they are written (`pack.deltaCacheSize`; 0: no limit). Others are
+    /// Bytes of new deltas kept until they are written (`pack.deltaCacheSize`; 0: no limit); other deltas are
     /// made twice.
     pub delta_cache_bytes: usize,
-    /// The longest delta that is kept that way (`pack.deltaCacheLimit`). Not limited by default, unlike in git: the
-    /// total is limited already, and making a long delta twice costs most.
+    /// The longest delta that is kept (`pack.deltaCacheLimit`). Unlike in git, unlimited by default: the
+    /// total is limited already, and long deltas are the most expensive to make twice.
     pub delta_cache_limit_bytes: usize,
-    /// Bytes of objects cached as bases for reading others, all threads together (`core.deltaBaseCacheLimit`).
+    /// Bytes of cached delta bases, for all threads together (`core.deltaBaseCacheLimit`).
     pub base_cache_bytes: usize,
     /// How paths are hashed for the delta search.
     pub name_hash: NameHashVersion,
-    /// Level of zlib (`pack.compression`), -1: its default.
+    /// The zlib level (`pack.compression`); -1: zlib's default.
     pub compression: i32,
-    /// Larger objects are not searched (`core.bigFileThreshold`).
+    /// Larger objects are left out of the delta search (`core.bigFileThreshold`).
     pub big_file_bytes: u64,
-    /// Whether stored deltas are reused (`--no-reuse-delta`).
+    /// Whether stored deltas are reused (otherwise `--no-reuse-delta`).
     pub reuse_deltas: bool,
-    /// Whether stored bytes are reused at all (`--no-reuse-object`).
+    /// Whether stored bytes are reused at all (otherwise `--no-reuse-object`).
     pub reuse_objects: bool,
-    /// The depth of trees that a filter by paths follows (`core.maxTreeDepth`).
+    /// The deepest tree that a filter by paths visits (`core.maxTreeDepth`).
     pub max_tree_depth: usize,
-    /// Threads for the search; at least 1 (`pack.threads`).
+    /// Threads for the delta search; at least 1 (`pack.threads`).
     pub threads: usize,
 }
 
 /// The default of `core.maxTreeDepth` (git-config).
 pub const MAX_TREE_DEPTH: usize = 2048;
 
-/// The maximum length of new chains (git-pack-objects, "--depth").
+/// The longest delta chain that can be set (git-pack-objects, "--depth").
 pub const MAX_DEPTH: u16 = 4095;
 
 impl Default for Settings {
-    /// git's defaults (git-config, "pack" and "core"), except for the memory of a window, which git does not limit:
-    /// a small pack can hold objects of half a gigabyte each.
+    /// git's defaults (git-config, "pack" and "core"), except for the window's memory, which git does not
+    /// limit: a small pack can hold objects of half a gigabyte each.
     fn default() -> Self {
         Settings {
             window: 10,
@@ -71,9 +71,10 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The settings of a repository's configuration, with git's defaults; `threads` applies if `pack.threads` is 0.
+    /// Reads the settings from the configuration, with git's defaults; `threads` applies if `pack.threads` is
+    /// 0.
     ///
-    /// Negative numbers mean the default, as in git.
+    /// As in git, negative numbers mean the default, but 0 for `core.maxTreeDepth`.
     pub fn of(config: &Config, threads: usize) -> Result<Self, Error> {
         let default = Settings::default();
         let number = |name: &str| -> Result<Option<u64>, Error> {
@@ -100,13 +101,13 @@ impl Settings {
         })
     }
 
-    /// `core.maxTreeDepth`: the deepest tree that is followed if a client decides what is walked.
+    /// `core.maxTreeDepth`: the deepest tree that is visited if a client decides where a walk goes.
     pub fn max_tree_depth(config: &Config) -> Result<usize, Error> {
         let depth = config.integer("core.maxTreeDepth")?;
         Ok(depth.map_or(MAX_TREE_DEPTH, |depth| usize::try_from(depth).unwrap_or(0)))
     }
 
-    /// The threads of `pack.threads` alone, for work without other settings, as in git.
+    /// Only `pack.threads`, for work that needs no other settings.
     pub fn threads(config: &Config, available: usize) -> Result<usize, Error> {
         let number = config.integer("pack.threads")?.and_then(|number| u64::try_from(number).ok());
         Ok(match number {
@@ -123,9 +124,9 @@ pub(crate) fn base_cache_bytes(config: &Config) -> Result<usize, Error> {
     Ok(bytes.map_or(default, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)))
 }
 
-/// What git 2.47 accepts at most as `pack.deltaCacheLimit`; git-config documents a maximum of 65,535, which git
-/// does not enforce.
+/// The largest `pack.deltaCacheLimit` that git 2.47 accepts; git-config documents a maximum of 65,535, which
+/// git does not enforce.
 const MAX_DELTA_CACHE_LIMIT: u64 = 1_048_575;
 
-/// More threads than this are never of use, whatever a configuration says.
+/// More threads never help, so a larger configured number is reduced to this.
 const MAX_THREADS: usize = 256;

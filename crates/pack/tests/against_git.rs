@@ -1,4 +1,4 @@
-//! Plans and streams packs from repositories of many layouts; stock git says what they must contain.
+//! Plans and streams packs from repositories of many layouts, and compares their objects with stock git's.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -82,8 +82,8 @@ fn check(repo: &Repo, wants: &[&str], haves: &[&str]) {
         let missing: Vec<_> = needed.difference(&sent).filter(|id| !had.contains(*id)).collect();
         assert!(missing.is_empty(), "{label}: {missing:?} are missing");
         let useless: Vec<_> = sent.difference(&needed).collect();
-        // Git itself sends objects that the receiver has if finding that out costs more; sending more than git does
-        // is a defect.
+        // Git itself sends objects that the receiver has if finding that out costs more; sending more than
+        // git is a defect.
         assert!(useless.iter().all(|id| had.contains(*id)), "{label}: {useless:?} were not asked for");
         assert!(useless.len() <= needed.len() / 10 + 2, "{label}: {} useless objects", useless.len());
     }
@@ -231,7 +231,7 @@ fn excluded_objects_stay_out_packed_or_loose() {
     }
 }
 
-/// To a directory above its old one, which is visited later; as a file and as a directory.
+/// Moved to a directory above its old one, which is visited later; as a file and as a directory.
 #[test]
 fn what_was_moved_is_not_sent_again() {
     let repo = build(HashKind::Sha1, Storage::default());

@@ -1,4 +1,5 @@
-//! Packs that git would never write: unreadable content never gets into a new pack, whichever way it is made.
+//! Packs that git would never write: unreadable content must never get into a new pack, in any way of making
+//! one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,9 +16,9 @@ use packrace_testkit::received::objects_in_pack;
 /// A way to make a pack.
 #[derive(Debug, Clone, Copy)]
 enum Way {
-    /// Spans of stored bytes, for a client; objects are wanted by name.
+    /// Spans of stored bytes, for a client; objects are wanted by id.
     Spans,
-    /// Object by object, with a search for deltas.
+    /// Object by object, with a delta search.
     Composed,
     /// To be stored: object by object, stored bytes checked first.
     Stored,
@@ -76,8 +77,8 @@ fn made(dir: &Path, ids: &[ObjectId], way: Way, settings: Settings) -> Result<Ve
     Ok(pack)
 }
 
-/// Packs these objects in every way. `expect` is the error's text, or `None` if git must find everything in the
-/// pack.
+/// Packs these objects in every way; `expect` is the error's text, or `None` if git must find everything in
+/// the pack.
 fn check(dir: &Path, ids: &[ObjectId], expect: Option<&str>) {
     for way in WAYS {
         let made = made(dir, ids, way, Settings::default());
@@ -96,7 +97,7 @@ fn check(dir: &Path, ids: &[ObjectId], expect: Option<&str>) {
     }
 }
 
-/// Reading the object and asking for its kind both fail with this text.
+/// Reading the object and reading its kind both fail with this text.
 fn check_read(dir: &Path, id: &ObjectId, words: &str) {
     let repository = Repository::open(dir, &OpenOptions::default()).unwrap();
     let mut reader = repository.snapshot().unwrap().reader(1 << 20);
@@ -105,7 +106,7 @@ fn check_read(dir: &Path, id: &ObjectId, words: &str) {
     assert!(error.to_string().contains(words), "{error}");
 }
 
-/// Adds an intact copy, which git would not write if it has the object already.
+/// Adds an intact copy, which git would not write if the object exists already.
 fn add_loose(dir: &Path, content: &[u8]) {
     let other = repository();
     Git::stock().run_with_input(other.path(), &["hash-object", "-w", "--stdin"], content);
@@ -115,7 +116,7 @@ fn add_loose(dir: &Path, content: &[u8]) {
     std::fs::copy(other.path().join(&folder).join(&name[2..]), dir.join(&folder).join(&name[2..])).unwrap();
 }
 
-/// The contents of a loop: each begins like the one before it.
+/// The contents of a loop: each begins like the previous one.
 fn alike(count: usize) -> Vec<Vec<u8>> {
     (0..count).map(|n| [text(7, 40), format!("number {n}").into_bytes()].concat()).collect()
 }
@@ -149,14 +150,14 @@ fn circles_over_several_packs() {
         }
         let all: Vec<ObjectId> = ids.iter().copied().chain([honest]).collect();
         if packs == 1 {
-            // A pack as a whole is sent as it is stored; a part of it is checked.
+            // A whole pack is sent as stored; a part of it is checked.
             check(dir.path(), &ids, Some(TOO_LONG));
         } else {
             check(dir.path(), &all, Some(TOO_LONG));
         }
         check(dir.path(), &[honest], None);
-        // One intact copy of one object breaks the loop if objects are looked up there; copies of all, in every
-        // case.
+        // One intact copy of one object breaks the loop if objects are looked up there; copies of all objects
+        // always do.
         contents.iter().for_each(|content| add_loose(dir.path(), content));
         check(dir.path(), &ids, None);
     }
@@ -244,7 +245,7 @@ fn chains_longer_than_any_git_makes() {
     let snapshot = repository.snapshot().unwrap();
     assert_eq!(snapshot.reader(0).read(last).unwrap().data, content);
     assert_eq!(snapshot.reader(0).kind_and_size(last).unwrap(), Some((Kind::Blob, content.len() as u64)));
-    // A stored pack keeps to the depth, wherever its deltas come from.
+    // A stored pack keeps to the depth, wherever its deltas are from.
     for (depth, window) in [(4095, 0), (4095, 10), (50, 10), (1, 2), (0, 10)] {
         let settings = Settings { depth, window, ..Settings::default() };
         for way in [Way::Composed, Way::Stored] {
@@ -274,7 +275,7 @@ fn entries_that_lie_about_their_size() {
         let mut reader = repository.snapshot().unwrap().reader(1 << 20);
         for id in [blob(&content), blob(&target)] {
             reader.read(&id).unwrap_err();
-            // The base is not sent, or not sent as it is stored: it has to be read.
+            // The base is not sent, or not sent as stored, so it has to be read.
             assert!(made(dir.path(), &[blob(&target)], Way::Spans, Settings::default()).is_err());
             let settings = Settings { reuse_objects: false, ..Settings::default() };
             for way in WAYS {
@@ -316,8 +317,7 @@ fn deltas_that_lie_about_their_sizes() {
         let repository = Repository::open(dir.path(), &OpenOptions::default()).unwrap();
         let error = repository.snapshot().unwrap().reader(1 << 20).read(&blob(&target)).unwrap_err();
         assert!(error.to_string().contains(words), "{words}: {error}");
-        // Without its base the object has to be read; with the base, it has to be read under `-F` and by the
-        // search.
+        // Without its base, the object has to be read; with the base, `-F` and the search have to read it.
         for way in WAYS {
             let error = made(dir.path(), &[blob(&target)], way, Settings::default()).unwrap_err();
             assert!(error.to_string().contains(words), "{way:?}, {words}: {error}");
@@ -343,7 +343,7 @@ fn stored_bytes_with_a_wrong_crc_are_not_taken_over() {
     let path = pack.put(dir.path(), "sound");
     let settings = Settings { window: 0, ..Settings::default() };
     assert!(made(dir.path(), &ids, Way::Stored, settings).is_ok());
-    // Flips a bit in the last object's bytes, before the checksum of the pack; nothing needs to inflate it.
+    // Flips a bit in the last object's bytes, before the pack's checksum; nothing needs to inflate it.
     let mut bytes = std::fs::read(&path).unwrap();
     let at = bytes.len() - 20 - 10;
     bytes[at] ^= 4;

@@ -1,4 +1,4 @@
-//! Writes bitmaps for packs and multi-pack-indexes of many layouts, and lets stock git and our own planner use
+//! Writes bitmaps for packs and multi-pack-indexes of many layouts, and has stock git and our planner use
 //! them.
 
 use std::collections::BTreeSet;
@@ -41,7 +41,7 @@ fn files(repo: &Repo, extension: &str) -> Vec<PathBuf> {
     files
 }
 
-/// The order of the bits in the multi-pack-index or in the only pack, and the path of its bitmap.
+/// The order of bits in the multi-pack-index or in the only pack, and the path of its bitmap.
 fn order(repo: &Repo, request_objects: &RequestObjects) -> (BitOrder, PathBuf) {
     let dir = repo.path().join("objects/pack");
     if let Ok(bytes) = std::fs::read(dir.join("multi-pack-index")) {
@@ -103,7 +103,7 @@ fn tested_by_git(repo: &Repo, commits: &[&str]) -> usize {
     commits.iter().filter(is_tested).count()
 }
 
-/// Writes bitmaps in every form, and lets git and our planner answer with them and without.
+/// Writes bitmaps in every form, and has git and our planner answer with and without them.
 fn check(repo: &Repo) {
     let commits = repo.git(&["rev-list", "--all"]);
     let commits: Vec<&str> = commits.lines().collect();
@@ -132,7 +132,7 @@ fn check(repo: &Repo) {
             let (wants, haves) = ([id(pair[0]), id(pair[2])], [id(pair[1]), id(pair[3])]);
             assert_eq!(planned(&after, &wants, &[]), planned(&before, &wants, &[]));
             let (with, without) = (planned(&after, &wants, &haves), planned(&before, &wants, &haves));
-            // A walk sends objects that it cannot know to be there; bitmaps know.
+            // A walk may send objects that the client has, because it cannot know that; bitmaps can.
             assert!(with.is_subset(&without), "{pair:?}");
             let revs = [pair[0], pair[2], "--not", pair[1], pair[3]];
             let exact =
@@ -248,7 +248,7 @@ fn a_pack_that_is_not_closed_gets_none() {
     );
 }
 
-/// Packs everything that refs reach into a directory of its own, as for a repack.
+/// Packs everything that refs reach into a separate directory, as for a repack.
 fn repack_beside(repo: &Repo, dir: &Path) -> PathBuf {
     let base = dir.join("pack");
     let base = base.to_str().unwrap();
@@ -303,7 +303,7 @@ fn bitmaps_of_the_old_pack_are_taken_over() {
     }
 }
 
-/// Lets git test every entry after the new pack has taken the place of the old one.
+/// Has git test every entry after the new pack has replaced the old one.
 fn check_replaced(repo: &Repo, index: &Path, bitmap: BitmapIndex<Vec<u8>>) {
     let ids = PackIndex::open(std::fs::read(index).unwrap(), repo.hash()).unwrap();
     let commits: Vec<String> = bitmap.commit_positions().map(|at| ids.id_at(at).to_string()).collect();

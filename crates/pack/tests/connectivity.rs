@@ -1,5 +1,5 @@
-//! Compares the connectivity check with `git rev-list --objects <new> --not --all`. Every object of a history is
-//! removed in turn, and placed behind an unreachable object.
+//! Compares the connectivity check with `git rev-list --objects <new> --not --all`. Every object of a history
+//! is removed in turn, and placed behind an unreachable object.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -31,7 +31,7 @@ fn broken(path: &Path, tips: &[ObjectId], trusted: &[ObjectId], shallow: &[Objec
     gaps(&request_objects(path), &question, &NoProgress).unwrap().iter().map(|gap| gap.tip).collect()
 }
 
-/// The same by stock git, each tip by itself, as `receive-pack` asks it.
+/// The same by stock git, each tip by itself, as `receive-pack` does.
 fn broken_for_git(path: &Path, tips: &[ObjectId], trusted: &[ObjectId]) -> Vec<usize> {
     let is_broken = |tip: &ObjectId| {
         let mut command = Git::stock().command(path);
@@ -42,7 +42,7 @@ fn broken_for_git(path: &Path, tips: &[ObjectId], trusted: &[ObjectId]) -> Vec<u
     (0..tips.len()).filter(|at| is_broken(&tips[*at])).collect()
 }
 
-/// A repository in which every object is loose, so that any can be removed.
+/// A repository with only loose objects, so that any can be removed.
 fn loose(hash: HashKind) -> Repo {
     let storage = Storage { loose: Loose::All, ..Storage::default() };
     RepoBuilder::new(Size::Tiny).hash(hash).storage(storage).build()
@@ -82,7 +82,8 @@ fn each_object_missing_in_turn() {
         .collect();
         let mut found = 0;
         for (count, gone) in all.iter().enumerate() {
-            // A sample of the trusted objects: git visits them only where it does not know that they are trusted.
+            // Only a sample of the trusted objects: git visits them only if it does not know that they are
+            // trusted.
             let is_new = new.contains(gone);
             if !is_new && count % 7 > 0 {
                 continue;
@@ -127,7 +128,7 @@ fn tree(path: &Path, entries: &[(&str, &str, &ObjectId)]) -> ObjectId {
     write(path, "tree", &entries.iter().map(entry).collect::<Vec<_>>().concat())
 }
 
-/// Tips above a gap at each depth and tips that are whole, by turns.
+/// Tips above a gap at each depth, alternating with intact tips.
 fn odd_tips(path: &Path, hash: HashKind) -> Vec<ObjectId> {
     let old = id(&Git::stock().run(path, &["rev-parse", "main~3"]));
     let old_tree = id(&Git::stock().run(path, &["rev-parse", "main~3^{tree}"]));
@@ -139,7 +140,7 @@ fn odd_tips(path: &Path, hash: HashKind) -> Vec<ObjectId> {
     let no_tree = tree(path, &[("40000", "a", &absent), ("100644", "b", &blob)]);
     let deep = tree(path, &[("40000", "d", &tree(path, &[("40000", "e", &no_blob)]))]);
     let on = |tree: &ObjectId| commit(path, tree, &[old]);
-    // Unreachable, and nobody has checked that it is complete.
+    // Unreachable, and not checked for completeness.
     let (stray_good, stray_bad) = (on(&whole), on(&deep));
     vec![
         on(&whole),
@@ -209,7 +210,7 @@ fn what_an_alternate_has_counts() {
     assert_eq!(broken(dir.path(), &tips, &[], &[]), odd);
 }
 
-/// An object that one tree calls a blob does not count as visited where another calls it a tree.
+/// An object that one tree calls a blob does not count as visited if another tree calls it a tree.
 #[test]
 fn two_kinds_of_one_object() {
     let repo = RepoBuilder::new(Size::Tiny).build();
@@ -230,7 +231,7 @@ fn two_kinds_of_one_object() {
             check(tree(path, &[("40000", "a", &full)]), &[]);
         }
     }
-    // Packed, as a delta of what was called a blob.
+    // Packed, as a delta of the object that was called a blob.
     let big: Vec<(String, ObjectId)> =
         (0..200).map(|n| (format!("{n:03}"), id(&repo.git(&["rev-parse", "main:"])))).collect();
     let entries = |last: &'static str| {
@@ -290,8 +291,8 @@ fn what_a_promisor_has_need_not_be_there() {
     assert_eq!(broken(dir.path(), &[lacking], &tips, &[]), [0]);
 }
 
-/// If the new history is long, or joins the old one far below any ref, the walk starts from all refs, too; a broken
-/// ref does no harm.
+/// If the new history is long, or joins the old one far below any ref, the walk starts from all refs, too; a
+/// broken ref then does no harm.
 #[test]
 fn long_histories() {
     let repo = RepoBuilder::new(Size::Tiny).build();

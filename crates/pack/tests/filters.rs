@@ -1,4 +1,4 @@
-//! Plans filtered responses from repositories of many layouts; stock git says which objects belong to them.
+//! Plans filtered responses from repositories of many layouts, and compares their objects with stock git's.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn ids(repo: &Repo, revs: &[&str]) -> Vec<ObjectId> {
     repo.git(&[&["rev-parse"], revs].concat()).lines().map(id).collect()
 }
 
-/// What stock git lists, without bitmaps: they must not change the answer.
+/// The objects that stock git lists; without bitmaps, which must not change the answer.
 fn listed(repo: &Repo, filter: Option<&str>, wants: &[&str], haves: &[&str]) -> BTreeSet<String> {
     // By id, as in a request: git gives a tree named by a path that path.
     let [wants, haves] =
@@ -69,9 +69,9 @@ fn check(repo: &Repo, request_objects: &Arc<RequestObjects>, spec: &str, wants: 
     let label = format!("{spec}: {wants:?} without {haves:?}");
     let missing: Vec<_> = expect.difference(&ours).filter(|id| !had.contains(*id)).collect();
     assert!(missing.is_empty(), "{label}: {missing:?} are missing");
-    // Finding out what the other side has costs more than sending some of it again, for git and for us.
+    // Finding out what the other side has can cost more than sending some of it again, for git and for us.
     let mut more: BTreeSet<_> = ours.difference(&expect).filter(|id| !had.contains(*id)).collect();
-    // Of trees and blobs wanted by name, git sends only those that it did not find elsewhere before.
+    // Of trees and blobs wanted by id, git sends only those that it has not found elsewhere.
     let given: Vec<&str> =
         wants.iter().filter(|want| want.contains(':') || want.contains('{')).copied().collect();
     if !more.is_empty() && !given.is_empty() {
@@ -178,7 +178,7 @@ fn bigger_history() {
     }
 }
 
-/// Random patterns, and a tree whose paths they can match.
+/// Random patterns, and a tree with paths that they can match.
 #[test]
 fn random_patterns() {
     let repo = build(HashKind::Sha1, Storage::default());
@@ -218,7 +218,7 @@ fn random_patterns() {
     }
 }
 
-/// What a filter leaves out can be the delta base of what it keeps.
+/// A filter can leave out the stored delta base of an object that it keeps.
 #[test]
 fn filtered_packs_are_self_contained() {
     let repo = RepoBuilder::new(Size::Small).build();
@@ -265,7 +265,7 @@ fn blobs_of_patterns_that_are_none() {
     }
 }
 
-/// A partial clone serves what it has to clients that want no more.
+/// A partial clone serves its objects to clients that want no more.
 #[test]
 fn a_server_that_lacks_blobs() {
     let whole = build(HashKind::Sha1, Storage::default());
@@ -304,7 +304,7 @@ fn damaged_repositories() {
         for _ in 0..30 {
             let mut bad = good.clone();
             bad[random.below(good.len())] ^= 1 << random.below(8);
-            // A new file each time: the one before may still be mapped.
+            // A new file each time: the previous one may still be mapped.
             std::fs::write(&file, &bad).unwrap();
             let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
             if let Ok(snapshot) = repository.snapshot() {
@@ -338,7 +338,7 @@ fn trees_with_too_many_paths() {
     let error =
         plan(&request_objects, &request(&repo, &spec, &[commit.trim()], &[]), &NoProgress).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
-    // By depth, and without paths, it is easy.
+    // By depth, without paths, this is cheap.
     for spec in ["tree:9", "tree:1000", "blob:none"] {
         check(&repo, &request_objects, spec, &[commit.trim()], &[]);
     }

@@ -27,7 +27,7 @@ fn options(hash: HashKind) -> IngestOptions {
     }
 }
 
-/// What exists of a pack afterwards.
+/// The resulting files of a pack.
 #[derive(Debug, PartialEq, Eq)]
 struct Files {
     pack: Vec<u8>,
@@ -95,7 +95,7 @@ fn run(mut command: std::process::Command, input: &[u8]) -> std::process::Output
     use std::process::Stdio;
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // Git may exit before it has read everything.
+    // Git may exit before it has read all of its input.
     let _ = child.stdin.take().unwrap().write_all(input);
     child.wait_with_output().unwrap()
 }
@@ -156,7 +156,7 @@ fn thin_packs_are_completed() {
     }
 }
 
-/// A generator of numbers, the same in every run (Vigna, "xorshift64*").
+/// A number generator, the same in every run (Vigna, "xorshift64*").
 struct Numbers(u64);
 
 impl Numbers {
@@ -172,8 +172,8 @@ impl Numbers {
     }
 }
 
-/// A pack of whole objects and deltas, most of them valid. `known` are objects of the repository. A long one begins
-/// with enough to start the second thread early, which then resolves deltas as they come.
+/// A pack of whole objects and deltas, most of them valid; `known` are objects of the repository. A long pack
+/// begins with enough objects to start the second thread early, which then resolves deltas as they arrive.
 fn generated(numbers: &mut Numbers, known: &[(Kind, Vec<u8>)], is_long: bool) -> Vec<u8> {
     let mut pack = HandmadePack::default();
     let mut objects: Vec<(Kind, Vec<u8>, usize)> = Vec::new();
@@ -354,7 +354,7 @@ fn one_long_result_is_made_and_named_in_steps() {
         let pack = pack.sealed();
         let found = ours(&pack, 1 << 20, dir.path(), None, options(HashKind::Sha1)).unwrap();
         assert!(found == gits(&pack, &dir.path().join("empty"), dir.path(), &[]).unwrap(), "{mib} MiB");
-        // During making it, and during hashing it.
+        // While making it, and while hashing it.
         let questions = 2 * (content.len() as u32 >> 18);
         for last in [0, 1, questions / 2, questions] {
             let writer = PackWriter::receive(dir.path(), HashKind::Sha1, WritePolicy::default()).unwrap();

@@ -22,7 +22,7 @@ fn request_objects(repo: &Repo) -> Arc<RequestObjects> {
     Arc::new(RequestObjects::new(repository.snapshot().unwrap()))
 }
 
-/// Checks for every object of the repository whether `tips` reach it, as stock git says.
+/// Checks for every object of the repository whether `tips` reach it, and compares with stock git.
 fn check(repo: &Repo, tips: &[&str]) {
     let request_objects = request_objects(repo);
     let all = ids(&repo.git(&["cat-file", "--batch-all-objects", "--batch-check=%(objectname)"]));

@@ -18,7 +18,7 @@ impl Bits {
         self.len
     }
 
-    /// Whether the length is 0. [`Bits::none`] says whether no position is set.
+    /// Whether the length is 0; [`Bits::none`] says whether no position is set.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -91,7 +91,7 @@ impl Bits {
         self.merge(other, |word, other| *word &= !other);
     }
 
-    /// How many positions are in the set.
+    /// The number of positions in the set.
     pub fn count_ones(&self) -> u32 {
         self.words.iter().map(|word| word.count_ones()).sum()
     }
@@ -106,7 +106,7 @@ impl Bits {
         Ones { words: self.words.iter(), current: 0, base: 0, next_base: 0 }
     }
 
-    /// The words to merge into. Bits beyond the length must be zero again afterwards: see [`Bits::trim`].
+    /// The words, to merge others into; [`Bits::trim`] must then clear the bits beyond the length.
     pub(super) fn words_mut(&mut self) -> &mut [u64] {
         &mut self.words
     }
@@ -153,7 +153,7 @@ impl Iterator for Ones<'_> {
         while self.current == 0 {
             self.current = *self.words.next()?;
             self.base = self.next_base;
-            // After the last word this may overflow 32 bits; the value is not used then.
+            // After the last word this may overflow 32 bits, but the value is not used then.
             self.next_base = self.base.wrapping_add(64);
         }
         let position = self.base + self.current.trailing_zeros();

@@ -1,8 +1,8 @@
-//! Compresses sets; [`super::ewah`] has the layout.
+//! Compresses sets; see [`super::ewah`] for the layout.
 
 use super::Bits;
 
-/// The longest run and the most literals that one marker can count.
+/// The longest run of a marker; then the most literals.
 const MAX_RUN: u64 = u32::MAX as u64;
 const MAX_LITERALS: u64 = (1 << 31) - 1;
 
@@ -12,7 +12,7 @@ pub struct EwahBuf {
     /// Markers and literals; the first is a marker.
     words: Vec<u64>,
     last_marker: usize,
-    /// The number of positions that the words cover: up to the last one in the set.
+    /// The number of positions covered by the words: up to the last one in the set.
     bits: u32,
 }
 
@@ -28,7 +28,7 @@ impl EwahBuf {
         EwahBuf::from_words(bits.words().iter().copied())
     }
 
-    /// Compresses a set of positions in ascending order; a position that comes twice counts once.
+    /// Compresses a set of ascending positions; repeated positions count once.
     pub fn from_ascending(positions: impl IntoIterator<Item = u32>) -> Self {
         let mut set = EwahBuf::default();
         let (mut number, mut word) = (0u32, 0u64);
@@ -53,12 +53,12 @@ impl EwahBuf {
         set.finish()
     }
 
-    /// How many bytes the compressed words take.
+    /// The bytes of the compressed words.
     pub fn compressed_bytes(&self) -> usize {
         self.words.len() * 8
     }
 
-    /// Adds the set to `bits`, which are long enough.
+    /// Adds the set to `bits`, which must be long enough.
     pub fn or_into(&self, bits: &mut Bits) {
         let target = bits.words_mut();
         let (mut from, mut at) = (0, 0);
@@ -84,7 +84,7 @@ impl EwahBuf {
         out.extend((self.last_marker as u32).to_be_bytes());
     }
 
-    /// Adds the next word, which has this number.
+    /// Adds the next word, number `number`.
     #[inline]
     fn push(&mut self, word: u64, number: u32) {
         if word != 0 {
@@ -126,7 +126,7 @@ impl EwahBuf {
         self.words.push(0);
     }
 
-    /// Drops zeros at the end: the set is the same without them.
+    /// Drops trailing zeros, which do not change the set.
     fn finish(mut self) -> Self {
         let marker = self.words[self.last_marker];
         if marker >> 33 == 0 && marker & 1 == 0 {
@@ -139,7 +139,7 @@ impl EwahBuf {
         self
     }
 
-    /// The last marker before `end`, where a marker begins.
+    /// The last marker before `end`, which is the position of a marker.
     fn marker_before(&self, end: usize) -> usize {
         let mut at = 0;
         loop {
@@ -152,9 +152,9 @@ impl EwahBuf {
     }
 }
 
-/// The number of words that the difference of two sets takes, or `None` once it is known to be at least `below`.
+/// The number of words of the difference of two sets; `None` once it is known to be at least `below`.
 pub(super) fn words_of_difference(a: &Bits, b: &Bits, below: usize) -> Option<usize> {
-    // One marker for every change from literals to a run or between runs, and one word for every literal.
+    // A marker per change from literals to a run or between runs, and a word per literal.
     let (mut words, mut state) = (1, EncoderState::Start);
     for (a, b) in a.words().iter().zip(b.words()) {
         match (a ^ b, state) {

@@ -15,17 +15,17 @@ use crate::{Error, be};
 const HEAD_BYTES: usize = 8;
 const TAIL_BYTES: usize = 4;
 
-/// A view of a compressed set. Its length in words has been checked, its content has not.
+/// A view of a compressed set: its length in words is checked, its content is not.
 #[derive(Debug, Clone, Copy)]
 pub struct Ewah<'a> {
-    /// Whole words of eight bytes.
+    /// Complete words of eight bytes.
     words: &'a [u8],
-    /// Where the words begin in the file, for errors.
+    /// The offset of the words in the file, for errors.
     at: usize,
 }
 
 impl<'a> Ewah<'a> {
-    /// Reads the set that begins at `at` and ends before `end`; returns it and where it ends.
+    /// Reads the set that begins at `at` and ends before `end`; returns the set and its end.
     pub(crate) fn parse(bytes: &'a [u8], at: usize, end: usize) -> Result<(Self, usize), Error> {
         let cut_off = || Error::new(FORMAT, "compressed bitmap is cut off", at as u64);
         let bytes = &bytes[..end];
@@ -40,7 +40,7 @@ impl<'a> Ewah<'a> {
         Ok((set, words_end + TAIL_BYTES))
     }
 
-    /// How many bytes the compressed words take.
+    /// The bytes of the compressed words.
     pub fn compressed_bytes(&self) -> usize {
         self.words.len()
     }
@@ -52,12 +52,12 @@ impl<'a> Ewah<'a> {
         Ok(bits)
     }
 
-    /// Adds the set to `bits`. After an error part of it may have been added.
+    /// Adds the set to `bits`; after an error, part of it may have been added.
     pub fn or_into(&self, bits: &mut Bits) -> Result<(), Error> {
         self.merge_into(bits, |run| run.fill(u64::MAX), |word, literal| *word |= literal)
     }
 
-    /// Flips the bits of the set in `bits`. After an error part of them may have been flipped.
+    /// Flips the bits of the set in `bits`; after an error, part of them may have been flipped.
     pub(super) fn xor_into(&self, bits: &mut Bits) -> Result<(), Error> {
         let flip = |run: &mut [u64]| run.iter_mut().for_each(|word| *word = !*word);
         self.merge_into(bits, flip, |word, literal| *word ^= literal)

@@ -10,9 +10,9 @@
 //! checksum of all of the above
 //! ```
 //!
-//! Bit n of a bitmap is the object at pack position n, or at bit n of a multi-pack-index. Commits are named by their
-//! index position. The bitmap of a commit is what it reaches, itself included; an entry with an xor is stored as the
-//! difference from the bitmap of an earlier entry.
+//! Bit n of a bitmap is the object at pack position n, or at bit n of a multi-pack-index. Commits are
+//! identified by their index position. The bitmap of a commit is what it reaches, including itself; an entry
+//! with an xor is stored as the difference from the bitmap of an earlier entry.
 
 mod bits;
 mod encode;
@@ -42,15 +42,15 @@ const HASH_CACHE: u16 = 0x4;
 const LOOKUP_TABLE: u16 = 0x10;
 const PSEUDO_MERGES: u16 = 0x20;
 
-/// A view of a bitmap file. After an error from any method the file is damaged: stop using it and walk instead.
+/// A view of a bitmap file; after an error from any method the file is damaged: walk instead.
 #[derive(Debug, Clone)]
 pub struct BitmapIndex<D> {
     data: D,
     hash: HashKind,
     objects: u32,
-    /// Where the compressed bitmap of each kind begins.
+    /// The offset of the compressed bitmap of each kind.
     types_at: [usize; 4],
-    /// Entries lie before this.
+    /// All entries end before this.
     entries_end: usize,
     rows: Rows,
     pseudo_merges: PseudoMerges,
@@ -58,11 +58,12 @@ pub struct BitmapIndex<D> {
 }
 
 impl<D: AsRef<[u8]>> BitmapIndex<D> {
-    /// Opens the bitmap of a pack or multi-pack-index with `objects` objects. The caller compares
-    /// [`Self::owner_checksum`] with the checksum of that file.
+    /// Opens the bitmap of a pack or multi-pack-index with `objects` objects; the caller must compare
+    /// [`Self::owner_checksum`] with that file's checksum.
     ///
-    /// Checks the header and the bounds of all sections. Without a lookup table it also steps over all entries (not
-    /// into their words) and keeps 16 bytes of each; with a lookup table it reads no entry and no pseudo-merge.
+    /// Checks the header and the bounds of all sections. Without a lookup table, also steps over all entries
+    /// (not into their words) and keeps 16 bytes per entry; with a lookup table, reads no entry and no
+    /// pseudo-merge.
     pub fn open(data: D, objects: u32, hash: HashKind) -> Result<Self, Error> {
         let bytes = data.as_ref();
         let (flags, entries) = parse_header(bytes, hash)?;
@@ -107,7 +108,7 @@ impl<D: AsRef<[u8]>> BitmapIndex<D> {
         })
     }
 
-    /// The number of objects, each with its bit.
+    /// The number of objects; each has a bit.
     pub fn objects(&self) -> u32 {
         self.objects
     }
@@ -122,7 +123,7 @@ impl<D: AsRef<[u8]>> BitmapIndex<D> {
         self.len() == 0
     }
 
-    /// The checksum of the pack or multi-pack-index that these bitmaps are of.
+    /// The checksum of the pack or multi-pack-index that the bitmaps belong to.
     pub fn owner_checksum(&self) -> ObjectId {
         let bytes = &self.data.as_ref()[HEADER_BYTES..HEADER_BYTES + self.hash.len_in_bytes()];
         oid::from_bytes_unchecked(bytes).to_owned()
@@ -152,16 +153,16 @@ impl<D: AsRef<[u8]>> BitmapIndex<D> {
 
     /// What the commit at this index position reaches; `None` if it has no bitmap.
     ///
-    /// Costs one pass over the compressed words of the entry and of every entry that it is based on. That chain can
-    /// be as long as there are entries; it always leads towards the start of the file, so it ends.
+    /// Costs one pass over the compressed words of the entry and of every entry in its xor chain. The chain
+    /// can be as long as there are entries; it always leads towards the start of the file, so it ends.
     pub fn bitmap_of(&self, index_position: u32) -> Option<Result<Bits, Error>> {
         let row = self.rows.find(self.data.as_ref(), index_position)?;
         let mut bits = Bits::new(self.objects);
         Some(self.xor_chain_into(row, &mut bits).map(|()| bits))
     }
 
-    /// Adds what the commit at this index position reaches to `bits`; `None` if it has no bitmap. Cheaper than
-    /// [`Self::bitmap_of`] where the entry is stored whole. After an error `bits` may hold part of it.
+    /// Adds what the commit at this index position reaches to `bits`; `None` if it has no bitmap. Cheaper
+    /// than [`Self::bitmap_of`] if the entry is stored whole. After an error, `bits` may contain part of it.
     pub fn or_bitmap_into(&self, index_position: u32, bits: &mut Bits) -> Option<Result<(), Error>> {
         let row = self.rows.find(self.data.as_ref(), index_position)?;
         let result = self.entry(row, u64::MAX).and_then(|entry| {
@@ -176,22 +177,22 @@ impl<D: AsRef<[u8]>> BitmapIndex<D> {
         Some(result)
     }
 
-    /// The groups of commits whose common reach is stored.
+    /// Groups of commits, each with a stored bitmap of what they reach together.
     pub fn pseudo_merges(&self) -> impl Iterator<Item = Result<PseudoMerge<'_>, Error>> {
         let bytes = self.data.as_ref();
         (0..self.pseudo_merges.len()).map(|number| self.pseudo_merges.get(bytes, number))
     }
 
-    /// The hash of a path of the object at this index position (git's name hash, version 1); `None` if the file has
-    /// no hashes.
+    /// The hash of a path of the object at this index position (git's name hash, version 1); `None` if the
+    /// file has no hashes.
     #[inline]
     pub fn name_hash_at(&self, index_position: u32) -> Option<u32> {
         assert!(index_position < self.objects, "position {index_position} of {} objects", self.objects);
         self.name_hashes_at.map(|at| be::u32_at(self.data.as_ref(), at + index_position as usize * 4))
     }
 
-    /// Hashes the whole file and compares with its checksum. Nothing else detects a flipped bit in a bitmap's
-    /// words.
+    /// Hashes the whole file and compares the hash with its checksum; nothing else detects a flipped bit in a
+    /// bitmap's words.
     pub fn verify_checksum(&self) -> Result<(), Error> {
         checksum::verify(FORMAT, self.data.as_ref(), self.hash)
     }
@@ -210,7 +211,7 @@ impl<D: AsRef<[u8]>> BitmapIndex<D> {
         }
     }
 
-    /// The entry of a row, which must lie before the offset `before`.
+    /// The entry of a row, which must begin before offset `before`.
     fn entry(&self, row: usize, before: u64) -> Result<BitmapEntry<'_>, Error> {
         let bytes = self.data.as_ref();
         if row >= self.rows.len() as usize {
@@ -237,7 +238,7 @@ struct BitmapEntry<'a> {
     words: Ewah<'a>,
 }
 
-/// The flags and the number of entries. Checks that the file has room for the header and a trailer.
+/// Reads the flags and the number of entries; checks that the file has room for the header and a trailer.
 fn parse_header(bytes: &[u8], hash: HashKind) -> Result<(u16, u32), Error> {
     if bytes.len() < HEADER_BYTES + 2 * hash.len_in_bytes() {
         return Err(Error::new(FORMAT, "header is cut off", bytes.len() as u64));

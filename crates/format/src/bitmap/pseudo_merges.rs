@@ -15,10 +15,10 @@ use crate::{Error, be};
 /// merges: u32, commits: u32, lookup offset: u64, size: u64.
 const TRAILER_BYTES: usize = 24;
 
-/// Where the merges are, in a section whose length was checked.
+/// The position of the merges in a section whose length is checked.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PseudoMerges {
-    /// Where the offsets begin; the merges lie between `start` and here.
+    /// The position of the offsets; the merges are between `start` and here.
     offsets_at: usize,
     start: usize,
     count: usize,
@@ -27,9 +27,9 @@ pub(super) struct PseudoMerges {
 /// A group of commits.
 #[derive(Debug, Clone)]
 pub struct PseudoMerge<'a> {
-    /// Their bits.
+    /// The bits of the commits.
     pub commits: Ewah<'a>,
-    /// Everything that they reach, themselves included.
+    /// Everything that the commits reach, including themselves.
     pub reached: Ewah<'a>,
 }
 

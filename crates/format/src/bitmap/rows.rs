@@ -1,25 +1,25 @@
 use super::{Ewah, FORMAT};
 use crate::{Error, be};
 
-/// In place of a row number: the entry is stored whole.
+/// The entry is stored whole, so it has no xor row.
 pub(super) const NO_XOR: u32 = u32::MAX;
 
 /// commit: u32, offset: u64, xor row: u32.
 pub(super) const ROW_BYTES: usize = 16;
 
-/// How many entries back the base of a difference can be (gitformat-bitmap).
+/// How far back the base of a difference can be, in entries (gitformat-bitmap).
 const MAX_XOR: u8 = 160;
 
 /// commit: u32, xor: u8, flags: u8.
 const ENTRY_HEAD_BYTES: usize = 6;
 
-/// The head and a compressed bitmap without words.
+/// An entry's head and a compressed bitmap without words.
 const MIN_ENTRY_BYTES: usize = ENTRY_HEAD_BYTES + 12;
 
-/// What is known of every entry, sorted by the commit's index position.
+/// The commits, bases and offsets of all entries, sorted by the commit's index position.
 #[derive(Debug, Clone)]
 pub(super) enum Rows {
-    /// The lookup table in the file; only its bounds have been checked.
+    /// The lookup table in the file; only its bounds are checked.
     Table { at: usize, len: u32 },
     /// Built by one pass over the entries.
     Indexed(Vec<Row>),
@@ -29,9 +29,9 @@ pub(super) enum Rows {
 pub(super) struct Row {
     /// The commit's index position.
     pub(super) position: u32,
-    /// The row of the entry that this one is stored as a difference from, or [`NO_XOR`].
+    /// The row of the base of this difference, or [`NO_XOR`].
     pub(super) xor_row: u32,
-    /// Where the entry begins.
+    /// The offset of the entry.
     pub(super) offset: u64,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct EntryHead {
 }
 
 impl Rows {
-    /// Steps over the `count` entries from `at` to exactly `end`.
+    /// Steps over `count` entries, which begin at `at` and must end at `end`.
     pub(super) fn index(
         bytes: &[u8],
         at: usize,
@@ -121,7 +121,7 @@ impl Rows {
     }
 }
 
-/// Reads the entry that begins at `at` and ends before `end`; returns it and where it ends.
+/// Reads the entry that begins at `at` and ends before `end`; returns the entry and its end.
 pub(super) fn parse_entry(
     bytes: &[u8],
     at: usize,

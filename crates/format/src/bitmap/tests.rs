@@ -8,7 +8,7 @@ use crate::pack_index::PackIndex;
 use crate::reverse_index::ReverseIndex;
 use crate::test_files::{HASHES, damage, id, pack_file, pack_files, read, tiny};
 
-/// A bitmap with the names of its objects in the order of the index and of the bits.
+/// A bitmap with the ids of its objects in index order and in bit order.
 struct Opened {
     bitmap: BitmapIndex<Vec<u8>>,
     by_position: Vec<ObjectId>,
@@ -40,8 +40,8 @@ fn open_of_midx(repo: &Repo, hash: HashKind) -> Opened {
     }
 }
 
-/// Compares every bitmap with git's walk, types with git's, and name hashes with git's paths. Returns the number of
-/// bitmaps that are stored as differences.
+/// Compares every bitmap with git's walk, types with git's, and name hashes with git's paths; returns the
+/// number of bitmaps stored as differences.
 fn check(repo: &Repo, opened: &Opened) -> usize {
     let Opened { bitmap, by_position, by_bit } = opened;
     bitmap.verify_checksum().unwrap();
@@ -90,7 +90,8 @@ fn check_types(repo: &Repo, opened: &Opened) {
     }
 }
 
-/// Nearly all name hashes must be those of a path at which a walk finds the object; the rest are found by a tag's name.
+/// Nearly all name hashes must be those of a path at which a walk finds the object; the rest are found by a
+/// tag's name.
 fn check_name_hashes(repo: &Repo, opened: &Opened) {
     let mut hashes: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
     for commit in repo.git(&["rev-list", "--all"]).lines() {
@@ -111,7 +112,7 @@ fn check_name_hashes(repo: &Repo, opened: &Opened) {
     assert!(right * 10 >= found * 9 && (found > hashes.len() / 2 || !of_pack), "{right} of {found}");
 }
 
-/// As gitformat-bitmap defines it; characters are signed there.
+/// The name hash of gitformat-bitmap, in which characters are signed.
 fn name_hash(path: &[u8]) -> u32 {
     let hashed = path.iter().filter(|byte| !byte.is_ascii_whitespace() && **byte != 11);
     hashed.fold(0, |hash, byte| (hash >> 2).wrapping_add((*byte as i8 as u32) << 24))
@@ -197,7 +198,7 @@ fn pseudo_merges() {
         let merge = merge.unwrap();
         let commits = merge.commits.to_bits(objects).unwrap();
         assert!(commits.count_ones() > 0 && commits.iter_ones().all(|bit| is_commit.contains(bit)));
-        // Exactly what stock git walks to from these commits.
+        // Exactly what stock git's walk reaches from these commits.
         let ids: Vec<String> =
             commits.iter_ones().map(|bit| opened.by_bit[bit as usize].to_string()).collect();
         let listed = repo.git_with_input(&["rev-list", "--objects", "--stdin"], ids.join("\n").as_bytes());
@@ -259,7 +260,7 @@ fn lookup_tables_that_lie() {
     }
 }
 
-/// Rewrites what git wrote, in the order of the index, so that the best base is not always the last.
+/// Rewrites git's bitmaps in index order, so that the best base is not always the last.
 fn rewrite(opened: &Opened, hash: HashKind, lookup_table: bool) -> Vec<u8> {
     let bitmap = &opened.bitmap;
     let kinds = Kind::ALL.map(|kind| bitmap.type_bitmap(kind).unwrap());
@@ -272,7 +273,7 @@ fn rewrite(opened: &Opened, hash: HashKind, lookup_table: bool) -> Vec<u8> {
     writer.finish(name_hashes.as_deref(), lookup_table)
 }
 
-/// Replaces git's bitmap, and lets git and our reader compare all of it with walks.
+/// Replaces git's bitmap; git and our reader then compare all of it with walks.
 fn check_rewritten(repo: &Repo, hash: HashKind, open: impl Fn(&Repo, HashKind) -> Opened) {
     let before = open(repo, hash);
     let path = pack_files(repo, "bitmap").remove(0);
@@ -311,7 +312,7 @@ fn chains_end_and_sets_without_likeness_stand_alone() {
     let set = |number: u32| {
         let mut bits = Bits::new(4096);
         bits.set_range(0..100 + number);
-        // Every seventh has nothing in common with the others.
+        // Every seventh set shares nothing with the others.
         (0..4096).filter(|at| number % 7 == 6 && at * at % 97 < 50).for_each(|at| {
             bits.set(at);
         });

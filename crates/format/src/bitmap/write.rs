@@ -1,4 +1,4 @@
-//! Writes a bitmap file; its layout stands at the top of [`super`].
+//! Writes a bitmap file; see [`super`] for the layout.
 
 use std::collections::VecDeque;
 
@@ -9,21 +9,21 @@ use super::rows::{NO_XOR, ROW_BYTES, parse_entry};
 use super::{Bits, FULL_DAG, HASH_CACHE, LOOKUP_TABLE, SIGNATURE};
 use crate::checksum;
 
-/// How many earlier entries are tried as the base of a difference. The format allows 160; entries further back are
-/// hardly ever the best base, because neighbours in history are written next to each other.
+/// How many earlier entries are tried as the base of a difference. The format allows 160; older entries are
+/// hardly ever the best base, because neighbours in history are written one after another.
 const TRIED: usize = 10;
 
-/// Longest chain of differences: a reader merges all of it.
+/// The longest chain of differences: a reader merges all of it.
 const MAX_CHAIN: u32 = 50;
 
 /// Makes a bitmap file from the sets that commits reach.
 ///
-/// Keeps what is written so far, and the last ten sets uncompressed.
+/// Keeps the file written so far, and the last ten sets uncompressed.
 #[derive(Debug)]
 pub struct BitmapWriter {
     hash: HashKind,
     objects: u32,
-    /// The file from its start; the header's count of entries is filled in at the end.
+    /// The file so far; the header's number of entries is set at the end.
     out: Vec<u8>,
     entries: Vec<WrittenBitmap>,
     recent: VecDeque<Recent>,
@@ -37,7 +37,7 @@ struct WrittenBitmap {
     xor: u8,
 }
 
-/// An entry that later entries can be stored as differences from.
+/// An entry that can be the base of later differences.
 #[derive(Debug)]
 struct Recent {
     bits: Bits,
@@ -45,8 +45,8 @@ struct Recent {
 }
 
 impl BitmapWriter {
-    /// Begins the bitmaps of the pack or multi-pack-index with this checksum. `kinds` says which objects are commits,
-    /// trees, blobs and tags, in this order; each has as many positions as there are objects.
+    /// Begins the bitmaps of the pack or multi-pack-index with this checksum. `kinds` are the commits, trees,
+    /// blobs and tags, in this order; each set has as many positions as there are objects.
     pub fn new(hash: HashKind, owner_checksum: &ObjectId, kinds: &[Bits; 4]) -> Self {
         assert_eq!(owner_checksum.kind(), hash);
         let objects = kinds[0].len();
@@ -68,7 +68,7 @@ impl BitmapWriter {
         self.entries.len()
     }
 
-    /// Adds the set of an earlier entry to `bits`. Costs as much as for a reader.
+    /// Adds the set of an earlier entry to `bits`; costs as much as for a reader.
     pub fn or_entry_into(&self, entry: usize, bits: &mut Bits) {
         let back = self.entries.len() - 1 - entry;
         if let Some(recent) = self.recent.get(back) {
@@ -88,8 +88,8 @@ impl BitmapWriter {
         }
     }
 
-    /// Adds what the commit at this index position reaches. Push each commit once, and neighbours in history one
-    /// after the other, so that they are stored as small differences.
+    /// Adds what the commit at this index position reaches. Push each commit once, and neighbours in history
+    /// one after another, so that they become small differences.
     pub fn push(&mut self, index_position: u32, reached: Bits) {
         assert!(index_position < self.objects && reached.len() == self.objects);
         let mut best = EwahBuf::from_bits(&reached);
@@ -106,14 +106,14 @@ impl BitmapWriter {
         }
         self.entries.push(WrittenBitmap { index_position, offset: self.out.len() as u64, xor });
         self.out.extend(index_position.to_be_bytes());
-        // No flags: a later writer finds out itself what it may reuse.
+        // No flags: a later writer decides itself what to reuse.
         self.out.extend([xor, 0]);
         best.write(&mut self.out);
         self.recent.truncate(TRIED - 1);
         self.recent.push_front(Recent { bits: reached, chain });
     }
 
-    /// The file. `name_hashes`, if any, are in the order of the index, with zero for objects without a path.
+    /// Completes the file; `name_hashes` are in index order, with zero for objects without a path.
     pub fn finish(self, name_hashes: Option<&[u32]>, lookup_table: bool) -> Vec<u8> {
         let BitmapWriter { hash, objects, mut out, entries, .. } = self;
         let mut flags = FULL_DAG;

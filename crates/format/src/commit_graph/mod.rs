@@ -1,4 +1,4 @@
-//! Commit-graphs: parents, trees, dates and generations of commits without opening an object
+//! Commit-graphs: parents, trees, dates and generations of commits, without opening objects
 //! (gitformat-commit-graph).
 //!
 //! ```text
@@ -11,8 +11,9 @@
 //! checksum of all of the above
 //! ```
 //!
-//! A chain is several files, of which each knows the checksums of all before it. A commit's position counts through
-//! the whole chain from its base, and parents are positions. The Bloom filters (BIDX, BDAT) are neither read nor written.
+//! A chain is several files, each of which has the checksums of all files before it. Positions of commits
+//! count through the whole chain from its base, and parents are positions. The Bloom filters (BIDX, BDAT) are
+//! neither read nor written.
 
 mod split;
 mod write;
@@ -30,14 +31,15 @@ const FORMAT: &str = "commit-graph";
 const SIGNATURE: &[u8; 4] = b"CGPH";
 const HEADER_BYTES: usize = 8;
 const NO_PARENT: u32 = 0x7000_0000;
-/// In a second parent: the rest is a row of EDGE. In EDGE: this was the last parent. In GDA2: the rest is a row of GDO2.
+/// In a second parent: the rest is a row of EDGE; in EDGE: this is the last parent; in GDA2: the rest is a
+/// row of GDO2.
 const MARK: u32 = 1 << 31;
 
 /// A view of a commit-graph, of one file or a chain.
 #[derive(Debug, Clone)]
 pub struct CommitGraph<D> {
     hash: HashKind,
-    /// The base first; never empty.
+    /// Base first; never empty.
     layers: Vec<Layer<D>>,
     len: u32,
     generations: Generations,
@@ -46,24 +48,24 @@ pub struct CommitGraph<D> {
 /// What [`Commit::generation`] means in a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Generations {
-    /// One more than the largest of the parents' (version 1).
+    /// One more than the largest level of the parents (version 1).
     TopologicalLevel,
-    /// The committer's date, made later than that of every parent (version 2).
+    /// The committer's date, but later than the corrected date of every parent (version 2).
     CorrectedDate,
 }
 
-/// What the graph knows of a commit.
+/// A commit's data in the graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit<'a> {
     /// The root tree.
     pub tree: &'a oid,
     /// The positions of the parents, in order.
     pub parents: Parents<'a>,
-    /// Greater than that of every ancestor; [`CommitGraph::generations`] says what it counts. 0 means not computed.
-    /// Stock git breaks this where dates lie more than 2³² seconds apart: a walk may then go astray, but it must
-    /// end.
+    /// Greater than the generation of every ancestor; [`CommitGraph::generations`] is its kind. 0 means not
+    /// computed. Stock git violates this if dates are more than 2³² seconds apart: a walk may then go wrong,
+    /// but it must end.
     pub generation: u64,
-    /// When it was committed, in seconds since 1970.
+    /// The committer's date, in seconds since 1970.
     pub committer_seconds: u64,
 }
 
@@ -72,7 +74,7 @@ pub struct Commit<'a> {
 pub struct Parents<'a> {
     first: Option<u32>,
     second: Option<u32>,
-    /// The rows of EDGE, for a commit with three or more parents; `second` is unused then.
+    /// The rows of EDGE, for a commit with three or more parents; `second` is then unused.
     more: &'a [u8],
 }
 
@@ -91,8 +93,8 @@ struct Layer<D> {
 }
 
 impl<D: AsRef<[u8]>> CommitGraph<D> {
-    /// Opens the files of a chain, the base first; a single file is a chain of one. Checks headers, the chunks'
-    /// places and sizes, the fan-outs, and that each file names exactly those before it as its base.
+    /// Opens the files of a chain, base first; a single file is a chain of one. Checks headers, bounds and
+    /// sizes of chunks, fan-outs, and that each file names exactly the files before it as its base.
     pub fn open(files: impl IntoIterator<Item = D>, hash: HashKind) -> Result<Self, Error> {
         let mut layers: Vec<Layer<D>> = Vec::new();
         let mut len = 0u32;
@@ -110,7 +112,7 @@ impl<D: AsRef<[u8]>> CommitGraph<D> {
         if layers.is_empty() {
             return Err(Error::new(FORMAT, "chain has no file", 0));
         }
-        // Generations compare only if every commit has the same kind.
+        // Generations are only comparable if all commits have the same kind.
         let generations = if layers.iter().all(|layer| layer.dates_at.is_some()) {
             Generations::CorrectedDate
         } else {
@@ -149,15 +151,15 @@ impl<D: AsRef<[u8]>> CommitGraph<D> {
             .find_map(|layer| Some(layer.start + layer.ids.position_of(layer.data.as_ref(), id)?))
     }
 
-    /// The name of the commit at a position, which must be below [`Self::len`].
+    /// The id of the commit at a position, which must be below [`Self::len`].
     #[inline]
     pub fn id_at(&self, position: u32) -> &oid {
         let layer = self.layer(position);
         layer.ids.id_at(layer.data.as_ref(), position - layer.start)
     }
 
-    /// What is known of the commit at a position, which must be below [`Self::len`]. An error means that the file
-    /// is wrong about parents or generation: stop using the graph and read the commits instead.
+    /// The data of the commit at a position, which must be below [`Self::len`]. After an error about parents
+    /// or generation, stop using the graph and read the commits instead.
     #[inline]
     pub fn commit_at(&self, position: u32) -> Result<Commit<'_>, Error> {
         let layer = self.layer(position);
@@ -176,8 +178,8 @@ impl<D: AsRef<[u8]>> CommitGraph<D> {
         Ok(Commit { tree, parents, generation, committer_seconds })
     }
 
-    /// One more than the largest level of the commit's parents, whatever [`Self::generations`] says; 0 means not
-    /// computed. The position must be below [`Self::len`].
+    /// The commit's topological level, whatever [`Self::generations`] says: one more than its parents'
+    /// largest; 0 means not computed. The position must be below [`Self::len`].
     pub fn level_at(&self, position: u32) -> u32 {
         let layer = self.layer(position);
         let id_bytes = self.hash.len_in_bytes();
@@ -185,28 +187,28 @@ impl<D: AsRef<[u8]>> CommitGraph<D> {
         be::u32_at(layer.data.as_ref(), layer.commits_at + row * (id_bytes + 16) + id_bytes + 8) >> 2
     }
 
-    /// The number of commits in each file, the base first.
+    /// The number of commits in each file, base first.
     pub fn layer_lens(&self) -> Vec<u32> {
         self.layers.iter().map(|layer| layer.ids.len()).collect()
     }
 
-    /// The checksum of each file, the base first.
+    /// The checksum of each file, base first.
     pub fn checksums(&self) -> Vec<ObjectId> {
         self.layers.iter().map(|layer| checksum::trailer(layer.data.as_ref(), self.hash)).collect()
     }
 
-    /// The checksum of the last file, which a chain's list and the file's name contain.
+    /// The checksum of the last file, which the file's name and the chain's list contain.
     pub fn checksum(&self) -> ObjectId {
         let last = self.layers.last().expect("a chain has a file");
         checksum::trailer(last.data.as_ref(), self.hash)
     }
 
-    /// Hashes every file and compares with its checksum.
+    /// Hashes every file and compares the hash with its checksum.
     pub fn verify_checksum(&self) -> Result<(), Error> {
         self.layers.iter().try_for_each(|layer| checksum::verify(FORMAT, layer.data.as_ref(), self.hash))
     }
 
-    /// Hashes the last file and compares with its checksum.
+    /// Hashes the last file and compares the hash with its checksum.
     pub fn verify_last_checksum(&self) -> Result<(), Error> {
         self.layers.last().map_or(Ok(()), |layer| checksum::verify(FORMAT, layer.data.as_ref(), self.hash))
     }

@@ -1,11 +1,11 @@
-//! Which files of a chain a new file absorbs (git-commit-graph, "--split").
+//! Which files of a chain are merged into a new one (git-commit-graph, "--split").
 
-/// When a file on top of a chain absorbs the one below it.
+/// When a file on top of a chain absorbs the file below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Merging {
-    /// If the lower file has at most this many times the commits of the upper one.
+    /// If the lower file has at most this many times the commits of the upper file.
     pub size_multiple: u32,
-    /// If the upper file itself has more commits than this; 0 means no limit.
+    /// If the upper file has more commits than this; 0 means no limit.
     pub max_commits: u32,
 }
 
@@ -15,9 +15,9 @@ impl Default for Merging {
     }
 }
 
-/// How many files of a chain stay below a new one with `new` commits; the others are merged into it. `layers` holds
-/// the numbers of commits in the files, the base first. The first `fixed` files belong to somebody else and always
-/// stay.
+/// How many files of a chain stay below a new one with `new` commits; the others are merged into it. `layers`
+/// are the numbers of commits in the files, base first. The first `fixed` files belong to another object
+/// directory and always stay.
 pub fn layers_to_keep(layers: &[u32], fixed: usize, new: u32, merging: Merging) -> usize {
     let mut kept = layers.len();
     let mut top = u64::from(new);

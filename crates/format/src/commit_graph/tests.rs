@@ -19,7 +19,7 @@ fn graph_files(repo: &Path) -> Vec<Vec<u8>> {
     chain.lines().map(|name| read(&info.join(format!("commit-graphs/graph-{name}.graph")))).collect()
 }
 
-/// Compares with the commits as git prints them.
+/// Compares the commits with git's listing.
 fn check(repo: &Repo, files: &[Vec<u8>], hash: HashKind) {
     let graph = CommitGraph::open(files.iter(), hash).unwrap();
     graph.verify_checksum().unwrap();
@@ -84,7 +84,7 @@ fn generations_of_both_versions() {
     }
 }
 
-/// A chain of which only one file has corrected dates can only be compared by level.
+/// If only one file of a chain has corrected dates, the chain can only be compared by level.
 #[test]
 fn chains_of_both_versions() {
     let repo = tiny(HashKind::Sha1, Storage::default());
@@ -102,8 +102,8 @@ fn chains_of_both_versions() {
     assert_eq!(graph.generations(), Generations::TopologicalLevel);
 }
 
-/// Dates so far apart that their differences need more than 31 bits. Not further: stock git cuts differences off at
-/// 32 bits, and its own verification then complains.
+/// Dates with differences of more than 31 bits, but no more: stock git cuts differences off at 32 bits, and
+/// its own verification then complains.
 fn with_far_dates(hash: HashKind) -> Repo {
     let repo = tiny(hash, Storage::default());
     let tree = repo.git(&["rev-parse", "main^{tree}"]);
@@ -175,7 +175,7 @@ fn no_base() -> Option<&'static CommitGraph<Vec<u8>>> {
     None
 }
 
-/// Rewrites what git wrote and compares.
+/// Rewrites git's file and compares.
 fn check_written(repo: &Repo, generations: Generations) {
     let version = if generations == Generations::CorrectedDate { "2" } else { "1" };
     let version = format!("commitGraph.generationVersion={version}");
@@ -246,7 +246,7 @@ fn what_cannot_be_written() {
     assert!(CommitGraph::open([empty], HashKind::Sha1).unwrap().is_empty());
 }
 
-/// A long line and many diamonds: neither the stack nor the time may grow with the number of paths.
+/// A long line and many diamonds: neither stack nor time may grow with the number of paths.
 #[test]
 fn deep_and_dense_histories() {
     let name = |n: u32| {

@@ -1,4 +1,4 @@
-//! Writes a commit-graph file; its layout stands at the top of [`super`].
+//! Writes a commit-graph file; see [`super`] for the layout.
 
 use packrace_object::{HashKind, ObjectId};
 
@@ -7,19 +7,19 @@ use crate::checksum;
 use crate::chunks::ChunkWriter;
 use crate::id_table::write_fanout;
 
-/// Levels have 30 bits; a longer history stays at the largest (commit-graph, "GENERATION_NUMBER_V1_MAX").
+/// The largest level, of 30 bits; longer histories stay at it (commit-graph, "GENERATION_NUMBER_V1_MAX").
 const MAX_LEVEL: u32 = (1 << 30) - 1;
 
 /// Dates have 34 bits.
 const SECONDS_MASK: u64 = (1 << 34) - 1;
 
-/// Larger offsets of dates stand in GDO2.
+/// Larger date offsets go to GDO2.
 const MAX_DATE_OFFSET: u64 = (1 << 31) - 1;
 
-/// The header counts the files below in a byte.
+/// The header has a byte for the number of files below.
 const MAX_LAYERS: usize = 255;
 
-/// Commits to be written into one file.
+/// The commits of a new file.
 #[derive(Debug, Clone)]
 pub struct Commits {
     hash: HashKind,
@@ -32,7 +32,7 @@ struct Row {
     id: ObjectId,
     tree: ObjectId,
     seconds: u64,
-    /// Where its parents begin in `parents`, and how many there are.
+    /// The index in `parents` of the first parent; then the number of parents.
     parents_at: usize,
     parents: usize,
 }
@@ -40,15 +40,15 @@ struct Row {
 /// Why commits don't make a commit-graph.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GraphWriteError {
-    /// A graph holds all that its commits reach.
+    /// A graph must contain everything that its commits reach.
     #[error("unable to find parent {parent} of commit {commit}")]
     MissingParent {
         /// The commit.
         commit: ObjectId,
-        /// What is not in the graph.
+        /// The parent that is not in the graph.
         parent: ObjectId,
     },
-    /// A commit is among its own ancestors: the objects do not match their names.
+    /// A commit is its own ancestor: the objects do not match their ids.
     #[error("commit {0} is its own ancestor")]
     Cycle(ObjectId),
     /// Positions of commits have just under 31 bits.
@@ -59,18 +59,18 @@ pub enum GraphWriteError {
     TooManyLayers,
 }
 
-/// What a file says of a commit beyond the commit's own content.
+/// A commit's generations, which its content does not state.
 #[derive(Clone, Copy)]
 struct Generation {
     level: u32,
     corrected_date: u64,
 }
 
-/// Where the parents of one row are.
+/// The positions of the parents of each row.
 struct ParentPositions {
-    /// The parents of all rows, one row after the other.
+    /// The parents of all rows, row after row.
     positions: Vec<u32>,
-    /// Where the parents of each row begin in `positions`; one more entry than there are rows.
+    /// The index in `positions` of each row's first parent, with one entry more than there are rows.
     starts: Vec<usize>,
 }
 
@@ -97,7 +97,7 @@ impl Commits {
         let parents_at = self.parents.len();
         self.parents.extend(parents);
         let parents = self.parents.len() - parents_at;
-        // Corrected dates build on the dates that readers will see.
+        // Corrected dates are based on the dates that readers will see.
         let seconds = committer_seconds & SECONDS_MASK;
         self.rows.push(Row { id, tree, seconds, parents_at, parents });
     }
@@ -112,9 +112,9 @@ impl Commits {
         self.rows.is_empty()
     }
 
-    /// The bytes of a file with these commits on top of `base`. Every parent must be in one of the two.
-    /// `generations` is the best kind to write: on a base without corrected dates they are left out, because the
-    /// two kinds cannot be compared (commit-graph, "Handling Mixed Generation Number Chains").
+    /// Makes a file with these commits on top of `base`. Every parent must be in one of the two.
+    /// `generations` is the best kind to write: corrected dates are left out on a base without them, because
+    /// the two kinds are not comparable (commit-graph, "Handling Mixed Generation Number Chains").
     pub fn write<D: AsRef<[u8]>>(
         mut self,
         base: Option<&CommitGraph<D>>,
@@ -163,7 +163,8 @@ impl Commits {
         Ok(ParentPositions { positions, starts })
     }
 
-    /// Descends from every commit to what is known, on an explicit stack because histories are deep.
+    /// Computes generations by descending from every commit to known ones; the stack is explicit because
+    /// histories are deep.
     fn generations<D: AsRef<[u8]>>(
         &self,
         parents: &ParentPositions,
@@ -172,7 +173,7 @@ impl Commits {
         let below = base.map_or(0, |base| base.len());
         let of_base = |position: u32| {
             let base = base.expect("there is a base below");
-            // If the base is wrong about a date, its own readers stop using it.
+            // If a date in the base is wrong, its own readers stop using it.
             let corrected_date = base.commit_at(position).map_or(0, |commit| commit.generation);
             Generation { level: base.level_at(position), corrected_date }
         };

@@ -1,4 +1,4 @@
-//! The head of a repository on object storage: which packs and tables it consists of, and where they are.
+//! The head of a repository in a bucket: its packs and tables, and where they are stored.
 //!
 //! ```text
 //! "PKRCHEAD" | version: u32 (1) | hash: u32 (1 SHA-1, 2 SHA-256)
@@ -14,7 +14,8 @@
 //! file: length u64 | SHA-256 | 0, its bytes; or 1, object: u64 generation, 16 bytes | offset u64
 //! ```
 //!
-//! Big-endian. The last 32 bytes and the first 12 mean the same in every version. `docs/formats/head.md` has the fields' meaning.
+//! Big-endian. The last 32 bytes and the first 12 mean the same in every version. `docs/formats/head.md`
+//! describes the fields.
 
 mod read;
 mod write;
@@ -24,16 +25,16 @@ use packrace_object::{HashKind, ObjectId};
 pub use read::{HeadError, parse};
 pub use write::write;
 
-/// Longest head.
+/// The longest head.
 pub const MAX_HEAD_BYTES: usize = 1 << 20;
 
-/// Most tokens of earlier writes.
+/// The most tokens of earlier writes.
 pub const MAX_RECENT_TOKENS: usize = 256;
 
-/// Most entries of each other list.
+/// The most entries of each other list.
 pub const MAX_ENTRIES: usize = 4096;
 
-/// The last generation: 63 bits, so that the one after any that was read is a number, too.
+/// The last generation: 63 bits, so that the generation after any parsed one is a number, too.
 pub const MAX_GENERATION: u64 = i64::MAX as u64;
 
 const FORMAT: &str = "head";
@@ -42,52 +43,52 @@ const VERSION: u32 = 1;
 const TOKEN_BYTES: usize = 16;
 const DIGEST_BYTES: usize = 32;
 
-/// What one writer chose at random for one write.
+/// A random number that a writer chooses for one write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WriteToken(pub [u8; TOKEN_BYTES]);
 
-/// In hexadecimal.
+/// Formats the token in hexadecimal.
 impl std::fmt::Display for WriteToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-/// An object beside the head. No two writers have one in common.
+/// The key of an object beside the head; different writers never use the same key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ObjectKey {
-    /// The generation that its writer meant to write.
+    /// The generation that the object's writer meant to write.
     pub generation: u64,
-    /// Of its writer.
+    /// The token of the object's writer.
     pub token: WriteToken,
 }
 
-/// Where the bytes of a file are.
+/// Where the bytes of a file are stored.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum FilePlace {
     /// In the head itself.
     Inline(Vec<u8>),
-    /// In an object, from here on.
+    /// In an object, at an offset.
     Object {
         /// Which object.
         key: ObjectKey,
-        /// Where in it.
+        /// The offset in the object.
         offset: u64,
     },
 }
 
-/// A file: what it is known by, and where it is. The end of one in an object fits 63 bits.
+/// A file with its length and hash; its end, if it is in an object, fits in 63 bits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct StoredFile {
-    /// In bytes.
+    /// The length in bytes.
     pub length: u64,
-    /// Of its bytes.
+    /// The hash of its bytes.
     pub sha256: [u8; DIGEST_BYTES],
-    /// Where they are.
+    /// Where the bytes are stored.
     pub place: FilePlace,
 }
 
-/// What a file of a pack is.
+/// The kinds of files of a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PackFileKind {
     /// The pack itself.
@@ -101,11 +102,11 @@ pub enum PackFileKind {
 }
 
 impl PackFileKind {
-    /// All of them; the index comes last, as a pack without one is not looked at.
+    /// All kinds; the index comes last, because a pack without an index is ignored.
     pub const ALL: [PackFileKind; 4] =
         [PackFileKind::Pack, PackFileKind::Reverse, PackFileKind::Bitmap, PackFileKind::Index];
 
-    /// How the name of such a file ends, without the dot.
+    /// The extension of the file's name, without the dot.
     pub fn extension(self) -> &'static str {
         match self {
             PackFileKind::Pack => "pack",
@@ -128,45 +129,46 @@ impl PackFileKind {
 /// A pack, with at least its index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredPack {
-    /// Its trailer, by which its files are called.
+    /// Its trailer, which is part of its files' names.
     pub checksum: ObjectId,
-    /// Its files; each kind once at most.
+    /// Its files, at most one of each kind.
     pub files: Vec<(PackFileKind, StoredFile)>,
 }
 
 /// A reftable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredTable {
-    /// Its name in the stack; a good one.
+    /// Its name in the stack, which has git's form.
     pub name: Vec<u8>,
     /// Its bytes.
     pub file: StoredFile,
 }
 
-/// What a repository is at a moment.
+/// The state of a repository at a moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     /// The hash of its objects.
     pub hash: HashKind,
-    /// One more than that of the head that it took the place of; from 1 to [`MAX_GENERATION`].
+    /// One more than the generation of the previous head; from 1 to [`MAX_GENERATION`].
     pub generation: u64,
-    /// Of the write that made it.
+    /// The token of the write that made this head.
     pub token: WriteToken,
-    /// Of the writes before it, the newest first: whoever does not know whether a write of theirs counted finds it here.
+    /// Tokens of earlier writes, newest first: a writer that does not know whether its write succeeded finds
+    /// its token here.
     pub recent: Vec<WriteToken>,
-    /// No head may come to name objects of generations below; they may be deleted.
+    /// Objects of lower generations may be deleted, so no head may add a name for one.
     pub floor: u64,
-    /// The generation that last dropped objects which may have been reachable: what began before must be checked anew.
+    /// The generation that last dropped possibly reachable objects: a check begun before it must be repeated.
     pub shrunk: u64,
-    /// Its own configuration: key and value.
+    /// The repository's configuration: keys and values.
     pub config: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Commits at which its history is cut.
+    /// Commits whose parents are cut off (shallow).
     pub shallow: Vec<ObjectId>,
     /// Its packs.
     pub packs: Vec<StoredPack>,
-    /// Its stack of refs, the oldest table first.
+    /// Its ref stack, oldest table first.
     pub tables: Vec<StoredTable>,
-    /// Objects that are no longer named, but stay for a while for those who read an older head.
+    /// Objects that this head no longer names, kept for a while for readers of an older head.
     pub dropped: Vec<ObjectKey>,
 }
 

@@ -1,4 +1,4 @@
-//! From bytes to a head.
+//! Parses a head.
 
 use packrace_object::{HashKind, ObjectId, TrailerHasher};
 
@@ -10,13 +10,13 @@ use super::{
 use crate::Error;
 use crate::reftable::TableName;
 
-/// Why there is no head in some bytes.
+/// Why bytes are not a head.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeadError {
-    /// They break the rules of the format.
+    /// The bytes break the rules of the format.
     #[error(transparent)]
     Damaged(#[from] Error),
-    /// They are whole, but a later packrace wrote them.
+    /// The head is intact, but a later packrace wrote it.
     #[error("head: version {0} is newer than this packrace, which knows version {VERSION}")]
     Newer(u32),
 }
@@ -25,7 +25,7 @@ fn damaged(what: &'static str, at: usize) -> HeadError {
     Error::new(FORMAT, what, at as u64).into()
 }
 
-/// Reads a whole head. Checks everything: what it gives is written to the same bytes by [`super::write`].
+/// Parses a whole head and checks everything: [`super::write`] makes the same bytes from the result.
 pub fn parse(bytes: &[u8]) -> Result<Head, HeadError> {
     if bytes.len() > MAX_HEAD_BYTES {
         return Err(damaged("longer than a head may be", MAX_HEAD_BYTES));
@@ -54,7 +54,7 @@ pub fn parse(bytes: &[u8]) -> Result<Head, HeadError> {
     }
 }
 
-/// What is not read yet.
+/// The bytes not read yet.
 struct Fields<'a> {
     body: &'a [u8],
     at: usize,
@@ -144,7 +144,7 @@ impl<'a> Fields<'a> {
             let at = fields.at;
             let length = usize::from(fields.u8()?);
             let name = fields.take(length)?.to_vec();
-            // As they are written, so that a name leads into no other directory.
+            // Only names in git's form, so that a name cannot lead into another directory.
             if TableName::parse(&name).is_none_or(|parsed| parsed.to_string().as_bytes() != name) {
                 return Err(damaged("a table has no good name", at));
             }
@@ -182,7 +182,7 @@ impl<'a> Fields<'a> {
         Ok(ObjectKey { generation: self.u64()?, token: self.token()? })
     }
 
-    /// Each entry takes at least a byte: the list grows no further than its bytes justify.
+    /// Reads a list. Each entry takes at least a byte, so the list grows no further than its bytes justify.
     fn list<T>(
         &mut self,
         most: usize,

@@ -29,7 +29,7 @@ fn sample(hash: HashKind) -> Head {
     }
 }
 
-/// With the checksum that its bytes ask for.
+/// Sets the checksum that matches the bytes.
 fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.truncate(bytes.len() - DIGEST_BYTES);
     let mut hasher = TrailerHasher::new(HashKind::Sha256);
@@ -75,7 +75,7 @@ fn every_cut_and_every_flipped_bit_is_found() {
     }
 }
 
-/// Behind a checksum that is right, every byte has a meaning: it is refused, or it is written again as it was.
+/// With a correct checksum, every changed byte has a meaning: it is refused, or written again as it was.
 #[test]
 fn behind_a_good_checksum_nothing_panics_and_nothing_is_lost() {
     for hash in HASHES {
@@ -131,7 +131,7 @@ fn what_cannot_be_is_refused() {
     check(&|head| head.tables[0].file.length = u64::MAX, "cut off");
 }
 
-/// Whoever reads the last one can still count on, and writes none that nobody could read.
+/// A head of the last generation can be read; no later one can be written or read.
 #[test]
 fn generations_end() {
     let last = Head { generation: MAX_GENERATION, ..sample(HashKind::Sha1) };

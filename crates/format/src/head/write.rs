@@ -1,4 +1,4 @@
-//! From a head to bytes.
+//! Writes a head.
 
 use packrace_object::{HashKind, TrailerHasher};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::Error;
 
-/// The bytes of a head, unless it is longer than one may be, or comes after the last.
+/// The bytes of a head; an error if it exceeds the format's limits.
 pub fn write(head: &Head) -> Result<Vec<u8>, Error> {
     let too_long = |at: usize| Error::new(FORMAT, "has more than fits into a head", at as u64);
     if head.generation > MAX_GENERATION {
@@ -32,7 +32,7 @@ pub fn write(head: &Head) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// `None` where a count or a length is above its limit.
+/// `None` if a count or a length exceeds its limit.
 fn lists(out: &mut Vec<u8>, head: &Head) -> Option<()> {
     list(out, &head.recent, MAX_RECENT_TOKENS, |out, token| {
         out.extend_from_slice(&token.0);

@@ -4,26 +4,26 @@ use packrace_object::{HashKind, ObjectId, StoredId};
 
 use super::until;
 
-/// The deepest directory that is accepted; git does not make deeper trees (git-config, `core.maxTreeDepth`).
+/// The deepest accepted directory; git makes no deeper trees (git-config, `core.maxTreeDepth`).
 const MAX_DEPTH: usize = 2048;
 
-/// A directory of an index and, if known, the tree that it would be written as.
+/// A directory of an index with its tree, if that is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CacheTree {
-    /// How many entries of the index are in this directory and below, and the tree made of them.
+    /// The number of index entries in and below this directory, and their tree.
     pub known: Option<(u32, ObjectId)>,
-    /// Subdirectories: shorter names first, names of equal length by their bytes, as git sorts them.
+    /// Subdirectories, in git's order: shorter names first, names of equal length by their bytes.
     children: Vec<(Box<[u8]>, CacheTree)>,
 }
 
 impl CacheTree {
-    /// A directory with these subdirectories; its tree may be known or not.
+    /// A directory with these subdirectories, with or without a known tree.
     pub fn new(known: Option<(u32, ObjectId)>, mut children: Vec<(Box<[u8]>, CacheTree)>) -> Self {
         children.sort_by(|a, b| order(&a.0).cmp(&order(&b.0)));
         CacheTree { known, children }
     }
 
-    /// The subdirectory of this name.
+    /// The subdirectory with this name.
     pub fn child(&self, name: &[u8]) -> Option<&CacheTree> {
         self.place(name).ok().map(|at| &self.children[at].1)
     }
@@ -33,8 +33,8 @@ impl CacheTree {
         self.children.iter().map(|(name, child)| (&**name, child))
     }
 
-    /// Forgets the trees that contain `path`, because something about it has changed. If a directory has that very
-    /// path, it is forgotten altogether.
+    /// Forgets the trees that contain `path`, because it has changed; a directory with exactly that path is
+    /// removed.
     pub fn invalidate(&mut self, path: &[u8]) {
         let mut tree = self;
         let mut rest = path;
@@ -54,7 +54,7 @@ impl CacheTree {
         self.children.binary_search_by(|(child, _)| order(child).cmp(&order(name)))
     }
 
-    /// Reads the extension `TREE`. `None` if it is damaged: it holds nothing that cannot be computed again.
+    /// Reads the extension `TREE`; `None` if it is damaged, because everything in it can be computed again.
     pub(super) fn decode(bytes: &[u8], hash: HashKind) -> Option<Self> {
         let mut rest = bytes;
         let (name, tree) = decode_one(&mut rest, hash, 0)?;
@@ -76,7 +76,7 @@ impl CacheTree {
     }
 }
 
-/// The order in which git sorts directories here.
+/// Git's order of directories in this extension.
 fn order(name: &[u8]) -> (usize, &[u8]) {
     (name.len(), name)
 }

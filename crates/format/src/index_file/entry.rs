@@ -2,16 +2,16 @@ use std::borrow::Borrow;
 
 use packrace_object::ObjectId;
 
-/// The key of an entry in an index: path, then stage. Stored as `path | NUL | stage`, whose bytes sort in that
-/// order because no path has a NUL; so an index is searched by plain bytes.
+/// The key of an index entry: path, then stage. Stored as `path | NUL | stage`, whose bytes sort in that
+/// order because no path contains NUL; so an index is searched by plain bytes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryKey(Box<[u8]>);
 
-/// The length of what follows the path.
+/// The length of the part after the path.
 const TAIL_BYTES: usize = 2;
 
 impl EntryKey {
-    /// The key of a path, which has no NUL. Stage 0 is a merged entry; 1 to 3 are the base, ours and theirs of a
+    /// The key of a path without NUL. Stage 0 is a merged entry; 1 to 3 are base, ours and theirs of a
     /// conflict.
     pub fn new(path: &[u8], stage: u8) -> Self {
         assert!(stage < 4 && !path.contains(&0), "no place in an index");
@@ -41,23 +41,23 @@ impl std::fmt::Debug for EntryKey {
     }
 }
 
-/// What an entry names (gitformat-index, "32-bit mode").
+/// The kind of object that an entry names (gitformat-index, "32-bit mode").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
     /// A regular file.
     File,
-    /// A file that can be executed.
+    /// An executable file.
     Executable,
-    /// A symbolic link, whose blob says where it leads.
+    /// A symbolic link; the blob is its target.
     Link,
     /// A commit of a submodule.
     Gitlink,
-    /// A directory that is kept as its tree (sparse index).
+    /// A directory, stored as its tree (sparse index).
     Dir,
 }
 
 impl Mode {
-    /// The mode of these bits. For files only the owner's execute bit counts.
+    /// The mode with these bits; for files, only the owner's execute bit counts.
     pub fn of_bits(bits: u32) -> Option<Self> {
         match bits & 0o170_000 {
             0o100_000 if bits & 0o100 != 0 => Some(Mode::Executable),
@@ -69,7 +69,7 @@ impl Mode {
         }
     }
 
-    /// The bits as they are stored in index files and trees.
+    /// The bits as stored in index files and trees.
     pub fn bits(self) -> u32 {
         match self {
             Mode::File => 0o100_644,
@@ -80,22 +80,22 @@ impl Mode {
         }
     }
 
-    /// Whether it is a file, executable or not.
+    /// Whether this is a regular file, executable or not.
     pub fn is_file(self) -> bool {
         matches!(self, Mode::File | Mode::Executable)
     }
 }
 
-/// A moment, as far as 32 bits can hold it.
+/// A time, cut to 32 bits of seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Time {
-    /// Since 1970, the lower 32 bits.
+    /// Seconds since 1970, the lower 32 bits.
     pub seconds: u32,
-    /// Below a thousand million.
+    /// Less than 1,000,000,000.
     pub nanoseconds: u32,
 }
 
-/// What stat(2) said of the file when its entry was made; numbers are cut to 32 bits. All zero if the file was
+/// The file's stat(2) data when its entry was made; numbers are cut to 32 bits. All zero if the file was
 /// never examined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StatData {
@@ -115,7 +115,7 @@ pub struct StatData {
     pub size_bytes: u32,
 }
 
-/// What an index says of one path at one stage.
+/// The entry of an index for a path at a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexEntry {
     /// The object: a blob, or the commit of a submodule.
@@ -128,7 +128,8 @@ pub struct IndexEntry {
     pub assume_valid: bool,
     /// The file need not be in the work tree (`--skip-worktree`).
     pub skip_worktree: bool,
-    /// To be added later; its object is the empty blob, and it is in no tree yet (`add --intent-to-add`).
+    /// The path is to be added later: the object is the empty blob, and no tree has it yet
+    /// (`add --intent-to-add`).
     pub intent_to_add: bool,
 }
 
@@ -139,7 +140,7 @@ impl IndexEntry {
         IndexEntry { id, mode, stat, assume_valid: false, skip_worktree: false, intent_to_add: false }
     }
 
-    /// Whether writing it takes version 3 or later.
+    /// Whether the entry needs version 3 or later.
     pub(super) fn is_extended(&self) -> bool {
         self.skip_worktree || self.intent_to_add
     }

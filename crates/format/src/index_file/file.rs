@@ -1,4 +1,4 @@
-//! A whole index: its entries and its extensions.
+//! A whole index: entries and extensions.
 
 use packrace_object::{HashKind, ObjectId, StoredId, TrailerHasher};
 
@@ -9,21 +9,21 @@ const STAT_BYTES: usize = 40;
 const ASSUME_VALID: u16 = 0x8000;
 const EXTENDED: u16 = 0x4000;
 const STAGE_SHIFT: u16 = 12;
-/// Also stands for all longer paths.
+/// In an entry's flags, also the length of all longer paths.
 const MAX_LENGTH: usize = 0xfff;
 const SKIP_WORKTREE: u16 = 0x4000;
 const INTENT_TO_ADD: u16 = 0x2000;
 
-/// All paths of version 4 together may be this many times as long as the file, because they share prefixes.
+/// In version 4, all paths together may be this many times as long as the file, because they share prefixes.
 const MAX_PATHS_TIMES: usize = 64;
 
-/// The bytes are not an index. The texts are git's where git has some.
+/// Why bytes are not an index, in git's words where git has words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IndexFileError {
     /// Shorter than the shortest index, or truncated.
     #[error("index file smaller than expected")]
     TooSmall,
-    /// Another signature, which git shows in native byte order on most machines.
+    /// Another signature; git shows it in native byte order on most machines.
     #[error("bad signature 0x{0:08x}")]
     Signature(u32),
     /// An unknown version.
@@ -32,7 +32,7 @@ pub enum IndexFileError {
     /// The checksum does not match the content.
     #[error("bad index file sha1 signature")]
     Checksum,
-    /// An entry has flags without a meaning.
+    /// An entry has unknown flags.
     #[error("unknown index entry format 0x{0:08x}")]
     EntryFormat(u32),
     /// An entry has a mode that cannot be in an index.
@@ -43,7 +43,7 @@ pub enum IndexFileError {
         /// The entry's mode.
         bits: u32,
     },
-    /// A path does not end where it should, or shares more with the one before than that has.
+    /// A path does not end where it should, or shares more with the path before than that has.
     #[error("malformed name field in the index, near path '{}'", String::from_utf8_lossy(.0))]
     Name(Vec<u8>),
     /// Entries are not in order.
@@ -52,10 +52,10 @@ pub enum IndexFileError {
     /// The same path and stage twice.
     #[error("unordered stage entries for '{}'", String::from_utf8_lossy(.0))]
     Twice(Vec<u8>),
-    /// An unknown extension that the entries cannot be understood without.
+    /// An unknown extension without which the entries cannot be understood.
     #[error("index uses {} extension, which we do not understand", String::from_utf8_lossy(.0))]
     Extension([u8; 4]),
-    /// What a split index says of its shared index is damaged.
+    /// The extension for a split index is damaged.
     #[error("{0} in link extension")]
     Link(&'static str),
     /// The shared index is not the expected one.
@@ -79,21 +79,21 @@ pub struct IndexFile {
     pub cache_tree: Option<CacheTree>,
     /// Conflicts that were resolved, in ascending order.
     pub resolve_undo: Vec<ResolveUndo>,
-    /// The extension `UNTR` as it was read: names of files that are not in the index.
+    /// The extension `UNTR` as read: names of files that are not in the index.
     pub untracked: Option<Vec<u8>>,
     /// The shared index that holds most entries.
     pub link: Option<Link>,
-    /// Whether directories may stand for their contents.
+    /// Whether directories may replace the entries below them.
     pub is_sparse: bool,
-    /// The checksum at its end; null if it was not computed.
+    /// The checksum at the end; null if it was not computed.
     pub checksum: ObjectId,
 }
 
 impl IndexFile {
-    /// Reads an index. The checksum is checked unless it is null. Order is checked; that of a split index in
-    /// [`IndexFile::join`].
+    /// Reads an index. The checksum is checked unless it is null. The order of entries is checked here, or
+    /// for a split index in [`IndexFile::join`].
     ///
-    /// Memory: what the file justifies, and up to 64 times its length for paths of version 4.
+    /// Memory: what the file's length justifies, and up to 64 times its length for paths of version 4.
     pub fn decode(bytes: &[u8], hash: HashKind) -> Result<Self, IndexFileError> {
         if bytes.len() < HEADER_BYTES + hash.len_in_bytes() {
             return Err(IndexFileError::TooSmall);
@@ -148,8 +148,8 @@ impl IndexFile {
         check_order(&self.entries)
     }
 
-    /// The objects that it keeps alive: blobs of entries, cached trees of directories, and blobs to undo resolved
-    /// conflicts with; some of them more than once. Commits of submodules are in other repositories.
+    /// The objects that it keeps alive: blobs of entries, cached trees of directories, and blobs for undoing
+    /// resolved conflicts; some occur more than once. Commits of submodules are in other repositories.
     pub fn named_objects(&self) -> Vec<ObjectId> {
         let own = self.entries.iter().filter(|(_, entry)| entry.mode != Mode::Gitlink);
         let undo = self.resolve_undo.iter().flat_map(|undo| undo.stages.iter().flatten());
@@ -178,7 +178,7 @@ fn check_order(entries: &[(EntryKey, IndexEntry)]) -> Result<(), IndexFileError>
 }
 
 struct Decoder<'a> {
-    /// All bytes but the checksum.
+    /// All bytes before the checksum.
     bytes: &'a [u8],
     at: usize,
     hash: HashKind,
@@ -191,7 +191,7 @@ struct Decoder<'a> {
 impl<'a> Decoder<'a> {
     fn entries(&mut self, count: u32) -> Result<Vec<(EntryKey, IndexEntry)>, IndexFileError> {
         let shortest = STAT_BYTES + self.hash.len_in_bytes() + 2;
-        // A count that is too large is detected at the end of the bytes.
+        // Too large a count is detected at the end of the bytes.
         let mut entries = Vec::with_capacity((count as usize).min(self.bytes.len() / shortest));
         for _ in 0..count {
             entries.push(self.entry()?);
@@ -231,7 +231,7 @@ impl<'a> Decoder<'a> {
         Ok((EntryKey::new(path, (flags >> STAGE_SHIFT & 3) as u8), entry))
     }
 
-    /// A path, and NULs up to a multiple of eight bytes since `start`.
+    /// Reads a path, and NULs up to a multiple of eight bytes since `start`.
     fn padded_path(&mut self, start: usize, length: usize) -> Result<(), IndexFileError> {
         let rest = &self.bytes[self.at..];
         let found = memchr::memchr(0, rest).ok_or(IndexFileError::TooSmall)?;
@@ -245,7 +245,7 @@ impl<'a> Decoder<'a> {
         self.take(whole).map(drop)
     }
 
-    /// How much of the last path to cut off, and what to append.
+    /// Reads how much of the last path to cut off, and what to append.
     fn compressed_path(&mut self) -> Result<(), IndexFileError> {
         let cut = self.varint()?;
         let rest = &self.bytes[self.at..];
@@ -262,7 +262,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Encoded as offsets of deltas are (gitformat-pack): each further byte adds one.
+    /// Encoded like offsets of deltas (gitformat-pack): each further byte adds one.
     fn varint(&mut self) -> Result<u64, IndexFileError> {
         let mut byte = self.take(1)?[0];
         let mut value = u64::from(byte & 0x7f);
@@ -288,8 +288,8 @@ impl<'a> Decoder<'a> {
                     file.link = Some(Link::decode(content, self.hash)?).filter(|link| !link.shared.is_null())
                 }
                 b"sdir" => file.is_sparse = true,
-                // Where things are in this file, and what a file system monitor has said, which the next reader
-                // asks again.
+                // Offsets within this file, and the data of a file system monitor, which the next reader
+                // queries again.
                 b"EOIE" | b"IEOT" | b"FSMN" => {}
                 _ if signature[0].is_ascii_uppercase() => {}
                 _ => return Err(IndexFileError::Extension(signature)),
@@ -325,7 +325,7 @@ fn decode_stat(bytes: &[u8]) -> StatData {
     }
 }
 
-/// What goes into a new index.
+/// The content of a new index.
 #[derive(Debug, Clone, Copy)]
 pub struct IndexParts<'a> {
     /// The cached trees of these entries.
@@ -338,8 +338,8 @@ pub struct IndexParts<'a> {
     pub skip_hash: bool,
 }
 
-/// Writes an index of entries in ascending order; returns its checksum, too. Entries decide between versions 2 and
-/// 3: 3 is written only if one of them has flags that 2 cannot hold.
+/// Writes an index of ascending entries; also returns its checksum. Version 3 is written only if an entry has
+/// flags that version 2 cannot store.
 pub fn encode<'a>(
     entries: impl ExactSizeIterator<Item = (&'a EntryKey, &'a IndexEntry)> + Clone,
     version: u32,

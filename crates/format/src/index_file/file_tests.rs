@@ -17,7 +17,7 @@ fn written(file: &IndexFile, hash: HashKind) -> Vec<u8> {
     encode(entries, file.version, &parts, hash).0
 }
 
-/// Reads what git wrote, writes it again byte for byte, and compares the content with git's listing.
+/// Reads an index that git wrote, writes it again byte for byte, and compares the content with git's listing.
 fn check(bytes: &[u8], hash: HashKind, listed: &str) {
     let file = IndexFile::decode(bytes, hash).unwrap();
     let again = written(&file, hash);
@@ -154,7 +154,8 @@ fn damage_in_gits_words() {
     assert!(IndexFile::decode(&resealed([body, b"ABCD\0\0\0\x01!"].concat()), HashKind::Sha1).is_ok());
 }
 
-/// Without a checksum to detect damage: every byte changed, many bytes changed at once, and every length cut.
+/// Without a checksum that detects damage: every byte changed, many bytes changed at once, and every length
+/// cut.
 #[test]
 fn damage_never_panics() {
     let mut random = Random::new(7);
@@ -194,14 +195,14 @@ fn damage_never_panics() {
 
 #[test]
 fn deep_trees_and_paths_that_grow() {
-    // A hundred thousand trees, each inside the one before.
+    // A hundred thousand nested trees.
     let tree = b"a\0-1 1\n".repeat(100_000);
     let tree = [b"\0-1 1\n".as_slice(), &tree].concat();
     let mut bytes = b"DIRC\0\0\0\x02\0\0\0\0TREE".to_vec();
     bytes.extend((tree.len() as u32).to_be_bytes());
     bytes.extend(tree);
     assert_eq!(IndexFile::decode(&resealed(bytes), HashKind::Sha1).unwrap().cache_tree, None);
-    // Each path one letter longer than the one before, in a few bytes.
+    // Each path is one letter longer than the previous one, in a few bytes.
     let mut bytes = b"DIRC\0\0\0\x04\0\x01\0\0".to_vec();
     for _ in 0..0x1_0000 {
         bytes.extend([0; 24]);

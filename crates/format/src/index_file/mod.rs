@@ -27,7 +27,7 @@ pub use split::Link;
 
 const HEADER_BYTES: usize = 12;
 
-/// Takes everything before the next `end`, and `end` itself.
+/// Takes everything up to the next `end`, and drops `end` itself.
 fn until<'a>(rest: &mut &'a [u8], end: u8) -> Option<&'a [u8]> {
     let at = memchr::memchr(end, rest)?;
     let (found, after) = (&rest[..at], &rest[at + 1..]);

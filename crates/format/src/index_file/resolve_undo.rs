@@ -4,12 +4,12 @@ use packrace_object::{HashKind, ObjectId, StoredId};
 
 use super::until;
 
-/// The three sides of a conflict: mode and object of stages 1 to 3, where there was one.
+/// The sides of a conflict: mode and object of stages 1 to 3, if they existed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolveUndo {
     /// The path.
     pub path: Vec<u8>,
-    /// The bits of the mode, as they were read.
+    /// The mode's bits, as read, and the object.
     pub stages: [Option<(u32, ObjectId)>; 3],
 }
 

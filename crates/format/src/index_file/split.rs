@@ -5,12 +5,12 @@ use packrace_object::{HashKind, ObjectId, StoredId};
 use super::{EntryKey, IndexEntry, IndexFileError};
 use crate::bitmap::{Bits, Ewah};
 
-/// What the extension `link` says.
+/// The extension `link`.
 #[derive(Debug, Clone)]
 pub struct Link {
-    /// The checksum of the shared index, which is also its name; null if there is none.
+    /// The checksum of the shared index, which is part of its name; null if there is none.
     pub shared: ObjectId,
-    /// The two sets of positions in the shared index, as they are in the file; empty if nothing has changed.
+    /// The two sets of positions in the shared index, as stored; empty if nothing has changed.
     bitmaps: Vec<u8>,
 }
 
@@ -21,7 +21,7 @@ impl Link {
         Ok(Link { shared, bitmaps: bytes[hash.len_in_bytes()..].to_vec() })
     }
 
-    /// Which entries of a shared index of `length` are deleted, and which are replaced.
+    /// The deleted and the replaced entries of a shared index of `length`.
     fn bitmaps(&self, length: u32) -> Result<(Bits, Bits), IndexFileError> {
         if self.bitmaps.is_empty() {
             return Ok((Bits::new(length), Bits::new(length)));
@@ -55,7 +55,7 @@ pub(super) fn join(
             false => (key, entry),
             true => {
                 let (named, replacement) = own.next().ok_or_else(corrupt)?;
-                // The name may be left out, because it is the same.
+                // The name may be omitted, because it is the same.
                 if !named.path().is_empty() && named.path() != key.path() {
                     return Err(corrupt());
                 }

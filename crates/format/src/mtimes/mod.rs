@@ -1,4 +1,4 @@
-//! When each object of a cruft pack was last wanted (gitformat-pack, "pack-*.mtimes files").
+//! When the objects of a cruft pack were last wanted (gitformat-pack, "pack-*.mtimes files").
 //!
 //! ```text
 //! "MTME" | version: u32 (1) | hash: u32 (1 SHA-1, 2 SHA-256)
@@ -7,7 +7,7 @@
 //! checksum of all of the above
 //! ```
 //!
-//! A pack with such a file is a cruft pack: nothing reaches its objects, and they go when their time is old enough.
+//! A pack with such a file is a cruft pack: its objects are unreachable and are deleted when old enough.
 
 use packrace_object::{HashKind, oid};
 
@@ -25,7 +25,8 @@ pub struct Mtimes<D> {
 }
 
 impl<D: AsRef<[u8]>> Mtimes<D> {
-    /// Reads the file of a pack with `len` objects and this checksum. Checks header, length and the pack's checksum.
+    /// Opens the file of a pack with `len` objects and this checksum; checks header, length and the pack's
+    /// checksum.
     pub fn open(data: D, len: u32, pack_checksum: &oid) -> Result<Self, Error> {
         let (bytes, hash) = (data.as_ref(), pack_checksum.kind());
         let id_bytes = hash.len_in_bytes();
@@ -59,19 +60,19 @@ impl<D: AsRef<[u8]>> Mtimes<D> {
         self.len == 0
     }
 
-    /// The time of the object at a position of the index, which must be below [`Self::len`], in seconds since 1970.
+    /// The time of the object at an index position, which must be below [`Self::len`], in seconds since 1970.
     pub fn seconds_at(&self, index_position: u32) -> u32 {
         assert!(index_position < self.len, "position {index_position} of {} times", self.len);
         be::u32_at(self.data.as_ref(), HEADER_BYTES + index_position as usize * 4)
     }
 
-    /// Hashes the whole file and compares with its checksum.
+    /// Hashes the whole file and compares the hash with its checksum.
     pub fn verify_checksum(&self, hash: HashKind) -> Result<(), Error> {
         checksum::verify(FORMAT, self.data.as_ref(), hash)
     }
 }
 
-/// The whole file for a pack with this checksum; `seconds` in the order of its index.
+/// Makes the file for a pack with this checksum; `seconds` are in the order of its index.
 pub fn write(seconds: impl ExactSizeIterator<Item = u32>, pack_checksum: &oid) -> Vec<u8> {
     let hash = pack_checksum.kind();
     let mut out = Vec::with_capacity(HEADER_BYTES + seconds.len() * 4 + 2 * hash.len_in_bytes());

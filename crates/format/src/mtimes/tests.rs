@@ -5,7 +5,7 @@ use super::*;
 use crate::pack_index::PackIndex;
 use crate::test_files::{HASHES, damage, pack_files, read, tiny};
 
-/// A repository half of which git has put into a cruft pack: the pack's idx and mtimes.
+/// A repository of which git has put half into a cruft pack: that pack's idx and mtimes.
 fn cruft(hash: HashKind) -> (Repo, Vec<u8>, Vec<u8>) {
     let repo = tiny(hash, Storage { packs: 2, loose: Loose::Newest, ..Storage::default() });
     let old = repo.git(&["rev-parse", "main~30"]);
@@ -31,7 +31,7 @@ fn as_git_writes_them() {
         assert!(mtimes.len() > 50, "{}", mtimes.len());
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
         let seconds: Vec<u32> = (0..mtimes.len()).map(|position| mtimes.seconds_at(position)).collect();
-        // The builder sets the time of its packs; its loose objects are new.
+        // The builder sets the times of its packs; its loose objects are new.
         let is_new = |seconds: &u32| now.abs_diff(u64::from(*seconds)) < 3600;
         assert!(seconds.iter().any(is_new) && seconds.contains(&1_200_000_001), "{now}: {seconds:?}");
         assert_eq!(write(seconds.into_iter(), &pack), file);

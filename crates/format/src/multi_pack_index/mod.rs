@@ -11,7 +11,7 @@
 //! checksum of all of the above
 //! ```
 //!
-//! An object that is in several packs has one place here, and one bit. Bits are ordered by pack, the preferred pack
+//! An object in several packs has one entry here, and one bit. Bits are ordered by pack, the preferred pack
 //! first and the others by number, then by offset.
 
 use std::ops::Range;
@@ -32,9 +32,9 @@ const SIGNATURE: &[u8; 4] = b"MIDX";
 const HEADER_BYTES: usize = 12;
 const LARGE: u32 = 1 << 31;
 
-/// A view of a multi-pack-index. Positions count objects in the order of their names, from 0, and bits count them
-/// in the order of bitmaps. Passing one that is not below [`MultiPackIndex::len`] is a mistake of the caller and
-/// panics.
+/// A view of a multi-pack-index. Positions number the objects in the order of ids, bits number them in the
+/// order of bitmaps, both from 0. Passing one that is not below [`MultiPackIndex::len`] is an error of the
+/// caller and panics.
 #[derive(Debug, Clone)]
 pub struct MultiPackIndex<D> {
     data: D,
@@ -44,7 +44,7 @@ pub struct MultiPackIndex<D> {
     offsets_at: usize,
     large_at: usize,
     large: u32,
-    /// Every position in it is below the number of ids.
+    /// Every position in the order of bits is below the number of ids.
     bit_order_at: Option<usize>,
     bitmapped_at: Option<usize>,
 }
@@ -52,15 +52,15 @@ pub struct MultiPackIndex<D> {
 /// The bits that a pack has in the bitmaps of a multi-pack-index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BitmappedPack {
-    /// Its first bit, if it has any.
+    /// The pack's first bit, if it has any.
     pub first_bit: u32,
-    /// How many consecutive bits it has.
+    /// The number of consecutive bits.
     pub bits: u32,
 }
 
 impl<D: AsRef<[u8]>> MultiPackIndex<D> {
-    /// Checks the header, the chunks' places and sizes, the fan-out, the packs' names, and that every position in
-    /// the bit order leads into the file (4 bytes an object). A chain of several files (incremental) is refused.
+    /// Checks the header, bounds and sizes of chunks, the fan-out, the packs' names, and that every position
+    /// in the bit order exists (4 bytes per object). A chain of several files (incremental) is refused.
     pub fn open(data: D, hash: HashKind) -> Result<Self, Error> {
         let bytes = data.as_ref();
         let (chunk_count, packs) = parse_header(bytes, hash)?;
@@ -130,20 +130,20 @@ impl<D: AsRef<[u8]>> MultiPackIndex<D> {
         self.ids.position_of(self.data.as_ref(), id)
     }
 
-    /// The positions of all objects whose names begin with the first `hex_len` hex digits of `prefix`.
+    /// The positions of all objects whose ids begin with the first `hex_len` hex digits of `prefix`.
     pub fn range_of_prefix(&self, prefix: &oid, hex_len: usize) -> Range<u32> {
         self.ids.range_of_prefix(self.data.as_ref(), prefix, hex_len)
     }
 
-    /// The name of an object.
+    /// The id of an object.
     #[inline]
     pub fn id_at(&self, position: u32) -> &oid {
         self.ids.id_at(self.data.as_ref(), position)
     }
 
-    /// The number of the object's pack, below [`Self::pack_count`], and where its entry begins, which callers
-    /// compare with the pack's length. `None` if the file is damaged and names a pack or a row of large offsets
-    /// that does not exist.
+    /// The number of the object's pack, below [`Self::pack_count`], and its entry's offset, which callers
+    /// compare with the pack's length. `None` if the file is damaged and names a missing pack or row of large
+    /// offsets.
     #[inline]
     pub fn pack_and_offset_at(&self, position: u32) -> Option<(u32, u64)> {
         assert!(position < self.len(), "position {position} of {} objects", self.len());
@@ -154,7 +154,7 @@ impl<D: AsRef<[u8]>> MultiPackIndex<D> {
             return None;
         }
         let offset = be::u32_at(bytes, at + 4);
-        // Without a table of large offsets all 32 bits count.
+        // Without a table of large offsets, all 32 bits count.
         if self.large == 0 || offset & LARGE == 0 {
             return Some((pack, u64::from(offset)));
         }
@@ -162,19 +162,20 @@ impl<D: AsRef<[u8]>> MultiPackIndex<D> {
         (row < self.large).then(|| (pack, be::u64_at(bytes, self.large_at + row as usize * 8)))
     }
 
-    /// Whether the file has an order of bits, which bitmaps need. Without one, `position_at_bit` gives `None`.
+    /// Whether the file has an order of bits, which bitmaps need; without one, `position_at_bit` returns
+    /// `None`.
     pub fn has_bit_order(&self) -> bool {
         self.bit_order_at.is_some()
     }
 
-    /// The position, below [`Self::len`], of the object that bit `bit` stands for.
+    /// The position, below [`Self::len`], of the object of this bit.
     #[inline]
     pub fn position_at_bit(&self, bit: u32) -> Option<u32> {
         assert!(bit < self.len(), "bit {bit} of {} objects", self.len());
         self.bit_order_at.map(|at| be::u32_at(self.data.as_ref(), at + bit as usize * 4))
     }
 
-    /// The bit of the object at `position`; reads about log₂ n positions. For many of them, a table made with
+    /// The bit of the object at `position`; reads about log₂ n positions. For many objects, a table made with
     /// [`Self::position_at_bit`] is cheaper.
     pub fn bit_of_position(&self, position: u32) -> Option<u32> {
         let preferred = self.preferred_pack()?;
@@ -197,7 +198,8 @@ impl<D: AsRef<[u8]>> MultiPackIndex<D> {
         Some(pack)
     }
 
-    /// Which bits the pack with this number has; `None` if the file does not say, or says bits beyond its objects.
+    /// The bits of the pack with this number; `None` if the file does not say, or gives bits beyond its
+    /// objects.
     pub fn bitmapped_pack(&self, pack: u32) -> Option<BitmappedPack> {
         assert!(pack < self.pack_count(), "pack {pack} of {}", self.pack_count());
         let at = self.bitmapped_at? + pack as usize * 8;
@@ -207,18 +209,18 @@ impl<D: AsRef<[u8]>> MultiPackIndex<D> {
         (end <= self.len()).then_some(found)
     }
 
-    /// The checksum of this file, which the names of its bitmap and reverse index contain.
+    /// The checksum of this file, which is in the names of its bitmap and reverse index.
     pub fn checksum(&self) -> ObjectId {
         checksum::trailer(self.data.as_ref(), self.hash)
     }
 
-    /// Hashes the whole file and compares with its checksum.
+    /// Hashes the whole file and compares the hash with its checksum.
     pub fn verify_checksum(&self) -> Result<(), Error> {
         checksum::verify(FORMAT, self.data.as_ref(), self.hash)
     }
 }
 
-/// The numbers of chunks and packs.
+/// Reads the numbers of chunks and packs.
 fn parse_header(bytes: &[u8], hash: HashKind) -> Result<(u8, u32), Error> {
     if bytes.len() < HEADER_BYTES {
         return Err(Error::new(FORMAT, "header is cut off", bytes.len() as u64));
@@ -240,7 +242,7 @@ fn parse_header(bytes: &[u8], hash: HashKind) -> Result<(u8, u32), Error> {
 
 fn parse_names(bytes: &[u8], chunk: Range<usize>, packs: u32) -> Result<Vec<Range<usize>>, Error> {
     let error = |what, at: usize| Error::new(FORMAT, what, at as u64);
-    // A name and its NUL take two bytes at least, so the chunk justifies the allocation.
+    // A name and its NUL take at least two bytes, so the chunk justifies the allocation.
     if packs as usize > chunk.len() / 2 {
         return Err(error("more packs than names", chunk.start));
     }

@@ -11,7 +11,7 @@ fn built(hash: HashKind, bitmap: Bitmap) -> (Repo, Vec<u8>) {
     (repo, bytes)
 }
 
-/// Compares with the indexes of all packs, which are compared with git elsewhere.
+/// Compares with the indexes of all packs, which other tests compare with git.
 fn check(repo: &Repo, bytes: &[u8], hash: HashKind) {
     let midx = MultiPackIndex::open(bytes, hash).unwrap();
     midx.verify_checksum().unwrap();
@@ -134,15 +134,15 @@ fn what_is_refused() {
     }
 }
 
-/// A pack of the repository as it is handed to the writer.
+/// A pack of the repository, as input for the writer.
 struct TestPack {
     name: String,
     index: PackIndex<Vec<u8>>,
     modified_seconds: i64,
 }
 
-/// All packs of the repository, with the times `seconds` assigned in the order of their names, repeating if there
-/// are more packs.
+/// All packs of the repository, with the times `seconds` assigned in the order of their names, repeated if
+/// there are more packs.
 fn sources(repo: &Repo, seconds: &[i64]) -> Vec<TestPack> {
     let files = crate::test_files::pack_files(repo, "idx");
     let timed = files.iter().zip(seconds.iter().cycle());
@@ -169,7 +169,7 @@ fn written(sources: &[TestPack], hash: HashKind, options: WriteOptions) -> Resul
             modified_seconds: source.modified_seconds,
         })
         .collect();
-    // The order of the packs makes no difference.
+    // The order of the packs does not matter.
     let turned: Vec<_> = packs.iter().rev().map(|pack| SourcePack { ..*pack }).collect();
     let preferred = options.preferred.map(|at| turned.len() - 1 - at);
     let result = write(&packs, hash, options);
@@ -177,7 +177,7 @@ fn written(sources: &[TestPack], hash: HashKind, options: WriteOptions) -> Resul
     result
 }
 
-/// Three packs that share objects, and one that lies within another.
+/// Three packs that share objects, and one whose objects are all in another.
 fn overlapping(hash: HashKind) -> Repo {
     let repo = tiny(hash, Storage { packs: 2, ..Storage::default() });
     let objects: Vec<String> = repo.reachable_objects().into_iter().collect();
@@ -203,7 +203,7 @@ fn written_as_git_writes_it() {
                     let mut args = vec!["multi-pack-index", "write"];
                     args.extend(option.as_deref());
                     args.extend(bit_order.then_some("--bitmap"));
-                    // An existing file would make git keep its choices.
+                    // With an existing file, git would keep its choices.
                     let _ = std::fs::remove_file(file(&repo));
                     repo.git(&args);
                     let ours = written(&sources, hash, WriteOptions { preferred, bit_order }).unwrap();
@@ -219,7 +219,7 @@ fn written_as_git_writes_it() {
 fn git_verifies_what_is_written() {
     for hash in HASHES {
         let repo = overlapping(hash);
-        // Packs of the same second: git takes them in the order of its directory listing.
+        // Git takes packs of the same second in the order of its directory listing.
         let sources = sources(&repo, &[1000]);
         let ours = written(&sources, hash, WriteOptions { preferred: None, bit_order: true }).unwrap();
         check(&repo, &ours, hash);

@@ -1,4 +1,4 @@
-//! Makes a multi-pack-index of version 1, which every git reads; the parent module has its layout.
+//! Makes a multi-pack-index of version 1, which every git reads; the parent module has the layout.
 
 use packrace_object::{HashKind, oid};
 
@@ -13,7 +13,7 @@ const VERSION: u8 = 1;
 /// A pack that the multi-pack-index covers.
 #[derive(Debug)]
 pub struct SourcePack<'a, D> {
-    /// The name of its index, without a directory: `pack-….idx`. No two have the same.
+    /// The name of its index, without a directory: `pack-….idx`; all names differ.
     pub name: &'a str,
     /// The index.
     pub index: &'a PackIndex<D>,
@@ -21,50 +21,50 @@ pub struct SourcePack<'a, D> {
     pub modified_seconds: i64,
 }
 
-/// What to write.
+/// Options for writing a multi-pack-index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WriteOptions {
-    /// The number, in the order given, of the pack whose copies win wherever there are several.
+    /// The number of the pack, in the given order, whose copies win if there are several.
     pub preferred: Option<usize>,
-    /// Whether to write the order of bits (RIDX, BTMP), which bitmaps need. The preferred pack comes first in it;
-    /// without one, the oldest pack that has an object does.
+    /// Whether to write the order of bits (RIDX, BTMP), which bitmaps need. The preferred pack comes first in
+    /// it, or else the oldest pack that has an object.
     pub bit_order: bool,
 }
 
 /// Why packs don't make a multi-pack-index.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MidxWriteError {
-    /// The preferred pack has no object, and so no bit.
+    /// The preferred pack has no objects, and so no bit.
     #[error("cannot select preferred pack {0} with no objects")]
     EmptyPreferredPack(String),
-    /// Positions have 32 bits, and so have the numbers of packs.
+    /// Positions and pack numbers have 32 bits.
     #[error("too many objects for a multi-pack-index")]
     TooManyObjects,
     /// Rows of large offsets have 31 bits.
     #[error("more than 2147483648 objects have a large offset")]
     TooManyLargeOffsets,
-    /// The index gives an offset outside of its table; it is damaged.
+    /// The index gives an offset outside its table, so it is damaged.
     #[error("{0} has an offset that is not in its table")]
     DamagedIndex(String),
 }
 
-/// Where the chosen copy of an object is.
+/// The chosen copy of an object.
 #[derive(Debug, Clone, Copy)]
 struct ChosenCopy {
     pack: u32,
     offset: u64,
 }
 
-/// The objects of all packs, each once, sorted by name.
+/// The objects of all packs, each once, sorted by id.
 struct Merged {
     ids: Vec<u8>,
     fanout: Vec<u8>,
     copies: Vec<ChosenCopy>,
 }
 
-/// The whole file. Of several copies of an object, the preferred pack's wins, then that of the newest pack; packs
-/// of the same second are taken in the order of their names. Takes twice the memory of the file, and 20 bytes an
-/// object more.
+/// Makes the file. Of several copies of an object, the preferred pack's wins, then the newest pack's; packs
+/// of the same second are taken in the order of their names. Takes twice the memory of the file, and 20 bytes
+/// per object.
 ///
 /// Every index must use the hash `hash`.
 pub fn write<D: AsRef<[u8]>>(
@@ -125,7 +125,7 @@ fn preferred<D: AsRef<[u8]>>(
     }
 }
 
-/// Merges the sorted ids of all packs, one first byte at a time, so that little has to be sorted at once.
+/// Merges the sorted ids of all packs, one first byte at a time, so that only few are sorted at once.
 fn merge<D: AsRef<[u8]>>(
     packs: &[&SourcePack<'_, D>],
     hash: HashKind,
@@ -197,7 +197,7 @@ fn offset_chunks(copies: &[ChosenCopy], needs_large: bool) -> Result<(Vec<u8>, V
             large.extend_from_slice(&copy.offset.to_be_bytes());
             LARGE | row.ok_or(MidxWriteError::TooManyLargeOffsets)?
         } else {
-            // Without a table of large offsets all 32 bits count.
+            // Without a table of large offsets, all 32 bits count.
             copy.offset as u32
         };
         offsets.extend_from_slice(&word.to_be_bytes());

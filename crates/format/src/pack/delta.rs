@@ -12,10 +12,10 @@ use crate::Error;
 
 const FORMAT: &str = "delta";
 
-/// A copy instruction without a size means this many bytes.
+/// The bytes that a copy instruction without a size copies.
 const DEFAULT_COPY_BYTES: u32 = 0x10000;
 
-/// Results up to this size are allocated before the instructions are known to add up to it.
+/// Results up to this size are allocated before the instructions are known to produce them.
 const TRUSTED_RESULT_BYTES: u64 = 16 << 20;
 
 /// The sizes at the start of a delta.
@@ -25,7 +25,7 @@ pub struct Sizes {
     pub base: u64,
     /// The length of the result.
     pub result: u64,
-    /// Where the instructions begin.
+    /// The offset of the first instruction.
     pub length: usize,
 }
 
@@ -43,12 +43,12 @@ pub fn sizes(delta: &[u8]) -> Result<Sizes, Error> {
 pub enum Instruction {
     /// Appends a range of the base.
     Copy {
-        /// Where in the base; not checked against it.
+        /// The offset in the base, not checked against it.
         offset: u32,
-        /// How many bytes: 1 to 0xff_ffff.
+        /// The number of bytes: 1 to 0xff_ffff.
         length: u32,
     },
-    /// Appends a range of the delta itself; it lies within it and is not empty.
+    /// Appends a range of the delta, within it and not empty.
     Insert(Range<usize>),
 }
 
@@ -108,10 +108,10 @@ impl Iterator for Instructions<'_> {
     }
 }
 
-/// Replaces `out` by the result of `delta` on `base`. After an error `out` is empty.
+/// Replaces `out` with the result of `delta` on `base`; after an error, `out` is empty.
 ///
 /// A delta of n bytes can ask for 4 × 10⁶ × n bytes of result. Callers with a limit compare it with
-/// [`Sizes::result`] first; the allocation never exceeds what the instructions add up to.
+/// [`Sizes::result`] first; the allocation never exceeds what the instructions produce.
 pub fn apply(base: &[u8], delta: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     out.clear();
     let result = apply_into(base, delta, out);

@@ -1,34 +1,34 @@
 //! Makes deltas: finds what a target can copy from a base.
 //!
-//! The base is cut into blocks of 16 bytes, which are indexed by a hash. At every byte of the target the next 16
-//! bytes are looked up; a match is extended in both directions as far as possible, and copied. So every common
-//! stretch of 31 bytes or more is found, and shorter ones by luck.
+//! The base is cut into blocks of 16 bytes, which are indexed by a hash. At every byte of the target, the
+//! next 16 bytes are looked up; a match is extended in both directions as far as possible, and copied. So
+//! every common stretch of 31 bytes or more is found, and shorter ones by chance.
 //!
 //! The module `delta` has the layout of a delta.
 
-/// How many bytes a look-up compares, and the distance of the blocks of the base.
+/// The bytes compared by a look-up, and the distance between blocks of the base.
 const BLOCK_BYTES: usize = 16;
 
-/// A block that is more frequent in the base is kept this many times, evenly spread: otherwise content that repeats
+/// A more frequent block of the base is kept this many times, evenly spread: otherwise content that repeats
 /// one line would make every look-up slow.
 const MAX_SAME_HASH: u32 = 32;
 
 /// A match of this length is taken without looking for a longer one.
 const GOOD_MATCH_BYTES: usize = 4096;
 
-/// The longest stretch that one instruction copies: packs of version 2 have two bytes for it.
+/// The longest copy of one instruction: packs of version 2 have two bytes for it.
 const MAX_COPY_BYTES: usize = 0x10000;
 
-/// The longest stretch that one instruction inserts.
+/// The longest insertion of one instruction.
 const MAX_INSERT_BYTES: usize = 127;
 
-/// Bases longer than this have no index: offsets of copies are 32 bits.
+/// Longer bases are not indexed: offsets of copies have 32 bits.
 const MAX_BASE_BYTES: usize = u32::MAX as usize;
 
-/// The blocks of a base by their hash. Keeps its memory when it is built again.
+/// The blocks of a base by their hash; keeps its memory when rebuilt.
 #[derive(Debug, Default)]
 pub struct DeltaIndex {
-    /// Where the blocks of a hash begin in `blocks`; one more entry than there are hashes.
+    /// The index in `blocks` of each hash's first block, with one entry more than there are hashes.
     starts: Vec<u32>,
     /// Offsets in the base, grouped by hash, ascending.
     blocks: Vec<u32>,
@@ -38,7 +38,7 @@ pub struct DeltaIndex {
 }
 
 impl DeltaIndex {
-    /// Replaces the indexed content by `base`.
+    /// Indexes `base` instead of the previous content.
     pub fn build(&mut self, base: &[u8]) {
         let base = &base[..base.len().min(MAX_BASE_BYTES)];
         let blocks = base.len() / BLOCK_BYTES;
@@ -51,7 +51,7 @@ impl DeltaIndex {
         let mut previous = u32::MAX;
         for block in base.chunks_exact(BLOCK_BYTES) {
             let hash = hash(block.first_chunk().expect("a whole block"), self.shift);
-            // In a run of the same block the first is the best to copy from.
+            // In a run of equal blocks, the first is the best to copy from.
             let is_repeated = hash == previous;
             previous = hash;
             self.hashes.push(if is_repeated { u32::MAX } else { hash });
@@ -64,7 +64,7 @@ impl DeltaIndex {
         }
         self.blocks.clear();
         self.blocks.resize(next as usize, 0);
-        // Filling moves the start of each hash to that of the next one; the table is moved back afterwards.
+        // Filling moves the start of each hash to that of the next one; the table is moved back below.
         for (at, &hash) in self.hashes.iter().enumerate() {
             if hash == u32::MAX {
                 continue;
@@ -77,15 +77,15 @@ impl DeltaIndex {
         self.starts[0] = 0;
     }
 
-    /// About how many bytes of memory it holds.
+    /// The memory that it holds, approximately.
     pub fn memory_bytes(&self) -> usize {
         4 * (self.starts.capacity() + self.blocks.capacity() + self.hashes.capacity())
     }
 
-    /// Appends to `out` a delta that makes `target` from `base`, for which the index was built. If it would take
-    /// more than `max_bytes`, returns false and leaves `out` unchanged. It gives up as soon as that seems likely. A
-    /// delta that would just have fitted can be lost where so many blocks are alike that not all are tried, and a
-    /// match turns out to begin long before the place where it was found.
+    /// Appends to `out` a delta that makes `target` from the indexed `base`; if it would exceed `max_bytes`,
+    /// returns false and leaves `out` unchanged. Gives up as soon as that seems likely. A delta that would
+    /// just fit can be lost if so many blocks are alike that not all are tried, and a match begins long
+    /// before the place where it was found.
     pub fn encode(&self, base: &[u8], target: &[u8], max_bytes: usize, out: &mut Vec<u8>) -> bool {
         let start = out.len();
         let mut writer = DeltaWriter { target, pending: 0, limit: start.saturating_add(max_bytes), out };
@@ -100,7 +100,7 @@ impl DeltaIndex {
 
     fn write_all(&self, base: &[u8], writer: &mut DeltaWriter<'_>) -> bool {
         let target = writer.target;
-        // Versions of a file mostly begin alike; finding that takes no look-up.
+        // Versions of a file mostly begin alike, and finding that takes no look-up.
         let mut at = common_prefix(base, target);
         if at >= BLOCK_BYTES {
             writer.copy(0, at, 0);
@@ -108,7 +108,7 @@ impl DeltaIndex {
             at = 0;
         }
         while let Some(window) = target.get(at..).and_then(|rest| rest.first_chunk::<BLOCK_BYTES>()) {
-            // A match found here may turn out to begin earlier: mostly by up to two blocks.
+            // A match found here may begin earlier: mostly by up to two blocks.
             if writer.is_over(at.saturating_sub(2 * BLOCK_BYTES).max(writer.pending)) {
                 return false;
             }
@@ -131,7 +131,7 @@ impl DeltaIndex {
     }
 }
 
-/// The longest match with any of the blocks for the target from `at` on.
+/// The longest match of the target from `at` on with any of the blocks.
 #[inline]
 fn longest(base: &[u8], target: &[u8], at: usize, blocks: &[u32]) -> Option<(usize, usize)> {
     let rest = &target[at..];
@@ -140,7 +140,7 @@ fn longest(base: &[u8], target: &[u8], at: usize, blocks: &[u32]) -> Option<(usi
     for &offset in blocks.iter().step_by(step) {
         let offset = offset as usize;
         let source = &base[offset..];
-        // Only a match that also agrees at the next byte can be longer than the best.
+        // A longer match than the best must also agree at the next byte.
         if source.get(best) != rest.get(best) || best >= source.len().min(rest.len()) {
             continue;
         }
@@ -155,12 +155,12 @@ fn longest(base: &[u8], target: &[u8], at: usize, blocks: &[u32]) -> Option<(usi
     (best >= BLOCK_BYTES).then_some((best_offset, best))
 }
 
-/// Writes instructions as matches are found.
+/// Writes instructions while matches are found.
 struct DeltaWriter<'a> {
     target: &'a [u8],
-    /// Where the part of the target begins that no instruction makes yet.
+    /// The start of the part of the target that no instruction makes yet.
     pending: usize,
-    /// How long `out` may become.
+    /// The longest that `out` may become.
     limit: usize,
     out: &'a mut Vec<u8>,
 }
@@ -173,7 +173,7 @@ impl DeltaWriter<'_> {
         self.out.len() + pending + pending.div_ceil(MAX_INSERT_BYTES) > self.limit
     }
 
-    /// Copies `length` bytes of the base, which make up the target from `at` on.
+    /// Copies `length` bytes of the base, which make the target from `at` on.
     fn copy(&mut self, offset: usize, length: usize, at: usize) {
         self.insert_up_to(at);
         let (mut offset, mut left) = (offset, length);
@@ -203,7 +203,7 @@ fn push_copy(offset: u32, length: u32, out: &mut Vec<u8>) {
         out.push(byte);
         opcode |= 1 << bit;
     }
-    // 0x10000 is written by leaving the size out.
+    // 0x10000 is encoded by omitting the size.
     for (bit, byte) in length.to_le_bytes()[..2].iter().enumerate().filter(|(_, byte)| **byte != 0) {
         out.push(*byte);
         opcode |= 0x10 << bit;
@@ -220,7 +220,7 @@ fn push_size(size: usize, out: &mut Vec<u8>) {
     out.push(left as u8);
 }
 
-/// Mixes all 16 bytes into the upper bits and keeps as many as the table has.
+/// Mixes all 16 bytes into the upper bits and keeps as many as the table uses.
 #[inline]
 fn hash(window: &[u8; BLOCK_BYTES], shift: u32) -> u32 {
     let low = u64::from_le_bytes(*window.first_chunk().expect("16 bytes"));

@@ -3,22 +3,22 @@ use packrace_object::{HashKind, Kind, ObjectId, oid};
 use super::FORMAT;
 use crate::Error;
 
-/// The longest header that is accepted: ten bytes of size, then an id of SHA-256 or ten bytes of distance.
+/// The longest accepted header: ten bytes of size, then a SHA-256 id or ten bytes of distance.
 pub const MAX_ENTRY_HEADER_BYTES: usize = 10 + 32;
 
-/// What the compressed bytes of an entry are.
+/// The content of an entry's zlib stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     /// A whole object.
     Object(Kind),
-    /// A delta whose base begins `distance` bytes before this entry, in the same pack.
+    /// A delta whose base begins `distance` bytes before this entry in the same pack.
     OfsDelta {
-        /// At least 1; the caller checks that the pack reaches back that far.
+        /// At least 1; the caller checks that the base is within the pack.
         distance: u64,
     },
-    /// A delta whose base is named.
+    /// A delta whose base is given by id.
     RefDelta {
-        /// The name of the base.
+        /// The id of the base.
         base: ObjectId,
     },
 }
@@ -26,15 +26,15 @@ pub enum EntryKind {
 /// The header of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntryHeader {
-    /// What the compressed bytes are.
+    /// The content of the zlib stream.
     pub kind: EntryKind,
     /// The inflated length of the content, or of the delta if it is one.
     pub size: u64,
-    /// How many bytes this header takes; the compressed bytes follow.
+    /// The length of this header; the zlib stream follows.
     pub length: usize,
 }
 
-/// Reads the header of the entry at the start of `bytes`, which may run on to the end of the pack.
+/// Reads the entry header at the start of `bytes`, which may extend to the end of the pack.
 #[inline]
 pub fn parse_entry_header(bytes: &[u8], hash: HashKind) -> Result<EntryHeader, Error> {
     let cut_off = |at: usize| Error::new(FORMAT, "entry header is cut off", at as u64);
@@ -76,7 +76,7 @@ pub fn write_entry_header(kind: EntryKind, size: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(EntryHeaderBytes::new(kind, size).as_slice());
 }
 
-/// The header of an entry in the form in which it is written, without an allocation.
+/// The encoded header of an entry, without an allocation.
 #[derive(Debug, Clone, Copy)]
 pub struct EntryHeaderBytes {
     bytes: [u8; MAX_ENTRY_HEADER_BYTES],
@@ -137,14 +137,14 @@ impl EntryHeaderBytes {
     }
 }
 
-/// Most significant seven bits first; every continuation adds one, so that no distance has two encodings.
+/// Most significant seven bits first; every continuation adds one, so that each distance has one encoding.
 #[inline]
 fn parse_distance(bytes: &[u8], at: &mut usize) -> Result<u64, Error> {
     let mut distance = 0u64;
     loop {
         let byte =
             *bytes.get(*at).ok_or_else(|| Error::new(FORMAT, "entry header is cut off", *at as u64))?;
-        // Before the shift and the addition that may follow it.
+        // Room for the shift and the addition that may follow.
         if distance >> 56 != 0 {
             return Err(Error::new(FORMAT, "delta distance exceeds 63 bits", *at as u64));
         }

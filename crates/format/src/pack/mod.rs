@@ -9,7 +9,8 @@
 //! checksum of all of the above
 //! ```
 //!
-//! All numbers are big-endian. An entry does not say how long it is in the pack; the index does, by the next offset.
+//! All numbers are big-endian. An entry does not state its length in the pack; the index does, by the next
+//! offset.
 
 pub mod delta;
 mod delta_encode;
@@ -25,24 +26,24 @@ use crate::{Error, be};
 const FORMAT: &str = "pack";
 const SIGNATURE: &[u8; 4] = b"PACK";
 
-/// The bytes in front of the first entry.
+/// The bytes before the first entry.
 pub const HEADER_BYTES: usize = 12;
 
 /// The header of a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// 2, or 3, which never differed from it in practice.
+    /// 2, or 3, which has never differed from 2 in practice.
     pub version: u32,
-    /// How many entries follow.
+    /// The number of entries.
     pub objects: u32,
 }
 
-/// Why bytes are not the header of a readable pack. Commands have their own words for it.
+/// Why bytes are not the header of a readable pack; commands have their own messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadHeader {
-    /// They do not begin with `PACK`.
+    /// The bytes do not begin with `PACK`.
     Signature,
-    /// A version that does not exist.
+    /// An unknown version.
     Version(u32),
 }
 
@@ -58,7 +59,7 @@ impl Header {
         })
     }
 
-    /// Reads the header where all of its bytes are there.
+    /// Reads a complete header.
     pub fn read(bytes: &[u8; HEADER_BYTES]) -> Result<Self, BadHeader> {
         if &bytes[..4] != SIGNATURE {
             return Err(BadHeader::Signature);
@@ -70,7 +71,7 @@ impl Header {
     }
 }
 
-/// Appends the header of a pack of version 2 that holds `objects` entries.
+/// Appends the header of a pack of version 2 with `objects` entries.
 pub fn write_header(objects: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(SIGNATURE);
     out.extend_from_slice(&2u32.to_be_bytes());

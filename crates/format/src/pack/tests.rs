@@ -58,7 +58,7 @@ fn malformed_entry_headers() {
     ] {
         assert_eq!(parse_entry_header(bytes, HashKind::Sha1).unwrap_err().what, expect, "{bytes:x?}");
     }
-    // 2⁶⁴ − 1, alone and where another byte follows.
+    // 2⁶⁴ − 1, alone and with another byte after it.
     let mut bytes = Vec::new();
     write_entry_header(EntryKind::OfsDelta { distance: u64::MAX }, 0, &mut bytes);
     assert!(parse_entry_header(&bytes, HashKind::Sha1).is_err());
@@ -125,8 +125,8 @@ fn instructions_say_where() {
     assert_eq!(instructions.next(), None);
 }
 
-/// Walks a pack from entry to entry and compares with `git verify-pack -v`, whose lines about entries are `<id>
-/// <kind> <size> <bytes in the pack> <offset>[ <depth> <id of the base>]`.
+/// Walks a pack from entry to entry and compares with `git verify-pack -v`, whose lines about entries are
+/// `<id> <kind> <size> <bytes in the pack> <offset>[ <depth> <id of the base>]`.
 fn check_entries(repo: &Repo, hash: HashKind) {
     let pack = pack_file(repo, "pack");
     let index = PackIndex::open(pack_file(repo, "idx"), hash).unwrap();

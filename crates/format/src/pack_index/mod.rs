@@ -1,4 +1,4 @@
-//! Pack indexes, from an object's name to its offset in the pack (gitformat-pack, "pack-*.idx files").
+//! Pack indexes, from an object's id to its offset in the pack (gitformat-pack, "pack-*.idx files").
 //!
 //! ```text
 //! version 1                               version 2
@@ -27,13 +27,13 @@ mod write;
 pub use write::{Entry, PackIndexWriteError, Version, sort, write};
 
 const FORMAT: &str = "idx";
-/// What version 2 and every later version begin with.
+/// The first bytes of version 2 and every later version.
 pub const V2_MAGIC: [u8; 4] = [0xff, b't', b'O', b'c'];
 const V2_HEADER_BYTES: usize = 8;
 const LARGE: u32 = 1 << 31;
 
-/// A view of an index. Positions count objects in the order of their names, from 0. Passing one that is not below
-/// [`PackIndex::len`] is a mistake of the caller and panics.
+/// A view of an index. Positions number the objects in the order of ids, from 0. Passing one that is not
+/// below [`PackIndex::len`] is an error of the caller and panics.
 #[derive(Debug, Clone)]
 pub struct PackIndex<D> {
     data: D,
@@ -49,8 +49,8 @@ enum Tables {
 }
 
 impl<D: AsRef<[u8]>> PackIndex<D> {
-    /// Checks the header, the fan-out and that the tables fill the file exactly. Neither the order of ids nor the
-    /// checksum is checked here: a look-up in a damaged file may miss, but never fails otherwise.
+    /// Checks the header, the fan-out, and that the tables fill the file exactly. Checks neither the order of
+    /// ids nor the checksum: a look-up in a damaged file may miss, but never fails otherwise.
     pub fn open(data: D, hash: HashKind) -> Result<Self, Error> {
         let bytes = data.as_ref();
         let (ids, tables) =
@@ -94,19 +94,19 @@ impl<D: AsRef<[u8]>> PackIndex<D> {
         self.ids.position_of(self.data.as_ref(), id)
     }
 
-    /// The positions of all objects whose names begin with the first `hex_len` hex digits of `prefix`.
+    /// The positions of all objects whose ids begin with the first `hex_len` hex digits of `prefix`.
     pub fn range_of_prefix(&self, prefix: &oid, hex_len: usize) -> Range<u32> {
         self.ids.range_of_prefix(self.data.as_ref(), prefix, hex_len)
     }
 
-    /// The name of an object.
+    /// The id of an object.
     #[inline]
     pub fn id_at(&self, position: u32) -> &oid {
         self.ids.id_at(self.data.as_ref(), position)
     }
 
-    /// Where the object's entry begins in the pack. The pack's length is unknown here, so callers compare with it.
-    /// An entry that points to a missing row of the large offsets gives `u64::MAX`: beyond every pack.
+    /// The offset of the object's entry in the pack; callers compare it with the pack's length. An entry that
+    /// points to a missing row of large offsets gives `u64::MAX`, which is beyond every pack.
     #[inline]
     pub fn offset_at(&self, position: u32) -> u64 {
         assert!(position < self.len(), "position {position} of {} objects", self.len());
@@ -126,7 +126,7 @@ impl<D: AsRef<[u8]>> PackIndex<D> {
         }
     }
 
-    /// The CRC32 of the entry's bytes in the pack, header included; version 1 has none.
+    /// The CRC-32 of the entry's bytes in the pack, header included; version 1 has none.
     pub fn crc32_at(&self, position: u32) -> Option<u32> {
         assert!(position < self.len(), "position {position} of {} objects", self.len());
         match self.tables {
@@ -137,7 +137,7 @@ impl<D: AsRef<[u8]>> PackIndex<D> {
         }
     }
 
-    /// The checksum that the pack ends with.
+    /// The checksum at the end of the pack.
     pub fn pack_checksum(&self) -> ObjectId {
         let bytes = self.data.as_ref();
         checksum::trailer(&bytes[..bytes.len() - self.hash.len_in_bytes()], self.hash)
@@ -148,7 +148,7 @@ impl<D: AsRef<[u8]>> PackIndex<D> {
         checksum::trailer(self.data.as_ref(), self.hash)
     }
 
-    /// Hashes the whole file and compares with its checksum.
+    /// Hashes the whole file and compares the hash with its checksum.
     pub fn verify_checksum(&self) -> Result<(), Error> {
         checksum::verify(FORMAT, self.data.as_ref(), self.hash)
     }
@@ -177,7 +177,7 @@ fn layout_v2(bytes: &[u8], hash: HashKind) -> Result<(IdTable, Tables), Error> {
     let Some(large) = large_bytes.filter(|rest| rest % 8 == 0 && rest / 8 <= u64::from(len)) else {
         return Err(Error::new(FORMAT, "file is not as long as its fan-out says", bytes.len() as u64));
     };
-    // Nothing can overflow from here on: every table lies within the file.
+    // Nothing can overflow from here on: every table is within the file.
     let crcs_at = ids_at + len as usize * id_bytes;
     let offsets_at = crcs_at + len as usize * 4;
     let large_at = offsets_at + len as usize * 4;

@@ -22,7 +22,7 @@ fn check(bytes: &[u8], hash: HashKind, listing: &str) {
     check_prefixes(&index);
 }
 
-/// Compares every prefix of every name, and absent neighbours of every name, with a scan of all names.
+/// Compares every prefix of every id, and absent neighbours of every id, with a scan of all ids.
 fn check_prefixes<D: AsRef<[u8]>>(index: &PackIndex<D>) {
     let names: Vec<String> = (0..index.len()).map(|position| index.id_at(position).to_string()).collect();
     for (position, name) in (0u32..).zip(&names) {
@@ -56,7 +56,7 @@ fn use_everything(bytes: &[u8], hash: HashKind) -> bool {
         index.crc32_at(position);
     }
     let _ = (index.pack_checksum(), index.checksum());
-    // Only the checksum detects a cut by whole rows of large offsets.
+    // Only the checksum detects a cut by complete rows of large offsets.
     index.verify_checksum().is_ok()
 }
 
@@ -90,7 +90,7 @@ fn version_1_as_git_shows_it() {
 fn large_offsets_as_git_shows_them() {
     for hash in HASHES {
         let repo = tiny(hash, Storage::default());
-        // Every offset from 0x100 on goes to the table of large ones.
+        // Every offset from 0x100 on goes to the table of large offsets.
         let bytes = reindexed(&repo, "--index-version=2,0x100");
         assert!(matches!(PackIndex::open(&bytes, hash).unwrap().tables, Tables::V2 { large: 10.., .. }));
         check(&bytes, hash, &repo.git_with_input(&["show-index"], &bytes));
@@ -148,7 +148,7 @@ fn reindexed(repo: &packrace_testkit::Repo, version: &str) -> Vec<u8> {
     crate::test_files::read(&out)
 }
 
-/// Entries as an index of version 2 has them.
+/// The entries of an index of version 2.
 fn entries_of(index: &PackIndex<Vec<u8>>) -> Vec<Entry> {
     let entry = |position| Entry {
         id: index.id_at(position).to_owned(),

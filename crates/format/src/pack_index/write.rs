@@ -1,4 +1,4 @@
-//! Makes an index, byte for byte as git does; the parent module has the layout.
+//! Makes an index, byte for byte like git; the parent module has the layout.
 
 use packrace_object::{HashKind, ObjectId, oid};
 
@@ -6,23 +6,23 @@ use super::{LARGE, V2_HEADER_BYTES, V2_MAGIC};
 use crate::checksum;
 use crate::id_table::{FANOUT_BYTES, write_fanout};
 
-/// What an index says about one entry of its pack.
+/// An entry of the pack, as the index describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// The name of the object.
+    /// The id of the object.
     pub id: ObjectId,
-    /// The CRC32 of the entry's bytes in the pack, header included.
+    /// The CRC-32 of the entry's bytes in the pack, header included.
     pub crc32: u32,
-    /// Where the entry begins in the pack.
+    /// The offset of the entry in the pack.
     pub offset: u64,
 }
 
-/// Which index to write.
+/// The version of the index to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// Without CRC32s, for packs below 4 GiB.
+    /// Without CRC-32s, for packs below 4 GiB.
     V1,
-    /// With CRC32s. Offsets above `large_above`, and all from 2³¹ on, take a row of the large table.
+    /// With CRC-32s. Offsets above `large_above`, and all from 2³¹ on, go to the large table.
     V2 {
         /// 2³¹ − 1, except in tests: `--index-version=2,<offset>`.
         large_above: u32,
@@ -35,19 +35,19 @@ impl Default for Version {
     }
 }
 
-/// The entries do not fit into the version.
+/// Why the entries do not fit into the version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PackIndexWriteError {
-    /// Version 1 has 32 bits for an offset.
+    /// Offsets of version 1 have 32 bits.
     #[error("pack too large for an index of version 1: an object begins at byte {0}")]
     OffsetBeyondVersion1(u64),
-    /// The number of a row has 31 bits.
+    /// Row numbers have 31 bits.
     #[error("more than 2147483648 objects have a large offset")]
     TooManyLargeOffsets,
 }
 
-/// The whole file. `entries` are sorted by id, as [`sort`] does, and at most 2³² − 1, which the header of a pack
-/// ensures; all ids use the hash `hash`. Takes the memory of the file and nothing else.
+/// Makes the file. `entries` are sorted by id, as by [`sort`], and at most 2³² − 1, which a pack's header
+/// ensures; all ids use the hash `hash`. Takes only the memory of the file.
 pub fn write(
     entries: &[Entry],
     hash: HashKind,
@@ -65,9 +65,9 @@ pub fn write(
     Ok(out)
 }
 
-/// Sorts entries by name and, where a pack has an object twice, by offset.
+/// Sorts entries by id and, if a pack has an object twice, by offset.
 pub fn sort(entries: &mut [Entry]) {
-    // The first bytes of names nearly always differ; comparing them takes no call.
+    // The first bytes of ids nearly always differ, and comparing them takes no call.
     let first = |entry: &Entry| entry.id.as_slice().first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
     let whole = |a: &Entry, b: &Entry| a.id.cmp(&b.id).then(a.offset.cmp(&b.offset));
     entries.sort_unstable_by(|a, b| first(a).cmp(&first(b)).then_with(|| whole(a, b)));
@@ -104,7 +104,7 @@ fn tables_v2(entries: &[Entry], hash: HashKind, large_above: u32) -> Result<Vec<
     for entry in entries {
         let word = if is_large(entry.offset) {
             row += 1;
-            // Below 2³¹, because there are no more rows than that.
+            // Below 2³¹, because the number of rows was checked.
             LARGE | (row - 1)
         } else {
             entry.offset as u32

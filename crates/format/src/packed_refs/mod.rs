@@ -6,7 +6,7 @@
 //! ^<hex id>\n                                           what the annotated tag above finally tags
 //! ```
 //!
-//! A file whose header says `sorted` is searched in place. Any other is indexed once: 8 bytes a ref.
+//! A file whose header says `sorted` is searched in place; any other is indexed once, with 8 bytes per ref.
 
 mod write;
 
@@ -20,14 +20,14 @@ use crate::{Error, NameRange};
 
 const FORMAT: &str = "packed-refs";
 
-/// What a file says of the object that a tag finally points at.
+/// What a file says about the peeled object of a ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peeled<Id = ObjectId> {
     /// The file does not say.
     Unknown,
     /// The ref does not point at an annotated tag.
     NotATag,
-    /// The object that the tag finally points at.
+    /// The object that the tag peels to.
     To(Id),
 }
 
@@ -50,7 +50,7 @@ pub struct PackedRef<'a> {
     pub name: &'a [u8],
     /// The object that it points at.
     pub id: StoredId<'a>,
-    /// What that peels to.
+    /// The peeled object.
     pub peeled: Peeled<StoredId<'a>>,
 }
 
@@ -61,11 +61,11 @@ pub struct PackedRefs<D> {
     traits: Traits,
     /// Where the first ref starts.
     start: usize,
-    /// Where each ref starts, by name; only for a file that does not claim to be sorted.
+    /// Where each ref starts, by name; only for a file whose header does not say `sorted`.
     order: Option<Vec<usize>>,
 }
 
-/// What reading a line depends on.
+/// Traits from the header that change how lines are read.
 #[derive(Debug, Clone, Copy)]
 struct Traits {
     hash: HashKind,
@@ -73,7 +73,7 @@ struct Traits {
 }
 
 impl<D: AsRef<[u8]>> PackedRefs<D> {
-    /// Reads the header. A file that claims to be sorted is trusted; lines are checked when they are read.
+    /// Reads the header. A file that claims to be sorted is trusted; lines are checked when read.
     pub fn open(data: D, hash: HashKind) -> Result<Self, Error> {
         let traits = Traits { hash, is_fully_peeled: false };
         let mut file = PackedRefs { data, traits, start: 0, order: None };
@@ -122,7 +122,7 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
         }
     }
 
-    /// All refs whose names are `name` or come after it, by name.
+    /// All refs from `name` on, by name.
     pub fn iter_from(&self, name: &[u8]) -> Iter<'_> {
         self.iter_between(name, None)
     }
@@ -132,14 +132,14 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
         self.iter_between(&range.start, range.end.as_deref())
     }
 
-    /// Finds the end by a search, too, so that iterating compares no names.
+    /// Like [`Self::iter_range`]; the end is searched for, too, so that iterating compares no names.
     pub fn iter_between(&self, start: &[u8], end: Option<&[u8]>) -> Iter<'_> {
         let (bytes, order) = (self.data.as_ref(), self.order.as_deref());
         let end = end.map_or(order.map_or(bytes.len(), <[usize]>::len), |end| self.place_of(end));
         Iter { bytes, traits: self.traits, order, at: self.place_of(start), end }
     }
 
-    /// Where an iteration from `name` on begins.
+    /// The position of the first ref from `name` on.
     fn place_of(&self, name: &[u8]) -> usize {
         match &self.order {
             Some(order) => {
@@ -150,7 +150,7 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
         }
     }
 
-    /// Binary search over lines: halves a range of bytes, going back to the start of the line it falls into.
+    /// Binary search over lines: halves a range of bytes and goes back to the start of the line found there.
     fn search(&self, name: &[u8]) -> usize {
         let bytes = self.data.as_ref();
         let (mut low, mut high) = (self.start, bytes.len());
@@ -163,7 +163,7 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
                 .get(start + self.traits.hash.len_in_hex() + 1..end.saturating_sub(1))
                 .unwrap_or_default();
             if line_name.cmp(name) == Ordering::Less {
-                // Skip this line and, if there is one, the peeled line that belongs to it.
+                // Skip this line and its peeled line, if it has one.
                 low = end;
                 if bytes.get(low) == Some(&b'^') {
                     low += memchr::memchr(b'\n', &bytes[low..]).map_or(bytes.len() - low, |end| end + 1);
@@ -175,7 +175,7 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
         low
     }
 
-    /// The start of the ref's line that contains `at`; not before `low`, where a line starts.
+    /// The start of the ref's line at `at`; not before `low`, where a line starts.
     fn line_of_ref(&self, low: usize, at: usize) -> usize {
         let bytes = self.data.as_ref();
         let mut start = memchr::memrchr(b'\n', &bytes[low..at]).map_or(low, |end| low + end + 1);
@@ -191,7 +191,7 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
 }
 
 impl Traits {
-    /// The ref whose line starts at `at`, and where the next ref starts.
+    /// The ref whose line starts at `at`, and the start of the next ref.
     #[inline(always)]
     fn parse(self, bytes: &[u8], at: usize) -> Result<(PackedRef<'_>, usize), Error> {
         let unexpected = |at: usize| Error::new(FORMAT, "unexpected line", at as u64);
@@ -209,7 +209,7 @@ impl Traits {
             let peeled = Peeled::To(tagged.ok_or_else(|| unexpected(next))?);
             return Ok((PackedRef { name, id, peeled }, end + 1));
         }
-        // `peeled` alone, which git wrote before 1.8.4, is not trusted: git 2.55 reads the object.
+        // `peeled` alone, written by git before 1.8.4, is not trusted: git 2.55 reads the object.
         let peeled = if self.is_fully_peeled { Peeled::NotATag } else { Peeled::Unknown };
         Ok((PackedRef { name, id, peeled }, next))
     }
@@ -221,9 +221,9 @@ pub struct Iter<'a> {
     bytes: &'a [u8],
     traits: Traits,
     order: Option<&'a [usize]>,
-    /// A position in the file, or in the order if there is one.
+    /// A position in the file, or in `order` if there is one.
     at: usize,
-    /// Where to stop: a position of the same kind.
+    /// The end, a position of the same kind.
     end: usize,
 }
 

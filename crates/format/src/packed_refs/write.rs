@@ -3,7 +3,7 @@ use packrace_object::{ObjectId, oid};
 use super::{PackedRef, PackedRefs, Peeled};
 use crate::Error;
 
-/// The header that git writes, including the space before the end of the line.
+/// Git's header, including the space before the line feed.
 const HEADER: &[u8] = b"# pack-refs with: peeled fully-peeled sorted \n";
 
 /// The new value of a ref.
@@ -11,7 +11,7 @@ const HEADER: &[u8] = b"# pack-refs with: peeled fully-peeled sorted \n";
 pub struct Edit<'a> {
     /// The full name.
     pub name: &'a [u8],
-    /// Its new object and what that peels to; `None` removes the ref. [`Peeled::Unknown`] is not written.
+    /// Its new object and peeled object; `None` removes the ref. [`Peeled::Unknown`] is not written.
     pub value: Option<(ObjectId, Peeled)>,
 }
 
@@ -30,10 +30,11 @@ impl<E> From<Error> for RewriteError<E> {
     }
 }
 
-/// Writes the file `old` with `edits` applied to `sink`. Edits are sorted by name and name each ref once.
+/// Writes the file `old` with `edits` to `sink`; edits are sorted by name and name each ref once.
 ///
-/// Everything between two edits is copied without parsing its lines, unless the old file lacks the traits that the
-/// new one promises: then every ref is written anew, and `peel` answers for those that the old file does not peel.
+/// Everything between edits is copied without parsing lines, unless the old file lacks traits that the new
+/// header claims: then every ref is written anew, and `peel` is called for refs that the old file does not
+/// peel.
 pub fn rewrite<D: AsRef<[u8]>, E>(
     old: Option<&PackedRefs<D>>,
     edits: &[Edit<'_>],
@@ -73,7 +74,7 @@ pub fn rewrite<D: AsRef<[u8]>, E>(
             for found in old.iter_from(b"") {
                 let PackedRef { name, id, peeled } = found?;
                 let (id, mut peeled) = (id.to_id(), peeled.to_id());
-                // An unsorted file may name a ref twice.
+                // An unsorted file may contain a ref twice.
                 if last.replace(name) == Some(name) {
                     continue;
                 }

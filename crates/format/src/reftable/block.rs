@@ -1,12 +1,14 @@
-//! One block: a type, a length, records with shared prefixes, and the offsets of records that are stored whole.
+//! A block: a type, a length, records with shared prefixes, and the offsets of restarts: records stored
+//! whole.
 //!
 //! ```text
 //! u8 type | u24 length | records | u24 restart offset × n | u16 n
 //! record: varint prefix length | varint suffix length << 3 | type | suffix | value
 //! ```
 //!
-//! Lengths and offsets count from the start of the block; for the first block that is the start of the file, header
-//! included. In a log block everything after the length is deflated; its lengths and offsets count inflated bytes.
+//! Lengths and offsets count from the start of the block; for the first block that is the start of the file,
+//! header included. In a log block everything after the length is deflated; its lengths and offsets count
+//! inflated bytes.
 
 use std::cmp::Ordering;
 
@@ -14,39 +16,40 @@ use crate::Error;
 
 use super::{FORMAT, be, varint};
 
-/// The length of what comes before the records.
+/// The bytes before the records.
 pub(super) const HEAD_BYTES: usize = 4;
 
 /// A block in place.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block<'a> {
-    /// The block up to the restart table: from its start, or from the first record if it was inflated.
+    /// The block up to the restart table, from its start or, if it was inflated, from the first record.
     bytes: &'a [u8],
     restarts: &'a [u8],
-    /// Where in the file it starts.
+    /// The position of the block in the file.
     pub(super) at: usize,
     pub(super) kind: u8,
-    /// Where in `bytes` the first record starts.
+    /// The offset in `bytes` of the first record.
     first: usize,
-    /// The number of bytes that restart offsets count and `bytes` lacks.
+    /// The bytes that restart offsets count but `bytes` lacks.
     missing: usize,
-    /// The length with the restart table.
+    /// The length, including the restart table.
     pub(super) length: usize,
 }
 
-/// The key of a record, and where its value starts.
+/// The key of a record, and the offset of its value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Key {
-    /// How many bytes it shares with the key before.
+    /// The bytes that it shares with the previous key.
     pub(super) prefix: usize,
     pub(super) value_type: u8,
     pub(super) value_at: usize,
 }
 
-/// A record in its stored form.
+/// A record as stored.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stored<'a> {
-    /// How many bytes it shares with the key before; after [`Block::search`], with the searched key instead.
+    /// The bytes that it shares with the previous key; after [`Block::search`], with the searched key
+    /// instead.
     pub(super) prefix: usize,
     pub(super) suffix: &'a [u8],
     pub(super) value_type: u8,
@@ -54,8 +57,8 @@ pub(super) struct Stored<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// Reads the block at `at`; `skip` is the length of the file's header for the first block, else 0. Not for log
-    /// blocks.
+    /// Reads the block at `at`, which is not a log block; `skip` is the length of the file's header for the
+    /// first block, else 0.
     pub(super) fn read(file: &'a [u8], at: usize, skip: usize) -> Result<Self, Error> {
         let bad = |what| Error::new(FORMAT, what, at as u64);
         let head = file.get(at..).and_then(|bytes| bytes.get(skip..skip + HEAD_BYTES));
@@ -93,7 +96,7 @@ impl<'a> Block<'a> {
         self.first
     }
 
-    /// An error at `offset` of the block. For an inflated block only its start is known.
+    /// An error at `offset` of the block; if the block was inflated, only its start is reported.
     #[cold]
     pub(super) fn bad(&self, what: &'static str, offset: usize) -> Error {
         Error::new(FORMAT, what, (self.at + if self.missing > 0 { 0 } else { offset }) as u64)
@@ -105,19 +108,19 @@ impl<'a> Block<'a> {
         let lengths = varint(self.bytes, &mut at).zip(varint(self.bytes, &mut at));
         let (prefix, suffix) = lengths.ok_or_else(|| self.bad("record is cut off", start))?;
         let value_type = (suffix & 7) as u8;
-        // The next step compares it with the length of a key, so a number that does not fit is too large anyway.
+        // The next step compares it with a key's length, so a number that does not fit is too large anyway.
         let prefix = usize::try_from(prefix).unwrap_or(usize::MAX);
         let suffix_end = usize::try_from(suffix >> 3).ok().and_then(|length| at.checked_add(length));
         let suffix = suffix_end.and_then(|end| self.bytes.get(at..end));
         let suffix = suffix.ok_or_else(|| self.bad("record is cut off", start))?;
-        // An empty suffix would make it a prefix of the key before, or no key.
+        // With an empty suffix, it would be a prefix of the previous key, or no key.
         if suffix.is_empty() {
             return Err(self.bad("keys of records do not rise", start));
         }
         Ok(Stored { prefix, suffix, value_type, value_at: at + suffix.len() })
     }
 
-    /// Reads the key of the record at `at` into `key`, which holds the key of the record before, even across a
+    /// Reads the key of the record at `at` into `key`, which holds the previous record's key, even across a
     /// block boundary, or nothing.
     #[inline]
     pub(super) fn key(&self, at: usize, key: &mut Vec<u8>) -> Result<Key, Error> {
@@ -134,22 +137,23 @@ impl<'a> Block<'a> {
         Ok(Key { prefix, value_type, value_at })
     }
 
-    /// The first record whose key is not less than `wanted`. `skip` says where a value of a given type ends. A
-    /// binary search over restarts, then record by record; no key is assembled.
+    /// The first record whose key is not less than `wanted`; `skip` returns the end of a value of a given
+    /// type. A binary search over restarts, then record by record; no key is assembled.
     pub(super) fn search(
         &self,
         wanted: &[u8],
         skip: impl Fn(&'a [u8], u8, usize) -> Option<usize>,
     ) -> Result<Option<Stored<'a>>, Error> {
         let mut at = self.restart_before(wanted)?;
-        // What the key before, which is less than `wanted`, shares with it, and its length.
+        // The previous key is less than `wanted`: the bytes that they share, and its length.
         let (mut common, mut length) = (0, 0);
         while at < self.bytes.len() {
             let stored = self.stored(at)?;
             if stored.prefix > length {
                 return Err(self.bad("record shares more than there is", at));
             }
-            // A key that shares more with the key before than that one shares with `wanted` is less as well.
+            // A key that shares more with the previous key than that shares with `wanted` is less than
+            // `wanted`, too.
             if stored.prefix <= common {
                 let rest = &wanted[stored.prefix..];
                 if stored.suffix >= rest {
@@ -164,7 +168,7 @@ impl<'a> Block<'a> {
         Ok(None)
     }
 
-    /// Where to start reading for the first record whose key is not less than `wanted`: the last restart before it.
+    /// The last restart before the first record whose key is not less than `wanted`.
     fn restart_before(&self, wanted: &[u8]) -> Result<usize, Error> {
         let (mut low, mut high) = (0, self.restarts.len() / 3);
         while low < high {
@@ -191,18 +195,19 @@ impl<'a> Block<'a> {
         at.ok_or_else(|| self.bad("restart is outside the block", self.bytes.len() + number * 3))
     }
 
-    /// In an index block: the position of the block that may hold `wanted`; `None` if `wanted` is beyond all.
+    /// In an index block: the position of the block that may contain `wanted`; `None` if `wanted` is beyond
+    /// all.
     pub(super) fn child_of(&self, wanted: &[u8]) -> Result<Option<usize>, Error> {
         let found = self.search(wanted, |bytes, _, mut at| varint(bytes, &mut at).map(|_| at))?;
         let Some(Stored { mut value_at, .. }) = found else { return Ok(None) };
         let child = varint(self.bytes, &mut value_at).and_then(|child| usize::try_from(child).ok());
-        // Blocks stand before their index, so following it ends.
+        // Blocks precede their index, so following it ends.
         let child = child.filter(|child| *child < self.at);
         child.ok_or_else(|| self.bad("index leads nowhere", value_at)).map(Some)
     }
 }
 
-/// How many leading bytes two slices have in common.
+/// The length of the longest common prefix.
 #[inline]
 pub(super) fn shared(left: &[u8], right: &[u8]) -> usize {
     left.iter().zip(right).take_while(|(left, right)| left == right).count()

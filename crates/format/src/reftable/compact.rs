@@ -12,7 +12,7 @@ pub enum CompactError {
     /// A table cannot be read.
     #[error(transparent)]
     Read(#[from] StackError),
-    /// What was read cannot be written.
+    /// The records cannot be written.
     #[error(transparent)]
     Write(#[from] ReftableWriteError),
     /// The range is empty, or exceeds the stack.
@@ -20,9 +20,9 @@ pub enum CompactError {
     Range(Range<usize>),
 }
 
-/// Writes a range of tables as one; the stack lists the oldest first. Deletions are left out if the range starts
-/// with the oldest table, because there is nothing left to delete. Log records stay if `keep_log` says so; it is
-/// not asked about deletions of log records.
+/// Writes a range of tables as one; the stack lists the oldest first. Deletions are left out if the range
+/// starts with the oldest table, because there is nothing left to delete. Log records stay if `keep_log`
+/// returns true; it is not called for deletions of log records.
 ///
 /// If nothing is left ([`Written::refs`] and [`Written::logs`] are 0), the range can be dropped without a
 /// replacement.

@@ -1,4 +1,4 @@
-//! Where the sections of a table are, and the way through their indexes.
+//! The sections of a table, and the search through their indexes.
 //!
 //! ```text
 //! header   'REFT' | u8 version | u24 block size | u64 min update index | u64 max update index | v2: u32 hash id
@@ -7,8 +7,9 @@
 //!          | u32 CRC-32 of the footer before it
 //! ```
 //!
-//! A position of 0 says that there is no such section; logs that stand first have it as well. Below the uppermost level of
-//! an index every level is complete; the uppermost is one block or, as git writes it, up to three side by side.
+//! A position of 0 means that there is no such section; logs at the start of a table also have position 0.
+//! Below the uppermost level of an index, every level is complete; the uppermost is one block or, as git
+//! writes it, up to three adjacent ones.
 
 use packrace_object::HashKind;
 
@@ -20,15 +21,15 @@ use super::{FORMAT, be};
 pub(super) const SIGNATURE: &[u8; 4] = b"REFT";
 pub(super) const HEADER_V1_BYTES: usize = 24;
 pub(super) const HEADER_V2_BYTES: usize = 28;
-/// What the footer has after the header's copy.
+/// The footer's bytes after the copy of the header.
 pub(super) const FOOTER_REST_BYTES: usize = 5 * 8 + 4;
-/// Git abbreviates no further, and the field has five bits.
+/// The shortest abbreviation that git writes; the field has five bits.
 pub(super) const MIN_ID_BYTES: usize = 2;
 
 /// The most levels of index blocks that are followed: far more than a table of 2^64 bytes needs.
 const MAX_INDEX_LEVELS: usize = 16;
 
-/// What header and footer say, checked against the length of the file.
+/// The content of header and footer, checked against the length of the file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
     pub(super) hash: HashKind,
@@ -39,7 +40,7 @@ pub(super) struct Layout {
     pub(super) max_update_index: u64,
     pub(super) refs: Option<TableSection>,
     pub(super) objects: Option<TableSection>,
-    /// How long the ids in object blocks are.
+    /// The length of ids in object blocks.
     pub(super) id_bytes: usize,
     pub(super) logs: Option<TableSection>,
     /// Where the footer starts.
@@ -125,7 +126,7 @@ impl Layout {
         match first {
             None => {}
             Some(b'r') => has_refs = true,
-            // Logs start at 0 or, which is also valid, after the header.
+            // Logs start at 0 or, which is also valid, right after the header.
             Some(b'g') if logs.is_none_or(|at| at == self.header_bytes) => {
                 (starts_with_logs, logs) = (true, None);
             }
@@ -152,7 +153,7 @@ impl Layout {
         Ok(())
     }
 
-    /// How much of the block at `at` the file's header takes.
+    /// The length of the file's header if it is in the block at `at`, else 0.
     pub(super) fn skip(&self, at: usize) -> usize {
         if at == 0 { self.header_bytes } else { 0 }
     }
@@ -162,12 +163,12 @@ impl Layout {
         bytes[..self.end].get(at.checked_add(self.skip(at))?).copied()
     }
 
-    /// The block that starts at `at`, which is not a log block.
+    /// The block at `at`, which is not a log block.
     fn block<'a>(&self, bytes: &'a [u8], at: usize) -> Result<Block<'a>, Error> {
         Block::read(&bytes[..self.end], at, self.skip(at))
     }
 
-    /// The block at `at`, which must be in the section and of the section's type.
+    /// The block at `at`, which must be in the section and of its type.
     pub(super) fn leaf<'a>(
         &self,
         bytes: &'a [u8],
@@ -193,16 +194,16 @@ impl Layout {
             return Ok(None);
         }
         match self.kind(bytes, next) {
-            // The footer names only the uppermost level of the index; other levels stand before it.
+            // The footer names only the uppermost level of the index; other levels precede it.
             Some(b'i') if section.index.is_some() => Ok(None),
             _ => self.leaf(bytes, section, next).map(Some),
         }
     }
 
-    /// Where the block after `block` starts, if it is not the last: after the padding, or at once.
+    /// Where the next block starts, if there is one: after the padding, or at once.
     fn end_of(&self, bytes: &[u8], block: &Block<'_>) -> usize {
         let end = block.at + block.length;
-        // No block type is 0, so a byte other than 0 is not padding.
+        // No block type is 0, so any other byte is not padding.
         let is_packed = self.block_bytes == 0 || bytes.get(end).is_some_and(|byte| *byte != 0);
         if is_packed { end } else { block.at + block.length.next_multiple_of(self.block_bytes) }
     }
@@ -229,15 +230,15 @@ impl Layout {
         }
     }
 
-    /// The position of the block of the section that may hold `wanted`: by the index, or else the first block.
-    /// `None` if `wanted` is beyond all records.
+    /// The position of the section's block that may contain `wanted`, by the index or, without one, the first
+    /// block. `None` if `wanted` is beyond all records.
     pub(super) fn find_leaf(
         &self,
         bytes: &[u8],
         section: &TableSection,
         wanted: &[u8],
     ) -> Result<Option<usize>, Error> {
-        // Reading everything needs no index, and works even if the index is damaged.
+        // Reading from the start needs no index, and works even if the index is damaged.
         let Some(index) = section.index.filter(|_| !wanted.is_empty()) else {
             return Ok(Some(section.first));
         };
@@ -279,7 +280,7 @@ impl Layout {
 }
 
 impl TableSection {
-    /// An upper bound of where its own blocks end.
+    /// An upper bound of the end of the section's own blocks.
     pub(super) fn leaves_end(&self) -> usize {
         self.index.unwrap_or(self.end)
     }

@@ -12,10 +12,10 @@ use super::layout::Layout;
 use super::refs::parse_id;
 use super::{FORMAT, LogChange, LogRecord, be, varint};
 
-/// The length of what follows the name in a key: a NUL and the inverted update index.
+/// The bytes after the name in a key: a NUL and the inverted update index.
 pub(super) const KEY_TAIL_BYTES: usize = 9;
 
-/// Iterates over log records by name, the newest of each first: [`LogIter::advance`], then [`LogIter::current`].
+/// Iterates over log records by name, newest first per name: [`LogIter::advance`], then [`LogIter::current`].
 pub struct LogIter<'a> {
     bytes: &'a [u8],
     layout: Layout,
@@ -23,11 +23,11 @@ pub struct LogIter<'a> {
     inflater: Option<Inflater>,
     /// The inflated content of the current block.
     content: Vec<u8>,
-    /// Where the current block starts.
+    /// The position of the current block.
     block_at: usize,
-    /// Where in the file the next block starts.
+    /// The position of the next block in the file.
     next_block: Option<usize>,
-    /// Where in `content` the next record starts.
+    /// The offset of the next record in `content`.
     at: usize,
     key: Vec<u8>,
     current: Option<Found>,
@@ -37,7 +37,7 @@ pub struct LogIter<'a> {
     prefix: Vec<u8>,
 }
 
-/// Where in the inflated block the parts of a record are.
+/// The offsets of a record's parts in the inflated block.
 #[derive(Debug, Clone)]
 struct Found {
     update_index: u64,
@@ -56,7 +56,7 @@ struct FoundChange {
 }
 
 impl<'a> LogIter<'a> {
-    /// Positions the iterator before the first record whose key is `wanted` or comes after it.
+    /// Positions the iterator before the first record whose key is not less than `wanted`.
     pub(super) fn new(bytes: &'a [u8], layout: Layout, wanted: &[u8], prefix: &[u8]) -> Result<Self, Error> {
         let mut iter = LogIter {
             bytes,
@@ -107,7 +107,7 @@ impl<'a> LogIter<'a> {
         Some(LogRecord { name, update_index: *update_index, change })
     }
 
-    /// Moves to the next record. False at the end.
+    /// Moves to the next record; false at the end.
     pub fn advance(&mut self) -> Result<bool, Error> {
         if !std::mem::take(&mut self.is_ahead) {
             self.current = None;
@@ -120,8 +120,8 @@ impl<'a> LogIter<'a> {
             let key = block.key(self.at, &mut self.key)?;
             self.take_change(key.value_type, key.value_at)?;
         }
-        // Comparing with an empty prefix is not free: an empty slice has no address, and a vector load from there
-        // costs more than the rest of the record.
+        // Comparing with an empty prefix is not free: an empty slice has no address, and a vector load from
+        // there costs more than the rest of the record.
         if !self.prefix.is_empty() && !self.key.starts_with(&self.prefix) {
             (self.current, self.next_block) = (None, None);
             self.content.clear();
@@ -131,7 +131,7 @@ impl<'a> LogIter<'a> {
         Ok(true)
     }
 
-    /// Keys sort as records do: by name, the newest first.
+    /// Keys sort like records: by name, then newest first.
     pub(super) fn key(&self) -> &[u8] {
         &self.key
     }
@@ -158,7 +158,7 @@ impl<'a> LogIter<'a> {
         Ok(())
     }
 
-    /// Inflates the next block. False after the last one.
+    /// Inflates the next block; false after the last one.
     fn inflate_next(&mut self) -> Result<bool, Error> {
         self.content.clear();
         let (Some(start), Some(section)) = (self.next_block.take(), &self.layout.logs) else {
@@ -174,7 +174,7 @@ impl<'a> LogIter<'a> {
         let head = self.bytes[..limit].get(start + skip..head_end).ok_or_else(|| bad("block is cut off"))?;
         match head[0] {
             b'g' => {}
-            // Lower levels of the index stand before the uppermost one.
+            // Lower levels of the index precede the uppermost one.
             b'i' if limit < self.layout.end => return Ok(false),
             _ => return Err(bad("unexpected type of block")),
         }

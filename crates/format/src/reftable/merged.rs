@@ -1,8 +1,8 @@
 //! Several tables as one: for records with the same key, the newest table wins.
 //!
-//! A heap of iterators. While the small new tables of a stack wait, the big old one is read on with one comparison
-//! a record. The caller's prefix bounds every iterator before deletions are left out, so a run of deletions after
-//! the prefix costs nothing.
+//! A heap of iterators. While the small new tables of a stack wait, reading on in the big old one takes one
+//! comparison per record. The caller's prefix bounds every iterator before deletions are left out, so a run
+//! of deletions after the prefix costs nothing.
 
 use std::cmp::Ordering;
 
@@ -12,20 +12,20 @@ use crate::{Error, NameRange};
 
 use super::{LogIter, LogRecord, RefIter, RefRecord, RefValue, RefsTo, Table};
 
-/// What becomes of deletions.
+/// How to treat deletions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deletions {
-    /// They are returned like other records.
+    /// Return them like other records.
     Show,
-    /// They are left out, and so are the records that they delete.
+    /// Leave them out, and the records that they delete.
     Hide,
 }
 
-/// A table of a stack breaks the rules of the format.
+/// A table of a stack is damaged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("table {table} of the stack: {source}")]
 pub struct StackError {
-    /// Which table, counted from the oldest.
+    /// The number of the table, from the oldest.
     pub table: usize,
     /// What is wrong with it.
     pub source: Error,
@@ -44,12 +44,12 @@ impl<D> Clone for Stack<'_, D> {
 impl<D> Copy for Stack<'_, D> {}
 
 impl<'t, D: AsRef<[u8]>> Stack<'t, D> {
-    /// A stack of tables, the oldest first.
+    /// A stack of tables, oldest first.
     pub fn new(tables: &'t [Table<D>]) -> Self {
         Stack(tables)
     }
 
-    /// What the newest table with this name says, including [`RefValue::Deletion`]. Reads one block a table.
+    /// The newest table's value of this name, which may be [`RefValue::Deletion`]; reads one block per table.
     pub fn find(&self, name: &[u8]) -> Result<Option<RefValue<'t>>, StackError> {
         self.find_above(0, name)
     }
@@ -63,7 +63,7 @@ impl<'t, D: AsRef<[u8]>> Stack<'t, D> {
         Ok(None)
     }
 
-    /// All refs whose names are `name` or come after it, by name.
+    /// All refs from `name` on, by name.
     pub fn refs_from(&self, name: &[u8], deletions: Deletions) -> Result<MergedRefs<'t>, StackError> {
         self.refs_in(&NameRange::from(name), deletions)
     }
@@ -82,27 +82,27 @@ impl<'t, D: AsRef<[u8]>> Stack<'t, D> {
         MergedRefs::new(self.each(|table| table.refs_in(range))?, deletions)
     }
 
-    /// All refs that point at `id` or at a tag that finally tags it, by name.
+    /// All refs that point at `id` or at a tag that peels to it, by name.
     pub fn refs_to(&self, id: &ObjectId) -> Result<MergedRefsTo<'t, D>, StackError> {
         Ok(MergedRefsTo { stack: *self, merge: Merge::new(self.each(|table| table.refs_to(id))?)? })
     }
 
-    /// All log records, by name, the newest of each first.
+    /// All log records, by name, newest first per name.
     pub fn logs(&self, deletions: Deletions) -> Result<MergedLogs<'t>, StackError> {
         MergedLogs::new(self.each(Table::logs)?, deletions)
     }
 
-    /// The log records of the ref of this name and of those after it, by name, the newest of each first.
+    /// The log records of this ref and of later ones, by name, newest first per name.
     pub fn logs_from(&self, name: &[u8], deletions: Deletions) -> Result<MergedLogs<'t>, StackError> {
         MergedLogs::new(self.each(|table| table.logs_from(name))?, deletions)
     }
 
-    /// The log records of the ref of this name, the newest first.
+    /// The log records of this ref, newest first.
     pub fn logs_of(&self, name: &[u8], deletions: Deletions) -> Result<MergedLogs<'t>, StackError> {
         MergedLogs::new(self.each(|table| table.logs_of(name))?, deletions)
     }
 
-    /// The log records of the ref of this name up to an update index, the newest first.
+    /// The log records of this ref up to an update index, newest first.
     pub fn logs_of_until(
         &self,
         name: &[u8],
@@ -118,7 +118,7 @@ impl<'t, D: AsRef<[u8]>> Stack<'t, D> {
     }
 }
 
-/// Iterates over the refs of several tables, as [`RefIter`] does over one.
+/// Iterates over the refs of several tables, like [`RefIter`] over one.
 #[derive(Debug)]
 pub struct MergedRefs<'t> {
     merge: Merge<RefIter<'t>>,
@@ -126,7 +126,7 @@ pub struct MergedRefs<'t> {
 }
 
 impl<'t> MergedRefs<'t> {
-    /// Merges `sources`, that of the oldest table first.
+    /// Merges `sources`, oldest table first.
     pub fn new(
         sources: impl IntoIterator<Item = RefIter<'t>>,
         deletions: Deletions,
@@ -146,19 +146,19 @@ impl<'t> MergedRefs<'t> {
         self.merge.first().and_then(RefIter::value)
     }
 
-    /// The name and value of the current record, with ids as they are stored.
+    /// The name and value of the current record, with ids as stored.
     #[inline]
     pub fn stored(&self) -> Option<(&[u8], RefValue<'t, StoredId<'t>>)> {
         let first = self.merge.first()?;
         Some((first.key(), first.stored_value()?))
     }
 
-    /// The table of the current record, counted from the oldest.
+    /// The number of the current record's table, from the oldest.
     pub fn table(&self) -> Option<usize> {
         self.merge.first_number()
     }
 
-    /// Moves to the next record. False at the end.
+    /// Moves to the next record; false at the end.
     pub fn advance(&mut self) -> Result<bool, StackError> {
         while self.merge.advance()? {
             let value = self.merge.first().and_then(RefIter::stored_value);
@@ -170,7 +170,7 @@ impl<'t> MergedRefs<'t> {
     }
 }
 
-/// Iterates over the refs of several tables that point at one object, as [`RefsTo`] does over one.
+/// Iterates over the refs of several tables that point at one object, like [`RefsTo`] over one.
 #[derive(Debug)]
 pub struct MergedRefsTo<'t, D> {
     stack: Stack<'t, D>,
@@ -188,7 +188,7 @@ impl<'t, D: AsRef<[u8]>> MergedRefsTo<'t, D> {
         self.merge.first().and_then(RefsTo::value)
     }
 
-    /// Moves to the next record that no newer table overrides. False at the end.
+    /// Moves to the next record that no newer table overrides; false at the end.
     pub fn advance(&mut self) -> Result<bool, StackError> {
         while self.merge.advance()? {
             let Some((number, record)) = self.merge.first_number().zip(self.current()) else { break };
@@ -200,7 +200,7 @@ impl<'t, D: AsRef<[u8]>> MergedRefsTo<'t, D> {
     }
 }
 
-/// Iterates over the logs of several tables, as [`LogIter`] does over one.
+/// Iterates over the logs of several tables, like [`LogIter`] over one.
 #[derive(Debug)]
 pub struct MergedLogs<'t> {
     merge: Merge<LogIter<'t>>,
@@ -208,7 +208,7 @@ pub struct MergedLogs<'t> {
 }
 
 impl<'t> MergedLogs<'t> {
-    /// Merges `sources`, that of the oldest table first.
+    /// Merges `sources`, oldest table first.
     pub fn new(
         sources: impl IntoIterator<Item = LogIter<'t>>,
         deletions: Deletions,
@@ -221,12 +221,12 @@ impl<'t> MergedLogs<'t> {
         self.merge.first().and_then(LogIter::current)
     }
 
-    /// The table of the current record, counted from the oldest.
+    /// The number of the current record's table, from the oldest.
     pub fn table(&self) -> Option<usize> {
         self.merge.first_number()
     }
 
-    /// Moves to the next record. False at the end.
+    /// Moves to the next record; false at the end.
     pub fn advance(&mut self) -> Result<bool, StackError> {
         while self.merge.advance()? {
             let is_deletion = self.current().is_some_and(|record| record.change.is_none());
@@ -277,14 +277,14 @@ impl RecordSource for LogIter<'_> {
 
 #[derive(Debug)]
 struct Merge<S> {
-    /// The oldest table first.
+    /// Oldest table first.
     sources: Vec<S>,
-    /// A heap of the sources that have a current record: the least key on top, and of equal keys the newest
+    /// A heap of the sources that have a current record: the least key on top; of equal keys, the newest
     /// table's.
     heap: Vec<usize>,
     /// The lesser child of the top.
     second: Option<usize>,
-    /// The record on top has not been returned yet.
+    /// Whether the record on top has not been returned yet.
     is_ahead: bool,
 }
 
@@ -322,7 +322,7 @@ impl<S: RecordSource> Merge<S> {
         Ok(!self.heap.is_empty())
     }
 
-    /// Skips the records of older tables with the key of the one on top.
+    /// Skips records of older tables that have the key on top.
     #[inline]
     fn pass_hidden(&mut self) -> Result<(), StackError> {
         while let Some(second) = self.second {

@@ -1,22 +1,26 @@
 //! Reftables (git's "reftable" technical document): a sorted table of refs, and a log of their changes.
 //!
-//! [`Table`] looks names and objects up and iterates over one table; [`Stack`] merges several, and the newest wins.
-//! Callers see deletions. Everything is read in place except log blocks, which are deflated. The layout of the file
-//! stands in `layout.rs`, that of blocks in `block.rs`.
+//! [`Table`] looks up names and objects in one table and iterates over it; [`Stack`] merges several, and the
+//! newest wins. Callers see deletions. Everything is read in place except log blocks, which are deflated.
+//! `layout.rs` has the layout of the file, `block.rs` that of blocks.
 //!
 //! # Use without the rest of packrace
 //!
-//! `examples/reftable.rs` writes a table and reads it back in thirty lines. The rules for callers:
+//! `examples/reftable.rs` writes a table and reads it back in thirty lines. Rules for callers:
 //!
-//! - **Writing one**: refs sorted by name, then log records by name and falling update index, into a [`Writer`]; its sink
-//!   gets the file in order, the footer last. A table is visible to git when its file, synced whole, is named in
-//!   `tables.list` ([`TableName`], [`format_list`]), which is replaced under `tables.list.lock` by a rename.
-//! - **Update indexes** number the transactions of a stack from 1; a new table has the next one as its least and greatest.
-//! - **Deleting** is writing: [`RefValue::Deletion`] hides a ref of older tables, a [`LogRecord`] without a change the
-//!   record of the same name and index. A reader of one table sees them; [`Deletions::Hide`] leaves them out of a [`Stack`].
-//! - **Compacting**: [`geometric`] says which tables, [`compact`] writes one in their place.
-//! - **Reading**: [`Table::open`] takes anything that derefs to bytes, such as a map. It checks header and footer; what
-//!   is read later can still be damaged, and gives an [`Error`] with its offset. Blocks have no checksum.
+//! - **Writing**: pass refs sorted by name, then log records by name and decreasing update index, to a
+//!   [`Writer`]; its sink gets the file in order, the footer last. A table is visible to git once its
+//!   complete, synced file is named in `tables.list` ([`TableName`], [`format_list`]), which is replaced
+//!   under `tables.list.lock` by a rename.
+//! - **Update indexes** number the transactions of a stack from 1; a new table has the next one as its least
+//!   and greatest.
+//! - **Deleting** is writing: [`RefValue::Deletion`] hides a ref of older tables, a [`LogRecord`] without a
+//!   change hides the record of the same name and index. A reader of one table sees them; [`Deletions::Hide`]
+//!   leaves them out of a [`Stack`].
+//! - **Compacting**: [`geometric`] selects the tables, [`compact`] writes one that replaces them.
+//! - **Reading**: [`Table::open`] takes anything that derefs to bytes, such as a map. It checks header and
+//!   footer; later reads can still find damage, and give an [`Error`] with its offset. Blocks have no
+//!   checksum.
 
 mod block;
 mod compact;
@@ -47,14 +51,14 @@ pub use writer::{
 
 const FORMAT: &str = "reftable";
 
-/// What a ref record says.
+/// The value of a ref record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefValue<'a, Id = ObjectId> {
     /// The ref was deleted: it hides the ref in older tables.
     Deletion,
     /// It points at an object that is not an annotated tag.
     Id(Id),
-    /// It points at an annotated tag, and says what that peels to.
+    /// It points at an annotated tag, and states what that peels to.
     Tag {
         /// The tag.
         id: Id,
@@ -85,7 +89,7 @@ pub struct RefRecord<'a> {
     pub name: &'a [u8],
     /// The update that wrote it.
     pub update_index: u64,
-    /// What it says.
+    /// The value of the ref.
     pub value: RefValue<'a>,
 }
 
@@ -96,26 +100,26 @@ pub struct LogRecord<'a> {
     pub name: &'a [u8],
     /// The update that wrote it.
     pub update_index: u64,
-    /// What happened; `None` deletes an older record of the same name and update index.
+    /// The change; `None` deletes an older record of the same name and update index.
     pub change: Option<LogChange<'a>>,
 }
 
-/// What happened to a ref.
+/// A change of a ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogChange<'a> {
-    /// The object before.
+    /// The object before the change.
     pub old: ObjectId,
-    /// The object since then.
+    /// The object after the change.
     pub new: ObjectId,
-    /// Who did it.
+    /// The name of the committer.
     pub name: &'a [u8],
-    /// Their address.
+    /// The committer's email address.
     pub email: &'a [u8],
-    /// When, in seconds since 1970.
+    /// The time, in seconds since 1970.
     pub seconds: u64,
-    /// The committer's time zone. The document says minutes, but git stores `-0700` as -700.
+    /// The committer's time zone; the document says minutes, but git stores `-0700` as -700.
     pub zone: i16,
-    /// Why. Git ends it with a line feed, and leaves it empty if no reason was given.
+    /// The reason. Git ends it with a line feed, and leaves it empty if there is none.
     pub message: &'a [u8],
 }
 
@@ -127,7 +131,7 @@ pub struct Table<D> {
 }
 
 impl<D: AsRef<[u8]>> Table<D> {
-    /// Checks the header, and the footer with its checksum. Blocks are checked when they are read.
+    /// Checks the header, and the footer with its checksum; blocks are checked when read.
     pub fn open(data: D) -> Result<Self, Error> {
         let layout = Layout::read(data.as_ref())?;
         Ok(Table { data, layout })
@@ -143,7 +147,7 @@ impl<D: AsRef<[u8]>> Table<D> {
         self.layout.hash
     }
 
-    /// The first and the last update that the table holds.
+    /// The first and the last update in the table.
     pub fn update_indexes(&self) -> (u64, u64) {
         (self.layout.min_update_index, self.layout.max_update_index)
     }
@@ -153,8 +157,8 @@ impl<D: AsRef<[u8]>> Table<D> {
         self.layout.block_bytes
     }
 
-    /// The size of the table as it counts for compaction ([`geometric`]): without header and footer, plus one, as
-    /// git 2.47 was observed to count.
+    /// The size of the table for compaction ([`geometric`]): without header and footer, plus one, as observed
+    /// in git 2.47.
     pub fn content_bytes(&self) -> u64 {
         (self.layout.end - self.layout.header_bytes) as u64 + 1
     }
@@ -169,35 +173,36 @@ impl<D: AsRef<[u8]>> Table<D> {
         self.data
     }
 
-    /// All ref records whose names are `name` or come after it, by name.
+    /// All ref records from `name` on, by name.
     pub fn refs_from(&self, name: &[u8]) -> Result<RefIter<'_>, Error> {
         self.refs_in(&NameRange::from(name))
     }
 
-    /// All ref records whose names start with `prefix`, by name. Reads no block after the first other name.
+    /// All ref records whose names start with `prefix`, by name; reads no block after the first other name.
     pub fn refs_with_prefix(&self, prefix: &[u8]) -> Result<RefIter<'_>, Error> {
         self.refs_in(&NameRange::of_prefix(prefix))
     }
 
-    /// All ref records in a range, by name. Reads no block after the first name beyond it.
+    /// All ref records in a range, by name; reads no block after the first name beyond it.
     pub fn refs_in(&self, range: &NameRange) -> Result<RefIter<'_>, Error> {
         RefIter::new(self.bytes(), self.layout, range)
     }
 
-    /// What the table says of the ref of this name; `None` if nothing. Reads one block besides the index; a table
+    /// The table's value of this ref; `None` if it has no record. Reads one block besides the index; a table
     /// without an index (up to three blocks, as git writes them) is read from its start.
     pub fn find(&self, name: &[u8]) -> Result<Option<RefValue<'_>>, Error> {
         Ok(refs::find(self.bytes(), &self.layout, name)?.map(|(_, value)| value))
     }
 
-    /// All ref records that point at `id`, or at a tag that peels to it, by name: by object blocks or, without
-    /// them, by reading all refs. A tag of a tag is found by its own id and by what both peel to, not by the tag
-    /// between. Newer tables of a stack may override these names.
+    /// All ref records that point at `id`, or at a tag that peels to it, by name; uses object blocks or,
+    /// without them, reads all refs. A nested tag is found by its own id and by the peeled object, not by the
+    /// tag between. Newer tables of a stack may override these names.
     pub fn refs_to(&self, id: &ObjectId) -> Result<RefsTo<'_>, Error> {
         RefsTo::new(self.bytes(), self.layout, id)
     }
 
-    /// Whether there is a record, deletions included, of a ref whose name starts with `prefix`. Allocates nothing.
+    /// Whether there is a record of a ref whose name starts with `prefix`, deletions included; allocates
+    /// nothing.
     pub fn has_below(&self, prefix: &[u8]) -> Result<bool, Error> {
         refs::has_below(self.bytes(), &self.layout, prefix)
     }
@@ -207,22 +212,22 @@ impl<D: AsRef<[u8]>> Table<D> {
         self.layout.logs.is_some()
     }
 
-    /// All log records, by name, the newest of each first.
+    /// All log records, by name, newest first per name.
     pub fn logs(&self) -> Result<LogIter<'_>, Error> {
         LogIter::new(self.bytes(), self.layout, b"", b"")
     }
 
-    /// The log records of the ref of this name, the newest first.
+    /// The log records of this ref, newest first.
     pub fn logs_of(&self, name: &[u8]) -> Result<LogIter<'_>, Error> {
         self.logs_of_until(name, u64::MAX)
     }
 
-    /// The log records of the ref of this name and of those after it, by name, the newest of each first.
+    /// The log records of this ref and of later ones, by name, newest first per name.
     pub fn logs_from(&self, name: &[u8]) -> Result<LogIter<'_>, Error> {
         LogIter::new(self.bytes(), self.layout, &log_key(name, u64::MAX), b"")
     }
 
-    /// The log records of the ref of this name up to an update index, the newest first.
+    /// The log records of this ref up to an update index, newest first.
     pub fn logs_of_until(&self, name: &[u8], update_index: u64) -> Result<LogIter<'_>, Error> {
         let key = log_key(name, update_index);
         LogIter::new(self.bytes(), self.layout, &key, &key[..name.len() + 1])
@@ -233,12 +238,13 @@ fn log_key(name: &[u8], update_index: u64) -> Vec<u8> {
     [name, b"\0", &(!update_index).to_be_bytes()].concat()
 }
 
-/// The big-endian number in the first `length` bytes, which the caller has checked to be there.
+/// The big-endian number in the first `length` bytes, which must exist.
 fn be(bytes: &[u8], length: usize) -> u64 {
     bytes[..length].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// A number as packs and reftables encode it: seven bits a byte, most significant first, each continuation worth one.
+/// A number in the encoding of packs and reftables: seven bits per byte, most significant first; each
+/// continuation adds one.
 #[inline]
 fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let mut byte = *bytes.get(*at)?;

@@ -1,11 +1,11 @@
-//! Refs by the objects that they point at, found by object blocks.
+//! Finds refs by the objects that they point at, with object blocks.
 //!
 //! ```text
 //! object record: varint prefix length | varint suffix length << 3 | count if below 8 | suffix of an abbreviated id
 //!                | varint count, if it was 0 | varint distance from the ref block before × count
 //! ```
 //!
-//! A count of 0 says that some ref points at such an object, in whatever block.
+//! A count of 0 means that such a ref may be in any block.
 
 use packrace_object::ObjectId;
 
@@ -15,7 +15,7 @@ use super::block::{Block, Stored};
 use super::layout::Layout;
 use super::{RefIter, RefRecord, RefValue, varint};
 
-/// Iterates over the refs that point at an object or at a tag of it, by name, as [`RefIter`] does.
+/// Iterates over the refs that point at an object or at a tag of it, by name, like [`RefIter`].
 #[derive(Debug, Clone)]
 pub struct RefsTo<'a> {
     refs: RefIter<'a>,
@@ -32,7 +32,7 @@ struct Positions<'a> {
     at: usize,
     left: u64,
     last: Option<usize>,
-    /// The end of the last block: the next one does not start before it, so nothing is read twice.
+    /// The end of the last block: the next one must not start before it, so nothing is read twice.
     earliest: usize,
 }
 
@@ -62,7 +62,7 @@ impl<'a> RefsTo<'a> {
         self.refs.value()
     }
 
-    /// Moves to the next record. False at the end.
+    /// Moves to the next record; false at the end.
     pub fn advance(&mut self) -> Result<bool, Error> {
         loop {
             let is_there = match self.blocks {

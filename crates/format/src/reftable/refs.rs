@@ -14,15 +14,15 @@ pub struct RefIter<'a> {
     bytes: &'a [u8],
     layout: Layout,
     block: Option<Block<'a>>,
-    /// Where in the block the next record starts.
+    /// The offset of the next record in the block.
     at: usize,
     key: Vec<u8>,
     current: Option<(u64, RefValue<'a, StoredId<'a>>)>,
-    /// The current record is the first in the range, and has not been returned yet.
+    /// Whether the current record is the first in the range and has not been returned yet.
     is_ahead: bool,
     /// The first name beyond the range.
     end: Option<Vec<u8>>,
-    /// How many bytes of `end` the last compared name shares.
+    /// The bytes of `end` that the last compared name shares.
     shared_with_end: usize,
 }
 
@@ -48,7 +48,7 @@ impl<'a> RefIter<'a> {
         RefIter { bytes, layout, block, at: 0, key, current, is_ahead: false, end, shared_with_end: 0 }
     }
 
-    /// Moves to the start of the ref block at `at`. Returns the earliest possible position of the next block.
+    /// Moves to the start of the ref block at `at`; returns the earliest possible position of the next block.
     pub(super) fn enter(&mut self, section: &TableSection, at: usize) -> Result<usize, Error> {
         let block = self.layout.leaf(self.bytes, section, at)?;
         self.key.clear();
@@ -68,7 +68,7 @@ impl<'a> RefIter<'a> {
         self.stored_value().map(RefValue::to_ids)
     }
 
-    /// The same with ids as they are stored.
+    /// The same, with ids as stored.
     #[inline]
     pub fn stored_value(&self) -> Option<RefValue<'a, StoredId<'a>>> {
         self.current.map(|(_, value)| value)
@@ -80,7 +80,7 @@ impl<'a> RefIter<'a> {
         &self.key
     }
 
-    /// Moves to the next record. False at the end.
+    /// Moves to the next record; false at the end.
     pub fn advance(&mut self) -> Result<bool, Error> {
         loop {
             if self.advance_in_block()? {
@@ -94,7 +94,7 @@ impl<'a> RefIter<'a> {
         }
     }
 
-    /// Moves to the next record of the block. False at its end, and beyond the range.
+    /// Moves to the next record of the block; false at its end, and beyond the range.
     #[inline]
     pub(super) fn advance_in_block(&mut self) -> Result<bool, Error> {
         let mut shared_before = 0;
@@ -114,12 +114,12 @@ impl<'a> RefIter<'a> {
         Ok(true)
     }
 
-    /// Whether the name is beyond the range; `shared_before` is what it shares with the name before.
+    /// Whether the name is beyond the range; `shared_before` is the length that it shares with the previous
+    /// name.
     #[inline]
     fn is_past_end(&mut self, shared_before: usize) -> bool {
         let Some(end) = &self.end else { return false };
-        // A name that shares more with the name before than that one shares with the end comes before the end as
-        // well.
+        // A name that shares more with the previous name than that shares with the end precedes the end, too.
         if shared_before > self.shared_with_end {
             return false;
         }
@@ -137,7 +137,7 @@ impl<'a> RefIter<'a> {
     }
 }
 
-/// The update index and the value of the ref of this name. Allocates nothing.
+/// The update index and the value of the ref with this name; allocates nothing.
 pub(super) fn find<'a>(
     bytes: &'a [u8],
     layout: &Layout,
@@ -155,11 +155,11 @@ pub(super) fn find<'a>(
     Ok(Some((layout.min_update_index.saturating_add(delta), value.to_ids())))
 }
 
-/// Whether a record has a name that starts with `prefix`. Allocates nothing.
+/// Whether a record has a name that starts with `prefix`; allocates nothing.
 pub(super) fn has_below(bytes: &[u8], layout: &Layout, prefix: &[u8]) -> Result<bool, Error> {
     let Some(section) = &layout.refs else { return Ok(false) };
     let skip = |bytes, kind, at| skip_value(bytes, kind, at, layout.hash);
-    // The suffix lacks what the record shares with the prefix.
+    // The suffix lacks the bytes that the record shares with the prefix.
     let found = layout.seek(bytes, section, prefix, skip)?;
     Ok(found.is_some_and(|(_, found)| found.suffix.starts_with(&prefix[found.prefix..])))
 }

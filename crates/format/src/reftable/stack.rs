@@ -1,5 +1,5 @@
-//! The list of a stack's tables, their names, and which of them are due for compaction (technical/reftable,
-//! "Layout" and "Compaction").
+//! A stack's list of tables, their names, and which ones to compact (technical/reftable, "Layout" and
+//! "Compaction").
 
 use std::fmt;
 use std::ops::Range;
@@ -14,12 +14,12 @@ pub const DEFAULT_FACTOR: u16 = 2;
 /// The highest `reftable.geometricFactor`.
 pub const MAX_FACTOR: u16 = 256;
 
-/// Reads `tables.list`: the names of tables, oldest first. Any name of a file in the same directory is valid,
+/// Reads `tables.list`: the names of tables, oldest first. Any file name in the same directory is valid,
 /// because the document only suggests a form; see [`TableName`] for git's.
 pub fn parse_list(bytes: &[u8]) -> Result<Vec<&[u8]>, Error> {
     let mut names: Vec<&[u8]> = Vec::new();
     let mut at = 0;
-    // After the last line feed comes nothing, or a line without one.
+    // The last line feed is followed by nothing, or by a line without one.
     for line in bytes.split(|byte| *byte == b'\n') {
         let bad = |what| Err(Error::new(FORMAT, what, at as u64));
         let is_last = at + line.len() == bytes.len();
@@ -43,7 +43,7 @@ pub fn parse_list(bytes: &[u8]) -> Result<Vec<&[u8]>, Error> {
     }
 }
 
-/// Writes `tables.list`; `names` oldest first.
+/// Writes `tables.list`; `names` are oldest first.
 pub fn format_list<N: AsRef<[u8]>>(names: impl IntoIterator<Item = N>) -> Vec<u8> {
     let mut list = Vec::new();
     for name in names {
@@ -53,19 +53,19 @@ pub fn format_list<N: AsRef<[u8]>>(names: impl IntoIterator<Item = N>) -> Vec<u8
     list
 }
 
-/// The name that git gives to a table: `0x%012x-0x%012x-%08x.ref`. [`fmt::Display`] writes it.
+/// Git's name for a table, `0x%012x-0x%012x-%08x.ref`; [`fmt::Display`] writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableName {
-    /// The first update that it holds.
+    /// The first update in the table.
     pub min_update_index: u64,
-    /// The last update that it holds.
+    /// The last update in the table.
     pub max_update_index: u64,
     /// Random, so that no name is used twice.
     pub random: u32,
 }
 
 impl TableName {
-    /// Parses a name; `None` if it has another form, which is allowed.
+    /// Parses a name; `None` if it has another form, which is valid.
     pub fn parse(name: &[u8]) -> Option<Self> {
         let mut parts = name.strip_suffix(b".ref")?.splitn(3, |byte| *byte == b'-');
         let mut index = || hex(parts.next()?.strip_prefix(b"0x")?, 12..=16);
@@ -85,18 +85,18 @@ impl fmt::Display for TableName {
 
 fn hex(digits: &[u8], lengths: std::ops::RangeInclusive<usize>) -> Option<u64> {
     let is_hex = digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
-    // More than 12 digits only if they are needed.
+    // More than 12 digits only if needed.
     let is_minimal = digits.len() <= *lengths.start() || digits[0] != b'0';
     let text = std::str::from_utf8(digits).ok().filter(|_| is_hex && is_minimal)?;
     lengths.contains(&digits.len()).then(|| u64::from_str_radix(text, 16).ok())?
 }
 
-/// Which tables to merge so that every table is at least `factor` times as big as the next newer one; `None` if
-/// they already are. `sizes` are the [`super::Table::content_bytes`] of the tables, oldest first. Factors below 2
-/// count as 2.
+/// Which tables to merge so that every table is at least `factor` times as large as the next newer one;
+/// `None` if they already are. `sizes` are the [`super::Table::content_bytes`] of the tables, oldest first.
+/// Factors below 2 count as 2.
 ///
-/// The newest pair that breaks the rule is merged, with all older tables down to the last one that is too small for
-/// the possible size of the result.
+/// The newest pair that breaks the rule is merged, with all older tables down to the last one that is too
+/// small for the possible size of the result.
 pub fn geometric(sizes: &[u64], factor: u16) -> Option<Range<usize>> {
     let factor = u128::from(factor.max(DEFAULT_FACTOR));
     let is_too_small = |older: u64, newer: u128| u128::from(older) < newer * factor;

@@ -1,4 +1,4 @@
-//! Reverse indexes, from the order of a pack to that of its index (gitformat-pack, "pack-*.rev files").
+//! Reverse indexes, from pack order to index order (gitformat-pack, "pack-*.rev files").
 //!
 //! ```text
 //! "RIDX" | version: u32 (1) | hash: u32 (1 SHA-1, 2 SHA-256)
@@ -7,8 +7,8 @@
 //! checksum of all of the above
 //! ```
 //!
-//! A pack position counts the entries of a pack from its start, from 0; bit n of a pack's bitmaps is the object at
-//! pack position n.
+//! A pack position counts the entries of a pack from its start, from 0; bit n of a pack's bitmaps is the
+//! object at pack position n.
 
 use packrace_object::{HashKind, oid};
 
@@ -20,7 +20,7 @@ const FORMAT: &str = "rev";
 const SIGNATURE: &[u8; 4] = b"RIDX";
 const HEADER_BYTES: usize = 12;
 
-/// The positions of a pack's index in the order of the pack, from a `.rev` or computed.
+/// The index positions of a pack's entries in pack order, from a `.rev` or computed.
 #[derive(Debug, Clone)]
 pub struct ReverseIndex<D> {
     source: PositionSource<D>,
@@ -35,8 +35,8 @@ enum PositionSource<D> {
 }
 
 impl<D: AsRef<[u8]>> ReverseIndex<D> {
-    /// Reads the `.rev` of the pack that `index` belongs to. Checks once that no position (4 bytes an object) leads
-    /// out of the index; checks neither order nor checksum.
+    /// Reads the `.rev` of the pack of `index`. Checks once that every position (4 bytes per object) is in
+    /// the index; checks neither order nor checksum.
     pub fn open<I: AsRef<[u8]>>(data: D, index: &PackIndex<I>) -> Result<Self, Error> {
         let (bytes, hash, len) = (data.as_ref(), index.hash_kind(), index.len());
         let id_bytes = hash.len_in_bytes();
@@ -69,7 +69,7 @@ impl<D: AsRef<[u8]>> ReverseIndex<D> {
         }
     }
 
-    /// Sorts the offsets of `index`: takes 16 bytes an object meanwhile, and keeps 4.
+    /// Sorts the offsets of `index`; takes 16 bytes per object while sorting, and keeps 4.
     pub fn compute<I: AsRef<[u8]>>(index: &PackIndex<I>) -> Self {
         let len = index.len();
         let positions = sorted_by_offset((0..len).map(|position| index.offset_at(position)));
@@ -87,7 +87,8 @@ impl<D: AsRef<[u8]>> ReverseIndex<D> {
         self.len == 0
     }
 
-    /// The index position, below [`Self::len`], of the object at a pack position, which must be below it too.
+    /// The index position, below [`Self::len`], of the object at a pack position, which must be below it,
+    /// too.
     #[inline]
     pub fn index_position_at(&self, pack_position: u32) -> u32 {
         assert!(pack_position < self.len, "pack position {pack_position} of {}", self.len);
@@ -99,8 +100,8 @@ impl<D: AsRef<[u8]>> ReverseIndex<D> {
         }
     }
 
-    /// The pack position of the entry that begins exactly at `offset`. Looks about log₂ n offsets up in `index`,
-    /// which must be the one that this was opened with.
+    /// The pack position of the entry that begins exactly at `offset`. Looks up about log₂ n offsets in
+    /// `index`, which must be the one passed to the constructor.
     #[inline]
     pub fn pack_position_of_offset<I: AsRef<[u8]>>(&self, index: &PackIndex<I>, offset: u64) -> Option<u32> {
         let offset_at = |pack_position| index.offset_at(self.index_position_at(pack_position));
@@ -108,7 +109,7 @@ impl<D: AsRef<[u8]>> ReverseIndex<D> {
         (found < self.len && offset_at(found) == offset).then_some(found)
     }
 
-    /// Hashes the whole file and compares with its checksum; a computed one is always right.
+    /// Hashes the whole file and compares the hash with its checksum; a computed index is always correct.
     pub fn verify_checksum(&self, hash: HashKind) -> Result<(), Error> {
         match &self.source {
             PositionSource::File(data) => checksum::verify(FORMAT, data.as_ref(), hash),
@@ -117,8 +118,8 @@ impl<D: AsRef<[u8]>> ReverseIndex<D> {
     }
 }
 
-/// The whole `.rev` file of the pack with these entries, which are in the order of its index. Takes the memory of the
-/// file and 16 bytes an object while it sorts.
+/// Makes the `.rev` file of the pack with these entries, which are in index order. Takes the memory of the
+/// file and, while sorting, 16 bytes per object.
 pub fn write(entries: &[pack_index::Entry], hash: HashKind, pack_checksum: &oid) -> Vec<u8> {
     assert_eq!(pack_checksum.kind(), hash);
     let positions = sorted_by_offset(entries.iter().map(|entry| entry.offset));
@@ -139,7 +140,7 @@ fn sorted_by_offset(offsets: impl Iterator<Item = u64>) -> Vec<u32> {
     by_offset.into_iter().map(|(_, position)| position).collect()
 }
 
-/// Checks that every number of `table`, which begins at `at`, is below `len`.
+/// Checks that every number of `table`, which is at `at`, is below `len`.
 pub(crate) fn check_positions(format: &'static str, table: &[u8], at: usize, len: u32) -> Result<(), Error> {
     // The maximum first, which the compiler vectorizes; the position matters only for the error.
     let numbers = || table.chunks_exact(4).map(|number| be::u32_at(number, 0));

@@ -8,13 +8,13 @@ use super::special_name::SpecialFile;
 use super::{gitmodules, header, tree_check};
 use crate::{HashKind, Kind, ObjectId, oid};
 
-/// Git reads no longer `.gitattributes`.
+/// Git reads no longer `.gitattributes` files.
 const MAX_ATTRIBUTES_BYTES: usize = 100 << 20;
 
-/// Git ignores lines of `.gitattributes` that are this long.
+/// Git ignores lines of `.gitattributes` from this length on.
 const MAX_ATTRIBUTES_LINE_BYTES: usize = 2048;
 
-/// An object that a tree names as a special file, and whose content has not been checked since.
+/// An object that a tree names as a special file, with content not checked yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pending {
     /// Which file.
@@ -28,20 +28,21 @@ pub struct Pending {
 pub enum Content<'a> {
     /// A blob with this content.
     Blob(&'a [u8]),
-    /// A blob that is too large to be held in memory (`core.bigFileThreshold`).
+    /// A blob too large to be held in memory (`core.bigFileThreshold`).
     TooLarge,
     /// An object of another kind.
     OtherKind,
-    /// There is no such object.
+    /// The object does not exist.
     Missing,
 }
 
-/// Checks objects one by one, one checker a thread. [`Checker::merge`] combines what they know of special files.
+/// Checks objects one by one; each thread has one. [`Checker::merge`] combines what they know of special
+/// files.
 #[derive(Debug, Clone)]
 pub struct Checker {
     rules: Arc<Rules>,
     hash: HashKind,
-    /// Special files, and how they were named and checked. Holds only named ones.
+    /// Objects that trees name as special files, and which checks they had.
     files: HashMap<ObjectId, Uses>,
 }
 
@@ -52,12 +53,12 @@ struct Uses {
 }
 
 impl Checker {
-    /// A checker that has seen nothing yet.
+    /// A checker without input.
     pub fn new(rules: Arc<Rules>, hash: HashKind) -> Self {
         Checker { rules, hash, files: HashMap::new() }
     }
 
-    /// The findings about an object. A blob has none before a tree names it as a special file.
+    /// The findings about an object; a blob has none before a tree names it as a special file.
     pub fn check(&mut self, kind: Kind, id: &oid, content: &[u8]) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut report = Report::new(&self.rules, id, &mut findings);
@@ -76,7 +77,7 @@ impl Checker {
         findings
     }
 
-    /// The findings about a blob that is not held in memory.
+    /// The findings about a blob too large to be held in memory.
     pub fn check_large_blob(&mut self, id: &oid) -> Vec<Finding> {
         let mut findings = Vec::new();
         self.check_named_blob(id, Content::TooLarge, &mut findings);
@@ -95,7 +96,7 @@ impl Checker {
         }
     }
 
-    /// Takes over what another checker knows of special files.
+    /// Adds another checker's knowledge of special files.
     pub fn merge(&mut self, other: Checker) {
         for (id, theirs) in other.files {
             let uses = self.files.entry(id).or_default();
@@ -106,7 +107,7 @@ impl Checker {
         }
     }
 
-    /// Objects named as special files whose content still has to be checked: by file, then by id.
+    /// Objects named as special files whose content is still to be checked: by file, then by id.
     pub fn pending(&self) -> Vec<Pending> {
         let mut pending = Vec::new();
         for (id, uses) in &self.files {
@@ -120,8 +121,8 @@ impl Checker {
         pending
     }
 
-    /// The findings about a special file. `git index-pack` does not run this for a missing `.gitmodules`: it prints
-    /// the id on standard output and leaves the check to its caller.
+    /// The findings about a special file. For a missing `.gitmodules`, `git index-pack` does not run this
+    /// check: it prints the id on standard output and leaves the check to its caller.
     pub fn check_pending(&self, pending: Pending, content: Content<'_>) -> Vec<Finding> {
         let mut findings = Vec::new();
         check_file(pending.file, content, &mut Report::new(&self.rules, &pending.id, &mut findings));

@@ -1,14 +1,15 @@
-//! Git's configuration syntax (git-config, "CONFIGURATION FILE"), parsed setting by setting up to the first error.
+//! Git's configuration syntax (git-config, "CONFIGURATION FILE"), parsed setting by setting up to the first
+//! error.
 //!
-//! Parsed exactly as git does, including what its documentation does not say: there is no byte order mark, names
-//! and values end at a NUL, and a byte 0xff ends a line and makes the next end of a line outside a setting the end
-//! of the text.
+//! Parsed exactly as git does, including what its documentation does not say: there is no byte order mark;
+//! names and values end at a NUL; a byte 0xff ends a line, and turns the next line end outside a setting into
+//! the end of the text.
 
 /// The text breaks the syntax.
 pub(super) struct SyntaxError;
 
-/// Calls `each` with every setting, in order: its full name (`submodule.<name>.path`; section and key in lower
-/// case) and its value, if the key has a `=`.
+/// Calls `each` with every setting, in order: its full name (`submodule.<name>.path`; section and key in
+/// lower case) and its value, if the key has a `=`.
 pub(super) fn for_each(text: &[u8], mut each: impl FnMut(&[u8], Option<&[u8]>)) -> Result<(), SyntaxError> {
     let mut reader = Reader { text, at: 0, is_at_end: false };
     let (mut name, mut value) = (Vec::new(), Vec::new());
@@ -41,7 +42,7 @@ fn to_nul(text: &[u8]) -> &[u8] {
     &text[..memchr::memchr(0, text).unwrap_or(text.len())]
 }
 
-/// Vertical tabs and form feeds are no spaces in git.
+/// In git, vertical tabs and form feeds are not space.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
@@ -56,12 +57,13 @@ const END: u8 = 0xff;
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,
-    /// The end was reached, or a byte that git takes for it.
+    /// Whether the end was reached, or a byte that git takes for it.
     is_at_end: bool,
 }
 
 impl Reader<'_> {
-    /// The next byte, and a line end at the end of the text; a carriage return and a newline are one.
+    /// The next byte, or a line end at the end of the text; a carriage return and a newline count as one
+    /// byte.
     fn next(&mut self) -> u8 {
         let byte = self.text.get(self.at).copied().unwrap_or(END);
         self.at += 1;
@@ -82,7 +84,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Parses what follows `[` into the beginning of names.
+    /// Parses the text after `[` into the start of names.
     fn section(&mut self, name: &mut Vec<u8>) -> Result<(), SyntaxError> {
         name.clear();
         loop {
@@ -127,7 +129,7 @@ impl Reader<'_> {
         if self.next() == b']' { Ok(()) } else { Err(SyntaxError) }
     }
 
-    /// Parses a key that begins with `first`, and returns whether a value follows.
+    /// Parses a key that begins with `first`; returns whether a value follows.
     fn key(&mut self, first: u8, name: &mut Vec<u8>) -> Result<bool, SyntaxError> {
         name.push(first.to_ascii_lowercase());
         let mut byte = self.next();
@@ -156,7 +158,7 @@ impl Reader<'_> {
                     break;
                 }
                 byte if is_space(byte) && !is_quoted => {
-                    // Kept only if something follows.
+                    // Kept only if more text follows.
                     if !value.is_empty() {
                         value.push(byte);
                     }

@@ -12,15 +12,15 @@ pub struct Finding {
     pub message: MessageId,
     /// Its severity according to the settings; never [`Severity::Ignore`].
     pub severity: Severity,
-    /// The text. Parts may come from the object, which is unchecked.
+    /// The text; parts may come from the unchecked object.
     pub text: Cow<'static, [u8]>,
-    /// What git prints about a tree before the error that it cannot be parsed.
+    /// Git's line about a tree before the error that it cannot be parsed.
     pub before: Option<&'static str>,
 }
 
 impl Finding {
-    /// Appends `error: object <id>: <message>: <text>`, or `warning: …`, as a line. Control characters become
-    /// question marks, as in everything that git writes on standard error.
+    /// Appends the line `error: object <id>: <message>: <text>`, or `warning: …`. Control characters become
+    /// question marks, as in everything that git writes to standard error.
     pub fn write_line(&self, out: &mut Vec<u8>) {
         if let Some(before) = self.before {
             out.extend_from_slice(format!("error: {before}\n").as_bytes());

@@ -1,10 +1,10 @@
-//! Checks of `.gitmodules` (gitmodules): what a clone would do with the names, paths, URLs and commands in it.
+//! Checks `.gitmodules` (gitmodules): what a clone would do with its names, paths, URLs and commands.
 
 use super::message::MessageId as Id;
 use super::report::Report;
 use super::{config_text, submodule_url};
 
-/// Checks every setting up to the first that cannot be parsed.
+/// Checks every setting up to the first syntax error.
 pub(super) fn check(text: &[u8], report: &mut Report<'_>) {
     let read = config_text::for_each(text, |name, value| {
         let Some((submodule, key)) = submodule_and_key(name) else { return };
@@ -16,11 +16,11 @@ pub(super) fn check(text: &[u8], report: &mut Report<'_>) {
             b"url" if !submodule_url::is_safe(value) => {
                 disallowed(report, Id::GitmodulesUrl, b"disallowed submodule url: ", value);
             }
-            // It could be taken for an option.
+            // A path could be taken for an option.
             b"path" if value.first() == Some(&b'-') => {
                 disallowed(report, Id::GitmodulesPath, b"disallowed submodule path: ", value);
             }
-            // A command.
+            // The setting is a command.
             b"update" if value.first() == Some(&b'!') => {
                 disallowed(report, Id::GitmodulesUpdate, b"disallowed submodule update setting: ", value);
             }
@@ -43,7 +43,7 @@ fn submodule_and_key(name: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&rest[..dot], &rest[dot + 1..]))
 }
 
-/// Whether the name is safe: it becomes a directory below `modules/`.
+/// Whether the name is safe for a directory below `modules/`.
 fn is_safe_name(name: &[u8]) -> bool {
     !name.is_empty() && !name.split(|byte| matches!(byte, b'/' | b'\\')).any(|part| part == b"..")
 }

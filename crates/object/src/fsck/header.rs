@@ -4,7 +4,7 @@ use super::message::MessageId as Id;
 use super::report::{Report, Stop};
 use crate::{HashKind, Kind, StoredId};
 
-/// The lines of a header; [`check_end`] has checked that each ends.
+/// The lines of a header; [`check_end`] has checked that each one ends.
 struct HeaderLines<'a> {
     content: &'a [u8],
     at: usize,
@@ -15,7 +15,7 @@ impl<'a> HeaderLines<'a> {
         &self.content[self.at..]
     }
 
-    /// The rest of the next line after `prefix`, if it begins with it.
+    /// The rest of the next line, if it begins with `prefix`.
     fn after(&mut self, prefix: &[u8]) -> Option<&'a [u8]> {
         let line = self.rest().strip_prefix(prefix)?;
         let end = memchr::memchr(b'\n', line).unwrap_or(line.len());
@@ -83,7 +83,7 @@ pub(super) fn check_tag(content: &[u8], hash: HashKind, report: &mut Report<'_>)
     }
     match lines.after(b"tagger ") {
         Some(tagger) => check_person(tagger, report)?,
-        // Early tags have no tagger.
+        // Early versions of git wrote tags without a tagger.
         None => {
             report.add(Id::MissingTaggerEntry, b"invalid format - expected 'tagger' line".as_slice())?;
         }
@@ -96,14 +96,14 @@ pub(super) fn check_tag(content: &[u8], hash: HashKind, report: &mut Report<'_>)
     }
 }
 
-/// Checks that a header ends with an empty line, or with the object if that has no body, and contains no NUL.
+/// Checks that a header ends with an empty line, or with the object if it has no body, and contains no NUL.
 fn check_end(content: &[u8], report: &mut Report<'_>) -> Result<(), Stop> {
     let mut is_after_line = false;
     for at in memchr::memchr2_iter(0, b'\n', content) {
         if content[at] == 0 {
             let text = format!("unterminated header: NUL at offset {at}");
             report.add(Id::NulInHeader, text.into_bytes())?;
-            // Reached for objects on the skip list, which have no findings.
+            // Reached only for objects on the skip list, which have no findings.
             return Err(Stop);
         }
         if content.get(at + 1) == Some(&b'\n') {

@@ -1,8 +1,9 @@
 use crate::tree::Entries;
 use crate::{HashKind, Kind, MalformedObject, oid, parse_commit, parse_tag};
 
-/// Calls `each` with every object that an object refers to and the kind that it must have, up to the first parse
-/// error. Submodules are in other repositories, and tree entries with modes unknown to git refer to nothing.
+/// Calls `each` with every object that an object refers to and the kind that it must have, up to the first
+/// parse error. Submodules are in other repositories, and tree entries with modes unknown to git refer to
+/// nothing.
 pub fn links(
     kind: Kind,
     content: &[u8],

@@ -27,8 +27,8 @@ impl Severity {
     }
 }
 
-/// What can be wrong. Messages about refs are included because settings may name them; no check of an object
-/// reports them.
+/// The possible problems. Messages about refs are included because settings may name them; no check of an
+/// object reports them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the names are git's, and its documentation says what they mean")]
 pub enum MessageId {
@@ -197,7 +197,7 @@ impl MessageId {
     /// The number of messages.
     pub(super) const COUNT: usize = MESSAGES.len();
 
-    /// The name in messages and settings.
+    /// The name used in messages and settings.
     pub fn name(self) -> &'static str {
         MESSAGES[self as usize].1
     }

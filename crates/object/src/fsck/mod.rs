@@ -1,13 +1,13 @@
-//! What git's fsck finds in single objects: git's message ids, severities and texts (git-fsck, "FSCK MESSAGES").
+//! Git's fsck for single objects, with git's message ids, severities and texts (git-fsck, "FSCK MESSAGES").
 //!
-//! A [`Checker`] checks one object after the other. Special files, which git itself reads (`.gitmodules`,
-//! `.gitattributes`), are identified by the trees that name them, before or after their content is checked: once
-//! all objects have been checked, [`Checker::pending`] lists the rest, and the caller provides their content.
-//! [`readable`] says whether git's parser accepts an object before fsck runs at all, and [`links`] which objects it
-//! refers to.
+//! A [`Checker`] checks one object after another. Special files, which git itself reads (`.gitmodules`,
+//! `.gitattributes`), are identified by the trees that name them, before or after their content is checked:
+//! once all objects are checked, [`Checker::pending`] lists the rest, and the caller provides their content.
+//! [`readable`] tells whether git's parser accepts an object before fsck runs at all, and [`links`] which
+//! objects it refers to.
 //!
-//! Trust contract: any bytes; no panic, time linear in the length, and memory only for findings and for ids of
-//! special files. An object without problems costs no allocation.
+//! Trust contract: any bytes; no panic, time linear in the length, and memory only for findings and for ids
+//! of special files. Objects without problems cost no allocation.
 
 mod checker;
 mod config_text;

@@ -1,19 +1,19 @@
 use crate::{HashKind, Kind, ObjectId, StoredId, oid};
 
-/// Git cannot parse the object, whatever the settings say.
+/// An object that git cannot parse, regardless of settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
     /// The object.
     pub object: ObjectId,
     /// Its kind.
     pub kind: Kind,
-    /// What git prints after `error: `, if anything, before the command gives up with `invalid commit` or `invalid
-    /// tag`. Parts may come from the object.
+    /// Git's text after `error: `, if any, before the command fails with `invalid commit` or `invalid tag`.
+    /// Parts may come from the object.
     pub why: Option<Vec<u8>>,
 }
 
-/// Whether git can parse the header of a commit or a tag, which it requires of all received objects before fsck
-/// runs. Trees are left to fsck, and blobs have nothing to parse.
+/// Whether git can parse the header of a commit or tag, which it requires of all received objects before fsck
+/// runs. Trees are left to fsck, and blobs need no parsing.
 pub fn readable(kind: Kind, id: &oid, content: &[u8], hash: HashKind) -> Result<(), Unreadable> {
     let read = match kind {
         Kind::Commit => read_commit(content, hash).map_err(|what| Some(format!("{what} {id}").into_bytes())),
@@ -37,7 +37,7 @@ fn read_commit(content: &[u8], hash: HashKind) -> Result<(), &'static str> {
         return Err("bad tree pointer in commit");
     }
     let mut rest = &line[hex_len + 1..];
-    // Lines at the very end that are too short for an id are ignored.
+    // Final lines too short for an id are ignored.
     let line_bytes = b"parent ".len() + hex_len + 1;
     while rest.len() >= line_bytes
         && let Some(line) = rest.strip_prefix(b"parent ")
@@ -50,7 +50,7 @@ fn read_commit(content: &[u8], hash: HashKind) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// `Err` has the name of an unknown kind, if that is the problem.
+/// `Err` contains the name of an unknown kind, if that is the problem.
 fn read_tag(content: &[u8], hash: HashKind) -> Result<(), Option<&[u8]>> {
     const MAX_KIND_BYTES: usize = 19;
     const MIN_BYTES_BESIDE_ID: usize = 24;

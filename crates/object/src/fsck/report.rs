@@ -1,4 +1,4 @@
-//! Findings about one object, filtered by severities and skip lists.
+//! Findings about an object, filtered by severities and skip lists.
 
 use std::borrow::Cow;
 
@@ -8,16 +8,16 @@ use super::severities::Severities;
 use super::skip_list::SkipList;
 use crate::oid;
 
-/// The severities, and the objects that have no findings.
+/// The severities, and objects without findings.
 #[derive(Debug, Clone)]
 pub struct Rules {
     /// The severity of each message.
     pub severities: Severities,
-    /// Objects that have no findings.
+    /// Objects without findings.
     pub skip: SkipList,
 }
 
-/// An error was found that ends the check of an object.
+/// An error has ended the check of an object.
 pub(super) struct Stop;
 
 /// Collects the findings about one object.
@@ -60,7 +60,7 @@ impl<'a> Report<'a> {
         if severity.is_error() { Err(Stop) } else { Ok(()) }
     }
 
-    /// As [`Report::add`], if the checks continue in any case.
+    /// Like [`Report::add`], if the checks continue in any case.
     pub(super) fn note(&mut self, message: MessageId, text: impl Into<Cow<'static, [u8]>>) {
         let _goes_on = self.add(message, text);
     }

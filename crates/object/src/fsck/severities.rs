@@ -1,17 +1,17 @@
-//! How settings change the severities (git-index-pack, `--strict`; git-config, `fsck.<msg-id>`).
+//! Severities and their settings (git-index-pack, `--strict`; git-config, `fsck.<msg-id>`).
 
 use super::message::{MessageId, Severity};
 
-/// The default maximum length of names of tree entries, in bytes.
+/// The default maximum length of a tree entry's name, in bytes.
 const MAX_NAME_BYTES: usize = 4096;
 
 /// An invalid setting; the texts are git's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
-    /// There is no such message.
+    /// The message does not exist.
     #[error("Unhandled message id: {0}")]
     UnknownMessage(String),
-    /// There is no such severity, or it cannot be set.
+    /// The severity does not exist, or cannot be set.
     #[error("Unknown fsck message type: '{0}'")]
     UnknownSeverity(String),
     /// Objects with such headers are always rejected.
@@ -25,7 +25,7 @@ pub enum SettingError {
     /// A setting without a value.
     #[error("Missing '=': '{0}'")]
     NoValue(String),
-    /// The number after `largePathname=<severity>:`.
+    /// The number after `largePathname=<severity>:` is invalid.
     #[error("unable to parse max tree entry len: {0}")]
     NoLength(String),
 }
@@ -44,8 +44,8 @@ impl Severities {
         Self::new(false)
     }
 
-    /// Git's defaults for received objects, and for `git fsck --strict`: warnings become errors, and group-writable
-    /// files (`100664`) are reported.
+    /// Git's defaults for received objects, and for `git fsck --strict`: warnings become errors, and
+    /// group-writable files (`100664`) are reported.
     pub fn strict() -> Self {
         Self::new(true)
     }
@@ -61,7 +61,7 @@ impl Severities {
         Severities { by_id, is_strict, max_name_bytes: MAX_NAME_BYTES }
     }
 
-    /// Whether they started as [`Severities::strict`].
+    /// Whether these started as [`Severities::strict`].
     pub fn is_strict(&self) -> bool {
         self.is_strict
     }
@@ -71,12 +71,13 @@ impl Severities {
         self.by_id[id as usize]
     }
 
-    /// Longer names of tree entries are `largePathname`.
+    /// The longest tree entry name that is not `largePathname`.
     pub fn max_name_bytes(&self) -> usize {
         self.max_name_bytes
     }
 
-    /// Applies `<msg-id>=<severity>`; for `largePathname`, a maximum length may follow the severity (`warn:10`).
+    /// Applies `<msg-id>=<severity>`; for `largePathname`, a maximum length may follow the severity
+    /// (`warn:10`).
     pub fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), SettingError> {
         let id = MessageId::from_name(name)
             .ok_or_else(|| SettingError::UnknownMessage(text(&name.to_ascii_lowercase())))?;
@@ -102,8 +103,8 @@ impl Severities {
         Ok(())
     }
 
-    /// Applies the value of `--strict=`: settings separated by commas, spaces or bars, with `=` or `:` after the
-    /// name. Returns the paths of `skipList`: nothing here reads files.
+    /// Applies the value of `--strict=`: settings separated by commas, spaces or bars, with `=` or `:` after
+    /// the name. Returns the paths of `skipList`, because nothing here reads files.
     pub fn set_all<'a>(&mut self, settings: &'a [u8]) -> Result<Vec<&'a [u8]>, SettingError> {
         let mut skip_lists = Vec::new();
         let words = settings.split(|byte| matches!(byte, b',' | b' ' | b'|'));

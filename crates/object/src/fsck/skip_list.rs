@@ -1,4 +1,4 @@
-//! Objects that are known to be broken and accepted nevertheless (git-config, `fsck.skipList`).
+//! Objects that are known to be broken and accepted anyway (git-config, `fsck.skipList`).
 
 use std::collections::HashSet;
 
@@ -9,13 +9,13 @@ use crate::{HashKind, ObjectId, oid};
 #[error("invalid object name: {0}")]
 pub struct InvalidName(String);
 
-/// Ids of objects that have no findings.
+/// Ids of objects without findings.
 #[derive(Debug, Clone, Default)]
 pub struct SkipList(HashSet<ObjectId>);
 
 impl SkipList {
-    /// Adds the content of a file: one id a line. Comments (`#`), blank lines and surrounding space are ignored.
-    /// Takes no more memory than a small multiple of the file.
+    /// Adds the content of a file, one id per line. Comments (`#`), blank lines and surrounding space are
+    /// ignored. Takes at most a small multiple of the file's length in memory.
     pub fn add(&mut self, file: &[u8], hash: HashKind) -> Result<(), InvalidName> {
         for line in file.split(|byte| *byte == b'\n') {
             let end = line.iter().position(|byte| matches!(byte, b'#' | 0)).unwrap_or(line.len());
@@ -36,7 +36,7 @@ impl SkipList {
     }
 }
 
-/// Trims what git considers space; vertical tabs and form feeds are not.
+/// Trims git's space, which excludes vertical tabs and form feeds.
 fn trimmed(mut line: &[u8]) -> &[u8] {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r');
     while let Some(rest) = line.split_first().filter(|(first, _)| is_space(first)) {

@@ -1,11 +1,11 @@
-//! Names that file systems take for `.git` and for special files, which git reads: in any case, with code points
-//! that HFS+ ignores, and with what NTFS adds and shortens.
+//! Names that file systems treat as `.git` or as special files, which git reads: in any case, with code
+//! points that HFS+ ignores, and with additions and short forms of NTFS.
 //!
-//! HFS+ ignores U+200C to U+200F, U+202A to U+202E, U+206A to U+206F and U+FEFF. NTFS ignores spaces and dots at
-//! the end of a name, ends it at a colon (streams), and has a short form of it: six bytes, `~` and a number or, if
-//! many files share the bytes, a hash (8.3 names). A backslash separates directories there.
+//! HFS+ ignores U+200C to U+200F, U+202A to U+202E, U+206A to U+206F and U+FEFF. NTFS ignores trailing spaces
+//! and dots, ends a name at a colon (streams), and has short forms: six bytes, `~` and a number or, if many
+//! files share the bytes, a hash (8.3 names). There, a backslash separates directories.
 
-/// A file whose content git itself reads, wherever a tree names it.
+/// A file whose content git reads, wherever a tree names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SpecialFile {
     /// `.gitmodules`.
@@ -14,7 +14,7 @@ pub enum SpecialFile {
     Attributes,
 }
 
-/// A name that git looks for, in lower case, and its short forms on NTFS without their numbers.
+/// A name that git looks for, in lower case, and its short form on NTFS without the number.
 pub(super) struct SpecialName {
     long: &'static [u8],
     short: &'static [u8; 6],
@@ -30,8 +30,8 @@ pub(super) const IGNORE: SpecialName =
 pub(super) const MAILMAP: SpecialName =
     SpecialName { long: b".mailmap", short: b"mailma", hashed: b"maba30" };
 
-/// Whether a name without a backslash may be a special one on any file system. Quick; the few false positives are
-/// checked again.
+/// Whether a name without a backslash may be special on any file system; fast, and the few false positives
+/// are checked again.
 #[inline]
 pub(super) fn may_be_special(name: &[u8]) -> bool {
     match name[0] {
@@ -43,12 +43,12 @@ pub(super) fn may_be_special(name: &[u8]) -> bool {
     }
 }
 
-/// Whether some file system takes this for `.git`.
+/// Whether a file system treats this as `.git`.
 pub(super) fn is_dot_git(name: &[u8]) -> bool {
     is_on_hfs(name, b".git") || is_dot_git_on_ntfs(name)
 }
 
-/// Whether NTFS takes this for `.git` or something in it.
+/// Whether NTFS treats this as `.git` or a file in it.
 pub(super) fn is_dot_git_on_ntfs(name: &[u8]) -> bool {
     [b".git".as_slice(), b"git~1"].iter().any(|git| {
         let rest = strip_prefix_ignoring_case(name, git);
@@ -60,12 +60,12 @@ pub(super) fn is_dot_git_on_ntfs(name: &[u8]) -> bool {
 }
 
 impl SpecialName {
-    /// Whether some file system takes `name` for it.
+    /// Whether a file system treats `name` as this name.
     pub(super) fn is(&self, name: &[u8]) -> bool {
         is_on_hfs(name, self.long) || self.is_on_ntfs(name)
     }
 
-    /// Whether NTFS takes `name` for it.
+    /// Whether NTFS treats `name` as this name.
     pub(super) fn is_on_ntfs(&self, name: &[u8]) -> bool {
         if let Some(rest) = strip_prefix_ignoring_case(name, self.long)
             && is_end_on_ntfs(rest)
@@ -97,7 +97,8 @@ fn is_end_on_ntfs(rest: &[u8]) -> bool {
     matches!(rest.iter().find(|byte| !matches!(byte, b' ' | b'.')), None | Some(b':'))
 }
 
-/// Whether HFS+ takes `name`, or its part before a slash, for `wanted`. A name ends where it is not valid UTF-8.
+/// Whether HFS+ treats `name`, or its part before a slash, as `wanted`; a name ends where it is not valid
+/// UTF-8.
 fn is_on_hfs(mut name: &[u8], wanted: &[u8]) -> bool {
     for wanted in wanted {
         match next_on_hfs(&mut name) {
@@ -125,6 +126,6 @@ fn first_char(bytes: &[u8]) -> Option<char> {
         Ok(text) => text,
         Err(error) => std::str::from_utf8(&start[..error.valid_up_to()]).unwrap_or_default(),
     };
-    // These are not characters, and for git not UTF-8.
+    // These are not characters, and git does not accept them as UTF-8.
     valid.chars().next().filter(|char| !matches!(u32::from(*char), 0xfffe | 0xffff))
 }

@@ -1,12 +1,12 @@
-//! Whether the URL of a submodule is safe to pass to the programs that fetch from it: it must not be taken for an
-//! option, nor smuggle lines into the protocol of a credential helper or a server.
+//! Whether a submodule's URL is safe for the programs that fetch from it: it must not be taken for an option,
+//! and must not add lines to the protocol of a credential helper or a server.
 
 use std::borrow::Cow;
 
 /// Schemes that curl fetches.
 const CURL_SCHEMES: [&[u8]; 4] = [b"http", b"https", b"ftp", b"ftps"];
 
-/// Whether git would accept it from somebody else's `.gitmodules`.
+/// Whether git accepts the URL from a fetched `.gitmodules`.
 pub(super) fn is_safe(url: &[u8]) -> bool {
     if url.first() == Some(&b'-') {
         return false;
@@ -28,8 +28,8 @@ fn is_relative(url: &[u8]) -> bool {
     rest.is_some_and(|rest| matches!(rest.first(), Some(b'/' | b'\\')))
 }
 
-/// Whether enough `../` cut the parent's URL down to its scheme, so that the rest of the URL continues from there
-/// (`http:` and `:…`).
+/// Whether enough `../` remove all of the parent's URL but its scheme, so that the rest of the URL continues
+/// there (`http:` and `:…`).
 fn leads_to_scheme(mut url: &[u8]) -> bool {
     let mut has_climbed = false;
     loop {
@@ -44,7 +44,7 @@ fn leads_to_scheme(mut url: &[u8]) -> bool {
     }
 }
 
-/// The URL that curl gets: all of `http://…`, or what follows `http::`.
+/// The URL that curl gets: all of `http://…`, or the part after `http::`.
 fn curl_url(url: &[u8]) -> Option<&[u8]> {
     CURL_SCHEMES.iter().find_map(|scheme| {
         let rest = url.strip_prefix(*scheme)?;
@@ -55,14 +55,14 @@ fn curl_url(url: &[u8]) -> Option<&[u8]> {
     })
 }
 
-/// Whether there is a newline after decoding escapes. As in git, anything before a colon is a scheme, which has no
-/// escapes, in whatever part of a URL.
+/// Whether there is a newline after decoding escapes. As in git, anything before a colon is a scheme, which
+/// has no escapes, in any part of a URL.
 fn has_newline(part: &[u8]) -> bool {
     let colon = memchr::memchr(b':', part).unwrap_or(0);
     part[..colon].contains(&b'\n') || decoded(&part[colon..]).contains(&b'\n')
 }
 
-/// Decodes escapes (`%0a`); invalid ones stay.
+/// Decodes escapes (`%0a`), except invalid ones.
 fn decoded(text: &[u8]) -> Cow<'_, [u8]> {
     if !text.contains(&b'%') {
         return Cow::Borrowed(text);
@@ -91,8 +91,8 @@ fn has_whole_escapes(text: &[u8]) -> bool {
     memchr::memchr_iter(b'%', text).all(|at| escaped_byte(&text[at + 1..]).is_some())
 }
 
-/// Whether it is `<scheme>://[<user>[:<password>]@]<host>[:<port>][<path>][?<query>][#<fragment>]` with the
-/// characters allowed in each part (RFC 3986), no newline, and a path that does not climb above its root.
+/// Whether the URL is `<scheme>://[<user>[:<password>]@]<host>[:<port>][<path>][?<query>][#<fragment>]` with
+/// the characters allowed in each part (RFC 3986), no newline, and a path that stays below its root.
 fn is_well_formed(url: &[u8]) -> bool {
     let is_scheme_byte = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
     let scheme_end = url.iter().position(|byte| !is_scheme_byte(byte)).unwrap_or(url.len());
@@ -111,7 +111,7 @@ fn is_well_formed(url: &[u8]) -> bool {
 }
 
 fn is_host(host: &[u8], scheme: &[u8]) -> bool {
-    // A colon in brackets belongs to an IPv6 address.
+    // A colon in brackets is part of an IPv6 address.
     let colon = host.iter().rposition(|byte| matches!(byte, b':' | b']')).filter(|at| host[*at] == b':');
     let (name, port) = match colon {
         Some(colon) => (&host[..colon], &host[colon + 1..]),
@@ -133,14 +133,14 @@ fn is_port(port: &[u8]) -> bool {
     port.is_empty() || digits.iter().all(u8::is_ascii_digit) && number.is_some()
 }
 
-/// Whether it is a path, a query and a fragment. Newlines do not count in segments that `..` removes.
+/// Whether this is a path, a query and a fragment; newlines in segments that `..` removes don't count.
 fn is_path(path: &[u8]) -> bool {
     let end = path.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(path.len());
     let (path, query) = path.split_at(end);
     if !has_whole_escapes(path) || !is_text(query) {
         return false;
     }
-    // Whether each of the remaining segments is free of newlines.
+    // For each remaining segment, whether it is free of newlines.
     let mut are_good = Vec::new();
     for segment in path.split(|byte| *byte == b'/').skip(1) {
         match &*decoded(segment) {

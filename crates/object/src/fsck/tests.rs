@@ -88,7 +88,7 @@ fn files_are_checked_once_whoever_saw_them() {
     let new = || Checker::new(rules.clone(), HashKind::Sha1);
     let (mut first, mut second) = (new(), new());
     let modules = b"[submodule \"..\"]\n path = x\n";
-    // The content comes before the tree that names it.
+    // The content is checked before the tree that names it.
     assert_eq!(first.check(Kind::Blob, &id(1), modules), []);
     let tree = [entry("100644", b".gitattributes", &id(3)), entry("100644", b".gitmodules", &id(1))].concat();
     assert_eq!(second.check(Kind::Tree, &id(2), &tree), []);
@@ -112,7 +112,7 @@ fn files_are_checked_once_whoever_saw_them() {
     assert_eq!((first.check_large_blob(&id(1)), first.pending()), (vec![], vec![]));
 }
 
-/// Whatever is cut or flipped, there are findings or none, and nothing panics.
+/// Cut or flipped input may give findings, but never a panic.
 #[test]
 fn every_cut_and_every_flipped_bit() {
     let tree = [

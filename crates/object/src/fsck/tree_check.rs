@@ -1,4 +1,4 @@
-//! Checks of trees: `<octal mode> <name>\0<raw id>`, again and again (git's user manual, "Git object model").
+//! Checks trees: repeated `<octal mode> <name>\0<raw id>` (git's user manual, "Git object model").
 
 use super::message::MessageId as Id;
 use super::report::Report;
@@ -9,7 +9,7 @@ const KIND_BITS: u16 = 0o170000;
 const DIRECTORY: u16 = 0o040000;
 const LINK: u16 = 0o120000;
 
-/// Problems that are reported once a tree, in this order. `emptyName` is not among them: a tree with an empty name
+/// Problems reported once per tree, in this order. `emptyName` is not among them: a tree with an empty name
 /// cannot be parsed.
 const FLAWS: [(Id, &str); 10] = [
     (Id::NullSha1, "contains entries pointing to null sha1"),
@@ -38,7 +38,7 @@ impl Flaws {
 
 #[derive(Clone, Copy)]
 struct CheckedEntry<'a> {
-    /// Cut to 16 bits, as git does.
+    /// Cut to 16 bits, as in git.
     mode: u16,
     name: &'a [u8],
     id: &'a [u8],
@@ -54,14 +54,14 @@ impl CheckedEntry<'_> {
     fn bad_mode(&self, is_strict: bool) -> bool {
         match self.mode {
             0o100644 | 0o100755 | 0o040000 | 0o120000 | 0o160000 => false,
-            // Made by early versions of git.
+            // Written by early versions of git.
             0o100664 => is_strict,
             _ => true,
         }
     }
 }
 
-/// Checks a whole tree, and records its special files.
+/// Checks a whole tree and records its special files.
 pub(super) fn check(
     content: &[u8],
     hash: HashKind,
@@ -94,7 +94,7 @@ pub(super) fn check(
         next = match decode(&content[at..], id_bytes) {
             Some(Ok(next)) => Some(next),
             Some(Err(why)) => {
-                // Git stops at the broken entry and does not report what comes later.
+                // Git stops at the broken entry and does not report later problems.
                 add_bad_tree(why, report);
                 break;
             }
@@ -125,7 +125,7 @@ fn decode(rest: &[u8], id_bytes: usize) -> Option<Result<(CheckedEntry<'_>, usiz
     if rest.is_empty() {
         return None;
     }
-    // Any tree ends with a NUL and an id; no entry is shorter than that plus three bytes.
+    // Every tree ends with a NUL and an id; an entry is at least three bytes longer than these.
     if rest.len() < id_bytes + 3 || rest[rest.len() - id_bytes - 1] != 0 {
         return Some(Err("too-short tree object"));
     }
@@ -141,7 +141,7 @@ fn decode(rest: &[u8], id_bytes: usize) -> Option<Result<(CheckedEntry<'_>, usiz
     name_start += 1;
     let (mut has_slash, mut has_backslash, mut name_end) = (false, false, name_start);
     loop {
-        // There is a NUL, as was checked.
+        // A NUL exists, as checked above.
         name_end += memchr::memchr3(0, b'/', b'\\', &rest[name_end..]).expect("a NUL before the last id");
         match rest[name_end] {
             0 => break,
@@ -232,12 +232,13 @@ fn add_modules(entry: &CheckedEntry<'_>, report: &mut Report<'_>, found: &mut im
     }
 }
 
-/// Whether entries are sorted and unique. A directory sorts as if its name ended with a slash, so a file of the
-/// same name may come some entries earlier (`a`, `a-b`, `a/`).
+/// Checks that entries are sorted and unique. A directory sorts as if its name ended in a slash, so a file of
+/// the same name may come some entries earlier (`a`, `a-b`, `a/`).
 #[derive(Default)]
 struct SortCheck<'a> {
     last: Option<CheckedEntry<'a>>,
-    /// Earlier files whose names a later directory may still have, because the names since then begin with them.
+    /// Earlier files whose names a later directory may still have, because all names since then begin with
+    /// them.
     candidates: Vec<&'a [u8]>,
 }
 
@@ -270,7 +271,7 @@ impl<'a> SortCheck<'a> {
         }
     }
 
-    /// Whether one of the candidates has the name of this directory. Drops those that no later directory can have.
+    /// Looks for a candidate with the name of this directory; drops those that no later directory can have.
     fn look_for_file(&mut self, directory: &[u8], flaws: &mut Flaws) {
         while let Some(file) = self.candidates.pop() {
             match directory.strip_prefix(file) {

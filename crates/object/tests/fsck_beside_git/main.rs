@@ -1,5 +1,5 @@
-//! Checks the same objects as stock git's `index-pack --fsck-objects`: generated odd and broken commits, trees,
-//! tags and special files, thousands in a pack. Message ids, severities, texts and their order must be equal.
+//! Compares our fsck with stock git's `index-pack --fsck-objects`: generated odd and broken commits, trees,
+//! tags and special files, thousands per pack. Message ids, severities, texts and their order must be equal.
 
 mod generate;
 mod pack;
@@ -14,8 +14,8 @@ use packrace_object::fsck::{
 use packrace_object::{HashKind, Kind, ObjectId, object_id};
 use packrace_testkit::{Git, Random};
 
-/// All errors, demoted to warnings so that git continues. The one that makes git 2.47 run forever as a warning is
-/// left out (`badParentSha1`).
+/// All errors, demoted to warnings so that git continues; without `badParentSha1`, which as a warning makes
+/// git 2.47 run forever.
 const ALL_WARN: &str = "badDate badDateOverflow badEmail badFilemode badName badTagName badTimezone badTree badTreeSha1 badType \
     duplicateEntries emptyName extraHeaderEntry fullPathname gitattributesBlob gitattributesLarge gitattributesLineLength \
     gitattributesMissing gitattributesSymlink gitignoreSymlink gitmodulesBlob gitmodulesLarge gitmodulesMissing \
@@ -42,7 +42,7 @@ impl Object {
 struct Outcome {
     /// The lines about each object, together with preceding lines that name no object.
     lines: BTreeMap<String, Vec<String>>,
-    /// Special files that are not in the pack.
+    /// Special files that the pack lacks.
     missing: BTreeSet<String>,
     is_success: bool,
 }
@@ -109,7 +109,7 @@ fn by_object(text: &[u8]) -> BTreeMap<String, Vec<String>> {
                 lines.entry(String::new()).or_default().push(std::mem::take(&mut before) + line)
             }
             ["error:", ..] => before = format!("{line} | "),
-            // A name with a newline in it.
+            // A name that contains a newline.
             _ => lines.entry(last.clone()).or_default().last_mut().expect("a line before").push_str(line),
         }
     }
@@ -131,7 +131,7 @@ fn assert_same(objects: &[Object], ours: &Outcome, gits: &Outcome) {
     assert_eq!(ours.is_success, gits.is_success);
 }
 
-/// Checks in one run the objects that git accepts with warnings, and returns the rest.
+/// Checks in one run the objects that git accepts with warnings; returns the rest.
 fn check_together(mut objects: Vec<Object>, hash: HashKind) -> Vec<Object> {
     let settings = ALL_WARN.split_whitespace().map(|id| format!("{id}=warn")).collect::<Vec<_>>().join(",");
     let settings = format!("{settings},largePathname=warn:100");
@@ -152,8 +152,8 @@ fn check_together(mut objects: Vec<Object>, hash: HashKind) -> Vec<Object> {
     alone
 }
 
-/// Checks each by itself with git's own severities: objects that git cannot parse, or refuses whatever the settings
-/// say.
+/// Checks each object by itself, with git's own severities: objects that git cannot parse, or refuses
+/// regardless of settings.
 fn check_alone(objects: &[Object], hash: HashKind) {
     for object in objects {
         let objects = std::slice::from_ref(object);

@@ -1,4 +1,5 @@
-//! A pack of whole objects, deflated as stored blocks (RFC 1950 and 1951), written without any code of packrace.
+//! A pack of whole objects, deflated as stored blocks (RFC 1950 and 1951), written without any code of
+//! packrace.
 
 use packrace_object::{HashKind, TrailerHasher};
 

@@ -1,5 +1,5 @@
-//! Encodes the selected objects: which stored deltas are reused, which deltas are searched for, and the bytes of
-//! the pack.
+//! Encodes the selected objects: which stored deltas are reused, which deltas are searched for, and the
+//! pack's bytes.
 
 mod compose;
 pub mod generate;

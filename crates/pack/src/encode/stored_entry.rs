@@ -6,7 +6,7 @@ use packrace_store::PackIx;
 use crate::error::{Error, Reason};
 use crate::request_objects::{ObjectNo, RequestObjects};
 
-/// A stored entry whose header was read. The range lies within the pack's bytes.
+/// A stored entry with its parsed header; its range is within the pack's bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StoredEntry {
     pub(crate) pack: PackIx,
@@ -50,20 +50,20 @@ impl StoredEntry {
         Ok(ObjectNo(ix.ok_or_else(|| self.damaged(request_objects, "the entry is not in the index"))?.0))
     }
 
-    /// Where the base of a delta with this distance begins.
+    /// The offset of the base of a delta with this distance.
     pub(crate) fn base_offset(&self, request_objects: &RequestObjects, distance: u64) -> Result<u64, Error> {
         let start = self.start as u64;
         let base = start.checked_sub(distance).filter(|base| *base < start);
         base.ok_or_else(|| self.damaged(request_objects, "delta base offset is out of bound"))
     }
 
-    /// The object that begins where the base of this entry does.
+    /// The object whose entry begins at this offset, the base of this entry.
     pub(crate) fn base_at(&self, request_objects: &RequestObjects, offset: u64) -> Result<ObjectNo, Error> {
         let base = request_objects.snapshot().ix_of_offset(self.pack, offset);
         Ok(ObjectNo(base.ok_or_else(|| self.damaged(request_objects, "delta base is not in the index"))?.0))
     }
 
-    /// The delta base; `None` for a whole object, and if a base by name is not here.
+    /// The delta base; `None` for a whole object, or if a base given by id does not exist here.
     pub(crate) fn base(&self, request_objects: &RequestObjects) -> Result<Option<ObjectNo>, Error> {
         match self.header.kind {
             EntryKind::Object(_) => Ok(None),

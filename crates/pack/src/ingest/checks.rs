@@ -1,4 +1,4 @@
-//! Checks of the objects of a pack beyond being readable: git's fsck, and that linked objects exist.
+//! Checks objects of a pack beyond readability: git's fsck, and whether linked objects exist.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::error::IngestReason;
 pub struct Checks {
     /// The rules of fsck.
     pub rules: Option<Arc<Rules>>,
-    /// Whether linked objects must exist: in the pack, or in the repository.
+    /// Whether linked objects must exist, in the pack or in the repository.
     pub links: bool,
 }
 
@@ -24,20 +24,20 @@ pub struct Checks {
 pub struct CheckResults {
     /// Warnings, as lines for standard error.
     pub warnings: Vec<u8>,
-    /// Objects that trees name as `.gitmodules` and that are not here: the caller must check them.
+    /// Objects that trees name as `.gitmodules` and that are missing: the caller must check them.
     pub missing_modules: Vec<ObjectId>,
-    /// Whether a link leads out of the pack.
+    /// Whether an object of the pack links to one outside.
     pub leaves_pack: bool,
 }
 
-/// Checks objects one by one; one a thread.
+/// Checks objects one by one; each thread has one.
 pub(super) struct Inspector {
     hash: HashKind,
     checker: Option<Checker>,
     looks_at_links: bool,
-    /// Linked objects, and the kind that each must have.
+    /// Linked objects, with the kind that each must have.
     linked: HashMap<ObjectId, Kind>,
-    /// The objects in the pack.
+    /// The inspected objects of the pack.
     kinds: HashMap<ObjectId, Kind>,
     lines: Vec<u8>,
 }
@@ -108,7 +108,7 @@ impl Inspector {
         Ok(())
     }
 
-    /// Runs the checks that need all objects together. `entries` are those of the pack, sorted by name.
+    /// Runs the checks that need all objects; `entries` are the pack's entries, sorted by id.
     pub(super) fn finish(
         mut self,
         entries: &[Entry],
@@ -160,13 +160,13 @@ impl Inspector {
         Ok(CheckResults { warnings: self.lines, missing_modules, leaves_pack })
     }
 
-    /// Checks a file that git reads; `None` for a `.gitmodules` that is not here.
+    /// Checks a file that git reads; `None` if a `.gitmodules` is missing.
     fn look_at(
         &self,
         pending: Pending,
         reader: Option<&mut ObjectReader>,
     ) -> Result<Option<Vec<Finding>>, IngestReason> {
-        /// Git reads no longer file of this kind.
+        /// Git reads no longer files of this kind.
         const MAX_BYTES: u64 = 512 << 20;
         let Some(checker) = &self.checker else { return Ok(None) };
         let Some(reader) = reader else { return Ok(None) };

@@ -13,25 +13,25 @@ use super::error::IngestReason;
 use super::unpacked::Unpacked;
 use crate::progress::ProgressSink;
 
-/// Longer contents go to files.
+/// Longer contents go to unlinked files.
 const IN_MEMORY_BYTES: u64 = 8 << 20;
 
-/// Git makes no delta whose result is anywhere near as long (`core.bigFileThreshold`); whoever does wants to fill
-/// the disk.
+/// Git makes no delta with a result nearly as long (`core.bigFileThreshold`); such a delta is an attempt to
+/// fill the disk.
 const MAX_RESULT_BYTES: u64 = 1 << 32;
 
 /// Bytes inflated into a file at a time.
 const ROOM_BYTES: usize = 1 << 18;
 
-/// Longer contents are made and hashed in pieces of this length, with a check for cancellation between them: a push
-/// has a deadline, and others want the processor.
+/// Longer contents are made and hashed in pieces of this length, with a check for cancellation between them:
+/// a push has a deadline, and other requests need the processor.
 pub(super) const PIECE_BYTES: usize = 1 << 17;
 
 /// The content of an object, or a delta.
 #[derive(Debug)]
 pub(super) struct Content {
     bytes: ContentBytes,
-    /// Hash states of the object, for deltas of it.
+    /// Hash states of the object, for hashing its deltas' results.
     pub(super) midstates: Midstates,
 }
 
@@ -51,7 +51,7 @@ impl Content {
         Content { bytes: ContentBytes::Aside(map), midstates: Midstates::default() }
     }
 
-    /// Its memory, without midstates.
+    /// Its bytes in memory, without midstates.
     pub(super) fn memory_bytes(&self) -> usize {
         match &self.bytes {
             ContentBytes::InMemory(bytes) => bytes.capacity(),
@@ -71,7 +71,7 @@ impl Deref for Content {
     }
 }
 
-/// Makes contents; one a thread.
+/// Makes contents; each thread has one.
 pub(super) struct Maker<'a> {
     inflater: Inflater,
     delta: Vec<u8>,
@@ -107,7 +107,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// The content of a zlib stream, which is all of `stream`.
+    /// Inflates a zlib stream that fills `stream`.
     pub(super) fn inflate(&mut self, stream: &[u8], size: u64) -> Result<Content, IngestReason> {
         match &self.scratch {
             Some(scratch) if size > IN_MEMORY_BYTES => inflate_aside(scratch, stream, size),
@@ -119,7 +119,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// The result of the delta in `stream`, or `None` if it does not apply to `base`.
+    /// Applies the delta in `stream`; `None` if it does not apply to `base`.
     pub(super) fn apply(
         &mut self,
         base: &[u8],
@@ -157,7 +157,7 @@ impl<'a> Maker<'a> {
         delta: &[u8],
         sizes: &delta::Sizes,
     ) -> Result<Option<Content>, IngestReason> {
-        // Checked before memory or disk is filled with what does not add up.
+        // Checked before inconsistent instructions fill memory or disk.
         if !adds_up(base, delta, sizes) {
             return Ok(None);
         }
@@ -194,7 +194,7 @@ impl<'a> Maker<'a> {
         Ok(Some(Content::in_memory(out)))
     }
 
-    /// The name of a long object.
+    /// Computes the id of a long object.
     pub(super) fn id_of_long(
         &self,
         hash: HashKind,
@@ -209,7 +209,7 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// Whether an object is hashed in pieces. Not if it begins like another one, because then most of it need not be
+/// Whether an object is hashed in pieces; not if it is like another one, because then most of it need not be
 /// hashed.
 pub(super) fn is_long(object: &Unnamed<'_>) -> bool {
     object.content.len() > PIECE_BYTES && object.like.is_none()
@@ -219,7 +219,7 @@ fn go_on(progress: &dyn ProgressSink) -> Result<(), IngestReason> {
     if progress.cancelled() { Err(IngestReason::Cancelled) } else { Ok(()) }
 }
 
-/// The first pass has inflated every stream, so the file must be changing meanwhile.
+/// The first pass has inflated every stream, so the file is being changed.
 fn changed() -> IngestReason {
     IngestReason::bad_object(0, "the pack has changed while it was read")
 }
@@ -242,7 +242,7 @@ fn inflate_aside(scratch: &Scratch, stream: &[u8], size: u64) -> Result<Content,
     }
 }
 
-/// Whether the instructions add up to the sizes in the delta.
+/// Whether the instructions match the sizes in the delta.
 fn adds_up(base: &[u8], delta: &[u8], sizes: &delta::Sizes) -> bool {
     let length =
         |instruction: Result<Instruction, _>| Some(piece(base, delta, instruction.ok()?)?.len() as u64);

@@ -1,21 +1,22 @@
-//! Short deltas, kept inflated for the second pass: inflating them again would take longer than applying them.
+//! Keeps short deltas inflated for the second pass: inflating them again would take longer than applying
+//! them.
 
 use super::table::EntryNumber;
 
 /// Longer deltas are inflated again.
 const MAX_DELTA_BYTES: usize = u16::MAX as usize;
 
-/// A delta may take this many times its share of the remaining room: inflating many short ones again takes longer
-/// than a few long ones.
+/// A delta may take this many times its fair share of the remaining room: inflating many short deltas again
+/// takes longer than a few long ones.
 const FAIR_SHARES: usize = 8;
 
-/// The maximum bytes of deltas in the buffer.
+/// The most bytes of deltas in the buffer.
 const MAX_BYTES: usize = 32 << 20;
 
 /// The size of a chunk of deltas; no delta crosses its end.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// The length prefix of each delta.
+/// The bytes of each delta's length prefix.
 const LENGTH_BYTES: usize = 2;
 
 /// Deltas by their entries.
@@ -23,7 +24,7 @@ const LENGTH_BYTES: usize = 2;
 pub(super) struct DeltaBuffer {
     /// The number of entries that the pack announces.
     announced: u32,
-    /// For each entry, the position of its delta plus one; ends with the last delta kept.
+    /// For each entry, the position of its delta plus one, or 0; ends with the last kept delta.
     positions: Vec<u32>,
     chunks: Vec<Vec<u8>>,
 }
@@ -34,7 +35,7 @@ impl DeltaBuffer {
         DeltaBuffer { announced, ..DeltaBuffer::default() }
     }
 
-    /// Keeps a delta if it is short for the remaining room; entries come roughly in order.
+    /// Keeps a delta if it is short for the remaining room; entries arrive roughly in order.
     pub(super) fn keep(&mut self, entry: EntryNumber, delta: &[u8]) {
         let needed = LENGTH_BYTES + delta.len();
         let to_come = self.announced.saturating_sub(entry).max(1);
@@ -64,7 +65,7 @@ impl DeltaBuffer {
         MAX_BYTES - self.chunks.len() * CHUNK_BYTES + of_last
     }
 
-    /// The delta of an entry, if it was kept.
+    /// The delta of an entry, if kept.
     pub(super) fn get(&self, entry: EntryNumber) -> Option<&[u8]> {
         let position = self.positions.get(entry as usize)?.checked_sub(1)? as usize;
         let rest = self.chunks.get(position / CHUNK_BYTES)?.get(position % CHUNK_BYTES..)?;
@@ -77,15 +78,15 @@ impl DeltaBuffer {
 mod tests {
     use super::*;
 
-    /// Keeps deltas of these lengths, leaving out every third entry, which is not a delta. Returns how many deltas
-    /// there are, and the lengths of those kept.
+    /// Keeps deltas of these lengths; every third entry is not a delta. Returns the number of deltas and the
+    /// lengths of those kept.
     fn check(entries: u32, length_of: impl Fn(u32) -> usize) -> (usize, Vec<usize>) {
         let mut kept = DeltaBuffer::new(entries);
         let delta = |entry: u32| vec![entry as u8; length_of(entry)];
         let deltas = || (0..entries).filter(|entry| entry % 3 != 0);
         for start in (0..entries).step_by(100) {
             let these = || (start..entries.min(start + 100)).filter(|entry| entry % 3 != 0);
-            // Some come a little later.
+            // Some arrive a little later.
             these().filter(|entry| entry % 4 != 0).for_each(|entry| kept.keep(entry, &delta(entry)));
             these().filter(|entry| entry % 4 == 0).for_each(|entry| kept.keep(entry, &delta(entry)));
         }

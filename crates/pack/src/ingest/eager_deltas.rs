@@ -1,7 +1,7 @@
-//! Resolves deltas while the pack arrives, if their bases have just come and the hasher thread is idle.
+//! Resolves deltas while the pack arrives, if their bases have just arrived and the hasher thread is idle.
 //!
-//! It does not matter which: the second pass resolves the rest, and reports what is wrong with deltas that could
-//! not be applied here.
+//! Any of them may be skipped: the second pass resolves the rest, and reports errors in deltas that could not
+//! be applied here.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use packrace_store::BaseCache;
 use super::table::EntryNumber;
 use super::unpacked::Unpacked;
 
-/// Most bytes of contents kept as bases.
+/// The most bytes of contents kept as bases.
 const MAX_BYTES: usize = 16 << 20;
 
 /// Longer results are left to the second pass.
 const MAX_RESULT_BYTES: u64 = 1 << 20;
 
-/// Recent contents.
+/// Recent contents, kept as bases.
 pub(super) struct EagerDeltas {
     bases: BaseCache<EntryNumber>,
     unpacked: Arc<Unpacked>,
@@ -35,7 +35,7 @@ impl EagerDeltas {
         self.bases.keep(entry, kind, content);
     }
 
-    /// The result of a delta, if its base is at hand.
+    /// Applies a delta, if its base is cached.
     pub(super) fn resolve(&mut self, base: EntryNumber, delta: &[u8]) -> Option<(Kind, Arc<Vec<u8>>)> {
         let (kind, base) = self.bases.get(base)?;
         let result_bytes = delta::sizes(delta).ok()?.result;

@@ -3,17 +3,17 @@ use packrace_object::{Kind, ObjectId};
 /// What a caller can do about an [`IngestError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IngestErrorKind {
-    /// The pack is damaged or an attack: the same bytes will fail again.
+    /// The pack is damaged or an attack; the same bytes will fail again.
     BadPack,
-    /// A limit set by the caller was exceeded.
+    /// The pack exceeds a limit set by the caller.
     LimitExceeded,
     /// The store could not be read or written.
     Unavailable,
-    /// The result is no longer needed.
+    /// The caller cancelled the work.
     Cancelled,
 }
 
-/// Why a pack was not accepted, in git's words where git has words.
+/// Why a pack was refused, in git's words where git has words.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct IngestError(#[from] IngestReason);
@@ -69,7 +69,7 @@ pub(crate) enum IngestReason {
 }
 
 impl IngestError {
-    /// What a caller can do about it.
+    /// What the caller can do.
     pub fn kind(&self) -> IngestErrorKind {
         match &self.0 {
             IngestReason::TooLarge(_) | IngestReason::ManyObjects { .. } | IngestReason::Unpacked(_) => {
@@ -83,7 +83,7 @@ impl IngestError {
 }
 
 impl IngestError {
-    /// Lines about objects, to be shown before the error on standard error.
+    /// Lines about objects, to print on standard error before the error.
     pub fn lines(&self) -> &[u8] {
         match &self.0 {
             IngestReason::Fsck { lines, .. } | IngestReason::Unreadable { lines, .. } => lines,
@@ -92,17 +92,17 @@ impl IngestError {
     }
 }
 
-/// Why a pack was not unpacked, in the words of git's `unpack-objects`, which differ from those of `index-pack`.
+/// Why a pack was not unpacked, in the words of git's `unpack-objects`, which differ from `index-pack`'s.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unpacking {
-    /// A broken object. Git reports it and exits with 1, unless it recovers what it can.
+    /// A broken object: git reports it and exits with 1, unless it recovers what it can.
     BadObject(String),
-    /// Anything else. Git exits with 128.
+    /// Any other error: git exits with 128.
     Fatal(String),
 }
 
 impl IngestError {
-    /// What `unpack-objects` says about it.
+    /// The error in the words of `unpack-objects`.
     pub fn of_unpacking(&self) -> Unpacking {
         let words = match &self.0 {
             IngestReason::Signature => "bad pack file".to_owned(),

@@ -1,5 +1,5 @@
-//! The thread behind the first pass: it hashes and writes the pack, and names whole objects. It starts once there is enough
-//! to do; the receiving thread then only has to find the entries.
+//! The thread behind the first pass: hashes and writes the pack, and names whole objects. It starts once
+//! there is enough to do, which leaves only the search for entries to the receiving thread.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -22,17 +22,17 @@ pub(super) const PIECE_BYTES: usize = 1 << 20;
 /// Bytes of contents in one job.
 pub(super) const BATCH_BYTES: usize = 1 << 18;
 
-/// Most jobs that may wait.
+/// The most waiting jobs.
 const MAX_WAITING: usize = 8;
 
-/// With fewer jobs waiting, the thread has time for deltas.
+/// With fewer waiting jobs, the thread has time for deltas.
 const HAS_TIME_WAITING: usize = 2;
 
 /// A job for the thread.
 pub(super) enum HashJob {
-    /// Bytes of the pack, and how many of them the checksum covers.
+    /// Bytes of the pack; the checksum covers this many of them.
     Piece(Vec<u8>, usize),
-    /// Objects: their contents or deltas, one after another.
+    /// Contents or deltas of objects, concatenated, and their entries.
     Objects(Vec<u8>, Vec<Arrived>),
 }
 
@@ -45,20 +45,20 @@ pub(super) struct Arrived {
     pub(super) length: usize,
 }
 
-/// How an object came.
+/// Whether an object arrived whole or as a delta.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ArrivedAs {
     Whole(Kind),
-    /// As a delta of this entry.
+    /// A delta of this entry.
     Delta(EntryNumber),
 }
 
-/// The rest of a finished job.
+/// What a finished job returns.
 #[derive(Default)]
 pub(super) struct Returned {
-    /// For reuse.
+    /// The job's buffer, to be reused.
     pub(super) buffer: Vec<u8>,
-    /// Deltas in it that were not applied because their bases are not cached.
+    /// Deltas in the buffer that were not applied because their bases are not cached.
     pub(super) left: Vec<(EntryNumber, Range<usize>)>,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Done {
     /// `None` if the pack is a file already.
     pub(super) writer: Option<Box<PackWriter>>,
     pub(super) checksum: ObjectId,
-    /// All whole objects, and some deltas; or the first entry that looks like an attack.
+    /// All whole objects and some deltas, or the first entry that looks like an attack.
     pub(super) named: Result<Vec<Named>, EntryNumber>,
     pub(super) inspector: Option<Inspector>,
 }
@@ -81,7 +81,7 @@ struct HashWorker {
     early: Option<EagerDeltas>,
 }
 
-/// Runs the jobs, on the calling thread or on its own.
+/// Runs jobs, on the calling thread or its own.
 pub(super) struct HasherThread(Runner);
 
 enum Runner {
@@ -92,7 +92,7 @@ enum Runner {
         worker: JoinHandle<Result<Box<HashWorker>, IngestReason>>,
         waiting: Arc<AtomicUsize>,
     },
-    /// It failed or has finished.
+    /// The thread failed or has finished.
     Over,
 }
 
@@ -111,8 +111,8 @@ impl HasherThread {
         })))
     }
 
-    /// Moves the work to a thread, which keeps up to `cache_bytes` of contents as delta bases. With checks, deltas wait: findings
-    /// are reported in the order of the pack.
+    /// Moves the work to a thread, which keeps up to `cache_bytes` of contents as delta bases. With checks,
+    /// deltas wait for the second pass, because findings are reported in pack order.
     pub(super) fn part(&mut self, cache_bytes: usize, unpacked: Arc<Unpacked>) {
         self.0 = match std::mem::replace(&mut self.0, Runner::Over) {
             Runner::Here(mut worker) => {
@@ -128,7 +128,7 @@ impl HasherThread {
         };
     }
 
-    /// Runs the job, or queues it. Returns what is left of it or of an earlier one.
+    /// Runs or queues the job; returns what is left of it or of an earlier one.
     pub(super) fn run(&mut self, job: HashJob) -> Result<Returned, IngestReason> {
         match &mut self.0 {
             Runner::Here(worker) => worker.run(job),
@@ -189,7 +189,7 @@ impl HashWorker {
         while let Ok(job) = jobs.recv() {
             let returned = self.run(job)?;
             waiting.fetch_sub(1, Relaxed);
-            // At the end, nobody takes the buffer back.
+            // At the end, no receiver takes the buffer back.
             let _ = done.send(returned);
         }
         Ok(self)
@@ -211,7 +211,7 @@ impl HashWorker {
         }
     }
 
-    /// Names objects and returns the rest.
+    /// Names objects; returns the deltas that were not applied.
     fn name(
         &mut self,
         contents: &[u8],
@@ -258,7 +258,7 @@ impl HashWorker {
     }
 }
 
-/// A content: part of a batch, or shared with the cache.
+/// A content in a batch, or shared with the cache.
 enum HashedBytes<'a> {
     OfBatch(&'a [u8]),
     Kept(Arc<Vec<u8>>),

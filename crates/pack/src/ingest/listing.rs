@@ -1,4 +1,4 @@
-//! What every object of an indexed pack takes, in the order of the pack.
+//! Lists the space and delta chain of every object of an indexed pack, in pack order.
 
 use packrace_format::pack::{EntryKind, parse_entry_header};
 use packrace_format::pack_index::Entry;
@@ -14,13 +14,13 @@ pub struct Listed {
     pub id: ObjectId,
     /// Its kind.
     pub kind: Kind,
-    /// The length of the object, or of the delta if it is one.
+    /// The length of the object, or of the delta if it is stored as one.
     pub size: u64,
     /// The length of the entry.
     pub packed_bytes: u64,
-    /// Where the entry begins.
+    /// The offset of the entry.
     pub offset: u64,
-    /// The number of deltas between it and a whole object, itself included.
+    /// The number of deltas down to a whole object, including its own.
     pub depth: u32,
     /// Its delta base.
     pub base: Option<ObjectId>,
@@ -54,7 +54,7 @@ pub(super) fn list(indexed: &IndexedPack) -> Result<Vec<Listed>, IngestError> {
     Ok(listed.collect())
 }
 
-/// All entries in the order of the pack, with what their headers say.
+/// Reads the headers of all entries, in pack order.
 fn read(indexed: &IndexedPack) -> Result<Vec<ListedLink>, IngestError> {
     let mut entries = indexed.entries.clone();
     entries.sort_unstable_by_key(|entry| entry.offset);
@@ -76,7 +76,7 @@ fn read(indexed: &IndexedPack) -> Result<Vec<ListedLink>, IngestError> {
     entries.iter().map(link).collect()
 }
 
-/// Finds kind and depth from the nearest base that has them. An indexed pack has no loops.
+/// Takes kind and depth from the nearest base that has them; an indexed pack has no loops.
 fn settle(links: &mut [ListedLink], at: usize) {
     let mut chain = Vec::new();
     let mut next = Some(at);

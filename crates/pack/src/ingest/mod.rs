@@ -8,9 +8,9 @@
 //!       → IndexedPack ─publish→ .pack, .rev and .idx in place, durable
 //! ```
 //!
-//! No system call reads the pack again. Memory: 64 bytes an entry, 28 an entry for the index when it is
-//! written, 32 MiB for short deltas, 16 MiB for eager ones, and `cache_bytes` a thread, with an eighth more for midstates of
-//! trees; contents above 8 MiB go to unlinked files.
+//! No system call reads the pack again. Memory: 64 bytes per entry, 28 per entry for the index when it is
+//! written, 32 MiB for short deltas, 16 MiB for eager ones, and `cache_bytes` per thread, with an eighth more
+//! for midstates of trees; contents above 8 MiB go to unlinked files.
 
 mod checks;
 mod content;
@@ -54,39 +54,40 @@ pub use unpacked::MaxUnpacked;
 /// Bytes of a file between two progress reports.
 const STEP_BYTES: usize = 1 << 20;
 
-/// Longer objects are compared piece by piece, if they are stored whole.
+/// Longer objects are compared piece by piece if they are stored whole.
 const IN_PIECES_BYTES: u64 = 1 << 20;
 
 /// A longer pack is synced to disk while its deltas are resolved.
 const WORTH_SYNCING_AHEAD_BYTES: u64 = 32 << 20;
 
-/// How to receive a pack.
+/// The settings for receiving a pack.
 #[derive(Debug, Clone)]
 pub struct IngestOptions {
-    /// The hash of object names.
+    /// The repository's hash.
     pub hash: HashKind,
     /// Threads that resolve deltas (`pack.threads`).
     pub threads: usize,
-    /// Bytes of delta bases that a thread caches (`core.deltaBaseCacheLimit`); the current objects come on top.
+    /// Bytes of delta bases that each thread caches (`core.deltaBaseCacheLimit`), besides the current
+    /// objects.
     pub cache_bytes: usize,
-    /// The longest pack that is accepted.
+    /// The longest accepted pack.
     pub max_bytes: Option<u64>,
-    /// The most objects that are accepted.
+    /// The most accepted objects.
     pub max_objects: Option<u32>,
     /// The limit for the contents of all objects.
     pub max_unpacked: Option<MaxUnpacked>,
     /// Whether the pack may lack bases that the repository has.
     pub fix_thin: bool,
-    /// The compression of bases that a thin pack lacks (`pack.compression`).
+    /// The zlib level for bases that a thin pack lacks (`pack.compression`).
     pub level: i32,
-    /// Whether to refuse a pack that has an object more than once.
+    /// Whether to refuse a pack that contains an object more than once.
     pub refuse_duplicates: bool,
     /// Which checks to run on objects.
     pub checks: Option<Checks>,
 }
 
 impl IngestOptions {
-    /// The configuration's settings, for one thread.
+    /// Reads the settings from the configuration; for one thread, without limits and checks.
     pub fn of(config: &Config, hash: HashKind) -> Result<Self, crate::Error> {
         Ok(IngestOptions {
             hash,
@@ -103,10 +104,10 @@ impl IngestOptions {
     }
 }
 
-/// A pack that is being received. Dropping it leaves nothing behind.
+/// A pack that is being received; dropping it leaves nothing behind.
 pub struct Ingest {
     receiver: Receiver,
-    /// The bytes of a pack that already exists.
+    /// The bytes of an existing pack file.
     file: Option<Mapped>,
     options: IngestOptions,
 }
@@ -116,7 +117,7 @@ pub struct Ingest {
 pub struct IndexedPack {
     sealed: Option<SealedPack>,
     data: Mapped,
-    /// Sorted by name.
+    /// Sorted by id.
     entries: Vec<Entry>,
     checksum: ObjectId,
     completed: u32,
@@ -124,13 +125,13 @@ pub struct IndexedPack {
 }
 
 impl Ingest {
-    /// Starts to receive into `writer`.
+    /// Starts to receive a pack into `writer`.
     pub fn new(writer: PackWriter, options: IngestOptions) -> Self {
         let receiver = Receiver::new(&options, Some(writer));
         Ingest { receiver, file: None, options }
     }
 
-    /// Reads the bytes of a pack that already exists.
+    /// Reads an existing pack.
     pub fn read_file(
         data: Mapped,
         options: IngestOptions,
@@ -151,20 +152,20 @@ impl Ingest {
         Ok(Ingest { receiver, file: Some(data), options })
     }
 
-    /// Starts to check a pack without storing it: without a file it can be neither resolved nor published.
+    /// Starts to check a pack without storing it; it can be neither resolved nor published.
     pub fn check_only(options: IngestOptions) -> Self {
         let options = IngestOptions { checks: None, ..options };
         let receiver = Receiver::new(&options, None);
         Ingest { receiver, file: None, options }
     }
 
-    /// Takes the bytes that belong to the pack: all of them, unless the pack ends before. They go to the file in
-    /// pieces of 1 MiB.
+    /// Takes the bytes that belong to the pack, which are all unless the pack ends among them. They are
+    /// written to the file in pieces of 1 MiB.
     pub fn push(&mut self, bytes: &[u8]) -> Result<usize, IngestError> {
         Ok(self.receiver.push(bytes)?)
     }
 
-    /// Whether the pack is complete and its checksum right.
+    /// Whether the pack is complete and its checksum correct.
     pub fn is_complete(&self) -> bool {
         self.receiver.is_over()
     }
@@ -174,8 +175,8 @@ impl Ingest {
         (self.receiver.table.len(), self.receiver.announced())
     }
 
-    /// Resolves deltas and completes the pack. `existing` is the repository's content: bases that the pack lacks,
-    /// and objects that must equal those received under their names.
+    /// Resolves deltas and completes the pack. `existing` is the repository's content: bases that the pack
+    /// lacks, and objects that must equal received ones with the same id.
     pub fn resolve(
         mut self,
         existing: Option<&Arc<Snapshot>>,
@@ -223,7 +224,7 @@ impl Ingest {
         Ok(indexed)
     }
 
-    /// Inspects whole objects that were not in memory as a whole when they arrived.
+    /// Inspects whole objects that were never completely in memory when they arrived.
     fn inspect_large(
         &mut self,
         table: &EntryTable,
@@ -242,7 +243,7 @@ impl Ingest {
         Ok(())
     }
 
-    /// Names every delta. Returns which objects of the repository are bases of deltas by name.
+    /// Names every delta; returns the objects of the repository that are bases of `REF_DELTA` entries.
     fn resolve_deltas(
         &mut self,
         table: &mut EntryTable,
@@ -310,7 +311,7 @@ impl Ingest {
     }
 }
 
-/// Bases of deltas by name that the pack lacks and the repository has.
+/// Bases of `REF_DELTA` entries that the repository has and the pack lacks.
 fn bases_elsewhere(
     named: &[NamedDelta],
     claimed: &[AtomicBool],
@@ -319,7 +320,7 @@ fn bases_elsewhere(
     let mut asked = HashSet::new();
     let mut found = Vec::new();
     for (delta, claimed) in named.iter().zip(claimed) {
-        // Only the first delta of a base is marked; for the others the search costs one look.
+        // Only the first delta of a base is marked; each of the others costs one look-up.
         if !claimed.load(Ordering::Relaxed) && asked.insert(delta.base) && existing.contains(&delta.base)? {
             found.push(delta.base);
         }
@@ -327,13 +328,13 @@ fn bases_elsewhere(
     Ok(found)
 }
 
-/// Runs the work while the file is synced to disk.
+/// Runs `work` while the file is synced to disk.
 fn while_syncing<T>(
     writer: Option<&mut PackWriter>,
     work: impl FnOnce() -> Result<T, IngestReason>,
 ) -> Result<T, IngestReason> {
     std::thread::scope(|scope| {
-        // Without a thread the final sync takes longer.
+        // If no thread starts, only the final sync takes longer.
         let thread = std::thread::Builder::new();
         let syncing = writer.and_then(|writer| thread.spawn_scoped(scope, || writer.sync_ahead()).ok());
         let done = work()?;
@@ -346,8 +347,8 @@ fn while_syncing<T>(
     })
 }
 
-/// Appends the objects that a thin pack lacks, and ends the pack. If that changes the pack, its checksum is
-/// computed again from the mapped pages, because the pack begins with the number of objects.
+/// Appends the bases that a thin pack lacks, and ends the pack. If any are appended, the checksum is computed
+/// again from the mapped pages, because the pack begins with the number of objects.
 fn complete(
     mut writer: PackWriter,
     data: Mapped,
@@ -390,7 +391,7 @@ fn complete(
 }
 
 impl IndexedPack {
-    /// The entries, sorted by name.
+    /// The entries, sorted by id.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -405,7 +406,7 @@ impl IndexedPack {
         self.completed
     }
 
-    /// Findings that do not make the pack unacceptable.
+    /// Findings that do not cause a refusal.
     pub fn found(&self) -> &CheckResults {
         &self.found
     }
@@ -415,12 +416,12 @@ impl IndexedPack {
         &self.data
     }
 
-    /// What every object takes, in the order of the pack.
+    /// The space and delta chain of every object, in pack order.
     pub fn list(&self) -> Result<Vec<Listed>, IngestError> {
         if self.entries.is_empty() { Ok(Vec::new()) } else { listing::list(self) }
     }
 
-    /// A view of the objects of this pack alone.
+    /// A snapshot of this pack alone.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>, IngestError> {
         let version = pack_index::Version::default();
         let index = pack_index::write(&self.entries, self.checksum.kind(), &self.checksum, version);
@@ -428,19 +429,19 @@ impl IndexedPack {
         Ok(Arc::new(Snapshot::of_pack(self.data.clone(), Mapped::from(index), self.checksum.kind())?))
     }
 
-    /// Puts a received pack in place with its companion files, and makes it durable.
+    /// Publishes a received pack with its companion files, durably.
     ///
     /// # Panics
     /// If the pack was read from a file.
     pub fn publish(self, options: &PublishOptions<'_>) -> Result<PublishedPack, IngestError> {
         let sealed = self.sealed.expect("a pack that was received");
-        // If part of it was read as zeros, its content is unknown.
+        // If a part of it was read as zeros, its content is unknown.
         self.data.check().map_err(packrace_store::Error::from)?;
         drop(self.data);
         Ok(sealed.publish(&self.entries, options)?)
     }
 
-    /// Compares objects with existing ones of the same name.
+    /// Compares objects with existing ones that have the same id.
     fn compare(&mut self, existing: &Arc<Snapshot>, cache_bytes: usize) -> Result<(), IngestError> {
         let mut known = Vec::new();
         for entry in &self.entries {

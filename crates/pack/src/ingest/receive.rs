@@ -1,4 +1,4 @@
-//! The first pass: finds where entries begin and end while their bytes arrive, and names whole objects.
+//! The first pass: finds the bounds of entries while their bytes arrive, and names whole objects.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const ROOM_BYTES: usize = 1 << 20;
 /// Objects in one job.
 const BATCH_OBJECTS: usize = 1 << 9;
 
-/// A longer pack is worth another thread.
+/// A longer pack gets another thread.
 const WORTH_A_THREAD_BYTES: u64 = 2 << 20;
 
 /// What comes next in the stream.
@@ -36,11 +36,11 @@ enum Expecting {
     Over,
 }
 
-/// Takes the bytes of a pack in pieces of any length.
+/// Takes a pack's bytes in pieces of any length.
 pub(super) struct Receiver {
     hash: HashKind,
     state: Expecting,
-    /// An incomplete header or trailer.
+    /// The bytes of an incomplete header or trailer.
     carry: Vec<u8>,
     pub(super) table: EntryTable,
     announced: u32,
@@ -50,22 +50,22 @@ pub(super) struct Receiver {
     at_once: StreamInflater,
     inflater: PieceInflater,
     room: Vec<u8>,
-    /// Pack bytes to be handed on, and how many at the end belong to the trailer.
+    /// Pack bytes not handed on yet; then how many at the end belong to the trailer.
     piece: Vec<u8>,
     trailer_bytes: usize,
-    /// Contents and deltas to be handed on.
+    /// Contents and deltas not handed on yet.
     contents: Vec<u8>,
     objects: Vec<Arrived>,
     pub(super) short_deltas: DeltaBuffer,
     hasher_thread: HasherThread,
     has_thread: bool,
-    /// The most bytes that the thread may cache as delta bases.
+    /// The most bytes of delta bases that the thread may cache.
     cache_bytes: usize,
-    /// The trailer, once it is complete.
+    /// Set when the first pass ends; so is `checksum`, the trailer.
     writer: Option<Box<PackWriter>>,
     checksum: Option<ObjectId>,
     pub(super) inspector: Option<Inspector>,
-    /// Whole objects other than blobs that were not checked because they were never in memory as a whole.
+    /// Whole objects other than blobs that were not checked, because they were never completely in memory.
     pub(super) large: Vec<EntryNumber>,
     max_bytes: Option<u64>,
     max_objects: Option<u32>,
@@ -77,15 +77,15 @@ struct Current {
     header: EntryHeader,
     offset: u64,
     crc: crc32fast::Hasher,
-    /// Whether it is inflated in pieces, and how many bytes have been produced.
+    /// Whether the entry is inflated in pieces; then how many bytes were produced.
     is_in_pieces: bool,
     produced: u64,
-    /// For a whole object that does not fit into the room.
+    /// For a whole object that does not fit into `room`.
     hasher: Option<ObjectHasher>,
 }
 
 impl Receiver {
-    /// `writer` gets the bytes, unless they come from a file.
+    /// `writer` gets the bytes; `None` if they come from a file.
     pub(super) fn new(options: &IngestOptions, writer: Option<PackWriter>) -> Self {
         let hash = options.hash;
         let header = EntryHeader { kind: EntryKind::Object(Kind::Blob), size: 0, length: 0 };
@@ -114,7 +114,7 @@ impl Receiver {
             objects: Vec::new(),
             short_deltas: DeltaBuffer::default(),
             hasher_thread: HasherThread::new(hash, writer, options.checks.as_ref()),
-            // If a thread is not allowed, behave as if it existed.
+            // If no thread is allowed, this prevents one from starting.
             has_thread: options.threads < 2,
             cache_bytes: options.cache_bytes,
             writer: None,
@@ -131,12 +131,12 @@ impl Receiver {
         self.state == Expecting::Over
     }
 
-    /// How many entries the pack's header announces.
+    /// The number of entries that the header announces.
     pub(super) fn announced(&self) -> u32 {
         self.announced
     }
 
-    /// The trailer.
+    /// The trailer, once the pack is complete.
     pub(super) fn checksum(&self) -> Option<ObjectId> {
         self.checksum
     }
@@ -146,7 +146,7 @@ impl Receiver {
         self.writer.take()
     }
 
-    /// Takes bytes up to the end of the pack.
+    /// Takes bytes, up to the end of the pack.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<usize, IngestReason> {
         let mut at = 0;
         self.unpacked.has_come(self.position + bytes.len() as u64);
@@ -178,14 +178,14 @@ impl Receiver {
         self.state == Expecting::Over || self.state == Expecting::Trailer && is_whole
     }
 
-    /// Hands on complete pieces of the pack.
+    /// Hands on complete pieces of the pack, and starts the thread if the pack is long.
     fn hand_on(&mut self, mut bytes: &[u8]) -> Result<(), IngestReason> {
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(PIECE_BYTES - self.piece.len()));
             self.piece.extend_from_slice(now);
             bytes = later;
             if self.piece.len() == PIECE_BYTES {
-                // At most the part of the trailer that this push brought: the rest is in later pieces.
+                // The trailer bytes before those in later pieces.
                 let trailer = self.trailer_bytes.saturating_sub(bytes.len());
                 self.hand_on_piece(trailer)?;
                 self.trailer_bytes -= trailer;
@@ -211,7 +211,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Hands a job on and gets an empty buffer back. Keeps leftover deltas.
+    /// Runs a job and returns an empty buffer; keeps the deltas that it left.
     fn give(&mut self, job: HashJob) -> Result<Vec<u8>, IngestReason> {
         let Returned { mut buffer, left } = self.hasher_thread.run(job)?;
         left.into_iter().for_each(|(entry, place)| self.short_deltas.keep(entry, &buffer[place]));
@@ -219,7 +219,7 @@ impl Receiver {
         Ok(buffer)
     }
 
-    /// Ends the first pass: everything has arrived.
+    /// Ends the first pass, after all bytes have arrived.
     fn finish(&mut self) -> Result<(), IngestReason> {
         self.hand_on_objects()?;
         self.hand_on_piece(self.trailer_bytes)?;
@@ -271,7 +271,7 @@ impl Receiver {
             match parse(&carried, self.hash) {
                 Ok(header) => {
                     self.begin(header, offset, &carried[..header.length]);
-                    // The header cannot have been complete before these bytes came.
+                    // The header was not complete before these bytes arrived.
                     header.length - had
                 }
                 Err(_) if carried.len() < MAX_ENTRY_HEADER_BYTES => {
@@ -300,7 +300,7 @@ impl Receiver {
     fn take_body(&mut self, bytes: &[u8]) -> Result<usize, IngestReason> {
         let entry = &mut self.entry;
         if !entry.is_in_pieces {
-            // Most entries end here. Damaged ones are inflated in pieces, to find out how they are damaged.
+            // Most entries end here. Damaged ones are inflated in pieces, to find out what is wrong.
             let room = usize::try_from(entry.header.size)
                 .ok()
                 .and_then(|size| self.room[..ROOM_BYTES].get_mut(..size));
@@ -318,7 +318,7 @@ impl Receiver {
         loop {
             let entry = &mut self.entry;
             let size = entry.header.size;
-            // Room for one byte more than announced, so that a stream that is too long is detected.
+            // Room for one byte more than announced, to detect streams that are too long.
             let kept =
                 if entry.hasher.is_some() || size > ROOM_BYTES as u64 { 0 } else { entry.produced as usize };
             let inflated = match self.inflater.inflate(&bytes[at..], &mut self.room[kept..]) {
@@ -347,13 +347,13 @@ impl Receiver {
                 return Ok(at);
             }
             if inflated.consumed == 0 && inflated.produced == 0 {
-                // zlib's code for a stream that can make no progress.
+                // zlib's code for a stream that cannot make progress.
                 return Err(IngestReason::bad_object(entry.offset, "inflate returned -5"));
             }
         }
     }
 
-    /// Ends an entry, whose last byte is the one before `at` of the new bytes.
+    /// Ends an entry; its last byte is the one before `at` in the new bytes.
     fn end_entry(&mut self, at: usize) -> Result<(), IngestReason> {
         let entry = &mut self.entry;
         let (offset, crc) = (entry.offset, std::mem::take(&mut entry.crc).finalize());

@@ -1,9 +1,9 @@
 //! The second pass: applies deltas, starting from their bases, on several threads, and names the results.
 //!
-//! Every thread descends one family at a time, depth first. A base is dropped when its last delta is reached, and
-//! of the deltas of one base the largest family comes last, so that few contents are alive at a time however deep
-//! or wide a family is. Contents beyond the cache's limit are dropped too, and made again when they are needed. No
-//! lock is taken for an object; an idle thread gets half of the deltas of another thread's base.
+//! Every thread descends one family at a time, depth first. A base is dropped when its last delta is reached,
+//! and the largest family of a base comes last, so few contents are alive at a time, however deep or wide a
+//! family is. Contents beyond the cache's limit are dropped, too, and made again when needed. No lock is
+//! taken per object; an idle thread gets half of the deltas of another thread's base.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -21,24 +21,24 @@ use super::table::{Children, EntryNumber, EntryTable, Named, NamedDelta};
 use super::unpacked::Unpacked;
 use crate::progress::{Phase, ProgressSink};
 
-/// How many objects are named together, and their maximum bytes.
+/// How many objects are named together; then how many bytes.
 const BATCH_OBJECTS: usize = 16;
 const BATCH_BYTES: usize = 4 << 20;
 
 /// Roots that a thread takes at a time.
 const ROOTS_AT_A_TIME: usize = 16;
 
-/// After reading this many bytes of the pack, its pages are released: process statistics count them as its memory,
-/// though the kernel can take them any time.
+/// After reading this many bytes of the pack, its pages are released: process statistics count them as the
+/// process's memory, although the kernel can reclaim them at any time.
 const LOOKED_AT_BYTES: usize = 16 << 20;
 
-/// The number of deltas between two progress reports.
+/// Deltas between two progress reports.
 const REPORT_EVERY: u64 = 512;
 
-/// Fewer deltas than this are resolved on one thread.
+/// Fewer deltas are resolved on one thread.
 const WORTH_A_THREAD: u64 = 256;
 
-/// Where a family begins.
+/// The object from which a family descends.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Root {
     /// A whole object of the pack.
@@ -51,11 +51,11 @@ pub(super) enum Root {
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) resolved: Vec<Named>,
-    /// One of each thread.
+    /// One per thread.
     pub(super) inspectors: Vec<Inspector>,
 }
 
-/// What all threads share.
+/// The state shared by all threads.
 pub(super) struct Resolver<'a> {
     pub(super) pack: &'a Mapped,
     pub(super) short_deltas: &'a DeltaBuffer,
@@ -63,23 +63,23 @@ pub(super) struct Resolver<'a> {
     pub(super) children: &'a Children,
     /// Sorted by base.
     pub(super) named: &'a [NamedDelta],
-    /// Whether a thread has claimed the deltas of a named base, indexed by the first of them.
+    /// Whether the deltas of a base given by id are claimed, indexed by the first of them.
     pub(super) claimed: &'a [AtomicBool],
     pub(super) scratch: Option<Scratch>,
     pub(super) unpacked: &'a Arc<Unpacked>,
     pub(super) existing: Option<Arc<Snapshot>>,
-    /// Whether families may begin with objects of the repository.
+    /// Whether families may start at objects of the repository.
     pub(super) completes: bool,
     pub(super) cache_bytes: usize,
     pub(super) checks: Option<&'a Checks>,
     pub(super) progress: &'a dyn ProgressSink,
-    /// The number of resolved deltas, of all deltas, and of those that were left at the beginning.
+    /// The number of resolved deltas, of all deltas, and of deltas unresolved at the start.
     pub(super) done: &'a AtomicU64,
     pub(super) total: u64,
     pub(super) left: u64,
 }
 
-/// Families that wait for a thread.
+/// Families waiting for a thread.
 struct Queue<'a> {
     roots: &'a [Root],
     next: AtomicUsize,
@@ -100,8 +100,8 @@ struct SharedTasks {
 struct Frame {
     kind: Kind,
     content: Option<Arc<Content>>,
-    /// How to make the content again: from the frame below or, without one, from a root, and then delta by delta.
-    /// `None` for a frame from another thread, and for what is made from it alone: those are kept.
+    /// How to make the content again: from the frame below or, without one, from a root, then delta by delta.
+    /// `None` for a frame from another thread, and for contents made from it alone: those are kept.
     path: Option<Vec<Root>>,
     children: Range<u32>,
     named: Range<u32>,
@@ -150,7 +150,7 @@ impl Resolver<'_> {
                     outcome.resolved.append(&mut part.resolved);
                     outcome.inspectors.append(&mut part.inspectors);
                 }
-                // Other threads stop because of the one that has the reason.
+                // The other threads were cancelled because of the thread that failed.
                 Err(error) if matches!(failure, None | Some(IngestReason::Cancelled)) => {
                     failure = Some(error)
                 }
@@ -160,8 +160,8 @@ impl Resolver<'_> {
         failure.map_or(Ok(outcome), Err)
     }
 
-    /// The deltas that name this object as their base. As in git, a pack that has the base twice is refused; if the
-    /// repository has the object as well, its deltas are resolved once.
+    /// Claims the deltas that name this object as their base. As in git, a pack that contains the base twice
+    /// is refused; if the repository has the object as well, its deltas are resolved once.
     fn claim(&self, id: &ObjectId) -> Result<Range<u32>, IngestReason> {
         if self.named.is_empty() {
             return Ok(0..0);
@@ -193,7 +193,7 @@ impl Queue<'_> {
         self.given.notify_all();
     }
 
-    /// Waits for a family from another thread; `None` when everything is done.
+    /// Waits for a family from another thread; `None` when all work is done.
     fn wait(&self) -> Option<Frame> {
         let mut shared = self.lock();
         shared.busy -= 1;
@@ -218,19 +218,19 @@ impl Queue<'_> {
     }
 }
 
-/// An object that has no name yet.
+/// An object without an id yet.
 struct UnnamedObject {
     entry: EntryNumber,
     kind: Kind,
     content: Arc<Content>,
     /// Its delta base.
     base: Arc<Content>,
-    /// Whether there are, or may be, deltas of it.
+    /// Whether it has deltas, or may have some.
     is_base: bool,
 }
 
 impl UnnamedObject {
-    /// Trees keep their length when a file changes, blobs seldom do, so only trees are hashed from the first
+    /// Trees keep their length when a file changes, blobs seldom do. So only trees are hashed from the first
     /// difference on.
     fn unnamed(&self) -> Unnamed<'_> {
         let is_tree = self.kind == Kind::Tree;
@@ -249,16 +249,16 @@ struct DeltaWorker<'a> {
     maker: Maker<'a>,
     reader: Option<packrace_store::ObjectReader>,
     stack: Vec<Frame>,
-    /// The memory of the contents on the stack.
+    /// The memory of all contents on the stack.
     stack_bytes: usize,
-    /// Objects that have no name yet.
+    /// Objects without an id yet.
     unnamed: Vec<UnnamedObject>,
     unnamed_bytes: usize,
     ids: Vec<ObjectId>,
     resolved: Vec<Named>,
     inspector: Option<Inspector>,
     unreported: u64,
-    /// Bytes of the pack that were read since its pages were last released.
+    /// Bytes of the pack read since its pages were last released.
     looked_at_bytes: usize,
 }
 
@@ -356,14 +356,14 @@ impl<'a> DeltaWorker<'a> {
         Ok(())
     }
 
-    /// Applies a delta to the base on top of the stack, and pushes the result if it is a base, too.
+    /// Applies a delta to the base on top of the stack; pushes the result if it is a base, too.
     fn resolve(&mut self, entry: EntryNumber) -> Result<(), IngestReason> {
         let base = self.content_of(self.stack.len() - 1)?;
         let top = self.stack.last().expect("the caller has looked");
         let (kind, is_last) = (top.kind, top.left() == 0);
         let mut path = Some(Vec::new());
         if is_last {
-            // Frames below can be made again from where this base was made from.
+            // Later frames can be made again from the path of this base.
             path = self.pop_path();
         }
         let content = Arc::new(self.apply(entry, &base)?);
@@ -387,8 +387,8 @@ impl<'a> DeltaWorker<'a> {
         Ok(())
     }
 
-    /// Queues a result to be named together with others. If there are deltas by name, it is named at once: its own
-    /// deltas can only be found by its name.
+    /// Queues a result, to name it together with others. If the pack has deltas with a base given by id, the
+    /// result is named at once: only its id leads to its deltas.
     fn await_name(&mut self, pending: UnnamedObject) -> Result<Range<u32>, IngestReason> {
         self.unreported += 1;
         if self.unreported == REPORT_EVERY {
@@ -421,7 +421,7 @@ impl<'a> DeltaWorker<'a> {
         result.ok_or_else(|| IngestReason::bad_object(offset, "failed to apply delta"))
     }
 
-    /// Names everything in the queue, and returns the last name.
+    /// Names all queued objects; returns the last id.
     fn name(&mut self) -> Result<ObjectId, IngestReason> {
         let hash = self.resolver.table.hash;
         let objects: Vec<Unnamed<'_>> = self.unnamed.iter().map(UnnamedObject::unnamed).collect();
@@ -454,7 +454,7 @@ impl<'a> DeltaWorker<'a> {
         Ok(last)
     }
 
-    /// The content of a frame, made again if it was dropped.
+    /// The content of a frame; made again if it was dropped.
     fn content_of(&mut self, frame: usize) -> Result<Arc<Content>, IngestReason> {
         let mut from = frame;
         while self.stack[from].content.is_none() && from > 0 {
@@ -485,7 +485,7 @@ impl<'a> DeltaWorker<'a> {
         self.let_go();
     }
 
-    /// Drops contents that are not needed soon, the lowest first, until the rest is within the limit.
+    /// Drops contents that are not needed soon, lowest first, until the rest is within the limit.
     fn let_go(&mut self) {
         let top = self.stack.len() - 1;
         for frame in &mut self.stack[..top] {
@@ -508,21 +508,21 @@ impl<'a> DeltaWorker<'a> {
         }
     }
 
-    /// Pops the top of the stack, and returns how its content was made from what is below.
+    /// Pops the top of the stack; returns how its content was made from the frames below.
     fn pop_path(&mut self) -> Option<Vec<Root>> {
         let path = self.stack.last_mut().and_then(|frame| frame.path.take());
         self.pop();
         path
     }
 
-    /// Reuses the buffer if nobody else holds it.
+    /// Reuses the buffer if no other reference exists.
     fn recycle(&mut self, content: Arc<Content>) {
         if let Some(content) = Arc::into_inner(content) {
             self.maker.recycle(content);
         }
     }
 
-    /// Gives half of the deltas of the lowest base that has several to an idle thread.
+    /// Gives an idle thread half of the deltas of the lowest base that has several.
     fn share(&mut self) {
         let Some(at) = self.stack.iter().position(|frame| frame.children.len() > 1) else { return };
         let Ok(content) = self.content_of(at) else { return };
@@ -544,7 +544,7 @@ impl<'a> DeltaWorker<'a> {
 impl Drop for DeltaWorker<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // No thread needs this one's work any more.
+            // The result is lost, so other threads need not go on.
             self.queue.stop();
         }
     }

@@ -1,4 +1,4 @@
-//! What is known of every entry of the pack, and the deltas of each entry.
+//! A table of the pack's entries, and of the deltas of each.
 
 use packrace_format::pack::parse_entry_header;
 use packrace_format::pack_index::Entry;
@@ -6,10 +6,10 @@ use packrace_object::{HashKind, Kind, ObjectId, oid};
 
 use super::error::IngestReason;
 
-/// The number of an entry in the order of the pack; objects that complete a thin pack come last.
+/// The number of an entry in pack order; objects that complete a thin pack come last.
 pub(super) type EntryNumber = u32;
 
-/// The base of an entry. The last values of the number are reserved for entries without one.
+/// The base of an entry; the last values are reserved for entries without one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EntryBase(u32);
 
@@ -31,33 +31,33 @@ impl EntryBase {
 /// The most entries that a pack may have.
 pub(super) const MAX_ENTRIES: u32 = EntryBase::FIRST_SPECIAL - 1;
 
-/// A delta that names its base.
+/// A delta whose base is given by id (`REF_DELTA`).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NamedDelta {
     pub(super) base: ObjectId,
     pub(super) entry: EntryNumber,
 }
 
-/// An entry with its name.
+/// An entry and its id.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Named {
     pub(super) entry: EntryNumber,
     pub(super) id: ObjectId,
 }
 
-/// The entries of a pack. Names of deltas are null until they are resolved.
+/// The entries of a pack; the ids of deltas are null until they are resolved.
 #[derive(Debug)]
 pub(super) struct EntryTable {
     pub(super) hash: HashKind,
     pub(super) entries: Vec<Entry>,
     bases: Vec<EntryBase>,
     pub(super) named: Vec<NamedDelta>,
-    /// Where the last entry ends.
+    /// The end of the last entry.
     pub(super) end: u64,
 }
 
-/// For each entry, the deltas that come after it in the pack, as ranges of one list; the delta with the largest
-/// family is last, so that the base can be dropped before descending into it.
+/// For each entry, the deltas after it in the pack, as ranges of one list. The delta with the largest family
+/// is last, so that the base can be dropped before descending into it.
 #[derive(Debug)]
 pub(super) struct Children {
     starts: Vec<u32>,
@@ -66,7 +66,7 @@ pub(super) struct Children {
 
 impl EntryTable {
     pub(super) fn new(hash: HashKind, announced: u32) -> Self {
-        // The announced number is trusted only as far as it costs next to nothing.
+        // The announced number is unchecked, so it reserves only a little memory.
         let room = announced.min(1 << 16) as usize;
         EntryTable {
             hash,
@@ -81,21 +81,21 @@ impl EntryTable {
         self.entries.len() as u32
     }
 
-    /// Adds a whole object, whose name may follow.
+    /// Adds a whole object, whose id may be set later.
     pub(super) fn push_whole(&mut self, kind: Kind, offset: u64, crc32: u32, id: ObjectId) {
         self.push(offset, crc32, id, EntryBase::whole(kind));
     }
 
-    /// Adds a delta of the entry that begins at `base`, and returns that entry; if no entry begins there, the delta
-    /// stays unresolved.
+    /// Adds a delta whose base begins at `base`, and returns the base's entry; if no entry begins there, the
+    /// delta stays unresolved.
     pub(super) fn push_delta_at(&mut self, base: u64, offset: u64, crc32: u32) -> Option<EntryNumber> {
         let base = self.find(base).map_or(EntryBase::NOWHERE, |at| EntryBase(at as u32));
         self.push(offset, crc32, self.hash.null(), base);
         base.entry()
     }
 
-    /// The entry that begins here. Searched for from the end, because most bases are a few entries before their
-    /// deltas.
+    /// The entry that begins at this offset. Searches from the end, because most bases are a few entries
+    /// before their deltas.
     fn find(&self, offset: u64) -> Option<usize> {
         let count = self.entries.len();
         let mut reach = 8;
@@ -107,20 +107,20 @@ impl EntryTable {
         found.ok().map(|at| start + at)
     }
 
-    /// Adds a delta by name.
+    /// Adds a delta whose base is given by id.
     pub(super) fn push_named_delta(&mut self, base: &oid, offset: u64, crc32: u32) {
         self.named.push(NamedDelta { base: base.to_owned(), entry: self.len() });
         self.push(offset, crc32, self.hash.null(), EntryBase::NAMED);
     }
 
-    /// Sets the names of entries.
+    /// Sets the ids of entries.
     pub(super) fn name(&mut self, named: &[Named]) {
         for Named { entry, id } in named {
             self.entries[*entry as usize].id = *id;
         }
     }
 
-    /// Whether an entry lacks a name.
+    /// Whether an entry has no id yet.
     pub(super) fn is_unnamed(&self, entry: EntryNumber) -> bool {
         self.entries[entry as usize].id.is_null()
     }
@@ -138,7 +138,7 @@ impl EntryTable {
             .find(|kind| base == EntryBase::whole(*kind))
     }
 
-    /// The compressed bytes of an entry in its pack, and their inflated length.
+    /// The deflated bytes of an entry in its pack, and their inflated length.
     pub(super) fn stream<'p>(
         &self,
         entry: EntryNumber,
@@ -152,14 +152,15 @@ impl EntryTable {
         Ok((&bytes[header.length..], header.size))
     }
 
-    /// The deltas of each entry. Bases by name are found once they are named. If there are none, a delta is left
-    /// out when it and everything below it have names.
+    /// Lists the deltas of each entry; bases given by id are found when they are named. If there are none, a
+    /// delta is left out if it and everything below it have ids.
     pub(super) fn children(&self) -> Children {
         let count = self.bases.len();
         let is_left = |entry: usize| !self.named.is_empty() || self.is_unnamed(entry as EntryNumber);
         let mut family: Vec<u32> = (0..count).map(|entry| is_left(entry).into()).collect();
         let mut starts = vec![0u32; count + 1];
-        // A base comes before its deltas, so going backwards completes each family before it is added.
+        // Bases precede their deltas, so going backwards completes each family before it is added to its
+        // base.
         for entry in (0..count).rev() {
             if let Some(base) = self.bases[entry].entry().filter(|_| family[entry] > 0) {
                 family[base as usize] = family[base as usize].saturating_add(family[entry]);
@@ -189,7 +190,7 @@ impl EntryTable {
 }
 
 impl Children {
-    /// The deltas of an entry, as a range for [`Children::at`].
+    /// The deltas of an entry, as a range of positions for [`Children::at`].
     pub(super) fn of(&self, entry: EntryNumber) -> std::ops::Range<u32> {
         match self.starts.get(entry as usize + 1) {
             Some(end) => self.starts[entry as usize]..*end,

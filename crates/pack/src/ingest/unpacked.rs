@@ -1,17 +1,17 @@
-//! A limit for the contents of a pack. A few bytes of delta make megabytes, and a kilobyte holds thousands of them:
-//! without a limit, a small pack costs minutes.
+//! A limit for the contents of a pack. A few bytes of delta make megabytes, and a kilobyte holds thousands of
+//! them: without a limit, a small pack could take minutes.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::error::IngestReason;
 
-/// The limit for the contents of a pack: inflated bytes, and results of deltas each time they are made. The larger
-/// of the two applies.
+/// The limit for a pack's contents: inflated bytes, and delta results each time they are made. The larger of
+/// the two values applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaxUnpacked {
-    /// For any pack.
+    /// A fixed limit.
     pub bytes: u64,
-    /// For each byte of the pack. zlib expands one byte to 1,032 at most.
+    /// A limit per byte of the pack; zlib expands a byte to at most 1,032.
     pub times_pack: u64,
 }
 
@@ -19,7 +19,7 @@ pub struct MaxUnpacked {
 #[derive(Debug)]
 pub(super) struct Unpacked {
     limit: Option<MaxUnpacked>,
-    /// The limit for the part of the pack that has arrived.
+    /// The limit for the bytes of the pack received so far.
     most: AtomicU64,
     bytes: AtomicU64,
 }
@@ -30,14 +30,14 @@ impl Unpacked {
         Unpacked { limit, most: AtomicU64::new(most), bytes: AtomicU64::new(0) }
     }
 
-    /// Reports how many bytes of the pack have arrived.
+    /// Raises the limit for the bytes of the pack received so far.
     pub(super) fn has_come(&self, pack_bytes: u64) {
         if let Some(limit) = self.limit {
             self.most.store(limit.bytes.max(pack_bytes.saturating_mul(limit.times_pack)), Relaxed);
         }
     }
 
-    /// Counts bytes that are produced, or will be at once.
+    /// Counts bytes just produced, or about to be.
     pub(super) fn add(&self, bytes: u64) -> Result<(), IngestReason> {
         let most = self.most.load(Relaxed);
         // No sum of real sizes comes near 64 bits; false ones exceed every limit.

@@ -1,4 +1,4 @@
-//! Which commits go into a new commit-graph, and on top of which files (git-commit-graph, "write").
+//! Selects the commits for a new commit-graph file and the files below it (git-commit-graph, "write").
 
 use std::collections::HashSet;
 
@@ -15,40 +15,40 @@ use crate::request_objects::RequestObjects;
 /// Objects read between two checks for cancellation.
 const BETWEEN_LOOKS: u64 = 1024;
 
-/// Whether a new file stands alone or on top of others.
+/// Whether a new file is the whole commit-graph or a layer of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Split {
     /// One file for everything.
     Single,
-    /// A new file on top, which may absorb those below.
+    /// A new file on top, which may absorb files below it.
     Merge(Merging),
-    /// A new file on top, always.
+    /// Always a new file on top.
     NoMerge,
-    /// A chain of one file that replaces every other.
+    /// A chain of one file that replaces all others.
     Replace,
 }
 
-/// What to write.
+/// The input of [`make`].
 #[derive(Debug)]
 pub struct GraphRequest {
-    /// Objects to start from; tags are peeled, and what is not a commit then is left out.
+    /// Where to start; tags are peeled, and anything that is not a commit then is left out.
     pub tips: Vec<ObjectId>,
-    /// Whether everything in the present commit-graph stays in.
+    /// Whether all commits of the existing commit-graph stay in.
     pub append: bool,
-    /// The shape.
+    /// The shape of the commit-graph.
     pub split: Split,
-    /// How many files at the base of the present chain belong to another object directory.
+    /// The number of files at the base of the existing chain that belong to another object directory.
     pub foreign_layers: usize,
     /// The best kind of generations to write.
     pub generations: Generations,
 }
 
-/// A commit-graph file to be published.
+/// A commit-graph file, not published yet.
 #[derive(Debug)]
 pub struct NewGraph {
     /// The file.
     pub bytes: Vec<u8>,
-    /// How many files of the present chain stay below it.
+    /// How many files of the existing chain stay below it.
     pub kept_layers: usize,
 }
 
@@ -58,12 +58,12 @@ pub enum GraphError {
     /// The commits cannot be read.
     #[error(transparent)]
     Objects(#[from] Error),
-    /// They don't make a commit-graph.
+    /// The commits don't make a commit-graph.
     #[error(transparent)]
     Write(#[from] GraphWriteError),
 }
 
-/// Every commit in packs whose name `is_wanted`. Progress is reported as `phase`.
+/// Every commit in packs whose name `is_wanted`; reports progress as `phase`.
 pub fn packed_commits(
     request_objects: &RequestObjects,
     is_wanted: impl Fn(&packrace_store::Pack) -> bool,
@@ -101,7 +101,7 @@ pub fn packed_commits(
     Ok(found)
 }
 
-/// Makes a commit-graph file; `None` if there is nothing to write. `present` are the existing files, the base
+/// Makes a commit-graph file; `None` if there is nothing to write. `present` are the existing files, base
 /// first.
 pub fn make<D: AsRef<[u8]> + Clone>(
     request_objects: &RequestObjects,

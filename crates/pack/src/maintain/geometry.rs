@@ -1,12 +1,12 @@
-//! Which packs to roll up into one, so that each pack has `factor` times the objects of the next smaller one
-//! (git-repack, "--geometric").
+//! Which packs to roll up into one, so that each pack has at least `factor` times the objects of the next
+//! smaller one (git-repack, "--geometric").
 
-/// How many of the packs with these numbers of objects, the smallest first, to roll up so that every pack then has
-/// at least `factor` times the objects of the one before it.
+/// How many packs to roll up, smallest first, so that every pack then has at least `factor` times the objects
+/// of the one before it. `objects` are their numbers of objects, ascending.
 pub fn packs_to_roll_up(objects: &[u32], factor: u32) -> usize {
     let factor = u64::from(factor);
     let grows = |small: u64, large: u32| u64::from(large) >= small.saturating_mul(factor);
-    // The largest packs that already are in progression.
+    // Keep the largest packs as long as they are in progression.
     let mut first_kept = objects.len();
     while first_kept > 0
         && (first_kept == objects.len() || grows(objects[first_kept - 1].into(), objects[first_kept]))
@@ -16,7 +16,7 @@ pub fn packs_to_roll_up(objects: &[u32], factor: u32) -> usize {
     if first_kept == 0 {
         return 0;
     }
-    // The rolled-up pack may have become too large for the next one.
+    // The rolled-up pack may now be too large for the next one.
     let mut rolled_up: u64 = objects[..first_kept].iter().map(|count| u64::from(*count)).sum();
     while first_kept < objects.len() && !grows(rolled_up, objects[first_kept]) {
         rolled_up += u64::from(objects[first_kept]);

@@ -1,4 +1,4 @@
-//! Commits read from their objects, for files that others will trust.
+//! Commits read from their objects, for files that readers trust.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use packrace_store::{ObjectReader, cache_bytes};
 use crate::error::{Error, Reason};
 use crate::request_objects::RequestObjects;
 
-/// Reads commits from their objects, never from a commit-graph: its damage must not live on in the next one.
+/// Reads commits from their objects, never from a commit-graph, whose damage would spread to the new one.
 pub(super) struct CommitReader<'a> {
     request_objects: &'a RequestObjects,
     reader: ObjectReader,
@@ -27,13 +27,13 @@ impl<'a> CommitReader<'a> {
         Ok(self.reader.kind_and_size(id)?.map(|(kind, _)| kind))
     }
 
-    /// The commit that `id` peels to; `None` if that is something else.
+    /// The commit that `id` peels to; `None` if it peels to another kind.
     pub(super) fn peel(&mut self, id: ObjectId) -> Result<Option<ObjectId>, Error> {
         let (peeled, kind) = self.peel_to_any(id)?;
         Ok((kind == Kind::Commit).then_some(peeled))
     }
 
-    /// What `id` peels to.
+    /// The object that `id` peels to.
     pub(super) fn peel_to_any(&mut self, id: ObjectId) -> Result<(ObjectId, Kind), Error> {
         let mut at = id;
         for _ in 0..MAX_TAG_DEPTH {

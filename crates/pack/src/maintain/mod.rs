@@ -1,5 +1,5 @@
-//! Work that keeps a repository fast: what `packrace commit-graph`, `multi-pack-index`, `repack` and `pack-objects` do,
-//! without their command lines.
+//! Work that keeps a repository fast: `packrace commit-graph`, `multi-pack-index`, `repack` and
+//! `pack-objects` without their command lines.
 
 pub mod bitmap_build;
 pub mod commit_graph;

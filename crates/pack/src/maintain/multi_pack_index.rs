@@ -7,8 +7,8 @@ use packrace_store::{Pack, Snapshot};
 
 use crate::progress::{Phase, ProgressSink};
 
-/// Makes a multi-pack-index of the repository's own packs that `is_wanted`; `None` if there is none. The copies in
-/// the pack named `preferred` win. With `bit_order`, bitmaps can be written for it.
+/// Makes a multi-pack-index of the repository's own packs that `is_wanted`; `None` if there are none. Copies
+/// in the pack named `preferred` win. `bit_order` allows bitmaps for it.
 pub fn make(
     snapshot: &Snapshot,
     is_wanted: impl Fn(&Pack) -> bool,

@@ -25,41 +25,41 @@ pub struct PackFiles {
     pub reverse_index: bool,
     /// The version of their indexes.
     pub index_version: pack_index::Version,
-    /// The longest pack, if there is a limit (`pack.packSizeLimit`); a pack of a single object may be longer.
+    /// The most bytes per pack (`pack.packSizeLimit`); a pack of a single object may be longer.
     pub max_bytes: Option<u64>,
 }
 
 /// The special properties of a pack.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Special<'a> {
-    /// It holds objects from a promisor.
+    /// The pack holds objects from a promisor.
     pub is_promisor: bool,
-    /// It gets bitmaps of what these tips reach, unless it is split.
+    /// The pack gets these bitmaps, unless it is split.
     pub bitmap: Option<&'a BitmapRequest>,
-    /// The path prefix of its files, if it is not stored with the repository's packs.
+    /// The path prefix of the pack's files, if they are not stored with the repository's packs.
     pub prefix: Option<&'a Path>,
-    /// It holds unreachable objects, last wanted at these times.
+    /// The pack holds unreachable objects, last wanted at these times.
     pub times: Option<&'a Times>,
 }
 
 /// Which bitmaps to write.
 #[derive(Debug, Clone)]
 pub struct BitmapRequest {
-    /// What refs point at.
+    /// The targets of refs.
     pub refs: Vec<ObjectId>,
-    /// The ones that always get a bitmap (`pack.preferBitmapTips`).
+    /// Those that always get a bitmap (`pack.preferBitmapTips`).
     pub preferred: Vec<ObjectId>,
-    /// How it is made.
+    /// What the file contains.
     pub options: BitmapOptions,
 }
 
 /// Why packs could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum PackFilesError {
-    /// Objects cannot be read or packs written.
+    /// Objects cannot be read, or packs cannot be written.
     #[error(transparent)]
     Objects(#[from] Error),
-    /// Bitmaps were requested, and this object is not in the pack.
+    /// Bitmaps were requested, but this object is not in the pack.
     #[error("failed to write bitmap index")]
     NotClosed(ObjectId),
     /// The new pack has no usable index.
@@ -74,8 +74,8 @@ impl From<packrace_store::Error> for PackFilesError {
 }
 
 impl PackFiles {
-    /// Writes what is planned, as one pack or as many as the limit requires. Each is durable before the next
-    /// begins.
+    /// Writes the planned objects as one pack, or as several if the limit requires it. Each pack is durable
+    /// before the next begins.
     pub fn write(
         &self,
         plan: PackPlan,

@@ -6,11 +6,11 @@ use crate::error::Error;
 use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::RequestObjects;
 
-/// Values of the first byte of a name; each has its directory of loose objects.
+/// Values of the first byte of an id; each has a directory of loose objects.
 const DIRECTORIES: u64 = 256;
 
-/// Removes the repository's own loose objects that `request_objects` has a packed copy of; it must be created after
-/// the packs were written and deleted.
+/// Removes the repository's own loose objects that have a packed copy in `request_objects`, which must be
+/// created after the packs were written and deleted.
 pub fn prune_packed(request_objects: &RequestObjects, progress: &dyn ProgressSink) -> Result<(), Error> {
     let snapshot = request_objects.snapshot();
     progress.report(Phase::RemovingDuplicates, 0, DIRECTORIES);

@@ -9,7 +9,7 @@ use packrace_store::refs::{self, RefSnapshot, Target};
 use super::history::CommitReader;
 use crate::request_objects::RequestObjects;
 
-/// `info/refs`: every ref, and what it peels to. Refs to missing objects are left out.
+/// `info/refs`: every ref with its peeled object; refs to missing objects are left out.
 pub fn refs(request_objects: &RequestObjects, refs: &RefSnapshot) -> Result<Vec<u8>, refs::RefError> {
     let mut found: Vec<(Vec<u8>, Option<ObjectId>)> = Vec::new();
     refs.visit(b"refs/", &mut |record| {
@@ -44,7 +44,7 @@ pub fn refs(request_objects: &RequestObjects, refs: &RefSnapshot) -> Result<Vec<
     Ok(listing)
 }
 
-/// `objects/info/packs`: the repository's own packs, the newest first, and an empty line.
+/// `objects/info/packs`: the repository's own packs, newest first, then an empty line.
 pub fn packs(snapshot: &Snapshot) -> Vec<u8> {
     let own = snapshot.packs().iter().filter(|pack| pack.is_local());
     let lines: String = own.map(|pack| format!("P {}.pack\n", pack.name())).collect();

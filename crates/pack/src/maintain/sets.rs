@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::marks::Marks;
 use crate::request_objects::{ObjectNo, RequestObjects};
 
-/// Adds the objects with these ids, except those that were deleted meanwhile.
+/// Adds the objects with these ids, except those deleted in the meantime.
 pub(crate) fn insert_all(
     request_objects: &RequestObjects,
     marks: &Marks,
@@ -24,8 +24,8 @@ pub(crate) fn insert_all(
     Ok(())
 }
 
-/// When the `wanted` packed and loose objects were last wanted, in seconds since 1970: the time of the pack or
-/// file, or the time in a cruft pack. Of several copies, the latest counts.
+/// When the `wanted` packed and loose objects were last wanted, in seconds since 1970: the time in a cruft
+/// pack, or else of the pack or file. Of several copies, the latest counts.
 pub(crate) fn times(
     request_objects: &RequestObjects,
     wanted: &Marks,

@@ -1,5 +1,5 @@
-//! What becomes of unreachable objects: they are kept for a while, loose or in a cruft pack, and then dropped
-//! (git-pack-objects, "--cruft" and "--unpack-unreachable").
+//! Unreachable objects: kept for a while, loose or in a cruft pack, then dropped (git-pack-objects, "--cruft"
+//! and "--unpack-unreachable").
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -18,7 +18,7 @@ use crate::settings::Settings;
 use crate::walk::lenient_walk::LenientWalk;
 use crate::walk::trees::{OnMissing, TreeWalk};
 
-/// How many loose objects are published together.
+/// Loose objects published together.
 const LOOSENED_AT_ONCE: usize = 1024;
 
 /// When objects were last wanted, in seconds since 1970.
@@ -26,7 +26,7 @@ const LOOSENED_AT_ONCE: usize = 1024;
 pub struct Times(HashMap<ObjectNo, u32>);
 
 impl Times {
-    /// 0 if it is not known.
+    /// The time of an object; 0 if unknown.
     pub(crate) fn of(&self, ix: ObjectNo) -> u32 {
         self.0.get(&ix).copied().unwrap_or_default()
     }
@@ -35,7 +35,7 @@ impl Times {
 /// Which objects have expired.
 #[derive(Debug, Clone, Copy)]
 pub struct Expiry<'a> {
-    /// Objects last wanted at this time or before have expired, unless something newer reaches them.
+    /// Objects last wanted at this time or before have expired, unless a newer object reaches them.
     pub expired: i64,
     /// Objects that count as wanted now (`gc.recentObjectsHook`).
     pub recent: &'a [ObjectId],
@@ -44,13 +44,13 @@ pub struct Expiry<'a> {
 /// How objects become loose.
 #[derive(Debug, Clone, Copy)]
 pub struct Loosening {
-    /// zlib's level.
+    /// The zlib level.
     pub compression: i32,
     /// How files are written.
     pub policy: WritePolicy,
 }
 
-/// Handles unreachable objects of the repository's own packs and loose ones.
+/// Handles the repository's own unreachable objects, packed and loose.
 pub(crate) struct Caretaker<'a> {
     pub(crate) request_objects: &'a RequestObjects,
     /// The packs whose objects it handles.
@@ -61,7 +61,7 @@ pub(crate) struct Caretaker<'a> {
     pub(crate) progress: &'a dyn ProgressSink,
 }
 
-/// Unreachable objects, by what becomes of them.
+/// Unreachable objects, divided into those that stay and those that go.
 pub(crate) struct Parted {
     pub(crate) stay: Marks,
     pub(crate) gone: Marks,
@@ -76,7 +76,7 @@ impl Caretaker<'_> {
         times(self.request_objects, rest, &self.packs, &snapshot.own_loose()?, modified).map(Times)
     }
 
-    /// Objects wanted after `expired` stay, with everything they reach; the others go.
+    /// Divides objects: those wanted after `expired` stay, with everything they reach; the others go.
     pub(crate) fn part(
         &self,
         rest: Marks,
@@ -101,21 +101,21 @@ impl Caretaker<'_> {
         Ok(Parted { stay: rest, gone, names })
     }
 
-    /// The paths of unreachable objects, as far as unreachable commits lead to them.
+    /// The paths of unreachable objects, found from unreachable commits.
     fn names(&self, rest: &Marks, reached: &Marks) -> Result<Names, Error> {
         let seen = reached.snapshot();
         let roots = LenientWalk::new(self.request_objects).root_trees(rest, &seen)?;
         let mut trees = TreeWalk::new(self.request_objects, self.settings.threads, self.progress)
             .hashing(self.settings.name_hash);
         match trees.mark_below(roots, &seen, OnMissing::Skip) {
-            // These objects may be damaged, and without names the pack only becomes larger.
+            // These objects may be damaged; without names, the pack is only larger.
             Err(error) if error.kind() == ErrorKind::Corrupt => tracing::debug!("{error}"),
             marked => marked?,
         }
         Ok(trees.into_names())
     }
 
-    /// Writes the objects that stay as loose ones, unless they are loose already.
+    /// Writes the objects that stay as loose objects, unless they are loose already.
     pub(crate) fn loosen(
         &self,
         rest: Marks,
@@ -151,7 +151,7 @@ impl Caretaker<'_> {
     }
 }
 
-/// Writes these unreachable objects of the repository's own packs as loose ones.
+/// Writes these unreachable objects as loose objects of the repository, unless they have expired.
 pub fn loosen(
     request_objects: &RequestObjects,
     ids: &[ObjectId],
@@ -170,7 +170,7 @@ pub fn loosen(
     caretaker.loosen(rest, &reached, expiry.expired, how)
 }
 
-/// Reports progress while a pack of unreachable objects is planned.
+/// Renames the enumeration phase while a cruft pack is planned.
 struct OfCruft<'a>(&'a dyn ProgressSink);
 
 impl ProgressSink for OfCruft<'_> {
@@ -184,7 +184,7 @@ impl ProgressSink for OfCruft<'_> {
     }
 }
 
-/// A pack of unreachable objects.
+/// Plans a pack of unreachable objects.
 pub(crate) fn plan_cruft(
     request_objects: &std::sync::Arc<RequestObjects>,
     wanted: Marks,
@@ -196,8 +196,8 @@ pub(crate) fn plan_cruft(
     plan::to_store(request_objects, wanted, names, settings, ofs_delta, &OfCruft(progress))
 }
 
-/// Plans the cruft pack of a repository that keeps only some packs: all other objects of its own, packed and loose,
-/// that have not expired.
+/// Plans a cruft pack for a repository that keeps only some packs: all other objects of its own, packed and
+/// loose, that have not expired.
 pub fn plan_cruft_beside(
     request_objects: &std::sync::Arc<RequestObjects>,
     stays: &dyn Fn(&packrace_store::Pack) -> bool,

@@ -8,10 +8,11 @@ use crate::error::Error;
 use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::RequestObjects;
 
-/// The largest level (commit-graph, "GENERATION_NUMBER_V1_MAX"); a commit at this level may have parents at it.
+/// The largest level (commit-graph, "GENERATION_NUMBER_V1_MAX"); parents of a commit at this level may share
+/// it.
 const MAX_LEVEL: u64 = (1 << 30) - 1;
 
-/// Checks every commit at positions from `start` on and reports errors in git's words, one a line.
+/// Checks every commit from position `start` on and reports errors in git's words, one per line.
 pub fn verify_commits<D: AsRef<[u8]>>(
     request_objects: &RequestObjects,
     graph: &CommitGraph<D>,

@@ -1,8 +1,8 @@
-//! Delta islands: groups of refs that are fetched separately, so that no delta of one may need a base of another
-//! (git-pack-objects, "DELTA ISLANDS").
+//! Delta islands: groups of refs that are fetched separately, so a delta in one island must not need a base
+//! from another (git-pack-objects, "DELTA ISLANDS").
 //!
-//! Every object has the set of islands that reach it. Commits pass their islands to their parents, in one pass from
-//! new to old; then trees pass them to their entries. Trees that many islands reach come first, so that a tree is
+//! Every object has the set of islands that reach it. Commits pass their islands to their parents in one pass
+//! from new to old; then trees pass them to their entries. Trees in many islands come first, so a tree is
 //! seldom visited twice.
 
 use std::cmp::Reverse;
@@ -20,15 +20,16 @@ use crate::walk::lenient_walk::LenientWalk;
 /// The longest compiled form of one expression.
 const MAX_REGEX_BYTES: usize = 1 << 20;
 
-/// The most groups of an expression that form the name of an island.
+/// The most capture groups of an expression that form an island's name.
 const MAX_GROUPS: usize = 14;
 
-/// `pack.island`, in the order of the configuration.
+/// The expressions of `pack.island`, in the order of the configuration.
 #[derive(Debug, Default)]
 pub struct IslandRules(Vec<Regex>);
 
 impl IslandRules {
-    /// Extended regular expressions, each anchored at the beginning of a name. The error is for users.
+    /// Parses extended regular expressions, each anchored at the start of a ref name; the error is a message
+    /// for users.
     pub fn parse(expressions: &[Vec<u8>]) -> Result<Self, String> {
         let compile = |text: &Vec<u8>| {
             let shown = String::from_utf8_lossy(text);
@@ -39,7 +40,7 @@ impl IslandRules {
         expressions.iter().map(compile).collect::<Result<_, _>>().map(IslandRules)
     }
 
-    /// The island of a ref: what the groups of the last matching expression capture.
+    /// The island of a ref: the captures of the last matching expression.
     pub fn island_of(&self, name: &[u8]) -> Option<Vec<u8>> {
         let groups = self.0.iter().rev().find_map(|rule| rule.captures(name))?;
         let caught: Vec<&[u8]> =
@@ -48,7 +49,7 @@ impl IslandRules {
     }
 }
 
-/// The number of a set of islands; 0 is the empty one.
+/// The number of a set of islands; 0 is the empty set.
 type SetNo = u32;
 
 /// Which islands reach each object.
@@ -59,7 +60,7 @@ pub struct Islands {
     core: Option<usize>,
 }
 
-/// Sets of islands, each once.
+/// Distinct sets of islands, with their numbers.
 #[derive(Debug)]
 struct Sets {
     words: usize,
@@ -118,8 +119,8 @@ impl Sets {
 }
 
 impl Islands {
-    /// Finds what each island reaches. `refs` are full names with their targets; `core` names the island whose
-    /// objects come first in a pack (`pack.islandCore`). Missing objects are skipped.
+    /// Finds what each island reaches; skips missing objects. `refs` are full names with their targets;
+    /// `core` is the island whose objects come first in a pack (`pack.islandCore`).
     pub fn find<'n>(
         request_objects: &RequestObjects,
         refs: impl IntoIterator<Item = (&'n [u8], ObjectId)>,
@@ -140,7 +141,7 @@ impl Islands {
         Spread { request_objects, progress, islands }.run(tips)
     }
 
-    /// Whether an object may be stored as a delta of `base`: whoever gets the object gets the base, too.
+    /// Whether an object may be a delta of `base`: every island with the object also has the base.
     pub(crate) fn allow(&self, object: ObjectNo, base: ObjectNo) -> bool {
         let of = |ix: ObjectNo| self.of.get(&ix).copied().unwrap_or_default();
         self.sets.is_within(of(object), of(base))
@@ -194,7 +195,7 @@ impl Spread<'_> {
         Ok(self.islands)
     }
 
-    /// Passes islands to the entries of trees.
+    /// Passes islands from trees to their entries.
     fn trees(&mut self, roots: Vec<(ObjectNo, SetNo)>) -> Result<(), Error> {
         let mut walk = LenientWalk::new(self.request_objects);
         let (mut content, mut listed) = (Vec::new(), Vec::new());
@@ -220,7 +221,7 @@ impl Spread<'_> {
         Ok(())
     }
 
-    /// True if one of the islands is new to the object.
+    /// Adds islands to an object; returns whether one of them is new.
     fn add(&mut self, ix: ObjectNo, set: SetNo) -> bool {
         let of = self.islands.of.entry(ix).or_default();
         let both = self.islands.sets.union(*of, set);
@@ -228,11 +229,11 @@ impl Spread<'_> {
     }
 }
 
-/// All commits that `newest` reach, each before its parents.
+/// All commits that `newest` reach, children before parents.
 fn new_to_old(commits: &mut Commits<'_>, newest: Vec<CommitNo>) -> Result<Vec<CommitNo>, Error> {
     let mut seen = HashSet::new();
     let mut old_to_new = Vec::new();
-    // Each with the number of its parents visited so far.
+    // Each commit with the number of its parents visited so far.
     let mut open: Vec<(CommitNo, usize)> = Vec::new();
     for tip in newest {
         if seen.insert(tip) {

@@ -1,4 +1,4 @@
-//! Selects the objects of a pack: by bitmap or by walk, less what a filter leaves out.
+//! Selects the objects of a pack, by bitmap or by walk, without those that a filter leaves out.
 
 pub mod filter;
 pub mod islands;

@@ -1,4 +1,4 @@
-//! Which objects refs reach: what clients may request if they may not request everything.
+//! Which objects refs reach, for clients that may request reachable objects only.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::select::plan::{PackPlan, PackRequest, plan};
 use crate::walk::commits::Commits;
 
-/// The first of `wants` that `tips` do not reach; a missing object is not reached. Commits cost one walk through
-/// history, however many there are. Anything else costs a visit of every object that `tips` reach, unless it is a
-/// tip itself.
+/// The first of `wants` that `tips` do not reach; a missing object counts as not reached. All wanted commits
+/// together cost one walk through history. Other objects that are not tips cost one visit of every object
+/// that `tips` reach.
 pub fn first_unreached(
     request_objects: &Arc<RequestObjects>,
     wants: &[ObjectId],
@@ -56,7 +56,7 @@ pub fn first_unreached(
     Ok(is_reached_at.iter().position(|is_reached| !is_reached).map(|at| wants[at]))
 }
 
-/// The commits that existing tips peel to.
+/// The commits that `tips` peel to; skips missing tips.
 fn commits_of(
     request_objects: &RequestObjects,
     commits: &mut Commits<'_>,
@@ -78,7 +78,7 @@ fn commits_of(
 pub struct Reached(PackPlan);
 
 impl Reached {
-    /// Visits everything below `tips`: by bitmap if there is one. Missing tips are skipped.
+    /// Visits everything below `tips`, by bitmap if there is one; skips missing tips.
     pub fn by(
         request_objects: &Arc<RequestObjects>,
         tips: &[ObjectId],

@@ -1,4 +1,4 @@
-//! Walks over commits: loading, closure, and what wants reach that haves don't.
+//! Walks over commits: loading, closure, and the difference between wants and haves.
 
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
@@ -12,8 +12,8 @@ use crate::request_objects::{ObjectNo, RequestObjects};
 /// Commits between two checks for cancellation.
 const COMMITS_BETWEEN_LOOKS: usize = 1024;
 
-/// Without generation numbers, how many commits older than everything found are still visited, because committers'
-/// clocks differ. Too few only makes a pack larger than necessary.
+/// Without generation numbers, how many commits older than all found ones are still visited, because
+/// committers' clocks differ. If they are too few, the pack is only larger than necessary.
 const DATE_SKEW_SLOP: u32 = 8;
 
 /// A loaded commit; valid for the [`Commits`] that returned it.
@@ -25,24 +25,24 @@ pub(crate) struct CommitNo(u32);
 pub(crate) struct LoadedCommit {
     pub(crate) ix: ObjectNo,
     pub(crate) tree: ObjectId,
-    /// Empty for roots and where history is shallow.
+    /// Empty for a root commit and where history is shallow.
     pub(crate) parents: Vec<ObjectNo>,
     pub(crate) seconds: i64,
-    /// Larger than that of every ancestor; `None` if no commit-graph has the commit.
+    /// Larger than the generation of every ancestor; `None` if no commit-graph has the commit.
     pub(crate) generation: Option<u64>,
-    /// Whether history is shallow here: the stored commit has parents that a walk must not see.
+    /// Whether history is shallow here: the stored commit has parents that a walk must not visit.
     pub(crate) is_cut: bool,
 }
 
 impl LoadedCommit {
-    /// Newer commits first: by generation where known (commits outside the commit-graph are newer than all in it),
-    /// then by date.
+    /// Newer commits first: by generation if known (commits outside the commit-graph are newer than all in
+    /// it), then by date.
     fn age_key(&self) -> (u64, i64) {
         (self.generation.unwrap_or(u64::MAX), self.seconds)
     }
 }
 
-/// What a tag, or a want or have of any kind, peels to.
+/// The object that a tag, want or have of any kind peels to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Peeled {
     /// Annotated tags on the way, outermost first.
@@ -51,19 +51,19 @@ pub(crate) struct Peeled {
     pub(crate) kind: Kind,
 }
 
-/// Loads commits and remembers them.
+/// Loads commits and caches them.
 pub(crate) struct Commits<'a> {
     request_objects: &'a RequestObjects,
     progress: &'a dyn ProgressSink,
     reader: ObjectReader,
     content: Vec<u8>,
-    /// Commits whose parents a walk must not see: shallow ones.
+    /// Commits whose parents a walk must not visit: shallow commits.
     cut: HashSet<ObjectNo>,
     loaded: Vec<LoadedCommit>,
     numbers: HashMap<ObjectNo, CommitNo>,
 }
 
-/// What a [`Commits`] has loaded, kept between requests.
+/// The commits that a [`Commits`] has loaded, kept between requests.
 #[derive(Default)]
 pub(crate) struct Loaded {
     cut: HashSet<ObjectNo>,
@@ -72,7 +72,7 @@ pub(crate) struct Loaded {
 }
 
 impl<'a> Commits<'a> {
-    /// Commits of `request_objects`, without the parents of those in `cut`.
+    /// Commits of `request_objects`; those in `cut` count as having no parents.
     pub(crate) fn new(
         request_objects: &'a RequestObjects,
         cut: HashSet<ObjectNo>,
@@ -89,7 +89,7 @@ impl<'a> Commits<'a> {
         }
     }
 
-    /// Continues with the commits that were loaded before; numbers stay valid.
+    /// Continues with commits loaded before; their numbers stay valid.
     pub(crate) fn resume(
         request_objects: &'a RequestObjects,
         loaded: Loaded,
@@ -103,7 +103,7 @@ impl<'a> Commits<'a> {
         Loaded { cut: self.cut, loaded: self.loaded, numbers: self.numbers }
     }
 
-    /// The number of a commit that was loaded.
+    /// The number of a commit, if it is loaded.
     pub(crate) fn number(&self, ix: ObjectNo) -> Option<CommitNo> {
         self.numbers.get(&ix).copied()
     }
@@ -136,7 +136,7 @@ impl<'a> Commits<'a> {
     fn load_from_graph(&mut self, ix: ObjectNo) -> Result<Option<LoadedCommit>, Error> {
         let Some(graph) = self.request_objects.snapshot().commit_graph() else { return Ok(None) };
         let Some(position) = graph.position_of(&self.request_objects.id(ix)) else { return Ok(None) };
-        // A damaged graph is not trusted: the commit itself names its parents.
+        // A damaged graph is not trusted; the commit object names the parents.
         let Ok(stored) = graph.commit_at(position) else { return Ok(None) };
         let is_cut = self.cut.contains(&ix);
         let parents = if is_cut {
@@ -178,7 +178,7 @@ impl<'a> Commits<'a> {
         })
     }
 
-    /// Peels annotated tags from `ix` on.
+    /// Peels annotated tags, starting at `ix`.
     pub(crate) fn peel(&mut self, ix: ObjectNo) -> Result<Peeled, Error> {
         let mut tags = Vec::new();
         let mut at = ix;
@@ -201,8 +201,8 @@ impl<'a> Commits<'a> {
         }
     }
 
-    /// Visits every commit that `tips` reach, each once, newest first as far as dates are right. `enter` returns
-    /// whether a commit and its ancestors are wanted.
+    /// Visits every commit that `tips` reach, each once, newest first if dates are right. `enter` returns
+    /// whether to continue to a commit's parents.
     pub(crate) fn closure(
         &mut self,
         tips: &[ObjectNo],
@@ -232,13 +232,13 @@ impl<'a> Commits<'a> {
         Ok(())
     }
 
-    /// The commits that `wants` reach and `haves` don't, and at their border those that `haves` reach.
+    /// The commits that `wants` reach and `haves` don't, and the commits at their border that `haves` reach.
     pub(crate) fn between(&mut self, wants: &[ObjectNo], haves: &[ObjectNo]) -> Result<Between, Error> {
         let between = self.between_within(wants, haves, usize::MAX)?;
         Ok(between.expect("no limit was set"))
     }
 
-    /// The same, or `None` if more than `max_commits` have to be visited.
+    /// The same, or `None` if this would visit more than `max_commits`.
     pub(crate) fn between_within(
         &mut self,
         wants: &[ObjectNo],
@@ -269,7 +269,7 @@ struct Painting<'c, 'a> {
     /// By number of the commit.
     colours: Vec<u8>,
     queue: BinaryHeap<((u64, i64), u32)>,
-    /// The number of entries in the queue that are wanted and not had.
+    /// The number of queue entries that are wanted and not had.
     undecided: usize,
 }
 
@@ -318,8 +318,8 @@ impl<'c, 'a> Painting<'c, 'a> {
                 slop = DATE_SKEW_SLOP;
                 continue;
             }
-            // Everything left is had. With generation numbers nothing below can matter; with dates alone, look a
-            // little further for commits whose descendants have older dates.
+            // All commits left are had. With generation numbers, no older commit matters; with dates alone,
+            // look a little further for commits whose descendants have older dates.
             let Some((next, _)) = self.queue.peek() else { break };
             if next.0 != u64::MAX && oldest_missing.0 != u64::MAX && *next < oldest_missing {
                 break;
@@ -334,7 +334,7 @@ impl<'c, 'a> Painting<'c, 'a> {
         Ok(Some(self.finish(order, haves)))
     }
 
-    /// Adds a colour. "Had" spreads to everything below, even to commits popped before.
+    /// Adds a colour; "had" spreads to all ancestors, even popped ones.
     fn paint(&mut self, ix: ObjectNo, colour: u8) -> Result<(), Error> {
         let mut stack = vec![ix];
         while let Some(ix) = stack.pop() {
@@ -349,7 +349,7 @@ impl<'c, 'a> Painting<'c, 'a> {
             let new = old | colour;
             self.colours[no.0 as usize] = new;
             if old & POPPED != 0 {
-                // Wanted before, had now: its parents were painted wanted and must be repainted.
+                // Wanted before, had now: its parents were painted as wanted and must be repainted.
                 stack.extend(&self.commits.get(no).parents);
                 continue;
             }

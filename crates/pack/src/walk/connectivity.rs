@@ -1,15 +1,15 @@
-//! Whether everything that new values of refs lead to exists (git-receive-pack, "missing necessary objects"; as
+//! Whether everything that new ref values reach exists (git-receive-pack, "missing necessary objects"; as
 //! `git rev-list --objects <new> --not --all` would find).
 //!
-//! What refs reach is trusted and not visited: it was checked when those refs were made. Everything else is
-//! visited, including unreachable objects that are already here: parts of them may be gone. So a push costs what it
-//! brings, provided that the commits where it joins the trusted history are found quickly:
+//! History that refs reach is trusted and not visited: it was checked when those refs were set. Everything
+//! else is visited, including unreachable objects in the repository, which may be incomplete. So a push costs
+//! as much as it brings, if the commits where it joins trusted history are found quickly:
 //!
 //! 1. walking down from the new tips, at a commit that a ref points at: nearly every push;
 //! 2. at a commit that a stored bitmap covers: bitmaps are made of complete histories;
-//! 3. otherwise by walking down from all refs, too, newest commits first.
+//! 3. otherwise by walking down from all refs as well, newest commits first.
 //!
-//! The objects in the trees of those commits count as had, path by path, as for a fetch.
+//! Objects in the trees of those commits count as had, path by path, as for a fetch.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,33 +25,32 @@ use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::walk::commits::Commits;
 use crate::walk::trees::{AllowedMissing, OnMissing, PathWalk, TreeWalk};
 
-/// New commits that are visited before all refs are loaded to find where history is trusted.
+/// New commits visited to find trusted history before all refs are loaded.
 const COMMITS_WITHOUT_REFS: usize = 512;
 
-/// Visits allowed when each of several tips is judged by itself, for each existing object: the tips may build on
-/// each other.
+/// Visits per existing object, at most, when tips are checked one by one: the tips may build on each other.
 const LOOKS_AN_OBJECT: u64 = 8;
 
-/// The minimum of that limit, if there are few objects.
+/// The least value of that limit, for repositories with few objects.
 const MIN_LOOKS: u64 = 1 << 20;
 
-/// The input of the check. Plain data.
+/// The input of the check, as plain data.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     /// New values of refs.
     pub tips: &'a [ObjectId],
-    /// What refs have pointed at until now, and refs of alternates. Refs hidden from the pusher do not belong here
-    /// (`receive.hideRefs`): they may be broken without being noticed. Missing objects are ignored.
+    /// Previous values of refs, and refs of alternates. Refs hidden from the pusher (`receive.hideRefs`) do
+    /// not belong here: they may be broken unnoticed. Missing objects are ignored.
     pub trusted: &'a [ObjectId],
     /// Commits that may lack their parents, besides the repository's own shallow commits.
     pub shallow: &'a [ObjectId],
-    /// The deepest tree that is visited (`core.maxTreeDepth`): a deeper one counts as missing.
+    /// The deepest tree that is visited (`core.maxTreeDepth`); deeper trees count as missing.
     pub max_tree_depth: usize,
     /// Threads that a walk may use; at least 1.
     pub threads: usize,
 }
 
-/// A tip that leads to a missing or unreadable object.
+/// A tip that reaches a missing or unreadable object.
 #[derive(Debug)]
 pub struct Gap {
     /// The position in [`Question::tips`].
@@ -60,9 +59,11 @@ pub struct Gap {
     pub why: Error,
 }
 
-/// The tips that lead to missing objects; none if all is well. All are visited together, and one by one only if
-/// that finds something. Of many tips that build on each other above a gap, the last may be reported as broken
-/// without a visit, so that a push cannot make the work a multiple of what is stored.
+/// The tips that reach missing objects; empty if nothing is missing.
+///
+/// All tips are checked together, and one by one only if that check fails. If many tips build on each other
+/// above a gap, the last ones may be reported as broken without a visit: this bounds the work that a push can
+/// cause.
 pub fn gaps(
     request_objects: &Arc<RequestObjects>,
     question: &Question<'_>,
@@ -96,7 +97,7 @@ pub fn gaps(
     Ok(gaps)
 }
 
-/// Forwards the progress of a walk under the phase of this check.
+/// Reports the progress of a walk under this check's phase.
 struct Checking<'a>(&'a dyn ProgressSink);
 
 impl ProgressSink for Checking<'_> {
@@ -120,7 +121,7 @@ struct Check<'a> {
     looks: u64,
 }
 
-/// Commits where the new history joins the trusted one, and those above them.
+/// New commits, and the trees of the trusted commits that they join.
 #[derive(Default)]
 struct JoiningCommits {
     new: Vec<(ObjectNo, ObjectId)>,
@@ -142,7 +143,7 @@ impl<'a> Check<'a> {
         Ok(Check { request_objects, question, progress, trusted, cut, covered, looks: 0 })
     }
 
-    /// Visits what some tips reach; an error about stored objects counts as a gap.
+    /// Visits what some tips reach; an error about stored objects is a gap.
     fn look(&mut self, tips: &[usize]) -> Result<(), Error> {
         let mut starts = Starts::new(self.request_objects);
         for tip in tips {
@@ -159,8 +160,8 @@ impl<'a> Check<'a> {
     /// Separates new history from trusted history.
     fn new_commits(&mut self, tips: &[ObjectNo]) -> Result<JoiningCommits, Error> {
         match self.find_border(tips) {
-            // The damage may be in trusted history, and then it is not this push's to repair: the check goes on
-            // without visiting that.
+            // The damage may be in trusted history, which this push need not repair: continue without
+            // visiting that.
             Err(error) if error.kind() == ErrorKind::Corrupt => {
                 for id in &self.trusted {
                     self.cut.extend(self.request_objects.find(id)?);
@@ -184,7 +185,8 @@ impl<'a> Check<'a> {
         let new: Vec<(ObjectNo, ObjectId)> =
             between.missing.iter().map(|no| (commits.get(*no).ix, commits.get(*no).tree)).collect();
         let mut known: HashSet<ObjectNo> = new.iter().map(|(ix, _)| *ix).collect();
-        // Not all refs, as for a fetch: reading their trees would cost more than it saves.
+        // Only parents, not all refs as for a fetch: reading the trees of all refs would cost more than it
+        // saves.
         let parents = between.missing.iter().flat_map(|no| &commits.get(*no).parents);
         let border: Vec<ObjectNo> = parents.copied().filter(|parent| known.insert(*parent)).collect();
         let border_trees = border.iter().filter_map(|ix| Some(commits.get(commits.number(*ix)?).tree));
@@ -223,7 +225,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// What refs peel to, as far as it is readable.
+    /// The commits that refs peel to; skips unreadable ones.
     fn trusted_commits(&self, commits: &mut Commits<'_>) -> Result<Vec<ObjectNo>, Error> {
         let mut found = Vec::new();
         for id in &self.trusted {
@@ -282,7 +284,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// What new tips peel to.
+/// The objects that new tips peel to.
 struct Starts<'a> {
     request_objects: &'a RequestObjects,
     reader: ObjectReader,
@@ -299,7 +301,7 @@ impl<'a> Starts<'a> {
         Starts { request_objects, reader, content: Vec::new(), commits, trees, tags }
     }
 
-    /// Follows tags, each of which states the kind of its target.
+    /// Peels a tip and checks the kind that each tag states for its target.
     fn add(&mut self, tip: ObjectId) -> Result<(), Error> {
         let (mut id, mut expected) = (tip, None);
         for _ in 0..=MAX_TAG_DEPTH {
@@ -327,13 +329,13 @@ impl<'a> Starts<'a> {
     }
 }
 
-/// The union of stored bitmaps of commits that refs point at, added one by one as needed.
+/// The union of the stored bitmaps of ref targets, added one by one as needed.
 struct Covered<'a> {
     request_objects: &'a Arc<RequestObjects>,
-    /// `None` before the first question.
+    /// `None` before the first query.
     bits: Option<Bits>,
     trusted: &'a [ObjectId],
-    /// The first of `trusted` whose bitmap has not been added.
+    /// The index of the first of `trusted` whose bitmap is not added yet.
     next: usize,
 }
 
@@ -353,7 +355,7 @@ impl<'a> Covered<'a> {
             let tip = self.trusted[self.next];
             self.next += 1;
             if !self.add(tip, bitmap, &mut bits)? {
-                // Damaged: everything added is worthless, and so is the rest.
+                // Damaged: discard what was added, and skip the rest.
                 (bits, self.next) = (bitmap.no_bits(), self.trusted.len());
             }
         }

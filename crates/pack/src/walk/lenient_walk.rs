@@ -1,4 +1,4 @@
-//! A walk for histories in which objects may be missing.
+//! Walks histories in which objects may be missing.
 
 use packrace_object::tree::{Entries, EntryKind};
 use packrace_object::{Kind, MalformedObject, ObjectId, parse_commit, parse_tag};
@@ -12,8 +12,8 @@ use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::settings::Settings;
 use crate::walk::trees::{OnMissing, TreeWalk};
 
-/// Walks over objects of every kind, one by one, where some may be missing: the repository has a promisor remote,
-/// or nobody has checked that the objects are complete.
+/// Visits objects of every kind one by one, where some may be missing: the repository has a promisor remote,
+/// or its objects were not checked for completeness.
 pub(crate) struct LenientWalk<'a> {
     request_objects: &'a RequestObjects,
     reader: ObjectReader,
@@ -24,7 +24,7 @@ impl<'a> LenientWalk<'a> {
         LenientWalk { request_objects, reader: request_objects.snapshot().reader(cache_bytes::WHOLE_HISTORY) }
     }
 
-    /// Marks what `tips` reach, except for `stop` and what only `stop` reaches. Skips missing objects.
+    /// Marks what `tips` reach, without visiting `stop`; skips missing objects.
     pub(crate) fn reach(
         &mut self,
         tips: impl IntoIterator<Item = ObjectId>,
@@ -60,7 +60,7 @@ impl<'a> LenientWalk<'a> {
         self.request_objects.kind(&mut self.reader, ix)
     }
 
-    /// The objects that an object refers to, each with the name.
+    /// Lists the objects that an object refers to; entries of trees with their names.
     pub(crate) fn references(
         &mut self,
         ix: ObjectNo,
@@ -110,12 +110,12 @@ impl<'a> LenientWalk<'a> {
         Ok(roots)
     }
 
-    /// Names the objects of a set by the trees in it, for the delta search, which finds little without names: first
-    /// by paths from the root trees of its commits; objects without such a path only by their last part. Reads each
-    /// tree of the set once.
+    /// Names the objects of a set for the delta search, which finds little without names. Names are paths
+    /// from the root trees of the set's commits, or else only the last path component. Reads each tree of the
+    /// set once.
     pub(crate) fn name_by_trees(&mut self, wanted: &Marks, settings: &Settings) -> Result<Names, Error> {
         let request_objects = self.request_objects;
-        // Objects outside the set count as seen: they are not visited.
+        // Objects outside the set count as seen, so they are not visited.
         let seen = wanted.complement();
         let roots = self.root_trees(wanted, &seen)?;
         let mut walk =

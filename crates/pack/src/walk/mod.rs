@@ -1,4 +1,4 @@
-//! Walks history and trees: what is reachable, what is missing, and what both sides have in common.
+//! Walks history and trees: what is reachable, what is missing, what both sides have.
 
 pub(crate) mod commits;
 pub mod connectivity;

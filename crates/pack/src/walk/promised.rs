@@ -1,5 +1,5 @@
-//! Objects that a repository lacks because a promisor remote has them (technical/partial-clone): those that objects
-//! in promisor packs refer to.
+//! Promised objects (technical/partial-clone): the repository lacks them, and objects in promisor packs refer
+//! to them.
 
 use packrace_store::cache_bytes;
 use std::collections::HashSet;
@@ -16,8 +16,8 @@ use crate::request_objects::{ObjectNo, RequestObjects};
 const OBJECTS_BETWEEN_LOOKS: usize = 1024;
 
 impl RequestObjects {
-    /// Whether a promisor remote has promised this object. The first question reads every commit, tree and tag in
-    /// promisor packs; the answer takes memory for each missing object.
+    /// Whether a promisor remote has promised this object. The first call reads every commit, tree and tag in
+    /// promisor packs and keeps the id of each missing object.
     pub(crate) fn is_promised(&self, id: &oid, progress: &dyn ProgressSink) -> Result<bool, Error> {
         let mut promised = self.promised.lock().expect("no panic while held");
         if promised.is_none() {
@@ -34,7 +34,7 @@ fn find(request_objects: &RequestObjects, progress: &dyn ProgressSink) -> Result
     if !snapshot.packs().iter().any(|pack| pack.is_promisor()) {
         return Ok(promised);
     }
-    // In the order of the packs: neighbours are deltas of each other.
+    // In pack order: adjacent entries are often deltas of each other.
     let located = snapshot.packed().map(|ix| (snapshot.locate(ix), ix.0));
     let mut entries: Vec<_> = located
         .filter(|(at, _)| {

@@ -1,4 +1,5 @@
-//! Where history becomes shallow for a client (gitprotocol-pack, "Packfile Negotiation": shallow and deepen lines).
+//! Where history becomes shallow for a client (gitprotocol-pack, "Packfile Negotiation": shallow, deepen
+//! lines).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,23 +11,23 @@ use crate::progress::ProgressSink;
 use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::walk::commits::Commits;
 
-/// The depth that means "everything": what `git fetch --unshallow` sends.
+/// The depth that means "everything"; `git fetch --unshallow` sends it.
 pub const INFINITE_DEPTH: u32 = 0x7fff_ffff;
 
 /// How much history a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Deepen {
-    /// This many commits from each want, the want included; [`INFINITE_DEPTH`] for all.
+    /// This many commits from each want, including the want; [`INFINITE_DEPTH`] for all.
     Depth(u32),
-    /// This many commits more than the client's shallow commits, as far as refs visible to the client reach them.
-    /// As in git, its wants need not reach them.
+    /// This many commits beyond the client's shallow commits, as far as refs visible to the client reach
+    /// them. As in git, its wants need not reach them.
     Relative {
-        /// How many commits more.
+        /// The number of additional commits.
         depth: u32,
-        /// The objects of those refs.
+        /// The targets of those refs.
         tips: Vec<ObjectId>,
     },
-    /// Only commits at least this new, and none that the given objects reach.
+    /// Only commits at least this new, and none that `not` reaches.
     Since {
         /// Seconds since 1970, if a date was given.
         seconds: Option<i64>,
@@ -35,21 +36,21 @@ pub enum Deepen {
     },
 }
 
-/// What changes for the client.
+/// What changes in the client's history.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Boundary {
     /// Commits that become shallow: the client gets them without their parents.
     pub shallow: Vec<ObjectId>,
-    /// Commits that were shallow at the client and whose parents it gets now.
+    /// Commits that were shallow at the client and get their parents now.
     pub unshallow: Vec<ObjectId>,
-    /// The parents of those, to be added to the wants.
+    /// The parents of those commits, to add to the wants.
     pub new_wants: Vec<ObjectId>,
-    /// Nothing was selected at all; git refuses such a request.
+    /// No commit was selected; git refuses such a request.
     pub is_empty_selection: bool,
 }
 
-/// Finds the new boundary. `deepen` is `None` if the client asked for nothing and this repository itself is
-/// shallow: the client then learns where history ends here.
+/// Finds the new boundary. `deepen` is `None` if the client requested none and this repository is shallow:
+/// the client then learns where history ends here.
 pub fn boundary(
     request_objects: &Arc<RequestObjects>,
     wants: &[ObjectId],
@@ -128,8 +129,8 @@ struct ClientHistory {
     inner: HashSet<ObjectNo>,
 }
 
-/// Everything within `depth` commits of `tips`. A commit at exactly that depth is at the edge, even if it is a
-/// root; so is one where this repository itself is shallow.
+/// Everything within `depth` commits of `tips`. A commit at exactly that depth is at the edge, even a root;
+/// so is a commit where this repository is shallow.
 fn by_depth(commits: &mut Commits<'_>, tips: &[ObjectNo], depth: u32) -> Result<ClientHistory, Error> {
     let mut depths: HashMap<ObjectNo, u32> = HashMap::new();
     let mut reach = ClientHistory { shallow: Vec::new(), inner: HashSet::new() };
@@ -157,7 +158,7 @@ fn by_depth(commits: &mut Commits<'_>, tips: &[ObjectNo], depth: u32) -> Result<
     Ok(reach)
 }
 
-/// The commits in `commits_of_client` that `tips` reach.
+/// The commits in `of_client` that `tips` reach.
 fn reachable_of(
     commits: &mut Commits<'_>,
     tips: &[ObjectNo],

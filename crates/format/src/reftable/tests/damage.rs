@@ -1,8 +1,8 @@
 //! Every byte of small tables flipped, every length cut.
 //!
-//! Header and footer have a checksum, and so has each deflated log block: damage there is detected or makes no
-//! difference. Other blocks have none, so a changed id, or a changed name that still fits between its neighbours,
-//! cannot be told from a right one: there a reader must only survive damage, with an error or an answer.
+//! Header and footer have a checksum, and so has each deflated log block: damage there is detected or makes
+//! no difference. Other blocks have none, so a changed id, or a changed name that still fits between its
+//! neighbours, cannot be detected: there, a reader must only survive damage, with an error or an answer.
 
 use packrace_testkit::Random;
 
@@ -29,7 +29,7 @@ fn small_tables() -> Vec<(TableOptions, Vec<u8>)> {
     tables
 }
 
-/// Asks a possibly damaged table everything that can be asked.
+/// Makes every possible query to a possibly damaged table.
 fn ask(bytes: &[u8]) -> Result<(Model, usize), Error> {
     let table = Table::open(bytes)?;
     let model = read_bounded(&table)?;
@@ -58,7 +58,7 @@ fn ask(bytes: &[u8]) -> Result<(Model, usize), Error> {
     Ok((model, found))
 }
 
-/// As [`Model::read`]; also checks that records ascend, so that reading one twice is detected.
+/// Like [`Model::read`]; also checks that records ascend, so that reading one twice is detected.
 fn read_bounded(table: &Table<&[u8]>) -> Result<Model, Error> {
     let mut model = Model::default();
     let mut last = Vec::new();
@@ -125,7 +125,7 @@ fn every_length_cut() {
     }
 }
 
-/// A stack of a damaged table and a whole one: the error names the damaged one.
+/// A stack of a damaged table and an intact one: the error names the damaged one.
 #[test]
 fn damage_in_a_stack() {
     for (options, bytes) in small_tables() {
@@ -148,7 +148,7 @@ fn damage_in_a_stack() {
     }
 }
 
-/// The footer leads to every possible position, with a right checksum.
+/// The footer points to every possible position, with a correct checksum.
 #[test]
 fn footers_that_lead_anywhere() {
     let mut random = Random::new(2);

@@ -21,7 +21,7 @@ fn check(random: &mut Random, options: &TableOptions, count: usize) {
     check_logs(random, &table, &model);
 }
 
-/// Iteration from names and prefixes that exist, or nearly do.
+/// Checks iteration from names and prefixes that exist, or nearly do.
 fn check_places(random: &mut Random, table: &Table<&[u8]>, model: &Model) {
     let names: Vec<&Vec<u8>> = model.refs.keys().collect();
     let mut wanted: Vec<Vec<u8>> = [&b"r"[..], b"refs/", b"refs/tags/", b"\xff"].map(<[u8]>::to_vec).to_vec();
@@ -119,7 +119,7 @@ fn ten_thousand_records() {
     }
 }
 
-/// Where a name fills most of a block, an index with blocks of that size would have as many blocks as there are
+/// If a name fills most of a block, an index with blocks of that size would have as many blocks as there are
 /// names.
 #[test]
 fn names_as_long_as_blocks() {

@@ -38,7 +38,7 @@ fn model(random: &mut Random, repo: &Path, count: usize, pad: usize) -> Model {
     model
 }
 
-/// Makes `tables`, oldest first, the stack of the repository.
+/// Makes `tables`, oldest first, the repository's stack.
 fn place(repo: &Path, tables: &[(&Vec<u8>, u64, u64)]) {
     let dir = repo.join("reftable");
     let mut names = Vec::new();
@@ -95,7 +95,7 @@ fn check_git(repo: &Path, model: &Model) {
     }
 }
 
-/// What is in the repository's only table.
+/// The content of the repository's only table.
 fn read_only_table(repo: &Path) -> Model {
     Model::read(&Table::open(&only_table(repo)[..]).unwrap()).unwrap()
 }
@@ -111,7 +111,7 @@ fn git_reads_what_is_written() {
         (HashKind::Sha256, 65_536, 64, 3000, 0),
         (HashKind::Sha1, 0, 16, 1000, 0),
         (HashKind::Sha256, 0, 1, 10, 0),
-        // Index blocks that are longer than the others.
+        // Index blocks longer than the others.
         (HashKind::Sha1, 4096, 16, 100, 2500),
         (HashKind::Sha256, 1024, 16, 100, 600),
         (HashKind::Sha1, MAX_BLOCK_BYTES, 65_535, 500, 0),
@@ -123,7 +123,7 @@ fn git_reads_what_is_written() {
         let bytes = model.write(&options, 2, 5).unwrap();
         place(repo, &[(&bytes, 2, 5)]);
         check_git(repo, &model);
-        // Git adds to it, with the table's block size so that long names fit.
+        // Git adds records, with the table's block size so that long names fit.
         run(repo, &["config", "reftable.blockSize", "65536"]);
         run(repo, &["update-ref", "refs/heads/new", "main"]);
         run(repo, &["update-ref", "-d", "refs/heads/new"]);
@@ -164,13 +164,13 @@ fn git_reads_a_stack_and_its_compaction() {
         run(repo, &["pack-refs"]);
         let packed = only_table(repo);
         assert!(Model::read(&Table::open(&packed[..]).unwrap()).unwrap() == expect);
-        // The same except for the deflated logs, and with them the index of logs and the footer.
+        // Equal, except for the deflated logs, and with them the index of logs and the footer.
         let logs_at = u64::from_be_bytes(packed[packed.len() - 20..][..8].try_into().unwrap()) as usize;
         assert_eq!(one[..logs_at], packed[..logs_at]);
     }
 }
 
-/// Which tables git merges when it may merge the whole stack.
+/// Compares the tables that git merges, when it may merge the whole stack.
 #[test]
 fn git_compacts_the_tables_that_are_chosen() {
     let mut random = Random::new(3);
@@ -221,8 +221,8 @@ fn git_compacts_the_tables_that_are_chosen() {
     assert!((5..24).contains(&chosen), "{chosen}");
 }
 
-/// From which size on git considers a table too small: it counts the table without header and footer, plus one
-/// byte.
+/// Finds the size from which on git considers a table too small: it counts the table without header and
+/// footer, plus one byte.
 #[test]
 fn git_counts_the_content_of_tables() {
     for hash in HASHES {

@@ -7,13 +7,13 @@ use packrace_testkit::Random;
 use super::model::{Model, Value};
 use super::*;
 
-/// Models of tables, oldest first, each deleting logs of older ones; and their update indexes.
+/// Models of tables, oldest first, each deleting logs of older ones; then their update indexes.
 fn models(random: &mut Random, hash: HashKind, tables: usize, records: usize) -> Vec<(Model, u64, u64)> {
     let mut models: Vec<(Model, u64, u64)> = Vec::new();
     for _ in 0..tables {
         let min = models.last().map_or(1, |(_, _, max)| max + 1);
         let max = min + random.below(30) as u64;
-        // Names depend on the number, so it is the same for all.
+        // Names depend on the number, so all models have the same number.
         let mut model = Model::random(random, hash, records, min, max);
         if random.one_in(3) {
             model.refs.retain(|_, _| false);
@@ -151,8 +151,8 @@ fn ranges_that_are_not_there() {
     assert!(matches!(result, Err(CompactError::Write(ReftableWriteError::WrongHash(_)))), "{result:?}");
 }
 
-/// Looking a name up reads one block of each table, and so does a prefix that lies within a block: all other blocks
-/// are damaged.
+/// Looking up a name reads one block per table, and so does a prefix within one block: all other blocks are
+/// damaged.
 #[test]
 fn other_blocks_are_not_read() {
     let options = TableOptions { block_bytes: 512, ..TableOptions::new(HashKind::Sha1) };

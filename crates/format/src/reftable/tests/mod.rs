@@ -12,7 +12,7 @@ use packrace_testkit::Git;
 use super::*;
 use crate::test_files::{HASHES, damage, read};
 
-/// What `for-each-ref` prints: name, id, peeled id, target.
+/// The format of `for-each-ref` output: name, id, peeled id, target.
 const LINE: &str = "--format=%(refname) %(objectname) %(*objectname) %(symref)";
 
 fn run(dir: &Path, args: &[&str]) -> String {
@@ -44,7 +44,7 @@ fn repository(hash: HashKind, count: usize, settings: &[(&str, &str)]) -> tempfi
     dir
 }
 
-/// Such a repository with logs, and its table.
+/// A repository like that, with logs, and its table.
 fn table(hash: HashKind, count: usize, block_size: &str) -> (tempfile::TempDir, Vec<u8>) {
     let settings = [("reftable.blockSize", block_size), ("core.logAllRefUpdates", "always")];
     let dir = repository(hash, count, &settings);
@@ -88,7 +88,7 @@ fn refs_are_those_that_git_lists() {
         (HashKind::Sha1, 2000, "4096"),
         (HashKind::Sha256, 2000, "4096"),
         (HashKind::Sha1, 1500, "512"),
-        // The uppermost level of the index is two blocks side by side.
+        // The uppermost level of the index is two adjacent blocks.
         (HashKind::Sha1, 200, "256"),
         (HashKind::Sha256, 500, "65536"),
     ] {
@@ -361,7 +361,7 @@ fn blocks_need_no_alignment() {
     }
 }
 
-/// A table of `count` blocks with three refs each and no block size; git writes none such.
+/// A table of `count` blocks with three refs each and no block size; git writes no such tables.
 fn unaligned(count: usize) -> (Vec<u8>, Vec<String>) {
     let header = [b"REFT\x01\0\0\0".as_slice(), &1u64.to_be_bytes(), &1u64.to_be_bytes()].concat();
     let (mut bytes, mut names, mut index) = (header.clone(), Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Records in a map: what tables are written from and compared with.
+//! Records in a map, from which tables are written and with which they are compared.
 
 use std::collections::BTreeMap;
 
@@ -58,8 +58,8 @@ impl Value {
 }
 
 impl Model {
-    /// A model of `count` refs and about as many logs, for updates from `min` to `max`. Names come from a small
-    /// set, so that models of the same `count` share some.
+    /// A model of `count` refs and about as many logs, for updates from `min` to `max`. Names come from a
+    /// small set, so that models of the same `count` share some.
     pub(super) fn random(random: &mut Random, hash: HashKind, count: usize, min: u64, max: u64) -> Self {
         let ids: Vec<ObjectId> = (0..count / 3 + 1).map(|_| id(random, hash)).collect();
         let mut model = Model::default();
@@ -142,7 +142,7 @@ impl Model {
 }
 
 pub(super) fn id(random: &mut Random, hash: HashKind) -> ObjectId {
-    // Some that differ late, so that they cannot be cut short.
+    // Some ids differ late, so that they cannot be abbreviated.
     let mut bytes = vec![0x5a; hash.len_in_bytes()];
     let start = if random.one_in(4) { random.below(5) } else { 0 };
     bytes[start..].copy_from_slice(&random.bytes(hash.len_in_bytes() - start));

@@ -1,4 +1,4 @@
-//! Our writer's tables can be read back, and equal git's.
+//! Tables of our writer can be read back, and equal git's.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! One block as it is built; its layout stands in `reftable/block.rs`.
+//! Builds a block; see `reftable/block.rs` for the layout.
 
 use super::super::block::{HEAD_BYTES, shared};
 use super::{MAX_BLOCK_BYTES, put_varint};
@@ -12,20 +12,20 @@ const RESTART_BYTES: usize = 3;
 #[derive(Debug)]
 pub(super) struct BlockBuilder {
     kind: u8,
-    /// The block from its start; the first one starts with the header of the file.
+    /// The bytes of the block; the first block starts with the header of the file.
     bytes: Vec<u8>,
-    /// Where the type of the block stands.
+    /// The offset of the block's type.
     head_at: usize,
     restarts: Vec<u32>,
     last_key: Vec<u8>,
     records: usize,
     restart_interval: usize,
-    /// The maximum length of the block, with its restarts.
+    /// The longest that the block may be, with its restarts.
     limit: usize,
 }
 
 impl BlockBuilder {
-    /// A block that starts with `before`, which is the header of the file or nothing.
+    /// An empty block.
     pub(super) fn new(restart_interval: usize) -> Self {
         BlockBuilder {
             kind: 0,
@@ -39,7 +39,7 @@ impl BlockBuilder {
         }
     }
 
-    /// Starts over with a block of this type, behind `before`, which is the header of the file or nothing.
+    /// Starts a new block of this type after `before`, which is the header of the file or nothing.
     pub(super) fn start(&mut self, kind: u8, limit: usize, before: &[u8]) {
         self.bytes.clear();
         self.bytes.extend_from_slice(before);
@@ -62,7 +62,7 @@ impl BlockBuilder {
         &self.last_key
     }
 
-    /// Appends a record. If it does not fit, returns how long the block would become and leaves the block
+    /// Appends a record. If it does not fit, returns the length that the block would have and leaves it
     /// unchanged.
     pub(super) fn add(
         &mut self,
@@ -78,7 +78,7 @@ impl BlockBuilder {
         put_varint(&mut self.bytes, (suffix.len() as u64) << 3 | u64::from(value_type));
         self.bytes.extend_from_slice(suffix);
         value(&mut self.bytes);
-        // A record that shares nothing is stored whole, whether a restart is due or not.
+        // A record that shares nothing is stored whole, whether or not a restart is due.
         let is_restart = prefix == 0 && self.restarts.len() < MAX_RESTARTS;
         let restarts = self.restarts.len() + usize::from(is_restart);
         let length = self.bytes.len() + restarts * RESTART_BYTES + COUNT_BYTES;
@@ -96,7 +96,8 @@ impl BlockBuilder {
         Ok(())
     }
 
-    /// The block with its length and restarts. The number is the length of what precedes the content.
+    /// Completes the block with its length and restarts; the number is the length of the part before the
+    /// content.
     pub(super) fn finish(&mut self) -> (&[u8], usize) {
         for restart in &self.restarts {
             self.bytes.extend_from_slice(&restart.to_be_bytes()[1..]);

@@ -1,9 +1,9 @@
-//! Writing a table in one pass; the layout stands in `reftable/layout.rs`, blocks in `reftable/block.rs`.
+//! Writes a table in one pass; see `reftable/layout.rs` and `reftable/block.rs` for the layout.
 //!
-//! Where the document leaves a choice, we choose as git does, so that the same records give the same bytes, except
-//! for deflated logs: a restart also where a name shares nothing with the one before; an index from four blocks on
-//! (from two where blocks are not aligned), with another level for as long as a level has four; object blocks only
-//! where refs have an index; no padding before logs and before the footer.
+//! Where the document leaves a choice, we choose like git, so that the same records give the same bytes,
+//! except for deflated logs: a restart also where a name shares nothing with the previous one; an index from
+//! four blocks on (from two if blocks are not aligned), with another level as long as a level has that many;
+//! object blocks only if refs have an index; no padding before logs and before the footer.
 
 mod block;
 mod objects;
@@ -27,29 +27,30 @@ pub const MAX_BLOCK_BYTES: usize = (1 << 24) - 1;
 /// The default of `reftable.restartInterval`.
 pub const DEFAULT_RESTART_INTERVAL: u16 = 16;
 
-/// The sink gets about this much at a time.
+/// The sink gets about this many bytes at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// How many blocks go without an index: in aligned tables, and in others.
+/// The most blocks without an index, in aligned tables; then in unaligned ones.
 const UNINDEXED_BLOCKS: usize = 3;
 const UNINDEXED_BLOCKS_UNALIGNED: usize = 1;
 
-/// The most that an index record takes besides its key: three numbers, a restart, and its share of a block's head
-/// and count.
+/// The most bytes of an index record besides its key: three numbers, a restart, and its share of a block's
+/// head and count.
 const MAX_INDEX_RECORD_EXTRA_BYTES: usize = 32;
 
-/// The level that most of git deflates with; git's tables use level 9.
+/// The zlib level of most of git; git's tables use level 9.
 const LOG_COMPRESSION: i32 = 6;
 
-/// How a table is written.
+/// The options of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableOptions {
-    /// The hash of object names; the table is of version 1 for SHA-1, else of version 2.
+    /// The hash of object ids; tables have version 1 for SHA-1, else version 2.
     pub hash: HashKind,
-    /// `reftable.blockSize`: blocks are no longer, and aligned to it; up to [`MAX_BLOCK_BYTES`]. 0 for blocks of
-    /// [`DEFAULT_BLOCK_BYTES`] that are not aligned. In git's configuration 0 stands for the default instead.
+    /// `reftable.blockSize`: the longest block, and the alignment of blocks; up to [`MAX_BLOCK_BYTES`]. 0
+    /// means unaligned blocks of [`DEFAULT_BLOCK_BYTES`]; in git's configuration, 0 means the default
+    /// instead.
     pub block_bytes: usize,
-    /// `reftable.restartInterval`: a name is written whole after this many records. 0 for the default.
+    /// `reftable.restartInterval`: a name is stored whole after this many records; 0 means the default.
     pub restart_interval: u16,
     /// `reftable.indexObjects`: whether to write object blocks, for [`super::Table::refs_to`].
     pub index_objects: bool,
@@ -72,7 +73,7 @@ pub enum ReftableWriteError {
     /// The first update would come after the last.
     #[error("update indexes of the table do not rise")]
     UpdateRange,
-    /// A record does not come after the one before, or a ref comes after a log.
+    /// A record does not follow the one before, or a ref follows a log.
     #[error("record of '{}' is out of order", String::from_utf8_lossy(.0))]
     NotSorted(Vec<u8>),
     /// A name is empty or has a NUL.
@@ -94,21 +95,21 @@ pub enum ReftableWriteError {
     },
 }
 
-/// What was written.
+/// The size of a written table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Written {
     /// The length of the table.
     pub bytes: u64,
-    /// How many ref records it has, deletions included.
+    /// The number of ref records, deletions included.
     pub refs: u64,
-    /// How many log records it has, deletions included.
+    /// The number of log records, deletions included.
     pub logs: u64,
 }
 
-/// Writes one table: refs by name, then logs by name with the newest first, then [`Writer::finish`]. After an error
+/// Writes one table: refs by name, then logs by name, newest first, then [`Writer::finish`]. After an error,
 /// the table is unusable.
 ///
-/// Memory: one chunk, one block, the last name of each block of a section, and for object blocks 48 bytes for every
+/// Memory: one chunk, one block, the last name of each block of a section, and for object blocks 48 bytes per
 /// id of a ref.
 pub struct Writer<S> {
     out: TableOutput<S>,
@@ -125,7 +126,7 @@ pub struct Writer<S> {
     written: Written,
 }
 
-/// The content of the footer, with 0 for missing sections.
+/// The positions in the footer, with 0 for missing sections.
 #[derive(Debug, Default)]
 struct FooterPositions {
     ref_index: u64,
@@ -137,8 +138,8 @@ struct FooterPositions {
 }
 
 impl<S: FnMut(&[u8])> Writer<S> {
-    /// A table of the updates from `min_update_index` to `max_update_index`. `sink` gets it in order and in chunks
-    /// of about 1 MiB, the last one with the footer; a smaller table comes in one piece.
+    /// A table of the updates from `min_update_index` to `max_update_index`. `sink` gets it in order, in
+    /// chunks of about 1 MiB, the last one with the footer; a smaller table is one chunk.
     pub fn new(
         options: &TableOptions,
         min_update_index: u64,
@@ -210,7 +211,7 @@ impl<S: FnMut(&[u8])> Writer<S> {
         Ok(())
     }
 
-    /// Appends a log record. Deletions may refer to updates of older tables.
+    /// Appends a log record; deletions may refer to updates of older tables.
     pub fn add_log(&mut self, record: &LogRecord<'_>) -> Result<(), ReftableWriteError> {
         let LogRecord { name, update_index, ref change } = *record;
         self.check_name(name)?;
@@ -250,7 +251,7 @@ impl<S: FnMut(&[u8])> Writer<S> {
         Ok(())
     }
 
-    /// Writes the rest, and the footer.
+    /// Writes the remaining blocks, the indexes and the footer.
     pub fn finish(mut self) -> Result<Written, ReftableWriteError> {
         match self.written.logs {
             0 => self.finish_refs()?,
@@ -326,7 +327,7 @@ impl<S: FnMut(&[u8])> Writer<S> {
         added.map_err(|needed_bytes| ReftableWriteError::TooLong { name: name_of(&self.key), needed_bytes })
     }
 
-    /// Writes the block, and records it for the index.
+    /// Writes the block, and records it in the index.
     fn end_block(&mut self) {
         let at = self.out.next_at();
         self.index.add(self.block.last_key(), at);
@@ -367,15 +368,15 @@ impl<S: FnMut(&[u8])> Writer<S> {
             self.key.extend_from_slice(&id.as_slice()[..self.positions.id_bytes]);
             let short = if blocks.len() < 8 { blocks.len() as u8 } else { 0 };
             let added = self.add(short, |out| objects::put_blocks(out, blocks));
-            // Too many blocks for one record: a look-up of this object reads all refs.
+            // Too many blocks for one record: a look-up of this object then reads all refs.
             added.or_else(|_| self.add(0, |out| put_varint(out, 0)))?;
         }
         self.positions.object_index = self.finish_section(b'o')?;
         Ok(())
     }
 
-    /// Ends the last block of a section and writes its index if the section has enough blocks. Returns the position
-    /// of the uppermost level.
+    /// Ends the last block of a section and writes its index if the section has enough blocks; returns the
+    /// position of the uppermost level.
     fn finish_section(&mut self, kind: u8) -> Result<u64, ReftableWriteError> {
         if !self.block.is_empty() && self.block.kind() == kind {
             self.end_block();
@@ -402,8 +403,8 @@ impl<S: FnMut(&[u8])> Writer<S> {
     fn write_index_level(&mut self, below: &IndexLevel) -> Result<(), ReftableWriteError> {
         let mut limit = self.block_limit();
         let longest = below.longest_key().len() + MAX_INDEX_RECORD_EXTRA_BYTES;
-        // With one record a block, every level would have as many blocks as the one below, without end (git 2.47
-        // then writes such a table).
+        // With one record per block, every level would have as many blocks as the level below, endlessly (git
+        // 2.47 then writes such a table).
         if 2 * longest > limit {
             limit = 16 * longest;
         }
@@ -428,11 +429,11 @@ fn name_of(key: &[u8]) -> Vec<u8> {
     key.split(|byte| *byte == 0).next().unwrap_or_default().to_vec()
 }
 
-/// The last keys of blocks, and the positions of the blocks.
+/// The last keys of blocks, and the blocks' positions.
 #[derive(Debug, Default)]
 struct IndexLevel {
     keys: Vec<u8>,
-    /// Where each key ends, and the position of its block.
+    /// The end of each key, and the position of its block.
     blocks: Vec<(usize, u64)>,
 }
 
@@ -458,19 +459,19 @@ impl IndexLevel {
     }
 }
 
-/// The table as far as it has been written.
+/// The part of the table written so far.
 #[derive(Debug)]
 struct TableOutput<S> {
     sink: S,
     chunk: Vec<u8>,
-    /// How many bytes the sink has got.
+    /// The number of bytes given to the sink.
     given: u64,
-    /// The padding that the last block gets if another one follows.
+    /// The padding of the last block if another one follows.
     padding: usize,
 }
 
 impl<S: FnMut(&[u8])> TableOutput<S> {
-    /// Where the next block starts.
+    /// The position of the next block.
     fn next_at(&self) -> u64 {
         self.given + (self.chunk.len() + self.padding) as u64
     }
@@ -506,7 +507,7 @@ fn put_text(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(text);
 }
 
-/// The counterpart of [`super::varint`].
+/// The inverse of [`super::varint`].
 fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     let mut bytes = [0; 10];
     let mut at = bytes.len() - 1;

@@ -1,4 +1,4 @@
-//! Which blocks have refs to which objects; the layout of the records stands in `reftable/objects.rs`.
+//! The blocks with refs to each object; see `reftable/objects.rs` for the layout of the records.
 
 use packrace_object::ObjectId;
 
@@ -6,7 +6,7 @@ use super::super::block::shared;
 use super::super::layout::MIN_ID_BYTES;
 use super::put_varint;
 
-/// An id for each place where a ref points at it.
+/// Ids of ref targets, each with the position of a block.
 #[derive(Debug, Default)]
 pub(super) struct ObjectPlaces {
     positions: Vec<(ObjectId, u64)>,
@@ -15,7 +15,7 @@ pub(super) struct ObjectPlaces {
 impl ObjectPlaces {
     #[inline]
     pub(super) fn add(&mut self, id: ObjectId, block_at: u64) {
-        // Neighbours often point at the same object.
+        // Adjacent refs often point at the same object.
         if self.positions.last() != Some(&(id, block_at)) {
             self.positions.push((id, block_at));
         }
@@ -25,7 +25,7 @@ impl ObjectPlaces {
         self.positions.is_empty()
     }
 
-    /// Sorts the ids; returns the length to which they can be cut and still differ.
+    /// Sorts the ids; returns the length to which they can be abbreviated and still differ.
     pub(super) fn sort(&mut self) -> usize {
         self.positions.sort_unstable();
         self.positions.dedup();
@@ -34,7 +34,7 @@ impl ObjectPlaces {
         same.map_or(0, |same| same + 1).max(MIN_ID_BYTES)
     }
 
-    /// Every id with the positions of its blocks.
+    /// Each id with the positions of its blocks.
     pub(super) fn groups(&self) -> impl Iterator<Item = (&ObjectId, &[(ObjectId, u64)])> {
         self.positions.chunk_by(|left, right| left.0 == right.0).map(|group| (&group[0].0, group))
     }

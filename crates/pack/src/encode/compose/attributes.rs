@@ -1,5 +1,5 @@
-//! The attribute `delta` (gitattributes, "Packing objects"): files that unset it are tried neither as deltas nor as
-//! bases. Stored deltas are reused all the same, as in git.
+//! The attribute `delta` (gitattributes, "Packing objects"): the delta search skips files that unset it, as
+//! targets and as bases. As in git, their stored deltas are still reused.
 
 use std::collections::HashSet;
 
@@ -14,14 +14,14 @@ use crate::select::plan::PackPlan;
 
 use super::list::ComposedEntry;
 
-/// Files with longer paths are tried as deltas whatever the attribute says.
+/// The attribute does not apply to files with longer paths.
 const MAX_PATH_BYTES: usize = 1 << 16;
 
-/// Trees between two checks for cancellation.
+/// Trees read between two checks for cancellation.
 const TREES_A_LOOK: u64 = 256;
 
-/// The blobs that must not become deltas; none are looked up if no file sets the attribute. If a blob has several
-/// paths, the first one found counts.
+/// The blobs that must not become deltas; if no file sets the attribute, no tree is read. If a blob has
+/// several paths, the first one found counts.
 pub(super) fn undeltified(
     plan: &PackPlan,
     entries: &[ComposedEntry],
@@ -57,8 +57,8 @@ impl AttributeWalk<'_> {
         let tree = parse_commit(&content, request_objects.hash())
             .map_err(|error| self.malformed(commit, error))?
             .tree;
-        // The path of the current tree, with a slash at the end. Each pending tree stores only the length of its
-        // parent's path and its own name: whole paths would take the square of their size.
+        // The path of the current tree, with a trailing slash. Each pending tree stores only the length of
+        // its parent's path and its own name: whole paths would take quadratic memory.
         let mut path = Vec::new();
         let mut open = Vec::new();
         if let Some(root) = request_objects.find(&tree)?
@@ -110,7 +110,7 @@ impl AttributeWalk<'_> {
         Ok(())
     }
 
-    /// Whether an object of the pack is visited for the first time.
+    /// Whether the object is in the pack and not visited yet.
     fn is_new(&mut self, ix: ObjectNo) -> bool {
         self.plan.wanted.contains(ix) && self.seen.insert(ix)
     }

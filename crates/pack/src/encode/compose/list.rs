@@ -22,13 +22,13 @@ pub(crate) struct ComposedEntry {
     pub(crate) kind: Kind,
     pub(crate) how: How,
     pub(super) name: NameHash,
-    /// The length of the object; known only if the search needs it, which it does for all but stored deltas.
+    /// The length of the object; only set if the search needs it: for all objects but stored deltas.
     pub(super) size: u64,
     pub(crate) stored: Option<StoredSpan>,
     pub(super) is_stored_as_delta: bool,
 }
 
-/// Where the bytes of an entry are stored.
+/// Where an entry is stored.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StoredSpan {
     pub(crate) pack: PackIx,
@@ -44,7 +44,8 @@ impl StoredSpan {
     }
 }
 
-/// Whether the objects of `plan` need a decision each, because spans of stored packs cannot simply be sent.
+/// Whether each object of `plan` needs its own decision, because spans of stored packs cannot be sent
+/// unchanged.
 pub(crate) fn is_needed(plan: &PackPlan) -> Result<bool, Error> {
     let settings = &plan.settings;
     if !settings.reuse_objects
@@ -71,7 +72,7 @@ pub(crate) fn is_needed(plan: &PackPlan) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// Lists the objects of `plan` in the order in which they are stored: loose ones, then packs, the newest first.
+/// Lists the objects of `plan` in stored order: loose ones, then packs, newest first.
 pub(super) fn build(plan: &PackPlan) -> Result<Vec<ComposedEntry>, Error> {
     let mut listing =
         EntryList { plan, entries: Vec::with_capacity(plan.objects() as usize), deltas: Vec::new() };
@@ -101,7 +102,7 @@ pub(super) fn build(plan: &PackPlan) -> Result<Vec<ComposedEntry>, Error> {
 struct EntryList<'a> {
     plan: &'a PackPlan,
     entries: Vec<ComposedEntry>,
-    /// Entries stored as deltas of a base that the receiver will have.
+    /// Entries stored as deltas whose base the receiver will have.
     deltas: Vec<(EntryNo, ObjectNo)>,
 }
 
@@ -150,7 +151,7 @@ impl EntryList<'_> {
         Ok(self.entries)
     }
 
-    /// The kinds of deltas, and the sizes of the objects that the search reads.
+    /// Finds the kinds of deltas, and the sizes of the objects that the search reads.
     fn find_kinds(&mut self) -> Result<(), Error> {
         let request_objects = &self.plan.request_objects;
         let mut reader = request_objects.snapshot().reader(self.plan.settings.base_cache_bytes / 4);
@@ -191,8 +192,8 @@ impl EntryList<'_> {
     }
 }
 
-/// Stores an object whole at the end of each chain that is too long or forms a loop, which deltas from several
-/// packs can do.
+/// Breaks chains that are too long or form a loop, by storing an object whole; deltas from several packs can
+/// form loops.
 fn break_chains(entries: &mut [ComposedEntry], max_depth: u16) {
     const UNKNOWN: u16 = u16::MAX;
     const ON_THE_WAY: u16 = u16::MAX - 1;
@@ -203,7 +204,7 @@ fn break_chains(entries: &mut [ComposedEntry], max_depth: u16) {
         let mut depth = loop {
             match (depths[next], entries[next].how.base()) {
                 (ON_THE_WAY, _) => {
-                    // A loop: it is cut here.
+                    // A loop: break it here.
                     entries[next].how = How::Whole;
                     break 0;
                 }
@@ -237,7 +238,7 @@ fn break_chains(entries: &mut [ComposedEntry], max_depth: u16) {
     }
 }
 
-/// For each entry, the length of the longest chain of stored deltas on top of it.
+/// For each entry, the length of the longest chain of stored deltas on it.
 pub(super) fn heights(entries: &[ComposedEntry]) -> Vec<u16> {
     let mut heights = vec![0u16; entries.len()];
     for entry in entries {

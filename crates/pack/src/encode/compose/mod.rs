@@ -1,12 +1,12 @@
-//! Composes a pack object by object: which stored bytes are reused, which deltas are searched for, and the order of
-//! the entries.
+//! Composes a pack object by object: which stored bytes are reused, which deltas are searched for, and the
+//! order of entries.
 //!
 //! ```text
 //! PackPlan ─list→ entries ─reuse→ stored deltas with a base ─search→ new deltas ─order→ bases before deltas
 //! ```
 //!
-//! A clone of whole packs does not need this: the module `generate::reuse` sends spans without reading
-//! single objects. [`is_needed`] decides.
+//! A clone of whole packs does not need this: `generate::reuse` sends spans without reading single objects.
+//! [`is_needed`] decides.
 
 mod attributes;
 mod list;
@@ -30,7 +30,7 @@ impl EntryNo {
     }
 }
 
-/// What a delta is made against.
+/// The base of a delta.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeltaBase {
     /// An object of the same pack.
@@ -44,11 +44,11 @@ pub(crate) enum DeltaBase {
 pub(crate) enum How {
     /// The stored bytes of a whole object, unchanged.
     Stored,
-    /// The stored bytes of a delta, after a new header that names its base.
+    /// The stored bytes of a delta, with a new header that names its base.
     StoredDelta(DeltaBase),
     /// A new delta.
     NewDelta { base: DeltaBase, size: u64, deflated: Option<Box<[u8]>> },
-    /// The object is read and deflated.
+    /// The object, read and deflated.
     Whole,
 }
 
@@ -65,7 +65,7 @@ impl How {
 #[derive(Debug)]
 pub(crate) struct Composition {
     pub(crate) entries: Vec<ComposedEntry>,
-    /// Every entry once, a base before its deltas.
+    /// Each entry once, a base before its deltas.
     pub(crate) order: Vec<EntryNo>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn compose(plan: &PackPlan, progress: &dyn ProgressSink) -> Result<Co
     Ok(Composition { entries, order })
 }
 
-/// Runs the search on everything that is not a delta yet.
+/// Searches for bases of all objects that are not deltas yet.
 fn find_deltas(
     plan: &PackPlan,
     entries: &mut [ComposedEntry],
@@ -113,12 +113,12 @@ fn find_deltas(
         && plan.bases.is_empty()
         && settings.reuse_deltas
     {
-        // All of them were compared with each other when their pack was made.
+        // All were compared with each other when their pack was made.
         return Ok(());
     }
     let mut reader = request_objects.snapshot().reader(settings.base_cache_bytes / 4);
     for &(ix, name) in &plan.bases {
-        // An unreadable object is no base.
+        // An unreadable object cannot be a base.
         let Ok((kind, size)) = request_objects.kind_and_size(&mut reader, ix) else { continue };
         if size >= search::MIN_BYTES && size <= settings.big_file_bytes && !plan.wanted.contains(ix) {
             let candidate = search::Candidate {

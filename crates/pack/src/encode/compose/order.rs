@@ -8,10 +8,10 @@ use crate::select::plan::Order;
 use super::list::ComposedEntry;
 use super::{DeltaBase, EntryNo};
 
-/// Every entry once, bases before their deltas, otherwise in the `wanted` order.
+/// Each entry once, bases before their deltas, otherwise in the `wanted` order.
 ///
-/// A base that would come later is moved to just before its first delta, so that a chain stays together and a
-/// reader goes forward through the pack.
+/// A base that would follow its first delta is moved in front of it, so that a chain stays together and a
+/// reader moves forward through the pack.
 pub(super) fn of(entries: &[ComposedEntry], wanted: Order, islands: Option<&Islands>) -> Vec<EntryNo> {
     let mut first: Vec<EntryNo> = (0..entries.len() as u32).map(EntryNo).collect();
     if wanted == Order::ByKind {

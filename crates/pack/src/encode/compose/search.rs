@@ -1,10 +1,10 @@
 //! Searches for delta bases.
 //!
-//! Objects are sorted so that similar ones are neighbours: by kind, by the end of their path, and within that from
-//! large to small, because a delta that only leaves out is the shortest. Each object is then compared with the
-//! `window` objects before it, and becomes a delta of the one that makes it smallest, as in git (git's
-//! Documentation/technical/pack-heuristics). The list is cut where the path changes, and several threads work on
-//! the stretches.
+//! Objects are sorted so that similar ones are adjacent: by kind, by the end of their path, then from large
+//! to small, because deltas that only delete are the shortest. Each object is compared with the `window`
+//! objects before it and becomes a delta of the one that gives the shortest delta, as in git (git's
+//! Documentation/technical/pack-heuristics). The list is cut where the path changes, and several threads work
+//! on the stretches.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -25,40 +25,40 @@ use crate::settings::Settings;
 /// Smaller objects are not worth a delta.
 pub(super) const MIN_BYTES: u64 = 50;
 
-/// Stretches for each thread: enough to finish at about the same time, few enough to rarely start with an empty
-/// window.
+/// Stretches per thread: enough for threads to finish at about the same time, few enough that a window rarely
+/// starts empty.
 const STRETCHES_A_THREAD: usize = 8;
 
-/// The minimum number of candidates in a stretch.
+/// The least number of candidates in a stretch.
 const MIN_STRETCH: usize = 256;
 
-/// An object that can become a delta or be the base of one.
+/// An object that can become a delta or a delta base.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate {
     pub(super) ix: ObjectNo,
     pub(super) kind: Kind,
     pub(super) name: NameHash,
     pub(super) size: u64,
-    /// Only a base: the receiver has it.
+    /// Only a base, because the receiver has it.
     pub(super) is_preferred: bool,
-    /// The pack that stores it whole. Other objects of the same pack were tried as its base when that pack was
+    /// The pack that stores it whole; other objects of that pack were tried as its base when the pack was
     /// made.
     pub(super) whole_in: Option<u32>,
     /// The pack that stores it.
     pub(super) pack: Option<u32>,
-    /// The length of the longest chain of stored deltas on top of it.
+    /// The length of the longest chain of stored deltas on it.
     pub(super) height: u16,
 }
 
 /// A delta that the search found.
 #[derive(Debug)]
 pub(super) struct FoundDelta {
-    /// The number of the candidate that becomes the delta; then that of its base.
+    /// The index of the candidate that becomes the delta; then that of its base.
     pub(super) target: u32,
     pub(super) base: u32,
     /// The length of the delta.
     pub(super) size: u64,
-    /// The deflated delta, if there was room to keep it.
+    /// The deflated delta, if the cache had room.
     pub(super) deflated: Option<Box<[u8]>>,
 }
 
@@ -113,7 +113,7 @@ pub(super) fn run(
     Ok(found.into_inner().expect("no panic while held"))
 }
 
-/// Commits, trees, blobs, tags: equal kinds must be neighbours, their order does not matter.
+/// Commits, trees, blobs, tags: equal kinds must be adjacent, in any order.
 fn kind_order(kind: Kind) -> u8 {
     match kind {
         Kind::Commit => 0,
@@ -131,7 +131,7 @@ fn stretches(candidates: &[Candidate], threads: usize) -> Vec<std::ops::Range<us
     let mut start = 0;
     while start < candidates.len() {
         let mut end = (start + aim).min(candidates.len());
-        // A family that is larger than a stretch is cut all the same.
+        // A family larger than a stretch is cut, too.
         let family = |at: usize| (candidates[at].kind, candidates[at].name);
         let limit = (end + aim).min(candidates.len());
         while end < limit && end > 0 && family(end) == family(end - 1) {
@@ -143,7 +143,7 @@ fn stretches(candidates: &[Candidate], threads: usize) -> Vec<std::ops::Range<us
     stretches
 }
 
-/// What all threads share.
+/// The state shared by all threads.
 struct SearchContext<'a> {
     plan: &'a PackPlan,
     request_objects: &'a RequestObjects,
@@ -173,9 +173,9 @@ impl WindowSlot {
     }
 }
 
-/// The best delta of a target so far.
+/// The best delta found for a target.
 struct Best {
-    /// Place in the window.
+    /// The position in the window.
     slot: usize,
     depth: u16,
     size: usize,
@@ -186,7 +186,7 @@ struct Search<'a> {
     shared: &'a SearchContext<'a>,
     reader: ObjectReader,
     deflater: Deflater,
-    /// The oldest first.
+    /// Oldest first.
     window: VecDeque<WindowSlot>,
     spare: Vec<WindowSlot>,
     window_bytes: usize,
@@ -228,7 +228,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Searches for a base of a candidate, then adds it to the window.
+    /// Searches for a base for a candidate, then adds the candidate to the window.
     fn visit(&mut self, at: u32) -> Result<(), Error> {
         let mut slot = self.spare.pop().unwrap_or_default();
         (slot.candidate, slot.depth) = (at, 0);
@@ -252,7 +252,7 @@ impl<'a> Search<'a> {
             }
         }
         if slot.depth >= self.shared.settings.depth {
-            // It cannot be the base of any delta.
+            // At full depth, so it cannot be a delta base.
             self.recycle(slot);
             return Ok(());
         }
@@ -267,7 +267,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Makes a delta of `target` against the object at `place` of the window, if it can beat `best`.
+    /// Makes a delta of `target` against the object at `place` in the window, if it can beat `best`.
     fn compare(
         &mut self,
         target: &mut WindowSlot,
@@ -292,7 +292,7 @@ impl<'a> Search<'a> {
         let Some(limit) = size_limit(to.size, hash_bytes, best.as_ref(), from_slot.depth, max_depth) else {
             return Ok(());
         };
-        // The bytes that `target` has more than the base must be inserted.
+        // At least the length difference has to be inserted.
         if to.size.saturating_sub(from.size) >= limit as u64 || to.size < from.size / 32 {
             return Ok(());
         }
@@ -317,7 +317,7 @@ impl<'a> Search<'a> {
             return Ok(());
         }
         let depth = slot.depth + 1;
-        // Of two deltas of the same length, the one with the shorter chain wins.
+        // Of two deltas of equal length, the one with the shorter chain wins.
         if best.as_ref().is_some_and(|best| self.delta.len() == best.size && depth >= best.depth) {
             return Ok(());
         }
@@ -363,7 +363,7 @@ impl<'a> Search<'a> {
         true
     }
 
-    /// Keeps the memory of a slot for the next object, unless it is large.
+    /// Keeps a slot's memory for the next object, unless it is large.
     fn recycle(&mut self, mut slot: WindowSlot) {
         (slot.is_read, slot.is_indexed) = (false, false);
         slot.content.clear();
@@ -374,8 +374,8 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The maximum length of a delta that is better than none, or than the best so far; less for a base at the end of a
-/// long chain.
+/// The longest delta that is better than none, or than the best so far; shorter if the base is at the end of
+/// a long chain.
 fn size_limit(
     target_bytes: u64,
     hash_bytes: usize,

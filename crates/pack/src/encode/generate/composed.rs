@@ -1,4 +1,4 @@
-//! Writes a composition entry by entry; stored entries that follow each other unchanged become one span.
+//! Writes a composition entry by entry; adjacent stored entries that stay unchanged become one span.
 
 use std::ops::Range;
 
@@ -14,14 +14,14 @@ use crate::select::plan::PackPlan;
 use super::MAX_SPAN_BYTES;
 use super::maker::Maker;
 
-/// Where the first entry of a pack is.
+/// The offset of a pack's first entry.
 const FIRST_OFFSET: u64 = pack::HEADER_BYTES as u64;
 
-/// The next bytes.
+/// The next bytes of the pack.
 pub(super) struct ComposedPiece {
-    /// Newly made bytes; the piece has nothing else then.
+    /// New bytes; if there are any, the other fields are empty.
     pub(super) owned: Vec<u8>,
-    /// The new header of the stored bytes that follow.
+    /// A new header for the stored bytes that follow.
     pub(super) header: Option<EntryHeaderBytes>,
     /// Bytes of a stored pack.
     pub(super) mapped: Option<(PackIx, Range<usize>)>,
@@ -38,27 +38,27 @@ impl ComposedPiece {
     }
 }
 
-/// Goes through a composition.
+/// Writes the entries of a composition in order.
 pub(super) struct Composed {
     composition: Composition,
     next: usize,
     /// The offset of each entry in the new pack, 0 until it is written.
     offsets: Vec<u64>,
-    /// The form of the next entry, which does not continue the piece before it.
+    /// The form of the next entry, if it could not extend the last piece.
     held: Option<EntryForm>,
-    /// The entries written, if the caller wants an index.
+    /// The entries written so far, if the caller wants an index.
     written: Option<Vec<pack_index::Entry>>,
-    /// The maximum length of a pack, after which another one follows; a longer entry gets a pack of its own.
+    /// The longest pack, after which another one begins; a longer entry gets its own pack.
     limit: Option<u64>,
-    /// The next entry does not fit.
+    /// Whether the next entry does not fit.
     is_full: bool,
 }
 
 /// How one entry is sent.
 enum EntryForm {
-    /// As it is stored, header included.
+    /// As stored, including the header.
     AsIs(StoredSpan),
-    /// Under a new header.
+    /// With a new header.
     NewHeader(EntryHeaderBytes, StoredSpan),
     Made(Vec<u8>),
 }
@@ -97,13 +97,13 @@ impl Composed {
         self.next == self.composition.order.len()
     }
 
-    /// Begins the next pack. Its entries cannot refer to those written before.
+    /// Begins the next pack, whose entries cannot refer to entries written before.
     pub(super) fn begin_part(&mut self) {
         self.is_full = false;
         self.offsets.fill(0);
     }
 
-    /// The next piece, at offset `at` of the pack.
+    /// The next piece of the pack, which begins at offset `at`.
     pub(super) fn next(
         &mut self,
         plan: &PackPlan,
@@ -131,7 +131,7 @@ impl Composed {
                 None => self.form(plan, maker, no, offset)?,
             };
             if self.limit.is_some_and(|limit| offset + form.len() as u64 > limit) && offset > FIRST_OFFSET {
-                // It may need another form in the next pack.
+                // The entry may need another form in the next pack.
                 self.is_full = true;
                 break;
             }
@@ -186,7 +186,7 @@ impl Composed {
         if let Some(DeltaBase::Entry(base)) = entry.how.base()
             && self.offsets[base.at()] == 0
         {
-            // Its base is in an earlier pack.
+            // The base is in an earlier pack.
             entry.how = How::Whole;
         }
         let entry = &self.composition.entries[no.at()];
@@ -243,7 +243,7 @@ impl Composed {
         pack::write_entry_header(self.kind_of_delta(plan, base, offset), size, &mut bytes);
         match (deflated, base) {
             (Some(deflated), _) => bytes.extend_from_slice(&deflated),
-            // The search found it and did not keep it.
+            // The search did not keep the delta's bytes.
             (None, DeltaBase::Entry(base)) => maker.delta(plan, ix, self.ix(base), &mut bytes)?,
             (None, DeltaBase::Outside(base)) => maker.delta(plan, ix, base, &mut bytes)?,
         }
@@ -275,13 +275,13 @@ fn body(stored: StoredSpan) -> StoredSpan {
     StoredSpan { start: stored.start + usize::from(stored.header_bytes), ..stored }
 }
 
-/// Whether stored bytes match the index's checksum: they will stay, so damage must not spread.
+/// Whether stored bytes match the index's checksum: they go into a stored pack, so damage must not spread.
 fn is_intact(plan: &PackPlan, entry: &ComposedEntry, stored: StoredSpan) -> bool {
     let pack = &plan.request_objects.snapshot().packs()[stored.pack.0 as usize];
     let position = pack.index().position_of(&plan.request_objects.id(entry.ix));
     match position.and_then(|position| pack.index().crc32_at(position)) {
         Some(crc32) => crc32fast::hash(&pack.bytes()[stored.start..stored.end]) == crc32,
-        // Indexes of version 1 have no checksums; reading the object checks zlib's.
+        // Indexes of version 1 have no checksums; reading the object checks zlib's checksum.
         None => true,
     }
 }

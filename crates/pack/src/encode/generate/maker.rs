@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::request_objects::ObjectNo;
 use crate::select::plan::PackPlan;
 
-/// Makes the bytes of entries that cannot reuse stored bytes: reads and deflates.
+/// Makes entries that cannot reuse stored bytes: reads objects and deflates them.
 pub(super) struct Maker {
     reader: ObjectReader,
     deflater: Deflater,
@@ -30,7 +30,7 @@ impl Maker {
         Ok(entry)
     }
 
-    /// Appends the deflated delta between two objects.
+    /// Appends the deflated delta of one object against another.
     pub(super) fn delta(
         &mut self,
         plan: &PackPlan,

@@ -1,4 +1,4 @@
-//! Turns a plan into the bytes of a pack, most of them ranges of packs on disk.
+//! Turns a plan into the bytes of a pack, mostly ranges of packs on disk.
 
 mod composed;
 mod maker;
@@ -19,11 +19,12 @@ use maker::Maker;
 use reuse::PackReuse;
 pub use segment::Segment;
 
-/// Mapped ranges are handed out in pieces of at most this size, so that hashing one overlaps with sending another,
-/// and a disconnected client is noticed. Aligning them to side-band frames has no advantage: the outbox cuts.
+/// A mapped segment takes no more entries from this many bytes on, so that hashing one overlaps with sending
+/// another, and disconnects are noticed. Aligning segments to side-band frames has no advantage: the outbox
+/// cuts them.
 const MAX_SPAN_BYTES: usize = 4 << 20;
 
-/// The bytes of a pack, segment by segment. The trailer comes last and only if everything before it succeeded.
+/// The bytes of a pack, segment by segment; the trailer comes last, and only after success.
 pub struct PackStream {
     plan: PackPlan,
     state: State,
@@ -33,11 +34,11 @@ pub struct PackStream {
     /// Bytes produced so far: the offset of the next entry in the new pack.
     written: u64,
     totals: Totals,
-    /// Objects reported to the progress sink.
+    /// Objects reported as progress.
     done: u32,
     with_index: bool,
     entries: Vec<pack_index::Entry>,
-    /// The maximum length of a pack, if several may be made.
+    /// The longest pack, if several may be made.
     limit: Option<u64>,
 }
 
@@ -55,7 +56,7 @@ enum State {
 }
 
 impl PackStream {
-    /// The stream for `plan`.
+    /// Streams the pack of `plan`.
     pub fn new(plan: PackPlan) -> Self {
         let maker = Maker::new(&plan);
         let hasher = TrailerHasher::new(plan.request_objects.hash());
@@ -75,7 +76,7 @@ impl PackStream {
         }
     }
 
-    /// Records the entries for an index, and checks stored bytes before reusing them. No chain exceeds the
+    /// Records entries for an index, and checks stored bytes before reusing them; no delta chain exceeds the
     /// settings' limit.
     pub fn with_index(mut self) -> Self {
         self.with_index = true;
@@ -83,8 +84,8 @@ impl PackStream {
         self
     }
 
-    /// Makes several packs, none longer than `bytes` unless it holds a single object, and records the entries of
-    /// each. The segments are the entries of one pack, without header and trailer; `None` comes after each pack.
+    /// Makes several packs, none longer than `bytes` unless it holds a single object, and records their
+    /// entries. The segments are the entries of a pack, without header and trailer; `None` follows each pack.
     pub fn in_parts(self, bytes: u64) -> Self {
         let trailer_bytes = self.plan.request_objects.hash().len_in_bytes() as u64;
         PackStream { limit: Some(bytes.saturating_sub(trailer_bytes)), ..self.with_index() }
@@ -95,7 +96,7 @@ impl PackStream {
         matches!(self.state, State::Composed(_))
     }
 
-    /// The entries of the pack that just ended, in its order.
+    /// The entries of the pack that just ended, in pack order.
     pub fn take_entries(&mut self) -> Vec<pack_index::Entry> {
         std::mem::take(&mut self.entries)
     }
@@ -164,7 +165,7 @@ impl PackStream {
         }
     }
 
-    /// Ends one of several packs, or the only one; returns whether another follows.
+    /// Ends a pack; returns whether another one follows.
     fn end_part(&mut self, mut composed: Box<Composed>) -> Result<bool, Error> {
         self.entries = composed.take_written();
         let is_last = composed.is_at_end();
@@ -181,8 +182,8 @@ impl PackStream {
         Ok(!is_last)
     }
 
-    /// Fails if the files may have changed since they were opened. Called before a pack is complete, and before its
-    /// entries are used.
+    /// Fails if the files may have changed since they were opened; called before a pack is complete, and
+    /// before its entries are used.
     fn check_files(&self) -> Result<(), Error> {
         Ok(self.plan.request_objects.snapshot().check_files(self.plan.packs.iter().map(|(pack, _)| *pack))?)
     }
@@ -194,7 +195,8 @@ impl PackStream {
         }
     }
 
-    /// A stored pack as a whole, if the plan holds exactly its objects and the client accepts its deltas unchanged.
+    /// Sends a stored pack as a whole, if the plan holds exactly its objects and the client accepts its
+    /// deltas unchanged.
     fn whole_pack(&mut self) -> Result<Option<(VecDeque<Segment>, Segment)>, Error> {
         let [(pack, Selected::All)] = self.plan.packs.as_slice() else { return Ok(None) };
         if !self.plan.loose.is_empty() || !self.plan.ofs_delta {
@@ -209,7 +211,7 @@ impl PackStream {
         if !is_ours || bytes.len() < pack::HEADER_BYTES + trailer_bytes {
             return Ok(None);
         }
-        // The index states the checksum of the pack that it was made for.
+        // The index has the checksum of the pack that it was made for.
         let trailer_at = bytes.len() - trailer_bytes;
         if bytes[trailer_at..] != *stored.checksum().as_bytes() {
             return Ok(None);
@@ -225,7 +227,7 @@ impl PackStream {
         Ok(Some((segments, trailer)))
     }
 
-    /// Emits at most one span and what interrupts it. False at the end of the pack.
+    /// Emits at most one span, or one entry that changes; false at the end of the pack.
     fn advance_pack(&mut self, reuse: &mut PackReuse) -> Result<bool, Error> {
         let step = reuse.next(&self.plan, self.written)?;
         let Some(step) = step else { return Ok(false) };

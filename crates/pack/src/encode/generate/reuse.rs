@@ -1,9 +1,9 @@
 //! Decides, entry by entry, how much of a stored pack can be sent unchanged.
 //!
-//! Entries are visited in the order of the pack. Neighbours without a gap that need no change form one span. A
-//! delta that gives the distance of its base can stay when base and delta move by the same amount; otherwise it
-//! gets a new header, with the new distance or with the base's name. A delta whose base is neither sent nor (thin
-//! pack) known to be with the client is sent whole.
+//! Entries are visited in pack order. Adjacent entries that need no change form one span. A delta that gives
+//! the distance to its base stays unchanged if base and delta move by the same amount; otherwise it gets a
+//! new header, with the new distance or the base's id. A delta is sent whole if its base is neither sent nor,
+//! for a thin pack, known to be at the client.
 
 use std::ops::Range;
 
@@ -17,10 +17,10 @@ use crate::select::plan::{PackPlan, Selected};
 
 use super::MAX_SPAN_BYTES;
 
-/// The next bytes of the response.
+/// The next step of the response.
 pub(super) struct ReuseStep {
     pub(super) bytes: StepBytes,
-    /// The number of objects whose stored bytes are in it.
+    /// The number of objects whose stored bytes it reuses.
     pub(super) objects: u32,
     /// The number of deltas among them.
     pub(super) deltas: u32,
@@ -29,9 +29,9 @@ pub(super) struct ReuseStep {
 pub(super) enum StepBytes {
     /// Stored entries, unchanged.
     Span(Range<usize>),
-    /// A new entry header, and the stored bytes that follow it.
+    /// A new entry header, and the stored bytes after it.
     NewHeader(EntryHeaderBytes, Range<usize>),
-    /// An object that must be read and deflated.
+    /// An object to read and deflate.
     Recompress(ObjectNo),
 }
 
@@ -42,22 +42,22 @@ enum Verdict {
     Recompress,
 }
 
-/// Entries of the stored pack that were sent one after the other without a change of distance: the entry at `start
-/// + n` of the stored pack starts at `sent_at + n` of the response, up to `end`.
+/// Entries of the stored pack that were sent one after another with unchanged distances: the entry at
+/// `start + n` of the stored pack starts at `sent_at + n` of the response, up to `end`.
 struct Run {
     start: u64,
     end: u64,
     sent_at: u64,
 }
 
-/// Walks over the selected entries of one pack.
+/// Visits the selected entries of one pack.
 pub(super) struct PackReuse {
     pack: PackIx,
     /// The next element of the selection.
     next: usize,
     /// What was sent so far, by ascending stored offset.
     runs: Vec<Run>,
-    /// The verdict for the entry at `next`, which ended the span before it.
+    /// The verdict about the entry at `next`, which ended the last span.
     held: Option<Verdict>,
 }
 
@@ -82,7 +82,7 @@ impl PackReuse {
         match verdict {
             Verdict::Recompress => {
                 self.next += 1;
-                // Its deltas find it by its start; nothing else of the stored entry is sent.
+                // Deltas of this entry look up its start; no other stored byte of it is sent.
                 let start = first.start as u64;
                 self.runs.push(Run { start, end: start + 1, sent_at: written });
                 let ix = first.ix(&plan.request_objects)?;
@@ -101,7 +101,7 @@ impl PackReuse {
         }
     }
 
-    /// Takes a span of entries that can stay unchanged.
+    /// Takes a span of entries that stay unchanged.
     fn span(
         &mut self,
         plan: &PackPlan,
@@ -175,7 +175,7 @@ impl PackReuse {
         }
     }
 
-    /// Where the entry at this offset of the pack begins in the response, if it was sent.
+    /// The offset in the response of the entry at this offset of the pack, if it was sent.
     fn sent_at(&self, offset: u64) -> Option<u64> {
         let after = self.runs.partition_point(|run| run.start <= offset);
         let run = self.runs.get(after.checked_sub(1)?)?;
@@ -187,8 +187,8 @@ impl PackReuse {
         plan.wanted.contains(base) && self.home(plan, base) == Some(self.pack.0)
     }
 
-    /// Whether the chain below a delta by name ends within this pack or leaves it. A loop has at least one delta
-    /// before its base, so the chain is followed only there. Packs that completed a thin pack have their bases last
+    /// Whether the chain of a `REF_DELTA` ends within this pack or leaves it. A loop has at least one delta
+    /// before its base, so only such chains are followed. A completed thin pack has the bases last
     /// (git-index-pack, "--fix-thin"), mostly whole.
     fn leads_to_an_end(&self, plan: &PackPlan, entry: &StoredEntry) -> Result<bool, Error> {
         let pack = &plan.request_objects.snapshot().packs()[self.pack.0 as usize];
@@ -211,8 +211,8 @@ impl PackReuse {
         Ok(false)
     }
 
-    /// Whether the response took `base` from a pack before this one. Looking only backwards keeps deltas of two
-    /// packs from being each other's base.
+    /// Whether the response took `base` from an earlier pack; only earlier ones count, so that deltas of two
+    /// packs cannot be each other's base.
     fn is_sent_before(&self, plan: &PackPlan, base: ObjectNo) -> bool {
         plan.wanted.contains(base) && self.home(plan, base).is_some_and(|pack| pack < self.pack.0)
     }
@@ -221,7 +221,7 @@ impl PackReuse {
         plan.request_objects.packed(ix).map(|ix| plan.request_objects.snapshot().locate(ix).pack.0)
     }
 
-    /// The `at`-th selected entry.
+    /// The selected entry at index `at`.
     fn entry(&self, plan: &PackPlan, selected: &Selected, at: usize) -> Result<Option<StoredEntry>, Error> {
         let len = plan.request_objects.snapshot().packs()[self.pack.0 as usize].len();
         let position = match selected {

@@ -1,4 +1,4 @@
-//! Takes the objects out of a pack: an intact one ([`unpack`]), or what is readable of a damaged one ([`salvage`]).
+//! Unpacks objects: all of an intact pack ([`unpack`]), or those readable in a damaged one ([`salvage`]).
 
 mod salvage;
 
@@ -10,11 +10,11 @@ use crate::progress::{Phase, ProgressSink};
 
 pub use salvage::{Salvaged, salvage};
 
-/// Larger objects are not unpacked, because they would be in memory as a whole, more than once.
+/// Larger objects are not unpacked, because unpacking holds them in memory as a whole, more than once.
 pub const MAX_OBJECT_BYTES: u64 = 32 << 20;
 
-/// In which form to keep the objects of a pack, some of which `existing` may have: for a few new ones another pack
-/// is not worth it.
+/// Whether to keep the objects of a pack as loose objects or as a pack: a pack is not worth it if only a few
+/// are new, that is, not in `existing`.
 pub fn form_of(indexed: &IndexedPack, existing: &Snapshot, limit: LooseLimit) -> Result<Form, IngestError> {
     let mut new = 0;
     for entry in indexed.entries() {
@@ -26,9 +26,9 @@ pub fn form_of(indexed: &IndexedPack, existing: &Snapshot, limit: LooseLimit) ->
     Ok(limit.form_of(new))
 }
 
-/// Writes the objects of a pack, except those that completed it, as loose ones. If one of them is larger than
-/// [`MAX_OBJECT_BYTES`], returns false and writes nothing: keep the pack then, where the object takes no more
-/// memory than it has on disk.
+/// Writes the objects of a pack, except those that completed it, as loose objects. Returns false and writes
+/// nothing if an object is larger than [`MAX_OBJECT_BYTES`]: then keep the pack, where the object takes no
+/// more memory than it has on disk.
 pub fn unpack(
     indexed: &IndexedPack,
     batch: &mut LooseBatch,
@@ -41,9 +41,9 @@ pub fn unpack(
     let snapshot = indexed.snapshot()?;
     let mut reader = snapshot.reader(cache_bytes::WHOLE_HISTORY);
     let mut order: Vec<u32> = (0..entries.len() as u32).collect();
-    // Bases mostly come before their deltas, and are still in the cache.
+    // In pack order, most bases come before their deltas and are still in the cache.
     order.sort_unstable_by_key(|at| entries[*at as usize].offset);
-    // Objects that completed a thin pack come after its own entries.
+    // Objects that completed a thin pack come last.
     order.truncate(order.len() - indexed.completed() as usize);
     for at in &order {
         if reader.size_at(ObjectIx(*at))? > MAX_OBJECT_BYTES {

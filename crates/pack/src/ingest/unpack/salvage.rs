@@ -1,8 +1,9 @@
-//! Reads what is readable of a damaged pack, as `unpack-objects -r` does: one entry after the other; broken ones
-//! are reported and skipped. Git continues where its zlib gave up; this searches for the next entry.
+//! Reads what is readable of a damaged pack, as `unpack-objects -r` does: entry by entry; broken ones are
+//! reported and skipped. Git continues where its zlib gave up; this searches for the next entry.
 //!
-//! No byte of the pack is trusted. Memory: contents up to [`MAX_HELD_BYTES`], one of [`MAX_OBJECT_BYTES`] with its
-//! delta, and some 200 bytes an entry, of which there are no more than there are bytes. Each delta is applied once.
+//! No byte of the pack is trusted. Memory: contents up to [`MAX_HELD_BYTES`], one of [`MAX_OBJECT_BYTES`]
+//! with its delta, and about 200 bytes per entry, of which there are at most as many as bytes. Each delta is
+//! applied once.
 
 use std::collections::HashMap;
 
@@ -15,10 +16,10 @@ use packrace_store::publish::{BatchOptions, ObjectBatch};
 use super::MAX_OBJECT_BYTES;
 use crate::ingest::IngestError;
 
-/// The maximum bytes of contents kept in memory as bases.
+/// The most bytes of contents kept in memory as bases.
 const MAX_HELD_BYTES: usize = 64 << 20;
 
-/// The search for entries may read as many bytes as reading the pack this many times.
+/// The search for entries reads at most this many times the bytes of the pack.
 const SEARCHES: u64 = 64;
 
 /// Bytes inflated at a time.
@@ -27,11 +28,11 @@ const ROOM_BYTES: usize = 1 << 16;
 /// The result of reading a damaged pack.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Salvaged {
-    /// What is wrong with objects that were skipped, in git's words.
+    /// What is wrong with the skipped objects, in git's words.
     pub errors: Vec<String>,
-    /// Why git gives up, after storing everything readable.
+    /// Why git would give up; everything readable is stored anyway.
     pub fatal: Option<String>,
-    /// Where the pack ends, including its trailer.
+    /// The end of the pack, including its trailer.
     pub end: usize,
 }
 
@@ -39,7 +40,7 @@ pub struct Salvaged {
 struct Delta {
     offset: u64,
     base: BaseRef,
-    /// Where its stream begins.
+    /// The offset of its stream.
     start: usize,
     size: u64,
 }
@@ -49,12 +50,12 @@ struct DeltaTree {
     deltas: Vec<Delta>,
     by_offset: HashMap<u64, Vec<usize>>,
     by_name: HashMap<ObjectId, Vec<usize>>,
-    /// Applied, or useless.
+    /// Applied, or not applicable.
     is_done: Vec<bool>,
     left: usize,
 }
 
-/// An object, and the deltas of it that are still to be applied.
+/// An object, and its deltas still to apply.
 struct DeltaLevel {
     kind: Kind,
     content: Vec<u8>,
@@ -67,8 +68,8 @@ enum BaseRef {
     Named(ObjectId),
 }
 
-/// Stores what is readable of a pack, in as many batches as it takes. With `is_dry`, stores nothing and applies no
-/// deltas, as in git.
+/// Stores what is readable of a pack, in as many batches as needed. With `is_dry`, stores nothing and applies
+/// no deltas, as in git.
 pub fn salvage(data: &[u8], repository: &Repository, is_dry: bool) -> Result<Salvaged, IngestError> {
     let mut work = Salvage {
         data,
@@ -98,13 +99,13 @@ struct Salvage<'a> {
     repository: &'a Repository,
     is_dry: bool,
     inflater: EntryInflater,
-    /// By the offset of the entry.
+    /// By offset of the entry.
     named: HashMap<u64, ObjectId>,
     deltas: Vec<Delta>,
     found: Salvaged,
-    /// Some entries may not have been found.
+    /// Whether entries may have been missed.
     has_lost: bool,
-    /// The bytes that may still be read to find entries.
+    /// The bytes that the search for entries may still read.
     search_bytes: u64,
 }
 
@@ -117,7 +118,7 @@ struct EntryInflater {
 /// Why an entry has no content.
 struct Broken {
     what: &'static str,
-    /// The length of its stream, if known.
+    /// The length of the stream, if known.
     length: Option<usize>,
 }
 
@@ -125,7 +126,7 @@ const CUT_OFF: &str = "early EOF";
 const OUT_OF_BOUND: &str = "offset value out of bound for delta base object";
 
 impl Salvage<'_> {
-    /// Stores whole objects and records deltas. Returns the end of the entries, if it is reached.
+    /// Stores whole objects and records deltas; returns the end of the entries, if it is reached.
     fn read_entries(&mut self) -> Result<Option<usize>, IngestError> {
         let Some(header) = self.data.first_chunk::<HEADER_BYTES>() else {
             self.give_up(CUT_OFF);
@@ -146,7 +147,7 @@ impl Salvage<'_> {
         let mut end = None;
         let trailer = self.trailer_start();
         for left in (0..=objects).rev() {
-            // Lost entries will not come any more.
+            // Lost entries will not be found any more.
             if left == 0 || self.has_lost && at >= trailer {
                 end = Some(at);
                 break;
@@ -161,7 +162,7 @@ impl Salvage<'_> {
         Ok(end)
     }
 
-    /// Whether there may be another one.
+    /// Reads an entry; returns whether another one may follow.
     fn read_entry(&mut self, at: &mut usize, batch: &ObjectBatch) -> Result<bool, IngestError> {
         let offset = *at as u64;
         let header = match parse_entry_header(&self.data[*at..], self.hash) {
@@ -208,7 +209,7 @@ impl Salvage<'_> {
         Ok(true)
     }
 
-    /// Where the next entry begins, from `from` on: a header, and a stream of the stated size with the right
+    /// The offset of the next entry, from `from` on: a header, and a stream of the stated size with the right
     /// checksum. Entries before it are lost.
     fn find_entry(&mut self, from: usize) -> Option<usize> {
         self.has_lost = true;
@@ -216,7 +217,7 @@ impl Salvage<'_> {
             let Some(left) = self.search_bytes.checked_sub(1) else { return false };
             self.search_bytes = left;
             let Ok(header) = parse_entry_header(&self.data[*at..], self.hash) else { return false };
-            // A stream's header (RFC 1950): few positions look like one.
+            // The header of a zlib stream (RFC 1950): few positions look like one.
             let stream = &self.data[at + header.length..];
             let is_stream = |first: u8, second: u8| {
                 first & 0xf == 8 && (u32::from(first) << 8 | u32::from(second)) % 31 == 0
@@ -230,18 +231,18 @@ impl Salvage<'_> {
         })
     }
 
-    /// Where the trailer begins, if the pack is not truncated.
+    /// The offset of the trailer, if the pack is not truncated.
     fn trailer_start(&self) -> usize {
         self.data.len().saturating_sub(self.hash.len_in_bytes())
     }
 
-    /// Reading on is impossible.
+    /// Ends reading with an error.
     fn give_up(&mut self, why: &str) -> bool {
         self.found.fatal = Some(why.to_owned());
         false
     }
 
-    /// Stores an object. `None` for a collision attack.
+    /// Stores an object; `None` if it is a collision attack.
     fn store(
         &mut self,
         kind: Kind,
@@ -258,8 +259,7 @@ impl Salvage<'_> {
         Ok(Some(id))
     }
 
-    /// Applies deltas in rounds; each starts with stored objects and continues with their deltas while memory
-    /// lasts.
+    /// Applies deltas in rounds, each from stored objects to their deltas and on, while memory lasts.
     fn apply_deltas(&mut self) -> Result<(), IngestError> {
         if self.is_dry {
             return Ok(());
@@ -323,7 +323,7 @@ impl Salvage<'_> {
             let Some(id) = self.store(kind, &content, batch)? else { continue };
             let offset = tree.deltas[at].offset;
             self.named.insert(offset, id);
-            // Otherwise the next round continues from the stored object.
+            // Otherwise, the next round continues from the stored object.
             if held_bytes + content.len() <= MAX_HELD_BYTES {
                 held_bytes += content.len();
                 levels.push(DeltaLevel { kind, content, children: tree.take_children(Some(offset), &id) });
@@ -363,7 +363,7 @@ impl DeltaTree {
         DeltaTree { left: deltas.len(), is_done: vec![false; deltas.len()], deltas, by_offset, by_name }
     }
 
-    /// Takes the deltas of an object, so that each is applied once.
+    /// Removes the deltas of an object from the tree, so that each is applied once.
     fn take_children(&mut self, offset: Option<u64>, id: &ObjectId) -> Vec<usize> {
         let mut children = offset.and_then(|offset| self.by_offset.remove(&offset)).unwrap_or_default();
         children.append(&mut self.by_name.remove(id).unwrap_or_default());
@@ -394,7 +394,7 @@ impl EntryInflater {
                 content.extend_from_slice(&self.room[..step.produced]);
             }
             match step.is_over {
-                // Only its header is wrong, and the next entry follows.
+                // Only the entry's header is wrong; the next entry follows.
                 true if produced > size => return broken("inflate returned -5", Some(at)),
                 true if produced < size => return broken("inflate returned 1", Some(at)),
                 true if size > MAX_OBJECT_BYTES => return broken("object is too large", Some(at)),

@@ -1,4 +1,4 @@
-//! From what commits introduce to what they reach, and to the file.
+//! Turns what commits introduce into what they reach, and writes the file.
 
 use packrace_store::cache_bytes;
 use std::collections::BinaryHeap;
@@ -16,8 +16,10 @@ use crate::error::Reason;
 use crate::progress::Phase;
 use crate::request_objects::RequestObjects;
 
-/// Makes the file. Bitmaps are made from the oldest commit to the newest: each merges those of the nearest selected
-/// ancestors and of the commits between, which are therefore visited for few bitmaps each.
+/// Makes the file.
+///
+/// Bitmaps are made from the oldest commit to the newest. Each merges the bitmaps of the nearest selected
+/// ancestors with the lists of the commits between, so a commit is visited for few bitmaps only.
 pub(super) fn assemble(
     job: BitmapJob<'_>,
     history: &CommitHistory,
@@ -62,7 +64,7 @@ pub(super) fn assemble(
     Ok(writer.finish(name_hashes.as_deref(), options.lookup_table))
 }
 
-/// The objects of each kind. Those that no commit reaches have to be looked up.
+/// The objects of each kind; objects that no commit reaches are looked up.
 fn kinds(
     request_objects: &RequestObjects,
     order: &BitOrder,
@@ -86,8 +88,8 @@ struct ReachedBits<'a> {
     again: Trees<'a>,
     /// The entries of the file by commit.
     entries: HashMap<u32, usize>,
-    /// Reached commits to be visited, the newest first, so that a bitmap is merged before the commits that it
-    /// covers are visited.
+    /// Reached commits to visit, newest first: a bitmap is merged before the commits that it covers are
+    /// visited.
     open: BinaryHeap<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! The commits that tips reach, ordered so that parents come before children.
+//! The commits reachable from tips, parents before children.
 
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,11 +12,11 @@ use crate::marks::Marks;
 use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::{ObjectNo, RequestObjects};
 
-/// Commits that a thread takes at a time, at most.
+/// The most commits that a thread takes at a time.
 const BATCH: usize = 32;
 
-/// Commits by number: parents have lower numbers than their children, and older commits mostly lower ones than
-/// newer.
+/// Commits by number: a parent's number is lower than its children's, and an older commit's mostly lower than
+/// a newer one's.
 #[derive(Debug, Default)]
 pub(super) struct CommitHistory {
     /// The bit; `None` for commits outside the pack.
@@ -24,18 +24,18 @@ pub(super) struct CommitHistory {
     /// `None` for an empty tree that is not stored, and for commits outside the pack.
     pub(super) trees: Vec<Option<ObjectNo>>,
     parents: Vec<u32>,
-    /// Where each commit's parents begin in `parents`; one more entry than there are commits.
+    /// Where each commit's parents begin in `parents`, with one entry more than there are commits.
     starts: Vec<u32>,
-    /// The newest commit of the first-parent path that each commit is on: of two on the same path, the one with the
-    /// lower number is an ancestor of the other.
+    /// The newest commit of the first-parent path that each commit is on: of two commits on one path, the one
+    /// with the lower number is an ancestor of the other.
     pub(super) chains: Vec<u32>,
     pub(super) is_tip: Vec<bool>,
     pub(super) is_preferred: Vec<bool>,
-    /// Whether an earlier bitmap says what the commit reaches.
+    /// Whether a stored bitmap covers the commit.
     pub(super) is_stored: Vec<bool>,
 }
 
-/// A commit as it was read.
+/// A commit as read from its object.
 struct Read {
     ix: ObjectNo,
     tree: Option<ObjectNo>,
@@ -44,7 +44,7 @@ struct Read {
 }
 
 impl CommitHistory {
-    /// Reads everything that `tips` reach. Skips tips that don't exist.
+    /// Reads everything that `tips` reach; skips tips that don't exist.
     pub(super) fn load(
         request_objects: &RequestObjects,
         order: &BitOrder,
@@ -96,7 +96,8 @@ impl CommitHistory {
         self.is_stored.push(false);
     }
 
-    /// Every commit passes its chain to its first parent; of several, the chain with the newest end wins.
+    /// Every commit passes its chain on to its first parent; of several chains, the one with the newest end
+    /// wins.
     fn find_chains(&mut self) {
         let mut chains: Vec<u32> = (0..self.len()).collect();
         for number in (0..self.len()).rev() {
@@ -132,8 +133,8 @@ impl CommitHistory {
     }
 }
 
-/// The positions of commits, every child before its parents, and otherwise the newest first. Does not depend on the
-/// order of the positions.
+/// The positions of commits, children before parents, otherwise newest first; independent of the order of the
+/// positions.
 fn newest_first(read: &[Read], positions: &HashMap<ObjectNo, u32>) -> Result<Vec<u32>, Reason> {
     let mut children = vec![0u32; read.len()];
     read.iter()
@@ -153,7 +154,7 @@ fn newest_first(read: &[Read], positions: &HashMap<ObjectNo, u32>) -> Result<Vec
             }
         }
     }
-    // Names are hashes, so only a store whose content does not match its names can hold a loop.
+    // Ids are hashes, so only a store whose content does not match its ids can hold a loop.
     if order.len() == read.len() { Ok(order) } else { Err(Reason::CommitLoop) }
 }
 
@@ -203,7 +204,7 @@ struct HistoryReader<'a> {
     progress: &'a dyn ProgressSink,
     seen: Marks,
     shared: Mutex<SharedList>,
-    /// Something was added to the list, or the last thread that could do so has finished.
+    /// Signals new work in the list, or that the last thread that could add some has finished.
     changed: Condvar,
 }
 
@@ -216,8 +217,8 @@ struct SharedList {
     stopped: Option<NoBitmap>,
 }
 
-/// A thread that may still add to the list. A thread that panics removes itself, too, so that no other waits for
-/// it.
+/// A thread that may still add to the list; dropping it removes the thread, even on a panic, so that no other
+/// thread waits for it.
 struct Busy<'r, 'a>(&'r HistoryReader<'a>);
 
 impl Drop for Busy<'_, '_> {
@@ -272,7 +273,7 @@ impl<'a> HistoryReader<'a> {
         }
     }
 
-    /// Takes some commits; `None` if there will be no more.
+    /// Takes some commits; `None` if there will be no more work.
     fn take(&self, batch: &mut Vec<ObjectNo>) -> Option<Busy<'_, 'a>> {
         let mut shared = self.lock();
         while shared.open.is_empty() && shared.busy > 0 && shared.stopped.is_none() {
@@ -281,14 +282,14 @@ impl<'a> HistoryReader<'a> {
         if shared.open.is_empty() || shared.stopped.is_some() {
             return None;
         }
-        // Half of it, so that the other threads find work, too.
+        // Half of the list, so that other threads find work, too.
         let rest = shared.open.len() - shared.open.len().div_ceil(2).min(BATCH);
         batch.extend(shared.open.drain(rest..));
         shared.busy += 1;
         Some(Busy(self))
     }
 
-    /// Stores what was read, and opens the parents that are new.
+    /// Stores the commits that were read, and adds new parents to the list.
     fn put(&self, read: Vec<Read>, result: Result<(), NoBitmap>) {
         let mut shared = self.lock();
         let parents = read.iter().flat_map(|commit| &commit.parents);

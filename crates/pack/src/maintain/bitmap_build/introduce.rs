@@ -1,9 +1,9 @@
-//! What each commit has in its tree that none of its parents has.
+//! What each commit introduces: objects in its tree that no parent's tree has.
 //!
-//! Everything that a commit reaches is introduced by it or by one of its ancestors. Trees are compared with those
-//! of the same path in the parents, entry by entry; only differences are looked up or opened. What an ancestor on
-//! the same chain has introduced, with everything below it, is not listed again, so that a history that goes back
-//! and forth costs no more than one that goes forward.
+//! Everything that a commit reaches is introduced by it or by an ancestor. Trees are compared with the
+//! parents' trees at the same path, entry by entry; only differences are looked up or opened. An object that
+//! an ancestor on the same chain has introduced is not listed again, nor is anything below it, so a history
+//! that goes back and forth costs no more than one that goes forward.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -18,26 +18,26 @@ use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::walk::trees::{Tree, TreeDecoder};
 
-/// Commits that a thread takes at a time: enough that trees share delta bases.
+/// Commits that a thread takes at a time: enough for their trees to share delta bases.
 const STRETCH: u32 = 1024;
 
 /// Commits between two checks for cancellation.
 const COMMITS_BETWEEN_LOOKS: u32 = 64;
 
-/// How many parents a commit is compared with. What came from others is listed again.
+/// The most parents that a commit is compared with; what came from other parents is listed again.
 const MAX_PARENTS: usize = 16;
 
-/// In place of the commit that introduced an object.
+/// In `introduced_by`: no commit has introduced the object.
 const NOBODY: u32 = u32::MAX;
 
-/// No commit has introduced the object, at no path.
+/// In `names`: no commit has introduced the object at any path.
 const NO_NAME: u64 = (NOBODY as u64) << 32;
 
-/// The lists of all commits, and facts learned on the way.
+/// The lists of all commits, and facts learned while making them.
 pub(super) struct Introduced {
-    /// One for each stretch of commits.
+    /// One per stretch of commits.
     stretches: Vec<Stretch>,
-    /// By bit: the number of the kind; 0 if no commit reaches the object.
+    /// By bit: the object's kind as a number; 0 if no commit reaches the object.
     pub(super) kinds: Vec<AtomicU8>,
     names: Vec<AtomicU64>,
 }
@@ -45,19 +45,20 @@ pub(super) struct Introduced {
 #[derive(Default)]
 struct Stretch {
     bits: Vec<u32>,
-    /// Where the list of each commit ends; from here on, commits have no stored list.
+    /// Where each commit's list ends; commits beyond the last entry have no stored list.
     ends: Vec<u32>,
 }
 
 /// The list of one commit.
 pub(super) enum List<'a> {
     Kept(&'a [u32]),
-    /// To be made again with [`Trees::introduce`].
+    /// Not stored: [`Trees::introduce`] makes it again.
     Dropped,
 }
 
 impl Introduced {
-    /// Finds what the commits that `selected` reach introduce, and keeps no more than about `limit` numbers.
+    /// Finds what each commit reachable from `selected` introduces, and keeps lists of about `limit` bits at
+    /// most.
     pub(super) fn find(
         job: BitmapJob<'_>,
         history: &CommitHistory,
@@ -90,12 +91,12 @@ impl Introduced {
         self.names.iter().map(|name| name.load(Relaxed) as u32)
     }
 
-    /// Sets a name if none was found.
+    /// Sets the name of an object for which no path was found.
     pub(super) fn set_name(&self, bit: u32, name: u32) {
         self.names[bit as usize].store(NO_NAME | u64::from(name), Relaxed);
     }
 
-    /// The number of numbers kept.
+    /// The length of all kept lists together.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         self.stretches.iter().map(|stretch| stretch.bits.len()).sum()
@@ -114,7 +115,7 @@ impl Introduced {
     }
 }
 
-/// The commits that the selected ones reach, without those that stored bitmaps cover.
+/// The commits reachable from the selected ones, without those that stored bitmaps cover.
 fn needed(history: &CommitHistory, selected: &[u32]) -> Vec<bool> {
     let mut is_needed = vec![false; history.len() as usize];
     let mut is_reused = vec![false; history.len() as usize];
@@ -131,11 +132,11 @@ fn needed(history: &CommitHistory, selected: &[u32]) -> Vec<bool> {
     is_needed
 }
 
-/// Facts about objects, learned on the way.
+/// Facts about objects, learned while trees are compared.
 struct ObjectFacts {
     kinds: Vec<AtomicU8>,
-    /// By bit: the number of the oldest commit that introduces the object, and the hash of the path there. So names
-    /// do not depend on which thread comes first.
+    /// By bit: the number of the oldest commit that introduces the object, and the hash of its path there.
+    /// The oldest wins so that names do not depend on the order of threads.
     names: Vec<AtomicU64>,
 }
 
@@ -149,7 +150,7 @@ struct Introducing<'a> {
     introduced_by: Vec<AtomicU32>,
     found: ObjectFacts,
     next: AtomicU32,
-    /// How many more numbers lists may keep.
+    /// How many more bits the lists may keep.
     room: AtomicU64,
     done: AtomicU32,
 }
@@ -179,12 +180,12 @@ impl Introducing<'_> {
         Ok(stretches)
     }
 
-    /// Leaves no more work for the other threads.
+    /// Makes the other threads find no more work.
     fn stop(&self) {
         self.next.store(u32::MAX / 2, Relaxed);
     }
 
-    /// Processes stretches of commits while there are any.
+    /// Processes stretches of commits until none are left.
     fn stretches(&self) -> Result<Vec<(u32, Stretch)>, NoBitmap> {
         let mut trees = Trees::new(self.request_objects, self.order, self.history, Some(&self.found));
         let mut done = Vec::new();
@@ -231,7 +232,7 @@ impl Introducing<'_> {
         Ok(stretch)
     }
 
-    /// Whether a commit has to list an object: not if it or an ancestor on its chain has done so already.
+    /// Whether a commit has to list an object: not if it or an ancestor on its chain has listed it.
     fn claim(&self, commit: u32, bit: u32) -> bool {
         let slot = &self.introduced_by[bit as usize];
         let by = slot.load(Relaxed);
@@ -244,7 +245,7 @@ impl Introducing<'_> {
     }
 }
 
-/// Compares the trees of commits with those of their parents. One a thread.
+/// Compares the trees of commits with those of their parents; each thread has one.
 pub(super) struct Trees<'a> {
     request_objects: &'a RequestObjects,
     order: &'a BitOrder,
@@ -253,7 +254,7 @@ pub(super) struct Trees<'a> {
     decoder: TreeDecoder<'a>,
 }
 
-/// A tree to be compared with those that parents have at the same path.
+/// A tree to compare with the parents' trees at the same path.
 struct TreeComparison {
     /// The commit that the tree belongs to.
     commit: u32,
@@ -264,14 +265,14 @@ struct TreeComparison {
 
 /// An entry that a tree has and one of its bases lacks.
 struct Fresh {
-    /// Where it starts.
+    /// The offset in the tree where the entry starts.
     at: u32,
-    /// The base's tree of the same name.
+    /// The base's tree with the same name.
     base: Option<ObjectNo>,
 }
 
 impl<'a> Trees<'a> {
-    /// Comparisons that record no facts about objects.
+    /// Repeats comparisons without recording facts about objects.
     pub(super) fn again(
         request_objects: &'a RequestObjects,
         order: &'a BitOrder,
@@ -289,8 +290,8 @@ impl<'a> Trees<'a> {
         Trees { request_objects, order, history, found, decoder: TreeDecoder::new(request_objects) }
     }
 
-    /// Visits everything in the tree of a commit that is in no parent's tree, as far as `is_new`: below a tree that
-    /// is not new, nothing is.
+    /// Visits everything in a commit's tree that is in no parent's tree and `is_new`; skips everything below
+    /// a tree that is not new.
     pub(super) fn introduce(
         &mut self,
         commit: u32,
@@ -332,7 +333,7 @@ impl<'a> Trees<'a> {
             found.kinds[bit as usize].store(kind as u8, Relaxed);
             let (name, oldest) = (u64::from(commit) << 32 | u64::from(path.0), &found.names[bit as usize]);
             let is_older = |oldest: u64| (u64::from(commit) < oldest >> 32).then_some(name);
-            // An error means that there is an older commit, which is fine.
+            // An error means that an older commit is recorded already.
             let _ = oldest.fetch_update(Relaxed, Relaxed, is_older);
         }
         Ok(is_new)
@@ -400,8 +401,8 @@ impl<'a> Trees<'a> {
         Ok(entry)
     }
 
-    /// The entries of `tree` that `base` does not have byte for byte. Both are sorted; if a damaged one is not,
-    /// more entries differ.
+    /// The entries of `tree` that `base` lacks or has with other bytes. Both trees should be sorted; if a
+    /// damaged one is not, more entries differ.
     fn differences(
         &self,
         (ix, tree): (ObjectNo, &Tree),
@@ -414,7 +415,7 @@ impl<'a> Trees<'a> {
             let (start, base_start) = (tree.starts[at] as usize, base.starts[base_at] as usize);
             let same = common_prefix(&tree.bytes[start..], &base.bytes[base_start..]);
             let whole = tree.starts[at..].partition_point(|next| *next as usize <= start + same) - 1;
-            // An entry ends with an id, so an entry that is whole in one is whole in the other.
+            // An entry ends with an id, so if it is complete in one tree, it is complete in the other.
             at += whole;
             base_at += whole;
             if at == ends(tree) {
@@ -445,13 +446,14 @@ impl<'a> Trees<'a> {
     }
 }
 
-/// Trees are sorted by name, directories as if theirs ended with a slash (git's user manual, "Git object model").
+/// Trees are sorted by name, directories as if theirs ended in a slash (git's user manual, "Git object
+/// model").
 fn sort_key<'e>(entry: &TreeEntry<'e>) -> impl Iterator<Item = u8> + 'e {
     let slash = (entry.kind() == EntryKind::Tree).then_some(b'/');
     entry.name.iter().copied().chain(slash)
 }
 
-/// Entries that are in neither base, with the trees that either base has in their place.
+/// Entries that both comparisons found, with the trees that either base has in their place.
 fn in_both(fresh: Vec<(u32, Vec<ObjectNo>)>, differences: Vec<Fresh>) -> Vec<(u32, Vec<ObjectNo>)> {
     let mut differences = differences.into_iter().peekable();
     let keep = |(at, mut bases): (u32, Vec<ObjectNo>)| {
@@ -463,7 +465,7 @@ fn in_both(fresh: Vec<(u32, Vec<ObjectNo>)>, differences: Vec<Fresh>) -> Vec<(u3
     fresh.into_iter().filter_map(keep).collect()
 }
 
-/// How many leading bytes two slices have in common.
+/// The length of the longest common prefix.
 #[inline]
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let mut at = 0;

@@ -7,13 +7,13 @@
 //! a commit's bitmap = bitmaps of selected ancestors + what the commits between introduce ─assemble→ file
 //! ```
 //!
-//! Existing bitmaps are reused, and history is compared only down to them.
+//! Existing bitmaps are reused; history is compared only down to the commits that they cover.
 //!
-//! Every commit is compared with its parents once, whatever is selected; a bitmap costs only the merging of lists and of
-//! earlier bitmaps. The objects of a bitmap are found by reading commits and trees, never taken from
-//! a commit-graph: its damage must not live on in a file that others trust.
+//! Every commit is compared with its parents once, whatever is selected; a bitmap costs only merging lists
+//! and earlier bitmaps. Objects are found by reading commits and trees, never from a commit-graph: its damage
+//! must not spread to a file that readers trust.
 //!
-//! Names: gitformat-bitmap. What is selected: docs/decisions/0009-bitmap-selection.md.
+//! Terms: gitformat-bitmap. Selection: docs/decisions/0009-bitmap-selection.md.
 
 mod assemble;
 mod history;
@@ -33,7 +33,7 @@ use introduce::Introduced;
 pub use order::BitOrder;
 use stored::StoredBitmaps;
 
-/// If lists of what commits introduce take more than this for each object, they are not kept but made again for
+/// If the lists of what commits introduce hold more entries per object, they are not kept, but made again for
 /// each bitmap that needs them.
 const LISTED_AN_OBJECT: u64 = 8;
 
@@ -42,7 +42,7 @@ const LISTED_AN_OBJECT: u64 = 8;
 pub struct BitmapOptions {
     /// Whether to store the hash of a path of every object (`pack.writeBitmapHashCache`).
     pub name_hashes: bool,
-    /// Whether to reuse the bitmaps of the request's objects, in the new order.
+    /// Whether to reuse the bitmaps of the request's objects, converted to the new order.
     pub reuse: bool,
     /// Whether to store a lookup table (`pack.writeBitmapLookupTable`).
     pub lookup_table: bool,
@@ -57,7 +57,7 @@ impl Default for BitmapOptions {
     }
 }
 
-/// The objects that refs point at: commits, tags, trees or blobs. Those that don't lead to commits are skipped.
+/// The targets of refs: commits, tags, trees or blobs; those that don't lead to commits are skipped.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BitmapTips<'a> {
     /// All of them.
@@ -71,22 +71,23 @@ pub struct BitmapTips<'a> {
 pub enum BuiltBitmap {
     /// The bytes of the file.
     File(Vec<u8>),
-    /// Nothing: a commit reaches this object, which the pack lacks. Git prints [`not_closed_warning`].
+    /// No file: a commit reaches this object, which the pack lacks. Git prints [`not_closed_warning`].
     NotClosed(ObjectId),
-    /// Nothing, and [`build`] has logged it: the repository is shallow. Stock git writes bitmaps there, which
-    /// become wrong as soon as the history is deepened: clones then lack what they leave out.
+    /// No file, and [`build`] has logged it: the repository is shallow. Stock git writes bitmaps in shallow
+    /// repositories. They become wrong once the history is deepened: clones then lack objects that the
+    /// bitmaps leave out.
     Shallow,
 }
 
-/// What git prints, after `warning: `, for [`BuiltBitmap::NotClosed`].
+/// Git's message, after `warning: `, for [`BuiltBitmap::NotClosed`].
 pub fn not_closed_warning(missing: &ObjectId) -> String {
     format!("Failed to write bitmap index. Packfile doesn't have full closure (object {missing} is missing)")
 }
 
 /// Makes the bitmap file for the pack or multi-pack-index whose objects are in `order`.
 ///
-/// Objects are read from `request_objects`; the pack itself need not be part of it. Takes about 30 bytes an object,
-/// 150 a commit, and the file.
+/// Objects are read from `request_objects`; the pack itself need not be part of it. Takes about 30 bytes per
+/// object, 150 per commit, and the size of the file.
 pub fn build(
     request_objects: &RequestObjects,
     order: &BitOrder,
@@ -112,7 +113,7 @@ pub fn build(
     }
 }
 
-/// What all steps need.
+/// The input of all steps.
 #[derive(Clone, Copy)]
 struct BitmapJob<'a> {
     request_objects: &'a RequestObjects,
@@ -142,7 +143,7 @@ fn try_build(
 #[derive(Debug)]
 enum NoBitmap {
     NotClosed(ObjectId),
-    /// Bitmaps of the request's objects turned out to be unusable.
+    /// A bitmap of the request's objects turned out to be unusable.
     DamagedBitmap,
     Error(Error),
 }

@@ -9,10 +9,10 @@ use super::NoBitmap;
 use crate::error::Error;
 use crate::request_objects::{ObjectNo, RequestObjects};
 
-/// In place of a bit.
+/// The object has no bit.
 const NO_BIT: u32 = u32::MAX;
 
-/// Which bit stands for which object, and the file that the bits belong to.
+/// Which bit stands for which object, and the checksum of the file that the bits belong to.
 #[derive(Debug)]
 pub struct BitOrder {
     checksum: ObjectId,
@@ -27,7 +27,7 @@ pub struct BitOrder {
 }
 
 impl BitOrder {
-    /// The bits of a pack: its own order.
+    /// The bits of a pack: pack order.
     pub fn of_pack<D: AsRef<[u8]>, R: AsRef<[u8]>>(
         request_objects: &RequestObjects,
         index: &PackIndex<D>,
@@ -38,7 +38,7 @@ impl BitOrder {
         BitOrder::new(request_objects, index.pack_checksum(), |position| index.id_at(position), positions)
     }
 
-    /// The bits of a multi-pack-index; `None` if it does not state their order.
+    /// The bits of a multi-pack-index; `None` if it does not store their order.
     pub fn of_multi_pack_index<D: AsRef<[u8]>>(
         request_objects: &RequestObjects,
         index: &MultiPackIndex<D>,
@@ -47,15 +47,17 @@ impl BitOrder {
         Some(BitOrder::new(request_objects, index.checksum(), |position| index.id_at(position), positions))
     }
 
-    /// The bits of an index with the checksum `checksum` (the pack's, for a pack). `positions` are positions in the
-    /// index by bit, each once; `id_at` returns the object at a position. All objects are in `request_objects`.
+    /// The bits of an index with this checksum (the pack's, for a pack). `positions` are positions in the
+    /// index by bit, each once; `id_at` returns the object at a position. All objects are in
+    /// `request_objects`.
     pub fn new<'a>(
         request_objects: &RequestObjects,
         checksum: ObjectId,
         id_at: impl Fn(u32) -> &'a oid,
         positions: Vec<u32>,
     ) -> Result<Self, Error> {
-        // In the order of ids, each look-up benefits from what the one before brought into the cache.
+        // Consecutive ids are neighbours in the index, so each look-up finds data that the previous one
+        // brought into the cache.
         let by_position: Vec<ObjectNo> = (0..positions.len() as u32)
             .map(|at| request_objects.require(id_at(at)))
             .collect::<Result<_, _>>()?;
@@ -90,7 +92,7 @@ impl BitOrder {
         }
     }
 
-    /// The tree of this name, which must be one of the objects; `None` for an empty tree that is not stored.
+    /// The tree with this id, which must be one of the objects; `None` for an empty tree that is not stored.
     pub(super) fn find_tree(
         &self,
         request_objects: &RequestObjects,

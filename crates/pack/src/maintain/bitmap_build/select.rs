@@ -2,10 +2,10 @@
 
 use super::history::CommitHistory;
 
-/// If n commits are newer than a commit, it is at most about n / 50 commits from a selected one.
+/// A commit with n newer commits is at most about n / 50 commits away from a selected one.
 const SPAN_DIVISOR: u32 = 50;
 
-/// How many tips that no other tip reaches get a bitmap; the newest, if there are more.
+/// The most tips that no other tip reaches and that get a bitmap; if there are more, the newest.
 const MAX_TIPS: usize = 512;
 
 /// The numbers of the selected commits, ascending. Only commits of the pack are selected.
@@ -18,7 +18,7 @@ pub(super) fn select(history: &CommitHistory) -> Vec<u32> {
     for commit in heads(history).take(MAX_TIPS) {
         selected[commit as usize] = true;
     }
-    // Newest first, in windows that grow with the number of newer commits: the best of each.
+    // Newest first: the best commit of each window. Windows grow with the number of newer commits.
     let mut newer = 0;
     let mut window: Vec<u32> = Vec::new();
     for commit in (0..history.len()).rev().filter(is_inside) {
@@ -33,8 +33,8 @@ pub(super) fn select(history: &CommitHistory) -> Vec<u32> {
     (0..history.len()).filter(|commit| selected[*commit as usize]).collect()
 }
 
-/// The commits of the pack that are no parent of its other commits, newest first. If refs lead outside the pack,
-/// these are where their histories enter it.
+/// The commits of the pack that are no parent of another commit of the pack, newest first. Where refs lead
+/// outside the pack, these are the commits where their histories enter it.
 fn heads(history: &CommitHistory) -> impl Iterator<Item = u32> {
     let is_inside = |commit: &u32| history.bits[*commit as usize].is_some();
     let mut has_child = vec![false; history.len() as usize];
@@ -44,8 +44,8 @@ fn heads(history: &CommitHistory) -> impl Iterator<Item = u32> {
     (0..history.len()).rev().filter(move |commit| is_inside(commit) && !has_child[*commit as usize])
 }
 
-/// Selects one of the commits, newest first, unless one is selected already: preferably one that has a bitmap, then
-/// a tip, then one on the longest chain, because clients come from there and branches fork there.
+/// Selects one commit of the window, unless one is selected already. Prefers a commit that has a bitmap, then
+/// a tip, then the longest chain, because clients come from there and branches fork there.
 fn select_best(history: &CommitHistory, window: &[u32], selected: &mut [bool]) {
     if window.iter().any(|commit| selected[*commit as usize]) {
         return;
@@ -67,7 +67,7 @@ mod tests {
         (0..length).map(|number| number.checked_sub(1).into_iter().collect()).collect()
     }
 
-    /// Every commit must have a selected one close to it, towards its past.
+    /// Every commit must have a selected commit close to it in its past.
     fn check(history: &CommitHistory) -> Vec<u32> {
         let selected = select(history);
         assert!(selected.is_sorted());

@@ -11,17 +11,17 @@ use super::introduce::Introduced;
 use super::{BitOrder, NoBitmap};
 use crate::request_objects::{ObjectNo, RequestObjects};
 
-/// In place of the new bit of an object that the new pack lacks.
+/// The new pack lacks the object, so it has no new bit.
 const NO_BIT: u32 = u32::MAX;
 
-/// The bitmaps of the request's objects. Asked about one commit after the other, it converts only the bits in which
-/// a commit differs from the one before.
+/// The bitmaps of the request's objects; converts only the bits in which a commit differs from the commit
+/// asked for before.
 pub(super) struct StoredBitmaps<'a> {
     request_objects: &'a RequestObjects,
     bitmap: SnapshotBitmap<'a>,
     /// New bits by old ones.
     new_bits: Vec<u32>,
-    /// What the commit of the last question reaches, in the old order and in the new one.
+    /// What the last requested commit reaches, in the old order and in the new one.
     last_old: Bits,
     last_new: Bits,
 }
@@ -51,7 +51,7 @@ impl<'a> StoredBitmaps<'a> {
         }
     }
 
-    /// What a commit reaches that was marked as having a bitmap.
+    /// What a commit reaches; `mark` must have found a bitmap for it.
     pub(super) fn reached(&mut self, order: &BitOrder, bit: u32) -> Result<Bits, NoBitmap> {
         let mut old = self.bitmap.no_bits();
         let ix = self.request_objects.packed(order.object(bit)).ok_or(DamagedBitmap)?;
@@ -77,7 +77,7 @@ impl<'a> StoredBitmaps<'a> {
         Ok(self.last_new.clone())
     }
 
-    /// Adds kinds and names of objects that no walk has reached.
+    /// Adds kinds and names from stored bitmaps for objects that were not visited.
     pub(super) fn complete(&self, order: &BitOrder, introduced: &Introduced) -> Result<(), NoBitmap> {
         for kind in Kind::ALL {
             for old_bit in self.bitmap.of_kind(kind)?.iter_ones() {

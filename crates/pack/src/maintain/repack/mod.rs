@@ -7,10 +7,10 @@
 //! delete    what the new packs hold now, and nothing that arrived meanwhile
 //! ```
 //!
-//! Everything is decided on one snapshot. A pack of that snapshot is deleted if its every object is in a pack that was
-//! published or stays, was made loose, or is dropped on purpose. A reader that has mapped an old pack reads on; a later
-//! one finds the new packs, which exist before any old one goes. After a crash at any moment there are too many packs,
-//! never too few.
+//! Everything is decided on one snapshot. A pack of that snapshot is deleted if each of its objects is in a
+//! published or staying pack, was made loose, or is dropped on purpose. Readers that have mapped an old pack
+//! can still read it; later readers find the new packs, which are published before any old pack is deleted. A
+//! crash at any moment leaves too many packs, never too few.
 
 mod roles;
 
@@ -42,35 +42,35 @@ use crate::walk::lenient_walk::LenientWalk;
 pub enum Scope {
     /// Reachable loose objects.
     Loose,
-    /// All reachable objects (`-a`, `-A`, `--cruft`).
+    /// All reachable objects (`-a`, `-A`, `--cruft`), and what to do with the unreachable ones.
     All(Unreachable),
     /// Objects of small packs, and loose ones (`--geometric`).
     Geometric(u32),
 }
 
-/// What becomes of unreachable objects. Times are in seconds since 1970.
+/// What happens to unreachable objects; times are in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unreachable {
     /// They are deleted with their packs.
     Drop,
-    /// They are written as loose objects, unless they have expired.
+    /// They become loose objects, unless they have expired.
     Loosen {
         /// Objects last wanted at this time or before have expired.
         expired: i64,
     },
     /// They are packed with the reachable ones.
     Append,
-    /// They get a pack of their own, unless they have expired and nothing newer needs them.
+    /// They get their own pack, unless they have expired and nothing newer needs them.
     Cruft {
         /// Objects last wanted at this time or before have expired.
         expired: i64,
     },
 }
 
-/// What to do.
+/// The settings of one repack.
 #[derive(Debug, Clone)]
 pub struct RepackRequest {
-    /// Which objects.
+    /// Which objects are repacked.
     pub scope: Scope,
     /// Whether redundant packs and objects are deleted (`-d`).
     pub delete: bool,
@@ -80,51 +80,53 @@ pub struct RepackRequest {
     pub pack_kept: bool,
     /// Packs to treat as if they had a `.keep`.
     pub keep_packs: Vec<String>,
-    /// Objects that must exist with everything they reach: the targets of refs.
+    /// Objects that must exist, with everything they reach: the targets of refs.
     pub tips: Vec<ObjectId>,
-    /// Objects from reflogs and indexes, kept with everything that exists of what they reach.
+    /// Objects from reflogs and indexes, kept with everything they reach that exists.
     pub soft_tips: Vec<ObjectId>,
     /// How packs are made.
     pub settings: Settings,
     /// How cruft packs are made.
     pub cruft_settings: Settings,
-    /// Whether deltas may give their base as a distance (`repack.useDeltaBaseOffset`).
+    /// Whether deltas may name their base by its offset (`repack.useDeltaBaseOffset`).
     pub ofs_delta: bool,
     /// The bitmaps for the pack of all reachable objects, if there is one such pack.
     pub bitmap: Option<BitmapRequest>,
-    /// A filter for the reachable objects; the rest gets a pack of its own. Only with [`Unreachable::Drop`].
+    /// A filter for the reachable objects; what it leaves out gets its own pack. Only with
+    /// [`Unreachable::Drop`].
     pub filter: Option<Filter>,
-    /// The path prefix of that pack's files; without it, the pack is stored with the others.
+    /// The path prefix for the pack of filtered-out objects; without it, that pack is stored with the others.
     pub filter_to: Option<PathBuf>,
-    /// The path prefix of a pack with a copy of what expires (`--expire-to`).
+    /// The path prefix of a pack with copies of the expired objects (`--expire-to`).
     pub expire_to: Option<PathBuf>,
     /// How packs are stored.
     pub files: PackFiles,
-    /// The allowed deltas in packs of reachable objects.
+    /// Delta islands, for packs of reachable objects.
     pub islands: Option<Arc<Islands>>,
     /// Unreachable objects that count as wanted now (`gc.recentObjectsHook`).
     pub recent: Vec<ObjectId>,
-    /// The longest cruft pack, if it has a limit of its own.
+    /// The most bytes per cruft pack, if different from other packs.
     pub max_cruft_bytes: Option<u64>,
     /// zlib's level for loose objects.
     pub loose_compression: i32,
 }
 
-/// The new packs, and the packs that they make redundant. Nothing is deleted yet: first come a multi-pack-index and
-/// bitmaps that do not need the redundant packs.
+/// The new packs, and the packs that they make redundant.
+///
+/// Nothing is deleted yet: a multi-pack-index and bitmaps that do not need the redundant packs come first.
 #[derive(Debug)]
 pub struct Repacked {
     /// What was repacked.
     pub scope: Scope,
-    /// The new packs; the first holds the reachable objects, if there are any.
+    /// The new packs; a pack of promised objects comes first, then the reachable objects, if there are any.
     pub new: Vec<PublishedPack>,
     /// Names of the repository's own packs that are redundant.
     pub redundant: Vec<String>,
     /// Names of the repository's packs that stay.
     pub staying: Vec<String>,
-    /// Whether the first new pack holds everything that refs reach.
+    /// Whether nothing that refs reach was left out of the new packs; promised objects don't count.
     pub is_closed: bool,
-    /// The pack with the most objects among those that a geometric repack leaves.
+    /// The pack with the most objects of those that a geometric repack leaves alone.
     pub largest: Option<String>,
 }
 
@@ -138,7 +140,8 @@ pub fn write(
     Repack { request_objects, request, roles, progress, new: Vec::new() }.run()
 }
 
-/// Writes a pack of the objects in the repository's own packs with these names; nothing if there are none.
+/// Packs the objects that the snapshot locates in these packs of the repository; writes nothing if there are
+/// none.
 pub fn write_some(
     request_objects: &Arc<RequestObjects>,
     request: &RepackRequest,
@@ -166,7 +169,7 @@ pub fn write_some(
     store(request_objects, request, (wanted, names), &Special::default(), progress)
 }
 
-/// Writes packs of these objects; nothing if there are none.
+/// Writes packs of these objects; writes nothing if there are none.
 fn store(
     request_objects: &Arc<RequestObjects>,
     request: &RepackRequest,
@@ -193,7 +196,7 @@ fn store(
     }
 }
 
-/// Deletes redundant packs of the repository, except those among `new`, and those that got a `.keep` meanwhile.
+/// Deletes redundant packs of the repository, except `new` ones and those that have a `.keep` by now.
 pub fn delete_packs(request_objects: &RequestObjects, repacked: &Repacked) -> Result<(), Error> {
     let dir = request_objects.snapshot().own_pack_dir();
     for name in &repacked.redundant {
@@ -228,7 +231,7 @@ impl Repack<'_> {
         };
         let packs = self.request_objects.snapshot().packs();
         let name = |pack: PackIx| packs[pack.0 as usize].name().to_owned();
-        // A repacked pack may have the name of an existing one.
+        // A repacked pack may get the name of an existing one.
         let is_new = |name: &String| self.new.iter().any(|new| new.stem.ends_with(name));
         let stays = |pack: PackIx| matches!(self.roles.of_pack(pack), PackRole::Kept | PackRole::Foreign);
         let is_redundant = |pack: &PackIx| self.request.delete && !stays(*pack);
@@ -243,7 +246,7 @@ impl Repack<'_> {
         Ok(Repacked { scope, new: self.new, redundant, staying, is_closed, largest })
     }
 
-    /// Reachable loose objects that are in no pack.
+    /// Packs reachable loose objects that are in no pack.
     fn loose(&mut self) -> Result<(), PackFilesError> {
         let (reached, names) = self.reach()?;
         let wanted = Marks::new(self.request_objects.packed_end());
@@ -254,7 +257,8 @@ impl Repack<'_> {
         self.write(wanted, names, &Special::default())
     }
 
-    /// All reachable objects, and the others as requested. Returns whether the first pack needs no other.
+    /// Packs all reachable objects, and the others as requested; returns whether nothing reachable was left
+    /// out.
     fn all(&mut self, unreachable: Unreachable) -> Result<bool, PackFilesError> {
         let (request_objects, request) = (self.request_objects, self.request);
         let (reached, names) = self.reach()?;
@@ -305,7 +309,7 @@ impl Repack<'_> {
         match unreachable {
             Unreachable::Drop | Unreachable::Append => {}
             Unreachable::Loosen { expired } if request.delete => {
-                // They are in packs that are about to be deleted.
+                // Their packs are about to be deleted.
                 let (compression, policy) = (request.loose_compression, request.files.policy.of_rewrites());
                 let how = Loosening { compression, policy };
                 self.caretaker(request.settings).loosen(rest, &reached, expired, how)?;
@@ -316,7 +320,7 @@ impl Repack<'_> {
         Ok(is_closed)
     }
 
-    /// Small packs and loose objects.
+    /// Rolls up small packs and loose objects.
     fn geometric(&mut self, factor: u32) -> Result<(Vec<PackIx>, Option<PackIx>), PackFilesError> {
         let request_objects = self.request_objects;
         let (with_kept, with_foreign) = (self.request.pack_kept, !self.request.local);
@@ -348,7 +352,7 @@ impl Repack<'_> {
             let (seen, names) = plan::reach(request_objects, tips, &request.settings, self.progress)?;
             (seen, names, none)
         } else {
-            // Promised objects may name missing ones, and need no walk: they are packed as they are.
+            // Promised objects may refer to missing ones and need no walk: they are packed as they are.
             let stop = Marks::of_packs(request_objects, &promisor)?;
             let (seen, names) = (none, Names::new(request_objects.packed_end()));
             LenientWalk::new(request_objects).reach(request.tips.iter().copied(), &stop, &seen, &names)?;
@@ -362,7 +366,7 @@ impl Repack<'_> {
         self.request_objects.snapshot().packs().iter().any(packrace_store::Pack::is_promisor)
     }
 
-    /// The objects that stay where they are: in kept packs and, with `-l`, in alternates.
+    /// Objects that are not repacked: in kept packs and, with `-l`, in alternates.
     fn left_out(&self, without_kept: bool) -> Result<Marks, Error> {
         let request_objects = self.request_objects;
         let mut roles = Vec::new();
@@ -398,7 +402,7 @@ impl Repack<'_> {
         Caretaker { request_objects, packs, recent, settings, progress: self.progress }
     }
 
-    /// Packs unreachable objects, including the expired ones that they need.
+    /// Packs unreachable objects, with the expired ones that they need.
     fn cruft(&mut self, rest: Marks, reached: &Marks, expired: i64) -> Result<(), PackFilesError> {
         let caretaker = self.caretaker(self.request.cruft_settings);
         let times = caretaker.times(&rest)?;

@@ -4,18 +4,18 @@ use packrace_store::{Pack, PackIx, Snapshot};
 
 use super::super::geometry::packs_to_roll_up;
 
-/// The role of a pack in a repack.
+/// What a repack does with a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PackRole {
-    /// In an alternate, or damaged: it stays, whatever copies of its objects exist elsewhere.
+    /// In an alternate, or damaged: it stays, even if its objects have copies elsewhere.
     Foreign,
     /// Stays as it is.
     Kept,
-    /// From a promisor remote: what its objects name may be missing.
+    /// From a promisor remote: objects that its objects refer to may be missing.
     Promisor,
     /// Holds unreachable objects.
     Cruft,
-    /// Any other.
+    /// Any other pack.
     Ordinary,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Roles {
 }
 
 impl Roles {
-    /// `keep_packs` are names with or without `.pack` of packs to treat as if they had a `.keep`.
+    /// `keep_packs` are names, with or without `.pack`, of packs to treat as if they had a `.keep`.
     pub(super) fn of(snapshot: &Snapshot, keep_packs: &[String]) -> Self {
         let is_named = |pack: &Pack| {
             keep_packs.iter().any(|name| name.strip_suffix(".pack").unwrap_or(name) == pack.name())
@@ -46,9 +46,8 @@ impl Roles {
         numbered.filter(|(_, role)| roles.contains(role)).map(|(pack, _)| pack).collect()
     }
 
-    /// The ordinary packs that a geometric repack rolls up, and those that it leaves, the largest last. With
-    /// `with_kept`, kept packs are counted, too, and with `with_foreign` those of alternates; they stay all the
-    /// same.
+    /// The ordinary packs that a geometric repack rolls up, and those that it leaves, largest last.
+    /// `with_kept` counts kept packs, too, and `with_foreign` those of alternates; both stay in any case.
     pub(super) fn roll_up(
         &self,
         snapshot: &Snapshot,

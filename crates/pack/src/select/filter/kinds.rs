@@ -7,27 +7,29 @@ use packrace_store::{MAX_CHAIN, ObjectIx, ObjectReader};
 use crate::error::Error;
 use crate::request_objects::{ObjectNo, RequestObjects};
 
-/// If at least one in this many objects is asked about, all kinds are taken from the type bitmaps at once.
+/// If more than one in this many objects is needed, all kinds are read from the type bitmaps at once.
 const WORTH_ALL: u64 = 16;
 
-/// Kinds of objects. Each delta chain is followed to the first object whose kind is known, so that asking about all
-/// objects of a pack reads each header once, in any order.
+/// Kinds of objects.
+///
+/// Delta chains are followed only to the first object of known kind, so the kinds of all objects of a pack,
+/// in any order, take one read of each header.
 pub(crate) struct Kinds<'a> {
     request_objects: &'a RequestObjects,
     reader: ObjectReader,
-    /// By number of a packed object: the number of its kind, or 0 if it is not known yet.
+    /// By number of a packed object: its kind as a number, or 0 if unknown.
     known: Vec<u8>,
     chain: Vec<u32>,
 }
 
 impl<'a> Kinds<'a> {
-    /// `asked` is about how many objects will be asked about.
+    /// `asked` estimates how many kinds will be requested.
     pub(crate) fn new(request_objects: &'a RequestObjects, asked: u64) -> Self {
         let mut known = vec![0; request_objects.packed_end() as usize];
         if asked > u64::from(request_objects.packed_end()) / WORTH_ALL {
             fill(request_objects, &mut known);
         }
-        // Only headers are read: nothing is worth a cache.
+        // Only headers are read, so the reader needs no cache.
         let reader = request_objects.snapshot().reader(0);
         Kinds { request_objects, reader, known, chain: Vec::new() }
     }
@@ -60,7 +62,7 @@ impl<'a> Kinds<'a> {
         };
         let kind = match kind {
             Some(kind) => kind,
-            // Loose, damaged or stored against a base elsewhere: the reader handles all of these.
+            // Loose, damaged, or a delta whose base is elsewhere: the reader handles all of these.
             None => self.request_objects.kind(&mut self.reader, ix)?,
         };
         for ix in &self.chain {
@@ -106,8 +108,7 @@ enum KindStep {
     Unclear,
 }
 
-/// Uses the type bitmaps. They were checked when they were opened; an unreadable one is skipped, and the entries
-/// are read instead.
+/// Reads the type bitmaps, which were checked when opened; if one is unreadable, entries are read instead.
 fn fill(request_objects: &RequestObjects, known: &mut [u8]) {
     let Some(bitmap) = request_objects.snapshot().bitmap() else { return };
     for kind in Kind::ALL {

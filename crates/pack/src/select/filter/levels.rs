@@ -11,16 +11,16 @@ use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::walk::trees::{AllowedMissing, TreeDecoder};
 
-/// Trees between two checks for cancellation, if trees are cheap.
+/// Trees read between two checks for cancellation, if they are cheap.
 const TREES_BETWEEN_LOOKS: u64 = 256;
 
-/// Where a walk for a filter starts, and where it may go.
+/// Where a filter's walk starts, and which objects it may visit.
 pub(crate) struct Start<'a> {
     /// The root trees of all commits to send.
     pub(crate) roots: Vec<ObjectNo>,
-    /// Trees that the client named itself.
+    /// Trees that the client wants by id.
     pub(crate) given: Vec<ObjectNo>,
-    /// What would be sent without the filter. `None` if it is not known: everything.
+    /// The objects that would be sent without the filter; `None` if unknown: every object is in scope.
     pub(crate) scope: Option<&'a Marks>,
 }
 
@@ -30,7 +30,7 @@ impl Start<'_> {
     }
 }
 
-/// Reads trees.
+/// Reads trees and checks for cancellation.
 pub(crate) struct TreeReader<'a> {
     pub(crate) request_objects: &'a RequestObjects,
     progress: &'a dyn ProgressSink,
@@ -43,7 +43,7 @@ pub(crate) struct TreeReader<'a> {
 }
 
 impl<'a> TreeReader<'a> {
-    /// Reads trees of a repository that may lack objects.
+    /// A reader for a repository that may lack objects.
     pub(crate) fn new(
         request_objects: &'a RequestObjects,
         allowed_missing: AllowedMissing,
@@ -61,12 +61,12 @@ impl<'a> TreeReader<'a> {
         }
     }
 
-    /// Does not descend into deeper trees.
+    /// Sets the depth beyond which [`TreeReader::check_depth`] fails.
     pub(crate) fn no_deeper_than(self, max_depth: usize) -> Self {
         TreeReader { max_depth, ..self }
     }
 
-    /// Fails if trees of this depth are too deep.
+    /// Fails if trees at this depth are too deep.
     pub(crate) fn check_depth(&self, depth: usize) -> Result<(), Error> {
         if depth > self.max_depth { Err(Reason::DeepTree.into()) } else { Ok(()) }
     }
@@ -85,7 +85,7 @@ impl<'a> TreeReader<'a> {
         });
     }
 
-    /// Checks for cancellation if enough was done since the last time. `trees` is the cost, as a number of trees
+    /// Checks for cancellation once enough work was done since the last check; `trees` is the cost in trees
     /// read.
     pub(crate) fn spend(&mut self, trees: u64) -> Result<(), Error> {
         self.spent = self.spent.saturating_add(trees);
@@ -99,8 +99,8 @@ impl<'a> TreeReader<'a> {
         Ok(())
     }
 
-    /// Calls `each` with the trees and blobs of a tree. If the tree is stored as a delta of one that `is_done` says
-    /// is fully processed, only the entries that it does not share with that one are visited.
+    /// Calls `each` with the trees and blobs of a tree. If the tree is stored as a delta of a tree that
+    /// `is_done`, only the entries that it does not share with that base are visited.
     pub(crate) fn entries(
         &mut self,
         ix: ObjectNo,
@@ -140,8 +140,8 @@ impl<'a> TreeReader<'a> {
     }
 }
 
-/// Trees and blobs in scope whose depth is less than `depth` at some path. The entries of a named tree are at depth
-/// 0.
+/// Trees and blobs in scope whose depth is less than `depth` at some path; the entries of a named tree are at
+/// depth 0.
 pub(crate) fn within_depth(
     trees: &mut TreeReader<'_>,
     start: &Start<'_>,
@@ -161,7 +161,7 @@ pub(crate) fn within_depth(
         )?;
     }
     level.extend(start.roots.iter().filter(|root| start.is_in_scope(**root) && reached.insert(**root)));
-    // Trees at this depth or above: their entries are at the next depth or above.
+    // Trees at this depth or nearer to the root, so their entries are at the next depth or nearer.
     let expanded = Marks::new(trees.request_objects.packed_end());
     for at in 1..depth {
         if level.is_empty() {

@@ -1,8 +1,8 @@
-//! Which objects a partial clone leaves out (git-rev-list, "--filter"; technical/partial-clone).
+//! The objects that a partial clone leaves out (git-rev-list, "--filter"; technical/partial-clone).
 //!
-//! A [`Filter`] is what a client asked for. Combined filters all have to keep an object, so however they are
-//! nested, they amount to one set of `rules::Rules`: kinds, a size, a depth, and patterns. Objects that a client
-//! names itself are sent whatever the filter says.
+//! A [`Filter`] is a client's request. An object must pass all combined filters, so nested filters amount to
+//! one set of `rules::Rules`: kinds, a size, a depth, and patterns. Objects that a client wants by id are
+//! sent regardless of the filter.
 
 pub(crate) mod kinds;
 pub(crate) mod levels;
@@ -22,39 +22,41 @@ pub enum Filter {
     BlobNone,
     /// `blob:limit=<n>`: no blobs of this many bytes or more.
     BlobLimit(u64),
-    /// `tree:<depth>`: no trees and blobs that are at this depth or deeper wherever they occur.
+    /// `tree:<depth>`: no trees and blobs that occur only at this depth or deeper.
     Tree(u64),
     /// `object:type=<type>`: no objects of another kind.
     ObjectType(Kind),
-    /// `sparse:oid=<blob-ish>`: no blobs outside of a sparse checkout with the patterns in a blob.
+    /// `sparse:oid=<blob-ish>`: no blobs outside a sparse checkout with the patterns in a blob.
     Sparse(Patterns),
-    /// `combine:<filter>+<filter>`: only objects that all of them keep.
+    /// `combine:<filter>+<filter>`: only objects that pass all of them.
     Combine(Vec<Filter>),
 }
 
-/// The blob that holds the patterns of a sparse checkout.
+/// The blob with the patterns of a sparse checkout.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Patterns {
     /// The client's name for it.
     pub name: Vec<u8>,
-    /// The object of that name, once the caller, which knows refs, has resolved it; see [`Filter::patterns_mut`].
+    /// The object with that name, resolved by the caller, which knows the refs; see [`Filter::patterns_mut`].
     pub blob: Option<ObjectId>,
 }
 
-/// What the patterns of a sparse checkout, one a line, say about a path; for fuzz targets.
+/// What the patterns of a sparse checkout, one per line, decide about a path; for fuzz targets.
 #[doc(hidden)]
 pub fn sparse_decision(patterns: &[u8], path: &[u8], is_dir: bool) -> Result<Option<bool>, crate::Error> {
     Ok(sparse::Sparse::parse(patterns)?.decide(path, is_dir))
 }
 
 impl Filter {
-    /// Parses a filter-spec. It may be longer than git writes: `combine` within `combine` is accepted up to a limit
-    /// of nesting, and of combined filters in total.
+    /// Parses a filter-spec.
+    ///
+    /// Accepts longer ones than git writes: nested `combine`, up to a limit of nesting and of combined
+    /// filters in total.
     pub fn parse(spec: &[u8]) -> Result<Filter, BadFilter> {
         parse::parse(spec)
     }
 
-    /// The name that the configuration allows it by (git-config, `uploadpackfilter.<filter>.allow`).
+    /// Its name in the configuration (git-config, `uploadpackfilter.<filter>.allow`).
     pub fn name(&self) -> &'static str {
         match self {
             Filter::BlobNone => "blob:none",
@@ -66,7 +68,7 @@ impl Filter {
         }
     }
 
-    /// This filter and those in it, outer ones first.
+    /// This filter and all nested ones, outer ones first.
     pub fn all(&self) -> Vec<&Filter> {
         let mut found = vec![self];
         let mut at = 0;
@@ -79,7 +81,7 @@ impl Filter {
         found
     }
 
-    /// All blobs of patterns that it names, for the caller to resolve.
+    /// All pattern blobs in the filter, for the caller to resolve.
     pub fn patterns_mut(&mut self) -> Vec<&mut Patterns> {
         match self {
             Filter::Sparse(patterns) => vec![patterns],

@@ -11,22 +11,22 @@ use packrace_object::Kind;
 
 use super::{Filter, Patterns};
 
-/// `combine` within `combine` within …; git itself writes one.
+/// The deepest nesting of `combine`; git itself writes one level.
 const MAX_NESTING: usize = 32;
 
 /// The maximum number of combined filters, at all levels together.
 const MAX_FILTERS: usize = 1024;
 
-/// Each needs a walk over all paths.
+/// The most `sparse:oid` filters; each needs a walk over all paths.
 const MAX_SPARSE: usize = 8;
 
-/// Bytes that must be encoded in a combined filter, besides control characters, spaces and non-ASCII bytes.
+/// Bytes to encode in a combined filter, besides control characters, spaces and non-ASCII bytes.
 const RESERVED: &[u8] = b"~`!@#$^&*()[]{}\\;'\",<>?";
 
 /// Why a filter-spec is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadFilter {
-    /// It is not a known filter, or its number is invalid.
+    /// The filter is unknown, or its number is invalid.
     #[error("invalid filter-spec '{}'", String::from_utf8_lossy(.0))]
     Unknown(Vec<u8>),
     /// `tree:` without a number.
@@ -41,7 +41,7 @@ pub enum BadFilter {
     /// `combine:` without a filter.
     #[error("expected something after combine:")]
     EmptyCombine,
-    /// A byte in a combined filter that must be encoded.
+    /// A byte in a combined filter is not encoded.
     #[error("must escape char in sub-filter-spec: '{}'", String::from_utf8_lossy(&[*.0]))]
     Reserved(u8),
     /// Too many parts.
@@ -103,8 +103,8 @@ fn take_one(left: usize, what: &'static str, limit: usize) -> Result<usize, BadF
     left.checked_sub(1).ok_or(BadFilter::TooMany { what, limit })
 }
 
-/// The parts between the plus signs. A plus sign at the end belongs to the last part, as in git, and makes it
-/// invalid.
+/// Parses the parts between plus signs. As in git, a plus sign at the end belongs to the last part and makes
+/// it invalid.
 fn parse_parts(parts: &[u8], nesting: usize, left: &mut Left) -> Result<Vec<Filter>, BadFilter> {
     let mut filters = Vec::new();
     let mut rest = parts;
@@ -122,7 +122,7 @@ fn parse_parts(parts: &[u8], nesting: usize, left: &mut Left) -> Result<Vec<Filt
     Ok(filters)
 }
 
-/// Decodes `%xx`. Anything but two hex digits, and NUL, stays encoded.
+/// Decodes `%xx`, except NUL and invalid hex digits, which stay encoded.
 fn decode(part: &[u8]) -> Vec<u8> {
     let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
     let mut decoded = Vec::with_capacity(part.len());
@@ -138,10 +138,10 @@ fn decode(part: &[u8]) -> Vec<u8> {
     decoded
 }
 
-/// A number in the form of configuration files (git-config, "Values", integer), but not negative.
+/// A non-negative number in the format of configuration files (git-config, "Values", integer).
 fn parse_size(text: &[u8]) -> Option<u64> {
     let text = text.trim_ascii_start();
-    // The vertical tab is a space in C and not in Rust; nobody writes one.
+    // The vertical tab is a space in C but not in Rust; no client writes one.
     let text = text.strip_prefix(b"+").unwrap_or(text);
     let (radix, digits) = match text {
         [b'0', b'x' | b'X', rest @ ..] if rest.first().is_some_and(u8::is_ascii_hexdigit) => (16, rest),

@@ -6,21 +6,21 @@ use crate::request_objects::RequestObjects;
 use super::Filter;
 use super::sparse::Sparse;
 
-/// All filters of a request together: an object is kept if every rule keeps it.
+/// All filters of a request combined: an object is kept if every rule keeps it.
 #[derive(Debug)]
 pub(crate) struct Rules {
-    /// Whether objects of a kind are kept, by its number.
+    /// Whether objects of a kind are kept, indexed by the kind's number.
     kinds: [bool; 5],
     /// Blobs of this many bytes or more are left out.
     pub(crate) blob_limit: Option<u64>,
     /// Trees and blobs at this depth or deeper are left out. A root tree is at depth 0.
     pub(crate) depth: Option<u64>,
-    /// Blobs outside of any of these are left out.
+    /// Blobs outside any of these are left out.
     pub(crate) sparse: Vec<Sparse>,
 }
 
 impl Rules {
-    /// The rules of a filter; reads the patterns that it names.
+    /// The rules of a filter; reads its pattern blobs.
     pub(crate) fn of(request_objects: &RequestObjects, filter: &Filter) -> Result<Rules, Error> {
         let mut rules = Rules { kinds: [true; 5], blob_limit: None, depth: None, sparse: Vec::new() };
         for filter in filter.all() {
@@ -57,17 +57,17 @@ impl Rules {
         self.kinds[kind as usize]
     }
 
-    /// Whether the decision takes a walk over trees.
+    /// Whether the rules depend on paths, which takes a walk over trees.
     pub(crate) fn is_about_places(&self) -> bool {
         self.depth != Some(0) && (self.depth.is_some() || !self.sparse.is_empty())
     }
 
-    /// Whether the decision is possible without knowing everything that the commits reach.
+    /// Whether the commits are enough to decide, without everything that they reach.
     pub(crate) fn needs_commits_only(&self) -> bool {
         self.depth == Some(0) || self.is_about_places()
     }
 
-    /// Whether the decision takes the kind of every object.
+    /// Whether the rules depend on the kind of every object.
     pub(crate) fn is_about_kinds(&self) -> bool {
         self.blob_limit.is_some() || Kind::ALL.iter().any(|kind| !self.keeps(*kind))
     }

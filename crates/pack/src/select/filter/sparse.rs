@@ -1,8 +1,8 @@
-//! `sparse:oid`: blobs whose path a sparse checkout would contain (git-sparse-checkout, "INTERNALS -- FULL PATTERN
-//! SET").
+//! `sparse:oid`: keeps blobs whose path is in a sparse checkout (git-sparse-checkout, "INTERNALS -- FULL
+//! PATTERN SET").
 //!
-//! The last pattern that matches a path decides; without a match, the decision for the parent directory applies. A
-//! tree is read once for every path at which it occurs.
+//! The last matching pattern decides; if none matches, the decision for the parent directory applies. A tree
+//! is read once per path at which it occurs.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,23 +18,23 @@ use crate::request_objects::{ObjectNo, RequestObjects};
 use super::Patterns;
 use super::levels::{Start, TreeReader};
 
-/// Longest blob of patterns.
+/// The longest blob of patterns.
 const MAX_PATTERN_BYTES: u64 = 8 << 20;
 
-/// Most patterns; each is compared with each path.
+/// The most patterns; each is compared with each path.
 const MAX_PATTERNS: usize = 1 << 16;
 
-/// Comparing this many patterns with paths takes about as long as reading a tree.
+/// Pattern comparisons that take about as long as reading a tree.
 const MATCHES_A_TREE: u64 = 1000;
 
-/// The most directories by path. Trees that contain each other several times can make more paths than there are
-/// atoms.
+/// The most directories, counted by path: trees that contain each other several times can make more paths
+/// than there are atoms.
 const MAX_PATHS: usize = 1 << 20;
 
-/// The most times that a tree is read at a path, for each object of the repository: most trees occur at one path.
+/// The most reads of trees, each at one path, per object of the repository; most trees occur at one path.
 const READS_AN_OBJECT: u64 = 16;
 
-/// The minimum of that limit, for a repository with few objects.
+/// The least value of that limit, for repositories with few objects.
 const MIN_READS: u64 = 1 << 20;
 
 /// The patterns of a sparse checkout.
@@ -47,7 +47,7 @@ pub(crate) struct Sparse {
 #[derive(Debug)]
 enum Line {
     Pattern(Pattern),
-    /// A line of spaces: for git, a pattern that only the root directory matches, because it has no name.
+    /// A line of spaces: in git, a pattern that matches only the root directory, which has no name.
     Root {
         is_negative: bool,
     },
@@ -80,7 +80,7 @@ impl Sparse {
         Ok(Sparse { patterns })
     }
 
-    /// What the patterns say about a path; `None` if none matches.
+    /// What the patterns decide about a path; `None` if none matches.
     pub(crate) fn decide(&self, path: &[u8], is_dir: bool) -> Option<bool> {
         let basename_at = path.iter().rposition(|byte| *byte == b'/').map(|slash| slash + 1);
         self.patterns.iter().rev().find_map(|line| line.decide(path, basename_at, is_dir))
@@ -92,7 +92,7 @@ impl Sparse {
         let mut walk = SparseWalk {
             sparse: self,
             paths: vec![
-                // The root directory is matched like any other; a tree that the client named is not.
+                // Patterns apply to the root directory like to any other, but not to a tree wanted by id.
                 Directory { is_kept: self.decide(b"", true).unwrap_or(false), ..Directory::default() },
                 Directory::default(),
             ],
@@ -167,9 +167,9 @@ struct Directory {
     is_kept: bool,
 }
 
-/// The paths at which trees were found. Nearly all occur at one.
+/// The paths at which trees were found; nearly every tree occurs at one path only.
 struct SeenPaths {
-    /// By number of a packed object.
+    /// The first path of each packed object, by number.
     first: Vec<u32>,
     others: HashSet<(u32, ObjectNo)>,
 }
@@ -247,7 +247,7 @@ impl SparseWalk<'_> {
         Ok(())
     }
 
-    /// The path of a directory, with a slash at the end unless it is empty.
+    /// The path of a directory, with a trailing slash unless it is empty.
     fn full_path(&self, path: u32) -> Vec<u8> {
         let mut names = Vec::new();
         let mut at = path;
@@ -265,14 +265,13 @@ impl SparseWalk<'_> {
     }
 }
 
-/// The number of a subdirectory.
+/// The number of a subdirectory; added if new.
 fn child(sparse: &Sparse, paths: &mut Vec<Directory>, parent: u32, name: &[u8], full_path: &[u8]) -> u32 {
     if let Some(child) = paths[parent as usize].children.get(name) {
         return *child;
     }
     let is_kept = sparse.decide(full_path, true).unwrap_or(paths[parent as usize].is_kept);
-    // Cannot overflow: there are never more than there are entries in trees that fit in memory together with
-    // `MAX_PATHS`.
+    // Cannot overflow: the number is at most `MAX_PATHS` plus the entries of one tree, which fits in memory.
     let number = paths.len() as u32;
     paths.push(Directory { parent, name: name.into(), children: HashMap::new(), is_kept });
     paths[parent as usize].children.insert(name.into(), number);
@@ -318,7 +317,7 @@ mod tests {
         assert_eq!(error.kind(), crate::ErrorKind::LimitExceeded);
     }
 
-    /// A pattern that makes a naive matcher try every way to split the path.
+    /// A pattern for which a naive matcher tries every way to split the path.
     #[test]
     fn patterns_made_to_be_slow() {
         let path = "a".repeat(4000);

@@ -1,4 +1,4 @@
-//! Finds objects by combining stored reachability bitmaps, walking only from commits that have none.
+//! Finds objects by combining stored reachability bitmaps; walks only from commits without one.
 
 use packrace_format::bitmap::Bits;
 use packrace_store::{DamagedBitmap, SnapshotBitmap};
@@ -12,7 +12,7 @@ use crate::walk::trees::{OnMissing, TreeWalk};
 use super::by_walk::{finish, mark_roots};
 use super::{MarkedObjects, Tips};
 
-/// `None` if a stored bitmap turns out to be damaged: everything marked until then is worthless.
+/// `None` if a stored bitmap is damaged: everything marked so far is then discarded.
 pub(super) fn find(
     request_objects: &RequestObjects,
     bitmap: SnapshotBitmap<'_>,
@@ -43,7 +43,7 @@ pub(super) fn find(
 struct BitmapReach<'a> {
     request_objects: &'a RequestObjects,
     bitmap: SnapshotBitmap<'a>,
-    /// The bitmaps that were combined so far.
+    /// The union of the bitmaps used so far.
     bits: Bits,
     /// The part of `bits` whose objects are marked in `seen`.
     marked: Bits,

@@ -11,7 +11,7 @@ use crate::walk::trees::{OnMissing, PathWalk, TreeWalk};
 
 use super::{MarkedObjects, Tips};
 
-/// `None` if more than `max_commits` would have to be walked to find where the client's history begins.
+/// `None` if finding where the client's history begins would take more than `max_commits`.
 pub(super) fn find(
     request_objects: &RequestObjects,
     commits: &mut Commits<'_>,
@@ -53,7 +53,7 @@ pub(super) fn find(
     finish(trees, tips, seen, had, bases).map(Some)
 }
 
-/// Marks root trees; newly marked ones go to `roots`.
+/// Marks root trees; adds newly marked ones to `roots`.
 pub(super) fn mark_roots(
     walk: &TreeWalk<'_>,
     trees: impl Iterator<Item = packrace_object::ObjectId>,
@@ -72,7 +72,7 @@ pub(super) fn mark_roots(
     Ok(())
 }
 
-/// Adds objects wanted by name, and separates what is wanted from what the client has.
+/// Adds tags, trees and blobs that are wanted by id, then removes what the client has.
 pub(super) fn finish(
     trees: &mut TreeWalk<'_>,
     tips: &Tips,

@@ -1,4 +1,4 @@
-//! Removes from a response what a filter leaves out.
+//! Applies a filter to a response.
 
 use packrace_object::Kind;
 
@@ -14,7 +14,7 @@ use crate::walk::trees::AllowedMissing;
 
 use super::{MarkedObjects, Tips, WALK_RATHER_THAN_BITMAP};
 
-/// Objects between two checks for cancellation.
+/// Objects visited between two checks for cancellation.
 const OBJECTS_BETWEEN_LOOKS: usize = 4096;
 
 /// One request with a filter.
@@ -24,14 +24,15 @@ pub(crate) struct Filtering<'a> {
     pub(crate) rules: Rules,
     pub(crate) allowed_missing: AllowedMissing,
     pub(crate) progress: &'a dyn ProgressSink,
-    /// `core.maxTreeDepth`: paths are as long as trees are deep, so without a limit they cost the square of it.
+    /// `core.maxTreeDepth`: paths are as long as trees are deep, so without a limit the cost would be
+    /// quadratic.
     pub(crate) max_tree_depth: usize,
 }
 
 impl Filtering<'_> {
-    /// The part of a response that is kept: what the rules keep, and what the client named itself (tips, and what
-    /// tag tips peel to). `find` finds the whole response. It is not called if the rules need only the commits and
-    /// walking is the best way to find those.
+    /// The part of a response that is kept: objects that pass the rules, and objects that the client wants by
+    /// id (tips, and what tag tips peel to). `find` finds the whole response; it is not called if the rules
+    /// need only the commits and a walk is the best way to find those.
     pub(crate) fn find<'c>(
         &self,
         commits: &mut Commits<'c>,
@@ -62,7 +63,7 @@ impl Filtering<'_> {
         Ok(found)
     }
 
-    /// The commits of the response, and what the client named.
+    /// The commits of the response and the objects wanted by id; `None` if the whole response is needed.
     fn find_commits(
         &self,
         commits: &mut Commits<'_>,
@@ -80,7 +81,7 @@ impl Filtering<'_> {
                 true
             })?;
         } else {
-            // If trees matter, the trees that the client has do, too.
+            // Trees at the client are needed to decide which trees to send.
             if self.rules.depth != Some(0) {
                 return Ok(None);
             }
@@ -112,7 +113,7 @@ impl Filtering<'_> {
         Ok(())
     }
 
-    /// What a client leaves out now it has most likely left out before, so it cannot be a delta base.
+    /// Removes delta bases that the filter leaves out: most likely, the client's filter left them out before.
     fn reduce_bases(&self, kinds: &mut Kinds<'_>, found: &mut MarkedObjects) -> Result<(), Error> {
         for (ix, name) in std::mem::take(&mut found.bases) {
             if self.keeps(kinds, ix)? {
@@ -130,7 +131,7 @@ impl Filtering<'_> {
         }
     }
 
-    /// Replaces trees and blobs by those that walks from the root trees reach.
+    /// Replaces trees and blobs with those reached by walks from the root trees.
     fn reduce_by_place(
         &self,
         commits: &mut Commits<'_>,

@@ -1,4 +1,4 @@
-//! Decides which objects a response contains, and from which packs they are taken.
+//! Decides which objects a response contains, and from which pack each is taken.
 
 mod by_bitmap;
 mod by_walk;
@@ -25,26 +25,26 @@ use crate::walk::trees::{AllowedMissing, OnMissing, TreeWalk};
 use filtering::Filtering;
 pub use memory::estimated_memory;
 
-/// What a client asked for, after negotiation. Plain data.
+/// A client's request after negotiation, as plain data.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct PackRequest {
-    /// Objects to send with everything they reach.
+    /// Objects to send, with everything they reach.
     pub wants: Vec<ObjectId>,
-    /// Objects that the client has with everything they reach; unknown ones are ignored.
+    /// Objects that the client has, with everything they reach; unknown ones are ignored.
     pub haves: Vec<ObjectId>,
-    /// Commits whose parents the client lacks or will not get. If there are any, bitmaps are not used.
+    /// Commits whose parents the client lacks or will not get; if there are any, bitmaps are not used.
     pub shallow: Vec<ObjectId>,
-    /// Annotated tags to add if what they peel to is sent (`include-tag`): the tag, and what it peels to.
+    /// Annotated tags to add if their peeled object is sent (`include-tag`): the tag and its peeled object.
     pub tags: Vec<(ObjectId, ObjectId)>,
-    /// Objects not to send although they are wanted: the client gets them another way (packfile URIs).
+    /// Wanted objects that are not sent: the client gets them another way (packfile URIs).
     pub excluded: Vec<ObjectId>,
-    /// Deltas may refer to bases that only the client has (`thin-pack`).
+    /// Deltas may have bases that only the client has (`thin-pack`).
     pub thin: bool,
-    /// Deltas may give their base as a distance (`ofs-delta`).
+    /// Deltas may name their base by its offset (`ofs-delta`).
     pub ofs_delta: bool,
     /// What to do about missing objects.
     pub missing: MissingObjects,
-    /// What to leave out; objects in `wants` are sent all the same.
+    /// What to leave out; objects in `wants` are sent in any case.
     pub filter: Option<Filter>,
     /// Threads that a walk may use; at least 1.
     pub threads: usize,
@@ -52,64 +52,64 @@ pub struct PackRequest {
     pub settings: Settings,
 }
 
-/// What to do about wanted objects that are missing here.
+/// What to do about wanted objects that are missing in this repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum MissingObjects {
     /// Fail, naming the first.
     #[default]
     Errors,
-    /// Leave out those that a remote has promised: the client knows a remote that has them.
+    /// Leave out promised ones: the client knows a promisor remote that has them.
     Promised,
-    /// Leave out all missing ones, and what they would lead to.
+    /// Leave out all missing objects, and what they would reach.
     Any,
-    /// Leave out what is in promisor packs, and what it leads to.
+    /// Leave out objects in promisor packs, and what they reach.
     BehindPromisor,
 }
 
 /// The order of the entries in a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// As they are stored, pack after pack: nothing is visited twice. For a response.
+    /// As stored, pack after pack: nothing is visited twice. For a response.
     #[default]
     AsStored,
-    /// Tags, commits, trees, blobs, each as they are stored: what a walk needs is together. For a stored pack.
+    /// Tags, commits, trees, blobs, each as stored: what a walk needs is adjacent. For a stored pack.
     ByKind,
 }
 
-/// Which objects of a pack are sent.
+/// Which objects of a stored pack are sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Selected {
     /// The whole pack.
     All,
-    /// The entries at these positions of the pack, ascending.
+    /// The entries at these positions in the pack, ascending.
     Positions(Vec<u32>),
 }
 
-/// The objects of a response. Keeps the snapshot alive.
+/// The objects of a response; keeps the snapshot alive.
 pub struct PackPlan {
     pub(crate) request_objects: Arc<RequestObjects>,
-    /// Packs in the order in which they are sent. Each object is taken from one of them only.
+    /// Packs in the order in which they are sent; each object is taken from only one of them.
     pub(crate) packs: Vec<(PackIx, Selected)>,
     pub(crate) loose: Vec<ObjectNo>,
     pub(crate) wanted: Marks,
-    /// What the client has, as far as it is known: bases for a thin pack.
+    /// What the client is known to have: bases for a thin pack.
     pub(crate) had: Option<Marks>,
     pub(crate) ofs_delta: bool,
     excluded: Vec<ObjectId>,
     pub(crate) settings: Settings,
     pub(crate) order: Order,
-    /// Bitmaps found the objects: no search for better deltas between packs.
+    /// The objects were found by bitmaps: no search for better deltas between packs.
     pub(crate) is_by_bitmap: bool,
     pub(crate) names: Names,
-    /// Objects that the client has and that are likely to be good delta bases, with their paths.
+    /// Objects that the client has and that are likely delta bases, with their paths.
     pub(crate) bases: Vec<(ObjectNo, NameHash)>,
-    /// Which deltas are allowed.
+    /// The delta islands, which restrict deltas.
     pub(crate) islands: Option<Arc<Islands>>,
     objects: u32,
 }
 
 impl PackPlan {
-    /// The hash of the path at which an object was found, or else the one stored with the bitmaps.
+    /// The hash of the path at which an object was found, or else the hash stored with the bitmaps.
     pub(crate) fn name_of(&self, ix: ObjectNo) -> NameHash {
         let name = self.names.get(ix);
         let is_other = self.names.version() != NameHashVersion::V1;
@@ -122,12 +122,12 @@ impl PackPlan {
         NameHash(stored.unwrap_or_default())
     }
 
-    /// The same, for a pack that is stored.
+    /// The same plan, for a pack to store.
     pub fn to_stay(self) -> Self {
         PackPlan { order: Order::ByKind, ..self }
     }
 
-    /// The same, without deltas between islands.
+    /// The same plan, without deltas between islands.
     pub fn with_islands(self, islands: Option<Arc<Islands>>) -> Self {
         PackPlan { islands, ..self }
     }
@@ -142,12 +142,12 @@ impl PackPlan {
         self.objects
     }
 
-    /// Those of [`PackRequest::excluded`] that would have been sent, in the order of the request.
+    /// The objects of [`PackRequest::excluded`] that would have been sent, in the order of the request.
     pub fn excluded(&self) -> &[ObjectId] {
         &self.excluded
     }
 
-    /// The ids of all objects that will be sent, sorted.
+    /// The ids of all objects to send, sorted.
     pub fn ids(&self) -> Vec<ObjectId> {
         let mut ids: Vec<_> = self.wanted.members().map(|ix| self.request_objects.id(ix)).collect();
         ids.sort_unstable();
@@ -166,11 +166,11 @@ pub(crate) struct MarkedObjects {
     pub(crate) is_by_bitmap: bool,
 }
 
-/// How many commits are visited to find where a client's history begins, before bitmaps are used to find what it
-/// lacks. A walk sends less: it knows the paths, and so the best bases.
+/// The most commits visited to find where a client's history begins; beyond that, bitmaps find what it lacks.
+/// A walk sends less: it knows the paths, and so the best bases.
 pub(crate) const WALK_RATHER_THAN_BITMAP: usize = 32 << 10;
 
-/// Plans the answer to `request`, with bitmaps where they apply, otherwise with a walk.
+/// Plans the answer to `request`, with bitmaps where they apply, otherwise by a walk.
 pub fn plan(
     request_objects: &Arc<RequestObjects>,
     request: &PackRequest,
@@ -179,7 +179,7 @@ pub fn plan(
     plan_adjusted(request_objects, request, |_| Ok(()), progress)
 }
 
-/// The same, after `adjust` has changed the set of objects.
+/// The same, with the set of objects changed by `adjust`.
 pub fn plan_adjusted<E: From<Error>>(
     request_objects: &Arc<RequestObjects>,
     request: &PackRequest,
@@ -201,14 +201,14 @@ pub fn plan_adjusted<E: From<Error>>(
     Ok(PackPlan { excluded, ..lay_out(request_objects, request, found, names, progress)? })
 }
 
-/// The objects that a pack will contain, before their form is planned.
+/// The objects of a pack, before their form is planned.
 pub struct Chosen<'a> {
     pub(crate) request_objects: &'a RequestObjects,
     pub(crate) wanted: &'a Marks,
 }
 
 impl Chosen<'_> {
-    /// Adds existing objects.
+    /// Adds objects; ignores missing ones.
     pub fn extend(&self, ids: impl IntoIterator<Item = ObjectId>) -> Result<(), Error> {
         for id in ids {
             if let Some(ix) = self.request_objects.find(&id)? {
@@ -223,7 +223,7 @@ impl Chosen<'_> {
         Ok(self.request_objects.find(id)?.is_some_and(|ix| self.wanted.contains(ix)))
     }
 
-    /// Keeps only the objects that `keeps` returns true for.
+    /// Keeps only the objects for which `keeps` returns true.
     pub fn retain<E>(&self, mut keeps: impl FnMut(&ObjectId) -> Result<bool, E>) -> Result<(), E> {
         for ix in self.wanted.members().collect::<Vec<_>>() {
             if !keeps(&self.request_objects.id(ix))? {
@@ -271,7 +271,7 @@ fn find_filtered(
     Ok((found, trees.into_names()))
 }
 
-/// The same if objects may be missing: a slow walk on one thread, without bitmaps.
+/// The same for objects that may be missing: a slow walk on one thread, without bitmaps.
 fn find_leniently(
     request_objects: &Arc<RequestObjects>,
     request: &PackRequest,
@@ -301,7 +301,7 @@ fn find_leniently(
     Ok((MarkedObjects { wanted, had, bases: Vec::new(), is_by_bitmap: false }, names))
 }
 
-/// Everything that `tips` reach, by a walk, and the paths at which it was found.
+/// Everything that `tips` reach, found by a walk, with paths.
 pub(crate) fn reach(
     request_objects: &RequestObjects,
     tips: Vec<ObjectId>,
@@ -320,7 +320,7 @@ pub(crate) fn reach(
     Ok((found.expect("no limit was set").wanted, trees.into_names()))
 }
 
-/// The part of `wanted`, which `tips` reach, that a filter keeps.
+/// The part of `wanted` that a filter keeps; `wanted` must be reachable from `tips`.
 pub(crate) fn kept_by(
     request_objects: &RequestObjects,
     filter: &Filter,
@@ -341,11 +341,11 @@ pub(crate) fn kept_by(
     let (allowed_missing, max_tree_depth) = (AllowedMissing::default(), MAX_TREE_DEPTH);
     let filtering =
         Filtering { request_objects, tips: &tips, rules, allowed_missing, progress, max_tree_depth };
-    // As with bitmaps, everything reachable is known already.
+    // As with bitmaps, all reachable objects are known already.
     Ok(filtering.find(&mut commits, true, |_| Ok(found))?.wanted)
 }
 
-/// A pack of exactly these objects, each with the hash of its path; deltas have bases within it only.
+/// Plans a pack of exactly these objects, each with the hash of its path; all delta bases are in the pack.
 pub fn plan_list(
     request_objects: &Arc<RequestObjects>,
     objects: &[(ObjectId, NameHash)],
@@ -364,8 +364,8 @@ pub fn plan_list(
     to_store(request_objects, wanted, names, settings, ofs_delta, progress)
 }
 
-/// A pack of exactly these objects, to be stored: deltas have bases within it only, and what walks need is
-/// together.
+/// Plans a pack of exactly these objects, to store: all delta bases are in the pack, and what a walk needs is
+/// adjacent.
 pub(crate) fn to_store(
     request_objects: &Arc<RequestObjects>,
     wanted: Marks,
@@ -382,8 +382,8 @@ pub(crate) fn to_store(
     Ok(plan.to_stay())
 }
 
-/// Finds the objects that are wanted and not had: by a walk for a client that lacks little, otherwise by bitmaps if
-/// there are any.
+/// Finds the objects that are wanted and not had: by a walk if the client lacks little, otherwise by bitmaps
+/// if there are any.
 fn find(
     request_objects: &RequestObjects,
     may_use_bitmap: bool,
@@ -398,7 +398,7 @@ fn find(
         {
             return Ok(found);
         }
-        // Opened only now, because it costs more than a small fetch.
+        // Opened as late as here, because opening costs more than a small fetch.
         if let Some(bitmap) = request_objects.snapshot().bitmap()
             && let Some(found) = by_bitmap::find(request_objects, bitmap, commits, trees, tips)?
         {
@@ -409,11 +409,11 @@ fn find(
     Ok(found.expect("no limit was set"))
 }
 
-/// Wants and haves, with tags peeled.
+/// Wants and haves, peeled.
 pub(crate) struct Tips {
     pub(crate) wanted_commits: Vec<ObjectNo>,
     pub(crate) had_commits: Vec<ObjectNo>,
-    /// Tags, trees and blobs that are wanted by name.
+    /// Tags, trees and blobs that are wanted by id.
     pub(crate) wanted_others: Vec<(ObjectNo, Kind)>,
     pub(crate) had_others: Vec<(ObjectNo, Kind)>,
 }
@@ -443,7 +443,7 @@ impl Tips {
         Ok(tips)
     }
 
-    /// Marks tags, trees and blobs named by the request, and what the trees reach.
+    /// Marks tags, trees and blobs that the request names, and everything in the trees.
     fn mark_others(
         others: &[(ObjectNo, Kind)],
         trees: &mut TreeWalk<'_>,
@@ -464,14 +464,14 @@ fn add_peeled(peeled: Peeled, commits: &mut Vec<ObjectNo>, others: &mut Vec<(Obj
     }
 }
 
-/// Adds annotated tags whose peeled object is sent, with the tags between.
+/// Adds annotated tags whose peeled object is sent, including nested tags.
 fn add_tags(
     request_objects: &RequestObjects,
     commits: &mut Commits<'_>,
     found: &MarkedObjects,
     tags: &[(ObjectId, ObjectId)],
 ) -> Result<(), Error> {
-    // If little is sent, ids are compared instead: looking up every tag and its target would open all packs.
+    // If little is sent, compare ids: looking up every tag and its target would open all packs.
     let sent = found.wanted.members().take(tags.len() + 1);
     let sent: HashSet<ObjectId> = sent.map(|ix| request_objects.id(ix)).collect();
     for (tag, target) in tags {
@@ -493,8 +493,8 @@ fn add_tags(
     Ok(())
 }
 
-/// Removes objects from what is sent, and returns which were in it. They are no delta bases either: the client may
-/// not have them when it reads the pack.
+/// Removes objects from the pack and returns those that were in it. They are no delta bases either: the
+/// client may not have them when it reads the pack.
 fn exclude(
     request_objects: &RequestObjects,
     found: &MarkedObjects,
@@ -512,7 +512,7 @@ fn exclude(
     Ok(excluded)
 }
 
-/// The wanted objects by pack, in the order of their entries, and their number.
+/// The wanted objects by pack, in the order of their entries, and their total number.
 fn select_by_pack(
     snapshot: &Snapshot,
     wanted: &Marks,
@@ -567,7 +567,7 @@ fn select_by_pack(
     Ok((packs, objects))
 }
 
-/// The plan for the marked objects.
+/// Plans the pack of the marked objects.
 fn lay_out(
     request_objects: &Arc<RequestObjects>,
     request: &PackRequest,

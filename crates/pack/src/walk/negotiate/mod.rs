@@ -1,9 +1,9 @@
-//! Answers to `have` lines: which are known, and when they are enough.
+//! Answers `have` lines: which are known, and when they are enough.
 //!
-//! A want is met when a common commit is at or below it. The commits below a want are visited newest first, each once
-//! in the whole negotiation, and only down to the age of the oldest common commit: nothing below can be common. When a
-//! commit becomes common, the visited commits above it are met. The next want is visited when the ones before are
-//! met: until then the answer is known.
+//! A want is met when a common commit is at or below it. The commits below a want are visited newest first,
+//! each once per negotiation, and only down to the age of the oldest common commit: nothing older can be
+//! common. When a commit becomes common, the visited commits above it are met. A want is visited only when
+//! all wants before it are met: until then, the haves are not enough.
 //!
 //! ```text
 //! wants    ●───●───●───┬───○ ┄┄┄ not visited yet: older than every common commit
@@ -21,7 +21,7 @@ use crate::progress::ProgressSink;
 use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::walk::commits::{CommitNo, Commits, Loaded};
 
-/// One client's negotiation, over as many rounds as it takes.
+/// One client's negotiation, over all its rounds.
 pub struct Negotiation {
     request_objects: Arc<RequestObjects>,
     loaded: Loaded,
@@ -31,16 +31,16 @@ pub struct Negotiation {
 /// The answer to the haves of one round.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Whether each exists here.
+    /// Whether each have exists here.
     pub known: Vec<bool>,
-    /// Whether, after each, every want has a common commit at or below it, so that more haves would not help.
-    /// Computed after unknown haves and after the last one only; false after the others.
+    /// Whether, after each have, every want has a common commit at or below it, so that more haves would not
+    /// help. Computed only after unknown haves and after the last one; false after the others.
     pub enough: Vec<bool>,
 }
 
 impl Negotiation {
-    /// A negotiation about `wants`. A want that does not peel to a commit counts as met: history does not say what
-    /// the client has of it. The client has none of the parents of the commits in `cut`.
+    /// Starts a negotiation about `wants`. A want that does not peel to a commit counts as met: history does
+    /// not show what the client has of it. The client lacks the parents of the commits in `cut`.
     pub fn new(
         request_objects: &Arc<RequestObjects>,
         wants: &[ObjectId],
@@ -59,13 +59,13 @@ impl Negotiation {
                 search.add_want(&mut commits, peeled.object)?;
             }
         }
-        // The oldest is popped first: it is the least likely to have a common commit below it, and costs the least.
+        // The oldest want is popped first: it is the least likely to be met, and the cheapest to search.
         search.waiting_wants.sort_by_key(|no| std::cmp::Reverse(commits.get(*no).seconds));
         let loaded = commits.into_loaded();
         Ok(Negotiation { request_objects: request_objects.clone(), loaded, search })
     }
 
-    /// Checks the haves of a round; those that exist are common from now on, and so are their parents.
+    /// Checks the haves of a round; those that exist become common, and so do their parents.
     pub fn check(&mut self, haves: &[ObjectId], progress: &dyn ProgressSink) -> Result<Checked, Error> {
         let loaded = std::mem::take(&mut self.loaded);
         let mut commits = Commits::resume(&self.request_objects, loaded, progress);
@@ -94,26 +94,26 @@ struct SeenCommit {
     /// Counted in `unmet_wants` until it is met.
     is_want: bool,
     is_expanded: bool,
-    /// A common commit is at or below it, as far as the search has gone.
+    /// Whether a common commit at or below it was found so far.
     is_met: bool,
-    /// Visited commits that have this one as a parent.
+    /// Visited children.
     children: Vec<CommitNo>,
 }
 
 #[derive(Default)]
 struct Search {
     seen: HashMap<CommitNo, SeenCommit>,
-    /// Commits whose parents have not been visited, by date.
+    /// Commits whose parents are not visited yet, by date.
     queue: BinaryHeap<(i64, CommitNo)>,
-    /// Wants that have not been started, newest first.
+    /// Wants whose search has not started, newest first.
     waiting_wants: Vec<CommitNo>,
-    /// The number of started wants that are not met.
+    /// The number of wants whose search has started and that are not met.
     unmet_wants: usize,
     common: HashSet<ObjectNo>,
     is_any_common: bool,
-    /// Nothing older than this can be a common commit, except the parent of one.
+    /// No older commit can be common, except the parent of a common one.
     oldest_common_seconds: Option<i64>,
-    /// The number of commits whose parents were visited, to test how much work is done.
+    /// The number of commits whose parents were visited, for tests of the amount of work.
     expanded: usize,
 }
 
@@ -158,13 +158,13 @@ impl Search {
             let seen = self.seen.entry(want).or_default();
             if !seen.is_met && !std::mem::replace(&mut seen.is_want, true) {
                 self.unmet_wants += 1;
-                // As in git, the parents of a want are visited however old it is.
+                // As in git, the parents of a want are visited regardless of its age.
                 self.queue.push((i64::MAX, want));
             }
         }
     }
 
-    /// Visits the parents of a commit that is not met.
+    /// Visits the parents of a commit, unless it is met.
     fn expand(&mut self, commits: &mut Commits<'_>, no: CommitNo) -> Result<(), Error> {
         let seen = self.seen.entry(no).or_default();
         if seen.is_met || std::mem::replace(&mut seen.is_expanded, true) {
@@ -194,7 +194,7 @@ impl Search {
         Ok(no)
     }
 
-    /// A common commit was found at `no`, or below.
+    /// Marks `no` and the visited commits above it as met.
     fn meet(&mut self, no: CommitNo) {
         let mut met = vec![no];
         while let Some(no) = met.pop() {

@@ -40,7 +40,7 @@ impl History {
         History { _repo: repo, request_objects, ids }
     }
 
-    /// Ids of names; `?` is an unknown id.
+    /// The ids of names; `?` is an unknown id.
     fn ids(&self, names: &str) -> Vec<ObjectId> {
         let on_missing = ObjectId::from_hex(&vec![b'e'; HashKind::Sha1.len_in_hex()]).unwrap();
         let id = |name: &str| if name == "?" { on_missing } else { self.ids[name] };
@@ -51,7 +51,7 @@ impl History {
         Negotiation::new(&self.request_objects, &self.ids(wants), &self.ids(cut), &NoProgress).unwrap()
     }
 
-    /// Each round: haves, `=`, and for each have `k`nown or `u`nknown, in upper case after the one that was enough.
+    /// Each round: haves, `=`, and for each have `k`nown or `u`nknown, in upper case if it was enough.
     fn check(&self, wants: &str, cut: &str, rounds: &[&str]) {
         let mut negotiation = self.negotiation(wants, cut);
         for round in rounds {
@@ -142,12 +142,12 @@ fn the_work_of_all_rounds_is_bounded_by_the_history() {
     assert!(negotiation.search.expanded <= 400, "{} commits", negotiation.search.expanded);
     assert!(negotiation.search.expanded >= 399);
     assert_eq!(negotiation.check(&history.ids("c200"), &NoProgress).unwrap().enough, [true]);
-    // Many wants that share their history cost no more than one.
+    // Many wants with a common history cost no more than one.
     let wants: String = (1..400).map(|number| format!("c{number} ")).collect();
     let mut negotiation = history.negotiation(&wants, "");
     assert_eq!(negotiation.check(&history.ids("other0 c0"), &NoProgress).unwrap().enough, [false, true]);
     assert!(negotiation.search.expanded <= 400, "{} commits", negotiation.search.expanded);
-    // A single unmet want prevents the answer as much as many do.
+    // A single unmet want prevents the answer just as many do.
     let mut negotiation = history.negotiation(&format!("{wants} other1"), "");
     assert_eq!(negotiation.check(&history.ids("c0"), &NoProgress).unwrap().enough, [false]);
     assert!(negotiation.search.expanded <= 3, "{} commits", negotiation.search.expanded);

@@ -1,14 +1,15 @@
-//! Finds what new commits have that the commits at their border lack, directory by directory.
+//! Finds what new commits have and the commits at their border lack, directory by directory.
 //!
 //! ```text
 //! level 0   ""          trees of the new commits      trees of the border
 //! level 1   "a/"        those of them that are new    the border's trees of the same path
 //! ```
 //!
-//! Only directories with something new are visited, on both sides, and of the border's entries only those are looked
-//! up in packs whose name has something new; so the cost follows the size of the change and not that of the tree. What
-//! the border has elsewhere may be sent again if it was copied to a new path; a move is recognised, because then its
-//! old directory has changed too. What the border has at the path of a new object becomes a likely delta base.
+//! Only directories with something new are visited, on both sides. Of the border's entries, only those whose
+//! name has something new are looked up in packs. So the cost follows the size of the change, not of the
+//! tree. An object that the border has elsewhere may be sent again if it was copied to a new path; a move is
+//! recognised, because its old directory has changed, too. The border's object at the path of a new object
+//! becomes a likely delta base.
 
 use std::collections::hash_map::Entry as MapEntry;
 use std::collections::{HashMap, HashSet};
@@ -27,7 +28,7 @@ use crate::request_objects::ObjectNo;
 use super::decode::Tree;
 use super::{OnMissing, TREES_BETWEEN_LOOKS, TreeWalk};
 
-/// How many objects of the border become likely delta bases for one path.
+/// The most objects of the border that become likely delta bases for one path.
 const BASES_A_PATH: usize = 4;
 
 /// The trees of one path.
@@ -37,22 +38,23 @@ struct Directory {
     had: Vec<ObjectNo>,
 }
 
-/// The border's objects by name, newest first. They need not exist.
+/// The border's objects by hashed name, newest first; they need not exist here.
 type HadByName = HashMap<u64, Vec<(ObjectId, Kind)>>;
 
-/// For a name with something new: the border's objects there, and the position of a subdirectory in the next level.
+/// For a name with something new: the border's objects with that name, and a subdirectory's position in the
+/// next level.
 type NewName = (Vec<(ObjectNo, Kind)>, Option<usize>);
 
-/// A walk over both sides.
+/// Compares wanted trees with the border's trees.
 pub(crate) struct PathWalk<'w, 'a> {
     walk: &'w mut TreeWalk<'a>,
     /// Marks objects to send.
     wanted: &'w Marks,
     /// Marks objects that the receiver has.
     had: &'w Marks,
-    /// Entries of the border's trees: the receiver should have them, whether they exist here or not.
+    /// Entries of the border's trees: the receiver should have them, even if they don't exist here.
     named_by_border: HashMap<ObjectId, Kind>,
-    /// Trees whose entries are all marked, on either side.
+    /// Trees of either side whose entries are all marked.
     expanded: HashSet<ObjectNo>,
     bases: Vec<(ObjectNo, NameHash)>,
     hasher: RandomState,
@@ -60,7 +62,7 @@ pub(crate) struct PathWalk<'w, 'a> {
 }
 
 impl<'w, 'a> PathWalk<'w, 'a> {
-    /// Adds to `wanted` and `had`.
+    /// The walk adds to `wanted` and `had`.
     pub(crate) fn new(walk: &'w mut TreeWalk<'a>, wanted: &'w Marks, had: &'w Marks) -> Self {
         PathWalk {
             walk,
@@ -74,8 +76,8 @@ impl<'w, 'a> PathWalk<'w, 'a> {
         }
     }
 
-    /// Marks everything that the root trees `wanted` reach and, as far as necessary, that the root trees `had`
-    /// reach. Both are marked already. Returns likely delta bases with their paths.
+    /// Marks everything that the root trees `wanted` reach and, where needed, that the root trees `had`
+    /// reach; the roots are marked already. Returns likely delta bases with their paths.
     pub(crate) fn run(
         mut self,
         wanted: Vec<ObjectNo>,
@@ -103,7 +105,7 @@ impl<'w, 'a> PathWalk<'w, 'a> {
         Ok(self.bases)
     }
 
-    /// Marks objects that were taken for new before a directory further down showed that the border has them; with
+    /// Marks as had what was taken for new before a deeper directory showed that the border has it, with
     /// everything below.
     fn mark_what_was_moved_up(&mut self) -> Result<(), Error> {
         if self.named_by_border.is_empty() {
@@ -130,7 +132,7 @@ impl<'w, 'a> PathWalk<'w, 'a> {
                 continue;
             }
             self.look()?;
-            // The receiver should have it: whether it is readable here does not matter.
+            // The receiver should have it, so it need not be readable here.
             let Ok(tree) = self.walk.decoders[0].tree(ix) else { continue };
             for entry in self.entries(ix, &tree)? {
                 let Some((entry, kind)) = entry else { continue };
@@ -145,7 +147,7 @@ impl<'w, 'a> PathWalk<'w, 'a> {
         Ok(by_name)
     }
 
-    /// The border's objects of this name that exist here; marks them.
+    /// Marks and returns the border's objects with this name that exist here.
     fn had_under(&self, name: u64, had: &HadByName) -> Result<Vec<(ObjectNo, Kind)>, Error> {
         let mut found = Vec::new();
         for (id, kind) in had.get(&name).into_iter().flatten() {
@@ -159,7 +161,7 @@ impl<'w, 'a> PathWalk<'w, 'a> {
         Ok(found)
     }
 
-    /// Marks what is new in the wanted trees; new directories go to `next`.
+    /// Marks what is new in the wanted trees; adds new directories to `next`.
     fn new_entries(
         &mut self,
         directory: Directory,
@@ -221,7 +223,7 @@ impl<'w, 'a> PathWalk<'w, 'a> {
         Ok(())
     }
 
-    /// The entries of a tree that have to be looked up: those that no visited tree has.
+    /// The entries of a tree to look up: without those of a visited base.
     fn entries<'t>(
         &self,
         ix: ObjectNo,

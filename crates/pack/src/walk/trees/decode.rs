@@ -13,18 +13,18 @@ use crate::request_objects::{ObjectNo, RequestObjects};
 /// Bytes of decoded trees that a decoder caches as delta bases.
 const CACHE_BYTES: usize = 32 << 20;
 
-/// The largest tree that is decoded, whatever its header claims.
+/// The largest tree that is decoded, regardless of its header.
 const MAX_TREE_BYTES: u64 = 1 << 30;
 
 /// A decoded tree.
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(crate) bytes: Vec<u8>,
-    /// Where each entry starts, and at the end the length of `bytes`.
+    /// The offset of each entry, then the length of `bytes`.
     pub(crate) starts: Vec<u32>,
-    /// The tree that this one is stored as a delta of, if it is.
+    /// The tree that this one is stored as a delta of.
     pub(crate) base: Option<ObjectNo>,
-    /// The starts of the entries that are not copied whole from an entry of the base. Empty without a base.
+    /// The offsets of entries that are not copied whole from the base; empty without a base.
     pub(crate) fresh: Vec<u32>,
 }
 
@@ -37,7 +37,7 @@ impl Tree {
 /// An offset in a pack.
 type At = (PackIx, u64);
 
-/// One step of a delta chain on the way down to its base.
+/// A step in a delta chain towards its base.
 struct DeltaLink {
     at: At,
     header_length: usize,
@@ -45,7 +45,7 @@ struct DeltaLink {
     base: Option<ObjectNo>,
 }
 
-/// Decodes trees, keeping recent ones as delta bases. One a thread.
+/// Decodes trees and caches recent ones as delta bases; each thread has one.
 pub(crate) struct TreeDecoder<'a> {
     request_objects: &'a RequestObjects,
     inflater: Inflater,
@@ -99,7 +99,7 @@ impl<'a> TreeDecoder<'a> {
                     chain.push(DeltaLink { at, header_length: header.length, size: header.size, base });
                     at = (at.0, base_offset);
                 }
-                // Bases by name are rare on disk and can form loops, which the store's reader handles.
+                // `REF_DELTA` entries are rare on disk and can form loops, which the store's reader handles.
                 EntryKind::RefDelta { .. } if chain.is_empty() => return self.read_whole(ix),
                 EntryKind::RefDelta { .. } => {
                     let base = chain.last().and_then(|link| link.base);
@@ -185,7 +185,7 @@ impl<'a> TreeDecoder<'a> {
         })
     }
 
-    /// Applies a delta to a decoded base and finds the entries of the result without parsing what was copied.
+    /// Applies a delta to a decoded base and finds the result's entries without parsing copied ones.
     fn apply(&mut self, ix: ObjectNo, link: &DeltaLink, base: &Tree) -> Result<Tree, Error> {
         let mut delta = std::mem::take(&mut self.delta);
         let inflated = self.inflate(link.at, link.header_length, link.size, &mut delta);
@@ -215,7 +215,7 @@ impl<'a> TreeDecoder<'a> {
         let mut starts: Vec<u32> = Vec::with_capacity(base.starts.len() + 8);
         let mut fresh = Vec::new();
         let hash = self.request_objects.hash();
-        // `at` is where the next entry starts; the current instruction produced `bytes[from..to]`.
+        // `at` is the offset of the next entry; the current instruction produced `bytes[from..to]`.
         let (mut at, mut from) = (0, 0);
         let sizes = pack::delta::sizes(delta).map_err(|error| self.damaged(link.at, error.what))?;
         for instruction in pack::delta::Instructions::new(delta, sizes.length) {
@@ -240,7 +240,7 @@ impl<'a> TreeDecoder<'a> {
                     }
                     None => break,
                 }
-                // Cannot overflow, because the length of `bytes` does not.
+                // Cannot overflow, because the length of `bytes` fits in a `u32`.
                 starts.push(at as u32);
                 fresh.push(at as u32);
                 at = entries.offset();
@@ -266,11 +266,12 @@ impl<'a> TreeDecoder<'a> {
     }
 }
 
-/// Adds the starts of all entries that lie completely in `base[from..to]`, moved so that `from` becomes `at`,
-/// provided that an entry starts at `from`. Returns how many bytes those entries have.
+/// Adds the offsets of all entries that are completely in `base[from..to]`, moved so that `from` becomes
+/// `at`, if an entry starts at `from`. Returns the length of those entries.
 fn copy_starts(base: &[u32], from: usize, to: usize, at: usize, starts: &mut Vec<u32>) -> usize {
     let Ok(first) = base.binary_search_by(|start| (*start as usize).cmp(&from)) else { return 0 };
-    // The first start beyond `to`; the entry before it may reach beyond `to`, so the last start within is an end.
+    // The first start beyond `to`. The entry before it may end beyond `to`, so the last start within is an
+    // end.
     let beyond = first + base[first..].partition_point(|start| *start as usize <= to);
     let last = beyond - 1;
     starts.extend(base[first..last].iter().map(|start| (*start as usize - from + at) as u32));

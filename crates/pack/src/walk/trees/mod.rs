@@ -1,12 +1,12 @@
 //! Marks everything that a set of trees reaches.
 //!
-//! Trees are visited in rounds: the roots first, then the trees that a round found for the first time. Within a
-//! round they are visited in pack order, so that a delta base was decoded shortly before its deltas, and by several
-//! threads, each on its own stretch of packs.
+//! Trees are visited in rounds: the roots first, then the trees that a round found for the first time. A
+//! round visits trees in pack order, so that a delta base was decoded shortly before its deltas, on several
+//! threads, each with its own stretch of packs.
 //!
-//! A tree stored as a delta has few entries that its base lacks. When the base is marked, everything below it is or
-//! will be marked too, so only entries that touch inserted bytes need a look-up: for a history of n trees with m
-//! entries that is about n look-ups instead of n · m.
+//! A tree stored as a delta has few entries that its base lacks. If the base is marked, everything below it
+//! is or will be marked, too, so only entries that touch inserted bytes need a look-up: a history of n trees
+//! with m entries takes about n look-ups instead of n · m.
 
 mod by_path;
 mod decode;
@@ -22,32 +22,32 @@ use crate::request_objects::{ObjectNo, RequestObjects};
 pub(crate) use by_path::PathWalk;
 pub(crate) use decode::{Tree, TreeDecoder};
 
-/// Rounds smaller than this are not worth a second thread.
+/// Below this many trees, a round does not use a second thread.
 const TREES_WORTH_A_THREAD: usize = 256;
 
-/// Trees between two checks for cancellation.
+/// Trees read between two checks for cancellation.
 const TREES_BETWEEN_LOOKS: usize = 512;
 
 /// What to do about a missing object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnMissing {
-    /// Fail: it must be sent.
+    /// Fail, because it must be sent.
     Fail,
-    /// Leave it out: the receiver should have it.
+    /// Skip it, because the receiver should have it.
     Skip,
 }
 
-/// Which objects of a response may be missing because the repository is itself a partial clone.
+/// Which objects of a response may be missing because the repository itself is a partial clone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct AllowedMissing {
-    /// Blobs: none are sent.
+    /// Blobs, because none are sent.
     pub(crate) blobs: bool,
-    /// Promised objects: the client knows the promisor remote.
+    /// Promised objects, because the client knows the promisor remote.
     pub(crate) promised: bool,
 }
 
 impl AllowedMissing {
-    /// Whether this object may be missing. Git knows the empty tree without storing it.
+    /// Whether this object may be missing; git knows the empty tree without storing it.
     pub(crate) fn allows(
         self,
         request_objects: &RequestObjects,
@@ -62,8 +62,8 @@ impl AllowedMissing {
     }
 }
 
-/// The kinds that trees claim for objects, if nobody has checked them yet. An object claimed as a blob and as a
-/// tree would be marked once and never visited.
+/// The kinds that trees claim for their entries, to find conflicts. An object claimed as a blob and as a tree
+/// would be marked once and never visited.
 #[derive(Debug)]
 pub(crate) struct Kinds {
     trees: Marks,
@@ -78,7 +78,7 @@ impl Kinds {
         };
     }
 
-    /// An object that was claimed as two kinds; `others` are neither trees nor blobs.
+    /// An object claimed as two kinds; `others` are neither trees nor blobs.
     fn conflict(&self, others: &Marks) -> Option<ObjectNo> {
         let (trees, blobs) = (&self.trees, &self.blobs);
         trees.common(blobs).or_else(|| trees.common(others)).or_else(|| blobs.common(others))
@@ -136,7 +136,7 @@ impl<'a> TreeWalk<'a> {
         self.kinds.as_ref()?.conflict(others)
     }
 
-    /// Records root trees.
+    /// Records the kind of root trees.
     pub(crate) fn note_roots(&self, roots: &[ObjectNo]) {
         if let Some(kinds) = &self.kinds {
             roots.iter().for_each(|root| kinds.insert(*root, Kind::Tree));
@@ -148,7 +148,7 @@ impl<'a> TreeWalk<'a> {
         self.marked
     }
 
-    /// The same for a response from a repository that may lack objects.
+    /// The same walk, for a response from a repository that may lack objects.
     pub(crate) fn allowed_missing(self, allowed_missing: AllowedMissing) -> Self {
         TreeWalk { allowed_missing, ..self }
     }
@@ -158,7 +158,7 @@ impl<'a> TreeWalk<'a> {
         TreeWalk { names: self.names.by(version), ..self }
     }
 
-    /// Adds to the progress count what others have found.
+    /// Adds objects found elsewhere to the progress count.
     pub(crate) fn count_on(&mut self, found: u64) {
         self.marked += found;
     }
@@ -177,7 +177,7 @@ impl<'a> TreeWalk<'a> {
         self.names
     }
 
-    /// Marks everything below `trees`, which must be trees that the caller has marked for the first time.
+    /// Marks everything below `trees`; the caller must have marked these for the first time.
     pub(crate) fn mark_below(
         &mut self,
         mut trees: Vec<ObjectNo>,
