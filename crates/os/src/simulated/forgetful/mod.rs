@@ -9,16 +9,17 @@
 //! The model is that of POSIX as implemented by ext4, XFS and Btrfs: no more than `fsync(2)` promises, but
 //! journaled.
 //!
-//! - **Data**: everything written before a file's last sync survives. Of later writes, all, nothing, the first
-//!   half, or their length in zeroes may survive, independently for each file. A file that was never synced may
-//!   be empty, even if renamed over another: names and data are written back independently.
-//! - **Names**: each creation, rename and removal of a file or directory is atomic: never half a rename. Of the
-//!   changes not made durable by a sync of their directory, each may have happened or not, in any order, but
+//! - **Data**: everything written before a file's last sync survives. Of later writes, all, nothing, the
+//!   first half, or their length in zeroes may survive, independently for each file. A file that was never
+//!   synced may be empty, even if renamed over another: names and data are written back independently.
+//! - **Names**: each creation, rename and removal of a file or directory is atomic: never half a rename. Of
+//!   the changes not made durable by a sync of their directory, each may have happened or not, in any order,
+//!   but
 //!   - changes of the same name happen in order: a later one implies the earlier one;
-//!   - a directory that was not created contains nothing, even if it was synced: its own name is in its parent;
+//!   - a directory that was not created is empty, even if it was synced: its own name is in its parent;
 //!   - a directory is removed after its contents.
-//! - A sync of a file does not make its name durable, nor a sync of a directory the data of its files. A rename
-//!   from one directory to another becomes durable with a sync of either.
+//! - A sync of a file does not make its name durable, nor a sync of a directory the data of its files. A
+//!   rename from one directory to another becomes durable with a sync of either.
 //!
 //! Ext4 and XFS keep all names in one order, of which a crash loses the end; Btrfs can make a synced file's
 //! name durable early. Both are among these states. Modes and times are ignored.
