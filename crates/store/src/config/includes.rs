@@ -49,8 +49,8 @@ impl FileInclusion<'_> {
     }
 }
 
-/// Reads a configuration file; `None` if there is none. Files that
-/// a repository names must be where a confined server may read.
+/// Reads a configuration file; `None` if there is none. Files that a repository names must be where a
+/// confined server may read.
 pub(super) fn read(scope: ConfigScope, path: &Path) -> Result<Option<Vec<u8>>, Error> {
     or_absent(scope, path, read_file(scope, path))
 }

@@ -307,8 +307,8 @@ impl Config {
         found.collect()
     }
 
-    /// The files that `include.path` and `includeIf.<condition>.path`
-    /// name, read or not; `None` if the path cannot be resolved here.
+    /// The files that `include.path` and `includeIf.<condition>.path` name, read or not; `None` if the path
+    /// cannot be resolved here.
     pub(crate) fn included(&self) -> impl Iterator<Item = Option<PathBuf>> {
         let names = |entry: &&ConfigEntry| {
             let name = entry.name.as_slice();

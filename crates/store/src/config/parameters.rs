@@ -39,8 +39,8 @@ pub fn parse_config_parameters(text: &str) -> Result<Vec<(String, Option<String>
     Ok(found)
 }
 
-/// The quoted word at the start of `text`, and the rest. A
-/// backslash between two quoted parts escapes the next character.
+/// The quoted word at the start of `text`, and the rest. A backslash between two quoted parts escapes the
+/// next character.
 fn unquote(text: &str) -> Result<(String, &str), Error> {
     let mut rest = text.strip_prefix('\'').ok_or_else(bogus)?;
     let mut word = String::new();

@@ -1,4 +1,4 @@
-//! Making a repository, or completing one that is there (git-init).
+//! Makes a repository, or completes an existing one (git-init).
 //!
 //! ```text
 //! begin  ─ directory ─ template ─ configuration read, formats agreed on

@@ -120,8 +120,8 @@ impl<'a> SnapshotBitmap<'a> {
         self.position(commit).is_some_and(|position| self.open.index.has_bitmap_of(position))
     }
 
-    /// Adds everything reachable from a commit to `bits`; false if
-    /// it has no stored bitmap. After an error, `bits` is invalid.
+    /// Adds everything reachable from a commit to `bits`; false if it has no stored bitmap. After an error,
+    /// `bits` is invalid.
     pub fn or_into(&self, commit: ObjectIx, bits: &mut Bits) -> Result<bool, DamagedBitmap> {
         let Some(position) = self.position(commit) else { return Ok(false) };
         match self.open.index.or_bitmap_into(position, bits) {

@@ -1,8 +1,8 @@
 //! Sizes of the delta base cache of an [`ObjectReader`](super::reader::ObjectReader), by how much it reads. A
 //! larger cache costs memory in each thread; a smaller one applies the same deltas again.
 
-/// For single objects far apart in history: tags, files of rules.
-/// Each chain is read once; the cache only holds its links.
+/// For single objects far apart in history: tags, files of rules. Each chain is read once; the cache only
+/// holds its links.
 pub const FEW_OBJECTS: usize = 1 << 20;
 
 /// For part of a history, or all of its commits: many are short deltas of their neighbours.

@@ -405,8 +405,8 @@ impl Pack {
         self.beside.has_keep
     }
 
-    /// Whether it came from a promisor remote (gitformat-pack;
-    /// partial clones): objects that it references may be missing.
+    /// Whether it came from a promisor remote (gitformat-pack; partial clones): objects that it references
+    /// may be missing.
     pub fn is_promisor(&self) -> bool {
         self.beside.is_promisor
     }

@@ -51,8 +51,8 @@ impl UnitIndex {
 }
 
 impl Unit {
-    /// The numbers of its objects. For a pack, the last ones may be
-    /// unused: numbers are assigned before the index is opened.
+    /// The numbers of its objects. For a pack, the last ones may be unused: numbers are assigned before the
+    /// index is opened.
     pub fn range(&self) -> Range<u32> {
         self.start..self.start + self.room
     }
@@ -225,8 +225,8 @@ impl PackSet {
         self.opened.load(Relaxed) >= self.packs.len()
     }
 
-    /// The location of an object according to the first unit. If a
-    /// damaged index has none, the offset is past the end of every pack.
+    /// The location of an object according to the first unit. If a damaged index has none, the offset is past
+    /// the end of every pack.
     #[inline]
     pub(crate) fn stored_at(&self, ix: ObjectIx) -> Location {
         let unit = self.unit_of(ix);

@@ -1,5 +1,5 @@
-//! What a repository's own configuration may set when a server serves
-//! a folder to which others may write: docs/configuration-trust.md.
+//! What a repository's own configuration may set when a server serves a folder to which others may write:
+//! docs/configuration-trust.md.
 
 use std::path::{Path, PathBuf};
 
