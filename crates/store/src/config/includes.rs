@@ -84,8 +84,8 @@ fn or_absent(scope: ConfigScope, path: &Path, read: io::Result<Vec<u8>>) -> Resu
 }
 
 impl Config {
-    /// Adds the entries of a file to `found`; included entries
-    /// come directly after the entry that names their file.
+    /// Adds the entries of a file to `found`; included entries come directly after the entry that
+    /// names their file.
     pub(super) fn follow(
         &mut self,
         reading: &FileInclusion<'_>,

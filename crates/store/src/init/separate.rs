@@ -42,8 +42,8 @@ pub fn move_repository(from: &Path, to: &Path, policy: WritePolicy) -> Result<()
     Ok(())
 }
 
-/// Writes the gitfile that points to a git directory. It belongs
-/// to the work tree, so sharing does not widen the umask.
+/// Writes the gitfile that points to a git directory. It belongs to the work tree, so sharing does not
+/// widen the umask.
 pub fn write_gitfile(path: &Path, git_dir: &Path, policy: WritePolicy) -> Result<(), Error> {
     let io = |error| Error::io(path, error);
     let mut file = NewFile::create_temporary(dir_of(path), ".git.tmp-", 0o666, Role::Config).map_err(io)?;

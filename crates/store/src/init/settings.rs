@@ -1,5 +1,5 @@
-//! The configuration of a repository, as git writes it: existing
-//! values keep their place and the comments around them.
+//! The configuration of a repository, as git writes it: existing values keep their place and the
+//! comments around them.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub(super) fn write(begun: &Begun) -> Result<(), Error> {
         None => file.change_mode(|mode| begun.policy.file_mode(mode)).map_err(io)?,
     }
     let keeps_modes = file.keeps_executable_bit().map_err(io)?;
-    // If the lock exists under another name, the file system ignores case.
+    // If the lock is found under its name in upper case, the file system ignores case.
     let other_name = begun.common_dir.join("CONFIG.LOCK");
     let ignores_case = packrace_os::identity(&other_name, Role::Config).map_err(io)?.is_some();
     let new = edited(begun, &path, old.as_deref().unwrap_or_default(), keeps_modes, ignores_case)?;
@@ -107,8 +107,8 @@ fn edited(
         return Ok(text);
     }
     options.sections.iter().for_each(|section| write_section(section, &mut text));
-    // Text that cannot be parsed back would make the repository
-    // unusable. When git clones, it learns the hash last.
+    // Text that cannot be parsed back would make the repository unusable. When git clones, it learns
+    // the hash last.
     let mut settings = InitSettings(parse_file(&text, path)?);
     name_hash(&mut settings)?;
     Ok(settings.0.to_bstring().into())

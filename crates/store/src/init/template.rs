@@ -80,8 +80,8 @@ fn check_format(template: &Path) -> Result<(), Error> {
     RepositoryFormat::of(&config).map(drop)
 }
 
-/// Copies an existing directory. A template belongs to the
-/// user: its depth is limited only by the length of a path.
+/// Copies the contents of an existing directory. A template belongs to the user: its depth is limited only
+/// by the length of a path.
 fn copy_dir(from: &Path, to: &Path, policy: WritePolicy) -> Result<(), Error> {
     let entries = packrace_os::list_dir(from, Role::Config).map_err(|error| Error::io(from, error))?;
     for entry in entries.iter().filter(|entry| !entry.name.as_bytes().starts_with(b".")) {

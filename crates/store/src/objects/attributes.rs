@@ -1,5 +1,5 @@
-//! Attributes of paths, as far as packing needs them
-//! (gitattributes, "Packing objects"): whether `delta` is unset.
+//! Attributes of paths, as far as packing needs them (gitattributes, "Packing objects"): whether
+//! `delta` is unset.
 //!
 //! Files of a work tree and of an index do not count: git reads them only for commands that run inside a work
 //! tree, not for a bare repository and not when it serves one. Files of a named tree (`attr.tree`,
@@ -200,8 +200,8 @@ impl TreeFiles {
         Ok(tree)
     }
 
-    /// Moves to the directory of a file; true if `names` changed.
-    /// Unreadable directories count as empty, as in git.
+    /// Moves to the directory of a file; true if `names` changed. Unreadable directories count as
+    /// empty, as in git.
     fn go_to(&mut self, path: &[u8], names: &mut MetadataCollection) -> bool {
         let directory = &path[..path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)];
         if directory == self.directory {

@@ -8,6 +8,6 @@ pub const FEW_OBJECTS: usize = 1 << 20;
 /// For part of a history, or all of its commits: many are short deltas of their neighbours.
 pub const MANY_OBJECTS: usize = 8 << 20;
 
-/// For all objects of a history: versions of one path are
-/// deltas of each other, with other paths between them.
+/// For all objects of a history: versions of one path are deltas of each other, with other
+/// paths between them.
 pub const WHOLE_HISTORY: usize = 16 << 20;

@@ -14,7 +14,7 @@ use crate::objects::pack_fault;
 use crate::objects::verified;
 use crate::paths::with_extension;
 
-/// The content of a pack that is damaged or gone.
+/// The bytes of a pack that is damaged or gone: none.
 static NO_BYTES: LazyLock<Mapped> = LazyLock::new(|| Mapped::from(Vec::new()));
 
 /// Listing opens an index that may have more objects than this.

@@ -155,8 +155,7 @@ impl LockFile {
         changed.map_err(|error| Error::io(&self.path, error))
     }
 
-    /// Always syncs, regardless of configuration, because the new file replaces content that is
-    /// stored elsewhere.
+    /// Always syncs, regardless of configuration, because the new file replaces content of other files.
     pub(crate) fn set_rewrite(&mut self) {
         self.policy = self.policy.of_rewrites();
         self.file.set_sync_method(SyncMethod::Full);

@@ -49,7 +49,7 @@ impl PackWriter {
         Ok(writer)
     }
 
-    /// Begins a pack received as a whole, including header and trailer. The caller verifies it.
+    /// Begins a pack made elsewhere; its bytes include header and trailer. The caller verifies them.
     pub fn receive(dir: &Path, hash: HashKind, policy: WritePolicy) -> Result<Self, Error> {
         PackWriter::open(dir, hash, policy, Trailer::Received)
     }

@@ -49,8 +49,8 @@ pub(crate) fn rule(name: &[u8]) -> Rule {
 pub struct Served {
     /// The folder, without links.
     pub root: PathBuf,
-    /// Folders outside of it, without links, that its repositories
-    /// may name: pools of alternates, folders of hooks.
+    /// Folders outside of it, without links, that its repositories may name: pools of alternates,
+    /// folders of hooks.
     pub allowed: Vec<PathBuf>,
 }
 

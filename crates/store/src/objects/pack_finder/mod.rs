@@ -90,8 +90,8 @@ impl Index {
     }
 }
 
-/// A sequence of indexes. Their objects are numbered
-/// consecutively; numbers that an index does not need are unused.
+/// A sequence of indexes. Their objects are numbered consecutively; numbers that an index does not
+/// need are unused.
 #[derive(Debug, Clone)]
 struct IndexRow {
     indexes: Vec<Index>,
@@ -165,8 +165,8 @@ struct Apart {
 }
 
 impl Finder {
-    /// A finder for these indexes, in search order. The table
-    /// of `before` is reused if only leading indexes are new.
+    /// A finder for these indexes, in search order. The table of `before` is reused if only leading
+    /// indexes are new.
     pub(crate) fn new(indexes: &[Index], before: Option<&Finder>) -> Self {
         let total: u64 = indexes.iter().map(|index| u64::from(index.room())).sum();
         let is_apart = |index: &Index| {

@@ -66,7 +66,7 @@ struct Unlisted {
     text: String,
 }
 
-/// Replaces packs that could not be listed.
+/// An empty set in place of packs that could not be listed.
 static NO_PACKS: LazyLock<PackSet> = LazyLock::new(PackSet::default);
 
 /// The identity of each pack directory; it changes when a file is added or removed.
@@ -108,7 +108,7 @@ impl Snapshot {
         Snapshot::of(self.shared.clone(), attributes, dirs)
     }
 
-    /// A view of one pack, which consists only of these bytes.
+    /// A view of one pack; only these bytes need to exist.
     pub fn of_pack(data: Mapped, index: Mapped, hash: HashKind) -> Result<Self, Error> {
         let pack = Pack::from_maps(Path::new("pack"), data, index, hash)?;
         let sources = Sources {
@@ -361,7 +361,7 @@ impl Snapshot {
     }
 
     /// Whether the object exists now, regardless of earlier listings of loose objects. For objects that a
-    /// peer was just promised.
+    /// peer was just told exist here.
     pub fn has_now(&self, id: &oid) -> Result<bool, Error> {
         if self.contains(id)? {
             return Ok(true);
