@@ -96,7 +96,7 @@ impl RefStore {
                 self.edit_log(new, writes, &mut |_| LogEdit::Drop)?;
             }
             made?;
-            // Only now is the new name durable.
+            // Deleted only now that the new name is durable.
             let deleted = run(vec![delete]);
             if deleted.is_err() {
                 run(vec![edit(new, RefChange::Delete, Expected::Id(id))])?;
