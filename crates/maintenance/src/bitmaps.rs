@@ -1,4 +1,4 @@
-//! What reachability bitmaps and delta islands are made from: refs, and what the configuration says of them.
+//! The inputs of reachability bitmaps and delta islands: refs and their configuration.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use packrace_store::{Repository, Snapshot};
 
 use crate::error::Error;
 
-/// What the configuration says about bitmaps of what `refs` point at.
+/// The configured request for bitmaps of the commits that `refs` point at.
 pub fn bitmap_request(
     repository: &Repository,
     refs: &[ObjectId],
@@ -43,7 +43,7 @@ pub fn bitmap_request(
     Ok(BitmapRequest { refs: refs.to_vec(), preferred, options })
 }
 
-/// The bitmap file of a multi-pack-index that is going to be put in place; none in a shallow repository.
+/// The bitmap file for a multi-pack-index about to be published; none in a shallow repository.
 pub fn bitmap_of_multi_pack_index(
     snapshot: &Arc<Snapshot>,
     bytes: &[u8],

@@ -1,4 +1,4 @@
-//! Writing a repository's commit-graph (git-commit-graph, "write").
+//! Writes a repository's commit-graph (git-commit-graph, "write").
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -17,13 +17,13 @@ use crate::error::Error;
 pub struct GraphWriting {
     /// As one file, or as a chain.
     pub split: Split,
-    /// Whether every commit of the present one stays.
+    /// Whether every commit of the current one is kept.
     pub append: bool,
-    /// When files go that no chain names.
+    /// When files outside the chain are removed.
     pub expiry: GraphExpiry,
 }
 
-/// What refs point at, as far as it is there: a ref to nowhere is somebody else's finding.
+/// The existing targets of refs; dangling refs are reported elsewhere.
 pub fn ref_tips(
     repository: &Repository,
     request_objects: &RequestObjects,
@@ -43,13 +43,13 @@ pub fn ref_tips(
     Ok(tips)
 }
 
-/// Whether a commit-graph can be written: where commits have other parents than they name, that must not be written down
+/// Whether a commit-graph can be written: it must not record parents that differ from those in the commits
 /// (git-commit-graph, "CAVEATS").
 pub fn is_possible(repository: &Repository, request_objects: &RequestObjects) -> bool {
     request_objects.snapshot().shallow().is_empty() && !repository.has_grafts()
 }
 
-/// Writes what `tips` reach. In `object_dir`, which the repository uses, or its own.
+/// Writes everything reachable from `tips`, in `object_dir`, which the repository uses, or in its own.
 pub fn write(
     repository: &Repository,
     request_objects: &RequestObjects,
@@ -60,7 +60,7 @@ pub fn write(
 ) -> Result<(), Error> {
     let for_chain = writing.split != Split::Single;
     let lock = GraphFiles::open(repository, object_dir)?.lock(for_chain)?;
-    // Again, now that nobody else changes it.
+    // Reread now that no other process changes it.
     let files = GraphFiles::open(repository, object_dir)?;
     let is_usable = files.is_complete() && !files.layers().is_empty();
     let present: &[Mapped] = if is_usable { files.layers() } else { &[] };

@@ -5,7 +5,7 @@ use packrace_os::count::Role;
 
 use crate::error::Error;
 
-/// What is in a folder, which need not be there.
+/// The entries of a folder, which may be missing.
 pub(crate) fn list(dir: &Path, role: Role) -> Result<Vec<DirEntry>, Error> {
     match packrace_os::list_dir(dir, role) {
         Ok(entries) => Ok(entries),

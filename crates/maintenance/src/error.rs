@@ -6,18 +6,18 @@ use packrace_pack::maintain::commit_graph::GraphError;
 use packrace_pack::maintain::pack_files::PackFilesError;
 use packrace_store::refs::{PrepareError, RefError};
 
-/// What can be done about an [`Error`].
+/// What the caller can do about an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// Somebody else is at it, or has been in between: later.
+    /// Another process is working on it, or has changed it: try again later.
     Conflict,
-    /// Whoever had it done does not want it any more.
+    /// The job was cancelled.
     Cancelled,
-    /// Something in the repository is damaged: somebody has to look at it.
+    /// Something in the repository is damaged and must be examined.
     Corrupt,
-    /// The configuration says something that cannot be done.
+    /// The configuration requests something impossible.
     Misconfigured,
-    /// The disk is full or fails: later, when somebody has seen to it.
+    /// The disk is full or fails: try again once that is fixed.
     Unavailable,
 }
 
@@ -27,50 +27,50 @@ pub enum Error {
     /// The repository cannot be read or written.
     #[error(transparent)]
     Store(#[from] packrace_store::Error),
-    /// Its objects cannot.
+    /// Its objects cannot be read or written.
     #[error(transparent)]
     Objects(#[from] packrace_pack::Error),
     /// Its refs cannot be read.
     #[error(transparent)]
     Refs(#[from] RefError),
-    /// They cannot be changed.
+    /// Its refs cannot be changed.
     #[error(transparent)]
     RefChange(#[from] PrepareError),
     /// Packs cannot be written.
     #[error(transparent)]
     PackFiles(#[from] PackFilesError),
-    /// A multi-pack-index cannot.
+    /// A multi-pack-index cannot be written.
     #[error(transparent)]
     MultiPackIndex(#[from] MidxWriteError),
-    /// Its bitmap cannot: this object is missing.
+    /// The bitmap of a multi-pack-index cannot be written: this object is missing.
     #[error("could not write multi-pack bitmap")]
     NotClosed(ObjectId),
-    /// Its bitmap cannot: it is not what was just made.
+    /// The bitmap of a multi-pack-index cannot be written: the index is not the one just made.
     #[error("could not write multi-pack bitmap")]
     NoBitmap,
     /// A commit-graph cannot be written.
     #[error(transparent)]
     CommitGraph(#[from] GraphError),
-    /// Delta islands that make no sense.
+    /// Invalid delta islands.
     #[error("{0}")]
     Islands(String),
-    /// A setting whose value is none.
+    /// An invalid timestamp in a setting.
     #[error("'{value}' for '{key}' is not a valid timestamp")]
     Moment {
         /// The setting.
         key: String,
-        /// What it says.
+        /// Its value.
         value: String,
     },
-    /// An object that a reflog leads to is damaged.
+    /// An object reachable from a reflog is damaged.
     #[error("{0}")]
     Malformed(packrace_object::MalformedObject),
-    /// A file cannot be looked at or removed.
+    /// A file cannot be examined or removed.
     #[error("{path}: {source}")]
     File {
         /// The file.
         path: PathBuf,
-        /// Why it cannot.
+        /// The cause.
         source: std::io::Error,
     },
 }
@@ -80,7 +80,7 @@ impl Error {
         Error::File { path: path.into(), source }
     }
 
-    /// The remedy.
+    /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         let of_store = |kind| match kind {
             packrace_store::ErrorKind::Conflict => ErrorKind::Conflict,

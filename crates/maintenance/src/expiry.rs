@@ -1,7 +1,7 @@
-//! Moments as users write them for git: `now`, `never`, `2.weeks.ago`, `2026-01-31`, `1700000000`.
+//! Timestamps as users write them for git: `now`, `never`, `2.weeks.ago`, `2026-01-31`, `1700000000`.
 
-/// Seconds since 1970 before which something has expired: `never` is 0, `now` and `all` the end of time. `None` for
-/// what means no moment.
+/// Expiry time in seconds since 1970: `never` is 0, `now` and `all` are the end of time. `None` for an
+/// invalid text.
 pub fn expiry(text: &str) -> Option<i64> {
     match text {
         "never" | "false" => Some(0),

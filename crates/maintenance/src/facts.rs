@@ -1,47 +1,47 @@
-//! What is known of a repository when it is decided what it needs. Plain data.
+//! The facts about a repository that decide its maintenance. Plain data.
 
 /// A measured repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Its own packs.
     pub packs: Vec<PackFacts>,
-    /// Its own loose objects; no more than [`Facts::MAX_COUNTED`] are counted.
+    /// Its own loose objects, counted up to [`Facts::MAX_COUNTED`].
     pub loose_objects: u64,
     /// The multi-pack-index, if there is one.
     pub multi_pack_index: Option<IndexFacts>,
-    /// The bitmap that is used, if there is one.
+    /// The bitmap in use, if there is one.
     pub bitmap: Option<BitmapFacts>,
-    /// What refs point at, each object once.
+    /// Targets of refs, without duplicates.
     pub tips: u64,
-    /// How many of them no bitmap knows of: fetches walk from there.
+    /// Tips without a bit in the bitmap: fetches walk from there.
     pub tips_outside_bitmap: u64,
     /// Tips of branches.
     pub branch_tips: u64,
-    /// How many of them no commit-graph has.
+    /// Branch tips outside the commit-graph.
     pub tips_outside_graph: u64,
     /// Files of the commit-graph.
     pub graph_files: u64,
     /// How refs are stored.
     pub refs: RefFacts,
-    /// Entries of the reflog of `HEAD` that are too old.
+    /// Expired entries of the reflog of `HEAD`.
     pub expired_log_entries: u64,
-    /// What processes have left that are no more.
+    /// Leftovers of dead processes.
     pub stale: StaleFacts,
-    /// A look at how the objects of the largest pack are stored, if it is worth one.
+    /// A sample of how the objects of the largest pack are stored, if worthwhile.
     pub deltas: Option<DeltaFacts>,
-    /// Whether history is cut somewhere.
+    /// Whether the repository is shallow.
     pub is_shallow: bool,
-    /// Whether objects come from another repository.
+    /// Whether it has alternates.
     pub borrows: bool,
-    /// Whether objects may be missing that a remote has promised.
+    /// Whether objects promised by a remote may be missing.
     pub is_partial: bool,
 }
 
 impl Facts {
-    /// Most loose objects and refs that are counted.
+    /// Maximum count of loose objects and refs.
     pub const MAX_COUNTED: u64 = 100_000;
 
-    /// Objects in its own packs, a copy each.
+    /// Objects in its own packs, including duplicates.
     pub fn packed_objects(&self) -> u64 {
         self.packs.iter().map(|pack| u64::from(pack.objects)).sum()
     }
@@ -51,24 +51,24 @@ impl Facts {
         self.packs.iter().map(|pack| pack.bytes).sum()
     }
 
-    /// How many of a hundred tips the bitmap knows of; `None` where there is nothing to know.
+    /// Percentage of tips in the bitmap; `None` without tips.
     pub fn bitmap_coverage(&self) -> Option<u64> {
         let covered = self.tips.saturating_sub(self.tips_outside_bitmap);
         (self.tips > 0).then(|| if self.bitmap.is_some() { covered * 100 / self.tips } else { 0 })
     }
 
-    /// Packs that a repack may take apart and that hold what refs reach.
+    /// Packs that may be repacked and that hold objects reachable from refs.
     pub(crate) fn ordinary(&self) -> impl Iterator<Item = &PackFacts> {
         self.packs.iter().filter(|pack| pack.kind == PackKind::Ordinary)
     }
 
-    /// Those of them that are shorter: a longer one stays as it is when everything is packed anew.
+    /// Those of them below a size: larger ones are kept by a full repack.
     pub(crate) fn ordinary_below(&self, big_pack_bytes: Option<u64>) -> impl Iterator<Item = &PackFacts> {
         self.ordinary().filter(move |pack| big_pack_bytes.is_none_or(|least| pack.bytes < least))
     }
 }
 
-/// What a pack is for.
+/// The purpose of a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PackKind {
     /// Objects of any kind.
@@ -76,11 +76,11 @@ pub enum PackKind {
     Ordinary,
     /// It has a `.keep`.
     Kept,
-    /// It holds what nothing refers to.
+    /// It holds unreachable objects.
     Cruft,
-    /// It holds what a remote has promised.
+    /// It holds objects promised by a remote.
     Promisor,
-    /// It cannot be read. It stays where it is.
+    /// It is unreadable and is left alone.
     Damaged,
 }
 
@@ -89,33 +89,33 @@ pub enum PackKind {
 pub struct PackFacts {
     /// Its name without extension.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub kind: PackKind,
     /// Its objects.
     pub objects: u32,
-    /// Its bytes, without those of its index.
+    /// Its size, without the index.
     pub bytes: u64,
-    /// How long ago it was written, in seconds.
+    /// Its age in seconds.
     pub age_seconds: u64,
-    /// Of a cruft pack, objects that have expired.
+    /// Expired objects of a cruft pack.
     pub expired: u32,
 }
 
 /// A multi-pack-index.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IndexFacts {
-    /// Packs that it covers.
+    /// Packs that it covers and that exist.
     pub covered: usize,
-    /// Packs that it names and that are not there.
+    /// Packs that it names but that are missing.
     pub missing: usize,
 }
 
 /// A bitmap.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BitmapFacts {
-    /// How many objects it knows of.
+    /// Number of objects that it covers.
     pub objects: u64,
-    /// How long ago the file that it belongs to was written, in seconds.
+    /// The age in seconds of the file that it belongs to.
     pub age_seconds: u64,
 }
 
@@ -129,7 +129,7 @@ pub enum RefFacts {
         /// The length of `packed-refs`.
         packed_bytes: u64,
     },
-    /// As a stack of reftables, which has so many.
+    /// As a stack of this many reftables.
     Tables(u64),
 }
 
@@ -139,22 +139,22 @@ impl Default for RefFacts {
     }
 }
 
-/// What processes have left that are no more.
+/// Leftovers of dead processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StaleFacts {
     /// Files and folders.
     pub count: u64,
-    /// Their bytes, without those of folders.
+    /// Their size, without folders.
     pub bytes: u64,
 }
 
-/// How some trees and blobs of a pack are stored.
+/// How a sample of trees and blobs of a pack is stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeltaFacts {
-    /// Looked at.
+    /// Number of sampled objects.
     pub sampled: u64,
-    /// Of those, stored whole.
+    /// How many of them are stored whole.
     pub whole: u64,
-    /// Whether deltas were searched anew for this very pack.
+    /// Whether this pack is already the result of a new search for deltas.
     pub is_searched: bool,
 }

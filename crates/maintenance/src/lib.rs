@@ -1,4 +1,4 @@
-//! Keeps repositories fast: measures one, decides what it needs, and does that (git-maintenance).
+//! Keeps repositories fast: measures one, decides what it needs, and does it (git-maintenance).
 //!
 //! ```text
 //! measure(repository)      Facts: packs, loose objects, bitmap, refs, what was left behind
@@ -10,9 +10,9 @@
 //! Sizes before and after
 //! ```
 //!
-//! What replaces something is whole, synced and named before that goes: a task may be killed at any moment, and the next run
-//! removes what it has left (`stale_files`). `packrace maintenance` and the caretaker of `packrace serve` do the same with
-//! it, in other measure ([`policy::Occasion`]).
+//! Replacements are complete, synced and named before the old files are removed: a task may be killed at any
+//! moment, and the next run removes its leftovers (`stale_files`). `packrace maintenance` and the caretaker
+//! of `packrace serve` both use this, with different thresholds ([`policy::Occasion`]).
 
 #![forbid(unsafe_code)]
 

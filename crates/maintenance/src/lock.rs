@@ -1,13 +1,13 @@
-//! Who maintains a repository: one process at a time, and not beside git's.
+//! Maintenance locks: one process per repository at a time, and not at the same time as git.
 //!
-//! | file | who takes it | what is in it |
+//! | file | taken by | content |
 //! |---|---|---|
-//! | `objects/maintenance.lock` | `git maintenance run`, and every job of packrace | nothing; of packrace, who it is |
-//! | `gc.pid` | `git gc`, and every job of packrace | process and host |
+//! | `objects/maintenance.lock` | `git maintenance run`, every job of packrace | packrace's identity, or nothing |
+//! | `gc.pid` | `git gc`, every job of packrace | process and host |
 //!
-//! A lock of packrace says which process on which host took it, and by which letters its temporaries are known. When that process
-//! is no more, the lock is taken over, and what it left is removed. A lock that says nothing is git's: it counts
-//! until it is a day old, which no `git maintenance run` works.
+//! A lock of packrace names the process and host that took it, and the key of its temporary files. If that
+//! process is dead, the lock is taken over and its leftovers are removed. A lock without content is git's: it
+//! counts until it is a day old, longer than any `git maintenance run` takes.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -19,54 +19,54 @@ use packrace_store::publish::{FileKind, LockFile, WritePolicy, publish_file, wit
 
 use crate::error::Error;
 
-/// A file beside `HEAD`, and no setting.
+/// A file beside `HEAD`, not a setting.
 const PID_FILE: &str = concat!("gc", ".pid");
 
-/// A lock that names nobody is left behind when it is older.
+/// An older lock without an owner is a leftover.
 const MAX_LOCK_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// No job takes longer: the number of its process belongs to another one by now.
+/// No job takes longer: by then, the process id belongs to another process.
 const MAX_JOB_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// git takes a `gc.pid` that is older for one that was left behind.
+/// git treats an older `gc.pid` as a leftover.
 const MAX_PID_AGE: Duration = Duration::from_secs(12 * 60 * 60);
 
-/// The first word of what packrace writes into its lock.
+/// The first word that packrace writes into its lock.
 const WORD: &str = "packrace";
 
 /// Longest lock that is read.
 const MAX_BYTES: u64 = 4096;
 
-/// The right to maintain a repository, given back when it is dropped.
+/// The right to maintain a repository, released on drop.
 #[derive(Debug)]
 pub struct MaintenanceLock {
     _lock: LockFile,
     pid_file: PathBuf,
-    /// Nobody moves the repository meanwhile.
+    /// Prevents moves of the repository.
     _held: Option<HeldDir>,
     predecessor: Option<Predecessor>,
 }
 
-/// A process that held the lock and is no more.
+/// A dead process that held the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Predecessor {
-    /// By which its temporaries are known.
+    /// Identifies its temporary files.
     pub(crate) temporary_key: u64,
-    /// When it took the lock.
+    /// The time when it took the lock.
     pub(crate) since: SystemTime,
 }
 
-/// What becomes of somebody who wants the lock.
+/// The result of trying to take the lock.
 #[derive(Debug)]
 pub enum Locking {
-    /// They have it.
+    /// It was taken.
     Held(Box<MaintenanceLock>),
-    /// Somebody else has it, says this.
+    /// Another process holds it, according to this message.
     Busy(String),
 }
 
 impl MaintenanceLock {
-    /// Takes the lock of a repository, if nobody has it who is alive.
+    /// Takes the lock of a repository, unless a live process holds it.
     pub fn take(repository: &Repository, now: SystemTime) -> Result<Locking, Error> {
         let policy = WritePolicy::of(repository.config())?;
         let common = repository.common_dir();
@@ -99,19 +99,19 @@ impl MaintenanceLock {
         )?;
         lock.flush()?;
         let pid = format!("{} {host}", process::id());
-        // Under no `gc.pid.lock`, which a killed process would leave: `maintenance.lock` is held already.
+        // Without `gc.pid.lock`, which a killed process would leave: `maintenance.lock` is already held.
         publish_file(&pid_file, pid.as_bytes(), FileKind::ServerInfo, policy)?;
         Ok(Locking::Held(Box::new(MaintenanceLock { _lock: lock, pid_file, _held: held, predecessor })))
     }
 
-    /// The process that left the lock behind, if one did.
+    /// The process that left the lock behind, if any.
     pub fn predecessor(&self) -> Option<Predecessor> {
         self.predecessor
     }
 }
 
 impl Drop for MaintenanceLock {
-    /// Before the lock goes: whoever takes that writes its own.
+    /// Before the lock is released: the next holder writes its own file.
     fn drop(&mut self) {
         if let Err(error) = durable::remove_file(&self.pid_file, Role::Config) {
             tracing::warn!("{}: {error}", self.pid_file.display());
@@ -119,7 +119,7 @@ impl Drop for MaintenanceLock {
     }
 }
 
-/// Who runs `git gc`, if somebody does.
+/// The process that runs `git gc`, if any.
 fn running_gc(path: &Path, now: SystemTime) -> Result<Option<String>, Error> {
     let Some((text, modified)) = read(path)? else { return Ok(None) };
     let mut words = text.split_ascii_whitespace();
@@ -128,15 +128,15 @@ fn running_gc(path: &Path, now: SystemTime) -> Result<Option<String>, Error> {
     };
     let is_old = now.duration_since(modified).is_ok_and(|age| age > MAX_PID_AGE);
     let is_here = host == Some(process::host_name().as_str());
-    // Where it names this process, `maintenance.lock` says whether it is at work here.
+    // If it names this process, `maintenance.lock` decides whether it is at work here.
     let is_gone = is_old || (is_here && (id == process::id() || !process::is_running(id)));
     Ok((!is_gone).then(|| format!("gc is already running on machine '{}' pid {id}", host.unwrap_or("?"))))
 }
 
 type TakenOver = Result<(LockFile, Option<Predecessor>), String>;
 
-/// Takes a lock over that was left behind; who has it, if that is not so. Of several who want to, one does: it holds the directory
-/// of objects alone meanwhile.
+/// Takes over a leftover lock, or returns its holder. Only one of several contenders succeeds: it holds the
+/// object directory alone meanwhile.
 fn take_over(path: &Path, policy: WritePolicy, now: SystemTime) -> Result<TakenOver, Error> {
     let file = with_extension(path, "lock");
     let exists = || format!("lock file '{}' exists", file.display());
@@ -157,14 +157,15 @@ fn take_over(path: &Path, policy: WritePolicy, now: SystemTime) -> Result<TakenO
                 return Ok(Err(format!("{}: process {id} on {host}", exists())));
             }
             let key = key.and_then(|key| u64::from_str_radix(key, 16).ok());
-            // In a container, the next process often has the number of the last one.
+            // In a container, the next process often has the same process id.
             let is_other_process = id == process::id() && key != Some(durable::temporary_key());
             let is_ancient = now.duration_since(modified).is_ok_and(|age| age > MAX_JOB_AGE);
             let is_gone = is_here && (is_other_process || !process::is_running(id));
             if is_here && !is_gone && !is_ancient {
                 return Ok(Err(format!("{}: process {id}", exists())));
             }
-            // Whoever may be alive still writes to its temporaries: those go when they are old.
+            // A process that may be alive still writes to its temporary files: they are removed
+            // only when old.
             let key = key.filter(|_| is_gone);
             key.map(|temporary_key| Predecessor { temporary_key, since: modified })
         }
@@ -180,7 +181,7 @@ fn take_over(path: &Path, policy: WritePolicy, now: SystemTime) -> Result<TakenO
     }
 }
 
-/// A small file, and when it was written; `None` if it is not there.
+/// A small file and its modification time; `None` if missing.
 fn read(path: &Path) -> Result<Option<(String, SystemTime)>, Error> {
     let looked = packrace_os::identity(path, Role::Config).map_err(|error| Error::file(path, error))?;
     let Some(modified) = looked.and_then(|file| file.modified) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Which entries of reflogs have expired (git-reflog, "expire").
+//! Finds expired entries of reflogs (git-reflog, "expire").
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -20,24 +20,24 @@ pub struct ReflogExpiry<'a> {
     reader: ObjectReader,
 }
 
-/// Entries that are older go, in seconds since 1970.
+/// Expiry times in seconds since 1970; older entries expire.
 #[derive(Debug, Clone, Copy)]
 struct Cutoffs {
     total: u64,
     unreachable: u64,
 }
 
-/// Which entries of one reflog have expired.
+/// Decides which entries of one reflog have expired.
 pub struct ExpiredEntries {
     cutoffs: Cutoffs,
-    /// What the ref reaches; `None` where nothing is.
+    /// Commits reachable from the ref; `None` if there are none.
     reached: Option<HashSet<ObjectId>>,
-    /// What ids of the log are, or lead to, if that is a commit.
+    /// The commits that ids in the log name or tag; `None` for other objects.
     commits: HashMap<ObjectId, Option<ObjectId>>,
 }
 
 impl ExpiredEntries {
-    /// Whether this entry has.
+    /// Whether this entry has expired.
     pub fn has(&self, change: &LoggedChange) -> bool {
         let seconds = change.seconds();
         if seconds < self.cutoffs.total {
@@ -47,7 +47,7 @@ impl ExpiredEntries {
             return false;
         }
         let is_reached = |id: &ObjectId, reached: &HashSet<ObjectId>| match self.commits.get(id) {
-            // What is no commit, or nothing, is not looked for.
+            // Non-commits and missing objects count as reachable.
             None | Some(None) => true,
             Some(Some(commit)) => reached.contains(commit),
         };
@@ -59,7 +59,7 @@ impl ExpiredEntries {
 }
 
 impl<'a> ReflogExpiry<'a> {
-    /// By these moments, or where one is `None`, by the configuration.
+    /// Uses these times, or the configuration for `None`.
     pub fn new(
         repository: &'a Repository,
         total: Option<u64>,
@@ -75,13 +75,13 @@ impl<'a> ReflogExpiry<'a> {
         let log = self.repository.refs().log(name)?.unwrap_or_default();
         let is_between =
             |change: &LoggedChange| (cutoffs.total..cutoffs.unreachable).contains(&change.seconds());
-        // The history is walked only where it decides.
+        // Walk the history only if it matters.
         let reached = match log.iter().any(is_between) {
             true => self.reached_from(name)?,
             false => None,
         };
         let mut commits: HashMap<ObjectId, Option<ObjectId>> = HashMap::new();
-        // They are asked for only where something is reached.
+        // Look up commits only if the ref reaches any.
         let asked = log.iter().filter(|change| reached.is_some() && is_between(change));
         for id in asked.flat_map(|change| [change.old, change.new]) {
             if !id.is_null() && !commits.contains_key(&id) {
@@ -91,14 +91,14 @@ impl<'a> ReflogExpiry<'a> {
         Ok(ExpiredEntries { cutoffs, reached, commits })
     }
 
-    /// How many entries of a reflog are too old, whatever they lead to.
+    /// The number of entries that are too old, reachable or not.
     pub fn too_old(&self, name: &[u8]) -> Result<u64, Error> {
         let total = self.cutoffs(name)?.total;
         let log = self.repository.refs().log(name)?.unwrap_or_default();
         Ok(log.iter().filter(|change| change.seconds() < total).count() as u64)
     }
 
-    /// By what was given, or `gc.<pattern>.reflogExpire`, or `gc.reflogExpire`, or git's defaults (git-gc).
+    /// The given times, or `gc.<pattern>.reflogExpire`, or `gc.reflogExpire`, or git's defaults (git-gc).
     fn cutoffs(&self, name: &[u8]) -> Result<Cutoffs, Error> {
         let config = self.repository.config();
         let mut found = [self.total, self.unreachable];
@@ -120,7 +120,7 @@ impl<'a> ReflogExpiry<'a> {
             }
             let text = match value.or_else(|| config.string(&format!("gc.{key}"))) {
                 Some(value) => String::from_utf8_lossy(&value).into_owned(),
-                // Stashes are kept, as they are in the reflog only.
+                // Stashes are kept, because they exist only in the reflog.
                 None if name == b"refs/stash" => "never".to_owned(),
                 None => default.to_owned(),
             };
@@ -132,7 +132,7 @@ impl<'a> ReflogExpiry<'a> {
         Ok(Cutoffs { total: found[0].unwrap_or(0), unreachable: found[1].unwrap_or(0) })
     }
 
-    /// All commits that a ref reaches, and for `HEAD` all refs; none if it points at none.
+    /// All commits reachable from a ref, and for `HEAD` from all refs; `None` if it points at none.
     fn reached_from(&mut self, name: &[u8]) -> Result<Option<HashSet<ObjectId>>, Error> {
         let refs = self.repository.refs();
         let mut tips = Vec::new();

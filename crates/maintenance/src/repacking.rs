@@ -1,7 +1,7 @@
-//! What follows when new packs are written: a multi-pack-index and its bitmap, then the old packs go, and what else named
-//! what is gone.
+//! Steps after new packs are written: a multi-pack-index and its bitmap, then removal of old packs and of
+//! other references to removed objects.
 //!
-//! In this order a reader finds every object at every moment, and so it does after a crash.
+//! In this order readers find every object at every moment, also after a crash.
 
 use std::path::Path;
 
@@ -19,24 +19,24 @@ use packrace_store::{Pack, Repository};
 use crate::bitmaps::bitmap_of_multi_pack_index;
 use crate::error::Error;
 
-/// What is done with new packs.
+/// Options of these steps.
 #[derive(Debug)]
 pub struct Finishing {
     /// How files are written.
     pub policy: WritePolicy,
-    /// Whether they get a multi-pack-index together with those that stay.
+    /// Whether to write a multi-pack-index over new and remaining packs.
     pub multi_pack_index: bool,
-    /// The bitmap that it gets.
+    /// Its bitmap.
     pub bitmap: Option<BitmapRequest>,
-    /// Whether packs and loose objects are removed that have become redundant.
+    /// Whether to remove packs and loose objects that became redundant.
     pub delete: bool,
-    /// Whether objects can be gone that were there before.
+    /// Whether the repack may have dropped objects.
     pub drops_unreachable: bool,
-    /// Whether the lists of the dumb HTTP protocol are written.
+    /// Whether to write the lists of the dumb HTTP protocol.
     pub server_info: bool,
 }
 
-/// Does it. `request_objects` are those that the packs were made of.
+/// Performs these steps. `request_objects` are the objects from which the packs were made.
 pub fn finish(
     repository: &Repository,
     request_objects: &RequestObjects,
@@ -63,7 +63,8 @@ pub fn finish(
     Ok(())
 }
 
-/// Where a disk fault does not end the process, what was read may be zeros: nothing goes for what was made of it.
+/// If a disk fault does not end the process, packs may have been made from zeros: then nothing is
+/// removed for them.
 fn check_sources(
     repository: &Repository,
     request_objects: &RequestObjects,
@@ -81,7 +82,7 @@ fn check_sources(
     Err(error.into())
 }
 
-/// Covers the new packs and those that stay, and no longer those that are going to be deleted.
+/// Covers the new packs and those that stay, but not those about to be deleted.
 fn write_multi_pack_index(
     repository: &Repository,
     repacked: &Repacked,
@@ -109,7 +110,7 @@ fn write_multi_pack_index(
     Ok(lock.publish(&bytes, bitmap.flatten().as_deref())?)
 }
 
-/// Removes a multi-pack-index that names a pack which is going to be deleted: readers would find it damaged.
+/// Removes a multi-pack-index that names a pack about to be deleted: readers would find it damaged.
 fn forget_multi_pack_index(
     request_objects: &RequestObjects,
     repacked: &Repacked,
@@ -123,7 +124,7 @@ fn forget_multi_pack_index(
     Ok(())
 }
 
-/// Takes commits out of the list of shallow ones that were dropped.
+/// Removes dropped commits from the shallow boundary.
 fn forget_dropped_shallow(
     repository: &Repository,
     after: &RequestObjects,

@@ -1,4 +1,4 @@
-//! What git's configuration says about maintenance.
+//! git's configuration of maintenance.
 
 use packrace_store::{Config, Repository};
 
@@ -6,41 +6,42 @@ use crate::error::Error;
 use crate::expiry::expiry;
 use crate::task::Task;
 
-/// What git's configuration says about maintenance. Plain data.
+/// git's configuration of maintenance. Plain data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MaintenanceSettings {
-    /// Whether it may begin by itself: `gc.auto` is not 0, and `maintenance.auto` is not false.
+    /// Whether it may start automatically: `gc.auto` is not 0, and `maintenance.auto` is not false.
     pub is_automatic: bool,
-    /// Whether it may begin because of a push (`receive.autogc`).
+    /// Whether pushes may trigger it (`receive.autogc`).
     pub follows_pushes: bool,
-    /// Whether nobody waits for what begins by itself (`maintenance.autoDetach`, `gc.autoDetach`).
+    /// Whether automatic runs are detached (`maintenance.autoDetach`, `gc.autoDetach`).
     pub is_detached: bool,
-    /// Loose objects from which on everything is packed (`gc.auto`).
+    /// Loose objects beyond which everything is packed (`gc.auto`).
     pub gc_loose: u64,
-    /// Packs without a `.keep` from which on everything is packed (`gc.autoPackLimit`); 0: any number is fine.
+    /// Packs without a `.keep` beyond which everything is packed (`gc.autoPackLimit`); 0 means no limit.
     pub gc_packs: usize,
     /// Whether `gc` packs refs (`gc.packRefs`).
     pub packs_refs: bool,
-    /// Whether objects that nothing refers to go into cruft packs, and do not become loose (`gc.cruftPacks`).
+    /// Whether unreferenced objects are moved to cruft packs instead of becoming loose (`gc.cruftPacks`).
     pub cruft_packs: bool,
     /// The longest cruft pack in bytes (`gc.maxCruftSize`).
     pub max_cruft_bytes: Option<u64>,
-    /// Objects that nothing refers to, and that are older than this, go (`gc.pruneExpire`); in seconds since 1970.
+    /// Unreferenced objects older than this are deleted (`gc.pruneExpire`); in seconds since 1970.
     pub prune_before: i64,
-    /// Packs of this many bytes stay as they are in `gc` (`gc.bigPackThreshold`).
+    /// Packs of at least this many bytes are kept by `gc` (`gc.bigPackThreshold`).
     pub big_pack_bytes: Option<u64>,
-    /// How many times the objects of the next smaller one each pack has (`maintenance.geometric-repack.splitFactor`).
+    /// Minimum ratio of objects between a pack and the next smaller one
+    /// (`maintenance.geometric-repack.splitFactor`).
     pub split_factor: u32,
-    /// Loose objects from which on there is a geometric repack (`maintenance.geometric-repack.auto`); 0: never by itself, and
-    /// below: always.
+    /// Loose objects from which on there is a geometric repack (`maintenance.geometric-repack.auto`); 0:
+    /// never automatically, negative: always.
     pub geometric_auto: i64,
-    /// The same for a pack of loose ones (`maintenance.loose-objects.auto`).
+    /// As above, for packing loose objects (`maintenance.loose-objects.auto`).
     pub loose_auto: i64,
-    /// Commits that no commit-graph has from which on there is a new one (`maintenance.commit-graph.auto`).
+    /// Commits outside the commit-graph from which on it is extended (`maintenance.commit-graph.auto`).
     pub graph_auto: i64,
-    /// Expired entries from which on reflogs are shortened (`maintenance.reflog-expire.auto`).
+    /// Expired entries from which on reflogs are expired (`maintenance.reflog-expire.auto`).
     pub reflog_auto: i64,
-    /// Which tasks are on (`maintenance.<task>.enabled`), in the order of [`Task::ALL`]; `None` where nothing is said.
+    /// Enabled tasks (`maintenance.<task>.enabled`), in the order of [`Task::ALL`]; `None` if unset.
     pub enabled: [Option<bool>; Task::ALL.len()],
     /// Whether there may be a multi-pack-index (`core.multiPackIndex`).
     pub multi_pack_index: bool,
@@ -52,9 +53,9 @@ pub struct MaintenanceSettings {
     pub server_info: bool,
     /// Whether nothing may be deleted (`extensions.preciousObjects`).
     pub is_precious: bool,
-    /// Whether only packs count, of which no object may go ([`MaintenanceSettings::for_packs_alone`]).
+    /// Whether only packs matter, and no object may be dropped ([`MaintenanceSettings::for_packs_alone`]).
     pub packs_alone: bool,
-    /// Whether programs are to be asked what is still wanted (`gc.recentObjectsHook`).
+    /// Whether a hook names objects that are still wanted (`gc.recentObjectsHook`).
     pub has_recent_objects_hook: bool,
 }
 
@@ -99,7 +100,7 @@ impl MaintenanceSettings {
             multi_pack_index: flag("core.multiPackIndex", true)?,
             bitmaps: match configured_bitmaps.or(config.boolean("pack.writeBitmaps")?) {
                 Some(configured) => configured,
-                // As `git repack -a` does it: who works in a repository gains little.
+                // As in `git repack -a`: repositories with a work tree gain little.
                 None => repository.is_bare()?,
             },
             commit_graph: flag("gc.writeCommitGraph", true)? && flag("core.commitGraph", true)?,
@@ -110,7 +111,8 @@ impl MaintenanceSettings {
         })
     }
 
-    /// The same for a copy of which nothing is kept but its packs: no object goes, and nothing is made beside them.
+    /// As above, for a copy of which only the packs are kept: no object is dropped, and no other
+    /// file is written.
     pub fn for_packs_alone(self) -> Self {
         let enabled = Task::ALL.map(|task| {
             let is_of_packs = matches!(task, Task::GeometricRepack | Task::Gc);
@@ -127,14 +129,14 @@ impl MaintenanceSettings {
         }
     }
 
-    /// Whether a task is done when nobody has named tasks.
+    /// Whether a task runs if no tasks are named.
     pub fn is_enabled(&self, task: Task) -> bool {
         let said = Task::ALL.iter().position(|other| *other == task).and_then(|at| self.enabled[at]);
-        // What a geometric repack does, too.
+        // A geometric repack includes it.
         said.unwrap_or(task != Task::LooseObjects)
     }
 
-    /// Whether a task begins by itself at this count, as git's settings `….auto` say.
+    /// Whether a task starts automatically at this count, by git's `….auto` settings.
     pub(crate) fn begins(auto: i64, count: u64) -> bool {
         match auto {
             0 => false,
@@ -144,7 +146,7 @@ impl MaintenanceSettings {
     }
 }
 
-/// `notbare` is no boolean.
+/// `notbare` is not a boolean.
 fn packs_refs(repository: &Repository, config: &Config) -> Result<bool, Error> {
     if config.string("gc.packRefs").is_some_and(|text| text.eq_ignore_ascii_case(b"notbare")) {
         return Ok(!repository.is_bare()?);

@@ -1,14 +1,15 @@
-//! What processes have left that are no more.
+//! Leftovers of dead processes.
 //!
-//! | what | where | when it goes |
+//! | what | where | removed |
 //! |---|---|---|
-//! | temporaries: `tmp_*`, `.tmp-*` | in `objects/` and folders below it, `reftable/`, `info/`; `tmp_info_*` beside `HEAD` | after a day; at once where a job of packrace was killed that made them |
-//! | quarantines of pushes: `tmp_objdir-incoming-*`, `incoming-*` | `objects/` | the same, counted from the last file in them |
-//! | files of packs without index, without `.keep` | `objects/pack/` | after an hour: the index comes right behind them |
-//! | `multi-pack-index.lock`, `commit-graph.lock`, `commit-graph-chain.lock`, `packed-refs.lock`, locks of refs below `refs/` and of reftables | where git has them | after a day; after ten minutes where a job of packrace was killed that may have taken them |
+//! | temporaries: `tmp_*`, `.tmp-*` | in `objects/` and folders below it, `reftable/`, `info/`; `tmp_info_*` beside `HEAD` | after a day; at once if a killed job of packrace made them |
+//! | quarantines of pushes: `tmp_objdir-incoming-*`, `incoming-*` | `objects/` | as above, counted from the last file in them |
+//! | files of packs without index, without `.keep` | `objects/pack/` | after an hour: a live writer adds the index soon after them |
+//! | `multi-pack-index.lock`, `commit-graph.lock`, `commit-graph-chain.lock`, `packed-refs.lock`, locks of refs below `refs/` and of reftables | git's places | after a day; after ten minutes if a killed job of packrace may have taken them |
 //!
-//! Nothing else goes: no `index.lock`, `HEAD.lock`, `config.lock` or `shallow.lock`, which people hold for as long as they like. A day by
-//! the clock of this machine: who sets it forward by more takes locks from those who hold them.
+//! Nothing else is removed: not `index.lock`, `HEAD.lock`, `config.lock` or `shallow.lock`, which users
+//! may hold for any time. Ages are by this machine's clock: setting it forward by more than a day removes
+//! locks still held.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -22,23 +23,23 @@ use crate::error::Error;
 use crate::facts::StaleFacts;
 use crate::lock::Predecessor;
 
-/// Whoever is alive has written to its temporary, and let go of its lock.
+/// A live process has written to its temporary file and released its lock by then.
 const AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The same for packs without index, and for locks that a killed job may have left.
+/// As above, for packs without index, and for locks that a killed job may have left.
 const PACK_AGE: Duration = Duration::from_secs(60 * 60);
 const LOCK_AGE: Duration = Duration::from_secs(10 * 60);
 
-/// What temporaries are called.
+/// Name prefixes of temporary files.
 const TEMPORARIES: [&str; 2] = ["tmp_", ".tmp-"];
 
-/// Folders below `refs/` that are gone into.
+/// Maximum depth of folders below `refs/`.
 const MAX_DEPTH: usize = 32;
 
-/// What is found at most; the next time finds more.
+/// Maximum number found at once; the next run finds more.
 const MAX_FOUND: usize = 100_000;
 
-/// Files and folders that were left behind.
+/// Leftover files and folders.
 #[derive(Debug, Default)]
 pub struct StaleFiles {
     found: Vec<StaleFile>,
@@ -52,12 +53,12 @@ struct StaleFile {
 }
 
 impl StaleFiles {
-    /// How many, and how large.
+    /// Their number and size.
     pub fn facts(&self) -> StaleFacts {
         StaleFacts { count: self.found.len() as u64, bytes: self.found.iter().map(|file| file.bytes).sum() }
     }
 
-    /// Removes them. What cannot be removed stays, and is told.
+    /// Removes them. Files that cannot be removed are reported and stay.
     pub fn remove(self) -> StaleFacts {
         let mut removed = StaleFacts::default();
         for file in self.found {
@@ -78,7 +79,7 @@ impl StaleFiles {
     }
 }
 
-/// Finds them. What `predecessor` has left, a killed job, need not be old.
+/// Finds them. Leftovers of `predecessor`, a killed job, need not be old.
 pub fn find(
     repository: &Repository,
     now: SystemTime,
@@ -119,7 +120,7 @@ struct StaleSearch {
 }
 
 impl StaleSearch {
-    /// Whether it was left behind by the killed job, by its name; `since` it took the lock.
+    /// Whether the killed job left it, by name and time: `since` is when it took the lock.
     fn is_of_predecessor(&self, name: &str, modified: SystemTime) -> bool {
         self.predecessor
             .is_some_and(|gone| modified >= gone.since && durable::is_temporary_of(gone.temporary_key, name))
@@ -173,7 +174,7 @@ impl StaleSearch {
         Ok(())
     }
 
-    /// What belongs to a pack and can be found by nobody.
+    /// Finds files of packs that no reader can find.
     fn packs(&mut self, dir: &Path) -> Result<(), Error> {
         let entries = list(dir, Role::Pack)?;
         let has = |name: &str| {
@@ -225,7 +226,7 @@ impl StaleSearch {
     }
 }
 
-/// Its times of a file that is still there.
+/// The identity and modification time of a file, if it still exists.
 fn look(path: &Path) -> Option<(FileIdentity, SystemTime)> {
     let file = packrace_os::identity(path, Role::Objects).ok().flatten()?;
     Some((file, file.modified?))

@@ -1,26 +1,27 @@
-//! The tasks, by git's names where git has them (git-maintenance, "TASKS").
+//! The tasks, with git's names if git has them (git-maintenance, "TASKS").
 
-/// Something that keeps a repository fast or small.
+/// A task that keeps a repository fast or small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Task {
-    /// Removes what processes have left that are no more. Not one of git's tasks: `git gc` does a part of it.
+    /// Removes leftovers of dead processes. Not one of git's tasks: `git gc` does a part of it.
     StaleFiles,
-    /// Puts loose refs into one file, or reftables into fewer.
+    /// Packs loose refs into one file, or reftables into fewer.
     PackRefs,
-    /// Takes old entries out of reflogs.
+    /// Removes old entries from reflogs.
     ReflogExpire,
-    /// Puts loose objects into a pack.
+    /// Packs loose objects into a pack.
     LooseObjects,
     /// Rolls up small packs and loose objects, and writes a multi-pack-index with a bitmap.
     GeometricRepack,
-    /// Packs everything anew, puts what nothing refers to into cruft packs, drops what of it has expired, and all of the others.
+    /// Repacks everything, moves unreferenced objects to cruft packs, drops expired ones, and does the other
+    /// tasks except `StaleFiles`.
     Gc,
     /// Adds commits to the commit-graph.
     CommitGraph,
 }
 
 impl Task {
-    /// All tasks, in the order in which they are done.
+    /// All tasks, in order of execution.
     pub const ALL: [Task; 7] = [
         Task::StaleFiles,
         Task::PackRefs,
@@ -44,7 +45,7 @@ impl Task {
         }
     }
 
-    /// The task of a name; git does not look at its case.
+    /// The task of this name, case-insensitive as in git.
     pub fn named(name: &str) -> Option<Self> {
         Task::ALL.into_iter().find(|task| task.name().eq_ignore_ascii_case(name))
     }

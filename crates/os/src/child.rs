@@ -1,4 +1,4 @@
-//! Child processes in process groups of their own, with pipes that never block this process.
+//! Child processes in their own process groups, with pipes that never block this process.
 
 use std::ffi::OsString;
 use std::io;
@@ -18,10 +18,10 @@ use crate::count::{self, Op, Role};
 /// (`/proc/sys/fs/pipe-max-size`); if it is not allowed, the pipe keeps its size.
 const OUTPUT_PIPE_BYTES: usize = 1 << 20;
 
-/// How long a program may take to end after it was asked to, before it is killed.
+/// How long a program may take to end after SIGTERM before it is killed.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// The most that is read from a program at once in [`ChildProcess::run`].
+/// The most bytes read from a program at once in [`ChildProcess::run`].
 const TALK_BYTES: usize = 8 << 10;
 
 /// The timeout of a wait until something can be moved.
@@ -39,7 +39,7 @@ pub struct Program {
     pub directory: PathBuf,
     /// Changes to the inherited environment: variables to set, or to remove if there is no value.
     pub environment: Vec<(OsString, Option<OsString>)>,
-    /// Whether its standard error is read; otherwise it inherits that of this process.
+    /// Whether its standard error is read; otherwise it shares that of this process.
     pub reads_messages: bool,
     /// What it may do and use.
     pub confinement: Confinement,
@@ -50,7 +50,7 @@ pub struct Program {
 pub struct Confinement {
     /// The variables that it inherits; `None` means all of this process.
     pub inherits: Option<Arc<Vec<(OsString, OsString)>>>,
-    /// How long it may run. Beyond that it is killed, and whoever waits for it gets [`io::ErrorKind::TimedOut`].
+    /// Its time limit. After that it is killed, and waiting for it fails with [`io::ErrorKind::TimedOut`].
     pub time: Option<Duration>,
     /// The user and group that it runs as, without supplementary groups.
     pub user: Option<(u32, u32)>,
@@ -104,7 +104,8 @@ pub struct Transfer {
     pub messages: Read,
 }
 
-/// The signal that ended a program, but for those that a user sends, or a reader that has gone: whoever sent them knows.
+/// The signal that ended a program, except signals that a user or a closed pipe causes: the cause
+/// is then known.
 pub fn fatal_signal(status: ExitStatus) -> Option<i32> {
     let is_known = |signal: &i32| {
         [Signal::INT, Signal::QUIT, Signal::PIPE].iter().any(|known| known.as_raw() == *signal)
@@ -118,14 +119,14 @@ impl Confinement {
             command.env_clear().envs(variables.iter().map(|(name, value)| (name, value)));
         }
         if let Some((user, group)) = self.user {
-            // If this process is root's, this drops the supplementary groups, too.
+            // If this process runs as root, this drops the supplementary groups too.
             command.uid(user).gid(group);
         }
         self.limit(command);
     }
 
-    /// Sets limits in the new process before the program begins: set from outside, they would come too late for
-    /// processes that it has started by then.
+    /// Sets limits in the new process before the program begins: set from outside, they would not apply to
+    /// processes that it has already started.
     #[allow(unsafe_code)]
     fn limit(&self, command: &mut Command) {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -159,7 +160,7 @@ impl Confinement {
 }
 
 impl Program {
-    /// As the leader of a new process group.
+    /// The command, as the leader of a new process group.
     fn command(&self) -> io::Result<Command> {
         let (name, arguments) =
             self.argv.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
@@ -175,8 +176,8 @@ impl Program {
         Ok(command)
     }
 
-    /// Starts it without input and output, and leaves it alone: it may outlive this process. A process that goes on keeps an
-    /// entry of it when it has ended.
+    /// Starts it without input and output and does not wait: it may outlive this process. Until this process
+    /// ends, an ended program stays a zombie.
     pub fn start_detached(&self) -> io::Result<()> {
         let mut command = self.command()?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -206,10 +207,10 @@ impl ChildProcess {
         Ok(started)
     }
 
-    /// Waits until something can be moved, at most for `timeout`, and moves what it can: a prefix of `input` to the
-    /// program, and the program's data into `output` and `messages`, with one call each.
+    /// Waits at most `timeout` until data can be moved, then moves what it can, with one call each: a prefix
+    /// of `input` to the program, and the program's data into `output` and `messages`.
     ///
-    /// If a program does not read all of its input, it is not an error: the rest counts as written.
+    /// It is not an error if a program does not read all of its input: the rest counts as written.
     pub fn transfer(
         &mut self,
         input: &[u8],
@@ -246,13 +247,12 @@ impl ChildProcess {
         Ok(transfer)
     }
 
-    /// Feeds the program its input, passes everything that it writes to both outputs on as it comes, and waits for
-    /// its end.
+    /// Writes the input to the program, passes on both of its outputs as they arrive, and waits for its end.
     pub fn run(self, input: &[u8], on_output: &mut dyn FnMut(&[u8])) -> io::Result<ExitStatus> {
         self.run_apart(input, &mut |_, text| on_output(text))
     }
 
-    /// The same, and says which output it was.
+    /// As above, and reports which output it was.
     pub fn run_apart(
         mut self,
         mut input: &[u8],
@@ -307,7 +307,7 @@ impl ChildProcess {
         Ok(status)
     }
 
-    /// How long it may still run. After that, kills the program and its group.
+    /// The time left to run. If none, kills the program and its group.
     fn time_left(&mut self) -> io::Result<Duration> {
         let Some(deadline) = self.deadline else { return Ok(LONG) };
         let left = deadline.saturating_duration_since(Instant::now());
@@ -315,12 +315,12 @@ impl ChildProcess {
             self.kill(Signal::KILL);
             return Err(io::Error::new(io::ErrorKind::TimedOut, "it took longer than it may"));
         }
-        // Short enough to notice the end soon after it.
+        // Short enough to notice the end soon.
         Ok(left.max(Duration::from_millis(1)))
     }
 
-    /// Ends the program and everything still running in its process group: first by asking, and shortly afterwards
-    /// by killing.
+    /// Ends the program and everything still running in its process group: first with SIGTERM, and shortly
+    /// afterwards with SIGKILL.
     pub fn end(mut self) {
         self.kill(Signal::TERM);
         (self.input, self.output, self.messages) = (None, None, None);
@@ -376,7 +376,7 @@ impl Drop for ChildProcess {
     }
 }
 
-/// Reads what is available. Closes a stream that has ended on this side, too.
+/// Reads available data. If a stream has ended, closes it on this side too.
 fn read(stream: &mut Option<OwnedFd>, buffer: &mut [u8]) -> io::Result<Read> {
     let Some(fd) = stream else { return Ok(Read::Closed) };
     if buffer.is_empty() {
@@ -521,7 +521,7 @@ mod tests {
         };
         let path = || ("PATH".into(), std::env::var_os("PATH").unwrap());
         let keep = Confinement { inherits: Some(Arc::new(vec![path()])), ..Confinement::default() };
-        // Cargo sets some; the given ones come on top.
+        // Cargo sets some; the given ones are added.
         let names = "env | grep -o '^[A-Z]*_PKG_NAME=\\|^PATH=\\|^PACKRACE_X=' | sort | tr -d '\\n'";
         check(names, Confinement::default(), "CARGO_PKG_NAME=PACKRACE_X=PATH=");
         check(names, keep, "PACKRACE_X=PATH=");

@@ -24,12 +24,12 @@ impl Clock for RealClock {
     }
 }
 
-/// The time of day, which file times use, too.
+/// The time of day, which file times also use.
 pub fn time_of_day() -> SystemTime {
     SystemTime::now()
 }
 
-/// Processor time that this thread has used so far.
+/// Processor time used by this thread.
 pub fn thread_cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))

@@ -10,7 +10,7 @@ pub enum Role {
     Client,
     /// Pack files.
     Pack,
-    /// Files that make packs searchable: idx, rev, midx, bitmap, commit-graph.
+    /// Files that index packs: idx, rev, midx, bitmap, commit-graph.
     Index,
     /// Loose refs, packed-refs, reftables, reflogs.
     Refs,
@@ -97,7 +97,7 @@ pub fn so_far(role: Role, op: Op) -> (u64, u64) {
     (cell.calls.load(Relaxed), cell.bytes.load(Relaxed))
 }
 
-/// The number of calls by role and operation, for all that were made.
+/// The number of calls by role and operation, without zeros.
 pub fn all_calls() -> Vec<(&'static str, &'static str, u64)> {
     let all = ROLES.iter().flat_map(|role| OPS.iter().map(move |op| (role, op)));
     let counted = all.map(|((role, role_name), (op, op_name))| (*role_name, *op_name, so_far(*role, *op).0));

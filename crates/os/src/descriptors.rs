@@ -1,4 +1,4 @@
-//! Descriptors that one process hands to another over a Unix socket (`SCM_RIGHTS`, unix(7)), and such sockets.
+//! Unix sockets, and descriptors passed between processes over them (`SCM_RIGHTS`, unix(7)).
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -13,13 +13,13 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, recvmsg, sendmsg,
 };
 
-/// How many descriptors a message carries: standard input, output and error.
+/// The number of descriptors in a message: standard input, output and error.
 pub const DESCRIPTORS: usize = 3;
 
-/// Connections that wait to be accepted.
+/// The queue of connections to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// Sends bytes, and descriptors with the first of them, in one call that does not wait.
+/// Sends bytes, with descriptors attached to the first, in one non-blocking call.
 pub fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>; DESCRIPTORS]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -33,7 +33,8 @@ pub fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>; DESC
     }
 }
 
-/// Receives bytes, and the descriptors that came with them. More than [`DESCRIPTORS`] fail, and none of them stays open.
+/// Receives bytes and the descriptors sent with them. Fails for more than [`DESCRIPTORS`] and
+/// closes all of them.
 pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -51,25 +52,25 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Vec<O
     Ok((received.bytes, descriptors))
 }
 
-/// The user at the other end, as it was when the connection was made.
+/// The user at the other end when the connection was made.
 #[cfg(target_os = "linux")]
 pub fn peer_user(socket: impl AsFd) -> io::Result<u32> {
     Ok(rustix::net::sockopt::socket_peercred(socket)?.uid.as_raw())
 }
 
-/// Only Linux is asked.
+/// Only supported on Linux.
 #[cfg(not(target_os = "linux"))]
 pub fn peer_user(_: impl AsFd) -> io::Result<u32> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Whether the other end is this process's user, or root.
+/// Whether the user at the other end is this process's user, or root.
 pub fn is_peer_trusted(socket: impl AsFd) -> io::Result<bool> {
     let user = peer_user(socket)?;
     Ok(user == 0 || user == crate::process::effective_user())
 }
 
-/// Connects to a socket that listens. Neither this nor a later read or write waits for longer than `timeout`.
+/// Connects to a listening socket. Neither this nor later reads and writes wait longer than `timeout`.
 pub fn connect(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
     let socket =
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -80,17 +81,17 @@ pub fn connect(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// A socket that listens under a name, for its own user only. The name goes with it.
+/// A listening socket with a name, accessible only to its own user. Dropping it removes the name.
 #[derive(Debug)]
 pub struct NamedListener {
     listener: UnixListener,
     path: PathBuf,
-    /// Device and number of the name.
+    /// Device and inode of the name.
     identity: (u64, u64),
 }
 
 impl NamedListener {
-    /// Listens at `path`. A socket that nobody listens at any more is replaced; anything else that is there fails.
+    /// Listens at `path`. Replaces a socket without a listener; fails if anything else exists.
     pub fn bind(path: &Path) -> io::Result<Self> {
         let in_use = |why: &str| io::Error::new(io::ErrorKind::AddrInUse, why.to_owned());
         match std::fs::symlink_metadata(path) {
@@ -105,7 +106,7 @@ impl NamedListener {
                 _ => return Err(in_use("another server listens there")),
             },
         }
-        // Under a name of its own until it is as it should be: nobody ever finds it with other rights.
+        // Under a temporary name until complete, so that no other permissions are ever visible.
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}", std::process::id()));
         let new = path.with_file_name(name);
@@ -129,7 +130,7 @@ impl NamedListener {
         Ok(NamedListener { listener: socket.into(), path: path.to_owned(), identity })
     }
 
-    /// The socket, which does not block.
+    /// The socket, which is non-blocking.
     pub fn listener(&self) -> &UnixListener {
         &self.listener
     }
@@ -144,7 +145,7 @@ impl Drop for NamedListener {
     fn drop(&mut self) {
         let identity = std::fs::symlink_metadata(&self.path).map(|metadata| (metadata.dev(), metadata.ino()));
         if identity.is_ok_and(|identity| identity == self.identity) {
-            // In a sandbox it may stay: whoever starts next replaces it.
+            // In a sandbox it may stay: the next process to start replaces it.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -170,7 +171,7 @@ mod tests {
             assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
             std::fs::File::from(descriptor).write_all(b"x").unwrap();
         }
-        // Nobody else has the other end.
+        // No other process has the other end.
         let mut read = Vec::new();
         reader.read_to_end(&mut read).unwrap();
         assert_eq!(read, b"xxx");
@@ -215,7 +216,7 @@ mod tests {
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists());
         let second = NamedListener::bind(&path).unwrap();
-        // A name that is somebody else's by now stays.
+        // A name that now belongs to another file stays.
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, "").unwrap();
         drop(second);

@@ -1,5 +1,5 @@
-//! A directory that must not go away under somebody's hands: whoever works in it by its path holds it, and whoever gives
-//! it another path waits until nobody does.
+//! A directory that must not be moved while in use: users of its path hold it shared, and a mover waits until
+//! nobody holds it.
 
 use std::fs::File;
 use std::io;
@@ -12,11 +12,11 @@ use rustix::io::Errno;
 
 use crate::{clock, reach};
 
-/// How often, and for how long, a directory is waited for that somebody holds alone: 5 s in all.
+/// Attempts and interval to wait while another process holds it alone: 5 s in total.
 const MAX_TRIES: u32 = 1000;
 const TRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// An open directory, and the path that led to it.
+/// An open directory, and its path.
 #[derive(Debug)]
 pub struct HeldDir {
     dir: File,
@@ -24,14 +24,14 @@ pub struct HeldDir {
 }
 
 impl HeldDir {
-    /// The directory that is there now.
+    /// The current directory at `path`.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(HeldDir { dir: reach::open(path)?, path: path.to_owned() })
     }
 
-    /// Holds it together with others until this value is dropped; waits for whoever is just moving it, which takes one
-    /// rename. Returns whether its path still leads to it. On a file system that locks no directories, and where a stranger
-    /// holds it for longer, that is all that is known.
+    /// Holds it shared until this value is dropped. Waits for a move in progress, which takes one rename.
+    /// Returns whether its path still leads to it; if the file system cannot lock directories, or another
+    /// process holds it longer, nothing more is guaranteed.
     pub fn hold(&self) -> io::Result<bool> {
         for _ in 0..MAX_TRIES {
             match flock(&self.dir, FlockOperation::NonBlockingLockShared) {
@@ -42,7 +42,7 @@ impl HeldDir {
         self.is_in_place()
     }
 
-    /// Holds it alone, if nobody else holds it and its path still leads to it.
+    /// Holds it alone, if nobody else does and its path still leads to it.
     pub fn hold_alone(&self) -> io::Result<bool> {
         match flock(&self.dir, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => Ok(false),

@@ -1,7 +1,7 @@
-//! Inflates zlib streams (RFC 1950) of unknown length in one go.
+//! Inflates zlib streams (RFC 1950) of unknown length in one call.
 //!
-//! The safe binding of libdeflate does not return how many bytes a stream took; the library itself does. This is
-//! the only direct call of it in packrace, and it is here because it is `unsafe`.
+//! The safe binding of libdeflate does not return how many bytes a stream took; the library itself does. This
+//! is packrace's only direct call of the library, and it is here because it is `unsafe`.
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
@@ -11,7 +11,7 @@ use libdeflate_sys::{
     libdeflate_result_LIBDEFLATE_SUCCESS, libdeflate_zlib_decompress_ex,
 };
 
-/// Inflates streams of unknown length; keeps its tables between calls, so reuse one a thread.
+/// Inflates streams of unknown length; keeps its tables between calls, so reuse one per thread.
 pub struct StreamInflater(NonNull<libdeflate_decompressor>);
 
 // SAFETY: the pointee belongs to this value alone, and libdeflate keeps nothing that belongs to a thread.
@@ -27,9 +27,9 @@ impl StreamInflater {
         StreamInflater(NonNull::new(inner).expect("there is memory for the tables of an inflater"))
     }
 
-    /// Fills `out` with the content of the stream at the start of `input`, and returns how many bytes the stream
-    /// took. `None` if that is impossible: the stream is damaged or truncated, or its content is shorter or longer.
-    /// Then the content of `out` is undefined.
+    /// Fills `out` with the content of the stream at the start of `input`, and returns how many bytes the
+    /// stream took. `None` if the stream is damaged or truncated, or its content is shorter or longer; `out`
+    /// is then undefined.
     pub fn inflate(&mut self, input: &[u8], out: &mut [u8]) -> Option<usize> {
         let mut consumed = 0;
         // SAFETY: both slices are valid for the lengths passed with them, `consumed` is written to and nothing is

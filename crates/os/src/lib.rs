@@ -1,4 +1,4 @@
-//! The seam to the operating system: the only `unsafe` and the only system calls of packrace.
+//! The interface to the operating system: the only `unsafe` and the only system calls of packrace.
 //!
 //! Reading: [`Mapped`] files, whole small files, directory listings and [`FileIdentity`]. Writing to a peer:
 //! [`sink`], gathered writes with a fallback. Writing to a repository: [`durable`]. Time: [`clock`].

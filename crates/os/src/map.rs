@@ -6,16 +6,16 @@ use crate::count::{self, Op, Role};
 use crate::faults::{Damaged, Slot};
 use crate::file::FileIdentity;
 
-/// Files up to this size are read instead of mapped if they are used for one request.
+/// Files up to this size are read instead of mapped if used for one request only.
 const SMALL_BYTES: u64 = 32 << 10;
 
-/// The bytes of a file, mapped read-only; clones share one map, which lives as long as the last of them.
+/// The bytes of a file, mapped read-only; clones share one map, which lives until the last is dropped.
 ///
-/// A map outlives the unlinking of its file, so a repack beside a response does not disturb it. If a file is
-/// *truncated* while mapped, or its disk fails, the map reads as zeros from then on and is marked, provided that
-/// [`faults::contain`](crate::faults::contain) was called; otherwise SIGBUS kills the process. Writes into the file
-/// in place show in the map. Whoever answers from a map calls [`Mapped::check`], and where that matters
-/// [`Mapped::look`], before the answer counts.
+/// A map outlives the unlinking of its file, so a concurrent repack does not disturb a response. If a file is
+/// *truncated* while mapped, or its disk fails, the map reads as zeros from then on and is marked, provided
+/// that [`faults::contain`](crate::faults::contain) was called; otherwise SIGBUS kills the process. Writes in
+/// place show in the map. Callers use [`Mapped::check`], and where it matters [`Mapped::look`], before an
+/// answer made from a map counts.
 #[derive(Clone)]
 pub struct Mapped(Arc<MappedBytes>);
 
@@ -30,14 +30,14 @@ struct MappedFile {
     identity: FileIdentity,
 }
 
-/// What is at the path of a mapped file now ([`Mapped::look`]).
+/// The current state of a mapped file's path ([`Mapped::look`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// The mapped file, unchanged; or the map is of something without a name.
+    /// The mapped file, unchanged; or the map has no named file.
     Same,
-    /// Another file, or none: the map is of the previous one, which this path does not lead to any more.
+    /// Another file, or none: this path no longer leads to the mapped file.
     Elsewhere,
-    /// The same file with the same length, and other times: somebody has touched it, linked it, or written into it.
+    /// The same file with the same length but other times: it was touched, linked or written to.
     Touched(FileIdentity),
     /// The same file with another length, or the map is damaged; marked from now on.
     Damaged(Damaged),
@@ -51,14 +51,14 @@ unsafe impl Send for MappedBytes {}
 unsafe impl Sync for MappedBytes {}
 
 impl Mapped {
-    /// Maps the whole file. An empty file gives empty bytes without a map.
+    /// Maps the whole file. An empty file returns empty bytes without a map.
     pub fn open(path: &Path, role: Role) -> io::Result<Mapped> {
         Mapped::of_file(&crate::file::open_without_waiting(path)?, Some(path), role)
     }
 
-    /// As [`Mapped::open`], but a file of 32 KiB or less is read: that costs less than a short-lived map, and waits
-    /// for no other thread that maps. The bytes read do not change with the file. Fails if the file is truncated
-    /// meanwhile.
+    /// As [`Mapped::open`], but a file of 32 KiB or less is read: cheaper than a short-lived map, and without
+    /// contention between threads that map. The bytes read do not change with the file. Fails if the file is
+    /// truncated meanwhile.
     pub fn open_or_read(path: &Path, role: Role) -> io::Result<Mapped> {
         use std::io::Read as _;
         let mut file = crate::file::open_without_waiting(path)?;
@@ -112,7 +112,7 @@ impl Mapped {
         Ok(Mapped(Arc::new(MappedBytes::Map { start: start.cast(), length, slot, file: file_of })))
     }
 
-    /// Whether a fault happened in the map, or its file was found changed. Costs a load.
+    /// Whether the map had a fault, or its file was found changed. Costs one load.
     #[inline]
     pub fn is_damaged(&self) -> bool {
         match &*self.0 {
@@ -121,7 +121,7 @@ impl Mapped {
         }
     }
 
-    /// Fails with the name of the file if [`Mapped::is_damaged`]: everything made of it is worthless.
+    /// Fails with the name of the file if [`Mapped::is_damaged`]: all results from it are invalid.
     #[inline]
     pub fn check(&self) -> Result<(), Damaged> {
         if self.is_damaged() { Err(self.damaged()) } else { Ok(()) }
@@ -136,8 +136,8 @@ impl Mapped {
         self.damaged()
     }
 
-    /// Checks whether the file is the same as when it was mapped: the rest of a page truncated in the middle reads
-    /// as zeros without a fault, and writes in place show at once.
+    /// Checks whether the file is unchanged since it was mapped: after a truncation within a page, the rest
+    /// of the page reads as zeros without a fault, and writes in place show at once.
     pub fn look(&self, role: Role) -> Standing {
         if self.is_damaged() {
             return Standing::Damaged(self.damaged());
@@ -153,7 +153,7 @@ impl Mapped {
         }
     }
 
-    /// Whether it is a mapped file, and not memory.
+    /// Whether it is a mapped file, not memory.
     #[inline]
     pub fn is_file(&self) -> bool {
         matches!(&*self.0, MappedBytes::Map { .. })
@@ -174,7 +174,7 @@ impl Mapped {
         Damaged { path }
     }
 
-    /// The identity of the file when it was mapped; `None` for bytes that are not a whole file, and for none.
+    /// The identity of the file when mapped; `None` for bytes that are not a whole file, or not a file.
     pub fn identity(&self) -> Option<FileIdentity> {
         match &*self.0 {
             MappedBytes::Map { file, .. } => file.as_ref().map(|file| file.identity),
@@ -182,8 +182,8 @@ impl Mapped {
         }
     }
 
-    /// Releases the memory of the bytes in this process. The kernel caches them as long as it likes, and they come
-    /// back when they are read.
+    /// Releases this process's memory of the bytes. The kernel may keep them cached, and they are
+    /// reloaded when read.
     pub fn let_go(&self) {
         if let MappedBytes::Map { start, length, .. } = &*self.0 {
             // SAFETY: the range is exactly our live mapping, which is of a file and never written through: its

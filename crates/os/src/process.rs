@@ -15,16 +15,18 @@ pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// How many threads can run at once, as of the first call; at least 1. Asking the system takes some ten calls.
+/// The number of threads that can run at once, as of the first call; at least 1. The query takes some ten
+/// system calls.
 pub fn available_threads() -> usize {
     static COUNT: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
     *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
-/// The niceness of a background thread (`nice` (1)): 0 is normal and 19 the most.
+/// The niceness of a background thread (`nice` (1)): 0 is normal, 19 the maximum.
 const BACKGROUND_NICE: i32 = 10;
 
-/// Lets other threads of this process run before this one, permanently. A hint: if it is refused, nothing changes.
+/// Lowers this thread below the other threads of the process, permanently. A hint: if refused,
+/// nothing changes.
 pub fn lower_thread_priority() {
     // On Linux, 0 is the calling thread alone (setpriority(2), "C library/kernel differences"); elsewhere it is the
     // process.
@@ -35,14 +37,14 @@ pub fn lower_thread_priority() {
 /// The niceness of a thread that nobody waits for.
 const LAST_NICE: i32 = 19;
 
-/// Lets all other threads of the machine run, read and write before this one, and those that it starts, permanently: the
-/// highest `nice`, and the lowest priority of best effort for the disk. Not the idle classes of either, in which a thread that holds
-/// a lock of the file system may hold it for ever. A hint.
+/// Lowers this thread, and threads that it starts, below all others of the machine for processor and disk,
+/// permanently: the highest `nice`, and the lowest best-effort disk priority. Not the idle classes, in which
+/// a thread may hold a lock of the file system for ever. A hint.
 #[allow(unsafe_code)]
 pub fn lower_thread_priority_fully() {
     #[cfg(target_os = "linux")]
     {
-        /// `IOPRIO_WHO_PROCESS`, of which 0 is the calling thread (ioprio_set(2)).
+        /// `IOPRIO_WHO_PROCESS`; id 0 is then the calling thread (ioprio_set(2)).
         const THREAD: libc::c_int = 1;
         /// `IOPRIO_CLASS_BE` with the lowest of its eight levels.
         const LOWEST: libc::c_int = (2 << 13) | 7;
@@ -52,19 +54,20 @@ pub fn lower_thread_priority_fully() {
     }
 }
 
-/// The number of this process.
+/// The id of this process.
 pub fn id() -> u32 {
     std::process::id()
 }
 
-/// Whether a process with this number runs on this machine, as far as this one can see: in another container there may be one.
+/// Whether a process with this id runs on this machine, as far as visible: containers may hide processes.
 pub fn is_running(id: u32) -> bool {
     let Some(pid) = i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw) else { return false };
-    // Whoever may not be asked is there.
+    // If permission is denied, the process exists.
     !matches!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH))
 }
 
-/// Whether this thread lets others run before it, since `lower_thread_priority` or because the thread that started it does.
+/// Whether this thread has lowered priority, by `lower_thread_priority` or inherited from the thread
+/// that started it.
 pub fn is_thread_priority_lowered() -> bool {
     #[cfg(target_os = "linux")]
     return rustix::process::getpriority_process(None).is_ok_and(|nice| nice >= BACKGROUND_NICE);
@@ -72,8 +75,8 @@ pub fn is_thread_priority_lowered() -> bool {
     false
 }
 
-/// Lets this thread run only while no other thread on the machine wants its processor, permanently (`SCHED_IDLE` of
-/// sched(7)): for a benchmark's stand-in for another machine. A hint.
+/// Lets this thread run only while no other thread of the machine wants its processor, permanently
+/// (`SCHED_IDLE` of sched(7)): benchmarks use it to simulate another machine. A hint.
 #[allow(unsafe_code)]
 pub fn run_when_idle() {
     #[cfg(target_os = "linux")]
@@ -84,19 +87,19 @@ pub fn run_when_idle() {
     };
 }
 
-/// Raises the limit of descriptors for this process and its children to the maximum. Returns the limit.
+/// Raises the descriptor limit of this process and its children to the maximum, and returns it.
 pub fn raise_descriptor_limit() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    // If it is refused, the limit stays.
+    // If refused, the limit stays.
     let is_raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok();
     let limit = if is_raised { maximum } else { current };
     limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-/// Makes the heap grow in steps of some megabytes instead of 128 KiB, for work that makes many small values and
-/// ends soon: each step is a system call. Large values come from the same heap. A hint; does nothing unless the C
-/// library is GNU's.
+/// Makes the heap grow in steps of some megabytes instead of 128 KiB, for short work that makes many small
+/// values: each step is a system call. Large values come from the same heap. A hint; only effective with
+/// GNU's C library.
 pub fn grow_heap_in_large_steps() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     malloc::set(&[
@@ -107,8 +110,8 @@ pub fn grow_heap_in_large_steps() {
 }
 
 /// Returns the memory of values of a MiB or more to the system as soon as they are dropped, for long-running
-/// processes with many threads: each of their heaps would keep up to 32 MiB. A hint; does nothing unless the C
-/// library is GNU's.
+/// processes with many threads: each of their heaps would keep up to 32 MiB. A hint; only effective with
+/// GNU's C library.
 pub fn return_large_values() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     malloc::set(&[(malloc::MMAP_THRESHOLD, 1 << 20), (malloc::TRIM_THRESHOLD, 1 << 20)]);
@@ -140,7 +143,7 @@ mod malloc {
 
     pub(super) fn set(parameters: &[(c_int, c_int)]) {
         for (parameter, value) in parameters {
-            // It returns whether it understood; a hint may be lost.
+            // It returns whether it succeeded; failure of a hint is ignored.
             let _ = mallopt(*parameter, *value);
         }
     }

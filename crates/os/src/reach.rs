@@ -1,9 +1,10 @@
-//! Limits this process to files in certain folders, after following links.
+//! Restricts this process to files in certain folders, after following links.
 //!
-//! Whoever may write to a repository may put a symbolic link anywhere in it, and change it at any time. So a server
-//! does not check names: it checks what it has opened. [`confine`] is called once, at the start; from then on every
-//! file opened here for reading, and every file appended to or created, lies in one of the folders, or the call
-//! fails. Files that are meant to lie elsewhere (the configuration of system and user) are opened by functions that
+//! Anyone who may write to a repository can put a symbolic link anywhere in it, and change it at any time. So
+//! a server does not check names: it checks opened files. [`confine`] is called once at the start; from then
+//! on, every file opened for reading through this crate, and every file appended to or created, is in one of
+//! the folders, or the call fails. Files that may be elsewhere (the configuration of system and user) are
+//! opened by functions that say so.
 //! say so.
 
 use std::fs::{File, OpenOptions};
@@ -25,7 +26,7 @@ struct Folder {
 /// Unset until [`confine`] is called. Folders are only ever added.
 static FOLDERS: OnceLock<RwLock<Vec<Folder>>> = OnceLock::new();
 
-/// Why a file was not opened.
+/// The reason for not opening a file.
 #[derive(Debug)]
 struct LeadsOut;
 
@@ -37,8 +38,9 @@ impl std::fmt::Display for LeadsOut {
 
 impl std::error::Error for LeadsOut {}
 
-/// From now on, files are opened only below these folders and those of earlier calls. Fails if a folder does not
-/// exist, or if the system cannot tell where an open file lies (no `/proc`), because nothing could be checked then.
+/// From now on, files are opened only below these folders and those of earlier calls. Fails if a folder
+/// does not exist, or if the system cannot tell the path of an open file (no `/proc`), because checks would
+/// be impossible.
 pub fn confine<'a>(folders: impl IntoIterator<Item = &'a Path>) -> io::Result<()> {
     let mut opened = Vec::new();
     for folder in folders {
@@ -71,15 +73,15 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens `path` for writing, with these `flags`. A path that by its name is below no folder, such as a temporary
-/// file, was not chosen by anybody who may write to a repository.
+/// Opens `path` for writing, with these `flags`. A path whose name is below no folder, such as a temporary
+/// file, was not chosen by anyone who may write to a repository.
 pub(crate) fn open_to_write(path: &Path, flags: OFlags, mode: u32) -> io::Result<File> {
     let mode = Mode::from_raw_mode(mode);
     if let Some(opened) = open_beneath(path, flags, mode) {
         return opened;
     }
     if is_below_by_name(path) {
-        // Before anything is created: a link in place of the file itself is not followed then, either.
+        // Before anything is created: then a link in place of the file itself is not followed either.
         let parent = path.parent().map(std::fs::canonicalize).transpose()?;
         if !parent.is_some_and(|parent| is_allowed(&parent)) {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, LeadsOut));
@@ -91,8 +93,8 @@ pub(crate) fn open_to_write(path: &Path, flags: OFlags, mode: u32) -> io::Result
     Ok(rustix::fs::open(path, flags | OFlags::CLOEXEC, mode)?.into())
 }
 
-/// Opens a file below a folder, if its name shows that and none of its links is absolute; `None` if the open file
-/// has to be checked.
+/// Opens a file below a folder, if its name shows that and none of its links is absolute; `None` if the open
+/// file must be checked instead.
 fn open_beneath(path: &Path, flags: OFlags, mode: Mode) -> Option<io::Result<File>> {
     let folders = FOLDERS.get()?.read().unwrap_or_else(PoisonError::into_inner);
     let (folder, rest) =
@@ -106,8 +108,8 @@ fn open_beneath(path: &Path, flags: OFlags, mode: Mode) -> Option<io::Result<Fil
         Err(error @ (Errno::NOENT | Errno::NOTDIR | Errno::EXIST | Errno::ACCESS | Errno::ISDIR)) => {
             Some(Err(error.into()))
         }
-        // A link with an absolute target may lead back into a folder; an old kernel, or a filter of system calls,
-        // may not know this one.
+        // An absolute link may lead back into a folder; an old kernel, or a filter of system calls, may not
+        // support this call.
         Err(_) => None,
     }
 }
@@ -116,13 +118,13 @@ fn is_below_by_name(path: &Path) -> bool {
     FOLDERS.get().is_some() && is_allowed(path)
 }
 
-/// Opens `path`, wherever it leads, without waiting for the other end of a pipe.
+/// Opens `path` wherever it leads, without waiting for the other end of a pipe.
 pub fn open_anywhere(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK.bits() as i32;
     OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
-/// Fails if an open file lies in none of the folders.
+/// Fails if an open file is in none of the folders.
 pub(crate) fn check(file: &File) -> io::Result<()> {
     if FOLDERS.get().is_none() || location(file).is_ok_and(|path| is_allowed(&path)) {
         return Ok(());
@@ -130,7 +132,7 @@ pub(crate) fn check(file: &File) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, LeadsOut))
 }
 
-/// Whether a call failed because the file lies in none of the folders.
+/// Whether a call failed because the file is in none of the folders.
 pub fn is_refusal(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<LeadsOut>())
 }

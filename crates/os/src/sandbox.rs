@@ -1,32 +1,32 @@
-//! Gives up what a process does not need: new privileges and, with Landlock, all files but some (landlock(7)).
+//! Gives up unneeded rights: new privileges and, with Landlock, access to all files but some (landlock(7)).
 
 use std::io;
 use std::path::PathBuf;
 
-/// Files, and directories with everything below them, that stay accessible after [`enter`]. Paths that do not exist
-/// then stay inaccessible, even if they are created later.
+/// Files, and directories with everything below them, that stay accessible after [`enter`]. Paths that do not
+/// exist then stay inaccessible, even if created later.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reach {
-    /// Paths to read, and to run programs from.
+    /// Paths to read and to run programs from.
     pub read: Vec<PathBuf>,
-    /// Paths to write, too.
+    /// Paths to write as well.
     pub write: Vec<PathBuf>,
 }
 
-/// How much of it the kernel enforces.
+/// How much the kernel enforces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Enforced {
-    /// Everything that this code asks for.
+    /// Everything that this code requests.
     Fully,
-    /// Less: the kernel is older, and leaves some ways open to change files that cannot be read (truncating, ioctl
-    /// of devices).
+    /// Less: the kernel is older and still allows some changes to files that cannot be read (truncating,
+    /// ioctl of devices).
     Partly,
-    /// Nothing: it has no Landlock, or it is switched off.
+    /// Nothing: it has no Landlock, or Landlock is disabled.
     NotAtAll,
 }
 
-/// Applies to the calling thread and to all that it starts from now on, permanently: call it before there are
-/// others.
+/// Applies permanently to the calling thread and all that it starts from now on: call it before other
+/// threads exist.
 #[cfg(target_os = "linux")]
 pub fn enter(reach: &Reach) -> io::Result<Enforced> {
     use landlock::{
@@ -35,7 +35,7 @@ pub fn enter(reach: &Reach) -> io::Result<Enforced> {
     };
     /// Of Linux 6.10. An older kernel does what it can; newer ones add restrictions of sockets and signals.
     const NEWEST: ABI = ABI::V5;
-    // Otherwise a program owned by another user could escape; it is useful without Landlock, too.
+    // Otherwise set-user-ID programs could escape; useful without Landlock too.
     rustix::thread::set_no_new_privs(true)?;
     let restrict = || -> Result<_, RulesetError> {
         Ruleset::default()
@@ -54,7 +54,7 @@ pub fn enter(reach: &Reach) -> io::Result<Enforced> {
     })
 }
 
-/// Only Linux has it.
+/// Landlock is only on Linux.
 #[cfg(not(target_os = "linux"))]
 pub fn enter(_: &Reach) -> io::Result<Enforced> {
     Ok(Enforced::NotAtAll)

@@ -11,22 +11,22 @@ use crate::faults;
 use crate::source::wait;
 use crate::throughput::{MinThroughput, ThroughputWatch};
 
-/// The most bytes in one call; git's MAX_IO_SIZE. Platforms that cut at SSIZE_MAX accept it.
+/// The most bytes in one call; git's MAX_IO_SIZE. Platforms that limit calls to SSIZE_MAX accept it.
 pub const MAX_CALL_BYTES: usize = 8 << 20;
 
-/// The most bytes in one call behind a [`WriteGate`]: half a millisecond of a processor that the kernel cannot
-/// preempt.
+/// The most bytes in one call behind a [`WriteGate`]: half a millisecond of processor time that the kernel
+/// cannot preempt.
 const MAX_GATED_BYTES: usize = 512 << 10;
 
 /// The most pieces in one gathered call: POSIX promises 16, Linux accepts 1,024 (IOV_MAX).
 pub const MAX_CALL_PIECES: usize = 1024;
 
-/// What a sink can do in one call.
+/// The capabilities of a sink in one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GatherLimits {
-    /// Pieces a call; 1 if the platform has no vectored write.
+    /// Pieces per call; 1 if the platform has no vectored write.
     pub pieces: usize,
-    /// Bytes a call.
+    /// Bytes per call.
     pub bytes: usize,
 }
 
@@ -55,10 +55,11 @@ pub trait WriteGate: fmt::Debug + Send + Sync {
     fn pass(&self, write: &mut dyn FnMut());
 }
 
-/// Writes all `pieces` with as few calls as the sink's limits allow. Partial writes continue where they stopped;
-/// `EINTR` repeats; `EAGAIN` waits; a call that takes nothing fails with `WriteZero`. Data that the kernel cannot
-/// read (`EFAULT`) is touched, which marks damaged maps and replaces them by zeros, and writing continues: frames
-/// stay whole, and the owner of the map finds the mark before the output is complete.
+/// Writes all `pieces` with as few calls as the sink's limits allow. Partial writes continue where they
+/// stopped; `EINTR` repeats; `EAGAIN` waits; a call that accepts nothing fails with `WriteZero`. Data
+/// that the kernel cannot read (`EFAULT`) is touched, which marks damaged maps and replaces them by
+/// zeros, and writing continues: frames stay whole, and the owner of the map finds the mark before the
+/// output is complete.
 pub fn write_all(sink: &mut dyn Sink, pieces: &[&[u8]]) -> io::Result<()> {
     let limits = sink.limits();
     let (max_pieces, max_bytes) = (limits.pieces.max(1), limits.bytes.max(1));
@@ -119,18 +120,18 @@ pub fn write_all(sink: &mut dyn Sink, pieces: &[&[u8]]) -> io::Result<()> {
 #[derive(Debug)]
 pub struct FdSink {
     fd: OwnedFd,
-    /// How long the peer may accept nothing once a write would block.
+    /// How long the peer may accept nothing after a write would block.
     stall_limit: Option<Duration>,
     peer_speed: Option<ThroughputWatch>,
-    /// A sink in the background passes this gate before each write.
+    /// In the background, each write passes this gate.
     gate: Option<Arc<dyn WriteGate>>,
     is_background: bool,
     /// Whether the peer of a socket had finished sending at the first check.
     had_finished_sending: Option<bool>,
     is_socket: bool,
-    /// It is neither socket nor pipe, so that a write may wait as long as it likes.
+    /// Neither socket nor pipe, so a write may block indefinitely.
     blocks: bool,
-    /// A socket whose end ends all writes.
+    /// A socket; once its other end is gone, all writes fail.
     owner: Option<Arc<OwnedFd>>,
 }
 
@@ -153,7 +154,7 @@ impl FdSink {
     /// Takes over a blocking socket; gives up on a peer that is slower than `min`.
     pub fn socket(fd: OwnedFd, min: MinThroughput) -> io::Result<Self> {
         use rustix::net::sockopt::{Timeout, set_socket_timeout};
-        // A call that takes longer returns what it has moved.
+        // A call that takes longer returns the bytes moved so far.
         set_socket_timeout(&fd, Timeout::Send, Some(min.time))?;
         Ok(FdSink {
             stall_limit: Some(min.time),
@@ -163,8 +164,9 @@ impl FdSink {
         })
     }
 
-    /// Takes over what another process has handed over: a socket, a pipe, or whatever stands for one. Writes end when the
-    /// peer is slower than `min`, and when the other end of the socket `owner` is gone. A pipe does not block any more.
+    /// Takes over a descriptor from another process: a socket, a pipe, or a substitute for one. Writes fail
+    /// if the peer is slower than `min`, or if the other end of the socket `owner` is gone. A pipe becomes
+    /// non-blocking.
     pub fn handed_over(fd: OwnedFd, min: MinThroughput, owner: Arc<OwnedFd>) -> io::Result<Self> {
         use rustix::fs::{FileType, fstat};
         let sink = match FileType::from_raw_mode(fstat(&fd)?.st_mode) {
@@ -179,12 +181,13 @@ impl FdSink {
         Ok(FdSink { owner: Some(owner), ..sink })
     }
 
-    /// The same for what others may write to as well: it is left as it is. Use [`FdSink::write_in_steps`].
+    /// As above, for a descriptor with other writers: its settings are not changed. Use
+    /// [`FdSink::write_in_steps`].
     pub fn shared(fd: OwnedFd, stall_limit: Duration, owner: Arc<OwnedFd>) -> Self {
         FdSink { stall_limit: Some(stall_limit), owner: Some(owner), ..FdSink::new(fd) }
     }
 
-    /// Writes in steps that do not block: what is ready takes as much as POSIX has written to a pipe at once.
+    /// Writes in non-blocking steps: a ready pipe accepts as much as POSIX writes to one atomically.
     pub fn write_in_steps(&mut self, bytes: &[u8]) -> io::Result<()> {
         const STEP_BYTES: usize = 512;
         let mut rest = bytes;
@@ -282,7 +285,7 @@ impl Sink for FdSink {
         if events.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) {
             return true;
         }
-        // RDHUP is a client that closed, or one that has only finished sending. The latter does so right after its
+        // RDHUP means that the client closed, or only finished sending. The latter happens right after its
         // request; a client that closes later is gone.
         let has_finished = events.contains(PollFlags::RDHUP);
         let had_finished = *self.had_finished_sending.get_or_insert(has_finished);
@@ -466,7 +469,7 @@ mod tests {
         let (takes_nothing, mut waiting) = connect();
         let (_client, mut other) = connect();
         let waits = std::thread::spawn(move || write_all(&mut waiting, &[&vec![0; 64 << 20]]));
-        // It has passed the gate by now, and has more to send than a socket holds.
+        // By now it has passed the gate and has more to send than a socket holds.
         std::thread::sleep(Duration::from_millis(100));
         write_all(&mut other, &[b"goes past"]).unwrap();
         assert!(!waits.is_finished());
@@ -480,7 +483,7 @@ mod tests {
         let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let min = MinThroughput { time: Duration::from_millis(100), bytes: 64 << 10 };
         let mut sink = FdSink::socket(listener.accept().unwrap().0.into(), min).unwrap();
-        // It continues to read what was sent when nobody waits for it any more.
+        // It continues reading when nobody waits for it any more.
         std::thread::spawn(move || {
             while matches!(std::io::Read::read(&mut client, &mut [0; 100]), Ok(1..)) {
                 std::thread::sleep(Duration::from_millis(1));

@@ -10,17 +10,17 @@ use rustix::event::{PollFd, PollFlags, poll};
 use crate::count::{self, Op, Role};
 use crate::throughput::{MinThroughput, ThroughputWatch};
 
-/// A file descriptor to read from, with a limit on how long a read may wait.
+/// A file descriptor to read from, with a limit on the wait of a read.
 #[derive(Debug)]
 pub struct FdSource {
     fd: OwnedFd,
     timeout: Option<Duration>,
     peer_speed: Option<ThroughputWatch>,
-    /// A socket whose end ends all reads.
+    /// A socket; once its other end is gone, all reads fail.
     owner: Option<Arc<OwnedFd>>,
-    /// Whether what a TCP peer sends is acknowledged at once.
+    /// Whether data of a TCP peer is acknowledged at once.
     quick_acknowledgements: bool,
-    /// Whether the last read left room in its buffer: as far as is known, nothing more is there.
+    /// Whether the last read left room in its buffer: probably no more data is available.
     is_drained: bool,
 }
 
@@ -42,30 +42,32 @@ impl FdSource {
         Ok(FdSource::new(io::stdin().as_fd().try_clone_to_owned()?, timeout))
     }
 
-    /// Limits each read as `min` requires, and all reads together: a slower peer is given up.
+    /// Limits each read to the time of `min`, and all reads together to its throughput: gives up on
+    /// a slower peer.
     pub fn with_min_throughput(self, min: MinThroughput) -> Self {
         FdSource { timeout: Some(min.time), peer_speed: Some(ThroughputWatch::new(min)), ..self }
     }
 
-    /// Reads fail with [`io::ErrorKind::ConnectionAborted`] once the other end of the socket `owner` is gone, or has sent
-    /// anything.
+    /// Reads fail with [`io::ErrorKind::ConnectionAborted`] once the other end of the socket `owner` is gone
+    /// or has sent anything.
     pub fn with_owner(self, owner: Arc<OwnedFd>) -> Self {
         FdSource { owner: Some(owner), ..self }
     }
 
-    /// Acknowledges at once what a TCP peer sends, so that one which writes in pieces and has Nagle's algorithm on (RFC 896),
-    /// as stock git has over git://, need not wait for delayed acknowledgements (40 ms each on Linux).
+    /// Acknowledges data of a TCP peer at once, so that a peer that writes in pieces with Nagle's
+    /// algorithm (RFC 896), like stock git over git://, need not wait for delayed acknowledgements (40 ms
+    /// each on Linux).
     pub fn with_quick_acknowledgements(self) -> Self {
         FdSource { quick_acknowledgements: true, ..self }
     }
 
     /// Requests a pipe buffer of this many bytes, as far as the system allows it.
     pub fn enlarge_pipe(&self, bytes: usize) {
-        // Only a pipe has a size; everything else is read as it is.
+        // Only pipes have a size; other descriptors are unaffected.
         let _ = rustix::pipe::fcntl_setpipe_size(&self.fd, bytes);
     }
 
-    /// How much of a regular file is still to be read; nothing of anything else.
+    /// The unread bytes of a regular file; `None` for anything else.
     pub fn rest_of_file(&self) -> io::Result<Option<u64>> {
         let stat = rustix::fs::fstat(&self.fd)?;
         if !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() {
@@ -75,10 +77,11 @@ impl FdSource {
         Ok(Some(length.saturating_sub(rustix::fs::tell(&self.fd)?)))
     }
 
-    /// The kernel goes back to delayed acknowledgements whenever something is sent, so this is asked for again before each wait.
+    /// The kernel returns to delayed acknowledgements whenever data is sent, so this is requested again
+    /// before each wait.
     fn acknowledge(&self) {
         if self.quick_acknowledgements && self.is_drained {
-            // A peer is only slower without it. What is no TCP socket has no such option.
+            // Failure only makes the peer slower. Other descriptors than TCP sockets lack the option.
             let _ = rustix::net::sockopt::set_tcp_quickack(&self.fd, true);
         }
     }
@@ -91,7 +94,7 @@ impl FdSource {
     }
 }
 
-/// Waits for events of `fd`; none come if time is up. Fails once the other end of the socket `owner` is gone.
+/// Waits for events of `fd`; returns none on timeout. Fails once the other end of the socket `owner` is gone.
 pub(crate) fn wait(
     fd: &OwnedFd,
     events: PollFlags,
@@ -161,13 +164,13 @@ mod tests {
         let mut source = FdSource::new(socket.into(), None).with_quick_acknowledgements();
         let mut buffer = [0; 4];
         for _ in 0..3 {
-            // As an answer does.
+            // As sending an answer does.
             set_tcp_quickack(&seen, false).unwrap();
             peer.write_all(b"abc").unwrap();
             assert_eq!(source.read(&mut buffer).unwrap(), 3);
             assert!(tcp_quickack(&seen).unwrap());
         }
-        // What is read in one go after the other has no call for it each time.
+        // Consecutive reads without waiting do not request it each time.
         set_tcp_quickack(&seen, false).unwrap();
         peer.write_all(b"abcdefgh").unwrap();
         assert_eq!(source.read(&mut buffer[..1]).unwrap(), 1);

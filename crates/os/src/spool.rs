@@ -1,5 +1,4 @@
-//! Files that are unnamed from the start, so that a crash leaves nothing of them: what is written comes back as
-//! maps.
+//! Files that never have a name, so that a crash leaves nothing of them: written data is returned as maps.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
@@ -12,14 +11,14 @@ use crate::durable::NewFile;
 use crate::simulated::{DiskOp, before};
 use crate::sink::MAX_CALL_PIECES;
 
-/// An unnamed file that grows at its end. It is freed with the last map of it.
+/// An unnamed append-only file. It is freed with its last map.
 #[derive(Debug)]
 pub struct Spool {
     file: File,
-    /// Its directory; named in errors, and to a simulated disk.
+    /// Its directory, for errors and a simulated disk.
     dir: PathBuf,
     role: Role,
-    /// Where the next bytes may begin: a multiple of the page size.
+    /// The earliest offset of the next bytes: a multiple of the page size.
     end: u64,
 }
 
@@ -67,7 +66,7 @@ impl Spool {
         Ok(map)
     }
 
-    /// The most bytes that it takes on disk.
+    /// The most bytes that it uses on disk.
     pub fn len(&self) -> u64 {
         self.end
     }
@@ -83,7 +82,7 @@ fn create_and_remove(dir: &Path, role: Role) -> io::Result<File> {
     NewFile::create_temporary(dir, "packrace-", 0o600, role)?.into_unnamed()
 }
 
-/// Whether the file system, or an old kernel, has no unnamed files.
+/// Whether the file system, or an old kernel, does not support unnamed files.
 fn is_not_known(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let unknown = [Errno::OPNOTSUPP, Errno::ISDIR, Errno::INVAL];

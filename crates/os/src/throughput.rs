@@ -3,10 +3,11 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-/// What a peer must move while somebody waits for it: this many bytes in each period, or all that there are.
+/// The throughput required of a peer that is waited for: this many bytes in each period, or all
+/// that there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MinThroughput {
-    /// The period. Waits add up, with any gaps between them.
+    /// The period. Waits add up; time between them does not count.
     pub time: Duration,
     /// The bytes. With 1, only silence counts.
     pub bytes: usize,

@@ -1,8 +1,8 @@
-//! Why a peer is refused. All texts of protocol errors are here, and they are git's.
+//! Reasons to refuse a peer. All texts of protocol errors are here, and they are git's.
 
 use packrace_object::{HashKind, ObjectId};
 
-/// What kind of mistake the peer made.
+/// The kind of mistake a peer made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefusalKind {
     /// The bytes break the protocol.
@@ -13,7 +13,7 @@ pub enum RefusalKind {
     NotOurs,
     /// A limit was exceeded.
     LimitExceeded,
-    /// The peer stopped in mid-message.
+    /// The peer stopped in the middle of a message.
     HungUp,
 }
 
@@ -22,7 +22,7 @@ pub enum RefusalKind {
 pub struct Refusal {
     kind: RefusalKind,
     message: String,
-    /// The text for the peer, if it is still there to receive it.
+    /// The text for the peer, if it can still receive it.
     wire: Option<String>,
 }
 
@@ -43,7 +43,7 @@ impl Refusal {
         &self.message
     }
 
-    /// The text for the peer, if it is still there to receive it.
+    /// The text for the peer, if it can still receive it.
     pub(crate) fn told_peer(&self) -> Option<&str> {
         self.wire.as_deref()
     }
@@ -164,12 +164,12 @@ impl Refusal {
         Refusal::new(RefusalKind::Malformed, "multiple filter-specs cannot be combined".to_owned())
     }
 
-    /// A malformed filter-spec; `why` is git's word for it.
+    /// A malformed filter-spec; `why` is git's reason.
     pub fn bad_filter(why: &str) -> Self {
         Refusal::new(RefusalKind::Malformed, why.to_owned())
     }
 
-    /// A filter that the configuration does not allow, by its name there.
+    /// A filter that the configuration does not allow, by its configured name.
     pub fn filter_not_supported(name: &str) -> Self {
         Refusal::new(RefusalKind::Unsupported, format!("filter '{name}' not supported"))
     }
@@ -282,7 +282,7 @@ impl Refusal {
         Refusal::new(RefusalKind::Malformed, "protocol error: got an unexpected packet".to_owned())
     }
 
-    /// The client gave up, and said why.
+    /// The client gave up and sent this reason.
     pub(crate) fn remote_error(text: &[u8]) -> Self {
         let message = printable(&format!("remote error: {}", String::from_utf8_lossy(text)));
         Refusal { kind: RefusalKind::HungUp, message, wire: None }
@@ -308,10 +308,10 @@ impl Refusal {
     }
 }
 
-/// The most bytes of a message that are shown; git cuts its own at the same length. Peers choose parts of it.
+/// The most bytes of a message that are shown, as in git. Peers control parts of it.
 const MAX_MESSAGE: usize = 4096;
 
-/// The message as it may appear in a terminal or a log: short, on one line, without control characters.
+/// The message, made safe for a terminal or a log: short, on one line, without control characters.
 fn printable(message: &str) -> String {
     let mut end = message.len().min(MAX_MESSAGE);
     while !message.is_char_boundary(end) {

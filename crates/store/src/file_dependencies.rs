@@ -1,4 +1,4 @@
-//! The files that a result was read from, and whether they are unchanged: one system call a file
+//! The files that a result was read from, and whether they are unchanged: one system call per file
 //! (docs/decisions/0025-repository-cache.md).
 
 use std::path::{Path, PathBuf};
@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 use packrace_os::count::Role;
 use packrace_os::{FileIdentity, clock};
 
-/// The files that decided a result. Collecting them makes no system call.
+/// The files that determine a result. Collecting them makes no system call.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileDependencies {
     all: Vec<Dependency>,
-    /// A file was read whose path is not known.
+    /// A file was read whose path is unknown.
     has_unknown: bool,
 }
 
-/// A path, and what about it matters.
+/// A path, and the property of it that matters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Dependency {
-    /// The content of a file, or the names in a directory; or that nothing is there.
+    /// The content of a file or the names in a directory, or its absence.
     File(PathBuf),
-    /// Which directory it is, or that there is none. Its content does not matter.
+    /// The identity of a directory, or its absence. Its content does not matter.
     Place(PathBuf),
-    /// Where its links lead.
+    /// The target of its links.
     Real(PathBuf),
-    /// Who owns it; a link is not followed.
+    /// Its owner; links are not followed.
     Owner(PathBuf),
 }
 
@@ -38,12 +38,12 @@ enum Observed {
 }
 
 impl FileDependencies {
-    /// Depends on the content of a file, or on the names in a directory. It need not exist.
+    /// Depends on the content of a file or the names in a directory, which need not exist.
     pub(crate) fn file(&mut self, path: &Path) {
         self.all.push(Dependency::File(path.to_owned()));
     }
 
-    /// The same for a path that may not be known.
+    /// As above, for a path that may be unknown.
     pub(crate) fn file_if_known(&mut self, path: Option<&Path>) {
         match path {
             Some(path) => self.file(path),
@@ -51,22 +51,22 @@ impl FileDependencies {
         }
     }
 
-    /// Depends on which directory this is, not on its content.
+    /// Depends on the identity of a directory, not on its content.
     pub(crate) fn place(&mut self, path: &Path) {
         self.all.push(Dependency::Place(path.to_owned()));
     }
 
-    /// Depends on where the links of a path lead.
+    /// Depends on the target of a path's links.
     pub(crate) fn real(&mut self, path: &Path) {
         self.all.push(Dependency::Real(path.to_owned()));
     }
 
-    /// Depends on who owns it.
+    /// Depends on the owner of a path.
     pub(crate) fn owner(&mut self, path: &Path) {
         self.all.push(Dependency::Owner(path.to_owned()));
     }
 
-    /// Records the present state of all dependencies.
+    /// Records the current state of all dependencies.
     pub(crate) fn stamp(self) -> DependencyStamp {
         let now = clock::time_of_day();
         let mut is_settled = !self.has_unknown;
@@ -89,17 +89,17 @@ impl FileDependencies {
 pub(crate) struct DependencyStamp {
     dependencies: FileDependencies,
     observed: Vec<Observed>,
-    /// Every later change is visible.
+    /// Whether every later change is visible.
     is_settled: bool,
 }
 
 impl DependencyStamp {
-    /// Whether the stamp is about these dependencies.
+    /// Whether the stamp is for these dependencies.
     pub(crate) fn is_of(&self, dependencies: &FileDependencies) -> bool {
         self.dependencies == *dependencies
     }
 
-    /// Whether what was read after the stamp was made would be read the same now. False when in doubt.
+    /// Whether anything read after the stamp was made would read the same now. False when in doubt.
     pub(crate) fn holds(&self) -> bool {
         self.is_settled
             && self.dependencies.all.iter().zip(&self.observed).all(|(dependency, observed)| {

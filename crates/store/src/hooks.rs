@@ -1,4 +1,4 @@
-//! Programs that the owner of a repository wants to be run (githooks).
+//! Programs that the owner of a repository wants to run (githooks).
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,9 +14,9 @@ use crate::error::Error;
 #[derive(Debug, Clone)]
 pub struct Hooks {
     pub(crate) messages: MessageSink,
-    /// `None` if no hooks run.
+    /// `None` disables hooks.
     pub(crate) dir: Option<PathBuf>,
-    /// The top of the work tree, or a bare repository itself.
+    /// The top of the work tree, or the bare repository itself.
     pub(crate) directory: PathBuf,
     /// `None` if hooks run in it.
     pub(crate) git_dir: Option<PathBuf>,
@@ -42,12 +42,12 @@ pub enum HooksFrom {
 /// Takes a piece of text.
 type Say = dyn Fn(&[u8]) + Send + Sync;
 
-/// Receives the output of hooks, from both of their streams.
+/// Receives the output of hooks, from both streams.
 #[derive(Clone)]
 pub struct MessageSink(Arc<Say>);
 
 impl MessageSink {
-    /// A sink that hands each piece to `to`.
+    /// A sink that passes each piece to `to`.
     pub fn new(to: impl Fn(&[u8]) + Send + Sync + 'static) -> Self {
         MessageSink(Arc::new(to))
     }
@@ -78,14 +78,14 @@ pub enum Ended {
 }
 
 impl Hooks {
-    /// The same hooks with more variables.
+    /// A copy of the hooks with additional variables.
     pub fn with_environment(&self, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let mut hooks = self.clone();
         hooks.environment.extend(variables.into_iter().map(|(name, value)| (name, Some(value))));
         hooks
     }
 
-    /// The hook of this name, if there is one that is executable.
+    /// The hook of this name, if it exists and is executable.
     pub fn find(&self, name: &str) -> Result<Option<PathBuf>, Error> {
         let Some(dir) = &self.dir else { return Ok(None) };
         let path = dir.join(name);
@@ -114,7 +114,7 @@ impl Hooks {
         Ok(if status.success() { Ended::Well } else { Ended::Badly })
     }
 
-    /// How to start a hook, if it exists; for callers that talk with it while it runs.
+    /// How to start a hook, if it exists; for callers that communicate with it while it runs.
     pub fn program(&self, name: &str, arguments: &[&[u8]]) -> Result<Option<Program>, Error> {
         let Some(path) = self.find(name)? else { return Ok(None) };
         let absolute = packrace_os::real_path(&path).map_err(|error| Error::io(&path, error))?;

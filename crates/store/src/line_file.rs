@@ -9,7 +9,7 @@ use crate::error::{Error, Reason};
 /// Longest gitfile, `commondir` and similar one-line file.
 const MAX_LINE_BYTES: u64 = 64 << 10;
 
-/// A small file without line ends at its end; `None` if there is no file.
+/// A small file without its trailing line ends; `None` if there is no file.
 pub(crate) fn read_line(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     let mut text = match packrace_os::read_file(path, Role::Config, MAX_LINE_BYTES) {
         Ok(text) => text,

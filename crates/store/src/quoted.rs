@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
-/// Undoes git's quoting, which is that of C (git-config, "core.quotePath"), after the opening quote; tells how many bytes
-/// it took, with the closing quote. `None` for what is not quoted well.
+/// Undoes git's C-style quoting (git-config, "core.quotePath"), after the opening quote; also returns the
+/// number of bytes consumed, with the closing quote. `None` if the quoting is invalid.
 pub fn unquote(text: &[u8]) -> Option<(Vec<u8>, usize)> {
     let mut out = Vec::new();
     let mut at = 0;
@@ -35,7 +35,8 @@ pub fn unquote(text: &[u8]) -> Option<(Vec<u8>, usize)> {
     }
 }
 
-/// A line that is one path, quoted if it begins with a quote. `None` where it is not quoted well, or something follows.
+/// A line that is one path, quoted if it begins with a quote. `None` if the quoting is invalid or more
+/// text follows.
 pub fn unquote_line(line: &[u8]) -> Option<Cow<'_, [u8]>> {
     match line.strip_prefix(b"\"") {
         None => Some(Cow::Borrowed(line)),
@@ -45,12 +46,12 @@ pub fn unquote_line(line: &[u8]) -> Option<Cow<'_, [u8]>> {
     }
 }
 
-/// Whether a text is not what it is without quotes. With `quotes_high` bytes above 0x7f stand for themselves nowhere.
+/// Whether a text must be quoted. With `quotes_high`, bytes above 0x7f are escaped too.
 pub fn needs_quotes(text: &[u8], quotes_high: bool) -> bool {
     !text.iter().all(|byte| is_plain(*byte, quotes_high))
 }
 
-/// Appends `text` in quotes, as [`unquote`] undoes it.
+/// Appends `text` in quotes, in the form that [`unquote`] reads.
 pub fn quote(text: &[u8], quotes_high: bool, out: &mut Vec<u8>) {
     out.push(b'"');
     for &byte in text {
@@ -67,7 +68,7 @@ fn is_plain(byte: u8, quotes_high: bool) -> bool {
     letter(byte).is_none() && byte >= b' ' && byte != 0x7f && (byte < 0x80 || !quotes_high)
 }
 
-/// What stands for a byte behind a backslash, if that is a letter or itself.
+/// The escape character of a byte: a letter, or the byte itself.
 fn letter(byte: u8) -> Option<u8> {
     match byte {
         0x07 => Some(b'a'),

@@ -8,21 +8,21 @@ use crate::error::Error;
 use crate::facts::{DeltaFacts, Facts};
 use crate::settings::MaintenanceSettings;
 
-/// A smaller pack is not worth a search.
+/// Searching deltas of a smaller pack is not worthwhile.
 const LEAST_OBJECTS: u32 = 2000;
 const LEAST_BYTES: u64 = 1 << 20;
 
-/// Entries that are looked at, or up to twice as many.
+/// Sampled entries, or up to twice as many.
 const SAMPLES: u32 = 512;
 
-/// The file that names the packs whose deltas were searched anew: no second search makes them better.
+/// The file that names packs whose deltas were searched anew: a second search would not improve them.
 const SEARCHED: &str = "info/packrace-searched";
 
-/// Packs that it names, and the longest such file that is read: it has room for names of SHA-256.
+/// Maximum number of names in it, and the longest such file that is read: it has room for SHA-256 names.
 const MAX_SEARCHED: usize = 1000;
 const MAX_SEARCHED_BYTES: u64 = 1 << 17;
 
-/// Looks at how trees and blobs of the largest pack are stored that may be packed anew, if it is worth it.
+/// Samples how trees and blobs of the largest repackable pack are stored, if worthwhile.
 pub(super) fn sample(
     repository: &Repository,
     snapshot: &Snapshot,
@@ -40,7 +40,7 @@ pub(super) fn sample(
     let step = (pack.len() / SAMPLES).max(1);
     for position in (0..pack.len()).step_by(step as usize) {
         let offset = usize::try_from(pack.index().offset_at(position)).unwrap_or(usize::MAX);
-        // Its kind stands in the first byte of an entry (gitformat-pack).
+        // The kind is in the first byte of an entry (gitformat-pack).
         let Some(first) = pack.bytes().get(offset) else { continue };
         match (first >> 4) & 7 {
             2 | 3 => {
@@ -57,7 +57,7 @@ pub(super) fn sample(
     Ok((deltas.sampled > 0).then_some(deltas))
 }
 
-/// Notes that the deltas of these packs were searched anew.
+/// Records that the deltas of these packs were searched anew.
 pub(crate) fn note_searched(
     repository: &Repository,
     packs: &[String],

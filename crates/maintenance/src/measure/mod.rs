@@ -1,4 +1,4 @@
-//! Measures a repository. Reads indexes, names and lengths; of objects, only how some of them are stored.
+//! Measures a repository: reads indexes, names and lengths; of objects, only how a sample is stored.
 
 pub(crate) mod deltas;
 mod names;
@@ -20,7 +20,7 @@ use crate::stale_files;
 
 pub use names::{Sizes, exceeds_gc_limits, loose_objects};
 
-/// Measures a repository, at this moment.
+/// Measures a repository as of now.
 pub fn measure(
     repository: &Repository,
     settings: &MaintenanceSettings,
@@ -76,7 +76,7 @@ fn age(then: Option<SystemTime>, now: SystemTime) -> u64 {
     then.and_then(|then| now.duration_since(then).ok()).map_or(0, |age| age.as_secs())
 }
 
-/// How many objects of a cruft pack nobody wanted since this moment.
+/// The number of objects of a cruft pack that were not wanted since this time.
 fn expired(pack: &Pack, before: i64) -> u32 {
     let Ok(Some(times)) = pack.times() else { return 0 };
     let is_expired = |position: &u32| i64::from(times.seconds_at(*position)) <= before;
@@ -90,7 +90,7 @@ fn multi_pack_index(snapshot: &Snapshot) -> Option<IndexFacts> {
     Some(IndexFacts { covered, missing: named.len() - covered })
 }
 
-/// The age of the bitmap is that of the newest file that it can belong to.
+/// Takes the age of the multi-pack-index, or else of the oldest pack, for that of the bitmap.
 fn bitmap(snapshot: &Snapshot, now: SystemTime) -> Option<BitmapFacts> {
     let objects = u64::from(snapshot.bitmap()?.objects());
     let index = packrace_os::identity(&snapshot.own_pack_dir().join("multi-pack-index"), Role::Index);
@@ -114,7 +114,7 @@ fn refs(repository: &Repository) -> Result<RefFacts, Error> {
     })
 }
 
-/// What refs point at, and what knows of it.
+/// Counts targets of refs, and those outside the bitmap and the commit-graph.
 fn add_tips(repository: &Repository, snapshot: &Snapshot, facts: &mut Facts) -> Result<(), Error> {
     let (mut tips, mut branch_tips) = (HashSet::new(), HashSet::new());
     repository.refs().snapshot(&[])?.visit(b"refs/", &mut |record| {
@@ -138,7 +138,7 @@ fn add_tips(repository: &Repository, snapshot: &Snapshot, facts: &mut Facts) -> 
     let is_in_graph = |id: &&ObjectId| graph.is_some_and(|graph| graph.position_of(id).is_some());
     facts.tips = tips.len() as u64;
     facts.branch_tips = branch_tips.len() as u64;
-    // What is not there can be in nothing, however often that is written anew.
+    // A missing object can be in neither, however often they are rewritten.
     let is_there = |id: &&ObjectId| snapshot.contains(id).unwrap_or(false);
     facts.tips_outside_bitmap = tips.iter().filter(|id| !is_covered(id) && is_there(id)).count() as u64;
     let outside = branch_tips.iter().filter(|id| !is_in_graph(id) && is_there(id));

@@ -8,22 +8,22 @@ use crate::directory::list;
 use crate::error::Error;
 use crate::settings::MaintenanceSettings;
 
-/// Folders below `refs/` that are gone into.
+/// Maximum depth of folders below `refs/`.
 const MAX_DEPTH: usize = 32;
 
-/// How much there is, by names and lengths alone.
+/// Sizes by names and lengths alone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// Packs with and without an index.
+    /// Packs, with or without an index.
     pub packs: u64,
-    /// Loose objects, as far as they were counted.
+    /// Loose objects, up to the counted maximum.
     pub loose_objects: u64,
-    /// Bytes of all files beside packs, and of packs.
+    /// Bytes of packs and all files beside them.
     pub pack_bytes: u64,
 }
 
 impl Sizes {
-    /// Looks at a directory of objects.
+    /// Measures an object directory.
     pub fn of(object_dir: &Path) -> Result<Self, Error> {
         let dir = object_dir.join("pack");
         let mut sizes = Sizes {
@@ -32,7 +32,7 @@ impl Sizes {
         };
         for entry in list(&dir, Role::Pack)? {
             let length = packrace_os::identity(&dir.join(&entry.name), Role::Pack);
-            // What goes meanwhile is not there.
+            // A file that vanishes meanwhile counts as absent.
             sizes.pack_bytes += length.ok().flatten().map_or(0, |file| file.length);
             sizes.packs += u64::from(entry.name.as_encoded_bytes().ends_with(b".pack"));
         }
@@ -40,7 +40,7 @@ impl Sizes {
     }
 }
 
-/// Loose objects by their names, up to this many.
+/// Counts loose objects by name, up to `most`.
 pub fn loose_objects(object_dir: &Path, most: u64) -> Result<u64, Error> {
     let mut count = 0;
     for first in 0..=u8::MAX {
@@ -52,8 +52,9 @@ pub fn loose_objects(object_dir: &Path, most: u64) -> Result<u64, Error> {
     Ok(count)
 }
 
-/// Whether a repository has more loose objects than `gc.auto` or more packs than `gc.autoPackLimit` allows, as git finds out
-/// after each push: by the names of packs, and of the loose objects of one directory of 256.
+/// Whether a repository has more loose objects than `gc.auto` or more packs than `gc.autoPackLimit`
+/// allows, by git's estimate after each push: from the names of packs, and of the loose objects in one
+/// directory of 256.
 pub fn exceeds_gc_limits(object_dir: &Path, settings: &MaintenanceSettings) -> Result<bool, Error> {
     if loose_in(&object_dir.join("17"))? > settings.gc_loose.div_ceil(256) {
         return Ok(true);
@@ -73,7 +74,7 @@ fn loose_in(dir: &Path) -> Result<u64, Error> {
     Ok(names.iter().filter(|entry| is_hex(entry.name.as_encoded_bytes())).count() as u64)
 }
 
-/// Files of refs, up to this many.
+/// Counts files of refs, up to `most`.
 pub(super) fn loose_refs(refs: &Path, most: u64) -> Result<u64, Error> {
     let mut waiting = vec![(refs.to_owned(), MAX_DEPTH)];
     let mut count = 0;
@@ -93,7 +94,7 @@ pub(super) fn loose_refs(refs: &Path, most: u64) -> Result<u64, Error> {
     Ok(count)
 }
 
-/// Tables of a stack.
+/// Counts the tables of a stack.
 pub(super) fn tables(dir: &Path) -> Result<u64, Error> {
     let is_table = |entry: &&DirEntry| entry.name.as_encoded_bytes().ends_with(b".ref");
     Ok(list(dir, Role::Refs)?.iter().filter(is_table).count() as u64)

@@ -1,10 +1,10 @@
-//! Decides what a measured repository needs. No file is read here, no clock looked at.
+//! Decides what a measured repository needs. Reads no file and no clock.
 //!
-//! | occasion | what begins a task |
+//! | occasion | what triggers a task |
 //! |---|---|
-//! | asked (`maintenance run`) | anything that it would change for the better |
+//! | asked (`maintenance run`) | any improvement |
 //! | automatic (`maintenance run --auto`) | git's own thresholds: `gc.auto`, `maintenance.<task>.auto` |
-//! | served (the caretaker of `serve`) | what makes answers slower by a measure, so that work and gain are in proportion |
+//! | served (the caretaker of `serve`) | measurably slower answers, so that cost and gain are in proportion |
 
 #[cfg(test)]
 mod tests;
@@ -15,69 +15,69 @@ use crate::facts::{Facts, PackKind, RefFacts};
 use crate::settings::MaintenanceSettings;
 use crate::task::Task;
 
-/// What makes somebody look at a repository.
+/// Why a repository is examined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occasion {
-    /// Somebody wants it in the best order.
+    /// A user wants it in the best state.
     Asked,
-    /// Something has happened in it.
+    /// It was just changed.
     Automatic,
-    /// A server looks after it.
+    /// A server maintains it.
     Served,
 }
 
-/// A task, and why.
+/// A task and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedTask {
-    /// What is done.
+    /// The task.
     pub task: Task,
-    /// Why, for people.
+    /// The reason, for people.
     pub reason: String,
-    /// Bytes that it reads and writes, by estimate.
+    /// Estimated bytes that it reads and writes.
     pub bytes: u64,
-    /// Memory that it takes, by estimate.
+    /// Estimated memory use.
     pub memory_bytes: u64,
     /// Whether deltas are searched anew.
     pub is_thorough: bool,
 }
 
-/// Packs from which on a server rolls up: each costs a fetch a look-up, and a clone its spans.
+/// Packs from which on a server rolls up: each costs a fetch a lookup, and a clone its spans.
 const SERVED_PACKS: usize = 6;
 
-/// Without a bitmap of them, so many objects are walked in a moment.
+/// This many objects are walked quickly even without a bitmap.
 const SMALL_OBJECTS: u64 = 1000;
 
-/// How old a bitmap may get for a server while refs move on, in seconds.
+/// Maximum age in seconds of a server's bitmap while refs change.
 const SERVED_BITMAP_SECONDS: u64 = 300;
 
-/// Loose refs from which on one file is read instead.
+/// Loose refs from which on a single file is faster.
 const LOOSE_REFS: u64 = 16;
 
-/// Reftables that are left alone: each transaction adds one, and merges those that are too small.
+/// Reftables that are left alone: each transaction adds one and merges tables that are too small.
 const TABLES: u64 = 8;
 
-/// How long objects that nothing refers to may lie among others before all is packed anew, in seconds.
+/// Time in seconds after which unreferenced objects among others lead to a full repack.
 const FULL_REPACK_SECONDS: u64 = 7 * 24 * 60 * 60;
 
-/// How long after cruft packs were written they are written again for objects that have expired, in seconds. Those stay that
-/// something younger needs: they are no reason to begin at once again.
+/// Age in seconds at which cruft packs are rewritten to drop expired objects. Expired objects that a younger
+/// one needs are kept, and are no reason to repeat this at once.
 const CRUFT_SECONDS: u64 = 24 * 60 * 60;
 
-/// One part in so many has to be new since then.
+/// One part in this many must be new since then.
 const FULL_REPACK_PART: u64 = 10;
 
-/// One part in so many that a bitmap of one pack does not know of is worth a new one, so that what is packed anew for it is no more than
-/// three times what came.
+/// One part in this many outside a single pack's bitmap is worth a new one: a repack for it then handles at
+/// most three times the new objects.
 const UNKNOWN_PART: u64 = 3;
 
-/// Objects of which so many of a hundred are stored whole could be deltas.
+/// If this percentage of objects is stored whole, more of them could be deltas.
 const WHOLE_PERCENT: u64 = 50;
 
-/// Memory that a repack takes an object, and beside it: marks, names, the order, a bitmap's lists.
+/// Memory that a repack needs per object, and in addition: marks, names, the order, a bitmap's lists.
 const BYTES_AN_OBJECT: u64 = 120;
 const BASE_MEMORY: u64 = 64 << 20;
 
-/// What a repository needs, in the order in which it is done.
+/// The tasks that a repository needs, in order.
 pub fn plan(facts: &Facts, settings: &MaintenanceSettings, occasion: Occasion) -> Vec<PlannedTask> {
     let may_begin = match occasion {
         Occasion::Asked => true,
@@ -94,13 +94,13 @@ pub fn plan(facts: &Facts, settings: &MaintenanceSettings, occasion: Occasion) -
         .filter_map(|task| policy.of(task))
         .collect();
     if tasks.iter().any(|planned| planned.task == Task::Gc) {
-        // It does these, too.
+        // It includes the others.
         tasks.retain(|planned| matches!(planned.task, Task::StaleFiles | Task::Gc));
     }
     tasks
 }
 
-/// The same for one task, whether it is enabled or not.
+/// As above for one task, enabled or not.
 pub fn plan_one(
     facts: &Facts,
     settings: &MaintenanceSettings,
@@ -110,12 +110,12 @@ pub fn plan_one(
     Policy { facts, settings, occasion }.of(task)
 }
 
-/// A task that is done without being needed.
+/// A task done on request, needed or not.
 pub fn asked_for(facts: &Facts, task: Task) -> PlannedTask {
     planned(task, "asked for".to_owned(), facts.packed_bytes(), facts)
 }
 
-/// What a killed job has left goes first, whatever was planned.
+/// Puts the cleanup after a killed job first, regardless of the plan.
 pub fn clean_up_first(tasks: &mut Vec<PlannedTask>) {
     tasks.retain(|planned| planned.task != Task::StaleFiles);
     let reason = "a job was killed".to_owned();
@@ -150,7 +150,8 @@ impl Policy<'_> {
     fn pack_refs(&self) -> Option<PlannedTask> {
         let (is_needed, bytes, reason) = match self.facts.refs {
             RefFacts::Files { loose, packed_bytes } => {
-                // Writing a long file anew is worth it for more refs; the task looks again, by the same measure.
+                // Rewriting a long file needs more refs to be worthwhile; the task checks again, by the
+                // same measure.
                 let least = LOOSE_REFS.max(5 * u64::from((packed_bytes / 100).max(1).ilog2()));
                 let least = if self.occasion == Occasion::Asked { 1 } else { least };
                 (loose >= least, packed_bytes, format!("{} in files of their own", counted(loose, "ref")))
@@ -198,7 +199,8 @@ impl Policy<'_> {
         let is_damaged =
             settings.multi_pack_index && facts.multi_pack_index.is_some_and(|index| index.missing > 0);
         let outside = if settings.multi_pack_index { usable.saturating_sub(covered) } else { 0 };
-        // A single pack is its own index; cruft packs are not looked into as long as others have what is wanted.
+        // A single pack is its own index; cruft packs are not searched while other packs have the
+        // wanted objects.
         let searched =
             facts.packs.iter().filter(|pack| matches!(pack.kind, PackKind::Ordinary | PackKind::Kept));
         let lacks_index = is_damaged || (outside > 0 && (covered > 0 || searched.count() > 1));
@@ -276,7 +278,7 @@ impl Policy<'_> {
             why.push(format!("{} of {} sampled objects stored whole", deltas.whole, deltas.sampled));
         }
         why.extend(self.bitmap_of_one_pack());
-        // By git's own measure, where the task that does less is off.
+        // By git's own thresholds, if the smaller task is disabled.
         if !settings.is_enabled(Task::GeometricRepack) {
             let packs = facts.packs.iter().filter(|pack| pack.kind != PackKind::Kept).count();
             if facts.loose_objects > settings.gc_loose {
@@ -292,7 +294,7 @@ impl Policy<'_> {
         })
     }
 
-    /// Why all should go into one pack with a bitmap, where no multi-pack-index can have it.
+    /// The reason to pack everything into one pack with a bitmap, if a multi-pack-index cannot have one.
     fn bitmap_of_one_pack(&self) -> Option<String> {
         let (facts, settings) = (self.facts, self.settings);
         let objects = facts.packed_objects();
@@ -312,9 +314,9 @@ impl Policy<'_> {
         is_worth_it.then(|| format!("{} not in the bitmap", counted(unknown, "object")))
     }
 
-    /// Objects of cruft packs that have expired, where it is worth it to write those anew.
+    /// The number of expired objects in cruft packs, if rewriting those is worthwhile.
     fn expired(&self) -> u64 {
-        // A server does not ask the programs that say what is still wanted: nothing would go.
+        // A server does not run the hook that names objects still wanted, so nothing would be removed.
         if self.occasion == Occasion::Served && self.settings.has_recent_objects_hook {
             return 0;
         }
@@ -333,7 +335,7 @@ impl Policy<'_> {
         let is_large = facts.packed_objects() + facts.loose_objects >= SMALL_OBJECTS;
         let is_needed = match self.occasion {
             Occasion::Asked => outside > 0,
-            // Tips are counted, not commits: each stands for at least one.
+            // Counts tips, not commits: each stands for at least one.
             Occasion::Automatic => {
                 auto != 0 && outside > 0 && (auto < 0 || is_new || outside >= auto.unsigned_abs())
             }
@@ -346,7 +348,7 @@ impl Policy<'_> {
         is_needed.then(|| planned(Task::CommitGraph, reason, 0, facts))
     }
 
-    /// Where every object is there that refs reach, in the repository's own packs.
+    /// Whether all objects reachable from refs are in the repository's own packs.
     fn can_have_bitmap(&self) -> bool {
         let Facts { is_shallow, borrows, is_partial, .. } = *self.facts;
         let is_possible = !is_shallow && !borrows && !is_partial;
@@ -356,7 +358,7 @@ impl Policy<'_> {
 
 fn planned(task: Task, reason: String, bytes: u64, facts: &Facts) -> PlannedTask {
     let objects = match task {
-        // However many objects there are.
+        // Independent of the number of objects.
         Task::StaleFiles | Task::PackRefs => 0,
         _ => facts.packed_objects() + facts.loose_objects,
     };

@@ -44,7 +44,7 @@ fn packs(objects: &[u32]) -> Vec<PackFacts> {
     objects.iter().map(|objects| pack(*objects)).collect()
 }
 
-/// In the best order: one pack with a bitmap, one file of refs, one commit-graph.
+/// The best state: one pack with a bitmap, one file of refs, one commit-graph.
 fn tidy() -> Facts {
     Facts {
         packs: packs(&[5000]),
@@ -82,7 +82,7 @@ const GRAPH: &str = "commit-graph";
 fn what_is_tidy_needs_nothing() {
     check(tidy(), NOTHING);
     check(Facts::default(), NOTHING);
-    // Nothing is gained by putting cruft packs into an index.
+    // Adding cruft packs to an index gains nothing.
     let cruft = PackFacts { kind: PackKind::Cruft, ..pack(70) };
     check(Facts { packs: vec![pack(5000), cruft], ..tidy() }, NOTHING);
     let index = Some(IndexFacts { covered: 3, missing: 0 });
@@ -96,7 +96,7 @@ fn packs_that_pile_up_are_rolled_up() {
     check(with(&[3, 3, 5000]), [GEOMETRIC, GEOMETRIC, ""]);
     check(with(&[3, 3, 3, 3, 3, 5000]), [GEOMETRIC, GEOMETRIC, ""]);
     check(with(&[3, 3, 3, 3, 3, 3, 5000]), [GEOMETRIC; 3]);
-    // Those that stay whatever happens are not counted.
+    // Packs that are always kept are not counted.
     let kept = |_: usize| PackFacts { kind: PackKind::Kept, ..pack(3) };
     let mut many: Vec<PackFacts> = (0..20).map(kept).collect();
     many.push(pack(5000));
@@ -105,7 +105,7 @@ fn packs_that_pile_up_are_rolled_up() {
     check(Facts { packs: many, ..tidy() }, [GEOMETRIC, "", ""]);
 }
 
-/// In a copy of which only packs count.
+/// For a copy of which only the packs matter.
 #[test]
 fn packs_alone_are_rolled_up_and_get_a_bitmap_once() {
     let alone = settings().for_packs_alone();
@@ -114,14 +114,14 @@ fn packs_alone_are_rolled_up_and_get_a_bitmap_once() {
     let with = |objects: &[u32]| Facts { packs: packs(objects), ..tidy() };
     check(with(&[3, 3, 3, 3, 3, 3, 5000]), [GEOMETRIC; 3]);
     check(with(&[3, 3, 3, 3, 3, 5000]), [GEOMETRIC, GEOMETRIC, ""]);
-    // Nothing else is made, whatever is there.
+    // Nothing else is done, whatever the state.
     let more = Facts { tips_outside_graph: 8, graph_files: 0, refs: RefFacts::Tables(20), ..tidy() };
     check(Facts { tips_outside_bitmap: 3, ..more }, NOTHING);
     let none = |objects: &[u32]| Facts { bitmap: None, tips_outside_bitmap: 10, ..with(objects) };
     check(none(&[3, 3, 3, 3, 3, 3, 5000]), ["gc"; 3]);
     check(none(&[999]), NOTHING);
     check(Facts { tips_outside_bitmap: 0, ..none(&[5000]) }, NOTHING);
-    // A third that the bitmap does not know of.
+    // A third of the objects is not in the bitmap.
     let grown = |objects| Facts { tips_outside_bitmap: 1, ..with(&[5000, objects]) };
     check(grown(2400), NOTHING);
     check(grown(2600), ["gc"; 3]);
@@ -161,7 +161,7 @@ fn loose_objects_are_packed() {
     let auto = |geometric_auto| MaintenanceSettings { geometric_auto, ..settings() };
     check_with(&auto(0), &Facts { loose_objects: 5000, ..tidy() }, [GEOMETRIC, "", ""]);
     check_with(&auto(-1), &Facts { loose_objects: 1, ..tidy() }, [GEOMETRIC; 3]);
-    // The smaller task where it is asked for.
+    // The smaller task, if requested.
     let mut only = with(Task::LooseObjects, true);
     only.enabled[4] = Some(false);
     check_with(&only, &Facts { loose_objects: 200, ..tidy() }, ["loose-objects"; 3]);
@@ -179,7 +179,7 @@ fn bitmaps_follow_refs() {
     let none = Facts { bitmap: None, tips_outside_bitmap: 10, ..tidy() };
     check(none.clone(), [GEOMETRIC, "", GEOMETRIC]);
     check(Facts { packs: packs(&[20]), ..none.clone() }, [GEOMETRIC, "", ""]);
-    // Where some of what refs reach is elsewhere, there can be none.
+    // If some reachable objects are elsewhere, no bitmap is possible.
     for facts in [
         Facts { is_shallow: true, ..none.clone() },
         Facts { borrows: true, ..none.clone() },
@@ -225,7 +225,7 @@ fn what_has_expired_goes() {
     let young = PackFacts { kind: PackKind::Cruft, expired: 3, ..pack(70) };
     let cruft = PackFacts { age_seconds: CRUFT_SECONDS, ..young.clone() };
     check(Facts { packs: vec![pack(5000), cruft.clone()], ..tidy() }, ["gc"; 3]);
-    // Something younger may need what has expired.
+    // A younger object may need the expired ones.
     check(Facts { packs: vec![pack(5000), young], ..tidy() }, ["gc", "", ""]);
     let hook = MaintenanceSettings { has_recent_objects_hook: true, ..settings() };
     check_with(&hook, &Facts { packs: vec![pack(5000), cruft.clone()], ..tidy() }, ["gc", "gc", ""]);
@@ -243,7 +243,7 @@ fn everything_is_packed_anew_now_and_then() {
     check(with(old(5000, FULL_REPACK_SECONDS), 499), NOTHING);
     check(with(old(5000, FULL_REPACK_SECONDS - 1), 500), NOTHING);
     check(Facts { packs: vec![old(5000, 10 * FULL_REPACK_SECONDS)], ..tidy() }, NOTHING);
-    // Packs that stay whatever happens do not count.
+    // Packs that are always kept do not count.
     let big = MaintenanceSettings { big_pack_bytes: Some(5000 * 100), ..settings() };
     check_with(&big, &with(old(5000, FULL_REPACK_SECONDS), 500), NOTHING);
     let packs = vec![pack(500), old(1000, FULL_REPACK_SECONDS), old(5000, FULL_REPACK_SECONDS)];
@@ -267,7 +267,7 @@ fn deltas_are_searched_anew_once() {
     assert!(!plan(&facts, &settings(), Occasion::Asked)[0].is_thorough);
 }
 
-/// `gc` does these, too; what others left goes first.
+/// `gc` includes the others; leftovers are removed first.
 #[test]
 fn gc_comes_alone() {
     let cruft = PackFacts { kind: PackKind::Cruft, expired: 3, age_seconds: CRUFT_SECONDS, ..pack(70) };
@@ -324,7 +324,7 @@ fn what_a_killed_job_left_goes_first() {
     }
 }
 
-/// Reasons are read by people.
+/// Reasons are for people.
 #[test]
 fn numbers_are_words() {
     let planned = plan(

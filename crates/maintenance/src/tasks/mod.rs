@@ -1,4 +1,4 @@
-//! Does tasks.
+//! Runs tasks.
 
 mod refs;
 mod repack;
@@ -20,37 +20,37 @@ use crate::stale_files;
 use crate::task::Task;
 use repack::RepackTask;
 
-/// How long readers that have just read a chain of commit-graphs may look for its files.
+/// How long a reader of an old commit-graph chain may still look for its files.
 const GRAPH_GRACE: Duration = Duration::from_secs(60 * 60);
 
-/// A file of a chain of commit-graphs takes in the one below if that has at most so many times its commits.
+/// A file of a commit-graph chain absorbs the one below if that has at most this many times its commits.
 const GRAPH_MULTIPLE: u32 = 2;
 
-/// What a job may take, and who watches.
+/// Resources and callbacks of a job.
 pub struct Means<'a> {
-    /// Threads that search for deltas and make bitmaps.
+    /// Threads for delta search and bitmaps.
     pub threads: usize,
-    /// Memory for the objects in a window, for new deltas and for bases, each; `None`: as the configuration says.
+    /// Memory for each of: objects in the window, new deltas, delta bases; `None`: as configured.
     pub memory_bytes: Option<usize>,
-    /// What the programs of `gc.recentObjectsHook` have named; `None` where they were not asked, so that nothing is dropped
-    /// if there are any.
+    /// Objects named by `gc.recentObjectsHook`; `None` if the hook was not run: nothing is dropped then if
+    /// one is configured.
     pub recent: Option<Vec<ObjectId>>,
-    /// The present.
+    /// The current time.
     pub now: SystemTime,
-    /// Who is told of progress, and may have it end.
+    /// Receives progress and can cancel.
     pub progress: &'a dyn ProgressSink,
-    /// Called when a task takes no lock of a ref any more, for which pushes would wait. No later task takes one.
+    /// Called when a task takes no more locks of refs, on which pushes would wait. No later task takes one.
     pub past_refs: &'a dyn Fn(),
 }
 
 impl Means<'_> {
-    /// How packs are made.
+    /// Applies the limits to the packing settings.
     fn limited(&self, settings: Settings) -> Settings {
         let Some(bytes) = self.memory_bytes else { return settings };
         let least = |configured: usize| if configured == 0 { bytes } else { configured.min(bytes) };
         Settings {
             threads: settings.threads.min(self.threads).max(1),
-            // Whoever owns a repository says how well it is packed, and somebody else's processor does it.
+            // The repository's owner sets the compression effort, but another user's processor does the work.
             window: settings.window.min(MAX_WINDOW),
             window_bytes: least(settings.window_bytes),
             delta_cache_bytes: least(settings.delta_cache_bytes),
@@ -60,10 +60,10 @@ impl Means<'_> {
     }
 }
 
-/// The widest window where a limit holds.
+/// The widest window if a limit applies.
 const MAX_WINDOW: usize = 250;
 
-/// Does a task. Whoever calls it holds the lock.
+/// Runs a task. The caller holds the lock.
 pub fn run(
     repository: &Repository,
     settings: &MaintenanceSettings,

@@ -4,7 +4,7 @@ use packrace_store::refs::{LogEdit, LoggedChange, PackRefs, RefWrites, StoredObj
 use crate::error::Error;
 use crate::reflogs::ReflogExpiry;
 
-/// Nothing here changes a value, so that no reflog gets a line.
+/// No value changes here, so no reflog gets a line.
 const NOBODY: &[u8] = b"packrace <packrace> 0 +0000";
 
 fn writes(repository: &Repository) -> Result<RefWrites, Error> {
@@ -12,14 +12,14 @@ fn writes(repository: &Repository) -> Result<RefWrites, Error> {
     Ok(RefWrites::of(config, hash, repository.is_bare()?, NOBODY.to_vec())?)
 }
 
-/// Puts all refs into one file, or all tables into one.
+/// Packs all refs into one file, or all tables into one.
 pub(super) fn pack(repository: &Repository) -> Result<(), Error> {
     let which = PackRefs { is_wanted: &|_| true, prunes: true, is_auto: false };
     let mut objects = StoredObjects::new(&repository.snapshot()?);
     Ok(repository.refs().pack(&which, &writes(repository)?, &mut objects)?)
 }
 
-/// Takes expired entries out of all reflogs.
+/// Removes expired entries from all reflogs.
 pub(super) fn expire_logs(repository: &Repository) -> Result<(), Error> {
     let names = repository.refs().logged_names()?;
     if names.is_empty() {
@@ -36,7 +36,7 @@ pub(super) fn expire_logs(repository: &Repository) -> Result<(), Error> {
         let kept = |log: &[LoggedChange]| -> Vec<LoggedChange> {
             log.iter().filter(|change| !expired.has(change)).cloned().collect()
         };
-        // No lock is taken where nothing changes.
+        // Take no lock if nothing changes.
         if kept(&log).len() == log.len() {
             continue;
         }

@@ -13,7 +13,7 @@ use crate::measure::deltas;
 use crate::repacking::{Finishing, finish};
 use crate::settings::MaintenanceSettings;
 
-/// A repack, made step by step.
+/// A repack, configured step by step.
 pub(super) struct RepackTask<'a> {
     repository: &'a Repository,
     settings: &'a MaintenanceSettings,
@@ -25,7 +25,7 @@ pub(super) struct RepackTask<'a> {
 }
 
 impl<'a> RepackTask<'a> {
-    /// Of everything, and nothing decided yet.
+    /// A repack of everything, with nothing decided yet.
     pub(super) fn new(
         repository: &'a Repository,
         settings: &'a MaintenanceSettings,
@@ -33,7 +33,7 @@ impl<'a> RepackTask<'a> {
     ) -> Result<Self, Error> {
         (means.past_refs)();
         let config = repository.config();
-        // The packs are looked at before the refs: what a push stores in between is in a pack that stays, or loose.
+        // Read packs before refs: objects that a push stores in between are loose or in a pack that stays.
         let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
         let found = roots(repository)?;
         let PublishOptions { reverse_index, index_version, .. } = PublishOptions::of(config)?;
@@ -54,7 +54,7 @@ impl<'a> RepackTask<'a> {
             filter: None,
             filter_to: None,
             expire_to: None,
-            // What replaces other packs is durable before they go.
+            // Replacements are durable before the old packs are removed.
             files: PackFiles {
                 policy: WritePolicy::of(config)?.of_rewrites(),
                 reverse_index,
@@ -87,14 +87,14 @@ impl<'a> RepackTask<'a> {
         self.run(false).map(drop)
     }
 
-    /// Puts loose objects into a pack, and leaves all packs alone.
+    /// Packs loose objects and leaves all packs alone.
     pub(super) fn loose_objects(mut self) -> Result<(), Error> {
         self.request.scope = Scope::Geometric(self.settings.split_factor);
         self.request.keep_packs = self.own_packs(|_| true);
         self.run(false).map(drop)
     }
 
-    /// Packs everything anew.
+    /// Repacks everything.
     pub(super) fn everything(mut self, is_thorough: bool) -> Result<(), Error> {
         let (repository, settings, means) = (self.repository, self.settings, self.means);
         let is_told = means.recent.is_some() || !settings.has_recent_objects_hook;
@@ -108,7 +108,7 @@ impl<'a> RepackTask<'a> {
         let stays = |pack: &Pack| pack.has_keep() || pack.is_promisor();
         let has_more = !self.request.keep_packs.is_empty() || !self.own_packs(stays).is_empty();
         if let Some(bitmap) = self.possible_bitmap()? {
-            // One pack has a bitmap of its own; several need an index that covers them all.
+            // One pack has its own bitmap; several need a multi-pack-index.
             match has_more && settings.multi_pack_index {
                 true => (self.multi_pack_index, self.bitmap) = (true, Some(bitmap)),
                 false => self.request.bitmap = (!has_more).then_some(bitmap),
@@ -128,7 +128,7 @@ impl<'a> RepackTask<'a> {
         }
     }
 
-    /// Where all objects are in the repository's own packs. In a partial clone some are nowhere.
+    /// The bitmap, if all objects are in the repository's own packs. In a partial clone some are missing.
     fn possible_bitmap(&self) -> Result<Option<BitmapRequest>, Error> {
         let snapshot = self.request_objects.snapshot();
         let is_possible = self.settings.bitmaps
@@ -148,13 +148,13 @@ impl<'a> RepackTask<'a> {
         own.map(|pack| pack.name().to_owned()).collect()
     }
 
-    /// Those that `gc.bigPackThreshold` has stay.
+    /// Packs that reach `gc.bigPackThreshold`, which are kept.
     fn big_packs(&self) -> Vec<String> {
         let Some(least) = self.settings.big_pack_bytes else { return Vec::new() };
         self.own_packs(|pack| !pack.is_cruft() && pack.bytes().len() as u64 >= least)
     }
 
-    /// Writes packs, and gives their names.
+    /// Writes packs and returns their names.
     fn run(self, drops_unreachable: bool) -> Result<Vec<String>, Error> {
         let repacked = write(&self.request_objects, &self.request, self.means.progress)?;
         let finishing = Finishing {

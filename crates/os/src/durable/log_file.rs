@@ -1,5 +1,5 @@
-//! A file that grows at its end while others read it: room for what is still to come is taken beforehand, and one thread syncs while
-//! another writes.
+//! An append-only file that is read while it grows: disk space is reserved in advance, and one thread can
+//! sync while another writes.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use crate::count::{self, Op, Role};
 use crate::reach;
 use crate::simulated::{DiskChange, DiskOp, before, done};
 
-/// A log, open for writing. It keeps its name when it is dropped.
+/// A log, open for writing. Dropping it keeps the file.
 #[derive(Debug)]
 pub struct LogFile {
     file: File,
@@ -32,7 +32,7 @@ impl LogFile {
         LogFile::opened(path, OFlags::CREATE, mode, role)
     }
 
-    /// Opens a file that exists.
+    /// Opens an existing file.
     pub fn open(path: &Path, role: Role) -> io::Result<Self> {
         LogFile::opened(path, OFlags::empty(), 0, role)
     }
@@ -45,7 +45,8 @@ impl LogFile {
         Ok(LogFile { file, path: path.to_owned(), role })
     }
 
-    /// Locks it against every other process, and every other [`LogFile`], until it is dropped. Returns false if another has it.
+    /// Locks it against all other processes and [`LogFile`]s until dropped. Returns false if it is
+    /// already locked.
     pub fn lock_alone(&self) -> io::Result<bool> {
         match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(true),
@@ -54,8 +55,8 @@ impl LogFile {
         }
     }
 
-    /// Takes the disk's room for these bytes, without making the file longer. Returns false on a file system that
-    /// cannot: writing may find the disk full there.
+    /// Reserves disk space for these bytes without extending the file. Returns false if the file system
+    /// cannot: writing may then find the disk full.
     pub fn reserve(&self, at: u64, bytes: u64) -> io::Result<bool> {
         before(&self.path, DiskOp::Write(0))?;
         match fallocate(&self.file, FallocateFlags::KEEP_SIZE, at, bytes) {
@@ -65,7 +66,7 @@ impl LogFile {
         }
     }
 
-    /// Writes all of `bytes` at this place.
+    /// Writes all of `bytes` at this offset.
     pub fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         before(&self.path, DiskOp::Write(bytes.len()))?;
         count::add(self.role, Op::Write, bytes.len());
@@ -74,7 +75,7 @@ impl LogFile {
         Ok(())
     }
 
-    /// Cuts it to this length, and gives back what was reserved behind it.
+    /// Truncates it, which also releases reserved space behind the new end.
     pub fn truncate(&self, length: u64) -> io::Result<()> {
         before(&self.path, DiskOp::Truncate)?;
         count::add(self.role, Op::Write, 0);
@@ -83,7 +84,7 @@ impl LogFile {
         Ok(())
     }
 
-    /// Makes what was written durable.
+    /// Makes the written data durable.
     pub fn sync(&self) -> io::Result<()> {
         before(&self.path, DiskOp::Sync)?;
         count::add(self.role, Op::Sync, 0);

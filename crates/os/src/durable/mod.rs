@@ -1,7 +1,8 @@
-//! Files written beside their readers: under a temporary or a lock's name, synced, then renamed.
+//! Writes files next to their readers: under a temporary or a lock's name, synced, then renamed.
 //!
-//! Nothing here decides when to sync or in which order files appear; `packrace-store` does. A file that did not get
-//! its name is removed when its [`NewFile`] is dropped. [`crate::simulated::on_disk`] makes each of these calls
+//! This module does not decide when to sync or in which order files appear; `packrace-store` does. A file
+//! that was not named is removed when its [`NewFile`] is dropped. [`crate::simulated::on_disk`] makes each of
+//! these calls fail.
 //! fail.
 
 use std::fs::File;
@@ -26,7 +27,7 @@ mod sync;
 pub use log_file::LogFile;
 pub use sync::{SyncFailed, SyncMethod, ToSync, sync_dir, sync_together};
 
-/// Every write but the last ends at a multiple of this.
+/// Every write except the last ends at a multiple of this.
 pub const PIECE_BYTES: usize = 1 << 20;
 
 /// How many temporary names are tried.
@@ -38,14 +39,14 @@ const NAME_LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghij
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
-    /// Its present path; `None` once it has its name or was removed.
+    /// Its current path; `None` once it has its name or was removed.
     path: Option<PathBuf>,
     role: Role,
     method: SyncMethod,
-    /// Bytes that are not written yet; shorter than [`PIECE_BYTES`].
+    /// Bytes not written yet; shorter than [`PIECE_BYTES`].
     buffer: Vec<u8>,
     written_bytes: u64,
-    /// The order in which this process created its files.
+    /// The sequence number of its creation in this process.
     number: u64,
 }
 
@@ -53,8 +54,8 @@ pub struct NewFile {
 static MADE: AtomicU64 = AtomicU64::new(0);
 
 impl NewFile {
-    /// Creates the file `path`; fails with [`io::ErrorKind::AlreadyExists`] if it exists. `mode` is subject to the
-    /// umask; if it forbids writing, that applies to others only.
+    /// Creates the file `path`; fails with [`io::ErrorKind::AlreadyExists`] if it exists. `mode` is subject
+    /// to the umask; if it forbids writing, that applies only to later opens.
     pub fn create(path: &Path, mode: u32, role: Role) -> io::Result<Self> {
         before(path, DiskOp::Create)?;
         count::add(role, Op::Create, 0);
@@ -81,12 +82,12 @@ impl NewFile {
         self.method = method;
     }
 
-    /// Its present path.
+    /// Its current path.
     pub fn path(&self) -> &Path {
         self.path.as_deref().expect("only what consumes the file takes its path")
     }
 
-    /// Its length, including bytes that are not written yet.
+    /// Its length, including bytes not written yet.
     pub fn len(&self) -> u64 {
         self.written_bytes + self.buffer.len() as u64
     }
@@ -96,8 +97,8 @@ impl NewFile {
         self.len() == 0
     }
 
-    /// Appends. Up to a piece of it stays in memory; the rest goes to the kernel without being copied, so that the
-    /// next piece begins at a multiple of [`PIECE_BYTES`].
+    /// Appends bytes. Up to one piece stays in memory; the rest goes to the kernel without a copy, so that
+    /// the next piece begins at a multiple of [`PIECE_BYTES`].
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let end = self.len() + bytes.len() as u64;
         let piece = PIECE_BYTES as u64;
@@ -106,7 +107,7 @@ impl NewFile {
             self.buffer.extend_from_slice(bytes);
             return Ok(());
         }
-        // Not negative, as the buffer never reaches a multiple.
+        // Not negative, because the buffer never reaches a multiple.
         let (now, later) = bytes.split_at((whole_end - self.len()) as usize);
         self.write_out(now)?;
         self.buffer.extend_from_slice(later);
@@ -144,13 +145,13 @@ impl NewFile {
         Ok(())
     }
 
-    /// All its bytes so far. The map must be dropped before the file is truncated.
+    /// All bytes so far. The map must be dropped before the file is truncated.
     pub fn map(&mut self) -> io::Result<Mapped> {
         self.flush()?;
         Mapped::of_file(&self.file, None, self.role)
     }
 
-    /// Changes its mode if that makes a difference; `change` gets the permission bits.
+    /// Changes its mode if necessary; `change` gets the permission bits.
     pub fn change_mode(&mut self, change: impl FnOnce(u32) -> u32) -> io::Result<()> {
         let mode = self.file.metadata()?.permissions().mode() & 0o7777;
         let changed = change(mode);
@@ -176,7 +177,7 @@ impl NewFile {
         Ok(is_kept)
     }
 
-    /// Sets its modification time; call it after everything was written.
+    /// Sets its modification time; call it after all writes.
     pub fn set_modified(&mut self, when: SystemTime) -> io::Result<()> {
         self.flush()?;
         before(self.path(), DiskOp::Touch)?;
@@ -184,7 +185,7 @@ impl NewFile {
         self.file.set_modified(when)
     }
 
-    /// Makes everything that was written durable, as far as its method does, but not its name.
+    /// Makes all written data durable, as far as the sync method does, but not the name.
     pub fn sync(&mut self) -> io::Result<()> {
         self.flush()?;
         before(self.path(), DiskOp::Sync)?;
@@ -204,7 +205,7 @@ impl NewFile {
         Ok(())
     }
 
-    /// Renames it to this name unless that exists; then returns itself.
+    /// Renames it to this name if unused; otherwise returns itself.
     pub fn publish(mut self, to: &Path) -> io::Result<Option<Self>> {
         self.flush()?;
         before_naming(self.path(), to)?;
@@ -220,20 +221,20 @@ impl NewFile {
         }
     }
 
-    /// Ends writing and, unless it is still to be synced, closes the file.
+    /// Ends writing and closes the file.
     pub fn close(mut self) -> io::Result<ClosedFile> {
         self.flush()?;
         Ok(ClosedFile { path: self.path.take(), role: self.role })
     }
 
-    /// Leaves it under its present name.
+    /// Keeps it under its current name.
     pub fn keep(mut self) -> io::Result<()> {
         self.flush()?;
         self.path = None;
         Ok(())
     }
 
-    /// Removes its name; the file exists as long as it is open.
+    /// Removes its name; the file exists while it is open.
     pub(crate) fn into_unnamed(mut self) -> io::Result<File> {
         self.flush()?;
         let file = self.file.try_clone()?;
@@ -278,7 +279,7 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some(path) = self.path.take() {
-            // Nobody is left to receive an error; the name shows that it is temporary.
+            // No caller is left to receive an error; the name marks it as temporary.
             let _ = remove_file(&path, self.role);
         }
     }
@@ -293,7 +294,7 @@ pub struct ClosedFile {
 }
 
 impl ClosedFile {
-    /// Renames it to this name unless that exists; then removes it. Returns whether it got the name.
+    /// Renames it to this name if unused; otherwise removes it. Returns whether it got the name.
     pub fn publish(mut self, to: &Path) -> io::Result<bool> {
         let path = self.path.take().expect("taken only by what consumes the file");
         let named = rename_to_free(&path, to, self.role);
@@ -308,14 +309,14 @@ impl ClosedFile {
 impl Drop for ClosedFile {
     fn drop(&mut self) {
         if let Some(path) = self.path.take() {
-            // Nobody is left to receive an error; the name shows that it is temporary.
+            // No caller is left to receive an error; the name marks it as temporary.
             let _ = remove_file(&path, self.role);
         }
     }
 }
 
-/// Appends to a file with one write, and returns false if there is none. With `mode`, which is subject to the umask, a
-/// missing file is created instead.
+/// Appends to a file with one write; returns false if it does not exist. With `mode`, which is subject to the
+/// umask, a missing file is created instead.
 pub fn append(path: &Path, bytes: &[u8], mode: Option<u32>, is_synced: bool, role: Role) -> io::Result<bool> {
     crate::faults::check_process()?;
     before(path, DiskOp::Create)?;
@@ -340,7 +341,7 @@ pub fn append(path: &Path, bytes: &[u8], mode: Option<u32>, is_synced: bool, rol
     Ok(true)
 }
 
-/// Called before a file or directory gets a name: after a disk fault, nothing that a process has made gets one.
+/// Called before a file or directory is named: after a disk fault, no file made by the process gets a name.
 fn before_naming(from: &Path, to: &Path) -> io::Result<()> {
     crate::faults::check_process()?;
     before(from, DiskOp::Rename(to.to_owned()))
@@ -369,8 +370,8 @@ pub fn rename_file(from: &Path, to: &Path, role: Role) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates a directory in an existing parent, and returns whether it is new. `change` adjusts the mode that the
-/// umask leaves.
+/// Creates a directory in an existing parent; returns whether it is new. `change` adjusts the mode
+/// after the umask.
 pub fn make_dir(path: &Path, change: impl FnOnce(u32) -> u32, role: Role) -> io::Result<bool> {
     before(path, DiskOp::MakeDir)?;
     count::add(role, Op::Create, 0);
@@ -388,7 +389,7 @@ pub fn make_dir(path: &Path, change: impl FnOnce(u32) -> u32, role: Role) -> io:
     Ok(true)
 }
 
-/// Changes the mode of a file or directory if that makes a difference; `change` gets the last twelve bits.
+/// Changes the mode of a file or directory if necessary; `change` gets the last twelve bits.
 pub fn change_mode(path: &Path, change: impl FnOnce(u32) -> u32, role: Role) -> io::Result<()> {
     let mode = std::fs::metadata(path)?.permissions().mode() & 0o7777;
     let changed = change(mode);
@@ -409,7 +410,7 @@ pub fn make_link(target: &Path, path: &Path, role: Role) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives a file a second name, which is not taken.
+/// Gives a file a second, unused name.
 pub fn link_file(from: &Path, to: &Path, role: Role) -> io::Result<()> {
     before(to, DiskOp::Create)?;
     count::add(role, Op::Create, 0);
@@ -455,8 +456,8 @@ pub fn rename_to_free(from: &Path, to: &Path, role: Role) -> io::Result<bool> {
     }
 }
 
-/// Renames a directory unless the new name exists, and returns whether it did. Where the file system cannot do that in
-/// one step, an empty directory that got the name in between is replaced, and nothing else.
+/// Renames a directory unless the new name exists; returns whether it did. If the file system cannot do that
+/// in one step, an empty directory created in between is replaced, but nothing else.
 pub fn move_dir_to_free(from: &Path, to: &Path, role: Role) -> io::Result<bool> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use rustix::io::Errno;
@@ -464,7 +465,7 @@ pub fn move_dir_to_free(from: &Path, to: &Path, role: Role) -> io::Result<bool> 
     count::add(role, Op::Rename, 0);
     let renamed = match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS) if std::fs::symlink_metadata(to).is_ok() => Err(Errno::EXIST),
-        // rename(2) puts a directory in the place of an empty one at most.
+        // rename(2) replaces at most an empty directory.
         Err(Errno::INVAL | Errno::NOSYS) => rustix::fs::rename(from, to),
         result => result,
     };
@@ -478,15 +479,15 @@ pub fn move_dir_to_free(from: &Path, to: &Path, role: Role) -> io::Result<bool> 
     }
 }
 
-/// Removes a directory with everything in it; links in it are not followed.
+/// Removes a directory with its contents; links in it are not followed.
 pub fn remove_tree(path: &Path, role: Role) -> io::Result<()> {
     before(path, DiskOp::Remove)?;
     count::add(role, Op::Remove, 0);
     std::fs::remove_dir_all(path)
 }
 
-/// Creates a directory named `prefix` + six letters and digits in `dir`, accessible only to the user of this
-/// process.
+/// Creates a directory named `prefix` + six letters and digits in `dir`, accessible only to this
+/// process's user.
 pub fn make_temporary_dir(dir: &Path, prefix: &str, role: Role) -> io::Result<PathBuf> {
     use std::os::unix::fs::DirBuilderExt as _;
     for _ in 0..MAX_TRIES {
@@ -505,7 +506,7 @@ pub fn make_temporary_dir(dir: &Path, prefix: &str, role: Role) -> io::Result<Pa
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Sets the times of a file to now. Allowed to its owner, and to whoever may write it.
+/// Sets the times of a file to now. Allowed to its owner and to all who may write it.
 pub fn touch(path: &Path, role: Role) -> io::Result<()> {
     use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
     before(path, DiskOp::Touch)?;
@@ -525,33 +526,32 @@ fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// In two steps. A process killed in between leaves both names, one of them temporary.
+/// Renames in two steps. A process killed in between leaves both names, one of them temporary.
 fn link_to_new(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::hard_link(from, to)?;
     std::fs::remove_file(from)
 }
 
-/// A number that other processes are unlikely to choose, too. Not secret.
+/// A number that other processes are unlikely to choose. Not secret.
 pub fn random_number() -> u32 {
     RandomState::new().hash_one(1) as u32
 }
 
-/// Six of them: three by chance, and three that follow from those and from [`temporary_key`]. Not secret: a file is created
-/// only if the name is unused.
+/// Six characters: three random, three derived from those and [`temporary_key`]. Not secret: a file is
+/// created only if the name is unused.
 fn random_letters() -> String {
     let chance = letters(RandomState::new().hash_one(0));
     format!("{chance}{}", letters(mixed(temporary_key(), chance.as_bytes())))
 }
 
-/// What the names of all temporaries of this process have in common. Whoever knows it can tell which a process has left
-/// that is no more.
+/// The key in the names of all temporary files of this process. It identifies leftovers of a dead process.
 pub fn temporary_key() -> u64 {
     static KEY: OnceLock<u64> = OnceLock::new();
     *KEY.get_or_init(|| RandomState::new().hash_one(2))
 }
 
-/// Whether a process with this key has made a temporary whose name ends in these letters. Of those of others, one in
-/// 238,328 looks so, too.
+/// Whether the name of a temporary file ends in letters made with this key. One in 238,328 names of other
+/// processes matches too.
 pub fn is_temporary_of(key: u64, name: &str) -> bool {
     let Some(last) = name.len().checked_sub(6).and_then(|at| name.get(at..)) else { return false };
     let is_letters = last.bytes().all(|byte| NAME_LETTERS.contains(&byte));
@@ -568,7 +568,7 @@ fn letters(mut number: u64) -> String {
     (0..3).map(letter).collect()
 }
 
-/// The same in every version of packrace: the process that left a file may have been an older one. By `SplitMix64`.
+/// Equal in every version of packrace: leftovers may be from an older one. Uses `SplitMix64`.
 fn mixed(key: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(key, |sum, byte| {
         let mut sum = sum.wrapping_add(u64::from(*byte)).wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -167,7 +167,7 @@ fn temporaries_tell_which_process_made_them() {
         assert!(is_temporary_of(temporary_key(), name), "{name}");
         assert!(!is_temporary_of(temporary_key() ^ 1, name), "{name}");
     }
-    // Names are the same in every version: a later one removes what this one has left.
+    // Names are equal in every version: a later one removes leftovers of this one.
     assert!(is_temporary_of(1, "tmp_pack_abcIdz"));
     for other in ["", "abc", "tmp_objdir-incoming-", "tmp_pack_äbcde", "tmp_pack_abc.ef"] {
         assert!(!is_temporary_of(temporary_key(), other), "{other}");

@@ -1,16 +1,17 @@
 //! Disk faults in mapped files: docs/decisions/0030-disk-faults.md.
 //!
-//! The kernel sends SIGBUS to a thread that touches an unavailable page of a mapped file: the file was truncated,
-//! or its disk does not answer. After [`contain`], such a fault in one of our maps replaces the whole
-//! map by zeros, marks it as damaged, and lets the thread continue. Results computed from zeros are worthless: whoever makes
-//! something of a map calls [`Mapped::check`](crate::Mapped::check) before it counts as complete.
+//! The kernel sends SIGBUS to a thread that touches an unavailable page of a mapped file: the file was
+//! truncated, or its disk does not answer. After [`contain`], such a fault in one of our maps replaces
+//! the whole map by zeros, marks it as damaged and lets the thread continue. Results computed from
+//! zeros are invalid, so users of a map call [`Mapped::check`](crate::Mapped::check) before a result
+//! counts as complete.
 //!
 //! ```text
 //! touch ──▶ SIGBUS ──▶ handler: registry of live maps ── found ──▶ zeros over the map, damaged = true, go on
 //!                                                     └─ not found ─▶ the action that was there before: the process dies
 //! ```
 //!
-//! The handler takes no lock, allocates nothing and calls nothing but mmap(2), sigaction(2) and raise(3).
+//! The handler takes no lock, allocates nothing and calls only mmap(2), sigaction(2) and raise(3).
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -23,13 +24,13 @@ const FIRST_SLAB_SLOTS: usize = 1024;
 /// This many slabs hold more maps than an address space.
 const SLABS: usize = 32;
 
-/// How many names of damaged files are remembered for later questions.
+/// How many names of damaged files are kept for later queries.
 const MAX_REMEMBERED: usize = 16;
 
-/// Slots of live maps, never freed, so that the handler may read them at any time.
+/// Slots of live maps, never freed, so that the handler can always read them.
 static REGISTRY: [AtomicPtr<Slot>; SLABS] = [const { AtomicPtr::new(ptr::null_mut()) }; SLABS];
 
-/// Free slots. The handler does not read this.
+/// Free slots. Not read by the handler.
 static FREE: Mutex<Free> = Mutex::new(Free { slots: Vec::new(), slabs: 0 });
 
 /// The action for SIGBUS before [`contain`].
@@ -44,17 +45,17 @@ static ENDS_PROCESS: AtomicBool = AtomicBool::new(false);
 /// Files whose maps were damaged and have been dropped.
 static REMEMBERED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// What a fault ends.
+/// The scope of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// Only work that needs the file: a server.
     Work,
-    /// Everything that the process does, once the current work is done: after the first fault no file gets a name
+    /// The whole process, after the current work: from the first fault on, no file gets a name
     /// ([`check_process`]).
     Process,
 }
 
-/// A mapped file was truncated, overwritten or could not be read.
+/// A mapped file was truncated, overwritten or unreadable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damaged {
     /// The file, if it has a name.
@@ -109,13 +110,13 @@ pub fn contain(scope: Scope) -> io::Result<()> {
     Ok(())
 }
 
-/// The number of maps found damaged so far. If it stays the same, no map was damaged in between.
+/// The number of maps found damaged so far. If unchanged, no map was damaged in between.
 #[inline]
 pub fn damaged_maps() -> u64 {
     DAMAGED_MAPS.load(Ordering::Acquire)
 }
 
-/// A file that was found damaged, if there is one and its name is known.
+/// A file that was found damaged, if any and if its name is known.
 pub fn first_damaged() -> Option<Damaged> {
     if damaged_maps() == 0 {
         return None;
@@ -126,8 +127,8 @@ pub fn first_damaged() -> Option<Damaged> {
     Some(Damaged { path: remembered.or_else(live) })
 }
 
-/// Fails once a fault has happened in a process that serves nobody else ([`Scope::Process`]): what it has made
-/// since may come from zeros, and must not be published.
+/// Fails after a fault in a process that serves nobody else ([`Scope::Process`]): its output since then may
+/// come from zeros and must not be published.
 pub fn check_process() -> io::Result<()> {
     if damaged_maps() == 0 || !ENDS_PROCESS.load(Ordering::Relaxed) {
         return Ok(());
@@ -135,8 +136,8 @@ pub fn check_process() -> io::Result<()> {
     Err(first_damaged().unwrap_or(Damaged { path: None }).into())
 }
 
-/// Touches every page of `bytes` after the kernel could not read them (EFAULT): damaged maps among them are marked,
-/// as by any other access, and the one at their start is returned. Without [`contain`] nothing is touched.
+/// Touches every page of `bytes` after the kernel could not read them (EFAULT). Damaged maps among them are
+/// marked, as by any other access; returns the one at their start. Touches nothing without [`contain`].
 pub fn touch(bytes: &[u8]) -> Option<Damaged> {
     BEFORE.get()?;
     let page = rustix::param::page_size();
@@ -150,23 +151,24 @@ pub fn touch(bytes: &[u8]) -> Option<Damaged> {
     Some(Damaged { path: slot.name().as_deref().map(Path::to_owned) })
 }
 
-/// Whether an error of a write means that the kernel could not read the data.
+/// Whether a write failed because the kernel could not read the data.
 pub fn is_unreadable(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EFAULT)
 }
 
 /// A slot for one live map.
 ///
-/// The version is odd while the slot is being changed; a read that finds it odd, or changed, is void. The handler
-/// needs no second read: a thread that has just touched a map borrows it, so nobody changes its slot.
+/// The version is odd while the slot is being changed; a read that sees an odd or changed version is
+/// void. The handler needs no second read: a thread that has just touched a map borrows it, so its slot
+/// cannot change.
 #[derive(Debug)]
 pub(crate) struct Slot {
     version: AtomicU64,
-    /// Where the map begins; 0 if the slot is free.
+    /// The start of the map; 0 if the slot is free.
     start: AtomicUsize,
     length: AtomicUsize,
     is_damaged: AtomicBool,
-    /// The name of its file. The handler does not read this.
+    /// The name of its file. Not read by the handler.
     name: Mutex<Option<Arc<Path>>>,
 }
 
@@ -188,7 +190,7 @@ impl Slot {
         }
     }
 
-    /// Registers a map. Nobody may read its bytes before that.
+    /// Registers a map. Its bytes must not be read before.
     pub(crate) fn claim(start: usize, length: usize, name: Option<&Arc<Path>>) -> &'static Slot {
         let slot = {
             let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -207,7 +209,7 @@ impl Slot {
         self.name.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets a map that is still mapped and whose bytes nobody reads any more. Then the slot can be reused.
+    /// Forgets a map that is still mapped but no longer read. Then the slot can be reused.
     pub(crate) fn forget(&'static self) {
         let name = self.name().take();
         if self.is_damaged() {
@@ -216,7 +218,7 @@ impl Slot {
         self.set(0, 0);
     }
 
-    /// Returns the slot, after the map is gone.
+    /// Returns the slot after the map is gone.
     pub(crate) fn give_back(&'static self) {
         FREE.lock().unwrap_or_else(PoisonError::into_inner).slots.push(self);
     }
@@ -226,7 +228,7 @@ impl Slot {
         self.is_damaged.load(Ordering::Acquire)
     }
 
-    /// Marks the map. Its content stays.
+    /// Marks the map without changing its content.
     pub(crate) fn mark(&self) {
         if !self.is_damaged.swap(true, Ordering::AcqRel) {
             DAMAGED_MAPS.fetch_add(1, Ordering::AcqRel);
@@ -288,8 +290,8 @@ fn slots() -> impl Iterator<Item = &'static Slot> {
     })
 }
 
-/// Replaces a whole map by zeros, in one call: replacing a single page would split the map in three, and most
-/// systems allow a process 65,530 maps; a large truncated file would raise a signal for each of its pages.
+/// Replaces a whole map by zeros in one call: replacing a single page would split the map in three, and most
+/// systems limit a process to 65,530 maps; a large truncated file would raise a signal for each of its pages.
 #[allow(unsafe_code)]
 fn put_zeros(start: usize, length: usize) -> bool {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
@@ -321,7 +323,7 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, _context
             libc::sigaction(signal, before, ptr::null_mut());
         }
         if !is_fault {
-            // If somebody has sent the signal, no instruction faults again.
+            // If another process sent the signal, no instruction faults again.
             libc::raise(signal);
         }
     }

@@ -145,13 +145,13 @@ fn many_maps_come_and_go_beside_faults() {
     assert!(find(0).is_none() && find(usize::MAX).is_none());
 }
 
-/// Runs one of the tasks in a process of its own.
+/// Runs one of the tasks in its own process.
 fn child(task: &str) -> std::process::Output {
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", "faults::tests::in_a_child", "--nocapture"]).env(TASK, task).output().unwrap()
 }
 
-/// Not a test of its own: runs the tasks of the others.
+/// Not a test of its own: runs the tasks of the other tests.
 #[test]
 #[allow(unsafe_code)]
 fn in_a_child() {

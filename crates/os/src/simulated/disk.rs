@@ -1,4 +1,4 @@
-//! A disk that fails on cue, and records the order of its changes.
+//! A disk that fails on request and records the order of its changes.
 
 use std::cell::RefCell;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::DiskChange;
 
-/// What [`crate::durable`] does to a disk.
+/// The operations of [`crate::durable`] on a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DiskOp {
     /// A file is created.
@@ -47,7 +47,7 @@ pub enum DiskFault {
     None,
     /// This step fails with this error; the others succeed.
     At(usize, io::ErrorKind),
-    /// From this step on nothing happens any more, as if the process had been killed.
+    /// From this step on no change happens, as if the process had been killed.
     StopAt(usize),
 }
 
@@ -61,8 +61,8 @@ thread_local! {
     static CHANGES: RefCell<Option<Vec<DiskChange>>> = const { RefCell::new(None) };
 }
 
-/// Runs `work` on this thread with a disk that fails as specified. Returns the steps in their order, too, including
-/// those that failed.
+/// Runs `work` on this thread with a disk that fails as specified. Also returns the steps in order,
+/// including failed ones.
 pub fn on_disk<T>(fault: DiskFault, work: impl FnOnce() -> T) -> (T, Vec<DiskStep>) {
     DISK.set(Some(Disk { fault, steps: Vec::new() }));
     let result = work();

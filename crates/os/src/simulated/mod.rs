@@ -1,5 +1,5 @@
-//! Twins of the real parts that tests control: time stands still until it is advanced, a peer and a disk misbehave
-//! on cue.
+//! Test doubles of the real parts: time stands still until advanced, and a peer and a disk
+//! misbehave on request.
 
 mod disk;
 mod forgetful;
@@ -17,7 +17,7 @@ pub use disk::{DiskFault, DiskOp, DiskStep, on_disk};
 pub(crate) use disk::{before, done};
 pub use forgetful::{DiskChange, DiskState, Recording, changes_so_far, recorded};
 
-/// A clock that moves only when told to; clones show the same time.
+/// A clock that moves only when advanced; clones show the same time.
 #[derive(Debug, Clone, Default)]
 pub struct SimulatedClock(Arc<AtomicU64>);
 
@@ -34,7 +34,7 @@ impl Clock for SimulatedClock {
     }
 }
 
-/// What one write call of a [`SimulatedSink`] does.
+/// The effect of one write call of a [`SimulatedSink`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteStep {
     /// Takes at most this many bytes.
@@ -43,7 +43,7 @@ pub enum WriteStep {
     Fail(io::ErrorKind),
 }
 
-/// A sink that keeps what it receives and follows a script; after the script it takes everything.
+/// A sink that stores what it receives and follows a script; after the script it accepts everything.
 #[derive(Debug)]
 pub struct SimulatedSink {
     limits: GatherLimits,
@@ -60,12 +60,12 @@ impl SimulatedSink {
         SimulatedSink { limits, steps: steps.into(), received: Vec::new(), calls: 0, waits: 0, gone: false }
     }
 
-    /// Everything that arrived.
+    /// Everything received.
     pub fn received(&self) -> &[u8] {
         &self.received
     }
 
-    /// Write calls so far, failed ones included.
+    /// Write calls so far, including failed ones.
     pub fn calls(&self) -> usize {
         self.calls
     }
@@ -75,7 +75,7 @@ impl SimulatedSink {
         self.waits
     }
 
-    /// The peer is gone from now on.
+    /// Makes the peer gone from now on.
     pub fn leave(&mut self) {
         self.gone = true;
     }

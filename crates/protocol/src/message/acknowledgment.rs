@@ -10,13 +10,13 @@ use crate::wire::pkt_line::{write_length, write_text};
 pub enum Acknowledgment {
     /// `NAK`: nothing in common so far.
     Nak,
-    /// `ACK <id>` with what it means.
+    /// `ACK <id>` and its meaning.
     Ack(ObjectId, Meaning),
     /// `ready`, in version 2: a pack follows.
     Ready,
 }
 
-/// What an `ACK` means.
+/// The meaning of an `ACK`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
     /// `ACK <id>`: in version 0 the last one, followed by the pack; in version 2 a common object.

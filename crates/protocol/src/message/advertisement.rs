@@ -1,4 +1,5 @@
-//! What a server sends first (gitprotocol-pack, "Reference Discovery"; gitprotocol-v2, "Capability Advertisement").
+//! The first message of a server (gitprotocol-pack, "Reference Discovery"; gitprotocol-v2, "Capability
+//! Advertisement").
 
 use packrace_object::{HashKind, ObjectId, StoredId, oid};
 
@@ -38,8 +39,7 @@ pub fn write_v2(out: &mut Vec<u8>, config: &ServiceConfig) {
     out.extend_from_slice(FLUSH);
 }
 
-/// The capabilities of version 0 and 1. `is_http` says whether the advertisement goes over HTTP, which offers
-/// `no-done`.
+/// The capabilities of versions 0 and 1. `is_http` adds `no-done`, which only HTTP offers.
 pub fn v0_capabilities(config: &ServiceConfig, head_target: Option<&[u8]>, is_http: bool) -> Vec<u8> {
     let mut list = b"multi_ack thin-pack side-band side-band-64k ofs-delta shallow deepen-since deepen-not \
         deepen-relative no-progress include-tag multi_ack_detailed"
@@ -86,7 +86,7 @@ pub fn write_v0_no_refs(out: &mut Vec<u8>, capabilities: &[u8], hash: HashKind) 
     write_line(out, StoredId::from(&ObjectId::null(hash)), b"capabilities", b"^{}", Some(capabilities));
 }
 
-/// Appends a commit at which the server's own history is shallow.
+/// Appends a commit of the server's own shallow boundary.
 pub fn write_v0_shallow(out: &mut Vec<u8>, id: &oid) {
     super::shallow_info::write_shallow(out, id);
 }
@@ -105,7 +105,7 @@ pub enum V0Line<'a> {
         /// Unparsed; see [`words`](crate::wire::capabilities::words).
         capabilities: Option<&'a [u8]>,
     },
-    /// What the tag of the previous line peels to.
+    /// The object that the tag of the previous line peels to.
     Peeled {
         /// The object.
         id: ObjectId,
@@ -117,7 +117,7 @@ pub enum V0Line<'a> {
         /// The unparsed list.
         capabilities: &'a [u8],
     },
-    /// The server's own history is shallow here.
+    /// A commit of the server's own shallow boundary.
     Shallow(ObjectId),
 }
 
@@ -144,7 +144,7 @@ pub fn parse_v0_line(line: &[u8]) -> Option<V0Line<'_>> {
     }
 }
 
-/// Parses a line that a server of version 2 sends after `version 2`: a key and perhaps a value.
+/// Parses a line that a server of version 2 sends after `version 2`: a key and an optional value.
 pub fn parse_v2_capability(line: &[u8]) -> (&[u8], Option<&[u8]>) {
     match line.iter().position(|byte| *byte == b'=') {
         Some(at) => (&line[..at], Some(&line[at + 1..])),

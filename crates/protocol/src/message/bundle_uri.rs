@@ -1,12 +1,12 @@
-//! A list of bundles that a client can start from (gitprotocol-v2, "bundle-uri"): a `key=value` a packet, and a
-//! flush.
+//! A list of bundles that a client can start from (gitprotocol-v2, "bundle-uri"): one `key=value` per packet,
+//! then a flush.
 
 use crate::wire::pkt_line::{FLUSH, MAX_PAYLOAD, write_data};
 
-/// Names and values of the `bundle.*` configuration, in its order.
+/// Names and values of the `bundle.*` configuration, in order.
 pub type Bundles = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Appends the list and a flush. Entries that do not fit into a packet are left out.
+/// Appends the list and a flush. Entries that do not fit into a packet are omitted.
 pub fn write_list(out: &mut Vec<u8>, bundles: &Bundles) {
     for (key, value) in bundles.iter().filter(|(key, value)| key.len() + 1 + value.len() <= MAX_PAYLOAD) {
         write_data(&[key.as_slice(), b"=", value].concat(), out);
@@ -14,7 +14,8 @@ pub fn write_list(out: &mut Vec<u8>, bundles: &Bundles) {
     out.extend_from_slice(FLUSH);
 }
 
-/// Parses a line. The value starts after the first `=`: keys with a `=` in their subsection do not survive.
+/// Parses a line. The value starts after the first `=`, so keys with a `=` in their subsection
+/// do not survive.
 pub fn parse(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let equals = line.iter().position(|byte| *byte == b'=')?;
     let (key, value) = (&line[..equals], &line[equals + 1..]);

@@ -4,7 +4,7 @@ use packrace_object::HashKind;
 
 use crate::wire::pkt_line::{DELIM, write_data, write_text};
 
-/// What a client states with every command. Leave out what the server did not offer.
+/// What a client states with every command. Omit what the server did not offer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientCapabilities {
     /// The value of `agent=`.

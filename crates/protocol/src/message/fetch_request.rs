@@ -1,5 +1,5 @@
-//! What a fetching client sends (gitprotocol-pack, "Packfile Negotiation"; gitprotocol-v2, "fetch"). Servers read
-//! it in `session`, where every line changes a state.
+//! The request of a fetching client (gitprotocol-pack, "Packfile Negotiation"; gitprotocol-v2, "fetch").
+//! Servers parse it in `session`, where every line changes a state.
 
 use packrace_object::{ObjectId, oid};
 
@@ -11,9 +11,9 @@ use crate::wire::pkt_line::{FLUSH, write_data, write_length, write_text};
 pub enum Deepen {
     /// This many commits from each want.
     Depth(u32),
-    /// This many more than it has now.
+    /// This many more than it already has.
     Relative(u32),
-    /// Only commits at least this new, and none that these refs reach.
+    /// Only commits at least this new, excluding those reachable from these refs.
     Since {
         /// Seconds since 1970.
         seconds: Option<i64>,
@@ -31,27 +31,28 @@ pub struct FetchRequest {
     pub shallow: Vec<ObjectId>,
     /// How much history is wanted; `None` means all.
     pub deepen: Option<Deepen>,
-    /// Deltas may refer to objects that only the client has.
+    /// The client accepts a thin pack.
     pub thin_pack: bool,
-    /// Deltas may give their base as a distance.
+    /// Deltas may use offsets for their bases.
     pub ofs_delta: bool,
     /// Annotated tags are sent with the objects that they point at.
     pub include_tag: bool,
     /// The client wants no progress.
     pub no_progress: bool,
-    /// What to leave out (git-rev-list, "--filter").
+    /// The filter (git-rev-list, "--filter").
     pub filter: Option<Vec<u8>>,
     /// Full names of wanted refs, whatever they point at; only in version 2.
     pub want_refs: Vec<Vec<u8>>,
-    /// The whole answer comes in a side-band; only in version 2.
+    /// The whole answer uses a side-band; only in version 2.
     pub sideband_all: bool,
-    /// Comma-separated protocols of URIs that the client can fetch other packs from; empty for none. Only in
-    /// version 2.
+    /// Comma-separated URI protocols from which the client can fetch other packs; empty for none. Only
+    /// in version 2.
     pub uri_protocols: Vec<u8>,
 }
 
 impl FetchRequest {
-    /// Appends the arguments of version 2 up to the haves. Haves, perhaps [`write_done`], and a flush follow.
+    /// Appends the arguments of version 2 up to the haves. Haves, optionally [`write_done`], and a
+    /// flush follow.
     pub fn write_v2(&self, out: &mut Vec<u8>) {
         let flags = [
             ("thin-pack", self.thin_pack),
@@ -73,8 +74,8 @@ impl FetchRequest {
         }
     }
 
-    /// Appends the request of version 0 or 1, flush included; haves follow. `offered` are more capabilities to use,
-    /// such as `multi_ack_detailed` and `side-band-64k`.
+    /// Appends the request of version 0 or 1, flush included; haves follow. `offered` are additional
+    /// capabilities to use, such as `multi_ack_detailed` and `side-band-64k`.
     pub fn write_v0(&self, out: &mut Vec<u8>, offered: &[&str]) {
         let flags = [
             ("thin-pack", self.thin_pack),

@@ -11,7 +11,7 @@ use crate::wire::pkt_line::{FLUSH, MAX_PAYLOAD, write_data, write_length, write_
 pub struct RefsRequest {
     /// Report the targets of symbolic refs.
     pub symrefs: bool,
-    /// Report what annotated tags peel to.
+    /// Report the peeled objects of annotated tags.
     pub peel: bool,
     /// Report a `HEAD` without a commit.
     pub unborn: bool,
@@ -22,7 +22,7 @@ pub struct RefsRequest {
 const SYMREF_TARGET: &[u8] = b" symref-target:";
 const PEELED: &[u8] = b" peeled:";
 
-/// Appends one ref. A name too long for a packet is left out, because no client could ask for it.
+/// Appends one ref. A name too long for a packet is omitted, because no client could ask for it.
 #[inline]
 pub fn write_ref(
     out: &mut Vec<u8>,
@@ -52,7 +52,7 @@ pub fn write_ref(
     out.push(b'\n');
 }
 
-/// Appends a `HEAD` that points at a branch without a commit.
+/// Appends a `HEAD` that points at an unborn branch.
 pub fn write_unborn_head(out: &mut Vec<u8>, target: &[u8]) {
     let line = [b"unborn HEAD", SYMREF_TARGET, target, b"\n"].concat();
     if line.len() <= MAX_PAYLOAD {
@@ -69,7 +69,7 @@ pub struct RefLine<'a> {
     pub name: &'a [u8],
     /// The target of a symbolic ref.
     pub symref_target: Option<&'a [u8]>,
-    /// What an annotated tag peels to.
+    /// The peeled object of an annotated tag.
     pub peeled: Option<ObjectId>,
 }
 

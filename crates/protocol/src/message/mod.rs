@@ -1,5 +1,6 @@
-//! Single messages, both directions: written without allocation where there can be a million of them, and parsed
-//! from the payload of one packet. Parsers take a line without its newline and return `None` for any other message.
+//! Single messages, in both directions: written without allocation where a million may occur, and parsed
+//! from the payload of one packet. Parsers take a line without its newline and return `None` for any
+//! other message.
 
 pub mod acknowledgment;
 pub mod advertisement;

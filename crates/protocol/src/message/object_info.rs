@@ -1,5 +1,5 @@
-//! Sizes of objects without the objects (gitprotocol-v2, "object-info"): arguments and lines of the answer, which,
-//! as in git, have no newline.
+//! Sizes of objects without their contents (gitprotocol-v2, "object-info"): arguments, and lines of the
+//! answer, which, as in git, have no newline.
 
 use packrace_object::{HashKind, ObjectId, oid};
 
@@ -15,14 +15,14 @@ pub struct ObjectInfoRequest {
     pub ids: Vec<ObjectId>,
 }
 
-/// Appends the attributes reported for each object; as in git, none where there are no objects.
+/// Appends the attributes reported for each object; as in git, none if there are no objects.
 pub fn write_attributes(out: &mut Vec<u8>, request: &ObjectInfoRequest) {
     if request.size && !request.ids.is_empty() {
         write_data(b"size", out);
     }
 }
 
-/// Appends an object; `size` is that of an existing object, if sizes were asked for.
+/// Appends an object; `size` is that of an existing object, if sizes were requested.
 pub fn write_object(out: &mut Vec<u8>, id: &oid, request: &ObjectInfoRequest, size: Option<u64>) {
     let size = match size {
         _ if !request.size => String::new(),

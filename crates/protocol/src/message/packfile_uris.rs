@@ -8,7 +8,7 @@ use crate::wire::pkt_line::{MAX_PAYLOAD, write_length};
 pub struct PackfileUri {
     /// The hash of the pack as `git index-pack` prints it, in hex.
     pub pack_hash: Vec<u8>,
-    /// Where it is.
+    /// The location of the pack.
     pub uri: Vec<u8>,
 }
 
@@ -36,7 +36,7 @@ impl PackfileUri {
         out.push(b'\n');
     }
 
-    /// Reads a line.
+    /// Parses a line.
     pub fn parse(line: &[u8]) -> Option<Self> {
         let space = line.iter().position(|byte| *byte == b' ')?;
         let (pack_hash, uri) = (&line[..space], &line[space + 1..]);

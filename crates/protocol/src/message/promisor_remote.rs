@@ -1,4 +1,4 @@
-//! Other repositories that a client may get missing objects from (gitprotocol-v2, "promisor-remote").
+//! Other repositories from which a client may get missing objects (gitprotocol-v2, "promisor-remote").
 //!
 //! ```text
 //! server   promisor-remote=name=<n>,url=<u>[,<field>=<value>]…[;name=…]
@@ -9,19 +9,19 @@
 
 use crate::wire::pkt_line::MAX_PAYLOAD;
 
-/// One such repository.
+/// A promisor remote.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PromisorRemote {
     /// The name of the remote.
     pub name: Vec<u8>,
-    /// Where it is.
+    /// Its location.
     pub url: Vec<u8>,
     /// Further fields: `partialCloneFilter` and `token` are known.
     pub fields: Vec<(String, Vec<u8>)>,
 }
 
-/// The value of the server's capability; `None` if there is nothing to offer. Remotes that do not fit into the
-/// packet are left out.
+/// The value of the server's capability; `None` if there is nothing to offer. Remotes that do not fit into
+/// the packet are omitted.
 pub fn write_offer(remotes: &[PromisorRemote]) -> Option<Vec<u8>> {
     let mut offer = Vec::new();
     for remote in remotes {
@@ -47,7 +47,7 @@ pub fn write_offer(remotes: &[PromisorRemote]) -> Option<Vec<u8>> {
     (!offer.is_empty()).then_some(offer)
 }
 
-/// Reads the value of the server's capability. A remote must begin with a name and a URL.
+/// Parses the value of the server's capability. A remote must begin with a name and a URL.
 pub fn parse_offer(value: &[u8]) -> Option<Vec<PromisorRemote>> {
     value.split(|byte| *byte == b';').map(parse_remote).collect()
 }
@@ -94,7 +94,7 @@ fn write_encoded(value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Decodes `%xx`; `None` if a `%` is not followed by a number.
+/// Decodes `%xx`; `None` if a `%` is not followed by two hex digits.
 fn decoded(text: &[u8]) -> Option<Vec<u8>> {
     let mut value = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -1,4 +1,5 @@
-//! What a pushing client asks for (gitprotocol-pack, "Reference Update Request and Packfile Transfer").
+//! The ref updates that a pushing client requests (gitprotocol-pack, "Reference Update Request and
+//! Packfile Transfer").
 //!
 //! ```text
 //! PKT-LINE(<old> SP <new> SP <name> [NUL capabilities])      zeroes for a ref that does not exist, or is deleted
@@ -16,7 +17,7 @@ pub struct PushCommand {
     pub old: ObjectId,
     /// The new value; null to delete the ref.
     pub new: ObjectId,
-    /// The name as the client sent it: anything without NUL.
+    /// The name as the client sent it: any bytes except NUL.
     pub name: Vec<u8>,
 }
 

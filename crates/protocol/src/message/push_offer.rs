@@ -1,5 +1,5 @@
-//! What a receiving server sends first: refs as for a fetch, with other capabilities (gitprotocol-capabilities; in
-//! the order in which git was observed to list them).
+//! The first message of a receiving server: refs as for a fetch, with other capabilities
+//! (gitprotocol-capabilities), in git's observed order.
 
 use packrace_object::HashKind;
 
@@ -14,11 +14,11 @@ pub struct PushOffer {
     pub hash: HashKind,
     /// `atomic`: all refs or none.
     pub atomic: bool,
-    /// `ofs-delta`: deltas may give their base as a distance.
+    /// `ofs-delta`: deltas may use offsets for their bases.
     pub ofs_delta: bool,
     /// `push-options`: strings for the hooks.
     pub push_options: bool,
-    /// `push-cert`: signed pushes, which contain this nonce.
+    /// `push-cert`: signed pushes, which must contain this nonce.
     pub certificate_nonce: Option<String>,
 }
 

@@ -12,7 +12,7 @@ use packrace_object::{HashKind, ObjectId};
 use super::{parse_id, write_hex};
 use crate::wire::pkt_line::{FLUSH, MAX_PAYLOAD, write_data};
 
-/// Which form of report a client understands.
+/// The report formats that a client may understand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReportForm {
     /// No report.
@@ -20,7 +20,7 @@ pub enum ReportForm {
     None,
     /// `report-status`.
     V1,
-    /// `report-status-v2`: with the changes that a hook made instead.
+    /// `report-status-v2`: includes the changes that a hook made instead.
     V2,
 }
 
@@ -45,7 +45,7 @@ pub struct RefReport {
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RefOutcome {
-    /// The ref was changed as the client wants; or, if the list is not empty, a hook did this instead.
+    /// The ref was changed as requested; if the list is not empty, a hook made these changes instead.
     Ok(Vec<Rewritten>),
     /// The ref is unchanged, for this reason.
     Rejected(Vec<u8>),
@@ -56,9 +56,9 @@ pub enum RefOutcome {
 pub struct Rewritten {
     /// The ref that was changed.
     pub name: Option<Vec<u8>>,
-    /// Where it pointed.
+    /// Its previous value.
     pub old: Option<ObjectId>,
-    /// Where it points.
+    /// Its new value.
     pub new: Option<ObjectId>,
     /// The new object does not descend from the old one.
     pub is_forced: bool,
@@ -142,7 +142,7 @@ impl<'a> ReportLine<'a> {
 }
 
 impl Rewritten {
-    /// Applies an option of a hook or a report; `false` if it is not about a rewritten ref.
+    /// Applies an option of a hook or a report; `false` if it does not concern a rewritten ref.
     pub fn take(&mut self, key: &[u8], value: Option<&[u8]>, hash: HashKind) -> bool {
         match (key, value) {
             (b"refname", Some(name)) => self.name = Some(name.to_vec()),
@@ -155,7 +155,7 @@ impl Rewritten {
     }
 }
 
-/// Splits off a word; the rest follows it.
+/// Splits off the first word.
 fn split(text: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     match text.iter().position(|byte| *byte == b' ') {
         Some(0) => None,
@@ -165,7 +165,7 @@ fn split(text: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     }
 }
 
-/// Names and reasons may come from the client or a hook: what does not fit into a packet is cut off.
+/// Names and reasons may come from the client or a hook, so they are truncated to fit a packet.
 fn write_line(parts: &[&[u8]], out: &mut Vec<u8>) {
     let mut line = parts.concat();
     line.truncate(MAX_PAYLOAD - 1);

@@ -5,13 +5,13 @@ use crate::wire::pkt_line::write_text;
 /// The sections, in the order in which they are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Section {
-    /// Which haves are common.
+    /// The common haves.
     Acknowledgments,
-    /// Where history becomes shallow.
+    /// Changes of the shallow boundary.
     ShallowInfo,
-    /// What `want-ref` lines resolved to.
+    /// The objects that `want-ref` lines resolved to.
     WantedRefs,
-    /// Where else parts of the pack are available.
+    /// Locations of parts of the pack.
     PackfileUris,
     /// The pack, in side-band packets.
     Packfile,
@@ -42,7 +42,7 @@ impl Section {
         write_text(self.name(), out);
     }
 
-    /// Reads a header.
+    /// Parses a header.
     pub fn parse(line: &[u8]) -> Option<Section> {
         Section::ALL.into_iter().find(|section| section.name().as_bytes() == line)
     }

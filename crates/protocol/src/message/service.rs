@@ -1,4 +1,4 @@
-//! What a service offers, and how much of it one client may use.
+//! What a service offers, and the limits of one request.
 
 use packrace_object::HashKind;
 
@@ -23,16 +23,16 @@ pub struct ServiceConfig {
     pub allow_reachable: bool,
     /// Offer `filter`, and accept filter lines.
     pub allow_filter: bool,
-    /// The repository itself is shallow: clients must be told where.
+    /// The repository itself is shallow, so clients must be told its boundary.
     pub is_shallow: bool,
-    /// What version 2 offers only if the configuration says so.
+    /// Features of version 2 that must be configured.
     pub features: Features,
     /// Limits of one request.
     pub limits: RequestLimits,
 }
 
 impl ServiceConfig {
-    /// What every service offers: nothing that the configuration must allow, an unborn `HEAD`, full history.
+    /// The defaults of every service: no features that must be configured, an unborn `HEAD`, full history.
     pub fn new(agent: &str, hash: HashKind) -> Self {
         ServiceConfig {
             agent: agent.to_owned(),
@@ -50,13 +50,12 @@ impl ServiceConfig {
     }
 }
 
-/// Features of version 2 that are off unless the configuration turns them on. Requests for a feature that is off
-/// are refused by name.
+/// Features of version 2 that are off by default. Requests that use a disabled feature are refused by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Features {
     /// `ref-in-want`: refs may be wanted by name.
     pub ref_in_want: bool,
-    /// `sideband-all`: the client may ask for the whole answer in a side-band.
+    /// `sideband-all`: the client may request the whole answer in a side-band.
     pub sideband_all: bool,
     /// `packfile-uris`: parts of a pack may be stored elsewhere.
     pub packfile_uris: bool,
@@ -71,17 +70,18 @@ pub struct Features {
 /// Limits of one request. Each entry takes about 40 bytes of memory while the request is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestLimits {
-    /// Wants by id, wants by name, and objects of `object-info`, counted separately: somewhat more than a server of
-    /// a million refs can advertise.
+    /// Wants by id, wants by name, and objects of `object-info`, counted separately: slightly more than a
+    /// server of a million refs can advertise.
     pub wants: usize,
-    /// Haves, counted over all rounds: a client sends them in rounds, and again in each stateless request.
+    /// Haves over all rounds: a client sends them in rounds, and again in each stateless request.
     pub haves: usize,
     /// The client's shallow commits.
     pub shallow: usize,
     /// `deepen-not` and `server-option` lines.
     pub options: usize,
-    /// Bytes of ref names: of `ref-prefix` lines, beyond which all of them are ignored, and of `deepen-not` and
-    /// `want-ref` lines, beyond which the request is refused. 65,536 lines of the longest packet would be 4 GiB.
+    /// Bytes of ref names: of `ref-prefix` lines, beyond which all of them are ignored, and of
+    /// `deepen-not` and `want-ref` lines, beyond which the request is refused. 65,536 lines of the longest
+    /// packet would be 4 GiB.
     pub name_bytes: usize,
 }
 

@@ -1,6 +1,6 @@
-//! Where history becomes shallow for a client: `shallow` and `unshallow` lines (gitprotocol-pack, "Packfile
-//! Negotiation"; gitprotocol-v2, "shallow-info section"). Neither the document nor git ends them with a newline in
-//! version 0, and git sends none in version 2 either.
+//! Changes of a client's shallow boundary: `shallow` and `unshallow` lines (gitprotocol-pack, "Packfile
+//! Negotiation"; gitprotocol-v2, "shallow-info section"). In version 0, neither the document nor git ends
+//! them with a newline; git sends none in version 2 either.
 
 use packrace_object::{HashKind, ObjectId, oid};
 
@@ -15,7 +15,7 @@ const UNSHALLOW: &[u8] = b"unshallow ";
 pub enum ShallowLine {
     /// The commit is sent without its parents.
     Shallow(ObjectId),
-    /// The commit was shallow, and its parents are sent now.
+    /// The commit was shallow, and its parents are now sent.
     Unshallow(ObjectId),
 }
 
@@ -24,7 +24,7 @@ pub fn write_shallow(out: &mut Vec<u8>, id: &oid) {
     write_line(out, SHALLOW, id);
 }
 
-/// Appends a commit that stops being shallow.
+/// Appends a commit that is no longer shallow.
 pub fn write_unshallow(out: &mut Vec<u8>, id: &oid) {
     write_line(out, UNSHALLOW, id);
 }

@@ -1,4 +1,5 @@
-//! Lines of the `wanted-refs` section: what `want-ref` lines resolved to (gitprotocol-v2, "fetch").
+//! Lines of the `wanted-refs` section: the objects that `want-ref` lines resolved to
+//! (gitprotocol-v2, "fetch").
 
 use packrace_object::{HashKind, ObjectId, oid};
 
@@ -19,7 +20,7 @@ pub fn write_wanted_ref(out: &mut Vec<u8>, id: &oid, name: &[u8]) {
     out.push(b'\n');
 }
 
-/// Reads a line.
+/// Parses a line.
 pub fn parse(line: &[u8], hash: HashKind) -> Option<(ObjectId, &[u8])> {
     let (id, name) = line.split_at_checked(hash.len_in_hex())?;
     let name = name.strip_prefix(b" ").filter(|name| !name.is_empty())?;

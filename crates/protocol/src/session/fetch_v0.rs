@@ -1,4 +1,4 @@
-//! Versions 0 and 1, the server's side (gitprotocol-pack, "Packfile Negotiation"), after the advertisement.
+//! The server's side of versions 0 and 1 (gitprotocol-pack, "Packfile Negotiation"), after the advertisement.
 //!
 //! ```text
 //! Needs (want, shallow, deepen) ─ flush ─▶ Wants ─▶ Shallow ─▶ Haves ⇄ CheckingHaves ─ done, or ready ─▶ Pack
@@ -38,7 +38,7 @@ enum FetchV0State {
     CheckingWants,
     ResolvingShallow,
     Haves,
-    /// Waiting for an answer about `negotiation.pending`; the line that ended the round has been read.
+    /// Waiting for the answer about `negotiation.pending`; the line that ended the round has been read.
     CheckingHaves(Then),
     SendingPack,
     Ended,
@@ -88,10 +88,10 @@ struct Negotiation {
     taken: usize,
     /// Common objects, in the order in which they were first named.
     common: Vec<ObjectId>,
-    /// The same ids as in `common`.
+    /// The ids in `common`.
     seen: HashSet<ObjectId>,
     last_common: Option<ObjectId>,
-    /// Every wanted object has a common commit below it.
+    /// Every wanted object reaches a common commit.
     is_enough: bool,
     sent_ready: bool,
     /// This round had a common object.
@@ -177,8 +177,8 @@ impl Session {
         Ok(())
     }
 
-    /// A stateless client may leave after its wants, if it only wanted to know where history becomes shallow. Any
-    /// other client sends a flush or `done` first, even without wants.
+    /// A stateless client may leave after its wants, if it only asked for the shallow boundary. Any other
+    /// client sends a flush or `done` first, even without wants.
     fn at_eof(&mut self) -> Result<(), Refusal> {
         let is_after_wants = self.state == FetchV0State::Haves && self.negotiation.pending.is_empty();
         if self.carriage == Carriage::Stateful || !is_after_wants {
@@ -366,8 +366,8 @@ impl Needs {
                 b"deepen-relative" => self.depth.set_relative(),
                 b"side-band-64k" => self.sideband = Sideband::Large,
                 b"side-band" if self.sideband == Sideband::None => self.sideband = Sideband::Small,
-                // Unknown words are ignored, as in git: the list is the client's answer to ours. Git's client does
-                // not state its hash; the length of its ids shows it.
+                // Unknown words are ignored, as in git: the list is the client's answer to ours. Git's client
+                // does not state its hash; the length of its ids reveals it.
                 word => {
                     if let Some(name) = value(word, "object-format") {
                         check_object_format(name, config.hash)?;

@@ -1,4 +1,4 @@
-//! Lines that version 0 and version 2 share.
+//! Lines shared by version 0 and version 2.
 
 use packrace_object::{HashKind, ObjectId};
 
@@ -6,10 +6,10 @@ use super::{Deepen, RequestLimits, ShallowAnswer, push_capped};
 use crate::message::{parse_id, shallow_info};
 use crate::refusal::Refusal;
 
-/// Means "everything": what `git fetch --unshallow` asks for. Larger numbers are invalid, as in git.
+/// Unlimited depth, as requested by `git fetch --unshallow`. Larger numbers are invalid, as in git.
 const MAX_DEPTH: u32 = 0x7fff_ffff;
 
-/// What a request says about the depth of history.
+/// The depth arguments of a request.
 #[derive(Debug, Default)]
 pub(super) struct Depth {
     pub(super) client_shallow: Vec<ObjectId>,
@@ -22,7 +22,7 @@ pub(super) struct Depth {
 }
 
 impl Depth {
-    /// Takes a line if it is about depth.
+    /// Takes a line if it concerns depth.
     pub(super) fn take(
         &mut self,
         line: &[u8],

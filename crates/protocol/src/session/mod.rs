@@ -1,9 +1,9 @@
-//! Sessions: the conversation with a client, step by step. Input is parsed; the caller finds out what is needed for
-//! the answer.
+//! Sessions: state machines of the conversation with a client. A session parses input; the caller looks up
+//! what the answer needs.
 //!
-//! A session starts after the advertisement. Its caller alternates: give it an [`Input`], take every [`Output`]
-//! until one asks for something. Waiting for an answer is a state; input of another kind is refused. A [`Refusal`]
-//! ends the session: send what it wrote before ([`Output::Write`]), then [`Refusal::wire`].
+//! A session starts after the advertisement. Its caller alternates: pass an [`Input`], then take every
+//! [`Output`] until one asks for something. Waiting for an answer is a state; other input is refused. A
+//! [`Refusal`] ends the session: send what was written before ([`Output::Write`]), then [`Refusal::wire`].
 
 pub mod fetch_client;
 pub mod fetch_v0;
@@ -27,20 +27,20 @@ use crate::refusal::Refusal;
 /// How the conversation is transported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carriage {
-    /// One connection, both ways, until it ends: stdio, ssh, git://.
+    /// One bidirectional connection: stdio, ssh, git://.
     Stateful,
     /// One request, one answer: HTTP.
     Stateless,
 }
 
-/// The number of `ref-prefix` lines from which on all of them are ignored, as in git (gitprotocol-v2 allows it).
+/// The number of `ref-prefix` lines from which all of them are ignored, as in git (gitprotocol-v2 allows it).
 pub const MAX_PREFIXES: usize = 65_536;
 
-/// What goes into a session.
+/// The input of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input<'a> {
-    /// Bytes from the client, cut anywhere. They are buffered while an answer is pending, so read only after
-    /// [`Output::NeedInput`]: that bounds the buffer to one read.
+    /// Bytes from the client, split anywhere. They are buffered while an answer is pending, so read only
+    /// after [`Output::NeedInput`]: that limits the buffer to one read.
     Bytes(&'a [u8]),
     /// The client sends nothing more.
     Eof,
@@ -64,18 +64,18 @@ pub enum Input<'a> {
     PackSent,
 }
 
-/// What is known of haves.
+/// The answer about haves.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HavesAnswer {
     /// Whether each have exists here, in the order of the question.
     pub known: Vec<bool>,
-    /// Whether, after each have, every wanted object is known to have a common commit below it. Only read after
+    /// Whether, after each have, every wanted object is known to reach a common commit. Only read after
     /// unknown haves and after the last one.
     pub enough: Vec<bool>,
 }
 
 impl HavesAnswer {
-    /// Checks that an answer has as many entries as the question; the caller must not mix up rounds.
+    /// Checks that an answer has as many entries as the question: the caller must not mix up rounds.
     fn check_len(&self, asked: usize) -> Result<(), Refusal> {
         if self.known.len() == asked && self.enough.len() == asked {
             return Ok(());
@@ -84,7 +84,7 @@ impl HavesAnswer {
     }
 }
 
-/// Where history becomes shallow for the client.
+/// Changes of the client's shallow boundary.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ShallowAnswer {
     /// Commits that become shallow.
@@ -93,7 +93,7 @@ pub struct ShallowAnswer {
     pub unshallow: Vec<ObjectId>,
 }
 
-/// What comes out of a session.
+/// The output of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
     /// Bytes for the client.
@@ -102,27 +102,25 @@ pub enum Output {
     NeedInput,
     /// Send these refs as `ls-refs` lines.
     NeedRefs(RefsRequest),
-    /// Check this filter-spec, as the client wrote it: end the session if it is malformed ([`Refusal::bad_filter`])
-    /// or not allowed ([`Refusal::filter_not_supported`]). Takes no input as its answer; [`Output::CheckWants`]
-    /// follows.
+    /// Check this filter-spec, as the client wrote it: end the session if it is malformed
+    /// ([`Refusal::bad_filter`]) or not allowed ([`Refusal::filter_not_supported`]). Expects no answer;
+    /// [`Output::CheckWants`] follows.
     CheckFilter(Vec<u8>),
-    /// Resolve these full names. They come from the client and may be anything.
+    /// Resolve these full names. They come from the client and are unchecked.
     ResolveRefs(Vec<Vec<u8>>),
     /// Send these objects as `object-info` lines.
     NeedObjectInfo(ObjectInfoRequest),
-    /// The client's history is shallow at these commits. Takes no input as its answer; [`Output::CheckWants`]
-    /// follows.
+    /// The client's history is shallow at these commits. Expects no answer; [`Output::CheckWants`] follows.
     ClientShallow(Vec<ObjectId>),
-    /// The client states its own session id, for logs (gitprotocol-capabilities, "session-id"). Takes no input as
-    /// its answer.
+    /// The client's own session id, for logs (gitprotocol-capabilities, "session-id"). Expects no answer.
     ClientSession(Vec<u8>),
     /// Check whether the client may request these objects.
     CheckWants(Vec<ObjectId>),
     /// Check which of these objects exist.
     CheckHaves(Vec<ObjectId>),
-    /// Find out where history becomes shallow.
+    /// Determine the changes of the shallow boundary.
     ResolveShallow(ShallowRequest),
-    /// Choose packs stored elsewhere whose objects this pack can leave out. [`Output::NeedPack`] with the same
+    /// Choose packs stored elsewhere whose objects this pack can omit. [`Output::NeedPack`] with the same
     /// request follows.
     ChooseUris(PackRequest),
     /// Send this pack, followed by a flush packet if there is a side-band.
@@ -131,12 +129,12 @@ pub enum Output {
     Done,
 }
 
-/// What determines where history becomes shallow.
+/// The input for changes of the shallow boundary.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ShallowRequest {
     /// The wanted objects.
     pub wants: Vec<ObjectId>,
-    /// The client's shallow commits now.
+    /// The client's current shallow commits.
     pub client_shallow: Vec<ObjectId>,
     /// The requested depth, if any.
     pub deepen: Option<Deepen>,
@@ -154,7 +152,7 @@ pub enum Sideband {
     Large,
 }
 
-/// The pack that a client asked for.
+/// The requested pack.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PackRequest {
     /// The wanted objects.
@@ -163,29 +161,28 @@ pub struct PackRequest {
     pub haves: Vec<ObjectId>,
     /// The client's shallow commits before this request.
     pub client_shallow: Vec<ObjectId>,
-    /// Deltas may refer to objects that only the client has.
+    /// The client accepts a thin pack.
     pub thin_pack: bool,
-    /// Deltas may give their base as a distance.
+    /// Deltas may use offsets for their bases.
     pub ofs_delta: bool,
     /// Annotated tags are sent with the objects that they point at.
     pub include_tag: bool,
     /// The client wants no progress.
     pub no_progress: bool,
-    /// What to leave out, as the client wrote it; [`Output::CheckFilter`] came before.
+    /// The filter, as the client wrote it; [`Output::CheckFilter`] came before.
     pub filter: Option<Vec<u8>>,
     /// How the pack is framed.
     pub sideband: Sideband,
-    /// The client accepts a promisor remote that was offered: objects that this remote has may be left out if they
-    /// are missing.
+    /// The client accepts an offered promisor remote: objects that this remote has may be omitted if
+    /// missing here.
     pub may_lack_promised: bool,
-    /// The part of the answer before the pack is in a side-band, too: empty band-2 packets may keep the connection
-    /// alive.
+    /// The answer before the pack uses the side-band too: empty band-2 packets may keep the connection alive.
     pub sideband_all: bool,
-    /// Comma-separated protocols of URIs that the client can fetch other packs from; empty for none.
+    /// Comma-separated URI protocols from which the client can fetch other packs; empty for none.
     pub uri_protocols: Vec<u8>,
 }
 
-/// Outputs that wait to be polled. Consecutive bytes are merged into one output.
+/// Outputs to be polled. Consecutive bytes are merged into one output.
 #[derive(Debug, Default)]
 struct Outputs(VecDeque<Output>);
 
@@ -204,7 +201,7 @@ impl Outputs {
         self.0.push_back(output);
     }
 
-    /// Queues what the caller must know of a fetch before it checks the wants.
+    /// Queues what the caller must know about a fetch before it checks the wants.
     fn push_request(&mut self, wants: &[ObjectId], client_shallow: &[ObjectId], filter: Option<&Vec<u8>>) {
         self.0.extend(filter.cloned().map(Output::CheckFilter));
         if !client_shallow.is_empty() {
@@ -223,7 +220,7 @@ impl Outputs {
     }
 }
 
-/// Keeps the only filter-spec that a request may have. It is no longer than a packet.
+/// Stores the only filter-spec that a request may have. It is at most one packet long.
 fn set_filter(filter: &mut Option<Vec<u8>>, spec: &[u8]) -> Result<(), Refusal> {
     match filter.replace(spec.to_vec()) {
         Some(_) => Err(Refusal::second_filter()),

@@ -1,7 +1,7 @@
 //! The receiving side of a side-band (gitprotocol-pack, "Packfile Data").
 //!
-//! Pack data is passed on as a range of the buffer that it arrived in, even before its packet is complete. Only the
-//! head of a packet and, for band 3, one packet are stored.
+//! Pack data is passed on as a range of the input buffer, even before its packet is complete. Only the header
+//! of a packet and, for band 3, one packet are stored.
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ pub enum BadBand {
     Unknown(u8),
     /// A packet without a band.
     Missing,
-    /// A delimiter or the like.
+    /// A delimiter or another special packet.
     NotData,
 }
 

@@ -1,4 +1,4 @@
-//! Packets from a borrowed buffer: those that it holds completely are not copied.
+//! Packets from a borrowed buffer: complete packets are not copied.
 
 use super::pkt_line::{PktLine, packet, parse_length, whole};
 use crate::refusal::Refusal;

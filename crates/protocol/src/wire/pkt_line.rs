@@ -32,11 +32,11 @@ pub enum PktLine<'a> {
     ResponseEnd,
 }
 
-/// Splits a stream into packets, however it is cut into pieces. Stores what was pushed and not yet taken.
+/// Splits a stream into packets, regardless of chunking. Stores pushed bytes that were not yet taken.
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: Vec<u8>,
-    /// Where the next packet starts.
+    /// The start of the next packet.
     at: usize,
 }
 
@@ -70,7 +70,7 @@ impl Decoder {
     }
 }
 
-/// The length in the four digits, which count themselves; below 4 for a packet without payload.
+/// The length in the four digits, which includes them; below 4 for a packet without payload.
 pub(crate) fn parse_length(digits: &[u8]) -> Result<usize, Refusal> {
     let mut length = 0;
     for digit in digits {
@@ -85,7 +85,7 @@ pub(crate) fn parse_length(digits: &[u8]) -> Result<usize, Refusal> {
     Ok(length)
 }
 
-/// The length of the packet at the start of `bytes`, if all of it is there.
+/// The length of the packet at the start of `bytes`, if complete.
 pub(super) fn whole(bytes: &[u8]) -> Result<Option<usize>, Refusal> {
     let Some(digits) = bytes.get(..4) else { return Ok(None) };
     let length = parse_length(digits)?.max(4);
@@ -107,8 +107,8 @@ pub fn text(payload: &[u8]) -> &[u8] {
     payload.strip_suffix(b"\n").unwrap_or(payload)
 }
 
-/// Appends the four digits of a packet with a payload of this length, at most [`MAX_PAYLOAD`], and reserves room
-/// for it.
+/// Appends the four length digits for a payload of this length, at most [`MAX_PAYLOAD`], and
+/// reserves room for it.
 #[inline]
 pub fn write_length(payload_len: usize, out: &mut Vec<u8>) {
     out.reserve(payload_len + 4);

@@ -14,7 +14,7 @@ impl Refusal {
         Some(packet)
     }
 
-    /// The same for a client that wants the whole answer in a side-band: a packet in band 3.
+    /// As above, for a client that wants the whole answer in a side-band: a packet in band 3.
     pub(crate) fn wire_in_band(&self) -> Option<Vec<u8>> {
         let text = self.told_peer()?;
         let mut packet = Vec::new();

@@ -9,13 +9,13 @@ pub const LARGE_FRAME_PAYLOAD: usize = MAX_PAYLOAD - 1;
 /// Band bytes in a full frame of side-band.
 pub const SMALL_FRAME_PAYLOAD: usize = 995;
 
-/// An empty packet in band 1: no pack data, but a sign of life.
+/// An empty packet in band 1: no pack data, but keeps the connection alive.
 pub const KEEPALIVE: &[u8] = b"0005\x01";
 
-/// An empty packet in band 2: the same before the pack (gitprotocol-v2, "sideband-all").
+/// An empty packet in band 2: the keepalive before the pack (gitprotocol-v2, "sideband-all").
 pub const EARLY_KEEPALIVE: &[u8] = b"0005\x02";
 
-/// What a packet is for.
+/// The purpose of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Band {
     /// The pack.
@@ -43,7 +43,7 @@ pub fn write_packets(band: Band, text: &[u8], max_payload: usize, out: &mut Vec<
     }
 }
 
-/// Moves the packets that were appended to `out` from `start` on into band 1; flush and delimiter packets stay
+/// Moves the packets appended to `out` from `start` on into band 1; flush and delimiter packets stay
 /// unchanged (gitprotocol-v2, "sideband-all"). Each payload must leave room for the band.
 pub fn multiplex(out: &mut Vec<u8>, start: usize) {
     let packets = out.split_off(start);

@@ -1,5 +1,5 @@
-//! What the configuration says about checking objects (git-config, `receive.fsckObjects`, `fsck.<msg-id>`), and the files of
-//! skip lists that it and command lines name.
+//! Configuration of object checks (git-config, `receive.fsckObjects`, `fsck.<msg-id>`) and the skip lists
+//! that it and command lines name.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -15,12 +15,12 @@ use crate::error::{Error, ErrorKind, Reason};
 /// Longest skip list that is read: some million objects.
 const MAX_SKIP_LIST_BYTES: u64 = 256 << 20;
 
-/// Who checks.
+/// The command whose objects are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FsckUse {
-    /// Who is pushed to: `receive.fsckObjects`, `receive.fsck.<msg-id>`.
+    /// A server that receives a push: `receive.fsckObjects`, `receive.fsck.<msg-id>`.
     Receive,
-    /// Who fetches: `fetch.fsckObjects`, `fetch.fsck.<msg-id>`.
+    /// A client that fetches: `fetch.fsckObjects`, `fetch.fsck.<msg-id>`.
     Fetch,
     /// `git fsck`: `fsck.<msg-id>`.
     Fsck,
@@ -36,20 +36,20 @@ impl FsckUse {
     }
 }
 
-/// What is set for one use. Settings of the other uses do not count.
+/// The settings for one use; those of the other uses do not count.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FsckSettings {
-    /// Whether what comes in is checked; always for `git fsck`.
+    /// Whether incoming objects are checked; always true for `git fsck`.
     pub checks_objects: bool,
-    /// Ids of messages and severities, as they stand there.
+    /// Message ids and severities, as written in the configuration.
     settings: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Where they are, and whether protected configuration says so.
+    /// The paths of skip lists, and whether protected configuration names them.
     skip_lists: Vec<(PathBuf, bool)>,
 }
 
 impl FsckSettings {
-    /// Reads the configuration, and finds what git finds then: severities that there are not, and ids that there are not,
-    /// which are an error for `git fsck` and a warning otherwise.
+    /// Reads the configuration and reports what git reports at this point: unknown severities, and unknown
+    /// message ids, which are an error for `git fsck` and a warning otherwise.
     pub fn of(config: &Config, used_by: FsckUse) -> Result<Self, Error> {
         let section = used_by.section();
         let mut found = FsckSettings { checks_objects: used_by == FsckUse::Fsck, ..Self::default() };
@@ -93,7 +93,7 @@ impl FsckSettings {
         }
         let value = value.ok_or_else(|| Reason::Config(missing()))?;
         match Severities::strict().set(name, value) {
-            // Found when objects are checked.
+            // Reported when objects are checked.
             Ok(()) | Err(packrace_object::fsck::SettingError::CannotDemote { .. }) => {
                 self.settings.push((name.to_vec(), value.to_vec()));
                 Ok(())
@@ -102,7 +102,7 @@ impl FsckSettings {
         }
     }
 
-    /// Reads the skip lists, and puts the settings on top of `severities`.
+    /// Reads the skip lists and applies the settings on top of `severities`.
     pub fn rules(&self, mut severities: Severities, hash: HashKind) -> Result<Rules, Error> {
         for (name, value) in &self.settings {
             severities.set(name, value).map_err(invalid)?;
@@ -125,7 +125,7 @@ pub fn strict_fsck_rules(settings: &[u8], hash: HashKind) -> Result<Rules, Error
     Ok(rules)
 }
 
-/// One that protected configuration names may lie anywhere.
+/// A skip list that protected configuration names may be anywhere.
 fn add_skip_list(path: &Path, anywhere: bool, skip: &mut SkipList, hash: HashKind) -> Result<(), Error> {
     let file = packrace_os::read_regular_file(path, anywhere, Role::Config, MAX_SKIP_LIST_BYTES);
     let file = file.map_err(|error| {
@@ -212,7 +212,7 @@ mod tests {
         check(FsckUse::Fsck, "fsck.foo", Some("warn"), "Unhandled message id: foo");
         let absent = "could not open object name list: /users/of/absent";
         check(receive, "receive.fsck.skipList", Some("~/absent"), absent);
-        // Found before objects come, where git finds it then.
+        // Reported before objects arrive, as in git.
         assert!(settings(receive, &[("receive.fsck.nulInHeader", Some("warn"))]).is_ok());
     }
 

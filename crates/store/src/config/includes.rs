@@ -1,7 +1,7 @@
-//! What a file of configuration includes (git-config, "Includes" and "Conditional includes").
+//! Files that a configuration file includes (git-config, "Includes" and "Conditional includes").
 //!
-//! Files are opened here and not by the parser's crate: only regular files are read, up to a bound, at most so many, and
-//! where a server has confined itself, what a repository includes has to lie in the served folder.
+//! The parser's crate opens no files; this module does. It reads regular files only, with a bound on their
+//! size and number. In a confined server, files that a repository includes must be in the served folder.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt as _;
@@ -15,13 +15,13 @@ use super::{Config, ConfigEntry, ConfigScope, MAX_CONFIG_BYTES, bad_command_line
 use crate::error::{Error, Reason};
 use crate::line_file::read_line;
 
-/// Includes of includes are followed this far, as in git.
+/// Maximum depth of nested includes, as in git.
 const MAX_DEPTH: usize = 10;
 
-/// Most files that all files together may include. Each may be included many times, and include others many times.
+/// Maximum number of included files in total. A file may be included many times and include many others.
 const MAX_INCLUDED: usize = 1024;
 
-/// A file that is being read, and what it was included for.
+/// A file that is being read, and the context of its inclusion.
 pub(super) struct FileInclusion<'a> {
     pub(super) scope: ConfigScope,
     /// None for the command line.
@@ -32,7 +32,7 @@ pub(super) struct FileInclusion<'a> {
 }
 
 impl FileInclusion<'_> {
-    /// In git's words, which names the line where an entry ends.
+    /// git's message, which names the line where an entry ends.
     fn bad_entry(&self, number: usize) -> Error {
         let Some(path) = self.path else { return bad_command_line() };
         let events = gix_config::parse::Events::from_bytes(self.text, None).ok();
@@ -49,7 +49,8 @@ impl FileInclusion<'_> {
     }
 }
 
-/// Reads a file of configuration; `None` if there is none. What a repository names lies where the server is confined to.
+/// Reads a configuration file; `None` if there is none. Files that a repository names must be where a
+/// confined server may read.
 pub(super) fn read(scope: ConfigScope, path: &Path) -> Result<Option<Vec<u8>>, Error> {
     or_absent(scope, path, read_file(scope, path))
 }
@@ -63,7 +64,7 @@ fn or_absent(scope: ConfigScope, path: &Path, read: io::Result<Vec<u8>>) -> Resu
     match read.map_err(|error| (error.kind(), error)) {
         Ok(bytes) => Ok(Some(bytes)),
         Err((ErrorKind::NotFound | ErrorKind::NotADirectory, _)) => Ok(None),
-        // In git's words, which reads a line of it first.
+        // git's message: git parses a line first.
         Err((ErrorKind::InvalidData, _)) => {
             Err(Reason::Config(format!("bad config line 1 in file {path}")).into())
         }
@@ -83,7 +84,8 @@ fn or_absent(scope: ConfigScope, path: &Path, read: io::Result<Vec<u8>>) -> Resu
 }
 
 impl Config {
-    /// Adds the entries of a file to `found`, and those of what it includes right behind the entry that names it.
+    /// Adds the entries of a file to `found`; included entries come directly after the entry that
+    /// names their file.
     pub(super) fn follow(
         &mut self,
         reading: &FileInclusion<'_>,
@@ -101,7 +103,7 @@ impl Config {
         Ok(())
     }
 
-    /// Adds the entries of the file that entry `number` of another one includes.
+    /// Adds the entries of the file that entry `number` of another file includes.
     fn include(
         &mut self,
         path: &Path,
@@ -170,7 +172,7 @@ impl Config {
         }
     }
 
-    /// Whether the condition of `includeIf` holds. One that is not known does not.
+    /// Whether the condition of `includeIf` holds; an unknown condition does not.
     fn holds(&self, condition: &[u8], reading: &FileInclusion<'_>, urls: &[Vec<u8>]) -> Result<bool, Error> {
         let matches = |pattern: &[u8], text: &[u8], mode: Mode| {
             gix_glob::wildmatch(pattern.into(), text.into(), wildmatch::Mode::NO_MATCH_SLASH_LITERAL | mode)
@@ -221,7 +223,7 @@ fn remote_url(entry: &ConfigEntry) -> Option<Vec<u8>> {
     entry.value.clone().filter(|_| is_url)
 }
 
-/// Whether a file that is there lies where the server may not read.
+/// Whether a file exists where the server may not read.
 fn leads_out(path: &Path) -> bool {
     packrace_os::real_path(path).is_ok_and(|real| !packrace_os::reach::is_allowed(&real))
 }

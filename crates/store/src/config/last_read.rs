@@ -1,19 +1,19 @@
-//! What configuration outside of repositories said when it could last be read.
+//! Configuration outside of repositories, as it was when it could last be read.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Config;
 use crate::error::Error;
 
-/// For a server whose sandbox knows files and not their names: a file of configuration that takes another's place, as editors
-/// and `git config` make them, cannot be read any more. What was read before it counts then.
+/// For a server whose sandbox allows files, not names. When editors or `git config` replace a configuration
+/// file, the new file cannot be read, so the values read before stay in effect.
 #[derive(Debug, Default)]
 pub struct LastConfig(Mutex<LastState>);
 
 #[derive(Debug, Default)]
 struct LastState {
     config: Option<Config>,
-    /// Whether the log says that it is not what the files say.
+    /// Whether the log already reports that the values differ from the files.
     is_told: bool,
 }
 
@@ -22,7 +22,7 @@ impl LastConfig {
         *self.lock() = LastState { config: Some(config.clone()), is_told: false };
     }
 
-    /// What was read last, if `error` says that a file is there and cannot be read.
+    /// The last values read, if `error` says that a file exists but cannot be read.
     pub(super) fn instead_of(&self, error: Error) -> Result<Config, Error> {
         let mut state = self.lock();
         let Some(config) = state.config.clone().filter(|_| error.is_unreadable_config()) else {
@@ -53,7 +53,7 @@ mod tests {
         let without = ConfigSources { global: vec![path.clone()], ..ConfigSources::default() };
         let with = ConfigSources { last: Some(Arc::default()), ..without.clone() };
         let value = |sources: &ConfigSources| Config::outside(sources).map(|config| config.string("a.b"));
-        // Nothing was read yet, so nothing counts.
+        // Nothing has been read yet, so there is no fallback.
         std::fs::create_dir(&path).unwrap();
         let error = value(&with).unwrap_err().to_string();
         assert_eq!(error, format!("unable to access '{}': Is a directory", path.display()));
@@ -67,7 +67,7 @@ mod tests {
         std::fs::create_dir(&path).unwrap();
         assert_eq!(value(&with.clone()).unwrap().unwrap(), b"d");
         value(&without).unwrap_err();
-        // A file that is gone says nothing, and one that can be read and is wrong is an error.
+        // A removed file sets nothing. A readable but invalid file is an error.
         std::fs::remove_dir(&path).unwrap();
         assert_eq!(value(&with).unwrap(), None);
         std::fs::write(&path, "[a\n").unwrap();

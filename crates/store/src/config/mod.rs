@@ -1,5 +1,5 @@
-//! Configuration by scope (git-config, "SCOPES"). Nothing here looks at the environment or a home directory: the
-//! caller says which files and overrides there are.
+//! Configuration by scope (git-config, "SCOPES"). This module reads neither the environment nor a home
+//! directory: the caller passes files and overrides.
 
 pub(crate) mod fsck_settings;
 mod includes;
@@ -34,8 +34,7 @@ pub struct ConfigSources {
     pub system: Option<PathBuf>,
     /// The user's files, in ascending priority.
     pub global: Vec<PathBuf>,
-    /// `GIT_CONFIG_COUNT`, then `GIT_CONFIG_PARAMETERS`, then `-c name=value`, in order; without a value it means
-    /// true.
+    /// `GIT_CONFIG_COUNT`, then `GIT_CONFIG_PARAMETERS`, then `-c name=value`, in order. No value means true.
     pub overrides: Vec<(String, Option<String>)>,
     /// The user's home directory, for `~/` in paths.
     pub home: Option<PathBuf>,
@@ -47,11 +46,11 @@ pub struct ConfigSources {
     pub user_excludes: Option<PathBuf>,
     /// The tree to read attribute files from (`GIT_ATTR_SOURCE`), unless `attr.tree` names another.
     pub attribute_tree: Option<String>,
-    /// What counts where a file is there and cannot be read; without it that is an error.
+    /// The fallback for files that exist but cannot be read; without it they are an error.
     pub last: Option<Arc<LastConfig>>,
 }
 
-/// Where a setting comes from; later ones win.
+/// The origin of a setting; later ones win.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum ConfigScope {
     System,
@@ -62,7 +61,7 @@ enum ConfigScope {
 }
 
 impl ConfigScope {
-    /// Whether a repository cannot set it: `safe.directory` and hooks of the server are believed from there only.
+    /// Whether a repository cannot set it. `safe.directory` and server hooks are read only from such scopes.
     fn is_protected(self) -> bool {
         matches!(self, ConfigScope::System | ConfigScope::Global | ConfigScope::Command)
     }
@@ -74,18 +73,18 @@ pub struct Config {
     /// Lowest priority first.
     entries: Vec<ConfigEntry>,
     home: Option<PathBuf>,
-    /// Whether the repository is served, so that its own configuration is restricted.
+    /// Whether the repository is served, which restricts its own configuration.
     is_confined: bool,
-    /// Settings of the repository that are ignored, and why.
+    /// Settings of the repository that are ignored, with reasons.
     ignored: Vec<String>,
-    /// How many files were included.
+    /// Number of included files.
     included_files: usize,
 }
 
 #[derive(Debug, Clone)]
 struct ConfigEntry {
     scope: ConfigScope,
-    /// As [`normalized`] makes it.
+    /// Normalized by [`normalized`].
     name: Vec<u8>,
     /// `None` for a name without `=`.
     value: Option<Vec<u8>>,
@@ -93,7 +92,7 @@ struct ConfigEntry {
 }
 
 impl Config {
-    /// Everything outside a repository.
+    /// All configuration outside a repository.
     pub fn outside(sources: &ConfigSources) -> Result<Self, Error> {
         let read = Config::read_outside(sources);
         let Some(last) = &sources.last else { return read };
@@ -126,7 +125,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Adds the repository's own file and, if `worktree` says so, that of a work tree.
+    /// Adds the repository's own file and, if `extensions.worktreeConfig` is set, that of a work tree.
     pub(crate) fn add_local(&mut self, common_dir: &Path, git_dir: &Path) -> Result<(), Error> {
         self.add_file(ConfigScope::Local, &common_dir.join("config"), Some(git_dir))?;
         if self.boolean("extensions.worktreeConfig")?.unwrap_or(false) {
@@ -135,7 +134,7 @@ impl Config {
         Ok(())
     }
 
-    /// The same for a served repository: settings that it may not decide are left out and listed by [`Config::ignored`].
+    /// As above, for a served repository. Settings that it may not make go to [`Config::ignored`].
     pub(crate) fn add_confined(
         &mut self,
         served: &Served,
@@ -167,7 +166,8 @@ impl Config {
         Ok(())
     }
 
-    /// The repository's own settings that are ignored because only protected configuration may set them, each with the reason.
+    /// The repository's own settings that only protected configuration may make, which are therefore ignored,
+    /// with reasons.
     pub fn ignored(&self) -> &[String] {
         &self.ignored
     }
@@ -183,7 +183,7 @@ impl Config {
         }
     }
 
-    /// Parses `text` and follows what it includes.
+    /// Parses `text` and follows its includes.
     fn add_text(
         &mut self,
         scope: ConfigScope,
@@ -204,7 +204,7 @@ impl Config {
         self.last(name).map(|entry| entry.value.clone().unwrap_or_default())
     }
 
-    /// The last value of `name`, which is none without `=`.
+    /// The last value of `name`; the inner `None` means a name without `=`.
     pub(crate) fn value(&self, name: &str) -> Option<Option<Vec<u8>>> {
         self.last(name).map(|entry| entry.value.clone())
     }
@@ -222,20 +222,20 @@ impl Config {
         }
     }
 
-    /// The position of the last value of `name` among all entries: of two names, the larger was set later.
+    /// The position of the last value of `name` among all entries; a larger position was set later.
     pub fn place_of(&self, name: &str) -> Option<usize> {
         let name = normalized(name);
         self.entries.iter().rposition(|entry| entry.name == name)
     }
 
-    /// Full names and values of a section and its subsections, in the order in which they were read; `None` without `=`.
+    /// Full names and values of a section and its subsections, in the order read; `None` without `=`.
     pub fn section(&self, section: &str) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
         let prefix = format!("{}.", section.to_ascii_lowercase()).into_bytes();
         let entries = self.entries.iter().filter(move |entry| entry.name.starts_with(&prefix));
         entries.map(|entry| (entry.name.as_slice(), entry.value.as_deref()))
     }
 
-    /// The subsections of a section: their names, keys and values, in the order in which they were read.
+    /// The names, keys and values of the subsections of a section, in the order read.
     pub fn subsections(&self, section: &str) -> impl Iterator<Item = (&[u8], &[u8], Option<&[u8]>)> {
         let prefix_bytes = section.len() + 1;
         self.section(section).filter_map(move |(name, value)| {
@@ -250,7 +250,7 @@ impl Config {
         self.values(name, |_| true)
     }
 
-    /// Names, with sections and keys in lower case, and values that the repository itself sets.
+    /// Names (sections and keys in lower case) and values that the repository itself sets.
     pub fn own_entries(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
         let own = self.entries.iter().filter(|entry| !entry.scope.is_protected());
         own.map(|entry| (entry.name.as_slice(), entry.value.as_deref()))
@@ -266,22 +266,22 @@ impl Config {
         self.boolean_of(name, |_| true)
     }
 
-    /// The same from protected configuration alone, which no repository can set.
+    /// As above, from protected configuration only, which no repository can set.
     pub fn protected_boolean(&self, name: &str) -> Result<Option<bool>, Error> {
         self.boolean_of(name, ConfigScope::is_protected)
     }
 
-    /// The same from the repository's own configuration alone.
+    /// As above, from the repository's own configuration only.
     pub fn own_boolean(&self, name: &str) -> Result<Option<bool>, Error> {
         self.boolean_of(name, |scope| !scope.is_protected())
     }
 
-    /// The last value of `name` as a number; `k`, `m` and `g` multiply.
+    /// The last value of `name` as a number; the suffixes `k`, `m` and `g` multiply.
     pub fn integer(&self, name: &str) -> Result<Option<i64>, Error> {
         self.last(name).map(ConfigEntry::integer).transpose()
     }
 
-    /// Larger contents are not held in memory if that can be avoided, and are not deltified (git-config,
+    /// The size above which contents are kept out of memory if possible and are not deltified (git-config,
     /// "core.bigFileThreshold"). A negative number means the default.
     pub fn big_file_bytes(&self) -> Result<u64, Error> {
         let set = self.integer("core.bigFileThreshold")?;
@@ -296,7 +296,7 @@ impl Config {
         entry.map(ConfigEntry::integer).transpose()
     }
 
-    /// Names and values of a section of the repository's own file, in their order; `None` without `=`.
+    /// Names and values of a section of the repository's own file, in order; `None` without `=`.
     pub(crate) fn local_section(&self, section: &str) -> Vec<(String, Option<Vec<u8>>)> {
         let local = self.entries.iter().filter(|entry| entry.scope == ConfigScope::Local);
         let found = local.filter_map(|entry| {
@@ -307,8 +307,8 @@ impl Config {
         found.collect()
     }
 
-    /// The files that `include.path` and `includeIf.<condition>.path` name, whether they were read or not; `None` for
-    /// one whose place is not known here.
+    /// The files that `include.path` and `includeIf.<condition>.path` name, read or not; `None` if the path
+    /// cannot be resolved here.
     pub(crate) fn included(&self) -> impl Iterator<Item = Option<PathBuf>> {
         let names = |entry: &&ConfigEntry| {
             let name = entry.name.as_slice();
@@ -323,17 +323,17 @@ impl Config {
         })
     }
 
-    /// The same, those whose place is known.
+    /// As above, only paths that can be resolved.
     pub fn included_files(&self) -> impl Iterator<Item = PathBuf> {
         self.included().flatten()
     }
 
-    /// The path that an entry includes, if that is known here.
+    /// The path that an entry includes, if it can be resolved here.
     fn path_of_include(&self, entry: &ConfigEntry) -> Option<PathBuf> {
         let value = entry.value.as_deref().filter(|value| !value.is_empty())?;
         match value.strip_prefix(b"~/") {
             Some(rest) => Some(self.home.as_ref()?.join(OsStr::from_bytes(rest))),
-            // Of another user, or of git's installation.
+            // In another user's home directory, or in git's installation.
             None if value.starts_with(b"~") || value.starts_with(b"%(") => None,
             None => Some(PathBuf::from(OsStr::from_bytes(value))),
         }
@@ -391,12 +391,12 @@ impl ConfigEntry {
     }
 }
 
-/// What the repository itself says of this key is believed so far.
+/// How far an entry is trusted.
 fn rule(entry: &ConfigEntry) -> Rule {
     if entry.scope.is_protected() { Rule::Counts } else { trust::rule(&entry.name) }
 }
 
-/// A file by itself, to be changed.
+/// A single file, parsed for editing.
 pub(crate) fn parse_file(text: &[u8], path: &Path) -> Result<gix_config::File, Error> {
     parse(ConfigScope::Local, text, Some(path))
 }
@@ -414,7 +414,7 @@ fn bad_command_line() -> Error {
     Reason::Config("unable to parse command-line config".to_owned()).into()
 }
 
-/// The entries of a text, in order, without included files.
+/// The entries of a text, in order, without includes.
 fn parse_entries(scope: ConfigScope, text: &[u8], path: Option<&Path>) -> Result<Vec<ConfigEntry>, Error> {
     let file = parse(scope, text, path)?;
     Ok(file.sections().flat_map(|section| entries_of(scope, &section)).collect())
@@ -426,7 +426,7 @@ fn entries_of(scope: ConfigScope, section: &gix_config::file::SectionRef<'_>) ->
     let mut prefix = header.name().to_ascii_lowercase();
     if let Some(subsection) = header.subsection_name() {
         prefix.push(b'.');
-        // `[section.SubSection]` has no case, `[section "SubSection"]` has.
+        // `[section.SubSection]` ignores case, `[section "SubSection"]` does not.
         let subsection =
             if header.is_legacy() { subsection.to_ascii_lowercase() } else { subsection.to_vec() };
         prefix.extend_from_slice(&subsection);
@@ -438,7 +438,7 @@ fn entries_of(scope: ConfigScope, section: &gix_config::file::SectionRef<'_>) ->
         let is_same = |other: &&String| other.eq_ignore_ascii_case(key);
         let is_last = !keys[at + 1..].iter().any(|other| is_same(&other));
         let earlier = keys[..at].iter().filter(is_same).count();
-        // A name without `=` is told from one with an empty value only where it is the last of its section.
+        // The parser distinguishes a name without `=` from an empty value only for the last one of a section.
         let value = if is_last {
             section.value_implicit(key).flatten().map(Vec::from)
         } else {
@@ -450,7 +450,7 @@ fn entries_of(scope: ConfigScope, section: &gix_config::file::SectionRef<'_>) ->
     entries
 }
 
-/// A boolean as git reads it; numbers count.
+/// A boolean as git reads it; numbers are allowed.
 pub fn parse_boolean(value: &[u8]) -> Option<bool> {
     let is_one_of = |words: &[&str]| words.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()));
     if is_one_of(&["true", "yes", "on"]) {
@@ -466,7 +466,7 @@ fn parse_integer(value: &[u8]) -> Option<i64> {
     gix_config::Integer::try_from(str::from_utf8(value).ok()?).ok()?.to_decimal()
 }
 
-/// A name as git prints it: all of it but the subsection in lower case.
+/// A name as git prints it: everything except the subsection in lower case.
 fn normalized(name: &str) -> Vec<u8> {
     let name = match (name.split_once('.'), name.rsplit_once('.')) {
         (Some((section, rest)), Some((_, key))) if rest.len() > key.len() => {
@@ -489,7 +489,7 @@ fn metadata(scope: ConfigScope, path: Option<&Path>) -> Metadata {
     Metadata { path: path.map(Path::to_owned), source, level: 0, trust: gix_sec::Trust::Full }
 }
 
-/// An override in the form of a configuration file, so that one parser decides what names and values are good.
+/// An override as text of a configuration file, so that one parser validates names and values.
 fn write_override(name: &str, value: Option<&str>, text: &mut String) -> Result<(), Error> {
     let bad = || Error::from(Reason::Config(format!("invalid key: {name}")));
     let (section, rest) = name

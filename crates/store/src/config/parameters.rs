@@ -1,10 +1,10 @@
-//! The text of `GIT_CONFIG_PARAMETERS`, in which git hands `-c` on to what it starts.
+//! The text of `GIT_CONFIG_PARAMETERS`, in which git passes `-c` to child processes.
 
 use crate::error::{Error, Reason};
 
 /// Splits `GIT_CONFIG_PARAMETERS` into overrides for [`crate::ConfigSources`].
 ///
-/// Items are separated by spaces and quoted as for a shell: `'name'='value'`, and from older versions
+/// Items are separated by spaces and quoted for a shell: `'name'='value'`, and from older versions
 /// `'name=value'`. A name alone means true.
 pub fn parse_config_parameters(text: &str) -> Result<Vec<(String, Option<String>)>, Error> {
     let mut found = Vec::new();
@@ -39,8 +39,8 @@ pub fn parse_config_parameters(text: &str) -> Result<Vec<(String, Option<String>
     Ok(found)
 }
 
-/// The word that a quote at the start of `text` begins, and what follows. A backslash between two quoted parts
-/// stands for the character after it.
+/// The quoted word at the start of `text`, and the rest. A backslash between two quoted parts escapes the
+/// next character.
 fn unquote(text: &str) -> Result<(String, &str), Error> {
     let mut rest = text.strip_prefix('\'').ok_or_else(bogus)?;
     let mut word = String::new();

@@ -7,19 +7,19 @@ use std::path::PathBuf;
 /// What a caller can do about an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The path is not a repository or must not be opened, or the configuration or the request is invalid.
+    /// The path is not a repository or must not be opened, or the configuration or request is invalid.
     Refused,
     /// Bytes on disk are damaged.
     Corrupt,
     /// The file system failed; trying again may help.
     Unavailable,
-    /// Somebody else holds the lock, or has changed what was to be changed; trying again may help.
+    /// Another process holds the lock, or changed the target; trying again may help.
     Conflict,
     /// An object is larger than the caller allows.
     LimitExceeded,
 }
 
-/// Why a repository or an object could not be read. The text is git's where git has words.
+/// Why a repository or an object could not be read, in git's words if git has any.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Error(#[from] Reason);
@@ -65,7 +65,7 @@ pub(crate) enum Reason {
 }
 
 impl Error {
-    /// The remedy.
+    /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
             Reason::NotARepository(_)
@@ -97,17 +97,17 @@ impl Error {
         matches!(&self.0, Reason::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
     }
 
-    /// Whether a file could not be read, or was changed in place, while it was in use.
+    /// Whether a file could not be read, or was changed in place, while in use.
     pub fn is_fault(&self) -> bool {
         matches!(&self.0, Reason::Faulted(_) | Reason::Refs(refs::RefError::Faulted(_)))
     }
 
-    /// Whether a file of configuration outside of repositories is there, and cannot be read.
+    /// Whether a configuration file outside of repositories exists but cannot be read.
     pub(crate) fn is_unreadable_config(&self) -> bool {
         matches!(&self.0, Reason::UnreadableConfig(_))
     }
 
-    /// Whether somebody else has the lock of a file.
+    /// Whether another process holds the lock of a file.
     pub fn is_locked(&self) -> bool {
         matches!(&self.0, Reason::Locked(_))
     }
@@ -116,7 +116,7 @@ impl Error {
         Error::io(failed.path, failed.source)
     }
 
-    /// `words` includes the text of `source`, unless git leaves it out.
+    /// `words` includes the text of `source`, unless git omits it.
     pub(crate) fn caused(
         kind: ErrorKind,
         words: impl Into<String>,

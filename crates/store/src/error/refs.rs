@@ -10,10 +10,10 @@ pub enum RefError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What it said.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A file of refs was changed in place, or could not be read, while it was in use.
+    /// A file of refs was changed in place, or could not be read, while in use.
     #[error(transparent)]
     Faulted(#[from] packrace_os::faults::Damaged),
     /// A file of refs is damaged.
@@ -24,7 +24,7 @@ pub enum RefError {
         /// What is wrong, and where.
         source: packrace_format::Error,
     },
-    /// Files changed again and again while they were read.
+    /// Files kept changing while they were read.
     #[error("{0}: refs keep changing while they are read")]
     Unstable(PathBuf),
     /// A line of a file of refs is damaged; in git's words.
@@ -37,24 +37,24 @@ pub enum RefError {
         /// The line.
         line: String,
     },
-    /// A file or its lock failed, which the text may say in git's words.
+    /// A file or its lock failed; the text may be git's.
     #[error("{words}")]
     File {
-        /// The text, which includes that of the source unless git leaves it out.
+        /// The message; includes the text of the source unless git omits it.
         words: String,
         /// The cause.
         source: Box<super::Error>,
     },
-    /// Somebody else is changing the ref, or has changed it meanwhile; in git's words.
+    /// Another process is changing the ref, or has changed it meanwhile; in git's words.
     #[error("{0}")]
     Conflict(String),
-    /// The request cannot be carried out; in git's words where it has words.
+    /// The request cannot be carried out; in git's words if git has any.
     #[error("{0}")]
     Write(String),
 }
 
 impl RefError {
-    /// The remedy.
+    /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
             RefError::Io { .. } | RefError::Faulted(_) | RefError::Unstable(_) => ErrorKind::Unavailable,

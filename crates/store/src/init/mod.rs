@@ -1,12 +1,13 @@
-//! Making a repository, or completing one that is there (git-init).
+//! Makes a repository, or completes an existing one (git-init).
 //!
 //! ```text
 //! begin  ─ directory ─ template ─ configuration read, formats agreed on
 //! finish ─ object directories ─ configuration ─ refs ─ HEAD ─ gitfile
 //! ```
 //!
-//! What has no `HEAD` is no repository for anybody: so `HEAD` comes when all else is there, and the gitfile that leads to it
-//! after that. Whoever is killed on the way leaves something that the same command completes.
+//! A directory without `HEAD` is not a repository. So `HEAD` is written after everything else, and the
+//! gitfile that points to it after that. If the process is killed before, running the same command again
+//! completes the repository.
 
 mod separate;
 mod settings;
@@ -32,55 +33,55 @@ use crate::refs::{
 };
 use crate::repository::{RepositoryFormat, discovery};
 
-/// For versions of git that know no reftables: a repository, but one that they cannot read a ref of.
+/// For versions of git without reftable: they recognize a repository but can read no ref.
 const HEAD_OF_REFTABLES: &[u8] = b"ref: refs/heads/.invalid\n";
 const HEADS_OF_REFTABLES: &[u8] = b"this repository uses the reftable format\n";
 
-/// What is to be made.
+/// Options of a new repository.
 #[derive(Debug, Clone)]
 pub struct InitOptions {
-    /// The git directory, whose parent is there.
+    /// The git directory, whose parent exists.
     pub git_dir: PathBuf,
-    /// Where objects go, if not below it.
+    /// The object directory, if not below the git directory.
     pub object_dir: Option<PathBuf>,
-    /// A file that shall lead to it.
+    /// A gitfile that will point to the git directory.
     pub gitfile: Option<PathBuf>,
-    /// The work tree, where it cannot be told from the place of the git directory.
+    /// The work tree, if it does not follow from the location of the git directory.
     pub work_tree: Option<PathBuf>,
     /// Whether it has no work tree.
     pub is_bare: bool,
-    /// Whether that is only a guess, which what is configured there overrules.
+    /// Whether `is_bare` is a guess, which existing configuration overrides.
     pub is_bare_guessed: bool,
-    /// What is copied into it.
+    /// The files copied into it.
     pub template: Template,
-    /// The hash that is asked for.
+    /// The requested hash.
     pub hash: Option<HashKind>,
-    /// The hash of what is new, if none is asked for.
+    /// The hash of a new repository if none is requested.
     pub default_hash: HashKind,
-    /// How refs are asked to be stored.
+    /// The requested ref storage.
     pub refs: Option<Backend>,
-    /// How they are in what is new, if nothing is asked for.
+    /// The ref storage of a new repository if none is requested.
     pub default_refs: Backend,
-    /// Who shares it, if that is asked for.
+    /// The requested sharing.
     pub sharing: Option<Sharing>,
-    /// The configuration outside of it.
+    /// The configuration outside of the repository.
     pub config: ConfigSources,
-    /// What stands at the end of its configuration.
+    /// Sections appended to its configuration.
     pub sections: Vec<NewSection>,
 }
 
 /// A section of a new configuration: `[name "subsection"]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSection {
-    /// One that git knows, such as `remote`.
+    /// A name that git knows, such as `remote`.
     pub name: &'static str,
     /// The text in quotes; any bytes.
     pub subsection: Vec<u8>,
-    /// Keys and values, in their order.
+    /// Keys and values, in order.
     pub entries: Vec<(&'static str, Vec<u8>)>,
 }
 
-/// A git directory with its template, and nothing else new yet.
+/// A git directory with its template, but nothing else new yet.
 #[derive(Debug)]
 pub struct Begun {
     options: InitOptions,
@@ -91,7 +92,7 @@ pub struct Begun {
     is_new: bool,
 }
 
-/// The git directory that `path` is, or leads to as a gitfile; `path` itself if nothing is there.
+/// The git directory at `path`, or that its gitfile points to; `path` itself if nothing exists there.
 pub fn git_dir_at(path: &Path) -> Result<PathBuf, Error> {
     let found = packrace_os::identity(path, Role::Config).map_err(|error| Error::io(path, error))?;
     if !found.is_some_and(|found| found.is_file) {
@@ -101,13 +102,13 @@ pub fn git_dir_at(path: &Path) -> Result<PathBuf, Error> {
 }
 
 impl Begun {
-    /// Makes the git directory, copies the template and finds out which formats it has.
+    /// Creates the git directory, copies the template and determines the formats.
     pub fn begin(options: InitOptions) -> Result<Self, Error> {
         let git_dir = &options.git_dir;
         let mut common_dir = discovery::common_dir_of(git_dir)?;
         let (config, format) = read_config(&options, &common_dir)?;
         let policy = policy_of(&options, &config)?;
-        // What cannot be is refused before anything is written.
+        // Refuse impossible requests before anything is written.
         agree(&options, &config, format, !has_head(git_dir))?;
         make_dir(git_dir, policy)?;
         template::copy(&options.template, git_dir, policy)?;
@@ -119,17 +120,17 @@ impl Begun {
         Ok(Begun { common_dir, config, policy, format, is_new, options })
     }
 
-    /// Whether there was no repository.
+    /// Whether no repository existed before.
     pub fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Whether others than its owner may write to it.
+    /// Whether users other than the owner may write to it.
     pub fn is_shared(&self) -> bool {
         self.policy.sharing() != Sharing::Umask
     }
 
-    /// Makes what is missing; `HEAD` stands for `head` if there was none.
+    /// Creates what is missing; `HEAD` points to `head` if there was none.
     pub fn finish(self, head: &[u8]) -> Result<(), Error> {
         let Begun { options, common_dir, policy, .. } = &self;
         change_mode(&options.git_dir, |mode| policy.dir_mode(mode))?;
@@ -146,7 +147,7 @@ impl Begun {
         if self.is_new {
             self.make_head(head)?;
         }
-        // All names at once: until there is a `HEAD`, nobody takes it for a repository.
+        // One sync for all names: without a `HEAD`, this is not a repository yet.
         self.sync(&[&options.git_dir, dir_of(&options.git_dir), common_dir])?;
         match &options.gitfile {
             Some(gitfile) => write_gitfile(gitfile, &options.git_dir, *policy),
@@ -181,7 +182,7 @@ impl Begun {
         let store = RefStore::open(git_dir.clone(), self.common_dir.clone(), refs, hash);
         let writes = RefWrites {
             policy: self.policy,
-            // A branch that is not born has no history.
+            // An unborn branch has no history.
             log: LogPolicy::Never,
             ..RefWrites::of(&self.config, hash, self.options.is_bare, Vec::new())?
         };
@@ -203,7 +204,7 @@ impl Begun {
         Ok(())
     }
 
-    /// Writes a file unless there is one, whose mode is made right then.
+    /// Writes a file, or only fixes the mode of an existing one.
     fn make_file(&self, path: &Path, text: &[u8]) -> Result<(), Error> {
         let io = |error| Error::io(path, error);
         if packrace_os::identity(path, Role::Config).map_err(io)?.is_some() {
@@ -219,13 +220,13 @@ impl Begun {
         file.replace(path).map_err(io)
     }
 
-    /// Makes the names in these directories as durable as refs are.
+    /// Makes the names in these directories as durable as refs.
     fn sync(&self, dirs: &[&Path]) -> Result<(), Error> {
         sync_dirs(dirs, self.policy)
     }
 }
 
-/// A transaction that sets `HEAD` to a branch without commits asks for none.
+/// A transaction that points `HEAD` to an unborn branch looks up no objects.
 struct NoObjects;
 
 impl RefObjects for NoObjects {
@@ -238,7 +239,7 @@ impl RefObjects for NoObjects {
     }
 }
 
-/// Whether there is a `HEAD`, be it a symbolic link that leads nowhere.
+/// Whether there is a `HEAD`, even as a dangling symbolic link.
 fn has_head(git_dir: &Path) -> bool {
     packrace_os::owner(&git_dir.join("HEAD")).is_ok()
 }
@@ -255,7 +256,7 @@ fn policy_of(options: &InitOptions, config: &Config) -> Result<WritePolicy, Erro
     Ok(options.sharing.map_or(policy, |sharing| policy.shared(sharing)))
 }
 
-/// The formats of what was found, or those that are asked for where nothing says so yet.
+/// The existing formats, or the requested ones for what is not decided yet.
 fn agree(
     options: &InitOptions,
     config: &Config,
@@ -280,7 +281,7 @@ fn agree(
     Ok(found)
 }
 
-/// Makes a directory for whom the policy lets, unless it is there.
+/// Creates a directory with the policy's permissions, unless it exists.
 fn make_dir(path: &Path, policy: WritePolicy) -> Result<(), Error> {
     let made = durable::make_dir(path, |mode| policy.dir_mode(mode), Role::Config);
     made.map(drop).map_err(|error| Error::io(path, error))

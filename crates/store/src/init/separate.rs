@@ -1,4 +1,4 @@
-//! A git directory that is not in its work tree (gitrepository-layout, "gitfile").
+//! A git directory outside its work tree (gitrepository-layout, "gitfile").
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::line_file::read_line;
 use crate::publish::{Component, WritePolicy, dir_of};
 use crate::repository::discovery;
 
-/// Moves a git directory, and tells its linked work trees.
+/// Moves a git directory and updates its linked work trees.
 pub fn move_repository(from: &Path, to: &Path, policy: WritePolicy) -> Result<(), Error> {
     if discovery::common_dir_of(from)? != from {
         let text = "--separate-git-dir is not supported in a linked work tree".to_owned();
@@ -42,7 +42,8 @@ pub fn move_repository(from: &Path, to: &Path, policy: WritePolicy) -> Result<()
     Ok(())
 }
 
-/// Writes the file that leads to a git directory. It is the work tree's, and shared by nobody whom the umask excludes.
+/// Writes the gitfile that points to a git directory. It belongs to the work tree, so sharing does not
+/// widen the umask.
 pub fn write_gitfile(path: &Path, git_dir: &Path, policy: WritePolicy) -> Result<(), Error> {
     let io = |error| Error::io(path, error);
     let mut file = NewFile::create_temporary(dir_of(path), ".git.tmp-", 0o666, Role::Config).map_err(io)?;

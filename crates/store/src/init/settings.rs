@@ -1,5 +1,5 @@
-//! The configuration of a repository, as git writes it: values that are there stay where they are, with the comments
-//! around them.
+//! The configuration of a repository, as git writes it: existing values keep their place and the
+//! comments around them.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Reason};
 use crate::publish::Component;
 use crate::refs::Backend;
 
-/// Writes what says which formats the repository has and how it is used, unless it says so already.
+/// Writes the settings for formats and use of the repository, unless they are already set.
 pub(super) fn write(begun: &Begun) -> Result<(), Error> {
     let path = begun.common_dir.join("config");
     let io = |error| Error::io(&path, error);
@@ -32,7 +32,7 @@ pub(super) fn write(begun: &Begun) -> Result<(), Error> {
         None => file.change_mode(|mode| begun.policy.file_mode(mode)).map_err(io)?,
     }
     let keeps_modes = file.keeps_executable_bit().map_err(io)?;
-    // A lock that is found by another name is one of a file system that knows no case.
+    // If the lock is found under its name in upper case, the file system ignores case.
     let other_name = begun.common_dir.join("CONFIG.LOCK");
     let ignores_case = packrace_os::identity(&other_name, Role::Config).map_err(io)?.is_some();
     let new = edited(begun, &path, old.as_deref().unwrap_or_default(), keeps_modes, ignores_case)?;
@@ -40,7 +40,7 @@ pub(super) fn write(begun: &Begun) -> Result<(), Error> {
         return file.discard().map_err(io);
     }
     file.write(&new).map_err(io)?;
-    // What is replaced is never at risk.
+    // A replaced file is always synced.
     if old.is_some() || begun.policy.syncs(Component::Reference) {
         file.sync().map_err(io)?;
     }
@@ -68,7 +68,7 @@ fn edited(
     let Begun { options, config, format, .. } = begun;
     let mut settings = InitSettings(parse_file(old, path)?);
     let boolean = |value: bool| if value { "true" } else { "false" };
-    // Extensions that the repository has are ones of version 1; git 2.47 forgets some of them here.
+    // Existing extensions belong to version 1; git 2.47 drops some of them here.
     let has_extensions = !config.local_section("extensions").is_empty();
     let is_extended = format.hash != HashKind::Sha1 || format.refs != Backend::Files;
     let is_version_1 = config.local_integer("core.repositoryFormatVersion")? == Some(1);
@@ -107,8 +107,8 @@ fn edited(
         return Ok(text);
     }
     options.sections.iter().for_each(|section| write_section(section, &mut text));
-    // What cannot be read back would make the repository one that nobody can open. Git, when it clones, learns of the
-    // hash last.
+    // Text that cannot be parsed back would make the repository unusable. When git clones, it learns
+    // the hash last.
     let mut settings = InitSettings(parse_file(&text, path)?);
     name_hash(&mut settings)?;
     Ok(settings.0.to_bstring().into())
@@ -147,7 +147,7 @@ fn write_section(section: &NewSection, text: &mut Vec<u8>) {
 struct InitSettings(gix_config::File);
 
 impl InitSettings {
-    /// Sets the last value of this name, or adds it to the last section that it belongs to.
+    /// Sets the last value of this name, or adds it to the last section it belongs to.
     fn set(&mut self, name: &str, value: &[u8]) -> Result<(), Error> {
         if self.0.raw_value(name).is_ok_and(|old| old.as_slice() == value) {
             return Ok(());
@@ -162,8 +162,7 @@ impl InitSettings {
         })
     }
 
-    /// With a key that the file does not have, behind the last one of its section: what stands there as a comment belongs
-    /// to what follows.
+    /// The file with a new key after the last key of its section: comments after that belong to what follows.
     fn with_new_key(&mut self, name: &str, value: &[u8]) -> Option<gix_config::File> {
         let (section, key) = name.split_once('.')?;
         if self.0.raw_value(name).is_ok() {
@@ -183,7 +182,7 @@ impl InitSettings {
         let line_end: &[u8] = if before.ends_with(b"\n") { b"" } else { b"\n" };
         let new = [before, line_end, b"\t", key.as_bytes(), b" = ", value, b"\n", after].concat();
         let file = parse_file(&new, Path::new("config")).ok()?;
-        // A value that needs quotes, for one, is left to who knows how.
+        // Other values, such as ones that need quotes, are left to the library.
         file.raw_value(name).is_ok_and(|read| read.as_slice() == value).then_some(file)
     }
 

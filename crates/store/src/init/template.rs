@@ -1,4 +1,4 @@
-//! What a new repository is given beside what it must have (git-init, "TEMPLATE DIRECTORY").
+//! The optional files of a new repository (git-init, "TEMPLATE DIRECTORY").
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -13,21 +13,21 @@ use crate::error::Error;
 use crate::publish::{Component, WritePolicy};
 use crate::repository::RepositoryFormat;
 
-/// Longest file of a template.
+/// Longest template file that is read.
 const MAX_TEMPLATE_BYTES: u64 = 64 << 20;
 
-/// Where files of a new repository come from.
+/// The source of the files of a new repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Template {
-    /// There are none.
+    /// No files.
     Empty,
-    /// The few that packrace has words for itself.
+    /// The few files that packrace includes.
     BuiltIn,
-    /// All below this directory whose names begin with no dot.
+    /// All files below this directory whose names do not begin with a dot.
     Directory {
-        /// Where it is.
+        /// The directory.
         path: PathBuf,
-        /// How warnings call it.
+        /// Its name in warnings.
         shown: PathBuf,
     },
 }
@@ -43,7 +43,7 @@ const BUILT_IN: [(&str, &str); 2] = [
 
 const BUILT_IN_DIRS: [&str; 2] = ["hooks", "info"];
 
-/// Copies what is not there yet.
+/// Copies files that do not exist yet.
 pub(super) fn copy(template: &Template, git_dir: &Path, policy: WritePolicy) -> Result<(), Error> {
     match template {
         Template::Empty => Ok(()),
@@ -73,14 +73,15 @@ pub(super) fn copy(template: &Template, git_dir: &Path, policy: WritePolicy) -> 
     }
 }
 
-/// A template with a configuration must be one of a repository that we know.
+/// If a template has a configuration, we must know its formats.
 fn check_format(template: &Path) -> Result<(), Error> {
     let mut config = Config::outside(&ConfigSources::default())?;
     config.add_local(template, template)?;
     RepositoryFormat::of(&config).map(drop)
 }
 
-/// What is in a directory that is there. A template is the user's own: it is as deep as a path can be long.
+/// Copies the contents of an existing directory. A template belongs to the user: its depth is limited only
+/// by the length of a path.
 fn copy_dir(from: &Path, to: &Path, policy: WritePolicy) -> Result<(), Error> {
     let entries = packrace_os::list_dir(from, Role::Config).map_err(|error| Error::io(from, error))?;
     for entry in entries.iter().filter(|entry| !entry.name.as_bytes().starts_with(b".")) {
@@ -113,7 +114,7 @@ fn is_there(path: &Path) -> bool {
     packrace_os::owner(path).is_ok()
 }
 
-/// Whoever is killed leaves the whole file or none that counts.
+/// If the process is killed, either the whole file exists or nothing that counts.
 fn write(path: &Path, bytes: &[u8], mode: u32, policy: WritePolicy) -> Result<(), Error> {
     let io = |error| Error::io(path, error);
     let dir = crate::publish::dir_of(path);

@@ -8,14 +8,14 @@ use crate::objects::numbers::ObjectIx;
 use crate::objects::pack_set::UnitIndex;
 use crate::objects::snapshot::Snapshot;
 
-/// Fewer digits name nothing.
+/// Shorter abbreviations match nothing.
 const LEAST_DIGITS: usize = 4;
 
-/// An abbreviation has at least so many, if nothing else is said.
+/// Minimum length of abbreviations, unless configured.
 const USUAL_DIGITS: usize = 7;
 
 impl Snapshot {
-    /// The objects whose names begin with these hex digits, at most two of them; fewer than four digits name none.
+    /// The objects whose names begin with these hex digits, at most two; fewer than four digits match none.
     pub fn abbreviated(&self, digits: &[u8]) -> Result<Vec<ObjectId>, Error> {
         let hash = self.hash_kind();
         let whole = hash.len_in_hex();
@@ -28,7 +28,7 @@ impl Snapshot {
         self.with_prefix(&prefix, digits.len())
     }
 
-    /// How many digits of its name no other object begins with, at least `least`.
+    /// The shortest length at which the name is unique, at least `least`.
     pub fn unique_digits(&self, id: &oid, least: usize) -> Result<usize, Error> {
         let whole = self.hash_kind().len_in_hex();
         for length in least.max(LEAST_DIGITS)..whole {
@@ -39,12 +39,12 @@ impl Snapshot {
         Ok(whole)
     }
 
-    /// The least number of digits that abbreviations have: as configured, or else so many that few need more.
+    /// The minimum length of abbreviations: as configured, or else long enough that few need more.
     pub fn usual_digits(&self, config: &Config) -> Result<usize, Error> {
         let whole = self.hash_kind().len_in_hex();
         match config.string("core.abbrev").as_deref() {
             None | Some(b"auto") => {
-                // Half as many hex digits as the count has bits: even then a shared beginning is unlikely.
+                // Half as many hex digits as the count has bits: a collision is still unlikely.
                 let bits = usize::BITS - self.packed_len().leading_zeros();
                 Ok(USUAL_DIGITS.max(bits.div_ceil(2) as usize))
             }
@@ -60,7 +60,7 @@ impl Snapshot {
         }
     }
 
-    /// At most two.
+    /// At most two objects.
     fn with_prefix(&self, prefix: &oid, hex_len: usize) -> Result<Vec<ObjectId>, Error> {
         let mut found: Vec<ObjectId> = Vec::new();
         let mut add = |id: ObjectId| {

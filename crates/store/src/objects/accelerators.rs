@@ -1,5 +1,5 @@
-//! Files that make packs faster to search and to walk: multi-pack-index and commit-graph. None is needed; a damaged
-//! one is reported and left out.
+//! Files that speed up searches in packs and walks: multi-pack-index and commit-graph. None is required; a
+//! damaged one is reported and skipped.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use packrace_os::count::Role;
 use crate::objects::objects_dir::ObjectsDir;
 use crate::objects::verified;
 
-/// Longest `commit-graph-chain`: one hash a line.
+/// Longest `commit-graph-chain`: one hash per line.
 pub(crate) const MAX_CHAIN_BYTES: u64 = 1 << 20;
 
 /// The multi-pack-index of a pack directory.
@@ -29,7 +29,7 @@ pub(crate) fn multi_pack_index(pack_dir: &Path, hash: HashKind) -> Option<MultiP
     }
 }
 
-/// The same; `known` if it is still that.
+/// As above; returns `known` if the file is unchanged.
 pub(crate) fn multi_pack_index_again(
     pack_dir: &Path,
     hash: HashKind,
@@ -40,7 +40,7 @@ pub(crate) fn multi_pack_index_again(
     same.cloned().or_else(|| multi_pack_index(pack_dir, hash).map(Arc::new))
 }
 
-/// The files of the first commit-graph in the object directories, the base of a chain first.
+/// The files of the first commit-graph in the object directories, base of the chain first.
 pub(crate) fn commit_graph_files(dirs: &[ObjectsDir]) -> Option<Vec<Mapped>> {
     dirs.iter().find_map(|dir| {
         let info = dir.path().join("info");
@@ -49,7 +49,7 @@ pub(crate) fn commit_graph_files(dirs: &[ObjectsDir]) -> Option<Vec<Mapped>> {
     })
 }
 
-/// Opens a commit-graph and checks all of it, because a flipped bit in it would lead a walk astray.
+/// Opens a commit-graph and verifies all of it, because a flipped bit would misdirect a walk.
 pub(crate) fn open_commit_graph(files: &[Mapped], hash: HashKind) -> Option<CommitGraph<Mapped>> {
     let opened = CommitGraph::open(files.iter().cloned(), hash);
     match opened.and_then(|graph| verified::once(files, || graph.verify_checksum()).map(|()| graph)) {
@@ -61,7 +61,7 @@ pub(crate) fn open_commit_graph(files: &[Mapped], hash: HashKind) -> Option<Comm
     }
 }
 
-/// The files that `commit-graphs/commit-graph-chain` names, base first; each may stand in any object directory.
+/// The files that `commit-graphs/commit-graph-chain` names, base first; each may be in any object directory.
 fn chain(info: &Path, dirs: &[ObjectsDir]) -> Option<Vec<Mapped>> {
     let list = info.join("commit-graphs/commit-graph-chain");
     let text = packrace_os::read_file(&list, Role::Index, MAX_CHAIN_BYTES).ok()?;
@@ -76,7 +76,7 @@ fn chain(info: &Path, dirs: &[ObjectsDir]) -> Option<Vec<Mapped>> {
             let path = dir.path().join(format!("info/commit-graphs/graph-{name}.graph"));
             map(&path)
         });
-        // What is there from the base on is a chain of its own.
+        // The files found so far, starting at the base, are a valid chain.
         let Some(file) = file else {
             tracing::warn!("unable to find all commit-graph files");
             break;
@@ -86,7 +86,7 @@ fn chain(info: &Path, dirs: &[ObjectsDir]) -> Option<Vec<Mapped>> {
     (!files.is_empty()).then_some(files)
 }
 
-/// Maps a file that need not be there.
+/// Maps an optional file.
 pub(crate) fn map(path: &Path) -> Option<Mapped> {
     match Mapped::open(path, Role::Index) {
         Ok(bytes) => Some(bytes),

@@ -1,9 +1,10 @@
-//! Attributes of paths, as far as packing asks for them (gitattributes, "Packing objects"): whether `delta` is unset.
+//! Attributes of paths, as far as packing needs them (gitattributes, "Packing objects"): whether
+//! `delta` is unset.
 //!
-//! The files of a work tree do not count, nor does an index: git reads them only for commands that run inside a work tree,
-//! not for a bare repository and not when it serves one. Those of a tree that is named count (`attr.tree`,
-//! `GIT_ATTR_SOURCE`), between those of the system and the user and that of the repository. They are read as far as paths
-//! lead: a tree can hold far more directories than objects.
+//! Files of a work tree and of an index do not count: git reads them only for commands that run inside a work
+//! tree, not for a bare repository and not when it serves one. Files of a named tree (`attr.tree`,
+//! `GIT_ATTR_SOURCE`) do count, between those of system and user and those of the repository. Only
+//! directories on the requested paths are read: a tree can hold far more directories than objects.
 
 use crate::objects::cache_bytes;
 use std::collections::HashMap;
@@ -23,28 +24,28 @@ use crate::objects::reader::ObjectReader;
 use crate::objects::snapshot::Snapshot;
 use crate::objects::sources::AttributeSources;
 
-/// Longer files are passed over, as git does.
+/// Longer files are skipped, as in git.
 const MAX_BYTES: u64 = 100 << 20;
 
-/// Lines as long as this are passed over, as git does.
+/// Lines of this length or more are skipped, as in git.
 const MAX_LINE_BYTES: usize = 2048;
 
-/// Bytes of the directories of a tree that are open at a time; deeper ones count as empty.
+/// Maximum bytes of the tree directories open at a time; deeper directories count as empty.
 const MAX_OPEN_BYTES: usize = 128 << 20;
 
-/// The attribute that is asked for.
+/// The attribute that is looked up.
 const DELTA: &str = "delta";
 
 impl Snapshot {
-    /// What says of paths whether they may be stored as deltas, if anything does.
+    /// A lookup of paths that must not be deltified, if any file sets the attribute.
     pub fn delta_attribute(self: &Arc<Self>) -> Result<Option<DeltaAttribute>, Error> {
         DeltaAttribute::read(&self.attributes, self)
     }
 }
 
-/// Says of paths whether their attribute `delta` is unset.
+/// Tells for a path whether its attribute `delta` is unset.
 pub struct DeltaAttribute {
-    /// All attributes that any file names, and what macros stand for.
+    /// All attributes that any file names, and the expansions of macros.
     names: MetadataCollection,
     outside: Search,
     tree: Option<TreeFiles>,
@@ -54,7 +55,7 @@ pub struct DeltaAttribute {
 }
 
 impl DeltaAttribute {
-    /// Reads the sources that do not depend on a path; `None` where none says anything about the attribute.
+    /// Reads the sources that do not depend on a path; `None` if none mentions the attribute.
     fn read(sources: &AttributeSources, snapshot: &Arc<Snapshot>) -> Result<Option<Self>, Error> {
         let mut names = MetadataCollection::default();
         let mut outside = Search::default();
@@ -63,7 +64,7 @@ impl DeltaAttribute {
                 add(&mut outside, &bytes, path, &mut names, Macros::Defined)?;
             }
         }
-        // As with git, one that is no tree counts as empty.
+        // As in git, an object that is not a tree counts as empty.
         let tree = match sources.tree.map(|id| TreeFiles::open(snapshot, id, &mut names)).transpose() {
             Ok(tree) => tree,
             Err(error) => {
@@ -83,8 +84,7 @@ impl DeltaAttribute {
         Ok(Some(DeltaAttribute { names, outside, tree, info, outcome, case }))
     }
 
-    /// Whether the file of this path is not to be stored as a delta. Quick where one path after the other is of the same
-    /// directory.
+    /// Whether this path must not be stored as a delta. Fast when successive paths are in the same directory.
     pub fn is_unset(&mut self, path: &[u8]) -> bool {
         if let Some(tree) = &mut self.tree
             && tree.go_to(path, &mut self.names)
@@ -114,8 +114,8 @@ fn outcome(names: &MetadataCollection) -> Outcome {
     outcome
 }
 
-/// Whether a file may define macros (gitattributes, "Defining macro attributes"): the one at the top of a tree may, and
-/// those outside.
+/// Whether a file may define macros (gitattributes, "Defining macro attributes"): only the top file of a tree
+/// and files outside of trees may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Macros {
     Defined,
@@ -139,7 +139,7 @@ fn add(
     added.map_err(|error| Error::io(source, error))
 }
 
-/// `anywhere` is for files of the system and the user; what lies in a repository may be a link of its owner's.
+/// `anywhere` is for files of system and user; a path in a repository may be a link made by its owner.
 fn read_file(path: &Path, anywhere: bool) -> Result<Option<Vec<u8>>, Error> {
     match packrace_os::read_regular_file(path, anywhere, Role::Config, MAX_BYTES) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -152,21 +152,21 @@ fn read_file(path: &Path, anywhere: bool) -> Result<Option<Vec<u8>>, Error> {
     }
 }
 
-/// The files called `.gitattributes` of a tree, of those directories that lead to the last path.
+/// The `.gitattributes` files of a tree, in the directories that lead to the last path.
 struct TreeFiles {
     reader: ObjectReader,
     hash: HashKind,
-    /// The directory of the last path; where it is not in the tree, more names than levels.
+    /// The directory of the last path. If it is not in the tree, it has more components than levels.
     directory: Vec<u8>,
-    /// The top of the tree first.
+    /// Levels, top of the tree first.
     levels: Vec<TreeLevel>,
 }
 
 /// A directory of the tree.
 struct TreeLevel {
-    /// The length of its path, with the slash behind it.
+    /// The length of its path, with the trailing slash.
     path_bytes: usize,
-    /// The lengths of what it and those above it were made from.
+    /// The bytes that it and the levels above were read from.
     bytes: usize,
     directories: HashMap<Vec<u8>, ObjectId>,
     files: Search,
@@ -200,7 +200,8 @@ impl TreeFiles {
         Ok(tree)
     }
 
-    /// Goes to the directory of a file; true if `names` has changed. What cannot be read counts as empty, as with git.
+    /// Moves to the directory of a file; true if `names` changed. Unreadable directories count as
+    /// empty, as in git.
     fn go_to(&mut self, path: &[u8], names: &mut MetadataCollection) -> bool {
         let directory = &path[..path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)];
         if directory == self.directory {

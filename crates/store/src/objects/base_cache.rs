@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use packrace_object::Kind;
 
-/// Delta bases that were used not long ago, within a budget of bytes. `K` says where one stands.
+/// Recently used delta bases, within a budget of bytes. `K` is the location of a base.
 pub struct BaseCache<K> {
     bases: HashMap<K, Cached>,
-    /// Every key of `bases` once, the one to look at first for eviction in front.
+    /// Every key of `bases` once; the next eviction candidate is first.
     order: VecDeque<K>,
     bytes: usize,
     max_bytes: usize,
@@ -16,15 +16,15 @@ pub struct BaseCache<K> {
 struct Cached {
     kind: Kind,
     content: Arc<Vec<u8>>,
-    /// Asked for since it was last looked at for eviction: it then stays once more.
+    /// Used since it was last an eviction candidate: it survives the next time.
     is_used: bool,
 }
 
-/// What an entry costs beside its content.
+/// Overhead of an entry beside its content.
 const OVERHEAD_BYTES: usize = 128;
 
 impl<K: Copy + Eq + Hash> BaseCache<K> {
-    /// An empty one. The budget counts contents, and some bytes for keeping each.
+    /// An empty cache. The budget counts contents and a fixed overhead for each.
     pub fn new(max_bytes: usize) -> Self {
         BaseCache { bases: HashMap::new(), order: VecDeque::new(), bytes: 0, max_bytes }
     }
@@ -33,16 +33,16 @@ impl<K: Copy + Eq + Hash> BaseCache<K> {
         self.max_bytes
     }
 
-    /// What is kept under this key; it then stays for longer.
+    /// The entry of this key, which is then kept longer.
     pub fn get(&mut self, key: K) -> Option<(Kind, Arc<Vec<u8>>)> {
         let cached = self.bases.get_mut(&key)?;
         cached.is_used = true;
         Some((cached.kind, cached.content.clone()))
     }
 
-    /// Keeps a content, unless it would take more than a quarter of the budget, and lets go of others for it.
+    /// Inserts a content, unless it needs more than a quarter of the budget, and evicts others for it.
     pub fn keep(&mut self, key: K, kind: Kind, content: &Arc<Vec<u8>>) {
-        // A base that takes more than a quarter of the cache would push out everything else.
+        // A base of more than a quarter of the cache would evict everything else.
         if cost(content) > self.max_bytes / 4 || self.bases.contains_key(&key) {
             return;
         }

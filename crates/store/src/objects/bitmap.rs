@@ -13,17 +13,17 @@ use crate::objects::snapshot::Snapshot;
 use crate::objects::verified;
 
 impl Snapshot {
-    /// The reachability bitmaps, if there are any and they may be used: those of a multi-pack-index first. Opened and
-    /// checked when first asked for.
+    /// The reachability bitmaps, if they exist and may be used; those of a multi-pack-index are preferred.
+    /// Opened and verified on first use.
     pub fn bitmap(&self) -> Option<SnapshotBitmap<'_>> {
         let open = self.bitmap_or_open(|file| open(file, self))?;
         Some(SnapshotBitmap { snapshot: self, open })
     }
 }
 
-/// Opens `file` and checks all of it; a damaged one is reported and not used.
+/// Opens `file` and verifies all of it; a damaged one is reported and not used.
 ///
-/// Checksums are verified because a flipped bit would otherwise leave objects out of a response.
+/// Checksums are verified because a flipped bit would omit objects from a response.
 fn open(file: &BitmapFile, snapshot: &Snapshot) -> Option<OpenBitmap> {
     let unusable = |why: &dyn std::fmt::Display| {
         tracing::warn!("bitmap {} is not used: {why}", file.path.display());
@@ -50,7 +50,7 @@ fn open(file: &BitmapFile, snapshot: &Snapshot) -> Option<OpenBitmap> {
         unusable(&"it was made for other packs");
         return None;
     }
-    // Bits stand for objects without a look-up, so that nothing else would find out that a pack is gone.
+    // Bits are mapped to objects without a lookup, so nothing else would notice a missing pack.
     let missing = Owner::packs(file.owner, snapshot).into_iter().find(|pack| !pack.is_usable());
     if let Some(pack) = missing {
         unusable(&format_args!("{} is not there, or is damaged", pack.name()));
@@ -93,7 +93,7 @@ impl<'a> Owner<'a> {
     }
 }
 
-/// A stored bitmap is damaged: do without bitmaps.
+/// A stored bitmap is damaged: proceed without bitmaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DamagedBitmap;
 
@@ -105,12 +105,12 @@ pub struct SnapshotBitmap<'a> {
 }
 
 impl<'a> SnapshotBitmap<'a> {
-    /// How many objects it knows of.
+    /// Number of objects that the bitmaps cover.
     pub fn objects(&self) -> u32 {
         self.open.index.objects()
     }
 
-    /// No bit set, as many bits as there are objects.
+    /// An empty bitmap, with one bit per object.
     pub fn no_bits(&self) -> Bits {
         Bits::new(self.open.index.objects())
     }
@@ -120,8 +120,8 @@ impl<'a> SnapshotBitmap<'a> {
         self.position(commit).is_some_and(|position| self.open.index.has_bitmap_of(position))
     }
 
-    /// Adds everything that a commit reaches to `bits`; false if no bitmap is stored for it. After an error `bits`
-    /// are worth nothing.
+    /// Adds everything reachable from a commit to `bits`; false if it has no stored bitmap. After an error,
+    /// `bits` is invalid.
     pub fn or_into(&self, commit: ObjectIx, bits: &mut Bits) -> Result<bool, DamagedBitmap> {
         let Some(position) = self.position(commit) else { return Ok(false) };
         match self.open.index.or_bitmap_into(position, bits) {
@@ -134,8 +134,8 @@ impl<'a> SnapshotBitmap<'a> {
         }
     }
 
-    /// Adds what groups of commits reach of which every one is among `tips` or in `bits` already, and tells how many groups
-    /// that were. After an error `bits` are worth nothing.
+    /// Adds the reachable objects of each pseudo-merge whose commits are all in `tips` or `bits`, and returns
+    /// how many applied. After an error, `bits` is invalid.
     pub fn or_pseudo_merges_into(&self, tips: &Bits, bits: &mut Bits) -> Result<usize, DamagedBitmap> {
         let damaged = |error| {
             tracing::warn!("bitmaps are not used: {error}");
@@ -158,7 +158,7 @@ impl<'a> SnapshotBitmap<'a> {
         Ok(used)
     }
 
-    /// Which objects are of this kind.
+    /// The objects of this kind.
     pub fn of_kind(&self, kind: Kind) -> Result<Bits, DamagedBitmap> {
         self.open.index.type_bitmap(kind).map_err(|error| {
             tracing::warn!("type bitmaps are not used: {error}");
@@ -183,7 +183,7 @@ impl<'a> SnapshotBitmap<'a> {
         })
     }
 
-    /// The bit that stands for an object, if it is one of the owner's.
+    /// The bit of an object, if the owner has it.
     pub fn ix_to_bit(&self, ix: ObjectIx) -> Option<u32> {
         let position = self.position(ix)?;
         match Owner::of(self.open.owner, self.snapshot)? {
@@ -192,7 +192,7 @@ impl<'a> SnapshotBitmap<'a> {
         }
     }
 
-    /// The hash of a path under which the object was met when the bitmaps were made, if they say so.
+    /// The hash of a path at which the object was found when the bitmaps were made, if stored.
     pub fn name_hash(&self, ix: ObjectIx) -> Option<u32> {
         self.open.index.name_hash_at(self.position(ix)?)
     }

@@ -1,4 +1,4 @@
-//! A file of bitmaps, before and after it is opened.
+//! A bitmap file, before and after it is opened.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use packrace_os::Mapped;
 
 use crate::objects::numbers::PackIx;
 
-/// A bitmap file that was mapped with the snapshot and is looked into when first needed.
+/// A bitmap file, mapped with the snapshot and opened on first use.
 #[derive(Debug)]
 pub(crate) struct BitmapFile {
     pub(crate) path: PathBuf,
@@ -15,12 +15,12 @@ pub(crate) struct BitmapFile {
     pub(crate) owner: BitmapOwner,
 }
 
-/// Whose objects the bits stand for.
+/// Whose objects the bits represent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BitmapOwner {
-    /// Those of a pack, in the order of the pack.
+    /// Those of a pack, in pack order.
     Pack(PackIx),
-    /// Those of the multi-pack-index of this object directory, in the order that it says.
+    /// Those of this object directory's multi-pack-index, in the order that it defines.
     Multi { dir: usize },
 }
 
@@ -29,7 +29,7 @@ pub(crate) enum BitmapOwner {
 pub(crate) struct OpenBitmap {
     pub(super) index: BitmapIndex<Mapped>,
     pub(super) owner: BitmapOwner,
-    /// Whether the owner's index is the snapshot's first: its objects then have its positions for numbers. Otherwise
-    /// they may have the numbers of copies in other units, and have to be looked up.
+    /// Whether the owner's index is the first of the snapshot, so that positions equal object numbers.
+    /// Otherwise objects must be looked up: their numbers may belong to copies in other units.
     pub(super) is_first: bool,
 }

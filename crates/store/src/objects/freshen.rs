@@ -1,5 +1,5 @@
-//! Objects that exist already and are stored again: their files get the present time, so that nobody takes them for
-//! unneeded ones (git-prune, git-gc).
+//! Existing objects that are stored again: the time of their files is updated, so that they do not count as
+//! unneeded (git-prune, git-gc).
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -13,23 +13,23 @@ use packrace_os::durable;
 use crate::objects::numbers::PackIx;
 use crate::objects::snapshot::Snapshot;
 
-/// After this many objects, the directories of loose objects are listed once: cheaper than a call for each new object.
+/// After this many objects, list the directories of loose objects once: cheaper than a call per new object.
 const LISTED_FROM: usize = 16;
 
-/// What was touched since a snapshot was taken.
+/// The files touched since a snapshot was taken.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
-    /// Packs that were touched: once is enough for all objects in them.
+    /// Packs already touched: once is enough for all their objects.
     packs: Mutex<HashSet<PackIx>>,
-    /// How many objects were looked up as loose ones.
+    /// How many objects were looked up as loose objects.
     looks: AtomicUsize,
-    /// For each object directory, by the first byte of names: whether there is a directory for loose ones. A later one is not
-    /// seen; its objects are stored again, which is harmless.
+    /// For each object directory, which fan-out directories exist. Later ones are not seen; their objects are
+    /// stored again, which is harmless.
     fan_outs: OnceLock<Vec<[bool; 256]>>,
 }
 
 impl Touched {
-    /// Whether a loose object may be in the object directory of this number.
+    /// Whether object directory `number` may have the loose object.
     fn may_have(&self, snapshot: &Snapshot, number: usize, id: &oid) -> bool {
         if self.looks.fetch_add(1, Ordering::Relaxed) < LISTED_FROM {
             return true;
@@ -39,7 +39,7 @@ impl Touched {
     }
 }
 
-/// Which directories for loose objects exist; all if they cannot be listed.
+/// Which fan-out directories exist; all if they cannot be listed.
 fn fan_out_of(dir: &Path) -> [bool; 256] {
     let Ok(entries) = packrace_os::list_dir(dir, Role::Objects) else { return [true; 256] };
     let mut fan_out = [false; 256];
@@ -55,7 +55,7 @@ fn fan_out_of(dir: &Path) -> [bool; 256] {
 /// Where an object was found and touched.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Freshened {
-    /// Nowhere, or only in a file that we may not touch: its owner may remove it at any time.
+    /// Nowhere, or only in a file that we may not touch, which its owner may remove at any time.
     No,
     /// In a pack.
     Packed,
@@ -64,8 +64,8 @@ pub(crate) enum Freshened {
 }
 
 impl Snapshot {
-    /// Touches an existing object. `touched` belongs to this snapshot. Objects in cruft packs count as absent: they have times of
-    /// their own.
+    /// Touches an existing object. `touched` belongs to this snapshot. Objects in cruft packs count as
+    /// absent: they have their own times.
     pub(crate) fn freshen(&self, id: &oid, touched: &Touched) -> Freshened {
         if let Some(ix) = self.lookup(id) {
             let number = self.locate(ix).pack;

@@ -1,5 +1,5 @@
-//! Where an object is stored, as far as that decides whether a pack needs it (git-pack-objects, "--local", "--incremental",
-//! "--honor-pack-keep").
+//! Where an object is stored, as far as this decides whether a pack needs it (git-pack-objects, "--local",
+//! "--incremental", "--honor-pack-keep").
 
 use packrace_object::oid;
 
@@ -8,7 +8,7 @@ use crate::objects::pack::Pack;
 use crate::objects::snapshot::Snapshot;
 
 impl Snapshot {
-    /// Every pack that holds the object, of the repository and of its alternates, in the order in which they are searched.
+    /// Every pack that holds the object, in the repository and its alternates, in search order.
     pub fn packs_with(&self, id: &oid) -> impl Iterator<Item = &Pack> {
         self.packs().iter().filter(move |pack| pack.index().position_of(id).is_some())
     }

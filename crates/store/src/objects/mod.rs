@@ -1,4 +1,4 @@
-//! The objects of a repository: packs and what makes them searchable, loose objects, alternates, and who reads them.
+//! The objects of a repository: packs and their indexes, loose objects, alternates, and their readers.
 
 mod abbreviations;
 pub(crate) mod accelerators;

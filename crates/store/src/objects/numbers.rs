@@ -1,8 +1,8 @@
-//! Numbers for packs and packed objects, and where those are stored.
+//! Numbers of packs and packed objects, and locations of objects.
 
-/// The number of a packed object in a [`Snapshot`](crate::Snapshot), which alone gives them: not each number below
-/// [`Snapshot::numbers_end`](crate::Snapshot::numbers_end) is that of an object. Units follow each other, and within a unit objects are in the order of its
-/// index.
+/// The number of a packed object, valid only within its [`Snapshot`](crate::Snapshot). Not every number below
+/// [`Snapshot::numbers_end`](crate::Snapshot::numbers_end) is in use. Units follow each other; within a unit,
+/// objects are in index order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectIx(pub u32);
 
@@ -10,11 +10,11 @@ pub struct ObjectIx(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PackIx(pub u32);
 
-/// Where a packed object is stored.
+/// The location of a packed object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Location {
     /// The pack.
     pub pack: PackIx,
-    /// Where its entry starts.
+    /// The offset of its entry.
     pub offset: u64,
 }

@@ -12,7 +12,7 @@ use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
 use crate::quoted::{quote, unquote};
 
-/// Alternates of alternates are followed this far, as in git.
+/// Maximum depth of nested alternates, as in git.
 const MAX_ALTERNATES_DEPTH: usize = 5;
 
 /// Longest `info/alternates` file that is read.
@@ -24,11 +24,11 @@ pub(crate) struct ObjectsDir {
     path: PathBuf,
     pub(crate) is_local: bool,
     hash: HashKind,
-    /// The loose objects of each fan-out directory, sorted, listed when first asked for.
+    /// The loose objects of each fan-out directory, sorted, listed on first use.
     fan_out: [OnceLock<Box<[ObjectId]>>; 256],
 }
 
-/// Whether a loose object was found in a list, and whether that list had to be made.
+/// Whether a loose object was found in a listing, and whether the listing was made for this lookup.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LooseLookup {
     pub(crate) is_found: bool,
@@ -40,7 +40,7 @@ impl ObjectsDir {
         ObjectsDir { path, is_local, hash, fan_out: [const { OnceLock::new() }; 256] }
     }
 
-    /// The same directory, of which nothing has been listed yet.
+    /// The same directory, with no listings yet.
     pub(crate) fn anew(&self) -> Self {
         ObjectsDir::new(self.path.clone(), self.is_local, self.hash)
     }
@@ -49,19 +49,19 @@ impl ObjectsDir {
         &self.path
     }
 
-    /// Where packs are.
+    /// The directory of packs.
     pub(crate) fn pack_dir(&self) -> PathBuf {
         self.path.join("pack")
     }
 
-    /// Whether there is a loose object of this name. Costs a directory listing per first byte and snapshot.
+    /// Whether there is a loose object of this name. Costs one directory listing per first byte and snapshot.
     pub(crate) fn find_loose(&self, id: &oid) -> Result<LooseLookup, Error> {
         let (listed, has_listed) = self.listed(id.first_byte())?;
         let is_found = listed.binary_search_by(|other| other.as_bytes().cmp(id.as_bytes())).is_ok();
         Ok(LooseLookup { is_found, has_listed })
     }
 
-    /// The loose objects whose names begin with this byte, sorted; and whether they had to be listed.
+    /// The sorted loose objects whose names begin with this byte, and whether the listing was made now.
     pub(crate) fn listed(&self, first: u8) -> Result<(&[ObjectId], bool), Error> {
         let slot = &self.fan_out[usize::from(first)];
         match slot.get() {
@@ -106,12 +106,12 @@ impl ObjectsDir {
         let names = names.filter(|name| name.len() == self.hash.len_in_hex() - 2);
         let ids = names.filter_map(|name| ObjectId::from_hex(format!("{hex}{name}").as_bytes()).ok());
         let mut ids: Vec<ObjectId> = ids.collect();
-        // Listed by name already; only names in capitals, which git never writes, are out of order.
+        // Already in order, except names in upper case, which git never writes.
         ids.sort_unstable();
         Ok(ids.into())
     }
 
-    /// Where a loose object of this name would stand.
+    /// The path that a loose object of this name would have.
     pub(crate) fn loose_path(&self, id: &oid) -> PathBuf {
         let hex = id.to_hex().to_string();
         let (directory, name) = hex.split_at(2);
@@ -119,13 +119,13 @@ impl ObjectsDir {
     }
 }
 
-/// The object directory of a repository and everything it borrows from, in the order in which git looks: `extra`
-/// before what the repository itself names.
+/// The object directory of a repository and all its alternates, in git's search order: `extra` before the
+/// alternates that the repository names.
 pub(crate) fn open(own: &Path, extra: &[PathBuf], hash: HashKind) -> Vec<ObjectsDir> {
     open_seen(own, extra, hash, &mut FileDependencies::default())
 }
 
-/// The same; `seen` gets what decided it, and what a [`Snapshot`](crate::Snapshot) of these directories is made from.
+/// As above; adds to `seen` what determines it and a [`Snapshot`](crate::Snapshot) of these directories.
 pub(crate) fn open_seen(
     own: &Path,
     extra: &[PathBuf],
@@ -153,7 +153,7 @@ pub(crate) fn open_seen(
     found
 }
 
-/// The number of the directory that `wanted` names.
+/// The number of the directory with the path `wanted`.
 pub(crate) fn position(dirs: &[ObjectsDir], wanted: &Path) -> Result<usize, Error> {
     let real = packrace_os::real_path(wanted).ok();
     let found = real.and_then(|real| dirs.iter().position(|dir| dir.path() == real));
@@ -162,7 +162,7 @@ pub(crate) fn position(dirs: &[ObjectsDir], wanted: &Path) -> Result<usize, Erro
     })
 }
 
-/// The paths in `GIT_ALTERNATE_OBJECT_DIRECTORIES`: separated by colons, quoted where they have to be.
+/// The paths in `GIT_ALTERNATE_OBJECT_DIRECTORIES`: separated by colons, quoted if necessary.
 pub fn split_alternates(text: &[u8]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -184,7 +184,7 @@ pub fn split_alternates(text: &[u8]) -> Vec<PathBuf> {
     found
 }
 
-/// The value of `GIT_ALTERNATE_OBJECT_DIRECTORIES` for these paths. Quoted are those that would be taken for something else.
+/// The value of `GIT_ALTERNATE_OBJECT_DIRECTORIES` for these paths, quoted where they would be ambiguous.
 pub fn join_alternates<'a>(paths: impl IntoIterator<Item = &'a Path>) -> std::ffi::OsString {
     use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
     let mut text = Vec::new();
@@ -204,7 +204,7 @@ pub fn join_alternates<'a>(paths: impl IntoIterator<Item = &'a Path>) -> std::ff
 struct Dirs<'a> {
     hash: HashKind,
     named: &'a mut FileDependencies,
-    /// Links resolved, so that a loop ends and nothing is searched twice.
+    /// Resolved paths, so that cycles end and nothing is searched twice.
     seen: HashSet<PathBuf>,
     found: Vec<ObjectsDir>,
 }
@@ -258,7 +258,7 @@ fn read_alternates(objects: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// A line that is not quoted well is a path as it is.
+/// A badly quoted line is taken literally.
 fn alternate_line(line: &[u8]) -> PathBuf {
     let quoted = line.strip_prefix(b"\"").and_then(unquote);
     path_of(quoted.map_or_else(|| line.to_vec(), |(path, _)| path))
@@ -297,7 +297,7 @@ mod tests {
         check(r#""/a:b"#, &["\"/a", "b"]);
     }
 
-    /// As git 2.47 was seen to tell its hooks.
+    /// As git 2.47 passes them to its hooks.
     #[test]
     fn alternates_for_the_environment() {
         let check = |paths: &[&str], expect: &str| {

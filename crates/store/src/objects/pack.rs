@@ -14,14 +14,14 @@ use crate::objects::pack_fault;
 use crate::objects::verified;
 use crate::paths::with_extension;
 
-/// In place of a pack that is damaged or gone.
+/// The bytes of a pack that is damaged or gone: none.
 static NO_BYTES: LazyLock<Mapped> = LazyLock::new(|| Mapped::from(Vec::new()));
 
-/// An index that may have more objects is opened when it is listed.
+/// Listing opens an index that may have more objects than this.
 const MOST_UNOPENED: u32 = 1 << 20;
 
-/// A pack of a [`Snapshot`](crate::Snapshot). Its index is opened when it is first searched, the pack itself when
-/// an object of it is first found, and each stays mapped from then on, so that a repack cannot take it away.
+/// A pack of a [`Snapshot`](crate::Snapshot). Its index is opened on the first search, the pack on the first
+/// object found. Both then stay mapped, so that a repack cannot remove them.
 #[derive(Debug)]
 pub struct Pack {
     files: Arc<PackFiles>,
@@ -38,25 +38,25 @@ pub(crate) struct PackFiles {
     hash: HashKind,
     listed_index: OnceLock<ListedIndex>,
     index: OnceLock<OpenIndex>,
-    /// Held while either of these is made, for they must fit each other.
+    /// Held while `listed_index` or `index` is set, because they must match.
     opening: Mutex<()>,
-    /// `None` where it is damaged or not there.
+    /// `None` if damaged or missing.
     data: OnceLock<Option<Mapped>>,
     reverse: OnceLock<ReverseIndex<Mapped>>,
     stored_times: Option<Mapped>,
 }
 
-/// A pack as its directory showed it when it was first listed.
+/// A pack as its directory showed it when first listed.
 #[derive(Debug, Clone)]
 pub(crate) struct ListedPack {
     /// Its path without an extension.
     pub(crate) stem: PathBuf,
     pub(crate) name: String,
-    /// Which version of the pack file it was; `None` for one that is no file.
+    /// The identity of the pack file; `None` if it is not a file.
     pub(crate) identity: Option<FileIdentity>,
 }
 
-/// A pack file as it was last listed, and what stands beside it.
+/// A pack file as last listed, and the files beside it.
 #[derive(Debug, Clone, Copy, Default, Hash)]
 pub(crate) struct Beside {
     pub(crate) identity: Option<FileIdentity>,
@@ -67,7 +67,7 @@ pub(crate) struct Beside {
     pub(crate) is_cruft: bool,
 }
 
-/// An index as it was when its objects got numbers.
+/// The index at the time its objects were numbered.
 #[derive(Debug)]
 struct ListedIndex {
     identity: FileIdentity,
@@ -81,14 +81,14 @@ struct OpenIndex {
     standing: IndexStanding,
 }
 
-/// What an index stands for.
+/// The state of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum IndexStanding {
     /// The index as it is stored.
     Stored,
-    /// One that is damaged, or cannot be read: it has no objects.
+    /// Damaged or unreadable: it has no objects.
     Unusable,
-    /// One that was gone when it was first searched: it has none, either.
+    /// Gone when first searched: it has no objects either.
     Gone,
 }
 
@@ -99,7 +99,7 @@ impl OpenIndex {
 }
 
 impl PackFiles {
-    /// Nothing of the pack is opened but the times of a cruft pack, by which objects are deleted.
+    /// Opens nothing but the mtimes of a cruft pack, which decide deletions.
     pub(crate) fn new(listed: ListedPack, beside: Beside, hash: HashKind) -> Self {
         let times = || Mapped::open(&with_extension(&listed.stem, "mtimes"), Role::Index).ok();
         PackFiles {
@@ -114,7 +114,7 @@ impl PackFiles {
         }
     }
 
-    /// A pack and its index, without what may stand beside them. `stem` names both in errors.
+    /// A pack and its index, without optional files. `stem` names both in errors.
     fn from_maps(stem: &Path, data: Mapped, index: Mapped, hash: HashKind) -> Result<Self, Error> {
         let listed = ListedPack {
             stem: stem.to_owned(),
@@ -127,8 +127,8 @@ impl PackFiles {
         Ok(PackFiles { index: OnceLock::from(index), data: OnceLock::from(Some(data)), ..files })
     }
 
-    /// Looks at the file of the index: its length says how many numbers its objects need, so that it need not be opened for
-    /// them. Opened it is if it claims to be large: a damaged one is not to take the numbers of others.
+    /// Stats the index: its length bounds how many numbers its objects need, so it need not be opened. A file
+    /// that claims to be large is opened, so that a damaged one does not use up the numbers of others.
     pub(crate) fn list_index(&self) -> Result<(), Error> {
         let _opening = self.lock_opening();
         if self.listed_index.get().is_some() {
@@ -150,18 +150,18 @@ impl PackFiles {
         Ok(())
     }
 
-    /// How many numbers its objects get, which may be more than there are objects. Never changes.
+    /// How many numbers its objects get; may exceed the number of objects. Never changes.
     pub(crate) fn room(&self) -> u32 {
         self.listed_index.get().map_or_else(|| self.index().len(), |listed| listed.room)
     }
 
-    /// Opens the index, for one who can do without the pack.
+    /// Opens the index, for callers that can do without the pack.
     pub(crate) fn open_index(&self) -> Result<(), Error> {
         let _opening = self.lock_opening();
         if self.index.get().is_none() {
             let index = self.read_index()?;
             if self.listed_index.get().is_some_and(|listed| index.len() > listed.room) {
-                // What was listed is not there any more.
+                // The listed index is gone.
                 return Err(Error::io(self.index_path(), std::io::ErrorKind::NotFound.into()));
             }
             self.index.get_or_init(|| OpenIndex::of(index, IndexStanding::Stored));
@@ -183,7 +183,7 @@ impl PackFiles {
         self.opening.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The index; one without objects where it is damaged or gone, which is reported once.
+    /// The index; empty if damaged or gone, which is reported once.
     pub(crate) fn index(&self) -> &PackIndex<Mapped> {
         &self.opened_index().index
     }
@@ -200,7 +200,7 @@ impl PackFiles {
         self.index.get().expect("opened just now")
     }
 
-    /// The pack, opened and compared with its index when first asked for.
+    /// The pack, opened and checked against its index on first use.
     fn data(&self) -> Option<&Mapped> {
         let open = || self.open_data().inspect_err(report).ok().flatten();
         self.data.get_or_init(open).as_ref()
@@ -215,7 +215,7 @@ impl PackFiles {
         let path = with_extension(stem, "pack");
         let data = Mapped::open(&path, Role::Pack).map_err(|source| Error::io(path, source))?;
         check_data(stem, &data, index, self.hash)?;
-        // A pack of the same name that was put in its place need not have its objects where an index says.
+        // A replacement pack of the same name may have its objects at other offsets than the index says.
         if let (Some(now), Some(listed)) = (data.identity(), self.listed.identity)
             && !is_same_file(&now, &listed)
         {
@@ -225,32 +225,32 @@ impl PackFiles {
         Ok(Some(data))
     }
 
-    /// Whether its index was gone when it was first searched.
+    /// Whether its index was gone when first searched.
     pub(crate) fn has_lost_index(&self) -> bool {
         self.index.get().is_some_and(|index| index.standing == IndexStanding::Gone)
     }
 
-    /// Whether it was found out to be damaged or gone.
+    /// Whether it turned out to be damaged or gone.
     pub(crate) fn has_failed(&self) -> bool {
         matches!(self.data.get(), Some(None))
             || self.index.get().is_some_and(|index| index.standing != IndexStanding::Stored)
             || self.maps().any(Mapped::is_damaged)
     }
 
-    /// All files that are mapped by now, that of the pack first.
+    /// All files mapped so far, the pack first.
     pub(crate) fn maps(&self) -> impl Iterator<Item = &Mapped> {
         self.data.get().into_iter().flatten().chain(self.maps_beside())
     }
 
-    /// The same without the pack.
+    /// As above, without the pack.
     fn maps_beside(&self) -> impl Iterator<Item = &Mapped> {
         let index = self.index.get().map(|open| open.index.data());
         let reverse = self.reverse.get().and_then(ReverseIndex::file);
         index.into_iter().chain(reverse).chain(&self.stored_times)
     }
 
-    /// Whether this, which was opened before, is what `listed` shows now and may be used on. Times do not count: whoever
-    /// stores an object again touches its pack.
+    /// Whether these opened files match `listed` and can be reused. Times do not count: storing an existing
+    /// object again touches its pack.
     pub(crate) fn is_still(&self, listed: &ListedPack) -> bool {
         let is_same = |one: Option<FileIdentity>, other: Option<FileIdentity>| {
             one.zip(other).is_some_and(|(one, other)| is_same_file(&one, &other))
@@ -266,8 +266,8 @@ impl PackFiles {
     }
 }
 
-/// The most objects that an index of so many bytes can have. Beside a fan-out of 1,024 bytes and two hashes, version 1 has a name and an
-/// offset of 4 bytes for each; version 2 has a header and a checksum more.
+/// The maximum number of objects in an index of this size. Beside a fan-out of 1,024 bytes and two hashes,
+/// version 1 has a name and an offset of 4 bytes for each; version 2 adds a header and a checksum.
 fn most_objects(index_bytes: u64, hash: HashKind) -> u32 {
     let hash_bytes = hash.len_in_bytes() as u64;
     let objects = index_bytes.saturating_sub(1024 + 2 * hash_bytes) / (hash_bytes + 4);
@@ -278,7 +278,7 @@ fn is_same_file(one: &FileIdentity, other: &FileIdentity) -> bool {
     one.is_same_place(other) && one.length == other.length
 }
 
-/// What a repack took away is no news.
+/// A pack that a repack removed is not an error.
 fn report(error: &Error) {
     match error.is_not_found() {
         true => tracing::debug!("{error}"),
@@ -288,12 +288,12 @@ fn report(error: &Error) {
 
 fn parse_index(stem: &Path, bytes: Mapped, hash: HashKind) -> Result<PackIndex<Mapped>, Error> {
     let path = with_extension(stem, "idx");
-    // A map costs nothing to have twice.
+    // Cloning a map is free.
     let opened = PackIndex::open(bytes.clone(), hash);
     Ok(opened.map_err(|_| Reason::Damaged(pack_fault::of_index(&path, &bytes, hash)))?)
 }
 
-/// Whether the pack is one, and the one that the index is of.
+/// Whether this is a pack, and the one that the index belongs to.
 fn check_data(stem: &Path, data: &Mapped, index: &OpenIndex, hash: HashKind) -> Result<(), Error> {
     let path = || with_extension(stem, "pack");
     let header = pack_fault::header(&path(), data).map_err(Reason::Damaged)?;
@@ -315,12 +315,12 @@ fn check_data(stem: &Path, data: &Mapped, index: &OpenIndex, hash: HashKind) -> 
 }
 
 impl Pack {
-    /// A pack of the object directory with this number in the snapshot.
+    /// A pack in object directory `dir` of the snapshot.
     pub(crate) fn new(files: Arc<PackFiles>, beside: Beside, dir: usize, is_local: bool) -> Self {
         Pack { files, beside, dir, is_local }
     }
 
-    /// A pack and its index, without what may stand beside them. `stem` names both in errors.
+    /// A pack and its index, without optional files. `stem` names both in errors.
     pub(crate) fn from_maps(stem: &Path, data: Mapped, index: Mapped, hash: HashKind) -> Result<Self, Error> {
         let files = Arc::new(PackFiles::from_maps(stem, data, index, hash)?);
         Ok(Pack::new(files, Beside::default(), 0, true))
@@ -331,13 +331,13 @@ impl Pack {
         self.files
     }
 
-    /// Whether the pack and its index are there and fit together. Opens both.
+    /// Whether the pack and its index exist and match. Opens both.
     #[inline]
     pub fn is_usable(&self) -> bool {
         self.files.data().is_some()
     }
 
-    /// Whether it was opened and is usable; opens nothing.
+    /// Whether it is open and usable; opens nothing.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.files.data.get(), Some(Some(_)))
@@ -348,33 +348,33 @@ impl Pack {
         &self.files.listed.name
     }
 
-    /// All bytes of the pack file; none of one that is not usable.
+    /// All bytes of the pack file; empty if it is not usable.
     pub fn bytes(&self) -> &[u8] {
         self.map()
     }
 
-    /// All files that are mapped by now.
+    /// All files mapped so far.
     pub(crate) fn maps(&self) -> impl Iterator<Item = &Mapped> {
         self.files.maps()
     }
 
-    /// The same without the pack.
+    /// As above, without the pack.
     pub(crate) fn maps_beside(&self) -> impl Iterator<Item = &Mapped> {
         self.files.maps_beside()
     }
 
-    /// The map of the pack file; an empty one of a pack that is not usable.
+    /// The map of the pack file; empty if it is not usable.
     pub fn map(&self) -> &Mapped {
         self.files.data().unwrap_or_else(|| &NO_BYTES)
     }
 
-    /// The index; one without objects where it is damaged or gone.
+    /// The index; empty if damaged or gone.
     #[inline]
     pub fn index(&self) -> &PackIndex<Mapped> {
         self.files.index()
     }
 
-    /// The trailer of the pack, as the index names it.
+    /// The checksum of the pack, as recorded in the index.
     pub fn checksum(&self) -> &ObjectId {
         &self.files.opened_index().checksum
     }
@@ -395,28 +395,29 @@ impl Pack {
         self.beside.identity.and_then(|file| file.modified)
     }
 
-    /// Whether it stands in the repository's own object directory and not in an alternate.
+    /// Whether it is in the repository's own object directory, not in an alternate.
     pub fn is_local(&self) -> bool {
         self.is_local
     }
 
-    /// Whether a `.keep` forbids to repack it.
+    /// Whether a `.keep` file forbids repacking it.
     pub fn has_keep(&self) -> bool {
         self.beside.has_keep
     }
 
-    /// Whether it came from a promisor remote (gitformat-pack; partial clones): what it names may be missing.
+    /// Whether it came from a promisor remote (gitformat-pack; partial clones): objects that it references
+    /// may be missing.
     pub fn is_promisor(&self) -> bool {
         self.beside.is_promisor
     }
 
-    /// Whether it is a cruft pack: nothing reached its objects when it was made.
+    /// Whether it is a cruft pack: its objects were unreachable when it was made.
     pub fn is_cruft(&self) -> bool {
         self.beside.is_cruft
     }
 
-    /// When each object of a cruft pack was last wanted, by position in the index. All of it is checked, because objects
-    /// are deleted by it.
+    /// When each object of a cruft pack was last wanted, by index position. The file is fully verified,
+    /// because objects are deleted by it.
     pub fn times(&self) -> Result<Option<Mtimes<&[u8]>>, Error> {
         let Some(stored) = &self.files.stored_times else { return Ok(None) };
         let opened = Mtimes::open(&**stored, self.len(), self.checksum());
@@ -427,7 +428,7 @@ impl Pack {
         })
     }
 
-    /// Tells `hasher` which version of which files this is, as they were listed: nothing is opened for it.
+    /// Hashes the listed version of its files; opens nothing.
     pub(crate) fn hash_version(&self, hasher: &mut impl Hasher) {
         (self.dir, self.is_local, self.beside, &self.files.listed.stem).hash(hasher);
         self.files.stored_times.as_ref().map(Mapped::identity).hash(hasher);
@@ -441,11 +442,11 @@ impl Pack {
         self.beside.has_bitmap
     }
 
-    /// Positions in the pack to positions in the index: the `.rev` file, or computed where that is missing or damaged.
+    /// Maps pack positions to index positions: the `.rev` file, or computed if that is missing or damaged.
     pub fn reverse(&self) -> &ReverseIndex<Mapped> {
         let files = &*self.files;
         files.reverse.get_or_init(|| {
-            // All of it is checked, because a flipped bit would make a bitmap mean other objects.
+            // Fully verified, because a flipped bit would make bitmaps refer to other objects.
             let open = |bytes: Mapped| {
                 let stored = ReverseIndex::open(bytes.clone(), self.index())?;
                 verified::once(&[bytes], || stored.verify_checksum(files.hash)).map(|()| stored)
@@ -463,8 +464,8 @@ impl Pack {
         })
     }
 
-    /// Where the entry at this position of the pack begins and ends. Both lie within the pack and in this order; a
-    /// damaged index can make them describe no entry, which parsing then finds out.
+    /// The start and end of the entry at this pack position, in order and within the pack. With a damaged
+    /// index they may not delimit an entry, which parsing detects.
     pub fn entry_range(&self, pack_position: u32) -> (u64, u64) {
         let reverse = self.reverse();
         let offset_of = |position| self.index().offset_at(reverse.index_position_at(position));
@@ -476,7 +477,7 @@ impl Pack {
         (offset_of(pack_position).min(end), end)
     }
 
-    /// The position in the pack of the entry that starts at `offset`.
+    /// The pack position of the entry at `offset`.
     pub fn position_of_offset(&self, offset: u64) -> Option<u32> {
         self.reverse().pack_position_of_offset(self.index(), offset)
     }

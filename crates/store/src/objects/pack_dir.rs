@@ -15,7 +15,7 @@ use crate::objects::objects_dir::ObjectsDir;
 use crate::objects::pack::{Beside, ListedPack, PackFiles};
 use crate::objects::pack_finder::{Finder, Index};
 
-/// How often the packs are listed again because one vanished between listing and opening.
+/// How often packs are listed again because one vanished between listing and opening.
 const MAX_LISTINGS: usize = 5;
 
 /// The packs of one object directory.
@@ -24,15 +24,15 @@ pub(crate) struct PackDir {
     /// Newest first.
     pub(crate) packs: Vec<(Arc<PackFiles>, Beside)>,
     pub(crate) multi: Option<Multi>,
-    /// The packs that the multi-pack-index does not cover; all where there is none.
+    /// The packs outside the multi-pack-index; all if there is none.
     pub(crate) uncovered: Vec<usize>,
-    /// Searches the multi-pack-index, and then these.
+    /// Searches the multi-pack-index, then the uncovered packs.
     pub(crate) finder: Finder,
     uses_multi: bool,
     hash: HashKind,
-    /// The directory as it was just before it was listed.
+    /// The state of the directory just before it was listed.
     identity: Option<FileIdentity>,
-    /// Whether everything that came since then changes it visibly.
+    /// Whether every change since then is visible in `identity`.
     is_settled: bool,
     /// Whether every listed pack could be opened as far as needed.
     has_all: bool,
@@ -42,17 +42,17 @@ pub(crate) struct PackDir {
 #[derive(Debug)]
 pub(crate) struct Multi {
     pub(crate) index: Arc<MultiPackIndex<Mapped>>,
-    /// The packs by the numbers that the index gives them.
+    /// The packs by their numbers in the index.
     pub(crate) packs: Vec<usize>,
 }
 
-/// Pack directories that were read, by object directory. A repository shares them with its quarantines, and a server hands
-/// them on when it reopens a repository.
+/// Pack directories already read, by object directory. A repository shares them with its quarantines, and a
+/// server passes them on when it reopens a repository.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PackDirs(Arc<Mutex<HashMap<PathBuf, Arc<PackDir>>>>);
 
 impl PackDirs {
-    /// The packs of a directory as they are now.
+    /// The current packs of a directory.
     pub(crate) fn open(
         &self,
         dir: &ObjectsDir,
@@ -63,12 +63,12 @@ impl PackDirs {
         let known =
             known.filter(|known| known.hash == hash && known.uses_multi == uses_multi && !known.is_damaged());
         let opened = PackDir::open(dir, hash, uses_multi, known.as_ref())?;
-        // What is replaced is dropped without the lock.
+        // The replaced value is dropped without the lock.
         let _before = self.lock().insert(dir.path().to_owned(), opened.clone());
         Ok(opened)
     }
 
-    /// Adds what `before` knows.
+    /// Adds the directories of `before`.
     pub(crate) fn take_over(&self, before: &PackDirs) {
         let known = before.lock().clone();
         self.lock().extend(known);
@@ -97,8 +97,8 @@ impl PackDirs {
 }
 
 impl PackDir {
-    /// Lists the directory, unless `known` is what would be found, and looks at the indexes that are needed to number
-    /// objects. What cannot be looked at is reported and left out.
+    /// Lists the directory, unless `known` is still current, and examines the indexes needed to number
+    /// objects. Packs that cannot be examined are reported and skipped.
     fn open(
         dir: &ObjectsDir,
         hash: HashKind,
@@ -109,7 +109,7 @@ impl PackDir {
         let looked = clock::time_of_day();
         let identity = match packrace_os::identity(&path, Role::Pack) {
             Ok(identity) => identity,
-            // Listing it reports this.
+            // Listing it reports this error.
             Err(_) if !dir.is_local => None,
             Err(error) => return Err(Error::io(path, error)),
         };
@@ -144,7 +144,7 @@ impl PackDir {
             let names: Vec<&str> = entries.iter().filter_map(|entry| entry.name.to_str()).collect();
             match opened.fill(&path, &names, known) {
                 Ok(()) => return Ok(Arc::new(opened)),
-                // The name still exists: this is no repack but a dangling link.
+                // The name still exists: not a repack but a dangling link.
                 Err(vanished) if entries == listed_before => {
                     vanished.iter().for_each(|error| tracing::error!("{error}"));
                     return Ok(Arc::new(opened));
@@ -155,18 +155,18 @@ impl PackDir {
         Err(Error::io(path, std::io::Error::other("packs keep changing while they are listed")))
     }
 
-    /// Whether a file that the finder was made of is damaged.
+    /// Whether a file used by the finder is damaged.
     fn is_damaged(&self) -> bool {
         let multi = self.multi.iter().map(|multi| multi.index.data());
         self.packs.iter().flat_map(|(files, _)| files.maps()).chain(multi).any(Mapped::is_damaged)
     }
 
-    /// Whether nothing turned out to be damaged or gone; a later look may differ.
+    /// Whether nothing has turned out to be damaged or gone; this can change later.
     pub(crate) fn is_whole(&self) -> bool {
         self.has_all && !self.packs.iter().any(|(files, _)| files.has_failed())
     }
 
-    /// The packs of these names, newest first, with those that are open already as they are; and errors of those that are gone.
+    /// The packs of these names, newest first, reusing open ones, and errors for those that are gone.
     fn list(
         &self,
         path: &Path,
@@ -215,13 +215,13 @@ impl PackDir {
         (packs, vanished)
     }
 
-    /// Takes what is named, in their order; an error, and what there is, where some of it is not there.
+    /// Adopts the named packs, in order. If some are missing, adopts the others and returns errors.
     fn fill(&mut self, path: &Path, names: &[&str], known: Option<&Arc<PackDir>>) -> Result<(), Vec<Error>> {
         let (packs, mut vanished) = self.list(path, names, known);
         let multi = if self.uses_multi { open_multi(path, &packs, self.hash, known) } else { None };
         let mut is_covered = vec![false; packs.len()];
         multi.iter().flat_map(|multi| &multi.packs).for_each(|pack| is_covered[*pack] = true);
-        // Packs have their numbers only when those are out that cannot be opened.
+        // Packs get their numbers after those that cannot be opened are dropped.
         let mut numbers = Vec::with_capacity(packs.len());
         self.packs.clear();
         self.uncovered.clear();
@@ -253,10 +253,10 @@ impl PackDir {
     }
 }
 
-/// The packs that have an index, and what is beside them; `names` are sorted.
+/// The packs that have an index, and the files beside them; `names` are sorted.
 fn stems<'a>(names: &'a [&'a str]) -> impl Iterator<Item = (&'a str, Beside)> {
     let stem_of = |name: &'a str| name.split_once('.').map(|(stem, _)| stem);
-    // Names that differ in their ending only are beside each other.
+    // Names that differ only in their extension are adjacent.
     names.chunk_by(move |one, next| stem_of(one).is_some() && stem_of(one) == stem_of(next)).filter_map(
         move |names| {
             let stem = stem_of(names[0])?;
@@ -274,7 +274,7 @@ fn stems<'a>(names: &'a [&'a str]) -> impl Iterator<Item = (&'a str, Beside)> {
     )
 }
 
-/// The multi-pack-index, unless it is damaged or one of its packs is not there.
+/// The multi-pack-index, unless it is damaged or one of its packs is missing.
 fn open_multi(
     path: &Path,
     packs: &[(Arc<PackFiles>, Beside)],

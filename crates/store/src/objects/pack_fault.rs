@@ -1,4 +1,4 @@
-//! What is wrong with a pack or its index that cannot be used, in git's words.
+//! The fault of an unusable pack or index, in git's words.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use packrace_format::pack::{BadHeader, Header};
 use packrace_format::pack_index::{FANOUT_BYTES, V2_MAGIC};
 use packrace_object::HashKind;
 
-/// Of an index that cannot be opened.
+/// The fault of an index that cannot be opened.
 pub(crate) fn of_index(path: &Path, bytes: &[u8], hash: HashKind) -> String {
     let path = path.display();
     if bytes.len() < FANOUT_BYTES + 2 * hash.len_in_bytes() {
@@ -28,7 +28,7 @@ pub(crate) fn of_index(path: &Path, bytes: &[u8], hash: HashKind) -> String {
     format!("wrong index v{version} file size in {path}")
 }
 
-/// The header of a pack, or what is wrong with it.
+/// The header of a pack, or its fault.
 pub(crate) fn header(path: &Path, bytes: &[u8]) -> Result<Header, String> {
     let path = path.display();
     let Some(bytes) = bytes.first_chunk() else {

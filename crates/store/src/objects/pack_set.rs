@@ -19,7 +19,7 @@ use crate::objects::pack::Pack;
 use crate::objects::pack_dir::{PackDir, PackDirs};
 use crate::objects::sources::Sources;
 
-/// The objects of one index: that of a pack, or a multi-pack-index.
+/// The objects of one index, of a pack or a multi-pack-index.
 #[derive(Debug)]
 pub struct Unit {
     pub(crate) start: u32,
@@ -32,7 +32,7 @@ pub(crate) enum UnitIndex {
     Pack(PackIx),
     Multi {
         index: Arc<MultiPackIndex<Mapped>>,
-        /// The packs by the numbers that the index gives them.
+        /// The packs by their numbers in the index.
         packs: Vec<PackIx>,
         /// The number of its object directory.
         dir: usize,
@@ -40,7 +40,7 @@ pub(crate) enum UnitIndex {
 }
 
 impl UnitIndex {
-    /// Whether bitmaps of this owner are about the index.
+    /// Whether bitmaps of this owner belong to the index.
     pub(crate) fn is_of(&self, owner: BitmapOwner) -> bool {
         match (owner, self) {
             (BitmapOwner::Pack(pack), UnitIndex::Pack(other)) => pack == *other,
@@ -51,7 +51,8 @@ impl UnitIndex {
 }
 
 impl Unit {
-    /// The numbers of its objects. For a pack, the last ones may be unused: they are given before its index is opened.
+    /// The numbers of its objects. For a pack, the last ones may be unused: numbers are assigned before the
+    /// index is opened.
     pub fn range(&self) -> Range<u32> {
         self.start..self.start + self.room
     }
@@ -89,16 +90,16 @@ impl<'a> IndexRef<'a> {
     }
 }
 
-/// What a snapshot knows about packs.
+/// The packs of a snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct PackSet {
     pub(crate) packs: Vec<Pack>,
     pub(crate) units: Vec<Unit>,
     pub(crate) bitmap_files: Vec<BitmapFile>,
     dirs: Vec<DirUnits>,
-    /// Whether the first unit was moved to the front, so that it is searched before all others.
+    /// Whether the first unit was moved to the front, to be searched before all others.
     is_first_moved: bool,
-    /// All packs before this one were opened and are usable.
+    /// All packs before this one are open and usable.
     opened: AtomicUsize,
 }
 
@@ -108,7 +109,7 @@ struct DirUnits {
     packs: Arc<PackDir>,
     /// Added to the finder's numbers.
     start: u32,
-    /// The finder's numbers of a unit that was moved to the front.
+    /// The finder's numbers of the unit moved to the front.
     moved: Range<u32>,
 }
 
@@ -122,8 +123,8 @@ impl PackSet {
         }
     }
 
-    /// Gives numbers to the objects of all packs. The directories are searched in order; in each, the multi-pack-index comes before
-    /// the packs that it does not cover, newest first. Directories and packs in `known` are reused.
+    /// Numbers the objects of all packs. Directories are searched in order; in each, the multi-pack-index
+    /// precedes the packs that it does not cover, newest first. Directories and packs in `known` are reused.
     pub(crate) fn open(dirs: &[ObjectsDir], sources: &Sources, known: &PackDirs) -> Result<Self, Error> {
         let mut packs = Vec::new();
         let mut indexes = Vec::new();
@@ -157,7 +158,7 @@ impl PackSet {
         let moved = moved.filter(|moved| *moved > 0);
         let mut first_unit = 0;
         let dirs = opened.into_iter().map(|(packs, end)| {
-            // A unit that was moved away is still in its directory's finder, and the others are one further behind.
+            // A moved unit is still in its directory's finder, and those after it are one further along.
             let here = moved.filter(|moved| (first_unit..end).contains(moved));
             let is_behind = moved.is_some_and(|moved| moved >= first_unit);
             let start = units.get(first_unit + usize::from(is_behind)).map_or(0, |unit| unit.start);
@@ -173,7 +174,7 @@ impl PackSet {
         Ok(PackSet { packs, units, bitmap_files, dirs, is_first_moved, opened: AtomicUsize::new(0) })
     }
 
-    /// Whether there is a pack that cannot be read or is damaged.
+    /// Whether any pack is unreadable or damaged.
     pub(crate) fn has_unusable_packs(&self) -> bool {
         self.dirs.iter().any(|dir| !dir.packs.is_whole())
     }
@@ -192,7 +193,7 @@ impl PackSet {
         }
     }
 
-    /// How many indexes had vanished when they were first searched.
+    /// How many indexes had vanished when first searched.
     pub(crate) fn lost_indexes(&self) -> usize {
         self.dirs.iter().map(|dir| dir.packs.finder.lost()).sum()
     }
@@ -203,7 +204,7 @@ impl PackSet {
         self.are_all_open() || self.has_pack(self.stored_at(ix).pack)
     }
 
-    /// The same for a pack.
+    /// As above, for a pack.
     #[inline]
     pub(crate) fn has_pack(&self, pack: PackIx) -> bool {
         let Some(pack) = self.packs.get(pack.0 as usize) else { return false };
@@ -224,8 +225,8 @@ impl PackSet {
         self.opened.load(Relaxed) >= self.packs.len()
     }
 
-    /// Where the first unit says that an object is stored. If a damaged index does not say, the offset is beyond the end of
-    /// every pack.
+    /// The location of an object according to the first unit. If a damaged index has none, the offset is past
+    /// the end of every pack.
     #[inline]
     pub(crate) fn stored_at(&self, ix: ObjectIx) -> Location {
         let unit = self.unit_of(ix);
@@ -247,7 +248,7 @@ impl PackSet {
         self.index_of(unit).id_at(ix.0 - unit.start)
     }
 
-    /// All places where a packed object of this name is stored.
+    /// All locations of a packed object of this name.
     pub(crate) fn copies(&self, id: &oid) -> impl Iterator<Item = Location> {
         self.packs.iter().zip(0..).filter_map(move |(pack, number)| {
             let position = pack.index().position_of(id)?;
@@ -281,7 +282,7 @@ impl DirUnits {
     }
 }
 
-/// Gives every index its range of numbers.
+/// Assigns every index its range of numbers.
 fn number_units(indexes: Vec<UnitIndex>, packs: &[Pack]) -> Result<Vec<Unit>, Error> {
     let mut start = 0u32;
     let number = |index| {
@@ -298,9 +299,9 @@ fn number_units(indexes: Vec<UnitIndex>, packs: &[Pack]) -> Result<Vec<Unit>, Er
     indexes.into_iter().map(number).collect()
 }
 
-/// Maps every bitmap file, those of multi-pack-indexes first. The index that the first of them belongs to moves to the
-/// front, from the place that is told: no other number then comes before those of its objects, and bits can be told from
-/// numbers by counting.
+/// Maps every bitmap file, those of multi-pack-indexes first. The index of the first file moves to the front,
+/// from the returned position: its objects then have the lowest numbers, which makes bits and numbers
+/// convertible by counting.
 fn map_bitmaps(
     dirs: &[ObjectsDir],
     packs: &[Pack],

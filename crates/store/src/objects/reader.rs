@@ -13,15 +13,15 @@ use crate::objects::base_cache::BaseCache;
 use crate::objects::numbers::{Location, ObjectIx, PackIx};
 use crate::objects::snapshot::{Snapshot, is_built_in};
 
-/// Longest delta chain that is followed. git reads any and makes none longer than 4,095 (git-pack-objects, "--depth");
-/// this bounds what a hand-made pack can ask for, and ends a chain that leads back into itself, which only bases by
-/// name can.
+/// Longest delta chain that is followed. git reads any length and makes none longer than 4,095
+/// (git-pack-objects, "--depth"). This bounds the cost of a hand-made pack and ends cycles, which only bases
+/// by name can form.
 pub const MAX_CHAIN: usize = 65_535;
 
-/// Largest object that is read whole, whatever its header claims, unless the caller says otherwise.
+/// Largest object that is read whole, whatever its header claims, unless the caller sets another limit.
 const DEFAULT_MAX_OBJECT_BYTES: u64 = 1 << 32;
 
-/// The two sizes at the start of a delta take ten bytes each at most.
+/// The two sizes at the start of a delta take at most ten bytes each.
 const DELTA_SIZES_BYTES: usize = 20;
 
 /// A whole object.
@@ -33,23 +33,24 @@ pub struct Object {
     pub data: Vec<u8>,
 }
 
-/// Reads objects of one snapshot. Has buffers and a cache of its own: use one a thread.
+/// Reads objects of one snapshot. Has its own buffers and cache: use one per thread.
 ///
-/// Sizes that a file claims are believed only up to a limit; below it memory grows with what is really inflated.
+/// Claimed sizes are trusted only up to a limit; below it, memory grows with the bytes actually inflated.
 pub struct ObjectReader {
     snapshot: Arc<Snapshot>,
     inflater: Inflater,
     delta: Vec<u8>,
     cache: BaseCache<Location>,
     max_object_bytes: u64,
-    /// How many maps of the process were damaged when the maps of this snapshot were last found intact.
+    /// The process's count of damaged maps when this snapshot's maps were last found intact.
     damaged_maps_seen: u64,
     /// Reads objects that were loose when the snapshot was made and have been packed since.
     later: Option<Box<ObjectReader>>,
 }
 
 impl Snapshot {
-    /// A reader with a cache of at most `cache_bytes` for delta bases (see [`cache_bytes`](crate::cache_bytes)). Use one a thread.
+    /// A reader with a delta base cache of at most `cache_bytes` (see [`cache_bytes`](crate::cache_bytes)).
+    /// Use one per thread.
     pub fn reader(self: &Arc<Self>, cache_bytes: usize) -> ObjectReader {
         ObjectReader::new(self.clone(), cache_bytes)
     }
@@ -61,10 +62,10 @@ struct ChainLink {
     header: EntryHeader,
 }
 
-/// Where a delta chain ends.
+/// The end of a delta chain.
 enum ChainEnd {
     Cached(Kind, Arc<Vec<u8>>),
-    /// A whole object, into the caller's buffer.
+    /// A whole object, read into the caller's buffer.
     Read(Kind, Location),
     Loose(Kind),
 }
@@ -82,7 +83,7 @@ impl ObjectReader {
         }
     }
 
-    /// Refuses objects that are longer, and deltas on the way to them.
+    /// Refuses objects, and deltas on the way to them, that are larger.
     pub fn with_max_object_bytes(mut self, max_object_bytes: u64) -> Self {
         self.max_object_bytes = max_object_bytes;
         self
@@ -101,7 +102,7 @@ impl ObjectReader {
         Ok(Object { kind, data })
     }
 
-    /// `found`, unless a file of the snapshot is damaged: then it may have been read from zeros.
+    /// `found`, unless a file of the snapshot is damaged: the result may then come from zeros.
     #[inline]
     fn checked<T>(&mut self, found: Result<T, Error>) -> Result<T, Error> {
         if faults::damaged_maps() == self.damaged_maps_seen { found } else { self.check_maps().and(found) }
@@ -115,8 +116,8 @@ impl ObjectReader {
         Ok(())
     }
 
-    /// Replaces `content` by that of a packed object. If it is damaged, another copy is used if there is one, as in git. After
-    /// an error, `content` is empty.
+    /// Replaces `content` by that of a packed object. If it is damaged, another copy is used if there is one,
+    /// as in git. After an error, `content` is empty.
     pub fn read_at(&mut self, ix: ObjectIx, content: &mut Vec<u8>) -> Result<Kind, Error> {
         let at = self.snapshot.locate(ix);
         let result = match self.read_location(at, content) {
@@ -133,7 +134,7 @@ impl ObjectReader {
         result
     }
 
-    /// The kind and size of an object, without inflating it whole. `None` if there is none of this name.
+    /// The kind and size of an object, without inflating all of it; `None` if there is no such object.
     pub fn kind_and_size(&mut self, id: &oid) -> Result<Option<(Kind, u64)>, Error> {
         let found = self.find_kind_and_size(id);
         self.checked(found)
@@ -164,7 +165,7 @@ impl ObjectReader {
         }
     }
 
-    /// The kind of an object: for one in a pack, from the headers of entries alone. `None` if there is none of this name.
+    /// The kind of an object, for a packed one from entry headers alone; `None` if there is no such object.
     pub fn kind(&mut self, id: &oid) -> Result<Option<Kind>, Error> {
         if let Some(ix) = self.snapshot.lookup(id) {
             let mut at = self.snapshot.locate(ix);
@@ -183,11 +184,11 @@ impl ObjectReader {
                 }
             }
         }
-        // Loose, damaged, or a delta of something loose.
+        // Loose, damaged, or a delta whose base is loose.
         Ok(self.kind_and_size(id)?.map(|(kind, _)| kind))
     }
 
-    /// The size of a packed object. Reads its entry only, so that it costs the same anywhere in a delta chain.
+    /// The size of a packed object. Reads only its entry, so the cost does not depend on the delta chain.
     pub fn size_at(&mut self, ix: ObjectIx) -> Result<u64, Error> {
         let at = self.snapshot.locate(ix);
         let found = self.entry(at).and_then(|header| match header.kind {
@@ -253,7 +254,7 @@ impl ObjectReader {
         loose_object::inflate(&mut self.inflater, file, content).map_err(|error| damaged_loose(id, error))
     }
 
-    /// Tries the other places where the object is stored; `error` says what is wrong with the first.
+    /// Tries the other copies of the object; `error` is the fault of the first.
     fn read_copy(
         &mut self,
         id: &oid,
@@ -304,7 +305,7 @@ impl ObjectReader {
         Ok(kind)
     }
 
-    /// Follows a delta chain to a whole object.
+    /// Follows a delta chain to its end.
     fn follow(&mut self, at: Location, content: &mut Vec<u8>) -> Result<(Vec<ChainLink>, ChainEnd), Error> {
         let mut at = at;
         let mut chain: Vec<ChainLink> = Vec::new();
@@ -352,7 +353,7 @@ impl ObjectReader {
         applied
     }
 
-    /// The length of a delta's result.
+    /// The size of a delta's result.
     fn result_size(&mut self, at: Location, header: &EntryHeader) -> Result<u64, Error> {
         let mut start = std::mem::take(&mut self.delta);
         let stored = stored(&self.snapshot, at, header);
@@ -384,7 +385,8 @@ impl ObjectReader {
         base.ok_or_else(|| self.damaged(at, "delta base offset is out of bound"))
     }
 
-    /// A base by name: in the same pack first, so that packs cannot be each other's bases for one object.
+    /// A delta base by name: the same pack is preferred, so that packs cannot contain each other's bases
+    /// for one object.
     fn base_by_name(&self, pack: PackIx, base: &oid) -> Option<Location> {
         let index = self.snapshot.packs()[pack.0 as usize].index();
         match index.position_of(base) {
@@ -393,7 +395,7 @@ impl ObjectReader {
         }
     }
 
-    /// A reader of the packs that came since the snapshot was made, if this object is in them.
+    /// A reader of packs added since the snapshot was made, if they have this object.
     fn later_reader(&mut self, id: &oid) -> Result<Option<&mut ObjectReader>, Error> {
         let Some(later) = self.snapshot.later_with(id)? else { return Ok(None) };
         let is_current = self.later.as_ref().is_some_and(|reader| Arc::ptr_eq(&reader.snapshot, &later));
@@ -417,7 +419,7 @@ impl ObjectReader {
     }
 }
 
-/// The compressed bytes of an entry after its header; inflating finds their end.
+/// The compressed bytes of an entry, after its header; inflating finds their end.
 fn stored<'a>(snapshot: &'a Snapshot, at: Location, header: &EntryHeader) -> &'a [u8] {
     &snapshot.packs()[at.pack.0 as usize].bytes()[at.offset as usize + header.length..]
 }

@@ -1,4 +1,4 @@
-//! What objects take on disk (git-cat-file, "CAVEATS").
+//! The size of objects on disk (git-cat-file, "CAVEATS").
 
 use packrace_format::pack::{EntryKind, parse_entry_header};
 use packrace_object::{ObjectId, oid};
@@ -10,7 +10,7 @@ use crate::objects::snapshot::Snapshot;
 /// How an object is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored {
-    /// What it takes on disk.
+    /// Its size on disk.
     pub bytes: u64,
     /// The base, if it is stored as a delta.
     pub base: Option<ObjectId>,

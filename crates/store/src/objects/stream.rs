@@ -1,4 +1,4 @@
-//! Contents of objects that are stored whole, piece by piece: for those that are too large for memory.
+//! Streams the contents of objects that are stored whole: for objects too large for memory.
 
 use packrace_format::loose_object;
 use packrace_format::pack::{EntryKind, parse_entry_header};
@@ -14,18 +14,18 @@ use crate::objects::snapshot::Snapshot;
 pub struct ObjectStream {
     /// Its kind.
     pub kind: Kind,
-    /// How long it is.
+    /// Its size.
     pub size: u64,
     file: Mapped,
     at: usize,
-    /// Bytes of the stream that come before the content.
+    /// Bytes of the stream before the content.
     skipped: usize,
     inflater: PieceInflater,
     left: u64,
 }
 
 impl Snapshot {
-    /// An object that is stored whole; `None` for one that is a delta, or not there.
+    /// An object that is stored whole; `None` for a delta or a missing object.
     pub fn stream(&self, id: &oid) -> Result<Option<ObjectStream>, Error> {
         if let Some(ix) = self.lookup(id) {
             let at = self.locate(ix);
@@ -58,7 +58,7 @@ impl ObjectStream {
         ObjectStream { kind, size, file, at, skipped, inflater: PieceInflater::new(), left: size }
     }
 
-    /// Fills `room`, or as much of it as there is content left; an error where the stream does not hold what it announces.
+    /// Fills `room` as far as content is left; an error if the stream does not match its announced size.
     pub fn read(&mut self, room: &mut [u8]) -> Result<usize, Error> {
         let mut filled = 0;
         let wanted = room.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));

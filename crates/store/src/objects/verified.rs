@@ -1,22 +1,22 @@
-//! Which files' checksums were found right, for the whole process.
+//! Files whose checksums were verified, for the whole process.
 //!
 //! A server opens a repository anew for each request. Hashing its bitmap, reverse index, multi-pack-index and
-//! commit-graph each time costs more than most fetches; a file that is the same one still (device, inode, length, times of
-//! modification and of change) is therefore hashed once. What the disk does to it later, behind its times, is found
-//! by the next process only.
+//! commit-graph each time costs more than most fetches. A file with the same identity (device, inode, length,
+//! times of modification and of change) is therefore hashed once. Later corruption that does not change these
+//! times is found only by the next process.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use packrace_os::{FileIdentity, Mapped};
 
-/// Files that are remembered; 100 bytes each.
+/// Maximum number of remembered files; 100 bytes each.
 const REMEMBERED: usize = 1024;
 
-/// The newest last.
+/// Newest last.
 static VERIFIED: Mutex<VecDeque<FileIdentity>> = Mutex::new(VecDeque::new());
 
-/// Runs `verify` on files unless that was done, with success, for each of them before.
+/// Runs `verify` on files, unless it has succeeded for each of them before.
 pub(crate) fn once<E>(files: &[Mapped], verify: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
     match files.iter().map(Mapped::identity).collect::<Option<Vec<_>>>() {
         Some(files) => once_of(files, verify),
@@ -24,7 +24,7 @@ pub(crate) fn once<E>(files: &[Mapped], verify: impl FnOnce() -> Result<(), E>) 
     }
 }
 
-/// The same for files that are known by what they are now.
+/// As above, for files identified by their current state.
 pub(crate) fn once_of<E>(files: Vec<FileIdentity>, verify: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
     let lock = || VERIFIED.lock().unwrap_or_else(PoisonError::into_inner);
     let is_known = {
@@ -67,19 +67,19 @@ mod tests {
         };
         assert_eq!((check(false), check(false), calls.take()), (Err("wrong"), Err("wrong"), 2));
         assert_eq!((check(true), check(false), check(false), calls.take()), (Ok(()), Ok(()), Ok(()), 1));
-        // The same name and length, another file.
+        // Another file of the same name and length.
         let other = dir.path().join("other");
         std::fs::write(&other, b"two").unwrap();
         std::fs::rename(other, &path).unwrap();
         assert_eq!((check(false), calls.take()), (Err("wrong"), 1));
         assert_eq!((check(true), check(true), calls.take()), (Ok(()), Ok(()), 1));
-        // Written to in place, its time of modification put back.
+        // Overwritten in place, with its modification time restored.
         let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(20));
         std::fs::write(&path, b"two").unwrap();
         std::fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
         assert_eq!((check(false), calls.take()), (Err("wrong"), 1));
-        // Bytes that are no file have no identity.
+        // Bytes without a file have no identity.
         let bytes = [Mapped::from(b"bytes".to_vec())];
         assert_eq!(once(&bytes, || Ok::<(), ()>(())), Ok(()));
         assert_eq!(once(&bytes, || Err(1)), Err(1));

@@ -1,4 +1,4 @@
-//! How hard zlib works (git-config, "core.compression").
+//! zlib levels (git-config, "core.compression").
 
 use crate::config::Config;
 use crate::error::{Error, Reason};
@@ -13,7 +13,7 @@ pub fn pack_compression(config: &Config) -> Result<i32, Error> {
     level(config, "pack.compression", "pack", -1)
 }
 
-/// What `name` says, or else `core.compression`. A bad level is an error also where it does not count.
+/// The value of `name`, or else of `core.compression`. An invalid level is an error even if unused.
 fn level(config: &Config, name: &str, what: &str, default: i32) -> Result<i32, Error> {
     let mut found = default;
     for (name, what) in [("core.compression", "zlib"), (name, what)] {

@@ -17,20 +17,21 @@ pub enum FileKind {
     Bitmap,
     /// A commit-graph, alone or in a chain.
     CommitGraph,
-    /// What names the files of a chain.
+    /// The file that names the files of a chain.
     CommitGraphChain,
     /// Lists of refs and packs for the dumb HTTP protocol.
     ServerInfo,
-    /// Where history is cut.
+    /// The shallow boundary.
     Shallow,
-    /// A loose ref, `packed-refs`, the list of a stack of reftables, or the configuration that says which of them counts.
+    /// A loose ref, `packed-refs`, the list of a reftable stack, or the configuration that
+    /// selects the backend.
     Refs,
     /// The index of a work tree.
     WorkTreeIndex,
 }
 
 impl FileKind {
-    /// As git makes them.
+    /// The mode that git uses.
     fn mode(self) -> u32 {
         match self {
             FileKind::MultiPackIndex
@@ -76,25 +77,26 @@ impl FileKind {
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// The right to replace a file: its name with `.lock`, which only one process can create. The new content is written there and
-/// replaces the file on commit; dropping the lock removes it and leaves the file.
+/// The right to replace a file: its name with `.lock`, which only one process can create. The new content is
+/// written there and replaces the file on commit; dropping the lock removes it and keeps the file.
 #[derive(Debug)]
 pub struct LockFile {
     file: NewFile,
     path: PathBuf,
     kind: FileKind,
     policy: WritePolicy,
-    /// Whether what was written is synced already.
+    /// Whether the content is already synced.
     is_settled: bool,
 }
 
 impl LockFile {
-    /// Takes the lock of `path`, making its directory if needed. Does not wait: the holder is writing the same file.
+    /// Takes the lock of `path`, making its directory if needed. Does not wait: the holder is writing
+    /// the same file.
     pub fn take(path: &Path, kind: FileKind, policy: WritePolicy) -> Result<Self, Error> {
         Self::try_take(path, kind, policy)
     }
 
-    /// The same, but waits for the holder, for this long or forever.
+    /// As above, but waits for the holder: this long, or forever.
     pub(crate) fn take_within(
         path: &Path,
         kind: FileKind,
@@ -120,7 +122,7 @@ impl LockFile {
         let lock = with_extension(path, "lock");
         let create = || NewFile::create(&lock, kind.mode(), kind.role());
         let mut result = create();
-        // The path of an index may come from the command line and be a mistake, so that its directory is not made.
+        // The path of an index may be a mistake on the command line, so its directory is not created.
         let makes_dir = kind != FileKind::WorkTreeIndex;
         if makes_dir && result.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
             make_durable_dir(dir_of(path), kind.role(), policy, kind.component())?;
@@ -141,19 +143,19 @@ impl LockFile {
         self.file.write(bytes).map_err(|error| Error::io(self.file.path(), error))
     }
 
-    /// Writes what was appended so far, so that others can read it.
+    /// Flushes what was appended so far, so that others can read it.
     pub fn flush(&mut self) -> Result<(), Error> {
         self.file.flush().map_err(|error| Error::io(self.file.path(), error))
     }
 
-    /// Gives the new file the mode of the one that it replaces.
+    /// Gives the new file the mode of the file that it replaces.
     pub(crate) fn keep_mode(&mut self) -> Result<(), Error> {
         let mode = packrace_os::mode(&self.path, self.kind.role());
         let changed = mode.and_then(|mode| self.file.change_mode(|_| mode));
         changed.map_err(|error| Error::io(&self.path, error))
     }
 
-    /// Syncs it whatever the configuration says, because it replaces content that is not in the file of this name.
+    /// Always syncs, regardless of configuration, because the new file replaces content of other files.
     pub(crate) fn set_rewrite(&mut self) {
         self.policy = self.policy.of_rewrites();
         self.file.set_sync_method(SyncMethod::Full);
@@ -164,7 +166,7 @@ impl LockFile {
         Self::settle_all([self])
     }
 
-    /// The same for many, in one wait.
+    /// As above for many locks, in one wait.
     pub(crate) fn settle_all<'l>(locks: impl IntoIterator<Item = &'l mut LockFile>) -> Result<(), Error> {
         let (mut to_sync, mut role) = (Vec::new(), Role::Refs);
         for lock in locks.into_iter().filter(|lock| !lock.is_settled) {
@@ -177,7 +179,7 @@ impl LockFile {
         durable::sync_together(to_sync, role).map_err(Error::sync)
     }
 
-    /// Replaces the file, in a directory that the caller makes durable.
+    /// Replaces the file; the caller makes the directory durable.
     pub(crate) fn rename(self) -> std::io::Result<()> {
         self.file.replace(&self.path)
     }
@@ -189,7 +191,7 @@ impl LockFile {
     }
 }
 
-/// Publishes a file that needs no lock because its name says what is in it.
+/// Publishes a file that needs no lock because its name identifies its content.
 pub fn publish_file(path: &Path, bytes: &[u8], kind: FileKind, policy: WritePolicy) -> Result<(), Error> {
     let (prefix, component) = (kind.temporary_prefix(), kind.component());
     let mut file = create_temporary(dir_of(path), prefix, kind.mode(), kind.role(), policy, component)?;
@@ -207,8 +209,8 @@ pub fn publish_locked(path: &Path, bytes: &[u8], kind: FileKind, policy: WritePo
     lock.commit()
 }
 
-/// Writes everything; returns whether to sync it: if the configuration says so, and if a file is replaced, of which a crash
-/// would otherwise leave nothing.
+/// Flushes everything; returns whether to sync: if configured, and if a file is replaced, of which a crash
+/// could otherwise leave nothing.
 fn prepare_to_settle(
     file: &mut NewFile,
     path: &Path,

@@ -1,24 +1,25 @@
 use crate::config::Config;
 use crate::error::Error;
 
-/// Below so many new objects at once, each becomes a file of its own unless the configuration says otherwise.
+/// Fewer new objects than this are stored loose unless configured otherwise.
 ///
-/// Durable on ext4, 3 objects took 4.3 ms loose and 2.8 ms as a pack, 5 took 5.2 and 2.9, 20 took 14.7 and 2.9: each loose one costs
-/// a file and a directory, a pack three files and a directory. But each pack makes every look-up slower until the next repack, so
-/// the smallest pushes and commits do not make one. Stock git unpacks pushes below 100, and syncs none of them; what it adds
-/// itself is always loose.
+/// Durable on ext4, 3 objects took 4.3 ms loose and 2.8 ms as a pack, 5 took 5.2 and 2.9, 20 took 14.7 and
+/// 2.9: each loose object costs a file and a directory, a pack three files and a directory. But each pack
+/// slows every lookup until the next repack, so the smallest pushes and commits do not create one. Stock
+/// git unpacks pushes below 100 objects and syncs none of them; objects that its commands create are
+/// always loose.
 pub const DEFAULT_LOOSE_LIMIT: u32 = 6;
 
-/// In which form new objects are stored.
+/// The form in which new objects are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Each in a file.
+    /// Each in its own file.
     Loose,
-    /// All in one pack; what came in a pack, in that, completed where it is thin.
+    /// All in one pack; a received pack is kept, completed if thin.
     Pack,
 }
 
-/// How many objects make a pack. Negative settings count as not set.
+/// The number of objects at which a pack is made. Negative settings count as unset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LooseLimit(u64);
 
@@ -29,18 +30,18 @@ impl Default for LooseLimit {
 }
 
 impl LooseLimit {
-    /// Below so many objects they are loose.
+    /// Fewer objects than this are loose.
     pub fn below(objects: u32) -> Self {
         LooseLimit(objects.into())
     }
 
-    /// `packrace.looseLimit`: for what commands make.
+    /// `packrace.looseLimit`: for objects that commands create.
     pub fn of(config: &Config) -> Result<Self, Error> {
         Ok(Self::named(config, &["packrace.looseLimit"])?.unwrap_or_default())
     }
 
-    /// For what is pushed into a repository: `receive.unpackLimit`, or else `transfer.unpackLimit` (git-config), or else as for
-    /// everything.
+    /// For pushes: `receive.unpackLimit`, or else `transfer.unpackLimit` (git-config), or else the
+    /// general limit.
     pub fn of_pushes(config: &Config) -> Result<Self, Error> {
         match Self::named(config, &["receive.unpackLimit", "transfer.unpackLimit"])? {
             Some(limit) => Ok(limit),
@@ -57,7 +58,7 @@ impl LooseLimit {
         Ok(None)
     }
 
-    /// What becomes of so many objects.
+    /// The form for this number of objects.
     pub fn form_of(self, objects: u32) -> Form {
         if u64::from(objects) < self.0 { Form::Loose } else { Form::Pack }
     }
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
     use crate::ConfigSources;
 
-    /// The last number of objects that is unpacked, if any is.
+    /// Checks the largest number of objects that is unpacked, if any.
     fn check(settings: &[(&str, &str)], expect: Option<u32>) {
         let overrides = settings.iter().map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned())));
         let sources = ConfigSources { overrides: overrides.collect(), ..Default::default() };

@@ -1,8 +1,8 @@
-//! Putting finished files into a repository, durably and beside its readers.
+//! Publishes finished files in a repository, durably and safely for concurrent readers.
 //!
-//! A pack appears with everything that belongs to it, or not at all: all its files are written under temporary names
-//! and synced, then named, the index last, because it is the index that readers look for. What is removed goes in the
-//! other order: the index first. Names, modes and orders are those that stock git was seen to use.
+//! A pack appears with all its files or not at all: all are written under temporary names and synced, then
+//! named, the index last, because readers look for the index. Removal is in reverse: the index first. Names,
+//! modes and orders are those observed in stock git.
 
 mod compression;
 mod lock;
@@ -40,8 +40,8 @@ use packrace_os::durable::{self, NewFile};
 
 use crate::error::Error;
 
-/// Makes a temporary in `dir`; where that is missing, makes it and its parent first, with names that are as durable as its
-/// own is going to be.
+/// Creates a temporary file in `dir`. If `dir` is missing, creates it and its parent, with names as durable
+/// as the file's own name will be.
 fn create_temporary(
     dir: &Path,
     prefix: &str,
@@ -60,8 +60,8 @@ fn create_temporary(
     Ok(file)
 }
 
-/// Makes a directory of a repository and, where that is missing too, the one that it is in. Where files of this component are
-/// durable, so are the names of both: nothing can be found in a directory that a crash took away.
+/// Creates a directory of a repository and, if missing, its parent. If files of this component are durable,
+/// so are both names: a crash must not remove the path to durable files.
 pub(crate) fn make_durable_dir(
     dir: &Path,
     role: Role,
@@ -81,11 +81,11 @@ pub(crate) fn make_durable_dir(
         made = make(dir);
     }
     made.map_err(|error| Error::io(dir, error))?;
-    // Also where somebody else has just made it.
+    // Even if another process has just made it.
     sync(parent)
 }
 
-/// Makes a directory and those that it is in, where they are missing, but not `top`. The caller makes their names durable.
+/// Creates a directory and its missing parents below `top`. The caller makes their names durable.
 pub(crate) fn make_dir_below(top: &Path, dir: &Path, role: Role, policy: WritePolicy) -> Result<(), Error> {
     let make = || durable::make_dir(dir, |mode| policy.dir_mode(mode), role).map(drop);
     let made = match (make(), dir.parent()) {

@@ -10,8 +10,7 @@ use crate::error::{Error, Reason};
 
 const NAME: &str = "multi-pack-index";
 
-/// The right to replace the multi-pack-index of a directory. To be taken before the packs are looked at that it is going
-/// to name.
+/// The right to replace the multi-pack-index of a directory. Take it before examining the packs to be named.
 #[derive(Debug)]
 pub struct MultiPackIndexLock {
     lock: LockFile,
@@ -28,13 +27,13 @@ impl MultiPackIndexLock {
         let old = packrace_os::identity(&path, Role::Index).map_err(|error| Error::io(&path, error))?;
         let policy = if old.is_some() { policy.of_rewrites() } else { policy };
         if old.is_some() {
-            // With its name, as what belongs to the old one goes then.
+            // Names included, because the old index's companions are removed then.
             lock.set_rewrite();
         }
         Ok(MultiPackIndexLock { lock, pack_dir: pack_dir.to_owned(), hash, policy })
     }
 
-    /// Puts `bytes` in place, with a bitmap that is there before it, and removes what belonged to its predecessor.
+    /// Publishes `bytes`, after their bitmap, and removes the companions of the previous index.
     pub fn publish(mut self, bytes: &[u8], bitmap: Option<&[u8]>) -> Result<(), Error> {
         let at = bytes.len().checked_sub(self.hash.len_in_bytes());
         let at = at.ok_or_else(|| Reason::Damaged("multi-pack-index is cut off".into()))?;
@@ -50,7 +49,7 @@ impl MultiPackIndexLock {
         remove_companions(&self.pack_dir, Some(&own))
     }
 
-    /// Removes the multi-pack-index and what belongs to it: the packs' own indexes are used again.
+    /// Removes the multi-pack-index and its companions: the packs' own indexes are used again.
     pub fn remove(self) -> Result<(), Error> {
         let path = self.pack_dir.join(NAME);
         durable::remove_file(&path, Role::Index).map_err(|error| Error::io(path, error))?;
@@ -75,7 +74,7 @@ impl MultiPackIndexLock {
     }
 }
 
-/// Removes the bitmaps and reverse indexes of other multi-pack-indexes than the one whose companions begin with `own`.
+/// Removes bitmaps and reverse indexes of other multi-pack-indexes; `own` is the prefix of those that stay.
 fn remove_companions(pack_dir: &Path, own: Option<&str>) -> Result<(), Error> {
     let entries = packrace_os::list_dir(pack_dir, Role::Index).map_err(|error| Error::io(pack_dir, error))?;
     let names = entries.iter().filter_map(|entry| entry.name.to_str());

@@ -10,8 +10,8 @@ use super::sealed_pack::SealedPack;
 use super::{Component, Scratch, WritePolicy, create_temporary};
 use crate::error::{Error, Reason};
 
-/// A pack that is being written, as `tmp_pack_XXXXXX` where it is going to be. Unless it is sealed and published, the
-/// file goes when this is dropped; one that a killed process leaves is removed by `git gc`.
+/// A pack being written as `tmp_pack_XXXXXX` in its final directory. Dropping it unpublished removes the
+/// file; `git gc` removes the file of a killed process.
 #[derive(Debug)]
 pub struct PackWriter {
     file: NewFile,
@@ -21,19 +21,19 @@ pub struct PackWriter {
     trailer: Trailer,
 }
 
-/// Where the checksum of the pack comes from.
+/// How the checksum of the pack is obtained.
 enum Trailer {
-    /// Hashed as the bytes come, from a header that said how many objects there are going to be.
+    /// Hashed while writing, from a header that announced the number of objects.
     Running(TrailerHasher, u32),
-    /// Hashed when all are there, because the header changes.
+    /// Hashed at the end, because the header changes.
     Later,
-    /// Among the bytes that come, which the caller checks.
+    /// Part of the received bytes, verified by the caller.
     Received,
 }
 
 impl PackWriter {
-    /// Begins a pack with a header, in `dir`, which is made if it is missing. Where the number of objects is not yet
-    /// known, or turns out to be another, sealing costs one more pass over the file: the hash begins with the header.
+    /// Begins a pack with a header, in `dir`, which is created if missing. If the number of objects is
+    /// unknown or changes, sealing costs one more pass over the file: the hash starts with the header.
     pub fn create(
         dir: &Path,
         hash: HashKind,
@@ -49,7 +49,7 @@ impl PackWriter {
         Ok(writer)
     }
 
-    /// Begins a pack whose bytes, header and trailer included, somebody else has made. The caller checks them.
+    /// Begins a pack made elsewhere; its bytes include header and trailer. The caller verifies them.
     pub fn receive(dir: &Path, hash: HashKind, policy: WritePolicy) -> Result<Self, Error> {
         PackWriter::open(dir, hash, policy, Trailer::Received)
     }
@@ -59,8 +59,8 @@ impl PackWriter {
         Ok(PackWriter { file, dir: dir.to_owned(), hash, policy, trailer })
     }
 
-    /// Appends. The file gets it in pieces of 1 MiB and more, that is, later. After an error the pack can only be
-    /// dropped.
+    /// Appends bytes. They reach the file later, in pieces of 1 MiB and more. After an error the pack can
+    /// only be dropped.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         if let Trailer::Running(hasher, _) = &mut self.trailer {
             hasher.update(bytes);
@@ -68,7 +68,7 @@ impl PackWriter {
         self.file.write(bytes).map_err(|error| self.failed(error))
     }
 
-    /// How long the pack is so far: where the next entry begins.
+    /// The current length, which is the offset of the next entry.
     pub fn position(&self) -> u64 {
         self.file.len()
     }
@@ -78,8 +78,8 @@ impl PackWriter {
         self.file.map().map_err(|error| self.failed(error))
     }
 
-    /// Waits for the disk with what was written so far, if the policy asks for that at the end: then there is less to wait for. Nothing
-    /// is durable for it yet.
+    /// Syncs what was written so far, if the policy syncs at the end: the final sync is then shorter. Does
+    /// not make anything durable yet.
     pub fn sync_ahead(&mut self) -> Result<(), Error> {
         match self.policy.syncs(Component::Pack) {
             true => self.file.sync().map_err(|error| self.failed(error)),
@@ -87,13 +87,13 @@ impl PackWriter {
         }
     }
 
-    /// Where contents can be put aside meanwhile.
+    /// Storage for contents that must be put aside meanwhile.
     pub fn scratch(&self) -> Scratch {
         Scratch::new(self.dir.clone(), self.policy)
     }
 
-    /// Takes the trailer off a received pack, so that what a thin pack lacks can be appended. No map of the file may be
-    /// read at its last bytes meanwhile.
+    /// Removes the trailer of a received pack, so that missing bases of a thin pack can be appended.
+    /// Meanwhile no map of the file may be read at its last bytes.
     pub fn continue_received(&mut self) -> Result<(), Error> {
         assert!(matches!(self.trailer, Trailer::Received), "only a received pack has a trailer already");
         let end = self.file.len().checked_sub(self.hash.len_in_bytes() as u64);
@@ -108,14 +108,14 @@ impl PackWriter {
         self.file.path()
     }
 
-    /// Takes back what was written since the pack was so long.
+    /// Truncates the pack to an earlier length.
     pub(super) fn cut_back(&mut self, position: u64) -> Result<(), Error> {
         assert!(matches!(self.trailer, Trailer::Later), "what was hashed stays");
         self.file.truncate(position).map_err(|error| self.failed(error))
     }
 
-    /// Ends the pack, which has so many entries: puts the number into the header and the checksum at the end where they
-    /// are not there yet.
+    /// Ends the pack with this number of entries: writes the number into the header and the checksum at the
+    /// end, unless already there.
     pub fn seal(mut self, objects: u32) -> Result<SealedPack, Error> {
         let checksum = match std::mem::replace(&mut self.trailer, Trailer::Later) {
             Trailer::Running(hasher, announced) if announced == objects => hasher.finish(),

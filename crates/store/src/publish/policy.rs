@@ -1,4 +1,4 @@
-//! What the configuration says about writing: `core.fsync`, `core.fsyncMethod`, `core.fsyncObjectFiles` and
+//! Configuration of writing: `core.fsync`, `core.fsyncMethod`, `core.fsyncObjectFiles` and
 //! `core.sharedRepository` (git-config).
 
 use std::sync::{Mutex, PoisonError};
@@ -8,14 +8,14 @@ use packrace_os::durable::{NewFile, SyncMethod};
 use crate::config::{Config, parse_boolean};
 use crate::error::{Error, Reason};
 
-/// What `core.fsync` can turn on and off.
+/// The components that `core.fsync` can turn on and off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Component {
     /// Loose objects.
     LooseObject = 1,
-    /// Packs themselves, without their indexes.
+    /// Packs, without their indexes.
     Pack = 2,
-    /// Indexes, reverse indexes, bitmaps and times of packs, and multi-pack-indexes.
+    /// Indexes, reverse indexes, bitmaps and mtimes of packs, and multi-pack-indexes.
     PackMetadata = 4,
     /// Commit-graphs.
     CommitGraph = 8,
@@ -28,7 +28,7 @@ pub enum Component {
 const OBJECTS: u8 = Component::LooseObject as u8 | Component::Pack as u8;
 const DERIVED: u8 = Component::PackMetadata as u8 | Component::CommitGraph as u8;
 const ALL: u8 = OBJECTS | DERIVED | Component::Reference as u8 | Component::Index as u8;
-/// What a `core.fsync` that is set adds to and takes from: what stock git syncs, whose documentation counts refs in.
+/// The base that a set `core.fsync` modifies: what stock git syncs. Its documentation includes refs as well.
 const GIT_DEFAULT: u8 = Component::Pack as u8 | DERIVED;
 const WORDS: [(&str, u8); 11] = [
     ("loose-object", Component::LooseObject as u8),
@@ -44,12 +44,12 @@ const WORDS: [(&str, u8); 11] = [
     ("all", ALL),
 ];
 
-/// How files are written: which are synced, and who may read them. By default everything is synced.
+/// How files are written: what is synced, and who may read them. By default everything is synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WritePolicy {
     /// Bits of [`Component`].
     synced: u8,
-    /// Whether names are made durable too, where files are.
+    /// Whether names of synced files are made durable too.
     syncs_names: bool,
     method: SyncMethod,
     sharing: Sharing,
@@ -58,17 +58,17 @@ pub struct WritePolicy {
 /// `core.sharedRepository`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
-    /// As the umask says.
+    /// Determined by the umask.
     Umask,
-    /// These bits as well.
+    /// These bits in addition.
     AtLeast(u32),
-    /// These bits, whatever the umask.
+    /// These bits, regardless of the umask.
     Exactly(u32),
 }
 
 impl Sharing {
-    /// What `--shared=<value>` and `core.sharedRepository` mean; `None` is a name without a value. `name` is what errors
-    /// tell of.
+    /// The meaning of `--shared=<value>` and `core.sharedRepository`; `None` is a name without a value.
+    /// `name` is used in errors.
     pub fn parse(value: Option<&[u8]>, name: &str) -> Result<Self, Error> {
         let words = str::from_utf8(value.unwrap_or(b"true")).unwrap_or_default();
         match words {
@@ -98,7 +98,7 @@ impl Sharing {
         }
     }
 
-    /// As git writes it into the configuration of a new repository; nothing where that is not shared.
+    /// The value that git writes into a new repository's configuration; `None` if it is not shared.
     pub fn to_config(self) -> Option<String> {
         match self {
             Sharing::Umask => None,
@@ -119,9 +119,9 @@ impl Default for WritePolicy {
 }
 
 impl WritePolicy {
-    /// Reads the configuration. Where `core.fsync` is not set, everything is synced; one that is set means what it means to
-    /// git. `batch` is as `fsync`: syncs that belong together are always in flight together, and what
-    /// git leaves out for it are those that make data durable on Linux.
+    /// Reads the configuration. Without `core.fsync`, everything is synced; if set, it has git's meaning.
+    /// `batch` equals `fsync`: related syncs always run concurrently, and those that git omits for it are the
+    /// ones that make data durable on Linux.
     pub fn of(config: &Config) -> Result<Self, Error> {
         let text = |name: &str| match config.value(name) {
             None => Ok(None),
@@ -143,14 +143,14 @@ impl WritePolicy {
         };
         if let Some(is_synced) = config.boolean("core.fsyncObjectFiles")? {
             warnings.push("core.fsyncObjectFiles is deprecated; use core.fsync instead".to_owned());
-            // As in git it takes nothing away, whatever it says.
+            // As in git, it never removes a component.
             synced |= if is_synced { Component::LooseObject as u8 } else { 0 };
         }
         warn_once(warnings);
         Ok(WritePolicy { synced, syncs_names: true, method, sharing: parse_sharing(config)? })
     }
 
-    /// Whether files of this component are synced before they get their name.
+    /// Whether files of this component are synced before they are named.
     pub fn syncs(self, component: Component) -> bool {
         self.synced & component as u8 != 0
     }
@@ -160,23 +160,23 @@ impl WritePolicy {
         self.syncs_names && self.syncs_in_full(component)
     }
 
-    /// Whether what others wrote of this component is made durable: names cannot be written out only, and who wrote a
-    /// file may have done no more than that either.
+    /// Whether files that other processes wrote are synced: names cannot use writeout only, and neither can
+    /// files whose writers may have used only that.
     pub(crate) fn syncs_in_full(self, component: Component) -> bool {
         self.method.is_durable() && self.syncs(component)
     }
 
-    /// Whether only content is made durable, because the names are not the last ones.
+    /// Whether only content is made durable, because the names are temporary.
     pub(crate) fn is_staged(self) -> bool {
         !self.syncs_names
     }
 
-    /// For what comes in a pack and may be stored in any form: in each it is as durable as a pack.
+    /// For received packs, which may be stored in any form: each is as durable as a pack.
     pub fn of_received(self) -> Self {
         if self.syncs(Component::Pack) { self.with_synced(Component::LooseObject) } else { self }
     }
 
-    /// For new objects that may be stored in any form: where loose ones are durable, a pack of them is.
+    /// For new objects, which may be stored in any form: if loose ones are durable, so is a pack of them.
     pub(super) fn of_new_objects(self) -> Self {
         match self.syncs(Component::LooseObject) {
             true => self.with_synced(Component::Pack).with_synced(Component::PackMetadata),
@@ -184,38 +184,38 @@ impl WritePolicy {
         }
     }
 
-    /// For what takes the place of something that may be durable, which a crash must not take away: synced in full, with
-    /// its names, whatever the configuration says.
+    /// For replacements of possibly durable content, which must survive a crash: synced in full, including
+    /// names, regardless of configuration.
     pub fn of_rewrites(self) -> Self {
         WritePolicy { synced: ALL, method: SyncMethod::Full, ..self }
     }
 
-    /// For files that are copies, or of which copies are made before they count: none is synced.
+    /// For files that are copies, or that are copied before they count: nothing is synced.
     pub fn unsynced(self) -> Self {
         WritePolicy { synced: 0, syncs_names: false, ..self }
     }
 
-    /// For files that get other names later: theirs need not survive.
+    /// For files that are renamed later: their current names need not survive.
     pub(crate) fn without_names(self) -> Self {
         WritePolicy { syncs_names: false, ..self }
     }
 
-    /// The same, and files of this component are synced too.
+    /// As above; files of this component are synced too.
     pub(crate) fn with_synced(self, component: Component) -> Self {
         WritePolicy { synced: self.synced | component as u8, ..self }
     }
 
-    /// The same for a repository that is shared in another way.
+    /// As above, for a repository that is shared differently.
     pub fn shared(self, sharing: Sharing) -> Self {
         WritePolicy { sharing, ..self }
     }
 
-    /// Who may read and write, beside what the umask says.
+    /// Who may read and write, beyond the umask.
     pub fn sharing(self) -> Sharing {
         self.sharing
     }
 
-    /// Gives a new file the mode that others need, where not only the umask decides, and the way in which it is synced.
+    /// Sets the mode of a new file, unless only the umask decides, and its sync method.
     pub(crate) fn prepare(self, file: &mut NewFile) -> std::io::Result<()> {
         file.set_sync_method(self.method);
         match self.sharing {
@@ -224,7 +224,8 @@ impl WritePolicy {
         }
     }
 
-    /// The mode of a file that the umask has left `mode`. One that its owner may not write stays so for all.
+    /// The mode of a file whose mode after the umask is `mode`. A file that its owner may not write is
+    /// writable by nobody.
     pub(crate) fn file_mode(self, mode: u32) -> u32 {
         let bits = |shared: u32| {
             let shared = if mode & 0o200 == 0 { shared & !0o222 } else { shared };
@@ -237,8 +238,8 @@ impl WritePolicy {
         }
     }
 
-    /// The mode of a directory that the umask has left `mode`: searchable by whom it is readable, and if by a group, its
-    /// files are the group's.
+    /// The mode of a directory whose mode after the umask is `mode`: searchable by all who may read it; if a
+    /// group may access it, new files belong to that group.
     pub(crate) fn dir_mode(self, mode: u32) -> u32 {
         if self.sharing == Sharing::Umask {
             return mode;
@@ -252,7 +253,8 @@ fn with_search(mode: u32) -> u32 {
     mode | (mode & 0o444) >> 2
 }
 
-/// Git's default without those that `-` turns off, and with the others, which win; `none` takes the default away.
+/// Git's default, without the components that `-` turns off, with the others, which win; `none`
+/// clears the default.
 fn parse_components(value: &str, warnings: &mut Vec<String>) -> u8 {
     let (mut start, mut added, mut removed) = (GIT_DEFAULT, 0, 0);
     for word in value.split(',').map(str::trim_start).filter(|word| !word.is_empty()) {
@@ -267,7 +269,7 @@ fn parse_components(value: &str, warnings: &mut Vec<String>) -> u8 {
     start & !removed | added
 }
 
-/// A command that asks for the policy more than once says what is wrong with it once, as git does.
+/// Warns once per command, as git does, even if it reads the policy more than once.
 fn warn_once(warnings: Vec<String>) {
     static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
@@ -323,7 +325,7 @@ mod tests {
         assert_eq!(rewrites, WritePolicy::default());
     }
 
-    /// As stock git 2.47 was seen to sync a loose object.
+    /// As stock git 2.47 syncs a loose object.
     #[test]
     fn methods_and_the_old_name() {
         let check = |settings: &[(&str, Option<&str>)], expect: Result<(bool, SyncMethod), &str>| {
@@ -375,7 +377,7 @@ mod tests {
         assert!(!policy.syncs_names(Component::Pack) && !policy.syncs_in_full(Component::Pack));
     }
 
-    /// What stock git 2.47 made of a pack, a multi-pack-index and a directory under four umasks.
+    /// The modes that stock git 2.47 gave a pack, a multi-pack-index and a directory under four umasks.
     #[test]
     fn modes_as_git_makes_them() {
         let check = |value: &str, umask: u32, pack: u32, file: u32, dir: u32| {

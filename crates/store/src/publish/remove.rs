@@ -6,14 +6,14 @@ use packrace_os::durable;
 use super::with_extension;
 use crate::error::Error;
 
-/// The order in which stock git removes them. Without the index nobody finds the pack any more; what says that a pack is
-/// special goes after it, so that no reader takes it for an ordinary one.
+/// Stock git's order of removal. Without its index a pack cannot be found; files that mark it as special are
+/// removed later, so that no reader takes it for an ordinary one.
 const EXTENSIONS: [&str; 7] = ["idx", "pack", "rev", "keep", "bitmap", "promisor", "mtimes"];
 
-/// Removes a pack: all files that begin with `stem`. Leaves one alone that has a `.keep`, and gives false.
+/// Removes a pack: all files with this `stem`. A pack with a `.keep` is left alone; the result is then false.
 ///
-/// A reader that has mapped the files reads on; one that is just opening them looks for packs again. Callers have
-/// published what replaces the pack before, and a multi-pack-index that does not name it.
+/// Readers that have mapped the files are not affected; readers that are opening them list packs again.
+/// Callers must first have published the replacement, and a multi-pack-index that does not name the pack.
 pub fn remove_pack(stem: &Path) -> Result<bool, Error> {
     let keep = with_extension(stem, "keep");
     if packrace_os::identity(&keep, Role::Pack).map_err(|error| Error::io(&keep, error))?.is_some() {

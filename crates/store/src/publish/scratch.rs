@@ -7,15 +7,15 @@ use packrace_os::durable::NewFile;
 use super::{Component, WritePolicy, create_temporary};
 use crate::error::Error;
 
-/// Keeps contents that are too large for memory beside a pack that is being written. Their files have no names once they
-/// are whole, so that nothing is left of them after a crash either.
+/// Stores contents that are too large for memory beside a pack being written. Complete files have no name, so
+/// a crash leaves nothing of them.
 #[derive(Debug, Clone)]
 pub struct Scratch {
     dir: PathBuf,
     policy: WritePolicy,
 }
 
-/// A content that is being put aside.
+/// A content being put aside.
 #[derive(Debug)]
 pub struct ScratchFile(NewFile);
 
@@ -37,7 +37,7 @@ impl ScratchFile {
         self.0.write(bytes).map_err(|error| Error::io(self.0.path(), error))
     }
 
-    /// The whole content, which goes with the last map of it.
+    /// The whole content; the file is freed with its last map.
     pub fn finish(mut self) -> Result<Mapped, Error> {
         let path = self.0.path().to_owned();
         let map = self.0.map().map_err(|error| Error::io(&path, error))?;

@@ -11,14 +11,14 @@ use super::{Component, ObjectsStored, WritePolicy, create_temporary, dir_of, wit
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Reason};
 
-/// From here on stock git does not write version 1 (git-config, "pack.indexVersion").
+/// Largest offset with version 1; beyond it, stock git writes version 2 (git-config, "pack.indexVersion").
 const MAX_VERSION_1_OFFSET: u64 = (1 << 31) - 1;
 
-/// Modes of files that are for git only, as git makes them.
+/// Modes of files that only git reads, as git makes them.
 const NOTE_MODE: u32 = 0o600;
 const FILE_MODE: u32 = 0o444;
 
-/// A whole pack under a temporary name; nobody finds it before it is published.
+/// A complete pack under a temporary name, invisible until published.
 #[derive(Debug)]
 pub struct SealedPack {
     file: NewFile,
@@ -27,26 +27,26 @@ pub struct SealedPack {
     checksum: ObjectId,
 }
 
-/// What the files of a pack are called, before their extensions.
+/// The stem of the files of a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PackName<'a> {
-    /// `pack-<checksum>` in the directory that it was begun in.
+    /// `pack-<checksum>` in the directory where it was begun.
     #[default]
     Standard,
-    /// `<prefix>-<checksum>`: the base name that `git pack-objects` is given.
+    /// `<prefix>-<checksum>`: the base name passed to `git pack-objects`.
     Prefix(&'a Path),
-    /// Exactly this.
+    /// Exactly this path.
     Stem(&'a Path),
 }
 
-/// What stands beside a pack.
+/// The files beside a pack.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PublishOptions<'a> {
-    /// Names the files.
+    /// The names of the files.
     pub name: PackName<'a>,
-    /// The path of the index and of the `.rev`, without their extensions, where that is not the one of the pack.
+    /// The stem of the index and the `.rev`, if different from that of the pack.
     pub index: Option<&'a Path>,
-    /// Version 2 is taken instead of version 1 where an entry begins beyond 2 GiB, as in git.
+    /// Version 2 replaces version 1 if an entry begins beyond 2 GiB, as in git.
     pub index_version: pack_index::Version,
     /// Whether to write a `.rev` (`pack.writeReverseIndex`).
     pub reverse_index: bool,
@@ -61,7 +61,7 @@ pub struct PublishOptions<'a> {
 }
 
 impl PublishOptions<'static> {
-    /// What the configuration says: `pack.indexVersion` and `pack.writeReverseIndex`.
+    /// The configured options: `pack.indexVersion` and `pack.writeReverseIndex`.
     pub fn of(config: &Config) -> Result<Self, Error> {
         let index_version = match config.integer("pack.indexVersion")?.unwrap_or(2) {
             1 => pack_index::Version::V1,
@@ -73,35 +73,35 @@ impl PublishOptions<'static> {
     }
 }
 
-/// A pack that readers find.
+/// A pack that is visible to readers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublishedPack {
-    /// The path of its files, without their extensions.
+    /// The path of its files, without extensions.
     pub stem: PathBuf,
     /// The trailer of the pack.
     pub checksum: ObjectId,
-    /// Whether a pack of this name and content was there already.
+    /// Whether a pack of this name and content already existed.
     pub was_there: bool,
-    /// Whether the `.keep` that was asked for was made, and not there already. Who made it removes it.
+    /// Whether the requested `.keep` was created and did not exist before. Its creator removes it.
     pub made_keep: bool,
-    /// In a quarantine, whose names need not survive.
+    /// Whether it is in a quarantine, whose names need not survive.
     is_staged: bool,
 }
 
 impl PublishedPack {
-    /// Lets refs name its objects. Panics in a quarantine, which returns the proof when the pack leaves it.
+    /// Lets refs name its objects. Panics in a quarantine, which returns the proof on migration.
     pub fn stored(&self) -> ObjectsStored {
         assert!(!self.is_staged, "a quarantine gives the proof");
         ObjectsStored::published()
     }
 }
 
-/// A file that waits for its name.
+/// A file that is about to be named.
 struct Companion {
     file: NewFile,
     to: PathBuf,
     component: Component,
-    /// Whether one that is there already stays.
+    /// Whether an existing file is kept instead.
     yields: bool,
 }
 
@@ -115,7 +115,7 @@ impl SealedPack {
         &self.checksum
     }
 
-    /// How long the pack is.
+    /// The length of the pack.
     pub fn length(&self) -> u64 {
         self.file.len()
     }
@@ -125,13 +125,13 @@ impl SealedPack {
         self.file.map().map_err(|error| Error::io(self.file.path(), error))
     }
 
-    /// Puts the pack and what belongs to it where readers find it, and makes all of it durable. `entries` are those of
-    /// the pack, as [`pack_index::sort`] sorts them.
+    /// Publishes the pack and its companions and makes them durable. `entries` are those of the pack, sorted
+    /// by [`pack_index::sort`].
     ///
-    /// A pack of this name that is there already is kept and gets the present time, so that nobody takes its objects for
-    /// old ones; it must be the same, byte by byte. An error leaves no temporary and no `.keep`. Until the first file
-    /// has its name it leaves nothing at all; after that, what has a name keeps it, because somebody who stores the same
-    /// pack at the same time may rely on it already.
+    /// An existing pack of this name is kept and touched, so that its objects do not count as old; it must be
+    /// identical, byte by byte. An error leaves no temporary file and no `.keep`. Before the first file is
+    /// named it leaves nothing at all; after that, named files stay, because another process that stores the
+    /// same pack may already rely on them.
     pub fn publish(
         mut self,
         entries: &[pack_index::Entry],
@@ -158,7 +158,8 @@ impl SealedPack {
             }
             Err(error) => {
                 if made_keep {
-                    // Else a pack that somebody stores later could never be repacked. The first error is the one to tell.
+                    // Otherwise a pack stored again later could never be repacked. The first
+                    // error is reported.
                     let _ = durable::remove_file(&with_extension(&stem, "keep"), Role::Pack);
                 }
                 Err(error)
@@ -179,7 +180,7 @@ impl SealedPack {
         }
     }
 
-    /// Names the pack, then its companions, then its index. Tells whether the pack was there already.
+    /// Names the pack, then its companions, then its index. Returns whether the pack already existed.
     fn name_all(
         self,
         stem: &Path,
@@ -197,7 +198,7 @@ impl SealedPack {
             }
         };
         if was_there && !is_cruft {
-            // It is no cruft pack any more, and its objects do not expire.
+            // It is no longer a cruft pack, and its objects do not expire.
             let mtimes = with_extension(stem, "mtimes");
             durable::remove_file(&mtimes, Role::Index).map_err(|error| Error::io(&mtimes, error))?;
         }
@@ -206,18 +207,19 @@ impl SealedPack {
     }
 }
 
-/// What is written beside a pack.
+/// The files written beside a pack.
 struct Companions<'a> {
     /// The stem of `.keep` and `.promisor`.
     notes: &'a Path,
-    /// The stem of the index, and of what describes the pack in other ways.
+    /// The stem of the index and of other files that describe the pack.
     index: &'a Path,
     checksum: &'a ObjectId,
     policy: WritePolicy,
 }
 
 impl Companions<'_> {
-    /// Writes everything but the pack: what comes before it (`.promisor` and `.keep`), with it, and last the index.
+    /// Writes everything but the pack: files named before it (`.promisor` and `.keep`), with it, and
+    /// the index last.
     fn write(
         &self,
         entries: &[pack_index::Entry],
@@ -232,7 +234,7 @@ impl Companions<'_> {
             _ => options.index_version,
         };
         let index = {
-            // Goes before the next is made: an index of a hundred million objects has 2.8 GB.
+            // Freed before the next file is built: an index of a hundred million objects has 2.8 GB.
             let bytes = pack_index::write(entries, hash, self.checksum, version)
                 .map_err(|error| Error::caused(ErrorKind::Corrupt, error.to_string(), error))?;
             write("idx", FILE_MODE, false, &bytes)?
@@ -264,7 +266,7 @@ impl Companions<'_> {
     ) -> Result<Companion, Error> {
         let to = with_extension(stem, extension);
         let (dir, prefix) = (dir_of(&to), format!("tmp_{extension}_"));
-        // What a note says decides which objects may go: it is as precious as the pack.
+        // Notes decide which objects may be deleted: they are as precious as the pack.
         let component = if mode == NOTE_MODE { Component::Pack } else { Component::PackMetadata };
         let mut file = create_temporary(dir, &prefix, mode, Role::Index, self.policy, component)?;
         let done = file.write(content).and_then(|()| file.flush());
@@ -273,8 +275,8 @@ impl Companions<'_> {
     }
 }
 
-/// Makes a pack searchable that is there already: writes its index as `index`.idx, and beside it what the options ask for,
-/// and makes all of that durable, but not the pack. Tells whether the `.keep` was made.
+/// Makes an existing pack searchable: writes its index as `index`.idx and the files requested by the options,
+/// and makes them durable, but not the pack. Returns whether the `.keep` was created.
 pub fn publish_index(
     pack: &Path,
     index: &Path,
@@ -292,7 +294,7 @@ pub fn publish_index(
     Ok(made_keep)
 }
 
-/// Makes the names durable of a pack and of its index, which may stand elsewhere.
+/// Makes the names of a pack and its index durable; they may be in different directories.
 fn sync_dirs(pack: &Path, index: &Path, policy: WritePolicy) -> Result<(), Error> {
     let mut dirs = std::collections::BTreeSet::new();
     for (component, stem) in [(Component::PackMetadata, index), (Component::Pack, pack)] {
@@ -302,7 +304,7 @@ fn sync_dirs(pack: &Path, index: &Path, policy: WritePolicy) -> Result<(), Error
     durable::sync_together(to_sync, Role::Pack).map_err(Error::sync)
 }
 
-/// Makes everything that was written durable, in one wait.
+/// Makes all written files durable, in one wait.
 fn settle<'a>(
     pack: Option<&'a mut NewFile>,
     companions: impl Iterator<Item = &'a mut Companion>,
@@ -320,7 +322,7 @@ fn settle<'a>(
     durable::sync_together(to_sync, Role::Pack).map_err(Error::sync)
 }
 
-/// Names what must be there before the pack is, a `.keep` last. Tells whether that was made.
+/// Names the files that must exist before the pack, a `.keep` last. Returns whether the `.keep` was created.
 fn name_notes(notes: Vec<Companion>) -> Result<bool, Error> {
     let mut made_keep = false;
     for note in notes {
@@ -331,7 +333,7 @@ fn name_notes(notes: Vec<Companion>) -> Result<bool, Error> {
 }
 
 impl Companion {
-    /// Whether it now has its name, and none was there that it yields to.
+    /// Whether it now has its name; false if an existing file was kept.
     fn give_name(self) -> Result<bool, Error> {
         let failed = |error| Error::io(&self.to, error);
         if !self.yields {
@@ -344,7 +346,7 @@ impl Companion {
     }
 }
 
-/// Compares the pack that is there with ours, of which only the checksum is known to be the same: SHA-1 is no proof.
+/// Compares the existing pack with ours: equal SHA-1 checksums do not prove equal content.
 fn keep_existing(mut ours: NewFile, path: &Path) -> Result<(), Error> {
     let theirs = Mapped::open(path, Role::Pack).map_err(|error| Error::io(path, error))?;
     let own = ours.map().map_err(|error| Error::io(ours.path(), error))?;
@@ -353,7 +355,7 @@ fn keep_existing(mut ours: NewFile, path: &Path) -> Result<(), Error> {
         return Err(Reason::Damaged(format!("files '{ours}' and '{path}' differ in contents")).into());
     }
     ours.discard().map_err(|error| Error::io(path, error))?;
-    // Only its owner may; to others it is as old as it is.
+    // Only its owner may touch it; for others its age does not change.
     if let Err(error) = durable::touch(path, Role::Pack) {
         tracing::debug!("{}: {error}", path.display());
     }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use super::*;
 
-/// A pack that git made, and what its index says.
+/// A pack made by git, and the entries of its index.
 struct Sample {
     _repo: Repo,
     hash: HashKind,
@@ -47,7 +47,7 @@ impl Sample {
         self.entries.len() as u32
     }
 
-    /// What is between the header and the trailer.
+    /// The bytes between header and trailer.
     fn body(&self) -> &[u8] {
         &self.pack[12..self.pack.len() - self.hash.len_in_bytes()]
     }
@@ -90,7 +90,7 @@ fn names(dir: &Path) -> Vec<String> {
     listing.into_iter().map(|entry| entry.name.into_string().unwrap()).collect()
 }
 
-/// The extensions of a pack's files in the order in which they got their names.
+/// The extensions of a pack's files in naming order.
 fn named(steps: &[DiskStep]) -> Vec<String> {
     let to = |step: &DiskStep| match &step.op {
         DiskOp::Rename(to) => Some(to.extension().unwrap().to_str().unwrap().to_owned()),
@@ -99,7 +99,7 @@ fn named(steps: &[DiskStep]) -> Vec<String> {
     steps.iter().filter_map(to).collect()
 }
 
-/// That every file was synced after its last write and before it got its name, and its directory after that.
+/// Checks that every file was synced between its last write and its naming, and its directory after that.
 fn check_durable(steps: &[DiskStep]) {
     for (at, step) in steps.iter().enumerate().filter(|(_, step)| matches!(step.op, DiskOp::Rename(_))) {
         let before: Vec<_> = steps[..at].iter().filter(|other| other.path == step.path).collect();
@@ -144,7 +144,7 @@ fn received_packs_keep_their_trailer() {
     drop(sealed);
     assert_eq!(names(&dir), [""; 0]);
 
-    // Nothing is known about the bytes: they may be too few.
+    // The bytes are unchecked: there may be too few.
     for length in [0, 11, 31] {
         let mut writer = PackWriter::receive(&dir, sample.hash, WritePolicy::default()).unwrap();
         writer.write(&sample.pack[..length]).unwrap();
@@ -160,7 +160,7 @@ fn received_packs_keep_their_trailer() {
 fn a_thin_pack_is_completed() {
     let sample = Sample::tiny();
     let (_repo, dir) = sample.target();
-    // All but the last entry came; the trailer that came with them is of no use.
+    // All but the last entry arrived; their trailer is useless.
     let last = sample.entries.iter().map(|entry| entry.offset).max().unwrap() as usize;
     let end = sample.pack.len() - sample.hash.len_in_bytes();
     let mut came = sample.pack[..last].to_vec();
@@ -197,7 +197,7 @@ fn the_index_comes_last_and_everything_is_synced() {
     }
 }
 
-/// Looks at the directory all the time while packs appear in it.
+/// Watches the directory while packs appear in it.
 #[test]
 fn no_reader_sees_an_index_without_its_companions() {
     let sample = Sample::tiny();
@@ -274,7 +274,7 @@ fn a_failure_leaves_no_temporary_and_nothing_to_find() {
     }
 }
 
-/// Whenever the process is killed, git finds the whole pack or none.
+/// Whenever the process is killed, git finds either the whole pack or none.
 #[test]
 fn a_killed_process_leaves_a_whole_pack_or_none() {
     let sample = Sample::tiny();
@@ -291,7 +291,7 @@ fn a_killed_process_leaves_a_whole_pack_or_none() {
         assert!(objects == 0 || objects == sample.entries.len(), "{step:?}");
         found[usize::from(objects > 0)] += 1;
         git(&["fsck", "--full", "--no-dangling"]);
-        // And what is left does not stand in the way of the next try.
+        // And leftovers do not block the next attempt.
         let again = sample.publish(&dir, &options).unwrap();
         assert_eq!(again.was_there, with_extension(&again.stem, "pack").exists() && again.was_there);
         git(&["verify-pack", with_extension(&again.stem, "idx").to_str().unwrap()]);
@@ -316,7 +316,7 @@ fn a_pack_that_is_there_stays_and_is_young_again() {
     assert!(second.was_there && !second.made_keep);
     assert_eq!(std::fs::read(with_extension(&first.stem, "keep")).unwrap(), b"why\n");
     assert!(identity(&pack).modified > before.modified);
-    // It is no cruft pack any more; what else was known of it is still true.
+    // It is no longer a cruft pack; its other properties still hold.
     let expect = ["bitmap", "idx", "keep", "pack", "promisor", "rev"];
     assert_eq!(names(&dir), expect.map(|extension| format!("{}.{extension}", sample.name)));
 }
@@ -444,7 +444,7 @@ fn one_process_at_a_time_replaces_a_file() {
     }
 }
 
-/// The only test here that writes much, so that others cannot disturb its counts by more than they are allowed to.
+/// The only test here that writes much, so that others cannot disturb its counts by more than the tolerance.
 #[test]
 fn a_large_pack_takes_few_writes() {
     const BYTES: usize = 50_000_000;
@@ -494,7 +494,7 @@ fn a_multi_pack_index_comes_after_its_bitmap_and_takes_the_place_of_another() {
     let policy = WritePolicy::default();
     let take = || MultiPackIndexLock::take(&dir, HashKind::Sha1, policy);
 
-    // The file and the bitmap that git made, put in place of others.
+    // The file and the bitmap made by git, put in place of others.
     std::fs::rename(dir.join(&old[1]), dir.join("multi-pack-index-of-old.bitmap")).unwrap();
     std::fs::write(dir.join("multi-pack-index-of-old.rev"), "").unwrap();
     std::fs::remove_file(dir.join(&old[0])).unwrap();

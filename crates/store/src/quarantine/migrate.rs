@@ -1,5 +1,5 @@
-//! From the quarantine into the repository: content durable, then names in the order in which readers rely on them, then these
-//! durable, then the proof.
+//! Moves a quarantine into the repository: content is made durable, files are named in the order in which
+//! readers rely on them, names are made durable, then the proof is returned.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -14,21 +14,21 @@ use super::{Quarantine, remove_tree};
 use crate::error::{Error, Reason};
 use crate::publish::{Component, ObjectsStored, Sharing, make_durable_dir, with_extension};
 
-/// The files of a pack in the order in which they get their names: what says that it is special, the pack, and last the
-/// index, by which it is found.
+/// The files of a pack in naming order: those that mark it as special, the pack, and last the index, by
+/// which it is found.
 const EXTENSIONS: [&str; 7] = ["promisor", "keep", "pack", "rev", "mtimes", "bitmap", "idx"];
 
-/// A repack beside us removes directories that are empty (`git prune-packed`), also the one that was just made. So often it
-/// is made again.
+/// How often a directory is recreated. A concurrent repack removes empty directories (`git prune-packed`),
+/// even one just created.
 const MAX_DIR_LOST: usize = 100;
 
-/// What came out of a quarantine.
+/// The objects that left a quarantine.
 #[derive(Debug)]
 pub struct Migrated {
     /// Lets refs name the objects.
     pub objects: ObjectsStored,
-    /// The `.keep` files that came with packs and were not there already. Who asked for them removes them with
-    /// [`Migrated::release`], once refs name the objects: until then no repack takes these for garbage.
+    /// New `.keep` files that came with packs. Whoever requested them removes them with [`Migrated::release`]
+    /// once refs name the objects: until then no repack treats these as garbage.
     pub keeps: Vec<PathBuf>,
 }
 
@@ -41,26 +41,27 @@ impl Migrated {
     }
 }
 
-/// What is in a quarantine and may leave it.
+/// The contents of a quarantine that may leave it.
 #[derive(Debug, Default)]
 struct Staged {
-    /// By the name of the directory, sorted: names of files.
+    /// File names by directory name, sorted.
     loose: BTreeMap<String, Vec<String>>,
-    /// By the stem: extensions, in the order of [`EXTENSIONS`].
+    /// Extensions by stem, in the order of [`EXTENSIONS`].
     packs: BTreeMap<String, Vec<&'static str>>,
 }
 
-/// A whole pack in a quarantine.
+/// A complete pack in a quarantine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StagedPack {
     /// Its trailer.
     pub checksum: ObjectId,
-    /// The path of its files, without their extensions.
+    /// The path of its files, without extensions.
     pub stem: PathBuf,
 }
 
 impl Quarantine {
-    /// The packs that are in it, for who takes them elsewhere. Fails if there are loose objects, which hooks have put there.
+    /// The packs in it, for callers that move them elsewhere. Fails if there are loose objects, which
+    /// hooks have stored.
     pub fn packs(&self) -> Result<Vec<StagedPack>, Error> {
         let staged = self.staged()?;
         if !staged.loose.is_empty() {
@@ -77,11 +78,11 @@ impl Quarantine {
         packs.collect()
     }
 
-    /// Moves the objects into the repository. A file that has its name there already stays, and is as durable as if it had come
-    /// from here: who is making it may not be done with it.
+    /// Moves the objects into the repository. An existing file of the same name is kept, and made as durable
+    /// as a moved one: its writer may not be done with it.
     ///
-    /// After an error, what has its name in the repository keeps it, but for `.keep` files: whole objects that nothing refers to
-    /// do no harm. The quarantine goes in any case.
+    /// After an error, files that already have their names in the repository stay, except `.keep` files:
+    /// whole unreferenced objects do no harm. The quarantine is removed in any case.
     pub fn migrate(mut self) -> Result<Migrated, Error> {
         let staged = self.staged()?;
         self.settle(&staged)?;
@@ -90,7 +91,7 @@ impl Quarantine {
         let durable = named.and_then(|changed| changed.sync());
         if let Err(error) = durable {
             for keep in keeps {
-                // Else the pack could never be repacked. The first error is the one to tell.
+                // Otherwise the pack could never be repacked. The first error is reported.
                 let _ = durable::remove_file(&keep, Role::Pack);
             }
             return Err(error);
@@ -123,7 +124,7 @@ impl Quarantine {
         Ok(staged)
     }
 
-    /// Makes the content of everything durable that was not when it was written: what hooks made.
+    /// Syncs all content that was not synced when written: files made by hooks.
     fn settle(&self, staged: &Staged) -> Result<(), Error> {
         let mut paths = Vec::new();
         if self.policy.syncs_in_full(Component::LooseObject) {
@@ -162,7 +163,7 @@ impl Quarantine {
     fn name_loose(&self, dir: &str, files: &[String], changed: &mut Changed) -> Result<(), Error> {
         let (from, to) = (self.dir.join(dir), self.home.join(dir));
         let make_dir = || match durable::make_dir(&to, |mode| self.policy.dir_mode(mode), Role::Objects) {
-            // Gone again already.
+            // Already removed again.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             made => made.map(drop).map_err(|error| Error::io(&to, error)),
         };
@@ -180,14 +181,15 @@ impl Quarantine {
             }
             let is_new = named?;
             if !is_new {
-                // Nobody shall take it for old and remove it. Only its owner may; to others it is as old as it is.
+                // Touch it, so that it is not removed as old. Only its owner may; for others its age
+                // does not change.
                 let _ = durable::touch(&to, Role::Objects);
                 changed.files.extend(is_durable.then_some(to));
             }
         }
         if is_durable {
             changed.dirs.insert(to);
-            // The name of the directory: also where somebody else has just made it.
+            // For the name of the directory, even if another process has just created it.
             changed.dirs.insert(self.home.clone());
         }
         Ok(())
@@ -210,7 +212,7 @@ impl Quarantine {
                 check_same(&from, &path)?;
                 let _ = durable::touch(&path, Role::Pack);
                 if !extensions.contains(&"mtimes") {
-                    // It is no cruft pack any more, and its objects do not expire.
+                    // It is no longer a cruft pack, and its objects do not expire.
                     let mtimes = with_extension(&to, "mtimes");
                     durable::remove_file(&mtimes, Role::Index).map_err(|error| Error::io(&mtimes, error))?;
                 }
@@ -219,7 +221,7 @@ impl Quarantine {
         Ok(())
     }
 
-    /// Whether nothing had the name.
+    /// Whether the name was free.
     fn give_name(&self, from: &Path, to: &Path, role: Role) -> Result<bool, Error> {
         if self.policy.sharing() != Sharing::Umask {
             durable::change_mode(from, |mode| self.policy.file_mode(mode), role)
@@ -256,11 +258,11 @@ impl Staged {
     }
 }
 
-/// What is to be made durable once all names are given.
+/// What is synced once all names are given.
 #[derive(Debug, Default)]
 struct Changed {
     dirs: BTreeSet<PathBuf>,
-    /// Files that were there already.
+    /// Files that already existed.
     files: Vec<PathBuf>,
 }
 
@@ -272,7 +274,7 @@ impl Changed {
     }
 }
 
-/// A repository without `pack` is a rare one.
+/// Most repositories have a `pack` directory.
 fn make_durable_dir_if_missing(dir: &Path, quarantine: &Quarantine) -> Result<(), Error> {
     let found = packrace_os::identity(dir, Role::Pack).map_err(|error| Error::io(dir, error))?;
     match found {
@@ -281,7 +283,7 @@ fn make_durable_dir_if_missing(dir: &Path, quarantine: &Quarantine) -> Result<()
     }
 }
 
-/// Of a pack whose name is there already, only the checksum is known to be the same: SHA-1 is no proof.
+/// Compares an existing pack of the same name with ours: equal SHA-1 checksums do not prove equal content.
 fn check_same(ours: &Path, theirs: &Path) -> Result<(), Error> {
     let map = |path: &Path| Mapped::open(path, Role::Pack).map_err(|error| Error::io(path, error));
     if *map(ours)? == *map(theirs)? {
@@ -291,7 +293,7 @@ fn check_same(ours: &Path, theirs: &Path) -> Result<(), Error> {
     Err(Reason::Damaged(format!("files '{ours}' and '{theirs}' differ in contents")).into())
 }
 
-/// What is of this kind itself, in order; names that are no text are nobody's here.
+/// The names of entries of this kind, links not followed, in order; names that are not UTF-8 are skipped.
 fn names(dir: &Path, kind: EntryType) -> Result<Vec<String>, Error> {
     let entries = packrace_os::list_dir(dir, Role::Objects).map_err(|error| Error::io(dir, error))?;
     let of_kind = entries.into_iter().filter(|entry| entry.kind == kind);

@@ -1,12 +1,12 @@
-//! Where objects wait until it is sure that they may come into the repository (git-receive-pack, "QUARANTINE ENVIRONMENT").
+//! Objects that wait until they may enter the repository (git-receive-pack, "QUARANTINE ENVIRONMENT").
 //!
-//! A directory `objects/tmp_objdir-incoming-XXXXXX` which only its owner may enter, laid out as an object directory: the names and
-//! the mode are git's. What is in it is found by who is told of it, and by nobody else. It goes with everything in it when the
-//! [`Quarantine`] does. That of a process which was killed stays until `git prune` or `git gc` removes it, as they do with git's own,
-//! once it is older than two weeks.
+//! A directory `objects/tmp_objdir-incoming-XXXXXX` that only its owner may enter, laid out as an object
+//! directory; name and mode are git's. Only processes that know its path find its contents. It is removed
+//! with the [`Quarantine`]. That of a killed process stays until `git prune` or `git gc` removes it, like
+//! git's own, once it is older than two weeks.
 //!
-//! Only objects leave it: regular files with the name of a loose object, and whole packs. Links, and what else hooks left
-//! there, go with the directory; no link in it is followed.
+//! Only objects leave it: regular files named like loose objects, and whole packs. Links and other files that
+//! hooks left are removed with the directory; no link in it is followed.
 
 mod migrate;
 
@@ -27,31 +27,31 @@ use crate::repository::Repository;
 
 pub use migrate::{Migrated, StagedPack};
 
-/// What the names of quarantines begin with; `git prune` knows them by it.
+/// The prefix of quarantine names, by which `git prune` recognizes them.
 pub const QUARANTINE_PREFIX: &str = "tmp_objdir-incoming-";
 
-/// Objects that are stored, but not yet in the repository. Dropping it removes them.
+/// Objects that are stored but not yet in the repository. Dropping it removes them.
 #[derive(Debug)]
 pub struct Quarantine {
     dir: PathBuf,
     /// The repository's own object directory.
     home: PathBuf,
-    /// How objects are written in the end.
+    /// The policy for the objects' final place.
     policy: WritePolicy,
     view: Repository,
-    /// Files, and packs without their extensions, whose content was made durable by who wrote them.
+    /// Files, and packs without extensions, whose content was synced by their writer.
     settled: HashSet<PathBuf>,
     is_left: bool,
 }
 
 impl Quarantine {
-    /// Makes an empty one in the repository's object directory.
+    /// Creates an empty quarantine in the repository's object directory.
     pub fn create(repository: &Repository) -> Result<Self, Error> {
         Quarantine::with_policy(repository, WritePolicy::of(repository.config())?.of_received())
     }
 
-    /// The same for objects that are copied to another place before they count: nothing is synced. Its packs never leave it by
-    /// [`Quarantine::migrate`].
+    /// As above, for objects that are copied elsewhere before they count: nothing is synced. Its packs never
+    /// leave it by [`Quarantine::migrate`].
     pub fn create_for_copy(repository: &Repository) -> Result<Self, Error> {
         Quarantine::with_policy(repository, WritePolicy::of(repository.config())?.unsynced())
     }
@@ -61,45 +61,45 @@ impl Quarantine {
         let home = packrace_os::real_path(home).map_err(|error| Error::io(home, error))?;
         let dir = durable::make_temporary_dir(&home, QUARANTINE_PREFIX, Role::Objects)
             .map_err(|error| Error::io(home.join(format!("{QUARANTINE_PREFIX}XXXXXX")), error))?;
-        // What the repository borrows from by its own file is found through it.
+        // Alternates named by the repository's own file are found through it.
         let borrowed = repository.alternates().iter();
         let borrowed = borrowed.map(|path| packrace_os::real_path(path).unwrap_or_else(|_| path.clone()));
         let alternates = borrowed.chain([home.clone()]).collect();
         let view = repository.with_objects(dir.clone(), alternates);
         let quarantine = Quarantine { dir, home, policy, view, settled: HashSet::new(), is_left: false };
-        // Git's own programs expect it. Its mode is never changed: nobody else comes so far.
+        // Git's own programs expect it. Its mode is never changed: nobody else gets this far.
         let packs = quarantine.pack_dir();
         durable::make_dir(&packs, |mode| mode, Role::Pack).map_err(|error| Error::io(&packs, error))?;
         Ok(quarantine)
     }
 
-    /// The object directory that it is.
+    /// Its object directory.
     pub fn object_dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Where packs go.
+    /// The directory of packs.
     pub fn pack_dir(&self) -> PathBuf {
         self.dir.join("pack")
     }
 
-    /// How to write into it: content is as durable as it has to be in the end, names are not.
+    /// The policy for writing into it: content is as durable as in its final place, names are not.
     pub fn policy(&self) -> WritePolicy {
         self.policy.without_names()
     }
 
-    /// The repository as it is going to be: its objects go to the quarantine, and are looked for there first.
+    /// The future repository: new objects go to the quarantine, and lookups search it first.
     pub fn view(&self) -> &Repository {
         &self.view
     }
 
-    /// The objects that are here now, and before them in the repository and what it borrows from.
+    /// The objects in the quarantine, then those of the repository and its alternates.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>, Error> {
         self.view.snapshot()
     }
 
-    /// What programs need to be told so that they find the objects and put others beside them, and that refs must not be
-    /// changed now. Values are those that git gives its hooks, with all paths absolute.
+    /// The environment in which programs find the objects, add others and must not change refs. Values are
+    /// those that git gives its hooks, with all paths absolute.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         let alternates = join_alternates(self.view.alternates().iter().map(PathBuf::as_path));
         vec![
@@ -109,23 +109,23 @@ impl Quarantine {
         ]
     }
 
-    /// Loose objects that go here, unless they are here or in the repository already.
+    /// A batch of loose objects for the quarantine, except those already here or in the repository.
     pub fn loose_batch(&self) -> Result<LooseBatch, Error> {
         let level = loose_compression(self.view.config())?;
         Ok(LooseBatch::new(&self.dir, self.snapshot()?, level, self.policy()))
     }
 
-    /// Notes that loose objects of a batch of this quarantine need not be synced once more.
+    /// Records that loose objects of a batch of this quarantine need no further sync.
     pub fn note_loose(&mut self, loose: PublishedLoose) {
         self.settled.extend(loose.written);
     }
 
-    /// Notes that the files of a pack, which was published in the quarantine by its policy, need not be synced once more.
+    /// Records that the files of a pack, published here by the quarantine's policy, need no further sync.
     pub fn note_pack(&mut self, pack: &PublishedPack) {
         self.settled.insert(pack.stem.clone());
     }
 
-    /// Removes it with everything in it; to drop it does the same, but cannot tell a failure.
+    /// Removes it with its contents; dropping does the same but cannot report a failure.
     pub fn discard(mut self) -> Result<(), Error> {
         self.is_left = true;
         remove_tree(&self.dir)
@@ -147,7 +147,7 @@ impl Drop for Quarantine {
     }
 }
 
-/// Removes a directory and what is in it; links, not what they lead to.
+/// Removes a directory and its contents; links are removed, not followed.
 fn remove_tree(dir: &Path) -> Result<(), Error> {
     let entries = packrace_os::list_dir(dir, Role::Objects).map_err(|error| Error::io(dir, error))?;
     for entry in entries {

@@ -9,7 +9,7 @@ use packrace_testkit::{Git, Repo, RepoBuilder, Size};
 use super::*;
 use crate::OpenOptions;
 
-/// A repository with objects, and an empty one which is to get them.
+/// A repository with objects, and an empty one to receive them.
 struct Push {
     source: Repo,
     _dir: tempfile::TempDir,
@@ -43,7 +43,7 @@ impl Push {
         Git::stock().run(&self.target, &["config", name, value]);
     }
 
-    /// Stock git stores the pack in the quarantine, as a program of a hook would.
+    /// Stores the pack in the quarantine with stock git, as a program of a hook would.
     fn stage(&self, quarantine: &Quarantine, args: &[&str]) {
         let mut command = Git::stock().command(&self.target);
         command.args(args).envs(quarantine.environment());
@@ -140,7 +140,7 @@ fn what_is_dropped_is_gone_and_links_in_it_lead_nowhere() {
     }
 }
 
-/// Stock git 2.47 moves everything, and through a link also what is elsewhere.
+/// Stock git 2.47 moves everything, and through a link even files from elsewhere.
 #[test]
 fn only_objects_come_out() {
     let push = Push::new(HashKind::Sha1);
@@ -171,7 +171,7 @@ fn only_objects_come_out() {
     assert_eq!(names(outside.path()), [&id[2..]]);
 }
 
-/// As `git prune-packed` removes empty directories, which a repack starts.
+/// Another process removes empty directories, like `git prune-packed`, which a repack runs.
 #[test]
 fn directories_that_somebody_removes_are_made_again() {
     let push = Push::new(HashKind::Sha1);
@@ -219,7 +219,7 @@ fn what_is_there_already_stays() {
     let old = std::time::SystemTime::UNIX_EPOCH;
     std::fs::File::open(&loose).unwrap().set_modified(old).unwrap();
 
-    // Staged beside them by somebody who does not see them.
+    // Staged beside them by a process that does not see them.
     let quarantine = Quarantine::create(&push.open()).unwrap();
     let staged = quarantine.object_dir().join(&fan_out);
     std::fs::create_dir(&staged).unwrap();
@@ -233,7 +233,7 @@ fn what_is_there_already_stays() {
     assert_eq!(std::fs::read(pack_dir.join(&keep)).unwrap(), b"theirs\n");
     assert!(!mtimes.exists());
 
-    // A pack of the same name that is another one.
+    // A different pack of the same name.
     let quarantine = Quarantine::create(&push.open()).unwrap();
     push.stage(&quarantine, &INDEX);
     std::fs::remove_file(pack_dir.join(&keep)).unwrap();
@@ -246,7 +246,7 @@ fn what_is_there_already_stays() {
     assert!(!names(&dir).iter().any(|name| name.starts_with("tmp_")));
 }
 
-/// Compares with what a hook of stock git sees.
+/// Compares with the view of a hook of stock git.
 #[test]
 fn hooks_see_what_those_of_git_see() {
     let parent = tempfile::tempdir().unwrap();
@@ -306,7 +306,7 @@ fn shared_repositories_get_shared_files() {
     }
 }
 
-/// The order of what matters: content, names with the index last, directories, and only then the quarantine.
+/// The order that matters: content, names with the index last, directories, and only then the quarantine.
 #[test]
 fn everything_is_durable_before_the_proof_is_given() {
     let push = Push::new(HashKind::Sha1);
@@ -349,7 +349,7 @@ fn by_default_what_was_received_is_synced_and_nothing_where_it_is_turned_off() {
     }
 }
 
-/// The same objects and others come in at the same time: everybody is told that theirs are there, and they are.
+/// The same objects and others arrive concurrently: every writer is told that its objects exist, and they do.
 #[test]
 fn many_at_once() {
     let push = Push::new(HashKind::Sha1);

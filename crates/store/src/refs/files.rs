@@ -1,7 +1,7 @@
 //! The files backend (gitrepository-layout, "refs" and "packed-refs"): a loose file wins over a packed ref.
 //!
-//! Loose refs are read before `packed-refs` is mapped: `git pack-refs` writes the packed file before it removes loose
-//! ones, so a ref is always in what is read later.
+//! Loose refs are read before `packed-refs` is mapped: `git pack-refs` writes the packed file before it
+//! removes loose refs, so the later read always finds the ref.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -24,13 +24,13 @@ const MAX_LOOSE_BYTES: u64 = 64 << 10;
 /// Longest reflog that is read: some millions of lines.
 const MAX_LOG_BYTES: u64 = 1 << 30;
 
-/// Of a damaged line, so much is shown.
+/// Maximum bytes of a damaged line shown in errors.
 const MAX_SHOWN_BYTES: usize = 200;
 
 /// Longest name of a directory of refs: longer than any path.
 const MAX_NAME_BYTES: usize = 4096;
 
-/// What a loose file says.
+/// The value of a loose ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum LooseValue {
     Direct(ObjectId),
@@ -54,12 +54,12 @@ impl LooseValue {
     }
 }
 
-/// What is found under the name of a loose ref.
+/// What exists at the path of a loose ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum LooseFile {
     /// Nothing, or a directory.
     Absent,
-    /// A file that says nothing that can be understood.
+    /// A file that cannot be parsed.
     Broken,
     /// A ref.
     Is(LooseValue),
@@ -79,7 +79,7 @@ pub(super) fn read_loose(dirs: &RefDirs, name: &[u8], hash: HashKind) -> Result<
     Ok(parse_loose(&bytes, hash).map_or(LooseFile::Broken, LooseFile::Is))
 }
 
-/// Reads one ref; `packed-refs` only where there is no loose one.
+/// Reads one ref; `packed-refs` only if there is no loose one.
 pub(super) fn read_one(dirs: &RefDirs, name: &[u8], hash: HashKind) -> Result<Option<Value>, RefError> {
     if !is_good_name(name) {
         return Ok(None);
@@ -107,7 +107,7 @@ pub(super) fn direct_loose(dirs: &RefDirs, hash: HashKind) -> Result<BTreeMap<Ve
     Ok(direct.collect())
 }
 
-/// What a reflog tells, oldest first; `None` if there is none.
+/// The entries of a reflog, oldest first; `None` if there is none.
 pub(super) fn read_log(
     dirs: &RefDirs,
     name: &[u8],
@@ -166,7 +166,7 @@ pub(super) fn root_names(dirs: &RefDirs) -> Result<Vec<Vec<u8>>, RefError> {
     Ok(files.map(|entry| entry.name.into_vec()).collect())
 }
 
-/// `packed-refs` as it was when it was opened.
+/// `packed-refs` as of when it was opened.
 #[derive(Debug)]
 pub(super) struct PackedFile {
     path: PathBuf,
@@ -180,7 +180,7 @@ impl PackedFile {
     pub(super) fn read(dirs: &RefDirs, hash: HashKind) -> Result<Self, RefError> {
         let path = dirs.common_dir.join("packed-refs");
         let io = |source| RefError::Io { path: path.clone(), source };
-        // Before it is opened: of a file that was replaced in between, the next look finds another identity.
+        // Before opening: if the file is replaced in between, the next check sees another identity.
         let identity = packrace_os::identity(&path, Role::Refs).map_err(io)?;
         let mut packed =
             PackedFile { path: path.clone(), refs: None, bytes: Mapped::from(Vec::new()), identity };
@@ -194,7 +194,7 @@ impl PackedFile {
         Ok(packed)
     }
 
-    /// Opens it again if it was replaced.
+    /// Reopens it if it was replaced.
     pub(super) fn refresh(&mut self, dirs: &RefDirs, hash: HashKind) -> Result<(), RefError> {
         let identity = packrace_os::identity(&self.path, Role::Refs);
         let identity = identity.map_err(|source| RefError::Io { path: self.path.clone(), source })?;
@@ -208,12 +208,12 @@ impl PackedFile {
         self.refs.as_ref()
     }
 
-    /// An error if a fault was met in it: what was found in it is worth nothing, nor what was not.
+    /// An error if the map had a fault: lookups are invalid, hits as well as misses.
     pub(super) fn check(&self) -> Result<(), RefError> {
         Ok(self.bytes.check()?)
     }
 
-    /// The same, and an error if it was changed in place since it was mapped. One look.
+    /// As above, and an error if it was changed in place since it was mapped. One stat.
     pub(super) fn check_unchanged(&self) -> Result<(), RefError> {
         check_unchanged(&self.bytes)
     }
@@ -255,13 +255,13 @@ impl PackedFile {
 #[derive(Debug)]
 pub(super) struct RefFiles {
     loose: BTreeMap<Vec<u8>, LooseValue>,
-    /// Loose refs that say nothing that can be understood. What is packed under these names is out of date.
+    /// Loose refs that cannot be parsed. Packed refs of the same names are out of date.
     broken: BTreeSet<Vec<u8>>,
     packed: PackedFile,
 }
 
 impl RefFiles {
-    /// `builder` is told of every name before it is read, but of `packed-refs`.
+    /// Reports every name to `builder` before reading it, except `packed-refs`.
     pub(super) fn read(
         dirs: &RefDirs,
         prefixes: &[&[u8]],
@@ -274,7 +274,7 @@ impl RefFiles {
         Ok(RefFiles { loose: found, broken, packed: PackedFile::read(dirs, hash)? })
     }
 
-    /// Which `packed-refs` it is, as it was before it was opened.
+    /// The identity of `packed-refs` before it was opened.
     pub(super) fn packed_identity(&self) -> Option<FileIdentity> {
         self.packed.identity
     }
@@ -299,7 +299,7 @@ impl RefFiles {
         let bounds = (Included(&range.start), range.end.as_ref().map_or(Unbounded, Excluded));
         let mut loose = self.loose.range::<Vec<u8>, _>(bounds).peekable();
         if let Some(packed) = &self.packed.refs {
-            // All are read from the start: no search can miss those that a damaged file has in disorder.
+            // Read from the start: a search could miss refs that are out of order in a damaged file.
             let is_all = *range == NameRange::of_prefix(b"refs/");
             for found in if is_all { packed.iter_from(b"") } else { packed.iter_range(range) } {
                 let PackedRef { name, id, peeled } = found.map_err(|source| self.packed.damaged(source))?;
@@ -334,24 +334,24 @@ impl RefFiles {
     }
 }
 
-/// An error if a file that is only ever replaced is damaged, or has other contents now.
+/// An error if a file that is only ever replaced is damaged or has other contents now.
 pub(super) fn check_unchanged(map: &Mapped) -> Result<(), RefError> {
     match map.look(Role::Refs) {
         Standing::Same | Standing::Elsewhere => Ok(()),
-        // A link that is made to it changes one of its times only.
+        // Creating a hard link changes only one of its times.
         Standing::Touched(now) if now.modified == map.identity().and_then(|file| file.modified) => Ok(()),
         Standing::Touched(_) => Err(map.mark_damaged().into()),
         Standing::Damaged(damaged) => Err(damaged.into()),
     }
 }
 
-/// Loose refs that are being read.
+/// Loose refs while they are read.
 struct LooseRefs<'a> {
     dirs: &'a RefDirs,
     hash: HashKind,
     found: BTreeMap<Vec<u8>, LooseValue>,
     broken: BTreeSet<Vec<u8>>,
-    /// Told of every name before it is read.
+    /// Gets every name before it is read.
     builder: &'a mut StampBuilder,
 }
 
@@ -360,15 +360,15 @@ impl<'a> LooseRefs<'a> {
         LooseRefs { dirs, hash, found: BTreeMap::new(), broken: BTreeSet::new(), builder }
     }
 
-    /// Reads `HEAD`, every loose ref below the prefixes, and what symbolic ones among them stand for.
+    /// Reads `HEAD`, every loose ref below the prefixes, and the targets of symbolic refs among them.
     fn read(&mut self, prefixes: &[&[u8]]) -> Result<(), RefError> {
         let all: [&[u8]; 1] = [b"refs/"];
         for prefix in if prefixes.is_empty() { &all } else { prefixes } {
             let end = prefix.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
-            // A prefix that is shorter than `refs/` asks for everything.
+            // A prefix shorter than `refs/` selects everything.
             let directory: &[u8] = match () {
                 () if b"refs/".starts_with(prefix) => b"refs/",
-                // Prefixes come from clients: `refs/../../` must not lead out.
+                // Prefixes come from clients: `refs/../../` must not escape.
                 () if prefix.starts_with(b"refs/") && is_good_directory(&prefix[..end]) => &prefix[..end],
                 () => continue,
             };
@@ -396,7 +396,7 @@ impl<'a> LooseRefs<'a> {
         targets.into_iter().try_for_each(|target| self.read_chain(target))
     }
 
-    /// Reads a ref and, as long as they are symbolic and loose, what it stands for.
+    /// Reads a ref and follows it while it is symbolic and loose.
     fn read_chain(&mut self, mut name: Vec<u8>) -> Result<(), RefError> {
         for _ in 0..=super::MAX_SYMREF_DEPTH {
             if !self.found.contains_key(&name) && !self.broken.contains(&name) {
@@ -413,13 +413,13 @@ impl<'a> LooseRefs<'a> {
         Ok(())
     }
 
-    /// Where `HEAD` leads if it is a symbolic link to a ref, as it was of old (`core.preferSymlinkRefs`). A link below
-    /// `refs` is no symbolic ref: git reads through it.
+    /// The target of `HEAD` if it is a symbolic link to a ref, the old form (`core.preferSymlinkRefs`). A
+    /// link below `refs` is no symbolic ref: git reads through it.
     fn read_link_of_head(&mut self) -> Result<Option<Vec<u8>>, RefError> {
         let path = self.dirs.path_of(b"HEAD");
         let link =
             packrace_os::read_link(&path, Role::Refs).map_err(|source| RefError::Io { path, source })?;
-        // Where a link leads shows in nothing that is looked at.
+        // A changed link target does not show in anything that is checked.
         if link.is_some() {
             self.builder.doubt();
         }
@@ -427,8 +427,8 @@ impl<'a> LooseRefs<'a> {
         Ok(target.filter(|target| target.starts_with(b"refs/") && is_good_name(target)))
     }
 
-    /// Reads what is below the directory `name` and has the prefix, or could lead to something that has. `via` are the
-    /// real paths of the directories above it that were reached through a symbolic link.
+    /// Reads everything below the directory `name` that has the prefix or may lead to it. `via` are the real
+    /// paths of the directories above that were entered through symbolic links.
     fn read_directory(&mut self, name: &[u8], prefix: &[u8], via: &mut Vec<PathBuf>) -> Result<(), RefError> {
         let path = self.dirs.path_of(name);
         self.builder.look(self.dirs.place_of(name), name);
@@ -481,8 +481,8 @@ impl<'a> LooseRefs<'a> {
         Ok(())
     }
 
-    /// Notes where a link to a directory leads; false if it leads back to where we are, where there would be no end.
-    /// Git goes round until the system refuses, and lists the same refs under dozens of names.
+    /// Records the target of a link to a directory; false if it leads back to a directory above, an endless
+    /// cycle. Git follows it until the system refuses, and lists the same refs under dozens of names.
     fn enter_link(&self, name: &[u8], via: &mut Vec<PathBuf>) -> bool {
         let path = self.dirs.path_of(name);
         let parent = path.parent().map(packrace_os::real_path);
@@ -494,7 +494,7 @@ impl<'a> LooseRefs<'a> {
         !is_round
     }
 
-    /// Reads a loose ref, if there is one. A broken one is reported and left out, as in git's listings.
+    /// Reads a loose ref, if it exists. A broken one is reported and skipped, as in git's listings.
     fn read_file(&mut self, name: Vec<u8>) -> Result<(), RefError> {
         self.builder.look(self.dirs.place_of(&name), &name);
         match read_loose(self.dirs, &name, self.hash)? {
@@ -516,7 +516,7 @@ fn is_good_directory(name: &[u8]) -> bool {
 /// An error in git's words, which show the line.
 fn damaged(path: &Path, bytes: &[u8], source: packrace_format::Error) -> RefError {
     let at = usize::try_from(source.offset).map_or(bytes.len(), |at| at.min(bytes.len()));
-    // The end of the file is told for a line that misses its own.
+    // For an unterminated line the offset is the end of the file.
     let start = match source.what {
         "unterminated line" => bytes[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1),
         _ => at,
@@ -560,7 +560,7 @@ mod tests {
         check("abc\n".into(), None);
     }
 
-    /// What must neither hang nor fail, nor hide the refs beside it.
+    /// These must neither hang nor fail, nor hide neighbouring refs.
     #[test]
     fn circles_pipes_and_long_names() {
         use std::os::unix::fs::symlink;

@@ -1,7 +1,7 @@
 //! Refs: the files and reftable backends behind one interface.
 //!
-//! [`RefStore::snapshot`] gives an immutable [`RefSnapshot`] for the prefixes that are asked for. Names are borrowed
-//! while they are visited, so that a million packed refs cost no allocation each.
+//! [`RefStore::snapshot`] returns an immutable [`RefSnapshot`] for the requested prefixes. Visitors borrow
+//! names, so that a million packed refs cost no allocation each.
 
 mod files;
 mod migrate;
@@ -36,13 +36,13 @@ pub use verify::{Problem, Severity};
 /// How refs are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
-    /// A file a ref, and `packed-refs`.
+    /// One file per ref, and `packed-refs`.
     Files,
     /// A stack of reftables.
     Reftable,
 }
 
-/// Most refs read to follow a symbolic one, as in git: the last must not be symbolic.
+/// Most refs read to resolve a symbolic one, as in git: the last must not be symbolic.
 const MAX_SYMREF_DEPTH: usize = 5;
 
 /// The refs of a repository.
@@ -58,7 +58,7 @@ pub struct RefStore {
 struct RefDirs {
     /// Of this work tree.
     git_dir: PathBuf,
-    /// Of all work trees.
+    /// Shared by all work trees.
     common_dir: PathBuf,
 }
 
@@ -68,66 +68,66 @@ impl RefDirs {
         if is_per_worktree(name) { &self.git_dir } else { &self.common_dir }
     }
 
-    /// The same without its path.
+    /// As above, without its path.
     fn place_of(&self, name: &[u8]) -> stamp::StampDir {
         if is_per_worktree(name) { stamp::StampDir::Own } else { stamp::StampDir::Common }
     }
 
-    /// Where a ref's own file is, if it has one.
+    /// The path of a ref's own file, if it has one.
     fn path_of(&self, name: &[u8]) -> PathBuf {
         self.of(name).join(Path::new(OsStr::from_bytes(name)))
     }
 
-    /// Where its reflog is.
+    /// The path of its reflog.
     fn log_of(&self, name: &[u8]) -> PathBuf {
         self.of(name).join("logs").join(Path::new(OsStr::from_bytes(name)))
     }
 }
 
-/// Refs below these directories are a work tree's own.
+/// Refs below these directories belong to a work tree.
 const PER_WORKTREE: [&[u8]; 3] = [b"refs/bisect/", b"refs/rewritten/", b"refs/worktree/"];
 
 fn is_per_worktree(name: &[u8]) -> bool {
     !name.starts_with(b"refs/") || PER_WORKTREE.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// A ref, with ids by themselves, or ([`StoredRef`]) as they are stored.
+/// A ref, with ids as values or ([`StoredRef`]) as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RefRecord<'a, Id = ObjectId> {
     /// The full name.
     pub name: &'a [u8],
-    /// What it says.
+    /// The value.
     pub target: Target<'a, Id>,
 }
 
 /// A ref as it is stored.
 pub type StoredRef<'a> = RefRecord<'a, StoredId<'a>>;
 
-/// What a ref says, owned.
+/// The value of a ref, owned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// It points at an object.
+    /// An object.
     Id(ObjectId),
-    /// It stands for another ref.
+    /// Another ref.
     Symbolic(Vec<u8>),
 }
 
-/// What a ref says.
+/// The value of a ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target<'a, Id = ObjectId> {
-    /// It points at an object.
+    /// An object.
     Direct {
         /// The object.
         id: Id,
-        /// What the object finally tags, as far as the store knows without reading objects.
+        /// The object that the tag finally points to, as far as known without reading objects.
         peeled: Peeled<Id>,
     },
-    /// It stands for another ref.
+    /// Another ref.
     Symbolic(&'a [u8]),
 }
 
 impl Target<'_> {
-    /// The object that it points at itself.
+    /// The object that it points at directly.
     pub fn id(&self) -> Option<ObjectId> {
         match self {
             Target::Direct { id, .. } => Some(*id),
@@ -137,7 +137,7 @@ impl Target<'_> {
 }
 
 impl<'a> Target<'a, StoredId<'_>> {
-    /// The same with ids by themselves.
+    /// Converts stored ids to plain ones.
     fn to_ids(self) -> Target<'a> {
         match self {
             Target::Direct { id, peeled } => Target::Direct { id: id.to_id(), peeled: peeled.to_id() },
@@ -146,7 +146,7 @@ impl<'a> Target<'a, StoredId<'_>> {
     }
 }
 
-/// Where following symbolic refs ended.
+/// The end of a chain of symbolic refs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
     /// The last ref.
@@ -156,7 +156,7 @@ pub struct Resolved {
 }
 
 impl RefStore {
-    /// The refs in these directories, which are the same unless `git_dir` is that of a linked work tree.
+    /// The refs in these directories, which are equal unless `git_dir` belongs to a linked work tree.
     pub fn open(git_dir: PathBuf, common_dir: PathBuf, backend: Backend, hash: HashKind) -> Self {
         RefStore { dirs: RefDirs { git_dir, common_dir }, backend, hash }
     }
@@ -167,7 +167,7 @@ impl RefStore {
         RefStore { dirs: RefDirs { git_dir, common_dir }, backend: self.backend, hash: self.hash }
     }
 
-    /// Adds every object that a reflog in a reftable names; those in files are for the caller.
+    /// Adds every object that reflogs in reftables name; the caller handles reflogs in files.
     pub(crate) fn logged(&self, ids: &mut Vec<ObjectId>) -> Result<(), RefError> {
         match self.backend {
             Backend::Files => Ok(()),
@@ -175,7 +175,7 @@ impl RefStore {
         }
     }
 
-    /// The names of the refs outside `refs/` that this work tree has, sorted: `HEAD` and other names of capitals that end in
+    /// The sorted names of this work tree's refs outside `refs/`: `HEAD`, other names in capitals that end in
     /// `_HEAD`, and some that do not (gitglossary, "pseudoref").
     pub fn root_refs(&self) -> Result<Vec<Vec<u8>>, RefError> {
         let mut names = match self.backend {
@@ -188,7 +188,7 @@ impl RefStore {
         Ok(names)
     }
 
-    /// The present value of a ref; no other ref is read.
+    /// The current value of a ref; reads no other ref.
     pub fn read(&self, name: &[u8]) -> Result<Option<Value>, RefError> {
         match self.backend {
             Backend::Files => files::read_one(&self.dirs, name, self.hash),
@@ -223,7 +223,8 @@ impl RefStore {
         }
     }
 
-    /// Follows symbolic refs from `name` to an object, reading one after another; `None` as for [`RefSnapshot::resolve`].
+    /// Follows symbolic refs from `name` to an object, reading one ref at a time; `None` as for
+    /// [`RefSnapshot::resolve`].
     pub fn resolve(&self, name: &[u8]) -> Result<Option<Resolved>, RefError> {
         let mut name = name.to_vec();
         for _ in 0..MAX_SYMREF_DEPTH {
@@ -236,7 +237,7 @@ impl RefStore {
         Ok(None)
     }
 
-    /// The refs as they are now: `HEAD`, and all whose names start with one of `prefixes` (none: all).
+    /// The current refs: `HEAD`, and all whose names start with one of `prefixes` (none: all).
     pub fn snapshot(&self, prefixes: &[&[u8]]) -> Result<RefSnapshot, RefError> {
         let inner = match self.backend {
             Backend::Files => {
@@ -248,7 +249,7 @@ impl RefStore {
         Ok(RefSnapshot(Arc::new(inner?)))
     }
 
-    /// The same, with a stamp that tells whether they have changed.
+    /// As above, with a stamp that detects changes.
     pub fn stamped_snapshot(&self, prefixes: &[&[u8]]) -> Result<(RefSnapshot, RefStamp), RefError> {
         let mut builder = stamp::StampBuilder::at(&self.dirs);
         let inner = match self.backend {
@@ -269,8 +270,8 @@ impl RefStore {
     }
 }
 
-/// Refs as they were at one moment. Clones share it. In the files backend, visiting or looking up outside the prefixes
-/// that it was made for finds packed refs only.
+/// Refs at one moment. Clones share the data. In the files backend, visits or lookups outside the requested
+/// prefixes find only packed refs.
 #[derive(Debug, Clone)]
 pub struct RefSnapshot(Arc<Inner>);
 
@@ -291,7 +292,8 @@ impl RefSnapshot {
         Ok(found?.filter(|target| has_value(target) && is_good_name(name)))
     }
 
-    /// Follows symbolic refs from `name` to an object; `None` if they lead nowhere, or further than git follows them.
+    /// Follows symbolic refs from `name` to an object; `None` if the chain dangles or is longer
+    /// than git allows.
     pub fn resolve(&self, name: &[u8]) -> Result<Option<Resolved>, RefError> {
         let mut name = name.to_vec();
         for _ in 0..MAX_SYMREF_DEPTH {
@@ -305,8 +307,8 @@ impl RefSnapshot {
         Ok(None)
     }
 
-    /// An error if a file that refs were read from is damaged or was changed in place: refs may be missing from what was read
-    /// so far. One system call a file; loose refs were read whole.
+    /// An error if a file of refs is damaged or was changed in place: refs may be missing from earlier
+    /// results. One system call per file; loose refs were read whole.
     pub fn check_unchanged(&self) -> Result<(), RefError> {
         match &*self.0 {
             Inner::Files(files) => files.check_unchanged(),
@@ -314,8 +316,8 @@ impl RefSnapshot {
         }
     }
 
-    /// Calls `each` with every ref below `refs/` whose name starts with `prefix`, sorted, until it breaks. Refs whose names or
-    /// values git refuses are reported and skipped, as in git's listings.
+    /// Calls `each` with every ref below `refs/` whose name starts with `prefix`, in order, until it breaks.
+    /// Refs whose names or values git refuses are reported and skipped, as in git's listings.
     pub fn visit(
         &self,
         prefix: &[u8],
@@ -326,7 +328,7 @@ impl RefSnapshot {
         })
     }
 
-    /// The same for a range of names, with ids as they are stored.
+    /// As above, for a range of names, with ids as stored.
     pub fn visit_range(
         &self,
         range: &NameRange,
@@ -349,7 +351,7 @@ impl RefSnapshot {
     }
 }
 
-/// Whether a name outside `refs/` is one of a ref, as git lists them.
+/// Whether a name outside `refs/` is that of a ref, by git's rules.
 fn is_root_name(name: &[u8]) -> bool {
     let irregular: [&[u8]; 5] =
         [b"HEAD", b"AUTO_MERGE", b"BISECT_EXPECTED_REV", b"NOTES_MERGE_PARTIAL", b"NOTES_MERGE_REF"];
@@ -364,7 +366,7 @@ fn warn_of_broken(name: &[u8]) {
     tracing::warn!("ignoring broken ref {}", String::from_utf8_lossy(name));
 }
 
-/// Whether git accepts the name (git-check-ref-format). Good names never lead out of the directory of refs.
+/// Whether git accepts the name (git-check-ref-format). Valid names never escape the directory of refs.
 #[inline]
 pub fn is_good_name(name: &[u8]) -> bool {
     is_plain_name(name) || is_odd_good_name(name)
@@ -375,8 +377,8 @@ fn is_odd_good_name(name: &[u8]) -> bool {
     gix_validate::reference::name(name.into()).is_ok()
 }
 
-/// Whether a ref may have this name: below `refs/`, or in capitals beside `HEAD`. Stock git also creates any other name, even
-/// where it keeps other files.
+/// Whether a ref may have this name: below `refs/`, or in capitals beside `HEAD`. Stock git creates refs of
+/// any other name too, even where it keeps other files.
 pub fn is_ref_name(name: &[u8]) -> bool {
     is_good_name(name) && (name.starts_with(b"refs/") || is_safe_name(name))
 }
@@ -389,13 +391,13 @@ pub fn is_safe_name(name: &[u8]) -> bool {
     }
 }
 
-/// Whether the name is below `refs/` and made of words of harmless letters, with dots before digits only. Most names are; the
-/// test takes a fraction of the time of the full check.
+/// Whether the name is below `refs/` and consists of words of harmless characters, with dots only before
+/// digits. This holds for most names and takes a fraction of the time of the full check.
 #[inline]
 fn is_plain_name(name: &[u8]) -> bool {
     let Some(rest) = name.strip_prefix(b"refs/") else { return false };
     let (mut before, mut found) = (CLASSES[usize::from(b'/')], 0);
-    // Without a branch a byte: this runs for every ref of every listing.
+    // Branch-free per byte: this runs for every ref of every listing.
     for byte in rest {
         let class = CLASSES[usize::from(*byte)];
         found |= (class & NOT_PLAIN) | (before & (class >> 4));
@@ -404,14 +406,14 @@ fn is_plain_name(name: &[u8]) -> bool {
     found == 0 && before & AFTER_EDGE == 0
 }
 
-/// A byte that the full check must see.
+/// A byte that needs the full check.
 const NOT_PLAIN: u8 = 1;
-/// After this byte, none can stand that is at an edge of a word.
+/// After this byte, no byte may follow that is invalid at the edge of a word.
 const AFTER_EDGE: u8 = 2;
-/// After this byte, only a digit can stand.
+/// After this byte, only a digit may follow.
 const AFTER_DOT: u8 = 4;
 
-/// What a byte is, and four bits higher, after which bytes it cannot stand.
+/// The class of a byte; four bits higher, the bytes after which it must not follow.
 const CLASSES: [u8; 256] = {
     let mut classes = [NOT_PLAIN; 256];
     let mut byte = 0;

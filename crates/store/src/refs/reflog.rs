@@ -1,4 +1,4 @@
-//! Reflogs: what stands in them (git-reflog; the line of a file: gitrepository-layout, "logs").
+//! Reflogs and their entries (git-reflog; the line of a file: gitrepository-layout, "logs").
 //!
 //! ```text
 //! <hex old> <hex new> <name> <mail> <seconds> <zone>\t<message>\n
@@ -6,21 +6,21 @@
 
 use packrace_object::{HashKind, ObjectId};
 
-/// A change that a reflog tells.
+/// An entry of a reflog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEntry<'a> {
-    /// Where the ref pointed before; null if there was none.
+    /// The previous value; null if the ref did not exist.
     pub old: ObjectId,
-    /// Where it points since; null if it was deleted.
+    /// The new value; null if the ref was deleted.
     pub new: ObjectId,
     /// `Name <mail> seconds zone`.
     pub who: &'a [u8],
-    /// Why; one line, which may be empty.
+    /// The reason; one line, possibly empty.
     pub message: &'a [u8],
 }
 
 impl LogEntry<'_> {
-    /// The line of a file.
+    /// The line in a file.
     pub(super) fn line(&self) -> Vec<u8> {
         let mut line = format!("{} {} ", self.old, self.new).into_bytes();
         line.extend_from_slice(self.who);
@@ -33,28 +33,28 @@ impl LogEntry<'_> {
     }
 }
 
-/// A change that a reflog tells, owned.
+/// An entry of a reflog, owned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedChange {
-    /// Where the ref pointed before; null if there was none.
+    /// The previous value; null if the ref did not exist.
     pub old: ObjectId,
-    /// Where it points since; null if it was deleted.
+    /// The new value; null if the ref was deleted.
     pub new: ObjectId,
     /// `Name <mail> seconds zone`.
     pub who: Vec<u8>,
-    /// Why; one line, which may be empty.
+    /// The reason; one line, possibly empty.
     pub message: Vec<u8>,
-    /// The update index of a record among reftables.
+    /// The update index of the record, in reftables.
     pub(super) update_index: Option<u64>,
 }
 
 impl LoggedChange {
-    /// One that is told from now on; the message is cleaned as git does it.
+    /// A new entry; the message is cleaned as in git.
     pub fn new(old: ObjectId, new: ObjectId, who: &[u8], message: &[u8]) -> Self {
         LoggedChange { old, new, who: who.to_vec(), message: clean_message(message), update_index: None }
     }
 
-    /// When it was, in seconds since 1970; 0 where that cannot be read.
+    /// The time, in seconds since 1970; 0 if unreadable.
     pub fn seconds(&self) -> u64 {
         parse_who(&self.who).map_or(0, |who| who.seconds)
     }
@@ -64,7 +64,7 @@ impl LoggedChange {
     }
 }
 
-/// The lines of a file. As in git, one that cannot be understood is passed over.
+/// The entries of a file. As in git, lines that cannot be parsed are skipped.
 pub(super) fn parse_lines(bytes: &[u8], hash: HashKind) -> Vec<LoggedChange> {
     let hex = hash.len_in_hex();
     let parse = |line: &[u8]| {
@@ -92,7 +92,7 @@ pub(super) struct Who<'a> {
     pub(super) zone: i16,
 }
 
-/// Takes `Name <mail> seconds zone` apart.
+/// Parses `Name <mail> seconds zone`.
 pub(super) fn parse_who(who: &[u8]) -> Option<Who<'_>> {
     let email_at = who.iter().position(|byte| *byte == b'<')?;
     let email_end = who.iter().rposition(|byte| *byte == b'>').filter(|end| *end > email_at)?;
@@ -103,7 +103,7 @@ pub(super) fn parse_who(who: &[u8]) -> Option<Who<'_>> {
     Some(Who { name, email, seconds: seconds.parse().ok()?, zone: zone.parse().ok()? })
 }
 
-/// A message as a reflog holds it: in one line, runs of white space being one space.
+/// A message as reflogs store it: one line, with each run of white space replaced by one space.
 pub(super) fn clean_message(message: &[u8]) -> Vec<u8> {
     let words = message.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join(&b' ')
@@ -140,7 +140,7 @@ mod tests {
         for damaged in [&b""[..], b"\n\n", b"a b c\n", &text[..30], &text[1..90]] {
             assert_eq!(parse_lines(damaged, HashKind::Sha1), []);
         }
-        // What is left of a line that was cut off.
+        // A truncated line.
         assert_eq!(parse_lines(&text[..text.len() - 3], HashKind::Sha1)[0], both[0]);
     }
 

@@ -1,5 +1,5 @@
-//! The reftable backend (technical/reftable, "Repository format" and "Update transactions"): a stack of tables, of which
-//! a newer one wins over an older one. A linked work tree has a stack of its own for the refs that are its own.
+//! The reftable backend (technical/reftable, "Repository format" and "Update transactions"): a stack of
+//! tables in which newer tables override older ones. A linked work tree has its own stack for its own refs.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -19,12 +19,12 @@ use super::{NameRange, PER_WORKTREE, Peeled, RefDirs, RefError, StoredRef, Targe
 /// Longest list of tables: git keeps a stack at some 20 tables.
 const MAX_LIST_BYTES: u64 = 1 << 20;
 
-/// How often a list is read anew because a table of it was gone: each time somebody has compacted the stack since.
+/// How often a list is reread because a table was gone: each time the stack has been compacted since.
 const MAX_TRIES: usize = 20;
 
 #[derive(Debug)]
 pub(super) struct Stacks {
-    /// Of all work trees.
+    /// Shared by all work trees.
     common: Stack,
     /// Of a linked work tree.
     own: Option<Stack>,
@@ -34,7 +34,7 @@ pub(super) struct Stacks {
 #[derive(Debug)]
 pub(super) struct Stack {
     pub(super) tables: Vec<StackTable>,
-    /// Names between which, as was seen last, there is no reflog: from the first one up to another, which has one.
+    /// The last known range of names without a reflog; its end has one.
     without_log: NameRange,
 }
 
@@ -64,7 +64,7 @@ impl Stacks {
         self.own.iter().chain([&self.common]).try_for_each(Stack::check_unchanged)
     }
 
-    /// What a reflog tells.
+    /// The entries of a reflog.
     pub(super) fn log(&self, name: &[u8]) -> Result<Option<Vec<LoggedChange>>, RefError> {
         self.own.as_ref().filter(|_| is_per_worktree(name)).unwrap_or(&self.common).log(name)
     }
@@ -80,7 +80,7 @@ impl Stacks {
         Ok(names)
     }
 
-    /// The names of the refs outside `refs/`, of the work tree's own stack where it has one.
+    /// The names of the refs outside `refs/`, from the work tree's own stack if it has one.
     pub(super) fn root_names(&self) -> Result<Vec<Vec<u8>>, RefError> {
         self.own.as_ref().unwrap_or(&self.common).with_merged(|tables| {
             let mut names = Vec::new();
@@ -117,7 +117,7 @@ impl Stacks {
         Ok(())
     }
 
-    /// Each part of the range comes from the stack that its refs belong to.
+    /// Reads each part of the range from the stack that its refs belong to.
     pub(super) fn visit(
         &self,
         range: &NameRange,
@@ -138,14 +138,14 @@ impl Stacks {
 
 fn read_list(list: &Path) -> Result<Vec<u8>, RefError> {
     match packrace_os::read_file(list, Role::Refs, MAX_LIST_BYTES) {
-        // As in git: a stack that nobody has written to yet.
+        // As in git: a stack that has never been written.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
         result => result.map_err(|source| RefError::Io { path: list.to_owned(), source }),
     }
 }
 
 impl Stack {
-    /// The stack below `dir`, which is the directory of a repository or of a work tree.
+    /// The stack below `dir`, the directory of a repository or of a work tree.
     pub(super) fn read(dir: &Path, hash: HashKind) -> Result<Self, RefError> {
         let dir = dir.join("reftable");
         let list = dir.join("tables.list");
@@ -153,7 +153,7 @@ impl Stack {
         for _ in 0..MAX_TRIES {
             let names = read_list(&list)?;
             match Stack::map(&dir, &list, &names, hash) {
-                // Nobody has changed the list, so nobody has compacted the table away.
+                // The list is unchanged, so compaction has not removed the table.
                 Err(RefError::Io { source, path })
                     if source.kind() == ErrorKind::NotFound && names_before.as_ref() != Some(&names) =>
                 {
@@ -186,7 +186,7 @@ impl Stack {
         Ok(Stack { tables: tables.collect::<Result<_, _>>()?, ..Stack::empty() })
     }
 
-    /// The names of the tables in a folder, as they are listed now.
+    /// The names of the tables in a folder, as currently listed.
     pub(super) fn names(dir: &Path) -> Result<Vec<OsString>, RefError> {
         let list = dir.join("tables.list");
         let text = read_list(&list)?;
@@ -194,7 +194,7 @@ impl Stack {
         Ok(names.into_iter().map(|name| OsStr::from_bytes(name).to_owned()).collect())
     }
 
-    /// One without a table.
+    /// A stack without tables.
     pub(super) fn empty() -> Self {
         Stack { tables: Vec::new(), without_log: NameRange { start: Vec::new(), end: Some(Vec::new()) } }
     }
@@ -254,7 +254,7 @@ impl Stack {
         self.check().and(worked)
     }
 
-    /// Whether a ref has a reflog. Of names in their order few need a look.
+    /// Whether a ref has a reflog. Fast for names in ascending order.
     pub(super) fn has_log(&mut self, name: &[u8]) -> Result<bool, RefError> {
         if !self.tables.iter().any(|table| table.table.has_logs()) {
             return Ok(false);
@@ -285,7 +285,7 @@ impl Stack {
         })
     }
 
-    /// What a reflog tells, oldest first, without what only tells that there is one; `None` if there is none.
+    /// The entries of a reflog, oldest first, without existence markers; `None` if there is none.
     pub(super) fn log(&self, name: &[u8]) -> Result<Option<Vec<LoggedChange>>, RefError> {
         self.with_merged(|tables| {
             let mut found = None;
@@ -318,7 +318,7 @@ impl Stack {
         })
     }
 
-    /// Whether there is a ref whose name starts with `prefix`, but this one.
+    /// Whether there is a ref other than `but` whose name starts with `prefix`.
     pub(super) fn has_below(&self, prefix: &[u8], but: &[u8]) -> Result<bool, RefError> {
         self.with_merged(|tables| {
             let mut refs = format::Stack::new(tables).refs_with_prefix(prefix, Deletions::Hide)?;
@@ -348,7 +348,7 @@ impl Stack {
 }
 
 impl StackTable {
-    /// An error if a fault was met in it.
+    /// An error if its map had a fault.
     fn check(&self) -> Result<(), RefError> {
         Ok(self.table.data().check()?)
     }
@@ -370,7 +370,7 @@ fn logged(change: &format::LogChange<'_>, update_index: u64) -> LoggedChange {
 fn target<Id>(value: RefValue<'_, Id>) -> Option<Target<'_, Id>> {
     Some(match value {
         RefValue::Deletion => return None,
-        // Also what an annotated tag may look like: git's `refs migrate` writes no second id.
+        // It may still be an annotated tag: git's `refs migrate` writes no second id.
         RefValue::Id(id) => Target::Direct { id, peeled: Peeled::Unknown },
         RefValue::Tag { id, peeled } => Target::Direct { id, peeled: Peeled::To(peeled) },
         RefValue::Symbolic(target) => Target::Symbolic(target),

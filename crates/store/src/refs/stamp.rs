@@ -1,9 +1,9 @@
-//! Whether refs are unchanged since they were read: one system call for each file that was read then
+//! Detects changes of refs since they were read: one system call for each file read then
 //! (docs/decisions/0025-repository-cache.md).
 //!
 //! | backend | names |
 //! |---|---|
-//! | files | `HEAD`, `packed-refs`, every directory that was listed, every loose ref, and what symbolic ones lead to |
+//! | files | `HEAD`, `packed-refs`, every listed directory, every loose ref, targets of symbolic refs |
 //! | reftable | `tables.list`: tables never change, and get new names when they are compacted |
 
 use std::ffi::OsStr;
@@ -20,7 +20,7 @@ use super::RefDirs;
 /// The list of the tables of a stack.
 pub(super) const TABLES_LIST: &[u8] = b"reftable/tables.list";
 
-/// Which directory a file is in.
+/// The directory of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StampDir {
     /// That of a linked work tree.
@@ -29,21 +29,21 @@ pub(super) enum StampDir {
     Common = b'c' as isize,
 }
 
-/// What tells whether refs may have changed. Takes the memory of the names that were read and a hash.
+/// Detects whether refs may have changed. Stores the names of the files read and one hash.
 #[derive(Debug)]
 pub struct RefStamp {
     dirs: RefDirs,
-    /// For each name its place and a NUL behind it.
+    /// For each file its place, its name and a NUL.
     names: Box<[u8]>,
-    /// Of what the looks have shown, in the order of the names.
+    /// Hash of the observed states, in the order of `names`.
     digest: ObjectId,
-    /// Every later change is visible.
+    /// Whether every later change is visible.
     is_settled: bool,
 }
 
 impl RefStamp {
-    /// Whether refs that were read when the stamp was made would be read the same now. When in doubt, no: also where one
-    /// changed so shortly before that a further change might not show.
+    /// Whether refs read when the stamp was made would read the same now. False when in doubt, such as after
+    /// a change so recent that a further one might not show.
     pub fn holds(&self) -> bool {
         if !self.is_settled {
             return false;
@@ -58,21 +58,21 @@ impl RefStamp {
         builder.hasher.finish() == self.digest && !builder.has_doubt
     }
 
-    /// Whether it may hold at any time.
+    /// Whether the stamp can hold at all.
     pub fn is_settled(&self) -> bool {
         self.is_settled
     }
 
-    /// The memory that it takes.
+    /// Its memory use.
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + self.names.len()
     }
 }
 
-/// Records which files are looked at while refs are read, or nothing.
+/// Records the files that are examined while refs are read, or nothing.
 pub(super) struct StampBuilder {
     dirs: Option<RefDirs>,
-    /// The time before the first look.
+    /// The time before the first file was examined.
     began: SystemTime,
     names: Vec<u8>,
     hasher: TrailerHasher,
@@ -91,13 +91,13 @@ impl StampBuilder {
         }
     }
 
-    /// Records files in these places.
+    /// Records files in these directories.
     pub(super) fn at(dirs: &RefDirs) -> Self {
         let began = clock::time_of_day();
         StampBuilder { dirs: Some(dirs.clone()), began, has_doubt: false, ..StampBuilder::off() }
     }
 
-    /// Looks at a file that is read next.
+    /// Examines a file that is about to be read.
     pub(super) fn look(&mut self, place: StampDir, name: &[u8]) {
         if self.dirs.is_some() {
             let found = self.identity(place, name);
@@ -105,7 +105,7 @@ impl StampBuilder {
         }
     }
 
-    /// Records a file that the caller looked at before reading it.
+    /// Records a file that the caller examined before reading it.
     pub(super) fn file(&mut self, place: StampDir, name: &[u8], found: Option<FileIdentity>) {
         self.names.push(place as u8);
         self.names.extend_from_slice(name);
@@ -114,7 +114,7 @@ impl StampBuilder {
         self.digest(found);
     }
 
-    /// Records that something matters which no file shows.
+    /// Records a dependency that no file state reveals.
     pub(super) fn doubt(&mut self) {
         self.has_doubt = true;
     }

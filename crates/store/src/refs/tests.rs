@@ -17,7 +17,7 @@ struct Repo {
 }
 
 impl Repo {
-    /// One commit, a tag of it, a tag of that tag.
+    /// One commit, a tag of it, and a tag of that tag.
     fn new(backend: Backend, hash: HashKind) -> Repo {
         let repo = Repo { dir: tempfile::tempdir().unwrap(), backend, hash };
         let object_format = format!("--object-format={hash}");
@@ -56,7 +56,7 @@ impl Repo {
         String::from_utf8(Git::stock().run_with_input(self.path(), args, input.as_bytes())).unwrap()
     }
 
-    /// A write after which tables are not compacted.
+    /// A write without compaction of tables.
     fn git_stacked(&self, args: &[&str]) {
         let mut command = Git::stock().command(self.path());
         command.env("GIT_TEST_REFTABLE_AUTOCOMPACTION", "false").args(args);
@@ -86,7 +86,7 @@ impl Repo {
         self.store().snapshot(&prefixes)
     }
 
-    /// Compares everything below the prefixes to what git lists.
+    /// Compares everything below the prefixes with git's listing.
     fn check(&self) {
         check(&self.store(), self.path());
     }
@@ -102,7 +102,8 @@ fn names(refs: &RefSnapshot, prefix: &str) -> Result<Vec<String>, RefError> {
     Ok(names)
 }
 
-/// As git prints it with [`LINE`], where the snapshot knows what is tagged; nothing for a symbolic ref to nothing.
+/// As git prints it with [`LINE`], if the snapshot knows the tagged object; `None` for a dangling
+/// symbolic ref.
 fn line(refs: &RefSnapshot, record: RefRecord<'_>, peeled_by_git: &str) -> Option<String> {
     let name = String::from_utf8_lossy(record.name);
     Some(match record.target {
@@ -173,7 +174,7 @@ fn refs_are_those_that_git_lists() {
             repo.check();
             repo.git(&["pack-refs", "--all"]);
             repo.check();
-            // Newer than what is packed: changed, new, deleted and made again.
+            // Newer than the packed refs: changed, new, deleted and recreated.
             repo.git_stacked(&["update-ref", "refs/tags/v8", &commit]);
             repo.git_stacked(&["update-ref", "-d", "refs/tags/v9"]);
             repo.git_stacked(&["update-ref", "-d", "refs/tags/v10"]);
@@ -188,7 +189,7 @@ fn refs_are_those_that_git_lists() {
             assert_eq!(refs.find(b"refs/tags/v9").unwrap(), None);
             repo.git(&["pack-refs", "--all"]);
             repo.check();
-            // The snapshot is still as it was.
+            // The snapshot is unchanged.
             assert!(refs.find(b"refs/tags/v8").unwrap().is_some());
         }
     }
@@ -222,7 +223,7 @@ fn refs_outside_of_refs() {
         for name in ["ORIG_HEAD", "A-B_HEAD", "_HEAD", "A1_HEAD", "AUTO_MERGE", "NOTES_MERGE_REF", "X_Y"] {
             repo.git(&["update-ref", name, "main"]);
         }
-        // These are files in both backends, and lists.
+        // These are files in both backends, and lists, not refs.
         repo.write("FETCH_HEAD", "something\n");
         repo.write("MERGE_HEAD", "something\n");
         let listed = repo.git(&["for-each-ref", "--include-root-refs", "--format=%(refname)"]);
@@ -253,7 +254,7 @@ fn symbolic_refs_lead_as_far_as_in_git() {
         }
         repo.git(&["symbolic-ref", "refs/tags/round", "refs/tags/round"]);
         repo.check();
-        // Where they lead is outside what the snapshot was made for.
+        // Their targets are outside the prefixes of the snapshot.
         let refs = repo.snapshot(&["refs/tags/s4"]);
         assert_eq!(refs.resolve(b"refs/tags/s4").unwrap().unwrap().name, b"refs/heads/main");
         let refs = repo.snapshot(&["refs/tags/"]);
@@ -367,7 +368,7 @@ fn damaged_stacks() {
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x41;
-        // Not in place: a file that is mapped must not change.
+        // Not in place: a mapped file must not change.
         std::fs::remove_file(&table).unwrap();
         std::fs::write(&table, &damaged).unwrap();
         if let Ok(refs) = repo.try_snapshot(&[]) {

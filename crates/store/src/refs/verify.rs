@@ -1,4 +1,4 @@
-//! Whether refs are stored as they must be (git-refs, "verify"; what is looked for: git-fsck, "FSCK MESSAGES").
+//! Verifies how refs are stored (git-refs, "verify"; the problems: git-fsck, "FSCK MESSAGES").
 
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
@@ -11,29 +11,29 @@ use packrace_os::count::Role;
 use super::reftable::Stack;
 use super::{Backend, RefDirs, RefError, RefStore, is_good_name, is_safe_name};
 
-/// Longest loose ref that is looked at, and longest `packed-refs`.
+/// Longest loose ref and longest `packed-refs` that are read.
 const MAX_LOOSE_BYTES: u64 = 64 << 10;
 const MAX_PACKED_BYTES: u64 = 16 << 30;
 
-/// How bad it is.
+/// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Nobody writes it so, but it is understood.
+    /// Unusual but readable.
     Info,
     /// It may become an error.
     Warning,
-    /// A ref cannot be read, or not by everybody.
+    /// A ref cannot be read, or not by all implementations.
     Error,
 }
 
-/// What is wrong with a ref or a file.
+/// A problem of a ref or a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Git's name for it.
+    /// Git's message id.
     pub id: &'static str,
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// Git's words for it.
+    /// Git's message.
     pub text: String,
 }
 
@@ -55,7 +55,7 @@ impl Problem {
 pub type ProblemSink<'a> = dyn FnMut(&str, Option<Problem>) + 'a;
 
 impl RefStore {
-    /// Looks at every ref. What makes reading impossible is an error of its own.
+    /// Checks every ref. Failure to read is an error of its own.
     pub fn verify(&self, report: &mut ProblemSink<'_>) -> Result<(), RefError> {
         match self.backend {
             Backend::Files => {
@@ -212,7 +212,7 @@ impl FilesCheck<'_> {
     }
 }
 
-/// What is wrong with a loose ref.
+/// The problem of a loose ref, if any.
 fn loose_problem(name: &[u8], content: &[u8], hash: HashKind) -> Option<Problem> {
     if let Some(target) = content.strip_prefix(b"ref:") {
         let target = target.trim_ascii_start();
@@ -250,14 +250,14 @@ fn loose_problem(name: &[u8], content: &[u8], hash: HashKind) -> Option<Problem>
     }
 }
 
-/// The id that a line begins with.
+/// The id at the start of a line.
 fn id_of(line: &[u8], hash: HashKind) -> Option<ObjectId> {
     let hex = line.get(..hash.len_in_hex())?;
     let is_ended = line.get(hex.len()).is_none_or(u8::is_ascii_whitespace);
     ObjectId::from_hex(hex).ok().filter(|_| is_ended)
 }
 
-/// Reads every table whole, and every name that they give together.
+/// Reads every table whole, and all names of the merged stack.
 fn verify_stack(dir: &Path, hash: HashKind, report: &mut ProblemSink<'_>) -> Result<(), RefError> {
     let stack = Stack::read(dir, hash)?;
     for table in &stack.tables {

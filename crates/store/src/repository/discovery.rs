@@ -1,4 +1,5 @@
-//! From the path that a client names to a git directory, by the rules of upload-pack (git-upload-pack, "--strict").
+//! Resolves the path that a client names to a git directory, by the rules of upload-pack
+//! (git-upload-pack, "--strict").
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -10,17 +11,18 @@ use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
 use crate::line_file::read_line;
 
-/// What is tried behind a path that need not be exact, in this order.
+/// Suffixes tried, in this order, for a path that need not be exact.
 const SUFFIXES: [&str; 4] = ["/.git", "", ".git/.git", ".git"];
 
 /// A git directory, and how it was found.
 pub(crate) struct FoundGitDir {
     pub(crate) git_dir: PathBuf,
-    /// The file that pointed to it (gitrepository-layout, "gitfile").
+    /// The gitfile that pointed to it (gitrepository-layout, "gitfile").
     pub(crate) gitfile: Option<PathBuf>,
 }
 
-/// The git directory that `path` leads to. With `strict` only the path itself is tried. `seen` gets what decided it.
+/// The git directory that `path` leads to. With `strict` only the path itself is tried. Adds its
+/// dependencies to `seen`.
 pub(crate) fn enter(path: &Path, strict: bool, seen: &mut FileDependencies) -> Result<FoundGitDir, Error> {
     let not_found = || Error::from(Reason::NotARepository(path.to_owned()));
     let mut bytes = path.as_os_str().as_bytes();
@@ -40,7 +42,7 @@ pub(crate) fn enter(path: &Path, strict: bool, seen: &mut FileDependencies) -> R
     Err(not_found())
 }
 
-/// Where the directory is that a linked work tree shares with the others.
+/// The directory that a linked work tree shares with the others.
 pub(crate) fn common_dir_of(git_dir: &Path) -> Result<PathBuf, Error> {
     Ok(match read_line(&git_dir.join("commondir"))? {
         Some(line) => join(git_dir, &line),
@@ -48,8 +50,8 @@ pub(crate) fn common_dir_of(git_dir: &Path) -> Result<PathBuf, Error> {
     })
 }
 
-/// `path`, or what it points to if it is a gitfile. A directory that does not look like a git directory is passed
-/// over; a gitfile that leads nowhere is an error, as in git.
+/// `path`, or the target of a gitfile. A directory that does not look like a git directory is skipped; a
+/// dangling gitfile is an error, as in git.
 fn git_dir_at(path: PathBuf, seen: &mut FileDependencies) -> Result<Option<FoundGitDir>, Error> {
     seen.place(&path);
     let Some(found) = look(&path)? else { return Ok(None) };
@@ -76,7 +78,7 @@ fn git_dir_at(path: PathBuf, seen: &mut FileDependencies) -> Result<Option<Found
     Ok(Some(FoundGitDir { git_dir, gitfile: Some(path) }))
 }
 
-/// Whether there are a `HEAD` that can be one, objects and refs (gitrepository-layout).
+/// Whether there are a plausible `HEAD`, objects and refs (gitrepository-layout).
 pub(super) fn is_git_dir(path: &Path, seen: &mut FileDependencies) -> Result<bool, Error> {
     let head = path.join("HEAD");
     seen.file(&head);
@@ -99,7 +101,7 @@ pub(super) fn is_git_dir(path: &Path, seen: &mut FileDependencies) -> Result<boo
         seen.place(&path);
         look(&path).map(|found| found.is_some_and(|found| found.is_dir))
     };
-    // In a repository with reftables `refs` exists too, for old versions of git to recognise it.
+    // With reftables `refs` exists too, so that old versions of git recognize the repository.
     Ok(is_dir("objects")? && is_dir("refs")?)
 }
 
@@ -115,7 +117,7 @@ pub(crate) fn join(base: &Path, relative: &[u8]) -> PathBuf {
     base.join(OsStr::from_bytes(relative))
 }
 
-/// What `path` names. Nothing, too, if we may not look: the next candidate may do.
+/// The identity of `path`; `None` also if access is denied: the next candidate may work.
 fn look(path: &Path) -> Result<Option<packrace_os::FileIdentity>, Error> {
     match packrace_os::identity(path, Role::Config) {
         Ok(found) => Ok(found),
@@ -126,9 +128,9 @@ fn look(path: &Path) -> Result<Option<packrace_os::FileIdentity>, Error> {
 
 fn is_no_candidate(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{InvalidFilename, PermissionDenied};
-    // A loop of symbolic links has a kind only on nightly: the next candidate may do, here too.
+    // A loop of symbolic links has an error kind only on nightly; here too the next candidate may work.
     matches!(error.kind(), PermissionDenied | InvalidFilename) || error.raw_os_error() == Some(ELOOP)
 }
 
-/// Linux's number for too many symbolic links.
+/// Linux's error number for too many symbolic links.
 const ELOOP: i32 = 40;

@@ -1,4 +1,4 @@
-//! What a repository demands of whoever opens it (gitrepository-layout, "Git Repository Format Versions").
+//! What a repository requires of its readers (gitrepository-layout, "Git Repository Format Versions").
 
 use packrace_object::HashKind;
 
@@ -6,7 +6,7 @@ use super::Backend;
 use crate::config::Config;
 use crate::error::{Error, Reason};
 
-/// What `core.repositoryFormatVersion` and `extensions.*` say.
+/// The settings of `core.repositoryFormatVersion` and `extensions.*`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RepositoryFormat {
     pub(crate) hash: HashKind,
@@ -14,7 +14,7 @@ pub(crate) struct RepositoryFormat {
 }
 
 impl RepositoryFormat {
-    /// Reads them from the repository's own configuration; everything that cannot be honoured is refused.
+    /// Reads them from the repository's own configuration; unsupported ones are refused.
     pub(crate) fn of(config: &Config) -> Result<Self, Error> {
         let version = config.local_integer("core.repositoryFormatVersion")?.unwrap_or(0);
         if version > 1 {
@@ -24,7 +24,8 @@ impl RepositoryFormat {
         let (mut unknown, mut too_new) = (Vec::new(), Vec::new());
         for (name, value) in config.local_section("extensions") {
             match name.as_str() {
-                // Known to every version. Partial clones, kept objects and relative paths change nothing for reading.
+                // Valid in every version. Partial clones, kept objects and relative paths do not
+                // affect reading.
                 "noop" | "preciousobjects" | "partialclone" | "worktreeconfig" | "relativeworktrees" => {}
                 "noop-v1" | "compatobjectformat" => too_new.push(name),
                 "objectformat" => {
@@ -47,7 +48,7 @@ impl RepositoryFormat {
             }
         }
         match (version, too_new.is_empty(), unknown.is_empty()) {
-            // Version 0 says nothing about extensions: unknown ones are passed over.
+            // Version 0 does not define extensions: unknown ones are ignored.
             (..=0, true, _) => Ok(RepositoryFormat { hash: HashKind::Sha1, refs: Backend::Files }),
             (..=0, false, _) => Err(refused(list("repo version is 0, but v1-only extension", &too_new))),
             (_, _, true) => Ok(format),

@@ -1,4 +1,4 @@
-//! The commit-graph files of one object directory, to be looked at and to be replaced.
+//! Reads and replaces the commit-graph files of one object directory.
 //!
 //! ```text
 //! info/commit-graph                              one file for everything, or
@@ -19,12 +19,12 @@ use crate::objects::objects_dir::{self, ObjectsDir};
 use crate::publish::{FileKind, LockFile, WritePolicy, publish_file};
 use crate::repository::Repository;
 
-/// When files that no chain names are removed.
+/// When files outside the chain are removed.
 #[derive(Debug, Clone, Copy)]
 pub struct GraphExpiry {
-    /// The present: the time of files that were named until now.
+    /// The current time, given to files that were in the chain until now.
     pub now: SystemTime,
-    /// Those with this time and older ones go.
+    /// Files of this time and older are removed.
     pub before: SystemTime,
 }
 
@@ -41,8 +41,7 @@ pub struct GraphFiles {
 }
 
 impl GraphFiles {
-    /// The commit-graph of `object_dir`, which must be one that the repository uses; of the repository's own if there is
-    /// none.
+    /// The commit-graph of `object_dir`, which must be in use by the repository; by default its own.
     pub fn open(repository: &Repository, object_dir: Option<&Path>) -> Result<Self, Error> {
         let dirs =
             objects_dir::open(repository.object_dir(), repository.alternates(), repository.hash_kind());
@@ -63,7 +62,7 @@ impl GraphFiles {
         if let Some(single) = map(&files.info.join("commit-graph")) {
             files.layers.push(single);
         } else if !files.read_chain(&dirs, at)? {
-            // The chain of an alternate is what a chain of this directory stands on.
+            // A chain of this directory is built on the chain of an alternate.
             for (number, dir) in dirs.iter().enumerate().filter(|(number, _)| *number != at) {
                 let mut below = GraphFiles { info: dir.path().join("info"), layers: Vec::new(), ..files };
                 if below.read_chain(&dirs, number)? && below.is_complete {
@@ -110,12 +109,12 @@ impl GraphFiles {
         Ok(true)
     }
 
-    /// The files, the base first; empty where there is no commit-graph.
+    /// The files, base first; empty if there is no commit-graph.
     pub fn layers(&self) -> &[Mapped] {
         &self.layers
     }
 
-    /// How many of them, from the base on, belong to other object directories.
+    /// How many of them, from the base on, are in other object directories.
     pub fn foreign_layers(&self) -> usize {
         self.foreign_layers
     }
@@ -130,12 +129,12 @@ impl GraphFiles {
         self.is_complete
     }
 
-    /// The file that a reader looks at first, for messages.
+    /// The file that readers open first, for messages.
     pub fn path(&self) -> PathBuf {
         if self.is_chain { self.chain_path() } else { self.single_path() }
     }
 
-    /// Takes the lock that writers of one file, or of a chain, agree on.
+    /// Takes the lock that writers of a single file, or of a chain, agree on.
     pub fn lock(&self, for_chain: bool) -> Result<LockFile, Error> {
         match for_chain {
             true => LockFile::take(&self.chain_path(), FileKind::CommitGraphChain, self.writes()),
@@ -143,7 +142,7 @@ impl GraphFiles {
         }
     }
 
-    /// Puts a file for everything in place; a chain goes, as readers would not look at it any more.
+    /// Publishes a single file; a chain is removed, as readers no longer read it.
     pub fn replace_by_single(
         &self,
         mut lock: LockFile,
@@ -157,7 +156,7 @@ impl GraphFiles {
         self.expire(&[], expiry)
     }
 
-    /// Puts `bytes` on top of the first `kept` files.
+    /// Publishes `bytes` on top of the first `kept` files.
     pub fn replace_by_chain(
         &self,
         mut lock: LockFile,
@@ -179,7 +178,7 @@ impl GraphFiles {
         let text: String = names.iter().map(|id| format!("{id}\n")).collect();
         lock.write(text.as_bytes())?;
         lock.commit()?;
-        // From here on the chain is what readers should see; until now the single file was.
+        // From now on readers should see the chain; until now it was the single file.
         let single = self.single_path();
         durable::remove_file(&single, Role::Index).map_err(|error| Error::io(single, error))?;
         self.expire(&names, expiry)
@@ -189,13 +188,13 @@ impl GraphFiles {
         publish_file(&self.dir().join(file_name(id)), bytes, FileKind::CommitGraph, self.writes())
     }
 
-    /// How files are written: what replaces others, which go then, is durable before they do.
+    /// The policy for new files: replacements are durable before the old files are removed.
     fn writes(&self) -> WritePolicy {
         if self.layers.is_empty() { self.policy } else { self.policy.of_rewrites() }
     }
 
-    /// Marks the files that no chain names as such, and removes those that are older than `before`. A reader that has
-    /// just read the old chain may still look for them, which is what [`GraphExpiry::before`] is for.
+    /// Touches files that have just left the chain, and removes those older than `before`. A reader of the
+    /// old chain may still look for them, hence [`GraphExpiry::before`].
     fn expire(&self, used: &[ObjectId], expiry: GraphExpiry) -> Result<(), Error> {
         let dir = self.dir();
         let entries = match packrace_os::list_dir(&dir, Role::Index) {
@@ -224,7 +223,7 @@ impl GraphFiles {
         Ok(())
     }
 
-    /// The end of a file, if it is not too short to have one.
+    /// The trailing checksum of a file, if it is long enough to have one.
     fn checksum(&self, bytes: &[u8]) -> Option<ObjectId> {
         let at = bytes.len().checked_sub(self.hash.len_in_bytes())?;
         Some(oid::from_bytes_unchecked(&bytes[at..]).to_owned())

@@ -22,7 +22,7 @@ impl Hooks {
             None => (git_dir, None),
         };
         let dir = match config.path("core.hooksPath") {
-            // Relative to where hooks are run (git-config, "core.hooksPath").
+            // Relative to the directory where hooks run (git-config, "core.hooksPath").
             Some(path) => directory.join(path),
             None => repository.common_dir().join("hooks"),
         };
@@ -40,8 +40,8 @@ impl Hooks {
         })
     }
 
-    /// The same for servers: their hooks run in the git directory even if there is a work tree, as git's do. If a hook cannot
-    /// be examined, that is an error: it may be one that forbids.
+    /// As above, for servers: their hooks run in the git directory even if there is a work tree, as in git. A
+    /// hook that cannot be examined is an error: it may be meant to forbid.
     pub fn in_git_dir(
         repository: &Repository,
         from: &HooksFrom,

@@ -26,21 +26,23 @@ use crate::objects::snapshot::Snapshot;
 use crate::objects::sources::{AttributeSources, Sources};
 use crate::refs::{Backend, RefStore};
 
-/// Longest `shallow` file: one id a line.
+/// Longest `shallow` file: one id per line.
 const MAX_SHALLOW_BYTES: u64 = 64 << 20;
 
-/// How to open a repository. Plain data; nothing is taken from the environment.
+/// How to open a repository. Plain data; nothing is read from the environment.
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
     /// Only the path itself, without `.git` added (`--strict`).
     pub strict: bool,
-    /// Refuse a repository of another owner unless `safe.directory` allows it; git's daemon and http-backend do.
+    /// Refuse a repository of another owner unless `safe.directory` allows it; git's daemon and
+    /// http-backend do.
     pub check_ownership: bool,
-    /// The user who became root (`SUDO_UID`): their files count as ours.
+    /// The user who became root (`SUDO_UID`): files of this user count as ours.
     pub sudo_user: Option<u32>,
     /// Treat every repository as another owner's (`GIT_TEST_ASSUME_DIFFERENT_OWNER`).
     pub assume_other_owner: bool,
-    /// The served directory that it lies in: some repositories there may not be opened, and their own configuration is restricted.
+    /// The served directory that contains it: some repositories there must not be opened, and their own
+    /// configuration is restricted.
     pub served: Option<Arc<Served>>,
     /// Configuration outside the repository.
     pub config: ConfigSources,
@@ -61,13 +63,13 @@ pub struct OpenOptions {
 /// Attribute files outside of work trees.
 #[derive(Debug, Clone)]
 pub struct AttributeFiles {
-    /// Those of the system and of the user, in ascending priority.
+    /// The files of the system and the user, in ascending priority.
     pub outside: Vec<PathBuf>,
-    /// That of the repository; it has the highest priority.
+    /// The file of the repository, which has the highest priority.
     pub info: PathBuf,
 }
 
-/// An opened repository: where things are and how it is configured. Cheap to share; what it stores is seen through
+/// An opened repository: its paths and configuration. Cheap to share; its contents are accessed through
 /// [`Repository::snapshot`].
 #[derive(Debug)]
 pub struct Repository {
@@ -79,7 +81,7 @@ pub struct Repository {
     index_file: PathBuf,
     index_version: Option<String>,
     config: Config,
-    /// Where configuration outside the repository came from.
+    /// The sources of configuration outside the repository.
     outside: ConfigSources,
     hash: HashKind,
     refs: RefStore,
@@ -95,7 +97,8 @@ impl Repository {
         Repository::open_seen(path, options, &mut FileDependencies::default())
     }
 
-    /// The same; `seen` gets every file that this depends on, except for objects (see [`Repository::see_objects`]).
+    /// As above; adds every file that this depends on to `seen`, except objects (see
+    /// [`Repository::see_objects`]).
     pub(crate) fn open_seen(
         path: &Path,
         options: &OpenOptions,
@@ -173,7 +176,7 @@ impl Repository {
             return Ok(Some(discovery::join(&self.git_dir, &named)));
         }
         if self.git_dir != self.common_dir {
-            // A linked one has a gitfile at its top, which is named here (gitrepository-layout, "worktrees").
+            // A linked work tree has a gitfile at its top, named here (gitrepository-layout, "worktrees").
             let gitfile = read_line(&self.git_dir.join("gitdir"))?;
             let gitfile = gitfile.map(|line| discovery::join(&self.git_dir, &line));
             return Ok(gitfile.and_then(|path| path.parent().map(Path::to_owned)));
@@ -194,18 +197,19 @@ impl Repository {
         self.index_version.as_deref()
     }
 
-    /// Where new objects go: loose ones, and packs below `pack`.
+    /// The directory of new objects: loose ones, and packs below `pack`.
     pub fn object_dir(&self) -> &Path {
         &self.object_dir
     }
 
-    /// The object directory that `wanted` names; it must be the repository's own or an alternate.
+    /// The object directory at `wanted`, which must be the repository's own or an alternate.
     pub fn known_object_dir(&self, wanted: &Path) -> Result<PathBuf, Error> {
         let dirs = objects_dir::open(&self.object_dir, &self.alternates, self.hash);
         Ok(dirs[objects_dir::position(&dirs, wanted)?].path().to_owned())
     }
 
-    /// The same repository with other object directories: new objects go to `object_dir`; `alternates` are searched as well.
+    /// The same repository with other object directories: new objects go to `object_dir`; `alternates` are
+    /// searched too.
     pub(crate) fn with_objects(&self, object_dir: PathBuf, alternates: Vec<PathBuf>) -> Self {
         Repository {
             git_dir: self.git_dir.clone(),
@@ -250,7 +254,7 @@ impl Repository {
         &self.refs
     }
 
-    /// Whether `git-daemon-export-ok` is there.
+    /// Whether `git-daemon-export-ok` exists.
     pub fn is_export_ok(&self) -> bool {
         packrace_os::identity(&self.git_dir.join("git-daemon-export-ok"), Role::Config)
             .is_ok_and(|file| file.is_some())
@@ -263,14 +267,14 @@ impl Repository {
             .is_ok_and(|file| file.is_some_and(|file| file.length > 0))
     }
 
-    /// The objects as they are now.
+    /// The current objects.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>, Error> {
         let snapshot = self.unlisted_snapshot()?;
         snapshot.list_packs()?;
         Ok(snapshot)
     }
 
-    /// The same, but packs are only listed when the first object is asked for.
+    /// As above, but packs are listed only when the first object is requested.
     pub fn unlisted_snapshot(&self) -> Result<Arc<Snapshot>, Error> {
         let shallow = self.read_shallow()?;
         let has_grafts = self.has_grafts();
@@ -291,9 +295,9 @@ impl Repository {
         Snapshot::take(sources, self.attribute_sources()?, &self.known_packs).map(Arc::new)
     }
 
-    /// The objects, with packs, bitmaps and commit-graph as they were when an object was first asked for, and loose objects as
-    /// they are now. Objects packed since are still found, as from any [`Snapshot`]. For callers that bound the age of this
-    /// repository: see [`CachedRepository`](crate::CachedRepository).
+    /// The objects: packs, bitmaps and commit-graph as of the first request for an object, loose objects as
+    /// of now. Objects packed since are still found, as from any [`Snapshot`]. For callers that bound the age
+    /// of this repository: see [`CachedRepository`](crate::CachedRepository).
     pub fn cached_snapshot(&self) -> Result<Arc<Snapshot>, Error> {
         let attributes = self.attribute_sources()?;
         let mut mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
@@ -313,7 +317,7 @@ impl Repository {
         mapped.and_then(|mapped| mapped.as_ref().map(Snapshot::listed_packs)).unwrap_or(0)
     }
 
-    /// Reuses the packs that `before`, an earlier opening of the same repository, has open, if they are unchanged.
+    /// Reuses the open packs of `before`, an earlier opening of the same repository, if they are unchanged.
     pub fn take_over_packs(&self, before: &Repository) {
         self.known_packs.take_over(&before.known_packs);
     }
@@ -328,7 +332,7 @@ impl Repository {
         self.known_packs.forget(objects);
     }
 
-    /// Whether the cached snapshot has damaged maps, or lacks a pack that could not be used.
+    /// Whether the cached snapshot has damaged maps, or lacks a pack that was unusable.
     pub(crate) fn is_doubtful(&self) -> bool {
         let mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
         mapped.as_ref().is_some_and(Snapshot::is_doubtful)
@@ -343,7 +347,7 @@ impl Repository {
         }
     }
 
-    /// The attribute files that are not part of a work tree.
+    /// The attribute files outside of work trees.
     pub fn attribute_files(&self) -> AttributeFiles {
         let named = self.config.path("core.attributesFile").filter(|path| !path.as_os_str().is_empty());
         let user = named.or_else(|| self.outside.user_attributes.clone());
@@ -353,7 +357,7 @@ impl Repository {
         }
     }
 
-    /// The ignore files that are not part of a work tree, in ascending priority.
+    /// The ignore files outside of work trees, in ascending priority.
     pub fn exclude_files(&self) -> Vec<PathBuf> {
         let named = self.config.path("core.excludesFile").filter(|path| !path.as_os_str().is_empty());
         let user = named.or_else(|| self.outside.user_excludes.clone());
@@ -370,7 +374,7 @@ impl Repository {
         })
     }
 
-    /// As in git, a name in the environment must be that of an object; one in the configuration need not.
+    /// As in git, a name from the environment must resolve to an object; one from the configuration need not.
     fn attribute_tree(&self) -> Result<Option<ObjectId>, Error> {
         let resolve = |name: &[u8]| -> Result<Option<ObjectId>, Error> {
             if let Some(id) = ObjectId::from_hex(name).ok().filter(|id| id.kind() == self.hash) {

@@ -1,4 +1,4 @@
-//! Whether a repository of another owner may be trusted (git-config, "safe.directory").
+//! Decides whether a repository of another owner may be trusted (git-config, "safe.directory").
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use crate::config::Config;
 use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
 
-/// The user who may do everything.
+/// The superuser.
 const ROOT: u32 = 0;
 
-/// The repository belongs to `user`, or protected configuration names its git directory in `safe.directory`. `seen` gets what
-/// was looked at.
+/// Checks that the repository belongs to `user`, or that protected configuration lists its git directory in
+/// `safe.directory`. Adds its dependencies to `seen`.
 pub(super) fn check(
     found: &FoundGitDir,
     user: u32,
@@ -21,7 +21,7 @@ pub(super) fn check(
     seen: &mut FileDependencies,
 ) -> Result<(), Error> {
     let home = options.config.home.as_deref();
-    // Who has become root by sudo is also who he was before (git-config, "safe.directory").
+    // After sudo, root also counts as the user who called it (git-config, "safe.directory").
     let before_sudo = options.sudo_user.filter(|_| user == ROOT);
     found.gitfile.iter().chain([&found.git_dir]).for_each(|path| seen.owner(path));
     let is_ours = |path: &Path| {
@@ -36,13 +36,13 @@ pub(super) fn check(
     let real = packrace_os::real_path(&found.git_dir).map_err(|error| Error::io(&found.git_dir, error))?;
     let mut is_safe = false;
     for value in config.protected_strings("safe.directory") {
-        // An empty value forgets what came before.
+        // An empty value resets the list.
         is_safe = !value.is_empty() && (is_safe || covers(&value, &real, home, seen));
     }
     if is_safe {
         return Ok(());
     }
-    // As it was named, as in git.
+    // The path as given, as in git.
     let path = found.git_dir.display();
     Err(Reason::Refused(format!(
         "detected dubious ownership in repository at '{path}'\n\
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use crate::ConfigSources;
 
-    /// Whether a repository of a stranger may be opened with these values of `safe.directory`.
+    /// Whether another owner's repository may be opened with these values of `safe.directory`.
     fn check_values(git_dir: &Path, values: &[&str], local: &str, expect: bool) {
         let override_of = |value: &&str| ("safe.directory".to_owned(), Some(value.to_string()));
         let overrides = values.iter().map(override_of).collect();
@@ -156,10 +156,10 @@ mod tests {
             super::check(&found(None), user, &config, options, &mut FileDependencies::default()).is_ok()
         };
         assert!(!with(&OpenOptions { assume_other_owner: true, ..OpenOptions::default() }, user));
-        // Only root by sudo is also who he was before.
+        // Only root also counts as the user who called sudo.
         let sudo = OpenOptions { sudo_user: Some(user), ..OpenOptions::default() };
         assert!(with(&sudo, ROOT) && !with(&sudo, user + 1));
-        // `/` belongs to somebody else unless we are root; then nobody else's file is at hand.
+        // `/` belongs to another user unless we are root; then there is no other user's file to test.
         if user != 0 {
             assert!(check(&found(Some(Path::new("/"))), user).is_err());
         }

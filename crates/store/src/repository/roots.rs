@@ -1,4 +1,4 @@
-//! Everything in a repository that keeps objects alive: refs, reflogs and indexes, of all work trees.
+//! All roots that keep objects of a repository alive: refs, reflogs and indexes, of all work trees.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -16,25 +16,25 @@ use crate::repository::Repository;
 /// Longest reflog or index that is read.
 const MAX_BYTES: u64 = 4 << 30;
 
-/// Where walks over everything that is wanted begin.
+/// The starting points of reachability walks.
 #[derive(Debug, Default)]
 pub struct Roots {
-    /// What refs point at; it has to be there.
+    /// Targets of refs; they must exist.
     pub refs: Vec<ObjectId>,
-    /// What reflogs name; it may be gone.
+    /// Objects in reflogs; they may be missing.
     pub logged: Vec<ObjectId>,
-    /// What indexes name; it may be gone too.
+    /// Objects in indexes; they may be missing too.
     pub indexed: Vec<ObjectId>,
 }
 
 impl Roots {
-    /// Everything that may be gone.
+    /// All objects that may be missing.
     pub fn soft(&self) -> impl Iterator<Item = ObjectId> + '_ {
         self.logged.iter().chain(&self.indexed).copied()
     }
 }
 
-/// Finds the roots of a repository. What cannot be read is an error: objects may be deleted by the answer.
+/// Finds the roots of a repository. Unreadable files are an error, because the result may decide deletions.
 pub fn roots(repository: &Repository) -> Result<Roots, Error> {
     let mut roots = Roots::default();
     let common = repository.common_dir();
@@ -73,7 +73,7 @@ fn add_refs(store: &RefStore, ids: &mut Vec<ObjectId>) -> Result<(), refs::RefEr
     })
 }
 
-/// Both ids of every line of every file below `dir`: `<old> <new> <who> <when>\t<why>`.
+/// Adds both ids of every line of every file below `dir`: `<old> <new> <who> <when>\t<why>`.
 fn add_reflog_files(dir: &Path, repository: &Repository, ids: &mut Vec<ObjectId>) -> Result<(), Error> {
     let mut open = vec![dir.to_owned()];
     while let Some(dir) = open.pop() {
@@ -102,7 +102,7 @@ fn add_index(path: &Path, repository: &Repository, ids: &mut Vec<ObjectId>) -> R
         let found = IndexFile::decode(&bytes, repository.hash_kind())
             .map_err(|source| Reason::Index { path: path.clone(), source })?;
         ids.extend(found.named_objects());
-        // A shared index names no other.
+        // A shared index links to no other.
         let link = found.link.filter(|_| path.file_name().is_some_and(|name| name == "index"));
         next = link.map(|link| path.with_file_name(format!("sharedindex.{}", link.shared)));
     }

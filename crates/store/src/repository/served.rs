@@ -1,7 +1,7 @@
-//! Which repositories below a served folder are served: docs/decisions/0031-what-is-served.md.
+//! Decides which repositories below a served folder are served: docs/decisions/0031-what-is-served.md.
 //!
-//! A folder with `HEAD`, `objects` and `refs` is a repository wherever it lies, also among the files of a commit. So what
-//! lies in the work tree of another repository, or in its git directory, is somebody's content and is not served.
+//! A folder with `HEAD`, `objects` and `refs` is a repository anywhere, even among the files of a commit. So
+//! a folder in the work tree or git directory of another repository is content and is not served.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use crate::config::Served;
 use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
 
-/// Refuses a repository that a server of a folder must not serve. `is_root` where the folder itself was asked for, which
-/// its owner chose to serve. `seen` gets what decided it.
+/// Refuses a repository that must not be served. `is_root`: the served folder itself was requested, which its
+/// owner chose to serve. Adds its dependencies to `seen`.
 pub(super) fn check(
     found: &FoundGitDir,
     common_dir: &Path,
@@ -27,8 +27,8 @@ pub(super) fn check(
                 return Err(refused("leads out of the served folder"));
             }
         }
-        // The directory of a linked work tree lies in the repository that it belongs to (gitrepository-layout,
-        // "worktrees"), which is then what is served.
+        // The directory of a linked work tree is inside its repository (gitrepository-layout, "worktrees"),
+        // which is then what is served.
         let is_below = git_dir.parent().is_some_and(|parent| parent == common.join("worktrees"));
         let is_linked = is_below && found.gitfile.is_some();
         if git_dir != common && !is_linked {
@@ -36,8 +36,8 @@ pub(super) fn check(
         }
         check_ancestors(&common, served, seen)?;
     }
-    // Told here in so many words. What is opened below them is checked each time (`os::reach`), so this need not be
-    // looked at again.
+    // Gives a clear error here. Every access below is checked anyway (`os::reach`), so this need not be
+    // checked again.
     for name in ["objects", "objects/pack", "refs", "refs/heads", "logs"] {
         let dir = common.join(name);
         if packrace_os::real_path(&dir).is_ok_and(|real| !packrace_os::reach::is_allowed(&real)) {
@@ -47,7 +47,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Looks at every folder above `git_dir`, which has no links, up to the served one.
+/// Checks every folder from above `git_dir`, which has no links, up to the served one.
 fn check_ancestors(git_dir: &Path, served: &Served, seen: &mut FileDependencies) -> Result<(), Error> {
     for above in git_dir.ancestors().skip(1).take_while(|above| above.starts_with(&served.root)) {
         let shown = above.strip_prefix(&served.root).unwrap_or(above).display();

@@ -1,10 +1,10 @@
-//! One call for many syncs, where it is as good as a call for each and cheaper: `syncfs(2)`.
+//! Replaces many syncs by one call where that is as safe and cheaper: `syncfs(2)`.
 //!
-//! It waits for everything that a file system has not written yet, whoever wrote it: so it is only called while
-//! that is little. It reports every failure on the file system since the descriptor that it is called with was
-//! opened, data since Linux 5.8 and the rest since 5.17; so it is called with the file that was created first. On
-//! ext4 and XFS it ends with one commit of the journal and one flush, where concurrent syncs may need several; a
-//! file system of another process (FUSE) is not even told of it.
+//! It waits for all unwritten data of a file system, including that of other processes, so it is called only
+//! while there is little. It reports every failure on the file system since its descriptor was opened, data
+//! since Linux 5.8 and the rest since 5.17, so it is called with the file that was created first. On ext4 and
+//! XFS it ends with one commit of the journal and one flush, where concurrent syncs may need several; the
+//! call does not reach a file system of another process (FUSE).
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use super::{SyncFailed, ToSync};
 use crate::count::{self, Op, Role};
 
-/// The most unwritten bytes of others. A disk that writes 200 MB a second takes 80 ms.
+/// The most unwritten bytes of others. A disk that writes 200 MB per second takes 80 ms.
 const MAX_BYTES_OF_OTHERS: u64 = 16 << 20;
 
 /// `f_type` of file systems whose `syncfs` is known to wait for data, journal and flush (statfs(2)).
@@ -22,7 +22,7 @@ const KNOWN: [i64; 2] = [0xef53, 0x5846_5342];
 /// The first kernel that reports all failures.
 const LEAST_KERNEL: (u32, u32) = (5, 17);
 
-/// Makes all of these durable with one call; `None` if that is not possible or not worthwhile now.
+/// Makes all of these durable with one call; `None` if that is impossible or not worthwhile now.
 pub(super) fn sync(all: &[ToSync<'_>], role: Role) -> Option<Result<(), SyncFailed>> {
     static IS_KERNEL_KNOWN: LazyLock<bool> =
         LazyLock::new(|| is_known_kernel(&rustix::system::uname().release().to_string_lossy()));
@@ -52,7 +52,7 @@ pub(super) fn sync(all: &[ToSync<'_>], role: Role) -> Option<Result<(), SyncFail
 }
 
 impl ToSync<'_> {
-    /// For new files the order of their creation, before everything else.
+    /// The creation order of new files; others come last.
     fn number(&self) -> u64 {
         match self {
             ToSync::New(file) => file.number,
@@ -61,7 +61,7 @@ impl ToSync<'_> {
     }
 }
 
-/// `None` if it does not exist, or is synced in another way.
+/// `None` if it does not exist or needs another kind of sync.
 fn open(item: &ToSync<'_>) -> Option<File> {
     match item {
         ToSync::New(file) => file.file.try_clone().ok(),
@@ -87,7 +87,7 @@ fn is_known_kernel(release: &str) -> bool {
     }
 }
 
-/// The beginning of `/proc/meminfo`, which stays open, because a process may not be allowed to open it later.
+/// The beginning of `/proc/meminfo`, kept open because a process may not be allowed to open it later.
 fn memory_info() -> Option<String> {
     static FILE: LazyLock<Option<File>> = LazyLock::new(|| File::open("/proc/meminfo").ok());
     let mut buffer = [0; 2048];
@@ -95,7 +95,7 @@ fn memory_info() -> Option<String> {
     Some(String::from_utf8_lossy(&buffer[..length]).into_owned())
 }
 
-/// The bytes that the system has not written yet: `Dirty` and `Writeback` (proc_meminfo(5)).
+/// The bytes not written yet by the system: `Dirty` and `Writeback` (proc_meminfo(5)).
 fn unwritten_bytes(meminfo: &str) -> Option<u64> {
     let kilobytes = |name: &str| {
         let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(unwritten_bytes("Dirty: x kB\nWriteback: 1 kB\n"), None);
     }
 
-    /// A file that is gone, or not as expected, is left to the separate syncs, which report it.
+    /// A missing or unexpected file is left to the separate syncs, which report it.
     #[test]
     fn what_cannot_be_synced_together() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,8 +1,9 @@
-//! Waits for the disk as seldom as possible: syncs that belong together are in flight together, and threads that
-//! want the same directory synced share one sync.
+//! Minimizes waits for the disk: related syncs run concurrently, and threads that sync the same directory
+//! share one sync.
 //!
-//! Threads that sync at the same time wait for the same flush of the disk and the same commit of its journal; a
-//! thread that syncs one file after the other waits for one of each a file. Where the file system can do it all in
+//! Concurrent syncs wait for the same flush of the disk and the same commit of its journal; a thread that
+//! syncs one file after the other waits for one of each per file. If the file system can do it all in one
+//! call at no greater cost, that is used ([`file_system`]).
 //! one call at no greater cost, it does ([`file_system`]).
 
 use std::collections::HashMap;
@@ -19,30 +20,31 @@ use super::NewFile;
 use crate::count::{self, Op, Role};
 use crate::simulated::{DiskChange, DiskOp, before, done};
 
-/// How many syncs of one caller are in flight at a time, each in a thread that does nothing else. On ext4, 32 files
-/// took 10 ms together and 102 ms one after the other.
+/// Maximum concurrent syncs of one caller, each in a thread that does nothing else. On ext4, 32 files took 10
+/// ms together and 102 ms one after the other.
 const MAX_IN_FLIGHT: usize = 64;
 
 /// How the content of files is synced (git-config, "core.fsyncMethod").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SyncMethod {
-    /// Through the cache of the disk: `fsync(2)`, on macOS `F_FULLFSYNC`, on Windows `FlushFileBuffers`, all by Rust's `sync_all`.
+    /// Through the cache of the disk: `fsync(2)`, on macOS `F_FULLFSYNC`, on Windows `FlushFileBuffers`, all
+    /// by Rust's `sync_all`.
     #[default]
     Full,
-    /// To the disk, without knowing whether it has written it: on Linux `sync_file_range(2)`, which does not even
-    /// write the file's metadata; on macOS `fsync(2)`, which does not empty the cache of the disk. Elsewhere, and
-    /// if the file system cannot, [`SyncMethod::Full`].
+    /// To the disk, but not necessarily through its cache: on Linux `sync_file_range(2)`, which does not even
+    /// write the file's metadata; on macOS `fsync(2)`, which does not flush the cache of the disk. Elsewhere,
+    /// and if the file system cannot, [`SyncMethod::Full`].
     Writeout,
 }
 
 impl SyncMethod {
-    /// Whether what was synced survives a power loss.
+    /// Whether synced data survives a power loss.
     pub fn is_durable(self) -> bool {
         self == SyncMethod::Full
     }
 }
 
-/// What [`sync_together`] makes durable.
+/// An item for [`sync_together`].
 #[derive(Debug)]
 pub enum ToSync<'a> {
     /// The content of a new file, but not its name.
@@ -53,7 +55,7 @@ pub enum ToSync<'a> {
     Dir(&'a Path),
 }
 
-/// A sync that failed. What was written may be lost, even if a later sync seems to succeed.
+/// A failed sync. Written data may be lost, even if a later sync seems to succeed.
 #[derive(Debug)]
 pub struct SyncFailed {
     /// The file or directory to be synced.
@@ -62,8 +64,8 @@ pub struct SyncFailed {
     pub source: io::Error,
 }
 
-/// Makes all of these durable, in any order; new files as far as their method does. After an error none of them may
-/// be relied on.
+/// Makes all of these durable, in any order; new files as far as their method does. After an error, none of
+/// them can be relied on.
 pub fn sync_together(mut all: Vec<ToSync<'_>>, role: Role) -> Result<(), SyncFailed> {
     for item in &mut all {
         let prepared = match item {
@@ -101,7 +103,7 @@ fn sync_in_flight(all: &[ToSync<'_>], role: Role) -> Result<(), SyncFailed> {
         while let Some(item) = all.get(next.fetch_add(1, Relaxed)) {
             if let Err(source) = item.sync(role) {
                 let mut first = lock(&first_failure);
-                // A missing file is reported only if nothing worse happened: a caller may be able to handle it.
+                // A missing file is reported only if nothing worse happened: the caller may handle it.
                 if first.as_ref().is_none_or(|first: &SyncFailed| crate::is_absent(&first.source)) {
                     *first = Some(SyncFailed { path: item.path().to_owned(), source });
                 }
@@ -170,7 +172,7 @@ fn write_out(file: &File) -> io::Result<()> {
 
 #[cfg(all(unix, not(target_os = "linux")))]
 fn write_out(file: &File) -> io::Result<()> {
-    // Not `sync_all`, which asks for more on macOS.
+    // Not `sync_all`, which does more on macOS.
     Ok(rustix::fs::fsync(file)?)
 }
 
@@ -184,8 +186,7 @@ fn is_unsupported(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
 }
 
-/// Makes the names in a directory durable, both added and removed ones. Does nothing on a file system without such
-/// a call.
+/// Makes added and removed names in a directory durable. Does nothing on a file system without such a call.
 pub fn sync_dir(dir: &Path, role: Role) -> io::Result<()> {
     before(dir, DiskOp::SyncDir)?;
     SHARED.sync(dir, &|dir| sync_names(dir, role))?;
@@ -203,14 +204,14 @@ fn sync_names(dir: &Path, role: Role) -> io::Result<()> {
 
 static SHARED: LazyLock<SharedSyncs> = LazyLock::new(SharedSyncs::default);
 
-/// Group commit: of the threads that want a directory synced while it is being synced, one does it for all of them
-/// once that sync has ended. A sync that began before a thread asked may miss what the thread changed.
+/// Group commit: among threads that request a sync of a directory while one is running, one thread syncs for
+/// all of them once that sync has ended. A sync that began before a request may miss the requester's change.
 ///
-/// Directories are compared by their paths as spelled; nothing is shared between two paths of one directory.
+/// Directories are compared by their paths as given; different paths of one directory share nothing.
 #[derive(Debug, Default)]
 struct SharedSyncs {
     dirs: Mutex<HashMap<PathBuf, DirSyncs>>,
-    /// A sync has ended.
+    /// Signals the end of a sync.
     ended: Condvar,
 }
 
@@ -218,7 +219,7 @@ struct SharedSyncs {
 #[derive(Debug, Default)]
 struct DirSyncs {
     is_running: bool,
-    /// The sync that everybody who asks now takes part in.
+    /// The sync that covers all current requests.
     next: Option<Arc<SharedSync>>,
 }
 
@@ -257,7 +258,7 @@ impl SharedSyncs {
                     dirs = self.ended.wait(dirs).unwrap_or_else(PoisonError::into_inner);
                 }
                 turns => {
-                    // Nobody runs it: so this thread does, for all who have asked by now.
+                    // No thread runs it, so this one does, for all requests so far.
                     turns.into_iter().for_each(|turns| (turns.is_running, turns.next) = (true, None));
                     drop(dirs);
                     self.lead(dir, &turn, sync);
@@ -288,7 +289,7 @@ impl From<Failure> for io::Error {
     }
 }
 
-/// Nothing between taking and releasing a lock here can panic half-way.
+/// No code that holds a lock here can panic half-way.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -300,7 +301,7 @@ mod tests {
 
     use super::*;
 
-    /// Waits until this many threads take part in a sync that has not begun.
+    /// Waits until this many threads wait for a sync that has not begun.
     fn await_waiting(shared: &SharedSyncs, dir: &Path, count: usize) {
         // The table holds one more reference.
         let is_there = |turns: &DirSyncs| turns.next.as_ref().map_or(0, Arc::strong_count) == count + 1;

@@ -1,27 +1,28 @@
-//! A disk that forgets: what may be left of a directory tree when the machine stops after any change.
+//! A disk that forgets: possible states of a directory tree when the machine stops after any change.
 //!
-//! [`recorded`] runs some work on the real disk and records what [`crate::durable`] changes, with the data. From that,
-//! [`Recording::crashed`] computes the states that a file system may show after a crash, and [`DiskState::lay_out`] makes one
-//! of them in a directory, to try whatever reads it.
+//! [`recorded`] runs some work on the real disk and records the changes made by [`crate::durable`], with the
+//! data. From that, [`Recording::crashed`] computes the states that a file system may show after a crash, and
+//! [`DiskState::lay_out`] creates one of them in a directory, to test its readers.
 //!
 //! # What a file system may do
 //!
-//! The model is that of POSIX as ext4, XFS and Btrfs keep it: no more than `fsync(2)` promises, but journaled.
+//! The model is that of POSIX as implemented by ext4, XFS and Btrfs: no more than `fsync(2)` promises, but
+//! journaled.
 //!
-//! - **Data**: what was written before a file's last sync is there. Of what was written since there is all, nothing, the first
-//!   half, or its length in zeroes; each file for itself. A file that was never synced may be empty, also where it was
-//!   renamed over another one: names and data are written back independently.
-//! - **Names**: creating, renaming and removing files and directories is atomic each: never half a rename. Of what was not made
-//!   durable by a sync of its directory, each may have happened or not, in any order, but
-//!   - changes of the same name happen in their order: the later one brings the earlier one with it;
-//!   - nothing is in a directory that was not made, although the directory itself was synced: its own name is one in
-//!     its parent;
-//!   - a directory is removed after what was in it.
-//! - A sync of a file does not make its name durable, nor a sync of a directory the data of its files. A rename from one
-//!   directory to another becomes durable with either.
+//! - **Data**: everything written before a file's last sync survives. Of later writes, all, nothing, the
+//!   first half, or their length in zeroes may survive, independently for each file. A file that was never
+//!   synced may be empty, even if renamed over another: names and data are written back independently.
+//! - **Names**: each creation, rename and removal of a file or directory is atomic: never half a rename. Of
+//!   the changes not made durable by a sync of their directory, each may have happened or not, in any order,
+//!   but
+//!   - changes of the same name happen in order: a later one implies the earlier one;
+//!   - a directory that was not created is empty, even if it was synced: its own name is in its parent;
+//!   - a directory is removed after its contents.
+//! - A sync of a file does not make its name durable, nor a sync of a directory the data of its files. A
+//!   rename from one directory to another becomes durable with a sync of either.
 //!
-//! Ext4 and XFS keep all names in one order, of which a crash loses the end; Btrfs can bring a synced file's name forward. Both
-//! are among these states. Modes and times are not looked at.
+//! Ext4 and XFS keep all names in one order, of which a crash loses the end; Btrfs can make a synced file's
+//! name durable early. Both are among these states. Modes and times are ignored.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
@@ -91,19 +92,19 @@ pub fn changes_so_far() -> usize {
 }
 
 impl Recording {
-    /// A recording from changes that somebody else has recorded, with absolute paths: what happened to `root`,
-    /// which started as `before`.
+    /// A recording of absolute-path changes from another source: what happened to `root`, which
+    /// started as `before`.
     pub fn new(root: &Path, before: DiskState, changes: Vec<DiskChange>) -> Self {
         Recording { root: root.to_owned(), before, changes }
     }
 
-    /// The changes in their order. A crash is possible before the first and after each.
+    /// The changes, in order. A crash is possible before the first and after each.
     pub fn changes(&self) -> &[DiskChange] {
         &self.changes
     }
 
-    /// The same on a disk that lies: the sync with this number, from 0, did nothing. `None` if there is no such
-    /// sync.
+    /// As above, on a disk that lies: the sync with this number, from 0, did nothing. `None` if there is
+    /// no such sync.
     pub fn without_sync(&self, number: usize) -> Option<Self> {
         let is_sync = |change: &DiskChange| matches!(change, DiskChange::Sync(_) | DiskChange::SyncDir(_));
         let mut syncs = (0..self.changes.len()).filter(|at| is_sync(&self.changes[*at]));
@@ -114,19 +115,19 @@ impl Recording {
         Some(lying)
     }
 
-    /// What is left if the process is killed after this many changes: all of them.
+    /// The state if the process is killed after this many changes: all of them survive.
     pub fn killed(&self, done: usize) -> DiskState {
         let replay = Replay::of(self, done);
         replay.state(&Fate { is_lost: vec![false; replay.names.len()], data: BTreeMap::new() })
     }
 
-    /// What may be left if the machine stops after this many changes: different states, `max` at most, the first
-    /// being [`Recording::killed`].
+    /// Possible states if the machine stops after this many changes: distinct states, at most `max`, the
+    /// first being [`Recording::killed`].
     ///
-    /// All of them, if there are no more than `max` before equal ones are removed. Otherwise, until there are
-    /// `max`: all names lost, each prefix of the names kept, each alone lost, each alone kept, every one of these
-    /// with the data of all files whole, lost, halved and zeroed; with all names, the data of each file alone lost,
-    /// halved and zeroed; and then random ones, from a generator with a fixed seed.
+    /// All of them, if there are at most `max` before removing duplicates. Otherwise, up to `max`: all names
+    /// lost, each prefix of the names kept, each alone lost, each alone kept, every one of these with the
+    /// data of all files whole, lost, halved and zeroed; with all names, the data of each file alone lost,
+    /// halved and zeroed; then random ones, from a generator with a fixed seed.
     pub fn crashed(&self, done: usize, max: usize) -> Vec<DiskState> {
         let replay = Replay::of(self, done);
         let fates: Box<dyn Iterator<Item = Fate>> = match replay.all_fates(max) {
@@ -143,7 +144,7 @@ impl Recording {
 pub struct DiskState(BTreeMap<Arc<Path>, Option<Arc<[u8]>>>);
 
 impl DiskState {
-    /// Reads what is below a directory. Fails for anything but directories and files.
+    /// Reads the tree below a directory. Fails for anything but directories and files.
     pub fn of(dir: &Path) -> io::Result<Self> {
         let mut state = DiskState::default();
         state.add(dir, Path::new(""))?;
@@ -177,11 +178,11 @@ impl DiskState {
         self.0.iter().map(|(name, content)| (&**name, content.as_deref()))
     }
 
-    /// Changes a directory until this is what is below it. Files that match stay.
+    /// Makes a directory contain exactly this tree. Files that match stay.
     pub fn lay_out(&self, dir: &Path) -> io::Result<()> {
         let now = DiskState::of(dir)?;
-        // From the last to the first: the content of a directory goes before it. A file that changes is removed,
-        // too: file systems are slow with one that is rewritten.
+        // From last to first: the contents of a directory are removed before it. A changed file is removed
+        // too: file systems are slow to rewrite one.
         for (name, content) in now.0.iter().rev().filter(|(name, content)| self.0.get(*name) != Some(content))
         {
             match content {
@@ -200,7 +201,7 @@ impl DiskState {
     }
 }
 
-/// What happens to the data that was written to a file since its last sync.
+/// The fate of data written to a file since its last sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Data {
     Whole,
@@ -216,7 +217,7 @@ const DATA: [Data; 4] = [Data::Whole, Data::Lost, Data::Half, Data::Zeroes];
 struct Fate {
     /// For each change of names, whether it is lost.
     is_lost: Vec<bool>,
-    /// By number of the file; other files are whole.
+    /// By file number; other files are whole.
     data: BTreeMap<usize, Data>,
 }
 
@@ -244,12 +245,12 @@ enum Node {
 /// A change of names.
 #[derive(Debug)]
 struct NameChange {
-    /// The names that it changes, and what each stands for afterwards.
+    /// The names that it changes, with their new nodes.
     sets: Vec<(Arc<Path>, Option<Node>)>,
     /// Earlier changes that it depends on. If it is durable, all of them are.
     needs: Vec<usize>,
-    /// Changes that created the directories that it is in. They need not be durable if it is, but without them it
-    /// is invisible, unless a file was moved out of such a directory.
+    /// Changes that created its directories. They need not be durable if it is, but without them it is
+    /// invisible, unless a file was moved out of such a directory.
     within: Vec<usize>,
     is_durable: bool,
 }
@@ -335,7 +336,7 @@ impl Replay {
         for (number, earlier) in self.names.iter().enumerate() {
             for (name, node) in &sets {
                 let touches = |path: &Path| earlier.sets.iter().any(|(other, _)| **other == *path);
-                // A removed name may be that of a directory, which is empty by then.
+                // A removed name may be that of a directory, which is then empty.
                 let was_in = |(other, _): &(Arc<Path>, _)| node.is_none() && other.parent() == Some(name);
                 if touches(name) || earlier.sets.iter().any(was_in) {
                     needs.push(number);
@@ -348,7 +349,7 @@ impl Replay {
     }
 
     fn sync_dir(&mut self, dir: &Path) {
-        // From the last to the first, because each depends on earlier ones only.
+        // From last to first, because each depends only on earlier ones.
         for number in (0..self.names.len()).rev() {
             let change = &self.names[number];
             if change.is_durable || change.sets.iter().any(|(name, _)| name.parent() == Some(dir)) {
@@ -359,7 +360,7 @@ impl Replay {
         }
     }
 
-    /// Loses with each lost change everything that depends on it, and keeps what is durable.
+    /// Extends each loss to all dependent changes, and keeps durable ones.
     fn close(&self, is_lost: &mut [bool]) {
         for (number, change) in self.names.iter().enumerate() {
             let cannot_be = change.needs.iter().any(|before| is_lost[*before]);
@@ -377,7 +378,7 @@ impl Replay {
                 };
             }
         }
-        // In the order of names a directory comes before its content.
+        // In name order a directory comes before its content.
         let mut dirs = HashSet::from([Path::new("").to_owned()]);
         names.retain(|name, node| {
             let is_seen = name.parent().is_none_or(|parent| dirs.contains(parent));
@@ -482,7 +483,7 @@ impl Replay {
             (number >> 11) % below
         };
         (0..4 * max).map(move |_| {
-            // Some lose little and some a lot.
+            // Some lose little, some a lot.
             let odds = 2 + next(6);
             let mut is_lost: Vec<bool> = self.names.iter().map(|_| next(odds) == 0).collect();
             self.close(&mut is_lost);

@@ -2,7 +2,8 @@ use super::*;
 use crate::count::Role;
 use crate::durable::{self, NewFile};
 
-/// Each possible state after this many changes, as `name=content` with a slash after directories; in any order.
+/// Each possible state after this many changes, as `name=content` with a slash after
+/// directories, in any order.
 fn states(recording: &Recording, done: usize) -> Vec<String> {
     let states = recording.crashed(done, 1000);
     assert_eq!(states.first(), Some(&recording.killed(done)));
@@ -19,7 +20,7 @@ fn show(state: &DiskState) -> String {
     entries.collect::<Vec<_>>().join(" ")
 }
 
-/// Does `work` in a directory with the file `old`, and compares the possible states at the end.
+/// Runs `work` in a directory with the file `old`, and compares the possible final states.
 fn check(work: impl FnOnce(&Path) -> io::Result<()>, expect: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("old"), "1").unwrap();
@@ -140,7 +141,7 @@ fn directories_hold_what_is_in_them() {
     };
     check(|dir| remove(dir, false), &["d/ d/g=x old=1", "d/ old=1", "old=1"]);
     check(|dir| remove(dir, true), &["old=1"]);
-    // A file that was moved out of a directory does not vanish with it.
+    // A file moved out of a directory does not vanish with it.
     let move_out = |dir: &Path, is_synced: bool| {
         make(dir, &[])?;
         durable::rename_file(&dir.join("d/g"), &dir.join("h"), Role::Objects)?;

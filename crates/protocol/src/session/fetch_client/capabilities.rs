@@ -4,14 +4,14 @@ use super::Error;
 use crate::message::advertisement::parse_v2_capability;
 use crate::wire::capabilities::words;
 
-/// The capabilities of a version 2 server, as far as this client uses them.
+/// The capabilities of a version 2 server that this client uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerCapabilities {
     /// The hash of its objects.
     pub hash: HashKind,
-    /// Whether it states its hash, and expects the client to.
+    /// Whether it states its hash and expects the same from the client.
     pub tells_hash: bool,
-    /// Whether it states its agent, and accepts the client's.
+    /// Whether it states its agent and accepts the client's.
     pub has_agent: bool,
     /// Whether it reports an unborn `HEAD`.
     pub tells_unborn: bool,

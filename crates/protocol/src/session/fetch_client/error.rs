@@ -3,12 +3,12 @@ use std::fmt;
 use crate::refusal::Refusal;
 use crate::wire::demultiplexer::BadBand;
 
-/// Why a conversation with a server failed; the texts are git's where git has one.
+/// Why a conversation with a server failed, in git's words if git has any.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
     /// The server's bytes are not packets.
     Packets(Refusal),
-    /// The server speaks an older version, or another protocol.
+    /// The server uses an older version or another protocol.
     NotVersion2,
     /// The server lacks this capability.
     Lacks(&'static str),
@@ -32,7 +32,7 @@ pub enum Error {
     CutOff,
     /// The connection ended before the server sent anything.
     SaidNothing,
-    /// The connection ended before the requests did.
+    /// The connection ended before all requests were sent.
     HungUp,
     /// The server sent something that was not requested.
     Unasked,

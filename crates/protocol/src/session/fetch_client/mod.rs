@@ -1,5 +1,5 @@
-//! The client's side of [`fetch_v2`](super::fetch_v2): fetches in version 2
-//! (gitprotocol-v2), without any history in common.
+//! The client's side of [`fetch_v2`](super::fetch_v2): fetches in version 2 (gitprotocol-v2), without
+//! common history.
 //!
 //! ```text
 //! server  capabilities                 refs            packfile: band 1, 2, 3
@@ -7,7 +7,7 @@
 //! event            Advertised       RefsListed         Data… Progress…  PackEnded
 //! ```
 //!
-//! Bytes of the pack stay where they were received: [`Event::Data`] is a range of that buffer.
+//! Bytes of the pack are not copied: [`Event::Data`] is a range of the receive buffer.
 
 mod capabilities;
 mod error;
@@ -31,7 +31,7 @@ use crate::wire::demultiplexer::{Demultiplexer, Piece};
 use crate::wire::packets::Packets;
 use crate::wire::pkt_line::{FLUSH, PktLine, text};
 
-/// Limits of what a server may send. Plain data.
+/// Limits on what a server may send. Plain data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FetchLimits {
     /// Lines of the advertisement.
@@ -63,8 +63,8 @@ pub enum Event {
     PackEnded,
 }
 
-/// A conversation with a server. Alternate: send what [`ls_refs`](Self::ls_refs) and [`fetch`](Self::fetch) return,
-/// and take every [`Event`] out of the response.
+/// A conversation with a server. Alternate: send the result of [`ls_refs`](Self::ls_refs) or
+/// [`fetch`](Self::fetch), then take every [`Event`] out of the response.
 #[derive(Debug)]
 pub struct FetchClient {
     agent: String,
@@ -79,14 +79,14 @@ pub struct FetchClient {
 enum FetchClientState {
     /// The server has sent nothing yet, or only the name of the service over HTTP.
     Start,
-    /// The flush after the name of the service is due.
+    /// The flush after the service name is expected.
     Service,
     /// This many capabilities have been received.
     Capabilities(usize),
     /// No request is pending.
     Idle,
     Refs,
-    /// A section header is due or, in `shallow-info`, one of its lines.
+    /// A section header is expected or, in `shallow-info`, one of its lines.
     Section,
     ShallowInfo,
     Pack(Demultiplexer),
@@ -234,7 +234,7 @@ impl FetchClient {
         Ok(None)
     }
 
-    /// The error that it means if the connection ends here.
+    /// The error if the connection ends now.
     pub fn ended(&self) -> Error {
         match &self.state {
             FetchClientState::Start => Error::SaidNothing,

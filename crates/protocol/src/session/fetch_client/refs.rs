@@ -3,7 +3,7 @@ use packrace_object::ObjectId;
 use super::{Error, FetchLimits};
 use crate::message::ls_refs::RefLine;
 
-/// The refs of a server, in the order of its listing. Names share one buffer, so a million of them need no
+/// The refs of a server, in listed order. Names share one buffer, so that a million of them need no
 /// allocation each.
 #[derive(Debug, Clone, Default)]
 pub struct ListedRefs {
@@ -15,7 +15,7 @@ pub struct ListedRefs {
 struct StoredRef {
     id: Option<ObjectId>,
     peeled: Option<ObjectId>,
-    /// Where its name begins in the buffer; its target follows.
+    /// The start of its name in the buffer; its target follows.
     name_at: usize,
     name_bytes: u16,
     target_bytes: Option<u16>,
@@ -24,11 +24,11 @@ struct StoredRef {
 /// One ref of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListedRef<'a> {
-    /// The full name, as the server sent it; it may be anything.
+    /// The full name, as the server sent it; unchecked.
     pub name: &'a [u8],
     /// `None` for an unborn `HEAD`.
     pub id: Option<ObjectId>,
-    /// What an annotated tag peels to.
+    /// The peeled object of an annotated tag.
     pub peeled: Option<ObjectId>,
     /// The target of a symbolic ref.
     pub symref_target: Option<&'a [u8]>,

@@ -34,7 +34,7 @@ fn pack() -> Vec<u8> {
     out
 }
 
-/// What three answers lead to.
+/// The result of three answers.
 #[derive(Debug, Default, PartialEq)]
 struct HeardAnswer {
     events: Vec<&'static str>,
@@ -178,7 +178,7 @@ fn refs_keep_what_was_told_of_them() {
     assert!(client.take_refs().is_empty());
 }
 
-/// Git's texts, as git 2.47.3 was observed to print them about the same servers.
+/// Git's texts, as git 2.47.3 prints them about the same servers.
 #[test]
 fn what_servers_do_wrong_in_gits_words() {
     let (caps, refs) = (capabilities(), refs());
@@ -235,7 +235,8 @@ fn a_server_cannot_tell_without_end() {
     assert_eq!(error_text, "the server tells more than 40 bytes of names of refs");
 }
 
-/// Every cut ends in an error or in the events so far; every flipped bit in either, and never in a panic.
+/// Every truncation ends in an error or in the events so far; every flipped bit in either, and
+/// never in a panic.
 #[test]
 fn cut_anywhere_and_flipped_anywhere() {
     let answers = [capabilities(), refs(), pack()];

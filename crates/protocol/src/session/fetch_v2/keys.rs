@@ -68,7 +68,7 @@ impl Keys {
                 Ok(FetchV2State::Keys(self))
             }
             PktLine::Flush if !self.is_any => Ok(FetchV2State::Ended),
-            // A flush in place of the arguments means that there are none.
+            // A flush instead of the delimiter means no arguments.
             PktLine::Flush => match self.finish(config)? {
                 FetchV2Command::LsRefs => {
                     outputs.push(Output::NeedRefs(RefsRequest::default()));

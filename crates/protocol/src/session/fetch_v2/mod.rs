@@ -1,4 +1,4 @@
-//! Version 2, the server's side (gitprotocol-v2): commands one after the other, each complete in itself.
+//! The server's side of version 2 (gitprotocol-v2): a series of independent commands.
 //!
 //! ```text
 //! Keys ─ flush ─▶ (no command: end of the session)
@@ -48,7 +48,7 @@ pub struct Session {
     outputs: Outputs,
     state: FetchV2State,
     is_eof: bool,
-    /// The client wants the whole answer in a side-band (`sideband-all`).
+    /// The client requested the whole answer in a side-band (`sideband-all`).
     is_multiplexed: bool,
 }
 
@@ -61,7 +61,7 @@ enum FetchV2State {
     FetchArguments(Box<Fetch>),
     ObjectInfoArguments(ObjectInfoArguments),
     BundleArguments,
-    /// The whole request has been read, and the answer begins.
+    /// The whole request has been read; the answer begins.
     FetchComplete(Box<Fetch>),
     TellingBundles,
     /// Waiting for the caller.
@@ -99,7 +99,7 @@ impl Session {
         result
     }
 
-    /// The message that tells the client of a refusal, if it is still there to receive it. After `sideband-all` it
+    /// The message that tells the client of a refusal, if it can still receive it. After `sideband-all` it
     /// goes into the side-band, where an `ERR` packet would be invalid.
     pub fn wire(&self, refusal: &Refusal) -> Option<Vec<u8>> {
         if self.is_multiplexed { refusal.wire_in_band() } else { refusal.wire() }
@@ -179,7 +179,7 @@ impl Session {
         };
     }
 
-    /// Reads packets for as long as the state reads input.
+    /// Reads packets while the state expects input.
     fn read_lines(&mut self) -> Result<(), Refusal> {
         while self.state.is_reading() {
             let packet = match self.decoder.next()? {
@@ -250,7 +250,7 @@ impl Session {
         self.next_command();
     }
 
-    /// Writes packets of the answer to a fetch, in a side-band if the client wants all of it there.
+    /// Writes packets of a fetch answer, in a side-band if the client requested it for the whole answer.
     fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let out = self.outputs.bytes();
         let start = out.len();

@@ -41,13 +41,13 @@ impl RefsArguments {
         Ok(FetchV2State::RefsArguments(self))
     }
 
-    /// Keeps a prefix. Once there are too many, all of them are ignored.
+    /// Stores a prefix. If there are too many, all of them are ignored.
     fn take_prefix(&mut self, prefix: &[u8], max_bytes: usize) {
         self.prefix_bytes = self.prefix_bytes.saturating_add(prefix.len());
         self.prefixes += 1;
         if self.prefixes >= MAX_PREFIXES || self.prefix_bytes > max_bytes {
             self.request.prefixes = Vec::new();
-            // No later line may get it below the limit again.
+            // No later line may reduce the count below the limit again.
             self.prefixes = MAX_PREFIXES;
             return;
         }

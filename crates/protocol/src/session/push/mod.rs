@@ -1,12 +1,12 @@
-//! Receiving a push (gitprotocol-pack, "Pushing Data To a Server"), after the advertisement.
+//! The server's side of a push (gitprotocol-pack, "Pushing Data To a Server"), after the advertisement.
 //!
 //! ```text
 //! Commands (shallow, commands or a certificate) ─ flush ─▶ Options ─ flush ─▶ Pack ─▶ Working ─▶ Ended
 //!     └ flush without commands: Ended                └ not asked for           └ only deletions: no pack
 //! ```
 //!
-//! Bytes of the pack never pass through the session: it says which part of its last input belongs to the pack, and all
-//! later bytes do. Only the pack's reader knows where the pack ends.
+//! Bytes of the pack never pass through the session: it reports which part of its last input belongs to the
+//! pack, and all later bytes do. Only the pack's reader knows where the pack ends.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ use crate::wire::capabilities::{value, words};
 use crate::wire::pkt_line::{Decoder, FLUSH, PktLine, text};
 use crate::wire::sideband::{self, Band};
 
-/// The service's settings that a receiving session depends on.
+/// The service settings that a receiving session depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct PushConfig {
     /// The hash of object names.
@@ -34,10 +34,10 @@ pub struct PushConfig {
     pub limits: PushLimits,
 }
 
-/// Limits of one push. All of these stay in memory until the push ends.
+/// Limits of one push. All of it stays in memory until the push ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PushLimits {
-    /// Commands: somewhat more than the refs of a mirror with a million.
+    /// Commands: slightly more than a mirror with a million refs needs.
     pub commands: usize,
     /// Bytes of all names in commands. 4,000,000 commands in the longest packets would be 260 GB.
     pub name_bytes: usize,
@@ -47,7 +47,7 @@ pub struct PushLimits {
     pub options: usize,
     /// Bytes of all push options. Hooks get them in their environment, which holds far less.
     pub option_bytes: usize,
-    /// Bytes of a certificate, which holds all commands.
+    /// Bytes of a certificate, which contains all commands.
     pub certificate_bytes: usize,
 }
 
@@ -64,10 +64,10 @@ impl Default for PushLimits {
     }
 }
 
-/// What goes into a session.
+/// The input of a session.
 #[derive(Debug, PartialEq, Eq)]
 pub enum PushInput<'a> {
-    /// Bytes from the client, cut anywhere; only after [`PushOutput::NeedInput`].
+    /// Bytes from the client, split anywhere; only after [`PushOutput::NeedInput`].
     Bytes(&'a [u8]),
     /// The client sends nothing more.
     Eof,
@@ -75,17 +75,17 @@ pub enum PushInput<'a> {
     Finished(&'a PushReport),
 }
 
-/// What comes out of a session.
+/// The output of a session.
 #[derive(Debug, PartialEq, Eq)]
 pub enum PushOutput {
     /// More of the client's bytes are needed.
     NeedInput,
     /// The requested push. If it [has a pack](PushRequest::has_pack), [`PushOutput::PackBytes`] follows.
     Push(Box<PushRequest>),
-    /// This part of the last input, perhaps empty, is the beginning of the pack; all later bytes go to the pack's
-    /// reader until it has enough.
+    /// This part of the last input, possibly empty, is the beginning of the pack; all later bytes go to the
+    /// pack's reader until it has enough.
     PackBytes(Range<usize>),
-    /// Bytes for the client: the report. The flush packets that end the side-band come later, from [`end`].
+    /// Bytes for the client: the report. The flush packets that end the side-band follow from [`end`].
     Write(Vec<u8>),
     /// The conversation ended without an error.
     Done,
@@ -115,7 +115,7 @@ pub struct PushRequest {
 }
 
 impl PushRequest {
-    /// Whether a pack follows: not if refs are only deleted.
+    /// Whether a pack follows: not if all commands are deletions.
     pub fn has_pack(&self) -> bool {
         !self.commands.iter().all(PushCommand::is_delete)
     }
@@ -126,12 +126,12 @@ impl PushRequest {
 pub struct Certificate {
     /// The whole text.
     pub text: Vec<u8>,
-    /// Where the signed text ends and the signature begins.
+    /// The offset of the signature after the signed text.
     pub signature_at: usize,
 }
 
 impl Certificate {
-    /// The value of a header, the first if there are several.
+    /// The first value of a header.
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         self.headers(name).next()
     }
@@ -144,12 +144,12 @@ impl Certificate {
     }
 }
 
-/// What ends the conversation, after the report and the messages of hooks.
+/// The end of the conversation, after the report and the messages of hooks.
 pub fn end(request: &PushRequest) -> &'static [u8] {
     if request.sideband { FLUSH } else { b"" }
 }
 
-/// What a session holds in memory.
+/// The memory use of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
     /// Commands received so far.
@@ -172,7 +172,7 @@ pub struct PushSession {
     in_certificate: bool,
     certificate: Vec<u8>,
     uses_options: bool,
-    /// What the report and refusals depend on once the request has been taken.
+    /// The format of the report and of refusals, once the request has been taken.
     sideband: bool,
     form: ReportForm,
 }
@@ -225,7 +225,7 @@ impl PushSession {
         result
     }
 
-    /// What the session holds of the push so far.
+    /// What the session currently holds of the push.
     pub fn held(&self) -> Held {
         let PushRequest { commands, shallow, .. } = &self.request;
         let bytes = commands.len() * size_of::<PushCommand>()
@@ -298,8 +298,8 @@ impl PushSession {
 
     fn take_command(&mut self, line: &[u8]) -> Result<(), Refusal> {
         let limits = self.config.limits;
-        // Lines of a certificate may contain any byte; a hook gets the name as an argument, which cannot contain a
-        // NUL.
+        // Lines of a certificate may contain any byte; a hook gets the name as an argument, which cannot
+        // contain a NUL.
         let command = PushCommand::parse(line, self.config.hash).filter(|command| !command.name.contains(&0));
         let command = command.ok_or_else(|| Refusal::expected_command(line))?;
         self.name_bytes += command.name.len();
@@ -310,7 +310,7 @@ impl PushSession {
     }
 
     fn take_capabilities(&mut self, list: &[u8]) -> Result<(), Refusal> {
-        // Git's client does not always state its hash; SHA-1 is meant then.
+        // Git's client does not always state its hash; the default is SHA-1.
         let mut format: &[u8] = b"sha1";
         let request = &mut self.request;
         for word in words(list) {
@@ -395,7 +395,7 @@ impl PushSession {
         }
         let head = end_of_headers(&text).ok_or_else(|| Refusal::malformed_certificate(&text))?;
         let signature_at = start_of_signature(&text, head);
-        // An unsigned end without a newline counts as a line, too.
+        // An unsigned end without a newline counts as a line too.
         for line in text[head..signature_at].split_inclusive(|byte| *byte == b'\n') {
             let line = line.strip_suffix(b"\n").unwrap_or(line);
             self.take_command(line)?;
@@ -418,7 +418,7 @@ impl PushSession {
     }
 }
 
-/// Where the commands begin: after the first empty line.
+/// The offset of the commands: after the first empty line.
 fn end_of_headers(certificate: &[u8]) -> Option<usize> {
     certificate.windows(2).position(|pair| pair == b"\n\n").map(|at| at + 2)
 }
@@ -431,7 +431,7 @@ const SIGNATURES: [&[u8]; 4] = [
     b"-----BEGIN SSH SIGNATURE-----",
 ];
 
-/// Where the last signature begins; the end of the certificate if there is none.
+/// The offset of the last signature; the end of the certificate if there is none.
 fn start_of_signature(certificate: &[u8], head: usize) -> usize {
     let mut at = 0;
     let mut found = certificate.len();

@@ -11,8 +11,8 @@ fn config() -> PushConfig {
     PushConfig { hash: HashKind::Sha1, atomic: true, push_options: true, limits: PushLimits::default() }
 }
 
-/// In scripts, `A` and `0` in braces are ids, a bar is the NUL before capabilities, and `=` begins bytes that are
-/// not packets.
+/// In scripts, `A` and `0` in braces are ids, a bar is the NUL before capabilities, and `=` starts bytes that
+/// are not packets.
 fn bytes_of(script: &[&str]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for line in script {

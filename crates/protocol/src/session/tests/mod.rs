@@ -1,4 +1,4 @@
-//! Scripts of a client against sessions, whole and in pieces; `tests/` has stock git's answers to the same.
+//! Scripts of a client, played to sessions whole and in pieces; `tests/` has stock git's answers to the same.
 
 mod features;
 mod model;
@@ -38,7 +38,7 @@ fn check(model: &Model, script: &str) {
     }
 }
 
-/// Where we differ from git, and why.
+/// Deliberate differences from git, with reasons.
 #[test]
 fn deliberate_differences() {
     let model = Model::default();

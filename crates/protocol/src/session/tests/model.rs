@@ -93,7 +93,7 @@ impl AnySession {
     }
 }
 
-/// What a caller remembers of one negotiation.
+/// The state that a caller keeps during one negotiation.
 #[derive(Default)]
 pub struct Memory {
     wants: Vec<ObjectId>,
@@ -152,7 +152,7 @@ impl Model {
         }
     }
 
-    /// Packets with these lines; `0000` to `0002` stand for the special packets.
+    /// Packets with these lines; `0000` to `0002` are the special packets.
     pub fn packets(lines: &[&str]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for line in lines {
@@ -206,7 +206,7 @@ impl Model {
         request.wants.iter().all(is_known) && request.haves.iter().all(is_known)
     }
 
-    /// Everything said until the end, one packet a line; `!` marks the refusal.
+    /// The whole conversation, one packet per line; `!` marks the refusal.
     pub fn converse(&self, mut session: AnySession, bytes: &[u8], step: usize) -> Vec<String> {
         let mut said = Vec::new();
         let mut answer = Vec::new();

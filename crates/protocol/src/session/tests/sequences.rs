@@ -46,7 +46,7 @@ fn every_script_with_one_byte_changed() {
     }
 }
 
-/// Random numbers that are the same in every run: xorshift64.
+/// Random numbers that are equal in every run: xorshift64.
 struct Random(u64);
 
 impl Random {
@@ -70,15 +70,14 @@ fn any_input_at_any_time() {
         let (sent, is_refused) = one_sequence(&mut random, script.bytes(&model), &model, &mut session);
         packs += sent;
         refused += usize::from(is_refused);
-        // Whatever came before: this must not panic either.
+        // Regardless of earlier inputs: this must not panic either.
         let _ = session.handle(Input::Eof);
         let _ = session.poll_output();
     }
     assert!(refused > 1000 && packs > 1000, "{refused} refused, {packs} packs");
 }
 
-/// Mostly answers questions, and sometimes gives input that was not asked for. Returns how many packs were asked
-/// for.
+/// Mostly answers questions, sometimes gives unrequested input. Returns how many packs were requested.
 fn one_sequence(
     random: &mut Random,
     bytes: Vec<u8>,

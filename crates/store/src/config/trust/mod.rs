@@ -1,24 +1,24 @@
-//! What a repository's own configuration may decide where a server serves a folder of repositories that others may write
-//! to: docs/configuration-trust.md.
+//! What a repository's own configuration may set when a server serves a folder to which others may write:
+//! docs/configuration-trust.md.
 
 use std::path::{Path, PathBuf};
 
-/// How far a repository's own configuration is believed.
+/// How far a repository's own configuration is trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// As in git.
     Counts,
-    /// It names a program: only protected configuration may.
+    /// It names a program: only protected configuration may set it.
     Program,
-    /// It names a file or folder outside, which is read: only protected configuration may.
+    /// It names a file or folder outside to read: only protected configuration may set it.
     File,
-    /// It names a folder of programs, which must lie in the git directory.
+    /// It names a folder of programs, which must be in the git directory.
     Hooks,
-    /// It names the work tree, which must lie in the served folder.
+    /// It names the work tree, which must be in the served folder.
     WorkTree,
 }
 
-/// The rule for a key; its name is as [`normalized`](super::normalized) makes it.
+/// The rule for a key, whose name is normalized by [`normalized`](super::normalized).
 pub(crate) fn rule(name: &[u8]) -> Rule {
     let text = String::from_utf8_lossy(name);
     let (section, rest) = text.split_once('.').unwrap_or((&text, ""));
@@ -44,12 +44,13 @@ pub(crate) fn rule(name: &[u8]) -> Rule {
     }
 }
 
-/// What is served, and what of it may decide how. Plain data.
+/// The served folder, and the folders that its repositories may name. Plain data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Served {
     /// The folder, without links.
     pub root: PathBuf,
-    /// Folders outside of it, without links, that repositories in it may name: pools of alternates, folders of hooks.
+    /// Folders outside of it, without links, that its repositories may name: pools of alternates,
+    /// folders of hooks.
     pub allowed: Vec<PathBuf>,
 }
 

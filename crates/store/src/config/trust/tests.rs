@@ -24,8 +24,9 @@ fn rules() {
     }
 }
 
-/// Keys that a repository may set as in git: they change what of its own objects and refs is given out, how they are stored
-/// and how much work that is, or are looked at by commands that nobody runs for somebody else. No program and no path.
+/// Keys that a repository may set as in git: they affect which of its own objects and refs are served,
+/// how they are stored and at what cost, or only commands that nobody runs for another user. No
+/// program and no path.
 const HARMLESS: &[&str] = &[
     "add.ignore-errors",
     "add.ignoreerrors",
@@ -195,12 +196,12 @@ const HARMLESS: &[&str] = &[
     "versionsort.suffix",
 ];
 
-/// Keys that are read from protected configuration only, or are checked where they are read.
+/// Keys that are read from protected configuration only, or checked where they are read.
 const CHECKED_ELSEWHERE: &[&str] = &[
-    // They turn services off only: `Service::check_enabled`.
+    // They only disable services: `Service::check_enabled`.
     "http.receivepack",
     "http.uploadpack",
-    // Only of what lies in the served folder: `includes`.
+    // Only files in the served folder: `includes`.
     "include.path",
     // There is no repository yet.
     "http.followredirects",
@@ -212,14 +213,14 @@ const CHECKED_ELSEWHERE: &[&str] = &[
     "init.defaultrefformat",
     "init.templatedir",
     "packrace.createonpush",
-    // The file has to lie in the served folder: `FsckSettings`.
+    // The file must be in the served folder: `FsckSettings`.
     "receive.fsck.skiplist",
     // Protected only: `ownership`.
     "safe.directory",
 ];
 
-/// Sections that are read whole, key by key: bundles and remotes that clients are told of, expiry of reflogs by pattern, how
-/// merges are labelled, extensions of the format; and `filter`, which is denied whole.
+/// Sections that are read whole, key by key: bundles and remotes advertised to clients, expiry of reflogs by
+/// pattern, labels of merges, extensions of the format; and `filter`, which is denied whole.
 const SECTIONS: [&str; 6] = ["bundle", "extensions", "filter", "gc", "merge", "remote"];
 
 /// Methods of [`Config`](super::super::Config) that take a key.
@@ -238,7 +239,7 @@ const BY_KEY: [&str; 10] = [
 
 const BY_SECTION: [&str; 3] = ["section", "subsections", "local_section"];
 
-/// What all sources name: keys, in lower case, and sections that are read whole.
+/// Keys, in lower case, and whole sections that the sources read.
 fn read_in_sources() -> (BTreeSet<String>, BTreeSet<String>) {
     let (mut keys, mut sections) = (BTreeSet::new(), BTreeSet::new());
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -248,7 +249,7 @@ fn read_in_sources() -> (BTreeSet<String>, BTreeSet<String>) {
             let pieces: Vec<&str> = text.split('"').collect();
             for pair in pieces.windows(2) {
                 let is_argument_of = |method: &&str| pair[0].trim_end().ends_with(&format!(".{method}("));
-                // A part that is put in when it runs stands for any.
+                // A formatted part stands for any text.
                 let piece = pair[1].split(['{', '}']).enumerate();
                 let piece = piece.map(|(at, part)| if at % 2 == 0 { part } else { "x" }).collect::<String>();
                 if BY_SECTION.iter().any(is_argument_of) {
@@ -291,7 +292,7 @@ fn visit(dir: &Path, look: &mut impl FnMut(&str)) {
     }
 }
 
-/// Whoever reads a new key has to say here, or in [`rule`], what a repository may decide by it.
+/// A newly read key must be classified here or in [`rule`]: what may a repository decide by it?
 #[test]
 fn every_key_that_is_read_is_classified() {
     let (keys, sections) = read_in_sources();

@@ -1,4 +1,4 @@
-//! Which of many indexes has an object: docs/decisions/0035-many-packs.md.
+//! Finds which of many indexes has an object: docs/decisions/0035-many-packs.md.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -11,29 +11,29 @@ use packrace_os::Mapped;
 
 use crate::objects::pack::PackFiles;
 
-/// From so many indexes on a table may be made of them.
+/// Minimum number of indexes for which a table is built.
 const LEAST_INDEXES: usize = 4;
 
-/// A table is made once so many indexes were searched for each object that it will have. While an index is in the processor's
-/// cache, to search it takes 10 ns, and to add an object some 70; when it is not, 100 ns.
+/// A table is built after this many index searches per object in it. While an index is in the processor's
+/// cache, a search takes 10 ns and adding an object some 70 ns; otherwise a search takes 100 ns.
 const PROBES_AN_OBJECT: u64 = 2;
 
-/// An extended table is made anew once so many indexes have come that are not in it.
+/// A table is rebuilt when more indexes than this are not in it.
 const MOST_BESIDE: usize = 32;
 
-/// Most objects of a table, which takes about 10 bytes for each.
+/// Maximum number of objects in a table, which takes about 10 bytes each.
 const MOST_OBJECTS: u64 = 1 << 25;
 
-/// Memory that all tables of a process take together. Beyond it none is made, and indexes are searched one after the other.
+/// Memory limit for all tables of a process. Beyond it, indexes are searched one after the other.
 const MOST_BYTES: usize = 1 << 30;
 
-/// What all tables take.
+/// Bytes used by all tables.
 static TABLE_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// Nobody outside knows it, so that nobody can choose names which fall into one bucket.
+/// Secret, so that an attacker cannot choose names that fall into one bucket.
 static KEY: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0u8) | 1);
 
-/// The index of a pack or of many.
+/// The index of one pack or of many.
 #[derive(Debug, Clone)]
 pub(crate) enum Index {
     Pack(Arc<PackFiles>),
@@ -49,7 +49,7 @@ impl Index {
         }
     }
 
-    /// How many objects it has. Opens it.
+    /// Number of objects. Opens the index.
     fn len(&self) -> u32 {
         match self {
             Index::Pack(files) => files.index().len(),
@@ -73,7 +73,7 @@ impl Index {
         }
     }
 
-    /// Whether it was gone when it was first searched.
+    /// Whether it was gone when first searched.
     fn is_lost(&self) -> bool {
         match self {
             Index::Pack(files) => files.has_lost_index(),
@@ -90,11 +90,12 @@ impl Index {
     }
 }
 
-/// Some indexes, one after the other. Their objects are counted through; numbers that an index does not need are of no object.
+/// A sequence of indexes. Their objects are numbered consecutively; numbers that an index does not
+/// need are unused.
 #[derive(Debug, Clone)]
 struct IndexRow {
     indexes: Vec<Index>,
-    /// Where each begins, and where the last ends.
+    /// The first number of each index, and the end of the last.
     starts: Vec<u32>,
 }
 
@@ -102,7 +103,7 @@ impl IndexRow {
     fn new(indexes: Vec<Index>) -> Self {
         let mut starts = vec![0u32];
         for index in &indexes {
-            // Whoever numbers all of them has seen that they are not too many.
+            // The numbering of all indexes has already checked for overflow.
             starts.push(starts[starts.len() - 1].saturating_add(index.room()));
         }
         IndexRow { indexes, starts }
@@ -112,12 +113,12 @@ impl IndexRow {
         self.starts[self.indexes.len()]
     }
 
-    /// The first number of an object of this name, from one index after the other.
+    /// The first number of an object of this name, searching the indexes in order.
     fn search(&self, id: &oid) -> Option<u32> {
         self.search_counted(id).0
     }
 
-    /// The same, and how many indexes were searched.
+    /// As above, with the number of indexes searched.
     fn search_counted(&self, id: &oid) -> (Option<u32>, usize) {
         let found =
             self.indexes.iter().enumerate().find_map(|(at, index)| Some((at, index.position_of(id)?)));
@@ -127,7 +128,7 @@ impl IndexRow {
         }
     }
 
-    /// How many indexes were gone when they were first searched.
+    /// How many indexes were gone when first searched.
     fn lost(&self) -> usize {
         self.indexes.iter().filter(|index| index.is_lost()).count()
     }
@@ -139,18 +140,18 @@ impl IndexRow {
     }
 }
 
-/// Finds objects in the indexes of a directory, and says of each the number in the first that has it.
+/// Finds objects in the indexes of a directory: the number in the first index that has it.
 #[derive(Debug)]
 pub(crate) struct Finder {
-    /// Indexes that the table does not have, but for the one that is apart.
+    /// Indexes that are not in the table, except `apart`.
     front: IndexRow,
-    /// All others.
+    /// All other indexes.
     rest: IndexRow,
-    /// One that has most objects, or that of many packs: it is searched by itself.
+    /// The multi-pack-index, or an index with most of the objects: searched separately.
     apart: Option<Apart>,
-    /// Of `rest`; `None` inside where there can be none.
+    /// For `rest`; the inner `None` means that no table can be built.
     table: OnceLock<Option<Arc<FinderTable>>>,
-    /// Indexes that were searched.
+    /// Index searches so far.
     probes: AtomicU64,
     is_building: AtomicBool,
 }
@@ -158,14 +159,14 @@ pub(crate) struct Finder {
 #[derive(Debug)]
 struct Apart {
     index: Index,
-    /// The number of its first object: what comes behind it has numbers that are higher by its room.
+    /// The number of its first object; later indexes are shifted by its room.
     start: u32,
     room: u32,
 }
 
 impl Finder {
-    /// Of these indexes, in the order in which they are searched; `before` found objects in some of them, and its table is
-    /// used on if none but the first are new.
+    /// A finder for these indexes, in search order. The table of `before` is reused if only leading
+    /// indexes are new.
     pub(crate) fn new(indexes: &[Index], before: Option<&Finder>) -> Self {
         let total: u64 = indexes.iter().map(|index| u64::from(index.room())).sum();
         let is_apart = |index: &Index| {
@@ -211,7 +212,7 @@ impl Finder {
         }
     }
 
-    /// How many of the indexes that were searched for what is nowhere were gone. Costs less than that search.
+    /// How many indexes searched for a missing object were gone. Cheaper than that search.
     pub(crate) fn lost(&self) -> usize {
         let rest = match self.table.get() {
             Some(Some(table)) => table.lost,
@@ -247,13 +248,13 @@ impl Finder {
     }
 }
 
-/// The first number of each object of some indexes, by a hash of its name.
+/// The first number of each object of some indexes, by the hash of its name.
 #[derive(Debug)]
 struct FinderTable {
     row: IndexRow,
-    /// The first bits of a hash are the number of a bucket.
+    /// Shifts a hash so that its top bits give the bucket number.
     shift: u32,
-    /// Where each bucket begins, and where the last ends.
+    /// The start of each bucket, and the end of the last.
     buckets: Vec<u32>,
     entries: Vec<TableEntry>,
     bytes: usize,
@@ -268,7 +269,7 @@ struct TableEntry {
     number: u32,
 }
 
-/// Where an object belongs: names are hashes already, and evenly spread but for what somebody has chosen.
+/// The hash of a name. Names are already evenly distributed hashes, unless an attacker chose them.
 #[inline]
 fn hash_of(id: &oid) -> u64 {
     let mut head = [0; 8];
@@ -278,13 +279,13 @@ fn hash_of(id: &oid) -> u64 {
 }
 
 impl FinderTable {
-    /// `None` if it would take too much memory.
+    /// `None` if it would need too much memory.
     fn build(row: IndexRow) -> Option<Self> {
         let objects: u64 = row.indexes.iter().map(|index| u64::from(index.len())).sum();
         if objects > MOST_OBJECTS {
             return None;
         }
-        // Some four to a bucket, which is half a line of the processor's cache.
+        // About four per bucket: half a cache line.
         let bits = (objects / 4).max(2).ilog2();
         let bytes = (objects as usize + 1) * size_of::<TableEntry>() + ((1 << bits) + 1) * size_of::<u32>();
         if TABLE_BYTES.fetch_add(bytes, Relaxed) + bytes > MOST_BYTES {
@@ -306,7 +307,7 @@ impl FinderTable {
         for at in 1..buckets.len() {
             buckets[at] += buckets[at - 1];
         }
-        // Of an object that is there several times the first stays: what comes of indexes is in their order.
+        // The first of several copies stays: entries arrive in index order.
         let mut ends: Vec<u32> = buckets[..buckets.len() - 1].to_vec();
         entries.resize(objects as usize, TableEntry::default());
         hashes(row, &mut |number, hash| {
@@ -321,7 +322,7 @@ impl FinderTable {
                 ends[bucket] += 1;
             }
         });
-        // What was left of a bucket has the number of no object.
+        // Unused slots of a bucket get a number that no object has.
         for (bucket, end) in ends.into_iter().enumerate() {
             let rest = end as usize..buckets[bucket + 1] as usize;
             entries[rest].fill(TableEntry { tag: 0, number: u32::MAX });

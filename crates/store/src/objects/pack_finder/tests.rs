@@ -5,7 +5,7 @@ use packrace_testkit::Random;
 use super::*;
 use crate::objects::pack::Pack;
 
-/// An index of these objects, each at an offset of no pack.
+/// An index of these objects, with offsets that are in no pack.
 fn index_of(ids: &[ObjectId]) -> Index {
     let mut ids = ids.to_vec();
     ids.sort();
@@ -22,7 +22,7 @@ fn index_of(ids: &[ObjectId]) -> Index {
     Index::Pack(Pack::from_maps(stem, data.into(), index.into(), hash).unwrap().into_files())
 }
 
-/// What one index after the other says.
+/// The result of searching one index after the other.
 fn expected(indexes: &[Index], id: &ObjectId) -> Option<u32> {
     let mut start = 0;
     indexes.iter().find_map(|index| {
@@ -32,7 +32,7 @@ fn expected(indexes: &[Index], id: &ObjectId) -> Option<u32> {
     })
 }
 
-/// Looks up everything, and as much that is not there, until there is a table and beyond.
+/// Looks up everything, and as many missing objects, until there is a table and beyond.
 fn check(indexes: &[Index], finder: &Finder, all: &[ObjectId]) {
     for _ in 0..2 {
         for id in all {
@@ -49,7 +49,7 @@ fn ids(random: &mut Random, count: usize) -> Vec<ObjectId> {
     (0..count).map(|_| ObjectId::Sha1(std::array::from_fn(|_| random.next_u64() as u8))).collect()
 }
 
-/// Indexes of which each has some objects of those before it: few indexes, for together they grow faster than their number.
+/// Indexes that share some objects with earlier ones. Use few: together they grow faster than their number.
 fn overlapping(random: &mut Random, lengths: &[usize]) -> (Vec<Index>, Vec<ObjectId>) {
     let (mut indexes, mut all): (_, Vec<ObjectId>) = (Vec::new(), Vec::new());
     for length in lengths {
@@ -72,7 +72,7 @@ fn an_object_has_its_number_in_the_first_index() {
         &[10, 20],
         &[3, 0, 1, 1, 0, 2, 40],
         &[30; 20],
-        // One that has most objects: first, in between, and last.
+        // One with most objects: first, in between, and last.
         &[3000, 5, 5, 5, 5, 5],
         &[5, 5, 3000, 5, 5, 5],
         &[5, 5, 5, 5, 5, 3000],
@@ -93,12 +93,12 @@ fn a_table_is_used_on_when_indexes_come_before_it() {
     let first = Arc::as_ptr(finder.table.get().unwrap().as_ref().unwrap());
     for come in 1..=MOST_BESIDE + 1 {
         let mut here = ids(&mut random, 3);
-        // Some are there already.
+        // Some already exist.
         here.extend(all.iter().step_by(31));
         indexes.insert(0, index_of(&here));
         all.extend(here);
         let next = Finder::new(&indexes, Some(&finder));
-        // Lengths are such that the largest stays apart until there are too many.
+        // With these lengths the largest stays apart until there are too many.
         let table = next.table.get().map(|table| Arc::as_ptr(table.as_ref().unwrap()));
         if next.apart.is_some() && come <= MOST_BESIDE {
             assert_eq!(table, Some(first), "{come}");
@@ -111,7 +111,7 @@ fn a_table_is_used_on_when_indexes_come_before_it() {
         }
         finder = Finder::new(&indexes, Some(&finder));
     }
-    // One that is gone from among the others is not found any more.
+    // Objects of a removed index are no longer found.
     indexes.remove(MOST_BESIDE + 3);
     let finder = Finder::new(&indexes, Some(&finder));
     check(&indexes, &finder, &all);
@@ -127,7 +127,7 @@ fn a_miss_is_found_out_without_a_look_at_each_index() {
     for id in ids(&mut random, 2000) {
         assert_eq!(finder.find(&id), None);
     }
-    // The indexes that were searched before there was a table.
+    // Index searches before there was a table.
     let probes = finder.probes.load(Relaxed);
     assert!(probes <= u64::from(objects) * PROBES_AN_OBJECT + 2 * 500, "{probes} of {objects}");
     check(&indexes, &finder, &all[..500]);

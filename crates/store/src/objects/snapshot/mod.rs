@@ -25,22 +25,23 @@ use crate::objects::pack_dir::PackDirs as KnownPacks;
 use crate::objects::pack_set::{PackSet, Unit, UnitIndex};
 use crate::objects::sources::{AttributeSources, Sources};
 
-/// An immutable view of the packs, the alternates and the shallow boundary of a repository. Packs are listed when the first
-/// object is asked for. An index is mapped when it is first searched, its pack when an object is first found in it; both stay
-/// mapped for as long as the snapshot lives, so that a repack beside it takes nothing away. Loose objects are listed when first
-/// asked for and read when needed. Those that a repack has moved meanwhile, loose ones and those of packs that were not
-/// mapped yet, are found through `Snapshot::later`.
+/// An immutable view of the packs, the alternates and the shallow boundary of a repository.
+///
+/// Packs are listed when the first object is requested. An index is mapped on its first search, its pack when
+/// an object is first found in it; both stay mapped for the life of the snapshot, so a concurrent repack
+/// removes nothing. Loose objects are listed on first use and read on demand. Objects that a repack has moved
+/// meanwhile, loose ones and those of unmapped packs, are found through `Snapshot::later`.
 #[derive(Debug)]
 pub struct Snapshot {
     shared: Arc<SharedView>,
     pub(super) attributes: AttributeSources,
     dirs: Vec<ObjectsDir>,
     later: Mutex<Option<Arc<Snapshot>>>,
-    /// How many vanished indexes later packs were searched for.
+    /// The number of vanished indexes for which later packs were already searched.
     lost_indexes_seen: AtomicUsize,
 }
 
-/// The immutable part, shared by snapshots that are taken one after another.
+/// The immutable part, shared by successive snapshots.
 #[derive(Debug)]
 struct SharedView {
     sources: Sources,
@@ -49,30 +50,30 @@ struct SharedView {
     commit_graph_files: Option<Vec<Mapped>>,
     commit_graph: OnceLock<Option<CommitGraph<Mapped>>>,
     bitmap: OnceLock<Option<OpenBitmap>>,
-    /// The pack directories as they were just before they were listed.
+    /// The state of the pack directories just before they were listed.
     pack_dirs: PackDirs,
-    /// Whether every pack that came since then changes them visibly.
+    /// Whether every pack added since then changes them visibly.
     are_pack_dirs_settled: bool,
 }
 
-/// How often the packs are listed again because earlier ones have vanished.
+/// How often packs are listed again because earlier ones vanished.
 const MAX_LOOKS: usize = 5;
 
-/// Why packs could not be listed. Without them, nothing can be called missing.
+/// Why packs could not be listed. Without them, no object can be declared missing.
 #[derive(Debug)]
 struct Unlisted {
     kind: ErrorKind,
     text: String,
 }
 
-/// Stands in for packs that could not be listed.
+/// An empty set in place of packs that could not be listed.
 static NO_PACKS: LazyLock<PackSet> = LazyLock::new(PackSet::default);
 
-/// The identity of each pack directory; it changes when a file comes or goes.
+/// The identity of each pack directory; it changes when a file is added or removed.
 type PackDirs = Vec<Option<FileIdentity>>;
 
 impl Snapshot {
-    /// Takes a snapshot. `known` holds pack directories that were read before; those that are read now are added.
+    /// Takes a snapshot. `known` holds pack directories read before; those read now are added.
     pub(crate) fn take(
         sources: Sources,
         attributes: AttributeSources,
@@ -101,13 +102,13 @@ impl Snapshot {
         Snapshot { shared, attributes, dirs, later: Mutex::new(None), lost_indexes_seen: AtomicUsize::new(0) }
     }
 
-    /// The same packs, with loose objects as they are now.
+    /// The same packs, with current loose objects.
     pub(crate) fn with_loose_anew(&self, attributes: AttributeSources) -> Self {
         let dirs = self.dirs.iter().map(ObjectsDir::anew).collect();
         Snapshot::of(self.shared.clone(), attributes, dirs)
     }
 
-    /// A view of one pack, of which nothing but these bytes need exist.
+    /// A view of one pack; only these bytes need to exist.
     pub fn of_pack(data: Mapped, index: Mapped, hash: HashKind) -> Result<Self, Error> {
         let pack = Pack::from_maps(Path::new("pack"), data, index, hash)?;
         let sources = Sources {
@@ -132,7 +133,7 @@ impl Snapshot {
         Ok(Snapshot::of(Arc::new(shared), AttributeSources::default(), Vec::new()))
     }
 
-    /// Lists the packs now; an error if that fails.
+    /// Lists the packs now, or returns why that failed.
     pub(crate) fn list_packs(&self) -> Result<(), Error> {
         match self.shared.packs.get_or_init(|| self.open_packs()) {
             Ok(_) => Ok(()),
@@ -142,7 +143,7 @@ impl Snapshot {
         }
     }
 
-    /// The packs; none if they cannot be listed, which [`Snapshot::list_packs`] reports.
+    /// The packs; empty if they cannot be listed, which [`Snapshot::list_packs`] reports.
     #[inline]
     pub(crate) fn set(&self) -> &PackSet {
         match self.shared.packs.get_or_init(|| self.open_packs()) {
@@ -158,7 +159,7 @@ impl Snapshot {
         })
     }
 
-    /// How many packs are listed; 0 before the first object is asked for.
+    /// How many packs are listed; 0 before the first object is requested.
     pub(crate) fn listed_packs(&self) -> usize {
         self.shared.packs.get().and_then(|set| set.as_ref().ok()).map_or(0, |set| set.packs.len())
     }
@@ -168,12 +169,12 @@ impl Snapshot {
         self.shared.sources.hash
     }
 
-    /// The numbers of packed objects are below this. There may be fewer objects, see [`Unit::range`].
+    /// Upper bound of the numbers of packed objects. There may be fewer objects, see [`Unit::range`].
     pub fn numbers_end(&self) -> u32 {
         self.units().last().map_or(0, |unit| unit.range().end)
     }
 
-    /// How many packed objects there are; an object in two units counts twice. Opens all indexes.
+    /// The number of packed objects; an object in two units counts twice. Opens all indexes.
     pub fn packed_len(&self) -> usize {
         self.units().iter().map(|unit| self.len_of(unit) as usize).sum()
     }
@@ -191,14 +192,14 @@ impl Snapshot {
         })
     }
 
-    /// Hashes which repository this is a view of: its object directory.
+    /// Hashes the identity of the repository: its object directory.
     pub fn hash_place(&self, hasher: &mut impl Hasher) {
         self.shared.sources.objects.hash(hasher);
     }
 
-    /// Hashes everything that decides which objects are found here and how they are stored: the versions of packs and of their
-    /// indexes, the object directories, where history is cut, and which helpers may be used. Loose objects and the content of
-    /// attribute files are left out. Makes no system call once packs are listed.
+    /// Hashes everything that determines which objects are found here and how they are stored: the versions
+    /// of packs and their indexes, the object directories, the shallow boundary, and the helper files in use.
+    /// Excludes loose objects and the content of attribute files. Makes no system call once packs are listed.
     pub fn hash_version(&self, hasher: &mut impl Hasher) {
         let SharedView { sources, commit_graph_files, .. } = &*self.shared;
         let PackSet { packs, units, bitmap_files, .. } = self.set();
@@ -225,7 +226,7 @@ impl Snapshot {
         bitmap_files.iter().for_each(|file| (&file.path, file.bytes.identity()).hash(hasher));
     }
 
-    /// The packs, in search order. One that is not open yet may turn out to be unusable.
+    /// The packs, in search order. A pack that is not open yet may turn out to be unusable.
     pub fn packs(&self) -> &[Pack] {
         &self.set().packs
     }
@@ -235,7 +236,7 @@ impl Snapshot {
         &self.set().units
     }
 
-    /// The commits at which this repository's own history is cut.
+    /// The shallow boundary of this repository's own history.
     pub fn shallow(&self) -> &[ObjectId] {
         &self.shared.sources.shallow
     }
@@ -249,12 +250,12 @@ impl Snapshot {
             .as_ref()
     }
 
-    /// Whether there are bitmap files. They are not read yet: [`Snapshot::bitmap`] may find them damaged.
+    /// Whether there are bitmap files. They are not opened yet: [`Snapshot::bitmap`] may find them damaged.
     pub fn has_bitmap_files(&self) -> bool {
         !self.set().bitmap_files.is_empty()
     }
 
-    /// The first bitmap file that `open` accepts; asked once.
+    /// The first bitmap file that `open` accepts; evaluated once.
     pub(super) fn bitmap_or_open(
         &self,
         open: impl Fn(&BitmapFile) -> Option<OpenBitmap>,
@@ -262,7 +263,7 @@ impl Snapshot {
         self.shared.bitmap.get_or_init(|| self.set().bitmap_files.iter().find_map(open)).as_ref()
     }
 
-    /// The first packed object of this name. Its pack exists: like git, this opens it if need be.
+    /// The first packed object of this name. Its pack exists: like git, this opens it if needed.
     #[inline]
     pub fn lookup(&self, id: &oid) -> Option<ObjectIx> {
         let set = self.set();
@@ -279,7 +280,7 @@ impl Snapshot {
         }
     }
 
-    /// Whoever removed an index before it was searched has put its objects elsewhere: `has_loose` finds them there.
+    /// An index removed before it was searched: its objects were moved first, and `has_loose` finds them.
     #[cold]
     fn look_for_lost(&self, lost: usize) {
         match self.look_later(true) {
@@ -293,14 +294,14 @@ impl Snapshot {
     fn has_usable_copy(&self, id: &oid) -> bool {
         let set = self.set();
         let is_found = set.copies(id).any(|copy| set.has_pack(copy.pack));
-        // Whoever removed the pack has put its objects elsewhere: `has_loose` finds them once later packs are listed.
+        // The objects of a removed pack were moved first: `has_loose` finds them once later packs are listed.
         if !is_found && let Err(error) = self.look_later(true) {
             tracing::error!("{error}");
         }
         is_found
     }
 
-    /// Whether there is an object of this name: a packed one, or one of [`Snapshot::has_loose`].
+    /// Whether an object of this name exists, packed or found by [`Snapshot::has_loose`].
     pub fn contains(&self, id: &oid) -> Result<bool, Error> {
         Ok(self.lookup(id).is_some() || self.has_loose(id)?)
     }
@@ -311,8 +312,8 @@ impl Snapshot {
         self.set().id(ix)
     }
 
-    /// Where a packed object is stored, in a usable pack if there is one. If a damaged index does not say, the offset is
-    /// beyond the end of every pack.
+    /// The location of a packed object, in a usable pack if possible. If a damaged index has none, the offset
+    /// is past the end of every pack.
     #[inline]
     pub fn locate(&self, ix: ObjectIx) -> Location {
         let set = self.set();
@@ -326,20 +327,20 @@ impl Snapshot {
         set.copies(set.id(ix)).find(|copy| set.has_pack(copy.pack))
     }
 
-    /// The number of the object whose entry starts at `offset` of a pack. If an earlier unit has the same object, its number
-    /// there: every object has one number.
+    /// The number of the object whose entry starts at `offset` of a pack. If an earlier unit has the object
+    /// too, its number there: every object has one number.
     #[inline]
     pub fn ix_of_offset(&self, pack: PackIx, offset: u64) -> Option<ObjectIx> {
         let stored = &self.packs()[pack.0 as usize];
         let position = stored.reverse().index_position_at(stored.position_of_offset(offset)?);
-        // In the first unit no other number can come before this one.
+        // In the first unit, no other number can take precedence.
         match self.units().first() {
             Some(unit) if unit.single_pack() == Some(pack) => Some(ObjectIx(position)),
             _ => self.lookup(stored.index().id_at(position)),
         }
     }
 
-    /// Whether an object without a number exists: a loose one, here or in an alternate, or one that was loose and has been
+    /// Whether an object without a number exists: a loose one, here or in an alternate, or one that has been
     /// packed since. Costs one directory listing per first byte and snapshot.
     pub fn has_loose(&self, id: &oid) -> Result<bool, Error> {
         self.list_packs()?;
@@ -354,18 +355,18 @@ impl Snapshot {
         if is_built_in(id) {
             return Ok(true);
         }
-        // An object that a repack removed before the listing is in a pack that it wrote before.
+        // An object that a repack removed before the listing is in a pack written before that.
         let later = if has_listed { self.later()? } else { self.lock_later().clone() };
         Ok(self.last_with(id, later)?.is_some())
     }
 
-    /// Whether the object exists now, whatever earlier listings of loose objects said. For objects that a peer was just told
-    /// are here.
+    /// Whether the object exists now, regardless of earlier listings of loose objects. For objects that a
+    /// peer was just told exist here.
     pub fn has_now(&self, id: &oid) -> Result<bool, Error> {
         if self.contains(id)? {
             return Ok(true);
         }
-        // A loose object that is packed meanwhile is found below.
+        // A loose object packed meanwhile is found below.
         if self.open_loose(id)?.is_some() {
             return Ok(true);
         }
@@ -392,13 +393,13 @@ impl Snapshot {
         Ok(ids)
     }
 
-    /// The loose objects of the repository itself, sorted; not those of alternates. Lists 256 directories, each once a
-    /// snapshot.
+    /// The sorted loose objects of the repository itself, without alternates. Lists 256 directories, each
+    /// once per snapshot.
     pub fn own_loose(&self) -> Result<Vec<ObjectId>, Error> {
         self.dirs[0].loose_ids()
     }
 
-    /// The file of a loose object of the repository itself, whether it is there or not.
+    /// The path of a loose object of the repository itself, whether it exists or not.
     pub fn own_loose_path(&self, id: &oid) -> PathBuf {
         self.dirs[0].loose_path(id)
     }
@@ -409,37 +410,37 @@ impl Snapshot {
         found.ok().flatten().and_then(|file| file.modified)
     }
 
-    /// The names of the packs that the repository's own multi-pack-index covers, without `.idx`; `None` if there is none
-    /// that can be read. Also where the configuration says not to use it.
+    /// The names, without `.idx`, of the packs that the repository's own multi-pack-index covers, even if the
+    /// configuration disables it; `None` if no readable one exists.
     pub fn own_multi_pack_index_names(&self) -> Option<Vec<String>> {
         let index = accelerators::multi_pack_index(&self.own_pack_dir(), self.shared.sources.hash)?;
         Some(index.pack_names().map(|name| name.strip_suffix(".idx").unwrap_or(name).to_owned()).collect())
     }
 
-    /// Where the repository's own packs are.
+    /// The directory of the repository's own packs.
     pub fn own_pack_dir(&self) -> PathBuf {
         self.dirs[0].pack_dir()
     }
 
-    /// Where the files of a pack are.
+    /// The directory of a pack's files.
     pub(crate) fn pack_dir_of(&self, pack: &Pack) -> PathBuf {
         self.dirs[pack.dir()].pack_dir()
     }
 
-    /// A snapshot with later packs that have the object, if there are any.
+    /// A snapshot with later packs that have the object, if any.
     pub(crate) fn later_with(&self, id: &oid) -> Result<Option<Arc<Snapshot>>, Error> {
         let later = self.later()?;
         self.last_with(id, later)
     }
 
-    /// `later`, or the first snapshot after it that has the object: later packs may vanish as well.
+    /// `later`, or the first snapshot after it that has the object: later packs may vanish too.
     fn last_with(&self, id: &oid, mut later: Option<Arc<Snapshot>>) -> Result<Option<Arc<Snapshot>>, Error> {
         for _ in 0..MAX_LOOKS {
             let Some(found) = later else { return Ok(None) };
             if found.lookup(id).is_some() {
                 return Ok(Some(found));
             }
-            // It has looked for what came after it only if something of it was gone or damaged.
+            // It has looked for later packs only if some of its own were gone or damaged.
             let after = found.lock_later().clone();
             later = after.filter(|after| after.shared.pack_dirs != found.shared.pack_dirs);
             if later.is_some() {
@@ -450,12 +451,13 @@ impl Snapshot {
         Err(Error::io(self.own_pack_dir(), error))
     }
 
-    /// A snapshot with the packs that came after this one, if any did. For objects that were loose then.
+    /// A snapshot with the packs added after this one, if any. For objects that were loose then.
     fn later(&self) -> Result<Option<Arc<Snapshot>>, Error> {
         self.look_later(false)
     }
 
-    /// The same; with `in_doubt`, also if packs may have come so shortly after others that the directory does not show it.
+    /// As above; `in_doubt` also looks if packs may have followed others so quickly that the directory
+    /// does not show it.
     fn look_later(&self, in_doubt: bool) -> Result<Option<Arc<Snapshot>>, Error> {
         let mut later = self.lock_later();
         let known = &later.as_ref().map_or(&self.shared, |later| &later.shared);
@@ -499,7 +501,7 @@ impl Snapshot {
         Ok(None)
     }
 
-    /// All places where a packed object of this name is stored.
+    /// All locations of a packed object of this name.
     pub(crate) fn copies(&self, id: &oid) -> impl Iterator<Item = Location> {
         self.set().copies(id)
     }
@@ -510,7 +512,7 @@ fn look_at_pack_dirs(dirs: &[ObjectsDir]) -> Result<PackDirs, Error> {
         let path = dir.pack_dir();
         match packrace_os::identity(&path, Role::Pack) {
             Ok(found) => Ok(found),
-            // Listing it has reported this already.
+            // Listing it has already reported this error.
             Err(_) if !dir.is_local => Ok(None),
             Err(error) => Err(Error::io(path, error)),
         }
@@ -518,7 +520,7 @@ fn look_at_pack_dirs(dirs: &[ObjectsDir]) -> Result<PackDirs, Error> {
     dirs.iter().map(look).collect()
 }
 
-/// Whether git knows the object without storing it: the empty tree, which commits may name in any repository.
+/// Whether git knows the object without storing it: the empty tree, which any commit may reference.
 pub(crate) fn is_built_in(id: &oid) -> bool {
     *id == *id.kind().empty_tree()
 }

@@ -1,8 +1,8 @@
-//! Many loose objects at once, with few waits for the disk.
+//! Writes many loose objects with few waits for the disk.
 //!
-//! All are written under temporary names (`tmp_obj_XXXXXX`, git's), synced together, then named, then the directories are synced
-//! together: two waits, however many there are, up to [`MAX_OPEN`] of them. Nothing has a name before its content is durable,
-//! and the proof is given when the names are.
+//! All objects are written under temporary names (`tmp_obj_XXXXXX`, git's), synced together, then named; then
+//! the directories are synced together. That is two waits for any number of objects up to [`MAX_OPEN`].
+//! Nothing has a name before its content is durable, and the proof is returned once the names are durable.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -20,43 +20,43 @@ use crate::error::Error;
 use crate::objects::freshen::{Freshened, Touched};
 use crate::objects::snapshot::Snapshot;
 
-/// As git makes them.
+/// The mode that git uses.
 const MODE: u32 = 0o444;
 
-/// Most files that are open and wait to be synced together. A process may have 1,024 open on most systems.
+/// Most files open at a time, to be synced together. On most systems a process may have 1,024 open.
 const MAX_OPEN: usize = 256;
 
-/// Loose objects that are being written. Dropping the batch removes files that have no name yet.
+/// Loose objects being written. Dropping the batch removes files that have no name yet.
 pub struct LooseBatch {
     /// The object directory.
     dir: PathBuf,
     policy: WritePolicy,
     deflater: Deflater,
-    /// Objects that exist need not be written.
+    /// Existing objects need not be written.
     existing: Arc<Snapshot>,
     touched: Touched,
     seen: HashSet<ObjectId>,
-    /// Written, but not synced.
+    /// Written but not synced.
     open: Vec<(ObjectId, NewFile)>,
-    /// Synced, but not named.
+    /// Synced but not named.
     closed: Vec<(ObjectId, ClosedFile)>,
-    /// Loose objects that existed.
+    /// Loose objects that already existed.
     kept: Vec<PathBuf>,
     plain: Vec<u8>,
     deflated: Vec<u8>,
 }
 
-/// Loose objects that readers can find.
+/// Loose objects that are visible to readers.
 #[derive(Debug)]
 pub struct PublishedLoose {
-    /// Those that did not exist before.
+    /// Objects that did not exist before.
     pub written: Vec<PathBuf>,
-    /// In a quarantine, whose names need not survive.
+    /// Whether they are in a quarantine, whose names need not survive.
     is_staged: bool,
 }
 
 impl PublishedLoose {
-    /// Lets refs name the objects. Panics in a quarantine, which returns the proof when they leave it.
+    /// Lets refs name the objects. Panics in a quarantine, which returns the proof on migration.
     pub fn stored(&self) -> ObjectsStored {
         assert!(!self.is_staged, "a quarantine gives the proof");
         ObjectsStored::published()
@@ -64,7 +64,7 @@ impl PublishedLoose {
 }
 
 impl LooseBatch {
-    /// A batch for the object directory `dir`; `existing` has what it and its alternates hold.
+    /// A batch for the object directory `dir`; `existing` is a view of it and its alternates.
     pub fn new(dir: &Path, existing: Arc<Snapshot>, level: i32, policy: WritePolicy) -> Self {
         LooseBatch {
             dir: dir.to_owned(),
@@ -81,8 +81,8 @@ impl LooseBatch {
         }
     }
 
-    /// Writes an object under a temporary name; false if it exists already, in which case it gets the present time. `id` is its
-    /// name, as the caller has computed it.
+    /// Writes an object under a temporary name; an existing one is only touched, and the result is false.
+    /// `id` is its name, computed by the caller.
     pub fn add(&mut self, id: &ObjectId, kind: Kind, content: &[u8]) -> Result<bool, Error> {
         if !self.seen.insert(*id) {
             return Ok(false);
@@ -99,12 +99,13 @@ impl LooseBatch {
         Ok(true)
     }
 
-    /// The same for an object that the caller knows not to be loose; its file gets this time, in seconds after 1970.
+    /// As above, for an object that the caller knows is not loose; its file gets this time, in
+    /// seconds since 1970.
     pub fn add_old(&mut self, id: &ObjectId, kind: Kind, content: &[u8], seconds: u32) -> Result<(), Error> {
         self.write(id, kind, content, Some(UNIX_EPOCH + Duration::from_secs(seconds.into())))
     }
 
-    /// The same for an object that the caller knows not to exist.
+    /// As above, for an object that the caller knows does not exist.
     pub(super) fn store(&mut self, id: &ObjectId, kind: Kind, content: &[u8]) -> Result<(), Error> {
         self.write(id, kind, content, None)
     }
@@ -132,13 +133,13 @@ impl LooseBatch {
         Ok(())
     }
 
-    /// Adds existing loose objects to those that are made durable.
+    /// Adds existing loose objects to those that will be made durable.
     pub(super) fn keep(&mut self, files: Vec<PathBuf>) {
         self.kept.extend(files);
     }
 
-    /// Gives the objects their names. One that has appeared since stays and is made durable as well: its writer may not have
-    /// done so yet.
+    /// Names the objects. One that has appeared since is kept and made durable too: its writer may
+    /// not be done yet.
     pub fn publish(mut self) -> Result<PublishedLoose, Error> {
         self.settle()?;
         let mut dirs = BTreeSet::new();
@@ -165,7 +166,7 @@ impl LooseBatch {
         self.policy.syncs(Component::LooseObject)
     }
 
-    /// A temporary file in a directory of objects, which is made if it does not exist.
+    /// A temporary file in a fan-out directory, which is created if missing.
     fn create(&self, dir: &Path) -> Result<NewFile, Error> {
         let create = || NewFile::create_temporary(dir, "tmp_obj_", MODE, Role::Objects);
         let mut result = create();
@@ -179,7 +180,7 @@ impl LooseBatch {
         Ok(file)
     }
 
-    /// Makes the content of all open files durable, and closes them.
+    /// Makes the content of all open files durable and closes them.
     fn settle(&mut self) -> Result<(), Error> {
         if self.syncs() {
             let to_sync = self.open.iter_mut().map(|(_, file)| ToSync::New(file)).collect();
@@ -192,12 +193,12 @@ impl LooseBatch {
         Ok(())
     }
 
-    /// In one wait: the directories with new names and, as they may be new themselves, those that they are in; and objects that
-    /// were there, whose writers may not have synced them.
+    /// Syncs in one wait: directories with new names; their parents, as the directories may be new; and
+    /// existing objects, whose writers may not have synced them.
     fn sync_names(&self, mut dirs: BTreeSet<PathBuf>) -> Result<(), Error> {
         let mut kept: Vec<&PathBuf> = self.kept.iter().collect();
         if self.policy.is_staged() {
-            // Only those elsewhere: nothing else makes them durable.
+            // Only those outside the quarantine: nothing else makes them durable.
             dirs.retain(|dir| !dir.starts_with(&self.dir));
             kept.retain(|path| !path.starts_with(&self.dir));
         }

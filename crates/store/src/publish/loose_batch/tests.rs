@@ -37,7 +37,7 @@ impl EmptyStore {
         (object_id(self.hash, Kind::Blob, &content).unwrap(), content)
     }
 
-    /// How many of these are new.
+    /// Returns how many of these are new.
     fn write(&self, numbers: std::ops::Range<usize>) -> Result<usize, Error> {
         let mut batch = self.batch();
         let mut new = 0;
@@ -59,7 +59,7 @@ impl EmptyStore {
         self.root.path().join("objects").join(&hex[..2]).join(&hex[2..])
     }
 
-    /// Names of temporaries.
+    /// Names of temporary files.
     fn temporaries(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for dir in std::fs::read_dir(self.root.path().join("objects")).unwrap() {
@@ -121,13 +121,13 @@ fn what_is_there_is_made_young() {
     make_old(&target.path(10));
     assert_eq!(target.write(0..12).unwrap(), 0);
     assert!(is_young(&packs()[0]) && is_young(&target.path(10)));
-    // Nothing says that an object of a cruft pack is needed: it is stored again.
+    // An object of a cruft pack may be deleted, so it is stored again.
     target.git(&["repack", "-q", "--cruft", "-d", "-a"]);
     assert_eq!(target.write(3..7).unwrap(), 4);
     assert_eq!(target.count(), 20);
 }
 
-/// What a batch costs, in syncs: each file and each directory once, and that which they are in.
+/// The cost of a batch in syncs: each file and each directory once, and the parent directory.
 #[test]
 fn each_directory_is_synced_once_and_only_where_it_is_asked_for() {
     let target = EmptyStore::new(HashKind::Sha1);
@@ -168,7 +168,7 @@ fn what_others_wrote_is_synced_too() {
     let steps: Vec<_> = steps.iter().map(|step| (&*step.path, step.op.clone())).collect();
     assert_eq!(steps, expect);
 
-    // One that appears while the batch is written.
+    // An object that appears while the batch is written.
     let mut batch = target.batch();
     let (id, content) = target.object(5);
     batch.add(&id, Kind::Blob, &content).unwrap();
@@ -193,7 +193,7 @@ fn a_failure_leaves_no_temporary() {
     for (at, step) in steps.iter().enumerate() {
         let (target, result, _) = run(DiskFault::At(at, std::io::ErrorKind::StorageFull));
         match step.op {
-            // Whether it is there is not known then, and it is written.
+            // Then its existence is unknown, and it is written.
             DiskOp::Touch => assert_eq!(result.unwrap(), 6),
             _ => assert_eq!(result.unwrap_err().kind(), crate::ErrorKind::Unavailable),
         }
@@ -205,7 +205,7 @@ fn a_failure_leaves_no_temporary() {
     }
 }
 
-/// Syncs are counted where they are made, and there is no other.
+/// Syncs are counted where they are made, and there are no others.
 #[test]
 fn counted_syncs_are_those_of_the_disk() {
     let target = EmptyStore::new(HashKind::Sha1);
@@ -213,6 +213,6 @@ fn counted_syncs_are_those_of_the_disk() {
     let before = count::so_far(packrace_os::count::Role::Objects, Op::Sync).0;
     target.write(0..4).unwrap();
     let after = count::so_far(packrace_os::count::Role::Objects, Op::Sync).0;
-    // Four files, four directories, and that which they are in: or one call for the files, and one for the directories.
+    // Four files, four directories and their parent; or one call for the files and one for the directories.
     assert!(after - before >= 2, "{before} {after}");
 }

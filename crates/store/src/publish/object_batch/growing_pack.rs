@@ -10,10 +10,10 @@ use super::{BatchOptions, StreamError, leftovers};
 use crate::error::{Error, Reason};
 use crate::publish::{PackWriter, PublishedPack};
 
-/// Bytes of a long content in memory at a time.
+/// Bytes of a streamed content in memory at a time.
 const STREAM_BYTES: usize = 256 << 10;
 
-/// A pack of whole objects that grows.
+/// A growing pack of whole objects.
 #[derive(Debug)]
 pub(super) struct GrowingPack {
     writer: PackWriter,
@@ -21,7 +21,7 @@ pub(super) struct GrowingPack {
     hash: HashKind,
 }
 
-/// An object's entry, ready to be appended.
+/// The entry of an object, ready to be appended.
 #[derive(Default)]
 pub(super) struct PreparedEntry {
     bytes: Vec<u8>,
@@ -40,7 +40,7 @@ impl PreparedEntry {
 }
 
 impl GrowingPack {
-    /// The number of objects is not known yet, so that the pack is hashed when it is complete.
+    /// The number of objects is not known yet, so the pack is hashed when complete.
     pub(super) fn create(dir: &Path, hash: HashKind, options: &BatchOptions) -> Result<Self, Error> {
         let dir = dir.join("pack");
         let writer = PackWriter::create(&dir, hash, options.policy, None)?;
@@ -55,7 +55,7 @@ impl GrowingPack {
         Ok(())
     }
 
-    /// Appends a content whose name is only known once it is read; `is_new` then says whether to keep it.
+    /// Appends a content whose name is known only after reading it; `is_new` then decides whether to keep it.
     pub(super) fn append_stream(
         &mut self,
         size: u64,
@@ -106,7 +106,7 @@ impl GrowingPack {
         Ok((id, crc.finalize()))
     }
 
-    /// `None` if no object was kept.
+    /// Publishes the pack; `None` if no object was kept.
     pub(super) fn publish(mut self, options: &BatchOptions) -> Result<Option<PublishedPack>, Error> {
         if self.entries.is_empty() {
             return Ok(None);
@@ -118,7 +118,8 @@ impl GrowingPack {
     }
 }
 
-/// The name of a blob of `size` bytes from `source`, which is never in memory as a whole. Reads no more than `size`.
+/// The name of a blob of `size` bytes from `source`, which is never in memory as a whole. Reads at most
+/// `size` bytes.
 pub fn name_blob_stream(hash: HashKind, size: u64, source: &mut dyn Read) -> Result<ObjectId, StreamError> {
     let mut hasher = ObjectHasher::new(hash, Kind::Blob, size);
     for_each_piece(size, source, |piece| {

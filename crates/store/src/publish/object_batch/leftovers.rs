@@ -5,14 +5,14 @@ use packrace_os::EntryType;
 use packrace_os::count::Role;
 use packrace_os::durable;
 
-/// Whoever is alive has written something to its temporary since.
+/// A live process has written to its temporary file more recently than this.
 const AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What is called so, and six letters or digits behind it, is a pack that was not finished, or belongs to one.
+/// Names with these prefixes and six more letters or digits belong to unfinished packs.
 const PREFIXES: [&str; 3] = ["tmp_pack_", "tmp_idx_", "tmp_rev_"];
 
-/// Removes what others have left beside `ours`, a temporary that was made just now: by its times, no clock is asked. It is no
-/// error if that fails: `git prune` removes them too.
+/// Removes old leftovers beside `ours`, a temporary file made just now, whose time replaces the clock.
+/// Failures are ignored: `git prune` removes leftovers too.
 pub(super) fn remove(pack_dir: &Path, ours: &Path) {
     let modified = |path: &Path| packrace_os::identity(path, Role::Pack).ok().flatten()?.modified;
     let Some(now) = modified(ours) else { return };

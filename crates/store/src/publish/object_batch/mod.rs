@@ -1,16 +1,17 @@
-//! Stores new objects, all or none: the one way in which commands store what they make.
+//! Stores new objects, all or none: the only way in which commands store objects.
 //!
-//! They are collected, written under temporary names, made durable with a number of waits that does not depend on how many they
-//! are, then named, then these names are made durable, and only then there is the proof that refs or an index may name
-//! them. Below [`LooseLimit`] they become loose objects, else one pack; a content that is not to be in memory as a whole is
-//! always in a pack, and everything else beside it.
+//! Objects are collected, written under temporary names, made durable with a fixed number of waits, then
+//! named; then the names are made durable; and only then the caller gets the proof that refs or an index may
+//! name them. Fewer objects than [`LooseLimit`] become loose, others one pack. A content too large for
+//! memory always goes into a pack, with all other objects of the batch.
 //!
-//! Which of both it is going to be shows when the limit is reached: until then contents wait in memory, not compressed. So
-//! does nothing of a batch that is dropped stay, but what a killed process leaves: `objects/pack/tmp_pack_XXXXXX` and
-//! `objects/xx/tmp_obj_XXXXXX`. Both `git prune` and `git gc` remove; of packs also the next batch that makes one, a day later.
+//! The form is decided when the limit is reached: until then contents wait in memory, uncompressed. So a
+//! dropped batch leaves nothing; a killed process may leave `objects/pack/tmp_pack_XXXXXX` and
+//! `objects/xx/tmp_obj_XXXXXX`. `git prune` and `git gc` remove both; the next batch that makes a pack also
+//! removes leftover packs, a day later.
 //!
-//! Threads share a batch: each looks for its object, compresses it and computes its checksum beside the others; in turn they
-//! only append what came of that to the pack.
+//! Threads share a batch: each looks up, compresses and checksums its objects in parallel; only appending to
+//! the pack is serialized.
 
 mod growing_pack;
 mod leftovers;
@@ -33,11 +34,11 @@ use growing_pack::{GrowingPack, PreparedEntry};
 
 pub use options::BatchOptions;
 
-/// Most bytes that wait in memory; more make a pack, however few objects they are.
+/// Most bytes that wait in memory; more of them make a pack, however few objects they are.
 const MAX_HELD_BYTES: usize = 16 << 20;
 
-/// This many existing loose objects are made durable, as their writers may not have done so; more go into the pack as well,
-/// which needs no further syncs for them.
+/// This many existing loose objects are made durable, as their writers may not have done so. Further ones are
+/// stored in the pack again, which needs no extra syncs for them.
 const MAX_KEPT: usize = 64;
 
 /// New objects that are being stored. Dropping the batch leaves nothing of them.
@@ -45,11 +46,11 @@ const MAX_KEPT: usize = 64;
 pub struct ObjectBatch {
     /// The object directory.
     dir: PathBuf,
-    /// Objects that exist need not be written.
+    /// Existing objects need not be written.
     existing: Arc<Snapshot>,
     options: BatchOptions,
     touched: Touched,
-    /// Never held while waiting for the pack.
+    /// Never held while waiting for `pack`.
     known: Mutex<Known>,
     pack: Mutex<PackState>,
     tools: Mutex<Vec<Tools>>,
@@ -62,7 +63,7 @@ struct Known {
     /// Objects in memory; none once there is a pack.
     held: Vec<HeldObject>,
     held_bytes: usize,
-    /// Loose objects that existed.
+    /// Loose objects that already existed.
     kept: Vec<PathBuf>,
 }
 
@@ -87,13 +88,13 @@ struct Tools {
     entry: PreparedEntry,
 }
 
-/// Why a content was not taken.
+/// Why a content was not stored.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// It could not be read, or ended before its size. The batch is unchanged.
+    /// It could not be read, or ended before its announced size. The batch is unchanged.
     #[error(transparent)]
     Source(std::io::Error),
-    /// The same.
+    /// It is a collision attack. The batch is unchanged.
     #[error(transparent)]
     Attack(CollisionAttack),
     /// It could not be written. The batch can no longer be published.
@@ -101,19 +102,19 @@ pub enum StreamError {
     Store(Error),
 }
 
-/// Objects that readers can find.
+/// Objects that are visible to readers.
 #[derive(Debug)]
 pub struct PublishedObjects {
     /// The new pack.
     pub pack: Option<PublishedPack>,
     /// The new loose objects.
     pub loose: Vec<PathBuf>,
-    /// In a quarantine, whose names need not survive.
+    /// Whether they are in a quarantine, whose names need not survive.
     is_staged: bool,
 }
 
 impl PublishedObjects {
-    /// Lets refs and an index name the objects. Panics in a quarantine, which returns the proof when they leave it.
+    /// Lets refs and an index name the objects. Panics in a quarantine, which returns the proof on migration.
     pub fn stored(&self) -> ObjectsStored {
         assert!(!self.is_staged, "a quarantine gives the proof");
         ObjectsStored::published()
@@ -121,7 +122,7 @@ impl PublishedObjects {
 }
 
 impl ObjectBatch {
-    /// A batch for the object directory `dir`; `existing` has what it and its alternates hold.
+    /// A batch for the object directory `dir`; `existing` is a view of it and its alternates.
     pub fn new(dir: &Path, existing: Arc<Snapshot>, options: BatchOptions) -> Self {
         let known = Known {
             seen: HashSet::new(),
@@ -141,8 +142,8 @@ impl ObjectBatch {
         }
     }
 
-    /// Stores an object; false if it exists already, in which case it gets the present time. `id` is its name, as the caller has
-    /// computed it. After an error, the batch can only be dropped.
+    /// Stores an object; an existing one is only touched, and the result is false. `id` is its name, computed
+    /// by the caller. After an error, the batch can only be dropped.
     pub fn add(&self, id: &ObjectId, kind: Kind, content: &[u8]) -> Result<bool, Error> {
         if !self.is_new(id) {
             return Ok(false);
@@ -158,8 +159,8 @@ impl ObjectBatch {
         Ok(true)
     }
 
-    /// Stores a blob of `size` bytes from `source` without holding it in memory (`core.bigFileThreshold`). Reads no more than
-    /// `size`. Meanwhile, other threads cannot append to the pack.
+    /// Stores a blob of `size` bytes from `source` without holding it in memory (`core.bigFileThreshold`).
+    /// Reads at most `size` bytes. Meanwhile, other threads cannot append to the pack.
     pub fn add_blob_stream(&self, size: u64, source: &mut dyn Read) -> Result<ObjectId, StreamError> {
         let before = lock(&self.known).begin_pack();
         for held in before {
@@ -183,7 +184,7 @@ impl ObjectBatch {
         Ok(is_known || self.existing.lookup(id).is_some() || self.existing.has_loose(id)?)
     }
 
-    /// Makes the objects durable, as far as the policy says, and then lets readers find them.
+    /// Makes the objects durable, as far as the policy says, and then visible to readers.
     pub fn publish(self) -> Result<PublishedObjects, Error> {
         let known = self.known.into_inner().unwrap_or_else(PoisonError::into_inner);
         let pack = match self.pack.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -201,13 +202,13 @@ impl ObjectBatch {
         Ok(PublishedObjects { pack, loose, is_staged: policy.is_staged() })
     }
 
-    /// Whether an object has to be stored; it then counts as stored.
+    /// Whether an object must be stored; from then on it counts as stored.
     fn is_new(&self, id: &ObjectId) -> bool {
         let is_first = lock(&self.known).seen.insert(*id);
         is_first && !self.is_there(id)
     }
 
-    /// Whether the object exists, has the present time, and will be durable.
+    /// Whether the object exists, was touched, and will be durable.
     fn is_there(&self, id: &oid) -> bool {
         match self.existing.freshen(id, &self.touched) {
             Freshened::No => false,
@@ -247,7 +248,7 @@ impl ObjectBatch {
 }
 
 impl Known {
-    /// Keeps an object in memory, or returns those in memory, which go into the pack before this one.
+    /// Keeps an object in memory, or returns the held objects, which go into the pack before this one.
     fn hold(
         &mut self,
         id: &ObjectId,
@@ -288,7 +289,7 @@ fn has_failed(dir: &Path) -> Error {
         .into()
 }
 
-/// A poisoned lock is no problem: the batch of a thread that panicked is dropped.
+/// Poisoning is harmless: if a thread panics, its batch is dropped.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

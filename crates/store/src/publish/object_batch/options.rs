@@ -7,13 +7,13 @@ use crate::publish::{
 /// How new objects are stored.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchOptions {
-    /// What is synced, and the modes of files.
+    /// What is synced, and file modes.
     pub policy: WritePolicy,
-    /// From how many objects on they go into a pack.
+    /// The number of objects from which on they go into a pack.
     pub loose_limit: LooseLimit,
-    /// zlib's level for loose objects.
+    /// The zlib level for loose objects.
     pub loose_compression: i32,
-    /// zlib's level in a pack.
+    /// The zlib level in packs.
     pub pack_compression: i32,
     /// The files beside a pack.
     pub beside: PublishOptions<'static>,
@@ -22,7 +22,7 @@ pub struct BatchOptions {
 impl BatchOptions {
     /// The options of the configuration.
     pub fn of(config: &Config) -> Result<Self, Error> {
-        // A reverse index costs a sync, and is computed quickly for what a command adds: only written if asked for.
+        // A reverse index costs a sync and is quick to compute for few objects: written only on request.
         let reverse_index = config.boolean("pack.writeReverseIndex")?.unwrap_or(false);
         Ok(BatchOptions {
             policy: WritePolicy::of(config)?.of_new_objects(),
@@ -33,8 +33,8 @@ impl BatchOptions {
         })
     }
 
-    /// The same for objects that an index or a stash names then: where loose ones are synced, two make a pack already, unless
-    /// `packrace.looseLimit` says otherwise. A pack is three syncs, and five loose objects are eleven.
+    /// As above, for objects that an index or a stash will name: if loose objects are synced, two make a
+    /// pack, unless `packrace.looseLimit` is set. A pack is three syncs, and five loose objects are eleven.
     pub fn of_work_tree(config: &Config) -> Result<Self, Error> {
         let mut options = Self::of(config)?;
         let is_set = config.integer("packrace.looseLimit")?.is_some_and(|limit| limit >= 0);

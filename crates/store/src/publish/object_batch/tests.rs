@@ -50,7 +50,7 @@ impl EmptyStore {
         numbers.filter(add).count()
     }
 
-    /// What stock git finds, and finds whole.
+    /// The objects that stock git finds, and finds whole.
     fn count(&self) -> usize {
         self.git(&["fsck", "--full", "--strict"]);
         self.git(&["cat-file", "--batch-all-objects", "--batch-check"]).lines().count()
@@ -76,7 +76,7 @@ impl Snapshot {
     }
 }
 
-/// So many objects become so many loose ones, or else a pack.
+/// Checks whether this many objects become loose or a pack.
 fn check(settings: &[(&str, &str)], objects: usize, expect_loose: bool) {
     for hash in [HashKind::Sha1, HashKind::Sha256] {
         let target = EmptyStore::new(hash);
@@ -88,7 +88,7 @@ fn check(settings: &[(&str, &str)], objects: usize, expect_loose: bool) {
         let loose = if expect_loose { objects } else { 0 };
         assert_eq!((published.loose.len(), published.pack.is_some()), (loose, !expect_loose && objects > 0));
         assert_eq!(target.count(), objects);
-        // Whoever has them does not store them again.
+        // A repository that has them does not store them again.
         let batch = target.batch(settings);
         assert_eq!(target.add(&batch, 0..objects), 0);
         let published = batch.publish().unwrap();
@@ -112,7 +112,7 @@ fn a_handful_stays_loose_and_more_become_a_pack() {
     check(&[], 700, false);
     check(&[("packrace.looseLimit", "1")], 1, false);
     check(&[("packrace.looseLimit", "0")], 1, false);
-    // No more than are made durable again where they are there.
+    // No more than can be made durable again when they exist.
     check(&[("packrace.looseLimit", "60")], 59, true);
     check(&[("packrace.looseLimit", "60")], 60, false);
     check(&[("pack.indexVersion", "1"), ("pack.compression", "0")], 6, false);
@@ -162,13 +162,13 @@ fn long_contents_are_streamed_beside_the_others() {
         let id = object_id(hash, Kind::Blob, &long).unwrap();
         let batch = target.batch(&[]);
         target.add(&batch, 0..2);
-        // In pieces, and of what is behind it nothing is read.
+        // In pieces; nothing after it is read.
         let mut source = Trickle(&[&long[..], b"more"].concat(), 0);
         assert_eq!(batch.add_blob_stream(long.len() as u64, &mut source).unwrap(), id);
         assert_eq!(source.1, long.len());
         target.add(&batch, 2..4);
         assert!(batch.contains(&id).unwrap());
-        // Once more, and one that is stored in the other way already, and an empty one.
+        // Again, one that is already stored in the other form, and an empty one.
         assert_eq!(batch.add_blob_stream(long.len() as u64, &mut &long[..]).unwrap(), id);
         assert!(!batch.add(&id, Kind::Blob, &long).unwrap());
         let (short, content) = target.object(3);
@@ -178,7 +178,7 @@ fn long_contents_are_streamed_beside_the_others() {
         let published = batch.publish().unwrap();
         assert!(published.pack.is_some() && published.loose.is_empty());
         assert_eq!(target.count(), 7);
-        // What is there needs no pack.
+        // An existing object needs no pack.
         let batch = target.batch(&[]);
         assert_eq!(batch.add_blob_stream(long.len() as u64, &mut &long[..]).unwrap(), id);
         assert_eq!(batch.publish().unwrap().pack, None);
@@ -186,7 +186,7 @@ fn long_contents_are_streamed_beside_the_others() {
     }
 }
 
-/// Gives few bytes at a time.
+/// Returns few bytes at a time.
 struct Trickle<'a>(&'a [u8], usize);
 
 impl Read for Trickle<'_> {
@@ -263,7 +263,7 @@ fn what_is_dropped_leaves_nothing() {
     }
 }
 
-/// How often the disk is waited for does not depend on how many objects there are.
+/// The number of syncs does not depend on the number of objects.
 #[test]
 fn syncs_are_constant() {
     let syncs = |settings: &[(&str, &str)], objects: usize| {
@@ -283,13 +283,14 @@ fn syncs_are_constant() {
         assert_eq!(syncs(&fsync("none"), objects), 0);
         assert_eq!(syncs(&[("pack.writeReverseIndex", "true")], objects), 4);
     }
-    // The object, its directory, and that of this.
+    // The object, its directory, and the parent directory.
     assert_eq!(syncs(&[], 1), 3);
     assert_eq!(syncs(&fsync("loose-object"), 1), 3);
     assert_eq!(syncs(&fsync(""), 5), 0, "git's default leaves loose objects out");
 }
 
-/// What an index names is one pack from the second object on, unless something else is configured, or nothing is synced.
+/// From the second object on, objects that an index names are one pack, unless configured otherwise, or
+/// nothing is synced.
 #[test]
 fn two_objects_of_a_work_tree_are_a_pack() {
     let check = |settings: &[(&str, &str)], expect: [Form; 2]| {
@@ -305,7 +306,7 @@ fn two_objects_of_a_work_tree_are_a_pack() {
     check(&[("packrace.looseLimit", "1")], [Form::Pack, Form::Pack]);
 }
 
-/// Loose objects of others may not be durable yet: a few are synced, many are stored once more.
+/// Loose objects of other processes may not be durable yet: a few are synced, many are stored again.
 #[test]
 fn loose_objects_that_are_there() {
     for (objects, expect_files) in [(MAX_KEPT, 0), (MAX_KEPT + 1, 2)] {
@@ -320,7 +321,7 @@ fn loose_objects_that_are_there() {
         let count = |wanted: DiskOp| steps.iter().filter(|step| step.op == wanted).count();
         assert_eq!(target.files().len() - before, expect_files);
         assert_eq!(count(DiskOp::Sync), MAX_KEPT + expect_files);
-        // With git's default they are as durable as who wrote them made them.
+        // With git's default they are as durable as their writers made them.
         let batch = target.batch(&[("core.fsync", "")]);
         assert_eq!(target.add(&batch, 0..objects), 0);
         let ((), steps) = on_disk(DiskFault::None, || drop(batch.publish().unwrap()));
@@ -328,7 +329,7 @@ fn loose_objects_that_are_there() {
     }
 }
 
-/// A batch of which a write has failed is never published, whatever succeeds after that.
+/// A batch with a failed write is never published, whatever succeeds later.
 #[test]
 fn nothing_is_published_after_a_failure() {
     let content = vec![1; 3 << 20];
@@ -354,7 +355,7 @@ fn nothing_is_published_after_a_failure() {
         let fault = DiskFault::At(at, ErrorKind::StorageFull);
         let ((published, _), steps) = on_disk(fault, || work(&target));
         let step = &steps[at];
-        // What only makes an object young may fail.
+        // Failure to touch an object may be ignored.
         assert!(published.is_err() || step.op == DiskOp::Touch, "{step:?}");
         if published.is_err() && is_write(step) {
             target.check_nothing_is_left();
@@ -362,7 +363,7 @@ fn nothing_is_published_after_a_failure() {
     }
 }
 
-/// What a killed process has left goes with the next pack, but for what may be somebody's who is alive.
+/// Leftovers of a killed process are removed with the next pack, except those that may belong to a live one.
 #[test]
 fn old_temporaries_go() {
     let target = EmptyStore::new(HashKind::Sha1);

@@ -1,4 +1,4 @@
-//! The configuration that says which backend counts (gitrepository-layout, "Git Repository Format Versions").
+//! The configuration that selects the backend (gitrepository-layout, "Git Repository Format Versions").
 
 use gix_config::File;
 use gix_config::file::{Metadata, init};
@@ -6,13 +6,13 @@ use packrace_object::HashKind;
 
 use super::super::Backend;
 
-/// Longest file that is changed.
+/// Longest file that is edited.
 pub(super) const MAX_BYTES: u64 = 16 << 20;
 
-/// Extensions that version 0 has too, and those that change nothing.
+/// Extensions that version 0 also has, and those without effect.
 const OF_VERSION_0: [&str; 5] = ["noop", "partialclone", "preciousobjects", "worktreeconfig", "refstorage"];
 
-/// The text of a configuration file with another backend in it; all else stays as it is.
+/// A configuration file with the backend changed and everything else kept.
 pub(super) fn with_backend(text: &[u8], to: Backend, hash: HashKind) -> Result<Vec<u8>, String> {
     let damaged = |error: &dyn std::fmt::Display| format!("bad config: {error}");
     let mut file = File::from_bytes_no_includes(text, Metadata::api(), init::Options::default())

@@ -1,4 +1,4 @@
-//! Refs move from one backend to the other (git-refs, "migrate").
+//! Moves refs from one backend to the other (git-refs, "migrate").
 //!
 //! ```text
 //! config.lock ─ refs read ─ written below ref_migration.XXXXXX ─ what another migration left goes ─ moved into place ─ synced
@@ -6,24 +6,25 @@
 //!             ─ old ones away ─ to reftables: HEAD and refs/heads that only tell old versions of git to keep off
 //! ```
 //!
-//! # What a crash or a kill may leave
+//! # States after a crash or a kill
 //!
-//! The configuration alone says which refs count, and it is replaced in one step. Neither backend looks at the files of the
-//! other, but for a `HEAD` and a `refs/` that make the directory a repository, which are there at every moment. So there
-//! are these states, and each is a repository that works:
+//! Only the configuration selects the backend, and it is replaced in one step. Neither backend reads the
+//! files of the other, except `HEAD` and `refs/`, which make the directory a repository and always exist. So
+//! these states are possible, and each is a working repository:
 //!
-//! 1. Old configuration, old refs whole. New ones in `ref_migration.XXXXXX`, in part at their place. Migrating again
-//!    removes what is at their place.
-//! 2. New configuration, new refs whole. Some of the old ones are still there, which nobody reads. Migrating back removes
-//!    them before the others take their place.
+//! 1. Old configuration, old refs complete. New refs are in `ref_migration.XXXXXX` and partly in their final
+//!    place. Migrating again removes those in their final place.
+//! 2. New configuration, new refs complete. Some old refs still exist, unread. Migrating back removes them
+//!    before their replacements are moved into place.
 //!
-//! With either there may be `ref_migration.XXXXXX`, which may be removed, and locks. Everything is synced, whatever
-//! `core.fsync` says: the old refs go.
+//! Either state may include `ref_migration.XXXXXX`, which may be removed, and locks. Everything is synced,
+//! regardless of `core.fsync`, because the old refs are deleted.
 //!
-//! Git itself removes the old refs before the new ones are in place, and the configuration comes last; what it leaves
-//! when it is killed between is told by its `HEAD` and not touched.
+//! Git itself removes the old refs before the new ones are in place and changes the configuration last. If it
+//! is killed in between, the state is recognized by its `HEAD` and not touched.
 //!
-//! Refs that are written meanwhile can get lost, as with git. Those of reftables and packed ones are locked, so that it is noticed.
+//! Refs written during a migration can get lost, as with git. Reftables and packed refs are locked, so
+//! such writes fail.
 
 mod config;
 mod place;
@@ -40,26 +41,26 @@ use super::{
 };
 use crate::publish::{FileKind, LockFile, make_dir_below};
 
-/// What tells versions of git that do not know reftables to keep off (technical/reftable, "Layout").
+/// Stubs that keep out versions of git without reftable (technical/reftable, "Layout").
 const STUB_HEAD: &[u8] = b"ref: refs/heads/.invalid\n";
 const STUB_HEADS: &[u8] = b"this repository uses the reftable format\n";
 
-/// Longest `HEAD` that is looked at.
+/// Longest `HEAD` that is read.
 const MAX_HEAD_BYTES: u64 = 4096;
 
 /// How refs are moved.
 #[derive(Debug, Clone, Copy)]
 pub struct Migration {
-    /// The backend that they have afterwards.
+    /// The target backend.
     pub to: Backend,
-    /// Whether reflogs are moved too; they go if not.
+    /// Whether reflogs are moved too; otherwise they are deleted.
     pub keeps_logs: bool,
     /// Whether new refs are only written, beside the old ones.
     pub is_dry_run: bool,
 }
 
 impl RefStore {
-    /// Moves all refs to another backend. Of a dry run, gives the directory where they are.
+    /// Moves all refs to another backend. A dry run returns the directory of the new refs.
     pub fn migrate(
         &self,
         migration: &Migration,
@@ -92,7 +93,7 @@ impl RefStore {
             lock.write(&text).and_then(|()| lock.commit()).map_err(failed)
         });
         if let Err(error) = result {
-            // The first error is the one to tell, and what stays does no harm.
+            // Report the first error; leftovers do no harm.
             let _ = super::transaction::remove_tree(&new, true);
             return Err(error);
         }
@@ -101,7 +102,8 @@ impl RefStore {
         Ok(None)
     }
 
-    /// Writes all refs, without reflogs, into a store that only has a `HEAD`, which becomes this one's; what is broken is refused.
+    /// Copies all refs, without reflogs, into a store that has only a `HEAD`, which is replaced; broken
+    /// refs are refused.
     pub fn copy_all(
         &self,
         to: &RefStore,
@@ -111,11 +113,11 @@ impl RefStore {
         to.write_all(self.whole(false)?, writes, objects)
     }
 
-    /// Locks the configuration and gives what shall be in it.
+    /// Locks the configuration and returns its new text.
     fn lock_config(&self, to: Backend, writes: &RefWrites) -> Result<(LockFile, Vec<u8>), PrepareError> {
         let path = self.dirs.common_dir.join("config");
         let io = |source| RefError::Io { path: path.clone(), source };
-        // Where it is a link, what it leads to is replaced.
+        // If it is a symbolic link, its target is replaced.
         let real = packrace_os::real_path(&path).map_err(io)?;
         let lock = LockFile::take(&real, FileKind::Refs, writes.policy);
         let mut lock = lock.map_err(|error| RefError::File {
@@ -132,7 +134,7 @@ impl RefStore {
         Ok((lock, changed))
     }
 
-    /// Keeps others from writing reftables or packed refs.
+    /// Locks out writers of reftables or packed refs.
     fn lock_out(&self, writes: &RefWrites) -> Result<LockFile, PrepareError> {
         let (name, patience) = match self.backend {
             Backend::Files => ("packed-refs", writes.packed_patience),
@@ -142,9 +144,9 @@ impl RefStore {
         LockFile::take_within(&path, FileKind::Refs, writes.policy, patience).map_err(failed)
     }
 
-    /// Everything there is.
+    /// All refs, optionally with reflogs.
     fn whole(&self, with_logs: bool) -> Result<AllRefs, PrepareError> {
-        // What is broken would be left out and then removed.
+        // Broken refs would be skipped and then removed.
         let mut broken = None;
         self.verify(&mut |path, problem| {
             if let Some(problem) = problem.filter(|problem| problem.severity == Severity::Error) {
@@ -180,7 +182,7 @@ impl RefStore {
         Ok(whole)
     }
 
-    /// Refuses to remove refs that a git that was killed while it moved them has left.
+    /// Refuses to remove refs that a killed migration by git has left.
     fn check_left(&self, to: Backend) -> Result<(), PrepareError> {
         let top = &self.dirs.common_dir;
         if to == Backend::Reftable && place::has_entries(&top.join("reftable"))? {
@@ -194,10 +196,11 @@ impl RefStore {
         Ok(())
     }
 
-    /// Moves the new refs where they belong, in place of what is left there, and syncs everything. Nobody looks at it.
+    /// Moves the new refs to their final place, replacing leftovers, and syncs everything. No reader
+    /// sees them yet.
     fn put_in_place(&self, new: &Path, to: Backend, writes: &RefWrites) -> Result<(), PrepareError> {
         let top = &self.dirs.common_dir;
-        // A file that is moved out of a directory may be lost with that, if it was never made durable.
+        // A file moved out of a directory may be lost with it, if that was never synced.
         place::sync_tree(new)?;
         place::sync_dir(top)?;
         self.remove(to)?;
@@ -208,7 +211,7 @@ impl RefStore {
                 place::sync_dir(top)?;
             }
         }
-        // Else discovery would not take it for a repository, and git makes both.
+        // Otherwise discovery would not find a repository; git creates both.
         if to == Backend::Files {
             for name in ["refs/heads", "refs/tags"] {
                 make_dir_below(top, &top.join(name), Role::Refs, writes.policy).map_err(failed)?;
@@ -226,7 +229,7 @@ impl RefStore {
         Ok(super::transaction::remove_tree(new, true)?)
     }
 
-    /// Removes all refs of a backend that does not count, but `HEAD` and `refs/`.
+    /// Removes all refs of the inactive backend, except `HEAD` and `refs/`.
     fn remove(&self, backend: Backend) -> Result<(), PrepareError> {
         let top = &self.dirs.common_dir;
         if backend == Backend::Reftable {
@@ -273,7 +276,7 @@ fn write_new(
     store.write_all(whole, writes, objects)
 }
 
-/// Makes a directory of a name that nobody has.
+/// Creates a directory with an unused name.
 fn make_new_dir(top: &Path) -> Result<PathBuf, RefError> {
     loop {
         let path = top.join(format!("ref_migration.{:06x}", random_number() & 0xff_ffff));
@@ -281,7 +284,7 @@ fn make_new_dir(top: &Path) -> Result<PathBuf, RefError> {
             Ok(true) => return Ok(path),
             Ok(false) => {}
             Err(source) => {
-                // It may be there, with another mode; the first error is the one to tell.
+                // It may exist, with another mode; the first error is reported.
                 let _ = durable::remove_empty_dir(&path, Role::Refs);
                 return Err(RefError::Io { path, source });
             }

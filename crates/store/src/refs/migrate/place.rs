@@ -1,4 +1,4 @@
-//! Files and directories that are moved and removed.
+//! Moves and removes files and directories.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::super::transaction::remove_tree;
 use super::super::{RefError, Value};
 use crate::publish::{WritePolicy, make_dir_below};
 
-/// Moves what is in a directory into another one, which is made where it is missing, and syncs that.
+/// Moves the contents of a directory into another, which is created if missing, and syncs that.
 pub(super) fn move_tree(from: &Path, to: &Path, policy: WritePolicy) -> Result<(), RefError> {
     let parent = to.parent().unwrap_or(to);
     make_dir_below(parent, to, Role::Refs, policy).map_err(RefError::from)?;
@@ -26,7 +26,7 @@ pub(super) fn move_tree(from: &Path, to: &Path, policy: WritePolicy) -> Result<(
     durable::remove_empty_dir(from, Role::Refs).map_err(|source| io(from, source))
 }
 
-/// Makes the names in a directory and in all below it durable.
+/// Makes the names in a directory and in all directories below durable.
 pub(super) fn sync_tree(dir: &Path) -> Result<(), RefError> {
     for entry in packrace_os::list_dir(dir, Role::Refs).map_err(|source| io(dir, source))? {
         if entry.kind == EntryType::Dir {
@@ -36,7 +36,7 @@ pub(super) fn sync_tree(dir: &Path) -> Result<(), RefError> {
     sync_dir(dir)
 }
 
-/// Removes everything in a directory, but not the directory.
+/// Empties a directory.
 pub(super) fn empty_dir(dir: &Path) -> Result<(), RefError> {
     for entry in packrace_os::list_dir(dir, Role::Refs).map_err(|source| io(dir, source))? {
         let path = dir.join(&entry.name);
@@ -56,7 +56,7 @@ pub(super) fn has_entries(dir: &Path) -> Result<bool, RefError> {
     }
 }
 
-/// Writes a file that is not there.
+/// Writes a file that does not exist yet.
 pub(super) fn write(path: &Path, bytes: &[u8], policy: WritePolicy) -> Result<(), RefError> {
     let written = || {
         let mut file = NewFile::create(path, 0o666, Role::Refs)?;
@@ -76,8 +76,8 @@ fn io(path: &Path, source: std::io::Error) -> RefError {
     RefError::Io { path: path.to_owned(), source }
 }
 
-/// The names of reflogs that can all be those of files. Reftables can have reflogs of refs that are no more, where refs are
-/// since whose names are above or below; among files there is no place for them.
+/// The names of reflogs that can coexist as files. Reftables can keep reflogs of deleted refs while refs
+/// exist above or below their names; files cannot.
 pub(super) fn free_names(names: Vec<Vec<u8>>, refs: &[(Vec<u8>, Value)]) -> Vec<Vec<u8>> {
     let is_ref = |name: &Vec<u8>| refs.binary_search_by(|(other, _)| other.cmp(name)).is_ok();
     let (mut free, others): (BTreeSet<Vec<u8>>, Vec<Vec<u8>>) = {

@@ -1,11 +1,12 @@
-//! All refs and reflogs of a repository at once, into a store that has none (git-refs, "migrate"; git-clone).
+//! Writes all refs and reflogs of a repository at once, into a store that has none (git-refs,
+//! "migrate"; git-clone).
 //!
 //! ```text
 //! files      packed-refs ─ a loose file for each symbolic ref and each of a work tree ─ a file a reflog
 //! reftables  one table
 //! ```
 //!
-//! Everything is synced. Names are as durable as the caller makes them.
+//! Everything is synced. The caller makes names durable.
 
 use std::path::Path;
 
@@ -31,8 +32,9 @@ pub(in crate::refs) struct AllRefs {
 }
 
 impl RefStore {
-    /// Creates the first refs of a store that only has a `HEAD`, all at once and without reflogs: in `packed-refs` or one table, as
-    /// git does. Their objects must be durable, which `_proof` shows; names must be valid and below `refs/`.
+    /// Creates the first refs of a store that has only a `HEAD`, all at once and without reflogs: in
+    /// `packed-refs` or one table, as in git. Their objects must be durable, which `_proof` shows; names must
+    /// be valid and below `refs/`.
     pub fn create_initial(
         &self,
         mut refs: Vec<(Vec<u8>, ObjectId)>,
@@ -59,7 +61,8 @@ impl RefStore {
         self.write_all(AllRefs { refs, logs: Vec::new() }, writes, objects)
     }
 
-    /// Writes all refs and reflogs into directories that nobody else knows. Objects need not be there.
+    /// Writes all refs and reflogs into directories that no other process knows. Their objects
+    /// need not exist.
     pub(in crate::refs) fn write_all(
         &self,
         whole: AllRefs,
@@ -120,7 +123,7 @@ impl RefStore {
         Ok(file.keep().map_err(io)?)
     }
 
-    /// The entries of each reflog have the update indexes from 1 on, as they need different ones.
+    /// The entries of each reflog get update indexes from 1 on, because they must differ.
     fn write_all_table(
         &self,
         whole: AllRefs,
@@ -154,7 +157,7 @@ impl RefStore {
     }
 }
 
-/// Whether there is a ref of this name among those that are sorted.
+/// Whether the sorted `refs` contain this name.
 fn find(refs: &[(Vec<u8>, ObjectId)], name: &[u8]) -> bool {
     refs.binary_search_by(|(other, _)| other.as_slice().cmp(name)).is_ok()
 }

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::refusal::FailedStep;
 use super::{Cause, Locks, PrepareError, RefStep, TransactionMode};
 
-/// Checks all new names in one sorted pass; a directory that many share is looked up once.
+/// Checks all new names in one sorted pass; a shared directory is looked up once.
 ///
-/// In a batch, edits that are `refused` already do not conflict with others, nor does one that is refused here with later
-/// ones. As in git, of two names the shorter is refused with files, and the earlier edit with reftables.
+/// In a batch, edits already in `refused` do not conflict with others, nor does one refused here
+/// conflict with later ones. As in git, of two names the shorter is refused with files, and the earlier
+/// edit with reftables.
 pub(super) fn conflicts(
     steps: &[RefStep],
     locks: &mut Locks,

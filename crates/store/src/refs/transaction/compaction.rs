@@ -4,8 +4,8 @@
 //! tables.list.lock → <table>.lock of each → list free again ─ one table written ─ tables.list.lock → list without them → away
 //! ```
 //!
-//! The list is unlocked while the table is written, so that writers need not wait. The locks of the tables keep off other
-//! compactions; if a table has left the list meanwhile, the new table is discarded.
+//! The list is unlocked while the table is written, so writers need not wait. The locks of the tables exclude
+//! other compactions; if a table has left the list meanwhile, the new table is discarded.
 
 use std::ffi::OsString;
 use std::ops::Range;
@@ -23,7 +23,7 @@ use super::RefWrites;
 use super::stack_files::{failed, publish_list, sync_dir, write_table};
 use crate::publish::{FileKind, LockFile};
 
-/// Merges tables that are too small for those after them. It is no error if another process is compacting.
+/// Merges tables that are too small relative to newer ones. A concurrent compaction is not an error.
 pub(super) fn after(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<(), RefError> {
     let Some(lock) = lock_list(dir, writes)? else { return Ok(()) };
     let stack = Stack::read(dir.parent().unwrap_or(dir), hash)?;
@@ -118,7 +118,7 @@ fn write_compacted(
     Ok(is_empty)
 }
 
-/// Puts the new table into the list in place of `old`; false if they are not in it any more.
+/// Replaces `old` by the new table in the list; false if they are no longer in it.
 fn replace(
     dir: &Path,
     old: &[StackTable],

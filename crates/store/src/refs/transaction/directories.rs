@@ -11,7 +11,7 @@ use packrace_os::{EntryType, durable, is_absent};
 
 use super::super::RefError;
 
-/// Removes a directory tree of empty directories, or with its files.
+/// Removes a tree of empty directories, or a tree with its files.
 pub(in crate::refs) fn remove_tree(path: &Path, with_files: bool) -> Result<(), RefError> {
     let io = |source| RefError::Io { path: path.to_owned(), source };
     let entries = match packrace_os::list_dir(path, Role::Refs) {
@@ -29,7 +29,8 @@ pub(in crate::refs) fn remove_tree(path: &Path, with_files: bool) -> Result<(), 
     durable::remove_empty_dir(path, Role::Refs).map_err(io)
 }
 
-/// Removes the empty directories above a removed ref or log, but not `refs/heads` and the like. Those that stay do no harm.
+/// Removes the empty directories above a removed ref or log, except `refs/heads` and the like.
+/// Leftovers do no harm.
 pub(super) fn remove_empty_parents(top: &Path, name: &[u8]) {
     let least = if name.starts_with(b"logs/") { 3 } else { 2 };
     let mut parts: Vec<&[u8]> = name.split(|byte| *byte == b'/').collect();
@@ -66,7 +67,7 @@ pub(super) fn first_file(dir: &Path, prefix: &[u8]) -> Result<Option<Vec<u8>>, R
     Ok(None)
 }
 
-/// Listed directories, so that many files are looked up with one call a directory.
+/// Directory listings, so that looking up many files costs one call per directory.
 #[derive(Debug, Default)]
 pub(super) struct Listings(HashMap<PathBuf, HashSet<OsString>>);
 

@@ -7,10 +7,10 @@
 //! at the end   sync directories
 //! ```
 //!
-//! A transaction of many refs that have no loose file writes `packed-refs` once instead of a file a ref. Stock git, which
-//! locks `<ref>.lock` to create one of them, is noticed by that name: before, in which case the ref is refused as locked,
-//! and afterwards, when it has begun between our look and our write. Then its value stands, because a loose ref
-//! wins over a packed one, and ours is refused: never do both of two writers get told that they were first.
+//! A transaction of many refs without loose files writes `packed-refs` once instead of one file per ref. A
+//! concurrent stock git locks `<ref>.lock` to create such a ref. If the lock exists beforehand, the ref is
+//! refused as locked. If it appears between our check and our write, git's value wins, because a loose ref
+//! overrides a packed one, and ours is refused: two writers are never both told that they were first.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::ErrorKind;
@@ -36,13 +36,13 @@ use crate::refs::RefStore;
 /// With this many refs or more, `packed-refs` is rewritten.
 const LEAST_BULK: usize = 32;
 
-/// And with this many for each megabyte of the file: copying one costs about as much as ten loose refs.
+/// And at least this many per megabyte of the file: copying one costs about as much as ten loose refs.
 const LEAST_BULK_A_MEGABYTE: usize = 10;
 
 /// The ref whose reflog is the list of all stashes (git-stash, "DISCUSSION").
 const STASH: &[u8] = b"refs/stash";
 
-/// How often a directory is made again that another process removes.
+/// How often a directory is recreated that another process removes.
 const MAX_TRIES: usize = 5;
 
 /// The locks of refs, and the values written under them.
@@ -325,7 +325,7 @@ impl FileLocks {
         let io = |source| PrepareError::from(RefError::Io { path: new.clone(), source });
         let create = || NewFile::create(&new, 0o666, Role::Refs);
         let file = create().or_else(|error| match error.kind() {
-            // We hold the lock, so whoever made it was killed.
+            // We hold the lock, so its writer was killed.
             ErrorKind::AlreadyExists => durable::remove_file(&new, Role::Refs).and_then(|_| create()),
             _ => Err(error),
         });
@@ -339,13 +339,14 @@ impl FileLocks {
         })?;
         // Otherwise refs of a truncated file would be lost for good.
         self.packed.check_unchanged()?;
-        // Synced whatever the configuration says: the file also holds unchanged refs, and loose files are removed afterwards.
+        // Always synced: the file also holds unchanged refs, and loose files are removed afterwards.
         file.sync().map_err(io)?;
         file.replace(&path).map_err(io)?;
         Ok(sync_dir(&self.dirs.common_dir)?)
     }
 
-    /// Steps in `packed-refs` for which another process has begun to write loose refs, with the reason to report.
+    /// Steps in `packed-refs` that collide with loose refs begun by another process, with the
+    /// reason to report.
     fn overtaken<'s>(
         &mut self,
         bulk: &[(usize, &'s RefStep)],
@@ -398,7 +399,7 @@ impl FileLocks {
         Ok(LockedFile::Refused(Cause::Locked(words)))
     }
 
-    /// The ref whose file stands where `name` needs a directory.
+    /// The ref whose file is where `name` needs a directory.
     fn ref_above(&mut self, name: &[u8]) -> Result<Option<Vec<u8>>, PrepareError> {
         for (end, _) in name.iter().enumerate().filter(|(_, byte)| **byte == b'/') {
             if self.exists(&name[..end])? {
@@ -408,8 +409,8 @@ impl FileLocks {
         Ok(None)
     }
 
-    /// Appends to all reflogs. As in git, they are not synced, because no ref depends on them, except for the list of stashes:
-    /// if that got a line, returns its path, and adds its directories to those that are synced.
+    /// Appends to all reflogs. As in git, they are not synced, because no ref depends on them, except for the
+    /// list of stashes: if that got a line, returns its path, and adds its directories to those to be synced.
     fn log(
         &mut self,
         work: &CommitWork<'_>,
@@ -438,7 +439,7 @@ impl FileLocks {
         Ok(stashes)
     }
 
-    /// Appends a line to a reflog, beginning the log if `is_begun`; false if there is none.
+    /// Appends a line to a reflog, creating the log if `is_begun`; false if there is none.
     fn append(&self, name: &[u8], path: &Path, line: &[u8], is_begun: bool) -> Result<bool, PrepareError> {
         let policy = self.writes.policy;
         let mode = is_begun.then_some(0o666);
@@ -462,8 +463,9 @@ impl FileLocks {
         Err(RefError::Io { path: path.to_owned(), source: ErrorKind::NotFound.into() }.into())
     }
 
-    /// Removes reflogs and directories where a new reflog goes. The ref's name is available, so they belong to refs that no
-    /// longer exist and were left by a killed process or a crash. Git keeps them and cannot make such a ref.
+    /// Removes reflogs and directories in the way of a new reflog. The ref's name is available, so
+    /// they belong to deleted refs and were left by a kill or a crash. Git keeps them and cannot
+    /// create such a ref.
     fn clear_way(&self, name: &[u8], path: &Path) -> Result<(), RefError> {
         let logs = self.dirs.of(name).join("logs");
         for above in path.ancestors().skip(1).take_while(|above| **above != *logs) {
@@ -493,7 +495,7 @@ impl FileLocks {
     }
 }
 
-/// Whether the change can stand in `packed-refs`.
+/// Whether `packed-refs` can hold the change.
 fn is_packable(name: &[u8], change: &RefChange) -> bool {
     let is_value = matches!(change, RefChange::Set(_) | RefChange::Delete);
     is_value && name.starts_with(b"refs/") && !is_per_worktree(name)

@@ -5,8 +5,9 @@
 //!                          └─────▶ aborted            also after it said no, with the locks given back
 //! ```
 //!
-//! As in git, a transaction that cannot be prepared reports nothing more. In a batch, only edits that will be made are
-//! reported. Git's files backend also reports the inner transaction that takes a ref out of `packed-refs`; there is none here.
+//! As in git, a transaction that cannot be prepared reports nothing more. In a batch, only edits that will be
+//! made are reported. Git's files backend also reports the inner transaction that removes a ref from
+//! `packed-refs`; here there is none.
 
 use std::sync::Arc;
 
@@ -21,14 +22,14 @@ const NAME: &str = "reference-transaction";
 #[derive(Debug)]
 pub(super) struct HookCall {
     hooks: Option<Arc<Hooks>>,
-    /// What the hook reads: `old SP new SP name LF` for each ref.
+    /// The input of the hook: `old SP new SP name LF` for each ref.
     lines: Vec<u8>,
 }
 
 impl HookCall {
-    /// Makes no lines if there is no hook.
+    /// Collects no lines if there is no hook.
     pub(super) fn of(hooks: Option<&Arc<Hooks>>) -> Self {
-        // If that cannot be determined, the call below reports the error.
+        // If the lookup fails, the call below reports the error.
         let hooks = hooks.filter(|hooks| !matches!(hooks.find(NAME), Ok(None)));
         HookCall { hooks: hooks.cloned(), lines: Vec::new() }
     }

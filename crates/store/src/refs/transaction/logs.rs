@@ -16,7 +16,7 @@ use crate::publish::{Component, FileKind, LockFile, make_dir_below};
 use crate::refs::reflog::LoggedChange;
 use crate::refs::{Backend, RefError, RefStore};
 
-/// What becomes of a reflog.
+/// The change of a reflog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogEdit {
     /// It stays as it is.
@@ -33,8 +33,8 @@ pub enum LogEdit {
 }
 
 impl RefStore {
-    /// Locks a reflog and lets `edit` decide what becomes of it. `edit` gets the entries, oldest first, or `None` if there is
-    /// no log.
+    /// Locks a reflog and lets `edit` choose its change. `edit` gets the entries, oldest first, or `None` if
+    /// there is no log.
     pub fn edit_log(
         &self,
         name: &[u8],
@@ -60,7 +60,7 @@ impl RefStore {
                 let name = String::from_utf8_lossy(name);
                 return Err(RefError::Conflict(format!("cannot lock ref '{name}': {words}")).into());
             }
-            // Another ref is in the way, so there is no such reflog.
+            // A conflicting ref exists, so there is no such reflog.
             LockedFile::Refused(_) => return Ok(()),
         };
         let log = self.log(name)?;

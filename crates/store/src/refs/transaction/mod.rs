@@ -1,16 +1,17 @@
-//! Changing refs: one model for both backends.
+//! Changes refs: one model for both backends.
 //!
 //! ```text
 //! RefEdit… ─prepare→ locks taken, values checked, names free ─commit→ reflogs, values, names; locks gone
 //!                └→ Refusal, or in a batch one for each edit that cannot be        └abort→ locks gone
 //! ```
 //!
-//! An edit that follows symbolic refs becomes a chain of [`RefStep`]s, of which the last changes a value and the others get
-//! a line in their reflog. A ref that `HEAD` stands for brings a line in the reflog of `HEAD` with it.
+//! An edit that follows symbolic refs becomes a chain of [`RefStep`]s: the last changes a value, the
+//! others get a line in their reflog. Changing the ref that `HEAD` points to also adds a line to the
+//! reflog of `HEAD`.
 //!
-//! What survives a crash: in the reftable backend all of a transaction or nothing; in the files backend each ref is as it
-//! was or as it shall be, and those that go into `packed-refs` together are all the one or all the other. What was
-//! acknowledged stays, where the configuration has refs synced.
+//! After a crash, the reftable backend has all of a transaction or nothing. In the files backend each ref has
+//! its old or its new value, and refs that are written to `packed-refs` together are all old or all new.
+//! Acknowledged changes survive if the configuration syncs refs.
 
 mod all_refs;
 mod available;
@@ -56,46 +57,46 @@ pub struct RefEdit {
     pub name: Vec<u8>,
     /// The change.
     pub change: RefChange,
-    /// The value that it must have before.
+    /// The required previous value.
     pub expected: Expected,
-    /// Whether to change the ref that a symbolic ref leads to.
+    /// Whether to change the target of a symbolic ref.
     pub deref: bool,
-    /// The message for the reflog; white space becomes single spaces.
+    /// The message for the reflog; white space is reduced to single spaces.
     pub message: Arc<[u8]>,
-    /// Whether to begin a reflog even if the configuration would not.
+    /// Whether to create a reflog even if the configuration does not.
     pub force_log: bool,
 }
 
 /// How a ref changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RefChange {
-    /// Not at all; it is only checked.
+    /// Only checks it.
     Verify,
-    /// It points at this object.
+    /// Points it at this object.
     Set(ObjectId),
-    /// It stands for the ref of this name.
+    /// Makes it a symbolic ref to this name.
     SetSymbolic(Vec<u8>),
-    /// It is deleted, with its reflog.
+    /// Deletes it, with its reflog.
     Delete,
 }
 
-/// The value that a ref must have before the change.
+/// The required previous value of a ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expected {
-    /// Any, or none.
+    /// Any value, or none.
     Any,
     /// There is no such ref.
     Absent,
-    /// It leads to this object.
+    /// It resolves to this object.
     Id(ObjectId),
-    /// It stands for the ref of this name.
+    /// It is a symbolic ref to this name.
     Symbolic(Vec<u8>),
 }
 
 /// What happens to the other edits if one cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransactionMode {
-    /// None are made.
+    /// None is made.
     Atomic,
     /// They are made.
     Batch,
@@ -104,24 +105,24 @@ pub enum TransactionMode {
 /// A change of one stored ref, or of a reflog.
 #[derive(Debug)]
 struct RefStep {
-    /// The edit that it comes from.
+    /// The edit that it belongs to.
     edit: usize,
     name: Vec<u8>,
     change: RefChange,
     expected: Expected,
-    /// Only its reflog changes: the ref that it leads to gets the value.
+    /// Only its reflog changes: the ref that it points to gets the value.
     is_log_only: bool,
-    /// It is the reflog line of `HEAD` for a change of the ref that `HEAD` leads to.
+    /// The reflog line of `HEAD` for a change of the ref that it points to.
     is_of_head: bool,
-    /// The step of the ref that this one leads to.
+    /// The step of the ref that this one points to.
     to: Option<usize>,
     /// The first step at which it was known that this ref changes too.
     known_from: usize,
-    /// What it says.
+    /// Its previous value.
     old: Option<Value>,
-    /// Where that leads.
+    /// The object that this resolves to.
     old_id: Option<ObjectId>,
-    /// Where the ref leads that it shall stand for.
+    /// The object that its new symbolic target resolves to.
     new_id: Option<ObjectId>,
 }
 
@@ -139,7 +140,7 @@ pub struct Update<'a> {
     pub name: &'a [u8],
     /// The expected value.
     pub expected: &'a Expected,
-    /// What becomes of it.
+    /// The change.
     pub change: &'a RefChange,
 }
 
@@ -160,7 +161,7 @@ pub struct Prepared<'s> {
     mode: TransactionMode,
     writes: &'s RefWrites,
     locks: Locks,
-    /// Dropped after the locks: a hook that hears of the abort finds them released.
+    /// Dropped after the locks: when the hook is told of an abort, they are released.
     hook: HookCall,
 }
 
@@ -173,7 +174,7 @@ enum Locks {
 
 /// The result of locking the ref of a step.
 enum LockedRef {
-    /// It is locked, and has this value.
+    /// It is locked and has this value.
     Held(Option<Value>),
     /// It cannot be changed.
     Refused(Cause),
@@ -219,7 +220,7 @@ impl RefStore {
         objects: &mut dyn RefObjects,
     ) -> Result<Prepared<'s>, PrepareError> {
         let null = ObjectId::null(self.hash);
-        // Dropped last: a hook that hears of the abort finds the locks released.
+        // Dropped last: when the hook is told of an abort, the locks are released.
         let mut hook = HookCall::of(writes.hooks.as_ref());
         hook.ask("preparing", edits.iter().map(Update::of), null)?;
         let mut prepared = match self.lock(edits, mode, writes, objects) {
@@ -234,7 +235,7 @@ impl RefStore {
         Ok(prepared)
     }
 
-    /// Gives up an unprepared transaction; only the hook is notified.
+    /// Abandons an unprepared transaction; only notifies the hook.
     pub fn abandon(&self, edits: &[RefEdit], writes: &RefWrites) {
         HookCall::of(writes.hooks.as_ref()).note(edits.iter().map(Update::of), ObjectId::null(self.hash));
     }
@@ -260,7 +261,7 @@ impl Prepared<'_> {
         &self.refused
     }
 
-    /// The changes, in the order of the edits; targets of symbolic refs come last, in place of those.
+    /// The changes, in the order of the edits; each symbolic ref is replaced by its target, at the end.
     pub fn updates(&self) -> impl Iterator<Item = Update<'_>> {
         let refused: HashSet<usize> = self.refused.iter().map(|refusal| refusal.edit).collect();
         let is_reported = move |step: &&RefStep| !refused.contains(&step.edit) && !step.is_log_only;
@@ -271,8 +272,8 @@ impl Prepared<'_> {
         })
     }
 
-    /// Makes the changes. Objects of new values must be durable, which `_proof` shows. In a batch, returns all refusals: another
-    /// process may have been faster at the last moment.
+    /// Makes the changes. Objects of new values must be durable, which `_proof` shows. In a batch, returns
+    /// all refusals: another process may have been faster at the last moment.
     pub fn commit(
         self,
         proof: &ObjectsStored,
@@ -283,7 +284,7 @@ impl Prepared<'_> {
         Ok(refused)
     }
 
-    /// The same for refs that become what everybody sees later, if ever: the hook hears of the end from the caller.
+    /// As above, for refs that become visible later, if ever: the caller reports the outcome to the hook.
     pub fn write(
         self,
         _proof: &ObjectsStored,
@@ -303,23 +304,23 @@ impl Prepared<'_> {
     pub fn abort(self) {}
 }
 
-/// The changes of a transaction are written. If this is dropped, the hook hears that they were given up.
+/// The written changes of a transaction. Dropping this tells the hook that they were abandoned.
 #[derive(Debug)]
 pub struct WrittenTransaction(HookCall);
 
 impl WrittenTransaction {
-    /// Everybody sees them now.
+    /// The changes are visible now.
     pub fn committed(self) {
         self.0.committed();
     }
 
-    /// Nobody knows whether they are seen.
+    /// Whether the changes are visible is unknown.
     pub fn forget(mut self) {
         self.0.silence();
     }
 }
 
-/// What a backend has to write.
+/// The input of a backend's commit.
 struct CommitWork<'a> {
     store: &'a RefStore,
     edits: &'a [RefEdit],
@@ -330,14 +331,14 @@ struct CommitWork<'a> {
 }
 
 impl CommitWork<'_> {
-    /// The old and the new object for a line in the reflog of a step's ref, if it gets one.
+    /// The old and new object for the reflog line of a step's ref, if it gets one.
     fn logged(&self, step: &RefStep, hash: HashKind) -> Option<(ObjectId, ObjectId)> {
         let null = ObjectId::null(hash);
         let old = step.old_id.unwrap_or(null);
         let new = match &step.change {
             _ if self.writes.log == LogPolicy::Never => return None,
             RefChange::Set(id) => *id,
-            // As git writes it, also where the ref behind `HEAD` becomes a symbolic one.
+            // As git writes it, also if the target of `HEAD` becomes a symbolic ref.
             RefChange::Delete if step.is_log_only || self.keeps_log(step) => null,
             RefChange::SetSymbolic(_) if step.is_of_head => null,
             RefChange::SetSymbolic(_) => step.new_id?,

@@ -9,24 +9,24 @@ use crate::objects::reader::ObjectReader;
 use crate::objects::snapshot::Snapshot;
 use crate::refs::Peeled;
 
-/// What a transaction needs to know about the objects of new values.
+/// What a transaction must know about the objects of new values.
 pub trait RefObjects {
-    /// The kind of an object, if it is there.
+    /// The kind of an object, if it exists.
     fn kind(&mut self, id: &oid) -> Result<Option<Kind>, Error>;
 
-    /// What it finally tags; [`Peeled::Unknown`] if that cannot be read.
+    /// The object that a tag finally points to; [`Peeled::Unknown`] if unreadable.
     fn peel(&mut self, id: &oid) -> Result<Peeled, Error>;
 }
 
 /// The objects of a snapshot.
 pub struct StoredObjects {
     reader: ObjectReader,
-    /// The last answer: many refs are often made for one object.
+    /// The last answer: many refs often point at one object.
     last: Option<(ObjectId, Kind)>,
 }
 
 impl StoredObjects {
-    /// Those of `snapshot`.
+    /// The objects of `snapshot`.
     pub fn new(snapshot: &Arc<Snapshot>) -> Self {
         StoredObjects { reader: snapshot.reader(cache_bytes::MANY_OBJECTS), last: None }
     }

@@ -2,11 +2,11 @@
 
 use super::{Cause, Expected, RefStep, Value};
 
-/// Why the step must not be taken, if its ref has another value.
+/// The reason to refuse the step, if its ref has another value.
 pub(super) fn check(step: &RefStep) -> Option<Cause> {
     match (&step.expected, &step.old) {
         (Expected::Any, _) | (Expected::Absent, None) => None,
-        // As in git, a symbolic ref that leads nowhere counts as absent.
+        // As in git, a dangling symbolic ref counts as absent.
         (Expected::Absent, Some(Value::Symbolic(_))) if step.old_id.is_none() => None,
         (Expected::Absent, Some(_)) => Some(Cause::Exists),
         (Expected::Id(_), None) => Some(Cause::Missing(step.name.clone())),

@@ -4,7 +4,7 @@
 //! packed-refs.lock ─ loose refs read ─ packed-refs with them ─ then each: <ref>.lock ─ still the same? ─ loose file away
 //! ```
 //!
-//! At every moment, a ref is in one place or in both, with the same value.
+//! At every moment a ref is in one place, or in both with the same value.
 
 use std::collections::BTreeMap;
 
@@ -24,11 +24,11 @@ const LEAST_LOOSE: usize = 16;
 
 /// Which refs are packed.
 pub struct PackRefs<'a> {
-    /// Whether to pack the ref of this name. As in git 2.47, it does not matter whether it is packed already.
+    /// Whether to pack the ref of this name. As in git 2.47, it does not matter whether it is already packed.
     pub is_wanted: &'a dyn Fn(&[u8]) -> bool,
     /// Remove the loose files.
     pub prunes: bool,
-    /// Only pack if it is worth it.
+    /// Only pack if it is worthwhile.
     pub is_auto: bool,
 }
 
@@ -108,7 +108,8 @@ impl RefStore {
     }
 }
 
-/// From so many on, packing loose refs is worth writing a file of this length anew: the longer it is, the more.
+/// The number of loose refs for which rewriting a file of this length is worthwhile; it grows
+/// with the length.
 fn least_loose(packed_bytes: usize) -> usize {
     // A line has some hundred bytes.
     let doublings = (packed_bytes / 100).max(1).ilog2() as usize;

@@ -16,12 +16,12 @@ use crate::refs::{Backend, MAX_SYMREF_DEPTH, RefStore};
 pub(super) struct Preparing<'a, 's> {
     store: &'s RefStore,
     edits: Vec<RefEdit>,
-    /// Every name that a step has, and the first one that has it.
+    /// Every name of a step, and its first step.
     names: HashMap<Vec<u8>, usize>,
     steps: Vec<RefStep>,
     problems: Vec<FailedStep>,
     locks: Locks,
-    /// What `HEAD` stands for.
+    /// The target of `HEAD`.
     head_target: Option<Vec<u8>>,
     objects: &'a mut dyn RefObjects,
     looks_at_objects_first: bool,
@@ -95,7 +95,7 @@ impl<'a, 's> Preparing<'a, 's> {
         }
         let unavailable = available::conflicts(&self.steps, &mut self.locks, mode, &out)?;
         self.problems.extend(unavailable);
-        // In git's order: refs that symbolic ones lead to come after all that were asked for.
+        // In git's order: targets of symbolic refs come after all requested refs.
         let is_first = self.looks_at_objects_first;
         self.problems.sort_by_key(|problem| (problem.step, problem.cause.rank(is_first)));
         let mut refused: Vec<Refusal> = Vec::new();
@@ -113,13 +113,13 @@ impl<'a, 's> Preparing<'a, 's> {
         let Preparing { store, edits, mut steps, mut locks, .. } = self;
         match &mut locks {
             Locks::Files(locks) => locks.stage(&mut steps, &refused)?,
-            // A table is only written when everything is known.
+            // A table is written only once everything is known.
             Locks::Stack(_) => {}
         }
         Ok(Prepared { store, edits, steps, refused, mode, writes, locks, hook: HookCall::of(None) })
     }
 
-    /// Adds the reflog line of `HEAD` for a change of the ref that `HEAD` leads to.
+    /// Adds the reflog line of `HEAD` for a change of the ref that it points to.
     fn log_head(&mut self, to: usize) {
         if self.names.contains_key(b"HEAD".as_slice()) {
             let cause = Cause::DuplicateHead(self.steps[to].name.clone());
@@ -149,7 +149,7 @@ impl<'a, 's> Preparing<'a, 's> {
         if self.steps[at].is_log_only {
             return Ok(());
         }
-        // Git checks the object first with reftables and for batches, and last with files.
+        // Git checks the object first with reftables and in batches, and last with files.
         if self.looks_at_objects_first
             && let Some(cause) = self.check_object(at)?
         {
@@ -201,7 +201,7 @@ impl<'a, 's> Preparing<'a, 's> {
             self.problems.push(FailedStep { step: at, cause });
             return Ok(());
         }
-        // With files, only the end of the chain counts, which is no symbolic ref.
+        // With files, only the end of the chain counts, which is not a symbolic ref.
         if self.store.backend == Backend::Reftable
             && let Expected::Symbolic(wanted) = &expected
             && *wanted != target
@@ -232,7 +232,7 @@ impl<'a, 's> Preparing<'a, 's> {
         Ok(())
     }
 
-    /// Where `name` leads given the `changed` refs, perhaps nowhere; `None` if the chain has no end.
+    /// The object that `name` resolves to given the `changed` refs, if any; `None` if the chain is endless.
     fn resolve(
         &mut self,
         mut name: Vec<u8>,
@@ -276,8 +276,8 @@ impl<'a, 's> Preparing<'a, 's> {
         }
     }
 
-    /// Resolves the new targets of symbolic refs. As in git, files change one by one, so that earlier steps count; reftables
-    /// change all at once.
+    /// Resolves the new targets of symbolic refs. As in git, files change one by one, so earlier steps count;
+    /// reftables change all at once.
     fn resolve_new_targets(&mut self, is_refused: &HashSet<usize>) -> Result<(), PrepareError> {
         let mut changed: HashMap<Vec<u8>, Value> = HashMap::new();
         for at in 0..self.steps.len() {

@@ -3,7 +3,7 @@ use packrace_object::ObjectId;
 use super::super::{Backend, RefError};
 use crate::error::ErrorKind;
 
-/// Why a transaction cannot be made, or an edit of it.
+/// Why a transaction or one of its edits is impossible.
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {
     /// An edit cannot be made.
@@ -15,7 +15,7 @@ pub enum PrepareError {
     /// Objects of new values cannot be read.
     #[error(transparent)]
     Objects(crate::error::Error),
-    /// The hook has vetoed, in this state.
+    /// The hook has vetoed in this state.
     #[error("in '{0}' phase, update aborted by the reference-transaction hook")]
     Vetoed(&'static str),
     /// The hook cannot be run.
@@ -24,7 +24,7 @@ pub enum PrepareError {
 }
 
 impl PrepareError {
-    /// The remedy.
+    /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
             PrepareError::Refused(refusal) => refusal.cause.kind(),
@@ -50,50 +50,50 @@ pub struct Refusal {
     pub name: Vec<u8>,
     /// Why it is refused.
     pub cause: Cause,
-    /// Who refuses.
+    /// The backend that refuses.
     pub backend: Backend,
 }
 
 /// Why an edit cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
-    /// A ref of this name is there already.
+    /// A ref of this name already exists.
     Exists,
     /// There is no ref of this name.
     Missing(Vec<u8>),
-    /// It leads nowhere, but should to this object.
+    /// It dangles, but should resolve to this object.
     Dangling(ObjectId),
     /// It points at another object.
     OtherId {
-        /// Where it points.
+        /// The object that it points at.
         is: ObjectId,
-        /// Where it should.
+        /// The expected one.
         expected: ObjectId,
     },
-    /// It stands for another ref.
+    /// It points to another ref.
     OtherTarget {
-        /// The one that it stands for.
+        /// Its target.
         is: Vec<u8>,
-        /// The one that it should.
+        /// The expected target.
         expected: Vec<u8>,
     },
-    /// It stands for no other ref, but should for this one.
+    /// It is not symbolic, but should point to this ref.
     NotSymbolic(Vec<u8>),
-    /// There is a ref above or below `name` in the directory of refs.
+    /// A ref exists above or below `name` in the directory of refs.
     Conflict {
-        /// The ref that cannot be made.
+        /// The ref that cannot be created.
         name: Vec<u8>,
-        /// The one that is there.
+        /// The existing one.
         existing: Vec<u8>,
     },
-    /// The same, where both are changed now.
+    /// As above, if both are changed now.
     Together {
-        /// The ref that cannot be made.
+        /// The ref that cannot be created.
         name: Vec<u8>,
         /// The other one.
         other: Vec<u8>,
     },
-    /// The object is not there.
+    /// The object does not exist.
     NoObject {
         /// The ref.
         name: Vec<u8>,
@@ -107,25 +107,25 @@ pub enum Cause {
         /// The object.
         id: ObjectId,
     },
-    /// It leads on and on.
+    /// Its chain of symbolic refs is too long.
     Endless,
-    /// Its file says nothing that can be understood.
+    /// Its file cannot be parsed.
     Broken(Vec<u8>),
-    /// Somebody else is changing it; the text says how to help oneself.
+    /// Another process is changing it; the text says what to do.
     Locked(String),
     /// The ref is changed twice.
     Duplicate {
         /// The ref.
         name: Vec<u8>,
-        /// The symbolic ref through which.
+        /// The symbolic ref through which it is changed.
         via: Option<Vec<u8>>,
     },
-    /// `HEAD` is changed, and this ref too, which it stands for.
+    /// `HEAD` is changed, and so is this ref, its target.
     DuplicateHead(Vec<u8>),
 }
 
 impl Cause {
-    /// The words for it where refusals are reported one by one (git-update-ref, `--batch-updates`).
+    /// The text for individually reported refusals (git-update-ref, `--batch-updates`).
     pub fn reason(&self) -> &'static str {
         match self {
             Cause::Exists => "reference already exists",
@@ -142,7 +142,7 @@ impl Cause {
         }
     }
 
-    /// The remedy. A value other than the expected one is a conflict: somebody else changed the ref.
+    /// What the caller can do about it. An unexpected value is a conflict: another process changed the ref.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Cause::Exists
@@ -162,12 +162,12 @@ impl Cause {
         }
     }
 
-    /// Whether the others of a batch can be made without it.
+    /// Whether the other edits of a batch can be made without it.
     pub(super) fn is_for_one(&self) -> bool {
         !self.reason().is_empty()
     }
 
-    /// Of several causes for one edit, the lowest is reported.
+    /// Among several causes for one edit, the lowest rank is reported.
     pub(super) fn rank(&self, is_object_first: bool) -> i8 {
         match self {
             Cause::NoObject { .. } | Cause::NotACommit { .. } if is_object_first => -1,
@@ -190,7 +190,7 @@ impl std::fmt::Display for Refusal {
             true => write!(f, "cannot lock ref '{asked}': {words}"),
             false => f.write_str(&words),
         };
-        // Of symbolic refs, this names the one that they lead to.
+        // For symbolic refs, this names the final target.
         let update = |f: &mut std::fmt::Formatter<'_>, name: &[u8], words: String| match is_files {
             true => write!(f, "cannot update ref '{}': {words}", text(name)),
             false => f.write_str(&words),

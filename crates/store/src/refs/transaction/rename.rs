@@ -1,4 +1,4 @@
-//! A ref gets another name, and takes its reflog along.
+//! Renames a ref, with its reflog.
 //!
 //! ```text
 //! files      new reflog ─ new ref made ─ synced ─ old one deleted     (old one first where one is below the other)
@@ -19,8 +19,9 @@ use crate::refs::reflog::LoggedChange;
 use crate::refs::{Backend, Peeled, RefError, RefStore};
 
 impl RefStore {
-    /// Renames a ref that is not symbolic to a name that no ref has; its reflog gets a line with `message`. `HEAD` stays as
-    /// it is. A crash may leave both names in the files backend, or none where one is a directory of the other.
+    /// Renames a ref that is not symbolic to an unused name; its reflog gets a line with `message`.
+    /// `HEAD` is not changed. In the files backend a crash may leave both names, or none if one is a
+    /// directory of the other.
     pub fn rename(
         &self,
         old: &[u8],
@@ -95,7 +96,7 @@ impl RefStore {
                 self.edit_log(new, writes, &mut |_| LogEdit::Drop)?;
             }
             made?;
-            // Only now, when the new name is durable.
+            // Deleted only now that the new name is durable.
             let deleted = run(vec![delete]);
             if deleted.is_err() {
                 run(vec![edit(new, RefChange::Delete, Expected::Id(id))])?;
@@ -144,7 +145,7 @@ impl RefStore {
         }
         let changes = side.stack.log(old)?.unwrap_or_default();
         records.logs.extend(changes.into_iter().map(|change| (new.to_vec(), Log::Change(change))));
-        // As in git, whatever is configured: the log says that the ref went, and came.
+        // As in git, regardless of configuration: the log records a deletion and a creation.
         let null = ObjectId::null(self.hash);
         for (from, to, after) in [(id, null, 1), (null, id, 2)] {
             let mut change = LoggedChange::new(from, to, &writes.who, message);

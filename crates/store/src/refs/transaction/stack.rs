@@ -6,9 +6,9 @@
 //! then, if tables have become too many: module `compaction`
 //! ```
 //!
-//! Before the list has its name, nobody sees anything; after that, all of it. A file system may keep the second rename and
-//! lose the first: so the directory is synced between them. What a killed writer leaves is a table that no
-//! list names, and a lock.
+//! Before the list is renamed, nothing is visible; after that, everything is. A file system may keep the
+//! second rename and lose the first, so the directory is synced between them. A killed writer leaves a table
+//! that no list names, and a lock.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ pub(super) struct Side {
     lock: Option<LockFile>,
 }
 
-/// What goes into a new table.
+/// The contents of a new table.
 #[derive(Debug, Default)]
 pub(super) struct Records {
     pub(super) refs: Vec<NewRef>,
@@ -57,17 +57,17 @@ pub(super) struct Records {
 #[derive(Debug)]
 pub(super) struct NewRef {
     pub(super) name: Vec<u8>,
-    /// None deletes it.
+    /// `None` deletes it.
     pub(super) value: Option<Value>,
-    /// What its object finally tags.
+    /// The object that its tag finally points to.
     pub(super) peeled: Option<ObjectId>,
 }
 
 #[derive(Debug)]
 pub(super) enum Log {
-    /// The record of this update index is taken back.
+    /// Deletes the record of this update index.
     TakenBack(u64),
-    /// A record of this transaction, or of an earlier one that is put in place of what it was.
+    /// A new record of this transaction, or a replacement of an earlier one.
     Change(LoggedChange),
 }
 
@@ -91,7 +91,7 @@ impl StackLocks {
             Ok(Side { dir: dir.join("reftable"), stack, lock: None })
         };
         let has_own = git_dir != common_dir;
-        // A stack that is locked right away is read then.
+        // A stack that is locked at once is read after locking.
         let is_changed = |own: bool| edits.iter().any(|edit| (has_own && is_per_worktree(&edit.name)) == own);
         let own = has_own.then(|| side(git_dir, is_changed(true))).transpose()?;
         let common = side(common_dir, is_changed(false))?;
@@ -102,7 +102,7 @@ impl StackLocks {
         Ok(locks)
     }
 
-    /// Locks the stack that a ref is in, and reads it anew.
+    /// Locks the stack of a ref and rereads it.
     pub(super) fn lock(&mut self, name: &[u8]) -> Result<&mut Side, PrepareError> {
         let (hash, policy, patience) = (self.hash, self.writes.policy, self.writes.reftable_patience);
         let side = self.side_mut(name);
@@ -170,7 +170,7 @@ impl StackLocks {
             written.push(side.dir.clone());
         }
         for dir in written {
-            // The transaction is made. The next one tries again to make the stack smaller.
+            // The transaction is committed. The next one tries again to compact the stack.
             if let Err(error) = compaction::after(&dir, &self.writes, self.hash) {
                 tracing::warn!("cannot compact reftables: {error}");
             }
@@ -178,7 +178,7 @@ impl StackLocks {
         Ok(())
     }
 
-    /// Adds what a step writes.
+    /// Adds the records of a step.
     fn add(
         &mut self,
         work: &CommitWork<'_>,
@@ -201,7 +201,7 @@ impl StackLocks {
             return Ok(());
         }
         match &step.change {
-            // As with git, the reflog of a ref that is not there stays.
+            // As in git, the reflog of a missing ref is kept.
             RefChange::Delete if step.old.is_none() => {}
             RefChange::Verify => {}
             RefChange::Set(id) => {
@@ -230,7 +230,7 @@ impl StackLocks {
 }
 
 impl Side {
-    /// Adds a table to the stack and gives the lock back.
+    /// Adds a table to the stack and releases the lock.
     pub(super) fn write(&mut self, mut records: Records, writes: &RefWrites) -> Result<(), RefError> {
         let Some(lock) = self.lock.take() else { return Ok(()) };
         let newest = self.stack.tables.last().map_or(0, |table| table.table.update_indexes().1);
@@ -242,7 +242,7 @@ impl Side {
             Log::Change(change) => change.update_index,
             Log::TakenBack(_) => None,
         });
-        // Of a rename, which is two changes.
+        // For a rename, which is two changes.
         let last_index = later.max().map_or(update_index, |last| last.max(update_index));
         let name = TableName {
             min_update_index: update_index,
@@ -280,7 +280,7 @@ impl Side {
         let names: Vec<Vec<u8>> = names.map(|name| name.as_bytes().to_vec()).collect();
         let list = format_list(names.into_iter().chain([name.to_string().into_bytes()]));
         if let Err(error) = publish_list(lock, &self.dir, &list) {
-            // Nobody knows of the table; the first error is the one to report.
+            // Nothing refers to the table; the first error is reported.
             let _ = durable::remove_file(&self.dir.join(name.to_string()), Role::Refs);
             return Err(error);
         }
@@ -305,7 +305,7 @@ fn log_change<'a>(change: &'a LoggedChange, message: &'a [u8]) -> Result<LogChan
     })
 }
 
-/// As git does it: a message ends with a line feed, unless it is empty, and is no longer than half a block.
+/// As in git: a message ends with a line feed, unless it is empty, and is no longer than half a block.
 fn cut(message: &[u8], longest: usize) -> Vec<u8> {
     if message.is_empty() {
         return Vec::new();

@@ -10,8 +10,8 @@ use super::super::RefError;
 use super::RefWrites;
 use crate::publish::LockFile;
 
-/// Writes a table whole and gives it its name, and makes both durable, whatever the configuration says: with one that is broken
-/// or missing, nothing of a stack can be read. Only of a copy ([`RefWrites::of_copy`]) nothing is synced.
+/// Writes a table whole, names it, and makes both durable, regardless of configuration: one broken or missing
+/// table makes the whole stack unreadable. Only for a copy ([`RefWrites::of_copy`]) nothing is synced.
 pub(super) fn write_table(
     dir: &Path,
     name: &TableName,
@@ -37,12 +37,12 @@ pub(super) fn write_table(
     file.sync().map_err(io)?;
     file.replace(&path).map_err(io)?;
     sync_dir(dir).inspect_err(|_| {
-        // Nobody knows of the table; the first error is the one to report.
+        // Nothing refers to the table; the first error is reported.
         let _ = durable::remove_file(&path, Role::Refs);
     })
 }
 
-/// Puts a list in place of the one that is locked, in a directory that the caller makes durable.
+/// Replaces a locked list, in a directory that the caller makes durable.
 pub(super) fn publish_list(mut lock: LockFile, dir: &Path, list: &[u8]) -> Result<(), RefError> {
     lock.write(list).and_then(|()| lock.settle())?;
     lock.rename().map_err(|source| RefError::Io { path: dir.join("tables.list"), source })

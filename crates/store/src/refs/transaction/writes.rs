@@ -9,20 +9,20 @@ use crate::error::{Error, Reason};
 use crate::hooks::Hooks;
 use crate::publish::{Component, WritePolicy};
 
-/// How refs are written: what the configuration says, and in whose name reflogs are.
+/// How refs are written: the configuration, and the identity for reflogs.
 #[derive(Debug, Clone)]
 pub struct RefWrites {
     /// What is synced, and who may read.
     pub policy: WritePolicy,
     /// Which refs have reflogs.
     pub log: LogPolicy,
-    /// `Name <mail> seconds zone`, as it stands in a line of a reflog.
+    /// `Name <mail> seconds zone`, as in a line of a reflog.
     pub who: Vec<u8>,
-    /// How long a loose ref's lock is waited for (`core.filesRefLockTimeout`); `None` is forever.
+    /// How long to wait for a loose ref's lock (`core.filesRefLockTimeout`); `None` is forever.
     pub files_patience: Option<Duration>,
-    /// The same for `packed-refs` (`core.packedRefsTimeout`).
+    /// As above, for `packed-refs` (`core.packedRefsTimeout`).
     pub packed_patience: Option<Duration>,
-    /// The same for a stack of reftables (`reftable.lockTimeout`).
+    /// As above, for a stack of reftables (`reftable.lockTimeout`).
     pub reftable_patience: Option<Duration>,
     /// How reftables are written.
     pub tables: TableWrites,
@@ -30,14 +30,14 @@ pub struct RefWrites {
     pub hooks: Option<Arc<Hooks>>,
 }
 
-/// `reftable.*`, as far as it says what tables look like.
+/// The settings of `reftable.*` that determine the layout of tables.
 #[derive(Debug, Clone, Copy)]
 pub struct TableWrites {
-    /// Blocks and what is in them.
+    /// Block size and contents of tables.
     pub options: TableOptions,
-    /// How many times as large as the next newer table each is at least (`reftable.geometricFactor`).
+    /// Each table is at least this many times as large as the next newer one (`reftable.geometricFactor`).
     pub factor: u16,
-    /// Whether tables survive a power loss as soon as a list names them. False for a stack that is a copy.
+    /// Whether tables survive a power loss once a list names them. False for a copied stack.
     pub synced: bool,
 }
 
@@ -70,18 +70,18 @@ impl TableWrites {
 /// `core.logAllRefUpdates`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogPolicy {
-    /// No reflog gets a line, even where there is one. Not in git: it saves a look at every ref.
+    /// No reflog gets a line, not even an existing one. Not in git: saves a lookup per ref.
     Never,
-    /// Reflogs that there are get their lines.
+    /// Existing reflogs get lines.
     Existing,
-    /// And they are begun for branches, remote-tracking refs, notes and `HEAD`.
+    /// Also creates them for branches, remote-tracking refs, notes and `HEAD`.
     Branches,
-    /// And for all refs.
+    /// Also creates them for all refs.
     Always,
 }
 
 impl LogPolicy {
-    /// Whether a reflog is begun for this ref.
+    /// Whether a reflog is created for this ref.
     pub(super) fn begins(self, name: &[u8]) -> bool {
         let usual: [&[u8]; 3] = [b"refs/heads/", b"refs/remotes/", b"refs/notes/"];
         match self {
@@ -93,7 +93,7 @@ impl LogPolicy {
 }
 
 impl RefWrites {
-    /// The same for a copy of a stack of reftables, of which nothing needs to survive.
+    /// For a copied stack of reftables, none of which needs to survive.
     pub fn of_copy(mut self) -> Self {
         self.policy = self.policy.unsynced();
         self.tables.synced = false;
@@ -114,7 +114,8 @@ impl RefWrites {
                 },
             };
         let policy = WritePolicy::of(config)?;
-        // Every writer waits for the disk while it has the lock of the whole stack: git's 100 ms are for writers that do not.
+        // Every writer syncs while it holds the lock of the whole stack: git's 100 ms suit writers
+        // that do not sync.
         let reftable_patience = if policy.syncs(Component::Reference) { 1000 } else { 100 };
         Ok(RefWrites {
             policy,

@@ -28,14 +28,14 @@ fn file(repo: &Repo, folder: &str, end: &str) -> PathBuf {
     found.pop().unwrap()
 }
 
-/// Lets the owner write to what git has made read-only.
+/// Lets the owner write to files that git has made read-only.
 fn open(path: &std::path::Path) -> File {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644)).unwrap();
     File::options().write(true).open(path).unwrap()
 }
 
-/// A snapshot of which every file was used.
+/// A snapshot with every file in use.
 fn used(repo: &Repo) -> (Arc<Snapshot>, ObjectId) {
     let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
     let main = repository.refs().resolve(b"refs/heads/main").unwrap().unwrap().id;
@@ -63,7 +63,7 @@ fn every_file_that_was_used_is_looked_at() {
         (true, pack, "multi-pack-index"),
         (true, pack, ".bitmap"),
     ] {
-        // Cut off to nothing, cut off within a page, and written over.
+        // Truncated to nothing, truncated within a page, and overwritten.
         for change in 0..3 {
             let repo = built(multi, RefFormat::Files);
             let path = file(&repo, folder, end);
@@ -82,7 +82,7 @@ fn every_file_that_was_used_is_looked_at() {
             }
             let error = snapshot.check_files(all(&snapshot)).unwrap_err();
             assert!(error.is_fault() && error.to_string().starts_with(path.to_str().unwrap()), "{error}");
-            // From now on without a look.
+            // From now on without a stat.
             assert!(snapshot.check_maps().unwrap_err().is_fault(), "{end}");
         }
     }
@@ -98,7 +98,7 @@ fn what_is_only_touched_is_right() {
         std::fs::hard_link(file(&repo, "objects/pack", end), repo.path().join(format!("link{end}"))).unwrap();
     }
     snapshot.check_files(all(&snapshot)).unwrap();
-    // A repack takes all of them away.
+    // A repack removes all of them.
     repo.git(&["repack", "-adq"]);
     snapshot.check_files(all(&snapshot)).unwrap();
     snapshot.reader(0).read(&main).unwrap();
@@ -117,7 +117,7 @@ fn a_reader_gives_nothing_of_a_damaged_pack() {
     open(&path).set_len(0).unwrap();
     let error = snapshot.reader(0).read(&main).unwrap_err();
     assert!(error.is_fault() && error.to_string().contains(".pack: the file was"), "{error}");
-    // Also where it comes from memory, and for who began before.
+    // Also for cached content, and for a reader that began before.
     assert!(
         reader.read(&main).unwrap_err().is_fault() && reader.kind_and_size(&main).unwrap_err().is_fault()
     );
@@ -133,7 +133,7 @@ fn a_repository_with_a_damaged_or_unusable_pack_is_not_kept() {
     let kept = || {
         let kept = CachedRepository::open(repo.path(), &OpenOptions::default()).unwrap();
         let snapshot = kept.repository().cached_snapshot().unwrap();
-        // Packs are opened when they are needed.
+        // Packs are opened on demand.
         let is_usable = snapshot.packs().iter().all(Pack::is_usable);
         (kept, snapshot, is_usable)
     };
@@ -148,7 +148,7 @@ fn a_repository_with_a_damaged_or_unusable_pack_is_not_kept() {
     };
     let bytes = std::fs::read(&path).unwrap();
     open(&path).set_len(0).unwrap();
-    // Nothing has shown it so far.
+    // Nothing has revealed it so far.
     assert!(well.is_current());
     snapshot.check_files(all(&snapshot)).unwrap_err();
     assert!(!well.is_current());
@@ -166,7 +166,7 @@ fn refs_from_a_file_that_was_cut_off_are_an_error() {
     {
         for is_emptied in [true, false] {
             let repo = built(false, format);
-            // So many that the file is mapped. What is short is read, and stays as it was read.
+            // Enough that the file is mapped. A short file is read instead, and its content stays as read.
             let tip = repo.git(&["rev-parse", "HEAD"]);
             let create = |number| format!("create refs/many/{number:064} {tip}");
             repo.git_with_input(
