@@ -115,7 +115,7 @@ pub fn http_backend<S: Sink>(
         }
         backend.client.head = Some(head.finish());
         let body = if refused.is_told { format!("{}\n", refused.why) } else { String::new() };
-        // If this fails, nobody can be told.
+        // If this fails, the client cannot be informed.
         let _ = backend.client.send(GatherBatch::of(body.into_bytes()));
     }
     Err(refused.why)
@@ -310,7 +310,7 @@ impl<S: Sink> Backend<'_, S> {
             access: None,
             transfer: Transfer::unlisted(self.settings.session_id.clone()),
             host: Arc::default(),
-            // If standard error is closed, nobody can be told.
+            // If standard error is closed, messages are lost.
             messages: MessageSink::new(|text| drop(io::stderr().write_all(text))),
             // Git's program shows them.
             paths: PathNames::default(),

@@ -217,7 +217,7 @@ impl ChangeKind {
 /// The decision of a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Go on.
+    /// The request continues.
     Allow,
     /// Credentials are necessary, or other ones.
     Authenticate,

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `/-/` | a page for people: running transfers, throughput, queue, totals; with access rules for admins, and for other users what they may read |
 //! | `/-/metrics` | numbers for Prometheus (OpenMetrics 1.0) |
-//! | `/-/healthz` | 200 for as long as the process answers |
-//! | `/-/readyz` | 200, and 503 from the moment on that it was told to stop |
+//! | `/-/healthz` | 200 while the process answers |
+//! | `/-/readyz` | 200, and 503 once the process was told to stop |
 //!
 //! Only these four paths are handled, and with access rules those of `http::api`: repositories below a folder
 //! `-` stay reachable, because all requests to them have longer paths. [`Admin`] says where the routes are
@@ -55,7 +55,7 @@ const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 /// How much of these routes a client may see.
 #[derive(Debug)]
 pub(crate) enum AdminAccess {
-    /// As much as anybody who reaches the address where repositories are served.
+    /// As much as every client that reaches the address where repositories are served.
     Public,
     /// Everything: it is an admin, or uses the separate address of `listen.admin`.
     Admin,

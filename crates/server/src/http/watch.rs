@@ -59,11 +59,11 @@ struct Mark {
 /// Why a connection is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TooSlow {
-    /// No request came.
+    /// No request arrived.
     Silent,
     /// The client read an answer too slowly.
     Stalled,
-    /// No request came, and another client needed the permit.
+    /// No request arrived, and another client needed the permit.
     Cut,
 }
 

@@ -170,7 +170,7 @@ async fn run(
     looking.spawn(keep_house(shared.clone()));
     while signals.next().await == Signal::Reload {
         if let Some(settings) = reload() {
-            // Logged once they apply, so that the line announces the new ones.
+            // Logged once they apply: clients that wait for the line get the new ones.
             shared.set(settings);
             tell_certificates(&shared.settings());
         }

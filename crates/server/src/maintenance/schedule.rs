@@ -31,7 +31,7 @@ const PART_OF_TIME: u32 = 10;
 /// What is known of a repository.
 #[derive(Debug, Clone, Default)]
 pub struct Health {
-    /// When it was last measured.
+    /// Its state when it was last measured.
     pub facts: Option<Facts>,
     /// What it needs next, and why.
     pub next: Option<(Task, String)>,
@@ -154,7 +154,7 @@ impl Schedule {
         let again = match end {
             // A push meanwhile has set the time.
             LookEnd::Nothing | LookEnd::Gone => None,
-            // Work that does not become less must not go on for ever.
+            // Work that does not become less must not continue for ever.
             LookEnd::Done(_) if busy_looks > 0 => {
                 Some(known.rests_until.max(now + doubled(AGAIN, busy_looks - 1)))
             }

@@ -293,7 +293,7 @@ impl HookSession<'_> {
         }
         loop {
             let ended = match self.child.try_wait() {
-                // It has answered before its time limit: its exit status does not matter.
+                // It reached its time limit after its answer: its exit status does not matter.
                 Err(error) if error.kind() == std::io::ErrorKind::TimedOut => return Ok(()),
                 ended => ended.map_err(failed)?,
             };

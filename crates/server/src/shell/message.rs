@@ -8,7 +8,7 @@
 //! | 8 | 2 | length of all that follows; like all numbers, big-endian |
 //! | 10 | 1 | the service: `u` for upload-pack, `r` for receive-pack |
 //! | 11 | 1 | the version of git's protocol: 0, 1 or 2 |
-//! | 12 | … | the served folder, the path of the repository, the user, address and port of the client: each its length in 2 bytes, and so many bytes; an address that is not known is empty |
+//! | 12 | … | the served folder, the path of the repository, the user, address and port of the client: each its length in 2 bytes, and that many bytes; an unknown address is empty |
 //!
 //! The server answers with [`READY`]. It uses no descriptor before the shell has sent [`GO`], so that the
 //! shell may decline and serve alone. After that the shell sends nothing; its end ends the session. At the
@@ -17,7 +17,7 @@
 //! | bytes | |
 //! |---|---|
 //! | 1 | 0 for success, else 1 |
-//! | 2 | length of what follows |
+//! | 2 | length of the text |
 //! | … | text for standard error |
 
 use std::ffi::OsStr;

@@ -81,7 +81,7 @@ pub fn serve_alone(root: &Path, mut settings: Settings, request: &ShellRequest) 
     let streams = SessionStreams {
         input: Box::new(input),
         output: output_of(output.map_err(failed)?),
-        // If standard error is closed, nobody can be told.
+        // If standard error is closed, messages are lost.
         messages: MessageSink::new(|text| drop(io::stderr().write_all(text))),
     };
     serve(request, streams, None, &shared)

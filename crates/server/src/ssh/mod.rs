@@ -35,7 +35,7 @@ pub(crate) async fn connection(stream: TcpStream, peer: SocketAddr, permit: Perm
 async fn serve(stream: TcpStream, peer: SocketAddr, permit: Permit, shared: Arc<Shared>) {
     let _open = shared.host.metrics.connection(DoorName::Ssh);
     let settings = shared.settings();
-    // Without keys, nobody listens.
+    // Without keys there is no listener.
     let Some(ssh) = settings.ssh_keys.clone() else { return };
     permit.waits();
     let login = match shared.limits.login(peer.ip()) {
