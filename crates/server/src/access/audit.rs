@@ -9,8 +9,8 @@
 //! the client got: from the rules, from a hook, or from git. Lines of one push are appended with one write;
 //! they are not synced.
 //!
-//! And a line for each creation, renaming, description or deletion of a repository by a known user, or that
-//! succeeded:
+//! And a line for each creation, renaming, description or deletion of a repository that succeeded, or that a
+//! known user wanted:
 //!
 //! ```json
 //! {"time":"…","session":"…","user":"alice","peer":"…","repository":"a.git","action":"rename","to":"b.git","outcome":"ok"}

@@ -1,5 +1,5 @@
 //! What all clients share: connections, running requests, memory. Each budget has a limit for all clients
-//! together, and one for each client; when it is full, claims that wait for their client are cut first.
+//! together, and one for each client; when it is full, a claim that waits for its client can be cut.
 //!
 //! ```text
 //! claim, grow ─▶ room for all, and for this client? ─▶ claimed
