@@ -44,9 +44,11 @@ const NAMED: [&str; 11] = [
     "uploadpack.packObjectsHook",
 ];
 
-/// Goes into the sandbox that is configured, with all that this process starts. Says in the log what holds.
+/// Goes into the sandbox that is configured, with all that this process starts. Says in the log what holds. `of_webhooks` are files
+/// that SIGHUP reads again for them.
 pub fn begin(
     loaded: &ServeConfig,
+    of_webhooks: &[PathBuf],
     root: &Path,
     settings: Option<&Path>,
     sources: &ConfigSources,
@@ -59,7 +61,7 @@ pub fn begin(
         return Ok(());
     }
     let reach = Reach {
-        read: readable(loaded, settings, sources, environment)?,
+        read: readable(loaded, of_webhooks, settings, sources, environment)?,
         write: writable(loaded, root, environment),
     };
     let enforced = enter(&reach).map_err(|error| Fatal::new(format!("sandbox: {error}")))?;
@@ -101,6 +103,7 @@ fn writable(loaded: &ServeConfig, root: &Path, environment: &Environment) -> Vec
 
 fn readable(
     loaded: &ServeConfig,
+    of_webhooks: &[PathBuf],
     settings: Option<&Path>,
     sources: &ConfigSources,
     environment: &Environment,
@@ -123,7 +126,7 @@ fn readable(
     let files =
         files.chain(&ssh.host_keys).chain(&ssh.user_keys).chain(&ssh.user_ca).chain(&ssh.revoked_keys);
     let access = [&loaded.access.rules, &loaded.access.users, &loaded.access.tokens];
-    let files = files.chain(access.into_iter().flatten());
+    let files = files.chain(access.into_iter().flatten()).chain(of_webhooks);
     paths.extend(replaceable(files, environment.home().map(PathBuf::as_path)));
     let home = environment.home().map(PathBuf::as_path);
     if loaded.bucket.url.is_some() {
@@ -161,8 +164,8 @@ fn bucket_files(home: Option<&Path>) -> Vec<PathBuf> {
     replaceable(files.iter(), home)
 }
 
-/// The directories of files that SIGHUP reads again: certificates, keys, access rules and users. Landlock's rules are about
-/// files, and another file takes the place of one, under its name or through a link that leads elsewhere. Not a whole home.
+/// The directories of files that SIGHUP reads again: certificates, keys, access rules, users and webhooks. Landlock's rules
+/// are about files, and another file takes the place of one, under its name or through a link that leads elsewhere. Not a whole home.
 fn replaceable<'a>(files: impl Iterator<Item = &'a PathBuf>, home: Option<&Path>) -> Vec<PathBuf> {
     let found = files.flat_map(|file| [Some(file.clone()), file.canonicalize().ok()]).flatten();
     let reached = |file: PathBuf| match file.parent() {

@@ -80,7 +80,7 @@ pub struct Settings {
     pub audit: Option<Arc<AuditLog>>,
     /// How events are recorded. Applies at the start only.
     pub events: EventSettings,
-    /// Where events are posted. Applies at the start only.
+    /// Where events are posted. If nowhere at the start, then never.
     pub webhooks: Option<Arc<Webhooks>>,
     /// What `/-/api/v1/repositories` creates; `None`: there is no such route.
     pub repository_prototype: Option<NewRepositories>,

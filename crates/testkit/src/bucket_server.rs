@@ -9,6 +9,9 @@ use std::time::Duration;
 /// Longest object, or part of one.
 const MAX_OBJECT_BYTES: usize = 64 << 20;
 
+/// How long a careless store takes to write.
+const CARELESS_TIME: Duration = Duration::from_millis(5);
+
 /// What is in it, and how it answers.
 #[derive(Debug, Default)]
 struct Contents {
@@ -18,6 +21,7 @@ struct Contents {
     /// Parts of objects that are under way, by the number of the upload and their own.
     parts: BTreeMap<(u64, u32), Vec<u8>>,
     is_busy: bool,
+    is_careless: bool,
     /// How long each request waits before it is looked at.
     latency: Duration,
     /// Method and key of each request.
@@ -97,6 +101,12 @@ impl BucketServer {
     /// Whether every request is answered with 503 from now on.
     pub fn set_busy(&self, is_busy: bool) {
         self.lock().is_busy = is_busy;
+    }
+
+    /// Whether others may write between looking at the condition of a write and writing, from now on: one after another, all
+    /// conditions are kept.
+    pub fn set_careless(&self, is_careless: bool) {
+        self.lock().is_careless = is_careless;
     }
 
     /// From now on each request waits for so long before it is looked at, as if the store was so far away.
@@ -187,11 +197,16 @@ impl Contents {
         }
     }
 
-    fn put(&mut self, request: StoreRequest) -> StoreAnswer {
+    /// Whether the condition of a write holds.
+    fn allows(&self, request: &StoreRequest) -> bool {
         let found = self.objects.get(&request.key).map(|(_, number)| quoted(*number));
         let is_kept = request.headers.contains_key("if-none-match") && found.is_some();
         let is_other = request.headers.get("if-match").is_some_and(|known| Some(known) != found.as_ref());
-        if is_kept || is_other {
+        !is_kept && !is_other
+    }
+
+    fn put(&mut self, request: StoreRequest) -> StoreAnswer {
+        if !self.allows(&request) {
             return StoreAnswer::of("412 Precondition Failed");
         }
         let tag = self.store(&request.key, request.body);
@@ -262,9 +277,13 @@ fn unescaped(text: &str) -> String {
 fn converse(stream: TcpStream, contents: &Mutex<Contents>) {
     let mut reader = BufReader::new(stream.try_clone().expect("a second handle"));
     let mut writer = stream;
-    while let Some(request) = read_request(&mut reader) {
+    while let Some(mut request) = read_request(&mut reader) {
         let latency = contents.lock().expect("no thread has panicked").latency;
         std::thread::sleep(latency);
+        if is_looked_at_before(&request, contents) {
+            request.headers.retain(|name, _| !name.starts_with("if-"));
+            std::thread::sleep(CARELESS_TIME);
+        }
         let answer = contents.lock().expect("no thread has panicked").answer(request);
         let mut head = format!("HTTP/1.1 {}\r\nContent-Length: {}\r\n", answer.status, answer.body.len());
         head.push_str("Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n");
@@ -281,6 +300,12 @@ fn converse(stream: TcpStream, contents: &Mutex<Contents>) {
             return;
         }
     }
+}
+
+/// Whether a careless store has looked at the condition of a write, and found that it holds.
+fn is_looked_at_before(request: &StoreRequest, contents: &Mutex<Contents>) -> bool {
+    let contents = contents.lock().expect("no thread has panicked");
+    contents.is_careless && request.method == "PUT" && contents.allows(request)
 }
 
 fn read_request(reader: &mut BufReader<TcpStream>) -> Option<StoreRequest> {
