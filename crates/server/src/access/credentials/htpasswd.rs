@@ -67,8 +67,8 @@ impl PasswordFile {
     }
 }
 
-/// A line of a user file for this user and password: argon2id with the parameters that RFC 9106 and OWASP
-/// recommend for servers.
+/// A line of a user file for this user and password: argon2id (RFC 9106) with parameters that OWASP
+/// recommends for servers.
 pub fn hash_password(user: &str, password: &str) -> Result<String, String> {
     if user.is_empty() || user.contains(':') || user.chars().any(char::is_control) {
         return Err(format!(
