@@ -1,4 +1,5 @@
-//! What a process that takes one push begins behind it (`receive.autogc`). A server has its caretaker for that.
+//! Maintenance that a process for one push starts afterwards (`receive.autogc`). A server has its caretaker
+//! for that.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,18 +10,18 @@ use packrace_store::Repository;
 
 use crate::error::Error;
 
-/// The program that looks after repositories.
+/// The program that maintains repositories.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AutoMaintenance {
     /// `packrace`. It is started as `packrace --git-dir=DIRECTORY maintenance run --auto --quiet`.
     pub program: PathBuf,
-    /// Variables that it gets beside those of this process.
+    /// Variables that it gets in addition to those of this process.
     pub environment: Vec<(OsString, OsString)>,
 }
 
 impl AutoMaintenance {
-    /// Begins it where a push has left more packs or loose objects than `gc.autoPackLimit` and `gc.auto` allow. It goes on by
-    /// itself; where `maintenance.autoDetach` is false, this waits for its end.
+    /// Starts it if a push has left more packs or loose objects than `gc.autoPackLimit` and `gc.auto` allow.
+    /// It runs on its own; if `maintenance.autoDetach` is false, this waits for its end.
     pub fn begin(&self, repository: &Repository) -> Result<(), Error> {
         let settings = MaintenanceSettings::of(repository).map_err(failed)?;
         if !settings.is_automatic
@@ -41,7 +42,7 @@ impl AutoMaintenance {
         };
         let done = match settings.is_detached {
             true => program.start_detached(),
-            // What fails is told on standard error, by the program.
+            // The program reports failures on standard error.
             false => ChildProcess::start(&program).and_then(|child| child.run(&[], &mut |_| {})).map(drop),
         };
         done.map_err(failed)

@@ -1,15 +1,15 @@
-//! One request of HTTP as a web server hands it to a CGI program (RFC 3875), as git-http-backend takes it.
+//! One HTTP request that a web server passes to a CGI program (RFC 3875), as git-http-backend takes it.
 //!
 //! | request | answer |
 //! |---|---|
 //! | a service | as over HTTP |
-//! | a file of the dumb protocol | the file; it may be kept for a year where it never changes |
-//! | what git does not know, no repository, one that is not exported | 404 |
+//! | a file of the dumb protocol | the file; it may be cached for a year if it never changes |
+//! | a path unknown to git, no repository, one that is not exported | 404 |
 //! | a service that is disabled | 403 |
 //! | another method | 405 with `Allow`, 400 before HTTP/1.1 |
 //! | another content type | 415 |
 //! | a request that is too large, breaks off, or is no gzip | 413, 400 |
-//! | what a web server must say and does not, or a repository that cannot be read | 500 |
+//! | a variable that a web server must set is missing, or a repository cannot be read | 500 |
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufReader, Read, Write as _};
@@ -36,10 +36,10 @@ use crate::stdio::StreamSink;
 use crate::subject::{CallMode, ProtocolVersion};
 use crate::transfers::Transfer;
 
-/// Bytes of a request that are inflated from at once.
+/// Size of the buffer for compressed bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// What a web server says of a request, each the variable of its name. Plain data.
+/// A web server's variables about a request, each by its name. Plain data.
 #[derive(Debug, Clone, Default)]
 pub struct CgiRequest {
     /// `REQUEST_METHOD`.
@@ -48,39 +48,40 @@ pub struct CgiRequest {
     pub project_root: Option<PathBuf>,
     /// `PATH_INFO`.
     pub path_info: Option<OsString>,
-    /// `PATH_TRANSLATED`: where there is no `project_root`.
+    /// `PATH_TRANSLATED`: used without a `project_root`.
     pub path_translated: Option<OsString>,
     /// `QUERY_STRING`.
     pub query: String,
     /// `CONTENT_TYPE`.
     pub content_type: String,
-    /// `CONTENT_LENGTH`; without, a body goes to the end of the input.
+    /// `CONTENT_LENGTH`; without it, a body goes to the end of the input.
     pub content_length: Option<String>,
     /// `HTTP_CONTENT_ENCODING`.
     pub content_encoding: String,
     /// `SERVER_PROTOCOL`.
     pub server_protocol: String,
-    /// `GIT_HTTP_MAX_REQUEST_BUFFER`: longest request but a push, before `http.maxRequestBuffer`.
+    /// `GIT_HTTP_MAX_REQUEST_BUFFER`: the longest request except a push; takes precedence over
+    /// `http.maxRequestBuffer`.
     pub max_request_bytes: Option<usize>,
-    /// `REMOTE_USER`: who may push unless `http.receivepack` says no.
+    /// `REMOTE_USER`: a user who may push unless `http.receivepack` is false.
     pub remote_user: Option<String>,
     /// `REMOTE_ADDR`.
     pub remote_address: Option<String>,
-    /// `GIT_HTTP_EXPORT_ALL`: repositories need not say that they may be served.
+    /// `GIT_HTTP_EXPORT_ALL`: repositories need not be marked for export.
     pub exports_all: bool,
     /// `GIT_PROTOCOL`, or else `HTTP_GIT_PROTOCOL`.
     pub version: ProtocolVersion,
 }
 
-/// A request that is not answered with what it asks for.
+/// A request that is refused.
 #[derive(Debug)]
 struct Refused {
     status: StatusCode,
-    /// What a status needs.
+    /// A header that the status requires.
     header: Option<(&'static str, &'static str)>,
     /// For the log of the web server.
     why: String,
-    /// Whether the client is told that too.
+    /// Whether the client gets the reason too.
     is_told: bool,
 }
 
@@ -94,8 +95,8 @@ impl Refused {
     }
 }
 
-/// Answers one request. Of `settings` counts what is about repositories and calls. Errors are for the log of the web
-/// server: what the client gets has gone out by then.
+/// Answers one request. Of `settings` only those about repositories and calls apply. Errors are for the log
+/// of the web server: the client has its answer by then.
 pub fn http_backend<S: Sink>(
     request: &CgiRequest,
     settings: &Settings,
@@ -114,7 +115,7 @@ pub fn http_backend<S: Sink>(
         }
         backend.client.head = Some(head.finish());
         let body = if refused.is_told { format!("{}\n", refused.why) } else { String::new() };
-        // Nobody is left to be told otherwise.
+        // If this fails, the client cannot be informed.
         let _ = backend.client.send(GatherBatch::of(body.into_bytes()));
     }
     Err(refused.why)
@@ -194,7 +195,7 @@ impl<S: Sink> Backend<'_, S> {
         }
     }
 
-    /// Where the repository is, and what is wanted of it.
+    /// The path of the repository, and of the request below it.
     fn path(&self) -> Result<OsString, Refused> {
         let named = |path: &Option<OsString>| path.clone().filter(|path| !path.is_empty());
         let root = self.request.project_root.as_ref().filter(|root| !root.as_os_str().is_empty());
@@ -228,7 +229,7 @@ impl<S: Sink> Backend<'_, S> {
             let why = format!("Repository not exported: '{}'", path.display());
             return Err(Refused::new(StatusCode::NOT_FOUND, why));
         }
-        // As git, which answers nothing where one of these makes no sense.
+        // Like git, which answers nothing if one of these is invalid.
         for name in ["http.getanyfile", "http.uploadpack", "http.receivepack"] {
             self.boolean(&repository, name)?;
         }
@@ -250,12 +251,12 @@ impl<S: Sink> Backend<'_, S> {
         }
     }
 
-    /// Who the web server says it is.
+    /// The user, according to the web server.
     fn user(&self) -> Option<&str> {
         self.request.remote_user.as_deref().filter(|user| !user.is_empty())
     }
 
-    /// The body of a request, inflated: that of a push as it comes, of other requests whole and within the limit.
+    /// The body of a request, inflated: that of a push is streamed, others are read whole within the limit.
     fn body(
         &self,
         service: Service,
@@ -309,14 +310,14 @@ impl<S: Sink> Backend<'_, S> {
             access: None,
             transfer: Transfer::unlisted(self.settings.session_id.clone()),
             host: Arc::default(),
-            // Nobody is left to be told where standard error is closed.
+            // If standard error is closed, messages are lost.
             messages: MessageSink::new(|text| drop(io::stderr().write_all(text))),
-            // git's shows them.
+            // Git's program shows them.
             paths: PathNames::default(),
         };
         let ended = call.serve(self.settings, input, &mut self.client, &RealClock::default());
         ended.map_err(|error| Refused::new(status_of(error.kind()), error))?;
-        // Nothing asked for, nothing said.
+        // An empty request gets an empty answer.
         self.client.finish().map_err(Refused::broken)
     }
 }
@@ -324,7 +325,7 @@ impl<S: Sink> Backend<'_, S> {
 /// Sends the head of an answer before its first bytes.
 struct CgiSink<S> {
     client: StreamSink<S>,
-    /// Goes before the first batch.
+    /// Sent before the first batch.
     head: Option<Vec<u8>>,
 }
 
@@ -333,7 +334,7 @@ impl<S: Sink> CgiSink<S> {
         self.client.sent_bytes() > 0
     }
 
-    /// Sends the head, if nothing has sent it yet.
+    /// Sends the head, unless it was already sent.
     fn finish(&mut self) -> io::Result<()> {
         self.head.take().map_or(Ok(()), |head| self.client.send(GatherBatch::of(head)))
     }
@@ -373,7 +374,7 @@ impl CgiHead {
     }
 
     fn line(&mut self, name: &str, value: impl std::fmt::Display) {
-        // Names are the same in any case; so git writes them.
+        // Names are case-insensitive; git writes them in this form.
         let mut is_first = true;
         let name: String = name
             .chars()

@@ -5,9 +5,9 @@ use std::sync::Arc;
 /// What a caller can do about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The client broke the protocol or asked for what it may not have.
+    /// The client broke the protocol, or asked for something that it may not have.
     PeerFault,
-    /// The client left.
+    /// The client disconnected.
     PeerGone,
     /// The repository is damaged.
     Corrupt,
@@ -15,16 +15,16 @@ pub enum ErrorKind {
     Fault,
     /// The machine or file system failed; trying again may help.
     Unavailable,
-    /// Somebody else is changing the same, or has changed it meanwhile; trying again may help.
+    /// Another process is changing the same, or has changed it meanwhile; trying again may help.
     Conflict,
     /// A limit was reached.
     LimitExceeded,
-    /// Too many others wait already; later there may be room.
+    /// Too many requests wait already; later there may be room.
     Busy,
 }
 
 /// Why a call ended early.
-/// The message says what the source says, too; [`std::error::Error::source`] has the cause itself.
+/// The message includes that of the source; [`std::error::Error::source`] has the cause itself.
 #[derive(Debug, Clone)]
 pub struct Error {
     kind: ErrorKind,
@@ -68,7 +68,7 @@ impl Error {
         Error { source: Some(Arc::new(source)), ..self }
     }
 
-    /// The client was refused, and told so.
+    /// The client was refused, and got the message.
     pub(crate) fn refused(refusal: &packrace_protocol::Refusal) -> Self {
         use packrace_protocol::RefusalKind;
         let kind = match refusal.kind() {
@@ -84,22 +84,22 @@ impl Error {
         Error::new(ErrorKind::PeerGone, format!("the client is gone: {error}")).because(error)
     }
 
-    /// The client left before anything was changed.
+    /// The client disconnected before anything was changed.
     pub(crate) fn left() -> Self {
         Error::gone(std::io::ErrorKind::BrokenPipe.into())
     }
 
-    /// The same error, after the client was told in the protocol's own words.
+    /// The same error, after the client got a message in the protocol's own words.
     pub(crate) fn told(self) -> Self {
         Error { was_told: true, ..self }
     }
 
-    /// Whether the client was told: the session then ends in good order.
+    /// Whether the client got a message: the session then ends normally.
     pub fn was_told(&self) -> bool {
         self.was_told
     }
 
-    /// The remedy.
+    /// What a caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

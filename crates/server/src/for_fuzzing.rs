@@ -1,4 +1,4 @@
-//! What requests of strangers go through before anything is opened, for fuzz targets.
+//! Parses requests of strangers, before anything is opened, for fuzz targets.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use crate::http::routes::{Route, percent_decode, route};
 use crate::service::root::check_path;
 use crate::shell::ShellCommand;
 
-/// The path below the served folder that a request of HTTP leads to.
+/// The path below the served folder in an HTTP request.
 pub fn http_path(method: &str, path: &str, query: &str) -> Option<PathBuf> {
     let path = percent_decode(path)?;
     match route(method, &path, query) {
@@ -23,18 +23,18 @@ pub fn git_path(request: &[u8]) -> Option<PathBuf> {
     Some(check_path(&path).ok()?.to_owned())
 }
 
-/// The same for what an SSH client wants to run.
+/// The same for the command of an SSH client.
 pub fn shell_path(command: &[u8]) -> Option<PathBuf> {
     let command = ShellCommand::parse(command).ok()?;
     Some(check_path(&command.request_path()).ok()?.to_owned())
 }
 
-/// Reads a text as each of the files that describe access, and asks the rules for a path.
+/// Parses a text as each of the access files, and asks the rules for a path.
 pub fn access_files(text: &str, path: &[u8]) {
     crate::access::fuzzed::files(text, path);
 }
 
-/// Reads the value of a header as credentials, as a user that a proxy names, and as addresses of clients.
+/// Parses the value of a header as credentials, as a user that a proxy names, and as addresses of clients.
 pub fn access_headers(value: &[u8]) {
     crate::access::fuzzed::headers(value);
 }

@@ -1,6 +1,6 @@
 //! git:// (gitprotocol-pack, "Git Transport").
 //!
-//! One packet names what is wanted, then the connection belongs to the engine:
+//! The first packet has the request, then the connection belongs to the engine:
 //!
 //! ```text
 //! git-upload-pack /project.git\0host=example.com\0\0version=2\0
@@ -35,10 +35,11 @@ use crate::stdio::StreamSink;
 use crate::subject::ProtocolVersion;
 use crate::transfers::{Transfer, kept};
 
-/// Longest request, as the pkt-line allows it.
+/// The longest request: the longest pkt-line.
 const MAX_REQUEST_BYTES: usize = pkt_line::MAX_PACKET;
 
-/// Serves one connection to its end. Until its request is there, it costs a task and a descriptor; then it gets a thread.
+/// Serves one connection to its end. Until its request arrives, it costs a task and a descriptor; then it
+/// gets a thread.
 pub(crate) async fn connection(mut stream: TcpStream, peer: SocketAddr, permit: Permit, shared: Arc<Shared>) {
     let open = shared.host.metrics.connection(DoorName::Git);
     let mut stopping = shared.stopping.subscribe();
@@ -61,14 +62,14 @@ pub(crate) async fn connection(mut stream: TcpStream, peer: SocketAddr, permit: 
         Ok(running) => running,
         Err(why) => {
             shared.has_refused(format_args!("git {peer}"), why, "request");
-            // A close with unread bytes would take the answer back. Whether it is heard does not matter.
+            // A close with unread bytes would discard the answer. Whether the client gets it does not matter.
             let _ = stream.try_read(&mut [0; 4096]);
             let _ = stream.try_write(&limit_reached(why));
             return;
         }
     };
     let ended = shared.workers.clone().start(move || {
-        // Permits are given back, and the server stops waiting, when this thread ends.
+        // When this thread ends, permits are released, and the server no longer waits for it.
         let _held = (permit, stopping, open);
         match catch_unwind(AssertUnwindSafe(|| serve(stream, &request, &running, &shared, &peer.to_string())))
         {
@@ -87,12 +88,13 @@ pub(crate) async fn connection(mut stream: TcpStream, peer: SocketAddr, permit: 
     }
 }
 
-/// What a client is told when a limit is reached.
+/// The answer when a limit is reached.
 pub(crate) fn limit_reached(why: LimitReached) -> Vec<u8> {
     error_packet(&why.to_string())
 }
 
-/// Reads the first packet, and not a byte more: what follows is the session's. Memory grows with what comes.
+/// Reads the first packet, and not a byte more: the rest is for the session. Memory grows with the bytes that
+/// arrive.
 async fn read_request(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut digits = [0; 4];
     stream.read_exact(&mut digits).await?;
@@ -104,7 +106,7 @@ async fn read_request(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Length of the request that a first packet holds.
+/// The length of the request in a first packet.
 fn payload_bytes(digits: [u8; 4]) -> io::Result<usize> {
     let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
     let length = std::str::from_utf8(&digits).ok().and_then(|digits| usize::from_str_radix(digits, 16).ok());
@@ -121,7 +123,7 @@ pub(crate) fn inetd(shared: &Shared) -> io::Result<()> {
     let peer = socket.peer_addr().map_or_else(|_| "inetd".to_owned(), |peer| peer.to_string());
     let settings = shared.settings();
     let limits = &settings.limits;
-    // However slowly it comes.
+    // All of the first packet must arrive in this time.
     let whole = MinThroughput { time: limits.request_time, bytes: usize::MAX };
     let mut first = FdSource::stdin(None)?.with_min_throughput(whole);
     let mut digits = [0; 4];
@@ -140,7 +142,7 @@ fn serve(stream: TcpStream, request: &[u8], permit: &Permit, shared: &Shared, pe
     stream.set_nonblocking(false)?;
     let settings = shared.settings();
     let input = OwnedFd::from(stream.try_clone()?);
-    // Whoever waits for the client hears that nothing more comes.
+    // A reader that waits for the client then gets the end of its input.
     let waited_for = stream.try_clone()?;
     permit.on_cut(move || drop(waited_for.shutdown(Shutdown::Read)));
     let sink = FdSink::socket(OwnedFd::from(stream), settings.limits.stall_throughput())?;
@@ -149,7 +151,7 @@ fn serve(stream: TcpStream, request: &[u8], permit: &Permit, shared: &Shared, pe
     Ok(())
 }
 
-/// Serves what a first packet asks for. Without a server for many, there is no permit.
+/// Serves the request of a first packet. Under inetd there is no permit.
 fn converse(
     input: OwnedFd,
     output: FdSink,
@@ -180,7 +182,8 @@ fn converse(
             if permit.is_some_and(Permit::is_cut) {
                 shared.host.metrics.refused(Reason::Idle);
                 tracing::warn!("git {peer}: {CUT}");
-                // The client was to speak next, so this stands between two answers. A push is told in its report.
+                // It was the client's turn, so this comes between two answers. The report of a push says it
+                // itself.
                 if request.service == Service::UploadPack {
                     refuse(&mut client, CUT);
                 }
@@ -207,7 +210,7 @@ fn reason(error: &io::Error) -> Reason {
     }
 }
 
-/// What a client asks for.
+/// The request of a client.
 #[derive(Debug, PartialEq, Eq)]
 struct DaemonRequest {
     service: Service,
@@ -232,12 +235,12 @@ fn parse(request: &[u8]) -> Result<DaemonRequest, String> {
     Ok(DaemonRequest { service, path: path.to_vec(), version })
 }
 
-/// The path that a first packet names.
+/// The path in a first packet.
 pub(crate) fn path_of(request: &[u8]) -> Option<Vec<u8>> {
     Some(parse(request).ok()?.path)
 }
 
-/// git's words, which do not tell whether there is anything.
+/// Git's words, which do not reveal whether anything exists.
 fn access_denied(path: &[u8]) -> String {
     format!("access denied or repository not exported: {}", String::from_utf8_lossy(path))
 }
@@ -265,7 +268,7 @@ fn run(
     call.serve(opened, source, client, shared, settings)
 }
 
-/// What git's daemon tells hooks of the client.
+/// The variables about the client that git's daemon sets for hooks.
 fn variables(peer: &str) -> Vec<(OsString, OsString)> {
     let Ok(address) = peer.parse::<SocketAddr>() else { return Vec::new() };
     let ip = match address {
@@ -276,7 +279,7 @@ fn variables(peer: &str) -> Vec<(OsString, OsString)> {
 }
 
 fn open(request: &DaemonRequest, shared: &Shared, peer: &str) -> Result<Opened, String> {
-    // Over pipes, there is no address.
+    // Pipes have no address.
     let address = peer.parse::<SocketAddr>().map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip());
     let offer = Offer { peer: address, headers: None, certificate: None, metrics: &shared.host.metrics };
     let principal = shared.settings().access.identify(&offer).map_err(|why| why.to_string())?;
@@ -286,9 +289,9 @@ fn open(request: &DaemonRequest, shared: &Shared, peer: &str) -> Result<Opened, 
     })
 }
 
-/// Tells the client, and gives the text back.
+/// Sends an error to the client, and returns its text.
 fn refuse(client: &mut dyn ClientSink, text: &str) -> String {
-    // A client that cannot be told is gone, which the log says anyway.
+    // A client that does not get it is gone, which the log says anyway.
     let _ = client.send(GatherBatch::of(error_packet(text)));
     text.to_owned()
 }

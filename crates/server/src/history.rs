@@ -1,4 +1,4 @@
-//! The last minutes, a sample a second.
+//! Samples of the last minutes, one a second.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 /// How often a sample is taken.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Samples that are kept: five minutes, 12 KB.
+/// The most samples that are kept: five minutes, 12 KB.
 pub(crate) const KEPT: usize = 300;
 
-/// What a server has done so far, and how many calls it has at a moment.
+/// Counters of a server, and its calls at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Reading {
     pub(crate) at: Duration,
@@ -19,14 +19,14 @@ pub(crate) struct Reading {
     pub(crate) queued: u64,
 }
 
-/// What happened between two readings.
+/// The change between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Sample {
     /// Bytes a second.
     pub(crate) sent_rate: f64,
     /// Bytes a second.
     pub(crate) received_rate: f64,
-    /// Calls that were running at its end.
+    /// Calls running at its end.
     pub(crate) live: f64,
     /// Clones in the queue at its end.
     pub(crate) queued: f64,
@@ -40,7 +40,7 @@ pub(crate) struct SampleHistory {
 }
 
 impl SampleHistory {
-    /// Takes what was read, which becomes a sample with what was read before.
+    /// Adds a reading, which makes a sample together with the one before.
     pub(crate) fn take(&mut self, reading: Reading) {
         let seconds = reading.at.saturating_sub(self.last.at).as_secs_f64();
         let rate = |now: u64, before: u64| match seconds {
@@ -60,7 +60,7 @@ impl SampleHistory {
         self.last = reading;
     }
 
-    /// All that are kept.
+    /// All kept samples.
     pub(crate) fn samples(&self) -> Vec<Sample> {
         self.samples.iter().copied().collect()
     }

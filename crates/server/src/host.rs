@@ -1,4 +1,4 @@
-//! What the calls of one process share.
+//! The state that all calls of one process share.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
@@ -16,14 +16,15 @@ use crate::repository_cache::RefAdvertisementCache;
 use crate::send::pack_cache::PackCache;
 use crate::transfers::Transfers;
 
-/// What the calls of one process share. A call on standard input and output has an empty one of its own, without limits.
+/// The state that all calls of one process share. A call on standard input and output has its own empty one,
+/// without limits.
 #[derive(Debug, Default)]
 pub struct Host {
-    /// Keeps processors free for interactive work. `None` where this process serves one client.
+    /// Keeps processors free for interactive work. `None` if this process serves one client.
     pub cpu: Option<Arc<CpuScheduler>>,
-    /// How many clones run, and how many wait.
+    /// Decides which clones run, and which wait.
     pub admission: AdmissionControl,
-    /// Memory for what pushes ask for.
+    /// Memory for the commands of pushes.
     pub push_memory: Arc<Budget>,
     /// Counters of all calls.
     pub metrics: Arc<Metrics>,
@@ -33,16 +34,16 @@ pub struct Host {
     pub packs: PackCache,
     /// Repositories that wait to be maintained.
     pub maintenance: Arc<MaintenanceQueue>,
-    /// The journal of what changes. A server opens it when it begins to listen.
+    /// The journal of events. A server opens it when it begins to listen.
     pub events: OnceLock<Events>,
     /// Ref advertisements that were sent.
     pub ref_advertisements: RefAdvertisementCache,
-    /// What puts pushes into the bucket, where repositories of one are served.
+    /// Commits pushes to the bucket, if repositories of one are served.
     pub bucket: Option<Arc<Committer>>,
 }
 
 impl Host {
-    /// The numbers, with those that others count.
+    /// The metrics, including the values that others count.
     pub fn metrics_now(&self) -> &Metrics {
         let (metrics, packs) = (&self.metrics, self.packs.status());
         for (counter, count) in [

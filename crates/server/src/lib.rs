@@ -1,7 +1,8 @@
 //! Serves and receives, over every transport: HTTP, HTTPS, git://, SSH, CGI, standard input and output.
 //!
-//! A transport ([`listen`], [`cgi`], [`stdio`]) takes a request; [`upload`] and [`receive`] answer it with a protocol session;
-//! [`send`] frames what goes out and hands it to the kernel or to hyper. [`limits`] says who has to wait.
+//! A transport ([`listen`], [`cgi`], [`stdio`]) takes a request; [`upload`] and [`receive`] answer it with a
+//! protocol session; [`send`] frames the output and passes it to the kernel or to hyper. [`limits`] decides
+//! which requests wait.
 
 #![forbid(unsafe_code)]
 

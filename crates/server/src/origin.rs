@@ -1,8 +1,8 @@
-//! Which requests of HTTP are taken, by who a browser says it is and whom it asks.
+//! Which HTTP requests are accepted, by the site and the host name that a browser reports.
 //!
-//! A page of any site can make a browser send requests here, and whoever has a name can give it the address of this server
-//! (DNS rebinding), so that a browser takes this server for that site. What browsers say of it is enough to refuse both;
-//! git and others that are no browsers say nothing of the kind.
+//! A page of any site can make a browser send requests here, and the owner of a host name can point it to the
+//! address of this server (DNS rebinding), so that a browser takes this server for that site. The headers of
+//! browsers are enough to refuse both; git and other programs do not send them.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,8 +12,8 @@ use http::{HeaderValue, Request, StatusCode, Version, header};
 use crate::service::access_log::quoted;
 use crate::settings::Hosts;
 
-/// Checks the name that is asked for, and the site of whoever asks. `local` is the address that the connection came to. Gives the
-/// status of a refusal, and for the log why.
+/// Checks the requested host name, and the site that a browser reports. `local` is the server's end of the
+/// connection. Returns the status of a refusal, and the reason for the log.
 pub(crate) fn check<B>(
     request: &Request<B>,
     hosts: &Hosts,
@@ -27,7 +27,8 @@ pub(crate) fn check<B>(
         return Err(bad("more than one Host"));
     }
     let host = first.map(authority).transpose().map_err(|()| bad("a Host that is none"))?;
-    // HTTP/2 has it as :authority; a proxy's request as a part of the target. It goes before Host (RFC 9112, 3.2.2).
+    // HTTP/2 has it as :authority; a proxy's request in the target. It takes precedence over Host (RFC 9112,
+    // 3.2.2).
     let asked = request.uri().authority().cloned();
     if host.is_none() && (asked.is_none() && request.version() >= Version::HTTP_11) {
         return Err(bad("no Host"));
@@ -65,7 +66,7 @@ fn authority(value: &HeaderValue) -> Result<Authority, ()> {
     if authority.as_str().contains('@') { Err(()) } else { Ok(authority) }
 }
 
-/// Whether two authorities are the same; the port of the scheme may be left out.
+/// Whether two authorities are equal; the port of the scheme may be left out.
 fn is_same(own: &str, other: &str, scheme: &str) -> bool {
     let default = match scheme {
         "http" => ":80",

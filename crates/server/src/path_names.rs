@@ -1,5 +1,5 @@
-//! Errors name files by their absolute paths, which are for the log. A client that is not on this machine sees the
-//! repository as it asked for it.
+//! Replaces paths in errors for clients: errors name files by absolute paths, for the log; a client that is
+//! not on this machine sees its own name for the repository.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use packrace_store::Repository;
 
-/// The path of a repository below a folder, from its directory without links: `.git` of a work tree is left out. `None` for one that
-/// lies elsewhere.
+/// The path of a repository below a folder, from its directory without links: `.git` of a work tree is left
+/// out. `None` for one that is elsewhere.
 pub(crate) fn path_below(folder: &Path, real: &Path) -> Option<Vec<u8>> {
     use std::os::unix::ffi::OsStrExt as _;
     let path = real.strip_prefix(folder).ok()?.as_os_str().as_bytes();
@@ -16,24 +16,24 @@ pub(crate) fn path_below(folder: &Path, real: &Path) -> Option<Vec<u8>> {
     Some(if path == b".git" { Vec::new() } else { path.to_vec() })
 }
 
-/// Stands for a directory while a text is put together. Error texts hold no such character.
+/// Marks a directory while a text is rewritten. Error texts do not contain it.
 const MARK: char = '\u{1}';
 
-/// What directories are called in texts for clients. The default leaves texts as they are, as git's do.
+/// The names of directories in texts for clients. The default leaves texts unchanged, like git.
 #[derive(Debug, Clone, Default)]
 pub struct PathNames {
-    /// The repository, and what the client called it. Its directories are looked up when there is an error to tell.
+    /// The repository, and the client's name for it. Its directories are looked up only for an error.
     called: Option<(Arc<Repository>, String)>,
 }
 
 impl PathNames {
-    /// For a client that asked for a repository by this name.
+    /// For a client that requested a repository by this name.
     pub fn of(repository: &Arc<Repository>, requested: &[u8]) -> Self {
         let requested = String::from_utf8_lossy(requested).trim_end_matches('/').to_owned();
         PathNames { called: Some((repository.clone(), requested)) }
     }
 
-    /// A text without directories of this machine. Of a path that lies elsewhere, the last part is left.
+    /// A text without directories of this machine. Of other paths, only the last part is kept.
     pub fn for_client<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match &self.called {
             Some((repository, requested)) => masked(text, &directories(repository, requested)).into(),
@@ -42,7 +42,7 @@ impl PathNames {
     }
 }
 
-/// The directories of a repository, those within others first, and what each is called.
+/// The directories of a repository, inner ones first, and the name of each.
 fn directories(repository: &Repository, requested: &str) -> Vec<(String, String)> {
     let mut names = Vec::new();
     let mut add = |dir: &Path, name: &str| {
@@ -59,7 +59,7 @@ fn directories(repository: &Repository, requested: &str) -> Vec<(String, String)
     for dir in repository.borrowed_object_dirs() {
         add(&dir, "(alternate)");
     }
-    // The object directory may lie elsewhere.
+    // The object directory may be elsewhere.
     if !repository.object_dir().starts_with(repository.common_dir()) {
         add(repository.object_dir(), &format!("{requested}/objects"));
     }
@@ -69,7 +69,7 @@ fn directories(repository: &Repository, requested: &str) -> Vec<(String, String)
     names
 }
 
-/// The text with each of these directories under its other name.
+/// The text with each of these directories replaced by its name.
 fn masked(text: &str, names: &[(String, String)]) -> String {
     let mut text = text.replace(MARK, "?");
     for (at, (dir, _)) in names.iter().enumerate() {
@@ -113,7 +113,7 @@ mod tests {
         check("/srv/pool/objects/12/34: bad", "(alternate)/12/34: bad");
         check("cannot run /etc/hooks/update: no", "cannot run update: no");
         check("in \"/var/tmp/x y\" (/root)", "in \"x y\" (root)");
-        // Names of refs and addresses are no paths.
+        // Ref names and addresses are no paths.
         check("refs/heads/a/b: http://x/y, a/../b", "refs/heads/a/b: http://x/y, a/../b");
         check("\u{1}0\u{1}", "?0?");
         check("/", "");

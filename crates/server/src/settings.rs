@@ -1,4 +1,4 @@
-//! What a server is told. Plain data, which the cli fills in.
+//! The settings of a server. Plain data, which the cli fills in.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -28,29 +28,31 @@ use crate::webhooks::Webhooks;
 pub struct Settings {
     /// Where HTTP is served.
     pub http: Option<SocketAddr>,
-    /// Where HTTP is served inside of TLS. Nobody gets in there without [`Settings::tls`].
+    /// Where HTTP over TLS is served. Without [`Settings::tls`], nobody gets in there.
     pub https: Option<SocketAddr>,
-    /// Certificates and keys; connections that are open keep those that they began with.
+    /// Certificates and keys; open connections keep those that they began with.
     pub tls: Option<Tls>,
-    /// Where SSH is served. Nobody gets in there without [`Settings::ssh_keys`].
+    /// Where SSH is served. Without [`Settings::ssh_keys`], nobody gets in there.
     pub ssh: Option<SocketAddr>,
-    /// Keys of the host and of users; connections that are open keep those that they began with.
+    /// Keys of the host and of users; open connections keep those that they began with.
     pub ssh_keys: Option<Ssh>,
     /// Where git:// is served.
     pub git: Option<SocketAddr>,
     /// Where the routes below `/-/` are served.
     pub admin: Admin,
-    /// The bucket whose repositories are served, instead of those of a folder, which is its cache then. Counts at the start only.
+    /// The bucket whose repositories are served instead of those of a folder, which is its cache then.
+    /// Applies at the start only.
     pub bucket: Option<BucketSettings>,
     /// How repositories are opened.
     pub open: OpenOptions,
     /// The namespace whose refs are served; empty for none.
     pub namespace: String,
-    /// What `agent=` says.
+    /// The value of `agent=`.
     pub agent: String,
-    /// Names this process in logs; the ids of its calls begin with it. That of git's trace2, where there is one.
+    /// The name of this process in logs; the ids of its calls begin with it. That of git's trace2, if there
+    /// is one.
     pub session_id: String,
-    /// What clients may take.
+    /// Limits for clients.
     pub limits: Limits,
     /// How many clones run, and how many wait.
     pub admission: AdmissionSettings,
@@ -58,38 +60,39 @@ pub struct Settings {
     pub cache: CacheSettings,
     /// What is cached of repositories between calls.
     pub repository_cache: RepositoryCacheSettings,
-    /// How repositories are looked after.
+    /// How repositories are maintained.
     pub maintenance: MaintenanceRules,
-    /// Variables that `uploadpack.packObjectsHook` gets beside those of this process.
+    /// Variables that `uploadpack.packObjectsHook` gets in addition to those of this process.
     pub hook_environment: Vec<(OsString, OsString)>,
     /// Whether and how clients may push.
     pub pushing: Pushing,
-    /// What hooks and other programs may do and take.
+    /// What hooks and other programs may do and use.
     pub confinement: Confinement,
     /// Which repositories are served, and what they may decide.
     pub rules: ServeRules,
-    /// By which names HTTP is served.
+    /// The host names that HTTP requests may use.
     pub hosts: Hosts,
     /// Who may do what.
     pub access: Arc<dyn AccessPolicy>,
-    /// Proxies that say where a request comes from.
+    /// Proxies whose headers are trusted.
     pub proxies: TrustedProxies,
     /// Where pushes and changes of repositories are recorded.
     pub audit: Option<Arc<AuditLog>>,
-    /// How events are kept. Counts at the start only.
+    /// How events are recorded. Applies at the start only.
     pub events: EventSettings,
     /// Where events are posted. If nowhere at the start, then never.
     pub webhooks: Option<Arc<Webhooks>>,
-    /// What `/-/api/v1/repositories` makes; `None`: there is no such route.
+    /// What `/-/api/v1/repositories` creates; `None`: there is no such route.
     pub repository_prototype: Option<NewRepositories>,
 }
 
 /// A bucket, and how much of it is kept on disk. Plain data.
 #[derive(Debug, Clone)]
 pub struct BucketSettings {
-    /// How it is reached.
+    /// How it is accessed.
     pub s3: S3Options,
-    /// Bytes of repositories on disk. Beyond: those go that were not used for the longest time; where all are in use, HTTP 503.
+    /// Bytes of repositories on disk. Beyond: the least recently used are evicted; if all are in use, HTTP
+    /// 503.
     pub max_bytes: u64,
 }
 
@@ -100,17 +103,17 @@ pub struct ServeRules {
     pub read_only: bool,
     /// Only repositories with a file `git-daemon-export-ok` are served.
     pub require_export_ok: bool,
-    /// Folders outside of the served one into which links and alternates may lead. Counted at the start only.
+    /// Folders outside of the served one into which links and alternates may lead. Applies at the start only.
     pub allowed_paths: Vec<PathBuf>,
     /// Which hooks are run.
     pub hooks: HooksFrom,
 }
 
-/// By which names browsers may ask over HTTP: an attacker may give any other name the address of this server (DNS
-/// rebinding).
+/// The host names that browsers may use over HTTP: an attacker can point any other name to the address of
+/// this server (DNS rebinding).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Hosts {
-    /// Loopback's names and addresses where a connection comes over loopback; any where it does not.
+    /// The names and addresses of loopback for connections over loopback; any for others.
     #[default]
     Auto,
     /// Any name or address.
@@ -119,11 +122,11 @@ pub enum Hosts {
     Named(Vec<String>),
 }
 
-/// Where a server can be looked at while it runs: the routes below `/-/`.
+/// Where the state of a running server is shown: the routes below `/-/`.
 ///
-/// Whether it lives (`healthz`) and is ready (`readyz`) is told over HTTP unless it is told nowhere. `metrics` and the
-/// page are where this says; the page names clients and repositories only at an address of its own, because who may
-/// reach the door for repositories need not know who else does, nor what is served there.
+/// Health (`healthz`) and readiness (`readyz`) are shown over HTTP unless this is nowhere. `metrics` and the
+/// page are where this says; the page names clients and repositories only at a separate address, because
+/// clients that reach the repositories need not know who else does, nor what is served there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Admin {
     /// Where repositories are served over HTTP and HTTPS, without names.
@@ -144,7 +147,8 @@ pub struct Pushing {
     pub new_repositories: Option<NewRepositories>,
     /// The committer in reflogs.
     pub committer: Committer,
-    /// Variables that hooks get beside those of this process, and those of them that no door may set.
+    /// Variables that hooks get in addition to those of this process, and those of them that no transport may
+    /// set.
     pub hook_environment: Vec<(OsString, OsString)>,
     /// A folder for temporary files.
     pub temporary_dir: PathBuf,
@@ -152,16 +156,17 @@ pub struct Pushing {
     pub budget: PushBudget,
     /// Memory for the commands of all pushes.
     pub memory: PushMemory,
-    /// What looks after a repository behind a push, where this process ends with it. `None` for a server: its caretaker does.
+    /// Maintains a repository after a push, if this process ends with the push. `None` for a server: its
+    /// caretaker does that.
     pub auto_maintenance: Option<AutoMaintenance>,
 }
 
-/// Memory for what pushes ask for: commands with their names, certificates, options. By estimate.
+/// Estimated memory for the commands of pushes with their names, certificates and options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PushMemory {
     /// For all pushes. Beyond: HTTP 503 with `Retry-After`, `ERR` over git://.
     pub bytes: usize,
-    /// For those of one client. Beyond: the same.
+    /// For the pushes of one client. Beyond: the same.
     pub bytes_per_address: usize,
 }
 
@@ -173,20 +178,20 @@ impl Default for PushMemory {
 }
 
 impl Pushing {
-    /// What hooks get, where a door says more.
+    /// The variables for hooks, including those of a transport.
     pub(crate) fn for_hooks_with(&self, variables: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
-        // What the environment of this process says of the committer stays as it is.
+        // The environment of this process decides about the committer, if it says anything.
         let is_new = |name: &OsString| self.hook_environment.iter().all(|(other, _)| other != name);
         let new = variables.into_iter().filter(|(name, _)| is_new(name));
         self.hook_environment.iter().cloned().chain(new).collect()
     }
 }
 
-/// Repositories that pushes and requests make.
+/// Repositories that pushes and requests create.
 #[derive(Debug, Clone)]
 pub struct NewRepositories {
-    /// What is made; the place comes with the request.
+    /// The options; the place comes with the request.
     pub options: InitOptions,
-    /// What `HEAD` stands for.
+    /// The target of `HEAD`.
     pub head: Vec<u8>,
 }

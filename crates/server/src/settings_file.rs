@@ -1,10 +1,11 @@
-//! Files that settings name: how they are read, who may read them, and where in them a mistake is.
+//! Files that settings name: how they are read, which permissions they may have, and where in them an error
+//! is.
 
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// What nobody may do with a file of secrets but its owner: all, except that the group may read.
+/// Permissions that a file of secrets must not have: all of group and others, except that the group may read.
 const LOOSE_MODE: u32 = 0o037;
 
 /// The bytes of a regular file of at most `max_bytes`, and its permissions.
@@ -25,7 +26,7 @@ pub fn read(path: &Path, max_bytes: u64) -> io::Result<(Vec<u8>, u32)> {
     }
 }
 
-/// Whether others can do with a file of secrets what only its owner may.
+/// Whether a file of secrets has such permissions.
 pub(crate) fn is_loose(mode: u32) -> bool {
     mode & LOOSE_MODE != 0
 }

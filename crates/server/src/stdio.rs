@@ -1,4 +1,4 @@
-//! Any file descriptor as a way out: standard output, or a socket.
+//! Any file descriptor as the sink for a client: standard output, or a socket.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use packrace_os::sink::{FdSink, Sink, write_all};
 
 use crate::send::outbox::{ClientSink, GatherBatch};
 
-/// The pipe buffer that is asked for: what one batch fills. Linux lets everybody have 1 MiB
+/// The requested pipe buffer: the size of one batch. Linux allows everybody 1 MiB
 /// (`/proc/sys/fs/pipe-max-size`).
 pub(crate) const PIPE_BYTES: usize = 1 << 20;
 

@@ -1,4 +1,4 @@
-//! What a call of upload-pack or receive-pack is about.
+//! The subject of a call of upload-pack or receive-pack.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use crate::host::Host;
 use crate::path_names::PathNames;
 use crate::transfers::Transfer;
 
-/// What `agent=` says by default.
+/// The default value of `agent=`.
 pub const AGENT: &str = concat!("packrace/", env!("CARGO_PKG_VERSION"));
 
-/// The version of the wire protocol that the client asked for.
+/// The version of the wire protocol that the client requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum ProtocolVersion {
     /// Version 0.
     #[default]
     V0,
-    /// Version 0 behind a line `version 1`.
+    /// Version 0 after a line `version 1`.
     V1,
     /// Version 2.
     V2,
@@ -36,7 +36,7 @@ impl ProtocolVersion {
     }
 }
 
-/// How a session is carried.
+/// How a session is transported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallMode {
     /// One connection from advertisement to pack: stdio, SSH, git://.
@@ -47,26 +47,27 @@ pub enum CallMode {
     StatelessRpc,
 }
 
-/// What a call of either service is about, and how it is carried.
+/// The subject of a call of either service, and how it is transported.
 #[derive(Debug, Clone)]
 pub struct Subject {
-    /// What is served, or pushed to.
+    /// The repository that is served, or pushed to.
     pub repository: Arc<Repository>,
-    /// The protocol version; pushing knows 0 and 1, and takes 2 for 0.
+    /// The protocol version; pushes support 0 and 1, and take 2 as 0.
     pub version: ProtocolVersion,
-    /// How it is carried.
+    /// How it is transported.
     pub mode: CallMode,
     /// The namespace of the refs; empty for none (gitnamespaces).
     pub namespace: String,
-    /// What `agent=` says.
+    /// The value of `agent=`.
     pub agent: String,
-    /// This call in logs and metrics. Names it in logs, and to the client where `transfer.advertiseSID` is on.
+    /// This call in logs and metrics. Its id is in logs, and the client gets it if `transfer.advertiseSID` is
+    /// on.
     pub transfer: Arc<Transfer>,
-    /// What it shares with other calls.
+    /// The state that it shares with other calls.
     pub host: Arc<Host>,
-    /// What programs may do and take that run for it.
+    /// What programs that run for it may do and use.
     pub confinement: Confinement,
-    /// What directories are called in errors that the client sees.
+    /// The names of directories in errors that the client sees.
     pub paths: PathNames,
 }
 

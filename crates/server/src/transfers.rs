@@ -1,7 +1,8 @@
-//! The calls that are running: who is served what, and how far it is.
+//! The running calls: who is served what, and how far each call is.
 //!
-//! A door makes a [`RunningCall`] when a request comes, and drops it when the answer or the client has left. The call notes in its
-//! [`Transfer`] what it turns out to be. Each note is an atomic store; only the list is locked, when a call begins or ends.
+//! A transport creates a [`RunningCall`] when a request arrives, and drops it when the answer is complete or
+//! the client has disconnected. The call records in its [`Transfer`] what it turns out to be. Each record is
+//! an atomic store; only the list is locked, when a call begins or ends.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -12,13 +13,13 @@ use packrace_os::clock::Clock;
 
 use crate::metrics::{Closed, DoorName, Kind, Metrics, Stage, Step};
 
-/// Longest untrusted text that is kept for logs and pages.
+/// The longest untrusted text that is kept for logs and pages.
 const MAX_KEPT_CHARACTERS: usize = 300;
 
 /// The running calls of a process.
 #[derive(Debug, Default)]
 pub struct Transfers {
-    /// Names this process; the ids of its calls begin with it.
+    /// The name of this process; the ids of its calls begin with it.
     session_id: String,
     last: AtomicU64,
     live: Mutex<BTreeMap<u64, Arc<Transfer>>>,
@@ -26,7 +27,7 @@ pub struct Transfers {
 }
 
 impl Transfers {
-    /// No calls yet, in a process that is called `session_id` in logs.
+    /// No calls yet; `session_id` is the name of the process in logs.
     pub fn new(session_id: String) -> Self {
         Transfers { session_id, ..Transfers::default() }
     }
@@ -52,7 +53,7 @@ impl Transfers {
     }
 }
 
-/// A call in the list of its process, which it leaves when this is dropped.
+/// A call in the list of its process, until this is dropped.
 #[derive(Debug)]
 pub struct RunningCall {
     transfer: Arc<Transfer>,
@@ -61,7 +62,7 @@ pub struct RunningCall {
 }
 
 impl RunningCall {
-    /// Begins a call, with an id of its own, which counts in `metrics`.
+    /// Begins a call with a new id, which counts in `metrics`.
     pub fn new(transfers: &Arc<Transfers>, metrics: &Arc<Metrics>, door: DoorName, peer: &str) -> Self {
         let number = transfers.last.fetch_add(1, Relaxed) + 1;
         let transfer = Arc::new(Transfer {
@@ -77,7 +78,7 @@ impl RunningCall {
         RunningCall { transfer, transfers: transfers.clone(), number }
     }
 
-    /// What is known of the call.
+    /// The state of the call.
     pub fn transfer(&self) -> &Arc<Transfer> {
         &self.transfer
     }
@@ -85,28 +86,28 @@ impl RunningCall {
 
 impl Drop for RunningCall {
     fn drop(&mut self) {
-        // Whatever has not ended by now was cut off.
+        // A call that has not ended by now was cut off.
         self.transfer.end(false);
         let mut live = self.transfers.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.remove(&self.number);
     }
 }
 
-/// One call, as logs, metrics and the admin page show it. What it is turns out while it runs: a session over git:// is an
-/// advertisement, then a listing of refs, then a clone.
+/// One call, as logs, metrics and the admin page show it. Its kind becomes known while it runs: a session
+/// over git:// is an advertisement, then a listing of refs, then a clone.
 #[derive(Debug)]
 pub struct Transfer {
     session_id: String,
     door: DoorName,
     peer: String,
     since: Instant,
-    /// Whether it began when the process had been told to stop.
+    /// Whether it began after the process was told to stop.
     is_late: bool,
     metrics: Arc<Metrics>,
     repository: OnceLock<String>,
     user: OnceLock<String>,
     client_session_id: OnceLock<String>,
-    /// 0 while nothing is known, else one more than the index in [`Kind::ALL`].
+    /// 0 while unknown, else one more than the index in [`Kind::ALL`].
     kind: AtomicU8,
     /// The index in [`Step::ALL`].
     step: AtomicU8,
@@ -140,17 +141,17 @@ impl Transfer {
         Arc::new(Transfer { session_id: session_id.into(), ..Transfer::default() })
     }
 
-    /// Names the call in logs, and to the client where `transfer.advertiseSID` is on.
+    /// The name of the call in logs, and for the client if `transfer.advertiseSID` is on.
     pub fn session_id(&self) -> &str {
         &self.session_id
     }
 
-    /// The door that it came through.
+    /// The transport of the call.
     pub fn door(&self) -> DoorName {
         self.door
     }
 
-    /// The address of the client, as far as it is known.
+    /// The address of the client, if it is known.
     pub fn peer(&self) -> &str {
         &self.peer
     }
@@ -160,50 +161,50 @@ impl Transfer {
         self.since.elapsed()
     }
 
-    /// Whether it began when the process had been told to stop.
+    /// Whether it began after the process was told to stop.
     pub fn is_late(&self) -> bool {
         self.is_late
     }
 
-    /// A span of `tracing` that lasts as long as what is returned: the whole call, on the thread that serves it.
+    /// A `tracing` span that lasts until the result is dropped: the whole call, on the thread that serves it.
     pub fn enter_span(&self) -> tracing::span::EnteredSpan {
         tracing::debug_span!("call", session = self.session_id, door = self.door.name()).entered()
     }
 
-    /// Says which repository it is about, as the client has it.
+    /// Records the client's name for the repository.
     pub fn is_about(&self, repository: &[u8]) {
-        // The first word counts.
+        // The first name counts.
         let _ = self.repository.set(kept(repository));
     }
 
-    /// The repository as the client names it: untrusted text of a bounded length.
+    /// The client's name for the repository: untrusted text of a bounded length.
     pub fn repository(&self) -> &str {
         self.repository.get().map_or("", String::as_str)
     }
 
-    /// Says who makes it.
+    /// Records the user.
     pub fn is_by(&self, user: &str) {
-        // The first word counts.
+        // The first name counts.
         let _ = self.user.set(kept(user.as_bytes()));
     }
 
-    /// Who makes it, where that is known.
+    /// The user, if known.
     pub fn user(&self) -> Option<&str> {
         self.user.get().map(String::as_str)
     }
 
-    /// Notes what the client calls its own session.
+    /// Records the client's name for its own session.
     pub fn client_is(&self, session_id: &[u8]) {
-        // The first word counts.
+        // The first name counts.
         let _ = self.client_session_id.set(kept(session_id));
     }
 
-    /// What the client calls its own session: untrusted text of a bounded length.
+    /// The client's name for its own session: untrusted text of a bounded length.
     pub fn client_session_id(&self) -> Option<&str> {
         self.client_session_id.get().map(String::as_str)
     }
 
-    /// It becomes a transfer of this kind; what it was before has come to a good end. A negotiation that goes on is one.
+    /// Begins a transfer of this kind; the one before has succeeded. A negotiation that continues stays one.
     pub fn enter(&self, kind: Kind) {
         if kind == Kind::Negotiation && self.kind() == Some(kind) {
             return;
@@ -213,7 +214,7 @@ impl Transfer {
         self.metrics.started(kind, self.door);
     }
 
-    /// Ends what it was last. It may become something else after that.
+    /// Ends the current transfer. Another one may follow.
     pub fn end(&self, is_good: bool) {
         let place = self.kind.swap(0, Relaxed);
         if let Some(kind) = at(usize::from(place).wrapping_sub(1)) {
@@ -224,57 +225,57 @@ impl Transfer {
         }
     }
 
-    /// What it is, once that is known.
+    /// The current kind, once it is known.
     pub fn kind(&self) -> Option<Kind> {
         at(usize::from(self.kind.load(Relaxed)).wrapping_sub(1))
     }
 
-    /// Notes the step that it has reached.
+    /// Records the current step.
     pub fn is_at(&self, step: Step) {
         self.step.store(place(step), Relaxed);
     }
 
-    /// The step that it has reached.
+    /// The current step.
     pub fn step(&self) -> Step {
         at(self.step.load(Relaxed).into()).unwrap_or(Step::Asking)
     }
 
-    /// Begins a phase, which lasts until what is returned is dropped: it is timed, and is a span of `tracing`.
+    /// Begins a phase, which lasts until the result is dropped: it is timed, and is a `tracing` span.
     pub fn phase<'a>(&self, stage: Stage, clock: &'a dyn Clock) -> TransferPhase<'a> {
         let span = tracing::debug_span!("phase", session = self.session_id, stage = stage.name()).entered();
         TransferPhase { metrics: self.metrics.clone(), stage, clock, began: clock.now(), _span: span }
     }
 
-    /// Adds bytes that the client was sent.
+    /// Counts bytes sent to the client.
     pub fn sent(&self, bytes: u64) {
         self.sent_bytes.fetch_add(bytes, Relaxed);
         self.metrics.bytes_sent.inc_by(bytes);
         self.metrics.batches.inc();
     }
 
-    /// Bytes that the client was sent.
+    /// Bytes sent to the client.
     pub fn sent_bytes(&self) -> u64 {
         self.sent_bytes.load(Relaxed)
     }
 
-    /// Adds bytes that the client sent.
+    /// Counts bytes received from the client.
     pub fn received(&self, bytes: u64) {
         self.received_bytes.fetch_add(bytes, Relaxed);
         self.metrics.bytes_received.inc_by(bytes);
     }
 
-    /// Bytes that the client sent.
+    /// Bytes received from the client.
     pub fn received_bytes(&self) -> u64 {
         self.received_bytes.load(Relaxed)
     }
 
-    /// Where the numbers of all calls are.
+    /// The metrics of all calls.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 }
 
-/// A phase of a call that is not over.
+/// A running phase of a call.
 pub struct TransferPhase<'a> {
     metrics: Arc<Metrics>,
     stage: Stage,
@@ -300,7 +301,7 @@ fn at<T: Closed>(place: usize) -> Option<T> {
 
 /// Untrusted text, cut to a bounded length.
 pub(crate) fn kept(text: &[u8]) -> String {
-    // A character has four bytes at most.
+    // A character has at most four bytes.
     let text = String::from_utf8_lossy(&text[..text.len().min(4 * MAX_KEPT_CHARACTERS + 4)]);
     match text.char_indices().nth(MAX_KEPT_CHARACTERS) {
         None => text.into_owned(),

@@ -1,20 +1,22 @@
-//! The audit log: a line of JSON for each ref that somebody wanted to change, also where it was refused.
+//! The audit log: a line of JSON for each ref that a push wanted to change, even if it was refused.
 //!
 //! ```json
 //! {"time":"2026-11-23T10:00:00Z","session":"…","user":"alice","peer":"192.0.2.7:4711","repository":"/a.git",
 //!  "ref":"refs/heads/main","old":"<id>","new":"<id>","outcome":"ok"}
 //! ```
 //!
-//! `user` is null for anonymous clients. `outcome` is `ok`, or why the ref did not change, in the words that the client
-//! got: of the rules, of a hook, or of git. Lines of one push are appended with one write; they are not synced.
+//! `user` is null for anonymous clients. `outcome` is `ok`, or why the ref did not change, in the words that
+//! the client got: from the rules, from a hook, or from git. Lines of one push are appended with one write;
+//! they are not synced.
 //!
-//! And a line for each repository that somebody who is known wanted to create, rename, describe or delete:
+//! And a line for each creation, renaming, description or deletion of a repository that succeeded, or that a
+//! known user wanted:
 //!
 //! ```json
 //! {"time":"…","session":"…","user":"alice","peer":"…","repository":"a.git","action":"rename","to":"b.git","outcome":"ok"}
 //! ```
 //!
-//! `to` is the new name, or where a deleted repository lies.
+//! `to` is the new name, or where a deleted repository is now.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -28,14 +30,14 @@ use serde_json::{Value, json};
 use super::secret_file::LoadError;
 use crate::transfers::Transfer;
 
-/// A file to which each push is appended.
+/// A file to which pushes and changes of repositories are appended.
 #[derive(Debug)]
 pub struct AuditLog {
     path: PathBuf,
     file: Mutex<File>,
 }
 
-/// A ref of a push, and what became of it.
+/// A ref of a push, and its outcome.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AuditedRef<'a> {
     pub(crate) name: &'a [u8],
@@ -45,10 +47,10 @@ pub(crate) struct AuditedRef<'a> {
     pub(crate) error: Option<&'a str>,
 }
 
-/// A change of a whole repository, and what became of it.
+/// A change of a whole repository, and its outcome.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AuditedChange<'a> {
-    /// As the client names it.
+    /// The client's name for it.
     pub(crate) repository: &'a [u8],
     pub(crate) action: &'static str,
     pub(crate) to: Option<&'a str>,
@@ -57,7 +59,7 @@ pub(crate) struct AuditedChange<'a> {
 }
 
 impl AuditLog {
-    /// Opens a file, or makes it, readable for its owner and group.
+    /// Opens or creates a file, readable for its owner and group.
     pub fn open(path: &Path) -> Result<Self, LoadError> {
         let file = OpenOptions::new().append(true).create(true).mode(0o640).open(path);
         let file = file.map_err(|error| LoadError::of(path, error))?;
@@ -95,7 +97,7 @@ impl AuditLog {
         }
     }
 }
-/// What every line has.
+/// The fields of every line.
 fn entry(time: Timestamp, transfer: &Transfer, repository: Value, error: Option<&str>) -> Value {
     json!({
         "time": time.to_string(),

@@ -1,4 +1,4 @@
-//! The policy that files describe: rules, users with passwords, tokens, and proxies that say who a client is.
+//! The policy that files describe: rules, users with passwords, tokens, and proxies that identify clients.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use super::throttle::{FailureLimit, VerifyLimit};
 use super::{AccessPolicy, Ask, Decision, NotIdentified, Offer, Principal, RefChange};
 use crate::limits::AddressRange;
 
-/// Where a policy is described. Plain data.
+/// The files and settings of a policy. Plain data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccessFiles {
     /// Who may do what (TOML). Without it there is no policy.
@@ -25,15 +25,15 @@ pub struct AccessFiles {
     pub users: Option<PathBuf>,
     /// Hashes of tokens (TOML).
     pub tokens: Option<PathBuf>,
-    /// Proxies whose headers count.
+    /// Proxies whose headers are trusted.
     pub trusted_proxies: Vec<AddressRange>,
-    /// The header in which they name the user; empty for none.
+    /// Their header with the name of the user; empty for none.
     pub user_header: String,
-    /// The header in which they name the user's groups; empty for none.
+    /// Their header with the user's groups; empty for none.
     pub groups_header: String,
-    /// The header in which they say where a request comes from.
+    /// Their header with the client's address.
     pub forwarded_header: ForwardedHeader,
-    /// The server that is asked who shows credentials.
+    /// The server that verifies credentials.
     pub forward_auth: Option<ForwardAuthUrl>,
     /// Whether the common name of a client certificate is the name of a user.
     pub client_certificates: bool,
@@ -41,7 +41,7 @@ pub struct AccessFiles {
     pub audit_log: Option<PathBuf>,
 }
 
-/// What files say of users and of what they may do.
+/// The policy that files describe.
 #[derive(Debug)]
 pub struct FilePolicy {
     rules: AccessRules,
@@ -65,7 +65,7 @@ pub struct Explanation {
 }
 
 impl AccessFiles {
-    /// The proxies whose headers count, with and without rules.
+    /// The trusted proxies, with or without rules.
     pub fn proxies(&self) -> Result<TrustedProxies, LoadError> {
         let needs = |key: &str, other: &str| Err(LoadError::of(Path::new(key), format!("needs {other}")));
         let is_for_proxies = self.forward_auth.is_none();
@@ -99,7 +99,7 @@ impl AccessFiles {
 const PASSWORDS_REMEMBERED_FOR: Duration = Duration::from_secs(60);
 
 impl FilePolicy {
-    /// Reads all files. `None` where there are no rules and nothing that needs them.
+    /// Reads all files. `None` if there are no rules and nothing that needs them.
     pub fn load(files: &AccessFiles) -> Result<Option<Self>, LoadError> {
         let header = |name: &'static str, value: &str| (!value.is_empty()).then_some(name);
         let Some(rules) = &files.rules else {
@@ -127,13 +127,13 @@ impl FilePolicy {
             forward,
             takes_certificates: files.client_certificates,
             verified: VerifiedSecrets::new(PASSWORDS_REMEMBERED_FOR).map_err(failed)?,
-            // Each takes a processor wholly.
+            // Each verification occupies a processor.
             verifying: VerifyLimit::new(packrace_os::process::available_threads() / 2),
             failures: FailureLimit::default(),
         }))
     }
 
-    /// Whether a user (`None`: nobody in particular) may do something, and why.
+    /// Whether a user (`None`: an anonymous client) may do something, and why.
     pub fn explain(
         &self,
         user: Option<&str>,
@@ -174,7 +174,7 @@ impl FilePolicy {
         }
     }
 
-    /// Asks another server, unless this address has shown it too much that is wrong.
+    /// Asks another server, unless this address has sent too many wrong credentials.
     fn ask(
         &self,
         other: &ForwardAuth,
@@ -200,7 +200,7 @@ impl FilePolicy {
         tokens.find(secret, Timestamp::now()).map_err(NotIdentified::Refused)
     }
 
-    /// Whether a client could show who it is.
+    /// Whether a client can identify itself at all.
     fn can_identify(&self) -> bool {
         self.passwords.is_some()
             || self.tokens.is_some()

@@ -1,4 +1,4 @@
-//! Forward authentication: another server is asked who shows these credentials.
+//! Forward authentication: another server verifies the credentials.
 
 use std::fmt;
 use std::io;
@@ -20,22 +20,22 @@ use super::proxies::{self, HeaderUser};
 use super::throttle::VerifyLimit;
 use super::{NotIdentified, Principal};
 
-/// How long the other server has for an answer, connection and all.
+/// How long the other server may take for an answer, connection included.
 const MAX_TIME: Duration = Duration::from_secs(5);
 
-/// For how long its answer holds: git makes some requests in a row.
+/// How long its answer is remembered: git makes several requests in a row.
 const REMEMBERED_FOR: Duration = Duration::from_secs(10);
 
-/// Requests to it at the same time. More wait for their turn.
+/// The most simultaneous requests to it. Others wait for their turn.
 const MAX_AT_ONCE: usize = 32;
 
-/// The head of its answer.
+/// The longest head of its answer.
 const MAX_HEAD_BYTES: usize = 32 << 10;
 
-/// Says where a request comes from.
+/// The header with the address of the client.
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Where another server is asked: `http://`, and no user in it.
+/// The URL of the other server: `http://`, and no user in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForwardAuthUrl {
     url: Uri,
@@ -63,7 +63,7 @@ impl fmt::Display for ForwardAuthUrl {
     }
 }
 
-/// A server that knows users, asked with `GET` and what the client shows: `Authorization` and `Cookie`.
+/// A server that knows users: it gets a `GET` with the client's `Authorization` and `Cookie`.
 #[derive(Debug)]
 pub(super) struct ForwardAuth {
     url: ForwardAuthUrl,
@@ -75,7 +75,7 @@ pub(super) struct ForwardAuth {
 }
 
 impl ForwardAuth {
-    /// The server at this URL, which names the user in one header of its answer and the groups in another.
+    /// The server at this URL. One header of its answer has the name of the user, another one the groups.
     pub(super) fn new(url: &ForwardAuthUrl, user_header: &str, groups_header: &str) -> Result<Self, String> {
         let name = |text: &str, default: &'static str| match text {
             "" => Ok(HeaderName::from_static(default)),
@@ -91,17 +91,18 @@ impl ForwardAuth {
         })
     }
 
-    /// Whether a request shows something to ask about.
+    /// Whether a request has credentials to ask about.
     pub(super) fn is_shown(headers: &HeaderMap) -> bool {
         headers.contains_key(AUTHORIZATION) || headers.contains_key(COOKIE)
     }
 
-    /// Who makes a request from this address, if that was asked a moment ago.
+    /// The principal of a request from this address, if it was asked about recently.
     pub(super) fn remembered(&self, headers: &HeaderMap, address: IpAddr) -> Option<Principal> {
         self.answers.find(&address.to_string(), &shown(headers), Instant::now())
     }
 
-    /// Asks who makes a request from this address. Called from a thread of the runtime that may wait.
+    /// Asks for the principal of a request from this address. Called from a thread of the runtime that may
+    /// block.
     pub(super) fn ask(&self, headers: &HeaderMap, address: IpAddr) -> Result<Principal, NotIdentified> {
         let unavailable = |why: &str| NotIdentified::Unavailable(format!("access.forward-auth: {why}"));
         let asked = self.asking.run(|| {
@@ -133,7 +134,7 @@ impl ForwardAuth {
     fn principal(&self, headers: &HeaderMap) -> Result<Principal, NotIdentified> {
         match proxies::user(headers, &self.user_header, Some(&self.groups_header)) {
             HeaderUser::Known(principal) => Ok(principal),
-            // Whoever this is, it is nobody that rules could name.
+            // Whoever this is, rules cannot name it.
             _ => {
                 let header = self.user_header.as_str();
                 Err(NotIdentified::Unavailable(format!("access.forward-auth: its answer has no {header}")))
@@ -171,7 +172,7 @@ impl ForwardAuth {
     }
 }
 
-/// What a client shows, as one text.
+/// The credentials of a client, as one text.
 fn shown(headers: &HeaderMap) -> String {
     let values = [AUTHORIZATION, COOKIE].into_iter().flat_map(|name| {
         let values = headers.get_all(&name).iter().map(|value| value.as_bytes().escape_ascii().to_string());
@@ -189,8 +190,8 @@ mod tests {
 
     const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
 
-    /// What is made of an answer to one request; none closes the connection once the request is there, and an empty one stays
-    /// silent for as long as the client waits.
+    /// The outcome of an answer to one request; without an answer the connection closes after the request,
+    /// and after an empty one it stays silent for as long as the client waits.
     fn asked(answer: Option<&str>) -> (Result<Principal, NotIdentified>, String, ForwardAuth) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/who?all", listener.local_addr().unwrap());
@@ -207,7 +208,7 @@ mod tests {
             match answer.as_deref() {
                 None => {}
                 Some("") => drop(stream.read(&mut [0])),
-                // Whoever has seen enough may have gone.
+                // The client may have disconnected early.
                 Some(answer) => drop(stream.write_all(answer.as_bytes())),
             }
             String::from_utf8(head).unwrap()

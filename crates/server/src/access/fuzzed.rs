@@ -1,4 +1,4 @@
-//! What access files and headers go through, for fuzz targets.
+//! Parses access files and headers, for fuzz targets.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -12,7 +12,8 @@ use super::rules::AccessRules;
 use super::{Ask, Principal};
 use crate::limits::AddressRange;
 
-/// Reads a text as each of the files, as keys of SSH, and as a `gitolite.conf`, and asks the rules for a path.
+/// Parses a text as each of the files, as SSH keys, and as a `gitolite.conf`, and asks the rules about a
+/// path.
 pub(crate) fn files(text: &str, path: &[u8]) {
     let name = Path::new("fuzzed");
     let _ = (PasswordFile::parse(name, text), TokenFile::parse(name, text));
@@ -27,7 +28,7 @@ pub(crate) fn files(text: &str, path: &[u8]) {
     }
 }
 
-/// Reads a header as credentials, as a user and as addresses.
+/// Parses a header as credentials, as a user and as addresses.
 pub(crate) fn headers(value: &[u8]) {
     let Ok(value) = HeaderValue::from_bytes(value) else { return };
     let mut headers = HeaderMap::new();

@@ -1,8 +1,8 @@
-//! Who makes a request, and what they may do.
+//! Access: who makes a request, and what they may do.
 //!
-//! A listener describes a request as an [`Offer`]; an [`AccessPolicy`] says who makes it, and whether that [`Principal`]
-//! may do what it [asks](Ask). It is asked before a repository is opened, again with the path that was opened, and for
-//! each ref of a push before any hook runs.
+//! A listener describes a request as an [`Offer`]; an [`AccessPolicy`] identifies its [`Principal`] and
+//! decides whether that may do what it [asks](Ask). It decides before a repository is opened, again with the
+//! path that was opened, and for each ref of a push before any hook runs.
 //!
 //! | decision | HTTP | git:// | SSH |
 //! |---|---|---|---|
@@ -43,29 +43,29 @@ pub use rules::Operation;
 pub(crate) use rules::Pattern;
 pub use secret_file::LoadError;
 
-/// Decides who makes a request and what they may do. Called from many threads; a call may take as long as a password
-/// takes to be verified.
+/// Identifies principals and decides what they may do. Called from many threads; a call may take as long as
+/// the verification of a password.
 pub trait AccessPolicy: Debug + Send + Sync {
-    /// Who makes a request.
+    /// Identifies the principal of a request.
     fn identify(&self, offer: &Offer<'_>) -> Result<Principal, NotIdentified>;
 
-    /// Whether a principal may do something with the repository at `path`, which is relative to the served folder, without
-    /// slashes at its ends.
+    /// Whether a principal may do something with the repository at `path`, relative to the served folder,
+    /// without slashes at its ends.
     fn decide(&self, principal: &Principal, path: &[u8], ask: Ask<'_>) -> Decision;
 
-    /// Whether whoever shows no more than this has to authenticate first. Answered at once, from memory: it is asked before
-    /// the request has a thread. Where this says no, `identify` and `decide` are asked.
+    /// Whether a client with only this evidence must authenticate first. Answered at once, from memory: the
+    /// request has no thread yet. If not, `identify` and `decide` are called.
     fn is_challenged(&self, _offer: &Offer<'_>, _path: &[u8], _ask: Ask<'_>) -> bool {
         false
     }
 
-    /// Whether there are rules: they decide who may push then, and not `push.allowed` of the server.
+    /// Whether there are rules: then they decide who may push, and not `push.allowed` of the server.
     fn has_rules(&self) -> bool {
         true
     }
 }
 
-/// The policy of a server without access rules: everybody may do what the server and its repositories offer.
+/// The policy of a server without access rules: everybody may use what the server and its repositories offer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Anyone;
 
@@ -83,20 +83,20 @@ impl AccessPolicy for Anyone {
     }
 }
 
-/// What a client shows of itself.
+/// A client's evidence of its identity.
 #[derive(Debug, Clone, Copy)]
 pub struct Offer<'a> {
     /// The other end of the connection.
     pub peer: IpAddr,
     /// The headers of an HTTP request; `None` over git://.
     pub headers: Option<&'a HeaderMap>,
-    /// The common name of a client certificate that was verified.
+    /// The common name of a verified client certificate.
     pub certificate: Option<&'a str>,
-    /// Where what is ignored of them is counted.
+    /// Counts evidence that is ignored.
     pub metrics: &'a Metrics,
 }
 
-/// Who makes a request.
+/// The maker of a request: a user, or anyone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
     name: Option<Arc<str>>,
@@ -106,7 +106,7 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// Somebody without a name.
+    /// A client without a name.
     pub fn anonymous() -> Self {
         Principal { name: None, groups: Arc::default(), scope: CredentialScope::default() }
     }
@@ -121,7 +121,7 @@ impl Principal {
         Principal { groups: groups.into(), ..self }
     }
 
-    /// The same, with no more than a token allows.
+    /// The same, limited to what a token allows.
     pub(crate) fn within(self, scope: CredentialScope) -> Self {
         Principal { scope, ..self }
     }
@@ -132,16 +132,16 @@ impl Principal {
     }
 }
 
-/// What credentials allow at most, whatever their user may do.
+/// The limits of credentials, whatever their user may do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct CredentialScope {
-    /// Nothing may be changed.
+    /// Changes are not allowed.
     pub(crate) is_read_only: bool,
     /// Only these repositories; `None` for all.
     pub(crate) repositories: Option<Arc<[rules::Pattern]>>,
 }
 
-/// Why it is not known who makes a request.
+/// Why the principal of a request is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotIdentified {
     /// The credentials are wrong, unknown, expired or malformed; the text is for the log.
@@ -163,14 +163,14 @@ impl Display for NotIdentified {
     }
 }
 
-/// What a principal wants to do.
+/// What a principal asks to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask<'a> {
     /// To clone, fetch or list refs.
     Read,
-    /// To push something. Each change of a ref is asked for on its own.
+    /// To push something. Each ref change is asked for separately.
     Push,
-    /// To make the repository.
+    /// To create the repository.
     Create,
     /// To delete or rename the repository.
     Delete,
@@ -185,20 +185,20 @@ pub enum Ask<'a> {
 pub struct RefChange<'a> {
     /// The full name.
     pub name: &'a [u8],
-    /// What becomes of it.
+    /// How it changes.
     pub kind: ChangeKind,
 }
 
-/// What becomes of a ref.
+/// How a ref changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It is new.
+    /// It is created.
     Create,
     /// Its new value is a descendant of the old one.
     FastForward,
     /// Any other new value.
     Force,
-    /// It goes.
+    /// It is deleted.
     Delete,
 }
 
@@ -214,15 +214,15 @@ impl ChangeKind {
     }
 }
 
-/// What a policy says.
+/// The decision of a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Go on.
+    /// The request continues.
     Allow,
-    /// Credentials are needed, or other ones.
+    /// Credentials are necessary, or other ones.
     Authenticate,
-    /// As if there was no such repository.
+    /// The same as if there was no such repository.
     Hide,
-    /// No, for this reason, which the client is told.
+    /// No, for this reason, which the client gets.
     Forbid(String),
 }

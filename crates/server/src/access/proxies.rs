@@ -1,4 +1,4 @@
-//! Proxies in front of the server, and what only they may say: who the client is, and where it comes from.
+//! Proxies in front of the server, and what only they may report: the user and the address of a client.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -9,13 +9,13 @@ use super::Principal;
 use super::secret_file::LoadError;
 use crate::limits::AddressRange;
 
-/// Longest chain of proxies that is followed.
+/// The longest chain of proxies that is followed.
 const MAX_HOPS: usize = 16;
 
-/// Groups that one header may name.
+/// The most groups that are read from headers.
 const MAX_GROUPS: usize = 256;
 
-/// The header that says where a request comes from.
+/// The header with the client's address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ForwardedHeader {
     /// `X-Forwarded-For: client, proxy`.
@@ -27,7 +27,7 @@ pub enum ForwardedHeader {
     None,
 }
 
-/// The proxies whose headers count.
+/// The proxies whose headers are trusted.
 #[derive(Debug, Clone, Default)]
 pub struct TrustedProxies {
     ranges: Vec<AddressRange>,
@@ -36,13 +36,13 @@ pub struct TrustedProxies {
     forwarded: ForwardedHeader,
 }
 
-/// What a request says of its user in a header.
+/// The user in the header of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum HeaderUser {
     Known(Principal),
-    /// The header is there, but the peer is no trusted proxy.
+    /// The header is present, but the peer is no trusted proxy.
     Ignored,
-    /// Twice, or not text.
+    /// The header is repeated, or not text.
     Malformed,
     NotGiven,
 }
@@ -73,7 +73,7 @@ impl TrustedProxies {
         self.ranges.iter().any(|range| range.contains(peer))
     }
 
-    /// Whether a proxy can say who the user is.
+    /// Whether a proxy can name the user.
     pub(super) fn names_users(&self) -> bool {
         self.user_header.is_some() && !self.ranges.is_empty()
     }
@@ -87,7 +87,8 @@ impl TrustedProxies {
         }
     }
 
-    /// The last address of the chain that is not a trusted proxy. What cannot be understood ends the chain.
+    /// The last address of the chain that is not a trusted proxy. An address that cannot be parsed ends the
+    /// chain.
     pub(crate) fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let name = match self.forwarded {
             ForwardedHeader::XForwardedFor => "x-forwarded-for",
@@ -116,7 +117,7 @@ impl TrustedProxies {
     }
 }
 
-/// Whom one header names, with the groups of another one; whoever sent them is believed.
+/// The user in one header, with the groups in another one; the sender is trusted.
 pub(super) fn user(
     headers: &HeaderMap,
     user_header: &HeaderName,
@@ -135,7 +136,7 @@ pub(super) fn user(
     }
 }
 
-/// Names of groups in headers of this name, with commas between them.
+/// The comma-separated names of groups in headers of this name.
 fn groups(headers: &HeaderMap, header: &HeaderName) -> Vec<String> {
     let values = headers.get_all(header).iter().filter_map(|value| value.to_str().ok());
     let names = values.flat_map(|value| value.split(',')).map(str::trim).filter(|name| !name.is_empty());

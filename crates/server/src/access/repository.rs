@@ -7,40 +7,41 @@ use super::{AccessPolicy, Ask, Decision, Principal, RefChange};
 /// Why a principal may not do something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Denied {
-    /// Credentials are needed, or other ones.
+    /// Credentials are necessary, or other ones.
     Unauthenticated,
-    /// Nobody is to know whether the repository exists.
+    /// The client must not learn whether the repository exists.
     Hidden,
-    /// For this reason.
+    /// Forbidden, for this reason.
     Forbidden(String),
 }
 
-/// A principal in front of a repository.
+/// The access of a principal to a repository.
 #[derive(Debug, Clone)]
 pub struct RepositoryAccess {
     policy: Arc<dyn AccessPolicy>,
     principal: Principal,
-    /// How the client calls the repository, and where it lies. What is forbidden at one of them is forbidden.
+    /// The client's name for the repository, and its real path. What is forbidden for one of them is
+    /// forbidden.
     paths: Vec<Vec<u8>>,
 }
 
 impl RepositoryAccess {
-    /// Of `principal` to the repository at `path`, relative to the served folder.
+    /// Access of `principal` to the repository at `path`, relative to the served folder.
     pub fn new(policy: Arc<dyn AccessPolicy>, principal: Principal, path: Vec<u8>) -> Self {
         RepositoryAccess { policy, principal, paths: vec![path] }
     }
 
-    /// The repository lies at this path, if it has one.
+    /// Adds the real path of the repository, if it has one.
     pub(crate) fn also_at(&mut self, path: Option<Vec<u8>>) {
         self.paths.extend(path.filter(|path| !self.paths.contains(path)));
     }
 
-    /// Whether there is anything to ask.
+    /// Whether there are rules.
     pub(crate) fn has_rules(&self) -> bool {
         self.policy.has_rules()
     }
 
-    /// Who it is.
+    /// The principal that asks.
     pub fn principal(&self) -> &Principal {
         &self.principal
     }

@@ -1,16 +1,16 @@
-//! Files with credentials, which nobody else may read.
+//! Files with credentials, which others must not read.
 
 use std::path::Path;
 
 use crate::settings_file::{self, is_loose, line_and_column};
 
-/// Longest file of users, tokens or rules.
+/// The longest file of users, tokens or rules.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// That the group, or all, may write.
+/// Write permission for the group or for others.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Why a file cannot be used: its name, where known a line and a column, and the reason.
+/// Why a file cannot be used: its name, a line and a column if known, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LoadError(String);
@@ -36,7 +36,7 @@ pub(super) fn read(path: &Path) -> Result<String, LoadError> {
     read_checked(path, |_| Ok(()))
 }
 
-/// Reads a text file that others must not be able to read, nor its group to change.
+/// Reads a text file that others must not read, and its group must not change.
 pub(crate) fn read_secret(path: &Path) -> Result<String, LoadError> {
     read_checked(path, |mode| match is_loose(mode) {
         false => Ok(()),
@@ -44,7 +44,7 @@ pub(crate) fn read_secret(path: &Path) -> Result<String, LoadError> {
     })
 }
 
-/// Reads a text file that nobody but its owner must be able to change: it says who gets in.
+/// Reads a text file that only its owner may change: it decides who gets access.
 pub(crate) fn read_unshared(path: &Path) -> Result<String, LoadError> {
     read_checked(path, |mode| match mode & OTHERS_WRITE {
         0 => Ok(()),

@@ -1,4 +1,4 @@
-//! What the verification of passwords may cost: a few at a time, and not for addresses that send wrong ones.
+//! Limits the verification of passwords: a few at a time, and none for addresses that send wrong ones.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,16 +10,16 @@ use crate::limits::address;
 /// How long a request waits for its turn to have credentials verified.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// Wrong credentials that one address may send in [`FAILURE_WINDOW`].
+/// The most wrong credentials from one address in [`FAILURE_WINDOW`].
 const MAX_FAILURES: u32 = 30;
 
-/// For how long wrong credentials count.
+/// How long wrong credentials count.
 const FAILURE_WINDOW: Duration = Duration::from_secs(60);
 
-/// Addresses whose failures are counted. Beyond, the count begins again.
+/// The most addresses whose failures are counted. Beyond that the expired counts are dropped, or else all.
 const MAX_ADDRESSES: usize = 100_000;
 
-/// Credentials that are being verified at the same time.
+/// Limits how many credentials are verified at the same time.
 #[derive(Debug)]
 pub(super) struct VerifyLimit {
     free: Mutex<usize>,
@@ -31,7 +31,7 @@ impl VerifyLimit {
         VerifyLimit { free: Mutex::new(at_once.max(1)), changed: Condvar::new() }
     }
 
-    /// Does some work when its turn comes; `None` where that takes too long.
+    /// Runs `work` when its turn comes; `None` if that takes too long.
     pub(super) fn run<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(free, MAX_WAIT, |free| *free == 0);
@@ -46,7 +46,7 @@ impl VerifyLimit {
     }
 }
 
-/// A turn, which ends also with a panic.
+/// A turn, which also ends with a panic.
 struct Turn<'a>(&'a VerifyLimit);
 
 impl Drop for Turn<'_> {
@@ -68,7 +68,7 @@ impl FailureLimit {
         of_client.is_some_and(|(begin, count)| *count >= MAX_FAILURES && now < *begin + FAILURE_WINDOW)
     }
 
-    /// Counts one.
+    /// Counts wrong credentials.
     pub(super) fn add(&self, address: IpAddr, now: Instant) {
         let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if failures.len() >= MAX_ADDRESSES {

@@ -1,6 +1,7 @@
 //! Text within HTML.
 
-/// Text as HTML shows it, within attributes too. What would act on text around it is shown by its number.
+/// Text as HTML shows it, within attributes too. Characters that affect the text around them become their
+/// numbers.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -10,7 +11,7 @@ pub(super) fn escaped(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // Control characters, and those that turn the direction of writing.
+            // Control characters, and those that change the direction of text.
             other
                 if other.is_control()
                     || matches!(other, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>

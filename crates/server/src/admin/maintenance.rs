@@ -1,4 +1,4 @@
-//! What the page shows of repositories: how each is, what it needs next, and what was done last.
+//! The page's section about repositories: the state of each, its next task, and its last one.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,16 +9,16 @@ use super::units::{bytes, duration};
 use crate::maintenance::HealthRow;
 use crate::metrics::{Closed as _, JobOutcome, Metrics};
 
-/// Repositories that are shown.
+/// The most repositories in the table.
 const MAX_ROWS: usize = 100;
 
 /// What is known of repositories.
 #[derive(Default)]
 pub(super) struct MaintenanceView<'a> {
     pub(super) health: Vec<HealthRow>,
-    /// In the time of the queue.
+    /// On the clock of the queue.
     pub(super) now: Duration,
-    /// The served folder, which paths begin with; `None` where they are shown whole.
+    /// The served folder, which paths begin with; `None` to show whole paths.
     pub(super) root: Option<&'a Path>,
 }
 

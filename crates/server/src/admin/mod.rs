@@ -1,14 +1,15 @@
-//! The routes below `/-/`, which show what a server does while it runs.
+//! The routes below `/-/`, which show the state of a running server.
 //!
 //! | route | answer |
 //! |---|---|
 //! | `/-/` | a page for people: running transfers, throughput, queue, totals; with access rules for admins, and for other users what they may read |
 //! | `/-/metrics` | numbers for Prometheus (OpenMetrics 1.0) |
-//! | `/-/healthz` | 200 for as long as the process answers |
-//! | `/-/readyz` | 200, and 503 from the moment on that it was told to stop |
+//! | `/-/healthz` | 200 while the process answers |
+//! | `/-/readyz` | 200, and 503 once the process was told to stop |
 //!
-//! Only these four paths are taken, and with access rules those of `http::api`: repositories below a folder `-` are
-//! reached all the same, as all that is asked of them has a longer path. Where they are served, and what they tell there, is said by [`Admin`].
+//! Only these four paths are handled, and with access rules those of `http::api`: repositories below a folder
+//! `-` stay reachable, because all requests to them have longer paths. [`Admin`] says where the routes are
+//! served, and what they show there.
 
 mod html;
 mod maintenance;
@@ -39,30 +40,30 @@ use maintenance::MaintenanceView;
 use page::View;
 pub(crate) use user_page::{MAX_SHOWN, UserView};
 
-/// How long a connection to that address may take for its one request.
+/// How long a connection to the admin address may take for its one request.
 const ADMIN_TIME: Duration = Duration::from_secs(10);
 
-/// How long it is waited when there is no descriptor for a connection.
+/// How long to wait when there is no descriptor for a connection.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// What the pages are.
+/// The content type of the pages.
 const HTML_TYPE: &str = "text/html; charset=utf-8";
 
-/// What the text format of `prometheus-client` is.
+/// The content type of the metrics, in the text format of `prometheus-client`.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What somebody may see of these routes.
+/// How much of these routes a client may see.
 #[derive(Debug)]
 pub(crate) enum AdminAccess {
-    /// What anybody may who reaches the address where repositories are served.
+    /// As much as every client that reaches the address where repositories are served.
     Public,
-    /// Everything: it is one of the admins, or the address that `listen.admin` sets apart.
+    /// Everything: it is an admin, or uses the separate address of `listen.admin`.
     Admin,
-    /// What is there for this user, and no numbers.
+    /// The page for this user, and no metrics.
     User(UserView),
 }
 
-/// Takes a sample of what is done, once a second, for as long as it is polled.
+/// Takes a sample of the counters once a second, while it is polled.
 pub(crate) async fn remember(shared: Arc<Shared>) {
     let mut ticks = tokio::time::interval(history::INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
@@ -117,7 +118,7 @@ pub(crate) fn answer<B>(
     let mut answer = plain(status, content_type, text);
     if content_type == HTML_TYPE {
         let policy = content_security_policy();
-        // It has no character that a header may not have.
+        // It has no character that is invalid in a header.
         let policy = HeaderValue::from_str(&policy).unwrap_or(HeaderValue::from_static("default-src 'none'"));
         answer.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
     }
@@ -158,7 +159,7 @@ fn plain(status: StatusCode, content_type: &'static str, text: String) -> Respon
     answer
 }
 
-/// Nothing may be loaded, run, sent or framed; of styles only the page's own counts.
+/// Nothing may be loaded, run, sent or framed; only the page's own style applies.
 fn content_security_policy() -> String {
     let mut hasher = TrailerHasher::new(HashKind::Sha256);
     hasher.update(page::STYLE.as_bytes());
@@ -169,7 +170,7 @@ fn content_security_policy() -> String {
     )
 }
 
-/// Serves the address that only serves these routes, until it is dropped.
+/// Serves the separate address of these routes, until it is dropped.
 pub(crate) async fn listen(listener: TcpListener, shared: Arc<Shared>) {
     loop {
         // Clients beyond the limit wait.
@@ -205,7 +206,7 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(ADMIN_TIME).keep_alive(false);
-    // A client may leave at any time; one that does not take its answer is cut.
+    // A client may disconnect at any time; one that does not read its answer is cut.
     let _ = tokio::time::timeout(ADMIN_TIME, builder.serve_connection(TokioIo::new(stream), service)).await;
 }
 

@@ -1,6 +1,6 @@
-//! The page at `/-/`: what a server is doing, for people. HTML with its style and plots in it; there is no script.
+//! The page at `/-/`: the state of a server, for people. HTML with inline style and plots, without a script.
 //!
-//! Text of strangers (paths, addresses, what clients call their sessions) is [`escaped`] wherever it stands.
+//! Text from strangers (paths, addresses, names of clients' sessions) is [`escaped`] everywhere.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use crate::history::{KEPT, Sample};
 use crate::metrics::{Closed as _, DoorName, Kind, Metrics, Reason};
 use crate::transfers::Transfer;
 
-/// How the page looks. What the content security policy lets in is its hash.
+/// The style of the page. The content security policy allows it by its hash.
 pub(super) const STYLE: &str = include_str!("style.css");
 
-/// Running calls that are shown.
+/// The most running calls in the table.
 const MAX_ROWS: usize = 200;
 
-/// Seconds between two looks.
+/// Seconds between two refreshes.
 const REFRESH_SECONDS: u32 = 2;
 
-/// What is shown.
+/// The content of the page.
 pub(super) struct View<'a> {
     pub(super) agent: &'a str,
     pub(super) uptime: Duration,
     pub(super) is_stopping: bool,
-    /// Whether the page comes again by itself.
+    /// Whether the page refreshes itself.
     pub(super) refreshes: bool,
-    /// Whether it says who is served what.
+    /// Whether it shows clients and repositories.
     pub(super) shows_names: bool,
     pub(super) live: Vec<Arc<Transfer>>,
     pub(super) samples: Vec<Sample>,
@@ -254,7 +254,7 @@ impl View<'_> {
     }
 }
 
-/// Writes what a page begins with, which may come again after so many seconds.
+/// Writes the start of a page, which may refresh after this many seconds.
 pub(super) fn begin(title: &str, refresh_seconds: Option<u32>, out: &mut String) {
     // Writing to a String cannot fail, here and above.
     let _ = write!(
@@ -272,7 +272,7 @@ pub(super) fn begin(title: &str, refresh_seconds: Option<u32>, out: &mut String)
     );
 }
 
-/// A plot of the time that is kept.
+/// An empty plot over the time of the kept samples.
 fn time_plot() -> Plot {
     let minutes = KEPT / 60;
     let mut times: Vec<String> = (1..=minutes).rev().map(|minute| format!("−{minute} min")).collect();

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::html::escaped;
 
-/// The inside of a plot, in units of the SVG.
+/// The area inside of a plot, in units of the SVG.
 const LEFT: f64 = 72.0;
 const RIGHT: f64 = 534.0;
 const TOP: f64 = 10.0;
@@ -12,32 +12,32 @@ const BOTTOM: f64 = 128.0;
 
 /// One line of a plot.
 pub(super) struct Series {
-    /// The class that has its colour.
+    /// The class with its colour.
     pub(super) class: &'static str,
     /// The oldest first.
     pub(super) values: Vec<f64>,
-    /// Whether what is below the line is filled.
+    /// Whether the area below the line is filled.
     pub(super) is_filled: bool,
 }
 
-/// What a plot shows.
+/// The content of a plot.
 pub(super) struct Plot {
-    /// What it says to those who cannot see it.
+    /// Its description for people who cannot see it.
     pub(super) label: String,
     pub(super) series: Vec<Series>,
-    /// Values that the width has room for; the newest is at the right end.
+    /// How many values fit in the width; the newest is at the right end.
     pub(super) slots: usize,
-    /// What the axis below says, at equal distances, the last at the right end.
+    /// The labels of the time axis, at equal distances, the last at the right end.
     pub(super) times: Vec<String>,
-    /// The ends of the axis: at least this.
+    /// The least upper end of the value axis.
     pub(super) least_top: f64,
-    /// A step of the axis is a multiple of a power of this: 2 for bytes, 10 for what is counted.
+    /// A step of the axis is a multiple of a power of this: 2 for bytes, 10 for counts.
     pub(super) base: Base,
-    /// How a value is written.
+    /// Formats a value.
     pub(super) write: fn(f64) -> String,
 }
 
-/// Which numbers look round.
+/// Which numbers are round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Base {
     /// Powers of two.
@@ -89,7 +89,7 @@ impl Plot {
         out.push_str("</svg>");
     }
 
-    /// What there is room for.
+    /// The newest values that fit.
     fn shown<'a>(&self, series: &'a Series) -> &'a [f64] {
         &series.values[series.values.len().saturating_sub(self.slots)..]
     }
@@ -117,7 +117,7 @@ impl Plot {
     }
 }
 
-/// A step that looks round, and is not less than `least`.
+/// A round step that is not less than `least`.
 fn round_step(least: f64, base: Base) -> f64 {
     match base {
         Base::Two => least.max(1.0).log2().ceil().exp2(),

@@ -1,4 +1,4 @@
-//! The page at `/-/` for somebody who does not look after the server: what they may read, and nothing of anybody else.
+//! The page at `/-/` for a user who is no administrator: what the user may read, and nothing of other users.
 
 use std::fmt::Write as _;
 
@@ -6,14 +6,14 @@ use super::html::escaped;
 use super::page;
 use crate::service::readable::ReadableRepositories;
 
-/// Repositories that are shown.
+/// The most repositories on the page.
 pub(crate) const MAX_SHOWN: usize = 1000;
 
 /// What a user sees.
 #[derive(Debug)]
 pub(crate) struct UserView {
     pub(crate) user: String,
-    /// `None` where they are in a bucket, which is not listed.
+    /// `None` for repositories in a bucket, which are not listed.
     pub(crate) readable: Option<ReadableRepositories>,
 }
 

@@ -1,29 +1,29 @@
-//! Which paths are those of the API.
+//! The paths of the API.
 
 use super::routes::percent_decode;
 use crate::settings::{Admin, Settings};
 
-/// Where all repositories are.
+/// The path of all repositories.
 pub(super) const COLLECTION: &str = "/-/api/v1/repositories";
 
-/// Where events are.
+/// The path of events.
 const EVENTS: &str = "/-/events";
 
-/// What git asks for below a repository, in one part: it may lie at [`COLLECTION`].
+/// What git requests below a repository, in one part: a repository may be called [`COLLECTION`].
 const OF_GIT: [&str; 4] = ["HEAD", "git-upload-pack", "git-receive-pack", "git-upload-archive"];
 
-/// What a request is about.
+/// What a request of the API is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ApiTarget {
     /// All repositories.
     Collection,
-    /// The one of this name, without percent signs; `None` where they stand for nothing.
+    /// The repository of this name, percent-decoded; `None` if it cannot be decoded.
     Repository(Option<Vec<u8>>),
-    /// What happens to those that the principal may read.
+    /// The events of repositories that the principal may read.
     Events,
 }
 
-/// What of the API is at a path, if there is one.
+/// The target of a path, if it belongs to the API.
 pub(super) fn target(path: &str, settings: &Settings) -> Option<ApiTarget> {
     let is_there = settings.access.has_rules() && settings.admin != Admin::Nowhere;
     if path == EVENTS && is_there && settings.events.journal.is_some() {

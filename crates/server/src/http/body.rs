@@ -1,4 +1,4 @@
-//! Bodies of HTTP: requests read whole within limits, answers streamed batch by batch.
+//! HTTP bodies: requests are read whole within limits, answers are streamed batch by batch.
 
 use std::io::{self, IoSlice, Read};
 use std::pin::Pin;
@@ -18,20 +18,21 @@ use crate::limits::budget::{Claim, Refused};
 use crate::send::outbox::{ClientSink, GatherBatch};
 use crate::service::access_log::Access;
 
-/// Batches between the engine's thread and the connection: at most this many times 1 MiB, nearly all of it ranges of
-/// mapped packs that own no memory.
+/// The most batches between the engine's thread and the connection: each has about 1 MiB, nearly all of it
+/// ranges of mapped packs that own no memory.
 const WAITING_BATCHES: usize = 2;
 
-/// What is still read of a body that is too large, so that a client that sends before it reads sees the answer.
+/// How much of a body that is too large is still read, so that a client that sends before it reads sees the
+/// answer.
 const MAX_DISCARDED_BYTES: usize = 64 << 20;
 
-/// Bytes that are taken of a body before it is looked whether anybody wants it: what comes with the head.
+/// Bytes of a body that are read before the repository is looked up: those that arrive with the head.
 const MAX_READY_BYTES: usize = 64 << 10;
 
 /// Memory is claimed in steps of this.
 const CLAIM_BYTES: usize = 1 << 10;
 
-/// A body moves when it has come on by this much.
+/// A body makes progress when this many more bytes have arrived.
 const PROGRESS_BYTES: usize = 16 << 10;
 
 const INFLATED_AT_ONCE_BYTES: usize = 64 << 10;
@@ -40,18 +41,18 @@ const INFLATED_AT_ONCE_BYTES: usize = 64 << 10;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BadBody {
     TooLarge,
-    /// It ended early, or is no gzip although it says so.
+    /// It ended early, or is not the gzip that it claims to be.
     Broken,
-    /// The bodies of other requests fill the memory that is set aside for them.
+    /// The bodies of other requests fill the memory for bodies.
     NoRoom,
-    /// Those of this client fill its share.
+    /// The bodies of this client fill its share.
     ClientHasEnough,
-    /// It was the slowest when others needed the memory.
+    /// It was the slowest when other requests needed the memory.
     Cut,
 }
 
-/// A request body as it comes, and what it has claimed of the memory for bodies: as much as has come, and never what the
-/// client only says that it will send.
+/// A request body while it arrives, and its claim on the memory for bodies: for the bytes that have arrived,
+/// never for those that the client only announces.
 #[derive(Debug)]
 pub(super) struct RequestBody {
     bytes: Vec<u8>,
@@ -62,12 +63,12 @@ pub(super) struct RequestBody {
 }
 
 impl RequestBody {
-    /// Nothing of a body of at most `max_bytes`, before and after inflating.
+    /// An empty body of at most `max_bytes`, before and after inflating.
     pub(super) fn new(claim: Claim, is_gzip: bool, max_bytes: usize) -> Self {
         RequestBody { bytes: Vec::new(), is_gzip, max_bytes, claim: Arc::new(claim), claimed: 0 }
     }
 
-    /// Takes what is there already. Says whether that is all.
+    /// Takes the bytes that have arrived already. Returns whether the body is complete.
     pub(super) async fn take_ready<B>(&mut self, body: &mut B) -> Result<bool, BadBody>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -84,7 +85,7 @@ impl RequestBody {
         Ok(false)
     }
 
-    /// Waits for the rest. A client that is the slowest when the memory is full is given up.
+    /// Waits for the rest. If the client is the slowest when the memory is full, it is cut.
     pub(super) async fn take_rest<B>(&mut self, body: &mut B) -> Result<(), BadBody>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -97,7 +98,7 @@ impl RequestBody {
                 let before = self.bytes.len();
                 self.take(frame)?;
                 progress += self.bytes.len() - before;
-                // Who sends a byte now and then stands still.
+                // A byte now and then does not count as progress.
                 if progress >= PROGRESS_BYTES {
                     progress = 0;
                     self.claim.waits();
@@ -114,7 +115,7 @@ impl RequestBody {
     }
 
     fn take<E>(&mut self, frame: Result<Frame<Bytes>, E>) -> Result<(), BadBody> {
-        // Trailers say nothing here.
+        // Trailers mean nothing here.
         let Ok(data) = frame.map_err(|_| BadBody::Broken)?.into_data() else { return Ok(()) };
         let length = self.bytes.len() + data.len();
         if length > self.max_bytes {
@@ -125,7 +126,7 @@ impl RequestBody {
         Ok(())
     }
 
-    /// Claims room for so many bytes.
+    /// Claims memory for this many bytes in total.
     fn hold(&mut self, bytes: usize) -> Result<(), BadBody> {
         if bytes > self.claimed {
             let claimed = bytes.next_multiple_of(CLAIM_BYTES);
@@ -139,7 +140,7 @@ impl RequestBody {
         Ok(())
     }
 
-    /// What has come; once it is inflated, the request.
+    /// The bytes that have arrived; after inflating, the request.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -161,7 +162,7 @@ impl RequestBody {
                 0 => return Ok(&self.bytes),
                 length if self.bytes.len() + length > self.max_bytes => return Err(BadBody::TooLarge),
                 length => {
-                    // What came is held until all of it is inflated.
+                    // The compressed bytes are held until all of them are inflated.
                     self.hold(compressed.len() + self.bytes.len() + length)?;
                     self.bytes.extend_from_slice(&piece[..length]);
                 }
@@ -170,7 +171,7 @@ impl RequestBody {
     }
 }
 
-/// The next frame, if it is there. The inner `None` is the end.
+/// The next frame, if it has arrived. The inner `None` is the end.
 async fn ready_frame<B>(body: &mut B) -> Option<Option<Result<Frame<Bytes>, B::Error>>>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -182,8 +183,8 @@ where
     .await
 }
 
-/// Reads what still comes of a body that nobody wants, so that a client that sends before it reads sees the answer. Not for
-/// longer than `time`.
+/// Reads the rest of a body that is not needed, for at most `time`, so that a client that sends before it
+/// reads sees the answer.
 pub(super) async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B, time: Duration) {
     let mut left = MAX_DISCARDED_BYTES;
     let discarding = async {
@@ -193,17 +194,17 @@ pub(super) async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B, time: Du
             left = rest;
         }
     };
-    // Whatever comes after that, the connection is closed.
+    // After that the connection is closed anyway.
     let _ = tokio::time::timeout(time, discarding).await;
 }
 
-/// The engine's way into an HTTP answer.
+/// Sends the engine's output into an HTTP answer.
 pub(super) struct BodySink {
     sender: mpsc::Sender<BodyMessage>,
     runtime: Handle,
-    /// How long a client may take nothing of what waits for it.
+    /// How long a client may take none of the waiting bytes.
     stall_time: Duration,
-    /// Goes before the first batch.
+    /// Sent before the first batch.
     prefix: Vec<u8>,
     /// See [`ClientSink::demote_to_background`].
     background: Arc<Notify>,
@@ -212,15 +213,15 @@ pub(super) struct BodySink {
     has_sent: bool,
 }
 
-/// What goes from the thread of a request to its answer.
+/// From the thread of a request to its answer.
 pub(super) enum BodyMessage {
     Batch(GatherBatch),
-    /// The answer is complete. One that stops without this must not look complete.
+    /// The answer is complete. An answer that ends without this must not look complete.
     End,
 }
 
 impl BodySink {
-    /// A sink for a thread that may block, and the end where its batches come out.
+    /// A sink for a thread that may block, and the end that receives its batches.
     pub(super) fn new(
         prefix: Vec<u8>,
         stall_time: Duration,
@@ -242,14 +243,14 @@ impl BodySink {
         (sink, receiver)
     }
 
-    /// Whether the client has got, or will get, a part of the answer.
+    /// Whether a part of the answer was sent, or will be.
     pub(super) fn has_sent(&self) -> bool {
         self.has_sent
     }
 
-    /// Ends the answer in good order.
+    /// Ends the answer as complete.
     pub(super) fn end(&mut self) {
-        // A client that is gone does not miss it.
+        // A client that has disconnected does not need it.
         let _ = self.pass(BodyMessage::End);
     }
 
@@ -266,7 +267,7 @@ impl ClientSink for BodySink {
             let prefix = GatherBatch::of(std::mem::take(&mut self.prefix));
             self.pass(BodyMessage::Batch(prefix))?;
         }
-        // Only the moment counts: another thread writes it.
+        // Waits for a slot and releases it at once: another thread writes the batch.
         drop(self.cpu.as_deref().filter(|_| self.is_background).map(CpuScheduler::take_slot));
         self.pass(BodyMessage::Batch(batch))
     }
@@ -281,16 +282,16 @@ impl ClientSink for BodySink {
     }
 }
 
-/// A batch on its way through hyper: one chunk of HTTP and one gathered write, and no copy of a mapped pack.
+/// A batch that hyper sends: one chunk of HTTP and one gathered write, and no copy of a mapped pack.
 #[derive(Debug)]
 pub(super) struct BatchBuf {
     batch: GatherBatch,
-    /// Pieces that were sent.
+    /// Pieces that were sent completely.
     at: usize,
-    /// Bytes of the next piece that are gone.
+    /// Bytes of the next piece that were sent.
     skip: usize,
     remaining: usize,
-    /// Is told what the client takes.
+    /// Counts the bytes that the client takes.
     in_flight: Arc<InFlight>,
 }
 
@@ -344,15 +345,15 @@ impl Buf for BatchBuf {
     }
 }
 
-/// The body of an answer: a first batch, and those that follow through a sink.
+/// The body of an answer: a first batch, and those that a sink sends afterwards.
 pub(super) struct AnswerBody {
     first: Option<GatherBatch>,
     rest: Option<mpsc::Receiver<BodyMessage>>,
     status: u16,
-    /// None where nobody wants to read of it.
+    /// `None` if the answer is not logged.
     access: Option<Access>,
     in_flight: Arc<InFlight>,
-    /// Set once hyper has got the last byte.
+    /// Set once hyper has the last byte.
     is_complete: bool,
     was_pending: bool,
     is_wanted: bool,
@@ -380,7 +381,7 @@ impl AnswerBody {
         }
     }
 
-    /// The request was HEAD: nothing of the body is sent, and nothing of it is missing.
+    /// The request was HEAD: the body is not sent, and is not missing.
     pub(super) fn not_wanted(&mut self) {
         self.is_wanted = false;
     }
@@ -398,7 +399,7 @@ impl AnswerBody {
                 self.is_complete = true;
                 Poll::Ready(None)
             }
-            // hyper sends what it holds when there is nothing more for the moment; an error makes it drop that.
+            // On `Pending` hyper sends what it holds; an error makes it drop that.
             None if !self.was_pending => {
                 self.was_pending = true;
                 context.waker().wake_by_ref();

@@ -1,5 +1,5 @@
-//! Connections of HTTP: version 1.1, or 2 where a client begins with its preface (RFC 9113, section 3.3), and what they may
-//! hold.
+//! HTTP connections and their limits: version 1.1, or 2 if a client begins with its preface (RFC 9113,
+//! section 3.3).
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -24,26 +24,26 @@ use crate::limits::connections::Permit;
 use crate::metrics::{DoorName, Raised, Reason};
 use crate::service::shared::Shared;
 
-/// Longest head of a request, and what is read of a body at once.
+/// The longest head of a request, and the most that is read of a body at once.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
-/// Requests that a connection of HTTP/2 may have under way.
+/// The most concurrent requests on a connection of HTTP/2.
 const MAX_STREAMS: u32 = 32;
 
-/// What a client of HTTP/2 may send of a body before it is read, and of all bodies of a connection.
+/// How much a client of HTTP/2 may send before it is read: of one body, and of all bodies of a connection.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 
-/// Streams of HTTP/2 that a client may open and reset before anybody has looked at them; then it is disconnected
-/// (CVE-2023-44487, "rapid reset").
+/// The most streams of HTTP/2 that a client may open and reset before they were accepted; then it is
+/// disconnected (CVE-2023-44487, "rapid reset").
 const MAX_RESET_STREAMS: usize = 20;
 
-/// What holds for a connection from accept on, whatever is spoken on it.
+/// The state of a connection from accept on, whatever its protocol.
 pub(super) struct Accepted {
     pub(super) peer: SocketAddr,
     pub(super) watch: Arc<ConnectionWatch>,
     pub(super) shared: Arc<Shared>,
-    /// Counted as long as it is open.
+    /// Counts the connection while it is open.
     _open: Raised,
 }
 
@@ -64,12 +64,13 @@ pub(crate) async fn connection(stream: TcpStream, peer: SocketAddr, permit: Perm
     let accepted = Accepted::new(peer, permit, shared.clone());
     let demoted = accepted.watch.background().clone();
     let addresses = Addresses { peer, local: stream.local_addr().ok(), certificate: None };
-    // Small answers must not wait for more.
+    // Small answers must not wait for more bytes.
     let _ = stream.set_nodelay(true);
     run(serve(Counted::new(stream), addresses, accepted), &demoted, shared.background.clone()).await;
 }
 
-/// Runs what serves a connection. When a clone begins on it, it goes on in the background, behind all others.
+/// Runs the service of a connection. When a clone begins on it, it moves to the background, behind all
+/// others.
 pub(super) async fn run(
     serving: impl Future<Output = ()> + Send + 'static,
     demoted: &Notify,
@@ -129,7 +130,7 @@ where
 
 fn builder() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    // The watch keeps time.
+    // The watch enforces the time limits.
     builder.http1().header_read_timeout(None).max_buf_size(MAX_HEAD_BYTES);
     builder
         .http2()
@@ -141,12 +142,12 @@ fn builder() -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// A client's socket whose calls are counted.
+/// A client's socket that counts its calls.
 pub(super) struct Counted {
     stream: TcpStream,
-    /// What it has taken so far.
+    /// Bytes that it has taken so far.
     pub(super) sent_bytes: u64,
-    /// How much more is read of it.
+    /// How many more bytes may be read from it.
     pub(super) may_read_bytes: u64,
 }
 
@@ -155,8 +156,8 @@ impl Counted {
         Counted { stream, sent_bytes: 0, may_read_bytes: u64::MAX }
     }
 
-    /// Counts what was written. Where the kernel could not read what was to be, damaged maps are marked; then the connection
-    /// ends, as nobody can tell a client of HTTP in the midst of a body that it is not complete.
+    /// Counts written bytes. If the kernel could not read them, damaged maps are marked; then the connection
+    /// ends, because HTTP cannot report in the middle of a body that it is incomplete.
     fn wrote(&mut self, written: &Poll<io::Result<usize>>, pieces: &[IoSlice<'_>]) {
         let Poll::Ready(written) = written else { return };
         if written.as_ref().is_err_and(faults::is_unreadable) {

@@ -1,4 +1,4 @@
-//! Files of the dumb protocol (gitprotocol-http, "Dumb Clients"), and how long they may be kept.
+//! Files of the dumb protocol (gitprotocol-http, "Dumb Clients"), and how long they may be cached.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,16 +12,16 @@ use super::routes::{File, NO_CACHE};
 use crate::refs;
 use crate::send::outbox::GatherBatch;
 
-/// How long files are kept whose names say what is in them.
+/// How long files are cached whose names determine their content.
 const A_YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// How long an answer may be kept.
+/// How long an answer may be cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Caching {
     Never,
-    /// No header says so.
+    /// No header about it is sent.
     Unsaid,
-    /// With the time of this moment.
+    /// A year from this time.
     AYearFrom(SystemTime),
 }
 
@@ -39,13 +39,13 @@ impl Caching {
     }
 }
 
-/// A moment as git writes it in headers.
+/// A time as git writes it in headers.
 pub(crate) fn date(time: SystemTime) -> String {
     let time = jiff::Timestamp::try_from(time).unwrap_or_default();
     time.strftime("%a, %d %b %Y %H:%M:%S +0000").to_string()
 }
 
-/// A file and what is said of it.
+/// A file and its headers.
 pub(crate) struct Found {
     pub(crate) batch: GatherBatch,
     pub(crate) caching: Caching,
@@ -59,7 +59,7 @@ pub(crate) enum DumbError {
     Broken(String),
 }
 
-/// The file of a repository.
+/// Finds the file of a repository.
 pub(crate) fn find(file: &File, repository: &Repository, namespace: &str) -> Result<Found, DumbError> {
     let broken = |error: &dyn std::fmt::Display| DumbError::Broken(error.to_string());
     let objects = repository.object_dir();
@@ -96,7 +96,7 @@ fn read(path: PathBuf, role: Role, caching: Caching) -> Result<Found, DumbError>
     let modified = map.identity().and_then(|identity| identity.modified);
     let mut batch = GatherBatch::default();
     batch.push_mapped(&map, 0..map.len());
-    // Short ones were copied.
+    // Short files were copied.
     map.check().map_err(|damaged| DumbError::Broken(damaged.to_string()))?;
     Ok(Found { batch, caching, modified })
 }

@@ -1,4 +1,4 @@
-//! HTTP inside of TLS: the handshake, and what a connection holds between hyper and the client's socket.
+//! HTTP over TLS: the handshake, and what a connection holds between hyper and the client's socket.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -20,24 +20,26 @@ use crate::metrics::{HandshakeOutcome, Reason};
 use crate::service::shared::Shared;
 use crate::tls::ClientCertificate;
 
-/// What a connection encrypts at once, and so what it may hold for a client that takes nothing: docs/decisions/0039-tls.md.
+/// How much a connection encrypts at once, and so how much it may hold for a client that takes nothing:
+/// docs/decisions/0039-tls.md.
 const SEND_BUFFER_BYTES: usize = 256 << 10;
 
-/// What a client may send until its handshake is over, with its certificates. rustls keeps a message until it is whole.
+/// How much a client may send until its handshake is complete, with its certificates. rustls holds a message
+/// until it is whole.
 const MAX_HANDSHAKE_BYTES: u64 = 32 << 10;
 
-/// The first byte of a record of a handshake (RFC 8446, section 5.1).
+/// The first byte of a handshake record (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 22;
 
-/// A fatal alert, `internal_error` (RFC 8446, section 6.2): a client that is refused before its handshake can be told nothing
-/// else in a form that it takes.
+/// A fatal alert, `internal_error` (RFC 8446, section 6.2): the only message that a client understands before
+/// its handshake.
 const ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 80];
 
-/// For who speaks HTTP without TLS.
+/// The answer to HTTP without TLS.
 const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 58\r\n\r\n\
     This port speaks HTTPS only: the URL begins with https://\n";
 
-/// What a client beyond the connection limit is told.
+/// The answer to a client beyond the connection limit.
 pub(crate) fn limit_reached(_why: LimitReached) -> Vec<u8> {
     ALERT.to_vec()
 }
@@ -52,16 +54,16 @@ pub(crate) async fn connection(stream: TcpStream, peer: SocketAddr, permit: Perm
 async fn shake_hands_and_serve(stream: TcpStream, accepted: Accepted) {
     let (peer, watch, shared) = (accepted.peer, accepted.watch.clone(), accepted.shared.clone());
     let local = stream.local_addr().ok();
-    // Small answers must not wait for more.
+    // Small answers must not wait for more bytes.
     let _ = stream.set_nodelay(true);
-    // The time for a request has begun: a handshake is a part of it.
+    // The handshake counts towards the time for the first request.
     let ended = tokio::select! {
         ended = shake_hands(stream, &shared) => ended,
         why = watch.too_slow() => Err(NoHandshake::TooSlow(why)),
     };
     let stream = match ended {
         Ok(stream) => stream,
-        // As balancers do that look whether somebody listens.
+        // Load balancers do that to check that the port is open.
         Err(NoHandshake::Gone) => return,
         Err(why) => {
             if matches!(why, NoHandshake::TooSlow(TooSlow::Cut)) {
@@ -79,12 +81,12 @@ async fn shake_hands_and_serve(stream: TcpStream, accepted: Accepted) {
     serve(Encrypted { stream, watch, unsent: None }, addresses, accepted).await;
 }
 
-/// Why there was no handshake.
+/// Why a handshake failed.
 enum NoHandshake {
-    /// The client has left without a byte.
+    /// The client has disconnected without sending a byte.
     Gone,
     TooSlow(TooSlow),
-    /// The client speaks something else.
+    /// The client uses another protocol.
     NotTls,
     /// The server has no certificates.
     NoCertificates,
@@ -117,13 +119,14 @@ impl std::fmt::Display for NoHandshake {
 }
 
 async fn shake_hands(stream: TcpStream, shared: &Shared) -> Result<Box<TlsStream<Counted>>, NoHandshake> {
-    // Nothing is set up for a client that says nothing.
+    // Nothing is allocated for a client that sends nothing.
     let mut first = [0];
     if stream.peek(&mut first).await.unwrap_or(0) == 0 {
         return Err(NoHandshake::Gone);
     }
     if first != [HANDSHAKE] {
-        // A method of HTTP, or the preface of its version 2. A close with unread bytes would take the answer back.
+        // A method of HTTP, or the preface of its version 2. A close with unread bytes would discard the
+        // answer.
         if first[0].is_ascii_uppercase() {
             let _ = stream.try_read(&mut [0; 4096]);
             let _ = stream.try_write(NOT_TLS);
@@ -144,8 +147,8 @@ async fn shake_hands(stream: TcpStream, shared: &Shared) -> Result<Box<TlsStream
 
 /// TLS over a client's socket.
 ///
-/// What was encrypted and is not with the socket yet is an answer under way to the watch: hyper has handed it over, and would
-/// be found idle while a slow client takes the end of its answer.
+/// Encrypted bytes that the socket has not taken count as a running answer for the watch: hyper has handed
+/// them over, and would look idle while a slow client takes the end of its answer.
 struct Encrypted {
     stream: Box<TlsStream<Counted>>,
     watch: Arc<ConnectionWatch>,
@@ -155,7 +158,7 @@ struct Encrypted {
 /// Encrypted bytes that the client's socket has not taken.
 struct Unsent {
     in_flight: Arc<InFlight>,
-    /// What the socket had taken when this was last looked at.
+    /// Bytes that the socket had taken at the last look.
     sent_bytes: u64,
 }
 
@@ -174,8 +177,8 @@ impl Encrypted {
         unsent.sent_bytes = sent_bytes;
     }
 
-    /// Ends the connection if what was encrypted came from a damaged map: to encrypt it, this process has read it, and the
-    /// kernel, which says so of other connections, has not.
+    /// Ends the connection if encrypted bytes came from a damaged map: this process has read them to encrypt
+    /// them, so the kernel could not report the fault as it does on other connections.
     fn check(&mut self, written: Poll<io::Result<usize>>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         self.look_at_unsent();
         if faults::damaged_maps() > 0
@@ -254,7 +257,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Both ends of a connection whose sockets hold little.
+    /// Both ends of a connection with small socket buffers.
     async fn pair() -> (TlsStream<Counted>, client::TlsStream<TcpStream>) {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::new("Authority of tests");
@@ -291,7 +294,7 @@ mod tests {
         assert_eq!(server.write(&bytes).await.unwrap(), bytes.len(), "all of it is encrypted");
         assert!(server.unsent.is_some(), "the sockets hold less");
 
-        // It is not idle, and takes little, but enough.
+        // It is not idle; it takes little, but enough.
         let start = Instant::now() + 100 * SECOND;
         assert!(watch.look(start).is_ok());
         assert!(watch.look(start + 19 * SECOND).is_ok());

@@ -1,4 +1,4 @@
-//! Who makes a request over HTTP, and where it comes from.
+//! The principal and the address of a client of HTTP.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::service::shared::{Shared, named};
 use crate::settings::{Admin, Settings};
 use crate::tls::ClientCertificate;
 
-/// What a client shows of itself.
+/// A client's evidence of its identity.
 #[derive(Debug, Clone)]
 pub(super) struct ClientOffer {
     /// The other end of the connection.
     pub(super) via: IpAddr,
     pub(super) headers: Arc<HeaderMap>,
     pub(super) certificate: Option<Arc<ClientCertificate>>,
-    /// Those that the request began with.
+    /// The settings at the start of the request.
     pub(super) settings: Arc<Settings>,
 }
 
@@ -46,7 +46,7 @@ impl ClientOffer {
         Offer { peer: self.via, headers: Some(&self.headers), certificate, metrics }
     }
 
-    /// The address of the client, which may have come through a trusted proxy. Its port there is not known.
+    /// The address of the client, possibly behind a trusted proxy. Its port there is unknown.
     pub(super) fn client_address(&self, peer: SocketAddr) -> SocketAddr {
         match self.settings.proxies.client_address(self.via, &self.headers) {
             address if address == peer.ip() => peer,
@@ -55,7 +55,7 @@ impl ClientOffer {
     }
 }
 
-/// Who makes a request. May take as long as a password takes to be verified.
+/// Identifies the principal of a request. May take as long as the verification of a password.
 pub(super) fn identify(offer: &ClientOffer, shared: &Shared) -> Result<Principal, StatusCode> {
     let ClientOffer { via, settings, .. } = offer;
     let metrics = &shared.host.metrics;
@@ -76,22 +76,22 @@ pub(super) fn identify(offer: &ClientOffer, shared: &Shared) -> Result<Principal
     })
 }
 
-/// Whether a request for a repository is to come back with credentials: git sends none before it is asked. Needs no thread and
-/// no permit.
+/// Whether a request for a repository must be repeated with credentials: git sends none unasked. Needs no
+/// thread and no permit.
 pub(super) fn is_challenged(service: Service, path: &[u8], offer: &ClientOffer, shared: &Shared) -> bool {
     let ask = if service == Service::ReceivePack { Ask::Push } else { Ask::Read };
     let Ok(path) = named(path) else { return false };
     offer.settings.access.is_challenged(&offer.shown(&shared.host.metrics), &path, ask)
 }
 
-/// What a request may see of the routes below `/-/`, where access rules decide that.
+/// How much of the routes below `/-/` a request may see, if access rules decide that.
 pub(super) async fn admin_access(
     path: &str,
     offer: &ClientOffer,
     shared: &Arc<Shared>,
 ) -> Result<AdminAccess, HttpRefusal> {
     let settings = &offer.settings;
-    // The API asks for itself.
+    // The API checks access itself.
     let is_open = !path.starts_with("/-/")
         || matches!(path, "/-/healthz" | "/-/readyz")
         || api_path::target(path, settings).is_some();
@@ -115,13 +115,13 @@ pub(super) async fn admin_access(
     looking.await.unwrap_or_else(|_| Err(StatusCode::INTERNAL_SERVER_ERROR.into()))
 }
 
-/// What somebody sees who is known and does not look after the server. Walks through the served folder.
+/// The page for an authenticated user who is not an administrator. Walks through the served folder.
 fn user_view(
     principal: &Principal,
     settings: &Settings,
     shared: &Shared,
 ) -> Result<AdminAccess, HttpRefusal> {
-    // Nobody makes repositories in a bucket from here, and its cache does not say which there are.
+    // In a bucket no repositories are created from here, and its cache does not know all of them.
     let is_listed = settings.repository_prototype.is_some();
     let list = || ReadableRepositories::of(principal, None, MAX_SHOWN, settings, shared);
     let readable = is_listed.then(list).transpose().map_err(|error| {

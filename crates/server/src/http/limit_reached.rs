@@ -1,13 +1,13 @@
-//! How HTTP says that a limit is reached.
+//! HTTP answers for a limit that is reached.
 
 use http::StatusCode;
 
 use crate::limits::connections::LimitReached;
 
-/// Seconds after which a refused client may come back.
+/// Seconds after which a refused client may retry.
 pub(crate) const RETRY_AFTER: &str = "10";
 
-/// What a client beyond the connection limit is told.
+/// The answer to a client beyond the connection limit.
 pub(crate) fn response(why: LimitReached) -> Vec<u8> {
     let status = status_of(why);
     format!(

@@ -4,10 +4,10 @@
 //! |---|---|
 //! | `GET …/info/refs?service=git-upload-pack` or `git-receive-pack` | advertisement |
 //! | `POST …/git-upload-pack` | one round of upload-pack |
-//! | `POST …/git-receive-pack` | a push; its body is taken as it comes |
+//! | `POST …/git-receive-pack` | a push; its body is streamed |
 //! | a `Host` that is not one of `listen.hosts`, or a request of another site | 403 |
 //! | no `Host`, or two | 400 |
-//! | no credentials where some are needed, or wrong ones | 401 with `WWW-Authenticate` |
+//! | no credentials where some are necessary, or wrong ones | 401 with `WWW-Authenticate` |
 //! | a push that is not allowed | 403, and why |
 //! | another service, or the dumb protocol | 403 |
 //! | another method | 405 with `Allow` |
@@ -21,9 +21,9 @@
 //! | `/-/api/v1/repositories` and below, with access rules | [`api`] |
 //! | `/-/events`, with access rules and a journal | [`event_stream`] |
 //!
-//! The status is decided by the first bytes of the answer: refusals in the protocol's own words come with 200, as from
-//! git's http-backend. An answer that cannot be completed after that is cut off, so that it does not look complete.
-//! A client that closes its sending half while it is answered has left.
+//! The first bytes of the answer decide the status: refusals in the protocol's own words come with 200, as
+//! from git's http-backend. An answer that cannot be completed after that is cut off, so that it does not
+//! look complete. A client that closes its sending half before its answer is complete counts as disconnected.
 
 mod api;
 mod api_path;
@@ -75,12 +75,12 @@ use watch::InFlight;
 
 type HttpAnswer = Response<AnswerBody>;
 
-/// Both ends of a connection, and who is at the other.
+/// Both ends of a connection, and the client's certificate.
 #[derive(Debug, Clone)]
 pub(crate) struct Addresses {
     pub(crate) peer: SocketAddr,
     pub(crate) local: Option<SocketAddr>,
-    /// The certificate that the client has shown and that was verified; over TLS only.
+    /// The client's verified certificate; over TLS only.
     pub(crate) certificate: Option<Arc<ClientCertificate>>,
 }
 
@@ -133,7 +133,7 @@ async fn answer(
             answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
             return answer;
         }
-        // The dumb protocol is not offered either.
+        // This server does not offer the dumb protocol.
         Route::NotOffered(_) | Route::File(..) => Err(StatusCode::FORBIDDEN.into()),
         Route::Unknown => Err(StatusCode::NOT_FOUND.into()),
     };
@@ -159,7 +159,7 @@ fn version(headers: &HeaderMap) -> ProtocolVersion {
     ProtocolVersion::from_environment(value.unwrap_or(""))
 }
 
-/// An answer of which at least the status is certain.
+/// The start of an answer, whose status is certain.
 struct AnswerStart {
     first: GatherBatch,
     rest: Option<Receiver<BodyMessage>>,
@@ -228,8 +228,8 @@ async fn upload_pack(
     run(request, service.result(), shared).await
 }
 
-/// Takes the body of a request. What has not come with the head is only waited for where there is a repository that serves it,
-/// which comes back, too.
+/// Reads the body of a request. Waits for bytes that have not arrived with the head only if a repository
+/// offers the service; then returns that too.
 async fn take_body(
     body: &mut Incoming,
     is_gzip: bool,
@@ -245,7 +245,7 @@ async fn take_body(
     let claim = shared.limits.bodies.claim(0, context.peer.ip()).map_err(|_| refused(BadBody::NoRoom))?;
     let mut taken = RequestBody::new(claim, is_gzip, limits.max_request_bytes);
     let mut opened = None;
-    // Looking at it would ask for it.
+    // Polling the body would ask for it.
     if expects_to_continue || !taken.take_ready(body).await.map_err(refused)? {
         opened = Some(look_up(service, path.to_vec(), context, shared).await?);
         let in_flight = context.in_flight.upgrade();
@@ -260,8 +260,8 @@ async fn take_body(
     Ok((taken, opened))
 }
 
-/// The repository, if there is one that offers this service. The permit is given back: the request takes another one when
-/// its body is there.
+/// The repository, if it offers this service. The permit is released: the request takes another one when its
+/// body has arrived.
 async fn look_up(
     service: Service,
     path: Vec<u8>,
@@ -292,7 +292,7 @@ async fn receive_pack(
 ) -> Result<AnswerStart, HttpRefusal> {
     let service = Service::ReceivePack;
     let version = version(request.headers());
-    // As from git, who may not push is told that first.
+    // As from git, a client that may not push gets that error first.
     let input = match is_gzip(request.headers(), service) {
         Ok(is_gzip) => {
             let min = shared.settings().limits.stall_throughput();
@@ -314,7 +314,7 @@ async fn receive_pack(
     run(request, service.result(), shared).await
 }
 
-/// Whether a body is gzipped; refuses bodies that are something else than a request of this service.
+/// Whether a body is gzipped; refuses bodies that are no request of this service.
 fn is_gzip(headers: &HeaderMap, service: Service) -> Result<bool, StatusCode> {
     if headers.get(header::CONTENT_TYPE).is_none_or(|value| value != service.request()) {
         return Err(StatusCode::UNSUPPORTED_MEDIA_TYPE);
@@ -326,19 +326,19 @@ fn is_gzip(headers: &HeaderMap, service: Service) -> Result<bool, StatusCode> {
     }
 }
 
-/// Who asks, and what follows the request.
+/// The client of a request, and the request's state.
 struct RequestContext {
-    /// The client; of one that comes through a trusted proxy the address that the proxy names.
+    /// The client's address; behind a trusted proxy, the one that the proxy reports.
     peer: SocketAddr,
     offer: ClientOffer,
     transfer: Arc<Transfer>,
     /// See [`crate::send::outbox::ClientSink::demote_to_background`].
     background: Arc<Notify>,
-    /// It may be over before all of the request is.
+    /// The answer may end before the request does.
     in_flight: Weak<InFlight>,
 }
 
-/// A request for a service, and where its body comes from.
+/// A request for a service, and the source of its body.
 struct ServiceRequest {
     service: Service,
     path: Vec<u8>,
@@ -347,20 +347,20 @@ struct ServiceRequest {
     input: Body,
     prefix: Vec<u8>,
     context: RequestContext,
-    /// The repository, where it was looked up before.
+    /// The repository, if it was already looked up.
     opened: Option<Opened>,
 }
 
-/// Where the bytes of a request come from.
+/// The source of a request's bytes.
 enum Body {
     Empty,
     Whole(RequestBody),
     Stream(StreamedBody),
-    /// It is none that this service takes.
+    /// Not a body that this service takes.
     Refused(StatusCode),
 }
 
-/// Runs the engine on a thread of its own. The status is decided by its first bytes, or by how it ends without any.
+/// Runs the engine on its own thread. Its first bytes decide the status, or its end without any.
 async fn run(
     mut request: ServiceRequest,
     content_type: &'static str,
@@ -376,7 +376,7 @@ async fn run(
         BodySink::new(std::mem::take(&mut request.prefix), stall_time, background, shared.host.cpu.clone());
     let stopping = shared.stopping.subscribe();
     let engine = shared.workers.clone().start(move || {
-        // The permit is held while this thread works, and a server that stops waits for it.
+        // This thread holds the permit while it works; a server that stops waits for it.
         let _held = stopping;
         run_engine(request, client, &permit, &shared)
     });
@@ -415,7 +415,7 @@ fn open(
     let principal = identify(offer, shared)?;
     principal.name().iter().for_each(|name| transfer.is_by(name));
     shared.open(service, Some("http"), path, &principal).map_err(|why| {
-        // The others are counted by their status.
+        // Other causes are counted by their status.
         if matches!(why, NotServed::Unavailable(_)) {
             shared.host.metrics.refused(Reason::Unavailable);
         }
@@ -423,7 +423,7 @@ fn open(
     })
 }
 
-/// Serves a call. Says how it is refused if nothing was sent.
+/// Serves a call. Returns its refusal if nothing was sent.
 fn run_engine(
     mut request: ServiceRequest,
     mut client: BodySink,
@@ -441,7 +441,7 @@ fn run_engine(
     };
     match &mut request.input {
         Body::Refused(status) => return (*status).into(),
-        // Here it holds up nobody else, and there is a permit and a repository.
+        // Inflating here delays no other request, and there are a permit and a repository.
         Body::Whole(body) => {
             if let Err(bad) = body.inflate() {
                 return body_refused(bad, request.context.peer, shared).into();

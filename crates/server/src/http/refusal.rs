@@ -1,4 +1,4 @@
-//! Answers of HTTP that are no answers of a service: a status, and words that git shows as lines of `remote:`.
+//! HTTP answers that do not come from a service: a status, and words that git shows as lines of `remote:`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::service::root::NotServed;
 use crate::service::shared::Shared;
 use crate::transfers::kept;
 
-/// What `WWW-Authenticate` says.
+/// The value of `WWW-Authenticate`.
 const CHALLENGE: &str = "Basic realm=\"packrace\", charset=\"UTF-8\"";
 
-/// Why a request is not served, as the client is told.
+/// Why a request is refused, as the client sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HttpRefusal {
     pub(super) status: StatusCode,
-    /// Instead of the name of the status; only for clients that may know that the repository exists.
+    /// Replaces the name of the status; only for clients that may know that the repository exists.
     words: Option<String>,
 }
 
@@ -41,7 +41,7 @@ impl HttpRefusal {
         HttpRefusal { status: StatusCode::FORBIDDEN, words: Some(shown(words)) }
     }
 
-    /// What a client is told of a repository that it does not get. The log says why.
+    /// The answer for a repository that is not served. The log has the reason.
     pub(super) fn not_served(path: &str, why: &NotServed) -> Self {
         match why {
             NotServed::NotFound(why) => {
@@ -72,7 +72,7 @@ impl HttpRefusal {
         }
     }
 
-    /// The answer. Counts the refusal, and logs it when the client has it.
+    /// The answer. Counts the refusal, and logs it once it was sent.
     pub(super) fn answer(self, access: Access, in_flight: Arc<InFlight>) -> HttpAnswer {
         let status = self.status;
         if let Some(reason) = reason(status) {
@@ -91,7 +91,7 @@ impl HttpRefusal {
     }
 }
 
-/// Says what a client can do who is refused with this status: show credentials, or come back later.
+/// Tells a client how to retry: with credentials, or later.
 pub(super) fn say_how_to_go_on(status: StatusCode, headers: &mut HeaderMap) {
     if status == StatusCode::UNAUTHORIZED {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
@@ -101,16 +101,16 @@ pub(super) fn say_how_to_go_on(status: StatusCode, headers: &mut HeaderMap) {
     }
 }
 
-/// Has nobody keep an answer.
+/// Forbids caching of an answer.
 pub(super) fn no_cache(headers: &mut HeaderMap) {
     for (name, value) in NO_CACHE {
         headers.insert(name, HeaderValue::from_static(value));
     }
 }
 
-/// Words in one line that a terminal can show: names in them come from proxies, certificates and refs.
+/// Makes one line that is safe on a terminal: names in it come from proxies, certificates and refs.
 fn shown(words: &str) -> String {
-    // A terminal obeys control characters; the others turn text around, or cannot be seen.
+    // A terminal obeys control characters; the others reverse text, or are invisible.
     let is_unsafe = |c: char| {
         c.is_control()
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
@@ -118,10 +118,10 @@ fn shown(words: &str) -> String {
     kept(words.as_bytes()).replace(is_unsafe, "?")
 }
 
-/// Counts and logs a refused body, and gives its status.
+/// Counts and logs a refused body; returns its status.
 pub(super) fn body_refused(bad: BadBody, peer: SocketAddr, shared: &Shared) -> StatusCode {
     let (status, why) = match bad {
-        // Counted by their status.
+        // Their status counts them.
         BadBody::TooLarge => return StatusCode::PAYLOAD_TOO_LARGE,
         BadBody::Broken => return StatusCode::BAD_REQUEST,
         BadBody::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, "the memory for request bodies is full"),

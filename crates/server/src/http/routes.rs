@@ -1,11 +1,11 @@
-//! Which request of HTTP asks for what, for every door that speaks it (gitprotocol-http).
+//! Maps HTTP requests to services and files, for every transport that uses HTTP (gitprotocol-http).
 
 use http::StatusCode;
 
 use crate::error::ErrorKind;
 use crate::service::call::Service;
 
-/// What answers say that must not be kept: header names in lower case, and values.
+/// Headers of answers that must not be cached: names in lower case, and values.
 pub(crate) const NO_CACHE: [(&str, &str); 3] = [
     ("expires", "Fri, 01 Jan 1980 00:00:00 GMT"),
     ("pragma", "no-cache"),
@@ -34,7 +34,7 @@ impl Service {
         }
     }
 
-    /// What goes before the advertisement in versions 0 and 1.
+    /// Sent before the advertisement in versions 0 and 1.
     pub(crate) fn announcement(self) -> &'static [u8] {
         match self {
             Service::UploadPack => b"001e# service=git-upload-pack\n0000",
@@ -43,7 +43,7 @@ impl Service {
     }
 }
 
-/// What is to be done, and with the repository at which path.
+/// What a request asks for, and the path of its repository.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     Advertise(Service, Vec<u8>),
@@ -52,22 +52,22 @@ pub(crate) enum Route {
     File(File, Vec<u8>),
     /// A service that is not offered.
     NotOffered(Vec<u8>),
-    /// It takes other methods: these.
+    /// Only these methods are allowed.
     NotAllowed(&'static str),
-    /// Nothing that git knows.
+    /// Not a request of git.
     Unknown,
 }
 
-/// A file of the dumb protocol, or what is made in the place of one.
+/// A file of the dumb protocol, or one that is generated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum File {
-    /// What a ref stands for.
+    /// The target of `HEAD`.
     Head,
-    /// All refs and what they point at.
+    /// All refs and their objects.
     Refs,
     /// The names of all packs.
     Packs,
-    /// A list below the object directory, as it is.
+    /// A list below the object directory, unchanged.
     List(&'static str),
     /// A loose object, by its path below the object directory.
     LooseObject(String),
@@ -87,7 +87,7 @@ impl File {
         }
     }
 
-    /// The file that a path, its repository before it, ends with.
+    /// The file at the end of a path, and the repository before it.
     fn at_end_of(path: &[u8]) -> Option<(Self, &[u8])> {
         for (end, file) in [
             ("/HEAD", File::Head),
@@ -121,7 +121,7 @@ impl File {
     }
 }
 
-/// What follows the last slash, if it is text.
+/// Splits off the text after the last slash; `None` if that is not UTF-8.
 fn split_name(path: &[u8]) -> Option<(&[u8], &str)> {
     let at = path.iter().rposition(|byte| *byte == b'/')?;
     Some((&path[..at], std::str::from_utf8(&path[at + 1..]).ok()?))
@@ -131,7 +131,7 @@ fn is_hex(text: &str, lengths: &[usize]) -> bool {
     lengths.contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// What a request asks for; `path` without percent signs.
+/// The route of a request; `path` is percent-decoded.
 pub(crate) fn route(method: &str, path: &[u8], query: &str) -> Route {
     let is_get = matches!(method, "GET" | "HEAD");
     if let Some(repository) = path.strip_suffix(b"/info/refs") {
@@ -164,7 +164,7 @@ pub(crate) fn route(method: &str, path: &[u8], query: &str) -> Route {
     }
 }
 
-/// The status of an answer of which nothing was sent before a call failed.
+/// The status for a call that failed before anything was sent.
 pub(crate) fn status_of(failure: ErrorKind) -> StatusCode {
     match failure {
         ErrorKind::PeerFault | ErrorKind::PeerGone => StatusCode::BAD_REQUEST,
@@ -178,7 +178,7 @@ fn rooted(path: &[u8]) -> Vec<u8> {
     if path.is_empty() { b"/".to_vec() } else { path.to_vec() }
 }
 
-/// The bytes that a path of a URL stands for.
+/// Percent-decodes the path of a URL.
 pub(crate) fn percent_decode(text: &str) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();

@@ -1,4 +1,4 @@
-//! Bodies of pushes: read while they come, gzipped or not.
+//! Bodies of pushes: read while they arrive, gzipped or not.
 
 use std::io::{self, BufReader, Read};
 use std::pin::pin;
@@ -12,13 +12,15 @@ use http_body_util::BodyExt as _;
 use packrace_os::throughput::{MinThroughput, ThroughputWatch};
 use tokio::sync::{Notify, mpsc};
 
-/// Pieces that wait for their reader; hyper makes them about as long as its buffer of 400 KiB at most.
+/// The most pieces that wait for their reader; hyper makes them at most about as long as its buffer of 400
+/// KiB.
 const WAITING_PIECES: usize = 4;
 
-/// What is still read of a body that nobody wants any more, so that a client that sends before it reads sees the answer.
+/// How much of a body that is not needed is still read, so that a client that sends before it reads sees the
+/// answer.
 const MAX_DISCARDED_BYTES: usize = 64 << 20;
 
-/// Bytes that are inflated from at once.
+/// Size of the buffer for compressed bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// The reading end, for a thread that may block.
@@ -29,20 +31,20 @@ pub(super) struct StreamedBody {
 
 enum BodyForm {
     Plain(Pieces),
-    /// Gzipped, and not read yet: a decoder reads its header at once, and whoever starts must not block.
+    /// Gzipped, and not read yet: a decoder reads its header at once, and the starting thread must not block.
     Unread(Option<Pieces>),
     Gzip(Box<MultiGzDecoder<BufReader<Pieces>>>),
 }
 
-/// What comes through: a body that broke off ends with an error.
+/// The pieces of a body; one that broke off ends with an error.
 struct Pieces {
     receiver: mpsc::Receiver<io::Result<Bytes>>,
     current: Bytes,
 }
 
 impl StreamedBody {
-    /// Begins to take a body, on a task of the present runtime. A client that is slower than `min` is
-    /// given up.
+    /// Starts to receive a body, on a task of the current runtime. A client that is slower than `min` is
+    /// disconnected.
     pub(super) fn start<B>(body: B, is_gzip: bool, min: MinThroughput) -> Self
     where
         B: Body<Data = Bytes> + Send + 'static,
@@ -58,7 +60,7 @@ impl StreamedBody {
         StreamedBody { form, given_up }
     }
 
-    /// What ends the body with an error, for whoever waits for the client.
+    /// Ends the body with an error, for a reader that waits for the client.
     pub(super) fn giving_up(&self) -> impl FnOnce() + Send + 'static {
         let given_up = self.given_up.clone();
         move || given_up.notify_one()
@@ -81,7 +83,7 @@ async fn pump<B: Body<Data = Bytes>>(
                 next.map(|frame| frame.map(|frame| frame.map_err(|_| io::ErrorKind::UnexpectedEof)))
             }
             () = given_up.notified() => {
-                // Whoever reads waits, so that there is room; or nobody reads.
+                // The reader waits, so there is room; or there is no reader.
                 let _ = sender.try_send(Err(io::ErrorKind::ConnectionAborted.into()));
                 return;
             }
@@ -92,7 +94,7 @@ async fn pump<B: Body<Data = Bytes>>(
             Ok(Some(Err(kind))) => Err(kind.into()),
             Ok(Some(Ok(frame))) => match frame.into_data() {
                 Ok(data) => speed.waited(since, data.len()).map(|()| data),
-                // Trailers say nothing here.
+                // Trailers mean nothing here.
                 Err(_) => continue,
             },
         };

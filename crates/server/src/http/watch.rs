@@ -1,7 +1,8 @@
-//! Timeouts of HTTP: how long a client may do nothing.
+//! Timeouts of HTTP: how long a client may be idle or slow.
 //!
-//! One watch looks after all of a connection, whatever version it speaks: the time in which no request is under way
-//! (before the first, between two, while a head trickles in), and the bytes of each answer that wait for the client.
+//! One watch covers a whole connection, whatever its protocol version: the time without a running request
+//! (before the first, between two, while a head trickles in), and the bytes of each answer that wait for the
+//! client.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,20 +17,20 @@ use crate::limits::connections::Permit;
 /// A connection, from accept to close.
 #[derive(Debug)]
 pub(super) struct ConnectionWatch {
-    /// How long it may be without a request.
+    /// How long it may have no request.
     request_time: Duration,
-    /// The least that a client takes of an answer.
+    /// The lowest throughput of an answer.
     min: MinThroughput,
-    /// Notified when a long answer begins, which goes on in the background.
+    /// Notified when a long answer begins, which continues in the background.
     background: Arc<Notify>,
-    /// Its connection permit; idle while no request is under way.
+    /// Its connection permit; idle while no request is running.
     permit: Option<Permit>,
     state: Mutex<WatchState>,
 }
 
 #[derive(Debug)]
 struct WatchState {
-    /// Since when no request is under way, if none is.
+    /// Since when no request is running, if none is.
     idle_since: Instant,
     requests: Vec<Watched>,
 }
@@ -40,14 +41,14 @@ struct Watched {
     mark: Option<Mark>,
 }
 
-/// Bytes of an answer: which left this program's hands, and which of them hyper got first.
+/// Bytes of an answer: those that hyper has received, and those that have left this program.
 #[derive(Debug, Default)]
 struct Sent {
     handed_bytes: AtomicU64,
     taken_bytes: AtomicU64,
 }
 
-/// What had been sent when bytes were first seen waiting.
+/// The counters when bytes were first seen waiting.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
     since: Instant,
@@ -58,11 +59,11 @@ struct Mark {
 /// Why a connection is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TooSlow {
-    /// No request came.
+    /// No request arrived.
     Silent,
     /// The client read an answer too slowly.
     Stalled,
-    /// No request came, and another client needed the permit.
+    /// No request arrived, and another client needed the permit.
     Cut,
 }
 
@@ -84,7 +85,7 @@ impl ConnectionWatch {
         Arc::new(ConnectionWatch { request_time, min, background, permit, state })
     }
 
-    /// Ready when its permit is taken away.
+    /// Ready when its permit is cut.
     async fn cut(&self) {
         match &self.permit {
             Some(permit) => permit.cut().await,
@@ -92,24 +93,25 @@ impl ConnectionWatch {
         }
     }
 
-    /// What is told when a long answer begins.
+    /// Notified when a long answer begins.
     pub(super) fn background(&self) -> &Arc<Notify> {
         &self.background
     }
 
-    /// A body is waited for, without which the only request that is under way goes nowhere.
+    /// Called when the request waits for its body: if no other request is running, the connection counts as
+    /// waiting.
     pub(super) fn awaits_body(&self) {
         if self.state().requests.len() == 1 {
             self.permit.iter().for_each(Permit::waits);
         }
     }
 
-    /// The body has arrived.
+    /// Called when the body has arrived.
     pub(super) fn has_body(&self) {
         self.permit.iter().for_each(Permit::works);
     }
 
-    /// A request has come. It is under way until what is given is dropped.
+    /// Begins a request. It runs until the result is dropped.
     pub(super) fn begin_request(self: &Arc<Self>) -> Arc<InFlight> {
         let sent = Arc::new(Sent::default());
         let mut state = self.state();
@@ -119,11 +121,12 @@ impl ConnectionWatch {
         Arc::new(InFlight { watch: self.clone(), sent })
     }
 
-    /// Bytes of an answer have left hyper's hands and are not with the client's socket yet. They count as an answer that is
-    /// under way until what is given is dropped; whoever holds them tells how many the socket takes by [`InFlight::moved`].
+    /// Bytes of an answer have left hyper and are not in the client's socket yet. They count as a running
+    /// answer until the result is dropped; their holder reports what the socket takes with
+    /// [`InFlight::moved`].
     pub(super) fn begin_unsent(self: &Arc<Self>) -> Arc<InFlight> {
         let in_flight = self.begin_request();
-        // As much as the client must take in a stretch of time; what it takes is handed over anew.
+        // As much as the client must take in a time span; bytes that it takes are handed over again.
         in_flight.handed(self.min.bytes.max(1));
         in_flight
     }
@@ -146,7 +149,7 @@ impl ConnectionWatch {
         }
     }
 
-    /// When to look again, or why that is of no use.
+    /// When to check again, or why the connection must be closed.
     pub(super) fn look(&self, now: Instant) -> Result<Instant, TooSlow> {
         let mut state = self.state();
         if state.requests.is_empty() {
@@ -165,7 +168,8 @@ impl ConnectionWatch {
 }
 
 impl Watched {
-    /// Whether the client takes what waits for it: in each stretch of time all that waited at its start, or enough.
+    /// Whether the client is fast enough: in each time span it takes all bytes that waited at its start, or
+    /// the minimum.
     fn is_moving(&mut self, now: Instant, min: MinThroughput) -> bool {
         let handed_bytes = self.sent.handed_bytes.load(Relaxed);
         let taken_bytes = self.sent.taken_bytes.load(Relaxed);
@@ -186,7 +190,7 @@ impl Watched {
     }
 }
 
-/// A request and its answer, as long as anything of them is held.
+/// A request and its answer, while any part of them is held.
 #[derive(Debug)]
 pub(super) struct InFlight {
     watch: Arc<ConnectionWatch>,
@@ -199,17 +203,17 @@ impl InFlight {
         &self.watch
     }
 
-    /// Bytes were handed over to be sent.
+    /// Counts bytes that were handed over to be sent.
     pub(super) fn handed(&self, bytes: usize) {
         self.sent.handed_bytes.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// The client's socket took bytes, or nobody sends them any more.
+    /// Counts bytes that the client's socket took, or that will not be sent any more.
     pub(super) fn taken(&self, bytes: usize) {
         self.sent.taken_bytes.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// The client's socket took bytes, and as many wait for it as before, as far as anybody knows.
+    /// Counts bytes that the client's socket took, while as many seem to wait as before.
     pub(super) fn moved(&self, bytes: u64) {
         self.sent.handed_bytes.fetch_add(bytes, Relaxed);
         self.sent.taken_bytes.fetch_add(bytes, Relaxed);
@@ -271,9 +275,9 @@ mod tests {
         check(&[(0, 1000, 0), (10, 0, 0), (19, 0, 0), (20, 0, 0)], Some(3));
         check(&[(0, 1000, 0), (10, 0, 50), (20, 0, 49)], Some(2));
         check(&[(0, 1000, 0), (20, 0, 100), (40, 0, 100), (60, 0, 99)], Some(3));
-        // The server may take as long as it likes.
+        // The server may take any time.
         check(&[(0, 50, 50), (100, 0, 0), (200, 50, 0), (210, 0, 50), (400, 0, 0)], None);
-        // Little, but all that there was: a keepalive now and then is seen waiting by chance.
+        // Little, but all that waited: a keepalive is sometimes seen waiting by chance.
         check(&[(0, 5, 0), (20, 5, 5), (40, 5, 5), (60, 5, 5)], None);
         check(&[(0, 5, 0), (20, 5, 5), (40, 5, 0)], Some(2));
     }

@@ -3,10 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// Bits of an IPv6 address that tell one client from another; below, a client has as many as it likes.
+/// Bits of an IPv6 address that identify a client; it can choose the rest freely.
 const IPV6_CLIENT_BITS: u32 = 64;
 
-/// Who is meant by an address: an IPv4 address however it is written, or a network of IPv6.
+/// The client of an address: an IPv4 address in any notation, or a network of IPv6.
 pub(crate) fn client(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -24,19 +24,19 @@ pub struct AddressRange {
 }
 
 impl AddressRange {
-    /// Addresses whose first `bits` bits are those of `first`; `None` if it has not as many.
+    /// Addresses whose first `bits` bits are those of `first`; `None` if it has fewer bits.
     pub fn new(first: IpAddr, bits: u32) -> Option<Self> {
         let most = if first.is_ipv4() { 32 } else { 128 };
         (bits <= most).then_some(AddressRange { first, bits })
     }
 
-    /// This machine, in both families.
+    /// The loopback addresses of both families.
     pub fn loopback() -> Vec<Self> {
         let v4 = AddressRange { first: Ipv4Addr::LOCALHOST.into(), bits: 8 };
         vec![v4, AddressRange { first: Ipv6Addr::LOCALHOST.into(), bits: 128 }]
     }
 
-    /// Whether an address is one of these.
+    /// Whether an address is in the range.
     pub fn contains(&self, address: IpAddr) -> bool {
         let differs = match (self.first, address.to_canonical()) {
             (IpAddr::V4(first), IpAddr::V4(address)) => {

@@ -1,8 +1,8 @@
-//! How many connections and how many running requests there may be, in all and for one client, and how much memory bodies
-//! of requests may take.
+//! Limits for connections and running requests, in all and for one client, and for the memory of request
+//! bodies.
 //!
-//! A connection costs a task and a descriptor, a running request a thread and what it opens: each has a limit of its
-//! own, so that thousands who ask for nothing disturb nobody who does.
+//! A connection costs a task and a descriptor, a running request a thread and the files it opens: each has
+//! its own limit, so that thousands of idle connections disturb no request.
 
 use std::io::{self, Read};
 use std::net::IpAddr;
@@ -13,32 +13,33 @@ use super::Limits;
 use super::budget::{Budget, BudgetLimits, CUT, Claim, Refused};
 use crate::metrics::Reason;
 
-/// Of the descriptors that the process may have, this share is for connections: three of four.
+/// The share of the process's descriptors that is for connections: three of four.
 const CONNECTION_SHARE: (usize, usize) = (3, 4);
 
-/// Descriptors that a running request may open beside its connection, on average: files are mapped and closed at once,
-/// hooks have three pipes.
+/// Descriptors that a running request may open in addition to its connection, on average: files are mapped
+/// and closed at once, hooks have three pipes.
 const DESCRIPTORS_A_REQUEST: usize = 4;
 
-/// How long a connection is silent before it may go for another: clients pause between requests.
+/// How long a connection must be silent before it may be cut for another: clients pause between requests.
 const IDLE_CONNECTION: Duration = Duration::from_secs(5);
 
-/// How long a request waits for its client before it may go for another: a round trip, however far.
+/// How long a request must wait for its client before it may be cut for another: a round trip, however far.
 const IDLE_REQUEST: Duration = Duration::from_secs(1);
 
-/// The same for a body, of which bytes were on their way already.
+/// The same for a body, whose bytes were on their way already.
 const IDLE_BODY: Duration = Duration::from_millis(250);
 
-/// How long somebody is being asked who they are before they may go for another.
+/// How long a login must wait for its client before it may be cut for another.
 const IDLE_LOGIN: Duration = Duration::from_secs(5);
 
-/// The share of logins that one client may have under way: one of eight.
+/// The share of logins that one client may have in progress: one of eight.
 const LOGIN_SHARE: usize = 8;
 
-/// How long a request waits for a permit. Most requests take milliseconds, so permits come back all the time.
+/// How long a request waits for a permit. Most requests take milliseconds, so permits are released all the
+/// time.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The share of running requests that only goes to clients of which none is running: one of four.
+/// The share of running requests that is reserved for clients with none running: one of four.
 const RESERVED_SHARE: usize = 4;
 
 /// Which limit keeps a client out.
@@ -60,7 +61,7 @@ impl std::fmt::Display for LimitReached {
 }
 
 impl LimitReached {
-    /// What it is counted as.
+    /// The reason that is counted.
     pub(crate) fn reason(self) -> Reason {
         match self {
             LimitReached::Full => Reason::TooManyConnections,
@@ -78,7 +79,7 @@ impl From<Refused> for LimitReached {
     }
 }
 
-/// What connections, requests and bodies may take of a server.
+/// The budgets of a server for connections, requests, logins and bodies.
 #[derive(Debug)]
 pub(crate) struct ConnectionLimits {
     max_descriptors: usize,
@@ -89,17 +90,17 @@ pub(crate) struct ConnectionLimits {
     pub(crate) bodies: Arc<Budget>,
 }
 
-/// The right to a connection or to a running request, given back when it is dropped.
+/// The right to a connection or to a running request, released when it is dropped.
 pub(crate) type Permit = Claim;
 
 impl ConnectionLimits {
-    /// As many as `limits` says, and no more than `max_descriptors` go round for.
+    /// Budgets from `limits`, but no larger than `max_descriptors` allows.
     pub(crate) fn new(limits: &Limits, max_descriptors: usize) -> Arc<Self> {
         let [connections, requests, bodies, logins] = shares(limits, max_descriptors).map(Budget::new);
         Arc::new(ConnectionLimits { max_descriptors, connections, requests, logins, bodies })
     }
 
-    /// Changes the limits. No permit is taken back.
+    /// Changes the limits. No permit is cut.
     pub(crate) fn set(&self, limits: &Limits) {
         let budgets = [&self.connections, &self.requests, &self.bodies, &self.logins];
         let shares = shares(limits, self.max_descriptors);
@@ -111,7 +112,7 @@ impl ConnectionLimits {
         self.requests.max()
     }
 
-    /// Connections, requests, bytes of bodies and logins that are held.
+    /// How many connections, requests, bytes of bodies and logins are claimed.
     pub(crate) fn taken(&self) -> [usize; 4] {
         [&self.connections, &self.requests, &self.bodies, &self.logins].map(|budget| budget.taken())
     }
@@ -121,7 +122,7 @@ impl ConnectionLimits {
         Ok(self.connections.claim(1, address)?)
     }
 
-    /// A permit for a connection of which it is not known yet who is at its other end.
+    /// A permit for a connection whose client is not authenticated yet.
     pub(crate) fn login(&self, address: IpAddr) -> Result<Permit, LimitReached> {
         Ok(self.logins.claim(1, address)?)
     }
@@ -145,7 +146,7 @@ fn shares(limits: &Limits, max_descriptors: usize) -> [BudgetLimits; 4] {
         least_idle,
     };
     let max_requests = limits.max_requests.min(for_requests);
-    // One request of the largest size must fit, twice: as it came, and inflated.
+    // One request of the largest size must fit, twice: as received, and inflated.
     let one_body = limits.max_request_bytes.saturating_mul(2);
     [
         budget(
@@ -166,7 +167,7 @@ fn shares(limits: &Limits, max_descriptors: usize) -> [BudgetLimits; 4] {
     ]
 }
 
-/// What a client sends. The permit is idle while it waits for the next bytes; once it is taken away, reads fail.
+/// Reads from a client. The permit is idle while the reader waits for bytes; once it is cut, reads fail.
 pub(crate) struct PermitReader<'a> {
     pub(crate) input: &'a mut (dyn Read + Send),
     pub(crate) permit: &'a Permit,

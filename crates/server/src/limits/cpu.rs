@@ -1,32 +1,32 @@
-//! Which threads may write or compute for long: a slot a processor, interactive work first, and whoever waits does so outside
-//! of the kernel.
+//! Schedules threads that write or compute for long: one slot per processor, interactive work first; threads
+//! wait for a slot outside of the kernel.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use packrace_os::sink::WriteGate;
 
-/// Interactive work is short: slots do not wait for it longer than this.
+/// Interactive work is short: slots wait for it at most this long.
 const SHORT: Duration = Duration::from_millis(20);
 
-/// More of it often follows: slots wait this long after it is done.
+/// More interactive work often follows: slots wait this long after its end.
 const LINGER: Duration = Duration::from_millis(1);
 
 /// No slot is held back longer than this, divided by half the number of processors, whatever interactive work there is.
 const MAX_PAUSE: Duration = Duration::from_millis(1);
 
-/// Threads that a piece of interactive work keeps busy: one makes something, one sends it.
+/// Threads that a piece of interactive work keeps busy: one that makes something, and one that sends it.
 const INTERACTIVE_THREADS: usize = 2;
 
-/// Half of the processors stay free for interactive work until there was none for so long.
+/// Half of the processors stay free for interactive work until there was none for this long.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// As many slots as there are processors, or half as many where there was interactive work lately. When that needs more than
-/// its half, slots wait for it, but not for long.
+/// Has as many slots as processors, or half as many if there was interactive work lately. If that needs more
+/// than its half, slots wait for it, but not for long.
 ///
-/// Many threads that are all about to write hold up others even when their priority is low: each may be preempted while
-/// it holds a lock of the kernel that the others need, together they weigh as much as threads of usual priority, and a
-/// kernel that does not preempt itself lets each of them write all it has.
+/// Many threads that are about to write delay others even at low priority: each may be preempted while it
+/// holds a kernel lock that the others need, together they weigh as much as threads of normal priority, and a
+/// kernel without preemption lets each of them write all it has.
 #[derive(Debug)]
 pub struct CpuScheduler {
     state: Mutex<SchedulerState>,
@@ -37,22 +37,22 @@ pub struct CpuScheduler {
 struct SchedulerState {
     processors: usize,
     taken: usize,
-    /// When the last slot was given out.
+    /// When the last slot was taken.
     given: Instant,
     /// Interactive work: until when slots wait for it, and its number.
     interactive: Vec<(Instant, u64)>,
     next: u64,
     /// Until when half of the processors stay free for interactive work.
     shared_until: Instant,
-    /// A waiting thread looks at the clock.
+    /// Whether a waiting thread watches the clock.
     is_watched: bool,
 }
 
-/// The right to work for long, given back when it is dropped.
+/// The right to work for long, released when it is dropped.
 #[derive(Debug)]
 pub struct CpuSlot<'a>(&'a CpuScheduler);
 
-/// Interactive work, which slots wait for until it is dropped or takes too long.
+/// Interactive work. Slots wait for it until it is dropped or takes too long.
 #[derive(Debug)]
 pub struct Interactive {
     cpu: Arc<CpuScheduler>,
@@ -60,7 +60,7 @@ pub struct Interactive {
 }
 
 impl CpuScheduler {
-    /// A scheduler for so many processors.
+    /// A scheduler for this many processors.
     pub fn new(processors: usize) -> Self {
         let now = Instant::now();
         let state = SchedulerState {
@@ -92,7 +92,7 @@ impl CpuScheduler {
                 }
                 return CpuSlot(self);
             }
-            // One waiting thread looks at the clock.
+            // One of the waiting threads watches the clock.
             let watched = pause.filter(|_| state.taken < count && !state.is_watched);
             state = match watched {
                 Some(pause) => {
@@ -130,7 +130,7 @@ impl WriteGate for CpuScheduler {
 }
 
 impl SchedulerState {
-    /// How many slots there are.
+    /// The number of slots.
     fn count(&self, now: Instant) -> usize {
         if now < self.shared_until { self.half() } else { self.processors.max(1) }
     }
@@ -139,7 +139,7 @@ impl SchedulerState {
         (self.processors / 2).max(1)
     }
 
-    /// How long the next slot waits for interactive work, if it does.
+    /// How long the next slot waits for interactive work, if at all.
     fn pause(&mut self, now: Instant) -> Option<Duration> {
         self.interactive.retain(|(until, _)| *until > now);
         let (until, _) = self.interactive.iter().min()?;
@@ -159,7 +159,7 @@ impl Drop for CpuSlot<'_> {
 }
 
 impl Drop for Interactive {
-    /// Waiting threads look again by themselves.
+    /// Waiting threads check again by themselves.
     fn drop(&mut self) {
         let now = Instant::now();
         let end = now + LINGER;
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(cpu.lock().taken, 0);
     }
 
-    /// Times are given, not waited for.
+    /// Times are passed in, not waited for.
     #[test]
     fn interactive_work_goes_first_for_a_moment_only() {
         let cpu = Arc::new(CpuScheduler::new(1));
@@ -211,15 +211,15 @@ mod tests {
         assert!(until >= start + SHORT);
         assert_eq!(pause(start), Some(MAX_PAUSE));
         assert_eq!(pause(start + MAX_PAUSE / 2), Some(MAX_PAUSE / 2));
-        // Now and then there is a slot in any case.
+        // Now and then a slot is free in any case.
         assert_eq!(pause(start + MAX_PAUSE), None);
-        // What was not that short is forgotten.
+        // Work that takes longer is forgotten.
         cpu.lock().given = until;
         assert_eq!(pause(until - LINGER), Some(LINGER));
         assert_eq!(pause(until), None);
         assert!(cpu.lock().interactive.is_empty());
         drop(interactive);
-        // What is done is soon forgotten.
+        // Finished work is soon forgotten.
         drop(cpu.interactive());
         let until = cpu.lock().interactive[0].0;
         assert!(until <= Instant::now() + LINGER);

@@ -1,4 +1,4 @@
-//! Who has to wait, and who is refused: connections, requests, memory, clones and processors.
+//! Decides which clients wait, and which are refused: connections, requests, memory, clones and processors.
 
 pub(crate) mod address;
 pub mod admission;

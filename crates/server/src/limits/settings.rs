@@ -1,4 +1,4 @@
-//! What clients may take of a server.
+//! How much of a server clients may use.
 
 use std::time::Duration;
 
@@ -6,54 +6,55 @@ use packrace_os::throughput::MinThroughput;
 
 use super::address::AddressRange;
 
-/// What clients may take: connections, requests, bytes and time. Plain data.
+/// Limits for clients: connections, requests, bytes and time. Plain data.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections that are open at the same time, at all doors; also no more than three quarters of the descriptors that
-    /// the process may have. One that asks for nothing costs a task of some kilobytes and a descriptor. Beyond: HTTP 503 with
-    /// `Retry-After`, `ERR` over git://.
+    /// Simultaneous connections of all transports; also no more than three quarters of the descriptors that
+    /// the process may have. An idle one costs a task of some kilobytes and a descriptor. Beyond: HTTP 503
+    /// with `Retry-After`, `ERR` over git://.
     pub max_connections: usize,
-    /// Requests that run at the same time, at all doors; also no more than a sixteenth of the descriptors that the
-    /// process may have. Each has a thread, for which no other waits: 2 MiB of addresses, and the pages of them that it
-    /// touches. Beyond: HTTP 503 with `Retry-After`, `ERR` over git://.
+    /// Simultaneous requests of all transports; also no more than a sixteenth of the descriptors that the
+    /// process may have. Each has its own thread: 2 MiB of addresses, and the pages of them that it touches.
+    /// Beyond: HTTP 503 with `Retry-After`, `ERR` over git://.
     pub max_requests: usize,
-    /// Connections of SSH whose clients have not shown yet who they are; an eighth of them for one client. Beyond: the one
-    /// goes that has waited the longest, or the new one.
+    /// SSH connections whose clients are not authenticated yet; an eighth of them for one client. Beyond: the
+    /// one that has waited the longest is cut, or the new one is refused.
     pub max_logins: usize,
-    /// Connections that one client has open at the same time: one IPv4 address, or one /64 of IPv6. Beyond: HTTP 429 with
+    /// Simultaneous connections of one client: one IPv4 address, or one /64 of IPv6. Beyond: HTTP 429 with
     /// `Retry-After`, `ERR` over git://.
     pub max_connections_per_address: usize,
-    /// Requests of one client that run at the same time. Beyond: as for connections.
+    /// Simultaneous requests of one client. Beyond: as for connections.
     pub max_requests_per_address: usize,
-    /// Clients whose connections and requests are not limited by address, as those that come through a proxy:
-    /// loopback by default.
+    /// Clients whose connections and requests are not limited by address, for example proxies: loopback by
+    /// default.
     pub exempt_addresses: Vec<AddressRange>,
-    /// Longest upload request over HTTP in bytes, inflated or not; `http.maxRequestBuffer`.
+    /// The longest upload-pack request over HTTP in bytes, inflated or not; `http.maxRequestBuffer`.
     pub max_request_bytes: usize,
-    /// Memory for the bodies of all requests that are read or answered at a moment; room for one of the largest size,
-    /// twice (as it came, and inflated), there is always. It is claimed as bytes come. Beyond: the body goes that has held the
-    /// most for the longest time without coming on; where there is none, HTTP 503.
+    /// Memory for the bodies of all requests that are being read or answered; one of the largest size always
+    /// has room, twice (as received, and inflated). It is claimed as bytes arrive. Beyond: the body is cut
+    /// that has held the most for the longest time without progress; if there is none, HTTP 503.
     pub body_memory_bytes: usize,
-    /// What the bodies of one client may take of it. Beyond: the same among the bodies of this client; where there is
-    /// none, HTTP 429.
+    /// How much of it the bodies of one client may use. Beyond: the same among the bodies of this client; if
+    /// there is none, HTTP 429.
     pub body_memory_bytes_per_address: usize,
-    /// How long a client may take to say what it wants: the first packet of git://, the head of an HTTP request. So long,
-    /// and at most twice as long, an HTTP connection is also kept between requests.
+    /// How long a client may take for its request: the first packet of git://, the head of an HTTP request.
+    /// An HTTP connection is also kept this long between requests, and at most twice as long.
     pub request_time: Duration,
-    /// How long a client may take for the body of an HTTP request, but that of a push.
+    /// How long a client may take for the body of an HTTP request, except that of a push.
     pub body_time: Duration,
-    /// How long a client of git:// may be silent while the server waits for it. In as much waiting it must send `stall_bytes`, or
-    /// all that it has to say.
+    /// How long a client of git:// may be silent while the server waits for it. In this much waiting it must
+    /// send `stall_bytes`, or all that it has to send.
     pub idle_time: Duration,
-    /// In this time, a client must take `stall_bytes` of what waits for it, or all that waits; and of a push over HTTP send as
-    /// many, or the rest. Else it is cut.
+    /// In this time, a client must take `stall_bytes` of the bytes that wait for it, or all of them; in a
+    /// push over HTTP it must send as many, or the rest. Otherwise it is disconnected.
     pub stall_time: Duration,
     /// See `stall_time`.
     pub stall_bytes: usize,
-    /// How long the server listens on after it was told to stop, so that balancers of load notice that it is not ready;
-    /// clones that come in this time are refused (HTTP 503 with `Retry-After`, `ERR` over git://), other requests served.
+    /// How long the server keeps listening after it was told to stop, so that load balancers notice that it
+    /// is not ready; clones that come in this time are refused (HTTP 503 with `Retry-After`, `ERR` over
+    /// git://), other requests are served.
     pub grace_time: Duration,
-    /// How long running requests may go on after that.
+    /// How long running requests may continue after that.
     pub drain_time: Duration,
 }
 

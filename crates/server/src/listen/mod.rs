@@ -25,14 +25,15 @@ use crate::webhooks::RunningWebhooks;
 use crate::{admin, caretaker, git_daemon, ssh};
 use signals::{Signal, Signals};
 
-/// Threads beside those of requests, for what the runtime itself does on them.
+/// Threads beside those of requests, for the runtime's own work.
 const MAX_OTHER_THREADS: usize = 16;
 
-/// Connections that wait to be accepted. The kernel drops what comes beyond, and who connects tries again only after a second.
-/// It takes no more than `net.core.somaxconn`.
+/// Connections that wait to be accepted. The kernel drops more of them, and their clients retry only after a
+/// second. It takes no more than `net.core.somaxconn`.
 const BACKLOG: u32 = 1 << 16;
 
-/// How long a refused client may take to send its request: a close with unread bytes would take the answer back.
+/// How long a refused client may take to send its request: a close with unread bytes would discard the
+/// answer.
 const REFUSING_TIME: Duration = Duration::from_secs(1);
 
 /// The protocol of a listener.
@@ -40,11 +41,11 @@ const REFUSING_TIME: Duration = Duration::from_secs(1);
 pub enum Scheme {
     /// HTTP/1.1 and HTTP/2.
     Http,
-    /// The same inside of TLS.
+    /// The same over TLS.
     Https,
     /// git://.
     Git,
-    /// Git's commands as sessions of SSH.
+    /// Git's commands as SSH sessions.
     Ssh,
 }
 
@@ -60,8 +61,8 @@ impl Scheme {
     }
 }
 
-/// Serves `root` until SIGTERM or SIGINT comes, where `settings` says, and at sockets that listen already. Tells
-/// `listening` the address of each: its scheme, and the address with the port that the system chose.
+/// Serves `root` at the addresses of `settings` and at inherited sockets until SIGTERM or SIGINT. Reports to
+/// `listening` the scheme and the address of each listener, with the port that the system chose.
 pub fn serve(
     root: &Path,
     settings: Settings,
@@ -71,7 +72,7 @@ pub fn serve(
     serve_and_reload(root, settings, inherited, None, listening, || None)
 }
 
-/// Where there are some, and a journal.
+/// Starts webhooks, if there are any, and a journal.
 fn start_webhooks(
     shared: &Shared,
     runtime: &tokio::runtime::Handle,
@@ -82,7 +83,8 @@ fn start_webhooks(
     RunningWebhooks::start(webhooks, events, metrics, stopping, runtime).map(Some)
 }
 
-/// The same, also for sessions of `packrace shell`, and asks for other settings when SIGHUP comes; `None` leaves all as it is.
+/// The same, also for sessions of `packrace shell`; on SIGHUP it asks for other settings, and `None` leaves
+/// all as it is.
 pub fn serve_and_reload(
     root: &Path,
     settings: Settings,
@@ -95,7 +97,7 @@ pub fn serve_and_reload(
     shared.open_journal()?;
     let processors = packrace_os::process::available_threads();
     let background = tokio::runtime::Builder::new_multi_thread()
-        // Every other one, so that not all that is short waits for clones.
+        // Half as many, so that clones do not delay all short work.
         .worker_threads((processors / 2).clamp(1, 4))
         .thread_name("background")
         .on_thread_start(packrace_os::process::lower_thread_priority)
@@ -120,7 +122,7 @@ pub fn serve_and_reload(
     result
 }
 
-/// Serves one connection of git:// on standard input and output, as `git daemon --inetd`.
+/// Serves one connection of git:// on standard input and output, like `git daemon --inetd`.
 pub fn inetd(root: &Path, mut settings: Settings) -> std::io::Result<()> {
     // There is no second call.
     settings.repository_cache.enabled = false;
@@ -152,7 +154,7 @@ async fn run(
     for (scheme, listener) in &listeners {
         addresses.push((scheme.name(), listener.local_addr()?));
     }
-    // Admin routes answer until the very end.
+    // Admin routes answer until the end.
     let mut looking = JoinSet::new();
     looking.spawn(admin::remember(shared.clone()));
     if let Admin::At(address) = settings.admin {
@@ -173,7 +175,7 @@ async fn run(
     looking.spawn(keep_house(shared.clone()));
     while signals.next().await == Signal::Reload {
         if let Some(settings) = reload() {
-            // Told once it holds: whoever waits for the line meets the new ones.
+            // Logged once they apply: clients that wait for the line get the new ones.
             shared.set(settings);
             let settings = shared.settings();
             tell_certificates(&settings);
@@ -189,7 +191,7 @@ async fn run(
     Ok(())
 }
 
-/// Accepts at a listener and serves what comes, on a task of its own.
+/// Accepts and serves the connections of a listener, on its own task.
 fn spawn_accept(accepting: &mut JoinSet<()>, scheme: Scheme, listener: TcpListener, shared: &Arc<Shared>) {
     let (shared, for_one) = (shared.clone(), shared.clone());
     match scheme {
@@ -220,7 +222,7 @@ fn spawn_accept(accepting: &mut JoinSet<()>, scheme: Scheme, listener: TcpListen
     };
 }
 
-/// Tells which certificates and host keys clients get from now on.
+/// Logs the certificates and host keys that clients get from now on.
 fn tell_certificates(settings: &Settings) {
     if let Some(tls) = &settings.tls {
         tracing::info!("TLS certificates: {tls}");
@@ -230,7 +232,7 @@ fn tell_certificates(settings: &Settings) {
     }
 }
 
-/// Tells which rules decide what is served.
+/// Logs the rules that decide what is served.
 fn tell_rules(settings: &Settings) {
     let (rules, pushing) = (&settings.rules, &settings.pushing);
     let pushes = match (rules.read_only, pushing.is_allowed) {
@@ -257,7 +259,7 @@ fn tell_rules(settings: &Settings) {
     );
 }
 
-/// Lets running requests end in good order, as far as time allows.
+/// Lets running requests end normally, as far as time allows.
 async fn drain(shared: &Shared, mut accepting: JoinSet<()>) {
     // From now on the server is not ready and refuses clones.
     shared.host.transfers.stop();
@@ -311,7 +313,7 @@ async fn keep_house(shared: Arc<Shared>) {
     }
 }
 
-/// Accepts connections until it is dropped, and the listener with it.
+/// Accepts connections until it is dropped, together with the listener.
 async fn accept<F>(
     listener: TcpListener,
     shared: Arc<Shared>,
@@ -324,7 +326,7 @@ async fn accept<F>(
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of descriptors, mostly: wait for some to come back instead of spinning.
+                // Mostly out of descriptors: wait for some to be released instead of spinning.
                 tracing::error!("cannot accept: {error}");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
@@ -337,7 +339,7 @@ async fn accept<F>(
                 if let (Some(background), Ok(refusing)) =
                     (&shared.background, shared.refusing.clone().try_acquire_owned())
                 {
-                    // Under a flood of these, admitted clients go first.
+                    // In a flood of these, admitted clients go first.
                     background.spawn(async move { refuse(stream, &limit_reached(why), refusing).await });
                 }
             }
@@ -349,6 +351,6 @@ async fn accept<F>(
 async fn refuse(stream: TcpStream, words: &[u8], _refusing: OwnedSemaphorePermit) {
     let _ = tokio::time::timeout(REFUSING_TIME, stream.readable()).await;
     let _ = stream.try_read(&mut [0; 4096]);
-    // The client may have left.
+    // The client may have disconnected.
     let _ = stream.try_write(words);
 }

@@ -1,4 +1,4 @@
-//! What the process is told by signals.
+//! The signals that the process handles.
 
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -9,7 +9,7 @@ pub(super) enum Signal {
     Reload,
 }
 
-/// Signals to this process. From the moment on that they are waited for, they do not end it.
+/// Signals to this process. Once they are waited for, they do not end it.
 pub(super) struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
@@ -35,7 +35,7 @@ impl Signals {
         }
     }
 
-    /// Waits until the process shall stop.
+    /// Waits for a signal to stop.
     pub(super) async fn stop(&mut self) {
         while self.next().await != Signal::Stop {}
     }

@@ -1,4 +1,4 @@
-//! Which repositories are maintained, and when: what the caretaker (`caretaker`) works off (docs/decisions/0045-caretaker.md).
+//! Which repositories the caretaker (`caretaker`) maintains, and when (docs/decisions/0045-caretaker.md).
 //!
 //! ```text
 //! a push ended ─┐
@@ -16,10 +16,10 @@ pub use queue::MaintenanceQueue;
 pub(crate) use schedule::LookEnd;
 pub use schedule::{Health, HealthRow, LastJob};
 
-/// Which repositories a server looks after.
+/// Which repositories a server maintains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MaintenanceMode {
-    /// Those that are pushed to through it.
+    /// Those that receive pushes through it.
     #[default]
     Auto,
     /// All that it serves.
@@ -28,19 +28,19 @@ pub enum MaintenanceMode {
     Off,
 }
 
-/// How a server looks after repositories. Plain data; all may change while it runs.
+/// How a server maintains repositories. Plain data; all may change while it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MaintenanceRules {
-    /// Which. None where nobody may push.
+    /// Which repositories; none if nobody may push.
     pub mode: MaintenanceMode,
-    /// Repositories that are worked on at the same time. Default: 1.
+    /// Repositories that are maintained at the same time. Default: 1.
     pub max_jobs: usize,
-    /// Memory that a job may take, by estimate. Default: 1 GiB. A task that needs more is not done. It is claimed from
-    /// the memory for packs; while that is taken, jobs wait.
+    /// Estimated memory that a job may take. Default: 1 GiB. A task that needs more is skipped. It is claimed
+    /// from the memory for packs; while that is taken, jobs wait.
     pub memory_bytes: u64,
-    /// How long after a push a repository is looked at. Default: 10 s.
+    /// How long after a push a repository is checked. Default: 10 s.
     pub delay: Duration,
-    /// How often all repositories are looked at, in [`MaintenanceMode::On`]. Default: 6 h.
+    /// How often all repositories are checked, in [`MaintenanceMode::On`]. Default: 6 h.
     pub look_interval: Duration,
 }
 

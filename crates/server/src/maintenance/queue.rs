@@ -8,7 +8,7 @@ use packrace_store::Repository;
 use super::schedule::{Health, HealthRow, LookEnd, Schedule};
 use super::{MaintenanceMode, MaintenanceRules};
 
-/// Repositories that wait to be maintained, and what is known of them. Where no caretaker runs, nothing is kept.
+/// Repositories that wait for maintenance, and what is known of them. Without a caretaker, nothing is kept.
 #[derive(Debug)]
 pub struct MaintenanceQueue {
     began: Instant,
@@ -29,12 +29,12 @@ impl Default for MaintenanceQueue {
 }
 
 impl MaintenanceQueue {
-    /// The time as the queue counts it.
+    /// The time on the queue's clock.
     pub fn now(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// A push to this repository has ended.
+    /// Called when a push to this repository has ended.
     pub(crate) fn pushed(&self, repository: &Repository, rules: &MaintenanceRules) {
         if !self.is_on.load(Relaxed) || rules.mode == MaintenanceMode::Off {
             return;
@@ -50,33 +50,33 @@ impl MaintenanceQueue {
         self.lock().rows()
     }
 
-    /// How many are worked on, and how many are due.
+    /// How many are being maintained, and how many are due.
     pub fn counts(&self) -> (usize, usize) {
         self.lock().counts(self.now())
     }
 
-    /// From now on somebody works it off, or nobody any more.
+    /// Turns the queue on while a caretaker runs.
     pub(crate) fn set_on(&self, is_on: bool) {
         self.is_on.store(is_on, Relaxed);
     }
 
-    /// A repository is there that nobody need have pushed to; it is looked at then.
+    /// Adds a repository that need not have had a push; it is checked at that time.
     pub(crate) fn found(&self, path: &Path, due: Duration) {
         self.lock().found(path, due);
     }
 
-    /// One that is due, if so many are not worked on yet.
+    /// The next one that is due, unless `max_jobs` are running.
     pub(crate) fn next(&self, max_jobs: usize) -> Option<PathBuf> {
         let now = self.now();
         self.lock().next(now, max_jobs)
     }
 
-    /// Notes what is known of a repository.
+    /// Records what is known of a repository.
     pub(crate) fn note(&self, path: &Path, change: impl FnOnce(&mut Health)) {
         self.lock().note(path, change);
     }
 
-    /// A look at a repository has ended.
+    /// Called when a check of a repository has ended.
     pub(crate) fn ended(&self, path: &Path, end: LookEnd) {
         let now = self.now();
         self.lock().ended(path, now, end);
@@ -87,10 +87,10 @@ impl MaintenanceQueue {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for something to happen, or for the next to be due that finds a place, but no longer than this.
+    /// Waits for a change, or until a repository is due and a job is free, but no longer than this.
     pub(crate) fn wait(&self, most: Duration, max_jobs: usize) {
         let schedule = self.lock();
-        // Where all places are taken, only an end changes anything.
+        // While all jobs are running, only the end of one changes anything.
         let due = if schedule.running() < max_jobs { schedule.next_due() } else { None };
         let time = due.map_or(most, |due| due.saturating_sub(self.now()).min(most));
         drop(self.changed.wait_timeout(schedule, time));

@@ -1,4 +1,4 @@
-//! When which repository is looked at. Knows no clock and no thread.
+//! Decides when each repository is checked. Uses no clock and no thread.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,28 +8,30 @@ use packrace_maintenance::{Facts, Task};
 
 use crate::metrics::JobOutcome;
 
-/// Repositories that are known at the same time; beyond, those go of which nothing is expected.
+/// The most repositories that are known; beyond that, those with the latest check are dropped, first those
+/// with none.
 const MAX_KNOWN: usize = 4096;
 
-/// A repository that needs something, but not enough yet, is looked at again after this, and then after twice as long.
+/// A repository that needs something, but not enough yet, is checked again after this, and then after twice
+/// as long.
 const AGAIN: Duration = Duration::from_secs(300);
 
-/// Somebody else is at work there, or there is no memory.
+/// The delay if another process is at work there, or there is no memory.
 const POSTPONED: Duration = Duration::from_secs(30);
 
 /// A job that failed is tried again after this, and then after twice as long.
 const FAILED: Duration = Duration::from_secs(60);
 
-/// No wait is longer.
+/// The longest delay.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Jobs take no more than one part in so many of the time.
+/// Jobs take at most one part in this many of the time.
 const PART_OF_TIME: u32 = 10;
 
 /// What is known of a repository.
 #[derive(Debug, Clone, Default)]
 pub struct Health {
-    /// When it was last measured.
+    /// Its state when it was last measured.
     pub facts: Option<Facts>,
     /// What it needs next, and why.
     pub next: Option<(Task, String)>,
@@ -46,18 +48,18 @@ pub struct LastJob {
     pub outcome: JobOutcome,
     /// How long it took.
     pub took: Duration,
-    /// When it ended, counted as the server counts its time.
+    /// When it ended, on the server's clock.
     pub ended: Duration,
 }
 
-/// A repository on the page.
+/// A repository, as the page shows it.
 #[derive(Debug, Clone)]
 pub struct HealthRow {
-    /// Where it lies.
+    /// Its directory on disk.
     pub path: PathBuf,
-    /// Whether somebody works on it now.
+    /// Whether it is being maintained now.
     pub is_running: bool,
-    /// When it is looked at again.
+    /// When it is checked again.
     pub due: Option<Duration>,
     /// What is known of it.
     pub health: Health,
@@ -65,32 +67,32 @@ pub struct HealthRow {
 
 #[derive(Debug, Default)]
 struct KnownRepository {
-    /// When it is looked at.
+    /// When it is checked.
     due: Option<Duration>,
     is_running: bool,
-    /// Not before this, whatever happens.
+    /// No check before this, whatever happens.
     rests_until: Duration,
-    /// Looks without work, looks with work and no push in between, and jobs that failed, one after another.
+    /// Consecutive checks without work, with work and no push in between, and jobs that failed.
     idle_looks: u32,
     busy_looks: u32,
     failures: u32,
     health: Health,
 }
 
-/// How a look at a repository ended.
+/// How a check of a repository ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LookEnd {
-    /// Something was done, in this time.
+    /// Work was done, in this time.
     Done(Duration),
-    /// There was nothing to do, and nothing will be unless something happens.
+    /// There was nothing to do, and there will be nothing until something happens.
     Nothing,
     /// It needs something, but not enough yet.
     NotYet,
-    /// Somebody else is at it, or there is no memory.
+    /// Another process is at work there, or there is no memory.
     Postponed,
     /// A task failed.
     Failed,
-    /// It is not there any more, or nobody wants it maintained.
+    /// It no longer exists, or is not to be maintained.
     Gone,
 }
 
@@ -100,22 +102,22 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Something has happened in a repository.
+    /// Called when something has happened in a repository.
     pub(super) fn changed(&mut self, path: &Path, now: Duration, delay: Duration) {
         let Some(known) = self.known(path) else { return };
         (known.idle_looks, known.busy_looks) = (0, 0);
         let due = (now + delay).max(known.rests_until);
-        // The first push counts: they may come for ever. A wait for something to be worth it is over.
+        // The first push counts: pushes may never pause. A wait for enough work is over.
         known.due = Some(known.due.map_or(due, |before| before.min(due)));
     }
 
-    /// A repository is there; it is looked at in a while if it was not yet.
+    /// Adds a repository; it is checked at this time, unless a check is planned already.
     pub(super) fn found(&mut self, path: &Path, due: Duration) {
         let Some(known) = self.known(path) else { return };
         known.due = Some(known.due.unwrap_or(due.max(known.rests_until)));
     }
 
-    /// One that is due, if so many are not at work yet. It is at work from now on.
+    /// One that is due, unless `max_jobs` are running. It counts as running from now on.
     pub(super) fn next(&mut self, now: Duration, max_jobs: usize) -> Option<PathBuf> {
         if self.running() >= max_jobs {
             return None;
@@ -129,7 +131,7 @@ impl Schedule {
         Some(path)
     }
 
-    /// A look has ended.
+    /// Called when a check has ended.
     pub(super) fn ended(&mut self, path: &Path, now: Duration, end: LookEnd) {
         if end == LookEnd::Gone {
             self.known.remove(path);
@@ -150,9 +152,9 @@ impl Schedule {
         known.busy_looks = if matches!(end, LookEnd::Done(_)) { busy_looks + 1 } else { 0 };
         known.rests_until = now + rests;
         let again = match end {
-            // A push in between has said when.
+            // A push meanwhile has set the time.
             LookEnd::Nothing | LookEnd::Gone => None,
-            // Work that leaves as much work as before must not go on for ever.
+            // Work that does not become less must not continue for ever.
             LookEnd::Done(_) if busy_looks > 0 => {
                 Some(known.rests_until.max(now + doubled(AGAIN, busy_looks - 1)))
             }
@@ -163,30 +165,30 @@ impl Schedule {
         known.due = [pushed, again].into_iter().flatten().min();
     }
 
-    /// Notes what is known of a repository.
+    /// Records what is known of a repository.
     pub(super) fn note(&mut self, path: &Path, change: impl FnOnce(&mut Health)) {
         if let Some(known) = self.known.get_mut(path) {
             change(&mut known.health);
         }
     }
 
-    /// When the next is due that is not at work.
+    /// When the next one is due that is not running.
     pub(super) fn next_due(&self) -> Option<Duration> {
         self.known.values().filter(|known| !known.is_running).filter_map(|known| known.due).min()
     }
 
-    /// How many are at work.
+    /// How many are running.
     pub(super) fn running(&self) -> usize {
         self.known.values().filter(|known| known.is_running).count()
     }
 
-    /// How many are at work, and how many are due.
+    /// How many are running, and how many are due.
     pub(super) fn counts(&self, now: Duration) -> (usize, usize) {
         let due = self.known.values().filter(|known| known.due.is_some_and(|due| due <= now)).count();
         (self.running(), due)
     }
 
-    /// All that are known, by their paths.
+    /// All known repositories, by path.
     pub(super) fn rows(&self) -> Vec<HealthRow> {
         let row = |(path, known): (&PathBuf, &KnownRepository)| HealthRow {
             path: path.clone(),
@@ -199,7 +201,7 @@ impl Schedule {
         rows
     }
 
-    /// What is known of a repository, which is known from now on; `None` where there is no room.
+    /// What is known of a repository, which is added if necessary; `None` if there is no room.
     fn known(&mut self, path: &Path) -> Option<&mut KnownRepository> {
         if !self.known.contains_key(path) && self.known.len() >= MAX_KNOWN {
             let idle = self.known.iter().filter(|(_, known)| !known.is_running);
@@ -221,7 +223,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// After pushes and looks, when it is due.
+    /// When it is due, after pushes and checks.
     fn due_after(steps: &[(u64, Option<LookEnd>)]) -> Option<u64> {
         let (mut schedule, path) = (Schedule::default(), Path::new("/a"));
         for (now, end) in steps {
@@ -294,7 +296,7 @@ mod tests {
         assert_ne!(first, second);
         assert_eq!(schedule.next(seconds(20), 2), None);
         assert_eq!(schedule.counts(seconds(20)), (2, 2));
-        // A push while it was at work is seen to afterwards.
+        // A push while it is running is handled afterwards.
         schedule.ended(&first, seconds(30), LookEnd::Nothing);
         assert_eq!(schedule.next_due(), Some(seconds(10)));
     }
@@ -306,7 +308,7 @@ mod tests {
             schedule.found(Path::new(&format!("/{number}")), seconds(number as u64));
         }
         assert_eq!(schedule.rows().len(), MAX_KNOWN);
-        // Those go that would have come last.
+        // Those with the latest check are dropped.
         assert_eq!(schedule.next_due(), Some(Duration::ZERO));
     }
 }

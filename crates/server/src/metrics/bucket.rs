@@ -1,4 +1,4 @@
-//! Numbers of a bucket and of its cache, looked at when they are shown.
+//! Metrics of a bucket and of its cache, read when they are shown.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,7 +12,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
-/// Adds them.
+/// Registers them.
 pub(super) fn register(registry: &mut Registry, committer: &Arc<Committer>) {
     let cache = committer.cache();
     registry.register("bucket_requests", "Requests to the bucket", BucketRequests(cache.clone()));

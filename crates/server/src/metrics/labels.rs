@@ -1,15 +1,15 @@
-//! The labels of metrics, and all that each of them can be.
+//! The labels of metrics, and all values of each.
 
 use std::fmt::Write as _;
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 
-/// A label of which all values are known.
+/// A label whose values are all known.
 pub trait Closed: Copy + 'static {
     /// All values.
     const ALL: &'static [Self];
 
-    /// How it is written, in metrics, in the log and on pages.
+    /// Its name in metrics, in the log and on pages.
     fn name(self) -> &'static str;
 }
 
@@ -43,15 +43,15 @@ macro_rules! label {
 label! {
     /// What a transfer turns out to be.
     Kind {
-        /// What is told before anything is asked; in versions 0 and 1 with all refs.
+        /// The advertisement, before any request; in versions 0 and 1 with all refs.
         Advertisement = "advertisement",
         /// A listing of refs in version 2.
         LsRefs = "ls-refs",
-        /// What client and server have in common was looked for, and no pack was sent yet.
+        /// Common objects were negotiated, and no pack was sent yet.
         Negotiation = "negotiation",
-        /// A pack for somebody who has something already.
+        /// A pack for a client with haves.
         Fetch = "fetch",
-        /// A pack for somebody who has nothing.
+        /// A pack for a client without haves.
         Clone = "clone",
         /// A push.
         Push = "push",
@@ -59,7 +59,7 @@ label! {
 }
 
 label! {
-    /// How a client comes in.
+    /// The transport of a client.
     DoorName {
         /// HTTP of any version, with and without TLS.
         Http = "http",
@@ -73,11 +73,11 @@ label! {
 }
 
 label! {
-    /// Why something is not served.
+    /// Why a request or a connection was refused.
     Reason {
-        /// There is no such repository, or it may not be seen.
+        /// There is no such repository, or the client may not see it.
         NotFound = "not-found",
-        /// The service is not offered there.
+        /// The service is not offered.
         Forbidden = "forbidden",
         /// Credentials are missing or wrong.
         Unauthenticated = "unauthenticated",
@@ -89,21 +89,21 @@ label! {
         QueueFull = "queue-full",
         /// The request is larger than it may be, or than there is memory for.
         TooLarge = "too-large",
-        /// The bodies of requests, of all clients or of this one, fill their memory.
+        /// Request bodies, of all clients or of this one, fill their memory.
         BodyMemory = "body-memory",
-        /// A push costs more than one may: memory, objects, bytes or time.
+        /// A push exceeds its budget: memory, objects, bytes or time.
         PushBudget = "push-budget",
-        /// The repository would hold more than it may.
+        /// The repository would exceed its quota.
         Quota = "quota",
         /// The client was idle while others needed its permit or memory.
         Idle = "idle",
-        /// The client took too long to ask, or to take what it had asked for.
+        /// The client took too long to send its request, or to read the answer.
         Slow = "slow",
-        /// The request is none, or broke off.
+        /// The request is malformed, or broke off.
         Broken = "broken",
         /// The server is stopping.
         Stopping = "stopping",
-        /// The bucket does not answer, or there is no room for what it has.
+        /// The bucket does not answer, or there is no room for its data.
         Unavailable = "unavailable",
     }
 }
@@ -113,23 +113,23 @@ label! {
     HandshakeOutcome {
         /// It was completed.
         Completed = "completed",
-        /// The two could not agree, or one did not like what the other had shown.
+        /// The two sides could not agree, or one rejected the other.
         Failed = "failed",
-        /// The client was not done in time, or said nothing at all.
+        /// The client was not done in time, or sent nothing at all.
         TimedOut = "timed-out",
-        /// What came first was no handshake, as HTTP without TLS.
+        /// The first bytes were no handshake, as with HTTP without TLS.
         NotTls = "not-tls",
     }
 }
 
 label! {
-    /// How it ended that a client of SSH was to show who it is.
+    /// How the authentication of an SSH client ended.
     LoginOutcome {
-        /// It is known.
+        /// The client is authenticated.
         Completed = "completed",
-        /// None of its keys and certificates is taken.
+        /// None of its keys and certificates is accepted.
         Refused = "refused",
-        /// It broke off, or had no algorithm in common.
+        /// It broke off, or there was no common algorithm.
         Failed = "failed",
         /// It was not done in time, or others needed its place.
         TimedOut = "timed-out",
@@ -139,23 +139,23 @@ label! {
 label! {
     /// A phase of a pack.
     Stage {
-        /// Which objects there are, and where from.
+        /// Deciding which objects it holds, and where they come from.
         Plan = "plan",
-        /// Making the bytes, with waiting for the client as far as they are not held.
+        /// Making the bytes, including waits for the client as far as they are not held.
         Generate = "generate",
-        /// From the first batch that is handed over to the last.
+        /// From the first batch that is sent to the last.
         Send = "send",
     }
 }
 
 label! {
-    /// What a call is at.
+    /// What a call is doing.
     Step {
-        /// Hearing what is wanted, and answering what takes no time.
+        /// Reading the request, and answering what takes no time.
         Asking = "asking",
         /// In the queue.
         Queued = "queued",
-        /// Finding out what a pack holds.
+        /// Deciding what a pack holds.
         Planning = "planning",
         /// Sending a pack.
         Sending = "sending",
@@ -205,9 +205,9 @@ label! {
     JobOutcome {
         /// It was done.
         Done = "done",
-        /// Not well; it is tried again after a while, and then after twice as long.
+        /// It failed; it is tried again after a while, and then after twice as long.
         Failed = "failed",
-        /// Somebody else was at it.
+        /// Another process was at work there.
         Postponed = "postponed",
         /// The server was told to stop.
         Cancelled = "cancelled",
@@ -215,13 +215,13 @@ label! {
 }
 
 label! {
-    /// What came of an attempt to deliver an event to a webhook.
+    /// The outcome of an attempt to deliver an event to a webhook.
     AttemptOutcome {
         /// The receiver has it.
         Delivered = "delivered",
         /// The receiver answers another status than 2xx.
         Rejected = "rejected",
-        /// The receiver wants it elsewhere; redirects are not followed.
+        /// The receiver redirects; redirects are not followed.
         Redirected = "redirected",
         /// The address of the receiver may not be connected to.
         Refused = "address-refused",
@@ -235,7 +235,7 @@ label! {
 label! {
     /// Why a webhook does not get an event.
     LossReason {
-        /// The receiver did not take it for too long.
+        /// The receiver did not accept it for too long.
         GivenUp = "given-up",
         /// The journal no longer has it, or cannot read it.
         Gone = "gone",

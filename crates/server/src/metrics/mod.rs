@@ -1,8 +1,8 @@
-//! What the calls of one process have done and are doing, in numbers: counters, gauges and histograms that
-//! `/-/metrics` shows in the text format of Prometheus.
+//! The metrics of one process: counters, gauges and histograms that `/-/metrics` shows in the text format of
+//! Prometheus.
 //!
-//! Every value of a label is one of a closed enum, or the name of a webhook: no label names a repository or a client, so that the
-//! number of series does not grow with what is served. All series are there from the start, with zero.
+//! Every value of a label is from a closed enum, or the name of a webhook: no label names a repository or a
+//! client, so that the number of series does not grow with them. All series exist from the start, with zero.
 //!
 //! | histogram | buckets, upper ends in seconds |
 //! |---|---|
@@ -35,87 +35,87 @@ pub(crate) use webhook::{WebhookCounts, WebhookNumbers};
 /// Upper ends of the buckets of all histograms, in seconds.
 const BUCKETS: [f64; 11] = [0.001, 0.004, 0.016, 0.064, 0.25, 1.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
 
-/// The numbers of one process. Cheap to add to: an atomic each, behind a read lock where there is a label.
+/// The metrics of one process. Cheap to update: an atomic each, behind a read lock if there is a label.
 ///
 /// `Metrics::default()` starts at zero and needs no server.
 #[derive(Debug)]
 pub struct Metrics {
     /// Transfers that began.
     started: Family<ByKind, Counter>,
-    /// Transfers that came to a good end.
+    /// Transfers that succeeded.
     finished: Family<ByKind, Counter>,
-    /// Transfers that did not: refused, broken off or given up.
+    /// Transfers that failed: refused, broken off or given up.
     failed: Family<ByKind, Counter>,
-    /// Bytes that clients were sent.
+    /// Bytes sent to clients.
     pub bytes_sent: Counter,
-    /// Bytes that clients sent.
+    /// Bytes received from clients.
     pub bytes_received: Counter,
-    /// Connections that are open.
+    /// Open connections.
     connections: Family<ByDoor, Gauge>,
-    /// What was not served.
+    /// Connections and requests that were refused.
     refusals: Family<ByReason, Counter>,
     /// Headers with a user that no trusted proxy sent.
     pub ignored_user_headers: Counter,
-    /// Handshakes of TLS that have ended.
+    /// TLS handshakes that have ended.
     handshakes: Family<ByHandshakeOutcome, Counter>,
-    /// Logins of SSH that have ended, one way or the other.
+    /// SSH logins that have ended, successful or not.
     logins: Family<ByLoginOutcome, Counter>,
     /// Running requests.
     pub requests_running: Gauge,
-    /// Bytes that bodies of requests hold.
+    /// Bytes that request bodies hold.
     pub body_memory: Gauge,
-    /// Bytes that pushes hold of what they ask for, by estimate.
+    /// Estimated bytes that the commands of pushes hold.
     pub push_memory: Gauge,
     /// Clones in the queue.
     pub queue_length: Gauge,
     queue_wait: Histogram,
     /// Running clones.
     pub running_clones: Gauge,
-    /// Packs that were taken from one that was being made at the time.
+    /// Requests that joined a pack while it was made.
     pub cache_hits_running: Counter,
-    /// Packs that were taken from a kept one.
+    /// Requests that got a kept pack.
     pub cache_hits_kept: Counter,
-    /// Packs that had to be made.
+    /// Packs that were made.
     pub cache_misses: Counter,
-    /// Kept packs that had to go.
+    /// Kept packs that were evicted.
     pub cache_evictions: Counter,
     /// Bytes of the packs that are kept, or shared while they are made.
     pub cache_bytes: Gauge,
-    /// Advertisements and listings of refs that were answered from ready frames.
+    /// Ref advertisements and listings that were sent from the cache.
     pub answer_hits: Counter,
-    /// Those that had to be made.
+    /// Those that were made.
     pub answer_misses: Counter,
-    /// Repositories that are open.
+    /// Repositories that the cache holds open.
     pub repository_cache_open: Gauge,
     /// Calls that found their repository open.
     pub repository_cache_hits: Counter,
-    /// Calls that had to open it.
+    /// Calls that opened it.
     pub repository_cache_misses: Counter,
     phases: Family<ByStage, Histogram, fn() -> Histogram>,
-    /// Batches that were handed to clients: of git:// and stdio, gathered writes; of HTTP, frames of bodies.
+    /// Batches passed to clients: of git:// and stdio, gathered writes; of HTTP, frames of bodies.
     pub batches: Counter,
     /// Empty packets that kept a silent connection alive.
     pub keepalives: Counter,
-    /// Tasks of maintenance that have ended.
+    /// Maintenance tasks that have ended.
     maintenance: Family<ByTask, Counter>,
     maintenance_time: Histogram,
-    /// Bytes that packs and what is beside them took before tasks, and not afterwards.
+    /// Bytes of packs and of the files beside them that tasks have freed.
     pub maintenance_saved: Counter,
-    /// Repositories that are worked on.
+    /// Repositories that are being maintained.
     pub maintenance_running: Gauge,
     /// Repositories that are due.
     pub maintenance_backlog: Gauge,
-    /// Events that are in the journal.
+    /// Events that were recorded in the journal.
     pub events_recorded: Counter,
     /// Changes that could not be announced or recorded there.
     pub events_refused: Counter,
     /// Clients that follow events.
     pub event_followers: Gauge,
-    /// Calls that panicked, which is a mistake in packrace.
+    /// Calls that panicked, which is a bug in packrace.
     pub panics: Counter,
-    /// What has counts of its own, where the repositories of a bucket are served.
+    /// Has its own counts, if repositories of a bucket are served.
     pub bucket: OnceLock<Arc<Committer>>,
-    /// The same, where events are posted.
+    /// The same, if events are posted.
     pub(crate) webhooks: OnceLock<WebhookNumbers>,
 }
 
@@ -125,22 +125,22 @@ impl Metrics {
         self.started.get_or_create(&ByKind { kind, door }).inc();
     }
 
-    /// Counts a transfer that has come to a good end.
+    /// Counts a transfer that succeeded.
     pub fn finished(&self, kind: Kind, door: DoorName) {
         self.finished.get_or_create(&ByKind { kind, door }).inc();
     }
 
-    /// Counts a transfer that has not.
+    /// Counts a transfer that failed.
     pub fn failed(&self, kind: Kind, door: DoorName) {
         self.failed.get_or_create(&ByKind { kind, door }).inc();
     }
 
-    /// Transfers of a kind that began, through all doors.
+    /// Transfers of a kind that began, over all transports.
     pub fn started_so_far(&self, kind: Kind) -> u64 {
         DoorName::ALL.iter().map(|door| self.started.get_or_create(&ByKind { kind, door: *door }).get()).sum()
     }
 
-    /// Transfers of a kind that came to a good end and those that did not, through all doors.
+    /// Transfers of a kind that succeeded, and those that failed, over all transports.
     pub fn ended_so_far(&self, kind: Kind) -> (u64, u64) {
         let labels = || DoorName::ALL.iter().map(|door| ByKind { kind, door: *door });
         let finished = labels().map(|labels| self.finished.get_or_create(&labels).get()).sum();
@@ -148,27 +148,27 @@ impl Metrics {
         (finished, failed)
     }
 
-    /// Counts something that was not served.
+    /// Counts a refusal.
     pub fn refused(&self, reason: Reason) {
         self.refusals.get_or_create(&ByReason { reason }).inc();
     }
 
-    /// What was not served so far, for a reason.
+    /// Refusals so far, for a reason.
     pub fn refused_so_far(&self, reason: Reason) -> u64 {
         self.refusals.get_or_create(&ByReason { reason }).get()
     }
 
-    /// Counts a handshake of TLS that has ended.
+    /// Counts a TLS handshake that has ended.
     pub fn handshake(&self, outcome: HandshakeOutcome) {
         self.handshakes.get_or_create(&ByHandshakeOutcome { outcome }).inc();
     }
 
-    /// Counts a login of SSH that has ended.
+    /// Counts an SSH login that has ended.
     pub fn login(&self, outcome: LoginOutcome) {
         self.logins.get_or_create(&ByLoginOutcome { outcome }).inc();
     }
 
-    /// Counts a connection for as long as what is returned lives.
+    /// Counts a connection until the result is dropped.
     pub fn connection(&self, door: DoorName) -> Raised {
         Raised::new(&self.connections.get_or_create(&ByDoor { door }))
     }
@@ -178,30 +178,30 @@ impl Metrics {
         self.connections.get_or_create(&ByDoor { door }).get()
     }
 
-    /// Notes how long a clone was in the queue.
+    /// Records how long a clone was in the queue.
     pub fn waited(&self, time: Duration) {
         self.queue_wait.observe(time.as_secs_f64());
     }
 
-    /// Notes how long a phase of a pack has taken.
+    /// Records how long a phase of a pack has taken.
     pub fn phase(&self, stage: Stage, time: Duration) {
         self.phases.get_or_create(&ByStage { stage }).observe(time.as_secs_f64());
     }
 
-    /// Notes that a task of maintenance has ended.
+    /// Records that a maintenance task has ended.
     pub fn maintained(&self, task: MaintenanceTask, outcome: JobOutcome, took: Duration) {
         self.maintenance.get_or_create(&ByTask { task, outcome }).inc();
         self.maintenance_time.observe(took.as_secs_f64());
     }
 
-    /// Tasks of maintenance that ended so, all together.
+    /// Maintenance tasks with this outcome, all together.
     pub fn maintained_so_far(&self, outcome: JobOutcome) -> u64 {
         let of =
             |task: &MaintenanceTask| self.maintenance.get_or_create(&ByTask { task: *task, outcome }).get();
         MaintenanceTask::ALL.iter().map(of).sum()
     }
 
-    /// Everything, in the text format of Prometheus (OpenMetrics 1.0).
+    /// All metrics, in the text format of Prometheus (OpenMetrics 1.0).
     pub fn text(&self) -> String {
         self.fill();
         let mut text = String::new();
@@ -210,7 +210,7 @@ impl Metrics {
         text
     }
 
-    /// What is shown, by name. It is made for whoever looks: most processes are never looked at.
+    /// All metrics, by name. Made on demand: most processes are never asked.
     fn registry(&self) -> Registry {
         let mut registry = Registry::with_prefix("packrace");
         let mut add = Adding(&mut registry);
@@ -281,7 +281,7 @@ impl Metrics {
         registry
     }
 
-    /// Makes all series, so that those are there that nothing has happened to.
+    /// Creates all series, so that those exist that were never counted.
     fn fill(&self) {
         for door in DoorName::ALL.iter().copied() {
             drop(self.connections.get_or_create(&ByDoor { door }));
@@ -397,7 +397,7 @@ impl Adding<'_> {
     }
 }
 
-/// What [`packrace_os::count`] has counted, looked at when it is shown.
+/// The counts of [`packrace_os::count`], read when they are shown.
 #[derive(Debug)]
 struct OsCalls;
 
@@ -420,7 +420,7 @@ impl EncodeMetric for OsCalls {
     }
 }
 
-/// How many maps were found damaged ([`packrace_os::faults`]), looked at when it is shown.
+/// How many maps were found damaged ([`packrace_os::faults`]), read when it is shown.
 #[derive(Debug)]
 struct DamagedMaps;
 

@@ -1,4 +1,4 @@
-//! Which refs the access rules let a client change. What they refuse, no hook hears of.
+//! Rejects ref changes that the access rules forbid. Hooks do not see rejected commands.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Push<'_> {
         Ok(())
     }
 
-    /// Why a command is forbidden, for the name that the client has for the ref and for the ref that it stands for.
+    /// Why a command is forbidden: by the ref's name for the client, or by the ref that it points to.
     fn forbidden(
         &self,
         access: &RepositoryAccess,
@@ -46,7 +46,7 @@ impl Push<'_> {
             let why = match (command.old.is_null(), command.is_delete()) {
                 (_, true) => refused(ChangeKind::Delete),
                 (true, false) => refused(ChangeKind::Create),
-                // Whether it is a fast-forward is looked at only where that decides.
+                // The fast-forward check runs only where it decides.
                 (false, false) if refused(ChangeKind::Force).is_none() => None,
                 (false, false) => match refused(ChangeKind::FastForward) {
                     None if self.is_fast_forward(command, snapshot)? == Some(true) => None,

@@ -1,4 +1,5 @@
-//! What a client that pushes is told of refs: those of the namespace, and as `.have` where other history ends that is here.
+//! The refs that a pushing client sees: those of the namespace, and as `.have` the tips of other history in
+//! this repository.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -17,10 +18,10 @@ use super::{ReceivePack, Subject};
 use crate::error::Error;
 use crate::refs::lines::Lines;
 
-/// The name of what is no ref of this repository.
+/// The name for tips that are no refs of the namespace.
 const HAVE: &[u8] = b".have";
 
-/// Most that `core.alternateRefsCommand` may say.
+/// The most output that `core.alternateRefsCommand` may write.
 const MAX_COMMAND_BYTES: usize = 64 << 20;
 
 /// Writes the advertisement, flush included.
@@ -67,7 +68,7 @@ pub(super) fn refs(
     Ok(())
 }
 
-/// Calls `each` with every ref below `refs/` that leads to an object.
+/// Calls `each` with every ref below `refs/` that resolves to an object.
 pub(super) fn visit(
     refs: &RefSnapshot,
     mut each: impl FnMut(&[u8], ObjectId) -> Result<(), Error>,
@@ -89,7 +90,7 @@ pub(super) fn visit(
     result
 }
 
-/// What the refs of a repository point at whose objects are borrowed. One that cannot be read has none, as in git.
+/// The objects that the refs of an alternate point to. One that cannot be read has none, as in git.
 pub(super) fn tips_of_alternate(subject: &Subject, object_dir: &Path) -> Vec<ObjectId> {
     let Some(dir) = object_dir.parent().filter(|_| object_dir.ends_with("objects")) else {
         return Vec::new();
@@ -118,7 +119,7 @@ pub(super) fn tips_of_alternate(subject: &Subject, object_dir: &Path) -> Vec<Obj
     tips
 }
 
-/// `core.alternateRefsCommand`: one name of an object a line.
+/// `core.alternateRefsCommand`: one object name per line.
 fn tips_of_command(subject: &Subject, command: &[u8], dir: &Path) -> Vec<ObjectId> {
     use std::os::unix::ffi::OsStringExt as _;
     let script = std::ffi::OsString::from_vec([command, b" \"$@\""].concat());

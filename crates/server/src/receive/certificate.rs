@@ -1,8 +1,8 @@
 //! Signed pushes (git-receive-pack, "PRE-RECEIVE HOOK"; git-config, "receive.certNonceSeed").
 //!
-//! A nonce is `<seconds>-<HMAC>`, so that a server need not remember which it gave out: the HMAC (RFC 2104, with the hash of
-//! the repository) has `<repository>:<seconds>` for a key and the configured seed for a message, which is how git was seen
-//! to make it.
+//! A nonce is `<seconds>-<HMAC>`, so that a server need not remember which ones it issued: the HMAC (RFC
+//! 2104, with the hash of the repository) has `<repository>:<seconds>` as its key and the configured seed as
+//! its message, as observed from git.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -19,13 +19,13 @@ use super::signature::{Signature, SignatureChecker};
 use super::{CallMode, ReceivePack};
 use crate::error::Error;
 
-/// Bytes of a block of either hash.
+/// Block size of either hash, in bytes.
 const BLOCK_BYTES: usize = 64;
 
-/// What was found out about a certificate.
+/// The result of checking a certificate.
 #[derive(Debug, Clone)]
 pub(super) struct CertificateCheck {
-    /// The name of the blob that it became.
+    /// The id of the blob that it was stored as.
     id: Option<ObjectId>,
     signature: Signature,
     nonce: Option<CheckedNonce>,
@@ -33,7 +33,7 @@ pub(super) struct CertificateCheck {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct CheckedNonce {
-    /// The one that hooks are told.
+    /// The nonce that hooks get.
     nonce: String,
     status: &'static str,
     slop: Option<i64>,
@@ -45,7 +45,7 @@ pub(super) fn now() -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// The nonce that is given out at a time.
+/// The nonce that is issued at a time.
 pub(super) fn nonce(hash: HashKind, seed: &[u8], named: &OsStr, seconds: i64) -> String {
     let key = [named.as_bytes(), format!(":{seconds}").as_bytes()].concat();
     format!("{seconds}-{}", hmac(hash, &key, seed))
@@ -66,17 +66,17 @@ fn hmac(hash: HashKind, key: &[u8], message: &[u8]) -> ObjectId {
     digest(&[&block.map(|byte| byte ^ 0x5c), inner.as_slice()])
 }
 
-/// What a certificate is checked against, and who is told of errors.
+/// What a certificate is checked against, and where errors go.
 pub(super) struct CertificateChecker<'a> {
     pub(super) call: &'a ReceivePack,
     pub(super) settings: &'a PushSettings,
-    /// The nonce that the client was given.
+    /// The nonce that the client got.
     pub(super) nonce: Option<&'a str>,
     pub(super) client: &'a ClientMessages,
 }
 
 impl CertificateCheck {
-    /// What hooks are told.
+    /// The variables for hooks.
     pub(super) fn variables(&self) -> Variables {
         let Some(id) = self.id else { return Vec::new() };
         let Signature { status, signer, key } = self.signature.clone();
@@ -96,7 +96,7 @@ impl CertificateCheck {
 }
 
 impl CertificateChecker<'_> {
-    /// Stores the certificate and looks into its signature and its nonce.
+    /// Stores the certificate; checks its signature and its nonce.
     pub(super) fn check(&self, certificate: &Certificate) -> Result<CertificateCheck, Error> {
         Ok(CertificateCheck {
             id: self.store(certificate)?,
@@ -105,13 +105,13 @@ impl CertificateChecker<'_> {
         })
     }
 
-    /// Hooks read the certificate as a blob of the repository, where it stays also when the push does not succeed.
+    /// Hooks read the certificate as a blob of the repository, which stays even if the push fails.
     fn store(&self, certificate: &Certificate) -> Result<Option<ObjectId>, Error> {
         let repository = &self.call.subject.repository;
         let Ok(id) = object_id(repository.hash_kind(), Kind::Blob, &certificate.text) else {
             return Ok(None);
         };
-        // As durable as what is pushed: it is what proves who did.
+        // As durable as the pushed objects: it proves who pushed them.
         let policy = WritePolicy::of(repository.config())?.of_received();
         let (dir, level) = (repository.object_dir(), loose_compression(repository.config())?);
         let mut batch = LooseBatch::new(dir, repository.snapshot()?, level, policy);
@@ -139,7 +139,7 @@ impl CertificateChecker<'_> {
     }
 }
 
-/// What a nonce is worth, and how old it is where that may be.
+/// The status of a nonce, and its age where an older one may be accepted.
 fn judge(
     theirs: Option<&str>,
     ours: &str,
@@ -151,7 +151,7 @@ fn judge(
     if theirs == ours {
         return ("OK", None);
     }
-    // A connection that goes on knows what it asked for; over HTTP another process asked.
+    // A stateful connection knows its own nonce; over HTTP another process issued it.
     if !is_stateless {
         return ("BAD", None);
     }

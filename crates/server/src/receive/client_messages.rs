@@ -1,4 +1,4 @@
-//! Messages to a client while a worker takes its push: they go out at once, and in between the connection is kept alive.
+//! Messages to a client while a worker processes its push: they are sent at once, with keepalives in between.
 //!
 //! ```text
 //! worker: reads the pack, unpacks, runs hooks, changes refs ── Event ──▶ this thread: frames, keepalive ──▶ client
@@ -19,7 +19,7 @@ use crate::check_intervals::CLIENT_CHECK_INTERVAL;
 use crate::path_names::PathNames;
 use crate::send::outbox::Outbox;
 
-/// Texts that wait for the client: of hooks at most 8 KiB each.
+/// Texts that wait for the client: those of hooks have at most 8 KiB each.
 pub(super) const WAITING_EVENTS: usize = 16;
 
 /// What the worker sends.
@@ -28,18 +28,20 @@ pub(super) enum WorkerEvent {
     Text(Vec<u8>),
     /// Framed packets.
     Packets(Vec<u8>),
-    /// All of the pack was read: from now on the connection is kept alive.
+    /// The pack was read completely: from now on keepalives are sent.
     PackRead,
 }
 
-/// The worker's end of the connection: what the client is told, and whether it is still there. Clones share it.
+/// The worker's end of the connection: sends messages, and knows whether the client is still connected.
+/// Clones share it.
 #[derive(Clone)]
 pub(super) struct ClientMessages {
     sender: SyncSender<WorkerEvent>,
     cancelled: Arc<AtomicBool>,
-    /// Objects have come in: the push goes on to its end, and hooks too, whether anybody hears of it or not.
+    /// Objects are about to be stored: the push and its hooks run to their end, whether or not the client is
+    /// connected.
     goes_on: Arc<AtomicBool>,
-    /// Where text goes when the client has no side-band.
+    /// Where text goes if the client has no side-band.
     aside: Option<MessageSink>,
     paths: PathNames,
     cpu_time: Arc<CpuTime>,
@@ -63,7 +65,7 @@ impl ClientMessages {
         }
     }
 
-    /// Text for the user, as it is.
+    /// Sends text to the user, unchanged.
     pub(super) fn say(&self, text: &[u8]) {
         match &self.aside {
             _ if text.is_empty() => {}
@@ -80,7 +82,7 @@ impl ClientMessages {
         self.report("warning", text);
     }
 
-    /// Text that may name files. The client sees its own names for them, and the log the real ones.
+    /// Sends text that may name files. The client sees its own names for them; the log gets the real ones.
     pub(super) fn report(&self, word: &str, text: &str) {
         let shown = self.paths.for_client(text);
         if shown != text {
@@ -89,45 +91,46 @@ impl ClientMessages {
         self.say(format!("{word}: {shown}\n").as_bytes());
     }
 
-    /// All of the pack was read.
+    /// Reports that the pack was read completely.
     pub(super) fn pack_read(&self) {
         self.tell(WorkerEvent::PackRead);
     }
 
-    /// A client that has left need not know.
+    /// A client that has disconnected need not know.
     pub(super) fn tell(&self, event: WorkerEvent) {
         let _ = self.sender.send(event);
     }
 
-    /// Where hooks write their messages.
+    /// A sink for the messages of hooks.
     pub(super) fn outlet(&self) -> MessageSink {
         let client = self.clone();
         MessageSink::new(move |text| client.say(text))
     }
 
-    /// From now on it does not matter whether the client leaves.
+    /// From now on the push continues even if the client disconnects.
     pub(super) fn go_on(&self) {
         self.goes_on.store(true, Relaxed);
     }
 
-    /// Whether the push ends here: the client has left, or it takes too long. Asked by all of its threads.
+    /// Whether the push ends here: the client has disconnected, or the push takes too long. All of its
+    /// threads ask this.
     pub(super) fn is_cancelled(&self) -> bool {
         !self.goes_on.load(Relaxed) && (self.cancelled.load(Relaxed) || self.cpu_time.is_exceeded())
     }
 
-    /// Why it ends while the client is still there.
+    /// The reason, if the push ends because it takes too long.
     pub(super) fn too_long(&self) -> Option<String> {
         let is_too_long = !self.goes_on.load(Relaxed) && self.cpu_time.is_exceeded();
         is_too_long.then(|| self.cpu_time.words())
     }
 
-    /// So many bytes of the pack have arrived.
+    /// Counts bytes of the pack that have arrived.
     pub(super) fn has_come(&self, bytes: usize) {
         self.cpu_time.has_come(bytes);
     }
 }
 
-/// Walks end when the push does; they have no progress to tell.
+/// Walks end when the push does; they have no progress to report.
 impl ProgressSink for ClientMessages {
     fn report(&self, _: Phase, _: u64, _: u64) {}
 
@@ -136,8 +139,8 @@ impl ProgressSink for ClientMessages {
     }
 }
 
-/// Sends what the worker says until it has ended. When the client leaves, the worker is told, and what it says is
-/// dropped.
+/// Sends what the worker reports until it has ended. When the client disconnects, the worker is cancelled,
+/// and its reports are dropped.
 pub(super) fn relay(
     receiver: &Receiver<WorkerEvent>,
     outbox: &mut Outbox<'_>,

@@ -22,27 +22,27 @@ use crate::access::AuditedRef;
 use crate::error::Error;
 use crate::metrics::Reason;
 
-/// One command on its way.
+/// One command and its state.
 #[derive(Debug, Clone)]
 pub(super) struct ReceivedCommand {
     pub(super) old: ObjectId,
     pub(super) new: ObjectId,
-    /// As the client says it.
+    /// The client's name for the ref.
     pub(super) name: Vec<u8>,
-    /// In the namespace.
+    /// The name including the namespace.
     pub(super) full_name: Vec<u8>,
-    /// Why it is not done.
+    /// Why it is rejected.
     pub(super) error: Option<String>,
-    /// The ref that goes was not there: nobody needs to hear of it.
+    /// It deletes a ref that did not exist: hooks and the journal skip it.
     pub(super) did_not_exist: bool,
-    /// Another command of this push does the same through another name.
+    /// Another command of this push makes the same change through another name.
     pub(super) is_done_by_other: bool,
-    /// The access rules forbid it: no hook hears of it.
+    /// The access rules forbid it: hooks do not see it.
     pub(super) is_forbidden: bool,
-    /// The hook `proc-receive` does it.
+    /// The hook `proc-receive` executes it.
     pub(super) is_of_hook: bool,
     pub(super) rewritten: Vec<Rewritten>,
-    /// What it brings is cut where the repository was not.
+    /// Its history is cut where the repository's was not.
     pub(super) needs_shallow: bool,
 }
 
@@ -60,13 +60,13 @@ impl ReceivedCommand {
     }
 }
 
-/// A push on its way.
+/// A push and its state.
 pub(super) struct Push<'a> {
     pub(super) call: &'a ReceivePack,
     pub(super) clock: &'a dyn Clock,
     pub(super) settings: PushSettings,
     pub(super) namespace: Vec<u8>,
-    /// The nonce that the certificate has to have.
+    /// The nonce that the certificate must contain.
     pub(super) nonce: Option<String>,
     pub(super) request: PushRequest,
     pub(super) commands: Vec<ReceivedCommand>,
@@ -121,10 +121,10 @@ impl<'a> Push<'a> {
         })
     }
 
-    /// Does all of it, and tells the client.
+    /// Runs the push, and reports the result to the client.
     pub(super) fn run(&mut self, mut session: PushSession, mut source: impl BufRead) -> Result<(), Error> {
         let unpack_error = self.receive(&mut source)?;
-        // What was read ahead is nobody's.
+        // Bytes that were read ahead are dropped.
         drop(source);
         self.record();
         let report = self.report(unpack_error);
@@ -135,10 +135,10 @@ impl<'a> Push<'a> {
         self.after()
     }
 
-    /// Takes objects in and changes refs; gives why objects were not taken in, if they were not.
+    /// Stores the objects and changes refs; returns why the objects were not stored, if so.
     fn receive(&mut self, source: &mut dyn BufRead) -> Result<Option<String>, Error> {
         self.check_certificate();
-        // Before anything is found out about what is in it.
+        // Opened before anything in the repository is read.
         let place = HeldDir::open(self.call.subject.repository.common_dir()).ok();
         if self.commands.iter().all(ReceivedCommand::is_delete) {
             self.client.pack_read();
@@ -203,11 +203,11 @@ impl<'a> Push<'a> {
         if self.client.is_cancelled() {
             return Err(Error::left());
         }
-        // Nothing comes in for nothing.
+        // If all commands were rejected, no objects are stored.
         if self.commands.iter().all(|command| command.error.is_some()) {
             return Ok(());
         }
-        // Nothing comes in that was found right by what is not stored any more.
+        // Objects were checked against stored files: the push is refused if these have changed since.
         if let Err(error) = snapshot.check_opened_files() {
             tracing::error!("a push is refused: {error}");
             self.client.error("unable to read the objects of the repository");
@@ -215,7 +215,7 @@ impl<'a> Push<'a> {
             return Ok(());
         }
         self.client.go_on();
-        // Objects and refs go to one repository: nobody deletes or renames it while `place` is held.
+        // Objects and refs go to one repository: it is not deleted or renamed while `place` is held.
         if let Some(place) = &place
             && !place.hold().unwrap_or(false)
         {
@@ -225,7 +225,7 @@ impl<'a> Push<'a> {
         self.move_in(quarantine, &refs, shallow)
     }
 
-    /// Objects come in and refs change, unless that cannot be recorded.
+    /// Stores the objects and changes refs, unless that cannot be recorded.
     fn move_in(
         &mut self,
         quarantine: Option<Quarantine>,
@@ -264,7 +264,7 @@ impl<'a> Push<'a> {
         }
     }
 
-    /// Counts and logs a push that costs more than it may.
+    /// Counts and logs a push that exceeds its budget.
     pub(super) fn over_budget(&self, why: &str) {
         let transfer = &self.call.subject.transfer;
         transfer.metrics().refused(Reason::PushBudget);
@@ -275,7 +275,7 @@ impl<'a> Push<'a> {
         self.commands.iter_mut().for_each(|command| command.reject(why));
     }
 
-    /// Options stand in the certificate too, so that nobody can change them on the way.
+    /// The certificate lists the push options too, so that nobody can change them in transit.
     fn check_certificate(&mut self) {
         let Some(certificate) = &self.request.certificate else { return };
         let named: Vec<&[u8]> = certificate.headers("push-option").collect();
@@ -299,7 +299,7 @@ impl<'a> Push<'a> {
             let (is_create, is_delete) = (command.old.is_null(), command.new.is_null());
             command.is_of_hook =
                 ProcReceive::takes(&self.settings.proc_receive, &command.name, is_create, is_delete);
-            // It would change refs of the cache.
+            // It would change refs of the cache only.
             if command.is_of_hook && self.call.bucket.is_some() {
                 command.reject("proc-receive is not run for a repository in a bucket");
             }
@@ -317,7 +317,7 @@ impl<'a> Push<'a> {
         PushReport { unpack_error, refs: refs.collect() }
     }
 
-    /// Appends what became of each ref to the audit log.
+    /// Appends the outcome for each ref to the audit log.
     pub(super) fn record(&self) {
         let Some(audit) = &self.call.audit else { return };
         let refs = self.commands.iter().map(|command| AuditedRef {
@@ -329,9 +329,9 @@ impl<'a> Push<'a> {
         audit.push(&self.call.subject.transfer, refs);
     }
 
-    /// What follows when the client knows.
+    /// Runs what follows the report to the client.
     fn after(&mut self) -> Result<(), Error> {
-        // The push is done: what is wrong with these hooks does not make it fail.
+        // The push is complete: failures of these hooks do not make it fail.
         for ended in [self.run_post_receive(), self.run_post_update()] {
             ended.unwrap_or_else(|error| self.client.error(&error.to_string()));
         }
@@ -368,5 +368,5 @@ impl<'a> Push<'a> {
     }
 }
 
-/// What is handed from the check of connectivity to the change of refs.
+/// Passed from the connectivity check to the change of refs.
 pub(super) type Shallow = Option<NewShallow>;

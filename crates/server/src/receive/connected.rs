@@ -1,4 +1,4 @@
-//! Whether everything is there that the new tips of a push lead to.
+//! Checks that everything reachable from the new tips of a push exists.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use super::shallow::NewShallow;
 use crate::error::Error;
 
 impl Push<'_> {
-    /// Rejects commands whose tips lead to something that is missing. Where history is cut in the client, and this makes it
-    /// cut here, says where.
+    /// Rejects commands whose tips reach missing objects. If the client's history is cut, and the
+    /// repository's would be cut there too, returns where.
     pub(super) fn check_connected(
         &mut self,
         quarantine: Option<&Quarantine>,
@@ -52,8 +52,8 @@ impl Push<'_> {
         Ok(Some(cut))
     }
 
-    /// What leads to nothing that is missing: refs of the repository, but for those that are hidden from who pushes, which
-    /// may be broken without anybody's noticing; and refs of alternates.
+    /// Tips that reach no missing objects: refs of the repository, except those that are hidden from the
+    /// client, which may be broken unnoticed; and refs of alternates.
     fn trusted(&self, refs: &RefSnapshot) -> Result<Vec<ObjectId>, Error> {
         let mut trusted = Vec::new();
         visit(refs, |name, id| {
@@ -71,7 +71,7 @@ impl Push<'_> {
     }
 }
 
-/// The numbers of the tips that lead to something that is missing, where history may end at `cut` too.
+/// The numbers of the tips that reach missing objects, if history may also end at `cut`.
 fn gaps(
     push: &Push<'_>,
     request_objects: &Arc<RequestObjects>,

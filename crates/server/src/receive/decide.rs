@@ -1,4 +1,4 @@
-//! What a repository lets be done to each ref, in git's order and words.
+//! Decides which ref changes a repository allows, in git's order and words.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,32 +15,32 @@ use super::settings::Deny;
 use super::work_trees::{NamedWorkTree, work_trees};
 use crate::error::Error;
 
-/// Longest chain of symbolic refs, as in git.
+/// The longest chain of symbolic refs, as in git.
 const MAX_SYMREF_DEPTH: usize = 5;
 
-/// Whether a push may change the ref of this name. `refs/heads` is no name for a new ref, as it would stand where the folder
-/// of all branches is; where such a ref exists, it can be deleted.
+/// Whether a push may change the ref of this name. A new ref cannot be called `refs/heads`: it would take the
+/// place of the folder of all branches; an existing one can be deleted.
 fn is_pushable_name(name: &[u8], is_delete: bool) -> bool {
     let Some(below) = name.strip_prefix(b"refs/") else { return false };
     is_good_name(name) && (is_delete || below.contains(&b'/'))
 }
 
-/// What becomes of a command.
+/// The decision about a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
     Change,
-    /// It is done already.
+    /// The ref did not exist: no change is necessary.
     Nothing,
     Rejected,
 }
 
-/// What is looked at to decide.
+/// What decisions are based on.
 pub(super) struct Deciding {
     snapshot: Arc<Snapshot>,
-    /// The branch that `HEAD` stands for.
+    /// The branch that `HEAD` points to.
     head: Option<Vec<u8>>,
     work_trees: Vec<NamedWorkTree>,
-    /// What the hook `update` is told.
+    /// Variables for the hook `update`.
     variables: Variables,
 }
 
@@ -55,7 +55,7 @@ impl Push<'_> {
         })
     }
 
-    /// Looks whether two commands change the same ref through a symbolic one.
+    /// Checks whether two commands change the same ref through a symbolic ref.
     pub(super) fn check_aliases(&mut self, refs: &RefSnapshot) -> Result<(), Error> {
         let numbers: HashMap<Vec<u8>, usize> =
             self.commands.iter().enumerate().map(|(at, command)| (command.name.clone(), at)).collect();
@@ -98,7 +98,7 @@ impl Push<'_> {
         Ok(())
     }
 
-    /// Whether a command may be done, as the hook `update` sees it too.
+    /// Whether a command may be executed, as far as the repository and the hook `update` decide.
     pub(super) fn decide(&mut self, at: usize, deciding: &Deciding) -> Result<Decision, Error> {
         match self.refusal(at, deciding)? {
             Some(why) => {
@@ -217,13 +217,13 @@ impl Push<'_> {
         Ok(Some(left.is_none()))
     }
 
-    /// Refs may go also when they are broken, or gone.
+    /// Refs can also be deleted when they are broken, or do not exist.
     fn look_at_deleted(&mut self, at: usize, snapshot: &Arc<Snapshot>) -> Result<(), Error> {
         let command = &self.commands[at];
         if !command.is_delete() || !command.old.is_null() && snapshot.contains(&command.old)? {
             return Ok(());
         }
-        // What the client believes says nothing then.
+        // Then the old value that the client sent means nothing.
         let null = self.null();
         let refs = self.call.subject.repository.refs();
         match refs.read(&command.full_name)? {
@@ -238,7 +238,8 @@ impl Push<'_> {
     }
 }
 
-/// Where a symbolic ref ends: `None` for one that is not symbolic, and `Some(None)` for one that goes on and on.
+/// The end of a symbolic ref: `None` for a ref that is not symbolic, `Some(None)` for a chain that is too
+/// long.
 pub(super) fn last_of_chain(refs: &RefSnapshot, name: &[u8]) -> Result<Option<Option<Vec<u8>>>, Error> {
     use packrace_store::refs::Target;
     let mut at = name.to_vec();

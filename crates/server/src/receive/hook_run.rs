@@ -10,14 +10,14 @@ use super::client_messages::ClientMessages;
 use crate::check_intervals::{CLIENT_CHECK_INTERVAL, HOOK_END_INTERVAL};
 use crate::error::Error;
 
-/// Longest piece of what a hook says.
+/// The longest piece of a hook's messages.
 const MESSAGE_BYTES: usize = 8 << 10;
 
-/// Variables beside those that all hooks get; `None` takes one away.
+/// Variables in addition to those that all hooks get; `None` removes one.
 pub(super) type Variables = Vec<(OsString, Option<OsString>)>;
 
-/// Runs a program to its end, unless the client leaves; whether it ended well. One that cannot be started has not, nor one
-/// that was ended because its time was up.
+/// Runs a program to its end, unless the client disconnects; returns whether it succeeded. A program that
+/// cannot be started or that was ended after its time limit did not.
 pub(super) fn run(program: &Program, input: &[u8], client: &ClientMessages) -> Result<bool, Error> {
     let mut child = match ChildProcess::start(program) {
         Ok(child) => child,
@@ -45,12 +45,12 @@ pub(super) fn run(program: &Program, input: &[u8], client: &ClientMessages) -> R
     }
 }
 
-/// Where a program is, for the log; a client sees its own name for that.
+/// The path of a program, for the log; a client sees its own name for it.
 fn path_of(program: &Program) -> String {
     program.argv.first().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
-/// What git calls a program: as seen from its working directory.
+/// Git's name for a program: relative to its working directory.
 fn name_of(program: &Program) -> String {
     let name = program.argv.first().map_or(Path::new(""), Path::new);
     let directory = packrace_os::real_path(&program.directory);
@@ -58,7 +58,7 @@ fn name_of(program: &Program) -> String {
     below.unwrap_or(name).to_string_lossy().into_owned()
 }
 
-/// How a program ended; `None` if the client left before.
+/// How a program ended; `None` if the client disconnected before.
 fn see_through(
     child: &mut ChildProcess,
     mut input: &[u8],

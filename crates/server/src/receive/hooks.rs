@@ -1,4 +1,4 @@
-//! The hooks of a push (githooks): what they are told, and what it means how they end.
+//! The hooks of a push (githooks): what they get, and what their exit status means.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -10,7 +10,7 @@ use crate::error::Error;
 use packrace_store::Quarantine;
 
 impl Push<'_> {
-    /// Runs a hook; one that is not there is content.
+    /// Runs a hook; one that does not exist succeeds.
     pub(super) fn run_hook(
         &self,
         name: &str,
@@ -36,7 +36,7 @@ impl Push<'_> {
         self.run_hook("pre-receive", &[], &lines, variables)
     }
 
-    /// Whether the hook lets a command pass.
+    /// Whether the hook accepts a command.
     pub(super) fn run_update(&self, command: &ReceivedCommand, variables: &Variables) -> Result<bool, Error> {
         let (old, new) = (command.old.to_string(), command.new.to_string());
         self.run_hook("update", &[&command.name, old.as_bytes(), new.as_bytes()], b"", variables.clone())
@@ -64,7 +64,7 @@ impl Push<'_> {
             return Ok(());
         }
         let variables = self.variables()?;
-        // How it ends changes nothing.
+        // Its exit status changes nothing.
         self.run_hook("post-receive", &[], &lines, variables).map(drop)
     }
 
@@ -77,10 +77,10 @@ impl Push<'_> {
         self.run_hook("post-update", &names, b"", Vec::new()).map(drop)
     }
 
-    /// What hooks that hear of all commands at once are told beside them.
+    /// The variables of hooks that get all commands at once.
     fn variables(&mut self) -> Result<Variables, Error> {
         let mut variables: Variables = Vec::new();
-        // Also where the client does not use options, and in spite of what githooks says.
+        // Also if the client sends no options, contrary to githooks.
         let options = self.request.options.as_deref().unwrap_or_default();
         variables.push(("GIT_PUSH_OPTION_COUNT".into(), Some(options.len().to_string().into())));
         for (at, option) in options.iter().enumerate() {
@@ -91,7 +91,7 @@ impl Push<'_> {
         Ok(variables)
     }
 
-    /// What hooks are told of the certificate, which is checked once, when the first hook asks.
+    /// The variables about the certificate, which is checked once, for the first hook.
     fn certificate_variables(&mut self) -> Result<Variables, Error> {
         let Some(certificate) = &self.request.certificate else { return Ok(Vec::new()) };
         if self.certificate.is_none() {
@@ -103,7 +103,7 @@ impl Push<'_> {
     }
 }
 
-/// Whether hooks that come afterwards hear of it.
+/// Whether hooks that run afterwards see the command.
 fn is_done(command: &ReceivedCommand) -> bool {
     command.error.is_none() && !command.did_not_exist
 }

@@ -1,4 +1,4 @@
-//! In whose name refs change.
+//! The committer in the reflogs of a push.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use packrace_store::Config;
 /// Makes the line for reflogs: `Name <mail> seconds zone`.
 type Make = dyn Fn(&Config, Option<&Pusher>) -> Result<Vec<u8>, String> + Send + Sync;
 
-/// Who changes refs, according to the configuration of a repository and the environment of this process.
+/// The committer, according to the configuration of a repository and the environment of this process.
 #[derive(Clone)]
 pub struct Committer(Arc<Make>);
 
 impl Committer {
-    /// As `make` says, when refs change.
+    /// A committer that `make` determines when refs change.
     pub fn new(
         make: impl Fn(&Config, Option<&Pusher>) -> Result<Vec<u8>, String> + Send + Sync + 'static,
     ) -> Self {
@@ -31,11 +31,11 @@ impl std::fmt::Debug for Committer {
     }
 }
 
-/// Who pushes, as a transport knows it (git-http-backend, "ENVIRONMENT").
+/// The user who pushes, as a transport knows it (git-http-backend, "ENVIRONMENT").
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pusher {
-    /// Stands for `GIT_COMMITTER_NAME`, where the environment has none.
+    /// Used as `GIT_COMMITTER_NAME`, if the environment has none.
     pub name: String,
-    /// Stands for `GIT_COMMITTER_EMAIL`, where the environment has none.
+    /// Used as `GIT_COMMITTER_EMAIL`, if the environment has none.
     pub email: String,
 }

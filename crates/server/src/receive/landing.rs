@@ -1,4 +1,4 @@
-//! Where a push goes that was found right: into the folder of its repository, or into the bucket that this is a copy of.
+//! Stores a checked push: in the folder of its repository, or in the bucket that the repository is a copy of.
 //!
 //! ```text
 //! folder   objects come in ─ each transaction of refs counts when it ends
@@ -16,15 +16,15 @@ use packrace_store::{Error as StoreError, Migrated, Quarantine, Repository, Snap
 
 use crate::error::Error;
 
-/// What is told to nobody but the log, as neither yes nor no is true.
+/// The message when neither yes nor no is true; only the log has the cause.
 const UNKNOWN: &str = "it is not known whether the push was done; fetch, and see";
 
-/// A repository in a bucket that is pushed to.
+/// A push to a repository in a bucket.
 #[derive(Debug, Clone)]
 pub struct BucketPush {
     committer: Arc<Committer>,
     name: BucketName,
-    /// The generation that the repository was, at least, before anything of it was looked at.
+    /// The repository had at least this generation before anything in it was read.
     checked_at: u64,
 }
 
@@ -40,24 +40,24 @@ impl BucketPush {
     }
 }
 
-/// Objects of a push that was found right, which refs may name now.
+/// Objects of a checked push, which refs may name now.
 pub(super) struct Landing<'a> {
     repository: &'a Repository,
     place: Place<'a>,
 }
 
 enum Place<'a> {
-    /// They have come in; `None`: they were there earlier.
+    /// The objects were migrated; `None`: they were there earlier.
     Folder(Option<Migrated>),
-    /// They wait.
+    /// The objects wait in their quarantine.
     Bucket(&'a BucketPush, Option<Box<Quarantine>>),
 }
 
-/// What became of a transaction: the refused edits of a batch, or why nothing was done, in words.
+/// The result of a transaction: the refused edits of a batch, or why nothing was changed.
 pub(super) type Landed = Result<Vec<Refusal>, String>;
 
 impl<'a> Landing<'a> {
-    /// Lets objects in, where that is not done together with refs.
+    /// Migrates objects, unless they are committed together with refs.
     pub(super) fn begin(
         repository: &'a Repository,
         bucket: Option<&'a BucketPush>,
@@ -78,7 +78,7 @@ impl<'a> Landing<'a> {
         }
     }
 
-    /// What hooks have to be told so that they find the objects.
+    /// The variables that let hooks find the objects.
     pub(super) fn variables(&self) -> Vec<(OsString, OsString)> {
         match &self.place {
             Place::Bucket(_, Some(quarantine)) => quarantine.environment(),
@@ -86,12 +86,12 @@ impl<'a> Landing<'a> {
         }
     }
 
-    /// Whether all transactions are to be handed over in one call.
+    /// Whether all transactions must be passed in one call.
     pub(super) fn takes_all_at_once(&self) -> bool {
         matches!(self.place, Place::Bucket(..))
     }
 
-    /// Changes refs, one transaction after another. An error tells that nobody knows whether they have changed.
+    /// Changes refs, one transaction after another. After an error it is not known whether they have changed.
     pub(super) fn change(
         &self,
         transactions: Vec<(Vec<RefEdit>, TransactionMode)>,
@@ -154,7 +154,7 @@ impl<'a> Landing<'a> {
         Ok(transactions.into_iter().map(change).map(in_words).collect())
     }
 
-    /// Refs name the objects now, or nobody wants them.
+    /// Ends the landing: refs name the objects now, or the objects are not needed.
     pub(super) fn end(self) -> Result<(), StoreError> {
         match self.place {
             Place::Folder(Some(migrated)) => migrated.release(),

@@ -1,12 +1,14 @@
-//! One call of receive-pack: the advertisement, then a push that is taken in, checked, decided ref by ref and reported.
+//! One call of receive-pack: the advertisement, then a push that is received, checked, decided ref by ref and
+//! reported.
 //!
 //! ```text
 //! commands, pack ─▶ quarantine ─▶ connected? ─▶ hidden? ─▶ pre-receive ─▶ objects come in ─▶ proc-receive
 //!               ─▶ each ref: rules, update hook ─▶ refs change ─▶ report ─▶ post-receive, post-update
 //! ```
 //!
-//! All of that is done on a thread of its own, while the thread of the call sends what hooks say and keeps the
-//! connection alive (`client_messages`). Into a bucket, objects come with the refs (`landing`). A client that leaves ends the push for as long as no ref has changed.
+//! All of that runs on its own thread, while the calling thread sends messages of hooks and keeps the
+//! connection alive (`client_messages`). In a bucket, objects are committed together with refs (`landing`).
+//! If the client disconnects before objects leave the quarantine, the push ends.
 
 mod access_rules;
 mod advertise;
@@ -66,30 +68,30 @@ use settings::PushSettings;
 use spent::CpuTime;
 pub use spent::PushBudget;
 
-/// Bytes read from a client at once.
+/// Bytes of one read from a client.
 const READ_BYTES: usize = 64 << 10;
 
-/// Bytes of a pack that are read at once.
+/// Bytes of one read of a pack.
 const PACK_READ_BYTES: usize = 1 << 20;
 
-/// What an allocator adds to a name that is kept, twice.
+/// What an allocator adds to a stored name, twice.
 const BYTES_A_NAME: usize = 32;
 
-/// What a client is told when there is no memory for its commands.
+/// The message for a client when there is no memory for its commands.
 const NO_MEMORY: &str = "too many refs are being pushed at the same time; try again later, or fewer";
 
 /// One call of receive-pack.
 #[derive(Debug, Clone)]
 pub struct ReceivePack {
-    /// What is pushed to, and how.
+    /// The repository, and how it is served.
     pub subject: Subject,
     /// The repository as the client names it. Nonces of signed pushes are valid for this name only.
     pub named: OsString,
     /// A folder for temporary files.
     pub temporary_dir: PathBuf,
-    /// What it may cost.
+    /// What the push may cost.
     pub budget: PushBudget,
-    /// Variables that hooks get beside those of this process.
+    /// Variables that hooks get in addition to those of this process.
     pub hook_environment: Vec<(OsString, OsString)>,
     /// The committer in reflogs.
     pub committer: Committer,
@@ -107,12 +109,12 @@ pub struct ReceivePack {
     pub access: Option<RepositoryAccess>,
     /// Where the push is recorded.
     pub audit: Option<Arc<AuditLog>>,
-    /// The bucket that the repository is a copy of, if it is one: the push goes there.
+    /// The bucket that the repository is a copy of, if any: the push is committed there.
     pub bucket: Option<BucketPush>,
 }
 
-/// Serves one call, from the advertisement to the end. `Ok` is exit code 0, whatever became of single refs; an error has
-/// been told to the client already wherever the protocol has words for it.
+/// Serves one call, from the advertisement to the end. `Ok` is exit code 0, whatever the outcome of single
+/// refs; an error was already sent to the client wherever the protocol has a message for it.
 pub fn receive_pack(
     call: &ReceivePack,
     input: &mut (dyn Read + Send),
@@ -122,7 +124,7 @@ pub fn receive_pack(
     Receive::new(call, client, clock)?.serve(input)
 }
 
-/// Sends the advertisement of a repository that is not there yet, and of which `config` is all that is configured.
+/// Sends the advertisement of a repository that does not exist yet; `config` is its whole configuration.
 pub fn advertise_new(
     config: &Config,
     hash: HashKind,
@@ -212,7 +214,7 @@ impl<'a> Receive<'a> {
         });
         let mut buffer = vec![0; READ_BYTES];
         let mut last = 0;
-        // Until the push is over.
+        // Held until the push ends.
         let memory = self.claim_memory()?;
         loop {
             let handled = match session.poll_output() {
@@ -221,7 +223,7 @@ impl<'a> Receive<'a> {
                     Ok(length) => {
                         last = length;
                         let handled = session.handle(PushInput::Bytes(&buffer[..length]));
-                        // What is refused is held no longer.
+                        // Refused commands are held no longer.
                         if handled.is_ok() && memory.grow(memory_bytes(&session)).is_err() {
                             return Err(self.no_memory());
                         }
@@ -243,14 +245,14 @@ impl<'a> Receive<'a> {
             };
             if let Err(refusal) = handled {
                 let told = session.wire(&refusal).map(GatherBatch::of);
-                // A client that cannot be told is not a second error.
+                // If the client does not get it, that is no second error.
                 let _ = told.map(|told| self.client.send(told));
                 return Err(Error::refused(&refusal));
             }
         }
     }
 
-    /// Claims nothing yet of the memory that all pushes share.
+    /// Starts with no bytes of the memory that all pushes share.
     fn claim_memory(&mut self) -> Result<Claim, Error> {
         let Subject { host, transfer, .. } = &self.call.subject;
         // A client without an address is the only one.
@@ -259,7 +261,7 @@ impl<'a> Receive<'a> {
         host.push_memory.claim(0, peer).map_err(|_| self.no_memory())
     }
 
-    /// Tells that the commands of pushes fill the memory that there is for them.
+    /// Reports that the commands of pushes fill their memory.
     fn no_memory(&mut self) -> Error {
         let Subject { host, transfer, mode, .. } = &self.call.subject;
         host.metrics.refused(Reason::PushBudget);
@@ -305,7 +307,7 @@ impl<'a> Receive<'a> {
         let cancelled = Arc::new(AtomicBool::new(false));
         let aside = (!request.sideband).then(|| self.call.messages.clone());
         let paths = self.call.subject.paths.clone();
-        // Where others are served too, fetches of a few commits go first.
+        // If other clients are served too, fetches of a few commits go first.
         let gives_way = self.call.subject.host.cpu.is_some();
         let cpu_time = CpuTime::new(self.call.budget.cpu_time, gives_way);
         let messages = ClientMessages::new(sender, cancelled.clone(), aside, paths.clone(), cpu_time);
@@ -313,7 +315,7 @@ impl<'a> Receive<'a> {
         let mut outbox = Outbox::new(client, framing, settings.keepalive, clock.now());
         let (worked, sent) = std::thread::scope(|scope| {
             let work = move || {
-                // It ends with the push, so that nothing has to be taken back.
+                // The thread ends with the push, so its priority need not be restored.
                 if gives_way {
                     lower_thread_priority();
                 }
@@ -324,7 +326,7 @@ impl<'a> Receive<'a> {
             let worker = std::thread::Builder::new().name("receive".into()).spawn_scoped(scope, work);
             let worker = worker.map_err(|error| Error::caused("cannot start a thread", error))?;
             let sent = relay(&receiver, &mut outbox, &cancelled, clock);
-            // A worker that panics has told nobody; the panic goes on here.
+            // A worker that panicked has not told the client; the panic continues here.
             let worked = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             Ok::<_, Error>((worked, sent))
         })?;
@@ -346,7 +348,7 @@ impl<'a> Receive<'a> {
     }
 }
 
-/// What the commands of a push take, by estimate: once as they came, and once with what becomes of each.
+/// An estimate of the memory for the commands of a push: once as received, and once with the outcome of each.
 fn memory_bytes(session: &PushSession) -> usize {
     let Held { commands, bytes } = session.held();
     commands
@@ -354,10 +356,10 @@ fn memory_bytes(session: &PushSession) -> usize {
         .saturating_add(bytes.saturating_mul(2))
 }
 
-/// The bytes of a pack: first those that came with the commands.
+/// The bytes of a pack, starting with those that came with the commands.
 struct PackSource<'a> {
     held: Vec<u8>,
-    /// What of `held` was not taken yet.
+    /// The part of `held` that was not taken yet.
     range: Range<usize>,
     input: &'a mut (dyn Read + Send),
     is_over: bool,

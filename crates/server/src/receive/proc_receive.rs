@@ -1,4 +1,4 @@
-//! The hook that does commands in place of receive-pack (githooks, "proc-receive").
+//! The hook that executes commands instead of receive-pack (githooks, "proc-receive").
 //!
 //! ```text
 //! we: version=1 NUL features, flush          hook: version=1 NUL features, flush
@@ -18,7 +18,7 @@ use super::commands::Push;
 use crate::check_intervals::{CLIENT_CHECK_INTERVAL, HOOK_END_INTERVAL};
 use crate::error::Error;
 
-/// Bytes that the hook says at once.
+/// Bytes of one read from the hook.
 const MESSAGE_BYTES: usize = 64 << 10;
 
 /// Why the hook's commands failed, as errors for the client.
@@ -31,7 +31,7 @@ impl HookErrors {
 }
 
 impl Push<'_> {
-    /// Has the hook do its commands.
+    /// Lets the hook execute its commands.
     pub(super) fn run_proc_receive(&mut self) -> Result<(), Error> {
         let numbers: Vec<usize> = (0..self.commands.len())
             .filter(|at| self.commands[*at].is_of_hook && self.commands[*at].is_open())
@@ -106,13 +106,13 @@ impl Push<'_> {
             let why = hook.or_time_is_up("fail to read report from proc-receive hook");
             return Ok(Err(HookErrors::one(why)));
         };
-        // When it has answered, git does not look how it ends.
+        // Once it has answered, git ignores its exit status.
         hook.end()?;
         let errors = self.take_answer(numbers, &answer);
         Ok(if errors.is_empty() { Ok(()) } else { Err(HookErrors(errors)) })
     }
 
-    /// Reads what the hook says of its commands; gives what is wrong with that.
+    /// Reads the hook's answers about its commands; returns the errors in them.
     fn take_answer(&mut self, numbers: &[usize], lines: &[Vec<u8>]) -> Vec<String> {
         let by_name: HashMap<Vec<u8>, usize> =
             numbers.iter().map(|at| (self.commands[*at].name.clone(), *at)).collect();
@@ -122,7 +122,7 @@ impl Push<'_> {
         let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let mut errors = Vec::new();
         let mut reported = vec![false; self.commands.len()];
-        // The command that options belong to, and whether they begin something else that was done for it.
+        // The command that options apply to, and whether they begin the report of another change.
         let mut current: Option<(usize, bool)> = None;
         for line in lines {
             match ReportLine::parse(line) {
@@ -201,7 +201,7 @@ impl Push<'_> {
     }
 }
 
-/// Whether the hook wants push options; the version if it is one that is not known.
+/// Whether the hook takes push options; the version if it is unknown.
 fn read_version(lines: &[Vec<u8>]) -> Result<bool, String> {
     let mut takes_options = false;
     for line in lines {
@@ -228,12 +228,12 @@ struct HookSession<'a> {
     decoder: Decoder,
     client: &'a ClientMessages,
     is_over: bool,
-    /// It was ended because of that.
+    /// Its time limit ended it.
     time_is_up: bool,
 }
 
 impl HookSession<'_> {
-    /// Says something and hears the lines up to a flush; `None` if there is none, or no line.
+    /// Sends a question and reads the lines up to a flush; `None` without a flush.
     fn ask(&mut self, mut question: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
         let mut lines = Vec::new();
         let mut output = vec![0; MESSAGE_BYTES];
@@ -253,12 +253,12 @@ impl HookSession<'_> {
         }
     }
 
-    /// What is wrong when there is no answer.
+    /// The error when there is no answer.
     fn or_time_is_up(&self, why: &str) -> String {
         if self.time_is_up { format!("{why}: it took longer than it may") } else { why.to_owned() }
     }
 
-    /// Moves what can be moved; how much was said.
+    /// Moves the bytes that can be moved; returns how many were sent.
     fn transfer(&mut self, question: &[u8], output: &mut [u8]) -> Result<usize, Error> {
         let mut messages = [0; 8 << 10];
         let did = match self.child.transfer(question, output, &mut messages, CLIENT_CHECK_INTERVAL) {
@@ -282,18 +282,18 @@ impl HookSession<'_> {
         Ok(did.written)
     }
 
-    /// Waits for the end.
+    /// Waits for the hook's end.
     fn end(mut self) -> Result<(), Error> {
         self.child.close_input();
         let mut output = vec![0; MESSAGE_BYTES];
         while !self.is_over {
             self.transfer(b"", &mut output)?;
-            // What comes behind the last flush is not read.
+            // Bytes after the last flush are ignored.
             self.decoder = Decoder::default();
         }
         loop {
             let ended = match self.child.try_wait() {
-                // It has answered, and then its time was up: how it ends is not looked at.
+                // It reached its time limit after its answer: its exit status does not matter.
                 Err(error) if error.kind() == std::io::ErrorKind::TimedOut => return Ok(()),
                 ended => ended.map_err(failed)?,
             };

@@ -1,7 +1,7 @@
-//! How much a repository may hold: looked at before objects come in, and before hooks are asked.
+//! Limits the size of a repository: checked before objects are stored, and before hooks run.
 //!
-//! Two pushes at once may both find room for one. What others borrow (alternates) is theirs. What no ref leads to any more counts
-//! until it is expired.
+//! Two simultaneous pushes may both find room for one. Borrowed objects count for the repository that stores
+//! them (alternates). Unreachable objects count until they are expired.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -15,14 +15,15 @@ use super::commands::Push;
 use crate::error::Error;
 use crate::metrics::Reason;
 
-/// A push may always bring so much, as far as is looked at while it comes: a new name for what is there comes with an empty pack.
+/// A push may always bring this much, as far as it is checked while it arrives: a new ref for an existing
+/// object comes with an empty pack.
 const LEAST_BYTES: u64 = 4 << 10;
 
-/// How git's words begin for a pack of too many bytes; the quota is one of two reasons for that.
+/// The start of git's message for a pack that is too large; the quota is one of two causes.
 const TOO_LARGE: &str = "pack exceeds maximum allowed size";
 
 impl Push<'_> {
-    /// Bytes that a pack may have, so that the repository holds no more than it may; `None` for any number.
+    /// How many bytes a pack may have so that the repository keeps its limit; `None` for any number.
     pub(super) fn room(&self) -> Result<Option<u64>, Error> {
         let max = self.call.budget.max_repository_bytes;
         if max == 0 {
@@ -32,7 +33,7 @@ impl Push<'_> {
         Ok(Some(max.saturating_sub(held).max(LEAST_BYTES)))
     }
 
-    /// Says why a pack was given up that met this limit, and counts it.
+    /// Reports and counts a pack that was given up at this limit.
     pub(super) fn met_limit(&self, limit: &str, room: Option<u64>) {
         let configured = self.settings.unpack.max_bytes;
         let room = room.filter(|room| configured.is_none_or(|configured| *room < configured));
@@ -45,7 +46,7 @@ impl Push<'_> {
         }
     }
 
-    /// Rejects what would make the repository hold more bytes or refs than it may. Refs may always go.
+    /// Rejects commands that would exceed the limit of bytes or of refs. Refs can always be deleted.
     pub(super) fn refuse_beyond_quota(
         &mut self,
         quarantine: Option<&Quarantine>,
@@ -106,7 +107,7 @@ impl Push<'_> {
     }
 }
 
-/// Bytes of packs, of what is beside them, and of loose objects.
+/// Bytes of packs, of the files beside them, and of loose objects.
 fn stored_bytes(object_dir: &Path) -> std::io::Result<u64> {
     let mut bytes = bytes_in(&object_dir.join("pack"), Role::Pack)?;
     for first in 0..=u8::MAX {
@@ -122,7 +123,7 @@ fn bytes_in(dir: &Path, role: Role) -> std::io::Result<u64> {
     };
     let mut bytes = 0;
     for entry in entries {
-        // What goes meanwhile is not there.
+        // A file that was deleted meanwhile does not count.
         bytes += identity(&dir.join(&entry.name), role)?.map_or(0, |file| file.length);
     }
     Ok(bytes)

@@ -8,7 +8,8 @@ use crate::error::Error;
 use crate::events::{CHANGED_UNRECORDED, Events, NOT_RECORDED, NotRecorded, refs_that_changed};
 
 impl Push<'_> {
-    /// Announces what is about to change. Where that cannot be recorded, all commands are rejected.
+    /// Announces the changes that are about to be made. If that cannot be recorded, all commands are
+    /// rejected.
     pub(super) fn announce(&mut self) -> Result<Option<(Announced, JournalEvent)>, NotRecorded> {
         let host = self.call.subject.host.clone();
         let Some(events) = host.events.get() else { return Ok(None) };
@@ -22,7 +23,7 @@ impl Push<'_> {
         Ok(Some((announced, event)))
     }
 
-    /// Records what has changed, also where the push has ended with an error.
+    /// Records the changes, even if the push ended with an error.
     pub(super) fn record_event(
         &mut self,
         announced: Option<(Announced, JournalEvent)>,
@@ -51,7 +52,7 @@ impl Push<'_> {
     }
 }
 
-/// What has become of a command: one change, or those that the hook `proc-receive` made instead.
+/// The changes of a command: one, or those that the hook `proc-receive` made instead.
 fn changed(command: &ReceivedCommand) -> Vec<RefEvent> {
     if command.error.is_some() || command.did_not_exist {
         return Vec::new();

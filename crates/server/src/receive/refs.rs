@@ -1,4 +1,4 @@
-//! Changes refs: all together, or each that can be.
+//! Changes refs: all or none, or each on its own.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::error::Error;
 /// The message in reflogs.
 const MESSAGE: &[u8] = b"push";
 
-/// Refs that change together, and which commands of the push that is.
+/// Refs that change together, and the numbers of their commands.
 struct RefBatch {
     edits: Vec<RefEdit>,
     numbers: Vec<usize>,
 }
 
 impl Push<'_> {
-    /// All refs or none.
+    /// Changes all refs or none.
     pub(super) fn execute_atomic(
         &mut self,
         refs: &RefSnapshot,
@@ -60,7 +60,8 @@ impl Push<'_> {
         Ok(())
     }
 
-    /// Refs that go make room for those that come, so they go first, as git does it since it has batches.
+    /// Changes each ref on its own. Deletions go first, because they make room for new refs; git has done so
+    /// since it has batches.
     pub(super) fn execute_each(
         &mut self,
         refs: &RefSnapshot,
@@ -119,7 +120,7 @@ impl Push<'_> {
         self.commands.iter_mut().for_each(|command| command.reject(why));
     }
 
-    /// History is cut here, too, before refs lead there.
+    /// Records where history is cut before refs lead there.
     fn note_shallow(&mut self, shallow: &Shallow) -> bool {
         let needs = |command: &crate::receive::commands::ReceivedCommand| {
             command.needs_shallow && command.error.is_none()
@@ -160,7 +161,7 @@ impl Push<'_> {
         let mut writes = RefWrites::of(config, repository.hash_kind(), repository.is_bare()?, who)?;
         writes.hooks = Some(Arc::clone(&self.hooks));
         landing.change(transactions, writes).inspect_err(|error| {
-            // The client hears neither of it.
+            // The client gets neither.
             self.commands.iter_mut().for_each(|command| command.reject(&error.to_string()));
             self.record();
         })

@@ -1,4 +1,4 @@
-//! What the configuration of a repository says about pushing to it (git-config, "receive" and "transfer").
+//! The settings of a repository about pushes (git-config, "receive" and "transfer").
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use packrace_store::publish::LooseLimit;
 use crate::error::Error;
 use crate::refs::view::HiddenRefs;
 
-/// What happens when a checked-out branch, or the current one, is pushed to.
+/// What happens on a push to a checked-out branch, or to the current one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Deny {
     Ignore,
     Warn,
     Refuse,
-    /// The work tree follows.
+    /// The work tree is updated.
     UpdateInstead,
     /// Nothing is configured: refused, and explained.
     Unconfigured,
@@ -43,7 +43,7 @@ pub(super) struct PushSettings {
     pub(super) unpack: UnpackSettings,
 }
 
-/// What concerns taking objects in.
+/// Settings about storing objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UnpackSettings {
     /// Packs of fewer objects become loose objects.
@@ -52,7 +52,7 @@ pub(super) struct UnpackSettings {
     pub(super) max_bytes: Option<u64>,
 }
 
-/// `receive.procReceiveRefs`: which commands are the hook's.
+/// `receive.procReceiveRefs`: the commands that the hook executes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ProcReceive {
     create: bool,
@@ -93,7 +93,8 @@ impl PushSettings {
 }
 
 impl PushSettings {
-    /// The same for a repository in a bucket: what comes is always a pack, and nothing is written beside packs and refs.
+    /// The same for a repository in a bucket: objects are always stored as a pack, and nothing is written
+    /// beside packs and refs.
     pub(super) fn of_bucket(mut self) -> Self {
         self.unpack.unpack_limit = LooseLimit::below(1);
         self.shallow_update = false;
@@ -153,7 +154,7 @@ impl ProcReceive {
         rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/') != self.is_negated
     }
 
-    /// Whether a command is the hook's.
+    /// Whether the hook executes a command.
     pub(super) fn takes(all: &[ProcReceive], name: &[u8], is_create: bool, is_delete: bool) -> bool {
         all.iter().any(|one| one.is_for(name, is_create, is_delete))
     }

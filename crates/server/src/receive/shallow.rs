@@ -1,4 +1,4 @@
-//! Pushes from repositories whose history is cut (git-config, "receive.shallowUpdate").
+//! Pushes from shallow repositories (git-config, "receive.shallowUpdate").
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use packrace_store::{Repository, Snapshot, cache_bytes};
 
 use crate::error::Error;
 
-/// Longest list of cuts that is read.
+/// The longest shallow file that is read.
 const MAX_SHALLOW_BYTES: u64 = 64 << 20;
 
-/// Commits of a client that came, or were here, and whose parents were not and did not.
+/// Shallow commits of a client that the repository now has, without some of their parents.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NewShallow {
     pub(super) ids: Vec<ObjectId>,
 }
 
 impl NewShallow {
-    /// Those of `named`, at which the client says that its history is cut. Where the parents are here, history goes on.
+    /// Selects from `named`, the client's shallow commits. If the parents are here, history continues.
     pub(super) fn find(named: &[ObjectId], snapshot: &Arc<Snapshot>) -> Result<Self, Error> {
         let mut ids = Vec::new();
         let mut reader = snapshot.reader(cache_bytes::FEW_OBJECTS);
@@ -46,7 +46,7 @@ impl NewShallow {
         Ok(NewShallow { ids })
     }
 
-    /// Notes that the history of the repository is cut there too.
+    /// Adds them to the repository's shallow file.
     pub(super) fn add_to(&self, repository: &Repository) -> Result<(), Error> {
         let path = repository.common_dir().join("shallow");
         let policy = WritePolicy::of(repository.config())?;

@@ -1,5 +1,5 @@
-//! Signatures of signed pushes: what the programs say that know them (git-config, `gpg.ssh`; GnuPG, doc/DETAILS;
-//! ssh-keygen, "-Y find-principals", "-Y verify", "-Y check-novalidate").
+//! Signatures of signed pushes: what the programs that verify them report (git-config, `gpg.ssh`; GnuPG,
+//! doc/DETAILS; ssh-keygen, "-Y find-principals", "-Y verify", "-Y check-novalidate").
 
 use std::ffi::OsString;
 use std::io;
@@ -14,18 +14,18 @@ use packrace_os::durable::NewFile;
 use super::ReceivePack;
 use super::client_messages::ClientMessages;
 
-/// Most of what a program that verifies may say of a signature.
+/// The most output of a program that verifies a signature.
 const MAX_STATUS_BYTES: usize = 1 << 20;
 
-/// Names that one key may have among the allowed signers; each is a process.
+/// The most names that one key may have among the allowed signers; each costs a process.
 const MAX_PRINCIPALS: usize = 16;
 
-/// What was found out about a signature.
+/// The result of checking a signature.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Signature {
-    /// A letter, as `%G?` has it.
+    /// A letter, as for `%G?`.
     pub(super) status: Option<char>,
-    /// Who signed; empty where that is not known.
+    /// Who signed; empty if unknown.
     pub(super) signer: String,
     /// The key, or its fingerprint.
     pub(super) key: String,
@@ -37,14 +37,14 @@ impl Signature {
     }
 }
 
-/// Looks into signatures.
+/// Verifies signatures with external programs.
 pub(super) struct SignatureChecker<'a> {
     pub(super) call: &'a ReceivePack,
     pub(super) client: &'a ClientMessages,
 }
 
 impl SignatureChecker<'_> {
-    /// Asks the program that knows signatures of this kind. What it cannot tell has no status.
+    /// Runs the program for signatures of this kind. Without a result there is no status.
     pub(super) fn check(&self, signed: &[u8], signature: &[u8]) -> Signature {
         let kinds: [(&[u8], &[&str], &str); 3] = [
             (b"-----BEGIN PGP", &["gpg.program", "gpg.openpgp.program"], "gpg"),
@@ -80,8 +80,8 @@ impl SignatureChecker<'_> {
         self.ask(argv, signed).map_or_else(Signature::default, |(_, said)| read_status(&said))
     }
 
-    /// Finds who may have signed, and looks whether one of them has. Whoever signed with a key that nobody has is nobody, and
-    /// the signature is good all the same: as git has it.
+    /// Finds who may have signed, and verifies whether one of them has. A signature with a key that is not
+    /// listed has no signer, and is good all the same, as in git.
     fn check_ssh(&self, program: &OsString, signed: &[u8], signature: &Path) -> Signature {
         let config = self.call.subject.repository.config();
         let Some(allowed) =
@@ -111,7 +111,7 @@ impl SignatureChecker<'_> {
         for principal in principals.into_iter().take(MAX_PRINCIPALS) {
             let argv = command("verify", &["-n", "git", "-I", principal]);
             let argv = with_file(argv, "-f", &allowed);
-            // One that is not there makes every signature a bad one.
+            // A file that does not exist makes every signature bad.
             let argv = revoked.iter().fold(argv, |argv, path| with_file(argv, "-r", path));
             let found = self.judge_ssh(argv, signed);
             if found.status == Some('G') {
@@ -128,7 +128,7 @@ impl SignatureChecker<'_> {
         }
     }
 
-    /// Runs a program, and gives what it writes to standard output.
+    /// Runs a program, and returns its standard output.
     fn ask(&self, argv: Vec<OsString>, input: &[u8]) -> Option<(ExitStatus, String)> {
         let program = Program {
             argv,
@@ -156,7 +156,8 @@ impl SignatureChecker<'_> {
     }
 }
 
-/// Reads `Good "git" signature for NAME with TYPE key FINGERPRINT`, or the same without a name. Names may have any letters in them.
+/// Reads `Good "git" signature for NAME with TYPE key FINGERPRINT`, or the same without a name. Names may
+/// contain any characters.
 fn read_good_signature(said: &str) -> Signature {
     let line = said.lines().next().unwrap_or_default();
     let Some(rest) = line.strip_prefix("Good \"git\" signature ") else { return Signature::bad() };
@@ -165,7 +166,7 @@ fn read_good_signature(said: &str) -> Signature {
     Signature { status: Some('G'), signer: signer.unwrap_or_default().to_owned(), key: key.to_owned() }
 }
 
-/// Reads what `--status-fd` says (GnuPG, doc/DETAILS).
+/// Reads the output of `--status-fd` (GnuPG, doc/DETAILS).
 fn read_status(said: &str) -> Signature {
     let mut found = Signature { status: Some('N'), ..Signature::default() };
     let kinds = [
@@ -182,7 +183,7 @@ fn read_status(said: &str) -> Signature {
             let (key, signer) = rest.split_once(' ').unwrap_or((rest, ""));
             found.status = Some(letter);
             found.key = key.to_owned();
-            // Behind the key of a signature that could not be checked stands no name.
+            // No name follows the key of a signature that could not be checked.
             found.signer = if letter == 'E' { String::new() } else { signer.to_owned() };
         }
     }

@@ -1,4 +1,4 @@
-//! What one push may cost, and what it has cost.
+//! What one push may cost, and how much it has used.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,29 +7,29 @@ use std::time::{Duration, Instant};
 use packrace_os::clock::thread_cpu_time;
 use packrace_pack::ingest::MaxUnpacked;
 
-/// The processor time of a thread is asked for no more often.
+/// The shortest time between two readings of a thread's processor time.
 const CPU_TIME_INTERVAL: Duration = Duration::from_micros(500);
 
-/// After so much processor time, a thread offers its processor to others. Its low priority alone does not do that: a kernel may look only
-/// once a tick, every 4 ms, whether somebody should go before it.
+/// After this much processor time, a thread yields its processor. Its low priority alone does not do that: a
+/// kernel may check only once a tick, every 4 ms, whether another thread should run first.
 const OFFER_INTERVAL: Duration = Duration::from_micros(500);
 
-/// For each so many bytes of its pack, a push has a second of processor time more.
+/// A push gets another second of processor time for each this many bytes of its pack.
 const BYTES_A_SECOND: u64 = 1 << 20;
 
-/// What a push may cost, beside what git's own settings say (`receive.maxInputSize`). Plain data.
+/// What a push may cost, in addition to git's own settings (`receive.maxInputSize`). Plain data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PushBudget {
-    /// Objects in the pack.
+    /// Most objects in the pack.
     pub max_objects: u32,
-    /// What the objects of the pack may come to: inflated bytes, and results of deltas.
+    /// Most bytes that the objects of the pack expand to: inflated bytes, and results of deltas.
     pub max_unpacked: MaxUnpacked,
-    /// Processor time for taking objects in and checking them, all threads together, and a second more for each MiB of the
-    /// pack. Hooks are not counted.
+    /// Processor time for storing and checking objects, of all threads together, plus a second for each MiB
+    /// of the pack. Hooks do not count.
     pub cpu_time: Duration,
-    /// Bytes of packs and loose objects that the repository may hold afterwards; 0 for any number.
+    /// Most bytes of packs and loose objects that the repository may hold afterwards; 0 for any number.
     pub max_repository_bytes: u64,
-    /// Refs that it may have afterwards; 0 for any number.
+    /// Most refs that it may have afterwards; 0 for any number.
     pub max_repository_refs: usize,
 }
 
@@ -45,18 +45,18 @@ impl Default for PushBudget {
     }
 }
 
-/// Processor time of one push. Its threads are its own, and tell of themselves now and then.
+/// Processor time of one push. Its threads serve only this push, and report theirs now and then.
 #[derive(Debug)]
 pub(super) struct CpuTime {
     most: Duration,
-    /// Whether its threads offer their processor to others.
+    /// Whether its threads yield their processor to others.
     gives_way: bool,
     pack_bytes: AtomicU64,
     used_nanoseconds: AtomicU64,
 }
 
 thread_local! {
-    /// When this thread was last looked at, what it had used by then, and what when it last offered its processor.
+    /// When this thread was last read, its processor time then, and its processor time when it last yielded.
     static LAST: Cell<(Option<Instant>, Duration, Duration)> =
         const { Cell::new((None, Duration::ZERO, Duration::ZERO)) };
 }
@@ -66,7 +66,7 @@ impl CpuTime {
         CpuTime { most, gives_way, pack_bytes: AtomicU64::new(0), used_nanoseconds: AtomicU64::new(0) }
     }
 
-    /// So many bytes of the pack have come.
+    /// Counts bytes of the pack that have arrived.
     pub(super) fn has_come(&self, bytes: usize) {
         self.pack_bytes.fetch_add(bytes as u64, Relaxed);
     }
@@ -79,13 +79,13 @@ impl CpuTime {
         self.used_nanoseconds.fetch_add(u64::try_from(used.as_nanos()).unwrap_or(0), Relaxed);
     }
 
-    /// Whether the push has used more than it may. Adds what this thread has used, and
-    /// lets others go first now and then.
+    /// Whether the push has used more than it may. Adds this thread's use, and yields the processor now and
+    /// then.
     pub(super) fn is_exceeded(&self) -> bool {
         let (looked, had, offered) = LAST.get();
         let now = Instant::now();
         if looked.is_none_or(|looked| now.duration_since(looked) >= CPU_TIME_INTERVAL) {
-            // Where the clock cannot be read, other limits still hold.
+            // If the clock cannot be read, other limits still hold.
             let has = thread_cpu_time();
             let is_due = self.gives_way && has.saturating_sub(offered) >= OFFER_INTERVAL;
             LAST.set((Some(now), has, if is_due { has } else { offered }));
@@ -101,7 +101,7 @@ impl CpuTime {
         Duration::from_nanos(self.used_nanoseconds.load(Relaxed))
     }
 
-    /// What is told of a push that has.
+    /// The message for a push that has.
     pub(super) fn words(&self) -> String {
         format!("push exceeds maximum allowed CPU time ({} s)", self.most().as_secs())
     }

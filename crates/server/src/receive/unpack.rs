@@ -1,4 +1,4 @@
-//! Takes the objects of a push into its quarantine.
+//! Stores the objects of a push in its quarantine.
 
 use std::io::{self, BufRead};
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use crate::error::Error;
 /// At most one line of progress a second.
 const PACE: ProgressInterval = ProgressInterval { interval: Duration::from_secs(1), delay: Duration::ZERO };
 
-/// How far the work is, in band 2.
+/// Reports progress in band 2.
 pub(super) struct Progress<'a> {
     pub(super) client: &'a ClientMessages,
     pub(super) clock: &'a dyn Clock,
@@ -33,7 +33,7 @@ impl<'a> Progress<'a> {
         Progress { client, clock, meter: (!is_quiet).then(|| Mutex::new(Meter::new(PACE))) }
     }
 
-    /// Ends the line that is open, and says what else is to be said of it.
+    /// Ends the open progress line.
     fn finish(&self) {
         if let Some(meter) = &self.meter {
             let text = meter.lock().expect("no panic while held").finish(self.clock.now());
@@ -44,7 +44,7 @@ impl<'a> Progress<'a> {
 
 impl ProgressSink for Progress<'_> {
     fn report(&self, phase: Phase, done: u64, total: u64) {
-        // What arrives the client counts itself.
+        // The client itself shows how many bytes it sent.
         let Some(meter) = self.meter.as_ref().filter(|_| total > 0) else { return };
         let text = meter.lock().expect("no panic while held").update(phase, done, total, self.clock.now());
         text.iter().for_each(|text| self.client.say(text.as_bytes()));
@@ -55,17 +55,17 @@ impl ProgressSink for Progress<'_> {
     }
 }
 
-/// Why objects were not taken in.
+/// Why objects were not stored.
 pub(super) struct NotUnpacked {
-    /// What the report says behind `unpack`.
+    /// The text behind `unpack` in the report.
     pub(super) why: String,
-    /// The limit that was met, if it was one.
+    /// The limit that was exceeded, if any.
     pub(super) over_budget: Option<String>,
 }
 
-/// Reads a pack from `source`, and not a byte more, and leaves its objects in the quarantine. An inner error is what the
-/// report says behind `unpack`; what is to be said of it beside that was said. `is_cut` tells that history is cut in the
-/// client: not all that objects lead to has to be there.
+/// Reads a pack from `source`, and not a byte more, and leaves its objects in the quarantine. An inner error
+/// is for the report behind `unpack`; its other messages were already sent. With `is_cut` the client's
+/// history is cut: objects may link to missing ones.
 pub(super) fn receive_pack_bytes(
     source: &mut dyn BufRead,
     quarantine: &mut Quarantine,
@@ -95,7 +95,7 @@ pub(super) fn receive_pack_bytes(
     });
     if let Err(error) = result {
         progress.client.say(error.lines());
-        // It may have ended while the pack was taken, which then looks cut off.
+        // The limit may have ended the read, so that the pack looks cut off.
         let too_long = progress.client.too_long();
         let unread = || unread.map(|error| format!("cannot read the pack: {error}"));
         let words = too_long.clone().or_else(unread).unwrap_or_else(|| error.to_string());
@@ -136,7 +136,7 @@ fn options(
     })
 }
 
-/// Leaves the objects in the quarantine, each for itself or as the pack that they came in.
+/// Stores the objects in the quarantine, as loose objects or as the pack that they came in.
 fn store(
     indexed: IndexedPack,
     form: Form,
@@ -146,7 +146,7 @@ fn store(
     if form == Form::Loose && store_loose(&indexed, quarantine, existing)? {
         return Ok(());
     }
-    // Until refs name its objects, a repack must not take it for garbage.
+    // A repack must not delete the pack before refs name its objects.
     let keep = format!("receive-pack {} on {}\n", std::process::id(), packrace_os::process::host_name());
     let configured = PublishOptions::of(quarantine.view().config())?;
     let options = PublishOptions { keep: Some(keep.as_bytes()), ..configured };
@@ -155,7 +155,7 @@ fn store(
     Ok(())
 }
 
-/// Writes every object to a file of its own, if all are short.
+/// Writes every object to its own file, if all are short.
 fn store_loose(
     indexed: &IndexedPack,
     quarantine: &mut Quarantine,
@@ -170,8 +170,8 @@ fn store_loose(
     Ok(true)
 }
 
-/// Reads the pack to its end. Where reading fails, it ends early, and resolving it fails because of that error, which is
-/// returned.
+/// Reads the pack to its end. A read error ends it early and is returned: resolving the pack then fails
+/// because of it.
 fn feed(
     source: &mut dyn BufRead,
     head: &[u8],
@@ -194,7 +194,7 @@ fn feed(
     Ok(None)
 }
 
-/// The header, which git's receive-pack looks at itself, in words of its own.
+/// The header, which git's receive-pack checks itself, with its own messages.
 fn read_head(source: &mut dyn BufRead) -> Result<([u8; HEADER_BYTES], Header), String> {
     let mut head = [0; HEADER_BYTES];
     source.read_exact(&mut head).map_err(|error| match error.kind() {

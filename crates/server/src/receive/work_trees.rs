@@ -1,6 +1,7 @@
-//! Work trees whose branch is pushed to (git-config, "receive.denyCurrentBranch"; githooks, "push-to-checkout").
+//! Work trees whose branch is pushed to (git-config, "receive.denyCurrentBranch"; githooks,
+//! "push-to-checkout").
 //!
-//! What is in a work tree and its index is git's to look at and to change: packrace has no commands for that.
+//! Git checks and changes a work tree and its index: packrace has no commands for that.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,14 +18,14 @@ use super::commands::Push;
 use super::hook_run::run;
 use crate::error::Error;
 
-/// Longest file that names a work tree.
+/// The longest file that names a work tree.
 const MAX_NAME_BYTES: u64 = 64 << 10;
 
-/// A work tree.
+/// A work tree and its branch.
 #[derive(Debug)]
 pub(super) struct NamedWorkTree {
     git_dir: PathBuf,
-    /// Its top; `None` where that cannot be told.
+    /// Its top; `None` if unknown.
     top: Option<PathBuf>,
     /// The branch that is checked out.
     pub(super) head: Option<Vec<u8>>,
@@ -56,7 +57,7 @@ pub(super) fn work_trees(repository: &Repository) -> Result<Vec<NamedWorkTree>, 
     Ok(trees)
 }
 
-/// The branch that `HEAD` of a work tree points at.
+/// The branch that `HEAD` of a work tree points to.
 fn branch_of(head: Option<Value>) -> Option<Vec<u8>> {
     match head {
         Some(Value::Symbolic(target)) => Some(target),
@@ -74,7 +75,8 @@ fn top_of(git_dir: &Path) -> Option<PathBuf> {
 }
 
 impl Push<'_> {
-    /// Brings a work tree to the commit that its branch is about to point at; gives why that cannot be.
+    /// Updates a work tree to the commit that its branch is about to point to; returns why that is
+    /// impossible.
     pub(super) fn update_work_tree(
         &self,
         tree: &NamedWorkTree,
@@ -84,7 +86,7 @@ impl Push<'_> {
         let Some(top) = &tree.top else {
             return Ok(Some("denyCurrentBranch = updateInstead needs a worktree".to_owned()));
         };
-        // git reads the repository's own configuration, all of it, and runs the programs that it names.
+        // Git reads all of the repository's own configuration, and runs the programs that it names.
         if self.call.hooks != HooksFrom::Repository
             || !self.call.subject.repository.config().ignored().is_empty()
         {

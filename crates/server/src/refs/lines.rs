@@ -1,4 +1,4 @@
-//! Lines on their way out, a batch at a time.
+//! Writes lines to a client, batch by batch.
 
 use packrace_protocol::wire::pkt_line;
 
@@ -6,16 +6,16 @@ use crate::error::Error;
 use crate::repository_cache::Chunk;
 use crate::send::outbox::{BATCH_BYTES, ClientSink, GatherBatch};
 
-/// Lines on their way out, a batch at a time.
+/// Lines for a client, which are sent batch by batch.
 pub(crate) struct Lines<'a> {
     pub(crate) out: &'a mut Vec<u8>,
     client: &'a mut dyn ClientSink,
     keeping: Option<Keeping>,
 }
 
-/// What was sent, for who asks the same again.
+/// The bytes that were sent, for equal requests.
 struct Keeping {
-    /// Where in what was not sent yet the kept bytes begin.
+    /// Where the kept bytes begin in the unsent ones.
     start: usize,
     chunks: Vec<Chunk>,
     room: usize,
@@ -26,7 +26,7 @@ impl<'a> Lines<'a> {
         Lines { out, client, keeping: None }
     }
 
-    /// Lines that are kept, too, if they do not take more than `room`.
+    /// Lines that are also kept, if they take no more than `room`.
     pub(crate) fn kept(out: &'a mut Vec<u8>, client: &'a mut dyn ClientSink, room: usize) -> Self {
         let keeping = Keeping { start: out.len(), chunks: Vec::new(), room };
         Lines { out, client, keeping: Some(keeping) }
@@ -37,7 +37,7 @@ impl<'a> Lines<'a> {
         if self.out.len() < BATCH_BYTES { Ok(()) } else { self.send() }
     }
 
-    /// All lines, those that were not sent yet too, if they were kept.
+    /// All lines, including the unsent ones, if they were kept.
     pub(crate) fn end(mut self) -> Option<Vec<Chunk>> {
         let rest = self.out.len();
         let keeping = self.keeping.as_mut().filter(|keeping| keeping.fits(rest))?;
@@ -45,7 +45,7 @@ impl<'a> Lines<'a> {
         self.keeping.map(|keeping| keeping.chunks)
     }
 
-    /// One batch is held at a time.
+    /// Only one batch is held at a time.
     #[cold]
     fn send(&mut self) -> Result<(), Error> {
         let bytes = std::mem::take(self.out);
@@ -75,7 +75,7 @@ impl Keeping {
 mod tests {
     use super::*;
 
-    /// What a client gets.
+    /// Collects what a client gets.
     #[derive(Default)]
     struct Received(Vec<u8>);
 
@@ -92,8 +92,8 @@ mod tests {
         fn demote_to_background(&mut self) {}
     }
 
-    /// So many bytes of lines behind some that are not kept: what is sent is the same, and what is kept is all of it or
-    /// nothing.
+    /// Lines of this many bytes after some that are not kept: the sent bytes are the same, and all lines are
+    /// kept or none.
     #[track_caller]
     fn check(bytes: usize, room: usize, expect_chunks: Option<usize>) {
         let (mut out, mut client) = (b"before".to_vec(), Received::default());

@@ -1,11 +1,11 @@
-//! The files `info/refs` and `HEAD` of the dumb protocol, as they would be now (gitrepository-layout).
+//! The files `info/refs` and `HEAD` of the dumb protocol, generated (gitrepository-layout).
 
 use packrace_store::Repository;
 
 use super::view::{AdvertisedHead, HiddenRefs, RefsView, VisibleRef, namespace_prefix};
 use crate::error::Error;
 
-/// All refs of a namespace and what they point at, a line each; hidden ones too, as in git.
+/// All refs of a namespace and their objects, one per line; hidden ones too, as in git.
 pub fn ref_list(repository: &Repository, namespace: &str) -> Result<Vec<u8>, Error> {
     let namespace = namespace_prefix(namespace);
     let (refs, snapshot) = (repository.refs().snapshot(&[])?, repository.unlisted_snapshot()?);
@@ -26,7 +26,7 @@ pub fn ref_list(repository: &Repository, namespace: &str) -> Result<Vec<u8>, Err
     Ok(text)
 }
 
-/// What `HEAD` of a namespace stands for, in a line; empty before the first commit.
+/// The target of `HEAD` in a namespace, as a line; empty before the first commit.
 pub fn head_line(repository: &Repository, namespace: &str) -> Result<Vec<u8>, Error> {
     let namespace = namespace_prefix(namespace);
     let (refs, snapshot) = (repository.refs().snapshot(&[])?, repository.unlisted_snapshot()?);

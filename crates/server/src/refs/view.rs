@@ -18,9 +18,9 @@ pub(crate) struct HiddenRefs {
 
 #[derive(Debug, Clone)]
 struct Pattern {
-    /// Starts with `!`: what it matches is shown.
+    /// Starts with `!`: its matches are shown.
     is_negated: bool,
-    /// Starts with `^`: matches the name before the namespace is taken off.
+    /// Starts with `^`: matches the full name, including the namespace.
     on_full_name: bool,
     prefix: Vec<u8>,
 }
@@ -41,7 +41,7 @@ impl HiddenRefs {
         self.hides_ref(Some(name), full_name)
     }
 
-    /// The same for a ref that may be outside of the namespace, where it has no other name than its full one.
+    /// The same for a ref that may be outside of the namespace, where it has only its full name.
     pub(crate) fn hides_ref(&self, name: Option<&[u8]>, full_name: &[u8]) -> bool {
         let matching = self.patterns.iter().rev().find(|pattern| {
             let name = if pattern.on_full_name { Some(full_name) } else { name };
@@ -51,10 +51,11 @@ impl HiddenRefs {
         matching.is_some_and(|pattern| !pattern.is_negated)
     }
 
-    /// What of a range of full names below the namespace is shown. Hidden refs are never looked at, so that a million
-    /// of them costs nothing.
+    /// The parts of a range of full names below the namespace that are not hidden. Hidden refs are never
+    /// read, so a million of them costs nothing.
     fn shown(&self, range: &NameRange, namespace: &[u8]) -> Vec<NameRange> {
-        // A pattern matches one name and all below it. Between these borders it says the same of every name.
+        // A pattern matches one name and all names below it. Between these borders all names match the same
+        // patterns.
         let borders = self.patterns.iter().flat_map(|pattern| {
             let above: &[u8] = if pattern.on_full_name { b"" } else { namespace };
             [b"".as_slice(), b"\0", b"/", b"0"].map(|border| [above, &pattern.prefix, border].concat())
@@ -86,7 +87,7 @@ pub(crate) struct VisibleRef<'a> {
 /// `HEAD` as a client sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AdvertisedHead {
-    /// `None` when the branch that it names has no commit yet.
+    /// `None` if its branch has no commit yet.
     pub(crate) id: Option<ObjectId>,
     /// The branch, if `HEAD` is symbolic.
     pub(crate) target: Option<Vec<u8>>,
@@ -103,9 +104,9 @@ pub(crate) struct RefsView<'a> {
     refs: &'a RefSnapshot,
     snapshot: &'a Arc<Snapshot>,
     hidden: &'a HiddenRefs,
-    /// What namespaced names begin with; empty without a namespace.
+    /// The prefix of names in the namespace; empty without a namespace.
     namespace: &'a [u8],
-    /// Something could not be read that might be there at another time.
+    /// Whether an object could not be read that may be readable at another time.
     has_gaps: Cell<bool>,
 }
 
@@ -119,13 +120,13 @@ impl<'a> RefsView<'a> {
         RefsView { refs, snapshot, hidden, namespace, has_gaps: Cell::new(false) }
     }
 
-    /// Whether every object was there that had to be read for what was told.
+    /// Whether every object could be read that was necessary for the output.
     pub(crate) fn has_read_all(&self) -> bool {
         !self.has_gaps.get()
     }
 
-    /// An error if what was told so far may lack something, because a file was damaged meanwhile. Before the last of it is
-    /// sent.
+    /// Fails if the output so far may be incomplete, because a file was damaged meanwhile. Called before the
+    /// last of it is sent.
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.refs.check_unchanged()?;
         Ok(self.snapshot.check_maps()?)
@@ -141,7 +142,7 @@ impl<'a> RefsView<'a> {
         match target {
             Target::Direct { id, .. } => Ok(Some(AdvertisedHead { id: Some(id), target: None })),
             Target::Symbolic(target) => {
-                // git names the last ref of a chain.
+                // Git names the last ref of a chain.
                 let resolved = self.refs.resolve(&full_name)?;
                 let (id, target) = match &resolved {
                     Some(resolved) => (Some(resolved.id), resolved.name.as_slice()),
@@ -152,7 +153,7 @@ impl<'a> RefsView<'a> {
         }
     }
 
-    /// What a ref that is shown stands for; `full_name` is `name` in the namespace.
+    /// The object of a ref that is not hidden; `full_name` is `name` in the namespace.
     pub(crate) fn resolve(&self, name: &[u8], full_name: &[u8]) -> Result<Option<ObjectId>, Error> {
         let is_full = name == b"HEAD" || name.starts_with(b"refs/");
         if !is_full || self.hidden.hides(name, full_name) {
@@ -161,7 +162,8 @@ impl<'a> RefsView<'a> {
         Ok(self.refs.resolve(full_name)?.map(|resolved| resolved.id))
     }
 
-    /// Calls `each` with every visible ref whose name starts with one of `prefixes` (none: with every ref), by name.
+    /// Calls `each` with every visible ref whose name starts with one of `prefixes` (none: every ref), by
+    /// name.
     pub(crate) fn visit(
         &self,
         prefixes: &[Vec<u8>],
@@ -206,7 +208,7 @@ impl<'a> RefsView<'a> {
         let (id, peeled, symref_target) = match target {
             Target::Direct { id, peeled } => (id, peeled, None),
             Target::Symbolic(_) => {
-                // A symbolic ref to nothing is not listed.
+                // A symbolic ref without a target is not listed.
                 let Some(last) = self.refs.resolve(full_name)? else { return Ok(()) };
                 resolved = last;
                 let target = self.without_namespace(&resolved.name);
@@ -232,10 +234,10 @@ impl<'a> RefsView<'a> {
 /// An object is missing or damaged.
 struct Unreadable;
 
-/// Finds what annotated tags finally tag, where the ref store does not say.
+/// Peels annotated tags that the ref store has not peeled.
 struct TagPeeler {
     reader: ObjectReader,
-    /// Objects that are no tags, by the end of their names: many refs point at one object.
+    /// Objects that are no tags, by the end of their ids: many refs point at one object.
     not_tags: Vec<Option<ObjectId>>,
 }
 
@@ -247,7 +249,7 @@ impl TagPeeler {
         TagPeeler { reader: snapshot.reader(cache_bytes::FEW_OBJECTS), not_tags: Vec::new() }
     }
 
-    /// `None` for what is no tag. git takes what cannot be read for that, too.
+    /// `None` for an object that is no tag. Git treats unreadable objects the same.
     fn peel(&mut self, id: ObjectId) -> Result<Option<ObjectId>, Unreadable> {
         let slot = match id.as_slice() {
             [.., a, b] => usize::from(u16::from_be_bytes([*a, *b])) % NOT_TAGS,
@@ -274,7 +276,7 @@ impl TagPeeler {
     }
 }
 
-/// Sorted prefixes of which none is a prefix of another; everything if there are none.
+/// Sorted prefixes, none of which is a prefix of another; everything if there are none.
 pub(crate) fn disjoint(prefixes: &[Vec<u8>]) -> Vec<&[u8]> {
     if prefixes.is_empty() {
         return vec![b""];

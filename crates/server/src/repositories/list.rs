@@ -1,4 +1,4 @@
-//! Which repositories there are.
+//! Lists repositories.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -16,7 +16,7 @@ use super::{RepositoryError, RepositoryFolder};
 pub(super) enum FolderKind {
     /// A git directory.
     Bare,
-    /// It has a git directory, or a file that leads to one.
+    /// It contains a git directory, or a file that points to one.
     WorkTree,
     /// There may be repositories below it.
     Other,
@@ -41,7 +41,7 @@ pub struct ListedRepository {
 }
 
 impl ListedRepository {
-    /// The path as text: what is no UTF-8 in it is replaced. The folder itself is a dot.
+    /// The path as text: bytes that are not UTF-8 are replaced. The folder itself is a dot.
     pub fn name(&self) -> String {
         match self.path.as_os_str().is_empty() {
             true => ".".to_owned(),
@@ -51,8 +51,9 @@ impl ListedRepository {
 }
 
 impl RepositoryFolder {
-    /// Shows each repository below the folder to `visit`, until that has seen enough; folder by folder, each by its names in
-    /// order of their bytes. Begins behind `after`. Follows no links, looks into no repository, and 16 folders deep.
+    /// Calls `visit` with each repository below the folder, until it breaks; folder by folder, in the byte
+    /// order of the names. Begins after `after`. Follows no links, searches no repository, and goes 16
+    /// folders deep.
     pub fn list(
         &self,
         after: Option<&Path>,
@@ -71,7 +72,7 @@ impl RepositoryFolder {
         let path = if folder.as_os_str().is_empty() { self.root.clone() } else { self.root.join(folder) };
         let entries = match list_dir(&path, Role::Config) {
             Ok(entries) => entries,
-            // It has gone, or is nobody's business.
+            // It was deleted, or the server may not read it.
             Err(error) if is_absent(&error) => return Ok(ControlFlow::Continue(())),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && depth < MAX_DEPTH => {
                 return Ok(ControlFlow::Continue(()));
@@ -93,7 +94,7 @@ impl RepositoryFolder {
                 continue;
             }
             let inner = folder.join(&entry.name);
-            // Nothing in it comes behind.
+            // Nothing in it comes after `after`.
             if after.is_some_and(|after| inner.as_path() < after && !after.starts_with(&inner)) {
                 continue;
             }

@@ -1,6 +1,6 @@
-//! The life of repositories below a served folder: made, listed, described, renamed and deleted.
+//! Repositories below a served folder: created, listed, described, renamed and deleted.
 //!
-//! Each change is one rename of one directory, and what it changes is synced before it is acknowledged:
+//! Each change is one rename of one directory, and is synced before it is acknowledged:
 //!
 //! | change | rename |
 //! |---|---|
@@ -8,11 +8,12 @@
 //! | rename | `OLD.git` to `NEW.git` |
 //! | delete | `NAME.git` to `.packrace-trash/TIME/NAME.git` |
 //!
-//! None of them replaces anything: of two who want one name, one gets it. A power cut leaves a repository at its old place
-//! or at its new one. A push that moves its objects and refs in holds the directory meanwhile ([`HeldDir`]): it is neither
-//! renamed nor deleted then, and a push that began before finds out that its repository has gone. Requests that run hold what
-//! they have opened and go on; what they open later by its path they do not find, and they end with an error, never with less
-//! than they say. `docs/decisions/0041-repositories.md`.
+//! None of them replaces anything: of two requests for one name, one succeeds. After a power cut a repository
+//! is at its old place or at its new one. A push that moves its objects and refs in holds the directory
+//! meanwhile ([`HeldDir`]): then it is neither renamed nor deleted, and a push that began before a change
+//! finds that its repository is gone. Running requests keep their open files and continue; files that they
+//! open later by path are missing, and they end with an error, never with less than they announced.
+//! `docs/decisions/0041-repositories.md`.
 
 mod list;
 mod names;
@@ -37,39 +38,39 @@ pub(crate) use new::make_at;
 
 use crate::settings::NewRepositories;
 
-/// Where deleted repositories lie, below the served folder.
+/// The folder of deleted repositories, below the served folder.
 pub const TRASH: &str = ".packrace-trash";
 
-/// How the templates of git and of packrace begin, for a repository that nobody has described.
+/// The start of the templates of git and of packrace, for a repository without a description.
 const NO_DESCRIPTION: &str = "Unnamed repository; ";
 
-/// More of a file `description` is not read.
+/// The most bytes that are read of a file `description`.
 const MAX_DESCRIPTION_FILE_BYTES: u64 = 64 << 10;
 
-/// Why a repository was not made, found or changed.
+/// Why a repository was not created, found or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum RepositoryError {
-    /// A name or an option that cannot be.
+    /// An invalid name or option.
     #[error("{0}")]
     Invalid(String),
-    /// There is none of this name.
+    /// There is no repository of this name.
     #[error("there is no such repository")]
     NotFound,
-    /// Something has the name, or a part of the path is a repository.
+    /// The name is taken, or a part of the path is a repository.
     #[error("the name, or a part of it, is taken")]
     Taken,
-    /// It cannot be done with this one.
+    /// It is not possible with this repository.
     #[error("{0}")]
     Refused(String),
-    /// The repository could not be made.
+    /// The repository could not be created.
     #[error(transparent)]
     Store(#[from] packrace_store::Error),
-    /// The system does not let.
+    /// The system refused it.
     #[error("{}: {source}", path.display())]
     Disk {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -83,10 +84,10 @@ impl RepositoryError {
     }
 }
 
-/// A served folder whose repositories are looked after.
+/// A served folder, whose repositories are managed.
 #[derive(Debug, Clone)]
 pub struct RepositoryFolder {
-    /// Without links.
+    /// Without symbolic links.
     root: PathBuf,
 }
 
@@ -96,13 +97,14 @@ impl RepositoryFolder {
         Ok(RepositoryFolder { root: packrace_os::real_path(path)? })
     }
 
-    /// Where a new repository may lie: below this folder, with links resolved, and relative to it. Makes nothing.
+    /// The place of a new repository: below this folder, with links resolved, and relative to it. Creates
+    /// nothing.
     pub fn place(&self, name: &RepositoryName) -> Result<PathBuf, RepositoryError> {
         let wanted = self.root.join(name.as_path());
         if packrace_os::owner(&wanted).is_ok() {
             return Err(RepositoryError::Taken);
         }
-        // The part of it that is there.
+        // The part of the path that exists.
         let there = wanted.ancestors().skip(1).find(|dir| packrace_os::owner(dir).is_ok());
         let there = there.unwrap_or(&self.root);
         let real = packrace_os::real_path(there).map_err(|error| RepositoryError::disk(there, error))?;
@@ -122,7 +124,7 @@ impl RepositoryFolder {
         Ok(below.join(rest))
     }
 
-    /// Makes an empty bare repository, and returns its path below the folder.
+    /// Creates an empty bare repository, and returns its path below the folder.
     pub fn create(
         &self,
         name: &RepositoryName,
@@ -136,7 +138,7 @@ impl RepositoryFolder {
         Ok(place)
     }
 
-    /// The path below the folder of the repository that clients call `name`: with `.git` or without.
+    /// The path below the folder of the repository of this name: with `.git` or without.
     pub fn find(&self, name: &[u8]) -> Result<PathBuf, RepositoryError> {
         let name = names::existing(name).ok_or(RepositoryError::NotFound)?;
         for suffix in ["", ".git"] {
@@ -166,12 +168,12 @@ impl RepositoryFolder {
         Err(RepositoryError::NotFound)
     }
 
-    /// Moves the repository at `found` into the trash, and returns where it lies then, relative to the folder.
+    /// Moves the repository at `found` into the trash, and returns its new path, relative to the folder.
     pub fn delete(&self, found: &Path, now: Timestamp) -> Result<PathBuf, RepositoryError> {
         let trash = self.root.join(TRASH);
         let mode = packrace_os::mode(&self.root, Role::Config);
         let mode = mode.map_err(|error| RepositoryError::disk(&self.root, error))?;
-        // Folders above the repository may have kept others out, and do not come with it.
+        // Folders above the repository may have restricted access to it, and are not moved.
         let mode = if mode & 0o020 == 0 { 0o700 } else { mode & !0o007 };
         make_dir(&trash, |_| mode)?;
         if !packrace_os::real_path(&trash).is_ok_and(|real| real == trash) {
@@ -181,10 +183,10 @@ impl RepositoryFolder {
         for number in 1u32.. {
             let suffix = if number > 1 { format!("-{number}") } else { String::new() };
             let dated = Path::new(TRASH).join(format!("{time}{suffix}"));
-            // Each has a folder of its own.
+            // Each deleted repository gets its own folder.
             if make_dir(&self.root.join(&dated), |_| mode)? {
                 let kept = dated.join(found);
-                // What leads to the new place is there to stay before anything moves.
+                // The folders of the new place are durable before anything moves.
                 let ready = sync(&[&self.root, &trash]).and_then(|()| self.make_parents(&kept));
                 let moved = ready.and_then(|()| self.move_to(found, &kept));
                 if moved.is_err() {
@@ -196,7 +198,7 @@ impl RepositoryFolder {
         Err(RepositoryError::Taken)
     }
 
-    /// Gives the repository at `found` another name, and returns its new path below the folder.
+    /// Renames the repository at `found`, and returns its new path below the folder.
     pub fn rename(&self, found: &Path, name: &RepositoryName) -> Result<PathBuf, RepositoryError> {
         let place = self.place(name)?;
         self.make_parents(&place)?;
@@ -204,12 +206,12 @@ impl RepositoryFolder {
         Ok(place)
     }
 
-    /// What is said of the repository at `found`: see [`description_in`].
+    /// The description of the repository at `found`: see [`description_in`].
     pub fn description(&self, found: &Path) -> Result<Option<String>, RepositoryError> {
         description_in(&self.root.join(found))
     }
 
-    /// Writes its description: the file has the old text or the new one, also after a power cut.
+    /// Writes its description: the file has the old text or the new one, even after a power cut.
     pub fn describe(&self, found: &Path, text: &str) -> Result<(), RepositoryError> {
         names::check_description(text)?;
         let dir = self.root.join(found);
@@ -219,11 +221,11 @@ impl RepositoryFolder {
         })
     }
 
-    /// Makes the folders above a path below this one, and makes their names durable.
+    /// Creates the folders above a path below this one, and makes their names durable.
     fn make_parents(&self, path: &Path) -> Result<(), RepositoryError> {
         let parents: Vec<&Path> = path.ancestors().skip(1).collect();
         let mut changed = Vec::new();
-        // From the highest; the last is this folder itself.
+        // From the highest down; the last of `parents` is this folder itself.
         for parent in parents.iter().rev().skip(1) {
             let dir = self.root.join(parent);
             if make_dir(&dir, |mode| mode)? {
@@ -233,7 +235,7 @@ impl RepositoryFolder {
         sync(&changed.iter().map(PathBuf::as_path).collect::<Vec<_>>())
     }
 
-    /// The one step of a change, and what makes it durable.
+    /// The rename of a change, and the syncs that make it durable.
     fn move_to(&self, from: &Path, to: &Path) -> Result<(), RepositoryError> {
         let (from, to) = (self.root.join(from), self.root.join(to));
         let held = HeldDir::open(&from).map_err(|error| match is_absent(&error) {
@@ -249,7 +251,7 @@ impl RepositoryFolder {
         match durable::move_dir_to_free(&from, &to, Role::Config) {
             Ok(true) => {}
             Ok(false) => return Err(RepositoryError::Taken),
-            // Somebody else has moved it.
+            // It was moved meanwhile.
             Err(error) if packrace_os::owner(&from).is_err() && is_absent(&error) => {
                 return Err(RepositoryError::NotFound);
             }
@@ -259,12 +261,13 @@ impl RepositoryFolder {
             }
             Err(error) => return Err(RepositoryError::disk(&to, error)),
         }
-        // The new name first: on a file system without a journal, what has lost the old one would be lost.
+        // The new name first: on a file system without a journal, a directory without its old name could be
+        // lost.
         sync(&[to.parent().unwrap_or(&self.root)])?;
         sync(&[from.parent().unwrap_or(&self.root)])
     }
 
-    /// Takes away the folders in the trash that were made for nothing.
+    /// Removes folders in the trash that were created for nothing.
     fn remove_empty_above(&self, kept: &Path) {
         for dir in kept.ancestors().skip(1).take_while(|dir| *dir != Path::new(TRASH)) {
             // An empty one that stays does no harm.
@@ -273,8 +276,8 @@ impl RepositoryFolder {
     }
 }
 
-/// What the file `description` of a git directory says, as gitweb shows it: its first line, unless it is that of git's
-/// template.
+/// The description in a git directory, as gitweb shows it: the first line of the file `description`, unless
+/// it is that of git's template.
 pub fn description_in(git_dir: &Path) -> Result<Option<String>, RepositoryError> {
     let path = git_dir.join("description");
     let read = packrace_os::read_file_without_following(&path, Role::Config, MAX_DESCRIPTION_FILE_BYTES);
@@ -301,7 +304,7 @@ fn write_description(dir: &Path, text: &str) -> io::Result<()> {
 fn make_dir(path: &Path, change: impl FnOnce(u32) -> u32) -> Result<bool, RepositoryError> {
     match durable::make_dir(path, change, Role::Config) {
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => Err(RepositoryError::Taken),
-        // What is there may be no folder.
+        // It may exist and be no folder.
         Ok(false) => {
             let found = packrace_os::identity(path, Role::Config);
             match found.map_err(|error| RepositoryError::disk(path, error))? {
@@ -321,7 +324,7 @@ fn sync(dirs: &[&Path]) -> Result<(), RepositoryError> {
         .map_err(|failed| RepositoryError::disk(&failed.path, failed.source))
 }
 
-/// What the system said, without the path, for who need not know where things lie.
+/// The system's error without the path, for clients that need not know it.
 pub(crate) fn words_of(error: &RepositoryError) -> String {
     match error {
         RepositoryError::Disk { source, .. } => format!("the server cannot do that: {}", reason(source)),

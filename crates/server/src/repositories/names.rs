@@ -1,23 +1,23 @@
-//! How repositories may be called.
+//! Valid names of repositories.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::RepositoryError;
 
-/// What belongs to the server itself begins like this, in every folder: it is neither served nor listed.
+/// The prefix of the server's own files, in every folder: they are neither served nor listed.
 const RESERVED: &[u8] = b".packrace-";
 
-/// Longest name, with its folders.
+/// The longest name, with its folders.
 const MAX_NAME_BYTES: usize = 1024;
 
 /// The longest part of a path that common file systems take.
 const MAX_PART_BYTES: usize = 255;
 
-/// How deep repositories may lie.
+/// How deep in folders repositories may be.
 pub(super) const MAX_DEPTH: usize = 16;
 
-/// Longest description.
+/// The longest description.
 pub const MAX_DESCRIPTION_BYTES: usize = 4096;
 
 /// Whether a part of a path is the server's own.
@@ -30,7 +30,7 @@ pub(crate) fn is_reserved(part: &[u8]) -> bool {
 pub struct RepositoryName(PathBuf);
 
 impl RepositoryName {
-    /// Takes a name with `.git` at its end or without; `.git` is added where it is not there.
+    /// Takes a name with or without `.git` at its end; adds `.git` if it is missing.
     pub fn new(text: &str) -> Result<Self, RepositoryError> {
         let refused = |why: &str| Err(RepositoryError::Invalid(format!("a name of a repository {why}")));
         let name = if text.ends_with(".git") { text.to_owned() } else { format!("{text}.git") };
@@ -67,13 +67,13 @@ impl RepositoryName {
         &self.0
     }
 
-    /// The same as bytes, as access rules have it.
+    /// The same as bytes, as access rules match it.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.0.as_os_str().as_bytes()
     }
 }
 
-/// Why a part of a name cannot be.
+/// Why a part of a name is invalid.
 fn why_not(part: &str, is_last: bool) -> Option<&'static str> {
     let stem = part.strip_suffix(".git").filter(|_| is_last).unwrap_or(part);
     match stem {
@@ -92,7 +92,8 @@ fn why_not(part: &str, is_last: bool) -> Option<&'static str> {
     }
 }
 
-/// The name of something that may be there, without slashes at its ends; `None` for what is never served.
+/// The name of a repository that may exist, without slashes at its ends; `None` for names that are never
+/// served.
 pub(super) fn existing(name: &[u8]) -> Option<&[u8]> {
     let name = name.strip_prefix(b"/").unwrap_or(name);
     let name = name.strip_suffix(b"/").unwrap_or(name);
@@ -101,7 +102,7 @@ pub(super) fn existing(name: &[u8]) -> Option<&[u8]> {
     is_good.then_some(name)
 }
 
-/// Refuses what is no line of text.
+/// Refuses texts that are not one line.
 pub(super) fn check_description(text: &str) -> Result<(), RepositoryError> {
     let why = match () {
         () if text.len() > MAX_DESCRIPTION_BYTES => {

@@ -1,4 +1,4 @@
-//! Making a repository: complete, under a name that nobody asks for, and then named.
+//! Creates a repository: complete, under a temporary name, and then renamed.
 
 use std::io;
 use std::path::Path;
@@ -12,13 +12,13 @@ use packrace_store::refs::{Backend, is_good_name};
 use super::{RepositoryError, make_dir, names, sync, write_description};
 use crate::settings::NewRepositories;
 
-/// What a repository is called until it is complete, before a number.
+/// The temporary name of a repository until it is complete, before a number.
 const UNFINISHED: &str = ".packrace-new-";
 
-/// How often a number is tried that another one has.
+/// How often another number is tried if one is taken.
 const MAX_TRIES: u32 = 1000;
 
-/// What is asked for of a new repository; the rest is configured.
+/// The requested options of a new repository; the rest is configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CreateOptions {
     hash: Option<HashKind>,
@@ -28,7 +28,8 @@ pub struct CreateOptions {
 }
 
 impl CreateOptions {
-    /// Takes what `git init` calls `--object-format`, `--ref-format` and `--initial-branch`, and a description.
+    /// Takes the values of `--object-format`, `--ref-format` and `--initial-branch` of `git init`, and a
+    /// description.
     pub fn parse(
         object_format: Option<&str>,
         ref_format: Option<&str>,
@@ -57,12 +58,12 @@ impl CreateOptions {
         Ok(CreateOptions { hash, refs, head, description })
     }
 
-    /// What the description will be.
+    /// The description of the new repository.
     pub(super) fn description(&self) -> Option<&str> {
         self.description.as_deref()
     }
 
-    /// What is made, where nothing else is said.
+    /// The prototype with these options.
     pub(super) fn applied_to(&self, prototype: &NewRepositories) -> NewRepositories {
         let NewRepositories { options, head } = prototype.clone();
         NewRepositories {
@@ -76,8 +77,8 @@ impl CreateOptions {
     }
 }
 
-/// Makes a bare repository at `git_dir`, in a folder that is there. It is complete and durable when it gets its name, and gets
-/// it only if nothing else has it.
+/// Creates a bare repository at `git_dir`, in an existing folder. It is complete and durable when it gets its
+/// name, and gets it only if the name is free.
 pub(crate) fn make_at(
     git_dir: &Path,
     new: &NewRepositories,
@@ -94,7 +95,7 @@ pub(crate) fn make_at(
             named.map_err(|error| RepositoryError::disk(git_dir, error))
         });
         if !matches!(named, Ok(true)) {
-            // What stays is never served, and may be removed at any time.
+            // Remains are never served, and may be removed at any time.
             let _ = durable::remove_tree(&unfinished, Role::Config);
         }
         return match named? {

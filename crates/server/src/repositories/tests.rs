@@ -65,14 +65,14 @@ impl Site {
         names
     }
 
-    /// Names in the root, hidden ones too.
+    /// Names in the root, including hidden ones.
     fn names(&self) -> Vec<String> {
         let listing = list_dir(&self.folder.root, Role::Config).unwrap();
         listing.into_iter().map(|entry| entry.name.into_string().unwrap()).collect()
     }
 }
 
-/// In one word.
+/// The result in one word.
 fn word<T>(result: Result<T, RepositoryError>) -> &'static str {
     match result {
         Ok(_) => "ok",
@@ -184,7 +184,7 @@ fn nothing_is_made_in_the_place_of_another() {
     assert_eq!(site.create("inner/b").unwrap(), Path::new("folder/b.git"));
     assert_eq!(site.create("deep/er/b").unwrap(), Path::new("deep/er/b.git"));
     assert!(!site.names().iter().any(|name| name.starts_with(".packrace")));
-    // A folder that is a repository has no others.
+    // A folder that is a repository has no others in it.
     let inside = RepositoryFolder::new(&site.path("a.git")).unwrap();
     assert_eq!(word(inside.place(&RepositoryName::new("b").unwrap())), "taken");
 }
@@ -228,7 +228,7 @@ fn deleted_repositories_can_be_put_back() {
     assert_eq!(kept, Path::new(".packrace-trash/2026-11-23T134505Z/team/a.git"));
     assert_eq!(word(site.folder.find(b"team/a")), "not found");
     assert_eq!(word(site.folder.delete(&found, now())), "not found");
-    // What kept others out is not there any more.
+    // The folder that restricted access is no longer above it.
     let mode_of = |name: &str| packrace_os::mode(&site.path(name), Role::Config).unwrap();
     assert_eq!(mode_of(TRASH), 0o700);
     // The same name in the same second.
@@ -354,7 +354,7 @@ fn descriptions_are_one_line() {
     site.folder.describe(&found, "").unwrap();
     assert_eq!(site.folder.description(&found).unwrap(), None);
     assert_eq!(word(site.folder.describe(Path::new("none.git"), "x")), "not found");
-    // What a link leads to is not read.
+    // The target of a link is not read.
     fs::write(site.path("secret"), "secret").unwrap();
     fs::remove_file(site.path("a.git/description")).unwrap();
     symlink("../secret", site.path("a.git/description")).unwrap();
@@ -363,8 +363,8 @@ fn descriptions_are_one_line() {
     assert_eq!(fs::read_to_string(site.path("secret")).unwrap(), "secret");
 }
 
-/// A process that is killed at any moment leaves each repository at one place, whole, and the name of a new one to whoever
-/// comes next.
+/// A process that is killed at any moment leaves each repository whole and at one place, and the name of a
+/// new one free for the next process.
 #[test]
 fn whoever_is_killed_leaves_nothing_half_done() {
     let is_whole = |path: &Path| {
@@ -407,7 +407,8 @@ fn whoever_is_killed_leaves_nothing_half_done() {
     }
 }
 
-/// What is acknowledged survives a power cut: what is renamed is synced before it is, and its names are after it.
+/// What is acknowledged survives a power cut: a directory is synced before it is renamed, and its names after
+/// that.
 #[test]
 fn names_are_durable_before_anybody_is_told() {
     let site = Site::new();

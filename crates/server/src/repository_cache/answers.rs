@@ -8,19 +8,20 @@ use packrace_store::refs::RefStamp;
 
 use crate::send::outbox::GatherBatch;
 
-/// Longest question whose answer is kept.
+/// The longest question whose answer is kept.
 const MAX_QUESTION_BYTES: usize = 64 << 10;
 
-/// What an answer takes beside its bytes, about.
+/// About how much memory an answer takes beside its bytes.
 const OVERHEAD_BYTES: usize = 512;
 
-/// An answer may take this part of all memory for answers.
+/// One answer may take this part of the memory for all answers.
 const LARGEST_PART: usize = 4;
 
-/// Advertisements and listings of refs that were sent once, ready to be sent again for as long as no ref has changed.
+/// Ref advertisements and listings that were sent, ready to be sent again until a ref changes.
 ///
-/// An answer belongs to a [`Repository`] value: one that was opened anew, because its configuration or its packs have
-/// changed, has none yet. Whether refs have changed is for a [`RefStamp`] to say. The default keeps nothing.
+/// An answer belongs to a [`Repository`] value: a repository that was reopened because its configuration or
+/// its packs have changed has none yet. A [`RefStamp`] decides whether refs have changed. The default keeps
+/// nothing.
 #[derive(Debug, Default)]
 pub struct RefAdvertisementCache {
     max_bytes: usize,
@@ -30,7 +31,7 @@ pub struct RefAdvertisementCache {
 #[derive(Debug, Default)]
 struct Answers {
     by_question: HashMap<Arc<Question>, CachedAnswer>,
-    /// The last used comes last.
+    /// The most recently used is the last.
     by_use: BTreeMap<u64, Arc<Question>>,
     uses: u64,
     bytes: usize,
@@ -38,7 +39,7 @@ struct Answers {
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Question {
-    /// The address of the repository, which stays taken as long as there is a [`Weak`] to it.
+    /// The address of the repository, which is not reused while a [`Weak`] to it exists.
     repository: usize,
     text: Vec<u8>,
 }
@@ -50,7 +51,7 @@ struct CachedAnswer {
     used: u64,
 }
 
-/// What was answered.
+/// A kept answer.
 #[derive(Debug)]
 pub(crate) struct StoredAnswer {
     stamp: RefStamp,
@@ -68,7 +69,7 @@ impl StoredAnswer {
     }
 }
 
-/// Some bytes of an answer, shared by all who send them.
+/// Some bytes of an answer, shared by all requests that send them.
 #[derive(Debug, Clone)]
 pub(crate) struct Chunk {
     bytes: Mapped,
@@ -76,7 +77,7 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    /// What comes from `start` on.
+    /// The bytes from `start` on.
     pub(crate) fn new(bytes: Vec<u8>, start: usize) -> Self {
         let range = start..bytes.len();
         Chunk { bytes: Mapped::from(bytes), range }
@@ -98,7 +99,7 @@ impl Chunk {
 }
 
 impl RefAdvertisementCache {
-    /// None yet, and never more than this takes.
+    /// An empty cache that never takes more than this.
     pub fn new(max_bytes: usize) -> Self {
         RefAdvertisementCache { max_bytes, ..RefAdvertisementCache::default() }
     }
@@ -108,11 +109,11 @@ impl RefAdvertisementCache {
         if question.len() > MAX_QUESTION_BYTES { 0 } else { self.max_bytes / LARGEST_PART }
     }
 
-    /// The answer to a question about this repository, if it would be the same now.
+    /// The answer to a question about this repository, if it is still current.
     pub(crate) fn find(&self, repository: &Arc<Repository>, question: &[u8]) -> Option<Arc<StoredAnswer>> {
         let question = Question::new(repository, question);
         let found = self.lock().take_note(&question);
-        // Outside of the lock: this looks at every name of a ref.
+        // Without the lock: this looks at every ref name.
         let (found, is_current) = match found {
             Some(answer) => (Some(answer.clone()), answer.stamp.holds()),
             None => (None, false),
@@ -130,7 +131,7 @@ impl RefAdvertisementCache {
         None
     }
 
-    /// Keeps an answer.
+    /// Keeps an answer; the least recently used are dropped for it.
     pub(crate) fn keep(
         &self,
         repository: &Arc<Repository>,
@@ -154,7 +155,7 @@ impl RefAdvertisementCache {
         drop(kept);
     }
 
-    /// Drops answers about repositories that nobody has any more.
+    /// Drops answers about repositories that no longer exist in memory.
     pub fn sweep(&self) {
         let mut kept = self.lock();
         let is_gone = |(_, kept): &(&Arc<Question>, &CachedAnswer)| kept.repository.strong_count() == 0;
@@ -165,7 +166,7 @@ impl RefAdvertisementCache {
         drop(dropped);
     }
 
-    /// How many answers there are, and the memory that they take.
+    /// How many answers there are, and the memory they take.
     pub fn size(&self) -> (usize, usize) {
         let kept = self.lock();
         (kept.by_question.len(), kept.bytes)
@@ -187,7 +188,7 @@ impl Question {
 }
 
 impl Answers {
-    /// The answer, which is the last used from now on.
+    /// The answer, which counts as used now.
     fn take_note(&mut self, question: &Question) -> Option<Arc<StoredAnswer>> {
         let found = self.by_question.get_mut(question)?;
         let question = self.by_use.remove(&found.used)?;

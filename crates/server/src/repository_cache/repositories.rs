@@ -10,10 +10,11 @@ use packrace_store::{CachedRepository, Repository};
 use super::RepositoryCacheSettings;
 use crate::metrics::Metrics;
 
-/// Repositories that stay open between calls, by the path of the request. A repository with two names is there twice.
+/// Repositories that stay open between calls, by request path. A repository with two names is kept twice.
 ///
-/// Nobody waits for another repository: the lock of all is held for looks into memory only. Many that come at once for one
-/// that is not open wait for the first of them. What cannot be opened leaves nothing behind.
+/// No request waits for another repository: the lock of the whole map is held only for memory accesses.
+/// Simultaneous requests for one that is not open wait for the first of them. A failed open leaves nothing
+/// behind.
 #[derive(Debug)]
 pub struct RepositoryCache {
     settings: RepositoryCacheSettings,
@@ -26,17 +27,17 @@ pub struct RepositoryCache {
 #[derive(Debug, Default)]
 struct Slot {
     kept: Mutex<Option<Opened>>,
-    /// Held by the one who opens it.
+    /// Held while it is opened.
     opening: Mutex<()>,
-    /// How often somebody began to open it.
+    /// How many openings have begun.
     begun: AtomicU64,
-    /// When it was last asked for, in nanoseconds.
+    /// When it was last requested, in nanoseconds.
     used: AtomicU64,
 }
 
 #[derive(Debug, Clone)]
 struct Opened {
-    /// Which opening it is from.
+    /// The number of its opening.
     number: u64,
     kept: Arc<CachedRepository>,
 }
@@ -61,7 +62,7 @@ impl Slot {
 }
 
 impl RepositoryCache {
-    /// None yet.
+    /// An empty cache.
     pub fn new(settings: RepositoryCacheSettings, metrics: Arc<Metrics>) -> Self {
         RepositoryCache { settings, slots: Mutex::default(), clock: RealClock::default(), metrics }
     }
@@ -71,7 +72,8 @@ impl RepositoryCache {
         self.settings.enabled
     }
 
-    /// The repository that was opened under this path, if it would be opened the same way now; or what `open` opens.
+    /// The cached repository of this path, if opening it now would give the same; or the one that `open`
+    /// opens.
     pub fn get<E>(
         &self,
         path: &Path,
@@ -79,7 +81,7 @@ impl RepositoryCache {
     ) -> Result<Arc<Repository>, E> {
         let slot = self.lock().entry(path.to_owned()).or_default().clone();
         slot.use_now(self.clock.now());
-        // What begins to be opened from here on shows everything that the caller can know of.
+        // An opening that begins from here on shows all changes that the caller can know of.
         let begun_before = slot.begun.load(SeqCst);
         let opened = slot.kept().clone();
         if let Some(opened) = opened.filter(|opened| opened.kept.is_current()) {
@@ -99,7 +101,7 @@ impl RepositoryCache {
             kept.repository().take_over_packs(before.kept.repository());
         }
         let opened = result.as_ref().ok().map(|kept| Opened { number, kept: kept.clone() });
-        // Unmaps what was there before: not under the lock.
+        // Unmaps the old packs: not under the lock.
         let before = std::mem::replace(&mut *slot.kept(), opened);
         drop(before);
         match result {
@@ -114,7 +116,7 @@ impl RepositoryCache {
         }
     }
 
-    /// Drops what was not used lately, and what has changed.
+    /// Drops repositories that are idle or have changed.
     pub fn sweep(&self) {
         let now = self.clock.now();
         let slots: Vec<(PathBuf, Arc<Slot>)> =
@@ -123,7 +125,7 @@ impl RepositoryCache {
             let is_idle = now.saturating_sub(slot.last_used()) >= self.settings.idle_time;
             let opened = slot.kept().clone();
             let Some(opened) = opened else {
-                // Somebody is opening it, or panicked at it.
+                // It is being opened, or that panicked.
                 if is_idle {
                     self.forget(&path, &slot);
                 }
@@ -142,7 +144,7 @@ impl RepositoryCache {
         self.trim();
     }
 
-    /// Keeps a repository open no longer than calls need it.
+    /// Drops a repository; it stays open only while calls use it.
     pub fn release(&self, path: &Path) {
         let slot = self.lock().get(path).cloned();
         if let Some(slot) = slot {
@@ -152,12 +154,12 @@ impl RepositoryCache {
         }
     }
 
-    /// How many repositories are open.
+    /// The number of open repositories.
     pub fn open_now(&self) -> usize {
         self.lock().values().filter(|slot| slot.kept().is_some()).count()
     }
 
-    /// Drops the least recently used until the limits hold.
+    /// Drops the least recently used repositories until the limits hold.
     fn trim(&self) {
         let mut slots: Vec<(Duration, PathBuf, Arc<Slot>)> = {
             let slots = self.lock();
@@ -204,7 +206,7 @@ mod tests {
         CachedRepository::open(repo.path(), &OpenOptions::default())
     }
 
-    /// Old enough for its stamps to be believed.
+    /// Old enough for its stamps to be trusted.
     fn settled_repo() -> Repo {
         let repo = RepoBuilder::new(Size::Tiny).build();
         let end = std::time::Instant::now() + Duration::from_secs(60);
@@ -239,7 +241,7 @@ mod tests {
         assert_eq!(cache.open_now(), 1);
     }
 
-    /// One that is being opened while a change is made and told of is not for who comes after that.
+    /// An opening that began before a change is not for a caller that knows of the change.
     #[test]
     fn who_waits_gets_nothing_older_than_his_coming() {
         let (repo, cache) = (settled_repo(), new_cache(RepositoryCacheSettings::default()));
@@ -284,7 +286,7 @@ mod tests {
         std::panic::catch_unwind(panicking).unwrap_err();
         cache.get(path, || open(&repo)).unwrap();
         cache.get(path, || -> Result<CachedRepository, Error> { panic!("it is open") }).unwrap();
-        // An entry that is left empty goes with the next sweep.
+        // An entry that is left empty is removed by the next sweep.
         let cache = RepositoryCache::new(
             RepositoryCacheSettings { idle_time: Duration::ZERO, ..cache.settings },
             Arc::default(),

@@ -1,4 +1,4 @@
-//! What whoever makes a pack tells whoever sends it.
+//! What the source of a pack reports to its sender.
 
 use packrace_pack::generate::Segment;
 use packrace_pack::{Phase, Totals};
@@ -6,26 +6,27 @@ use packrace_protocol::message::packfile_uris::PackfileUri;
 
 use crate::error::Error;
 
-/// What those who make a pack, or have it, tell those who send it.
+/// Reports from the source of a pack to its sender.
 #[derive(Debug)]
 pub enum Event {
-    /// How far the work is.
+    /// Progress of a phase.
     Progress {
-        /// Which part of it.
+        /// Which part of the work.
         phase: Phase,
-        /// What is done of it.
+        /// How much of it is done.
         done: u64,
-        /// How much there is to do; 0 if that is not known.
+        /// All work of the phase; 0 if unknown.
         total: u64,
     },
-    /// Text for the user, as it is.
+    /// Text for the user, sent unchanged.
     Text(Vec<u8>),
-    /// Packs that the client gets from elsewhere: comes from a hook that was asked, before all segments.
+    /// Packs that the client downloads elsewhere; only from a hook that was asked for them, before all
+    /// segments.
     Uris(Vec<PackfileUri>),
     /// The next bytes of the pack.
     Segment(Segment),
-    /// Nothing follows; the totals if they are known.
+    /// The end, with the totals if they are known.
     End(Result<Option<Totals>, Error>),
-    /// This client was too slow: what follows is gone.
+    /// This client was too slow: the bytes it needs next are gone.
     Lagged,
 }

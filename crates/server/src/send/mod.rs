@@ -1,4 +1,4 @@
-//! What goes out: packs that are shared and kept, relayed to each client in frames.
+//! Sends packs: shared, kept, and relayed to each client in frames.
 
 pub mod event;
 pub mod outbox;

@@ -1,4 +1,4 @@
-//! Sends a pack that another thread makes, keeps the connection alive and tells progress.
+//! Sends a pack that another thread makes, reports progress and keeps the connection alive.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,14 +19,14 @@ use crate::metrics::{Raised, Reason, Stage, Step};
 use crate::path_names::PathNames;
 use crate::transfers::Transfer;
 
-/// At most one progress line a second in each phase; phases that are usually short do not come up.
+/// At most one progress line a second in each phase; phases that are usually short show none.
 const PROGRESS_PACE: ProgressInterval =
     ProgressInterval { interval: Duration::from_secs(1), delay: Duration::from_secs(2) };
 
-/// What the client is told when a pack cannot be made; git's words.
+/// The message for the client when a pack cannot be made; git's words.
 const ABORT_MESSAGE: &[u8] = b"aborting due to possible repository corruption on the remote side.";
 
-/// What a client is told when the queue is full, or when it has waited in it for too long.
+/// The message for a client when the queue is full, or when it has waited in it for too long.
 pub(crate) const BUSY: &str = "the server is busy: too many clones wait already; try again later";
 
 /// How a pack is sent.
@@ -41,9 +41,9 @@ pub(crate) struct Delivery<'a> {
     pub(crate) hash: HashKind,
     /// When the request was complete.
     pub(crate) since: Duration,
-    /// Told how far it is.
+    /// Where the state of the request is recorded.
     pub(crate) transfer: &'a Arc<Transfer>,
-    /// What directories are called in errors that the client sees.
+    /// The names of directories in errors that the client sees.
     pub(crate) paths: &'a PathNames,
 }
 
@@ -53,7 +53,7 @@ pub(crate) enum SendStop {
     Gone(std::io::Error),
     /// The pack could not be made.
     Failed(Error),
-    /// The client was too slow: what it needs next is gone.
+    /// The client was too slow: the bytes it needs next are gone.
     Lagged,
 }
 
@@ -67,16 +67,16 @@ pub(crate) struct Sending<'a> {
     outbox: Outbox<'a>,
     delivery: Delivery<'a>,
     clock: &'a dyn Clock,
-    /// When it was last known that the client is there.
+    /// When the connection was last checked.
     looked_at: Duration,
     meter: Meter,
     /// Whether any of the pack was sent.
     pub(crate) has_begun: bool,
     /// The files that segments are ranges of.
     sources: Sources,
-    /// The last segment that came, once any came from a file: the trailer is in it, unless another follows.
+    /// The last segment, once any came from a file: it holds the trailer, unless another follows.
     held: Option<Segment>,
-    /// Whether the client is told in words of its own why there is no pack. A hook has its own words.
+    /// Whether the client gets our reason why there is no pack. A hook has its own words.
     pub(crate) explains: bool,
 }
 
@@ -97,7 +97,7 @@ impl<'a> Sending<'a> {
         }
     }
 
-    /// Waits until a clone is admitted, tells the client how many are ahead, and keeps the connection alive.
+    /// Waits for admission; tells the client how many are ahead, and keeps the connection alive.
     pub(crate) fn await_admission(
         &mut self,
         state: Option<Admission>,
@@ -142,13 +142,13 @@ impl<'a> Sending<'a> {
         }
     }
 
-    /// How long nothing has to be looked at.
+    /// The time until the next check.
     fn until_look(&self, now: Duration) -> Duration {
         let until_tick = self.outbox.next_tick().map(|due| due.saturating_sub(now));
         until_tick.map_or(CLIENT_CHECK_INTERVAL, |until| until.min(CLIENT_CHECK_INTERVAL))
     }
 
-    /// Looks whether the client is still there, and keeps the connection alive.
+    /// Checks whether the client is still connected, and keeps the connection alive.
     fn look(&mut self, now: Duration) -> Result<(), SendStop> {
         if now.saturating_sub(self.looked_at) >= CLIENT_CHECK_INTERVAL {
             self.looked_at = now;
@@ -159,12 +159,12 @@ impl<'a> Sending<'a> {
         Ok(self.outbox.tick(now)?)
     }
 
-    /// Tells the user something.
+    /// Sends text to the user.
     pub(crate) fn say(&mut self, text: &[u8]) -> Result<(), SendStop> {
         Ok(self.outbox.progress(text, self.clock.now())?)
     }
 
-    /// Sends what `next` gives, which waits no longer than it is told.
+    /// Sends what `next` returns; `next` waits no longer than its argument.
     pub(crate) fn relay(
         &mut self,
         mut next: impl FnMut(Duration) -> Option<Event>,
@@ -181,7 +181,8 @@ impl<'a> Sending<'a> {
                     }
                     self.sources.note(&segment);
                     self.sources.check().map_err(SendStop::Failed)?;
-                    // The trailer of what comes from memory was made when all before it was known to be right.
+                    // The trailer of a pack from memory was made after everything before it was known to be
+                    // right.
                     let ready = match self.sources.are_files() {
                         true => self.held.replace(segment),
                         false => Some(segment),
@@ -195,7 +196,7 @@ impl<'a> Sending<'a> {
                     }
                 }
                 Some(Event::Text(text)) => self.outbox.progress(&text, now)?,
-                // Nobody asked.
+                // No hook was asked for URIs.
                 Some(Event::Uris(_)) | None => {}
                 Some(Event::End(Ok(totals))) => {
                     self.complete(now)?;
@@ -211,7 +212,7 @@ impl<'a> Sending<'a> {
                     return Err(SendStop::Lagged);
                 }
             }
-            // Also while events come: the worker reports more often than anything is sent.
+            // Also after an event: the worker reports more often than anything is sent.
             self.look(now)?;
         }
     }
@@ -224,11 +225,11 @@ impl<'a> Sending<'a> {
         Ok(())
     }
 
-    /// Sends the trailer, once it is known that all before it was what it had to be.
+    /// Sends the trailer, once the files of everything before it are known to be unchanged.
     fn complete(&mut self, now: Duration) -> Result<(), SendStop> {
         let last = self.held.take();
         if self.sources.are_files() {
-            // The mapped bytes were read by then.
+            // After this all mapped bytes were read.
             self.outbox.flush(now)?;
             self.sources.check_unchanged(self.delivery.hash).map_err(SendStop::Failed)?;
         }
@@ -258,7 +259,7 @@ impl<'a> Sending<'a> {
     /// Tells the client that the pack ends here.
     fn fail(mut self, error: Error, now: Duration) -> Result<(), Error> {
         let is_busy = error.kind() == ErrorKind::Busy;
-        // The words for a fault are the log's: they name a file of this machine.
+        // The text of a fault is for the log: it names a file of this machine.
         let explains = self.explains && !is_busy && error.kind() != ErrorKind::Fault;
         let text = match explains {
             true => format!("fatal: {}\n", self.delivery.paths.for_client(&error.to_string())),

@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 use super::item::Given;
 use super::{ServeConfig, find};
 
-/// Takes all that a file says, or nothing and the place at fault.
+/// Takes all settings of a file, or none and the place of the error.
 pub(super) fn take(config: &mut ServeConfig, name: &str, text: &str) -> Result<(), String> {
     let at = |span: Range<usize>, why: String| {
         let (line, column) = line_and_column(text, span.start);

@@ -1,4 +1,4 @@
-//! Kinds of values: how each is written, and what is taken for it.
+//! Kinds of values: how each is written, and what is accepted.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -13,20 +13,20 @@ use packrace_store::HooksFrom;
 
 use super::{Format, Level};
 
-/// What stands where a value is given.
+/// A value as it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Given<'a> {
-    /// A word of the environment or the command line, whose kind is not known.
+    /// A word of the environment or the command line, whose kind is unknown.
     Word(&'a str),
-    /// A number of a file.
+    /// A number in a file.
     Number(&'a str),
-    /// Text of a file.
+    /// Text in a file.
     Text(&'a str),
-    /// Yes or no in a file.
+    /// True or false in a file.
     Flag(bool),
-    /// A list of a file.
+    /// A list in a file.
     List(Vec<&'a str>),
-    /// Something else, by its name.
+    /// Anything else, with the name of its type.
     Other(&'a str),
 }
 
@@ -55,19 +55,19 @@ pub(super) trait ConfigValue: Sized {
     /// What is expected, after "is not".
     const EXPECTED: &'static str;
 
-    /// Reads one; `None` if it is not what is expected.
+    /// Reads a value; `None` if it is not what is expected.
     fn read(given: &Given<'_>) -> Option<Self>;
 
-    /// As a file has it.
+    /// The value as it is written in a file.
     fn write(&self) -> String;
 
-    /// Reads one, or says why it is none.
+    /// Reads a value, or says why it is none.
     fn take(given: &Given<'_>) -> Result<Self, String> {
         Self::read(given).map_or_else(|| given.refuse(Self::EXPECTED), Ok)
     }
 }
 
-/// A number and the unit behind it.
+/// Splits a number from the unit behind it.
 fn split(text: &str) -> Option<(u64, &str)> {
     let end = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     Some((text[..end].parse().ok()?, &text[end..]))
@@ -82,7 +82,7 @@ fn number(given: &Given<'_>) -> Option<u64> {
     }
 }
 
-/// A count, for which there are no units.
+/// A count, without units.
 impl ConfigValue for usize {
     const EXPECTED: &'static str = "a whole number";
 
@@ -261,7 +261,7 @@ impl ConfigValue for Option<PathBuf> {
     }
 
     fn write(&self) -> String {
-        // Rust's escapes of text are those of TOML but for what no path of a person has.
+        // Rust's escapes of text are those of TOML, except for characters that no real path has.
         self.as_ref().map_or("\"none\"".to_owned(), |path| format!("{:?}", path.display().to_string()))
     }
 }
@@ -403,7 +403,7 @@ impl ConfigValue for Hosts {
     }
 }
 
-/// An item that is one of a few words.
+/// A value that is one of a few words.
 macro_rules! words {
     ($kind:ty, $expected:literal, $($word:literal = $value:path),*) => {
         impl ConfigValue for $kind {

@@ -1,9 +1,9 @@
-//! What `packrace serve` is told: defaults, then a file (TOML), then the environment, then the command line, each over
-//! the one before.
+//! The configuration of `packrace serve`: defaults, then a file (TOML), then the environment, then the
+//! command line, each overriding the one before.
 //!
-//! One table ([`all`]) says which settings there are; the file, the variables, `--set` and the printed example all come
-//! from it. Nothing is passed over: a key, a variable or a value that is not understood ends the start, with the place
-//! at fault.
+//! One table ([`all`]) has all settings; the file, the variables, `--set` and the printed example all come
+//! from it. Nothing is ignored: a key, a variable or a value that is not understood ends the start, with the
+//! place of the error.
 
 mod file;
 mod item;
@@ -34,10 +34,10 @@ pub use table::{Setting, all};
 
 use item::Given;
 
-/// How variables begin that give a setting: `PACKRACE_SERVE_LIMITS_DRAIN_TIME` is `limits.drain-time`.
+/// The prefix of variables for settings: `PACKRACE_SERVE_LIMITS_DRAIN_TIME` is `limits.drain-time`.
 pub const VARIABLE_PREFIX: &str = "PACKRACE_SERVE_";
 
-/// All that may be said.
+/// All settings.
 #[derive(Debug, Clone, Default)]
 pub struct ServeConfig {
     /// Where connections are accepted.
@@ -46,27 +46,27 @@ pub struct ServeConfig {
     pub tls: TlsFiles,
     /// Keys of the host and of users.
     pub ssh: SshSettings,
-    /// What clients may take.
+    /// Limits for clients.
     pub limits: Limits,
-    /// How clones are let in.
+    /// Limits for clones.
     pub admission: AdmissionSettings,
-    /// What is kept of packs.
+    /// What the pack cache keeps.
     pub cache: CacheSettings,
-    /// What is kept open of repositories.
+    /// What the repository cache keeps.
     pub repository_cache: RepositoryCacheSettings,
-    /// How repositories are looked after.
+    /// How repositories are maintained.
     pub maintenance: MaintenanceRules,
     /// What may be pushed.
     pub push: PushPolicy,
     /// Who may do what.
     pub access: AccessFiles,
-    /// What hooks may do and take.
+    /// What hooks may do and use.
     pub hooks: Hooks,
-    /// How what happens is recorded and told.
+    /// How events are recorded and posted.
     pub events: EventSettings,
     /// The bucket whose repositories are served.
     pub bucket: BucketSource,
-    /// What the process may reach.
+    /// What the process may access.
     pub sandbox: Sandbox,
     /// What is served, and what a repository may decide.
     pub serve: ServeRules,
@@ -74,12 +74,12 @@ pub struct ServeConfig {
     pub log: Log,
 }
 
-/// Where is listened.
+/// Where the server listens.
 #[derive(Debug, Clone, Default)]
 pub struct Listen {
     /// For HTTP.
     pub http: Option<SocketAddr>,
-    /// For HTTP inside of TLS.
+    /// For HTTP over TLS.
     pub https: Option<SocketAddr>,
     /// For git://.
     pub git: Option<SocketAddr>,
@@ -87,20 +87,20 @@ pub struct Listen {
     pub ssh: Option<SocketAddr>,
     /// For `packrace shell`: the path of a Unix socket.
     pub shell: Option<PathBuf>,
-    /// For those who look on.
+    /// For the routes below `/-/`.
     pub admin: Admin,
-    /// By which names, over HTTP.
+    /// The host names that HTTP requests may use.
     pub hosts: Hosts,
 }
 
 /// A bucket that is served instead of a folder.
 #[derive(Debug, Clone)]
 pub struct BucketSource {
-    /// Where it is.
+    /// Its address and prefix.
     pub url: Option<BucketUrl>,
-    /// The folder where its repositories are kept.
+    /// The folder of its cache.
     pub cache: Option<PathBuf>,
-    /// How many bytes are kept there.
+    /// The most bytes in the cache.
     pub cache_bytes: u64,
 }
 
@@ -113,7 +113,7 @@ impl Default for BucketSource {
 /// What may be pushed.
 #[derive(Debug, Clone)]
 pub struct PushPolicy {
-    /// By everybody.
+    /// Whether everybody may push.
     pub allowed: bool,
     /// See [`PushMemory::bytes`].
     pub memory_bytes: usize,
@@ -162,26 +162,26 @@ impl PushPolicy {
         PushBudget { max_objects, max_unpacked, cpu_time, max_repository_bytes, max_repository_refs }
     }
 
-    /// What all of them may take.
+    /// The memory for all pushes together.
     pub fn memory(&self) -> PushMemory {
         PushMemory { bytes: self.memory_bytes, bytes_per_address: self.memory_bytes_per_address }
     }
 }
 
-/// What hooks may do and take, and other programs that run for a client.
+/// What hooks and other programs that run for a client may do and use.
 #[derive(Debug, Clone)]
 pub struct Hooks {
-    /// How long one may run; 0 for as long as it likes.
+    /// How long one may run; 0 for no limit.
     pub max_time: Duration,
-    /// Variables that they inherit beside the usual ones.
+    /// Variables that they inherit in addition to the usual ones.
     pub environment: Vec<String>,
-    /// Who runs them; empty for the server's user.
+    /// The user who runs them; empty for the server's user.
     pub user: String,
-    /// Bytes; 0 for no limit, as below.
+    /// Bytes of memory; 0 for no limit, as below.
     pub max_memory: u64,
-    /// Of their user.
+    /// Processes of their user.
     pub max_processes: usize,
-    /// Of a processor, for each process.
+    /// Processor time of each process.
     pub max_cpu_time: Duration,
 }
 
@@ -198,14 +198,14 @@ impl Default for Hooks {
     }
 }
 
-/// What the process may reach, and all that it starts.
+/// What the process and all that it starts may access.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
-    /// Whether there are bounds.
+    /// Whether access is restricted.
     pub enabled: bool,
-    /// Files and directories beside the usual ones, to be read and run.
+    /// Files and directories that may be read and run, in addition to the usual ones.
     pub read_paths: Vec<PathBuf>,
-    /// The same, to be written, too.
+    /// The same, but they may also be written.
     pub write_paths: Vec<PathBuf>,
 }
 
@@ -218,29 +218,29 @@ impl Default for Sandbox {
 /// What is written to standard error.
 #[derive(Debug, Clone, Default)]
 pub struct Log {
-    /// How much.
+    /// The level of detail.
     pub level: Level,
-    /// In which form.
+    /// The form of a line.
     pub format: Format,
 }
 
-/// How much is logged: this, and what is worse.
+/// How much is logged: this level, and all that is worse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Level {
-    /// Log no line.
+    /// No line is logged.
     Off,
-    /// What must be mended.
+    /// Problems that must be fixed.
     Error,
-    /// What may have to be.
+    /// Problems that may have to be fixed.
     Warn,
-    /// A line a request.
+    /// A line per request.
     #[default]
     Info,
-    /// And the phases of each.
+    /// And the phases of each request.
     Debug,
 }
 
-/// How a line is written.
+/// The form of a line in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
     /// For people: `key=value`.
@@ -251,19 +251,19 @@ pub enum Format {
 }
 
 impl ServeConfig {
-    /// Takes what a file says; `name` is what it is called in errors.
+    /// Takes the settings of a file; `name` is its name in errors.
     pub fn take_file(&mut self, name: &str, text: &str) -> Result<(), String> {
         file::take(self, name, text)
     }
 
-    /// Takes a variable of the environment whose name begins with [`VARIABLE_PREFIX`].
+    /// Takes an environment variable whose name begins with [`VARIABLE_PREFIX`].
     pub fn take_variable(&mut self, name: &str, value: &str) -> Result<(), String> {
         let setting = all().iter().find(|setting| setting.variable() == name);
         let setting = setting.ok_or_else(|| format!("{name}: there is no such setting"))?;
         self.take_word(setting, value).map_err(|why| format!("{name}: {why}"))
     }
 
-    /// Takes `KEY=VALUE`, as `--set` has it.
+    /// Takes `KEY=VALUE`, as given to `--set`.
     pub fn take_assignment(&mut self, assignment: &str) -> Result<(), String> {
         let (key, value) =
             assignment.split_once('=').ok_or_else(|| format!("--set {assignment}: there is no '='"))?;
@@ -280,7 +280,8 @@ impl ServeConfig {
         all().iter().filter(|setting| (setting.show)(self) != (setting.show)(other))
     }
 
-    /// Becomes `other` as far as that takes no restart. Gives what has changed, and what would have with one.
+    /// Changes to `other` where that needs no restart. Returns the changed settings, and those that need a
+    /// restart.
     pub fn reload(&mut self, other: ServeConfig) -> (Vec<&'static Setting>, Vec<&'static Setting>) {
         let (changed, stays): (Vec<_>, Vec<_>) =
             self.differences(&other).partition(|setting| setting.is_reloaded);

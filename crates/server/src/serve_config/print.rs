@@ -1,13 +1,13 @@
-//! The example that `--print-config` prints: every setting with its default, which is commented out.
+//! The example that `--print-config` prints: every setting with its default, commented out.
 
 use std::fmt::Write as _;
 
 use super::{ServeConfig, VARIABLE_PREFIX, all};
 
-/// Longest line of a comment.
+/// The longest line of a comment.
 const WIDTH: usize = 100;
 
-/// A file that changes nothing of `defaults`.
+/// A file that changes none of `defaults`.
 pub fn example(defaults: &ServeConfig) -> String {
     let mut text = String::new();
     let head = format!(

@@ -1,4 +1,4 @@
-//! The access log: one line a request, for people, for grep and, as JSON, for machines.
+//! The access log: one line per request, for people, for grep and, as JSON, for machines.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use crate::host::Host;
 use crate::metrics::{Closed as _, DoorName, Reason};
 use crate::transfers::{RunningCall, Transfer, kept};
 
-/// A request on its way to a log line. It is among the running calls until it is dropped.
+/// A request until its log line. It counts as a running call until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Access {
     listed: RunningCall,
-    /// From a stranger; whoever formats the line escapes it.
+    /// Sent by the client; the formatter of the line escapes it.
     request: String,
     has_ended: bool,
 }
@@ -31,7 +31,7 @@ impl Access {
         self.listed.transfer()
     }
 
-    /// Writes the line: how it ended, and why if that was not well.
+    /// Writes the line: the outcome, and the cause of a failure.
     pub(crate) fn end(&mut self, outcome: &str, is_good: bool, error: Option<&str>) {
         if std::mem::replace(&mut self.has_ended, true) {
             return;
@@ -57,7 +57,7 @@ impl Access {
 
 impl Drop for Access {
     fn drop(&mut self) {
-        // Whoever ends in good order has said so.
+        // Requests that ended normally have written their line.
         self.end("gone", false, None);
     }
 }
@@ -66,7 +66,7 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Why a request with this answer was not served, where that is for the client to mend.
+/// Why a request with this status was refused, if the client can fix it.
 pub(crate) fn reason(status: StatusCode) -> Option<Reason> {
     Some(match status {
         StatusCode::NOT_FOUND => Reason::NotFound,
@@ -80,7 +80,7 @@ pub(crate) fn reason(status: StatusCode) -> Option<Reason> {
     })
 }
 
-/// Bytes of a stranger in quotes, without control characters and not too long.
+/// Quotes bytes from a client, without control characters and not too long.
 pub(crate) fn quoted(text: &[u8]) -> String {
     format!("{:?}", kept(text))
 }

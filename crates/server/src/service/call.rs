@@ -1,4 +1,4 @@
-//! A call of upload-pack or receive-pack for a client, the same at every door.
+//! A call of upload-pack or receive-pack for a client, the same for every transport.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -20,11 +20,11 @@ use crate::transfers::Transfer;
 use crate::upload::UploadPack;
 use crate::{receive, upload};
 
-/// What an operator can do where pushes are off: nothing else is off by default.
+/// How an operator turns pushes on: nothing else is off by default.
 pub(crate) const TURNS_PUSHES_ON: &str =
     "its operator turns it on with push.allowed, or for some users with access.rules";
 
-/// What a client wants to do.
+/// The service that a client requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Service {
     UploadPack,
@@ -32,7 +32,7 @@ pub(crate) enum Service {
 }
 
 impl Service {
-    /// The one that clients ask for by this name.
+    /// The service that clients request by this name.
     pub(crate) fn named(name: &[u8]) -> Option<Self> {
         match name {
             b"git-upload-pack" => Some(Service::UploadPack),
@@ -41,7 +41,7 @@ impl Service {
         }
     }
 
-    /// Its name without `git-`, as it stands in git's refusals.
+    /// Its name without `git-`, as in git's refusals.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Service::UploadPack => "upload-pack",
@@ -49,7 +49,8 @@ impl Service {
         }
     }
 
-    /// Whether a repository offers it at a door where git's rules hold: `section` is where configuration says so.
+    /// Whether a repository offers it over a transport with git's rules: `section` of the configuration
+    /// decides.
     pub(crate) fn is_enabled(
         self,
         repository: &Repository,
@@ -60,7 +61,7 @@ impl Service {
         Ok(configured.unwrap_or(by_default))
     }
 
-    /// The same where a repository itself may only turn it off. Says who did, if it is off.
+    /// The same, but a repository itself may only turn it off. The inner error says who turned it off.
     pub(crate) fn check_enabled(
         self,
         config: &Config,
@@ -94,15 +95,15 @@ impl Service {
     }
 }
 
-/// Who pushes, and what hooks are told of it.
+/// The pusher, and the variables about it for hooks.
 #[derive(Debug, Default)]
 pub(crate) struct Client {
-    /// Nobody, where the door does not know.
+    /// `None` if the transport does not know.
     pub(crate) pusher: Option<Pusher>,
     pub(crate) variables: Vec<(OsString, OsString)>,
 }
 
-/// What is wanted of a repository.
+/// A client's request to a repository.
 pub(crate) struct Call {
     pub(crate) service: Service,
     pub(crate) repository: Arc<Repository>,
@@ -111,16 +112,16 @@ pub(crate) struct Call {
     pub(crate) client: Client,
     pub(crate) transfer: Arc<Transfer>,
     pub(crate) host: Arc<Host>,
-    /// Where a push leaves what is not for the client.
+    /// Where messages of a push go that are not for the client.
     pub(crate) messages: MessageSink,
     /// See [`Subject::paths`].
     pub(crate) paths: PathNames,
-    /// What the client may do with the repository; `None` where the operating system decides.
+    /// What the client may do with the repository; `None` if the operating system decides.
     pub(crate) access: Option<RepositoryAccess>,
 }
 
 impl Call {
-    /// Serves it, as these settings want it.
+    /// Serves the call with these settings.
     pub(crate) fn serve(
         self,
         settings: &Settings,
@@ -175,11 +176,11 @@ impl Call {
                 if call.subject.mode != CallMode::Advertise {
                     let Subject { host, repository, .. } = &call.subject;
                     host.maintenance.pushed(repository, &settings.maintenance);
-                    // The folder of a cache becomes what its bucket says, and nothing else.
+                    // Only its bucket determines the content of a cache's folder.
                     let auto = pushing.auto_maintenance.as_ref().filter(|_| call.bucket.is_none());
                     let begun = auto.map_or(Ok(()), |auto| auto.begin(repository));
                     if let Err(error) = begun {
-                        // The push has succeeded.
+                        // The push itself has succeeded.
                         tracing::warn!("{error}");
                     }
                 }
@@ -189,10 +190,10 @@ impl Call {
     }
 }
 
-/// Most that a push may leave in the log of what its hooks print.
+/// The most output of its hooks that a push may write to the log.
 const MAX_LOGGED_BYTES: usize = 64 << 10;
 
-/// Messages of a push go to the log: what hooks print where the client has no band for it.
+/// Logs the messages of a push: the output of hooks, if the client has no band for it.
 pub(crate) fn to_log() -> MessageSink {
     let left = AtomicUsize::new(MAX_LOGGED_BYTES);
     MessageSink::new(move |text| {

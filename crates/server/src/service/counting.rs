@@ -1,11 +1,11 @@
-//! Counts what a call receives and sends.
+//! Counts the bytes that a call receives and sends.
 
 use std::io::{self, Read};
 
 use crate::send::outbox::{ClientSink, GatherBatch};
 use crate::transfers::Transfer;
 
-/// Counts what is sent.
+/// Counts sent bytes.
 pub(crate) struct CountingSink<'a, D> {
     pub(crate) client: D,
     pub(crate) transfer: &'a Transfer,
@@ -28,7 +28,7 @@ impl<D: ClientSink> ClientSink for CountingSink<'_, D> {
     }
 }
 
-/// Counts what is received.
+/// Counts received bytes.
 pub(crate) struct CountingReader<'a, R: ?Sized> {
     pub(crate) input: &'a mut R,
     pub(crate) transfer: &'a Transfer,

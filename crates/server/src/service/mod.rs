@@ -1,4 +1,5 @@
-//! What all doors share: a call of a client, its line in the log, the repositories that are served, the state of a server.
+//! Shared by all transports: a client's call, its line in the log, the served repositories, the state of a
+//! server.
 
 pub(crate) mod access_log;
 pub(crate) mod call;

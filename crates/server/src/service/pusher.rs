@@ -1,9 +1,9 @@
-//! Who pushes over HTTP, as git-http-backend tells it, and over SSH.
+//! The pusher over HTTP, as git-http-backend reports it, and over SSH.
 
 use super::call::Client;
 use crate::receive::Pusher;
 
-/// A client whose web server did not ask who it is has no name. `network` is what stands between name and address.
+/// A client that is not authenticated is `anonymous`. `network` separates name and address.
 pub(crate) fn pusher(network: &str, user: Option<&str>, address: Option<&str>) -> Client {
     let name = user.unwrap_or("anonymous").to_owned();
     let address = address.unwrap_or("(none)");

@@ -1,4 +1,4 @@
-//! Which repositories a principal may read: what the API lists, and the page for users.
+//! The repositories that a principal may read: for the list of the API, and for the page for users.
 
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,12 +12,12 @@ use crate::access::{Ask, Principal, RepositoryAccess};
 use crate::repositories::{RepositoryError, description_in};
 use crate::settings::Settings;
 
-/// What is told of a repository.
+/// The description of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DescribedRepository {
     pub(crate) name: String,
     pub(crate) description: Option<String>,
-    /// `None` where it cannot be read.
+    /// `None` if it cannot be read.
     pub(crate) object_format: Option<String>,
 }
 
@@ -33,17 +33,17 @@ impl DescribedRepository {
     }
 }
 
-/// Repositories that somebody may read.
+/// Repositories that a principal may read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ReadableRepositories {
-    /// In a certain order.
+    /// In a fixed order.
     pub(crate) repositories: Vec<DescribedRepository>,
     /// Whether there are more.
     pub(crate) has_more: bool,
 }
 
 impl ReadableRepositories {
-    /// So many at most of those that a principal may read and that are served, behind this path.
+    /// At most `most` of the served repositories that a principal may read, after this path.
     pub(crate) fn of(
         principal: &Principal,
         after: Option<&Path>,
@@ -61,7 +61,7 @@ impl ReadableRepositories {
             }
             let repository = match shared.root.open_once(&found.path) {
                 Ok(repository) if is_served(&repository, settings) => Some(repository),
-                // It is there, as clients are told who ask for it.
+                // It exists, and clients that request it get that error.
                 Err(NotServed::Broken(_)) => None,
                 _ => return ControlFlow::Continue(()),
             };
@@ -76,7 +76,7 @@ impl ReadableRepositories {
     }
 }
 
-/// Whether a repository is one of those that the settings let be served.
+/// Whether the settings allow this repository to be served.
 pub(crate) fn is_served(repository: &Repository, settings: &Settings) -> bool {
     !settings.rules.require_export_ok || repository.is_export_ok()
 }

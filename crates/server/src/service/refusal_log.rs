@@ -1,15 +1,15 @@
-//! How many refusals are told in the log. A flood is refused thousands of times a second: told one by one, it would fill the disk
-//! and cost more than what it is refused.
+//! Limits how many refusals are logged. A flood is refused thousands of times a second: a line for each would
+//! fill the disk and cost more than what was refused.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Lines within [`SPAN`].
+/// Most lines within [`SPAN`].
 const MAX_LINES: u32 = 20;
 
 const SPAN: Duration = Duration::from_secs(1);
 
-/// Which lines are written. All refusals count in the metrics.
+/// Decides which lines are written. The metrics count all refusals.
 #[derive(Debug, Default)]
 pub(crate) struct RefusalLog(Mutex<LogState>);
 

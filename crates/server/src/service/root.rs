@@ -1,5 +1,5 @@
-//! The folder whose repositories are served, and which request paths lead into it. Those of a bucket are served from the folder
-//! of its cache, once it has what the bucket has.
+//! The served folder, and the request paths that lead into it. Repositories of a bucket are served from the
+//! folder of its cache, once that is up to date with the bucket.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,41 +18,41 @@ use crate::repositories::{RepositoryFolder, is_reserved};
 use crate::repository_cache::RepositoryCache;
 use crate::settings::NewRepositories;
 
-/// Longest request path.
+/// The longest request path.
 const MAX_PATH_BYTES: usize = 4096;
 
-/// Why nothing is served of the trash, and of repositories that are being made.
+/// Why the trash and repositories that are being created are not served.
 pub(crate) const RESERVED_PATH: &str = "path is the server's own";
 
 /// The served folder.
 #[derive(Debug)]
 pub(crate) struct Root {
-    /// Without links.
+    /// Without symbolic links.
     path: PathBuf,
     options: OpenOptions,
     pub(crate) repositories: Arc<RepositoryCache>,
-    /// What brings the repositories into the folder, where they are those of a bucket.
+    /// Brings repositories into the folder, if they are those of a bucket.
     bucket: Option<Arc<Cache>>,
-    /// The same folder, to make repositories in it and the like.
+    /// The same folder, to create, rename and delete repositories in it.
     pub(crate) folder: RepositoryFolder,
 }
 
-/// Why a path leads to no repository.
+/// Why no repository is served.
 #[derive(Debug)]
 pub(crate) enum NotServed {
-    /// It is not one that is looked at, or there is nothing that may be served. Clients are not told which.
+    /// The path is refused, or nothing that may be served is there. Clients do not learn which.
     NotFound(String),
-    /// It does not offer what is wanted; who says so.
+    /// It does not offer the service; says who turned it off.
     Disabled(String),
-    /// Credentials are needed, or other ones.
+    /// Credentials are necessary, or other ones.
     Unauthenticated,
     /// The access rules forbid it, for this reason.
     Forbidden(String),
-    /// There is a repository, but it cannot be read.
+    /// The repository exists, but it cannot be read.
     Broken(Error),
-    /// The same of one in a bucket.
+    /// The same for one in a bucket.
     BrokenInBucket(String),
-    /// The bucket does not answer, or there is no room for what it has.
+    /// The bucket does not answer, or there is no room for its data.
     Unavailable(String),
 }
 
@@ -70,7 +70,7 @@ impl std::fmt::Display for NotServed {
 }
 
 impl NotServed {
-    /// What it is counted as, where that is not a fault of the server.
+    /// The reason that is counted, unless it is a fault of the server.
     pub(crate) fn reason(&self) -> Option<Reason> {
         match self {
             NotServed::NotFound(_) => Some(Reason::NotFound),
@@ -103,8 +103,9 @@ impl From<packrace_remote::Error> for NotServed {
 }
 
 impl Root {
-    /// The folder at `path`. Of `options` only the configuration counts: the rest is about one repository. From now on this
-    /// process opens files in this folder and in `allowed` only, and where the configuration of system and user says so.
+    /// Serves the folder at `path`. Of `options` only the configuration counts: the rest is about one
+    /// repository. From now on this process opens files only in this folder, in `allowed`, and where the
+    /// configuration of system and user points to.
     pub(crate) fn new(
         path: &Path,
         options: OpenOptions,
@@ -123,7 +124,7 @@ impl Root {
             })?);
         }
         let allowed = folders[1..].to_vec();
-        // Where the folder itself is a work tree, its repository may lie elsewhere: its owner chose it.
+        // If the folder itself is a work tree, its repository may be elsewhere: its owner chose the place.
         if let Ok(repository) = Repository::open(&path, &options) {
             for dir in [repository.git_dir(), repository.common_dir()] {
                 folders.extend(packrace_os::real_path(dir));
@@ -135,29 +136,29 @@ impl Root {
         Ok(Root { path, options, repositories, bucket, folder })
     }
 
-    /// The repository at a path below the folder, opened anew and not kept, if it is one that is served.
+    /// The repository at a path below the folder, opened anew and not cached, if it is served.
     pub(crate) fn open_once(&self, relative: &Path) -> Result<Repository, NotServed> {
         Repository::open(&self.path.join(relative), &self.options).map_err(not_opened)
     }
 
-    /// The same at a path that is not one of a request.
+    /// The same for a path that does not come from a request.
     pub(crate) fn open_path(&self, path: &Path) -> Result<Repository, NotServed> {
         Repository::open(path, &self.options).map_err(not_opened)
     }
 
-    /// A copy of a repository that this process has made beside the folder.
+    /// A copy of a repository that this process made beside the folder.
     pub(crate) fn open_copy(&self, git_dir: &Path) -> Result<Repository, Error> {
         let options = OpenOptions { served: None, check_ownership: false, ..self.options.clone() };
         Repository::open(git_dir, &options)
     }
 
-    /// The folder, without links.
+    /// The folder, without symbolic links.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The path below the folder of the repository that was opened: links are resolved, and `.git` of a work tree is left
-    /// out. `None` for one that lies elsewhere, where `serve.allowed-paths` lets links lead.
+    /// The path of an opened repository below the folder: links are resolved, and `.git` of a work tree is
+    /// left out. `None` for a repository outside, where `serve.allowed-paths` lets links lead.
     pub(crate) fn path_of(&self, repository: &Repository) -> Result<Option<Vec<u8>>, NotServed> {
         let real = packrace_os::real_path(repository.common_dir());
         let real =
@@ -170,9 +171,9 @@ impl Root {
         path_below(&self.path, real)
     }
 
-    /// Opens the repository at a path of a request, which starts with a slash, if it is one that is served
-    /// (`docs/decisions/0031-what-is-served.md`). It may have been opened before, and is then as it would be if it was
-    /// opened now.
+    /// Opens the repository at a request path, which starts with a slash, if it is served
+    /// (`docs/decisions/0031-what-is-served.md`). It may be cached, and is then the same as if it was opened
+    /// now.
     pub(crate) fn open(&self, request_path: &[u8]) -> Result<Arc<Repository>, NotServed> {
         let relative = check_path(request_path).map_err(|why| NotServed::NotFound(why.to_owned()))?;
         let Some(bucket) = &self.bucket else { return self.open_in_folder(relative) };
@@ -181,7 +182,7 @@ impl Root {
     }
 
     fn open_in_folder(&self, relative: &Path) -> Result<Arc<Repository>, NotServed> {
-        // Without a slash at the end, which the folder itself would have.
+        // Without the slash at the end that the folder itself would get.
         let path = if relative.as_os_str().is_empty() { self.path.clone() } else { self.path.join(relative) };
         if !self.repositories.is_enabled() {
             let repository = Repository::open(&path, &self.options).map_err(not_opened)?;
@@ -196,7 +197,7 @@ impl Root {
     }
 }
 
-/// Tells what a repository says that does not count.
+/// Logs settings of a repository that are ignored.
 fn tell_ignored(relative: &Path, repository: &Repository) {
     for ignored in repository.config().ignored() {
         let ignored = quoted(ignored.as_bytes());
@@ -208,8 +209,8 @@ fn tell_ignored(relative: &Path, repository: &Repository) {
 }
 
 impl Root {
-    /// Where a bare repository may be made for a path of a request: it ends in `.git`, nothing is there, and the folder that
-    /// it is to be in is there and is served.
+    /// Where a bare repository may be created for a request path: the name ends in `.git`, nothing is there,
+    /// and the parent folder exists and is served.
     pub(crate) fn free_place(&self, request_path: &[u8]) -> Result<PathBuf, NotServed> {
         let not_found = |why: &str| NotServed::NotFound(why.to_owned());
         let relative = check_path(request_path).map_err(not_found)?;
@@ -228,7 +229,7 @@ impl Root {
         let parent = packrace_os::real_path(&self.path.join(parent));
         let parent = parent.ok().filter(|parent| parent.starts_with(&self.path));
         let git_dir = parent.ok_or_else(|| not_found("is in no folder that is served"))?.join(name);
-        // In a repository or its work tree, no other is made.
+        // No repository is created inside another one or its work tree.
         let mut inside = git_dir.ancestors().skip(1).take_while(|dir| dir.starts_with(&self.path));
         let is_there = |path: &Path| packrace_os::owner(path).is_ok();
         if is_there(&git_dir) || inside.any(|dir| is_there(&dir.join("HEAD")) || is_there(&dir.join(".git")))
@@ -238,7 +239,7 @@ impl Root {
         Ok(git_dir)
     }
 
-    /// Makes a bare repository there.
+    /// Creates a bare repository there.
     pub(crate) fn create(
         &self,
         request_path: &[u8],
@@ -264,7 +265,7 @@ fn bucket_name(relative: &Path) -> Result<BucketName, NotServed> {
     name.ok_or_else(|| NotServed::NotFound("no repository of a bucket is called so".to_owned()))
 }
 
-/// Makes an empty repository, unless somebody else is faster.
+/// Creates an empty repository, unless another client was faster.
 fn create_in_bucket(bucket: &Cache, name: &BucketName, new: &NewRepositories) -> Result<(), NotServed> {
     let made = bucket.create(name, |git_dir| {
         let refs = Some(Backend::Reftable);
@@ -289,7 +290,7 @@ fn not_opened(error: Error) -> NotServed {
     }
 }
 
-/// The part of a request path below the folder. Refuses what has more than one name for the same place.
+/// The part of a request path below the folder. Refuses paths that are another name of the same place.
 pub(crate) fn check_path(path: &[u8]) -> Result<&Path, &'static str> {
     use std::os::unix::ffi::OsStrExt as _;
     if path.len() > MAX_PATH_BYTES {

@@ -39,30 +39,30 @@ use crate::settings::{BucketSettings, NewRepositories, PushMemory, Settings};
 use crate::subject::ProtocolVersion;
 use crate::transfers::{Transfer, Transfers};
 
-/// Clients that are told at the same time that a limit is reached; others are disconnected without a word.
+/// Clients that are told at the same time that a limit is reached; others are disconnected without an answer.
 const MAX_REFUSING: usize = 256;
 
-/// Connections at the same time to an address that only serves the routes below `/-/`.
+/// Simultaneous connections to an address that serves only the routes below `/-/`.
 const MAX_ADMIN_CONNECTIONS: usize = 64;
 
-/// Nothing has this key.
+/// No object has this key.
 const START_KEY: &str = "v1/start";
 
-/// Memory for the commands of pushes. Nobody loses it who has it.
+/// The budget for the commands of pushes. Its claims are never cut.
 fn push_memory(settings: &Settings) -> BudgetLimits {
     let PushMemory { bytes, bytes_per_address } = settings.pushing.memory;
     let exempt = settings.limits.exempt_addresses.clone();
     BudgetLimits { max: bytes, max_of_a_client: bytes_per_address, exempt, ..BudgetLimits::default() }
 }
 
-/// The cache of a bucket, in a folder. The bucket has to answer.
+/// The cache of a bucket, in a folder. The bucket must answer.
 fn open_bucket(
     dir: &Path,
     settings: &BucketSettings,
     repositories: &Arc<RepositoryCache>,
 ) -> Result<Arc<Cache>, packrace_remote::Error> {
     let bucket = Bucket::new(Arc::new(S3::new(&settings.s3)?));
-    // Whatever it says of this: credentials, address and name of the bucket are right.
+    // Any answer shows that credentials, address and name of the bucket are right.
     bucket.get_if_changed(START_KEY, None, 0)?;
     let repositories = repositories.clone();
     let forget = Box::new(move |path: &Path| repositories.release(path));
@@ -73,26 +73,26 @@ fn open_bucket(
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) root: Root,
-    /// They change while the server runs; a request keeps to those that it began with.
+    /// They can change while the server runs; a request keeps the settings it began with.
     settings: RwLock<Arc<Settings>>,
     pub(crate) clock: RealClock,
     pub(crate) limits: Arc<ConnectionLimits>,
     pub(crate) refusing: Arc<Semaphore>,
     refusals: RefusalLog,
     failed_handshakes: RefusalLog,
-    /// Connections to the address that only serves the routes below `/-/`.
+    /// Permits for connections to the address that serves only the routes below `/-/`.
     pub(crate) admin_permits: Arc<Semaphore>,
     pub(crate) began: Instant,
-    /// What was done in the last minutes.
+    /// Samples of the last minutes.
     pub(crate) history: Mutex<SampleHistory>,
-    /// A runtime of low priority, where connections with long answers go on.
+    /// A runtime of low priority, to which connections with long answers move.
     pub(crate) background: Option<Handle>,
     /// Threads for requests.
     pub(crate) workers: Arc<WorkerPool>,
-    /// What the calls of all connections share.
+    /// Shared by the calls of all connections.
     pub(crate) host: Arc<Host>,
-    /// Whether the server is stopping. Each connection and each running request holds a receiver: the sender knows
-    /// when the last is gone.
+    /// Whether the server is stopping. Each connection and each running request holds a receiver: the sender
+    /// knows when the last one is dropped.
     pub(crate) stopping: watch::Sender<bool>,
 }
 
@@ -100,7 +100,7 @@ impl Shared {
     pub(crate) fn new(root: &Path, settings: Settings) -> std::io::Result<Self> {
         let limits = &settings.limits;
         let limits = ConnectionLimits::new(limits, packrace_os::process::raise_descriptor_limit());
-        // An answer is about an opened repository: without those, there is none to be used again.
+        // Answers belong to open repositories: if those are not cached, no answer can be used again.
         let caching = &settings.repository_cache;
         let ref_advertisements =
             RefAdvertisementCache::new(if caching.enabled { caching.max_answer_bytes } else { 0 });
@@ -110,7 +110,7 @@ impl Shared {
         let bucket = bucket.transpose().map_err(std::io::Error::other)?;
         let committer = bucket.as_ref().map(|cache| Arc::new(Committer::new(cache.clone())));
         if let Some(committer) = &committer {
-            // This is the only one.
+            // It is set only here.
             let _ = metrics.bucket.set(committer.clone());
         }
         let host = Host {
@@ -144,20 +144,20 @@ impl Shared {
         })
     }
 
-    /// Opens the journal of events, if there is one. Without that, nobody can push where it is configured.
+    /// Opens the journal of events, if it is configured; before that nobody can push then.
     pub(crate) fn open_journal(&self) -> std::io::Result<()> {
         let settings = self.settings();
         let repository = |path: &Path| self.root.open_path(path).ok();
         let (root, metrics) = (self.root.path(), self.host.metrics.clone());
         let opened = Events::open(&settings.events, root, &settings.namespace, metrics, &repository)?;
         if let Some(events) = opened {
-            // This is the only one.
+            // It is set only here.
             let _ = self.host.events.set(events);
         }
         Ok(())
     }
 
-    /// The numbers, with those that others count.
+    /// The metrics, including the values that others count.
     pub(crate) fn metrics_now(&self) -> &Metrics {
         let metrics = self.host.metrics_now();
         let [_, requests, body_bytes, _] = self.limits.taken();
@@ -167,7 +167,7 @@ impl Shared {
         metrics
     }
 
-    /// Counts a refusal and logs it, but no more than so many lines a second.
+    /// Counts a refusal and logs it, but only a limited number of lines a second.
     pub(crate) fn has_refused(&self, peer: std::fmt::Arguments<'_>, why: LimitReached, what: &str) {
         self.host.metrics.refused(why.reason());
         match self.refusals.next(self.clock.now()) {
@@ -179,13 +179,13 @@ impl Shared {
         }
     }
 
-    /// Counts a handshake of TLS that came to nothing and logs it, but no more than so many lines a second.
+    /// Counts a failed TLS handshake and logs it, but only a limited number of lines a second.
     pub(crate) fn handshake_failed(&self, peer: SocketAddr, outcome: HandshakeOutcome, why: &dyn Display) {
         self.host.metrics.handshake(outcome);
         self.tell_failed(format_args!("https {peer}: no TLS: {why}"));
     }
 
-    /// The same for a login of SSH.
+    /// The same for a login over SSH.
     pub(crate) fn login_failed(&self, peer: SocketAddr, outcome: LoginOutcome, why: &dyn Display) {
         self.host.metrics.login(outcome);
         self.tell_failed(format_args!("ssh {peer}: no login: {why}"));
@@ -201,12 +201,12 @@ impl Shared {
         }
     }
 
-    /// What counts for requests that begin now.
+    /// The settings for requests that begin now.
     pub(crate) fn settings(&self) -> Arc<Settings> {
         self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From now on, these count. Where the server listens, and what it has set aside at its start, stays.
+    /// Changes the settings. Listeners, and resources that were set aside at the start, stay.
     pub(crate) fn set(&self, settings: Settings) {
         self.limits.set(&settings.limits);
         self.host.admission.set(&settings.admission);
@@ -214,8 +214,8 @@ impl Shared {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
-    /// The repository at a path, if this principal may use a service of it and it offers the service at a door; `section`
-    /// is where configuration says so, if it does for this door.
+    /// The repository at a path, if this principal may use a service of it and it offers the service over a
+    /// transport; `section` of the configuration says so, if the transport has one.
     pub(crate) fn open(
         &self,
         service: Service,
@@ -240,7 +240,7 @@ impl Shared {
                 }
                 let git_dir = self.root.free_place(path)?;
                 access.also_at(self.root.path_below(&git_dir));
-                // Who may push, but not make it, is told the same as everybody: there is nothing.
+                // A client that may push but not create it gets the same answer as all: nothing is there.
                 access.check(ask).and_then(|()| access.check(Ask::Create)).map_err(|why| match why {
                     Denied::Forbidden(why) => NotServed::NotFound(why),
                     other => other.into(),
@@ -255,7 +255,7 @@ impl Shared {
             (opened, _) => opened,
         };
         let repository = opened?;
-        // The rules for where it lies count as well as those for how it is called.
+        // The rules for its real path apply as well as those for its name.
         if settings.access.has_rules() {
             access.also_at(self.root.path_of(&repository)?);
             access.check(ask)?;
@@ -271,7 +271,7 @@ impl Shared {
         Ok(Opened { repository: ServedRepository::Existing(repository), access })
     }
 
-    /// Makes a repository that was not there when it was asked for.
+    /// Creates a repository that did not exist when it was requested.
     pub(crate) fn make(
         &self,
         new: &NewRepository,
@@ -290,7 +290,7 @@ impl Shared {
             }
         };
         match made {
-            // Somebody else was faster.
+            // Another client was faster.
             Err(NotServed::NotFound(_)) => self.root.open(&new.path),
             made => made,
         }
@@ -312,14 +312,14 @@ fn check_enabled(
     checked.map_err(NotServed::Disabled)
 }
 
-/// The path of a request as rules have it: without slashes at its ends.
+/// The path of a request as rules match it: without slashes at its ends.
 pub(crate) fn named(path: &[u8]) -> Result<Vec<u8>, NotServed> {
     use std::os::unix::ffi::OsStrExt as _;
     let relative = check_path(path).map_err(|why| NotServed::NotFound(why.to_owned()))?;
     Ok(relative.as_os_str().as_bytes().to_vec())
 }
 
-/// What a path leads to, for a principal that may use it.
+/// The repository at a path, for a principal that may use it.
 pub(crate) struct Opened {
     pub(crate) repository: ServedRepository,
     pub(crate) access: RepositoryAccess,
@@ -328,22 +328,22 @@ pub(crate) struct Opened {
 /// The repository that a path leads to.
 pub(crate) enum ServedRepository {
     Existing(Arc<Repository>),
-    /// Nothing yet; a push makes it.
+    /// None yet; a push creates it.
     New(Box<NewRepository>),
 }
 
-/// A repository that a push is about to make.
+/// A repository that a push is about to create.
 pub(crate) struct NewRepository {
-    /// The directory that it will be.
+    /// Its future directory.
     pub(crate) git_dir: PathBuf,
     path: Vec<u8>,
     new: NewRepositories,
-    /// What is configured outside of it.
+    /// The configuration outside of it.
     config: Config,
 }
 
 impl NewRepository {
-    /// Sends what a client is told that wants to push, as from an empty repository. Makes nothing.
+    /// Sends the advertisement for a push, as from an empty repository. Creates nothing.
     pub(crate) fn advertise(
         &self,
         settings: &Settings,
@@ -357,11 +357,11 @@ impl NewRepository {
     }
 }
 
-/// How what a client sends to a repository begins that is not there yet.
+/// The start of a client's input for a repository that does not exist.
 pub(crate) enum Beginning {
-    /// Nothing came, or less than a packet.
+    /// Nothing was sent, or less than a packet.
     Nothing,
-    /// It only wanted to look, or to know whether it may push (gitprotocol-http).
+    /// The client only looked, or tested whether it may push (gitprotocol-http).
     Flush,
     /// Commands of a push.
     Commands([u8; 4]),

@@ -1,4 +1,4 @@
-//! A call over a connection that the client keeps from the advertisement to the end: git://, SSH.
+//! A call over a connection that lasts from the advertisement to the end: git://, SSH.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use crate::settings::Settings;
 use crate::subject::{CallMode, ProtocolVersion};
 use crate::transfers::Transfer;
 
-/// What a client asks for.
+/// A client's request for a service.
 pub(crate) struct StatefulCall<'a> {
     pub(crate) service: Service,
-    /// What the client calls the repository.
+    /// The client's name for the repository.
     pub(crate) path: &'a [u8],
     pub(crate) version: ProtocolVersion,
     pub(crate) client: Client,
-    /// Where a push leaves what is not for the client.
+    /// Where messages of a push go that are not for the client.
     pub(crate) messages: MessageSink,
     pub(crate) transfer: &'a Arc<Transfer>,
 }
 
 impl StatefulCall<'_> {
-    /// Serves it; a push makes a repository that is not there. Says why it ended, if that was not well.
+    /// Serves the call; a push creates a repository that does not exist. The error says why the call failed.
     pub(crate) fn serve(
         self,
         opened: Opened,
@@ -49,7 +49,7 @@ impl StatefulCall<'_> {
                 let Beginning::Commands(first) = beginning else { return Ok(()) };
                 begun = first;
                 head = &begun;
-                // The advertisement was sent.
+                // The advertisement was already sent.
                 let made = shared.make(&new, self.transfer).map_err(|not_served| not_served.to_string())?;
                 (made, CallMode::StatelessRpc)
             }

@@ -10,7 +10,7 @@ use packrace_os::process::is_thread_priority_lowered;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// Threads that wait for the next request. More of them end with their request.
+/// The most threads that wait for the next request; others end with their request.
 const MAX_IDLE: usize = 16;
 
 /// How long a thread waits for the next request.
@@ -18,11 +18,11 @@ const IDLE_TIME: Duration = Duration::from_secs(10);
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads for requests, one for each while it runs.
+/// Threads for requests, one for each running request.
 ///
-/// A thread waits for the next request when it is done: a new one is first run when the scheduler finds time for it, one that
-/// is woken takes the processor from those of low priority at once. Unlike a thread of the runtime's pool it may lower its
-/// priority, which it cannot take back; then it ends with its request.
+/// A thread waits for the next request when it is done: a new thread runs only when the scheduler has time
+/// for it, a woken one takes the processor from threads of low priority at once. Unlike a thread of the
+/// runtime's pool it may lower its priority for good; then it ends with its request.
 #[derive(Default)]
 pub(crate) struct WorkerPool {
     state: Mutex<PoolState>,
@@ -37,7 +37,7 @@ struct PoolState {
 }
 
 impl WorkerPool {
-    /// Runs `work` at once. The receiver gets what `work` gives, and an error if it panics.
+    /// Runs `work` at once. The receiver gets its result, or an error if it panics.
     pub(crate) fn start<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce() -> T + Send + 'static,
@@ -46,7 +46,7 @@ impl WorkerPool {
         let runtime = Handle::current();
         let job: Job = Box::new(move || {
             let _entered = runtime.enter();
-            // Whoever asked may have gone.
+            // The receiver may be gone.
             let _ = sender.send(work());
         });
         let mut state = self.lock();
@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// Waits until so many threads are idle.
+    /// Waits until this many threads are idle.
     fn wait_until_idle(pool: &WorkerPool, count: usize) {
         while pool.lock().idle != count {
             thread::yield_now();

@@ -1,9 +1,9 @@
-//! `SSH_ORIGINAL_COMMAND`: what an SSH client wants to run.
+//! `SSH_ORIGINAL_COMMAND`: the command of an SSH client.
 //!
-//! Git's client sends the program, a space, and the path in the quoting of shells: between `'`, with `'\''` for a `'` and
-//! `'\!'` for a `!`. No shell sees it here; it is taken apart, and all of it must be understood.
+//! Git's client sends the program, a space, and the path in the quoting of shells: between `'`, with `'\''`
+//! for a `'` and `'\!'` for a `!`. No shell sees it here; it is parsed, and all of it must be understood.
 //!
-//! | what comes | what it is |
+//! | command | meaning |
 //! |---|---|
 //! | `git-upload-pack 'PATH'`, `git-receive-pack 'PATH'` | a service and a path |
 //! | `git upload-pack 'PATH'`, `git receive-pack 'PATH'` | the same |
@@ -12,36 +12,36 @@
 
 use crate::service::call::Service;
 
-/// What is longer is not looked at: a path has 4,096 bytes, and quoting makes at most four of one.
+/// The longest command: a path has 4,096 bytes, and quoting makes at most four of one.
 const MAX_COMMAND_BYTES: usize = 32 << 10;
 
-/// Most of a command that a refusal repeats.
+/// The most bytes of a command that a refusal repeats.
 const MAX_SHOWN_BYTES: usize = 200;
 
-/// What a client wants to run, taken apart.
+/// The command of a client, parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellCommand {
     pub(super) service: Service,
-    /// As it was sent: with or without a slash at its beginning.
+    /// As it was sent: with or without a leading slash.
     pub(super) path: Vec<u8>,
 }
 
-/// Why something is not run.
+/// Why a command is not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotRun {
-    /// It is neither of the two commands, or it is more than that; in git-shell's words.
+    /// It is neither of the two commands, or it has something else as well; in git-shell's words.
     #[error("unrecognized command '{0}'")]
     Unrecognized(String),
     /// An option of one of the two commands.
     #[error("options are not taken: '{0}'")]
     HasOption(String),
-    /// A path below a home directory: clients see the served folder and nothing else.
+    /// A path below a home directory: clients see only the served folder.
     #[error("'{0}' does not appear to be a git repository")]
     Home(String),
 }
 
 impl ShellCommand {
-    /// Takes apart any bytes.
+    /// Parses any bytes.
     pub fn parse(command: &[u8]) -> Result<Self, NotRun> {
         let unrecognized = || NotRun::Unrecognized(shown(command));
         if command.len() > MAX_COMMAND_BYTES {
@@ -64,7 +64,7 @@ impl ShellCommand {
         })
     }
 
-    /// The path with a slash at its beginning. It is checked when it is opened.
+    /// The path with a leading slash. It is checked when it is opened.
     pub(crate) fn request_path(&self) -> Vec<u8> {
         match self.path.first() {
             Some(b'/') => self.path.clone(),
@@ -72,13 +72,13 @@ impl ShellCommand {
         }
     }
 
-    /// What a client is told where there is no repository, or none that it may see.
+    /// The message when there is no repository, or none that the client may see.
     pub(super) fn no_repository(&self) -> String {
         format!("'{}' does not appear to be a git repository", shown(&self.path))
     }
 }
 
-/// The service, and what follows the one space behind it.
+/// The service, and the bytes after the one space behind it.
 fn split_service(command: &[u8]) -> Option<(Service, &[u8])> {
     let rest = command.strip_prefix(b"git-").or_else(|| command.strip_prefix(b"git "))?;
     [Service::UploadPack, Service::ReceivePack].into_iter().find_map(|service| {
@@ -91,8 +91,8 @@ fn first_word(argument: &[u8]) -> &[u8] {
     argument.split(|byte| *byte == b' ').next().unwrap_or_default()
 }
 
-/// What one word stands for. `None` unless the whole is one word in the quoting of git's client, or one without quotes that
-/// no shell would change.
+/// Removes the quotes of a word. `None` unless the whole is one word in the quoting of git's client, or one
+/// without quotes that no shell would change.
 fn dequote(word: &[u8]) -> Option<Vec<u8>> {
     let Some(mut rest) = word.strip_prefix(b"'") else {
         return (!word.iter().any(|byte| is_special(*byte))).then(|| word.to_vec());
@@ -112,12 +112,12 @@ fn dequote(word: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Whether a byte without quotes means something to a shell, somewhere in a word.
+/// Whether a byte without quotes has a meaning for a shell, anywhere in a word.
 fn is_special(byte: u8) -> bool {
     byte.is_ascii_control() || b" '\"\\$`;&|<>()[]{}*?!#=^%".contains(&byte)
 }
 
-/// Bytes of a client for a message to it.
+/// Bytes from a client, for a message to it.
 fn shown(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_SHOWN_BYTES)]);
     let text: String = text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect();
@@ -147,7 +147,7 @@ mod tests {
         check("git-upload-pack ''\\'''", fetch, "/'");
         check("git-upload-pack '/a~b'", fetch, "/a~b");
         check("git-upload-pack '/~a'", fetch, "/~a");
-        // Whether these lead anywhere is not decided here.
+        // Whether these exist is not decided here.
         check("git-upload-pack '../a'", fetch, "/../a");
         check("git-upload-pack '//a'", fetch, "//a");
         check("git-upload-pack '/'", fetch, "/");

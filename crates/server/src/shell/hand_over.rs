@@ -1,4 +1,4 @@
-//! The shell's side: hands its session over to a running server.
+//! The shell's side: passes its session to a running server.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd as _;
@@ -14,9 +14,9 @@ use super::session::ShellRequest;
 /// How long a server may take to accept a session.
 const ACCEPT_TIME: Duration = Duration::from_secs(5);
 
-/// Has the server at `socket` serve a session on the standard streams of this process, if it serves `root` for the same
-/// user. Fails as long as nothing of them is used; afterwards it says how the session ended, as
-/// [`serve_alone`](super::serve_alone).
+/// Lets the server at `socket` serve a session on the standard streams of this process, if it serves `root`
+/// for the same user. Fails only before the streams are used; afterwards it returns how the session ended,
+/// like [`serve_alone`](super::serve_alone).
 pub fn hand_over(socket: &Path, root: &Path, request: &ShellRequest) -> io::Result<Result<(), String>> {
     let invalid = |why: &'static str| io::Error::new(io::ErrorKind::InvalidData, why);
     let root = packrace_os::real_path(root)?;
@@ -33,7 +33,7 @@ pub fn hand_over(socket: &Path, root: &Path, request: &ShellRequest) -> io::Resu
         return Err(invalid("unknown answer"));
     }
     server.write_all(&[GO])?;
-    // From here on, the streams are the server's.
+    // From here on, the server uses the streams.
     Ok(wait(&mut server).unwrap_or_else(|_| Err("the server has ended the session".to_owned())))
 }
 

@@ -1,4 +1,4 @@
-//! The server's side: sessions that `packrace shell` hands over.
+//! The server's side: sessions that `packrace shell` passes on.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -24,10 +24,10 @@ use crate::limits::connections::{LimitReached, Permit};
 use crate::metrics::{DoorName, Reason};
 use crate::service::shared::Shared;
 
-/// Connections at the same time that have not said what they want. Others wait to be accepted.
+/// The most connections that have not sent their request. Others wait to be accepted.
 const MAX_HANDSHAKES: usize = 256;
 
-/// How long a shell may take for the few bytes about the end of its session.
+/// How long a shell may take to read the few bytes about the end of its session.
 const END_TIME: Duration = Duration::from_secs(5);
 
 /// A socket where `packrace shell` finds this server.
@@ -35,8 +35,8 @@ const END_TIME: Duration = Duration::from_secs(5);
 pub struct ShellListener(NamedListener);
 
 impl ShellListener {
-    /// Listens at `path`, for the user of this process and root. Call it before the process gives up the right to make
-    /// files there.
+    /// Listens at `path`, for the user of this process and root. Call it before the process gives up the
+    /// right to create files there.
     pub fn bind(path: &Path) -> io::Result<Self> {
         let bound = NamedListener::bind(path);
         let failed = |error: io::Error| {
@@ -46,7 +46,7 @@ impl ShellListener {
     }
 }
 
-/// Accepts sessions until it is dropped, and the listener with it.
+/// Accepts sessions until it is dropped, together with the listener.
 pub(crate) async fn accept(listener: ShellListener, shared: Arc<Shared>) {
     let ShellListener(named) = &listener;
     let accepting = named.listener().try_clone().and_then(UnixListener::from_std);
@@ -61,7 +61,7 @@ pub(crate) async fn accept(listener: ShellListener, shared: Arc<Shared>) {
         match accepting.accept().await {
             Ok((stream, _)) => drop(tokio::spawn(connection(stream, handshake, shared.clone()))),
             Err(error) => {
-                // Out of descriptors, mostly: wait for some to come back instead of spinning.
+                // Mostly out of descriptors: wait for some to be released instead of spinning.
                 tracing::error!("ssh: cannot accept: {error}");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -91,13 +91,13 @@ async fn connection(mut stream: UnixStream, handshake: OwnedSemaphorePermit, sha
         Err(why) => {
             shared.has_refused(format_args!("ssh {}", request.peer()), why, "session");
             let end = message::encode_end(&Err(why.to_string()));
-            // A shell that does not listen is gone.
+            // A shell that does not read it is gone.
             let _ = tokio::time::timeout(END_TIME, stream.write_all(&end)).await;
             return;
         }
     };
     let ended = shared.workers.clone().start(move || {
-        // Permits are given back, and the server stops waiting, when this thread ends.
+        // When this thread ends, permits are released, and the server no longer waits for it.
         let _held = (connection, stopping, open);
         let peer = request.peer();
         let serve = || session(stream, descriptors, &request, &running, &shared);
@@ -119,14 +119,14 @@ async fn connection(mut stream: UnixStream, handshake: OwnedSemaphorePermit, sha
 
 /// A permit for a connection, and one for a request.
 async fn permits(request: &ShellRequest, shared: &Shared) -> Result<(Permit, Permit), LimitReached> {
-    // Clients whose address sshd does not know are one.
+    // Clients whose address sshd does not know count as one.
     let address = request.client.map_or(Ipv4Addr::UNSPECIFIED.into(), |client| client.ip());
     let connection = shared.limits.connection(address)?;
     connection.works();
     Ok((connection, shared.limits.request(address).await?))
 }
 
-/// What a shell asks for, and its descriptors.
+/// The request of a shell, and its descriptors.
 async fn take(
     stream: &mut UnixStream,
     shared: &Shared,
@@ -136,7 +136,7 @@ async fn take(
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the peer is another user"));
     }
     let mut message = vec![0; MAX_MESSAGE_BYTES];
-    // Descriptors come with the first bytes.
+    // Descriptors arrive with the first bytes.
     let (mut length, received) = loop {
         stream.readable().await?;
         match stream.try_io(Interest::READABLE, || descriptors::receive(&*stream, &mut message)) {
@@ -181,7 +181,7 @@ fn session(
     stream.set_write_timeout(Some(END_TIME))?;
     let owner = Arc::new(OwnedFd::from(stream.try_clone()?));
     let waited_for = stream.try_clone()?;
-    // Whoever waits for the client hears that the session is over.
+    // A reader that waits for the client then learns that the session is over.
     permit.on_cut(move || drop(waited_for.shutdown(Shutdown::Read)));
     let limits = shared.settings().limits.clone();
     let stall = limits.stall_throughput();
@@ -195,7 +195,7 @@ fn session(
         messages: MessageSink::new(move |text| {
             let mut errors = errors.lock().unwrap_or_else(PoisonError::into_inner);
             if errors.as_mut().is_some_and(|sink| sink.write_in_steps(text).is_err()) {
-                // Nobody listens any more.
+                // The client no longer reads them.
                 *errors = None;
             }
         }),
@@ -207,7 +207,7 @@ fn session(
 /// Tells the shell how its session ended.
 fn tell(mut stream: UnixStreamStd, ended: &Result<(), String>) -> io::Result<()> {
     match io::Write::write_all(&mut stream, &message::encode_end(ended)) {
-        // It is gone, which is what has ended the session.
+        // It is gone, which has ended the session.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         told => told,
     }

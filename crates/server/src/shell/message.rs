@@ -1,23 +1,24 @@
-//! What `packrace shell` and a running server say to each other over a Unix socket.
+//! The messages between `packrace shell` and a running server over a Unix socket.
 //!
-//! The shell sends one message, and its standard input, output and error with the first byte of it (SCM_RIGHTS):
+//! The shell sends one message, and with its first byte the standard input, output and error (SCM_RIGHTS):
 //!
 //! | offset | bytes | |
 //! |---|---|---|
 //! | 0 | 8 | `prshell`, and the version of this format, 1 |
-//! | 8 | 2 | length of all that follows; as all numbers, the highest byte first |
+//! | 8 | 2 | length of all that follows; like all numbers, big-endian |
 //! | 10 | 1 | the service: `u` for upload-pack, `r` for receive-pack |
 //! | 11 | 1 | the version of git's protocol: 0, 1 or 2 |
-//! | 12 | … | the served folder, the path of the repository, the user, address and port of the client: each its length in 2 bytes, and so many bytes; an address that is not known is empty |
+//! | 12 | … | the served folder, the path of the repository, the user, address and port of the client: each its length in 2 bytes, and that many bytes; an unknown address is empty |
 //!
-//! The server answers with [`READY`]. Until the shell has said [`GO`], nothing of the descriptors is used, so that it may turn
-//! away and serve alone. From then on the shell is silent; its end ends the session. At the end, the server sends
+//! The server answers with [`READY`]. It uses no descriptor before the shell has sent [`GO`], so that the
+//! shell may decline and serve alone. After that the shell sends nothing; its end ends the session. At the
+//! end, the server sends
 //!
 //! | bytes | |
 //! |---|---|
-//! | 1 | 0 where all is well, else 1 |
-//! | 2 | length of what follows |
-//! | … | what is to be said on standard error |
+//! | 1 | 0 for success, else 1 |
+//! | 2 | length of the text |
+//! | … | text for standard error |
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -29,25 +30,25 @@ use super::session::ShellRequest;
 use crate::service::call::Service;
 use crate::subject::ProtocolVersion;
 
-/// What a message begins with.
+/// The start of a message.
 const MAGIC: [u8; 8] = *b"prshell\x01";
 
-/// Bytes before what the length counts.
+/// Bytes that the length does not count.
 pub(super) const HEAD_BYTES: usize = 10;
 
-/// Longest message: two paths, and what is short.
+/// The longest message: two paths, and short fields.
 pub(super) const MAX_MESSAGE_BYTES: usize = 10 << 10;
 
-/// The server would serve.
+/// The server is ready to serve.
 pub(super) const READY: u8 = b'R';
 
-/// It may.
+/// The server may serve.
 pub(super) const GO: u8 = b'G';
 
-/// Longest text behind a session.
+/// The longest text at the end of a session.
 const MAX_TEXT_BYTES: usize = 4 << 10;
 
-/// Bytes before the text behind a session.
+/// Bytes before the text at the end of a session.
 pub(super) const END_HEAD_BYTES: usize = 3;
 
 /// The message for a request, of the folder at `root`. `None` if it is too long.
@@ -74,14 +75,14 @@ pub(super) fn encode(root: &Path, request: &ShellRequest) -> Option<Vec<u8>> {
     (message.len() <= MAX_MESSAGE_BYTES).then_some(message)
 }
 
-/// How many bytes follow a head; `None` if it is none.
+/// How many bytes follow a head; `None` if it is invalid.
 pub(super) fn body_bytes(head: &[u8]) -> Option<usize> {
     let &[high, low] = head.strip_prefix(&MAGIC)? else { return None };
     Some(usize::from(u16::from_be_bytes([high, low])))
         .filter(|length| HEAD_BYTES + length <= MAX_MESSAGE_BYTES)
 }
 
-/// The folder and the request that stand behind a head. `None` unless all bytes are understood.
+/// The folder and the request behind a head. `None` unless all bytes are understood.
 pub(super) fn decode(body: &[u8]) -> Option<(PathBuf, ShellRequest)> {
     let [service, version, rest @ ..] = body else { return None };
     let mut rest = rest;
@@ -113,7 +114,7 @@ pub(super) fn decode(body: &[u8]) -> Option<(PathBuf, ShellRequest)> {
     rest.is_empty().then_some((root, ShellRequest { command, user, version, client }))
 }
 
-/// What the server sends behind a session.
+/// The server's message at the end of a session.
 pub(super) fn encode_end(ended: &Result<(), String>) -> Vec<u8> {
     let (code, text) = match ended {
         Ok(()) => (0, ""),
@@ -124,7 +125,7 @@ pub(super) fn encode_end(ended: &Result<(), String>) -> Vec<u8> {
     [&[code, high, low], text].concat()
 }
 
-/// How a session ended, and how long the text about it is; `None` if that is neither.
+/// How a session ended, and the length of the text about it; `None` if the head is invalid.
 pub(super) fn decode_end(head: [u8; END_HEAD_BYTES]) -> Option<(bool, usize)> {
     let [code @ (0 | 1), high, low] = head else { return None };
     let length = usize::from(u16::from_be_bytes([high, low]));
@@ -178,7 +179,7 @@ mod tests {
         assert_eq!(body_bytes(&head[..9]), None);
         assert_eq!(body_bytes(b"prshell\x02\0\x10"), None);
         assert_eq!(body_bytes(b"prshell\x01\xff\xff"), None);
-        // What the shell refuses does not come this way either.
+        // Requests that the shell refuses are refused here, too.
         let path = |path: &str| {
             let mut request = request();
             request.command.path = path.into();

@@ -1,4 +1,5 @@
-//! Sessions of SSH, and the forced command of a system's sshd, which has them served alone or through a running server.
+//! SSH sessions, and the forced command of a system's sshd, which serves them alone or through a running
+//! server.
 
 mod command;
 mod hand_over;

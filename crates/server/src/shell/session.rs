@@ -26,21 +26,21 @@ use crate::stdio::{PIPE_BYTES, StreamSink};
 use crate::subject::ProtocolVersion;
 use crate::transfers::kept;
 
-/// What somebody asks for over SSH, whom sshd knows.
+/// A request over SSH by a user whom sshd has authenticated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellRequest {
     /// The command.
     pub command: ShellCommand,
-    /// Who it is.
+    /// The name of the user.
     pub user: String,
-    /// The version of the protocol that the client wants.
+    /// The protocol version that the client requests.
     pub version: ProtocolVersion,
-    /// Where the SSH connection comes from; `None` where sshd does not say.
+    /// The client's end of the SSH connection; `None` if sshd does not say.
     pub client: Option<SocketAddr>,
 }
 
 impl ShellRequest {
-    /// What somebody is told who wants a shell.
+    /// The message for a user who wants a shell.
     pub fn greeting(user: &str) -> String {
         format!("packrace: you are {user}. There is no shell here: git clone, fetch and push work.\n")
     }
@@ -51,26 +51,25 @@ impl ShellRequest {
     }
 }
 
-/// What a session is served on.
+/// The streams of a session.
 pub(crate) struct SessionStreams {
     pub(crate) input: Box<dyn Read + Send>,
     pub(crate) output: Box<dyn ClientSink>,
-    /// What stands on standard error.
+    /// Text for standard error.
     pub(crate) messages: MessageSink,
 }
 
-/// Why a session ended, if that was not well.
+/// Why a session failed.
 struct Ended {
-    /// What the client is told.
+    /// The message for the client.
     told: String,
-    /// What the log says.
+    /// The text for the log.
     why: String,
 }
 
-/// Serves one session on the standard streams of this process. Gives what is to be said on standard error where it does
-/// not end well.
+/// Serves one session on the standard streams of this process. The error is the text for standard error.
 pub fn serve_alone(root: &Path, mut settings: Settings, request: &ShellRequest) -> Result<(), String> {
-    // Nobody shares with it, and there is no second call.
+    // No other session shares with it, and there is no second call.
     settings.cache.enabled = false;
     settings.repository_cache.enabled = false;
     let failed = |error: io::Error| error.to_string();
@@ -82,20 +81,19 @@ pub fn serve_alone(root: &Path, mut settings: Settings, request: &ShellRequest) 
     let streams = SessionStreams {
         input: Box::new(input),
         output: output_of(output.map_err(failed)?),
-        // Nobody is left to be told where standard error is closed.
+        // If standard error is closed, messages are lost.
         messages: MessageSink::new(|text| drop(io::stderr().write_all(text))),
     };
     serve(request, streams, None, &shared)
 }
 
-/// A descriptor as the way to a client.
+/// A descriptor as the sink for a client.
 pub(super) fn output_of(output: FdSink) -> Box<dyn ClientSink> {
     output.enlarge_pipe(PIPE_BYTES);
     Box::new(StreamSink::new(output))
 }
 
-/// Serves one session. Without a server for many, there is no permit. Gives what the client is to be told where it does
-/// not end well.
+/// Serves one session. Outside of a server there is no permit. The error is the message for the client.
 pub(crate) fn serve(
     request: &ShellRequest,
     streams: SessionStreams,
@@ -160,13 +158,13 @@ fn run(
     settings: &Settings,
 ) -> Result<(), Ended> {
     let principal = Principal::named(&request.user);
-    // No key of git's says what is offered over SSH.
+    // Git has no setting for services over SSH.
     let opened = shared.open(call.service, None, call.path, &principal).map_err(|not_served| {
         not_served.reason().into_iter().for_each(|reason| shared.host.metrics.refused(reason));
         let why = not_served.to_string();
         let told = match not_served {
             NotServed::Forbidden(_) | NotServed::Disabled(_) => why.clone(),
-            // Clients are not told which.
+            // Clients do not learn which.
             NotServed::NotFound(_)
             | NotServed::Unauthenticated
             | NotServed::Broken(_)

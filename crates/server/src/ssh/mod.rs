@@ -14,18 +14,19 @@ use crate::metrics::{DoorName, LoginOutcome, Reason};
 use crate::service::shared::Shared;
 use sessions::Sessions;
 
-/// What a client beyond a limit is told: a line before the one that begins the protocol (RFC 4253, section 4.2).
+/// The message for a client beyond a limit: a line before the one that begins the protocol (RFC 4253, section
+/// 4.2).
 pub(crate) fn limit_reached(why: LimitReached) -> Vec<u8> {
     format!("{why}\r\n").into_bytes()
 }
 
-/// Serves one connection to its end. All of it goes on in the background, behind short work of other listeners: what encrypts
-/// an answer cannot move there when the answer turns out to be long.
+/// Serves one connection to its end. All of it runs in the background, behind short work of other listeners:
+/// encryption cannot move there when an answer turns out to be long.
 pub(crate) async fn connection(stream: TcpStream, peer: SocketAddr, permit: Permit, shared: Arc<Shared>) {
     let background = shared.background.clone();
     let serving = serve(stream, peer, permit, shared);
     match background {
-        // A panic was told by the runtime.
+        // The runtime has reported a panic.
         Some(background) => drop(background.spawn(serving).await),
         None => serving.await,
     }
@@ -34,14 +35,15 @@ pub(crate) async fn connection(stream: TcpStream, peer: SocketAddr, permit: Perm
 async fn serve(stream: TcpStream, peer: SocketAddr, permit: Permit, shared: Arc<Shared>) {
     let _open = shared.host.metrics.connection(DoorName::Ssh);
     let settings = shared.settings();
-    // Without keys, nobody listens.
+    // Without keys there is no listener.
     let Some(ssh) = settings.ssh_keys.clone() else { return };
     permit.waits();
     let login = match shared.limits.login(peer.ip()) {
         Ok(login) => login,
         Err(why) => {
             shared.has_refused(format_args!("ssh {peer}"), why, "login");
-            // A new socket has room, once the runtime has looked. Whether it is heard does not matter.
+            // A new socket is writable, once the runtime has checked. Whether the client gets it does not
+            // matter.
             if stream.writable().await.is_ok() {
                 let _ = stream.try_write(&limit_reached(why));
             }
@@ -83,7 +85,7 @@ fn tell(ended: &ConnectionEnded, sessions: &Sessions, peer: SocketAddr, shared: 
             shared.host.metrics.refused(Reason::Idle);
             LoginOutcome::TimedOut
         }
-        // The server stops.
+        // The server is stopping.
         ConnectionEnded::Cut => return tracing::debug!("ssh {peer}: {ended}"),
         _ => LoginOutcome::Failed,
     };

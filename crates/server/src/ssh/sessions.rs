@@ -1,4 +1,4 @@
-//! Who a client is, and its sessions, each on a thread of its own.
+//! The user of a client, and its sessions, each on its own thread.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -19,13 +19,13 @@ use crate::shell::{SessionStreams, ShellCommand, ShellRequest, serve_session};
 use crate::ssh_keys::Ssh;
 use crate::subject::ProtocolVersion;
 
-/// The exit code of what is refused or fails, as git's.
+/// The exit code of refused and failed commands, as git's.
 const FAILED: u32 = 128;
 
-/// How long a client has to leave when the server stops.
+/// How long a client may take to disconnect when the server stops.
 const LEAVING_TIME: Duration = Duration::from_secs(1);
 
-/// One connection, for as long as it is open.
+/// One connection, while it is open.
 pub(super) struct Sessions {
     shared: Arc<Shared>,
     ssh: Ssh,
@@ -39,9 +39,9 @@ pub(super) struct Sessions {
 }
 
 struct SessionsState {
-    /// Held until it is known who the client is.
+    /// Held until the client is authenticated.
     login: Option<Permit>,
-    /// Why a certificate was not taken.
+    /// Why a certificate was refused.
     why_refused: Option<String>,
 }
 
@@ -66,7 +66,7 @@ impl Sessions {
         self.lock().login.is_none()
     }
 
-    /// Whether others needed the place, or the right to log in.
+    /// Whether others needed the place of this connection or of its login.
     pub(super) fn is_cut(&self) -> bool {
         self.permit.is_cut() || self.lock().login.as_ref().is_some_and(Permit::is_cut)
     }
@@ -87,7 +87,7 @@ impl Sessions {
         let stopped = async {
             drop(self.stopping.clone().wait_for(|is_stopping| *is_stopping).await);
             drop(self.is_busy.subscribe().wait_for(|is_busy| !is_busy).await);
-            // So that it hears how its session has ended.
+            // So that the client learns how its session has ended.
             tokio::time::sleep(LEAVING_TIME).await;
         };
         tokio::select! {
@@ -115,7 +115,7 @@ impl SshHost for Sessions {
             let turn = users.command()?.turn().await?;
             let (users, key) = (users.clone(), key.clone());
             let asked = tokio::task::spawn_blocking(move || {
-                // Until the program has ended, even where nobody waits for it any more.
+                // Held until the program has ended, even if nobody waits for it any more.
                 let _turn = turn;
                 users.command()?.user_of(&key)
             });
@@ -136,7 +136,7 @@ impl SshHost for Sessions {
         let SshUser { name, shown } = user;
         tracing::info!("ssh {}: {name:?} by {shown}", self.peer);
         self.shared.host.metrics.login(LoginOutcome::Completed);
-        // A new place among those who wait to be asked for something.
+        // The connection's idle time begins anew.
         self.permit.waits();
         drop(self.lock().login.take());
     }
@@ -154,13 +154,13 @@ impl SshHost for Sessions {
     }
 }
 
-/// Finds a thread for a session. The server waits until `stopping` is dropped.
+/// Gets a thread for a session. The server waits until `stopping` is dropped.
 async fn run(shared: Arc<Shared>, peer: SocketAddr, session: SshSession, stopping: watch::Receiver<bool>) {
     let permit = match shared.limits.request(peer.ip()).await {
         Ok(permit) => permit,
         Err(why) => {
             shared.has_refused(format_args!("ssh {peer}"), why, "session");
-            // It takes its time to tell a client that takes nothing.
+            // This may block while the client reads nothing.
             let told = tokio::task::spawn_blocking(move || fail(&session.output, &why.to_string()));
             return drop(told.await);
         }
@@ -186,7 +186,7 @@ fn serve(session: SshSession, peer: SocketAddr, permit: &Permit, shared: &Shared
     let SshSession { user, wanted, protocol, input, output } = session;
     let command = match &wanted {
         Wanted::Shell => {
-            // A client that does not listen is gone.
+            // A client that does not read is gone.
             let _ = output.say(ShellRequest::greeting(&user.name).as_bytes());
             return output.end(FAILED);
         }
@@ -206,13 +206,13 @@ fn serve(session: SshSession, peer: SocketAddr, permit: &Permit, shared: &Shared
         version: ProtocolVersion::from_environment(protocol.as_deref().unwrap_or_default()),
         client: Some(peer),
     };
-    // Whoever waits for the client hears that nothing more comes.
+    // A reader that waits for the client then gets the end of its input.
     permit.on_cut(input.stopper());
     let messages = output.clone();
     let streams = SessionStreams {
         input: Box::new(input),
         output: Box::new(SshSink::new(output.clone(), shared.host.cpu.clone())),
-        // Nobody may listen any more.
+        // The client may no longer read them.
         messages: MessageSink::new(move |text| drop(messages.say(text))),
     };
     match serve_session(&request, streams, Some(permit), shared) {
@@ -223,7 +223,7 @@ fn serve(session: SshSession, peer: SocketAddr, permit: &Permit, shared: &Shared
 
 /// Ends a session with a reason, as git does.
 fn fail(output: &SessionOutput, why: &str) {
-    // A client that does not listen is gone.
+    // A client that does not read is gone.
     let _ = output.say(format!("fatal: {why}\n").as_bytes());
     output.end(FAILED);
 }

@@ -1,4 +1,4 @@
-//! A session of SSH as the way to a client.
+//! An SSH session as the sink for a client.
 
 use std::io;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use packrace_ssh::SessionOutput;
 use crate::limits::cpu::CpuScheduler;
 use crate::send::outbox::{ClientSink, GatherBatch};
 
-/// Hands batches to a connection, which encrypts them.
+/// Passes batches to a connection, which encrypts them.
 pub(super) struct SshSink {
     output: SessionOutput,
     cpu: Option<Arc<CpuScheduler>>,
     is_background: bool,
 }
 
-/// One piece of a batch that is kept until it was sent.
+/// One piece of a batch, which is kept until it was sent.
 struct BatchPart(Arc<GatherBatch>, usize);
 
 impl AsRef<[u8]> for BatchPart {
@@ -33,7 +33,7 @@ impl SshSink {
 
 impl ClientSink for SshSink {
     fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
-        // Only the moment counts: another thread encrypts and writes it.
+        // Waits for a slot and releases it at once: another thread encrypts and writes the batch.
         drop(self.cpu.as_deref().filter(|_| self.is_background).map(CpuScheduler::take_slot));
         let count = batch.pieces().len();
         let batch = Arc::new(batch);

@@ -1,7 +1,7 @@
-//! A program that says who has a key, as sshd has it with `AuthorizedKeysCommand`.
+//! A program that finds the user of a key, like `AuthorizedKeysCommand` of sshd.
 //!
-//! It is called with the fingerprint of a key, its kind, and the key in base64, and writes lines as they stand in a file of
-//! keys (`ssh.user-keys`). One of them must have that key. Whatever goes wrong, nobody gets in.
+//! Its arguments are the fingerprint of a key, its kind, and the key in base64; it writes lines in the format
+//! of a file of keys (`ssh.user-keys`). One of them must have that key. Whatever goes wrong, nobody gets in.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,16 +15,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::access::LoadError;
 use crate::transfers::kept;
 
-/// How long it may take.
+/// How long it may run.
 const MAX_TIME: Duration = Duration::from_secs(5);
 
-/// Programs that run at the same time.
+/// The most programs that run at the same time.
 const MAX_RUNNING: usize = 16;
 
-/// Most that it may write.
+/// The most bytes that it may write.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
 
-/// The program, and how many of it may run.
+/// The program, and how many of it may still be started.
 #[derive(Debug)]
 pub(crate) struct KeyCommand {
     program: PathBuf,
@@ -47,7 +47,7 @@ impl KeyCommand {
         &self.program
     }
 
-    /// The right to run it, which may take a while.
+    /// The permit to run it, which may take a while.
     pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         let turn = tokio::time::timeout(MAX_TIME, self.running.clone().acquire_owned()).await;
         turn.ok().and_then(Result::ok)

@@ -1,4 +1,4 @@
-//! Keys of the host, and whose keys and certificates are taken: files, a folder, a command.
+//! Keys of the host, and the accepted keys and certificates of users: files, a folder, a command.
 
 mod command;
 
@@ -16,13 +16,13 @@ use crate::access::secret_file::{read_secret, read_unshared};
 use crate::limits::AddressRange;
 use command::KeyCommand;
 
-/// Files in a folder of keys. Each is read.
+/// The most files in a folder of keys. Each is read.
 const MAX_FILES: usize = 1 << 20;
 
-/// Folders in a folder of keys, one in the other.
+/// How deeply folders of keys may be nested.
 const MAX_DEPTH: usize = 8;
 
-/// Where keys are. Plain data.
+/// Where keys come from. Plain data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SshSettings {
     /// Private keys of the host, as `ssh-keygen` writes them.
@@ -31,22 +31,22 @@ pub struct SshSettings {
     pub user_keys: Option<PathBuf>,
     /// A folder of public keys, named for their users.
     pub user_keys_folder: Option<PathBuf>,
-    /// A program that says who has a key.
+    /// A program that finds the user of a key.
     pub user_keys_command: Option<PathBuf>,
-    /// Authorities whose certificates are taken.
+    /// Authorities whose certificates are accepted.
     pub user_ca: Option<PathBuf>,
-    /// Keys and certificates that are taken no more.
+    /// Keys and certificates that are revoked.
     pub revoked_keys: Option<PathBuf>,
 }
 
-/// What connections of SSH begin with, read from [`SshSettings`].
+/// The configuration of SSH connections, read from [`SshSettings`].
 #[derive(Debug, Clone)]
 pub struct Ssh {
     pub(crate) config: SshConfig,
     pub(crate) users: Arc<UserSources>,
 }
 
-/// Who has which key.
+/// The users of keys.
 #[derive(Debug)]
 pub struct UserSources {
     keys: UserKeys,
@@ -54,7 +54,7 @@ pub struct UserSources {
 }
 
 impl Ssh {
-    /// Reads all files. `None` where no key of the host is named.
+    /// Reads all files. `None` if no key of the host is configured.
     pub fn load(settings: &SshSettings, confinement: &Confinement) -> Result<Option<Self>, LoadError> {
         let SshSettings { host_keys, user_keys, user_keys_folder, user_keys_command, user_ca, .. } = settings;
         if host_keys.is_empty() {
@@ -79,7 +79,7 @@ impl Ssh {
     }
 }
 
-/// What clients see of the host, and what is known of users, for the log.
+/// The host keys that clients see, and how many keys of users there are, for the log.
 impl fmt::Display for Ssh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let UserSources { keys, command } = &*self.users;
@@ -97,7 +97,7 @@ impl fmt::Display for Ssh {
 }
 
 impl UserSources {
-    /// Reads what is known of users.
+    /// Reads the keys of users.
     pub fn load(settings: &SshSettings, confinement: &Confinement) -> Result<Self, LoadError> {
         let mut keys = UserKeys::default();
         if let Some(path) = &settings.user_keys {
@@ -127,7 +127,7 @@ impl UserSources {
         Ok(UserSources { keys, command })
     }
 
-    /// Keys and authorities that files name.
+    /// Keys and authorities in files.
     pub fn keys(&self) -> &UserKeys {
         &self.keys
     }
@@ -136,7 +136,7 @@ impl UserSources {
         self.command.as_ref()
     }
 
-    /// The user who has a key. Blocks, if a program has to be asked.
+    /// The user who has a key. Blocks if a program has to be asked.
     pub fn user_of(&self, key: &UserKey) -> Option<SshUser> {
         self.user_in_files(key).or_else(|| match self.keys.is_revoked(key) {
             true => None,
@@ -191,7 +191,7 @@ fn key_files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
             return Err(LoadError::of(&folder, "there are too many files in it"));
         }
     }
-    // So that mistakes are told in a certain order.
+    // So that errors are reported in a fixed order.
     found.sort();
     Ok(found)
 }

@@ -1,4 +1,4 @@
-//! Which certificate a client gets, by the name that it asks for (RFC 6066, section 3).
+//! Chooses a client's certificate by the name that it requests (RFC 6066, section 3).
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use rustls::pki_types::ServerName;
 use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-/// Certificates that look for themselves whether they have a name, as a client would.
+/// Certificates, whose names are matched as a client matches them.
 #[derive(Debug)]
 pub(super) struct CertificatesByName(Vec<Arc<CertifiedKey>>);
 

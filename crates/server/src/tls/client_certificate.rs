@@ -1,4 +1,4 @@
-//! Who a client is by its certificate.
+//! The identity in a client's certificate.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use x509_cert::der::Decode as _;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 
-/// What a client's certificate says, which one of the authorities of `tls.client-ca` has signed.
+/// A client's certificate, signed by one of the authorities of `tls.client-ca`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClientCertificate {
     /// The common name of its subject.
@@ -21,10 +21,10 @@ pub(crate) struct ClientCertificate {
 }
 
 impl ClientCertificate {
-    /// The one that the client of this connection has shown, whose handshake is over. Names that cannot be read, or that hold
-    /// control characters, are none.
+    /// The certificate of the client of this connection, after its handshake. Names that cannot be read, or
+    /// that have control characters, are left out.
     pub(crate) fn of(connection: &ServerConnection) -> Option<Self> {
-        // Only those are here that were verified.
+        // Only verified certificates are here.
         let der = connection.peer_certificates()?.first()?;
         let mut hasher = TrailerHasher::new(HashKind::Sha256);
         hasher.update(der);

@@ -1,4 +1,4 @@
-//! Certificates and keys in files of PEM.
+//! Certificates and keys in PEM files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use x509_cert::ext::pkix::name::GeneralName;
 use super::TlsError;
 use crate::settings_file::{self, is_loose};
 
-/// Longest file: the authorities of a whole system take a quarter of a megabyte.
+/// The longest file: the authorities of a whole system take a quarter of a megabyte.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// A chain of certificates with its key.
 pub(super) struct Chain {
     pub(super) key: Arc<CertifiedKey>,
-    /// The file, the names and the end of its first certificate, for the log.
+    /// The file, and the names and expiry of its first certificate, for the log.
     pub(super) description: String,
 }
 
@@ -89,12 +89,12 @@ fn broken(file: &Path, error: &pem::Error) -> TlsError {
     TlsError::new(file, format_args!("broken PEM: {error}"))
 }
 
-/// The bytes of a file, and who may do what with it.
+/// The bytes of a file, and its permissions.
 fn read(file: &Path) -> Result<(Vec<u8>, u32), TlsError> {
     settings_file::read(file, MAX_FILE_BYTES).map_err(|error| TlsError::of_io(file, &error))
 }
 
-/// Its names and its end, as far as they can be told.
+/// The names and expiry of a certificate, as far as they can be read.
 fn describe(file: &Path, certificate: &CertificateDer<'_>) -> Result<String, TlsError> {
     if let Err(error) = ParsedCertificate::try_from(certificate) {
         return Err(TlsError::new(file, format_args!("its first certificate cannot be read: {error}")));

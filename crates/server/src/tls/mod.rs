@@ -1,5 +1,5 @@
-//! TLS as a server has it: certificates and keys from files, which of them a client gets, and who a client is by a
-//! certificate of its own.
+//! TLS for a server: certificates and keys from files, the choice of a certificate for a client, and the
+//! identity in a client's own certificate.
 
 mod by_name;
 mod client_certificate;
@@ -16,24 +16,24 @@ use rustls::{RootCertStore, ServerConfig};
 use by_name::CertificatesByName;
 pub(crate) use client_certificate::ClientCertificate;
 
-/// What is spoken inside of TLS, best first (RFC 7301).
+/// The protocols inside of TLS, best first (RFC 7301).
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// The files of TLS, all of them PEM. Plain data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// Chains of certificates, the server's own first in each file. A client gets the first chain whose names have the one
-    /// that it asks for, or else the first of all.
+    /// Chains of certificates, the server's own first in each file. A client gets the first chain that has
+    /// the requested name, or else the first of all.
     pub certificates: Vec<PathBuf>,
     /// Private keys, in any order: a key belongs to the certificates that have its public half.
     pub keys: Vec<PathBuf>,
-    /// Authorities whose certificates clients may show.
+    /// Authorities of client certificates.
     pub client_ca: Option<PathBuf>,
-    /// Clients must show one.
+    /// Whether clients must have a certificate.
     pub require_client_certificate: bool,
 }
 
-/// What connections of TLS begin with, read from [`TlsFiles`].
+/// The configuration of TLS connections, read from [`TlsFiles`].
 #[derive(Debug, Clone)]
 pub struct Tls {
     config: Arc<ServerConfig>,
@@ -41,7 +41,7 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Reads the files. `None` where no certificate is named.
+    /// Reads the files. `None` if no certificate is configured.
     pub fn load(files: &TlsFiles) -> Result<Option<Self>, TlsError> {
         if files.require_client_certificate && files.client_ca.is_none() {
             return Err(TlsError::of_setting("tls.require-client-certificate", "there is no tls.client-ca"));
@@ -69,7 +69,7 @@ impl Tls {
         let certificates = CertificatesByName::new(chains.into_iter().map(|chain| chain.key).collect());
         let mut config = config.with_cert_resolver(Arc::new(certificates));
         config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
-        // Git keeps no sessions from one command to the next; and who shows a certificate shows it each time.
+        // Git keeps no sessions between commands; and a client with a certificate shows it each time.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Some(Tls { config: Arc::new(config), description: description.into() }))
@@ -124,7 +124,7 @@ impl TlsError {
         TlsError { is_denied, ..TlsError::new(file, error) }
     }
 
-    /// Whether the system does not let this process read the file.
+    /// Whether the system denies this process access to the file.
     pub fn is_denied(&self) -> bool {
         self.is_denied
     }

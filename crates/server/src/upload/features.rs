@@ -1,4 +1,5 @@
-//! Features of version 2 that configuration turns on (git-config, "uploadpack", "transfer", "bundle" and "promisor").
+//! Features of version 2 that the configuration turns on (git-config, "uploadpack", "transfer", "bundle" and
+//! "promisor").
 
 use std::collections::HashSet;
 
@@ -11,7 +12,7 @@ use packrace_store::Config;
 
 use crate::error::Error;
 
-/// What configuration offers. `uris` are those of [`blob_uris`].
+/// The features that the configuration offers; `uris` comes from [`blob_uris`].
 pub(super) fn features(config: &Config, uris: &[BlobUri]) -> Result<Features, Error> {
     let is_on = |name| config.boolean(name).map(|value| value.unwrap_or(false));
     let promisors = if is_on("promisor.advertise")? { promisor_remotes(config)? } else { Vec::new() };
@@ -25,12 +26,12 @@ pub(super) fn features(config: &Config, uris: &[BlobUri]) -> Result<Features, Er
     })
 }
 
-/// An object that a client can get from elsewhere.
+/// An object that a client can download elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlobUri {
     /// The object.
     pub object: ObjectId,
-    /// A pack that has it.
+    /// A pack that holds it.
     pub pack: PackfileUri,
 }
 
@@ -52,7 +53,7 @@ pub fn blob_uris(config: &Config, hash: HashKind) -> Result<Vec<BlobUri>, Error>
     config.strings("uploadpack.blobPackfileUri").into_iter().map(parse).collect()
 }
 
-/// Where the packs are of `left_out`, each once: several objects may lie in one.
+/// The URIs of packs that hold `left_out`, each once: a pack may hold several of the objects.
 pub fn uris_of<'a>(
     known: impl IntoIterator<Item = &'a BlobUri>,
     left_out: &[ObjectId],
@@ -72,14 +73,16 @@ fn parse_blob_uri(text: &[u8], hash: HashKind) -> Option<BlobUri> {
     (is_plain && pack.pack_hash.len() == hash.len_in_hex() && pack.fits()).then_some(BlobUri { object, pack })
 }
 
-/// All of `bundle.*`, in the order of the files. (git says `(null)` for a name without a value; it is left out here.)
+/// All of `bundle.*`, in the order of the files. (git prints `(null)` for a name without a value; we leave it
+/// out.)
 fn bundles(config: &Config) -> Bundles {
     let entries = config.section("bundle");
     entries.filter_map(|(name, value)| Some((name.to_vec(), value?.to_vec()))).collect()
 }
 
-/// The remotes that the repository itself borrows objects from, in the order in which it tries them (technical/partial-clone,
-/// "Using many promisor remotes"): that of `extensions.partialClone` comes last. One without a URL is left out.
+/// The remotes that the repository itself borrows objects from, in the order in which it tries them
+/// (technical/partial-clone, "Using many promisor remotes"): `extensions.partialClone` names the last one.
+/// Remotes without a URL are left out.
 fn promisor_remotes(config: &Config) -> Result<Vec<PromisorRemote>, Error> {
     let mut names: Vec<String> = Vec::new();
     for (name, _) in config.section("remote") {

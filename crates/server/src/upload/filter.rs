@@ -1,4 +1,4 @@
-//! Which filters a client may ask for (git-config, "uploadpackfilter").
+//! The filters that a client may use (git-config, "uploadpackfilter").
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::error::Error;
 /// The kinds of filter, by their names in the configuration.
 const NAMES: [&str; 6] = ["blob:none", "blob:limit", "tree", "object:type", "sparse:oid", "combine"];
 
-/// What configuration says about filters.
+/// What the configuration allows of filters.
 #[derive(Debug, Clone)]
 pub(super) struct FilterPolicy {
     refused: Vec<&'static str>,
@@ -22,7 +22,7 @@ pub(super) struct FilterPolicy {
 }
 
 impl FilterPolicy {
-    /// `uploadpackfilter.<filter>.allow` decides, and where there is none `uploadpackfilter.allow`. A `tree.maxDepth`
+    /// `uploadpackfilter.<filter>.allow` decides, or without it `uploadpackfilter.allow`. A `tree.maxDepth`
     /// counts as `tree.allow = true`; the later of the two decides, as in git.
     pub(super) fn of(config: &Config) -> Result<Self, Error> {
         const MAX_DEPTH: &str = "uploadpackfilter.tree.maxDepth";
@@ -47,7 +47,7 @@ impl FilterPolicy {
         Ok(FilterPolicy { refused, max_tree_depth })
     }
 
-    /// Reads a filter-spec; refuses what is malformed, and what may not be asked for.
+    /// Parses a filter-spec; refuses malformed and forbidden ones.
     pub(super) fn check(&self, spec: &[u8]) -> Result<Filter, Refusal> {
         let filter = Filter::parse(spec).map_err(|bad| Refusal::bad_filter(&bad.to_string()))?;
         for part in filter.all() {
@@ -64,16 +64,18 @@ impl FilterPolicy {
     }
 }
 
-/// Longest commit, tag or tree that is read on the way to the patterns of a filter.
+/// The largest commit, tag or tree that is read to find the patterns of a filter.
 const MAX_READ_BYTES: u64 = 64 << 20;
 
-/// Objects that are followed from a tag. Names are not hashed again on the way, so a damaged store could hold a loop.
+/// The most objects that are followed from a tag. They are not hashed again, so a damaged store could hold a
+/// loop.
 const MAX_PEEL: usize = 1024;
 
-/// What a client calls an object: `<rev>`, or `<rev>:<path>` (gitrevisions). A revision is a whole object name, or a ref
-/// in any of the forms that gitrevisions lists. `None` if there is no such object, or the name is of another form.
+/// Resolves a client's name for an object: `<rev>`, or `<rev>:<path>` (gitrevisions). A revision is a whole
+/// object name, or a ref in any form that gitrevisions lists. `None` if there is no such object, or the name
+/// has another form.
 ///
-/// All refs count, also those that are hidden: the object is used and not sent.
+/// Hidden refs count too: the object is used and not sent.
 pub(super) fn object_named(
     repository: &Repository,
     snapshot: &Arc<Snapshot>,
@@ -86,7 +88,8 @@ pub(super) fn object_named(
     let Some(id) = revision(repository, rev)? else { return Ok(None) };
     let Some(path) = path else { return Ok(Some(id)) };
     let mut reader = snapshot.reader(0).with_max_object_bytes(MAX_READ_BYTES);
-    // What is missing or malformed on the way is no blob of patterns either; the client is told that there is none.
+    // If anything on the way is missing or malformed, there is no blob of patterns; the client gets that
+    // message.
     Ok(tree_of(&mut reader, id).and_then(|tree| entry_at(&mut reader, tree, path)))
 }
 
@@ -116,7 +119,7 @@ fn revision(repository: &Repository, rev: &[u8]) -> Result<Option<ObjectId>, Err
     Ok(None)
 }
 
-/// The tree that a tree, a commit or a tag stands for.
+/// The tree that a tree, a commit or a tag leads to.
 fn tree_of(reader: &mut ObjectReader, id: ObjectId) -> Option<ObjectId> {
     let mut at = id;
     for _ in 0..MAX_PEEL {

@@ -1,5 +1,5 @@
-//! Calls of upload-pack: a session's outputs are tied to refs, plans and segments. Blocking: a transport calls it on a thread of its
-//! own.
+//! Calls of upload-pack: connects the outputs of a session to refs, plans and segments. Blocking: a transport
+//! calls it on a thread of its own.
 
 mod features;
 mod filter;
@@ -25,14 +25,14 @@ pub use features::{BlobUri, blob_uris, uris_of};
 /// One call of upload-pack.
 #[derive(Debug, Clone)]
 pub struct UploadPack {
-    /// What is served, and how.
+    /// The repository, and how it is served.
     pub subject: Subject,
-    /// Variables that `uploadpack.packObjectsHook` gets beside those of this process.
+    /// Variables that `uploadpack.packObjectsHook` gets in addition to those of this process.
     pub hook_environment: Vec<(OsString, OsString)>,
 }
 
-/// Serves one call, from the advertisement to the end. `Ok` is exit code 0; an error has been told to the client
-/// already wherever the protocol has words for it.
+/// Serves one call, from the advertisement to the end. `Ok` is exit code 0; an error was already sent to the
+/// client wherever the protocol has a message for it.
 pub fn upload_pack(
     call: &UploadPack,
     input: &mut (dyn Read + Send),

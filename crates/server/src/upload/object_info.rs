@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::refs::lines::Lines;
 
 impl Upload<'_> {
-    /// Sends a line for each object. As in git, what cannot be read is told like what is not there.
+    /// Sends a line for each object. As in git, unreadable objects are answered like missing ones.
     pub(super) fn send_object_info(&mut self, request: &ObjectInfoRequest) -> Result<(), Error> {
         let askable = self.askable()?;
         let mut reader = self.request_objects.snapshot().reader(cache_bytes::FEW_OBJECTS);

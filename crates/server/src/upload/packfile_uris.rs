@@ -1,4 +1,4 @@
-//! Packs that a client gets from elsewhere (technical/packfile-uri): docs/decisions/0006-packfile-uris.md.
+//! Packs that a client downloads elsewhere (technical/packfile-uri): docs/decisions/0006-packfile-uris.md.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use crate::error::Error;
 use crate::send::outbox::{ClientSink, GatherBatch};
 
 impl Upload<'_> {
-    /// Plans the pack without the objects that the client can get from elsewhere, keeps the plan for
-    /// [`session::Output::NeedPack`], and tells where the objects that were left out are. Without such objects nothing
-    /// is planned yet.
+    /// Plans the pack without the objects that the client can download elsewhere, keeps the plan for
+    /// [`session::Output::NeedPack`], and returns the URIs of the objects that were left out. Without such
+    /// objects nothing is planned yet.
     pub(super) fn choose_uris(&mut self, request: session::PackRequest) -> Result<Vec<PackfileUri>, Error> {
         let protocols = &request.uri_protocols;
         if let Some(hook) = self.settings.hook.clone() {
@@ -43,7 +43,7 @@ impl Upload<'_> {
         Ok(uris)
     }
 
-    /// As [`Self::choose_uris`], by the hook, which is asked with `--uri-protocol` and keeps on running.
+    /// Like [`Self::choose_uris`], but asks the hook with `--uri-protocol`, and keeps it running.
     fn ask_hook(&mut self, hook: &[u8], request: session::PackRequest) -> Result<Vec<PackfileUri>, Error> {
         let keepalive = self.settings.keepalive.filter(|_| request.sideband_all);
         let call = self.hook_call(hook, request)?;
@@ -58,10 +58,10 @@ impl Upload<'_> {
     }
 }
 
-/// Planning before the pack section has begun. Its only sign of life is an empty packet in band 2, for clients that
-/// want all of an answer in a side-band.
+/// Planning before the pack section. Its only sign of life is an empty packet in band 2, for clients that use
+/// a side-band for whole answers.
 struct Planning<'a> {
-    /// And when something was sent last.
+    /// The client, and when something was last sent.
     client: Mutex<(&'a mut dyn ClientSink, Duration)>,
     clock: &'a dyn Clock,
     keepalive: Option<Duration>,
@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// Keeps what arrives, until it is closed.
+    /// Keeps the bytes that it gets, until it is closed.
     #[derive(Default)]
     struct Recorder {
         bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Has a pack made on another thread, or joins one that is made or kept, and sends it.
+//! Makes a pack on another thread, or joins one that is being made or kept, and sends it.
 
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
@@ -20,7 +20,7 @@ use crate::send::pack_cache::{Generator, Joined, Key, PackCache, Producer};
 use crate::send::relay::{Delivery, SendStop, Sending};
 use crate::transfers::Transfer;
 
-/// Whether a call is a clone, and whether that was admitted.
+/// The admission of a call, if it is a clone.
 pub(super) struct CloneAdmission<'a> {
     pub(super) host: &'a Arc<Host>,
     /// `None` for fetches, which do not wait.
@@ -29,13 +29,13 @@ pub(super) struct CloneAdmission<'a> {
 
 /// Where the pack comes from.
 pub(super) enum PackWork {
-    /// It is planned and made.
+    /// A request, to be planned and made.
     Plan(PackRequest),
-    /// It is planned already.
+    /// A plan, to be made.
     Make(PackPlan),
 }
 
-/// Sends a pack that is made for this client, or shared with others of the host.
+/// Sends a pack that is made for this client, or shared with other clients of the host.
 pub(super) fn send_pack(
     request_objects: &Arc<RequestObjects>,
     work: PackWork,
@@ -93,12 +93,12 @@ pub(super) fn send_pack(
             Err(error) => Err(SendStop::Failed(error)),
         };
     }
-    // The client knows how it ended before the reader goes, which may wait for the worker.
+    // The client gets the end before the reader is dropped, which may wait for the worker.
     sending.end(result)
 }
 
-/// Lets others go first from here on, if a clone is about to be sent and this process serves others, too. This thread serves
-/// nothing but this conversation.
+/// Lowers the priority of this thread before a clone is sent, if this process also serves others. The thread
+/// serves only this conversation.
 pub(super) fn step_into_background(admission: &CloneAdmission<'_>, client: &mut dyn ClientSink) {
     if admission.state.is_some() && admission.host.cpu.is_some() {
         client.demote_to_background();
@@ -106,7 +106,7 @@ pub(super) fn step_into_background(admission: &CloneAdmission<'_>, client: &mut 
     }
 }
 
-/// Sends the pack that a hook makes. A hook that runs already was asked for URIs.
+/// Sends the pack that a hook makes. A hook that already runs was asked for URIs.
 pub(super) fn send_hook(
     hook: Result<HookRun, HookCall>,
     admission: CloneAdmission<'_>,
@@ -120,7 +120,7 @@ pub(super) fn send_hook(
         Err(stop) => return sending.end(Err(stop)),
     };
     sending.explains = false;
-    // It ends when the client knows, not before.
+    // The hook is dropped after the client got the end, not before.
     let run = hook.or_else(HookRun::start);
     let result = match &run {
         Ok(run) => relay_hook(&mut sending, run),
@@ -129,7 +129,7 @@ pub(super) fn send_hook(
     sending.end(result)
 }
 
-/// Sends what a hook says and gives, until it ends.
+/// Sends the hook's messages and pack, until it ends.
 fn relay_hook(sending: &mut Sending<'_>, run: &HookRun) -> Result<Option<Totals>, SendStop> {
     if !run.early.is_empty() {
         sending.say(&run.early)?;
@@ -137,7 +137,7 @@ fn relay_hook(sending: &mut Sending<'_>, run: &HookRun) -> Result<Option<Totals>
     sending.relay(|wait| match run.receiver.recv_timeout(wait) {
         Ok(event) => Some(event),
         Err(RecvTimeoutError::Timeout) => None,
-        // The worker panicked, which was reported.
+        // The worker panicked, which was reported already.
         Err(RecvTimeoutError::Disconnected) => {
             let error = Error::new(ErrorKind::Unavailable, "internal error while reading from a hook");
             Some(Event::End(Err(error)))
@@ -145,7 +145,7 @@ fn relay_hook(sending: &mut Sending<'_>, run: &HookRun) -> Result<Option<Totals>
     })
 }
 
-/// Claims memory for a pack. That of a clone waits for it; when nobody wants the pack any more, there is none.
+/// Claims memory for a pack. A clone waits for it; `None` if the pack is no longer needed.
 fn claim(
     admission: &AdmissionControl,
     bytes: u64,
@@ -175,7 +175,7 @@ fn make(
     transfer: &Transfer,
     generator: &mut Generator,
 ) -> Result<Totals, packrace_pack::Error> {
-    // The thread may outlive the client for whom it began.
+    // The thread may outlive the client that it was started for.
     let clock = RealClock::default();
     let plan = match work {
         PackWork::Plan(request) => {

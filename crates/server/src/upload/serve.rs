@@ -1,4 +1,4 @@
-//! One call of upload-pack: the advertisement, then a session whose questions are answered here.
+//! One call of upload-pack: the advertisement, then a session, whose questions are answered here.
 
 use std::collections::HashSet;
 use std::io::Read;
@@ -33,16 +33,17 @@ use crate::send::outbox::{ClientSink, Framing, GatherBatch};
 use crate::send::relay::{BUSY, Delivery};
 use crate::subject::{CallMode, ProtocolVersion, Subject};
 
-/// What a clone is told that comes when the server was told to stop.
+/// The message for a clone that comes when the server is stopping.
 const STOPPING: &str = "the server is stopping; try again";
 
-/// Bytes read from a client at first: most requests are shorter, and a page that is not touched costs nothing.
+/// Bytes of the first read from a client: most requests are shorter, and a page that is not touched costs
+/// nothing.
 const FIRST_READ_BYTES: usize = 4 << 10;
 
-/// Bytes read at once from a client that sends more.
+/// Bytes of a read from a client that sends more.
 const READ_BYTES: usize = 64 << 10;
 
-/// Either kind of session; they are driven the same way.
+/// Either kind of session; both have the same interface.
 enum FetchSession {
     V0(Box<fetch_v0::Session>),
     V2(Box<fetch_v2::Session>),
@@ -81,19 +82,19 @@ pub(super) struct Upload<'a> {
     pub(super) namespace: Vec<u8>,
     /// Bytes that wait for the next send.
     pub(super) out: Vec<u8>,
-    /// Whether the client has got something of this call.
+    /// Whether anything of this call was sent to the client.
     has_sent: bool,
     wants: Vec<ObjectId>,
     /// Where the client's history was cut before this request.
     client_shallow: Vec<ObjectId>,
-    /// About these wants, once there were haves.
+    /// The negotiation about these wants, once there were haves.
     negotiation: Option<Negotiation>,
     pub(super) boundary: shallow::Boundary,
-    /// The pack that is sent next, if it was planned already.
+    /// The next pack, if it is already planned.
     pub(super) planned: Option<PackPlan>,
-    /// The hook that makes it, if it was asked something before.
+    /// The hook that makes the pack, if it already runs.
     pub(super) hook_run: Option<HookRun>,
-    /// Long work of other clients waits while this answers something short.
+    /// Long work of other clients waits while a short request is answered here.
     interactive: Option<Interactive>,
 }
 
@@ -160,12 +161,12 @@ impl<'a> Upload<'a> {
         };
         match self.converse(&mut session, input) {
             Err(Stop::Refused(refusal)) => {
-                // What the session said before it refused comes first.
+                // The session's output before the refusal is sent first.
                 while let Output::Write(bytes) = session.poll_output() {
                     self.out.extend_from_slice(&bytes);
                 }
                 self.out.extend(session.wire(&refusal).unwrap_or_default());
-                // A client that cannot be told is not a second error.
+                // If the client does not get it, that is no second error.
                 let _ = self.flush();
                 Err(Error::refused(&refusal))
             }
@@ -174,7 +175,7 @@ impl<'a> Upload<'a> {
         }
     }
 
-    /// Reads once, after everything that was said has left.
+    /// Reads once, after all output was sent.
     fn take_input(
         &mut self,
         session: &mut FetchSession,
@@ -254,7 +255,7 @@ impl<'a> Upload<'a> {
         }
     }
 
-    /// Tells the client that no pack comes, where no side-band can tell it yet.
+    /// Tells the client that there is no pack, before a side-band can.
     fn abort(&mut self, session: &FetchSession, error: Error) -> Error {
         if error.kind() == ErrorKind::PeerGone {
             return error;
@@ -266,8 +267,8 @@ impl<'a> Upload<'a> {
         }
     }
 
-    /// Admits a clone or queues it; fetches do not wait. If the queue is full, the client is told at once: over HTTP by a
-    /// status, if nothing has been sent yet.
+    /// Admits or queues a clone; fetches do not wait. If the queue is full, the client gets an error at once:
+    /// over HTTP a status, if nothing was sent yet.
     fn enter(&mut self, request: &session::PackRequest) -> Result<Option<Admission>, Error> {
         if !request.haves.is_empty() {
             return Ok(None);
@@ -287,7 +288,7 @@ impl<'a> Upload<'a> {
         if *mode == CallMode::StatelessRpc && !self.has_sent {
             return Err(busy);
         }
-        // What came before the pack is worth nothing without it.
+        // Anything before the pack is worth nothing without it.
         self.out.clear();
         pkt_line::write_data(format!("ERR {words}").as_bytes(), &mut self.out);
         self.flush()?;
@@ -318,7 +319,7 @@ impl<'a> Upload<'a> {
         }
     }
 
-    /// The negotiation goes on over all rounds of a stateful session in version 0.
+    /// In version 0 one negotiation lasts for all rounds of a stateful session.
     fn check_haves(&mut self, haves: &[ObjectId]) -> Result<HavesAnswer, Error> {
         let watch = CancelOnDisconnect::new(&mut *self.client);
         let negotiation = match &mut self.negotiation {
@@ -364,8 +365,8 @@ impl<'a> Upload<'a> {
         Ok(answer)
     }
 
-    /// The objects that names given with `deepen-not` stand for: a full name, a tag, or a branch. There may be
-    /// thousands of names, so they are looked up in one snapshot.
+    /// Resolves the names of `deepen-not`: a full name, a tag, or a branch. There may be thousands of names,
+    /// so they are looked up in one snapshot.
     fn resolve_refs(&self, names: &[Vec<u8>]) -> Result<Vec<ObjectId>, Stop> {
         let refs = self.call.subject.repository.refs().snapshot(&[]).map_err(Error::from)?;
         let resolve = |name: &Vec<u8>| {
@@ -420,7 +421,7 @@ impl<'a> Upload<'a> {
         send_pack(&self.request_objects, work, admission, delivery, self.client, self.clock)
     }
 
-    /// The hook that makes the pack that is asked for.
+    /// The hook for the requested pack.
     pub(super) fn hook_call(
         &mut self,
         hook: &[u8],
@@ -430,7 +431,7 @@ impl<'a> Upload<'a> {
         HookCall::new(hook, self.call, &self.request_objects, boundary, request)
     }
 
-    /// The pack that is asked for, with what was found out about where history is cut.
+    /// The requested pack, with the boundary where history is cut.
     pub(super) fn pack_request(&mut self, request: session::PackRequest) -> Result<PackRequest, Error> {
         let filter = self.filter(request.filter.as_deref())?;
         let tags = if request.include_tag { self.annotated_tags()? } else { Vec::new() };
@@ -460,7 +461,7 @@ impl<'a> Upload<'a> {
         })
     }
 
-    /// The filter of a request, which was checked when the request came.
+    /// The filter of a request; it was checked when the request came.
     fn filter(&self, spec: Option<&[u8]>) -> Result<Option<Filter>, Error> {
         let Some(spec) = spec else { return Ok(None) };
         let mut filter =
@@ -475,7 +476,7 @@ impl<'a> Upload<'a> {
         Ok(Some(filter))
     }
 
-    /// Annotated tags that are shown, each with what it finally tags.
+    /// Annotated tags that are not hidden, each with the object that it finally tags.
     fn annotated_tags(&self) -> Result<Vec<(ObjectId, ObjectId)>, Error> {
         let prefix = [self.namespace.as_slice(), b"refs/tags/"].concat();
         let refs = self.call.subject.repository.refs().snapshot(&[&prefix])?;
@@ -490,7 +491,7 @@ impl<'a> Upload<'a> {
     }
 }
 
-/// Work that is done for as long as the client is there: what comes before a pack has no progress to tell.
+/// Cancels work when the client disconnects; work before a pack has no progress to report.
 pub(super) struct CancelOnDisconnect<'a>(Mutex<&'a mut dyn ClientSink>);
 
 impl<'a> CancelOnDisconnect<'a> {
@@ -509,7 +510,7 @@ impl ProgressSink for CancelOnDisconnect<'_> {
 
 /// Why a session ends early.
 pub(super) enum Stop {
-    /// The client is told.
+    /// The client gets the refusal.
     Refused(Refusal),
     Failed(Error),
 }

@@ -1,4 +1,4 @@
-//! What the configuration of a repository says about serving it. Names and defaults: git-config.
+//! The settings of a repository about serving it. Names and defaults: git-config.
 
 use std::time::Duration;
 
@@ -24,19 +24,20 @@ pub(super) struct UploadSettings {
     pub(super) allow_any: bool,
     /// `uploadpack.allowFilter`.
     pub(super) allow_filter: bool,
-    /// `packrace.requireReachableWants`: version 2 too serves only what shown refs reach.
+    /// `packrace.requireReachableWants`: version 2 also serves only objects that refs reach that are not
+    /// hidden.
     pub(super) require_reachable: bool,
     /// `uploadpackfilter.*`.
     pub(super) filters: FilterPolicy,
     /// `uploadpack.blobPackfileUri`.
     pub(super) blob_uris: Vec<BlobUri>,
-    /// `lsrefs.unborn` is `advertise` (the default): the capability is named.
+    /// `lsrefs.unborn` is `advertise` (the default): the capability is advertised.
     pub(super) advertise_unborn: bool,
-    /// `lsrefs.unborn` is `advertise` or `allow`: a client that asks is told.
+    /// `lsrefs.unborn` is `advertise` or `allow`: a client that asks gets the answer.
     pub(super) allow_unborn: bool,
     /// `transfer.advertiseSID`.
     pub(super) advertise_session_id: bool,
-    /// `uploadpack.packObjectsHook`, from where no repository can set it.
+    /// `uploadpack.packObjectsHook`, only from configuration that no repository can change.
     pub(super) hook: Option<Vec<u8>>,
     /// `pack.*`.
     pub(super) pack: packrace_pack::Settings,

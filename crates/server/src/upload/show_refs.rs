@@ -1,5 +1,6 @@
-//! What a client is told of refs: the advertisement of version 0, and `ls-refs`. What was told once is kept by
-//! [`crate::repository_cache::RefAdvertisementCache`] and sent again for as long as no ref has changed.
+//! Answers about refs: the advertisement of version 0, and `ls-refs`.
+//! [`crate::repository_cache::RefAdvertisementCache`] keeps them, and they are sent again until a ref
+//! changes.
 
 use packrace_object::StoredId;
 use packrace_pack::RequestObjects;
@@ -16,15 +17,15 @@ use crate::repository_cache::StoredAnswer;
 use crate::send::outbox::ClientSink;
 use crate::subject::{CallMode, Subject};
 
-/// The last part of a kept answer is copied next to what follows it, if it is as short as this.
+/// The last part of a kept answer is copied next to what follows it, if it is shorter than this.
 const SHORT_ANSWER_BYTES: usize = 64 << 10;
 
 impl Upload<'_> {
-    /// The advertisement of version 0, flush included.
+    /// Writes the advertisement of version 0, flush included.
     pub(super) fn advertise_refs(&mut self) -> Result<(), Error> {
         let is_http = self.call.subject.mode == CallMode::Advertise;
         let Upload { call, client, settings, config, request_objects, namespace, out, .. } = self;
-        // All that is said beside refs. A session id is never the same again.
+        // Everything but the refs. A session id is never the same again.
         let capabilities = advertisement::v0_capabilities(config, None, is_http);
         let question =
             config.session_id.is_none().then(|| question("advertisement", &[namespace, &capabilities]));
@@ -96,20 +97,21 @@ impl Upload<'_> {
     }
 }
 
-/// A question about refs.
+/// A question about refs, and what its answer needs.
 struct Asked<'a> {
     subject: &'a Subject,
     settings: &'a UploadSettings,
     request_objects: &'a RequestObjects,
     namespace: &'a [u8],
-    /// All that the answer depends on beside the repository, its configuration and its refs; none if it is not kept.
+    /// What the answer depends on beside the repository, its configuration and its refs; `None` if it is not
+    /// kept.
     question: Option<Vec<u8>>,
-    /// Full names of all that is asked for begin with one of these; none for everything.
+    /// The prefixes of the requested full names; empty for all refs.
     prefixes: &'a [&'a [u8]],
 }
 
 impl Asked<'_> {
-    /// Sends the kept answer, or what `tell` tells.
+    /// Sends the kept answer, or the one that `tell` writes.
     fn answer(
         &self,
         out: &mut Vec<u8>,
@@ -149,7 +151,7 @@ impl Asked<'_> {
     }
 }
 
-/// Sends what was kept.
+/// Sends a kept answer.
 fn send(answer: &StoredAnswer, out: &mut Vec<u8>, client: &mut dyn ClientSink) -> Result<(), Error> {
     for chunk in answer.chunks() {
         if chunk.bytes().len() < SHORT_ANSWER_BYTES {
@@ -164,7 +166,7 @@ fn send(answer: &StoredAnswer, out: &mut Vec<u8>, client: &mut dyn ClientSink) -
     Ok(())
 }
 
-/// What is asked and its parts, told apart by their lengths.
+/// A key of a question and its parts; lengths keep the parts apart.
 fn question(what: &str, parts: &[&[u8]]) -> Vec<u8> {
     let mut text = what.as_bytes().to_vec();
     for part in parts {

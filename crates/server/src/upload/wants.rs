@@ -1,4 +1,4 @@
-//! What a client may ask for: docs/decisions/0005-wants.md.
+//! Which objects a client may want: docs/decisions/0005-wants.md.
 
 use packrace_object::ObjectId;
 use packrace_pack::reach::{Reached, first_unreached};
@@ -9,12 +9,12 @@ use crate::error::Error;
 use crate::refs::view::{HiddenRefs, RefsView, VisibleRef};
 use crate::subject::{CallMode, ProtocolVersion};
 
-/// So many refs are looked up one by one before all refs are read at once.
+/// Up to this many refs are looked up one by one; for more, all refs are read at once.
 const FEW_REFS: usize = 64;
 
 impl Upload<'_> {
-    /// Every want must exist. In version 0 and 1 it must also be shown, or allowed by configuration; in version 2 only
-    /// where configuration says so.
+    /// Every want must exist. In versions 0 and 1 it must also be advertised, or allowed by the
+    /// configuration; in version 2 only if the configuration says so.
     pub(super) fn check_wants(&mut self, wants: &[ObjectId]) -> Result<(), Stop> {
         let is_v2 = self.call.subject.version == ProtocolVersion::V2;
         let may_be_any = self.settings.allow_any || is_v2 && !self.settings.require_reachable;
@@ -24,7 +24,7 @@ impl Upload<'_> {
                 absent = Some(*want);
             }
         }
-        // Where an object may exist and not be shown, the order of errors must not tell which it is.
+        // If objects may exist without being shown, the order of errors must not reveal which do.
         if let Some(want) = absent.filter(|_| may_be_any || !is_v2) {
             return Err(Refusal::not_our_ref(&want).into());
         }
@@ -35,7 +35,7 @@ impl Upload<'_> {
         let is_advertised = |want: &&ObjectId| tips.binary_search(want).is_ok() && absent != Some(**want);
         let unadvertised: Vec<ObjectId> = wants.iter().filter(|want| !is_advertised(want)).copied().collect();
         let Some(first) = unadvertised.first() else { return Ok(()) };
-        // Between two requests a ref can move: what our refs reach stays allowed.
+        // A ref can move between two requests: objects that our refs reach stay allowed.
         let is_later = is_v2 || self.call.subject.mode == CallMode::StatelessRpc;
         if !is_later && !self.settings.allow_reachable {
             return Err(Refusal::not_our_ref(first).into());
@@ -50,7 +50,7 @@ impl Upload<'_> {
         }
     }
 
-    /// What may be asked about, where not everything may: nothing is to be told of other objects.
+    /// The objects that a client may ask about, if not all: answers must not reveal others.
     pub(super) fn askable(&mut self) -> Result<Option<Reached>, Error> {
         if self.settings.allow_any || !self.settings.require_reachable {
             return Ok(None);
@@ -60,12 +60,12 @@ impl Upload<'_> {
         Ok(Some(Reached::by(&self.request_objects, &tips, self.settings.pack.threads, &watch)?))
     }
 
-    /// Tips below which wants are allowed. As in git, both settings also allow hidden refs.
+    /// Wants reachable from these tips are allowed. As in git, both settings also allow hidden refs.
     fn allowed_tips(&self) -> Result<Vec<ObjectId>, Error> {
         self.tips(self.settings.allow_tip || self.settings.allow_reachable)
     }
 
-    /// The ids of all refs that are shown (and with `hidden` also of those that are not), sorted.
+    /// The ids of all refs that are not hidden (with `hidden`, of hidden ones too), sorted.
     pub(super) fn tips(&self, hidden: bool) -> Result<Vec<ObjectId>, Error> {
         let refs = self.call.subject.repository.refs().snapshot(&[])?;
         let nothing = HiddenRefs::default();
@@ -80,7 +80,7 @@ impl Upload<'_> {
         Ok(tips)
     }
 
-    /// What `want-ref` lines stand for: full names as the client sees them, of refs that are shown.
+    /// Resolves `want-ref` lines: full names as the client sees them, of refs that are not hidden.
     pub(super) fn resolve_wanted_refs(&self, names: &[Vec<u8>]) -> Result<Vec<ObjectId>, Stop> {
         let full_names: Vec<Vec<u8>> =
             names.iter().map(|name| [self.namespace.as_slice(), name].concat()).collect();

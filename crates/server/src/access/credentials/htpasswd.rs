@@ -1,7 +1,7 @@
-//! Users and hashes of their passwords, a line each, as `htpasswd -B` writes them: `name:hash`.
+//! Users and hashes of their passwords, one per line, as `htpasswd -B` writes them: `name:hash`.
 //!
-//! bcrypt (`$2y$`, `$2b$`, `$2a$`) and argon2 (`$argon2id$`, `$argon2i$`) are taken. Everything weaker (MD5, SHA-1, `crypt`,
-//! plain text) is refused when the file is read.
+//! Accepts bcrypt (`$2y$`, `$2b$`, `$2a$`) and argon2 (`$argon2id$`, `$argon2i$`). Everything weaker (MD5,
+//! SHA-1, `crypt`, plain text) is refused when the file is read.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,20 +11,20 @@ use argon2::password_hash::{PasswordHash, PasswordHasher as _, PasswordVerifier 
 
 use super::super::secret_file::{self, LoadError};
 
-/// Most rounds of bcrypt, as a power of two: some 4 s.
+/// The most rounds of bcrypt, as a power of two: some 4 s.
 const MAX_BCRYPT_COST: u32 = 16;
 
-/// Most memory for one argon2 hash, in KiB.
+/// The most memory for one argon2 hash, in KiB.
 const MAX_ARGON2_KIB: u32 = 256 << 10;
 
-/// Most passes over that memory.
+/// The most passes over that memory.
 const MAX_ARGON2_PASSES: u32 = 16;
 
 /// The users of a file.
 #[derive(Debug, Default)]
 pub(in super::super) struct PasswordFile {
     hashes: HashMap<Box<str>, Box<str>>,
-    /// A hash of the kind that most users have: verified for users that do not exist, so that they take as long.
+    /// A hash of the kind that sorts last: verified for users that do not exist, so that they take as long.
     typical: Option<Box<str>>,
 }
 
@@ -67,8 +67,8 @@ impl PasswordFile {
     }
 }
 
-/// The line of a file of users for this user and password: argon2id with the parameters that RFC 9106 and OWASP recommend
-/// for servers.
+/// A line of a user file for this user and password: argon2id (RFC 9106) with parameters that OWASP
+/// recommends for servers.
 pub fn hash_password(user: &str, password: &str) -> Result<String, String> {
     if user.is_empty() || user.contains(':') || user.chars().any(char::is_control) {
         return Err(format!(
@@ -86,7 +86,7 @@ pub fn hash_password(user: &str, password: &str) -> Result<String, String> {
     Ok(format!("{user}:{hash}"))
 }
 
-/// What a hash begins with: algorithm and cost.
+/// The start of a hash: algorithm, and cost (bcrypt) or version (argon2).
 fn kind(hash: &str) -> &str {
     let end = hash.match_indices('$').nth(2).map_or(hash.len(), |(at, _)| at);
     &hash[..end]

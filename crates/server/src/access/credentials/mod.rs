@@ -1,4 +1,4 @@
-//! Names and passwords of users, and tokens, as HTTP carries them.
+//! Names and passwords of users, and tokens, in HTTP headers.
 
 mod basic;
 mod htpasswd;
@@ -13,10 +13,10 @@ pub(super) use tokens::{TokenFile, is_token};
 pub use tokens::{check_tokens, new_token};
 pub(super) use verified::VerifiedSecrets;
 
-/// Longest `Authorization` header.
+/// The longest `Authorization` header.
 const MAX_HEADER_BYTES: usize = 8 << 10;
 
-/// What a client shows to be let in.
+/// The credentials of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Credentials {
     /// A name and a password; the password can be a token.
@@ -36,7 +36,7 @@ impl Credentials {
         }
     }
 
-    /// Those of a request; `None` where it has none.
+    /// The credentials of a request; `None` if it has none.
     pub(super) fn of(headers: &HeaderMap) -> Result<Option<Self>, &'static str> {
         let mut values = headers.get_all(header::AUTHORIZATION).iter();
         match (values.next(), values.next()) {

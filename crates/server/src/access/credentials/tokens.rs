@@ -1,4 +1,4 @@
-//! Tokens: long random secrets of users, of which a file (TOML) has the SHA-256.
+//! Tokens: long random secrets of users; a file (TOML) has their SHA-256.
 //!
 //! ```toml
 //! [[token]]
@@ -20,7 +20,7 @@ use super::super::rules::Pattern;
 use super::super::secret_file::{self, LoadError};
 use super::super::{CredentialScope, Principal};
 
-/// How tokens begin, so that scanners for secrets find them, and passwords are told from them.
+/// The prefix of tokens: scanners for secrets find them, and they differ from passwords.
 const PREFIX: &str = "prt_";
 
 /// Random bytes of a token.
@@ -84,9 +84,9 @@ impl TokenFile {
         Ok(TokenFile(tokens))
     }
 
-    /// Who has this token, at this time. A text that is no token has nobody.
+    /// The principal with this token, at this time. Unknown and expired tokens have none.
     pub(in super::super) fn find(&self, secret: &str, now: Timestamp) -> Result<Principal, String> {
-        // Hashes are compared, so that the time it takes tells nothing of the token.
+        // Hashes are compared, so that the time reveals nothing about the token.
         let token = self.0.get(&hash(secret)).ok_or("unknown token")?;
         match token.expires {
             Some(expires) if expires <= now => {

@@ -1,5 +1,5 @@
-//! Secrets that were verified a moment ago: git sends Basic credentials with every request, and a password takes
-//! some 50 ms to be verified, or another server is asked about it.
+//! Secrets that were verified recently: git sends Basic credentials with every request, and a password takes
+//! some 50 ms to verify, or a request to another server.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use sha2::{Digest as _, Sha256};
 
-/// Secrets that are remembered at the same time. Beyond, all are forgotten.
+/// The most secrets that are remembered. Beyond that the expired ones are forgotten, or else all.
 const MAX_SECRETS: usize = 10_000;
 
-/// Secrets that were verified lately, as hashes under a key that this process alone has, and what came of it.
+/// Recently verified secrets, as hashes under a key of this process, and their results.
 pub(in super::super) struct VerifiedSecrets<T> {
     key: [u8; 32],
     remembered_for: Duration,
@@ -24,21 +24,21 @@ impl<T> std::fmt::Debug for VerifiedSecrets<T> {
 }
 
 impl<T: Clone> VerifiedSecrets<T> {
-    /// None yet; each will be remembered for so long.
+    /// Nothing is remembered yet; each secret will be for this long.
     pub(in super::super) fn new(remembered_for: Duration) -> std::io::Result<Self> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(std::io::Error::other)?;
         Ok(VerifiedSecrets { key, remembered_for, found: Mutex::default() })
     }
 
-    /// What came of this secret of this user, if it was verified lately.
+    /// The result for this secret of this user, if it was verified recently.
     pub(in super::super) fn find(&self, user: &str, secret: &str, now: Instant) -> Option<T> {
         let hash = self.hash(user, secret);
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         found.get(&hash).filter(|(until, _)| now < *until).map(|(_, value)| value.clone())
     }
 
-    /// Remembers that it was verified.
+    /// Remembers the result of a verification.
     pub(in super::super) fn remember(&self, user: &str, secret: &str, value: T, now: Instant) {
         let hash = self.hash(user, secret);
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,11 +7,11 @@ use std::rc::Rc;
 use super::permission::Permission;
 use super::{MAX_BYTES, ReadConf};
 
-/// How deep files may include others, and how many there may be.
+/// How deeply files may include others, and how many files there may be.
 const MAX_DEPTH: usize = 16;
 const MAX_FILES: usize = 1000;
 
-/// Names in all groups and lines together.
+/// The most names in all groups and lines together.
 const MAX_NAMES: usize = 200_000;
 
 /// A line of a file.
@@ -27,7 +27,7 @@ impl fmt::Display for ConfPlace {
     }
 }
 
-/// A rule. Groups stand by their names: they count as they are at the end.
+/// A rule. It names groups: their members are those at the end of the file.
 #[derive(Debug)]
 pub(super) struct ConfRule {
     pub(super) place: ConfPlace,
@@ -38,7 +38,7 @@ pub(super) struct ConfRule {
     pub(super) users: Vec<String>,
 }
 
-/// Whether denials count for reading, too.
+/// Whether deny rules apply to reading, too.
 #[derive(Debug)]
 pub(super) struct DenyRules {
     pub(super) place: ConfPlace,
@@ -46,13 +46,13 @@ pub(super) struct DenyRules {
     pub(super) is_on: bool,
 }
 
-/// All that the files say.
+/// The content of all files.
 #[derive(Debug, Default)]
 pub(super) struct Conf {
     pub(super) groups: BTreeMap<String, Vec<String>>,
     pub(super) rules: Vec<ConfRule>,
     pub(super) deny_rules: Vec<DenyRules>,
-    /// Lines that say nothing about access.
+    /// Lines that do not concern access.
     pub(super) left_out: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Conf {
 pub(super) struct Parser<'a, 'r> {
     read: &'a mut ReadConf<'r>,
     conf: Conf,
-    /// Those of the `repo` line before.
+    /// The repositories of the last `repo` line.
     repositories: Option<Rc<[String]>>,
     seen: HashSet<String>,
     bytes: usize,
@@ -83,7 +83,7 @@ impl<'a, 'r> Parser<'a, 'r> {
             return Err(format!("files include each other more than {MAX_DEPTH} deep"));
         }
         for (name, text) in (self.read)(name)? {
-            // As gitolite does.
+            // Like gitolite, reads a file only once.
             if !self.seen.insert(name.clone()) {
                 continue;
             }
@@ -169,7 +169,7 @@ impl<'a, 'r> Parser<'a, 'r> {
         }
     }
 
-    /// Groups in it are put in at once, as they are now.
+    /// Groups among the members are expanded at once, with the members that they have now.
     fn group(&mut self, name: &str, members: &str) -> Result<(), String> {
         let is_name = |name: &str| name.len() > 1 && name[1..].chars().all(is_name_character);
         if !is_name(name) || name == "@all" {
@@ -245,12 +245,12 @@ fn is_name_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_.@+".contains(c)
 }
 
-/// Whether a word is none that could name a repository, or a pattern of some.
+/// Whether a word cannot be the name of a repository, or a pattern of names.
 fn is_bad(word: &str) -> bool {
     word.contains(['"', ',', ';', '=', '\''])
 }
 
-/// As in a shell, a comment begins a word.
+/// As in a shell, a comment begins where a word could begin.
 fn without_comment(line: &str) -> Result<&str, String> {
     let Some(at) = line.find('#') else { return Ok(line) };
     match line[..at].ends_with([' ', '\t']) || at == 0 {

@@ -1,9 +1,9 @@
-//! Regular expressions that our patterns can say, and those patterns.
+//! Converts regular expressions to our patterns, if those can express them.
 
-/// Patterns that one expression may become.
+/// The most patterns for one expression.
 const MAX_GLOBS: usize = 32;
 
-/// Characters that stand for themselves in expressions and in patterns.
+/// Characters that match themselves in expressions and in patterns.
 fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_/@%:,=~!<>#&;'\" ".contains(c)
 }
@@ -13,17 +13,17 @@ fn is_plain(c: char) -> bool {
 pub(super) enum MatchEnd {
     /// From the beginning to anywhere: refs.
     Anywhere,
-    /// All of a name: repositories.
+    /// The whole name: repositories.
     AtEnd,
 }
 
-/// The patterns that match exactly what `regex` matches from the beginning on; `None` where there are none.
+/// The patterns that match exactly what `regex` matches from the beginning on; `None` if there are none.
 pub(super) fn of_regex(regex: &str, end: MatchEnd) -> Option<Vec<String>> {
     let (regex, end) = match regex.strip_suffix('$') {
         Some(whole) if !whole.ends_with('\\') => (whole, MatchEnd::AtEnd),
         _ => (regex, end),
     };
-    // What follows does not matter, but that there is something.
+    // The rest of the name does not matter, but it may have to be nonempty.
     let (regex, tail) = match [("..*", true), (".+", true), (".*", false)]
         .into_iter()
         .find_map(|(tail, needs)| Some((regex.strip_suffix(tail)?, needs)))
@@ -52,7 +52,7 @@ enum Tail {
     Something,
 }
 
-/// Characters, `.`, classes and `(a|b)`, one after another, without quantifiers.
+/// A sequence of characters, `.`, classes and `(a|b)`, without quantifiers except after `[^/]`.
 fn sequence(regex: &str) -> Option<Vec<String>> {
     let mut globs = vec![String::new()];
     let mut rest = regex;
@@ -64,16 +64,16 @@ fn sequence(regex: &str) -> Option<Vec<String>> {
             return None;
         }
     }
-    // Two stars would pass slashes.
+    // Two stars would match slashes.
     let is_known = |glob: &String| !glob.contains("**") && !glob.contains("*?*");
     globs.iter().all(is_known).then_some(globs)
 }
 
-/// What one piece at the beginning of `rest` can be, and how long it is.
+/// The alternatives for the first element of `rest`, and its length.
 fn atom(c: char, rest: &str) -> Option<(Vec<String>, usize)> {
     let one = |text: &str, length| Some((vec![text.to_owned()], length));
     match c {
-        // Any character, and a slash is one.
+        // Any character, including a slash.
         '.' if !is_quantified(&rest[1..]) => Some((vec!["?".to_owned(), "/".to_owned()], 1)),
         '\\' => match rest[1..].chars().next()? {
             'd' if !is_quantified(&rest[2..]) => one("[0-9]", 2),
@@ -114,7 +114,7 @@ fn is_quantified(rest: &str) -> bool {
     rest.starts_with(['*', '+', '?', '{'])
 }
 
-/// Whether each `-` in a class is first, last or between two characters of one kind in their order.
+/// Whether each `-` in a class is first, last or between two characters of one kind in ascending order.
 fn is_range(inside: &str) -> bool {
     let bytes = inside.as_bytes();
     let is_between = |at: usize| {
@@ -128,7 +128,7 @@ fn is_range(inside: &str) -> bool {
         .all(|at| at == 0 || at + 1 == bytes.len() || is_between(at))
 }
 
-/// Whether a pattern of repositories can match `NAME.git` and not `NAME`, which is no repository of gitolite.
+/// Whether a repository pattern can match `NAME.git` but not `NAME`, which is no repository of gitolite.
 pub(super) fn takes_git_suffix(glob: &str) -> bool {
     if glob.ends_with("/**") {
         return false;

@@ -1,8 +1,9 @@
-//! A `gitolite.conf` becomes rules of ours, which never allow more than it did.
+//! Converts a `gitolite.conf` to our rules, which never allow more.
 //!
-//! Format and meaning are those of gitolite's documentation ("the conf file", parts 1 and 2). An allow rule is only taken as far
-//! as our patterns can say it, and a deny rule is widened until they can, so that the first rule that matches allows nothing
-//! that gitolite denied. What differs is listed. What cannot be understood is an error: it could deny something.
+//! Format and meaning follow gitolite's documentation ("the conf file", parts 1 and 2). An allow rule is
+//! narrowed until our patterns can express it, and a deny rule is widened, so that the first rule that
+//! matches allows nothing that gitolite denied. Differences are listed. Lines that are not understood are
+//! errors: they could deny something.
 
 mod conf;
 mod globs;
@@ -12,22 +13,22 @@ mod rules;
 
 use conf::{Conf, Parser};
 
-/// Most bytes of all files together, and of the rules that are made of them.
+/// The most bytes of all files together, and of the rules that are made from them.
 const MAX_BYTES: usize = 16 << 20;
 
-/// Rules that were made of a `gitolite.conf`.
+/// Rules converted from a `gitolite.conf`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConvertedRules {
-    /// The file of rules.
+    /// The content of the rules file.
     pub toml: String,
-    /// What it does not say, or says more strictly: a line each, which begins with file and line.
+    /// What it leaves out or makes stricter: one line each, which begins with file and line.
     pub left_out: Vec<String>,
 }
 
-/// Gives the names and texts of the files that an `include` means, or of the first file.
+/// Returns the names and texts of the files that an `include` names, or of the first file.
 pub type ReadConf<'a> = dyn FnMut(&str) -> Result<Vec<(String, String)>, String> + 'a;
 
-/// Converts the file of this name, and what it includes. Fails with file and line.
+/// Converts the file of this name and its includes. Errors have file and line.
 pub fn convert_gitolite(name: &str, read: &mut ReadConf<'_>) -> Result<ConvertedRules, String> {
     let conf: Conf = Parser::new(read).parse(name)?;
     rules::convert(&conf)

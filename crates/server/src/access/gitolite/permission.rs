@@ -1,16 +1,16 @@
-//! What a rule of a `gitolite.conf` permits.
+//! The permission of a rule in a `gitolite.conf`.
 
-/// `-`, `C`, `R`, or `RW` with any of `+CDM` behind it.
+/// `-`, `C`, `R`, or `RW` followed by any of `+CDM`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Permission {
     Deny,
-    /// To make a repository.
+    /// Permission to create a repository.
     CreateRepository,
     Read,
     Write(WritePermission),
 }
 
-/// What goes with `RW`.
+/// The letters after `RW`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct WritePermission {
     pub(super) rewind: bool,

@@ -1,26 +1,26 @@
-//! Which repositories a word of a `repo` line means, and whether two words can mean the same.
+//! The repositories that a word of a `repo` line matches, and whether two words can match the same one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::globs::{MatchEnd, of_regex};
 use crate::access::rules::Pattern;
 
-/// Patterns and `@all` among the words of one kind.
+/// The most patterns and `@all` among the words of one kind.
 const MAX_PATTERNS: usize = 100;
 
-/// A word, without groups.
+/// A word, with groups resolved.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum RepositoryWord {
     All,
     Literal(String),
-    /// A regular expression, and our patterns that match the same, if there are any.
+    /// A regular expression, and patterns of ours that match the same, if there are any.
     Regex(String, Option<Vec<String>>),
-    /// A group that nothing defines: its members may come from elsewhere.
+    /// A group that is not defined: its members may come from elsewhere.
     Unknown(String),
 }
 
 impl RepositoryWord {
-    /// All that a list of words stands for, each once.
+    /// Resolves the groups in a list of words; each word is returned once.
     pub(super) fn resolve(words: &[String], groups: &BTreeMap<String, Vec<String>>) -> BTreeSet<Self> {
         let resolve = |word: &String| match (word.as_str(), groups.get(word)) {
             ("@all", _) => vec![RepositoryWord::All],
@@ -44,7 +44,8 @@ impl RepositoryWord {
         RepositoryWord::Regex(word.to_owned(), globs.filter(are_good))
     }
 
-    /// Whether another word can mean the same repository: `Some(true)` if it means each that this one does.
+    /// Whether another word can match the same repository: `Some(true)` if it matches all that this one
+    /// matches.
     fn meets(&self, other: &Self) -> Option<bool> {
         match (self, other) {
             (_, RepositoryWord::All) => Some(true),
@@ -66,7 +67,7 @@ fn matches(globs: &[String], name: &str) -> bool {
     patterns.any(|pattern| pattern.matches_repository(name.as_bytes()))
 }
 
-/// Repositories of which something is said, in its order.
+/// Marks on repositories, in order.
 #[derive(Debug, Default)]
 pub(super) struct RepositoryMarks {
     literals: HashMap<String, Vec<usize>>,
@@ -74,7 +75,7 @@ pub(super) struct RepositoryMarks {
 }
 
 impl RepositoryMarks {
-    /// Says something of repositories; `number` grows.
+    /// Marks repositories; `number` never decreases.
     pub(super) fn add(&mut self, words: &BTreeSet<RepositoryWord>, number: usize) -> Result<(), String> {
         for word in words {
             match word {
@@ -96,7 +97,7 @@ impl RepositoryMarks {
         }
     }
 
-    /// How long it takes to look for a word.
+    /// The cost of a search for a word.
     pub(super) fn cost(&self, word: &RepositoryWord) -> usize {
         match word {
             RepositoryWord::Literal(_) => self.others.len(),
@@ -104,7 +105,7 @@ impl RepositoryMarks {
         }
     }
 
-    /// What was said of any repository that a word means, in order, and whether it was said of all of them.
+    /// The marks on any repository that a word can match, in order, and whether each is on all of them.
     pub(super) fn of(&self, word: &RepositoryWord) -> Vec<(usize, bool)> {
         let others = self.others.iter().filter_map(|(other, number)| Some((*number, word.meets(other)?)));
         let mut found: Vec<(usize, bool)> = others.collect();

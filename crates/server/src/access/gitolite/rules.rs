@@ -1,4 +1,4 @@
-//! Writes rules.
+//! Writes our rules for a parsed `gitolite.conf`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use crate::access::rules::{AccessRules, Pattern};
 
 const PUSH: &[&str] = &["write", "create", "force", "delete"];
 
-/// Rules for what a file says.
+/// The rules for a parsed file.
 pub(super) fn convert(conf: &Conf) -> Result<ConvertedRules, String> {
     let mut writer = RulesWriter::new(conf)?;
     for rule in &conf.rules {
@@ -37,7 +37,7 @@ pub(super) fn convert(conf: &Conf) -> Result<ConvertedRules, String> {
         let _ = write!(toml, "\n# Left out: {line}");
     }
     toml += "\n";
-    // What the server would refuse is not written.
+    // Rules that the server would refuse are not written.
     AccessRules::parse(Path::new("made rules"), &toml).map_err(|error| error.to_string())?;
     Ok(ConvertedRules { toml, left_out })
 }
@@ -46,15 +46,15 @@ fn list(texts: &[&str]) -> String {
     format!("{texts:?}")
 }
 
-/// Names of repositories that are looked at, and compared.
+/// The most repository names that are searched and compared.
 const MAX_STEPS: usize = 20_000_000;
 
-/// Of which repositories of a word something is true.
+/// For which repositories of a word something is true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 enum RepositoryExtent {
     #[default]
     None,
-    /// Some, perhaps.
+    /// Possibly for some of them.
     Some,
     All,
 }
@@ -74,14 +74,14 @@ impl RepositoryExtent {
     }
 }
 
-/// What holds for a repository, wherever it is said.
+/// Traits of a repository, whichever rule sets them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct RepositoryTraits {
-    /// There are rules with `C`, `D` or `M`: without the letter, rules do not allow what it stands for.
+    /// There are rules with `C`, `D` or `M`: rules without the letter do not allow its operation.
     create: RepositoryExtent,
     delete: RepositoryExtent,
     merge: RepositoryExtent,
-    /// Denials count for reading, too.
+    /// Deny rules apply to reading, too.
     denies_reading: RepositoryExtent,
 }
 
@@ -92,9 +92,9 @@ struct RulesWriter<'a> {
     merge: RepositoryMarks,
     deny_rules: RepositoryMarks,
     known: HashMap<RepositoryWord, RepositoryTraits>,
-    /// Groups of users that rules name.
+    /// Groups of users that occur in rules.
     groups: BTreeSet<&'a str>,
-    /// What goes before all others.
+    /// Rules that come before all others.
     first: String,
     rules: String,
     left_out: Vec<String>,
@@ -156,7 +156,7 @@ impl<'a> RulesWriter<'a> {
         if !rule.refexes.iter().any(|refex| refex.contains("/USER/")) {
             return self.rule_for(rule, &rule.users, &rule.refexes);
         }
-        // Names of users stand in refs.
+        // Refs contain the names of users.
         let Some(users) = self.members(&rule.users) else {
             if rule.permission == Permission::Deny {
                 self.leave_out(rule, "USER without a list of users; all refs are denied instead");
@@ -176,7 +176,7 @@ impl<'a> RulesWriter<'a> {
         Ok(())
     }
 
-    /// The users by name; `None` where that is not known.
+    /// The names of the users; `None` if they are not known.
     fn members(&self, users: &[String]) -> Option<BTreeSet<String>> {
         let mut names = BTreeSet::new();
         for user in users {
@@ -240,7 +240,7 @@ impl<'a> RulesWriter<'a> {
             }
         }
         if refexes.is_empty() {
-            // Not none: a rule without refs also lets make the repository.
+            // Refs must be named: a rule without them also allows creating the repository.
             refs.push("refs/**".to_owned());
         }
         let mut operations = Vec::new();
@@ -255,7 +255,7 @@ impl<'a> RulesWriter<'a> {
         }
         self.rules += &entry.written("allow", &operations, Some(&refs));
         if !write.rewind {
-            // Whatever is no branch is rewound by every update.
+            // Every update of a ref that is no branch counts as a rewind.
             let mut branches = Vec::new();
             for glob in refs {
                 let literal = glob.split(['*', '?', '[']).next().unwrap_or_default();
@@ -311,7 +311,7 @@ impl<'a> RulesWriter<'a> {
         Ok(())
     }
 
-    /// The patterns of a rule's repositories, by what holds for them.
+    /// The patterns of a rule's repositories, by their traits.
     fn repositories(&mut self, rule: &ConfRule, is_allowed: bool) -> Result<ByTraits, String> {
         let mut all = ByTraits::new();
         for word in self.words(&rule.repositories)? {
@@ -387,7 +387,8 @@ impl<'a> RulesWriter<'a> {
         Ok(words)
     }
 
-    /// Whom words stand for; fewer where that is allowed, and all users where a denial is for nobody whom we know.
+    /// The subjects of a rule: unknown ones are left out of an allow rule, and become all users in a deny
+    /// rule.
     fn subjects(&mut self, rule: &ConfRule, users: &[String], is_allowed: bool) -> Vec<String> {
         let mut who = BTreeSet::new();
         for user in users {
@@ -414,14 +415,14 @@ impl<'a> RulesWriter<'a> {
     }
 }
 
-/// Names that stand for others, there or here.
+/// Names with a special meaning, in gitolite or here.
 fn is_role(user: &str) -> bool {
     matches!(user, "CREATOR" | "READERS" | "WRITERS" | "anyone" | "users")
 }
 
 type ByTraits = BTreeMap<RepositoryTraits, Vec<String>>;
 
-/// The patterns for what `refex` matches, which begins with refs/heads/ unless it says so.
+/// The patterns for the refs that `refex` matches; it begins in refs/heads/ unless it begins with refs/.
 fn ref_globs(refex: &str) -> Option<Vec<String>> {
     let whole = match refex.starts_with("refs/") {
         true => refex.to_owned(),
@@ -431,7 +432,7 @@ fn ref_globs(refex: &str) -> Option<Vec<String>> {
     globs.iter().all(|glob| Pattern::of_refs(glob).is_ok()).then_some(globs)
 }
 
-/// What the rules have in common that a line becomes.
+/// What the rules for one line have in common.
 struct RuleLines<'a> {
     rule: &'a ConfRule,
     repositories: &'a [String],
@@ -439,7 +440,7 @@ struct RuleLines<'a> {
 }
 
 impl RuleLines<'_> {
-    /// One rule, unless it is about nobody and nothing.
+    /// One rule; empty if it would apply to nobody or nothing.
     fn written(&self, verb: &str, operations: &[&str], refs: Option<&[String]>) -> String {
         let is_empty = refs.is_some_and(<[String]>::is_empty) || operations.is_empty();
         if is_empty || self.repositories.is_empty() || self.who.is_empty() {

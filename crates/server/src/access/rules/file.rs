@@ -1,4 +1,4 @@
-//! The file of rules, as TOML has it.
+//! The TOML format of the rules file.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use toml::Spanned;
 
 use super::{Operation, Operations, Pattern, Rule, RuleSubject};
 
-/// How deep groups may be in groups.
+/// How deeply groups may be nested.
 const MAX_GROUP_DEPTH: usize = 8;
 
-/// All of a file.
+/// A whole file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RulesFile {
@@ -58,7 +58,7 @@ impl RuleEntry {
     }
 }
 
-/// Whom a word of a rule stands for.
+/// The subject that a word of a rule names.
 pub(super) fn subject(word: &str, groups: &BTreeMap<String, Vec<String>>) -> Result<RuleSubject, String> {
     match (word, word.strip_prefix('@')) {
         ("anyone", _) => Ok(RuleSubject::Anyone),
@@ -70,7 +70,7 @@ pub(super) fn subject(word: &str, groups: &BTreeMap<String, Vec<String>>) -> Res
     }
 }
 
-/// The groups that each user is in, also through other groups.
+/// The groups that each user is in, including those through other groups.
 pub(super) fn members(
     groups: &BTreeMap<String, Vec<String>>,
 ) -> Result<HashMap<Arc<str>, Vec<Arc<str>>>, String> {

@@ -1,10 +1,10 @@
-//! Finds the few rules that can be about a request among very many.
+//! Finds the few rules that can apply to a request among very many.
 
 use std::collections::HashMap;
 
 use super::{Pattern, RuleSubject};
 
-/// Numbers of rules by whom they are about, and then by how the patterns of their repositories begin.
+/// Numbers of rules by subject, and then by the literal prefix of their repository patterns.
 #[derive(Debug, Default)]
 pub(super) struct Candidates(HashMap<RuleSubject, ByPrefix>);
 
@@ -30,7 +30,8 @@ impl Candidates {
         }
     }
 
-    /// The rules that can be about these subjects and this path, in the order of the file. Patterns are not matched here.
+    /// The rules that can apply to these subjects and this path, in the order of the file. Patterns are not
+    /// matched here.
     pub(super) fn of(&self, subjects: &[RuleSubject], path: &[u8]) -> Vec<usize> {
         let mut found = Vec::new();
         for ByPrefix { lengths, numbers } in subjects.iter().filter_map(|subject| self.0.get(subject)) {

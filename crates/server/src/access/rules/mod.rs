@@ -84,12 +84,12 @@ impl Operations {
     }
 }
 
-/// Whom a rule is about.
+/// A subject of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum RuleSubject {
     /// Clients with and without a name.
     Anyone,
-    /// Everybody with a name.
+    /// Clients with a name.
     Users,
     User(Arc<str>),
     Group(Arc<str>),
@@ -112,7 +112,7 @@ impl Rule {
         self.repositories.iter().any(|pattern| pattern.matches_repository(path))
     }
 
-    /// Without a name of a ref, only rules for all refs match.
+    /// Without a ref name, only rules for all refs match.
     fn takes_ref(&self, name: Option<&[u8]>) -> bool {
         match (&self.refs, name) {
             (None, _) => true,
@@ -122,11 +122,11 @@ impl Rule {
     }
 }
 
-/// What rules say, and which line says it.
+/// The decision of the rules, and the line that decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) is_allowed: bool,
-    /// The line of the rule that decided; `None` where none matched.
+    /// The line of the rule that decided; `None` if none matched.
     pub(super) line: Option<usize>,
 }
 
@@ -143,7 +143,7 @@ impl Verdict {
 pub(super) struct AccessRules {
     path: PathBuf,
     rules: Vec<Rule>,
-    /// Which of them can be about whom and which paths.
+    /// Finds the rules for a subject and a path.
     candidates: Candidates,
     admins: HashSet<RuleSubject>,
     /// The groups of each user.
@@ -190,12 +190,12 @@ impl AccessRules {
         &self.path
     }
 
-    /// Whether a principal looks after the server.
+    /// Whether a principal is an administrator.
     pub(super) fn is_admin(&self, principal: &Principal) -> bool {
         self.subjects(principal).iter().any(|subject| self.admins.contains(subject))
     }
 
-    /// Whether something may be done, by the first rule that matches.
+    /// The decision of the first rule that matches.
     pub(super) fn decide(&self, principal: &Principal, path: &[u8], ask: Ask<'_>) -> Verdict {
         let first = |operation, name| self.first(principal, path, operation, name);
         match ask {
@@ -206,7 +206,7 @@ impl AccessRules {
                 ChangeKind::Create => first(Operation::Create, Some(name)),
                 ChangeKind::Delete => first(Operation::Delete, Some(name)),
                 ChangeKind::Force => first(Operation::Force, Some(name)),
-                // Whoever may force a ref may also update it.
+                // Permission to force a ref includes updating it.
                 ChangeKind::FastForward => {
                     let verdict = first(Operation::Write, Some(name));
                     let forced = (!verdict.is_allowed).then(|| first(Operation::Force, Some(name)));
@@ -217,7 +217,7 @@ impl AccessRules {
         }
     }
 
-    /// What the first rule says that is about this operation, and about this ref. Without the name of a ref, that is a rule
+    /// The verdict of the first rule about this operation and this ref. Without a ref name, that is a rule
     /// about all refs.
     pub(super) fn first(
         &self,
@@ -231,7 +231,7 @@ impl AccessRules {
             .map_or(Verdict::NO_RULE, Verdict::of)
     }
 
-    /// Whether there is a change of a ref that may be allowed.
+    /// Whether any ref change may be allowed.
     fn may_push(&self, principal: &Principal, path: &[u8]) -> Verdict {
         let mut open = Operations::PUSH;
         let decides = self.about(principal, path).find(|rule| {
@@ -250,7 +250,7 @@ impl AccessRules {
         numbers.into_iter().map(|number| &self.rules[number]).filter(move |rule| rule.is_about(path))
     }
 
-    /// What rules can call this principal.
+    /// The subjects that match this principal.
     fn subjects(&self, principal: &Principal) -> Vec<RuleSubject> {
         let Some(name) = &principal.name else { return vec![RuleSubject::Anyone] };
         let own = self.groups.get(name).into_iter().flatten().cloned().map(RuleSubject::Group);

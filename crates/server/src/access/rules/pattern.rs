@@ -1,21 +1,22 @@
-//! Patterns of paths and of names of refs: those of `.gitignore`, without its rules about slashes at the beginning.
+//! Patterns of paths and of ref names: those of `.gitignore`, without its rules about leading slashes.
 
 use gix_glob::wildmatch;
 use gix_glob::wildmatch::Mode;
 
-/// Wildcards that one pattern may have.
+/// The most wildcards in one pattern.
 const MAX_WILDCARDS: usize = 16;
 
-/// A pattern: `*` and `?` stop at slashes, `**` does not, `[…]` is a class, and a slash at the end stands for all below.
+/// A pattern: `*` and `?` stop at slashes, `**` does not, `[…]` is a class, and a slash at the end matches
+/// all below.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pattern {
     text: Vec<u8>,
-    /// How many bytes of it stand for themselves.
+    /// How many bytes at its start match literally.
     literal: usize,
 }
 
 impl Pattern {
-    /// A pattern of paths of repositories.
+    /// A pattern of repository paths.
     pub(crate) fn of_repositories(text: &str) -> Result<Self, String> {
         match text.starts_with('/') {
             true => Err(format!("'{text}' begins with a slash: paths are relative to the served folder")),
@@ -23,7 +24,7 @@ impl Pattern {
         }
     }
 
-    /// A pattern of full names of refs.
+    /// A pattern of full ref names.
     pub(crate) fn of_refs(text: &str) -> Result<Self, String> {
         match text.starts_with("refs/") || text.starts_with("**") {
             true => Pattern::new(text),
@@ -47,7 +48,7 @@ impl Pattern {
         Ok(Pattern { text: bytes, literal })
     }
 
-    /// How everything begins that it matches.
+    /// The bytes that every match begins with.
     pub(super) fn literal(&self) -> &[u8] {
         &self.text[..self.literal]
     }

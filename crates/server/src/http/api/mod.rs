@@ -1,4 +1,4 @@
-//! `/-/api/v1/repositories`: repositories are listed, made, described, renamed and deleted by requests of JSON.
+//! `/-/api/v1/repositories`: JSON requests list, create, describe, rename and delete repositories.
 //!
 //! | request | answer |
 //! |---|---|
@@ -8,12 +8,12 @@
 //! | `PATCH /-/api/v1/repositories/NAME` | 200; another name, another description, or both |
 //! | `DELETE /-/api/v1/repositories/NAME` | 200; it is in the trash now |
 //!
-//! NAME is one part of the path: its slashes are written `%2F`. So no path of a repository below a folder `-` is taken, as all
-//! that git asks of one has a longer path; names of its routes are left to it. There is an API only where access rules are
-//! configured, and `listen.admin` is not `none`.
+//! NAME is one part of the path: its slashes are written `%2F`. So the API takes no path of a repository
+//! below a folder `-`: all that git requests of one has a longer path, and names of its routes are left to
+//! it. The API exists only if access rules are configured and `listen.admin` is not `none`.
 //!
-//! Errors are `{"error": words}`: 400, 401, 403, 404, 405 with `Allow`, 408, 409, 413, 415, 429, 500 and 503. What is hidden
-//! and what is not there are the same. Refusals of `origin` are those of all requests.
+//! Errors are `{"error": words}`: 400, 401, 403, 404, 405 with `Allow`, 408, 409, 413, 415, 429, 500 and 503.
+//! Hidden and absent repositories get the same error. Refusals of `origin` are those of all requests.
 
 mod work;
 
@@ -37,10 +37,10 @@ use crate::service::access_log::{Access, reason};
 use crate::service::shared::Shared;
 use work::{ApiCall, ApiError, ApiRequest};
 
-/// What is escaped in a part of a path: all but the unreserved characters (RFC 3986, 2.3).
+/// The characters that are escaped in a part of a path: all but the unreserved ones (RFC 3986, 2.3).
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Longest body of a request.
+/// The longest body of a request.
 const MAX_BODY_BYTES: usize = 64 << 10;
 
 /// Answers a request of the API.
@@ -77,13 +77,13 @@ pub(super) async fn answer(
     answer
 }
 
-/// Does what is asked for on a thread that may wait for the disk.
+/// Executes a request on a thread that may block on the disk.
 async fn work(asked: ApiRequest, context: RequestContext, shared: Arc<Shared>) -> Result<ApiReply, ApiError> {
     let permit = take_permit(&context, &shared).await.map_err(ApiError::of)?;
     let stopping = shared.stopping.subscribe();
     let RequestContext { offer, transfer, .. } = context;
     let working = tokio::task::spawn_blocking(move || {
-        // A server that stops waits for what is begun.
+        // A server that stops waits for running requests.
         let _held = (permit, stopping);
         let _span = transfer.enter_span();
         ApiCall::identify(&offer, &transfer, &shared)?.answer(asked)
@@ -94,7 +94,7 @@ async fn work(asked: ApiRequest, context: RequestContext, shared: Arc<Shared>) -
     })
 }
 
-/// What a request asks for, with its body.
+/// Parses a request, with its body.
 async fn asked(
     request: Request<Incoming>,
     target: ApiTarget,
@@ -104,7 +104,7 @@ async fn asked(
     let method = request.method().clone();
     let query = request.uri().query().unwrap_or("").to_owned();
     let name = match target {
-        // Answered before.
+        // Handled earlier.
         ApiTarget::Events => return Err(ApiError::of(StatusCode::NOT_FOUND)),
         ApiTarget::Repository(None) => return Err(ApiError::of(StatusCode::BAD_REQUEST)),
         ApiTarget::Repository(Some(name)) => name,
@@ -124,13 +124,13 @@ async fn asked(
     }
 }
 
-/// Behind which name a list begins.
+/// The name after which a list begins.
 fn after(query: &str) -> Result<Option<Vec<u8>>, ApiError> {
     let Some(after) = query.split('&').find_map(|pair| pair.strip_prefix("after=")) else { return Ok(None) };
     percent_decode(after).map(Some).ok_or_else(|| ApiError::of(StatusCode::BAD_REQUEST))
 }
 
-/// The body of a request that changes something.
+/// Reads the body of a request that changes something.
 async fn take_body(
     request: Request<Incoming>,
     context: &RequestContext,
@@ -169,7 +169,7 @@ async fn take_all(
     Ok(taken)
 }
 
-/// A page of another site can send other types without being asked whether it may.
+/// A page of another site can send other types without a preflight request.
 fn check_is_json(headers: &HeaderMap) -> Result<(), StatusCode> {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = content_type.and_then(|value| value.split(';').next()).unwrap_or("").trim();
@@ -185,7 +185,7 @@ fn check_is_json(headers: &HeaderMap) -> Result<(), StatusCode> {
 struct ApiReply {
     status: StatusCode,
     json: Value,
-    /// Of a new repository.
+    /// The location of a new repository.
     location: Option<String>,
     allow: Option<&'static str>,
 }
@@ -195,7 +195,7 @@ impl ApiReply {
         ApiReply { status, json, location: None, allow: None }
     }
 
-    /// Where a repository is in the API.
+    /// The path of a repository in the API.
     fn location_of(name: &str) -> String {
         format!("{COLLECTION}/{}", utf8_percent_encode(name, ESCAPED))
     }

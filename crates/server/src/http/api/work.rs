@@ -1,4 +1,4 @@
-//! What requests of the API do, on a thread that may wait for the disk.
+//! Executes requests of the API, on a thread that may block on the disk.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -23,13 +23,13 @@ use crate::service::shared::Shared;
 use crate::settings::Settings;
 use crate::transfers::Transfer;
 
-/// Repositories in one answer.
+/// The most repositories in one answer.
 const LISTED_AT_ONCE: usize = 1000;
 
-/// More of a name is not recorded.
+/// Longer names are cut off in the audit log.
 const MAX_AUDITED_BYTES: usize = 1024;
 
-/// What a request asks for.
+/// A parsed request.
 pub(super) enum ApiRequest {
     List { after: Option<Vec<u8>> },
     Create(RequestBody),
@@ -38,7 +38,7 @@ pub(super) enum ApiRequest {
     Delete(Vec<u8>),
 }
 
-/// Why a request is not done.
+/// Why a request failed.
 #[derive(Debug)]
 pub(super) struct ApiError {
     pub(super) status: StatusCode,
@@ -51,12 +51,12 @@ impl ApiError {
         ApiError { status, text: text.into(), allow: None }
     }
 
-    /// In the words of the status.
+    /// An error with the name of the status.
     pub(super) fn of(status: StatusCode) -> Self {
         ApiError::new(status, status.canonical_reason().unwrap_or("refused"))
     }
 
-    /// The same for what is hidden and for what is not there.
+    /// Hidden and absent repositories get the same error.
     fn not_found() -> Self {
         RepositoryError::NotFound.into()
     }
@@ -99,7 +99,7 @@ impl From<NotServed> for ApiError {
     }
 }
 
-/// The body of a request for a new repository; the words are those of `git init`.
+/// The body of a request for a new repository; its fields are named as in `git init`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewRepositoryBody {
@@ -110,7 +110,7 @@ struct NewRepositoryBody {
     description: Option<String>,
 }
 
-/// The body of a request to change one.
+/// The body of a request to change a repository.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ChangeBody {
@@ -118,7 +118,7 @@ struct ChangeBody {
     description: Option<String>,
 }
 
-/// A request by somebody.
+/// A request of a principal.
 pub(super) struct ApiCall<'a> {
     principal: Principal,
     settings: &'a Settings,
@@ -128,7 +128,7 @@ pub(super) struct ApiCall<'a> {
 }
 
 impl<'a> ApiCall<'a> {
-    /// Finds out who makes it.
+    /// Identifies the principal.
     pub(super) fn identify(
         offer: &'a ClientOffer,
         transfer: &'a Transfer,
@@ -139,7 +139,7 @@ impl<'a> ApiCall<'a> {
         Ok(ApiCall { principal, settings: &offer.settings, transfer, shared, folder: &shared.root.folder })
     }
 
-    /// Does it.
+    /// Executes the request.
     pub(super) fn answer(&self, asked: ApiRequest) -> Result<ApiReply, ApiError> {
         match asked {
             ApiRequest::List { after } => self.list(after),
@@ -252,7 +252,7 @@ impl<'a> ApiCall<'a> {
         RepositoryAccess::new(self.settings.access.clone(), self.principal.clone(), trimmed.to_vec())
     }
 
-    /// The path of a repository of which all this may be done.
+    /// The path of a repository for which all of this is allowed.
     fn find(&self, name: &[u8], asks: &[Ask<'_>]) -> Result<PathBuf, ApiError> {
         let mut access = self.access(name);
         let check = |access: &RepositoryAccess| {
@@ -269,7 +269,8 @@ impl<'a> ApiCall<'a> {
         Ok(found)
     }
 
-    /// Refuses a new name that this principal may not use, by where it would lie, too. Nobody is told by that what there is.
+    /// Refuses a new name that this principal may not use, also by its place in the folder. The error does
+    /// not reveal what exists.
     fn check_new(&self, name: &RepositoryName) -> Result<(), ApiError> {
         let denied = |denied| match denied {
             Denied::Unauthenticated => ApiError::of(StatusCode::UNAUTHORIZED),
@@ -301,7 +302,7 @@ impl<'a> ApiCall<'a> {
         readable::is_served(repository, self.settings)
     }
 
-    /// Makes a change that has its line in the journal of events, if there is one.
+    /// Makes a change that gets its line in the journal of events, if there is one.
     fn recorded<T>(
         &self,
         action: Action,
@@ -319,7 +320,7 @@ impl<'a> ApiCall<'a> {
         })
     }
 
-    /// Records what becomes of a change that somebody wants who is known, or that happens.
+    /// Records the outcome of a change if its principal is known, or if it succeeded.
     fn audited(
         &self,
         action: &'static str,
@@ -351,13 +352,13 @@ fn cut(text: &[u8]) -> &[u8] {
     &text[..text.len().min(MAX_AUDITED_BYTES)]
 }
 
-/// A body of JSON.
+/// Parses a JSON body.
 fn parsed<'a, T: Deserialize<'a>>(body: &'a RequestBody) -> Result<T, ApiError> {
     serde_json::from_slice(body.bytes())
         .map_err(|error| ApiError::new(StatusCode::BAD_REQUEST, format!("the body: {error}")))
 }
 
-/// What is told of a repository; `None` for one that cannot be read.
+/// The description of a repository; `None` for one that cannot be read.
 fn described(name: &str, repository: Option<&Repository>) -> Value {
     json_of(DescribedRepository::new(name, repository))
 }

@@ -1,4 +1,4 @@
-//! Which clones run and which wait. A clone needs a permit, and queues for one; making a pack claims memory.
+//! Admission of clones: a clone needs a permit, and queues for one; making a pack claims memory.
 //!
 //! ```text
 //! fetches with haves, ls-refs ───────────────────────────────▶ never wait
@@ -11,8 +11,9 @@
 //!           HTTP 503 + Retry-After, or ERR
 //! ```
 //!
-//! A clone is a request without haves, however little of the history it wants: nothing is known of what it costs but
-//! that it starts from nothing. Sending is cheap, so permits are many; making packs is expensive, so it claims memory.
+//! A clone is a request without haves, however little of the history it wants: its cost is unknown, except
+//! that it starts from nothing. Sending is cheap, so there are many permits; making packs is expensive, so it
+//! claims memory.
 
 mod wait_queue;
 
@@ -22,7 +23,7 @@ use std::time::Duration;
 pub use wait_queue::{AdmissionPermit, Waiting};
 use wait_queue::{QueueLimits, QueueRequest, WaitQueue};
 
-/// How clones are let in. Plain data; all may change while a server runs.
+/// Limits for clones. Plain data; all may change while a server runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdmissionSettings {
     /// Clones that are made or sent at the same time, of all repositories.
@@ -33,8 +34,8 @@ pub struct AdmissionSettings {
     pub max_queued: usize,
     /// How long a clone may wait for a permit before it is refused.
     pub max_queue_time: Duration,
-    /// Memory, in bytes by estimate, for packs that are made at the same time; others wait. One pack is always made,
-    /// whatever its size, and fetches do not wait.
+    /// Estimated memory, in bytes, of packs that are made at the same time; others wait. One pack is always
+    /// made, whatever its size, and fetches do not wait.
     pub pack_memory_bytes: u64,
 }
 
@@ -50,12 +51,12 @@ impl Default for AdmissionSettings {
     }
 }
 
-/// What becomes of a clone that arrives.
+/// What happens to a clone that arrives.
 #[derive(Debug)]
 pub enum Admission {
-    /// It may begin. Dropping the permit gives it back.
+    /// It may begin. Dropping the permit releases it.
     Admitted(AdmissionPermit),
-    /// It waits in the queue, and leaves it when this is dropped.
+    /// It waits in the queue until this is dropped.
     Queued(Waiting),
     /// The queue is full, too.
     QueueFull,
@@ -70,14 +71,14 @@ pub struct AdmissionControl {
 }
 
 impl AdmissionControl {
-    /// Nothing is admitted yet.
+    /// Control with these limits, and nothing admitted yet.
     pub fn new(settings: &AdmissionSettings) -> Self {
         let admission = AdmissionControl::default();
         admission.set(settings);
         admission
     }
 
-    /// Changes the limits. Whatever is admitted or queued stays so.
+    /// Changes the limits. Admitted and queued clones stay so.
     pub fn set(&self, settings: &AdmissionSettings) {
         self.clones.set_limits(QueueLimits {
             max_held: settings.max_clones,
@@ -100,7 +101,7 @@ impl AdmissionControl {
         self.memory.enter(QueueRequest { repository: Default::default(), units: bytes })
     }
 
-    /// Claims memory for a pack that must not wait. Later ones wait for it.
+    /// Claims memory for a pack that must not wait. Later claims wait for it.
     pub fn take(&self, bytes: u64) -> AdmissionPermit {
         self.memory.take(QueueRequest { repository: Default::default(), units: bytes })
     }
@@ -110,7 +111,7 @@ impl AdmissionControl {
         *self.max_queue_time.lock().expect("no panic while held")
     }
 
-    /// Clones that run, and clones that wait.
+    /// The numbers of running and of waiting clones.
     pub fn clones(&self) -> (usize, usize) {
         self.clones.counts()
     }

@@ -40,7 +40,7 @@ fn who_comes_first_goes_first() {
     drop(first);
     let third = third.wait(LONG).unwrap();
     let fourth = fourth.wait(NOT_AT_ALL).unwrap_err();
-    // One that leaves lets the next one move up; an admission that came just before is passed on.
+    // One that is dropped lets the next one move up; an admission just before that is passed on.
     drop(second);
     drop(fourth);
     let fifth = fifth.wait(LONG).unwrap();
@@ -65,12 +65,12 @@ fn a_full_repository_holds_up_nobody_else() {
 #[test]
 fn memory_is_claimed_in_order_and_never_for_nobody() {
     let admission = admission(1, 1, 1);
-    // One goes in whatever it takes.
+    // One is admitted whatever its size.
     let huge = admitted(admission.claim(1000));
     let (large, small) = (waiting(admission.claim(90)), waiting(admission.claim(5)));
     let fetch = admission.take(20);
     drop(huge);
-    // A small one does not go past a large one, which would then wait for ever.
+    // A small one does not overtake a large one, which would then wait for ever.
     let (large, small) = (large.wait(NOT_AT_ALL).unwrap_err(), small.wait(NOT_AT_ALL).unwrap_err());
     drop(fetch);
     drop((large.wait(LONG).unwrap(), small.wait(LONG).unwrap()));

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::Admission;
 
-/// How much is admitted at the same time.
+/// Limits for what is admitted at the same time.
 #[derive(Debug, Clone)]
 pub(super) struct QueueLimits {
     pub(super) max_held: usize,
     pub(super) max_held_per_repository: usize,
-    /// Units of all that are admitted. A single request is admitted whatever it takes.
+    /// Units of all admitted requests. A single request is admitted whatever its units.
     pub(super) max_units: u64,
     pub(super) max_waiting: usize,
 }
@@ -28,7 +28,7 @@ impl Default for QueueLimits {
     }
 }
 
-/// What waits to be admitted.
+/// A request for admission.
 #[derive(Debug)]
 pub(super) struct QueueRequest {
     pub(super) repository: PathBuf,
@@ -59,7 +59,7 @@ struct Ticket {
     wake: Condvar,
 }
 
-/// The right to run or to use memory, given back when it is dropped.
+/// The right to run or to use memory, released when it is dropped.
 #[derive(Debug)]
 pub struct AdmissionPermit {
     queue: Arc<SharedQueue>,
@@ -70,7 +70,7 @@ pub struct AdmissionPermit {
 #[derive(Debug)]
 pub struct Waiting {
     queue: Arc<SharedQueue>,
-    /// `None` once it has become a [`AdmissionPermit`].
+    /// `None` once it has become an [`AdmissionPermit`].
     ticket: Option<Arc<Ticket>>,
 }
 
@@ -103,7 +103,7 @@ impl WaitQueue {
         AdmissionPermit { queue: self.0.clone(), ticket }
     }
 
-    /// How many are admitted, and how many wait.
+    /// The numbers of admitted and of waiting requests.
     pub(super) fn counts(&self) -> (usize, usize) {
         let state = self.0.lock();
         (state.held, state.waiting.len())
@@ -116,12 +116,12 @@ impl SharedQueue {
     }
 }
 
-/// Whether a request fits in.
+/// Whether a request can be admitted.
 enum Fit {
     Yes,
-    /// Requests for other repositories may.
+    /// No, but requests for other repositories may be.
     RepositoryFull,
-    /// No, and no later one may overtake.
+    /// No, and no later request may overtake it.
     Full,
 }
 
@@ -136,7 +136,7 @@ impl QueueState {
         if of_repository >= limits.max_held_per_repository { Fit::RepositoryFull } else { Fit::Yes }
     }
 
-    /// Admits what fits, in order of arrival.
+    /// Admits the requests that fit, in order of arrival.
     fn admit(&mut self) {
         let mut at = 0;
         while let Some(ticket) = self.waiting.get(at) {
@@ -179,7 +179,7 @@ impl Ticket {
 }
 
 impl Waiting {
-    /// Waits for a while; returns at once when it has been admitted.
+    /// Waits for a while; returns at once when it is admitted.
     pub fn wait(mut self, limit: Duration) -> Result<AdmissionPermit, Waiting> {
         let Some(ticket) = self.ticket.take() else { return Err(self) };
         let is_admitted = ticket.is_admitted.lock().expect("no panic while held");
@@ -192,7 +192,7 @@ impl Waiting {
         Err(self)
     }
 
-    /// How many are before this one.
+    /// How many requests are ahead of this one.
     pub fn ahead(&self) -> usize {
         let state = self.queue.lock();
         let is_this = |other: &Arc<Ticket>| self.ticket.as_ref().is_some_and(|own| Arc::ptr_eq(own, other));
@@ -205,11 +205,11 @@ impl Drop for Waiting {
         let Some(ticket) = self.ticket.take() else { return };
         let mut state = self.queue.lock();
         if ticket.is_admitted() {
-            // It was admitted while it left.
+            // It was admitted just before it was dropped.
             return state.give_back(&ticket.request);
         }
         state.waiting.retain(|other| !Arc::ptr_eq(&ticket, other));
-        // Those behind may be smaller.
+        // The requests behind it may be smaller.
         state.admit();
     }
 }

@@ -1,5 +1,5 @@
-//! What all clients share: connections, running requests, memory. Each budget has a most that is given out, and a most for
-//! one client; and when it is full, whoever keeps it waiting goes first.
+//! What all clients share: connections, running requests, memory. Each budget has a limit for all clients
+//! together, and one for each client; when it is full, a claim that waits for its client can be cut.
 //!
 //! ```text
 //! claim, grow ─▶ room for all, and for this client? ─▶ claimed
@@ -7,14 +7,15 @@
 //!                                    └─ nobody is idle ─▶ refused
 //! ```
 //!
-//! Work cannot be cut, so a few who keep a server working could hold everything. A part of a budget may be reserved for
-//! clients that hold nothing: see [`BudgetLimits::reserved`]. And who comes may wait for a moment until something is given back
-//! ([`Budget::claim_soon`]); of those who wait, the first goes that there is room for.
+//! Work cannot be cut, so a few clients that keep a server working could hold everything. A part of a budget
+//! may be reserved for clients that hold nothing: see [`BudgetLimits::reserved`]. And a claim may wait for a
+//! moment until something is released ([`Budget::claim_soon`]); of the waiting claims, the first that fits is
+//! granted.
 //!
-//! A claim is idle while its holder waits for the client: for the next command, the next bytes of a body. What is being
-//! worked on is never cut. A claim counts as idle only after [`BudgetLimits::least_idle`], but at once where its client holds
-//! more than the one that comes would then hold: so a few who hold everything cannot keep others out by taking turns, and the
-//! others do not lose what they have by pausing for a moment.
+//! A claim is idle while its holder waits for the client: for the next command, the next bytes of a body.
+//! Work is never cut. A claim counts as idle only after [`BudgetLimits::least_idle`], but at once if its
+//! client holds more than the new client would then hold: so a few clients that hold everything cannot keep
+//! others out by taking turns, and the others do not lose their claims when they pause for a moment.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -27,27 +28,28 @@ use tokio::sync::oneshot;
 pub use super::address::AddressRange;
 use super::address::client;
 
-/// What the log says, and a client is told, whose claim was taken away.
+/// The text for the log and the client when a claim is cut.
 pub const CUT: &str = "disconnected: idle while other clients waited";
 
-/// A claim that is being worked on has waited since then.
+/// `waiting_since` of a claim that is being worked on.
 const WORKING: u64 = u64::MAX;
 
-/// As many may wait as claims of 1 are given out at most; of one client this share: one of eight.
+/// At most as many claims wait as claims of 1 can be granted; those of one client at most this share: one of
+/// eight.
 const WAITING_SHARE: usize = 8;
 
-/// How much there is to claim. Plain data.
+/// The limits of a budget. Plain data.
 #[derive(Debug, Clone, Default)]
 pub struct BudgetLimits {
     /// The most for all clients together.
     pub max: usize,
     /// The most for one client.
     pub max_of_a_client: usize,
-    /// How much of `max` only goes to clients that hold nothing yet.
+    /// How much of `max` is reserved for clients that hold nothing yet.
     pub reserved: usize,
-    /// Clients without a limit of their own. Their claims are cut like others.
+    /// Clients without their own limit. Their claims are cut like others.
     pub exempt: Vec<AddressRange>,
-    /// How long a claim waits for its client before it may be cut for a client that holds as much.
+    /// How long a claim must wait for its client before it may be cut for a client that holds as much.
     pub least_idle: Duration,
 }
 
@@ -71,16 +73,17 @@ pub struct Budget {
 struct BudgetState {
     limits: BudgetLimits,
     taken: usize,
-    /// Only clients that have a claim.
+    /// Only clients with a claim.
     clients: HashMap<IpAddr, OfClient>,
     next: u64,
-    /// By order of arrival.
+    /// In order of arrival.
     waiting: VecDeque<Waiting>,
-    /// Nobody is to be cut before that time for who would then hold so much or more: looked for, and not found.
+    /// No claim can be cut before that time for a client that would then hold this much or more: a search
+    /// found none.
     none_idle: Option<(Duration, usize)>,
 }
 
-/// Somebody who waits for a claim.
+/// A claim that waits for room.
 #[derive(Debug)]
 struct Waiting {
     amount: usize,
@@ -88,14 +91,15 @@ struct Waiting {
     sender: oneshot::Sender<Claim>,
 }
 
-/// Claims for those who waited. They go out when the state is not locked any more: who is gone by then gives them back.
+/// Granted claims of the queue. They are sent when the state is no longer locked: without a receiver they are
+/// released.
 type Granted = Vec<(oneshot::Sender<Claim>, Claim)>;
 
 #[derive(Debug, Default)]
 struct OfClient {
     taken: usize,
     claims: HashMap<u64, Holder>,
-    /// None of its claims is to be cut for another one of its own before that time.
+    /// None of its claims can be cut for another one of its own before that time.
     none_idle_until: Duration,
 }
 
@@ -105,7 +109,7 @@ struct Holder {
     signal: Arc<Signal>,
 }
 
-/// What holder and budget tell each other.
+/// Shared by a holder and the budget.
 #[derive(Default)]
 struct Signal {
     /// Nanoseconds from the start of the budget, or [`WORKING`].
@@ -125,7 +129,7 @@ impl std::fmt::Debug for Signal {
 }
 
 impl Signal {
-    /// How long the holder has been waiting for its client, if it is.
+    /// How long the holder has been waiting for its client, if it is waiting.
     fn idle(&self, now: Duration) -> Option<Duration> {
         match self.waiting_since.load(Relaxed) {
             WORKING => None,
@@ -140,7 +144,7 @@ impl Signal {
 }
 
 impl Default for Budget {
-    /// One without limits.
+    /// A budget without limits.
     fn default() -> Self {
         let (max, max_of_a_client) = (usize::MAX, usize::MAX);
         let limits = BudgetLimits { max, max_of_a_client, ..BudgetLimits::default() };
@@ -149,13 +153,13 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// One of which nothing is given out.
+    /// A budget of which nothing is claimed.
     pub fn new(limits: BudgetLimits) -> Arc<Self> {
         let state = BudgetState { limits, ..BudgetState::default() };
         Arc::new(Budget { start: Instant::now(), state: Mutex::new(state) })
     }
 
-    /// Other limits count from now on; nobody loses anything.
+    /// Changes the limits; no claim is cut.
     pub fn set(self: &Arc<Self>, limits: BudgetLimits) {
         let granted = {
             let mut state = self.state();
@@ -166,7 +170,7 @@ impl Budget {
         hand_out(granted);
     }
 
-    /// The most that is given out.
+    /// The limit for all clients together.
     pub fn max(&self) -> usize {
         self.state().limits.max
     }
@@ -185,7 +189,7 @@ impl Budget {
         self.claim_at(amount, address, self.start.elapsed())
     }
 
-    /// The same, but where there is no room, waits so long for some.
+    /// The same, but waits up to `patience` if the budget is full.
     pub async fn claim_soon(
         self: &Arc<Self>,
         amount: usize,
@@ -216,7 +220,7 @@ impl Budget {
                 return None;
             }
             state.waiting.push_back(Waiting { amount, address, sender });
-            // Something may have been given back just now.
+            // Something may have been released just now.
             state.grant(self)
         };
         hand_out(granted);
@@ -237,13 +241,13 @@ impl Budget {
 
 fn hand_out(granted: Granted) {
     for (sender, claim) in granted {
-        // Who is gone does not want it.
+        // The receiver may be gone.
         let _ = sender.send(claim);
     }
 }
 
 impl BudgetState {
-    /// Takes what there is room for.
+    /// Makes a claim for which there is room.
     fn take(&mut self, budget: &Arc<Budget>, amount: usize, address: IpAddr) -> Claim {
         let client = client(address);
         let signal = Arc::new(Signal { waiting_since: AtomicU64::new(WORKING), ..Signal::default() });
@@ -253,17 +257,17 @@ impl BudgetState {
         Claim { budget: budget.clone(), id, client, address, signal }
     }
 
-    /// Counts so much more as taken by a client.
+    /// Adds to what a client has claimed.
     fn count(&mut self, client: IpAddr, more: usize) -> &mut OfClient {
         self.taken += more;
         let of_client = self.clients.entry(client).or_default();
         of_client.taken += more;
-        // Who wants less than this client holds may cut what has been idle for a moment only.
+        // A client that would hold less than this one may cut claims that were idle for only a moment.
         self.none_idle = self.none_idle.filter(|(_, least)| of_client.taken <= *least);
         of_client
     }
 
-    /// Takes for those who wait what there is room for, and cuts nobody.
+    /// Grants the waiting claims for which there is room; cuts none.
     fn grant(&mut self, budget: &Arc<Budget>) -> Granted {
         let mut granted = Vec::new();
         let mut at = 0;
@@ -281,7 +285,7 @@ impl BudgetState {
         granted
     }
 
-    /// Whether there is room for so much more, or why there is none.
+    /// Whether there is room for this much more, or why there is none.
     fn room(&self, amount: usize, client: IpAddr, address: IpAddr) -> Result<(), Refused> {
         let (is_exempt, had) = (self.is_exempt(address), self.had(client));
         let reserved = if is_exempt || had == 0 { 0 } else { self.limits.reserved };
@@ -307,7 +311,7 @@ impl BudgetState {
         !self.is_exempt(address) && had > 0 && had.saturating_add(amount) > self.limits.max_of_a_client
     }
 
-    /// Sees to it that there is room for so much more, by cutting who is idle.
+    /// Makes room for this much more by cutting idle claims.
     fn make_room(
         &mut self,
         amount: usize,
@@ -318,7 +322,7 @@ impl BudgetState {
         cut: &mut Vec<Arc<Signal>>,
     ) -> Result<(), Refused> {
         while let Err(refused) = self.room(amount, client, address) {
-            // Who has enough makes room for itself.
+            // A client that has enough makes room from its own claims.
             let of = self.has_enough(amount, client, address).then_some(client);
             let had = self.had(client);
             let Some((from, id)) = self.idlest(of, had + amount, own, now) else { return Err(refused) };
@@ -327,11 +331,11 @@ impl BudgetState {
         Ok(())
     }
 
-    /// Who is cut: of the client that holds the most, as far as that has anything idle, what has been idle for the longest
-    /// time; and of memory what has cost the most, amount times time.
+    /// The claim to cut: of the client that holds the most, as far as it has idle claims, the one that was
+    /// idle the longest; for memory, the one that cost the most, amount times time.
     ///
-    /// All claims that come into question are looked at. Where none is found it is remembered until when none can be, so that
-    /// who comes again and again in vain costs nothing.
+    /// All claims that could be cut are searched. If there is none, the search result is remembered for as
+    /// long as it must hold, so that clients that retry in vain cost nothing.
     fn idlest(
         &mut self,
         of: Option<IpAddr>,
@@ -347,7 +351,7 @@ impl BudgetState {
             return None;
         }
         let mut best: Option<(usize, u128, IpAddr, u64)> = None;
-        // What is worked on, or comes later, waits from now on at the earliest.
+        // A claim that is being worked on, or comes later, begins to wait now at the earliest.
         let mut none_until = Some(now + self.limits.least_idle);
         for (client, of_client) in &self.clients {
             if of.is_some_and(|of| of != *client) || best.is_some_and(|(most, ..)| of_client.taken < most) {
@@ -357,7 +361,7 @@ impl BudgetState {
             let least = if is_much { Duration::ZERO } else { self.limits.least_idle };
             for (id, holder) in &of_client.claims {
                 let idle = holder.signal.idle(now);
-                // Where somebody holds that much, a pause of a moment is enough.
+                // If its client holds that much, any pause is enough.
                 let until = idle.map_or(now + least, |idle| now.saturating_sub(idle) + least);
                 none_until = none_until.filter(|_| !is_much).map(|earliest| earliest.min(until));
                 let Some(idle) = idle.filter(|idle| *idle >= least && Some(*id) != own) else { continue };
@@ -399,7 +403,7 @@ impl BudgetState {
     }
 }
 
-/// A part of a budget, given back when it is dropped.
+/// A part of a budget, released when it is dropped.
 #[derive(Debug)]
 pub struct Claim {
     budget: Arc<Budget>,
@@ -410,7 +414,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Claims more: `amount` in all. What was claimed stays so where there is no more.
+    /// Grows the claim to `amount` in all. Without room it stays as it is.
     pub fn grow(&self, amount: usize) -> Result<(), Refused> {
         self.grow_at(amount, self.budget.start.elapsed())
     }
@@ -433,8 +437,8 @@ impl Claim {
         result
     }
 
-    /// From now on the holder waits for its client, until [`Claim::works`]. Tells that again whenever the client has
-    /// moved.
+    /// From now on the holder waits for its client, until [`Claim::works`]. Called again whenever the client
+    /// makes progress.
     pub fn waits(&self) {
         self.waits_at(self.budget.start.elapsed());
     }
@@ -449,12 +453,12 @@ impl Claim {
         self.signal.waiting_since.store(WORKING, Relaxed);
     }
 
-    /// Whether it was taken away: its holder has to stop.
+    /// Whether it was cut: its holder has to stop.
     pub fn is_cut(&self) -> bool {
         self.signal.is_cut.load(Relaxed)
     }
 
-    /// Calls this when it is taken away; at once if it already was.
+    /// Calls `wake` when it is cut; at once if it already was.
     pub fn on_cut(&self, wake: impl FnOnce() + Send + 'static) {
         let wake: OnCut = Box::new(wake);
         *self.signal.on_cut.lock().unwrap_or_else(PoisonError::into_inner) = Some(wake);
@@ -463,16 +467,16 @@ impl Claim {
         }
     }
 
-    /// Ready when it is taken away. Only one task may wait.
+    /// Ready when it is cut. Only one task may wait.
     pub fn cut(&self) -> impl Future<Output = ()> + Send + use<> {
         let (sender, receiver) = oneshot::channel();
-        // Nobody may listen any more.
+        // The receiver may be gone.
         self.on_cut(move || {
             let _ = sender.send(());
         });
         async move {
             if receiver.await.is_err() {
-                // It was given back in good order.
+                // It was released without being cut.
                 std::future::pending::<()>().await;
             }
         }
@@ -483,7 +487,7 @@ impl Drop for Claim {
     fn drop(&mut self) {
         let granted = {
             let mut state = self.budget.state();
-            // Nothing is left of one that was cut.
+            // A claim that was cut is already removed.
             let _ = state.take_away(self.client, self.id);
             state.grant(&self.budget)
         };

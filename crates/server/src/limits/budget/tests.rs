@@ -29,7 +29,7 @@ fn claims_are_given_back() {
     assert_eq!((state.taken, state.clients.len()), (0, 0));
 }
 
-/// Two clients hold everything and are silent; a third comes.
+/// Two clients hold everything and are silent; a third one wants a claim.
 #[test]
 fn the_idlest_of_who_holds_the_most_goes_first() {
     let budget = budget(5, 4);
@@ -38,7 +38,7 @@ fn the_idlest_of_who_holds_the_most_goes_first() {
         .iter()
         .map(|from| budget.claim_at(1, address(from), at(0)).unwrap())
         .collect();
-    // All are worked on.
+    // All of them are working.
     let come = |seconds| budget.claim_at(1, address("192.0.2.3"), at(seconds));
     assert_eq!(come(100).unwrap_err(), Refused::Full);
     // The idlest is of the client that has less.
@@ -50,7 +50,7 @@ fn the_idlest_of_who_holds_the_most_goes_first() {
     assert_eq!(cut(), [false, true, false, false, false]);
     assert_eq!(budget.taken(), 5);
     drop(new);
-    // Working ones stay, and those that have only just begun to wait.
+    // Working claims stay, and those that have only just begun to wait.
     held[0].works();
     held[2].waits_at(at(20));
     held[3].works();
@@ -85,7 +85,7 @@ fn a_client_makes_room_for_itself_within_its_share() {
     assert_eq!((mine[1].is_cut(), other.is_cut()), (true, false));
 }
 
-/// Nobody is idle, and two clients want all there is.
+/// Nobody is idle, and two clients want the whole budget.
 #[test]
 fn who_holds_nothing_has_a_part_of_its_own() {
     let exempt = vec!["10.0.0.0/8".parse().unwrap()];
@@ -102,7 +102,8 @@ fn who_holds_nothing_has_a_part_of_its_own() {
     drop((first, second));
     let exempt = [claim("10.0.0.1").unwrap(), claim("10.0.0.1").unwrap()];
     drop(exempt);
-    // Its own idle claim makes room, and that of somebody else only if it is the idlest of who holds the most.
+    // Its own idle claim makes room; another client's only if that is the idlest of the client that holds the
+    // most.
     held[0].waits_at(Duration::ZERO);
     let _new = budget.claim_at(1, address("192.0.2.1"), 2 * SECOND).unwrap();
     assert!(held[0].is_cut());
@@ -138,7 +139,7 @@ fn holders_are_woken() {
     assert_eq!(held.grow(2), Err(Refused::Full));
 }
 
-/// Who waits gets what is given back: the first there is room for, and not those who are gone.
+/// Waiting claims get what is released: the first that fits, and not those that were dropped.
 #[test]
 fn who_waits_goes_in_order() {
     let limits = BudgetLimits { max: 16, max_of_a_client: 16, reserved: 4, ..BudgetLimits::default() };
@@ -160,7 +161,7 @@ fn who_waits_goes_in_order() {
     let third = third.try_recv().unwrap();
     drop((others, third));
     let _first = first.try_recv().unwrap();
-    // Nobody fills the queue alone.
+    // No client fills the queue alone.
     let mut line = Vec::new();
     let _all: Vec<Claim> = (10..).map_while(|last| budget.claim(1, [192, 0, 2, last].into()).ok()).collect();
     while let Some(waiting) = wait("192.0.2.1") {
@@ -192,7 +193,7 @@ fn patience_ends() {
     assert_eq!(budget.taken(), 0);
 }
 
-/// What is remembered of looks in vain changes nothing: with and without it, the same claims are given and cut.
+/// Remembered searches change nothing: with and without them, the same claims are granted and cut.
 #[test]
 fn looks_in_vain_are_spared() {
     let mut random = packrace_testkit::Random::new(24);
@@ -202,7 +203,7 @@ fn looks_in_vain_are_spared() {
         let mut held: Vec<[Claim; 2]> = Vec::new();
         let mut now = Duration::ZERO;
         for _ in 0..200 {
-            // No two wait since the same time, so that it is clear who goes first.
+            // No two wait since the same time, so that it is clear which is cut first.
             now += Duration::from_nanos(1 + random.below(500_000_000) as u64);
             budgets[1].state().forget_none_idle();
             let from = address(["192.0.2.1", "192.0.2.2", "192.0.2.3", "10.0.0.1"][random.below(4)]);

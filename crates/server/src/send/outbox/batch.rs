@@ -1,14 +1,14 @@
-//! Ranges of maps and bytes of our own that leave in one gathered write.
+//! Ranges of maps and bytes of our own, sent in one gathered write.
 
 use std::ops::Range;
 
 use packrace_os::Mapped;
 
-/// Ranges shorter than this are copied next to their neighbours, because a piece of a gathered write has a cost of its
-/// own. An estimate, not measured yet: docs/decisions/0004-outbox-constants.md.
+/// Shorter ranges are copied next to their neighbours, because each piece of a gathered write has its own
+/// cost. An estimate, not measured yet: docs/decisions/0004-outbox-constants.md.
 pub const COPY_BELOW_BYTES: usize = 512;
 
-/// A stretch of a batch.
+/// A contiguous part of a batch.
 #[derive(Debug, Clone)]
 enum BatchPiece {
     /// Bytes made for this response, in the batch itself: pkt-line headers, messages, rewritten entry headers.
@@ -17,11 +17,11 @@ enum BatchPiece {
     Mapped(Mapped, Range<usize>),
 }
 
-/// Bytes that leave together, in order.
+/// Bytes that are sent together, in order.
 #[derive(Debug, Default)]
 pub struct GatherBatch {
     pieces: Vec<BatchPiece>,
-    /// What pieces are taken from that no file holds.
+    /// The bytes of pieces that no file holds.
     own: Vec<u8>,
     bytes: usize,
 }
@@ -34,7 +34,7 @@ impl GatherBatch {
         GatherBatch { pieces, own: bytes, bytes: length }
     }
 
-    /// A batch of one piece that others may be sending, too.
+    /// A batch of one piece that other clients may also be getting.
     pub fn of_shared(bytes: &Mapped, range: Range<usize>) -> Self {
         let mut batch = GatherBatch::default();
         batch.push_mapped(bytes, range);
@@ -89,13 +89,13 @@ impl GatherBatch {
         Mark { pieces: self.pieces.len(), own: self.own.len(), bytes: self.bytes }
     }
 
-    /// Begins a piece with `bytes`, also where the last one could be continued.
+    /// Begins a new piece with `bytes`, even if the last one could be continued.
     pub(super) fn push_apart(&mut self, bytes: &[u8]) {
         self.pieces.push(BatchPiece::Own(self.own.len()..self.own.len()));
         self.push(bytes);
     }
 
-    /// Takes away what was pushed since `mark`, at which a piece began.
+    /// Removes and returns what was pushed since `mark`, where a piece began.
     pub(super) fn split_off(&mut self, mark: &Mark) -> GatherBatch {
         let mut pieces = self.pieces.split_off(mark.pieces);
         for piece in &mut pieces {
@@ -108,7 +108,7 @@ impl GatherBatch {
         rest
     }
 
-    /// Overwrites what was pushed first after `mark`.
+    /// Overwrites the first bytes pushed after `mark`.
     pub(super) fn overwrite(&mut self, mark: &Mark, bytes: &[u8]) {
         self.own[mark.own..mark.own + bytes.len()].copy_from_slice(bytes);
     }
@@ -123,12 +123,12 @@ impl GatherBatch {
     }
 }
 
-/// An end of a batch.
+/// The end of a batch at some moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Mark {
     pieces: usize,
     own: usize,
-    /// What the batch held before.
+    /// Bytes that the batch held then.
     pub(super) bytes: usize,
 }
 

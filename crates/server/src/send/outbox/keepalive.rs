@@ -1,14 +1,14 @@
-//! When a connection has been silent for so long that a proxy or a client might give it up.
+//! Decides when a connection was silent for so long that a proxy or a client might give it up.
 
 use std::time::Duration;
 
-/// Counts silence towards one client.
+/// Measures the silence towards one client.
 #[derive(Debug)]
 pub(super) struct Keepalive {
-    /// The longest silence; `None` for any.
+    /// The longest silence; `None` for no limit.
     interval: Option<Duration>,
     last_sent: Duration,
-    /// Empty packets that were sent.
+    /// Empty packets sent so far.
     pub(super) sent: u64,
 }
 
@@ -17,12 +17,12 @@ impl Keepalive {
         Keepalive { interval, last_sent: now, sent: 0 }
     }
 
-    /// Something is sent, or the client is to speak: silence counts from now on.
+    /// Silence counts from now on: something was sent, or the client had to speak.
     pub(super) fn restart(&mut self, now: Duration) {
         self.last_sent = self.last_sent.max(now);
     }
 
-    /// When silence is too long, if ever.
+    /// When the silence becomes too long, if ever.
     pub(super) fn due(&self) -> Option<Duration> {
         self.interval.map(|interval| self.last_sent + interval)
     }

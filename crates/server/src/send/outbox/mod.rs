@@ -12,8 +12,8 @@
 //! A payload is never copied between a mapped pack and the kernel, unless it is so short that a piece of its own
 //! costs more than the copy ([`COPY_BELOW_BYTES`]).
 //!
-//! Keepalive counts from the last byte sent. When it is due, held bytes are sent, a partial frame included; only
-//! when there are none, an empty band-1 packet (`0005\x01`) goes out.
+//! The keepalive interval counts from the last byte sent. When it is over, held bytes are sent, a partial
+//! frame included; only without any, an empty band-1 packet (`0005\x01`) is sent.
 
 mod batch;
 mod keepalive;
@@ -30,18 +30,18 @@ use self::batch::Mark;
 use self::keepalive::Keepalive;
 pub use batch::{COPY_BELOW_BYTES, GatherBatch};
 
-/// A batch is sent when it holds this much: 16 full frames fill a pipe of 1 MiB.
+/// A batch is sent at this size: 16 full frames fill a pipe of 1 MiB.
 pub const BATCH_BYTES: usize = 16 * (sideband::LARGE_FRAME_PAYLOAD + 5);
 
-/// Where batches for one client go. Blocks until a batch is accepted; this is the back-pressure.
+/// Sends batches to one client. Blocks until a batch is accepted: this is the back-pressure.
 pub trait ClientSink: Send {
     /// Sends all pieces in order.
     fn send(&mut self, batch: GatherBatch) -> io::Result<()>;
 
-    /// Whether the client is known to have gone, without sending anything.
+    /// Whether the client is known to be gone, without sending anything.
     fn peer_gone(&mut self) -> bool;
 
-    /// What follows is long: other clients go first from now on.
+    /// A long response follows: other clients go first from now on.
     fn demote_to_background(&mut self);
 }
 
@@ -62,7 +62,7 @@ impl<C: ClientSink + ?Sized> ClientSink for Box<C> {
 /// How pack bytes are framed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// As they are: a client without side-band. There is no progress, no keepalive and no error message.
+    /// Unframed, for a client without side-band: no progress, no keepalive and no error message.
     Raw,
     /// In band 1, at most this many payload bytes a frame.
     Sideband {
@@ -75,7 +75,7 @@ pub enum Framing {
 pub struct Outbox<'d> {
     client: &'d mut dyn ClientSink,
     framing: Framing,
-    /// Frames, the last of which may be open.
+    /// Frames; the last one may be open.
     batch: GatherBatch,
     /// Where the open band-1 frame begins, if there is one. Its header is made when it is closed.
     open: Option<Mark>,
@@ -83,7 +83,7 @@ pub struct Outbox<'d> {
 }
 
 impl<'d> Outbox<'d> {
-    /// An empty outbox. `keepalive` is the longest silence that is allowed from `now` on; `None` turns it off.
+    /// An empty outbox. `keepalive` is the longest silence from `now` on; `None` turns keepalives off.
     pub fn new(
         client: &'d mut dyn ClientSink,
         framing: Framing,
@@ -124,7 +124,8 @@ impl<'d> Outbox<'d> {
         Ok(())
     }
 
-    /// Payload bytes that the open frame takes; opens one if there is none. Without frames, what the batch takes.
+    /// Payload bytes that fit in the open frame, which is opened if necessary; if unframed, bytes that fit in
+    /// the batch.
     fn room(&mut self) -> usize {
         let Framing::Sideband { payload_bytes } = self.framing else {
             return BATCH_BYTES.saturating_sub(self.batch.len());
@@ -137,7 +138,7 @@ impl<'d> Outbox<'d> {
         open.bytes + sideband::FRAME_HEADER_BYTES + payload_bytes - self.batch.len()
     }
 
-    /// Sends progress text in band 2, at once, with all complete frames.
+    /// Sends progress text in band 2 at once, after all complete frames.
     pub fn progress(&mut self, text: &[u8], now: Duration) -> io::Result<()> {
         if let Framing::Sideband { payload_bytes } = self.framing {
             let mut packets = Vec::new();
@@ -153,14 +154,14 @@ impl<'d> Outbox<'d> {
         Ok(())
     }
 
-    /// Sends packets that are framed already, or without frames anything, behind all that came before.
+    /// Sends packets that are framed already, or any bytes if unframed, after everything before.
     pub fn packets(&mut self, packets: &[u8], now: Duration) -> io::Result<()> {
         self.close_frame();
         self.batch.push(packets);
         self.send(now)
     }
 
-    /// Counts silence from now on: before, the client was to speak.
+    /// Counts silence from now on: until now the client had to speak.
     pub fn restart_keepalive(&mut self, now: Duration) {
         self.keepalive.restart(now);
     }
@@ -170,7 +171,7 @@ impl<'d> Outbox<'d> {
         self.keepalive.due()
     }
 
-    /// Sends what is held, or a keepalive, if nothing was sent for the keepalive interval.
+    /// Sends held bytes, or else a keepalive, if nothing was sent for the keepalive interval.
     pub fn tick(&mut self, now: Duration) -> io::Result<()> {
         if !self.keepalive.is_due(now) {
             return Ok(());
@@ -183,7 +184,7 @@ impl<'d> Outbox<'d> {
         self.send(now)
     }
 
-    /// Sends everything that is held, a partial frame included.
+    /// Sends all held bytes, a partial frame included.
     pub fn flush(&mut self, now: Duration) -> io::Result<()> {
         self.close_frame();
         self.send(now)
@@ -209,12 +210,12 @@ impl<'d> Outbox<'d> {
         self.send(now)
     }
 
-    /// Empty packets that kept the connection alive.
+    /// How many empty packets kept the connection alive.
     pub fn keepalives_sent(&self) -> u64 {
         self.keepalive.sent
     }
 
-    /// Whether the client is known to have gone.
+    /// Whether the client is known to be gone.
     pub fn peer_gone(&mut self) -> bool {
         self.client.peer_gone()
     }

@@ -5,7 +5,7 @@ use super::*;
 const LARGE: Framing = Framing::Sideband { payload_bytes: sideband::LARGE_FRAME_PAYLOAD };
 const FIVE: Option<Duration> = Some(Duration::from_secs(5));
 
-/// Keeps what arrives, call by call.
+/// Keeps what it gets, call by call.
 #[derive(Default)]
 struct Recorder {
     calls: Vec<Vec<u8>>,
@@ -36,7 +36,7 @@ fn numbered(length: usize) -> Vec<u8> {
     (0..length).map(|n| (n * 7 % 251) as u8).collect()
 }
 
-/// Sends the segments, and checks every frame but the last to be full.
+/// Sends the segments, and checks that every frame but the last is full.
 fn check(framing: Framing, segments: Vec<Segment>) -> Recorder {
     let payload: Vec<u8> = segments.iter().flat_map(|segment| segment.bytes().to_vec()).collect();
     let mut client = Recorder::default();

@@ -1,16 +1,16 @@
-//! Bytes that may be taken, and who has taken them.
+//! Limits of bytes, and who uses them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use prometheus_client::metrics::gauge::Gauge;
 
-/// A number of bytes that may be in use at a moment.
+/// A limit of bytes in use at a time.
 #[derive(Debug)]
 pub(super) struct ByteBudget {
     max: u64,
     used: AtomicU64,
-    /// Shows what is used, of this budget and others.
+    /// Shows the bytes in use, of this budget and others.
     gauge: Gauge,
 }
 
@@ -40,7 +40,7 @@ impl ByteBudget {
     }
 }
 
-/// What somebody has taken of a budget; it goes back when this is dropped.
+/// Bytes taken from a budget; given back when this is dropped.
 #[derive(Debug)]
 pub(super) struct Charge {
     budget: Arc<ByteBudget>,
@@ -48,7 +48,7 @@ pub(super) struct Charge {
 }
 
 impl Charge {
-    /// Nothing yet.
+    /// A charge of no bytes.
     pub(super) fn new(budget: &Arc<ByteBudget>) -> Self {
         Charge { budget: budget.clone(), bytes: 0 }
     }
@@ -57,14 +57,14 @@ impl Charge {
         self.bytes
     }
 
-    /// Takes so much more, if there is room.
+    /// Takes this many more bytes, if there is room.
     pub(super) fn grow(&mut self, bytes: u64) -> bool {
         let has_room = self.budget.try_take(bytes);
         self.bytes += if has_room { bytes } else { 0 };
         has_room
     }
 
-    /// Gives so much back.
+    /// Gives this many bytes back.
     pub(super) fn shrink(&mut self, bytes: u64) {
         let bytes = bytes.min(self.bytes);
         self.budget.give_back(bytes);

@@ -8,13 +8,13 @@ use super::Resource;
 use super::key::Key;
 use super::shared_pack::SharedPack;
 
-/// Packs in the index. Each takes a kilobyte or two beside what budgets count.
+/// Most packs in the index. Each takes a kilobyte or two beyond what budgets count.
 const MAX_PACKS: usize = 1024;
 
-/// Requests that are remembered, to know which comes a second time; 120 bytes each.
+/// Most requests that are remembered, to recognize the second of a kind; 120 bytes each.
 const MAX_REMEMBERED: usize = 4096;
 
-/// Cached packs, and what was asked for lately.
+/// Cached packs, and recent requests.
 #[derive(Debug, Default)]
 pub(super) struct CacheIndex {
     entries: HashMap<Key, CacheEntry>,
@@ -27,7 +27,7 @@ struct CacheEntry {
     used: Duration,
 }
 
-/// What was removed from the index. Dropping it may close files and unmap packs.
+/// Packs that were removed from the index. Dropping them may close files and unmap packs.
 #[derive(Debug, Default)]
 pub(super) struct Removed(Vec<Arc<SharedPack>>);
 
@@ -42,15 +42,15 @@ impl CacheIndex {
         self.entries.len()
     }
 
-    /// The pack of a key, which counts as used now.
+    /// The pack of a key; it counts as used now.
     pub(super) fn find(&mut self, key: &Key, now: Duration) -> Option<&Arc<SharedPack>> {
         let entry = self.entries.get_mut(key)?;
         entry.used = now;
         Some(&entry.pack)
     }
 
-    /// Puts a pack under a key. Packs of other versions of the repository go: nobody asks for them any more, and they may
-    /// hold deleted files.
+    /// Adds a pack. Packs of other versions of the repository are removed: nobody requests them any more, and
+    /// they may hold deleted files.
     pub(super) fn put(
         &mut self,
         key: Key,
@@ -69,7 +69,7 @@ impl CacheIndex {
         removed
     }
 
-    /// Notes that something was asked for, and whether it was before.
+    /// Records a request; returns whether the same was made less than `max_age` ago.
     fn was_asked(&mut self, key: Key, now: Duration, max_age: Duration) -> bool {
         if self.asked.len() >= MAX_REMEMBERED && !self.asked.contains_key(&key) {
             self.asked.retain(|_, when| now.saturating_sub(*when) < max_age);
@@ -81,7 +81,7 @@ impl CacheIndex {
         self.asked.insert(key, now).is_some_and(|before| now.saturating_sub(before) < max_age)
     }
 
-    /// Takes away what nobody has used for so long. What is being read or made is used now.
+    /// Removes packs that nobody has used for `max_age`. A pack that is read or made is in use.
     pub(super) fn expire(&mut self, now: Duration, max_age: Duration) -> Removed {
         for entry in self.entries.values_mut() {
             if !entry.pack.is_idle() {
@@ -91,8 +91,8 @@ impl CacheIndex {
         self.take(|_, entry| now.saturating_sub(entry.used) >= max_age)
     }
 
-    /// Takes away what was not used for the longest time of what nobody reads and would give back some of `resource`. What
-    /// is on disk has little more than a list in memory, and does not go for that.
+    /// Removes the least recently used idle pack that gives back some of `resource`. A pack on disk has
+    /// little more than a list in memory, and is not removed for memory.
     pub(super) fn evict(&mut self, resource: Resource) -> Removed {
         self.evict_if(|pack| {
             let (memory, disk) = pack.kept_bytes();
@@ -111,7 +111,7 @@ impl CacheIndex {
         Removed(self.entries.remove(&key).map(|entry| entry.pack).into_iter().collect())
     }
 
-    /// Removes this pack, if it is still there.
+    /// Removes this pack, if it is still in the index.
     pub(super) fn remove(&mut self, key: &Key, pack: &Arc<SharedPack>) -> Removed {
         let is_it = self.entries.get(key).is_some_and(|entry| Arc::ptr_eq(&entry.pack, pack));
         let removed = if is_it { self.entries.remove(key) } else { None };

@@ -1,4 +1,4 @@
-//! The one that makes a pack: gathers small segments, and puts aside what is to be kept.
+//! Makes a pack: collects small segments, and stores what is kept.
 
 use std::io;
 use std::sync::Arc;
@@ -14,28 +14,29 @@ use super::shared_pack::{Keeping, PackPiece, SharedPack};
 use super::{Resource, SharedCache};
 use crate::error::Error;
 
-/// Ranges shorter than this are copied next to their neighbours: a place in the list of pieces, the lock around it and the
-/// piece of a gathered write cost more, once for every reader. They are hashed anyway, which costs ten times as much.
+/// Shorter ranges are copied next to their neighbours: a place in the list of pieces, its lock and a piece of
+/// a gathered write cost more, for every reader. They are hashed anyway, which costs ten times as much.
 const SHORT_SEGMENT_BYTES: usize = 4 << 10;
 
-/// Chunks of copied and of made bytes have this size, unless a reader has waited for long; longer segments stand alone.
+/// The size of chunks of copied and of made bytes, unless a reader has waited for long; longer segments are
+/// not chunked.
 const CHUNK_BYTES: usize = 128 << 10;
 
-/// A write to disk has at least this much, but for the last one.
+/// The least size of a write to disk, except the first and the last one.
 const WRITE_BYTES: u64 = 1 << 20;
 
-/// The one that makes a pack. What it is given goes to all readers, in this order.
+/// Makes a pack. All readers get its segments, in this order.
 #[derive(Debug)]
 pub struct Generator {
     pack: Arc<SharedPack>,
-    /// Where what it makes can be found, unless nobody else may have it.
+    /// Where the pack is indexed, unless it is not shared.
     index: Option<(Arc<SharedCache>, Key)>,
-    /// Small segments that belong next to each other.
+    /// Small segments, collected for the next piece.
     chunk: Vec<u8>,
     spool: Option<Spool>,
     /// The first piece that may not be in the spool yet.
     spooled_to: u64,
-    /// What pieces from there on have in memory.
+    /// Bytes in memory of the pieces from there on.
     unspooled_bytes: u64,
 }
 
@@ -54,8 +55,8 @@ impl Generator {
         Generator { pack, index, chunk: Vec::new(), spool: None, spooled_to: 0, unspooled_bytes: 0 }
     }
 
-    /// The next bytes of the pack. Waits for the fastest reader. When nobody reads any more, they go nowhere: then
-    /// [`ProgressSink::cancelled`].
+    /// Appends the next bytes of the pack; waits for the fastest reader. Without readers the bytes are
+    /// dropped: see [`ProgressSink::cancelled`].
     pub fn push(&mut self, segment: Segment) {
         let length = segment.bytes().len();
         match segment {
@@ -84,9 +85,9 @@ impl Generator {
         }
     }
 
-    /// Nothing follows.
+    /// Ends the pack.
     pub(super) fn finish(mut self, result: Result<Totals, Error>) {
-        // Also what came before a failure: the client gets a pack that is cut off where it happened.
+        // Also before a failure: the client gets the pack up to where it failed.
         self.close_chunk();
         if !self.pack.end(result) {
             return self.leave_index();
@@ -105,7 +106,7 @@ impl Generator {
             return;
         }
         self.pack.flush_requested.store(false, Relaxed);
-        // What is short does not take a whole chunk's room for as long as it is kept.
+        // A short chunk does not take the room of a whole one for as long as it is kept.
         if self.chunk.len() >= CHUNK_BYTES / 2 {
             let chunk = std::mem::take(&mut self.chunk);
             self.append_own(chunk);
@@ -129,7 +130,7 @@ impl Generator {
         }
     }
 
-    /// Sees to it that the piece that was appended last can be kept, or that nothing is.
+    /// Makes room to keep the piece that was appended last, or stops keeping the pack.
     fn keep(&mut self, own_bytes: u64) {
         let keeping = self.pack.lock().keeping;
         match keeping {
@@ -151,7 +152,8 @@ impl Generator {
         }
     }
 
-    /// What is kept has become too much for memory: it goes on disk if it was asked for twice, else nowhere.
+    /// The kept bytes are too many for memory: they go to disk if the pack was requested twice, else nothing
+    /// is kept.
     fn go_on_disk(&mut self) {
         let has_disk = self.index.as_ref().is_some_and(|(shared, _)| shared.has_disk());
         let mut state = self.pack.lock();
@@ -161,7 +163,7 @@ impl Generator {
             return self.leave_index();
         }
         state.keeping = Keeping::Disk;
-        // From here on only the list itself counts: what is written gives its memory back.
+        // From here on only the list counts: pieces that are written release their memory.
         let list_bytes = state.pieces.len() as u64 * PackPiece::LISTED_BYTES;
         let own_bytes = state.memory.bytes().saturating_sub(list_bytes);
         state.memory.shrink(own_bytes);
@@ -169,7 +171,7 @@ impl Generator {
         self.write_out();
     }
 
-    /// Writes what is in memory to the spool, and lets readers have it from there.
+    /// Writes the pieces in memory to the spool, and lets readers get them from there.
     fn write_out(&mut self) {
         match self.try_write_out() {
             Ok(()) => return,
@@ -208,7 +210,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Pieces in memory that are to go on disk, with their numbers; and what number follows.
+    /// The pieces in memory that are not in the spool yet, with their numbers; and the number that follows.
     fn unspooled(&self) -> (Vec<(u64, Segment)>, u64) {
         let state = self.pack.lock();
         let known = self.spooled_to.saturating_sub(state.first) as usize;
@@ -228,7 +230,7 @@ impl Generator {
         }
     }
 
-    /// Takes so much more of what may be kept; others have to go for it if nobody reads them.
+    /// Takes more of a resource; idle packs are evicted for it.
     fn take(&self, resource: Resource, bytes: u64) -> bool {
         let grow = || {
             let mut state = self.pack.lock();

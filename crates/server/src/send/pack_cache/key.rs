@@ -6,21 +6,22 @@ use packrace_object::{HashKind, TrailerHasher};
 use packrace_pack::PackRequest;
 use packrace_store::Snapshot;
 
-/// What the bytes of a pack depend on. Two requests with one key get the same pack.
+/// What the bytes of a pack depend on. Requests with the same key get the same pack.
 ///
 /// - `repository`: its object directory.
-/// - `snapshot`: which version of which packs, indexes, bitmaps and commit-graphs it is answered from, from which
-///   alternates, and where its own history is cut ([`Snapshot::hash_version`]).
-/// - `request`: what is asked for, in any order and however often, and how packs are made; not on how many threads.
+/// - `snapshot`: the versions of the packs, indexes, bitmaps and commit-graphs that it is answered from, the
+///   alternates they come from, and where the repository's own history is cut ([`Snapshot::hash_version`]).
+/// - `request`: what is requested, whatever the order and repetitions, and how packs are made; not on how
+///   many threads.
 ///
-/// Not in it are:
-/// - refs: wants are ids, and whether a client may have them is asked before; the tags of `include-tag` are in the request;
-/// - loose objects: an id stands for the same content for ever, and what is wanted has been found. An object that has come
-///   since can make a fresh answer shorter, because a have is known by now that was passed over before. The kept answer then
-///   holds more than it would have to, and all that is needed;
+/// The key leaves out:
+/// - refs: wants are ids, and access to them is checked before; the tags of `include-tag` are in the request;
+/// - loose objects: an id always names the same content, and the wanted objects were found. An object that
+///   was added since can make a fresh answer shorter, because a have that was skipped before is known now.
+///   The kept answer then holds more than necessary, and all that is needed;
 /// - attributes: they decide which deltas are made, not what is sent.
 ///
-/// All that is derived with `Hash`, so that a field that somebody adds is in the key.
+/// All of it is derived with `Hash`, so that new fields are in the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key {
     pub(super) repository: Digest,
@@ -28,11 +29,11 @@ pub struct Key {
     pub(super) request: Digest,
 }
 
-/// SHA-256, so that nobody can make a request whose pack another one gets.
+/// SHA-256, so that nobody can craft a request whose pack another request gets.
 pub(super) type Digest = [u8; 32];
 
 impl Key {
-    /// The key of what is asked of a snapshot.
+    /// The key of a request to a snapshot.
     pub fn of(snapshot: &Snapshot, request: &PackRequest) -> Self {
         let request = normal(request);
         Key {
@@ -43,7 +44,7 @@ impl Key {
     }
 }
 
-/// The same request in the form that all of its kind have.
+/// The normal form of a request, which equal requests share.
 fn normal(request: &PackRequest) -> PackRequest {
     let mut normal = request.clone();
     for ids in [&mut normal.wants, &mut normal.haves, &mut normal.shallow, &mut normal.excluded] {
@@ -66,8 +67,8 @@ fn digest(feed: impl FnOnce(&mut KeyHasher)) -> Digest {
     digest
 }
 
-/// What is hashed goes into SHA-256. Lengths and variants come along, as `Hash` is derived, so that no two values feed
-/// the same bytes.
+/// Hashes with SHA-256. `Hash` is derived, so lengths and variants are hashed too, and no two values feed the
+/// same bytes.
 struct KeyHasher(TrailerHasher);
 
 impl Hasher for KeyHasher {
@@ -123,7 +124,7 @@ mod tests {
         let changes: [fn(&mut PackRequest); 14] = [
             |request| request.wants.push(id(2)),
             |request| request.haves.push(id(2)),
-            // The same ids in another place.
+            // The same ids in another field.
             |request| request.haves = std::mem::take(&mut request.wants),
             |request| request.shallow.push(id(2)),
             |request| request.excluded.push(id(2)),

@@ -1,5 +1,5 @@
-//! One pack for all who ask for the same: it is planned and made once, while any number of clients read it, and may be
-//! kept for those who come later.
+//! One pack for all equal requests: planned and made once, read by any number of clients meanwhile, and
+//! possibly kept for later requests.
 //!
 //! ```text
 //! Key ── join ──▶ Producer ── launch ──▶ Generator (a thread of its own) ─ pieces ─▶ SharedPack
@@ -7,7 +7,7 @@
 //!                    └─────────────── a Reader each, from the first byte ◀───────────────┘
 //! ```
 //!
-//! Never wrong, only cold: what does not fit, cannot be written or is not certain to be the same is made anew.
+//! Never wrong, only cold: what does not fit, cannot be written or may differ is made anew.
 //! docs/decisions/0024-pack-cache.md.
 
 mod budget;
@@ -52,42 +52,42 @@ pub(super) struct SharedCache {
     metrics: Arc<Metrics>,
 }
 
-/// What can be kept, and runs out.
+/// The resources that kept packs use up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Resource {
     Memory,
     Disk,
 }
 
-/// What a cache has done and holds.
+/// Counters of a cache, and what it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CacheStatus {
-    /// Requests that joined a pack that was being made.
+    /// Requests that joined a pack while it was made.
     pub hits_running: u64,
-    /// Requests that got a pack that was kept.
+    /// Requests that got a kept pack.
     pub hits_kept: u64,
-    /// Requests that had their pack made.
+    /// Requests that made their pack.
     pub misses: u64,
-    /// Packs that were kept and had to go: for others, because of their age, or because their repository has changed.
+    /// Kept packs that were evicted: for others, because of their age, or because their repository changed.
     pub evictions: u64,
     /// Packs that are kept or being made.
     pub packs: u64,
-    /// Bytes of them in memory.
+    /// Their bytes in memory.
     pub memory_bytes: u64,
-    /// Bytes of them on disk.
+    /// Their bytes on disk.
     pub disk_bytes: u64,
 }
 
 /// How a request gets its pack.
 #[derive(Debug)]
 pub enum Joined {
-    /// Nobody makes it yet: this request does.
+    /// Nobody makes it yet: this request has to.
     Produce(Producer),
     /// It is being made, or kept.
     Follow(Reader),
 }
 
-/// Makes a pack for all who wait for it.
+/// Makes a pack for all requests that wait for it.
 #[derive(Debug)]
 pub struct Producer {
     pack: Arc<SharedPack>,
@@ -96,7 +96,7 @@ pub struct Producer {
 }
 
 impl PackCache {
-    /// A cache with these settings, which counts in `metrics`.
+    /// A cache with these settings that counts in `metrics`.
     pub fn new(settings: CacheSettings, metrics: Arc<Metrics>) -> Self {
         PackCache::with_bounds(settings, metrics, Bounds::default())
     }
@@ -115,27 +115,27 @@ impl PackCache {
         })))
     }
 
-    /// Joins the pack of `key`, or makes this request its producer. `key` is called only where packs are shared.
+    /// Joins the pack of `key`, or makes this request its producer. `key` is called only if packs are shared.
     pub fn join(&self, key: impl FnOnce() -> Key, now: Duration) -> Joined {
         let Some(shared) = &self.0 else { return Joined::Produce(PackCache::produce_alone()) };
         shared.join(key(), now)
     }
 
-    /// A pack that nobody shares.
+    /// A pack that is not shared.
     pub fn produce_alone() -> Producer {
         let none = ByteBudget::new(0, &Gauge::default());
         let pack = SharedPack::new(Bounds::default(), Keeping::Nothing, &none, &none);
         Producer { reader: Reader::first(pack.clone()), pack, index: None }
     }
 
-    /// Removes what was kept for too long, and closes its files, which may take a while.
+    /// Removes packs that were kept for too long, and closes their files, which may take a while.
     pub fn expire(&self, now: Duration) {
         if let Some(shared) = &self.0 {
             drop(shared.expire(now));
         }
     }
 
-    /// What it has done and holds.
+    /// The counters, and what the cache holds.
     pub fn status(&self) -> CacheStatus {
         let Some(shared) = &self.0 else { return CacheStatus::default() };
         let metrics = &shared.metrics;
@@ -152,7 +152,7 @@ impl PackCache {
 }
 
 impl Producer {
-    /// Makes the pack on a thread of its own.
+    /// Makes the pack on its own thread.
     pub fn launch(
         self,
         make: impl FnOnce(&mut Generator) -> Result<Totals, Error> + Send + 'static,
@@ -160,7 +160,7 @@ impl Producer {
         let Producer { pack, reader, index } = self;
         let mut generator = Generator::new(pack.clone(), index.clone());
         let worker = std::thread::Builder::new().name("pack".into()).spawn(move || {
-            // A panic was reported; whoever waits has to know too.
+            // A panic was reported already; the readers need an error too.
             let made = catch_unwind(AssertUnwindSafe(|| make(&mut generator)));
             let internal = |_| Err(Error::new(ErrorKind::Unavailable, "internal error while making a pack"));
             generator.finish(made.unwrap_or_else(internal));
@@ -208,7 +208,7 @@ impl SharedCache {
             }
         };
         drop(index);
-        // Files are closed and maps given back when nobody waits for the lock.
+        // Files are closed and maps released without the lock.
         let (joined, superseded) = joined;
         self.count(&expired);
         self.count(&superseded);
@@ -230,7 +230,7 @@ impl SharedCache {
         let _removed = self.lock().remove(key, pack);
     }
 
-    /// Whether anything can go on disk.
+    /// Whether packs can be kept on disk.
     fn has_disk(&self) -> bool {
         self.settings.directory.is_some() && self.disk.max() > 0
     }
@@ -240,7 +240,7 @@ impl SharedCache {
         Spool::create(directory.ok_or(io::ErrorKind::Unsupported)?, Role::Cache)
     }
 
-    /// Evicts the least recently used until `grow` has found room.
+    /// Evicts the least recently used packs until `grow` finds room.
     fn make_room(&self, resource: Resource, bytes: u64, mut grow: impl FnMut() -> bool) -> bool {
         let budget = match resource {
             Resource::Memory => &self.memory,

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::shared_pack::{Keeping, SharedPack, SharedPackState};
 use crate::send::event::Event;
 
-/// One of those who read a pack from its first byte. When the last of them is dropped before the end, the pack is not made
-/// any further; in any case nobody makes it any more afterwards.
+/// Reads a pack from its first byte. If the last reader is dropped before the end, the pack is cancelled; in
+/// any case its worker has ended afterwards.
 #[derive(Debug)]
 pub struct Reader {
     pack: Arc<SharedPack>,
@@ -20,7 +20,7 @@ impl Reader {
         Reader { pack, number, reports_seen: 0, has_just_reported: false }
     }
 
-    /// A reader at the first byte, if that is still there; and whether the pack is complete.
+    /// A reader at the first byte, if that is still held; and whether the pack is complete.
     pub(super) fn join(pack: Arc<SharedPack>) -> Option<(Self, bool)> {
         let (number, is_complete) = pack.join()?;
         Some((Reader::new(pack, number), is_complete))
@@ -32,13 +32,13 @@ impl Reader {
         Reader::new(pack, number)
     }
 
-    /// What comes next; waits for it no longer than this, and no shorter. `None`: nothing is there yet.
+    /// The next event, or `None` after exactly `wait` without one.
     pub fn next(&mut self, wait: Duration) -> Option<Event> {
         let pack = self.pack.clone();
         let mut state = pack.lock();
         let mut found = None;
         state.waiting_readers += 1;
-        // A wake-up for what this reader has taken already must not end the wait.
+        // A wake-up for a piece that this reader has already taken must not end the wait.
         let woken = pack.for_readers.wait_timeout_while(state, wait, |state| {
             found = self.look(state);
             found.is_none()
@@ -60,7 +60,8 @@ impl Reader {
         let unseen = state.phases.iter().filter(|report| report.number > self.reports_seen);
         if let Some(report) = unseen.min_by_key(|report| report.number) {
             let is_newest = report.number == state.reports;
-            // Of what is over, before the bytes; of what is under way, not so often that they have to wait.
+            // Finished phases are reported before the bytes; the newest report only between pieces, so that
+            // they do not wait.
             if !is_newest || !is_piece_there || !self.has_just_reported {
                 self.reports_seen = report.number;
                 self.has_just_reported = is_newest;
@@ -93,7 +94,7 @@ impl Drop for Reader {
         self.pack.for_worker.notify_one();
         if is_last {
             let worker = self.pack.worker.lock().expect("no panic while held").take();
-            // What it had to say was said; a panic of it too.
+            // Its result was delivered already, and so was a panic.
             let _ = worker.map(std::thread::JoinHandle::join);
         }
     }

@@ -25,19 +25,20 @@ use super::budget::{ByteBudget, Charge};
 use crate::check_intervals::CLIENT_CHECK_INTERVAL;
 use crate::error::Error;
 
-/// What one generation may take. Plain data.
+/// Bounds of one generation. Plain data.
 #[derive(Debug, Clone)]
 pub(super) struct Bounds {
-    /// Pieces that the worker is ahead of the fastest reader.
+    /// Pieces that the worker may be ahead of the fastest reader.
     pub(super) lead_pieces: u64,
-    /// Bytes in memory that it is ahead; one piece there may always be, however large.
+    /// Bytes in memory that it may be ahead; one piece is always allowed, however large.
     pub(super) lead_bytes: u64,
     /// Bytes in memory from the first byte on, before they go to disk or are not kept. More than
-    /// `lead_bytes`, so that those who ask at once can join.
+    /// `lead_bytes`, so that simultaneous requests can join.
     pub(super) kept_bytes: u64,
-    /// Bytes in memory between the slowest reader and the worker, where nothing is kept.
+    /// Bytes in memory between the slowest reader and the worker, if nothing is kept.
     pub(super) held_bytes: u64,
-    /// How long, in all, the worker waits for readers that hold more than that. Then they have lagged too far and get no more.
+    /// How long in total the worker waits for readers that hold more than that. After that they have lagged
+    /// and get no more.
     pub(super) patience: Duration,
 }
 
@@ -53,13 +54,13 @@ impl Default for Bounds {
     }
 }
 
-/// A stretch of the pack.
+/// A contiguous part of the pack.
 #[derive(Debug)]
 pub(super) struct PackPiece {
     pub(super) segment: Segment,
-    /// What it takes of memory, beside its place in the list: nothing if it is a range of a file.
+    /// The memory it takes, without its place in the list: 0 for a range of a file.
     pub(super) own_bytes: u64,
-    /// What it and all before it took when they were made.
+    /// The memory that it and all pieces before it took when they were made.
     made_bytes: u64,
 }
 
@@ -72,18 +73,18 @@ impl PackPiece {
         self.own_bytes + PackPiece::LISTED_BYTES
     }
 
-    /// What a place in the list takes.
+    /// The memory of a place in the list.
     pub(super) const LISTED_BYTES: u64 = size_of::<PackPiece>() as u64;
 }
 
-/// What becomes of pieces that all readers have taken.
+/// What happens to pieces that all readers have taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keeping {
-    /// They are kept from the first one on, in memory.
+    /// They are kept in memory, from the first one on.
     Memory,
-    /// The same; what takes memory is in the spool, but for the last bytes.
+    /// The same, but their bytes are in the spool, except the last ones.
     Disk,
-    /// They go. Nobody can begin to read any more.
+    /// They are dropped. Nobody can join any more.
     Nothing,
 }
 
@@ -92,13 +93,13 @@ pub(super) enum Keeping {
 pub(super) struct SharedPack {
     bounds: Bounds,
     state: Mutex<SharedPackState>,
-    /// There is something new for readers.
+    /// Notified when there is something new for readers.
     pub(super) for_readers: Condvar,
-    /// A reader has taken something, or left.
+    /// Notified when a reader has taken a piece, or left.
     pub(super) for_worker: Condvar,
-    /// All readers have left before the end.
+    /// Whether all readers left before the end.
     pub(super) cancelled: AtomicBool,
-    /// A reader has waited for long: the generator shall hand on what it has, however little.
+    /// A reader has waited for long: the generator appends its chunk, however short.
     pub(super) flush_requested: AtomicBool,
     pub(super) worker: Mutex<Option<JoinHandle<()>>>,
 }
@@ -106,30 +107,30 @@ pub(super) struct SharedPack {
 #[derive(Debug)]
 pub(super) struct SharedPackState {
     pub(super) pieces: VecDeque<PackPiece>,
-    /// The number of the first of them.
+    /// The number of the first piece.
     pub(super) first: u64,
     pub(super) keeping: Keeping,
-    /// It was asked for a second time, here or shortly before.
+    /// Whether the pack was requested a second time, here or shortly before.
     pub(super) was_asked_again: bool,
     /// What is kept in memory and on disk.
     pub(super) memory: Charge,
     pub(super) disk: Charge,
-    /// What `pieces` take.
+    /// The memory of `pieces`.
     held_bytes: u64,
-    /// The memory of all pieces there ever were.
+    /// The memory of all pieces ever made.
     made_bytes: u64,
-    /// How far each reader is.
+    /// The position of each reader.
     pub(super) readers: BTreeMap<u64, Position>,
     next_reader: u64,
-    /// How many of them wait for something new.
+    /// How many readers wait for something new.
     pub(super) waiting_readers: usize,
-    /// The worker waits for room.
+    /// Whether the worker waits for room.
     pub(super) is_worker_waiting: bool,
-    /// How long, in all, it has waited for slow readers.
+    /// How long in total the worker has waited for slow readers.
     waited: Duration,
-    /// The phases that there were, each with what was said last.
+    /// The last report of each phase so far.
     pub(super) phases: Vec<Report>,
-    /// How often anything was said.
+    /// How many reports there were.
     pub(super) reports: u64,
     pub(super) end: Option<Result<Totals, Error>>,
 }
@@ -138,11 +139,11 @@ pub(super) struct SharedPackState {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Position {
     pub(super) pieces: u64,
-    /// How much memory the pieces took that it has, when they were made.
+    /// The memory of the pieces it has taken, when they were made.
     pub(super) bytes: u64,
 }
 
-/// How far a phase is.
+/// The progress of a phase.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Report {
     pub(super) phase: Phase,
@@ -196,7 +197,7 @@ impl SharedPack {
         self.state.lock().expect("no panic while held")
     }
 
-    /// A reader at the first byte, if that is still there; and whether the pack is complete.
+    /// A reader at the first byte, if that is still held; and whether the pack is complete.
     pub(super) fn join(&self) -> Option<(u64, bool)> {
         let mut state = self.lock();
         let has_failed = matches!(state.end, Some(Err(_)));
@@ -208,18 +209,18 @@ impl SharedPack {
         Some((state.seat(), is_complete))
     }
 
-    /// The first reader.
+    /// The number of the first reader.
     pub(super) fn first_reader(&self) -> u64 {
         self.lock().seat()
     }
 
-    /// Nobody reads it, and nobody makes it.
+    /// Whether nobody reads and nobody makes the pack.
     pub(super) fn is_idle(&self) -> bool {
         let state = self.lock();
         state.readers.is_empty() && state.end.is_some()
     }
 
-    /// What is kept, in memory and on disk.
+    /// The kept bytes in memory and on disk.
     pub(super) fn kept_bytes(&self) -> (u64, u64) {
         let state = self.lock();
         (state.memory.bytes(), state.disk.bytes())
@@ -233,7 +234,7 @@ impl SharedPack {
         self.cancelled.load(Relaxed)
     }
 
-    /// Tells all readers how far the work is. They look when they have nothing else to do: nobody is woken.
+    /// Reports progress to all readers. They look when they have nothing else to do: nobody is woken.
     pub(super) fn report(&self, phase: Phase, done: u64, total: u64) {
         let mut state = self.lock();
         state.reports += 1;
@@ -244,7 +245,7 @@ impl SharedPack {
         }
     }
 
-    /// Appends a piece when there is room for it. False where nobody wants it any more.
+    /// Appends a piece once there is room. False if the pack is cancelled.
     pub(super) fn append(&self, piece: PackPiece) -> bool {
         let clock = RealClock::default();
         let mut state = self.lock();
@@ -275,10 +276,10 @@ impl SharedPack {
         false
     }
 
-    /// Nothing follows. False where what there is is not a whole pack.
+    /// Ends the pack. False if it is not whole.
     pub(super) fn end(&self, result: Result<Totals, Error>) -> bool {
         let mut state = self.lock();
-        // Nobody can cancel it once it has ended.
+        // After its end it cannot be cancelled.
         let is_whole = result.is_ok() && !self.is_cancelled();
         state.end = Some(result);
         self.wake_readers(state);
@@ -294,17 +295,17 @@ impl SharedPack {
     }
 }
 
-/// Why nothing may be appended now.
+/// Why no piece may be appended now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Obstacle {
-    /// No reader has taken what there is.
+    /// The worker is too far ahead of all readers.
     AheadOfAll,
-    /// Some have; others are so far behind that it takes too much memory.
+    /// Some readers are so far behind that they hold too much memory.
     SlowReaders,
 }
 
 impl SharedPackState {
-    /// The number of a new reader, at the first byte.
+    /// Adds a reader at the first byte; returns its number.
     fn seat(&mut self) -> u64 {
         let number = self.next_reader;
         self.next_reader += 1;
@@ -312,11 +313,11 @@ impl SharedPackState {
         number
     }
 
-    /// Whether a fault was met in a file that a piece is a range of.
+    /// Whether a fault occurred in a file that a piece is a range of.
     fn is_damaged(&self) -> bool {
         let is_damaged =
             |piece: &PackPiece| matches!(&piece.segment, Segment::Mapped(map, _) if map.is_damaged());
-        // Nobody looks through all pieces where nothing ever happened.
+        // Pieces are searched only if any file was ever damaged.
         faults::damaged_maps() > 0 && self.pieces.iter().any(is_damaged)
     }
 
@@ -344,7 +345,7 @@ impl SharedPackState {
         Some(segment)
     }
 
-    /// Takes away the memory of a piece, which says the same from now on from a file.
+    /// Releases the memory of a piece, whose bytes are in a file from now on.
     pub(super) fn replace(&mut self, number: u64, map: &Mapped, start: usize) {
         let Some(piece) = number.checked_sub(self.first).and_then(|at| self.pieces.get_mut(at as usize))
         else {
@@ -355,7 +356,7 @@ impl SharedPackState {
         self.held_bytes -= std::mem::take(&mut piece.own_bytes);
     }
 
-    /// From now on what all readers have goes, and nobody can begin.
+    /// From now on pieces that all readers have are dropped, and nobody can join.
     pub(super) fn keep_nothing(&mut self) {
         self.keeping = Keeping::Nothing;
         self.memory.shrink(u64::MAX);
@@ -373,7 +374,7 @@ impl SharedPackState {
         (is_full && self.first < fastest.pieces).then_some(Obstacle::SlowReaders)
     }
 
-    /// Nobody has taken less than that when there is no reader.
+    /// The position of the fastest reader; the start if there is none.
     fn fastest(&self) -> Position {
         self.readers.values().copied().max_by_key(|place| place.pieces).unwrap_or_default()
     }

@@ -50,7 +50,7 @@ fn follow(cache: &PackCache, key: Key, now: u64) -> Reader {
     }
 }
 
-/// Everything, and how it ended: `None` for a reader that lagged.
+/// All bytes, and how it ended: `None` for a reader that lagged.
 fn drain(reader: &mut Reader) -> (Vec<u8>, Option<Result<Totals, String>>) {
     let mut bytes = Vec::new();
     loop {
@@ -144,7 +144,7 @@ fn it_goes_on_without_the_first_reader_and_ends_with_the_last() {
     assert!(matches!(second.next(PATIENCE), Some(Event::Segment(_))));
     assert!(end.try_recv().is_err());
     drop(second);
-    // The last reader waits for it.
+    // The last reader waits for the worker.
     end.try_recv().unwrap();
     assert_eq!(cache.status().packs, 0);
     make(&cache, key(1, 1, 1), 0, b"anew", 1);
@@ -210,7 +210,7 @@ fn a_slow_reader_beside_a_fast_one_reads_from_disk() {
     let status = cache.status();
     assert!(status.memory_bytes < 1 << 17, "{status:?}");
     assert!((24 << 20..25 << 20).contains(&status.disk_bytes), "{status:?}");
-    // Kept, in few pieces, and the file has no name.
+    // Kept in few pieces; the file has no name.
     let mut late = follow(&cache, key(1, 1, 1), 1);
     check_whole(&mut late, &bytes, 3);
     assert!(std::fs::read_dir(directory.path()).unwrap().next().is_none());
@@ -224,12 +224,12 @@ fn what_is_asked_for_once_is_not_put_on_disk() {
     make(&cache, key(1, 1, 1), 0, &bytes, 10_000);
     let status = cache.status();
     assert_eq!((status.packs, status.memory_bytes, status.disk_bytes), (0, 0, 0));
-    // The second time it is; the third time it comes from there.
+    // The second time it is kept; the third request gets it from disk.
     make(&cache, key(1, 1, 1), 10, &bytes, 10_000);
     let status = cache.status();
     assert!(status.packs == 1 && status.disk_bytes >= 12 << 20, "{status:?}");
     check_whole(&mut follow(&cache, key(1, 1, 1), 20), &bytes, 1);
-    // What was asked for too long ago does not count.
+    // A request that is too old does not count.
     make(&cache, key(1, 1, 2), 20, &bytes, 10_000);
     make(&cache, key(1, 1, 2), 320, &bytes, 10_000);
     assert_eq!(cache.status().disk_bytes, 0);
@@ -303,7 +303,7 @@ fn the_worker_is_only_so_far_ahead_of_the_fastest_reader() {
     assert_eq!(taken, 200);
 }
 
-/// A disk that is full at some write, or has no room at all, and one that was never there.
+/// A disk that is full at some write, one without any room, and one that does not exist.
 #[test]
 fn without_disk_slow_readers_are_left_behind_and_nobody_gets_a_wrong_pack() {
     let directory = tempfile::tempdir().unwrap();
@@ -327,7 +327,7 @@ fn without_disk_slow_readers_are_left_behind_and_nobody_gets_a_wrong_pack() {
         let (got, end) = drain(&mut slow);
         assert_eq!(end, None, "left behind after {} bytes", got.len());
         assert!(bytes.starts_with(&got) && got.len() < bytes.len());
-        // Nobody else can have it, and nothing of it stays.
+        // No other request can join it, and nothing of it is kept.
         drop(produce(&cache, key(1, 1, 1), 1));
         drop((fast, slow));
         let status = cache.status();
@@ -481,7 +481,7 @@ fn progress_comes_in_order_and_ends_with_the_last_report() {
             Some(Event::Progress { phase, done, .. }) => seen.push((phase, done)),
             Some(Event::Segment(_)) => pieces += 1,
             Some(Event::End(result)) => break assert_eq!(result.unwrap(), Some(totals(1))),
-            // A report alone wakes nobody.
+            // A report alone wakes no reader.
             None => {}
             other => panic!("{other:?}"),
         }
@@ -492,7 +492,7 @@ fn progress_comes_in_order_and_ends_with_the_last_report() {
     assert!(seen.windows(2).all(|pair| pair[0].0 != pair[1].0 || pair[0].1 < pair[1].1), "{seen:?}");
 }
 
-/// Segments of all lengths, of memory and of a file.
+/// Segments of all lengths, from memory and from a file.
 fn some_segments(random: &mut Random, stored: &[u8], map: &Mapped) -> Vec<Segment> {
     let count = 1 + random.below(120);
     let segment = |_| {
@@ -509,7 +509,7 @@ fn some_segments(random: &mut Random, stored: &[u8], map: &Mapped) -> Vec<Segmen
     (0..count).map(segment).collect()
 }
 
-/// Reads to the end, with pauses; whether that was the end of the whole pack.
+/// Reads to the end, with pauses; returns whether that was the end of the whole pack.
 fn read_slowly(reader: &mut Reader, random: &mut Random, expect: &[u8]) -> bool {
     let mut bytes = Vec::new();
     loop {
@@ -533,7 +533,7 @@ fn read_slowly(reader: &mut Reader, random: &mut Random, expect: &[u8]) -> bool 
     }
 }
 
-/// Whatever the segments, the bounds and the pace of readers: everybody gets the same whole pack, or knows that it does not.
+/// Whatever the segments, bounds and paces: every reader gets the same whole pack, or knows that it does not.
 #[test]
 fn every_reader_gets_the_same_bytes() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Runs `uploadpack.packObjectsHook` in place of making a pack (git-config, "uploadpack").
+//! Runs `uploadpack.packObjectsHook` instead of making a pack (git-config, "uploadpack").
 //!
 //! ```text
 //!             revs (stdin)              pack (stdout)                                    frames
@@ -7,9 +7,10 @@
 //!                                                        holds the trailer back    keepalive, band 2
 //! ```
 //!
-//! One thread feeds the hook and reads both of its outputs, so that neither side waits for the other; the thread of the
-//! call sends what it reads, and keeps the connection alive meanwhile. At most [`EVENTS`] pieces of at most
-//! [`PIECE_BYTES`] wait between them. The last bytes of the pack go out when the hook has ended well, and not before.
+//! One thread feeds the hook and reads both of its outputs, so that neither side waits for the other; the
+//! calling thread sends what was read, and keeps the connection alive meanwhile. At most [`EVENTS`] pieces of
+//! at most [`PIECE_BYTES`] wait between them. The last bytes of the pack are sent only after the hook has
+//! exited successfully.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -33,45 +34,46 @@ use crate::error::{Error, ErrorKind};
 use crate::send::event::Event;
 use crate::subject::ProtocolVersion;
 
-/// Pieces that wait for the client.
+/// The most pieces that wait for the client.
 const EVENTS: usize = 16;
 
-/// Longest piece of the pack: four frames, and a quarter of the pipe it comes from.
+/// The longest piece of the pack: four frames, and a quarter of the pipe it comes from.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// A hook that gave less than this in one read is given [`GATHER_TIME`] to fill its pipe: each read costs two calls here
-/// and often a switch between processes, whatever it brings.
+/// After a read of less than this, the hook gets [`GATHER_TIME`] to fill its pipe: each read costs two calls
+/// here and often a switch between processes, whatever its length.
 const SHORT_READ_BYTES: usize = 64 << 10;
 
-/// Short for a client, and long enough for hundreds of kilobytes. The pipe holds 1 MiB, so the hook goes on meanwhile.
+/// Short for a client, and long enough for hundreds of kilobytes. The pipe holds 1 MiB, so the hook keeps
+/// running.
 const GATHER_TIME: Duration = Duration::from_millis(1);
 
-/// Longest piece of what the hook says to the user.
+/// The longest piece of the hook's messages to the user.
 const MESSAGE_BYTES: usize = 8 << 10;
 
-/// Revs that are written in one call, about.
+/// About how many bytes of revs are written in one call.
 const FEED_BYTES: usize = 64 << 10;
 
-/// Bytes of lines before the pack that are read.
+/// The most bytes of lines before the pack.
 const MAX_HEAD_BYTES: usize = 16 << 20;
 
-/// What the client gets to see of messages that come before the pack section begins.
+/// The most bytes of messages before the pack section that the client sees.
 const MAX_EARLY_BYTES: usize = 64 << 10;
 
 /// The first bytes of a pack (gitformat-pack).
 const SIGNATURE: &[u8] = b"PACK";
 
-/// What a hook is started with.
+/// How a hook is started.
 pub(super) struct HookCall {
     program: Program,
     revs: Revs,
     trailer_bytes: usize,
-    /// Whether lines of packfile URIs may come before the pack: those of these protocols.
+    /// The protocols of packfile URIs that may come before the pack; `None` if none may.
     uri_protocols: Option<Vec<u8>>,
 }
 
 impl HookCall {
-    /// What the hook is told, as `git upload-pack` tells it (seen; there is no document of it). History is cut at
+    /// Passes what `git upload-pack` passes to the hook (observed; it is not documented). History is cut at
     /// `boundary`.
     pub(super) fn new(
         hook: &[u8],
@@ -112,12 +114,12 @@ impl HookCall {
             directory: subject.repository.git_dir().to_owned(),
             environment,
             reads_messages: request.sideband != session::Sideband::None,
-            // It takes as long as its client, who is cut when it takes nothing.
+            // It takes as long as its client, which is disconnected when it stops reading.
             confinement: Confinement { time: None, ..subject.confinement.clone() },
         };
         let mut wants = request.wants;
         wants.extend(boundary.new_wants);
-        // Clients repeat themselves.
+        // Clients send duplicates.
         let mut seen = HashSet::with_capacity(wants.len());
         wants.retain(|id| seen.insert(*id));
         let mut haves = request.haves;
@@ -133,7 +135,7 @@ impl HookCall {
     }
 }
 
-/// `git pack-objects` and what it is told, in git's order.
+/// `git pack-objects` and its arguments, in git's order.
 fn arguments(request: &session::PackRequest, is_shallow: bool) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = vec!["git".into()];
     let mut add = |is_wanted: bool, argument: &str| arguments.extend(is_wanted.then(|| argument.into()));
@@ -157,7 +159,7 @@ fn arguments(request: &session::PackRequest, is_shallow: bool) -> Vec<OsString> 
     arguments
 }
 
-/// A filter-spec as git hands it on: a limit without its unit.
+/// A filter-spec as git passes it on: a limit without its unit.
 fn expanded(spec: &[u8]) -> Vec<u8> {
     match packrace_pack::filter::Filter::parse(spec) {
         Ok(packrace_pack::filter::Filter::BlobLimit(bytes)) => format!("blob:limit={bytes}").into_bytes(),
@@ -165,7 +167,7 @@ fn expanded(spec: &[u8]) -> Vec<u8> {
     }
 }
 
-/// What the hook reads, made when it is read: there may be millions of lines.
+/// The hook's input, made when the hook reads it: there may be millions of lines.
 ///
 /// ```text
 /// --shallow <oid>      where history is cut
@@ -181,12 +183,12 @@ struct Revs {
     /// The number of the next line.
     next: usize,
     buffer: Vec<u8>,
-    /// Bytes of the buffer that the hook has.
+    /// Bytes of the buffer that were written to the hook.
     written: usize,
 }
 
 impl Revs {
-    /// Bytes that the hook still has to read; empty at the end.
+    /// Bytes that the hook has not read yet; empty at the end.
     fn pending(&mut self) -> &[u8] {
         if self.written == self.buffer.len() {
             self.buffer.clear();
@@ -216,10 +218,10 @@ impl Revs {
     }
 }
 
-/// A hook that runs. Dropping it ends the hook.
+/// A running hook. Dropping it ends the hook.
 pub(super) struct HookRun {
     pub(super) receiver: Receiver<Event>,
-    /// What it said before the pack section began.
+    /// Its messages from before the pack section.
     pub(super) early: Vec<u8>,
     cancelled: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -241,7 +243,7 @@ impl HookRun {
 }
 
 impl HookRun {
-    /// Waits until the hook has said which packs the client gets from elsewhere.
+    /// Waits for the packfile URIs of the hook.
     pub(super) fn uris(mut self, watch: &dyn ProgressSink) -> Result<(Self, Vec<PackfileUri>), Error> {
         loop {
             match self.receiver.recv_timeout(CLIENT_CHECK_INTERVAL) {
@@ -251,7 +253,7 @@ impl HookRun {
                     self.early.extend_from_slice(&text[..text.len().min(room)]);
                 }
                 Ok(Event::End(Err(error))) => return Err(error),
-                // It says nothing else before; if it has panicked, that was reported.
+                // Nothing else comes before the URIs; a panic was reported already.
                 Ok(_) | Err(RecvTimeoutError::Disconnected) => return Err(died()),
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -265,10 +267,10 @@ impl HookRun {
 impl Drop for HookRun {
     fn drop(&mut self) {
         self.cancelled.store(true, Relaxed);
-        // A worker that waits for room in the channel wakes up when the receiver is gone.
+        // A worker that waits for room in the channel wakes up when the receiver is dropped.
         self.receiver = mpsc::sync_channel(0).1;
         if let Some(thread) = self.thread.take() {
-            // A panic of the worker was told to the client when the channel broke off.
+            // The client knows of a panic: the channel was disconnected.
             let _ = thread.join();
         }
     }
@@ -276,7 +278,7 @@ impl Drop for HookRun {
 
 /// Why a worker stops before the end.
 enum WorkerStop {
-    /// Nobody wants the pack any more.
+    /// The pack is no longer needed.
     Cancelled,
     Failed(Error),
 }
@@ -300,7 +302,7 @@ impl Worker {
             Ok(()) => drop(self.sender.send(Event::End(Ok(None)))),
             Err(WorkerStop::Cancelled) => self.child.end(),
             Err(WorkerStop::Failed(error)) => {
-                // If nobody listens any more, nobody needs to know.
+                // Without a receiver nobody needs the error.
                 let _ = self.sender.send(Event::End(Err(error)));
                 self.child.end();
             }
@@ -319,7 +321,7 @@ impl Worker {
             if input.is_empty() {
                 self.child.close_input();
             }
-            // What was read waits only for what can be read at once.
+            // Bytes that were read wait only for bytes that can be read at once.
             let wait = match (is_open, has_moved) {
                 (true, true) => Duration::ZERO,
                 (true, false) => CLIENT_CHECK_INTERVAL,
@@ -352,7 +354,7 @@ impl Worker {
                 break status;
             }
         };
-        // What it said last. If something that it started still says something, that is not waited for.
+        // Its last messages. Those of processes that it started and that still run are not waited for.
         let mut left = MAX_EARLY_BYTES;
         while let Read::Bytes(length) =
             self.child.transfer(b"", &mut [], &mut messages, Duration::ZERO)?.messages
@@ -373,7 +375,7 @@ impl Worker {
         self.tell(Event::Segment(Segment::Owned(rest)))
     }
 
-    /// Looks at what comes before the pack.
+    /// Handles what comes before the pack.
     fn take_head(&mut self) -> Result<(), WorkerStop> {
         if !self.pack.has_begun
             && let Some(uris) = self.pack.take_head().map_err(WorkerStop::Failed)?
@@ -383,7 +385,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Sends what is there of the pack but for what may be its trailer.
+    /// Sends the bytes read of the pack, except those that may be its trailer.
     fn send_pack(&mut self) -> Result<(), WorkerStop> {
         let length = self.pack.filled.saturating_sub(self.pack.trailer_bytes);
         if !self.pack.has_begun || length == 0 {
@@ -398,7 +400,7 @@ impl Worker {
     }
 }
 
-/// What was read of a pack and not sent yet.
+/// The part of a pack that was read and not sent yet.
 struct UnsentPack {
     buffer: Vec<u8>,
     filled: usize,
@@ -422,7 +424,7 @@ impl UnsentPack {
         }
     }
 
-    /// Where more can be read to. Never empty when something was taken as soon as it was.
+    /// Where more can be read to. Never empty if pieces are taken as soon as it is full.
     fn room(&mut self) -> &mut [u8] {
         &mut self.buffer[self.filled..]
     }
@@ -434,8 +436,8 @@ impl UnsentPack {
         taken
     }
 
-    /// Takes lines of packfile URIs from the front: `<pack hash> <uri>` (technical/packfile-uri). When the pack begins,
-    /// gives them all, if the client asked for any. Anything else before the pack is an error.
+    /// Takes lines of packfile URIs from the front: `<pack hash> <uri>` (technical/packfile-uri). When the
+    /// pack begins, returns them all, if the client asked for any. Anything else before the pack is an error.
     fn take_head(&mut self) -> Result<Option<Vec<PackfileUri>>, Error> {
         let mut at = 0;
         loop {
@@ -449,7 +451,7 @@ impl UnsentPack {
             }
             let Some(protocols) = &self.uri_protocols else { return Err(no_pack()) };
             let Some(end) = seen.iter().position(|byte| *byte == b'\n') else {
-                // A line that fits no packet is none.
+                // A line that fits in no packet is no URI.
                 if seen.len() > packrace_protocol::wire::pkt_line::MAX_PACKET {
                     return Err(no_pack());
                 }
@@ -469,7 +471,7 @@ impl UnsentPack {
     }
 }
 
-/// git's words for a hook that fails.
+/// Git's words for a hook that fails.
 fn died() -> Error {
     Error::new(ErrorKind::Unavailable, "git upload-pack: git-pack-objects died with error.")
 }

@@ -23,10 +23,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Within this, the server has looked at the clock.
 const TWO_LOOKS: Duration = CLIENT_CHECK_INTERVAL.saturating_mul(2);
 
-/// So that nothing depends on the machine's pace.
+/// So that nothing depends on the speed of the machine.
 const NO_KEEPALIVE: (&str, &str) = ("uploadpack.keepAlive", "0");
 
-/// Keeps what arrives, a batch an entry, and tells of each.
+/// Keeps what it gets, one entry per batch, and reports each.
 #[derive(Clone, Default)]
 struct Recorder {
     batches: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -95,7 +95,7 @@ fn answer_to(call: &UploadPack, script: &[u8]) -> (Vec<Vec<u8>>, Result<(), Erro
     (batches, result)
 }
 
-/// What a client gets from a hook that fails. No flush ends it.
+/// What a client gets from a hook that fails. No flush packet ends it.
 fn cut_short(hook: &str) -> (FetchAnswer, Result<(), Error>) {
     let repo = repo();
     let (batches, result) = answer_to(&call(repo.path(), hook, &[]), &clone_script(&repo));
@@ -174,10 +174,10 @@ fn failures_in_gits_words() {
     check_failure("printf 'PAXK and so on';:", b"", "", NO_PACK);
     check_failure("echo garbage; \"$@\"; :", b"", "", NO_PACK);
     check_failure("echo no room >&2; exit 1;", b"", "no room\n", DIED);
-    // What may be the trailer never leaves: 20 of 30 bytes.
+    // Bytes that may be the trailer are never sent: 20 of 30 bytes.
     check_failure("printf PACK00000000001111111111222222; exit 1;", b"PACK000000", "", DIED);
     check_failure("printf PACK00000000001111111111222222; kill -15 $$;", b"PACK000000", "", DIED);
-    // Not even when everything is there but a good end.
+    // Not even if everything but a successful exit is there.
     let whole = "git --git-dir=\"$PWD\" pack-objects --stdout --all -q </dev/null; exit 1;";
     let (answer, result) = cut_short(whole);
     assert_eq!(result.unwrap_err().to_string(), DIED);
@@ -187,7 +187,7 @@ fn failures_in_gits_words() {
     assert_eq!(answer.bands.pack, pack[..pack.len() - 20]);
 }
 
-/// Without a side-band nothing can be told: the pack ends early.
+/// Without a side-band the client cannot be told: the pack ends early.
 #[test]
 fn a_client_without_a_side_band() {
     let (repo, _) = one_want();
@@ -284,7 +284,7 @@ impl Gate {
         self.0.path().join(name)
     }
 
-    /// Shell words that tell that they run, and wait.
+    /// Shell commands that report that they are running, and wait.
     fn wait(&self) -> String {
         let [started, open] = ["started", "open"].map(|name| self.file(name).display().to_string());
         format!(": >'{started}'; while ! test -e '{open}'; do sleep 0.02; done")
@@ -317,7 +317,7 @@ impl Drop for OpenWhenDropped<'_> {
     }
 }
 
-/// Keepalives while a hook thinks, through the whole engine and with time in our hands.
+/// Keepalives while a hook computes, through the whole engine and with a simulated clock.
 fn check_keepalive(request: (Repo, Vec<u8>), hook: &str, gate: &Gate, expect: &[&[u8]]) {
     let (repo, script) = request;
     let call = call(repo.path(), hook, &[]);
@@ -334,7 +334,7 @@ fn check_keepalive(request: (Repo, Vec<u8>), hook: &str, gate: &Gate, expect: &[
         assert_eq!(next(), b"000dpackfile\n");
         gate.wait_for_start();
         for batch in expect {
-            // A second short of it nothing comes; time does not pass by itself.
+            // A second before it is due nothing is sent; time does not pass by itself.
             clock.advance(Duration::from_secs(4));
             assert!(sent.recv_timeout(TWO_LOOKS).is_err(), "too early for {batch:?}");
             clock.advance(Duration::from_secs(1));
@@ -353,12 +353,12 @@ fn keepalives_through_the_whole_engine() {
     let hook = format!("{}; printf PACK; :", gate.wait());
     check_keepalive(one_want(), &hook, &gate, &[b"0005\x01", b"0005\x01", b"0005\x01"]);
 
-    // While it does not take what we feed it.
+    // While the hook does not read its input.
     let gate = Gate::new();
     let hook = format!("{}; cat >/dev/null; printf PACK; :", gate.wait());
     check_keepalive(many_wants(), &hook, &gate, &[b"0005\x01", b"0005\x01"]);
 
-    // From the last byte sent; held bytes go out instead, without what may be the trailer.
+    // From the last byte sent; held bytes are sent instead, without those that may be the trailer.
     let gate = Gate::new();
     let hook = format!("printf PACK00000000001111111111222222; {}; :", gate.wait());
     check_keepalive(one_want(), &hook, &gate, &[b"000f\x01PACK000000", b"0005\x01"]);
@@ -420,7 +420,7 @@ fn a_client_that_leaves_ends_the_hook_and_what_it_started() {
     }
 }
 
-/// What a client that knows `https` is told when this hook runs.
+/// What a client that knows `https` gets when this hook runs.
 fn with_uris(hook: &str) -> (Vec<u8>, Result<(), Error>) {
     let repo = repo();
     let main = repo.git(&["rev-parse", "main"]);
