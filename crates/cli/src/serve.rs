@@ -129,7 +129,7 @@ fn root(call: &Call, args: &Serve, loaded: &ServeConfig) -> Result<PathBuf, Fata
     }
 }
 
-/// Reads all settings again. All of them apply, except those that need a restart, or none.
+/// Reads all settings again. Either all apply, except those that need a restart, or none does.
 fn reload_settings(
     call: &Call,
     args: &Serve,

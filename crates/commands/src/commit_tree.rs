@@ -16,7 +16,7 @@ use crate::options::{CommitTreeOptions, MessagePart};
 use crate::revisions::Revisions;
 use crate::text::utf8;
 
-/// Warning about a message that is not in its declared encoding.
+/// Warning about a message that should be UTF-8 and is not.
 const NOT_UTF8: &str = "Warning: commit message did not conform to UTF-8.\n\
     You may want to amend it after fixing the message, or set the config\n\
     variable i18n.commitEncoding to the encoding your project uses.";

@@ -117,8 +117,8 @@ impl Files {
         head_of_nested(&self.tree.place(path), &OpenOptions::default()).commit()
     }
 
-    /// The item for an examined file, with its content; stores nothing. `before` is the entry, for
-    /// information that the file system may lack.
+    /// The item for an examined file, with its content; stores nothing. `before` is the entry's
+    /// mode, which the file system may be unable to keep.
     pub fn item(
         &mut self,
         index: &Index,
@@ -136,8 +136,8 @@ impl Files {
     }
 
     /// Reads and stores files in parallel. Returns the item of each file and its metadata when it was read;
-    /// `None` for files that git does not store. Each path comes with its entry, for information that the
-    /// file system may lack.
+    /// `None` for files that git does not store. Each path comes with its entry's mode, which the file
+    /// system may be unable to keep.
     pub fn store(
         &mut self,
         repository: &Repository,

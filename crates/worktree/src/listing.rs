@@ -32,7 +32,7 @@ impl TreeItem {
 /// Items by path, in the order of an index.
 pub type Listing = BTreeMap<BString, TreeItem>;
 
-/// All files of a tree, recursively.
+/// All paths of a tree and its subtrees, without the subtrees themselves.
 pub fn list(objects: &Objects, tree: &ObjectId) -> Result<Listing, WorkError> {
     let mut listing = Listing::new();
     let mut waiting = vec![(*tree, BString::default(), 0)];

@@ -24,7 +24,7 @@ const SYSTEM_ATTRIBUTES: &str = "/etc/gitattributes";
 /// Maximum value of `GIT_CONFIG_COUNT`.
 const MAX_CONFIG_COUNT: usize = 10_000;
 
-/// How long an operation runs before its progress is shown (git, `GIT_PROGRESS_DELAY`).
+/// How long usually short operations run before their progress is shown (git, `GIT_PROGRESS_DELAY`).
 const PROGRESS_DELAY: Duration = Duration::from_secs(2);
 
 /// The variables that packrace reads (git, "ENVIRONMENT VARIABLES").
@@ -213,7 +213,7 @@ impl Environment {
         })
     }
 
-    /// How long an operation runs before its progress is shown.
+    /// How long usually short operations run before their progress is shown.
     pub fn progress_delay(&self) -> Result<Duration, Fatal> {
         let Some(text) = &self.progress_delay else { return Ok(PROGRESS_DELAY) };
         let seconds = text.parse().map_err(|_| Fatal::new("failed to parse GIT_PROGRESS_DELAY"))?;

@@ -42,7 +42,7 @@ struct JunkState {
 }
 
 impl Junk {
-    /// From now on, removes the contents of this place when dropped.
+    /// When dropped without [`Junk::keep`], removes what is at this place.
     pub fn begin(place: &CloneTarget) -> Self {
         let state = JunkState { path: place.path.clone(), was_there: place.is_there, is_kept: false };
         Junk(Unfinished(Arc::new(Mutex::new(state))))

@@ -87,7 +87,7 @@ pub enum StashOptions {
     Show(StashShowOptions),
     /// Applies an entry, and keeps it.
     Apply(StashApplyOptions),
-    /// Applies an entry, and drops it if it applied without conflicts.
+    /// Applies an entry, and drops it on success.
     Pop(StashApplyOptions),
     /// Drops an entry.
     Drop {

@@ -125,7 +125,7 @@ struct Planned {
     uris: Vec<PackfileUri>,
     /// Whether no option omitted an object that a self-contained pack must hold.
     is_closed: bool,
-    /// Objects of packs without .keep that are not in this pack.
+    /// Objects of packs that are not kept, and not in this pack.
     loosened: Vec<ObjectId>,
 }
 

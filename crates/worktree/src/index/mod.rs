@@ -162,7 +162,7 @@ impl Index {
         self.version
     }
 
-    /// The modification time of the file when it was read; zero if it does not exist.
+    /// The file's modification time before it was read; zero if it does not exist.
     pub fn timestamp(&self) -> Time {
         self.timestamp
     }

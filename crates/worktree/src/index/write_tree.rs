@@ -82,7 +82,7 @@ struct Builder<'a> {
     missing_ok: bool,
     /// The directory of the returned tree.
     dir: &'a [u8],
-    /// The tree, if it had to be written.
+    /// Its tree, if it had to be written.
     found: Option<ObjectId>,
 }
 
