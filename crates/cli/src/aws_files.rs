@@ -1,7 +1,7 @@
 //! Credentials of a bucket from the files that `aws configure` writes, where the environment has none
 //! ("Configuration and credential file settings" of the AWS CLI).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use configparser::ini::Ini;
 use packrace_commands::Fatal;
@@ -22,31 +22,45 @@ const PLACES: [(&str, &str); 2] = [("region", "AWS_REGION"), ("endpoint_url", "A
 const UNKNOWN_WAYS: [&str; 5] =
     ["credential_process", "role_arn", "sso_session", "sso_start_url", "web_identity_token_file"];
 
+/// Variables that lead to credentials: where one is set, those of files do not count.
+const OWN_WAYS: [&str; 4] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+];
+
 /// Adds to the variables what the files of a profile say and no variable does.
 pub fn with_files(
     mut variables: Vec<(String, String)>,
     home: Option<&Path>,
 ) -> Result<Vec<(String, String)>, Fatal> {
+    // An empty one is none, as for the AWS CLI.
+    variables.retain(|(_, value)| !value.is_empty());
     let of = |name: &str| variables.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone());
+    let has_own = OWN_WAYS.iter().any(|name| of(name).is_some());
+    let read_at = |name: &str, below_home: &str| match of(name) {
+        Some(path) => read(Path::new(&path), true),
+        None => home.map_or_else(|| Ok(Ini::new_cs()), |home| read(&home.join(below_home), !has_own)),
+    };
+    let credentials = read_at("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials")?;
+    let config = read_at("AWS_CONFIG_FILE", ".aws/config")?;
     let (named, profile) = (of("AWS_PROFILE"), of("AWS_PROFILE").unwrap_or_else(|| "default".to_owned()));
-    let place =
-        |name: &str, below_home: &str| of(name).map(PathBuf::from).or(home.map(|home| home.join(below_home)));
-    let credentials = read(place("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials").as_deref())?;
-    let config = read(place("AWS_CONFIG_FILE", ".aws/config").as_deref())?;
-    let section = if profile == "default" { profile.clone() } else { format!("profile {profile}") };
-    let said = |key: &str| credentials.get(&profile, key).or_else(|| config.get(&section, key));
+    let mut section = format!("profile {profile}");
+    if profile == "default" && !config.sections().contains(&section) {
+        section.clone_from(&profile);
+    }
+    let said = |key: &str| {
+        let said = credentials.get(&profile, key).or_else(|| config.get(&section, key));
+        said.filter(|value| !value.is_empty())
+    };
     let is_there = credentials.sections().contains(&profile) || config.sections().contains(&section);
     if named.is_some() && !is_there {
         return Err(Fatal::new(format!("AWS_PROFILE: there is no profile '{profile}'")));
     }
-    // Those of a profile belong together, and a variable with a key means that none of them counts.
-    let has_own =
-        ["AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"]
-            .iter()
-            .chain(&["AWS_CONTAINER_CREDENTIALS_FULL_URI"])
-            .any(|name| of(name).is_some());
+    let takes_key = !has_own && said("aws_access_key_id").is_some();
     let mut found = Vec::new();
-    if !has_own && said("aws_access_key_id").is_some() {
+    if takes_key {
         found.extend(SECRETS.iter().filter_map(|(key, name)| Some(((*name).to_owned(), said(key)?))));
     } else if !has_own && let Some(way) = UNKNOWN_WAYS.iter().find(|way| said(way).is_some()) {
         return Err(Fatal::new(format!(
@@ -60,14 +74,15 @@ pub fn with_files(
     for (key, name) in PLACES.iter().filter(|(_, name)| !has_place(name)) {
         found.extend(said(key).map(|value| ((*name).to_owned(), value)));
     }
+    // What belongs to a key comes from where the key does: a token of another one would have every request refused.
+    variables.retain(|(name, _)| !takes_key || SECRETS.iter().all(|(_, secret)| secret != name));
     variables.extend(found);
     Ok(variables)
 }
 
-/// A file, if it is there.
-fn read(path: Option<&Path>) -> Result<Ini, Fatal> {
+/// A file, if it is there. One that is not `needed` need not be readable either: homes may be closed to services.
+fn read(path: &Path, is_needed: bool) -> Result<Ini, Fatal> {
     let mut ini = Ini::new_cs();
-    let Some(path) = path else { return Ok(ini) };
     // What is wrong with it is not told: it would be shown.
     let failed = |why: &str| Fatal::new(format!("{}: {why}", path.display()));
     match packrace_os::read_file(path, Role::Config, MAX_BYTES) {
@@ -76,6 +91,7 @@ fn read(path: Option<&Path>) -> Result<Ini, Fatal> {
             ini.read(text).map_err(|_| failed("it is no file of sections, keys and values"))?;
         }
         Err(error) if packrace_os::is_absent(&error) => {}
+        Err(error) if !is_needed && error.kind() == std::io::ErrorKind::PermissionDenied => {}
         Err(error) => return Err(failed(&error.to_string())),
     }
     Ok(ini)
@@ -100,9 +116,8 @@ mod tests {
         }
         let variables: Vec<(String, String)> =
             variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let count = variables.len();
-        let all = with_files(variables, Some(home.path())).map_err(|fatal| fatal.message)?;
-        Ok(all[count..].to_vec())
+        let all = with_files(variables.clone(), Some(home.path())).map_err(|fatal| fatal.message)?;
+        Ok(all.into_iter().filter(|variable| !variables.contains(variable)).collect())
     }
 
     #[track_caller]
@@ -131,6 +146,9 @@ mod tests {
         check(&[], "", "", &[]);
         // Keys may stand in the configuration, too.
         check(&[], "", KEYS, &pair);
+        let long = "[profile default]\nregion = here\n[default]\nregion = there\n";
+        check(&[], "", long, &[("AWS_REGION", "here")]);
+        check(&[], "[default]\naws_access_key_id = ID\naws_session_token =\n", "", &pair[..1]);
     }
 
     #[test]
@@ -144,6 +162,37 @@ mod tests {
             CONFIG,
             &[("AWS_ENDPOINT_URL", "https://s3.example")],
         );
+    }
+
+    /// A token belongs to the key that it came with, and an empty variable is none.
+    #[test]
+    fn keys_of_files_and_of_variables_are_not_mixed() {
+        let expect = [("AWS_ACCESS_KEY_ID", "ID"), ("AWS_SECRET_ACCESS_KEY", "a/b+c=")];
+        let left = [("AWS_SESSION_TOKEN", "old"), ("AWS_SECRET_ACCESS_KEY", "old")];
+        check(&left, KEYS, "", &expect);
+        check(&[("AWS_ACCESS_KEY_ID", ""), ("AWS_PROFILE", "")], KEYS, "", &expect);
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join(".aws")).unwrap();
+        std::fs::write(home.path().join(".aws/credentials"), KEYS).unwrap();
+        let left = left.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let all = with_files(left, Some(home.path())).map_err(|fatal| fatal.message).unwrap();
+        assert!(all.iter().all(|(_, value)| value != "old"), "{all:?}");
+    }
+
+    /// Where variables have all that is needed, files in a home that nobody may look into do not count.
+    #[test]
+    fn a_home_that_is_closed() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join(".aws");
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0)).unwrap();
+        // Root looks into it all the same, and finds nothing.
+        let is_closed = std::fs::read_dir(&dir).is_err();
+        let own = vec![("AWS_ACCESS_KEY_ID".to_owned(), "ENV".to_owned())];
+        assert_eq!(with_files(own.clone(), Some(home.path())).ok(), Some(own));
+        assert_eq!(with_files(Vec::new(), Some(home.path())).is_err(), is_closed);
+        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o700)).unwrap();
     }
 
     #[test]

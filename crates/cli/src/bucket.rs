@@ -98,8 +98,8 @@ fn check(call: &Call, args: &BucketCheck) -> Result<(), Fatal> {
 struct ScratchFolder(PathBuf);
 
 impl ScratchFolder {
-    fn new(dir: &Path) -> Result<Self, Fatal> {
-        let made = durable::make_temporary_dir(dir, "packrace-import-", Role::Config);
+    fn new(dir: &Path, prefix: &str) -> Result<Self, Fatal> {
+        let made = durable::make_temporary_dir(dir, prefix, Role::Config);
         made.map(ScratchFolder).map_err(|error| Fatal::new(format!("{}: {error}", dir.display())))
     }
 }
@@ -118,7 +118,7 @@ fn import(call: &Call, args: &BucketImport) -> Result<(), Fatal> {
     refuse_odd(&source)?;
     let config = taken_settings(&source);
     tell_what_stays(&source);
-    let scratch = ScratchFolder::new(&call.environment.temporary_dir)?;
+    let scratch = ScratchFolder::new(&call.environment.temporary_dir, "packrace-import-")?;
     let git_dir = scratch.0.join("import.git");
     one_pack(call, &source, &git_dir)?;
     let local = LocalRepository { git_dir: &git_dir, hash: source.hash_kind(), config };
@@ -243,13 +243,34 @@ fn export(call: &Call, args: &BucketExport) -> Result<(), Fatal> {
     made
 }
 
+/// What is appended to what would have been done.
+fn marked(is_dry_run: bool) -> &'static str {
+    if is_dry_run { " (dry run)" } else { "" }
+}
+
 /// Makes packs fewer, of one repository after the other.
 fn fold(call: &Call, args: &BucketFold) -> Result<(), Fatal> {
     let names: Vec<BucketName> =
         args.names.iter().map(|name| BucketName::new(name)).collect::<Result<_, _>>().map_err(fatal)?;
-    let scratch = ScratchFolder::new(&call.environment.temporary_dir)?;
-    let forget = Box::new(|_: &Path| {});
-    let cache = Cache::open(opened(call, &args.bucket)?, &scratch.0.join("cache"), u64::MAX, forget);
+    let bucket = opened(call, &args.bucket)?;
+    let mut code = 0;
+    for name in &names {
+        match fold_one(call, args, &bucket, name) {
+            Ok(done) => line(call, &format!("{}: {done}", harmless(name.as_str())))?,
+            // One that is damaged does not keep the others from being folded.
+            Err(error) => {
+                eprint_line!("{}", String::from_utf8_lossy(&error.text()).trim_end());
+                code = code.max(error.code);
+            }
+        }
+    }
+    if code == 0 { Ok(()) } else { Err(Fatal::silent(code)) }
+}
+
+/// Gives what was done. What was fetched for it goes before the next one is fetched.
+fn fold_one(call: &Call, args: &BucketFold, bucket: &Bucket, name: &BucketName) -> Result<String, Fatal> {
+    let scratch = ScratchFolder::new(&call.environment.temporary_dir, "packrace-fold-")?;
+    let cache = Cache::open(bucket.clone(), &scratch.0.join("cache"), u64::MAX, Box::new(|_: &Path| {}));
     let committer = Committer::new(Arc::new(cache.map_err(fatal)?));
     let options = RepackOptions {
         geometric: (!args.all).then_some(2),
@@ -261,21 +282,16 @@ fn fold(call: &Call, args: &BucketFold) -> Result<(), Fatal> {
         no_update_server_info: true,
         ..RepackOptions::default()
     };
-    for name in &names {
-        let repack = |git_dir: &Path| repack::run(&for_repository(call, git_dir), &options);
-        let shown = harmless(name.as_str());
-        let Some(fold) = upkeep::prepare(&committer, name, repack).map_err(fatal)?? else {
-            line(call, &format!("{shown}: nothing to do"))?;
-            continue;
-        };
-        let folded = fold.folded();
-        let after = match args.dry_run {
-            true => fold.packs_after(),
-            false => folded_in(&shown, fold)?,
-        };
-        line(call, &format!("{shown}: {folded} packs go, and there are {after} then"))?;
-    }
-    Ok(())
+    let repack = |git_dir: &Path| repack::run(&for_repository(call, git_dir), &options);
+    let Some(fold) = upkeep::prepare(&committer, name, repack).map_err(fatal)?? else {
+        return Ok("nothing to do".to_owned());
+    };
+    let folded = fold.folded();
+    let after = match args.dry_run {
+        true => fold.packs_after(),
+        false => folded_in(&harmless(name.as_str()), fold)?,
+    };
+    Ok(format!("packs folded: {folded}, packs left: {after}{}", marked(args.dry_run)))
 }
 
 /// Puts it into the bucket, and gives how many packs there are then.
@@ -309,7 +325,8 @@ fn collect(call: &Call, args: &BucketCollect) -> Result<(), Fatal> {
         match work(&bucket, name, grace) {
             Ok(Collected { deleted: 0, waiting: 0 }) => {}
             Ok(Collected { deleted, waiting }) => {
-                line(call, &format!("{shown}: {deleted} objects go, {waiting} the next time"))?;
+                let mark = marked(args.dry_run);
+                line(call, &format!("{shown}: objects deleted: {deleted}, waiting: {waiting}{mark}"))?;
             }
             // One that is damaged does not keep the others from being seen to.
             Err(error) => {

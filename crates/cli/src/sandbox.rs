@@ -44,9 +44,11 @@ const NAMED: [&str; 11] = [
     "uploadpack.packObjectsHook",
 ];
 
-/// Enters the configured sandbox, with all child processes. Logs the result.
+/// Enters the configured sandbox, with all child processes. Logs the result. `of_webhooks` are the files that
+/// SIGHUP reloads for webhooks.
 pub fn begin(
     loaded: &ServeConfig,
+    of_webhooks: &[PathBuf],
     root: &Path,
     settings: Option<&Path>,
     sources: &ConfigSources,
@@ -59,7 +61,7 @@ pub fn begin(
         return Ok(());
     }
     let reach = Reach {
-        read: readable(loaded, settings, sources, environment)?,
+        read: readable(loaded, of_webhooks, settings, sources, environment)?,
         write: writable(loaded, root, environment),
     };
     let enforced = enter(&reach).map_err(|error| Fatal::new(format!("sandbox: {error}")))?;
@@ -101,6 +103,7 @@ fn writable(loaded: &ServeConfig, root: &Path, environment: &Environment) -> Vec
 
 fn readable(
     loaded: &ServeConfig,
+    of_webhooks: &[PathBuf],
     settings: Option<&Path>,
     sources: &ConfigSources,
     environment: &Environment,
@@ -123,7 +126,7 @@ fn readable(
     let files =
         files.chain(&ssh.host_keys).chain(&ssh.user_keys).chain(&ssh.user_ca).chain(&ssh.revoked_keys);
     let access = [&loaded.access.rules, &loaded.access.users, &loaded.access.tokens];
-    let files = files.chain(access.into_iter().flatten());
+    let files = files.chain(access.into_iter().flatten()).chain(of_webhooks);
     paths.extend(replaceable(files, environment.home().map(PathBuf::as_path)));
     let home = environment.home().map(PathBuf::as_path);
     if loaded.bucket.url.is_some() {
@@ -161,9 +164,9 @@ fn bucket_files(home: Option<&Path>) -> Vec<PathBuf> {
     replaceable(files.iter(), home)
 }
 
-/// The directories of files that SIGHUP reloads: certificates, keys, access rules and users. Landlock's rules
-/// apply to files, and another file may replace one, under its name or through a link. Never a whole home
-/// directory.
+/// The directories of files that SIGHUP reloads: certificates, keys, access rules, users and webhooks.
+/// Landlock's rules apply to files, and another file may replace one, under its name or through a link. Never
+/// a whole home directory.
 fn replaceable<'a>(files: impl Iterator<Item = &'a PathBuf>, home: Option<&Path>) -> Vec<PathBuf> {
     let found = files.flat_map(|file| [Some(file.clone()), file.canonicalize().ok()]).flatten();
     let reached = |file: PathBuf| match file.parent() {

@@ -51,7 +51,17 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
     let shell = shell.map(ShellListener::bind).transpose().map_err(Fatal::new)?;
     make_journal(&loaded)?;
     let webhooks = load_webhooks(&loaded)?.filter(|_| !args.inetd);
-    sandbox::begin(&loaded, &root, config.as_deref(), &settings.open.config, &call.environment)?;
+    let of_webhooks =
+        |all: &Webhooks| loaded.events.webhooks.iter().chain(all.secret_files()).cloned().collect();
+    let of_webhooks: Vec<PathBuf> = webhooks.as_deref().map(of_webhooks).unwrap_or_default();
+    sandbox::begin(
+        &loaded,
+        &of_webhooks,
+        &root,
+        config.as_deref(),
+        &settings.open.config,
+        &call.environment,
+    )?;
     if args.inetd {
         return inetd(&root, settings).map_err(failed);
     }
@@ -65,7 +75,7 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
         [settings.http, settings.https, settings.git, settings.ssh].iter().all(Option::is_none);
     let nothing_said = nothing_said && inherited.is_empty() && shell.is_none();
     let http = settings.http.or(nothing_said.then(|| DEFAULT_HTTP.into()));
-    let settings = Settings { http, webhooks, ..settings };
+    let settings = Settings { http, webhooks: webhooks.clone(), ..settings };
     let listening = |addresses: &[(&str, std::net::SocketAddr)]| {
         let mut stdout = std::io::stdout().lock();
         for (scheme, address) in addresses {
@@ -77,7 +87,7 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
         }
     };
     let reload = || {
-        let settings = reload_settings(call, args, &mut loaded, has_https, has_ssh);
+        let settings = reload_settings(call, args, &mut loaded, (has_https, has_ssh), webhooks.as_deref());
         let settings = settings.inspect_err(|error| {
             tracing::error!("settings stay as they were: {}", error.message);
         });
@@ -102,6 +112,9 @@ fn load_webhooks(loaded: &ServeConfig) -> Result<Option<Arc<Webhooks>>, Fatal> {
     let Some(file) = &loaded.events.webhooks else { return Ok(None) };
     if loaded.events.journal.is_none() {
         return Err(Fatal::new("events.webhooks: needs events.journal"));
+    }
+    if loaded.events.webhook_timeout.is_zero() {
+        return Err(Fatal::new("events.webhook-timeout: 0 leaves no time to connect"));
     }
     let webhooks = Webhooks::load(file).map_err(|error| Fatal::new(format!("events.webhooks: {error}")))?;
     Ok(Some(Arc::new(webhooks)))
@@ -134,8 +147,8 @@ fn reload_settings(
     call: &Call,
     args: &Serve,
     running: &mut ServeConfig,
-    has_https: bool,
-    has_ssh: bool,
+    (has_https, has_ssh): (bool, bool),
+    webhooks: Option<&Webhooks>,
 ) -> Result<Settings, Fatal> {
     let mut next = running.clone();
     let (changed, stays) = next.reload(load_config(call, args)?);
@@ -151,6 +164,10 @@ fn reload_settings(
     let settings = settings(call, &next)?;
     check_has_certificates(&settings, has_https)?;
     check_has_host_keys(&settings, has_ssh)?;
+    let webhooks =
+        webhooks.zip(next.events.webhooks.as_deref()).map(|(webhooks, file)| webhooks.reload(file));
+    let webhooks = webhooks.transpose().map_err(|error| Fatal::new(format!("events.webhooks: {error}")))?;
+    let settings = Settings { webhooks: webhooks.map(Arc::new), ..settings };
     *running = next;
     let names =
         |settings: Vec<&Setting>| settings.iter().map(|setting| setting.key()).collect::<Vec<_>>().join(", ");

@@ -34,7 +34,7 @@ pub fn run(call: Call, args: &Shell) -> Result<(), Fatal> {
     let call = &Call { environment: call.environment.with_last_config(), ..call };
     let config = args.config.as_ref().map(|path| in_directory(call, path)).transpose()?;
     let settings = serve::settings(call, &loaded)?;
-    sandbox::begin(&loaded, &root, config.as_deref(), &settings.open.config, &call.environment)?;
+    sandbox::begin(&loaded, &[], &root, config.as_deref(), &settings.open.config, &call.environment)?;
     serve_alone(&root, settings, &request).map_err(Fatal::new)
 }
 

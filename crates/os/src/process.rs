@@ -114,6 +114,14 @@ pub fn return_large_values() {
     malloc::set(&[(malloc::MMAP_THRESHOLD, 1 << 20), (malloc::TRIM_THRESHOLD, 1 << 20)]);
 }
 
+/// Returns memory that the allocator holds but nobody uses to the system: whole free pages between values in use, of the heaps
+/// of all threads. Takes some 0.1 ms per MiB and keeps allocation waiting meanwhile, so it is for idle moments. Does nothing unless
+/// the C library is GNU's.
+pub fn return_free_memory() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    malloc::trim();
+}
+
 /// From <malloc.h>.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod malloc {
@@ -123,15 +131,22 @@ mod malloc {
     pub(super) const TOP_PAD: c_int = -2;
     pub(super) const MMAP_THRESHOLD: c_int = -3;
 
+    // SAFETY: declared as in <malloc.h>; they take and return plain numbers, and lock what they work on.
     #[allow(unsafe_code)]
+    unsafe extern "C" {
+        safe fn mallopt(parameter: c_int, value: c_int) -> c_int;
+        safe fn malloc_trim(pad: usize) -> c_int;
+    }
+
     pub(super) fn set(parameters: &[(c_int, c_int)]) {
-        // SAFETY: declared as in <malloc.h>; it takes and returns plain numbers.
-        unsafe extern "C" {
-            safe fn mallopt(parameter: c_int, value: c_int) -> c_int;
-        }
         for (parameter, value) in parameters {
             // It returns whether it understood; a hint may be lost.
             let _ = mallopt(*parameter, *value);
         }
+    }
+
+    pub(super) fn trim() {
+        // It returns whether anything was released.
+        let _ = malloc_trim(0);
     }
 }

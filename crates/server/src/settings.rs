@@ -78,7 +78,7 @@ pub struct Settings {
     pub audit: Option<Arc<AuditLog>>,
     /// How events are kept. Counts at the start only.
     pub events: EventSettings,
-    /// Where events are posted. Counts at the start only.
+    /// Where events are posted. If nowhere at the start, then never.
     pub webhooks: Option<Arc<Webhooks>>,
     /// What `/-/api/v1/repositories` makes; `None`: there is no such route.
     pub repository_prototype: Option<NewRepositories>,

@@ -10,6 +10,9 @@ use std::time::Duration;
 /// Largest object, or part of one.
 const MAX_OBJECT_BYTES: usize = 64 << 20;
 
+/// Time between the condition check and the write of a careless store.
+const CARELESS_TIME: Duration = Duration::from_millis(5);
+
 /// The store's content, and how it responds.
 #[derive(Debug, Default)]
 struct Contents {
@@ -19,6 +22,7 @@ struct Contents {
     /// Parts of unfinished uploads, by upload and part number.
     parts: BTreeMap<(u64, u32), Vec<u8>>,
     is_busy: bool,
+    is_careless: bool,
     /// Delay before each request is handled.
     latency: Duration,
     /// Method and key of each request.
@@ -98,6 +102,12 @@ impl BucketServer {
     /// Sets whether every request is answered with 503.
     pub fn set_busy(&self, is_busy: bool) {
         self.lock().is_busy = is_busy;
+    }
+
+    /// Sets whether other writes may come between the condition check of a write and the write itself. The
+    /// conditions of sequential writes are always kept.
+    pub fn set_careless(&self, is_careless: bool) {
+        self.lock().is_careless = is_careless;
     }
 
     /// Delays each later request by `latency`, like a distant store.
@@ -188,11 +198,16 @@ impl Contents {
         }
     }
 
-    fn put(&mut self, request: StoreRequest) -> StoreAnswer {
+    /// Whether the condition of a write holds.
+    fn allows(&self, request: &StoreRequest) -> bool {
         let found = self.objects.get(&request.key).map(|(_, number)| quoted(*number));
         let is_kept = request.headers.contains_key("if-none-match") && found.is_some();
         let is_other = request.headers.get("if-match").is_some_and(|known| Some(known) != found.as_ref());
-        if is_kept || is_other {
+        !is_kept && !is_other
+    }
+
+    fn put(&mut self, request: StoreRequest) -> StoreAnswer {
+        if !self.allows(&request) {
             return StoreAnswer::of("412 Precondition Failed");
         }
         let tag = self.store(&request.key, request.body);
@@ -263,9 +278,13 @@ fn unescaped(text: &str) -> String {
 fn converse(stream: TcpStream, contents: &Mutex<Contents>) {
     let mut reader = BufReader::new(stream.try_clone().expect("a second handle"));
     let mut writer = stream;
-    while let Some(request) = read_request(&mut reader) {
+    while let Some(mut request) = read_request(&mut reader) {
         let latency = contents.lock().expect("no thread has panicked").latency;
         std::thread::sleep(latency);
+        if is_looked_at_before(&request, contents) {
+            request.headers.retain(|name, _| !name.starts_with("if-"));
+            std::thread::sleep(CARELESS_TIME);
+        }
         let answer = contents.lock().expect("no thread has panicked").answer(request);
         let mut head = format!("HTTP/1.1 {}\r\nContent-Length: {}\r\n", answer.status, answer.body.len());
         head.push_str("Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n");
@@ -282,6 +301,12 @@ fn converse(stream: TcpStream, contents: &Mutex<Contents>) {
             return;
         }
     }
+}
+
+/// Whether a careless store checks the condition of this write in advance, and it holds.
+fn is_looked_at_before(request: &StoreRequest, contents: &Mutex<Contents>) -> bool {
+    let contents = contents.lock().expect("no thread has panicked");
+    contents.is_careless && request.method == "PUT" && contents.allows(request)
 }
 
 fn read_request(reader: &mut BufReader<TcpStream>) -> Option<StoreRequest> {

@@ -48,13 +48,13 @@ Two pushes that change one ref one after the other may have their lines in the o
 The line is on the disk before the client is told that its push was taken. The server need not run to read it. Who reads no longer \
 than events.max-bytes and events.max-age of the server let is told how many lines are gone.
 
-events.webhooks of the server names a file (TOML), which is read at the start. What comes into the journal is posted to the url of each \
+events.webhooks of the server names a file (TOML); SIGHUP has it read again. What comes into the journal is posted to the url of each \
 table [[webhook]], one event after the other, until the receiver answers 2xx. The body is the line without peer, door and session, and \
 X-Packrace-Signature-256 has its HMAC-SHA-256 under the secret. Keys of a table:
 
     name             a-z, 0-9 and -; in the log, in metrics, and of the file webhook-NAME in the journal, which has the number that comes next
     url              http:// or https://, without a user
-    secret-file      absolute path of a file of at least 16 bytes, which its owner alone may read
+    secret-file      absolute path of a file of at least 16 bytes, which others must not be able to read
     repositories     patterns as in access rules; without it, all
     events           of push, create, rename, delete; without it, all
     allow-addresses  addresses and networks (10.0.0.0/8) that it may connect to although they are not public";

@@ -250,7 +250,8 @@ fn maintaining_rounds(rounds: usize, seed: u64) -> usize {
         let held = to.join("objects/maintenance.lock");
         let holder = std::fs::read(&held).ok().zip(held.metadata().and_then(|file| file.modified()).ok());
         remove_locks(&to);
-        if let Some((holder, since)) = holder {
+        // Killed before it said who it is, it had made nothing; such a lock waits for a day.
+        if let Some((holder, since)) = holder.filter(|(holder, _)| !holder.is_empty()) {
             std::fs::write(&held, holder).unwrap();
             std::fs::File::open(&held).unwrap().set_modified(since).unwrap();
         }

@@ -21,7 +21,7 @@ impl Store {
         Store { variables, url: self.url.clone() }
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(super) fn command(&self, args: &[&str]) -> Command {
         let mut command = packrace();
         command
             .envs(self.variables.iter().cloned())
@@ -200,6 +200,13 @@ fn a_store_is_checked() {
     );
     assert!(said.ends_with("ok: of many who swap one version, one does (3 rounds of 8)\n"), "{said}");
     assert_eq!(server.keys(), [""; 0]);
+    // One after another, everything is as it should be.
+    server.set_careless(true);
+    let ran = output(&mut store.command(&["check"]));
+    let said = String::from_utf8(ran.stdout).unwrap();
+    assert_eq!((ran.status.code(), said.matches("NOT: ").count()), (Some(1), 2), "{said}");
+    assert!(said.contains("NOT: of many who swap one version, one does: not so in "), "{said}");
+    server.set_careless(false);
     server.set_busy(true);
     let (code, said) = store.refused(&["check"]);
     assert!(code == 128 && said.starts_with("fatal: ") && said.contains("503"), "{said}");
@@ -282,6 +289,17 @@ fn every_request_sees_what_is_in_the_bucket_then() {
         asked.iter().all(|request| request.starts_with("GET ") && request.ends_with("/head")),
         "{asked:?}"
     );
+    // A node that has nothing yet needs the files, too.
+    let cold = store.node();
+    server.take_requests();
+    Git::stock().run(cold.folder.path(), &["ls-remote", &cold.url("a.git")]);
+    assert_eq!(server.take_requests().len(), 3);
+    // A fetch of what is new nowhere is three requests of HTTP at most.
+    let clone = tempfile::tempdir().unwrap();
+    Git::stock().run(clone.path(), &["clone", "--quiet", "--bare", &node.url("a.git"), "a"]);
+    server.take_requests();
+    Git::stock().run(&clone.path().join("a"), &["fetch", "--quiet", "origin", "+refs/*:refs/copies/*"]);
+    assert!((2..=3).contains(&server.take_requests().len()));
     replace(&server, "a", "b");
     assert_eq!(node.clone_refs("a.git"), refs(&two));
     // Killed at any time, the next one goes on with what is there.

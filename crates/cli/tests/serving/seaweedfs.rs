@@ -246,7 +246,34 @@ fn every_request_may_go_to_another_node() {
     }
 }
 
-/// Nodes are killed a hundred times while others push: what was acknowledged is there, whoever is asked.
+/// Pushes through any node until it is over. Gives the last commit that was acknowledged.
+fn push_until(
+    is_over: &AtomicBool,
+    pushed: &AtomicUsize,
+    nodes: &Nodes<'_>,
+    writer: usize,
+    work: &Work,
+) -> Option<String> {
+    let (mut last, mut random) = (None, Random::new(writer as u64));
+    while !is_over.load(SeqCst) {
+        // One in three is an object of its own; the others are in the head.
+        if random.one_in(3) {
+            std::fs::write(work.dir().join("noise"), random.bytes(30_000)).unwrap();
+            work.git(&["add", "noise"]);
+        }
+        let tip = work.commit(&random.next_u64().to_string());
+        let mut command = Git::stock().command(&work.dir());
+        let reference = format!("HEAD:refs/heads/w{writer}");
+        let ran = output(command.args(["push", "--quiet", &nodes.url(random.below(3)), &reference]));
+        if ran.status.success() {
+            last = Some(tip);
+            pushed.fetch_add(1, SeqCst);
+        }
+    }
+    last
+}
+
+/// Nodes are killed a hundred times while others push and collect: what was acknowledged is there, whoever is asked.
 #[test]
 #[ignore = "needs weed"]
 fn nodes_that_are_killed_lose_no_acknowledged_push() {
@@ -256,21 +283,9 @@ fn nodes_that_are_killed_lose_no_acknowledged_push() {
     let nodes = Nodes::start(&weed, &["--allow-push", "--set", "maintenance.delay=1"]);
     let (is_over, pushed) = (AtomicBool::new(false), AtomicUsize::new(0));
     let works: Vec<Work> = (0..4).map(|at| Work::of(&nodes.url(at % 3))).collect();
+    let mut collections = 0;
     let acknowledged: Vec<Option<String>> = std::thread::scope(|scope| {
-        let push = |(writer, work): (usize, &Work)| {
-            let (mut last, mut random) = (None, Random::new(writer as u64));
-            while !is_over.load(SeqCst) {
-                let tip = work.commit(&random.next_u64().to_string());
-                let mut command = Git::stock().command(&work.dir());
-                let reference = format!("HEAD:refs/heads/w{writer}");
-                let ran = output(command.args(["push", "--quiet", &nodes.url(random.below(3)), &reference]));
-                if ran.status.success() {
-                    last = Some(tip);
-                    pushed.fetch_add(1, SeqCst);
-                }
-            }
-            last
-        };
+        let push = |(writer, work)| push_until(&is_over, &pushed, &nodes, writer, work);
         let running: Vec<_> = works.iter().enumerate().map(|work| scope.spawn(move || push(work))).collect();
         let mut random = Random::new(99);
         for kill in 0..KILLS {
@@ -281,10 +296,22 @@ fn nodes_that_are_killed_lose_no_acknowledged_push() {
                 std::thread::sleep(Duration::from_millis(5));
             }
             nodes.kill(random.below(3));
+            // It may lose to pushes each time.
+            if kill % 10 == 9 {
+                let ran = output(&mut weed.store(0).command(&["collect", "--now", "a"]));
+                collections += usize::from(ran.status.success());
+            }
         }
         is_over.store(true, SeqCst);
         running.into_iter().map(|running| running.join().unwrap()).collect()
     });
+    assert!(collections > 0);
+    // Nodes fold, too, and may be faster.
+    let end = Instant::now() + Duration::from_secs(60);
+    while !output(&mut weed.store(0).command(&["fold", "--all", "a"])).status.success() {
+        assert!(Instant::now() < end);
+    }
+    weed.store(1).run(&["collect", "--now", "a"]);
     assert!(pushed.load(SeqCst) > KILLS / 2, "{}", pushed.load(SeqCst));
     let fresh = Node::start(&weed.store(1), tempfile::tempdir().unwrap(), &[]);
     let found = fresh.clone_refs("a.git");

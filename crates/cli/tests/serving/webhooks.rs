@@ -3,6 +3,8 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::Value;
@@ -15,15 +17,21 @@ const HANG: Duration = Duration::from_secs(60);
 
 const SECRET: &str = "a secret for nobody else";
 
-/// The number and the body of an event, as a receiver has them.
+/// The number and the body of an event, as a receiver has them, and whether it took it.
 struct Posted {
     id: u64,
     signature: String,
     body: Value,
+    is_taken: bool,
 }
 
 /// A receiver that takes all; what it gets comes out of the channel.
 fn receiver() -> (u16, Receiver<Posted>) {
+    receiver_while(Arc::new(AtomicBool::new(true)))
+}
+
+/// The same, but it answers 503 while it `is_taking` nothing.
+fn receiver_while(is_taking: Arc<AtomicBool>) -> (u16, Receiver<Posted>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (sender, posted) = channel();
@@ -46,12 +54,16 @@ fn receiver() -> (u16, Receiver<Posted>) {
             if length.is_none() || stream.read_exact(&mut body).is_err() {
                 continue;
             }
+            let is_taken = is_taking.load(SeqCst);
             let posted = Posted {
                 id: headers["x-packrace-event-id"].parse().unwrap(),
                 signature: headers["x-packrace-signature-256"].clone(),
                 body: serde_json::from_slice(&body).unwrap(),
+                is_taken,
             };
-            let _ = stream.get_mut().write_all(b"HTTP/1.1 204 OK\r\n\r\n");
+            let status = if is_taken { "204 OK" } else { "503 No" };
+            let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+            let _ = stream.get_mut().write_all(answer.as_bytes());
             if sender.send(posted).is_err() {
                 return;
             }
@@ -126,6 +138,71 @@ fn pushes_are_posted_and_a_kill_loses_none() {
 }
 
 #[test]
+fn what_was_acknowledged_and_not_posted_before_a_kill_is_posted_after_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let is_taking = Arc::new(AtomicBool::new(false));
+    let (port, posted) = receiver_while(is_taking.clone());
+    let file = hooks(dir.path(), port, "allow-addresses = [\"127.0.0.1\"]\n");
+    let mut recorded = Recorded::start_with("", &format!("webhooks = \"{file}\"\n"));
+    // No push waits for the receiver.
+    for name in ["one", "two", "three"] {
+        assert!(recorded.push("http", &[&format!("HEAD:refs/heads/{name}")]).status.success());
+    }
+    assert_eq!(posted.recv_timeout(HANG).unwrap().id, 1);
+    recorded.server.child.kill().unwrap();
+    is_taking.store(true, SeqCst);
+    recorded.kill_and_start();
+    let mut taken = Vec::new();
+    while taken.last() != Some(&3) {
+        let one = posted.recv_timeout(HANG).unwrap();
+        taken.extend(one.is_taken.then_some(one.id));
+    }
+    // An attempt that the kill met may have been taken, and comes twice.
+    taken.dedup();
+    assert_eq!(taken, [1, 2, 3]);
+}
+
+#[test]
+fn sighup_has_the_file_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let allowed = "allow-addresses = [\"127.0.0.1\"]\n";
+    // This one takes nothing.
+    let (wrong, misled) = receiver_while(Arc::default());
+    let (port, posted) = receiver();
+    let file = hooks(dir.path(), wrong, allowed);
+    let recorded = Recorded::start_with("", &format!("webhooks = \"{file}\"\n"));
+    let push = |name: &str| {
+        assert!(recorded.push("http", &[&format!("HEAD:refs/heads/{name}")]).status.success());
+    };
+    push("one");
+    assert_eq!(misled.recv_timeout(HANG).unwrap().id, 1);
+    // Other files, which take the place of those that were there, as editors make them.
+    for name in ["hooks.toml", "secret"] {
+        std::fs::remove_file(dir.path().join(name)).unwrap();
+    }
+    hooks(dir.path(), port, allowed);
+    recorded.server.signal("-HUP");
+    assert_eq!(posted.recv_timeout(HANG).unwrap().id, 1);
+
+    // A mistake: all stays as it was.
+    std::fs::write(dir.path().join("hooks.toml"), "\n[[webhook]]\nname = \"t0ken\n").unwrap();
+    recorded.server.signal("-HUP");
+    let words = format!("settings stay as they were: events.webhooks: {file}:3:");
+    recorded.server.wait_until("the complaint", |server| server.log().contains(&words));
+    assert!(!recorded.server.log().contains("t0ken"), "{}", recorded.server.log());
+    push("two");
+    assert_eq!(posted.recv_timeout(HANG).unwrap().id, 2);
+    // None any more.
+    std::fs::write(dir.path().join("hooks.toml"), "").unwrap();
+    recorded.server.signal("-HUP");
+    recorded.server.wait_until("the end", |server| {
+        !String::from_utf8(server.get("/-/metrics").body).unwrap().contains("{hook=\"ci\"")
+    });
+    push("three");
+    assert!(posted.try_recv().is_err());
+}
+
+#[test]
 fn private_addresses_need_leave() {
     let dir = tempfile::tempdir().unwrap();
     let (port, posted) = receiver();
@@ -157,8 +234,10 @@ fn a_server_does_not_start_with_hooks_that_are_wrong() {
         String::from_utf8(output.stderr).unwrap()
     };
     assert_eq!(serve(&[]), "fatal: events.webhooks: needs events.journal\n");
-    std::fs::remove_file(dir.path().join("secret")).unwrap();
     let journal = format!("events.journal={}", dir.path().join("journal").display());
+    let said = serve(&["--set", &journal, "--set", "events.webhook-timeout=0"]);
+    assert_eq!(said, "fatal: events.webhook-timeout: 0 leaves no time to connect\n");
+    std::fs::remove_file(dir.path().join("secret")).unwrap();
     let said = serve(&["--set", &journal]);
     assert!(said.starts_with(&format!("fatal: events.webhooks: {file}:1:1: ci: secret-file: ")), "{said}");
     assert!(!said.contains("t0ken"), "{said}");

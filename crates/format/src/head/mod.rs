@@ -33,6 +33,9 @@ pub const MAX_RECENT_TOKENS: usize = 256;
 /// Most entries of each other list.
 pub const MAX_ENTRIES: usize = 4096;
 
+/// The last generation: 63 bits, so that the one after any that was read is a number, too.
+pub const MAX_GENERATION: u64 = i64::MAX as u64;
+
 const FORMAT: &str = "head";
 const SIGNATURE: &[u8; 8] = b"PKRCHEAD";
 const VERSION: u32 = 1;
@@ -145,7 +148,7 @@ pub struct StoredTable {
 pub struct Head {
     /// The hash of its objects.
     pub hash: HashKind,
-    /// One more than that of the head that it took the place of; from 1 on.
+    /// One more than that of the head that it took the place of; from 1 to [`MAX_GENERATION`].
     pub generation: u64,
     /// Of the write that made it.
     pub token: WriteToken,

@@ -3,8 +3,9 @@
 use packrace_object::{HashKind, ObjectId, TrailerHasher};
 
 use super::{
-    DIGEST_BYTES, FORMAT, FilePlace, Head, MAX_ENTRIES, MAX_HEAD_BYTES, MAX_RECENT_TOKENS, ObjectKey,
-    PackFileKind, SIGNATURE, StoredFile, StoredPack, StoredTable, TOKEN_BYTES, VERSION, WriteToken,
+    DIGEST_BYTES, FORMAT, FilePlace, Head, MAX_ENTRIES, MAX_GENERATION, MAX_HEAD_BYTES, MAX_RECENT_TOKENS,
+    ObjectKey, PackFileKind, SIGNATURE, StoredFile, StoredPack, StoredTable, TOKEN_BYTES, VERSION,
+    WriteToken,
 };
 use crate::Error;
 use crate::reftable::TableName;
@@ -71,6 +72,9 @@ impl<'a> Fields<'a> {
         let generation = self.u64()?;
         if generation == 0 {
             return Err(damaged("generation is 0", at));
+        }
+        if generation > MAX_GENERATION {
+            return Err(damaged("generation has more than 63 bits", at));
         }
         let token = self.token()?;
         let at = self.at;

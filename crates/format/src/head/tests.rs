@@ -131,6 +131,17 @@ fn what_cannot_be_is_refused() {
     check(&|head| head.tables[0].file.length = u64::MAX, "cut off");
 }
 
+/// Whoever reads the last one can still count on, and writes none that nobody could read.
+#[test]
+fn generations_end() {
+    let last = Head { generation: MAX_GENERATION, ..sample(HashKind::Sha1) };
+    let mut bytes = write(&last).unwrap();
+    assert_eq!(parse(&bytes).as_ref(), Ok(&last));
+    write(&Head { generation: last.generation + 1, ..last }).unwrap_err();
+    bytes[16..24].fill(0xff);
+    assert!(parse(&sealed(bytes)).unwrap_err().to_string().contains("more than 63 bits"));
+}
+
 #[test]
 fn what_does_not_fit_is_not_written() {
     let head = sample(HashKind::Sha1);

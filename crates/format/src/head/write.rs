@@ -3,14 +3,17 @@
 use packrace_object::{HashKind, TrailerHasher};
 
 use super::{
-    FORMAT, FilePlace, Head, MAX_ENTRIES, MAX_HEAD_BYTES, MAX_RECENT_TOKENS, ObjectKey, SIGNATURE,
-    StoredFile, VERSION,
+    FORMAT, FilePlace, Head, MAX_ENTRIES, MAX_GENERATION, MAX_HEAD_BYTES, MAX_RECENT_TOKENS, ObjectKey,
+    SIGNATURE, StoredFile, VERSION,
 };
 use crate::Error;
 
-/// The bytes of a head, unless it is longer than one may be.
+/// The bytes of a head, unless it is longer than one may be, or comes after the last.
 pub fn write(head: &Head) -> Result<Vec<u8>, Error> {
     let too_long = |at: usize| Error::new(FORMAT, "has more than fits into a head", at as u64);
+    if head.generation > MAX_GENERATION {
+        return Err(Error::new(FORMAT, "no generation comes after the last", 0));
+    }
     let mut out = Vec::new();
     out.extend_from_slice(SIGNATURE);
     out.extend_from_slice(&VERSION.to_be_bytes());

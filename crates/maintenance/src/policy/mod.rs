@@ -267,8 +267,10 @@ impl Policy<'_> {
                 why.push(format!("{} came since everything was packed", counted(others, "object")));
             }
         }
+        // The note that they were searched stays behind with a copy: there they would be searched after each push.
+        let can_note = !settings.packs_alone;
         let is_poor = facts.deltas.is_some_and(|deltas| {
-            !deltas.is_searched && deltas.whole * 100 >= deltas.sampled * WHOLE_PERCENT
+            can_note && !deltas.is_searched && deltas.whole * 100 >= deltas.sampled * WHOLE_PERCENT
         });
         if let Some(deltas) = facts.deltas.filter(|_| is_poor) {
             why.push(format!("{} of {} sampled objects stored whole", deltas.whole, deltas.sampled));
@@ -294,8 +296,11 @@ impl Policy<'_> {
     fn bitmap_of_one_pack(&self) -> Option<String> {
         let (facts, settings) = (self.facts, self.settings);
         let objects = facts.packed_objects();
+        // Where a pack stays because it is big, there is no pack that has all.
+        let has_big = facts.ordinary_below(settings.big_pack_bytes).count() < facts.ordinary().count();
         if !settings.packs_alone
             || !settings.bitmaps
+            || has_big
             || facts.tips_outside_bitmap == 0
             || objects < SMALL_OBJECTS
         {

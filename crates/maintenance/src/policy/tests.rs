@@ -128,6 +128,11 @@ fn packs_alone_are_rolled_up_and_get_a_bitmap_once() {
     check(Facts { tips_outside_bitmap: 0, ..grown(2600) }, [GEOMETRIC, GEOMETRIC, ""]);
     let without = MaintenanceSettings { bitmaps: false, ..settings() }.for_packs_alone();
     check_with(&without, &none(&[5000]), NOTHING);
+    // One pack that has all cannot be made, and deltas would be searched again and again.
+    let big = MaintenanceSettings { big_pack_bytes: Some(5000 * 100), ..settings() }.for_packs_alone();
+    check_with(&big, &none(&[5000]), NOTHING);
+    let deltas = Some(DeltaFacts { sampled: 100, whole: 99, is_searched: false });
+    check(Facts { deltas, ..tidy() }, NOTHING);
     let off = with_off(GEOMETRIC).for_packs_alone();
     check_with(&off, &with(&[3, 3, 3, 3, 3, 3, 5000]), NOTHING);
 }

@@ -1,7 +1,7 @@
 //! A store in memory that does what a seed says: answers that are lost before or after they count, or count later; errors;
 //! parts that are cut off. Some stores that cannot be used are here, too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -47,11 +47,20 @@ pub enum StoreFlaw {
     WantsUnquoted,
 }
 
+/// What happens before a request is looked at.
+type Interruption = Box<dyn FnOnce() + Send>;
+
 /// A store in memory.
-#[derive(Debug)]
 pub struct Double {
     state: Mutex<State>,
     flaw: Option<StoreFlaw>,
+    before_reads: Mutex<VecDeque<Interruption>>,
+}
+
+impl std::fmt::Debug for Double {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Double").field("state", &self.state).field("flaw", &self.flaw).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -142,7 +151,7 @@ impl Double {
             left: None,
             rates,
         };
-        Double { state: Mutex::new(state), flaw: None }
+        Double { state: Mutex::new(state), flaw: None, before_reads: Mutex::default() }
     }
 
     /// An empty one that cannot be used.
@@ -164,6 +173,11 @@ impl Double {
     /// From now on it has these faults.
     pub fn set_rates(&self, rates: FaultRates) {
         self.lock().rates = rates;
+    }
+
+    /// Does this before the next part is read that nothing is to be done before yet: whoever reads it sleeps meanwhile.
+    pub fn before_read(&self, work: impl FnOnce() + Send + 'static) {
+        self.before_reads.lock().unwrap_or_else(PoisonError::into_inner).push_back(Box::new(work));
     }
 
     /// The keys of all objects.
@@ -238,6 +252,8 @@ impl ObjectBackend for Double {
     }
 
     fn read(&self, key: &str, range: Range<u64>) -> Result<Option<Bytes>, RequestFailure> {
+        let work = self.before_reads.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        work.into_iter().for_each(|work| work());
         let mut state = self.begin()?;
         let is_cut = state.is_hit(|rates| rates.cut);
         let Some((bytes, _)) = state.objects.get(key) else { return Ok(None) };

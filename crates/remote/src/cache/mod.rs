@@ -37,6 +37,9 @@ use crate::error::{Error, ErrorKind};
 use crate::layout::BucketName;
 use crate::repository::{self, LocalRepository, ReadHead, read_head};
 
+/// How often a head is read again because what it names is missing.
+const MAX_REREADS: u32 = 4;
+
 /// What a cache has done. Counts.
 #[derive(Debug, Default)]
 pub struct CacheCounts {
@@ -201,8 +204,8 @@ impl Cache {
         Opening::of(lock(&self.entries).entry(name.clone()).or_default())
     }
 
-    /// Hands the head that the repository on disk is to `look`, which must not take long: nobody opens the repository
-    /// meanwhile, and it stays as it is. The bucket is asked where nothing is known, or if `is_asked`.
+    /// Hands the head that the repository on disk is to `look`, which must not take long: whoever has another one waits to bring the
+    /// repository up to it. The bucket is asked where nothing is known, or if `is_asked`.
     pub(crate) fn with_head<T>(
         &self,
         held: &Opening,
@@ -378,7 +381,7 @@ impl Cache {
         at_hand: &FilesAtHand,
     ) -> Result<(), Error> {
         let mut read = read;
-        let mut has_read_again = false;
+        let mut rereads = 0;
         loop {
             let bytes = bytes_of(&read.head);
             // While it is filled, what goes then is still there.
@@ -400,8 +403,9 @@ impl Cache {
                         return Err(error);
                     }
                 }
-                Err(FetchError::Missing(error)) if !has_read_again => {
-                    has_read_again = true;
+                // What it names was folded and collected meanwhile, if there is a later one.
+                Err(FetchError::Missing(error)) if rereads < MAX_REREADS => {
+                    rereads += 1;
                     read = read_head(&self.bucket, name, Some(&read.version))?.ok_or(error)?;
                 }
                 Err(FetchError::Missing(error) | FetchError::Other(error)) => return Err(error),
@@ -470,7 +474,8 @@ impl Cache {
         let _one_at_a_time = lock(&self.room);
         let before = entry.bytes.load(SeqCst);
         while self.bytes.load(SeqCst).saturating_sub(before).saturating_add(bytes) > self.max_bytes {
-            if !self.evict_one(name) {
+            // For what never fits, nobody has to go.
+            if bytes > self.max_bytes || !self.evict_one(name) {
                 let words = format!(
                     "'{}' needs {bytes} bytes of the cache, of which {} are taken by repositories in use; it has {}",
                     name.as_str(),

@@ -247,6 +247,13 @@ fn the_longest_unused_go_but_not_what_is_read() {
     assert!(is_there("d") && !is_there("b"));
     assert_eq!(node.cache.counts().evictions.load(Relaxed), 2);
     assert!(node.cache.bytes() <= probe.cache.bytes() * 2);
+    // For what never fits, nobody goes.
+    let large = RepoBuilder::new(Size::Small).ref_format(RefFormat::Reftable).build();
+    large.git(&["repack", "-adbq"]);
+    import(&node.writer, "large", &large);
+    assert_eq!(node.open("large").unwrap_err().kind(), ErrorKind::Unavailable);
+    assert!(is_there("d"));
+    assert_eq!(node.cache.counts().evictions.load(Relaxed), 2);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use packrace_store::refs::{RefStore, WrittenTransaction};
 
 use super::scratch::RefsCopy;
 use super::{CommitOutcome, Committer, MAX_GROUP, Queue, QueuedPush, TransactionOutcome, Work};
+use crate::bucket::Bucket;
 use crate::cache::{FilesAtHand, Opening, lock};
 use crate::error::{Error, ErrorKind};
 use crate::layout::BucketName;
@@ -108,7 +109,7 @@ pub(super) fn commit(committer: &Committer, held: &Opening, name: &BucketName, q
         if attempt > 0 {
             counts.lost.fetch_add(1, Relaxed);
             rivalry.polite_groups.store(POLITE_GROUPS, Relaxed);
-            pause(committer, attempt);
+            pause(committer.cache.bucket(), attempt);
         }
         // Those who have come since go with it, instead of behind it.
         join(&mut open, queue);
@@ -149,9 +150,9 @@ pub(super) fn commit(committer: &Committer, held: &Opening, name: &BucketName, q
 }
 
 /// By chance, so that those who lost together do not come back together.
-pub(crate) fn pause(committer: &Committer, attempt: u32) {
+pub(crate) fn pause(bucket: &Bucket, attempt: u32) {
     let longest = LONGEST_PAUSE.min(FIRST_PAUSE * (1 << attempt.saturating_sub(SHORT_PAUSES).min(10)));
-    committer.cache.bucket().wait(by_chance(longest));
+    bucket.wait(by_chance(longest));
 }
 
 fn fail(open: Vec<Open>, error: &Error) {

@@ -54,7 +54,7 @@ impl Node {
         })
     }
 
-    fn requests(&self) -> u64 {
+    pub(crate) fn requests(&self) -> u64 {
         self.committer.cache().bucket().counts().all()
     }
 
@@ -416,6 +416,8 @@ fn a_store_that_is_away() {
 #[derive(Debug)]
 struct Attempt {
     reference: usize,
+    /// When it began to look which value there is, and what it saw by the time it began to push.
+    looked: u64,
     old: Option<ObjectId>,
     new: ObjectId,
     begun: u64,
@@ -449,6 +451,29 @@ fn check_history(seed: u64, attempts: &[Attempt], reference: usize, last: Option
             assert!(earlier.begun < later.ended, "seed {seed}: {earlier:?} {later:?}");
         }
     }
+    check_looks(seed, &ours, &path);
+}
+
+/// Nobody sees what never was, what was not begun yet, what was older when they began to look, or less than others before them.
+fn check_looks(seed: u64, ours: &[&Attempt], path: &[&Attempt]) {
+    // How many values are newer than the one that was seen.
+    let newer = |look: &Attempt| match look.old {
+        None => path.len(),
+        Some(id) => {
+            path.iter().position(|made| made.new == id).unwrap_or_else(|| panic!("seed {seed}: {look:?}"))
+        }
+    };
+    for look in ours {
+        for (at, made) in path.iter().enumerate() {
+            let is_seen = newer(look) <= at;
+            assert!(!is_seen || made.begun < look.begun, "seed {seed}: {look:?} saw {made:?} too early");
+            let is_old = made.is_done == Some(true) && made.ended < look.looked;
+            assert!(is_seen || !is_old, "seed {seed}: {look:?} did not see {made:?}");
+        }
+        for before in ours.iter().filter(|before| before.begun < look.looked) {
+            assert!(newer(look) <= newer(before), "seed {seed}: {look:?} saw less than {before:?}");
+        }
+    }
 }
 
 /// What some nodes do while others push; with a seed.
@@ -460,10 +485,17 @@ pub(crate) fn race(seed: u64, rates: FaultRates, pushes: usize, also: Option<&Al
     import(&double);
     double.set_rates(rates);
     let nodes: Vec<Node> = (0..3).map(|_| Node::on(&double)).collect();
-    let (clock, all, start) = (AtomicU64::new(1), Mutex::new(Vec::new()), Barrier::new(6));
+    let start = Barrier::new(if also.is_some() { 8 } else { 6 });
+    let (clock, all) = (AtomicU64::new(1), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for (at, node) in nodes.iter().take(2).enumerate() {
-            also.map(|also| scope.spawn(move || also(node, seed * 64 + 60 + at as u64)));
+            let start = &start;
+            also.map(|also| {
+                scope.spawn(move || {
+                    start.wait();
+                    also(node, seed * 64 + 60 + at as u64);
+                })
+            });
         }
         for writer in 0..6 {
             let (node, clock, all, start) = (&nodes[writer % 3], &clock, &all, &start);
@@ -472,6 +504,7 @@ pub(crate) fn race(seed: u64, rates: FaultRates, pushes: usize, also: Option<&Al
                 let mut random = Random::new(seed * 64 + writer as u64);
                 start.wait();
                 for _ in 0..pushes {
+                    let looked = clock.fetch_add(1, SeqCst);
                     let Ok(repository) = node.open() else { continue };
                     let reference = random.below(REFERENCES.len());
                     let old = value(repository.refs(), REFERENCES[reference]);
@@ -492,7 +525,7 @@ pub(crate) fn race(seed: u64, rates: FaultRates, pushes: usize, also: Option<&Al
                         CommitOutcome::Unknown(_) => None,
                     };
                     let ended = clock.fetch_add(1, SeqCst);
-                    lock(all).push(Attempt { reference, old, new, begun, ended, is_done, mark });
+                    lock(all).push(Attempt { reference, looked, old, new, begun, ended, is_done, mark });
                 }
             });
         }

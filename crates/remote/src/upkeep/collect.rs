@@ -15,12 +15,10 @@ use std::ops::ControlFlow;
 use packrace_format::head::{FilePlace, Head, ObjectKey};
 
 use crate::bucket::Bucket;
+use crate::commit::{MAX_ATTEMPTS, pause};
 use crate::error::{Error, ErrorKind};
 use crate::layout::BucketName;
 use crate::repository::{ReadHead, Swapped, next_head, read_head};
-
-/// How often it is tried again when others were faster.
-const MAX_ATTEMPTS: u32 = 20;
 
 /// Entries of a head's list (docs/formats/head.md). What comes beyond waits for the next time.
 const MAX_DROPPED: usize = 4096;
@@ -53,8 +51,12 @@ struct CollectionPlan {
 
 /// Deletes objects of a repository that its head does not name.
 pub fn collect(bucket: &Bucket, name: &BucketName, grace: Grace) -> Result<Collected, Error> {
-    for _ in 0..MAX_ATTEMPTS {
-        let CollectionPlan { read, deleted, waiting } = plan(bucket, name, grace)?;
+    let listed = list(bucket, name)?;
+    for attempt in 0..MAX_ATTEMPTS {
+        if attempt > 0 {
+            pause(bucket, attempt);
+        }
+        let CollectionPlan { read, deleted, waiting } = plan(bucket, name, grace, &listed)?;
         if deleted.is_empty() && waiting.is_empty() && read.head.dropped.is_empty() {
             return Ok(Collected::default());
         }
@@ -79,25 +81,36 @@ pub fn collect(bucket: &Bucket, name: &BucketName, grace: Grace) -> Result<Colle
 
 /// What [`collect`] would do. Changes nothing.
 pub fn would_collect(bucket: &Bucket, name: &BucketName, grace: Grace) -> Result<Collected, Error> {
-    let CollectionPlan { deleted, waiting, .. } = plan(bucket, name, grace)?;
+    let CollectionPlan { deleted, waiting, .. } = plan(bucket, name, grace, &list(bucket, name)?)?;
     Ok(Collected { deleted: deleted.len(), waiting: waiting.len() })
 }
 
-fn plan(bucket: &Bucket, name: &BucketName, grace: Grace) -> Result<CollectionPlan, Error> {
+/// The objects of a repository. What comes after this is left to the next collection.
+fn list(bucket: &Bucket, name: &BucketName) -> Result<Vec<ObjectKey>, Error> {
     let mut listed = Vec::new();
     bucket.list(&name.object_prefix(), &mut |key| {
         listed.extend(name.of_object_key(key));
         ControlFlow::Continue(())
     })?;
+    Ok(listed)
+}
+
+/// What of the listed objects the newest head does not name.
+fn plan(
+    bucket: &Bucket,
+    name: &BucketName,
+    grace: Grace,
+    listed: &[ObjectKey],
+) -> Result<CollectionPlan, Error> {
     let absent = || Error::new(ErrorKind::Absent, format!("'{}' is not in the bucket", name.as_str()));
     let read = read_head(bucket, name, None)?.ok_or_else(absent)?;
     let head = &read.head;
     let named: HashSet<ObjectKey> = names(head).collect();
     // Those of a write that is under way now may have the next generation.
-    listed.retain(|key| key.generation <= head.generation && !named.contains(key));
+    let nameless = listed.iter().filter(|key| key.generation <= head.generation && !named.contains(key));
     let dropped: HashSet<&ObjectKey> = head.dropped.iter().collect();
-    let (deleted, mut waiting): (Vec<_>, Vec<_>) =
-        listed.into_iter().partition(|key| grace == Grace::Nothing || dropped.contains(key));
+    let (deleted, mut waiting): (Vec<ObjectKey>, Vec<_>) =
+        nameless.partition(|key| grace == Grace::Nothing || dropped.contains(key));
     waiting.truncate(MAX_DROPPED);
     Ok(CollectionPlan { read, deleted, waiting })
 }

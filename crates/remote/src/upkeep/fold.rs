@@ -144,10 +144,17 @@ impl PreparedFold<'_> {
 
     /// Puts the new packs into the bucket, and a head that names them instead of the old ones.
     pub fn commit(self) -> Result<FoldOutcome, Error> {
-        let mut uploaded: Option<(ObjectKey, Vec<StoredPack>)> = None;
+        self.commit_uploaded(None)
+    }
+
+    /// The same where the packs may be in the bucket already.
+    pub(super) fn commit_uploaded(
+        self,
+        mut uploaded: Option<(ObjectKey, Vec<StoredPack>)>,
+    ) -> Result<FoldOutcome, Error> {
         for attempt in 0..MAX_ATTEMPTS {
             if attempt > 0 {
-                pause(self.committer, attempt);
+                pause(self.committer.cache().bucket(), attempt);
             }
             let newest = self.ages()?;
             if newest.has_overtaken {
@@ -182,7 +189,8 @@ impl PreparedFold<'_> {
         !names_all(newest, &self.source) || newest.shrunk > self.source.generation
     }
 
-    fn upload(&self, generation: u64) -> Result<(ObjectKey, Vec<StoredPack>), Error> {
+    /// For a head that comes after the one of this generation.
+    pub(super) fn upload(&self, generation: u64) -> Result<(ObjectKey, Vec<StoredPack>), Error> {
         let key = ObjectKey { generation: generation + 1, token: random_token()? };
         let mut upload = Upload::new(key);
         let packs = self.new.iter().map(|pack| upload.take_pack(pack.checksum, &pack.stem));

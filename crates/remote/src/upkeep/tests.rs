@@ -74,12 +74,13 @@ fn packs_become_one_and_nothing_is_lost() {
     let (node, other, name, mut random) = (Node::on(&double), Node::on(&double), name(), Random::new(1));
     let marks: Vec<Vec<u8>> = (0..6).map(|at| push(&node, &mut random, at, 1000 + 9000 * at)).collect();
     other.open().unwrap();
-    let before = read(&double);
+    let (before, requests) = (read(&double), other.requests());
     let fold = prepared(&other, &name, &mut random, |_, _| true).unwrap().unwrap();
     assert_eq!((fold.folded(), fold.packs_after()), (7, 1));
     // A push that comes between stays beside it.
     let late = push(&node, &mut random, 9, 500);
     assert!(matches!(fold.commit().unwrap(), FoldOutcome::Done(2)));
+    assert_eq!(other.requests() - requests, 4, "two look at the head, and two write");
     let packs = check_objects(&double);
     assert_eq!(packs.len(), 2);
     assert!(marks.iter().chain([&late]).all(|mark| hold(&packs, mark)));
@@ -353,4 +354,87 @@ sampled! {
         }
         assert!(again > 5 && stalled_ones > 2 * again, "{stalled_ones} {again}");
     }
+}
+
+sampled! {
+    /// The same of folds, which others may overtake as well.
+    fn stalled_folds_name_nothing_that_was_collected(extent) {
+        let (mut done_ones, mut overtaken, mut again) = (0, 0, 0);
+        for seed in 0..extent.pick(25, 1000) {
+            let mut random = Random::new(seed);
+            let double = Arc::<Double>::default();
+            import(&double);
+            let nodes = [Node::on(&double), Node::on(&double)];
+            let name = name();
+            let (mut stalled, mut marks) = (Vec::new(), Vec::new());
+            for at in 0..12 {
+                let node = &nodes[random.below(2)];
+                match random.below(8) {
+                    0..2 => {
+                        let fold = prepared(node, &name, &mut random, |_, _| true).unwrap();
+                        stalled.extend(fold.map(|fold| (fold.upload(read(&double).generation).unwrap(), fold)));
+                    }
+                    2..5 => marks.push(push(node, &mut random, at, 20_000)),
+                    5 => drop(prepared(node, &name, &mut random, |_, _| true).unwrap().map(PreparedFold::commit)),
+                    _ => drop(collected(&double, Grace::Nothing)),
+                }
+                let is_last = at == 11;
+                while !stalled.is_empty() && (is_last || random.one_in(8)) {
+                    let (uploaded, fold) = stalled.swap_remove(random.below(stalled.len()));
+                    let is_gone = double.object(&name.object_key(&uploaded.0)).is_none();
+                    match fold.commit_uploaded(Some(uploaded)).unwrap() {
+                        FoldOutcome::Done(_) => (done_ones, again) = (done_ones + 1, again + usize::from(is_gone)),
+                        FoldOutcome::Overtaken => overtaken += 1,
+                        FoldOutcome::Unknown(error) => panic!("{error}"),
+                    }
+                    check_objects(&double);
+                }
+            }
+            let packs = check_objects(&double);
+            assert!(marks.iter().all(|mark| hold(&packs, mark)), "seed {seed}");
+        }
+        assert!(again > 2 && done_ones > again && overtaken > 2, "{done_ones} {overtaken} {again}");
+    }
+}
+
+/// So often, whoever has read a head sleeps before the first object, and what the head names is folded and collected meanwhile.
+fn sleep_while_others_collect(double: &Arc<Double>, node: Arc<Node>, times: usize, grace: Grace) {
+    let store = double.clone();
+    double.before_read(move || {
+        let mut random = Random::new(times as u64);
+        push(&node, &mut random, times, 20_000);
+        let name = name();
+        let fold = prepared(&node, &name, &mut random, |_, _| true).unwrap().unwrap();
+        assert!(matches!(fold.commit().unwrap(), FoldOutcome::Done(1)));
+        let (deleted, waiting) = collected(&store, grace);
+        assert!(if grace == Grace::Nothing { deleted > 0 } else { waiting > 0 });
+        if times > 1 {
+            sleep_while_others_collect(&store, node, times - 1, grace);
+        }
+    });
+}
+
+#[test]
+fn stalled_nodes_get_what_a_head_names_or_read_a_later_one() {
+    let check = |times, grace, expect: Option<usize>| {
+        let double = Arc::<Double>::default();
+        import(&double);
+        let (sleeper, other) = (Node::on(&double), Arc::new(Node::on(&double)));
+        other.open().unwrap();
+        sleep_while_others_collect(&double, other, times, grace);
+        let seen = sleeper.open().map(|repository| {
+            let is_there = |at: &usize| value(repository.refs(), &format!("refs/heads/p{at}")).is_some();
+            (1..=times).filter(is_there).count()
+        });
+        assert_eq!(seen.as_ref().ok(), expect.as_ref(), "{times} {grace:?} {seen:?}");
+        // Later, everything is as it should be.
+        let repository = sleeper.open().unwrap();
+        assert!(value(repository.refs(), "refs/heads/p1").is_some());
+        check_objects(&double);
+    };
+    // What has just lost its name is still there.
+    check(1, Grace::UntilNext, Some(0));
+    check(1, Grace::Nothing, Some(1));
+    check(4, Grace::Nothing, Some(4));
+    check(5, Grace::Nothing, None);
 }

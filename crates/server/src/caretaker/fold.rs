@@ -30,7 +30,8 @@ pub(super) fn run(job: &Job<'_>, committer: &Arc<Committer>, name: &BucketName) 
     });
     match prepared {
         Ok(Ok(Some(fold))) if matches!(end, LookEnd::Done(_)) => match commit(job, fold) {
-            LookEnd::Done(_) => LookEnd::Done(began.elapsed()),
+            // What was packed in vain has taken its time, too, and no more than a part of the time is for this.
+            LookEnd::Done(_) | LookEnd::Postponed => LookEnd::Done(began.elapsed()),
             other => other,
         },
         Ok(Ok(_)) => end,

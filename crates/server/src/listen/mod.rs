@@ -21,7 +21,8 @@ use crate::limits::connections::{LimitReached, Permit};
 use crate::service::shared::Shared;
 use crate::settings::{Admin, Hosts, Settings};
 use crate::shell::{ShellListener, accept as accept_shells};
-use crate::{admin, caretaker, git_daemon, ssh, webhooks};
+use crate::webhooks::RunningWebhooks;
+use crate::{admin, caretaker, git_daemon, ssh};
 use signals::{Signal, Signals};
 
 /// Threads beside those of requests, for what the runtime itself does on them.
@@ -71,10 +72,14 @@ pub fn serve(
 }
 
 /// Where there are some, and a journal.
-fn start_webhooks(shared: &Shared, runtime: &tokio::runtime::Handle) -> std::io::Result<()> {
+fn start_webhooks(
+    shared: &Shared,
+    runtime: &tokio::runtime::Handle,
+) -> std::io::Result<Option<RunningWebhooks>> {
     let (settings, Host { events, metrics, .. }) = (shared.settings(), &*shared.host);
-    let (Some(webhooks), Some(events)) = (&settings.webhooks, events.get()) else { return Ok(()) };
-    webhooks::start(webhooks, (events, &settings.events), metrics, &shared.stopping, runtime)
+    let (Some(webhooks), Some(events)) = (&settings.webhooks, events.get()) else { return Ok(None) };
+    let (events, stopping) = ((events, &settings.events), &shared.stopping);
+    RunningWebhooks::start(webhooks, events, metrics, stopping, runtime).map(Some)
 }
 
 /// The same, also for sessions of `packrace shell`, and asks for other settings when SIGHUP comes; `None` leaves all as it is.
@@ -98,7 +103,7 @@ pub fn serve_and_reload(
         .build()?;
     shared.background = Some(background.handle().clone());
     let shared = Arc::new(shared);
-    start_webhooks(&shared, background.handle())?;
+    let webhooks = start_webhooks(&shared, background.handle())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(processors.min(4))
         // A request with a permit never waits for a thread.
@@ -108,7 +113,7 @@ pub fn serve_and_reload(
         .build()?;
     caretaker::start(shared.clone())?;
     let queue = shared.host.maintenance.clone();
-    let result = runtime.block_on(run(shared, inherited, shell, listening, reload));
+    let result = runtime.block_on(run(shared, (inherited, shell), listening, reload, webhooks));
     caretaker::stop(&queue);
     runtime.shutdown_background();
     background.shutdown_background();
@@ -124,10 +129,10 @@ pub fn inetd(root: &Path, mut settings: Settings) -> std::io::Result<()> {
 
 async fn run(
     shared: Arc<Shared>,
-    inherited: Vec<(Scheme, std::net::TcpListener)>,
-    shell: Option<ShellListener>,
+    (inherited, shell): (Vec<(Scheme, std::net::TcpListener)>, Option<ShellListener>),
     listening: impl FnOnce(&[(&'static str, SocketAddr)]),
     mut reload: impl FnMut() -> Option<Settings>,
+    mut running_webhooks: Option<RunningWebhooks>,
 ) -> std::io::Result<()> {
     let mut signals = Signals::new()?;
     let settings = shared.settings();
@@ -170,7 +175,11 @@ async fn run(
         if let Some(settings) = reload() {
             // Told once it holds: whoever waits for the line meets the new ones.
             shared.set(settings);
-            tell_certificates(&shared.settings());
+            let settings = shared.settings();
+            tell_certificates(&settings);
+            if let (Some(running), Some(webhooks)) = (&mut running_webhooks, &settings.webhooks) {
+                running.set(webhooks).await;
+            }
         }
     }
     tokio::select! {
@@ -274,20 +283,30 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
         .map_err(|error| std::io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))
 }
 
-/// Lets go, now and then, of what was kept for too long, or of what has changed.
+/// Drops what expired or changed from the caches, and returns free memory to the system when the server is idle.
 async fn keep_house(shared: Arc<Shared>) {
+    // How many calls had begun when memory was last returned.
+    let mut returned_after = 0;
     loop {
         tokio::time::sleep(shared.settings().repository_cache.sweep_interval()).await;
+        let transfers = &shared.host.transfers;
+        let begun = transfers.begun();
+        let is_idle = begun != returned_after && transfers.list().is_empty();
         let shared = shared.clone();
-        // Files are looked at and closed, which may take a while.
+        // Examining and closing files may take a while.
         let kept = tokio::task::spawn_blocking(move || {
             shared.root.repositories.sweep();
             shared.host.ref_advertisements.sweep();
             shared.host.packs.expire(shared.clock.now());
             shared.host.events.get().iter().for_each(|events| events.journal.expire());
+            if is_idle {
+                packrace_os::process::return_free_memory();
+            }
         });
-        if let Err(panic) = kept.await {
-            tracing::error!("housekeeping failed: {panic}");
+        match kept.await {
+            Ok(()) if is_idle => returned_after = begun,
+            Ok(()) => {}
+            Err(panic) => tracing::error!("housekeeping failed: {panic}"),
         }
     }
 }

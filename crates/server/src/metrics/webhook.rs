@@ -1,7 +1,7 @@
 //! Numbers of webhooks: a series a hook, whose names are the operator's.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
@@ -74,15 +74,25 @@ fn of<L: Closed + PartialEq>(labels: &[L], counts: &[AtomicU64], label: L) -> u6
 /// Numbers of all hooks of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct WebhookNumbers {
-    hooks: Arc<Vec<Arc<WebhookCounts>>>,
+    /// They change while the server runs.
+    hooks: Arc<RwLock<Vec<Arc<WebhookCounts>>>>,
     /// The number of the last event.
     last: watch::Receiver<u64>,
 }
 
 impl WebhookNumbers {
-    /// Of these hooks; `last` is the number of the last event that they could send.
-    pub(crate) fn new(hooks: Vec<Arc<WebhookCounts>>, last: watch::Receiver<u64>) -> Self {
-        WebhookNumbers { hooks: Arc::new(hooks), last }
+    /// Of no hooks yet; `last` is the number of the last event that they could send.
+    pub(crate) fn new(last: watch::Receiver<u64>) -> Self {
+        WebhookNumbers { hooks: Arc::default(), last }
+    }
+
+    /// From now on, of these hooks.
+    pub(crate) fn set(&self, hooks: Vec<Arc<WebhookCounts>>) {
+        *self.hooks.write().unwrap_or_else(PoisonError::into_inner) = hooks;
+    }
+
+    fn hooks(&self) -> RwLockReadGuard<'_, Vec<Arc<WebhookCounts>>> {
+        self.hooks.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds them.
@@ -117,7 +127,7 @@ struct WebhookAttempts(WebhookNumbers);
 
 impl EncodeMetric for WebhookAttempts {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
-        for counts in self.0.hooks.iter() {
+        for counts in self.0.hooks().iter() {
             for (outcome, count) in AttemptOutcome::ALL.iter().zip(&counts.attempts) {
                 let labels = ByAttempt { hook: counts.name.clone(), outcome: *outcome };
                 ConstCounter::new(count.load(Relaxed)).encode(encoder.encode_family(&labels)?)?;
@@ -136,7 +146,7 @@ struct WebhookLosses(WebhookNumbers);
 
 impl EncodeMetric for WebhookLosses {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
-        for counts in self.0.hooks.iter() {
+        for counts in self.0.hooks().iter() {
             for (reason, count) in LossReason::ALL.iter().zip(&counts.lost) {
                 let labels = ByLoss { hook: counts.name.clone(), reason: *reason };
                 ConstCounter::new(count.load(Relaxed)).encode(encoder.encode_family(&labels)?)?;
@@ -156,7 +166,7 @@ struct WebhookLag(WebhookNumbers);
 impl EncodeMetric for WebhookLag {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
         let end = self.0.last.borrow().saturating_add(1);
-        for counts in self.0.hooks.iter() {
+        for counts in self.0.hooks().iter() {
             let behind = end.saturating_sub(counts.next.load(Relaxed).max(1));
             let labels = ByHook { hook: counts.name.clone() };
             let behind = i64::try_from(behind).unwrap_or(i64::MAX);

@@ -421,8 +421,8 @@ group!(events: EventSettings {
          Retry-After.";
     webhooks: value, restart,
         "File (TOML) of webhooks, to which events of the journal are posted: a table [[webhook]] each, with name, url, secret-file and, \
-         if need be, repositories, events and allow-addresses. It is read at the start only. See packrace-events(1). \"none\": nothing \
-         is posted.";
+         if need be, repositories, events and allow-addresses. SIGHUP has it read again, and the files of secrets. See \
+         packrace-events(1). \"none\": nothing is posted.";
     webhook_timeout: value, restart,
         "How long connecting to a receiver of a webhook may take, a handshake of TLS, and its answer, each. Beyond: it is tried again.";
     webhook_retry_time: value, restart,

@@ -1,7 +1,7 @@
 //! How far a hook has come: a file `webhook-NAME` in the directory of the journal, with the number of the line that comes next.
 //!
-//! It is synced and then renamed, so it is always whole; after a kill or a power cut it may be an older one, and what
-//! follows is sent again.
+//! It is synced and then renamed, so it is always whole. Its name is synced only when it is new: after a kill or a power cut it
+//! may be an older one, and what follows is sent again.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -47,6 +47,17 @@ impl Cursor {
         }
     }
 
+    /// Writes the number that a hook begins with, unless it was `kept`, and makes the file's name durable. Without, a power cut would
+    /// make the hook a new one again, and what came before the cut would be lost to it.
+    pub(super) fn begin(&self, kept: Option<u64>, next: u64) -> io::Result<()> {
+        // One that is there is left alone: a full disk is no reason not to start.
+        if kept != Some(next) {
+            self.write(next)?;
+        }
+        let dir = self.path.parent().unwrap_or(Path::new("."));
+        durable::sync_dir(dir, Role::Config)
+    }
+
     /// Writes the number that comes next.
     pub(super) fn write(&self, next: u64) -> io::Result<()> {
         let _alone = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,7 +72,30 @@ impl Cursor {
 
 #[cfg(test)]
 mod tests {
+    use packrace_os::simulated::{DiskFault, DiskOp, on_disk};
+
     use super::*;
+
+    #[test]
+    fn a_power_cut_makes_no_hook_a_new_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let cursor = Cursor::new(dir.path(), "ci");
+        let (begun, steps) = on_disk(DiskFault::None, || cursor.begin(None, 7));
+        begun.unwrap();
+        let named = DiskOp::Rename(dir.path().join("webhook-ci"));
+        let [sync, rename, sync_dir] =
+            [DiskOp::Sync, named, DiskOp::SyncDir].map(|op| steps.iter().position(|step| step.op == op));
+        assert!(sync.is_some() && sync < rename && rename < sync_dir, "{steps:?}");
+        for at in 0..steps.len() {
+            let fault = DiskFault::At(at, io::ErrorKind::StorageFull);
+            let (begun, _) = on_disk(fault, || cursor.begin(Some(7), 8));
+            assert!(begun.is_err(), "{at}: {steps:?}");
+            assert!([7, 8].contains(&cursor.read().unwrap().unwrap()));
+        }
+        // The start before may have been killed between the two.
+        let (_, steps) = on_disk(DiskFault::None, || cursor.begin(Some(8), 8));
+        assert_eq!(steps.iter().map(|step| &step.op).collect::<Vec<_>>(), [&DiskOp::SyncDir]);
+    }
 
     #[test]
     fn what_was_written_is_read() {

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use http::header::{CONNECTION, CONTENT_TYPE, HOST, LOCATION, USER_AGENT};
+use http::header::{CONNECTION, CONTENT_TYPE, HOST, USER_AGENT};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -64,6 +64,10 @@ impl Attempted {
     fn failed(error: &dyn std::fmt::Display) -> Self {
         Attempted::new(AttemptOutcome::Failed, error.to_string())
     }
+
+    fn late(what: &str, max_time: Duration) -> Self {
+        Attempted::new(AttemptOutcome::TimedOut, format!("no {what} within {} ms", max_time.as_millis()))
+    }
 }
 
 /// The signature of a body.
@@ -75,7 +79,7 @@ pub(super) fn signature(secret: &[u8], body: &[u8]) -> String {
     format!("sha256={}", digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 
-/// Posts an event. Connecting, and then the answer, may take `max_time` each.
+/// Posts an event. Connecting, the handshake of TLS, and the head of the answer may take `max_time` each.
 pub(super) async fn post(
     hook: &Webhook,
     tls: &Arc<ClientConfig>,
@@ -87,28 +91,34 @@ pub(super) async fn post(
         Ok(request) => request,
         Err(error) => return Attempted::failed(&error),
     };
-    let late = |what: &str| {
-        Attempted::new(AttemptOutcome::TimedOut, format!("no {what} within {} ms", max_time.as_millis()))
-    };
-    let stream = match timeout(max_time, connect(hook)).await {
-        Err(_) => return late("connection"),
+    let stream = match timeout(max_time, connect(hook, max_time)).await {
+        Err(_) => return Attempted::late("connection", max_time),
         Ok(Err(attempted)) => return attempted,
         Ok(Ok(stream)) => stream,
     };
     if !hook.url.is_encrypted {
-        let answered = timeout(max_time, exchange(stream, request)).await;
-        return answered.unwrap_or_else(|_| late("answer"));
+        return exchange(stream, request, max_time).await;
     }
     let name = match ServerName::try_from(hook.url.host.clone()) {
         Ok(name) => name,
         Err(error) => return Attempted::failed(&error),
     };
     match timeout(max_time, TlsConnector::from(tls.clone()).connect(name, stream)).await {
-        Err(_) => late("handshake of TLS"),
-        Ok(Err(error)) => Attempted::failed(&error),
-        Ok(Ok(stream)) => {
-            timeout(max_time, exchange(stream, request)).await.unwrap_or_else(|_| late("answer"))
-        }
+        Err(_) => Attempted::late("handshake of TLS", max_time),
+        Ok(Err(error)) => Attempted::failed(&tls_failure(&error)),
+        Ok(Ok(stream)) => exchange(stream, request, max_time).await,
+    }
+}
+
+/// Why there is no TLS, without names: that of the URL may be a secret, and those of a certificate are words of the receiver.
+fn tls_failure(error: &io::Error) -> String {
+    use rustls::{CertificateError, Error};
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<Error>());
+    match cause {
+        Some(Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        )) => "its certificate is for another name".to_owned(),
+        _ => error.to_string(),
     }
 }
 
@@ -127,30 +137,49 @@ fn request(hook: &Webhook, message: &Message, delivery: &str) -> http::Result<Re
 }
 
 /// Connects to an address of the host that was checked: the name is not asked for again.
-async fn connect(hook: &Webhook) -> Result<TcpStream, Attempted> {
+async fn connect(hook: &Webhook, max_time: Duration) -> Result<TcpStream, Attempted> {
     let WebhookUrl { host, port, .. } = &hook.url;
     let found = tokio::net::lookup_host((host.as_str(), *port)).await;
     let found: Vec<SocketAddr> = found.map_err(|error| Attempted::failed(&error))?.collect();
-    let is_allowed = |address: &&SocketAddr| may_connect(address.ip(), &hook.allowed);
-    let mut last = match found.iter().find(|address| !is_allowed(address)) {
-        Some(address) => {
+    let (allowed, refused): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|address| may_connect(address.ip(), &hook.allowed));
+    match (allowed.as_slice(), refused.first()) {
+        ([], Some(address)) => {
             let why =
                 format!("its address {} is not public, and allow-addresses does not have it", address.ip());
-            Attempted::new(AttemptOutcome::Refused, why)
+            Err(Attempted::new(AttemptOutcome::Refused, why))
         }
-        None => Attempted::new(AttemptOutcome::Failed, "its host has no address"),
-    };
-    for address in found.iter().filter(is_allowed).take(MAX_ADDRESSES) {
-        match TcpStream::connect(address).await {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = Attempted::new(AttemptOutcome::Failed, format!("{}: {error}", address.ip())),
+        ([], None) => Err(Attempted::failed(&"its host has no address")),
+        (allowed, _) => first_that_connects(allowed, max_time, TcpStream::connect).await,
+    }
+}
+
+/// Tries addresses one after the other. Each gets its share of the time: one that is silent is not all that is tried.
+pub(super) async fn first_that_connects<S, F>(
+    addresses: &[SocketAddr],
+    max_time: Duration,
+    connect: impl Fn(SocketAddr) -> F,
+) -> Result<S, Attempted>
+where
+    F: Future<Output = io::Result<S>>,
+{
+    let addresses = addresses.get(..MAX_ADDRESSES).unwrap_or(addresses);
+    let share = u32::try_from(addresses.len()).map_or(max_time, |count| max_time / count.max(1));
+    let mut last = Attempted::late("connection", max_time);
+    for address in addresses {
+        let ip = address.ip();
+        match timeout(share, connect(*address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => last = Attempted::failed(&format_args!("{ip}: {error}")),
+            Err(_) => last = Attempted::late(&format!("connection to {ip}"), share),
         }
     }
     Err(last)
 }
 
-/// Sends a request and reads the answer, of which only its status counts.
-async fn exchange<S>(stream: S, request: Request<Full<Bytes>>) -> Attempted
+/// Sends a request and reads the answer, of which only its status counts. Its head may take `max_time`; that its body takes
+/// longer does not matter.
+pub(super) async fn exchange<S>(stream: S, request: Request<Full<Bytes>>, max_time: Duration) -> Attempted
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -161,13 +190,14 @@ where
         Err(error) => return Attempted::failed(&with_cause(&error)),
     };
     let answering = async {
-        match sender.send_request(request).await {
-            Ok(answer) => {
+        match timeout(max_time, sender.send_request(request)).await {
+            Ok(Ok(answer)) => {
                 let attempted = judge(&answer);
                 let _ = timeout(MAX_BODY_TIME, discard(answer.into_body())).await;
                 attempted
             }
-            Err(error) => Attempted::failed(&with_cause(&error)),
+            Ok(Err(error)) => Attempted::failed(&with_cause(&error)),
+            Err(_) => Attempted::late("answer", max_time),
         }
     };
     tokio::pin!(answering, connection);
@@ -184,9 +214,7 @@ fn judge(answer: &Response<Incoming>) -> Attempted {
     let retry_after = || asked_delay(answer.headers(), SystemTime::now());
     let outcome = match status {
         status if status.is_success() => AttemptOutcome::Delivered,
-        status if status.is_redirection() || answer.headers().contains_key(LOCATION) => {
-            AttemptOutcome::Redirected
-        }
+        status if status.is_redirection() => AttemptOutcome::Redirected,
         _ => AttemptOutcome::Rejected,
     };
     let why = match outcome {
@@ -195,8 +223,8 @@ fn judge(answer: &Response<Incoming>) -> Attempted {
         }
         _ => format!("it answers {}", status.as_u16()),
     };
-    let wants_time = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE].contains(&status);
-    let retry_after = if wants_time || status.is_server_error() { retry_after() } else { None };
+    let wants_time = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
+    let retry_after = if wants_time { retry_after() } else { None };
     Attempted { outcome, why, retry_after }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use http::Uri;
 use packrace_journal::Action;
 use rustls::crypto::ring;
+use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use serde::Deserialize;
 use toml::Spanned;
@@ -55,12 +56,16 @@ pub struct Webhooks {
     pub(super) hooks: Vec<Arc<Webhook>>,
     /// Knows the authorities of the system.
     pub(super) tls: Arc<ClientConfig>,
+    /// Why there are none.
+    no_authorities: Option<String>,
 }
 
 /// Where events are posted. What says more of it than its name is not shown: URLs have secrets in them, too.
+#[derive(PartialEq, Eq)]
 pub struct Webhook {
     pub(super) name: String,
     pub(super) url: WebhookUrl,
+    pub(super) secret_file: PathBuf,
     pub(super) secret: Vec<u8>,
     pub(super) filter: RepositoryFilter,
     /// `None` for all.
@@ -104,11 +109,19 @@ impl FromStr for WebhookUrl {
         let port = match authority.strip_prefix(host).ok_or(())? {
             "" => default_port,
             port => {
-                port.strip_prefix(':').and_then(|port| port.parse().ok()).filter(|port| *port > 0).ok_or(())?
+                let digits =
+                    port.strip_prefix(':').filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+                digits.and_then(|digits| digits.parse().ok()).filter(|port| *port > 0).ok_or(())?
             }
         };
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let target = url.path_and_query().map_or("/", |target| target.as_str()).to_owned();
+        // What no certificate can be for would fail at each event.
+        if is_encrypted {
+            ServerName::try_from(host.as_str()).map_err(drop)?;
+        }
+        let target = url.path_and_query().map_or("/", |target| target.as_str());
+        // A query may stand right behind the host; in a request it may not.
+        let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
         Ok(WebhookUrl { is_encrypted, host, port, authority, target })
     }
 }
@@ -116,30 +129,60 @@ impl FromStr for WebhookUrl {
 impl Webhooks {
     /// Reads the file, and the secrets that it names.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
-        // Who may change it, makes the server post to anywhere; URLs are often secrets.
-        let text = read_secret(path)?;
-        let parsed: WebhooksFile = toml::from_str(&text).map_err(|error| {
-            LoadError::at_byte(path, &text, error.span().unwrap_or_default().start, error.message())
-        })?;
-        if parsed.webhooks.len() > MAX_HOOKS {
-            return Err(LoadError::of(path, format!("more than {MAX_HOOKS} webhooks")));
-        }
-        let mut names = HashSet::new();
-        let mut hooks = Vec::new();
-        for entry in parsed.webhooks {
-            let start = entry.span().start;
-            let hook = entry.into_inner().into_hook();
-            let hook = hook.map_err(|why| LoadError::at_byte(path, &text, start, why))?;
-            if !names.insert(hook.name.clone()) {
-                let why = format!("there are two webhooks of the name {}", hook.name);
-                return Err(LoadError::at_byte(path, &text, start, why));
-            }
-            hooks.push(Arc::new(hook));
-        }
-        let is_encrypted = hooks.iter().any(|hook| hook.url.is_encrypted);
-        let tls = client_config(is_encrypted).map_err(|why| LoadError::of(path, why))?;
-        Ok(Webhooks { hooks, tls })
+        let (tls, no_authorities) = client_config().map_err(|why| LoadError::of(path, why))?;
+        Webhooks { hooks: Vec::new(), tls, no_authorities }.reload(path)
     }
+
+    /// Reads them again. The authorities are those of the start: in the sandbox, they may be out of reach.
+    pub fn reload(&self, path: &Path) -> Result<Self, LoadError> {
+        let hooks = read_hooks(path)?;
+        match &self.no_authorities {
+            Some(why) if hooks.iter().any(|hook| hook.url.is_encrypted) => {
+                let why = format!("the system's authorities for https:// cannot be read: {why}");
+                Err(LoadError::of(path, why))
+            }
+            _ => Ok(Webhooks { hooks, ..self.clone() }),
+        }
+    }
+
+    /// These, which trust nobody.
+    #[cfg(test)]
+    pub(super) fn of(hooks: Vec<Webhook>) -> Self {
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let config = config.with_safe_default_protocol_versions().expect("there are some");
+        let config = config.with_root_certificates(RootCertStore::empty()).with_no_client_auth();
+        let hooks = hooks.into_iter().map(Arc::new).collect();
+        Webhooks { hooks, tls: Arc::new(config), no_authorities: None }
+    }
+
+    /// The files of secrets.
+    pub fn secret_files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.hooks.iter().map(|hook| &hook.secret_file)
+    }
+}
+
+fn read_hooks(path: &Path) -> Result<Vec<Arc<Webhook>>, LoadError> {
+    // Who may change it, makes the server post to anywhere; URLs are often secrets.
+    let text = read_secret(path)?;
+    let parsed: WebhooksFile = toml::from_str(&text).map_err(|error| {
+        LoadError::at_byte(path, &text, error.span().unwrap_or_default().start, error.message())
+    })?;
+    if parsed.webhooks.len() > MAX_HOOKS {
+        return Err(LoadError::of(path, format!("more than {MAX_HOOKS} webhooks")));
+    }
+    let mut names = HashSet::new();
+    let mut hooks = Vec::new();
+    for entry in parsed.webhooks {
+        let start = entry.span().start;
+        let hook = entry.into_inner().into_hook();
+        let hook = hook.map_err(|why| LoadError::at_byte(path, &text, start, why))?;
+        if !names.insert(hook.name.clone()) {
+            let why = format!("there are two webhooks of the name {}", hook.name);
+            return Err(LoadError::at_byte(path, &text, start, why));
+        }
+        hooks.push(Arc::new(hook));
+    }
+    Ok(hooks)
 }
 
 impl WebhookEntry {
@@ -168,27 +211,24 @@ impl WebhookEntry {
         if self.events.as_ref().is_some_and(Vec::is_empty) {
             return Err(failed("events", &"the list is empty"));
         }
-        Ok(Webhook { url, secret, filter, actions: self.events, allowed, name })
+        let (secret_file, actions) = (self.secret_file, self.events);
+        Ok(Webhook { name, url, secret_file, secret, filter, actions, allowed })
     }
 }
 
-/// Trusts whom the system trusts. Read while it can be: in the sandbox, it may be elsewhere.
-fn client_config(is_needed: bool) -> Result<Arc<ClientConfig>, String> {
+/// Trusts whom the system trusts. Also says why that is nobody.
+fn client_config() -> Result<(Arc<ClientConfig>, Option<String>), String> {
     let mut roots = RootCertStore::empty();
-    if is_needed {
-        let loaded = rustls_native_certs::load_native_certs();
-        let (added, _) = roots.add_parsable_certificates(loaded.certs);
-        if added == 0 {
-            let why = loaded.errors.first().map_or_else(|| "there are none".to_owned(), ToString::to_string);
-            return Err(format!("the system's authorities for https:// cannot be read: {why}"));
-        }
-    }
+    let loaded = rustls_native_certs::load_native_certs();
+    let (added, _) = roots.add_parsable_certificates(loaded.certs);
+    let why = || loaded.errors.first().map_or_else(|| "there are none".to_owned(), ToString::to_string);
+    let no_authorities = (added == 0).then(why);
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
     let mut config = builder.with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+    Ok((Arc::new(config), no_authorities))
 }
 
 #[cfg(test)]
@@ -243,6 +283,8 @@ mod tests {
             !shown.contains("Everybody") && !shown.contains("t0ken") && shown.contains("\"ci\""),
             "{shown}"
         );
+        let secrets: Vec<_> = loaded.secret_files().map(|path| path.file_name().unwrap()).collect();
+        assert_eq!(secrets, ["secret"; 2]);
         assert_eq!(super::tests::loaded("", 0o600).unwrap().hooks.len(), 0);
     }
 
@@ -299,6 +341,29 @@ mod tests {
     }
 
     #[test]
+    fn nobody_is_trusted_without_authorities() {
+        let none = Webhooks { no_authorities: Some("gone".to_owned()), ..Webhooks::of(Vec::new()) };
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+            path
+        };
+        let secret = write("secret", SECRET).display().to_string();
+        let reload = |url: &str| {
+            let head = HEAD.replace("SECRET", &secret);
+            none.reload(&write("hooks.toml", &format!("{head}url = \"{url}\"\n")))
+        };
+        assert_eq!(reload("http://a.example/").unwrap().hooks.len(), 1);
+        let why = reload("https://a.example/").unwrap_err().to_string();
+        assert!(
+            why.ends_with("hooks.toml: the system's authorities for https:// cannot be read: gone"),
+            "{why}"
+        );
+    }
+
+    #[test]
     fn urls() {
         for bad in [
             "",
@@ -312,11 +377,16 @@ mod tests {
             "http://a:0/",
             "http://a:/",
             "http://a:65536/",
+            "http://a:+80/",
+            "https://a..b/",
         ] {
             assert!(bad.parse::<WebhookUrl>().is_err(), "{bad}");
         }
         let url = |text: &str| text.parse::<WebhookUrl>().ok().unwrap();
         assert_eq!((url("https://a").port, url("https://a").is_encrypted), (443, true));
+        for (text, target) in [("http://a", "/"), ("http://a?b=c", "/?b=c"), ("http://a/b?c#d", "/b?c")] {
+            assert_eq!(url(text).target, target);
+        }
         assert_eq!((url("http://a:81/x").authority.as_str(), url("http://a:81/x").port), ("a:81", 81));
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use packrace_journal::{Action, JournalReader, Line};
 use rustls::ClientConfig;
 use serde_json::{Map, Value};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -90,7 +90,8 @@ impl HookTask {
     ) -> io::Result<Self> {
         let cursor = Cursor::new(dir, &hook.name);
         let end = durable.borrow().saturating_add(1);
-        let next = match cursor.read()? {
+        let kept = cursor.read()?;
+        let next = match kept {
             Some(next) if next > end => {
                 tracing::warn!("webhook {}: the journal ends before event {next}, where it was", hook.name);
                 end
@@ -98,8 +99,8 @@ impl HookTask {
             Some(next) => next,
             None => end,
         };
-        // A kill before the first delivery must not move it.
-        cursor.write(next)?;
+        // Nothing that happens before the first delivery may move it.
+        cursor.begin(kept, next)?;
         tracing::info!("webhook {}: begins with event {next}", hook.name);
         counts.set_next(next);
         Ok(HookTask {
@@ -117,11 +118,12 @@ impl HookTask {
         })
     }
 
-    /// Works until the server stops. What is on its way then is sent again at the next start.
-    pub(super) async fn run(mut self, mut stopping: watch::Receiver<bool>) {
+    /// Works until the server stops, or `ending` has lost its sender. What is on its way then is sent again at the next start.
+    pub(super) async fn run(mut self, mut stopping: watch::Receiver<bool>, ending: oneshot::Receiver<()>) {
         tokio::select! {
             biased;
             () = async { drop(stopping.wait_for(|is_stopping| *is_stopping).await) } => {}
+            _ = ending => {}
             () = self.work() => {}
         }
         self.save().await;
@@ -139,7 +141,7 @@ impl HookTask {
                 Ok((None, false)) => {}
                 Err(error) => {
                     tracing::error!("webhook {}: the journal cannot be read: {error}", self.hook.name);
-                    sleep(DISK_RETRY_INTERVAL).await;
+                    self.saving_meanwhile(sleep(DISK_RETRY_INTERVAL)).await;
                 }
             }
             if self.is_moved() && Instant::now() >= self.save_at {
@@ -183,9 +185,10 @@ impl HookTask {
     async fn deliver(&mut self, message: &Message) {
         let began = Instant::now();
         let mut attempts = Attempts::new(self.rules.first_delay, self.rules.retry_time, Duration::ZERO);
+        let (hook, tls, max_time) = (self.hook.clone(), self.tls.clone(), self.rules.max_time);
         loop {
             let delivery = new_id();
-            let attempted = post(&self.hook, &self.tls, message, &delivery, self.rules.max_time).await;
+            let attempted = self.saving_meanwhile(post(&hook, &tls, message, &delivery, max_time)).await;
             let Attempted { outcome, why, retry_after } = attempted;
             self.counts.attempted(outcome);
             let (name, seq) = (&self.hook.name, message.seq);
@@ -195,17 +198,26 @@ impl HookTask {
             }
             let random = getrandom::u32().unwrap_or(0);
             let Some(delay) = attempts.failed(began.elapsed(), retry_after, random) else {
-                self.counts.lost(LossReason::GivenUp, 1);
                 tracing::error!("webhook {name}: event {seq} is given up, and will not be sent: {why}");
+                // Told before it is counted: whoever sees the number finds the line.
+                self.counts.lost(LossReason::GivenUp, 1);
                 return;
             };
             let delay_ms = delay.as_millis();
             tracing::warn!("webhook {name}: event {seq} ({delivery}): {why}; again in {delay_ms} ms");
-            // What was delivered before stays so, however long this one takes.
-            if self.is_moved() && Instant::now() >= self.save_at {
-                self.save().await;
+            self.saving_meanwhile(sleep(delay)).await;
+        }
+    }
+
+    /// Waits for something, and writes the cursor meanwhile: what was delivered before stays so, however long this takes.
+    async fn saving_meanwhile<T>(&mut self, work: impl Future<Output = T>) -> T {
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                () = sleep_until(self.save_at), if self.is_moved() => self.save().await,
             }
-            sleep(delay).await;
         }
     }
 

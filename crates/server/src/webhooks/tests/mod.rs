@@ -1,5 +1,7 @@
+mod attempts;
+
 use std::collections::HashMap;
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -8,12 +10,14 @@ use std::time::Duration;
 
 use packrace_journal::{Action, Journal, JournalEvent, JournalOptions, RefEvent};
 use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::runtime::Runtime;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-use super::delivery::{Message, post, signature};
+use super::delivery::{Attempted, Message, post, signature};
 use super::task::{DeliveryRules, HookTask};
 use super::*;
 use crate::events::RepositoryFilter;
@@ -32,11 +36,12 @@ struct Posted {
 }
 
 impl Posted {
-    fn read(stream: &mut TcpStream) -> Self {
+    /// `None` where whoever posts it goes before the end.
+    fn read(stream: &mut impl Read) -> Option<Self> {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             let mut byte = [0];
-            stream.read_exact(&mut byte).unwrap();
+            stream.read_exact(&mut byte).ok()?;
             head.push(byte[0]);
         }
         let head = String::from_utf8(head).unwrap();
@@ -47,8 +52,8 @@ impl Posted {
             .map(|(k, v)| (k.to_lowercase(), v.to_owned()))
             .collect();
         let mut body = vec![0; headers["content-length"].parse().unwrap()];
-        stream.read_exact(&mut body).unwrap();
-        Posted { line, headers, body }
+        stream.read_exact(&mut body).ok()?;
+        Some(Posted { line, headers, body })
     }
 
     fn id(&self) -> &str {
@@ -67,7 +72,8 @@ fn receiver(mut answer: Answer) -> (SocketAddr, Receiver<Posted>) {
     std::thread::spawn(move || {
         for (number, stream) in listener.incoming().enumerate() {
             let mut stream = stream.unwrap();
-            if sender.send(Posted::read(&mut stream)).is_err() {
+            let Some(request) = Posted::read(&mut stream) else { continue };
+            if sender.send(request).is_err() {
                 return;
             }
             answer(number, &mut stream);
@@ -94,6 +100,7 @@ fn hook(address: SocketAddr, allowed: &[&str]) -> Webhook {
     Webhook {
         name: "ci".to_owned(),
         url: format!("http://{address}/hook?token=t0ken").parse().ok().unwrap(),
+        secret_file: PathBuf::new(),
         secret: SECRET.to_vec(),
         filter: RepositoryFilter::default(),
         actions: None,
@@ -101,10 +108,15 @@ fn hook(address: SocketAddr, allowed: &[&str]) -> Webhook {
     }
 }
 
-fn tls() -> Arc<ClientConfig> {
+/// Trusts these authorities, in PEM.
+fn trusting(authorities: &[&str]) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    for pem in authorities {
+        roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
+    }
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().unwrap();
-    Arc::new(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
+    Arc::new(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
 fn runtime() -> Runtime {
@@ -166,8 +178,14 @@ impl Hooked {
     fn start(&self, hook: Webhook) -> JoinHandle<()> {
         let (durable, counts) = (self.durable.clone(), self.counts.clone());
         let _entered = self.runtime.enter();
-        let task = HookTask::new(Arc::new(hook), tls(), self.rules, self.dir(), durable, counts).unwrap();
-        self.runtime.spawn(task.run(self.stopping.subscribe()))
+        let task =
+            HookTask::new(Arc::new(hook), trusting(&[]), self.rules, self.dir(), durable, counts).unwrap();
+        let (never, ending) = oneshot::channel();
+        let running = task.run(self.stopping.subscribe(), ending);
+        self.runtime.spawn(async move {
+            running.await;
+            drop(never);
+        })
     }
 
     fn record(&self, event: &JournalEvent) {
@@ -310,6 +328,39 @@ fn a_hook_goes_on_at_its_cursor() {
 }
 
 #[test]
+fn the_cursor_is_written_while_an_event_is_not_answered() {
+    let mut hooked = Hooked::new(JournalOptions::default());
+    let (address, posted) = receiver(Box::new(|number, stream| match number {
+        2 => hangs(stream),
+        _ => says(stream, "HTTP/1.1 204 OK\r\n\r\n"),
+    }));
+    let running = hooked.start(hook(address, &["127.0.0.1"]));
+    (0..3).for_each(|_| hooked.record(&event("a.git")));
+    let ids = [(); 3].map(|()| posted.recv_timeout(HANG).unwrap().id().to_owned());
+    assert_eq!(ids, ["1", "2", "3"]);
+    // The third is on its way for as long as this lasts; a kill now must not bring back the second.
+    let started = std::time::Instant::now();
+    while hooked.cursor() != "3\n" {
+        assert!(started.elapsed() < HANG / 2, "{}", hooked.cursor());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    hooked.stop(vec![running]);
+}
+
+#[test]
+fn a_cursor_that_is_there_is_left_alone_at_the_start() {
+    let mut hooked = Hooked::new(JournalOptions::default());
+    let (address, _posted) = receiver(takes_all());
+    let running = hooked.start(hook(address, &["127.0.0.1"]));
+    hooked.stop(vec![running]);
+    let file = || std::os::unix::fs::MetadataExt::ino(&hooked.dir().join("webhook-ci").metadata().unwrap());
+    let before = file();
+    let running = hooked.start(hook(address, &["127.0.0.1"]));
+    assert_eq!(file(), before);
+    hooked.stop(vec![running]);
+}
+
+#[test]
 fn what_is_not_taken_for_too_long_is_given_up() {
     let mut hooked = Hooked::new(JournalOptions::default());
     hooked.rules.retry_time = Duration::ZERO;
@@ -362,111 +413,64 @@ fn a_receiver_that_hangs_delays_nobody_else() {
     assert_eq!(std::fs::read_to_string(hooked.dir().join("webhook-slow")).unwrap(), "1\n");
 }
 
-/// What comes of one attempt.
-fn attempt(hook: &Webhook, max_time: Duration) -> super::delivery::Attempted {
-    let message = Message { seq: 7, kind: "push".to_owned(), body: b"{}".as_slice().into() };
-    runtime().block_on(post(hook, &tls(), &message, "d", max_time))
-}
-
-/// Whether nobody has connected.
-fn is_untouched(listener: &TcpListener) -> bool {
-    listener.set_nonblocking(true).unwrap();
-    listener.accept().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+/// What Prometheus is told of all hooks.
+fn shown(metrics: &Metrics) -> Vec<String> {
+    let text = metrics.text();
+    text.lines().filter(|line| line.starts_with("packrace_webhook_lag{")).map(str::to_owned).collect()
 }
 
 #[test]
-fn private_addresses_are_not_connected_to() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let check = |host: &str, allowed: &[&str]| {
-        let url = format!("http://{host}:{port}/t0ken");
-        let hook =
-            Webhook { url: url.parse().ok().unwrap(), ..hook(listener.local_addr().unwrap(), allowed) };
-        let attempted = attempt(&hook, HANG);
-        assert_eq!(attempted.outcome, AttemptOutcome::Refused, "{host}: {attempted:?}");
-        assert!(attempted.why.contains("is not public") && !attempted.why.contains("t0ken"), "{attempted:?}");
-        assert!(is_untouched(&listener), "{host}");
+fn other_hooks_count_while_the_server_runs() {
+    let mut hooked = Hooked::new(JournalOptions::default());
+    let metrics = Arc::<Metrics>::default();
+    let numbers = WebhookNumbers::new(hooked.durable.clone());
+    metrics.webhooks.set(numbers.clone()).unwrap();
+    let mut all = RunningWebhooks {
+        rules: hooked.rules,
+        dir: hooked.dir().to_owned(),
+        durable: hooked.durable.clone(),
+        metrics: metrics.clone(),
+        numbers,
+        stopping: hooked.stopping.clone(),
+        runtime: hooked.runtime.handle().clone(),
+        running: Vec::new(),
     };
-    // Also in ways that only a resolver understands.
-    for host in [
-        "127.0.0.1",
-        "localhost",
-        "[::1]",
-        "[::ffff:127.0.0.1]",
-        "0.0.0.0",
-        "2130706433",
-        "0x7f.1",
-        "169.254.169.254",
-    ] {
-        check(host, &[]);
-    }
-    check("127.0.0.1", &["10.0.0.0/8", "::1"]);
-}
+    let runtime = runtime();
+    let set = |all: &mut RunningWebhooks, hooks| runtime.block_on(all.set(&Webhooks::of(hooks)));
+    let [(wrong, misled), (slow, waiting)] = [(); 2].map(|()| receiver(Box::new(|_, stream| hangs(stream))));
+    let (good, posted) = receiver(takes_all());
+    let to = |name: &str, address| Webhook { name: name.to_owned(), ..hook(address, &["127.0.0.1"]) };
+    set(&mut all, vec![to("ci", wrong), to("slow", slow)]);
+    hooked.record(&event("a.git"));
+    assert_eq!(misled.recv_timeout(HANG).unwrap().id(), "1");
+    assert_eq!(waiting.recv_timeout(HANG).unwrap().id(), "1");
+    let before = all.running[1].hook.clone();
+    assert_eq!(before.name, "slow");
 
-#[test]
-fn redirects_are_not_followed() {
-    let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
-    let to = elsewhere.local_addr().unwrap();
-    for status in [301, 302, 303, 307, 308] {
-        let answer = format!("HTTP/1.1 {status} No\r\nLocation: http://{to}/\r\nContent-Length: 0\r\n\r\n");
-        let (address, posted) = receiver(Box::new(move |_, stream| says(stream, &answer)));
-        let attempted = attempt(&hook(address, &["127.0.0.1"]), HANG);
-        assert_eq!(attempted.outcome, AttemptOutcome::Redirected, "{attempted:?}");
-        assert_eq!(attempted.why, format!("it answers {status}, and redirects are not followed"));
-        assert!(posted.recv_timeout(HANG).is_ok() && is_untouched(&elsewhere));
-    }
-}
+    // One that has changed sends at once what the other receiver did not take; the other one is not disturbed.
+    set(&mut all, vec![to("ci", good), to("slow", slow)]);
+    assert_eq!(posted.recv_timeout(HANG).unwrap().id(), "1");
+    assert!(all.running.iter().any(|one| Arc::ptr_eq(&one.hook, &before)));
+    // A secret is a change, too.
+    set(&mut all, vec![to("slow", slow), Webhook { secret: b"another secret".to_vec(), ..to("ci", good) }]);
+    hooked.record(&event("a.git"));
+    let find = |id: &str| {
+        // What was on its way when a hook ended comes twice.
+        let mut requests = std::iter::from_fn(|| posted.recv_timeout(HANG).ok());
+        requests.find(|request| request.id() == id).unwrap()
+    };
+    let request = find("2");
+    let signature = signature(b"another secret", &request.body);
+    assert_eq!(request.headers["x-packrace-signature-256"], signature);
 
-#[test]
-fn answers_are_bounded() {
-    let check = |answer: Answer, max_time: Duration, expect: AttemptOutcome| {
-        let (address, _posted) = receiver(answer);
-        let attempted = attempt(&hook(address, &["127.0.0.1"]), max_time);
-        assert_eq!(attempted.outcome, expect, "{attempted:?}");
-    };
-    let flood = |head: &'static str| -> Answer {
-        Box::new(move |_, stream| {
-            says(stream, head);
-            while stream.write_all(&[b'x'; 4096]).is_ok() {}
-        })
-    };
-    check(flood("HTTP/1.1 200 OK\r\n\r\n"), HANG, AttemptOutcome::Delivered);
-    check(flood("HTTP/1.1 500 No\r\n\r\n"), HANG, AttemptOutcome::Rejected);
-    check(flood("HTTP/1.1 200 OK\r\nX: "), HANG, AttemptOutcome::Failed);
-    check(flood(""), HANG, AttemptOutcome::Failed);
-    let short = Duration::from_millis(50);
-    check(Box::new(|_, stream| hangs(stream)), short, AttemptOutcome::TimedOut);
-    let half = "HTTP/1.1 200 OK\r\nContent-Le";
-    check(
-        Box::new(move |_, stream| {
-            says(stream, half);
-            hangs(stream);
-        }),
-        short,
-        AttemptOutcome::TimedOut,
-    );
-    // The status is what counts.
-    let body_hangs = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nx";
-    check(
-        Box::new(move |_, stream| {
-            says(stream, body_hangs);
-            hangs(stream);
-        }),
-        HANG,
-        AttemptOutcome::Delivered,
-    );
-    // TLS to somebody who speaks none.
-    let plain = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = plain.local_addr().unwrap();
-    let url = format!("https://{address}/");
-    let encrypted = Webhook { url: url.parse().ok().unwrap(), ..hook(address, &["127.0.0.1"]) };
-    let server = std::thread::spawn(move || {
-        let (mut stream, _) = plain.accept().unwrap();
-        says(&mut stream, "HTTP/1.1 200 OK\r\n\r\n");
-    });
-    assert_eq!(attempt(&encrypted, HANG).outcome, AttemptOutcome::Failed);
-    server.join().unwrap();
-    // Nobody listens.
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    assert_eq!(attempt(&hook(closed, &["127.0.0.1"]), HANG).outcome, AttemptOutcome::Failed);
+    // One that is gone has no numbers; it comes back where it was.
+    set(&mut all, vec![to("slow", slow)]);
+    assert_eq!(shown(&metrics), ["packrace_webhook_lag{hook=\"slow\"} 2"]);
+    set(&mut all, Vec::new());
+    assert_eq!(shown(&metrics), Vec::<String>::new());
+    hooked.record(&event("a.git"));
+    set(&mut all, vec![to("ci", good)]);
+    find("3");
+    let ended = std::mem::take(&mut all.running).into_iter().map(|one| one.ended).collect();
+    hooked.stop(ended);
 }
