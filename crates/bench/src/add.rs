@@ -1,5 +1,5 @@
-//! Many small files added to an empty index, each run in a fresh work tree; by how git waits for the disk, beside packrace, which
-//! always waits until all is durable.
+//! Adds many small files to an empty index, each run in a fresh work tree: git with different sync settings,
+//! beside packrace, which always waits until everything is durable.
 
 use std::io;
 use std::path::Path;
@@ -7,20 +7,21 @@ use std::path::Path;
 use crate::prepare::Scratch;
 use crate::work::{Add, Check, Goal, How, Work};
 
-/// Files of a directory, as in git's own `p0008`.
+/// Files per directory, as in git's own `p0008`.
 const FILES_A_DIRECTORY: usize = 100;
 
-/// How git waits; its name, its settings, and what of its time is the goal for 1, 5, 500 and 5,000 files.
+/// git's sync settings: the name, the settings, and the goal relative to git's time for 1, 5, 500 and 5,000
+/// files.
 const WAITING: [(&str, &[&str], [f64; 4]); 3] = [
     ("unsynced", &["core.fsync=none"], [1.2, 1.2, 0.8, 0.4]),
     ("fsync", &["core.fsync=all"], [1.0, 1.0, 0.2, 0.2]),
     ("batch", &["core.fsync=all", "core.fsyncMethod=batch"], [1.0, 1.0, 0.8, 0.8]),
 ];
 
-/// How packrace waits: as where nothing is configured, for everything.
+/// packrace's settings: none, so it syncs everything.
 const OURS: [&str; 0] = [];
 
-/// A few and many files, for each way in which git waits.
+/// A few and many files, for each of git's sync settings.
 pub fn all(scratch: &Scratch, is_smoke: bool) -> io::Result<Vec<Work>> {
     let mut all = Vec::new();
     let counts = if is_smoke { [1, 5, 20, 150] } else { [1, 5, 500, 5_000] };

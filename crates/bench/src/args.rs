@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-/// What the command line can say.
+/// The usage text.
 pub const USAGE: &str = "\
 usage: packrace-bench [clone] [fetch] [filter] [pack-objects] [repack] [ls-refs] [refs]
                       [index-pack] [unpack] [push] [receive] [add] [stash] [durable] [packs]
@@ -35,47 +35,47 @@ pub enum Suite {
     Fetch,
     /// Clones with filters, with and without a bitmap.
     Filter,
-    /// Packs of what revisions name, on standard output.
+    /// Packs of revisions, on standard output.
     PackObjects,
-    /// Repositories packed anew.
+    /// Complete repacks of repositories.
     Repack,
     /// Listings of very many refs.
     LsRefs,
-    /// Very many refs changed, and one of them listed.
+    /// Changes of very many refs, and a listing of one.
     Refs,
-    /// A pack indexed as it comes.
+    /// A pack indexed while it is received.
     IndexPack,
     /// Small packs unpacked.
     Unpack,
     /// Pushes of one commit.
     Push,
-    /// One clone over git://, as the client sees it.
+    /// One clone over git://, measured at the client.
     Receive,
     /// Many files added to an index.
     Add,
-    /// Files of a work tree put aside.
+    /// Files of a work tree stashed.
     Stash,
-    /// A history in more and more packs.
+    /// A history in a growing number of packs.
     Packs,
-    /// Many clones at once from servers.
+    /// Many clones at once.
     Crowds,
     /// Small fetches beside many clones.
     Latency,
-    /// Clones that nobody reads.
+    /// Clones by clients that do not read.
     Waiting,
-    /// What it costs to let clients in: credentials, TLS and SSH.
+    /// The cost of access: credentials, TLS and SSH.
     Door,
     /// Nodes that serve one bucket.
     Nodes,
-    /// Repositories that nobody looks after but the server, under pushes.
+    /// Repositories that only the server maintains, under pushes.
     Care,
-    /// A server that is treated badly for some time.
+    /// A long run against misbehaving clients.
     Soak,
-    /// Small fetches beside attackers who hold all that there is.
+    /// Small fetches beside attackers that use up all limits.
     Siege,
 }
 
-/// What is measured when nothing is named; `packs` and `care` only where they are, for they take long.
+/// The default suites; `packs` and `care` only run if named, because they take long.
 const ALL: [Suite; 20] = [
     Suite::Clone,
     Suite::Fetch,
@@ -99,10 +99,10 @@ const ALL: [Suite; 20] = [
     Suite::Siege,
 ];
 
-/// What is measured by how it waits for the disk.
+/// Suites whose results depend on waiting for the disk.
 const DURABLE: [Suite; 4] = [Suite::Add, Suite::Stash, Suite::Unpack, Suite::Push];
 
-/// What is measured of many clients at once.
+/// Suites with many clients at once.
 pub const SWARM: [Suite; 3] = [Suite::Crowds, Suite::Latency, Suite::Waiting];
 
 /// Which packrace to measure.
@@ -110,46 +110,46 @@ pub const SWARM: [Suite; 3] = [Suite::Crowds, Suite::Latency, Suite::Waiting];
 pub enum Packrace {
     /// Build the workspace's.
     Build,
-    /// None: only git is measured.
+    /// None: measures only git.
     Absent,
     /// This one.
     At(PathBuf),
 }
 
-/// What is to be done.
+/// The parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Args {
-    /// In the order typed; all when none was.
+    /// The suites in the order typed; all if none was.
     pub items: Vec<Suite>,
-    /// The repository, if not a built one.
+    /// The repository, if it is not a built one.
     pub repo: Option<PathBuf>,
-    /// Which packrace.
+    /// The packrace to measure.
     pub packrace: Packrace,
-    /// Which git.
+    /// The git to measure.
     pub git: PathBuf,
-    /// gix, if it takes part.
+    /// The gix to measure, if any.
     pub gix: Option<PathBuf>,
     /// Where to keep prepared repositories.
     pub scratch: Option<PathBuf>,
-    /// Timed rounds of each contender.
+    /// Timed rounds per contender.
     pub rounds: usize,
     /// Tags for `ls-refs`, and the most for `refs`.
     pub refs: usize,
-    /// Numbers of packs, if not the usual ones.
+    /// Numbers of packs, if not the default ones.
     pub packs: Vec<usize>,
-    /// Whether nothing of a file is in memory when a command begins.
+    /// Whether the page cache is dropped before each command.
     pub is_cold: bool,
-    /// Clients at once for `swarm`.
+    /// Concurrent clients for `swarm`.
     pub clients: usize,
     /// Pushes for `care`.
     pub pushes: usize,
-    /// How long `soak` goes on; 0 for as long as it takes to see that it works.
+    /// Minutes for `soak`; 0 for a short check that it works.
     pub minutes: usize,
-    /// Whether to run small.
+    /// Whether to run a small version.
     pub smoke: bool,
     /// Where to write records.
     pub json: Option<PathBuf>,
-    /// Where to draw curves.
+    /// Where to draw the curves.
     pub svg: Option<PathBuf>,
 }
 
@@ -176,7 +176,7 @@ impl Args {
     }
 }
 
-/// The items that a word stands for.
+/// The suites that a word selects.
 fn named(word: &str) -> Option<Vec<Suite>> {
     let item = match word {
         "durable" => return Some(DURABLE.to_vec()),
@@ -208,7 +208,7 @@ fn named(word: &str) -> Option<Vec<Suite>> {
     Some(vec![item])
 }
 
-/// Understands the words after the program's name.
+/// Parses the arguments after the program's name.
 pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
     let mut args = Args::without_words();
     while let Some(word) = words.next() {

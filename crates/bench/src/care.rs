@@ -1,5 +1,6 @@
-//! Repositories that are left alone under pushes: how they are afterwards, and what clients noticed. `packrace serve` with its
-//! caretaker, and `git daemon` whose pushes run `git maintenance run --auto`.
+//! Repositories without manual maintenance, under pushes: their state afterwards, and the effect on clients.
+//! Compares `packrace serve` and its caretaker with `git daemon`, whose pushes run `git maintenance run
+//! --auto`.
 
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -17,28 +18,28 @@ use crate::{Error, PACKRACE, work};
 
 const REPOSITORIES: usize = 3;
 
-/// Fetches before there is anything else, for comparison.
+/// Fetches on the idle server, for comparison.
 const IDLE_FETCHES: usize = 200;
 
-/// Between two fetches.
+/// Pause between two fetches.
 const FETCH_PAUSE: Duration = Duration::from_millis(20);
 
-/// How long it is waited after the last push until nobody works any more, at most.
+/// How long to wait after the last push until all maintenance is done.
 const SETTLE_TIME: Duration = Duration::from_secs(400);
 
-/// A server that has nothing to do for so long has settled.
+/// A server that is idle for this long has settled.
 const QUIET_TIME: Duration = Duration::from_secs(15);
 
 const MOST_PACKS: usize = 12;
 const MOST_CLONE_CPU: f64 = 1.3;
 const MOST_FETCH: f64 = 2.0;
 
-/// What came of one server.
+/// The results of one server.
 struct CareOutcome {
     name: &'static str,
     packs: Vec<usize>,
     loose: Vec<usize>,
-    /// Tips that the bitmap has an object of, of all tips, in percent.
+    /// Percentage of all tips whose objects are in the bitmap.
     coverage: Vec<usize>,
     clone_cpu: f64,
     fresh_cpu: f64,
@@ -62,7 +63,8 @@ impl Latencies {
     }
 }
 
-/// Prints how repositories are after pushes, and what clients noticed; an error if one is damaged.
+/// Prints the state of repositories after pushes, and the effect on clients; an error if a repository is
+/// damaged.
 pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>, Error> {
     let binary = packrace.ok_or("care needs a packrace")?;
     println!(
@@ -118,7 +120,7 @@ fn measure(args: &Args, git: &Git, binary: &Path, folder: &Path, of_git: bool) -
     for repo in &repos {
         RepoBuilder::new(size).build_at(repo, git);
         git.run(repo, &["repack", "-adbq"]);
-        // As it comes, but that it is over when the push is.
+        // Otherwise the default configuration, but maintenance must end with the push.
         git.run(repo, &["config", "gc.autoDetach", "false"]);
     }
     let server = if of_git { git.binary() } else { binary };
@@ -135,7 +137,7 @@ fn measure(args: &Args, git: &Git, binary: &Path, folder: &Path, of_git: bool) -
     for repo in &repos {
         git.run(repo, &["repack", "-adbq"]);
     }
-    // The first one opens what is new.
+    // The first clones open new files.
     clones(git, &server, &repos)?;
     let fresh_cpu = clones(git, &server, &repos)?;
     Ok(CareOutcome {
@@ -151,7 +153,7 @@ fn measure(args: &Args, git: &Git, binary: &Path, folder: &Path, of_git: bool) -
     })
 }
 
-/// Packs, loose objects, and how many of a hundred tips the bitmap knows of.
+/// The number of packs and of loose objects, and the percentage of tips in the bitmap.
 fn look(git: &Git, packrace: &Path, repo: &Path) -> [usize; 3] {
     let count = |name: &str| {
         let text = git.run(repo, &["count-objects", "-v"]);
@@ -171,7 +173,7 @@ fn look(git: &Git, packrace: &Path, repo: &Path) -> [usize; 3] {
     [count("packs: "), count("count: "), coverage]
 }
 
-/// Pushes to each in turns while somebody fetches.
+/// Pushes to each repository in turn while another client fetches.
 fn under_load(
     args: &Args,
     git: &Git,
@@ -234,7 +236,7 @@ fn push_all(
     Ok(times)
 }
 
-/// Waits until no job runs, and none begins for a while.
+/// Waits until no job runs, and none starts for a while.
 fn settle(repos: &[PathBuf]) {
     let is_busy = || {
         repos
@@ -251,7 +253,7 @@ fn settle(repos: &[PathBuf]) {
     }
 }
 
-/// The server's processor seconds for a clone of each.
+/// The server's CPU seconds for a clone of each repository.
 fn clones(git: &Git, server: &Server, repos: &[PathBuf]) -> Result<f64, Error> {
     let requests: Vec<Vec<u8>> = repos.iter().map(|repo| work::clone_request(git, repo)).collect();
     let ((), seconds) = server.with_processor_seconds(|| {
@@ -263,7 +265,7 @@ fn clones(git: &Git, server: &Server, repos: &[PathBuf]) -> Result<f64, Error> {
     Ok(seconds)
 }
 
-/// Fetches of the newest commit that was there before.
+/// Fetches of the commit that was the newest at the start.
 struct Asking<'a> {
     server: &'a Server,
     requests: Vec<(PathBuf, Vec<u8>)>,
@@ -280,7 +282,7 @@ impl<'a> Asking<'a> {
         Ok(Asking { server, requests: repos.iter().map(request).collect() })
     }
 
-    /// Milliseconds of so many fetches from each, one after the other.
+    /// Milliseconds of `count` fetches from each repository, one after the other.
     fn times(&self, count: usize) -> io::Result<Vec<f64>> {
         let mut times = Vec::new();
         for _ in 0..count {
@@ -294,7 +296,7 @@ impl<'a> Asking<'a> {
     }
 }
 
-/// One request and its answer, which holds a pack.
+/// One request and its response, which must contain a pack.
 fn ask(server: &Server, repo: &Path, request: &[u8]) -> io::Result<()> {
     let target = server.target(Transport::Git, repo)?;
     let mut stream = target.connect()?;

@@ -1,4 +1,4 @@
-//! All work there is, by the items of the command line.
+//! All work, by suite.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::prepare::Scratch;
 use crate::work::{Check, Goal, How, Work, clone_request, fetch_request, needed_objects};
 use crate::{add, commands, filters, packs, push, refs, stash, take};
 
-/// Prepares the repositories and requests of all items.
+/// Prepares the repositories and requests of all suites.
 pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Work>> {
     let needs_none = |item: &Suite| {
         let by_others = [&SWARM[..], &[Suite::Care, Suite::Soak, Suite::Siege]].concat();
@@ -56,7 +56,7 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Wor
     Ok(work)
 }
 
-/// The repository that is cloned and fetched from.
+/// The repository for clones and fetches.
 pub fn history(args: &Args, scratch: &Scratch) -> std::io::Result<PathBuf> {
     match &args.repo {
         Some(repo) => Ok(repo.clone()),
@@ -93,7 +93,7 @@ fn clones(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<[Work
     ])
 }
 
-/// The server finds its pack with a bitmap, so that the client is what takes the time.
+/// The server has a bitmap, so that the time is the client's.
 fn receiving(scratch: &Scratch, history: &Path) -> std::io::Result<Work> {
     Ok(Work {
         name: "clone --bare, git://".to_string(),
@@ -135,7 +135,7 @@ fn fetches(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<Vec<
     Ok(work)
 }
 
-/// What of many refs is listed.
+/// Which of the refs are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ListedRefs {
     All,

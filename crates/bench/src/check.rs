@@ -1,4 +1,4 @@
-//! Whether the answers to one request agree.
+//! Checks that the answers to one request agree.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -9,10 +9,10 @@ use packrace_testkit::received::{fetch_answer, objects_in_checked_pack};
 
 use crate::work::{Check, How, Work};
 
-/// As strict as public histories allow: some have such trees.
+/// As strict as public histories allow: some contain such trees.
 const STRICT: &str = "--strict=zeroPaddedFilemode=ignore";
 
-/// Compares `other` with git's answer. Without `other`, git's alone is looked at.
+/// Compares `other` with git's answer. Without `other`, checks git's answer only.
 pub fn agree(git: &Git, work: &Work, peer: &[u8], other: Option<&[u8]>) -> Result<(), String> {
     match &work.check {
         Check::SameBytes => match other {
@@ -64,7 +64,7 @@ pub fn agree(git: &Git, work: &Work, peer: &[u8], other: Option<&[u8]>) -> Resul
     }
 }
 
-/// What of git's answer another program can have: gix writes no reverse indexes.
+/// The part of git's answer that another program can produce: gix writes no reverse indexes.
 pub fn known_to<'a>(who: &str, peer: &'a [u8]) -> Cow<'a, [u8]> {
     if who != crate::GIX {
         return Cow::Borrowed(peer);
@@ -81,7 +81,7 @@ fn objects(git: &Git, work: &Work, answer: &[u8]) -> Result<BTreeSet<String>, St
     };
     let hash = git.run(&work.repo, &["rev-parse", "--show-object-format"]);
     let hash = if hash.trim() == "sha256" { HashKind::Sha256 } else { HashKind::Sha1 };
-    // A clone's pack stands alone; others may build on what the client has, or leave out what it does not want.
+    // A clone's pack is complete; others may have bases at the client, or omit what it does not want.
     let base = (work.check != Check::SamePack).then_some(work.repo.as_path());
     Ok(objects_in_checked_pack(git, &pack, hash, base, STRICT))
 }
@@ -94,7 +94,7 @@ fn pack_of(answer: &[u8]) -> Result<Vec<u8>, String> {
     Err(String::from_utf8_lossy(&answer.bands.error).into_owned())
 }
 
-/// What stands behind the first flush.
+/// The bytes after the first flush.
 fn after_advertisement(answer: &[u8]) -> Result<&[u8], String> {
     let mut at = 0;
     loop {

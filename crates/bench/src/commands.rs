@@ -1,4 +1,4 @@
-//! Commands that rewrite a repository, each run in a fresh copy of it, and `pack-objects`, which writes to a pipe.
+//! Commands that rewrite a repository, each in a fresh copy, and `pack-objects`, which writes to a pipe.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use packrace_testkit::Git;
 use crate::prepare::Scratch;
 use crate::work::{Check, Goal, How, Work, needed_objects};
 
-/// Revisions on standard input, as an upload-pack sends them for a clone and for a fetch.
+/// Revisions on standard input, as upload-pack sends them for a clone and for a fetch.
 pub fn packing(git: &Git, scratch: &Scratch, history: &Path) -> io::Result<Vec<Work>> {
     let repo = scratch.plain(history)?;
     let args = ["pack-objects", "-q", "--revs", "--stdout", "--delta-base-offset", "--thin"];
@@ -33,7 +33,7 @@ pub fn packing(git: &Git, scratch: &Scratch, history: &Path) -> io::Result<Vec<W
     Ok(all)
 }
 
-/// Everything packed anew, and bitmaps.
+/// Complete repacks, with bitmaps.
 pub fn repacking(scratch: &Scratch, history: &Path) -> io::Result<Vec<Work>> {
     let (plain, bitmap) = (scratch.plain(history)?, scratch.with_bitmap(history)?);
     let work = |name: &str, args: &[&str], repo: &PathBuf, goals| Work {

@@ -1,16 +1,16 @@
-//! Processor time against the number of packs, as a picture: one panel for each kind of work, both axes logarithmic.
+//! A chart of CPU time against the number of packs: one panel per kind of work, with logarithmic axes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::report::Comparison;
 
-/// A panel and what lies around its plot.
+/// The size of a panel, and the margins of its plot.
 const PANEL: (f64, f64) = (300.0, 210.0);
 const PLOT: (f64, f64) = (230.0, 140.0);
 const PLOT_AT: (f64, f64) = (55.0, 32.0);
 
-/// Panels side by side.
+/// Panels per row.
 const COLUMNS: usize = 3;
 
 /// Line and label of a contender, without and with a multi-pack-index.
@@ -21,10 +21,10 @@ const SERIES: [(&str, &str, &str); 4] = [
     ("packrace, multi-pack-index", "#1f5fa8", "4 3"),
 ];
 
-/// Seconds by the number of packs, of each of [`SERIES`].
+/// Seconds by number of packs, for each of [`SERIES`].
 type CurveLines = [BTreeMap<usize, f64>; 4];
 
-/// The picture of all work whose name tells in how many packs the repository is; nothing if there is none.
+/// The chart of all work whose name contains a number of packs; `None` if there is none.
 pub fn svg(done: &[Comparison]) -> Option<String> {
     let mut panels: Vec<(String, CurveLines)> = Vec::new();
     for comparison in done {
@@ -64,7 +64,7 @@ pub fn svg(done: &[Comparison]) -> Option<String> {
     Some(svg)
 }
 
-/// `WORK, N packs` or `WORK, N packs, multi-pack-index`.
+/// Parses `WORK, N packs` or `WORK, N packs, multi-pack-index`.
 fn state_of(name: &str) -> Option<(String, usize, bool)> {
     let plain = name.strip_suffix(", multi-pack-index");
     let (work, packs) = plain.unwrap_or(name).strip_suffix(" packs")?.rsplit_once(", ")?;
@@ -113,14 +113,14 @@ fn panel(work: &str, lines: &CurveLines) -> String {
     text
 }
 
-/// Powers of ten, from one to another.
+/// Powers of ten from first to last.
 struct Decades {
     first: i32,
     last: i32,
 }
 
 impl Decades {
-    /// Those that have all values between them.
+    /// The smallest range that contains all values.
     fn around(values: impl Iterator<Item = f64>) -> Self {
         let (low, high) =
             values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
@@ -132,11 +132,11 @@ impl Decades {
     }
 
     fn each(&self) -> impl Iterator<Item = f64> {
-        // Written as numbers are read: 0.01 and not 0.010000000000000002.
+        // Parsed from text: 0.01 and not 0.010000000000000002.
         (self.first..=self.last).map(|power| format!("1e{power}").parse().expect("a number"))
     }
 
-    /// Where between the first and the last a value lies, from 0 to 1.
+    /// The position of a value between first and last, from 0 to 1.
     fn part(&self, value: f64) -> f64 {
         (value.log10() - f64::from(self.first)) / f64::from(self.last - self.first)
     }

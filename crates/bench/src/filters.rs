@@ -1,5 +1,5 @@
-//! Clones with filters. Only branches are wanted: of trees and blobs that are wanted by name beside them, git leaves
-//! out what packrace sends.
+//! Clones with filters. Only branches are wanted: if trees and blobs are also wanted by name, git omits some
+//! that packrace sends.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use packrace_testkit::peer::Script;
 use crate::prepare::Scratch;
 use crate::work::{Check, Goal, How, Work};
 
-/// Patterns that keep about half of the paths of git/git, and of built histories.
+/// Patterns that match about half of the paths of git/git, and of built histories.
 const PATTERNS: &[u8] = b"*.c\n*.h\n!/t/\n/src/0?/\n";
 
-/// The most used filters with and without a bitmap, and the ones by place, which a bitmap does not help with.
+/// The most common filters with and without a bitmap, and path filters, for which a bitmap does not help.
 pub fn all(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<Vec<Work>> {
     let mut work = Vec::new();
     for (name, repo) in [("bitmap", scratch.with_bitmap(history)?), ("no bitmap", scratch.plain(history)?)] {

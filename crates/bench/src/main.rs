@@ -1,7 +1,7 @@
-//! For development only: git and packrace on the same work in one run, in turns, their answers compared.
+//! For development only: runs git and packrace on the same work in turns, and compares their answers.
 //!
-//! `cargo run --release -p packrace-bench -- --help` tells what it can do. Only ratios within one run count: the
-//! machine is the same for both and nothing else is known about it.
+//! `cargo run --release -p packrace-bench -- --help` describes the options. Only ratios within one run count:
+//! both ran on the same machine, about which nothing else is known.
 
 #![forbid(unsafe_code)]
 
@@ -49,19 +49,19 @@ use crate::served::Served;
 use crate::take::Taker;
 use crate::work::{Add, Check, How, Pushes, Take, Work};
 
-/// A round of quick work is repeated until git has worked this long: bash tells milliseconds.
+/// Short work is repeated within a round until git has run this long: bash measures milliseconds.
 const LEAST_ROUND_SECONDS: f64 = 0.2;
 
-/// Repetitions a round at most.
+/// Maximum number of repetitions per round.
 const MOST_RUNS: usize = 50;
 
-/// Quick work is measured in so many rounds at least, for one says little about it.
+/// Minimum number of rounds for short work, whose times vary.
 const LEAST_QUICK_ROUNDS: usize = 5;
 
-/// The one that is measured.
+/// The implementation that is measured.
 const PACKRACE: &str = "packrace";
 
-/// Another implementation, where it knows the work.
+/// Another implementation, for the work that it supports.
 pub const GIX: &str = "gix";
 
 type Error = Box<dyn std::error::Error>;
@@ -182,7 +182,7 @@ fn compare_on_stdio(
     )
 }
 
-/// Quick work is repeated within a round; what begins cold is that only once.
+/// Short work is repeated within a round; cold runs are never repeated.
 fn rounds_and_runs(args: &Args, first_seconds: f64) -> (usize, usize) {
     let runs = (LEAST_ROUND_SECONDS / first_seconds.max(0.001)).ceil() as usize;
     let least_rounds = if runs > 1 { LEAST_QUICK_ROUNDS } else { 1 };
@@ -190,7 +190,7 @@ fn rounds_and_runs(args: &Args, first_seconds: f64) -> (usize, usize) {
     (args.rounds.max(least_rounds), runs.clamp(1, most_runs))
 }
 
-/// The servers run through all rounds, unless each is to begin cold.
+/// The servers run through all rounds, unless each round starts cold.
 fn compare_served(args: &Args, git: &Git, packrace: Option<&Path>, work: &Work) -> Result<Comparison, Error> {
     let contender = |binary: &Path| Served::new(binary, work, git);
     let (peer, ours) = (contender(git.binary())?, packrace.map(contender).transpose()?);
@@ -315,7 +315,7 @@ fn compare_pushing(
     in_turns((args.rounds, 1, git, work), contenders, Pushed::observe, |contender| contender.time())
 }
 
-/// git first, for it is what others are compared with.
+/// git comes first: others are compared with it.
 fn named<Contender>(git: Contender, packrace: Option<Contender>) -> Vec<(&'static str, Contender)> {
     std::iter::once(("git", git)).chain(packrace.map(|packrace| (PACKRACE, packrace))).collect()
 }
@@ -367,7 +367,7 @@ fn record(who: &'static str, runs: usize, timings: &[Timing], seen: &Observation
     }
 }
 
-/// The binary to measure; the workspace's own is built the way this program was.
+/// The binary to measure; the workspace's own is built the same way as this program.
 fn packrace_binary(choice: &Packrace) -> Result<Option<PathBuf>, Error> {
     match choice {
         Packrace::Absent => Ok(None),

@@ -1,4 +1,4 @@
-//! Running one command on one request, timed or observed.
+//! Runs one command on one request, timed or observed.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,27 +10,28 @@ use std::time::Duration;
 use packrace_testkit::clean_environment;
 use packrace_testkit::mounted::Traffic;
 
-/// The pipe that takes the answers, as a good server's client has it.
+/// The buffer of the output pipe, as a good server's client has it.
 const PIPE_BYTES: usize = 1 << 20;
 
-/// Time between two looks at the memory of a process tree.
+/// Interval between memory samples of a process tree.
 const SAMPLE_EVERY: Duration = Duration::from_millis(2);
 
-/// System calls that hand bytes to somebody.
+/// System calls that write.
 const WRITE_CALLS: [&str; 9] =
     ["write", "writev", "pwrite64", "pwritev", "sendto", "sendmsg", "sendfile", "splice", "vmsplice"];
 
-/// System calls that read from a place that they name.
+/// System calls that read at a given position.
 const POSITIONED_READ_CALLS: [&str; 3] = ["pread64", "preadv", "preadv2"];
 
-/// System calls that read what comes next.
+/// System calls that read sequentially.
 const READ_CALLS: [&str; 4] = ["read", "readv", "recvfrom", "recvmsg"];
 
-/// System calls that wait for a disk, or ask it to begin.
+/// System calls that sync, or start a sync.
 const SYNC_CALLS: [&str; 6] = ["fsync", "fdatasync", "syncfs", "sync", "sync_file_range", "msync"];
 
-/// Runs `"$@"` some times over, each time with the request on standard input, as a file or through a pipe. bash measures: it knows the user and
-/// system time of the command and of all that the command waited for, to the millisecond.
+/// Runs `"$@"` repeatedly, each time with the request on standard input, as a file or through a pipe. bash
+/// measures: it knows the user and system time of the command and its waited-for children, to the
+/// millisecond.
 const TIMED: &str = r#"
 times=$1 request=$2 count=$3 feed=$4; shift 4
 exec 4>&2
@@ -44,31 +45,31 @@ once() { if [ "$feed" = Pipe ]; then cat "$request" | "$@"; else "$@" <"$request
 pub struct Contender {
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// How it gets the request.
+    /// How it reads the request.
     pub feed: StdinFeed,
 }
 
-/// What standard input is.
+/// The kind of standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StdinFeed {
     /// The file itself.
     File,
-    /// A pipe from `cat`, whose time is in the measured one of all contenders.
+    /// A pipe from `cat`, whose time counts for all contenders.
     Pipe,
 }
 
 /// System calls of a whole process tree, as `strace -f -c` counts them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Calls {
-    /// All there were.
+    /// All calls.
     pub all: u64,
-    /// That write.
+    /// Calls that write.
     pub writes: u64,
-    /// That read what comes next.
+    /// Calls that read sequentially.
     pub reads: u64,
-    /// That read from a place that they name.
+    /// Calls that read at a given position.
     pub positioned_reads: u64,
-    /// That make something durable.
+    /// Calls that sync.
     pub syncs: u64,
 }
 
@@ -77,12 +78,12 @@ pub struct Calls {
 pub struct Peak {
     /// `RssAnon`.
     pub anonymous_bytes: u64,
-    /// `VmRSS`: with mapped files, as far as they are in memory.
+    /// `VmRSS`: includes resident pages of mapped files.
     pub resident_bytes: u64,
 }
 
 impl Peak {
-    /// Takes what is higher.
+    /// Takes the maximum of each.
     pub fn raise(&mut self, now: Peak) {
         self.anonymous_bytes = self.anonymous_bytes.max(now.anonymous_bytes);
         self.resident_bytes = self.resident_bytes.max(now.resident_bytes);
@@ -92,7 +93,7 @@ impl Peak {
 /// Time and bytes of one run.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
-    /// From start to end, the answer read.
+    /// From start to end, including reading the answer.
     pub wall_seconds: f64,
     /// User and system time of the command and its children.
     pub cpu_seconds: f64,
@@ -100,12 +101,12 @@ pub struct Timing {
     pub bytes: u64,
 }
 
-/// What one run was seen to do, while nobody measured time.
+/// Observations of an untimed run.
 #[derive(Debug)]
 pub struct Observation {
     /// The answer.
     pub answer: Vec<u8>,
-    /// Memory of the process tree; `None` if it was too quick to see.
+    /// Memory of the process tree; `None` if it ended too quickly.
     pub peak: Option<Peak>,
     /// Counted by strace in another run; `None` without strace.
     pub calls: Option<Calls>,
@@ -113,12 +114,12 @@ pub struct Observation {
     pub reported_client_writes: Option<u64>,
     /// Calls that wrote packs, from the same report.
     pub reported_pack_writes: Option<u64>,
-    /// What a mounted file system was asked to do to packs, if there is one.
+    /// The mounted file system's requests for packs, if there is one.
     pub packs_on_mount: Option<Traffic>,
 }
 
 impl Contender {
-    /// Runs `count` times in a row on the request in this file and gives the mean.
+    /// Runs `count` times in a row on the request in this file and returns the mean.
     pub fn time(&self, request: &Path, count: usize) -> io::Result<Timing> {
         let times = tempfile::NamedTempFile::new()?;
         let mut command = Command::new("bash");
@@ -153,7 +154,8 @@ impl Contender {
         })
     }
 
-    /// Runs twice without a clock, after `prepare` each: for the calls under strace, then for the answer and the memory.
+    /// Two untimed runs, each after `prepare`: for the calls under strace, then for the answer and the
+    /// memory.
     pub fn observe(&self, request: &Path, prepare: &dyn Fn() -> io::Result<()>) -> io::Result<Observation> {
         prepare()?;
         let calls = self.calls(request)?;
@@ -188,7 +190,7 @@ impl Contender {
         })
     }
 
-    /// Gives the command its standard input, and whoever writes to that.
+    /// Sets the command's standard input, and returns the process that writes to it.
     fn feed(&self, command: &mut Command, request: &Path) -> io::Result<Option<Feeder>> {
         if self.feed == StdinFeed::File {
             command.stdin(File::open(request)?);
@@ -205,7 +207,7 @@ impl Contender {
         command.env("GIT_PROTOCOL", "version=2").stdin(Stdio::null());
     }
 
-    /// Those of the whole process tree.
+    /// The calls of the whole process tree.
     fn calls(&self, request: &Path) -> io::Result<Option<Calls>> {
         if !has_strace() {
             return Ok(None);
@@ -231,20 +233,20 @@ impl Contender {
     }
 }
 
-/// Writes to a contender; waited for when dropped.
+/// A process that writes to a contender; waited for when dropped.
 struct Feeder(Child);
 
 impl Drop for Feeder {
     fn drop(&mut self) {
-        // It ends when all is read, or nobody reads any more.
+        // It ends when everything is read, or the reader is gone.
         let _ = self.0.wait();
     }
 }
 
-/// Counts the calls of the command that follows and of its children into a file, whose name comes next.
+/// Counts the calls of the following command and its children into a file, whose name comes next.
 pub const STRACE: [&str; 4] = ["-f", "-qq", "-c", "-o"];
 
-/// Whether strace can be run.
+/// Whether strace is available.
 pub fn has_strace() -> bool {
     Command::new("strace")
         .arg("-V")
@@ -256,7 +258,7 @@ pub fn has_strace() -> bool {
 
 fn spawn_with_pipe(mut command: Command) -> io::Result<(Child, io::PipeReader)> {
     let (reader, writer) = io::pipe()?;
-    // Where the system does not allow it, both contenders have the smaller pipe.
+    // If the system refuses, both contenders have the smaller pipe.
     let _ = rustix::pipe::fcntl_setpipe_size(&reader, PIPE_BYTES);
     command.stdout(writer);
     let child = command.spawn().map_err(|e| io::Error::other(format!("{command:?}: {e}")))?;
@@ -293,13 +295,13 @@ pub fn process_tree(root: u32) -> Vec<u32> {
     tree
 }
 
-/// User and system time of `root`, its descendants and all that they have waited for, to a clock tick.
+/// User and system time of `root`, its descendants and their waited-for children, in clock ticks' precision.
 pub fn processor_seconds(root: u32) -> f64 {
     let ticks = process_tree(root).into_iter().flat_map(ticks_of).sum::<u64>();
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
-/// The same of this process alone.
+/// The same for this process alone.
 pub fn own_processor_seconds() -> f64 {
     let ticks = ticks_of(std::process::id()).into_iter().take(2).sum::<u64>();
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
@@ -308,12 +310,12 @@ pub fn own_processor_seconds() -> f64 {
 /// utime, stime, cutime and cstime, fields 14 to 17 of `stat` (proc(5)).
 fn ticks_of(pid: u32) -> Vec<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name, in brackets, may have spaces.
+    // The process name, in brackets, may contain spaces.
     let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
     fields.split(' ').skip(11).take(4).filter_map(|field| field.parse().ok()).collect()
 }
 
-/// Anonymous and all resident bytes; a process that has just ended has none.
+/// Anonymous and all resident bytes; 0 for a process that just ended.
 fn memory(pid: u32) -> (u64, u64) {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let bytes = |key: &str| {
@@ -325,7 +327,7 @@ fn memory(pid: u32) -> (u64, u64) {
 }
 
 impl Calls {
-    /// From what `strace -c` wrote.
+    /// Parses the output of `strace -c`.
     pub fn in_summary(summary: &str) -> Calls {
         let sum = |names: &[&str]| calls_in_summary(summary, |name| names.contains(&name));
         Calls {
@@ -346,13 +348,13 @@ fn calls_in_summary(summary: &str, is_asked: impl Fn(&str) -> bool) -> u64 {
         .sum()
 }
 
-/// `client.write.calls` or another role's of the report; git writes none.
+/// `client.write.calls`, or that of another role, in the report; git writes no report.
 fn reported_writes(report: &str, role: &str) -> Option<u64> {
     let json: serde_json::Value = serde_json::from_str(report).ok()?;
     json[role]["write"]["calls"].as_u64()
 }
 
-/// Lets the kernel forget what it has read of files.
+/// Drops the kernel's page cache.
 pub fn drop_page_cache() -> io::Result<()> {
     let path = Path::new("/proc/sys/vm/drop_caches");
     rustix::fs::sync();

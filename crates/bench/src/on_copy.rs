@@ -1,4 +1,4 @@
-//! Commands that run in a fresh copy of a repository, and what the repository then holds.
+//! Commands that run in a fresh copy of a repository, and the repository's content afterwards.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use packrace_testkit::Git;
 use crate::measure::{Contender, Observation, StdinFeed, Timing, drop_page_cache};
 use crate::work::Check;
 
-/// A contender that has a copy of a repository to itself.
+/// A contender with its own copy of a repository.
 pub struct OnCopy {
     contender: Contender,
-    /// What is copied; nothing for one that makes the repository.
+    /// What to copy; `None` if the command creates the repository.
     source: Option<PathBuf>,
     copy: tempfile::TempDir,
     git: Git,
@@ -21,7 +21,7 @@ pub struct OnCopy {
 }
 
 impl OnCopy {
-    /// `binary -C COPY args…`, the copy beside `source`, so that files can be linked.
+    /// `binary -C COPY args…`; the copy is beside `source`, so that files can be linked.
     pub fn new(binary: &Path, source: &Path, args: &[String], git: &Git, check: Check) -> io::Result<Self> {
         let mut on_copy = OnCopy::beside(source.parent().unwrap_or(source), source, git, check)?;
         let argv = [binary.display().to_string(), "-C".to_string(), on_copy.path().display().to_string()];
@@ -30,7 +30,7 @@ impl OnCopy {
         Ok(on_copy)
     }
 
-    /// With the copy in a new directory below `beside`, and nothing to run yet.
+    /// A copy in a new directory below `beside`, without a command yet.
     pub fn beside(beside: &Path, source: &Path, git: &Git, check: Check) -> io::Result<Self> {
         Ok(OnCopy {
             contender: Contender { argv: Vec::new(), feed: StdinFeed::File },
@@ -53,27 +53,27 @@ impl OnCopy {
         Ok(OnCopy { contender, source: None, copy, git, check, is_cold: false })
     }
 
-    /// Whether the kernel is to forget what it has read of files before each timed run.
+    /// Sets whether the page cache is dropped before each timed run.
     pub fn begin_cold(&mut self, is_cold: bool) {
         self.is_cold = is_cold;
     }
 
-    /// What runs from now on.
+    /// Sets the command.
     pub fn run(&mut self, contender: Contender) {
         self.contender = contender;
     }
 
-    /// Where the copy is, or will be.
+    /// The path of the copy.
     pub fn path(&self) -> PathBuf {
         repo_in(&self.copy)
     }
 
-    /// The directory that has nothing but the copy.
+    /// The directory that contains only the copy.
     pub fn root(&self) -> &Path {
         self.copy.path()
     }
 
-    /// One run in a new copy; its bytes are those of all packs, or of what keeps refs, afterwards.
+    /// One run in a new copy; its bytes are those of all packs, or of all refs, afterwards.
     pub fn time(&self, request: &Path) -> io::Result<Timing> {
         self.renew()?;
         if self.is_cold {
@@ -85,13 +85,13 @@ impl OnCopy {
         Ok(Timing { bytes, ..timing })
     }
 
-    /// Runs in new copies; the answer is what the repository then holds.
+    /// Runs in new copies; the answer is the repository's content afterwards.
     pub fn observe(&self, request: &Path) -> io::Result<Observation> {
         let seen = self.contender.observe(request, &|| self.renew())?;
         Ok(Observation { answer: self.state()?, ..seen })
     }
 
-    /// What is compared of the repository as it is now.
+    /// The part of the repository that is compared.
     pub fn state(&self) -> io::Result<Vec<u8>> {
         match self.check {
             Check::SameRefs => Ok(refs_state(&self.git, &repo_in(&self.copy))),
@@ -118,13 +118,13 @@ impl OnCopy {
         }
         self.source.as_ref().map_or(Ok(()), |source| copy_dir(source, &place, false))?;
         if self.check == Check::SameIndex {
-            // What was copied is not to be waited for by who is measured.
+            // The measured command must not wait for the copy's data.
             std::process::Command::new("sync").status()?;
         }
         Ok(())
     }
 
-    /// The names of all objects, after stock git has found nothing wrong.
+    /// The names of all objects, after stock git found no errors.
     fn checked_objects(&self) -> io::Result<Vec<u8>> {
         let place = repo_in(&self.copy);
         self.git.run(&place, &["fsck", "--connectivity-only", "--no-dangling"]);
@@ -136,7 +136,7 @@ impl OnCopy {
     }
 }
 
-/// The repository of a work tree, or itself.
+/// The git directory of a work tree, or a bare repository itself.
 fn git_dir(place: &Path) -> PathBuf {
     let inside = place.join(".git");
     if inside.exists() { inside } else { place.to_path_buf() }
@@ -146,7 +146,7 @@ fn repo_in(dir: &tempfile::TempDir) -> PathBuf {
     dir.path().join("repo.git")
 }
 
-/// Copies a repository. Objects, packs and what belongs to them are never changed in place, so they are linked.
+/// Copies a repository. Objects, packs and their files never change in place, so they are linked.
 fn copy_dir(from: &Path, to: &Path, is_linked: bool) -> io::Result<()> {
     std::fs::create_dir(to)?;
     for entry in std::fs::read_dir(from)? {
@@ -170,7 +170,7 @@ fn files_of_packs(repo: &Path, extension: &str) -> io::Result<Vec<std::fs::DirEn
     Ok(entries.into_iter().filter(is_asked).collect())
 }
 
-/// The one pack of a repository.
+/// The only pack of a repository.
 pub fn only_pack(repo: &Path) -> io::Result<PathBuf> {
     match &files_of_packs(repo, "pack")?[..] {
         [pack] => Ok(pack.path()),
@@ -178,7 +178,8 @@ pub fn only_pack(repo: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// A line a file of a pack: its name, and a digest of what is in it. gix leaves a `.keep` beside it, whose content is nobody's.
+/// One line per pack file: its name, and a digest of its content. gix adds a `.keep`, whose content is
+/// ignored.
 fn pack_files(repo: &Path) -> io::Result<Vec<u8>> {
     let mut lines = Vec::new();
     for extension in ["pack", "idx", "rev"] {
@@ -195,7 +196,7 @@ fn pack_bytes(repo: &Path) -> io::Result<u64> {
     files_of_packs(repo, "pack")?.into_iter().map(|entry| Ok(entry.metadata()?.len())).sum()
 }
 
-/// Of `packed-refs` and reftables; loose refs are a line each.
+/// Bytes of `packed-refs` and reftables; loose refs are one line each and do not count.
 fn ref_bytes(repo: &Path) -> io::Result<u64> {
     let mut files = vec![repo.join("packed-refs")];
     if let Ok(tables) = std::fs::read_dir(repo.join("reftable")) {
@@ -208,10 +209,10 @@ fn has_bitmap(repo: &Path) -> io::Result<bool> {
     Ok(!files_of_packs(repo, "bitmap")?.is_empty())
 }
 
-/// Of so many reflogs the lines are read: git needs a quadratic time to read all.
+/// Number of reflogs whose lines are read: git needs quadratic time to read all.
 pub const LOGS_READ: usize = 200;
 
-/// All refs, the many first, and reflogs, as git sees them: the names of all, and the lines of some.
+/// All refs, with the many tags first, and reflogs, as git sees them: all names, and the lines of some.
 fn refs_state(git: &Git, repo: &Path) -> Vec<u8> {
     let format = "--format=%(refname) %(objectname) %(*objectname) %(symref)";
     let many = git.run(repo, &["for-each-ref", format, "refs/tags/many/"]);
@@ -220,7 +221,7 @@ fn refs_state(git: &Git, repo: &Path) -> Vec<u8> {
     let names: Vec<&str> = logs.lines().collect();
     let mut show = vec!["log", "--walk-reflogs", "--format=%gD %gn %ge %gs %H"];
     show.extend(names.iter().step_by(names.len() / LOGS_READ + 1));
-    // Without a name it would show the log of `HEAD`.
+    // Without a name, git would show the log of `HEAD`.
     let lines = if names.is_empty() { String::new() } else { git.run(repo, &show) };
     [many.as_str(), &all, &logs, &lines].concat().into_bytes()
 }

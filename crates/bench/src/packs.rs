@@ -1,4 +1,4 @@
-//! One history in more and more packs, as pushes leave it, with and without a multi-pack-index.
+//! One history in a growing number of packs, as pushes leave it, with and without a multi-pack-index.
 
 use std::io::{self, BufRead as _, Write as _};
 use std::path::Path;
@@ -12,17 +12,17 @@ use crate::prepare::Scratch;
 use crate::push;
 use crate::work::{self, Check, Goal, How, PushTransport, Work};
 
-/// How many packs, unless the command line says it.
+/// Default numbers of packs.
 const COUNTS: [usize; 6] = [1, 10, 100, 300, 1000, 5000];
 
-/// The same where only is to be seen that everything works.
+/// The same for smoke runs.
 const A_FEW: [usize; 2] = [1, 12];
 
-/// Recorded pushes of one commit that follow each other; few enough objects each to be stored loose, so that the number of
-/// packs stays.
+/// Consecutive recorded pushes of one commit, each with few enough objects to be stored loose, so that the
+/// number of packs stays constant.
 const PUSHES: usize = 20;
 
-/// Every request to every number of packs.
+/// Every request with every number of packs.
 pub fn all(args: &Args, git: &Git, scratch: &Scratch, history: &Path) -> io::Result<Vec<Work>> {
     let counts = match args.packs.as_slice() {
         [] if args.smoke => A_FEW.to_vec(),
@@ -92,7 +92,7 @@ fn requests(git: &Git, scratch: &Scratch, history: &Path, repo: &Path, state: &s
     Ok(all)
 }
 
-/// Puts what the refs of `source` reach into `count` packs, the oldest commits first.
+/// Puts everything that the refs of `source` reach into `count` packs, oldest commits first.
 fn cut(git: &Git, source: &Path, repo: &Path, count: usize) -> io::Result<()> {
     let words = ["rev-list", "--objects", "--all", "--reverse", "--in-commit-order"];
     let mut list = git.command(source).args(words).stdout(Stdio::piped()).spawn()?;

@@ -1,20 +1,20 @@
-//! The repositories to measure on, made once and kept in the scratch directory.
+//! The measured repositories, created once and kept in the scratch directory.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use packrace_testkit::{Git, RefFormat, RepoBuilder, Size};
 
-/// Makes repositories below one directory; what is there already is used again.
+/// Creates repositories below one directory; existing ones are reused.
 pub struct Scratch {
     dir: PathBuf,
     git: Git,
-    /// Removes the directory at the end unless it was asked to stay.
+    /// Removes the directory at the end, unless it should stay.
     _temporary: Option<tempfile::TempDir>,
 }
 
 impl Scratch {
-    /// A scratch directory that stays, or a temporary one.
+    /// A permanent scratch directory, or a temporary one.
     pub fn new(dir: Option<&Path>, git: Git) -> std::io::Result<Self> {
         let (dir, temporary) = match dir {
             Some(dir) => {
@@ -47,7 +47,7 @@ impl Scratch {
         self.copy(repo, "bitmap", &["repack", "-adbq"])
     }
 
-    /// The original is only read: packs are linked or copied, and what is rewritten gets new files.
+    /// The original is only read: packs are linked or copied, and rewritten files are new.
     fn copy(&self, repo: &Path, kind: &str, repack: &[&str]) -> std::io::Result<PathBuf> {
         let repo = std::fs::canonicalize(repo)?;
         let name = repo.to_string_lossy().replace('/', "_");
@@ -97,7 +97,7 @@ impl Scratch {
         })
     }
 
-    /// A small repository whose refs are changed, and the commit that they shall point at.
+    /// A small repository whose refs are changed, and their new target commit.
     pub fn for_refs(&self, format: RefFormat, logs: Option<&str>) -> std::io::Result<(PathBuf, String)> {
         let name = format!("refs-{format:?}-{}.git", logs.unwrap_or("default"));
         let repo = self.made_once(&name, |path| {
@@ -111,12 +111,12 @@ impl Scratch {
         Ok((repo, target))
     }
 
-    /// A bare repository without anything.
+    /// An empty bare repository.
     pub fn empty(&self) -> std::io::Result<PathBuf> {
         self.made_once("empty.git", |path| self.init(path))
     }
 
-    /// A work tree with `count` files, which `fill` makes, and nothing in its index.
+    /// A work tree with `count` files, which `fill` creates, and an empty index.
     pub fn work_tree(
         &self,
         count: usize,
@@ -128,7 +128,7 @@ impl Scratch {
         })
     }
 
-    /// A repository whose work tree, of this name, is within it, and is filled by `fill`.
+    /// A repository that contains its work tree under this name; `fill` creates its files.
     pub fn tree_within(
         &self,
         name: &str,
@@ -144,7 +144,7 @@ impl Scratch {
         })
     }
 
-    /// A bare repository whose one pack `fill` makes.
+    /// A bare repository with one pack, which `fill` creates.
     pub fn small_objects(&self, count: usize, fill: impl FnOnce(&Path)) -> std::io::Result<PathBuf> {
         self.made_once(&format!("small-{count}.git"), |path| {
             self.init(path)?;
@@ -153,7 +153,7 @@ impl Scratch {
         })
     }
 
-    /// A copy with `count` commits that are to be pushed.
+    /// A copy with `count` commits to push.
     pub fn push_source(
         &self,
         repo: &Path,
@@ -168,7 +168,7 @@ impl Scratch {
         })
     }
 
-    /// A copy that everybody may push to, and that waits for the disk.
+    /// A copy that accepts pushes from everybody, and syncs to disk.
     pub fn push_target(&self, repo: &Path) -> std::io::Result<PathBuf> {
         let plain = self.plain(repo)?;
         self.made_once(&format!("pushed-{}", name_of(&plain)), |path| {
@@ -216,7 +216,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// Makes a repository under another name and renames it when it is whole.
+    /// Creates a repository under a temporary name and renames it when it is complete.
     fn made_once(
         &self,
         name: &str,
@@ -236,12 +236,13 @@ impl Scratch {
     }
 }
 
-/// Of what is in the scratch directory.
+/// The name of a repository in the scratch directory.
 fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Makes sorted `refs` the only ones (gitformat: the comment of `git pack-refs` says that all are peeled).
+/// Replaces all refs by the sorted `refs` (gitformat: the comment of `git pack-refs` says that all are
+/// peeled).
 fn write_packed_refs(path: &Path, refs: &[(String, &str)]) -> std::io::Result<()> {
     std::fs::remove_dir_all(path.join("refs"))?;
     std::fs::create_dir_all(path.join("refs/heads"))?;

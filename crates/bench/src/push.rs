@@ -1,4 +1,4 @@
-//! Pushes of one commit each, to a copy of a repository that waits for the disk before it says that all is well.
+//! Pushes of one commit each, to a copy of a repository that syncs to disk before it reports success.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use crate::prepare::Scratch;
 use crate::serve::Server;
 use crate::work::{Check, Goal, How, PushTransport, Pushes, Work};
 
-/// Clients that push at once, each to its own branch.
+/// Concurrent pushing clients, each with its own branch.
 pub const CLIENTS: usize = 8;
 
-/// A recorded push for each line of standard input: the server's part of the work.
+/// Replays a recorded push for each line of standard input: only the server's work.
 const REPLAY: &str =
     r#"while read -r request; do "$1" receive-pack "$2" <"$3/$request" >/dev/null || exit 9; done"#;
 
-/// Pushes of the commits in the list `$5`, lines of a client's number and a commit, by `$6` clients at once.
+/// Pushes the commits in the list `$5`, lines of a client's number and a commit, by `$6` clients at once.
 const PUSH: &str = r#"
 git=$1 source=$2 program=$3 url=$4 list=$5 clients=$6
 client() {
@@ -33,7 +33,7 @@ for ((number = 0; number < clients; number++)); do client $number & jobs+=($!); 
 for job in "${jobs[@]}"; do wait "$job" || exit 9; done
 "#;
 
-/// Every transport, one push after the other; and several at once.
+/// Every transport with consecutive pushes, and concurrent pushes.
 pub fn all(git: &Git, scratch: &Scratch, history: &Path, is_smoke: bool) -> io::Result<Vec<Work>> {
     let count = if is_smoke { 4 } else { 50 };
     let source = scratch.push_source(history, count, |repo| fill(git, repo, count))?;
@@ -97,7 +97,7 @@ pub fn to(
     })
 }
 
-/// Adds `count` commits to each of the branches `pushed-N`, and writes what says how to push them.
+/// Adds `count` commits to each of the branches `pushed-N`, and writes the list of pushes.
 fn fill(git: &Git, repo: &Path, count: usize) -> io::Result<()> {
     let head = git.run(repo, &["rev-parse", "HEAD"]);
     let mut stream = Vec::new();
@@ -140,7 +140,7 @@ fn fill(git: &Git, repo: &Path, count: usize) -> io::Result<()> {
     std::fs::write(repo.join("commits"), listed)
 }
 
-/// What a client sends once it has read the refs.
+/// What a client sends after it read the refs.
 fn request(git: &Git, repo: &Path, old: &str, new: &str, name: &str, head: &str) -> Vec<u8> {
     let format = git.run(repo, &["rev-parse", "--show-object-format"]);
     let command = format!(
@@ -154,7 +154,7 @@ fn request(git: &Git, repo: &Path, old: &str, new: &str, name: &str, head: &str)
     Script::new().data(command.as_bytes()).flush().raw(&pack).bytes().to_vec()
 }
 
-/// A contender that is pushed to: a program, or a server that runs meanwhile.
+/// A contender that receives pushes: a program, or a running server.
 pub struct Pushed {
     on_copy: OnCopy,
     server: Option<Server>,
@@ -165,7 +165,7 @@ pub struct Pushed {
 }
 
 impl Pushed {
-    /// `binary` gets the pushes that `list` names.
+    /// `binary` receives the pushes in `list`.
     pub fn new(binary: &Path, work: &Work, pushes: &Pushes, git: &Git, list: &Path) -> io::Result<Self> {
         let beside = work.repo.parent().unwrap_or(&work.repo);
         let mut pushed = Pushed {
@@ -182,19 +182,20 @@ impl Pushed {
         Ok(pushed)
     }
 
-    /// Whether the kernel is to forget what it has read of files before each timed run.
+    /// Sets whether the page cache is dropped before each timed run.
     pub fn begin_cold(&mut self, is_cold: bool) {
         self.on_copy.begin_cold(is_cold);
     }
 
-    /// All pushes to a new copy. CPU time is that of the server, if there is one, and else of all, with the client.
+    /// All pushes to a new copy. CPU time is the server's, if there is one, else that of all processes with
+    /// the client.
     pub fn time(&self) -> io::Result<Timing> {
         let Some(server) = &self.server else { return self.on_copy.time(&self.list) };
         let (timing, cpu_seconds) = server.with_processor_seconds(|| self.on_copy.time(&self.list))?;
         Ok(Timing { cpu_seconds, ..timing })
     }
 
-    /// What was seen of the server, or of all where there is none.
+    /// Observes the server, or all processes if there is none.
     pub fn observe(&mut self) -> io::Result<Observation> {
         let Some(server) = self.server.take() else { return self.on_copy.observe(&self.list) };
         let (answer, peak) = server.watched(|| {
@@ -222,7 +223,7 @@ impl Pushed {
         })
     }
 
-    /// A server of the directory that the copy is in, its calls counted into a file.
+    /// Starts a server for the copy's directory; its calls are counted into a file.
     fn start(&self, calls: Option<&Path>) -> io::Result<Option<Server>> {
         let root = self.on_copy.root();
         match self.pushes.transport {
@@ -240,7 +241,7 @@ impl Pushed {
             || text(&copy),
             |server| server.url(self.pushes.transport == PushTransport::Http, &copy),
         );
-        // Over git:// its name is sent, and must be the known one.
+        // Over git:// the program's name is sent, and must be the known one.
         let program = match server {
             Some(_) => "git-receive-pack".to_string(),
             None => format!("{} receive-pack", self.binary.display()),

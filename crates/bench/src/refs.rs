@@ -1,5 +1,5 @@
-//! Very many refs changed at once by `update-ref --stdin`, each run in a fresh copy of a repository; and created, deleted and
-//! created again in growing numbers.
+//! Changes very many refs at once with `update-ref --stdin`, each run in a fresh copy of a repository; and
+//! creates, deletes and recreates growing numbers of refs.
 
 use std::fmt::Write as _;
 use std::io;
@@ -12,16 +12,16 @@ use crate::on_copy::OnCopy;
 use crate::prepare::Scratch;
 use crate::work::{Check, Goal, How, Work};
 
-/// Refs of one transaction.
+/// Refs per transaction.
 const MANY: usize = 50_000;
 
-/// The same where only is to be seen that everything works.
+/// The same for smoke runs.
 const A_FEW: usize = 2_000;
 
-/// Up to so many refs git takes part in deleting and creating again: before 2.52 its time grew with the square.
+/// Maximum number of refs that git deletes and recreates: before 2.52 its time grew quadratically.
 const MOST_AGAIN_FOR_GIT: usize = 8_000;
 
-/// What a linear growth may differ by from ten times as much work.
+/// Maximum growth of time for ten times as much work that still counts as linear.
 const LINEAR: f64 = 20.0;
 
 /// Many creates in one transaction.
@@ -45,7 +45,7 @@ pub fn creating(scratch: &Scratch, is_smoke: bool) -> io::Result<Vec<Work>> {
     ])
 }
 
-/// Prints how long it takes to create refs, to delete them and to create them again, in a reftable repository.
+/// Prints the times to create refs, to delete them and to recreate them, in a reftable repository.
 pub fn print_again(args: &Args, git: &Git, packrace: Option<&Path>, scratch: &Scratch) -> io::Result<()> {
     let (repo, target) = scratch.for_refs(RefFormat::Reftable, None)?;
     println!(
@@ -63,7 +63,7 @@ pub fn print_again(args: &Args, git: &Git, packrace: Option<&Path>, scratch: &Sc
             let words = ["update-ref", "--stdin"].map(str::to_string);
             let contender = OnCopy::new(binary, &repo, &words, git, Check::SameRefs)?;
             let mut best = f64::INFINITY;
-            // One run of git is long enough.
+            // One run of git takes long enough.
             let rounds = if binary == git.binary() { 1 } else { args.rounds };
             for _ in 0..rounds {
                 best = best.min(contender.time(request.path())?.wall_seconds);
@@ -74,7 +74,7 @@ pub fn print_again(args: &Args, git: &Git, packrace: Option<&Path>, scratch: &Sc
         let ours = time(packrace)?;
         let expect = created(count, &target);
         for (_, state) in peer.iter().chain(&ours) {
-            // What else was there, and reflogs, follow.
+            // Other refs, and reflogs, follow.
             if !state.starts_with(expect.as_bytes()) {
                 return Err(io::Error::other(format!(
                     "P7 of {count}: the refs are not those that were created"
@@ -118,12 +118,12 @@ fn update_ref(name: String, repo: PathBuf, request: Vec<u8>, goals: Vec<Goal>) -
     }
 }
 
-/// One line a tag, by name.
+/// One line per tag, by name.
 fn commands(verb: &str, count: usize, target: &str) -> String {
     lines(count, |number| format!("{verb} refs/tags/many/{number:07} {target}\n"))
 }
 
-/// What `state` begins with after they were created.
+/// The start of the state after the refs were created.
 fn created(count: usize, target: &str) -> String {
     lines(count, |number| format!("refs/tags/many/{number:07} {target}  \n"))
 }

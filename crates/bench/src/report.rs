@@ -1,4 +1,4 @@
-//! Medians, ratios and the tables that show them.
+//! Medians, ratios and result tables.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::measure::{Calls, Peak, Timing};
 use crate::work::Goal;
 use packrace_testkit::mounted::Traffic;
 
-/// What one contender needed for one work.
+/// One contender's results for one work.
 #[derive(Debug, Clone)]
 pub struct Record {
     /// git, packrace or gix.
@@ -15,19 +15,19 @@ pub struct Record {
     pub wall_seconds: f64,
     /// Median of the rounds.
     pub cpu_seconds: f64,
-    /// Runs a round, one after the other.
+    /// Consecutive runs per round.
     pub runs_a_round: usize,
     /// System calls of all processes.
     pub calls: Option<Calls>,
-    /// Write calls to the client by packrace's own count.
+    /// Write calls to the client, from packrace's own report.
     pub reported_client_writes: Option<u64>,
-    /// Write calls to packs by the same count.
+    /// Write calls to packs, from the same report.
     pub reported_pack_writes: Option<u64>,
-    /// What a mounted file system was asked to do to packs.
+    /// The mounted file system's requests for packs.
     pub packs_on_mount: Option<Traffic>,
     /// Bytes of the answer.
     pub bytes: u64,
-    /// Highest memory of all processes.
+    /// Peak memory of all processes.
     pub peak: Option<Peak>,
 }
 
@@ -39,15 +39,15 @@ pub struct Comparison {
     pub git: Record,
     /// packrace's, if it took part.
     pub packrace: Option<Record>,
-    /// gix's, if it took part.
+    /// gix's record, if it took part.
     pub gix: Option<Record>,
-    /// The bytes by which packrace's are judged.
+    /// The bytes that packrace's are compared with.
     pub reference_bytes: u64,
-    /// What is to be reached.
+    /// The goals.
     pub goals: Vec<Goal>,
 }
 
-/// The middle wall and CPU time; each sorted on its own.
+/// Median wall and CPU time; each sorted on its own.
 pub fn medians(timings: &[Timing]) -> (f64, f64) {
     let middle = |figure: fn(&Timing) -> f64| {
         let mut figures: Vec<f64> = timings.iter().map(figure).collect();
@@ -102,7 +102,7 @@ impl Comparison {
         )
     }
 
-    /// The goal in words, and whether it is reached.
+    /// A goal in words, and whether it is reached.
     fn judged(&self, goal: Goal, ours: &Record) -> String {
         let git = &self.git;
         let (words, reached) = match goal {
@@ -137,7 +137,7 @@ impl Comparison {
                 self.gix.as_ref().map(|gix| ours.wall_seconds <= limit * gix.wall_seconds),
             ),
             Goal::BytesRatio(limit) => {
-                // The advertisement names the agent: a few bytes are no difference.
+                // The advertisement names the agent: a few bytes more do not count.
                 let limit_bytes = self.reference_bytes as f64 * limit + 1000.0;
                 (format!("bytes ≤ {limit} ×"), Some(ours.bytes as f64 <= limit_bytes))
             }

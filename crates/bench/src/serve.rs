@@ -1,4 +1,5 @@
-//! Servers to measure: `git daemon`, `git http-backend` behind lighttpd, `packrace serve`, and others that are started elsewhere.
+//! Measured servers: `git daemon`, `git http-backend` behind lighttpd, `packrace serve`, and others started
+//! elsewhere.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader};
@@ -14,19 +15,19 @@ use packrace_testkit::{BucketServer, Git, clean_environment};
 
 use crate::measure::{Peak, STRACE, process_tree, processor_seconds, sample_memory};
 
-/// How long a server may take until it accepts connections.
+/// Time limit until a server accepts connections.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The last processes of a server end after their answers.
+/// A server's last processes end this long after their responses.
 const SETTLES: Duration = Duration::from_millis(100);
 
-/// How long a client waits for a server that says nothing.
+/// How long a client waits for a silent server.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(300);
 
-/// What a server must not say: that something panicked, or that settings were wrong.
+/// Log text that a server must not produce: of a panic, or of wrong settings.
 const COMPLAINTS: [&str; 2] = ["panicked", "settings stay as they were"];
 
-/// How packrace is started, but for what it serves.
+/// packrace's arguments, without the served folder.
 const SERVE: [&str; 6] = ["serve", "--allow-push", "--http", "127.0.0.1:0", "--git", "127.0.0.1:0"];
 
 /// The bucket that nodes serve.
@@ -36,24 +37,24 @@ pub const BUCKET: &str = "s3://git/hosting";
 pub struct Server {
     child: Child,
     address: SocketAddr,
-    /// git's daemon knows none.
+    /// git's daemon has no HTTP.
     http: Option<SocketAddr>,
     https: Option<SocketAddr>,
     ssh: Option<SocketAddr>,
-    /// Other processes that take part.
+    /// Other processes of the server.
     helpers: Vec<Child>,
-    /// Where programs that nobody waits for write their times.
+    /// The file where programs without a waiting parent write their times.
     times: Option<PathBuf>,
-    /// What it was configured with.
+    /// The folder of its configuration.
     _folder: Option<tempfile::TempDir>,
-    /// What packrace has said of [`COMPLAINTS`].
+    /// Lines of packrace's log with [`COMPLAINTS`].
     complaints: Arc<Mutex<Vec<String>>>,
-    /// Whether the child is strace, which ends after what it looks at.
+    /// Whether the child is strace, which ends after the traced process.
     is_traced: bool,
 }
 
 impl Server {
-    /// `git daemon` on a port that was free a moment ago; its calls counted into a file, if there is one.
+    /// `git daemon` on a port that was free a moment ago; its calls are counted into `calls`, if given.
     pub fn git_daemon(git: &Git, root: &Path, calls: Option<&Path>) -> io::Result<Server> {
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let mut command = git.command(root);
@@ -70,7 +71,8 @@ impl Server {
         server.wait_until_it_listens("git daemon")
     }
 
-    /// `git http-backend`, run by lighttpd on a port that was free a moment ago; `None` where lighttpd is missing.
+    /// `git http-backend`, run by lighttpd on a port that was free a moment ago; `None` if lighttpd is
+    /// missing.
     pub fn http_backend(git: &Git, root: &Path) -> io::Result<Option<Server>> {
         let Some(lighttpd) = lighttpd() else { return Ok(None) };
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
@@ -87,7 +89,8 @@ impl Server {
         server.wait_until_it_listens("lighttpd").map(Some)
     }
 
-    /// A server that was started by these commands, the last of which listens at this address. All of them end when it is dropped.
+    /// A server started by these commands, of which the last listens at this address. All of them end when it
+    /// is dropped.
     pub fn started(commands: Vec<Command>, address: SocketAddr) -> io::Result<Server> {
         let mut children = Vec::new();
         for mut command in commands {
@@ -139,7 +142,7 @@ impl Server {
         Server::started_by(traced(command, calls), calls.is_some(), settings)
     }
 
-    /// The same of a bucket's repositories, with a cache in this directory.
+    /// The same for a bucket's repositories, with a cache in this directory.
     pub fn node(binary: &Path, bucket: &BucketServer, cache: &Path) -> io::Result<Server> {
         let mut command = Command::new(binary);
         clean_environment(&mut command);
@@ -187,7 +190,7 @@ impl Server {
         Ok(server)
     }
 
-    /// git's daemon if `binary` is that git, and else packrace with these settings.
+    /// git's daemon if `binary` is that git, else packrace with these settings.
     pub fn of(
         binary: &Path,
         git: &Git,
@@ -201,7 +204,7 @@ impl Server {
         }
     }
 
-    /// Does something, and tells what processor time the server took for it.
+    /// Runs `act`, and returns the server's CPU time for it.
     pub fn with_processor_seconds<T>(&self, act: impl FnOnce() -> io::Result<T>) -> io::Result<(T, f64)> {
         let before = self.processor_seconds();
         let done = act()?;
@@ -209,47 +212,47 @@ impl Server {
         Ok((done, self.processor_seconds() - before))
     }
 
-    /// The same with programs that write into this file what bash calls `times`, for nobody waits for them.
+    /// Also counts programs that no process waits for; they write bash's `times` to this file.
     pub fn with_times_in(mut self, file: PathBuf) -> Server {
         self.times = Some(file);
         self
     }
 
-    /// Of all its processes.
+    /// The CPU time of all its processes.
     fn processor_seconds(&self) -> f64 {
         let own = self.helpers.iter().chain([&self.child]).map(|child| processor_seconds(child.id()));
         let written = self.times.as_ref().and_then(|file| std::fs::read_to_string(file).ok());
         own.sum::<f64>() + written.map_or(0.0, |text| seconds_of_children(&text))
     }
 
-    /// Where it listens, if at one address.
+    /// The address, if there is only one.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where it speaks HTTPS.
+    /// The HTTPS address.
     pub fn https(&self) -> Option<SocketAddr> {
         self.https
     }
 
-    /// Where it speaks SSH.
+    /// The SSH address.
     pub fn ssh(&self) -> Option<SocketAddr> {
         self.ssh
     }
 
-    /// Its process.
+    /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Tells it to read its settings again.
+    /// Makes it reload its settings.
     pub fn reload(&self) -> io::Result<()> {
         let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::other("no process"))?;
         Ok(rustix::process::kill_process(pid, rustix::process::Signal::HUP)?)
     }
 
-    /// What it has said and should not have, and whether it has ended.
+    /// Complaints in its log, and whether it ended.
     pub fn complaints(&mut self) -> Vec<String> {
         let mut complaints = self.complaints.lock().expect("nobody panics with it").clone();
         if let Ok(Some(status)) = self.child.try_wait() {
@@ -258,7 +261,7 @@ impl Server {
         complaints
     }
 
-    /// Where clients find a repository of its directory: over HTTP if that is wanted and there, and else over git://.
+    /// The URL of a repository in its directory: over HTTP if wanted and available, else over git://.
     pub fn url(&self, wants_http: bool, repo: &Path) -> String {
         let name = repo.file_name().unwrap_or_default().to_string_lossy();
         match self.http {
@@ -267,7 +270,7 @@ impl Server {
         }
     }
 
-    /// A repository of its directory, behind this transport.
+    /// A repository in its directory, over this transport.
     pub fn target(&self, transport: Transport, repo: &Path) -> io::Result<Target> {
         let address = match transport {
             Transport::Git => Some(self.address),
@@ -278,7 +281,7 @@ impl Server {
         Ok(Target { transport, address, path: format!("/{name}"), patience: CLIENT_PATIENCE })
     }
 
-    /// Does something while the memory of the server is looked at; `None` if that was too quick to see.
+    /// Runs `act` while the server's memory is sampled; `None` if it was too quick to sample.
     pub fn watched<T>(&self, act: impl FnOnce() -> io::Result<T>) -> io::Result<(T, Option<Peak>)> {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -293,7 +296,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // `git daemon` is a child of `git`: both get the signal that their shell would send.
+        // `git daemon` is a child of `git`: both get the signal, as from a shell.
         let helpers = self.helpers.iter().flat_map(|helper| process_tree(helper.id()));
         let own = process_tree(self.child.id()).into_iter().skip(usize::from(self.is_traced));
         for pid in own.chain(helpers) {
@@ -305,7 +308,7 @@ impl Drop for Server {
     }
 }
 
-/// The sum of what bash's `times` has said of children, in every other line: `0m0.351s 0m0.120s`.
+/// The sum of the children's times in bash's `times` output, on every other line: `0m0.351s 0m0.120s`.
 fn seconds_of_children(text: &str) -> f64 {
     let words = text.lines().skip(1).step_by(2).flat_map(str::split_whitespace);
     let seconds = words.filter_map(|word| {
@@ -315,7 +318,7 @@ fn seconds_of_children(text: &str) -> f64 {
     seconds.sum()
 }
 
-/// Waits for a server that has just been started.
+/// Waits for a server that was just started.
 pub fn wait_until(name: &str, listens: impl Fn() -> bool) -> io::Result<()> {
     let start = Instant::now();
     while !listens() {
@@ -327,7 +330,7 @@ pub fn wait_until(name: &str, listens: impl Fn() -> bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Where lighttpd is, if anywhere: it is often not in the PATH of those who do not administer the machine.
+/// The path of lighttpd, if it is installed: often it is not in the PATH of ordinary users.
 pub fn lighttpd() -> Option<&'static str> {
     let runs = |program: &&str| {
         let mut command = Command::new(program);
@@ -336,7 +339,7 @@ pub fn lighttpd() -> Option<&'static str> {
     ["lighttpd", "/usr/sbin/lighttpd"].into_iter().find(runs)
 }
 
-/// Everything goes to the backend, and answers go on as they come instead of through a temporary file.
+/// Sends everything to the backend, and streams responses instead of buffering them in a temporary file.
 pub fn lighttpd_config(address: SocketAddr, folder: &Path, backend: &Path, root: &Path) -> String {
     let (folder, backend, root) = (folder.display(), backend.display(), root.display());
     format!(
@@ -354,7 +357,7 @@ pub fn lighttpd_config(address: SocketAddr, folder: &Path, backend: &Path, root:
     )
 }
 
-/// The same command with its calls counted into a file, if there is one.
+/// The same command with its calls counted into `calls`, if given.
 fn traced(command: Command, calls: Option<&Path>) -> Command {
     let Some(calls) = calls else { return command };
     let mut outer = Command::new("strace");

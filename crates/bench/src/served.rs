@@ -1,4 +1,4 @@
-//! Requests to `upload-pack` of a server that keeps running: `git daemon`, or `packrace serve`.
+//! Requests to `upload-pack` of a running server: `git daemon`, or `packrace serve`.
 
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use crate::measure::{Observation, Timing};
 use crate::serve::Server;
 use crate::work::Work;
 
-/// For packrace, which otherwise would make a pack for the first request only.
+/// For packrace, which otherwise would generate a pack only for the first request.
 const SETTINGS: &str = "[cache]\nenabled = false\n";
 
-/// A contender that is asked over git://.
+/// A contender that is requested over git://.
 pub struct Served {
     settings: tempfile::NamedTempFile,
     binary: PathBuf,
@@ -25,7 +25,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// A server of the directory that the repository is in.
+    /// A server of the repository's directory.
     pub fn new(binary: &Path, work: &Work, git: &Git) -> io::Result<Self> {
         let settings = tempfile::NamedTempFile::new()?;
         std::fs::write(settings.path(), SETTINGS)?;
@@ -41,7 +41,7 @@ impl Served {
         Ok(served)
     }
 
-    /// A new server, after `prepare`: one that has opened nothing yet.
+    /// A new server, started after `prepare`: it has no open repository.
     pub fn start_anew(&mut self, prepare: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         self.server = None;
         prepare()?;
@@ -59,7 +59,7 @@ impl Served {
         self.server.as_ref().expect("it was started")
     }
 
-    /// The mean of `runs` requests, one after the other. CPU time is the server's.
+    /// The mean of `runs` consecutive requests. CPU time is the server's.
     pub fn time(&self, runs: usize) -> io::Result<Timing> {
         let start = Instant::now();
         let ask = || {
@@ -78,7 +78,7 @@ impl Served {
         })
     }
 
-    /// One answer, and the memory of the server meanwhile.
+    /// One response, and the server's memory meanwhile.
     pub fn observe(&self) -> io::Result<Observation> {
         let mut answer = Vec::new();
         let ((), peak) = self.server().watched(|| self.ask(|read| answer.extend_from_slice(read)))?;
@@ -92,7 +92,7 @@ impl Served {
         })
     }
 
-    /// One request and its answer, to the end of the connection.
+    /// One request and its response, to the end of the connection.
     fn ask(&self, mut take: impl FnMut(&[u8])) -> io::Result<()> {
         let target = self.server().target(Transport::Git, &self.repo)?;
         let mut stream = target.connect()?;
@@ -133,7 +133,7 @@ mod tests {
         crate::check::agree(git, &work, &answer, None).unwrap();
         served.start_anew(|| Ok(())).unwrap();
         let timing = served.time(3).unwrap();
-        // Threads of git find other deltas each time.
+        // With threads, git finds different deltas each time.
         assert!(timing.bytes.abs_diff(answer.len() as u64) < 1000, "{timing:?} beside {}", answer.len());
         assert!(timing.wall_seconds > 0.0);
     }

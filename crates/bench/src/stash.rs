@@ -1,5 +1,5 @@
-//! Files that git does not know, put aside by `stash -u`: in a fresh copy for each run, by method of syncing, as git's own
-//! `p0008-odb-fsync.sh` does it.
+//! Stashes untracked files with `stash -u`: in a fresh copy for each run, with each sync method, as in git's
+//! own `p0008-odb-fsync.sh`.
 
 use std::io;
 use std::path::Path;
@@ -9,23 +9,23 @@ use packrace_testkit::{Git, Random};
 use crate::prepare::Scratch;
 use crate::work::{Check, Goal, How, Work};
 
-/// How many files there are.
+/// Number of files.
 const FILES: usize = 500;
 
-/// Lines of each.
+/// Lines per file.
 const LINES: usize = 20;
 
-/// The directory of the work tree, within that of the repository.
+/// The directory of the work tree, inside the repository's directory.
 const TREE: &str = "tree";
 
-/// Without waiting for the disk but as by default, with a sync an object, and with git's one for all.
+/// Without syncing loose objects, as by default; with one sync per object; and with git's batched sync.
 const METHODS: [(&str, &[&str], f64); 3] = [
     ("core.fsync default", &[], 1.0),
     ("fsync", &["-c", "core.fsync=loose-object,pack,reference", "-c", "core.fsyncMethod=fsync"], 0.2),
     ("batch", &["-c", "core.fsync=loose-object,pack,reference", "-c", "core.fsyncMethod=batch"], 1.0),
 ];
 
-/// All methods.
+/// All sync methods.
 pub fn all(git: &Git, scratch: &Scratch) -> io::Result<Vec<Work>> {
     let repo = scratch.tree_within(TREE, |tree| fill(git, tree))?;
     let work = |(name, settings, ratio): (&str, &[&str], f64)| {
@@ -43,7 +43,7 @@ pub fn all(git: &Git, scratch: &Scratch) -> io::Result<Vec<Work>> {
     Ok(METHODS.into_iter().map(work).collect())
 }
 
-/// A commit, and the files that are to be put aside.
+/// Makes a commit, and the files to stash.
 fn fill(git: &Git, tree: &Path) -> io::Result<()> {
     let mut random = Random::new(9);
     let mut file = |name: &str| {

@@ -1,4 +1,4 @@
-//! Packs taken: `index-pack` and `unpack-objects` into an empty repository, a fresh one for each run.
+//! Receives packs: `index-pack` and `unpack-objects` into an empty repository, a new one for each run.
 
 use std::io;
 use std::path::Path;
@@ -11,13 +11,13 @@ use crate::on_copy::{OnCopy, only_pack};
 use crate::prepare::Scratch;
 use crate::work::{Check, Goal, How, Take, Work};
 
-/// Bytes of each of many small objects.
+/// Bytes per small object.
 const SMALL_BYTES: usize = 400;
 
-/// What a pack's writes may be above one a MiB.
+/// Allowed writes for a pack beyond one per MiB.
 const MORE_WRITES: u64 = 64;
 
-/// Reads of that kind by which the loader finds its way in shared libraries before a program starts.
+/// Positioned reads of the loader in shared libraries before a program starts.
 const READS_OF_LOADER: u64 = 2;
 
 /// The repository's pack, indexed on two threads.
@@ -53,7 +53,7 @@ pub fn indexing(scratch: &Scratch, history: &Path) -> io::Result<Vec<Work>> {
     ])
 }
 
-/// Packs of small objects, unpacked without and with waiting for the disk.
+/// Packs of small objects, unpacked without and with syncing.
 pub fn unpacking(git: &Git, scratch: &Scratch) -> io::Result<Vec<Work>> {
     let mut all = Vec::new();
     for count in [500, 5_000] {
@@ -80,7 +80,7 @@ pub fn unpacking(git: &Git, scratch: &Scratch) -> io::Result<Vec<Work>> {
     Ok(all)
 }
 
-/// Blobs that nobody can compress much, in one pack.
+/// Nearly incompressible blobs, in one pack.
 fn fill(git: &Git, repo: &Path, count: usize) {
     let mut random = Random::new(8);
     let mut stream = Vec::new();
@@ -92,7 +92,7 @@ fn fill(git: &Git, repo: &Path, count: usize) {
     git.run_with_input(repo, &["-c", "fastimport.unpackLimit=0", "fast-import", "--quiet"], &stream);
 }
 
-/// A contender that takes packs, perhaps on a mounted file system.
+/// A contender that receives packs, possibly on a mounted file system.
 pub struct Taker<'a> {
     on_copy: OnCopy,
     mount: Option<&'a Mount>,
@@ -114,7 +114,7 @@ impl<'a> Taker<'a> {
         Ok(Taker { on_copy, mount })
     }
 
-    /// gix, which wants to know the directory of packs.
+    /// gix, which needs the pack directory.
     pub fn gix(binary: &Path, work: &Work, take: &Take, git: &Git) -> io::Result<Self> {
         let mut on_copy = OnCopy::beside(place(work, None), &work.repo, git, work.check.clone())?;
         let packs = on_copy.path().join("objects/pack").display().to_string();
@@ -129,7 +129,7 @@ impl<'a> Taker<'a> {
         self.on_copy.time(pack)
     }
 
-    /// Runs without a clock.
+    /// An untimed run.
     pub fn observe(&self, pack: &Path) -> io::Result<Observation> {
         let seen = self.on_copy.observe(pack)?;
         let Some(mount) = self.mount else { return Ok(seen) };

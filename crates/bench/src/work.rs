@@ -1,4 +1,4 @@
-//! What is measured: a request to a repository, how its answers are compared, and what is to be reached.
+//! Measured work: a request to a repository, how its answers are compared, and the goals.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,68 +8,69 @@ use packrace_testkit::peer::Script;
 
 use crate::measure::StdinFeed;
 
-/// A figure to reach.
+/// A goal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Goal {
-    /// At most this much of git's CPU time.
+    /// At most this share of git's CPU time.
     CpuRatio(f64),
-    /// At most this much of git's wall time.
+    /// At most this share of git's wall time.
     WallRatio(f64),
     /// At most this long.
     WallSeconds(f64),
-    /// At most this much of gix's wall time.
+    /// At most this share of gix's wall time.
     WallRatioToGix(f64),
-    /// At most so many write calls.
+    /// At most this many write calls.
     WriteCalls(u64),
-    /// At most so many writes of packs, as the file system counts them or else packrace.
+    /// At most this many writes of packs, counted by the file system or else by packrace.
     PackWrites(u64),
-    /// At most so many calls that read from a place that they name.
+    /// At most this many positioned reads.
     PositionedReads(u64),
-    /// At most so many system calls.
+    /// At most this many system calls.
     Calls(u64),
-    /// At most so much anonymous memory.
+    /// At most this much anonymous memory.
     PeakBytes(u64),
-    /// At most this much of the bytes that git sends; for fetches with a bitmap, of what it sends without one.
+    /// At most this share of the bytes that git sends; for fetches with a bitmap, of the bytes without one.
     BytesRatio(f64),
 }
 
-/// How answers are checked.
+/// How to check answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Check {
     /// Packs pass `git index-pack --strict` and have the same objects.
     SamePack,
-    /// The same for packs that lack what a filter leaves out.
+    /// The same for packs without the objects that a filter omits.
     SamePartialPack,
     /// Packs pass it and have at least these objects; a server may send more.
     Covers(BTreeSet<String>),
-    /// The repositories hold the same objects afterwards, and stock git finds nothing wrong.
+    /// The repositories contain the same objects afterwards, and stock git finds no errors.
     SameRepository,
     /// The repositories have the same refs and reflogs afterwards.
     SameRefs,
     /// The same entries and trees in the index afterwards, and stock git finds all objects.
     SameIndex,
-    /// The same refs and objects, and stock git finds nothing wrong.
+    /// The same refs and objects, and stock git finds no errors.
     SameRefsAndObjects,
     /// The same packs with the same files beside them, byte by byte.
     SamePackFiles,
-    /// What follows the advertisement is the same, byte by byte.
+    /// The bytes after the advertisement are the same.
     SameBytes,
 }
 
-/// What runs, and how often at once.
+/// The command to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum How {
     /// `upload-pack REPO`, over stdio.
     UploadPack,
-    /// The same of a server that keeps running, over git://.
+    /// The same with a running server, over git://.
     Served,
     /// `clone --bare` from the same `git daemon`.
     Receive,
-    /// Another command, which both programs have.
+    /// Another command that both programs have.
     Command {
         /// Its name and arguments.
         args: Vec<String>,
-        /// Whether it changes the repository: then each run has a fresh copy, and its bytes are those of all packs.
+        /// Whether it changes the repository: then each run has a fresh copy, and its bytes are those of all
+        /// packs.
         is_on_copy: bool,
     },
     /// Files added in a fresh copy of a work tree.
@@ -80,7 +81,7 @@ pub enum How {
     Push(Pushes),
 }
 
-/// How pushes come.
+/// How pushes are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PushTransport {
     /// As recorded requests, without a client.
@@ -89,18 +90,18 @@ pub enum PushTransport {
     Stdio,
     /// From stock git over git://.
     Git,
-    /// From stock git over HTTP to packrace; to git's daemon over git://, for it knows no HTTP.
+    /// From stock git: to packrace over HTTP, to git's daemon over git://, because it has no HTTP.
     Http,
 }
 
 /// Many pushes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pushes {
-    /// How they come.
+    /// The transport.
     pub transport: PushTransport,
-    /// The repository that has what is pushed.
+    /// The repository with the commits to push.
     pub source: PathBuf,
-    /// From so many clients at once.
+    /// The number of concurrent clients.
     pub clients: usize,
 }
 
@@ -111,13 +112,13 @@ pub struct Take {
     pub args: Vec<String>,
     /// The pack.
     pub pack: PathBuf,
-    /// How it comes.
+    /// How the pack is fed.
     pub feed: StdinFeed,
     /// Whether the repository is on a FUSE file system.
     pub is_mounted: bool,
 }
 
-/// What each program is told.
+/// The arguments for each program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Add {
     /// Arguments of git.
@@ -131,28 +132,28 @@ pub struct Add {
 pub struct Work {
     /// Its name in the tables.
     pub name: String,
-    /// What runs.
+    /// What to run.
     pub how: How,
     /// The repository.
     pub repo: PathBuf,
-    /// All that the client sends, or a command reads.
+    /// Everything that the client sends, or that a command reads.
     pub request: Vec<u8>,
-    /// How answers are checked.
+    /// How to check answers.
     pub check: Check,
-    /// What is to be reached.
+    /// The goals.
     pub goals: Vec<Goal>,
-    /// The work by whose bytes from git the bytes of this one are judged, if not by its own.
+    /// The work whose bytes from git are the reference for this one's, if not its own.
     pub bytes_of: Option<String>,
 }
 
-/// Everything that refs name is wanted, nothing is there.
+/// A request for everything that refs point at, without haves.
 pub fn clone_request(git: &Git, repo: &Path) -> Vec<u8> {
     let tips = tips(git, repo);
     let wants: Vec<&str> = tips.iter().map(String::as_str).collect();
     fetch_request(git, repo, &wants, &[])
 }
 
-/// All objects that refs name, each once.
+/// All objects that refs point at, each once.
 pub fn tips(git: &Git, repo: &Path) -> Vec<String> {
     let tips = git.run(repo, &["for-each-ref", "--format=%(objectname)"]);
     let tips: BTreeSet<String> = tips.lines().map(str::to_string).collect();

@@ -1,4 +1,4 @@
-//! `packrace access`: rules are explained, tokens and hashes of passwords are made.
+//! `packrace access`: explains rules, and makes tokens and password hashes.
 
 use std::io::{BufRead as _, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -15,7 +15,7 @@ use crate::gitolite;
 use crate::serve;
 use packrace_server::serve_config::ServeConfig;
 
-/// Longest password that is read.
+/// Longest accepted password.
 const MAX_PASSWORD_BYTES: u64 = 4096;
 
 pub fn run(call: &Call, args: &Access) -> Result<(), Fatal> {
@@ -67,7 +67,7 @@ fn token(call: &Call, args: &AccessToken) -> Result<(), Fatal> {
         let patterns: Vec<String> = args.repositories.iter().map(|pattern| quoted(pattern)).collect();
         entry += &format!("repositories = [{}]\n", patterns.join(", "));
     }
-    // What the server would refuse is not written.
+    // Never write an entry that the server would refuse.
     packrace_server::access::check_tokens(&path, &entry).map_err(|error| Fatal::new(error.to_string()))?;
     let file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&path);
     let mut file = file.map_err(failed)?;
@@ -75,7 +75,7 @@ fn token(call: &Call, args: &AccessToken) -> Result<(), Fatal> {
     call.streams.write(format!("{secret}\n").as_bytes())
 }
 
-/// A time from now, or a point in time; to the second.
+/// A duration from now, or a point in time; in whole seconds.
 fn expiry(text: &str) -> Option<Timestamp> {
     let now = Timestamp::from_second(Timestamp::now().as_second()).ok()?;
     for (unit, seconds) in [("d", 86_400), ("h", 3600), ("m", 60)] {
@@ -86,7 +86,7 @@ fn expiry(text: &str) -> Option<Timestamp> {
     text.parse().ok()
 }
 
-/// As TOML has a text: Rust's escapes are those of TOML for what is no control character.
+/// A TOML string: Rust's escapes equal TOML's, except for control characters.
 fn quoted(text: &str) -> String {
     format!("{text:?}")
 }
@@ -120,7 +120,7 @@ fn keys(call: &Call, args: &AccessKeys) -> Result<(), Fatal> {
     let mut lines = String::new();
     let mut add = |options: &str, user: &str, key: &UserKey| {
         let command = format!("{program} shell --config {config} {root} {}", shell_word(user));
-        // Within quotes, sshd knows no other escape; a line break would end the line.
+        // Inside quotes sshd supports no other escape, and a line break would end the line.
         if command.contains(['\n', '\r', '\0']) {
             return Err(Fatal::new(format!("not in authorized_keys: {command:?}")));
         }
@@ -128,7 +128,7 @@ fn keys(call: &Call, args: &AccessKeys) -> Result<(), Fatal> {
         lines += &format!("{options}restrict,command=\"{command}\" {}\n", key.line());
         Ok(())
     };
-    // Somebody may offer a key of any kind.
+    // A client may offer a key of any kind.
     let key = args.key.as_deref().and_then(|base64| UserKey::parse_blob(base64).ok());
     if let Some(key) = key
         && let Some(user) = sources.user_of(&key)
@@ -152,7 +152,7 @@ fn keys(call: &Call, args: &AccessKeys) -> Result<(), Fatal> {
     call.streams.write(lines.as_bytes())
 }
 
-/// A word that a shell leaves as it is.
+/// Quotes a word for a shell.
 fn shell_word(text: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:@".contains(letter);
     match !text.is_empty() && text.chars().all(is_plain) {

@@ -1,4 +1,4 @@
-//! `packrace completions`: completions for shells, from the same definitions as `--help`.
+//! `packrace completions`: shell completions, from the definitions of `--help`.
 
 use packrace_commands::{Call, Fatal};
 

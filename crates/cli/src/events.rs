@@ -1,4 +1,4 @@
-//! `packrace events`: reads the journal of a server.
+//! `packrace events`: prints a server's journal.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use packrace_server::events::RepositoryFilter;
 
 use crate::args::{EventsArgs, EventsCommand, EventsFollow};
 
-/// How often it is looked for new lines.
+/// Polling interval for new lines.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 pub fn run(call: &Call, args: &EventsArgs) -> Result<(), Fatal> {

@@ -1,4 +1,4 @@
-//! `packrace access from-gitolite`: files in, rules out.
+//! `packrace access from-gitolite`: converts gitolite's configuration files to rules.
 
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
@@ -11,10 +11,10 @@ use packrace_server::settings_file;
 
 use crate::args::FromGitolite;
 
-/// Longest file that is read.
+/// Largest file that is read.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// Most entries of a folder that are looked at for an `include` with a star.
+/// Maximum number of folder entries for an `include` with a star.
 const MAX_ENTRIES: usize = 10_000;
 
 pub fn run(call: &Call, args: &FromGitolite) -> Result<(), Fatal> {
@@ -45,7 +45,7 @@ pub fn run(call: &Call, args: &FromGitolite) -> Result<(), Fatal> {
     call.streams.errors.clone().write_all(left_out.as_bytes()).map_err(Fatal::new)
 }
 
-/// The files that an `include` means: one, or with a star in its last part those that are there, in order.
+/// The files of an `include`: one, or with a star in the last component all matching files, in order.
 fn included(call: &Call, folder: &Path, name: &str) -> Result<Vec<PathBuf>, String> {
     let path = folder.join(name);
     if !name.contains(['*', '?', '[', '{']) {

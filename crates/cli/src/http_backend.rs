@@ -1,4 +1,4 @@
-//! `packrace http-backend`: one request that a web server hands over.
+//! `packrace http-backend`: serves one CGI request of a web server.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -27,14 +27,14 @@ pub fn run(call: &Call) -> Result<(), Fatal> {
     let (request, settings) = match call_of_variables(call) {
         Ok(call) => call,
         Err(fatal) => {
-            // The web server must be told something.
+            // The web server needs a response.
             let _ = std::io::stdout().write_all(b"Status: 500 Internal Server Error\r\n\r\n");
             return Err(fatal);
         }
     };
     let input = FdSource::stdin(None).map_err(Fatal::new)?;
     let output = FdSink::stdout().map_err(Fatal::new)?;
-    // What was refused is answered.
+    // Refusals get their own response.
     if let Err(why) = cgi::http_backend(&request, &settings, input, output)
         && !why.is_empty()
     {
@@ -61,7 +61,7 @@ fn call_of_variables(call: &Call) -> Result<(CgiRequest, Settings), Fatal> {
         session_id: environment.session_id.clone(),
         limits: Limits::default(),
         admission: AdmissionSettings::default(),
-        // One request is served, and nobody shares with it.
+        // One request is served: nothing to share with others.
         cache: CacheSettings { enabled: false, ..CacheSettings::default() },
         repository_cache: RepositoryCacheSettings { enabled: false, ..RepositoryCacheSettings::default() },
         maintenance: MaintenanceRules::default(),
@@ -81,7 +81,7 @@ fn call_of_variables(call: &Call) -> Result<(CgiRequest, Settings), Fatal> {
                 environment: environment.for_hooks(&call.globals),
             }),
         },
-        // As git's.
+        // As in git.
         confinement: Confinement::default(),
         access: Arc::new(Anyone),
         proxies: TrustedProxies::default(),
@@ -93,7 +93,7 @@ fn call_of_variables(call: &Call) -> Result<(CgiRequest, Settings), Fatal> {
     Ok((CgiRequest { max_request_bytes, ..cgi_request() }, settings))
 }
 
-/// What a web server says of a request.
+/// The request, from the web server's variables.
 fn cgi_request() -> CgiRequest {
     let get = |name: &str| std::env::var_os(name);
     let path = |name: &str| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);

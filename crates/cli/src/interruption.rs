@@ -1,4 +1,4 @@
-//! A clone that a signal ends leaves nothing behind.
+//! Removes an unfinished clone when a signal ends the process.
 
 use packrace_commands::Fatal;
 use packrace_commands::clone::Unfinished;

@@ -1,5 +1,5 @@
-//! The log of `serve`. Paths, errors, what hooks print and what clients ask for get into it, so that it escapes all of
-//! them here, and not where each line is made.
+//! The log of `serve`. It contains paths, errors, hook output and client requests, so all of it is escaped
+//! here, not at each call.
 
 use std::io::{self, IsTerminal as _, Write};
 
@@ -13,10 +13,10 @@ use tracing_subscriber::{Registry, fmt, reload};
 
 use packrace_server::serve_config::{Format, Level, Log};
 
-/// How much is logged; it may change.
+/// The log level; it can be changed.
 pub type LogLevel = reload::Handle<LevelFilter, Registry>;
 
-/// Starts to log on standard error.
+/// Starts logging to standard error.
 pub fn start(log: &Log) -> LogLevel {
     let (filter, handle) = reload::Layer::new(filter(log.level));
     let registry = tracing_subscriber::registry().with(filter);
@@ -34,7 +34,7 @@ pub fn start(log: &Log) -> LogLevel {
     handle
 }
 
-/// What a level lets through.
+/// The filter of a log level.
 pub fn filter(level: Level) -> LevelFilter {
     match level {
         Level::Off => LevelFilter::OFF,
@@ -45,7 +45,7 @@ pub fn filter(level: Level) -> LevelFilter {
     }
 }
 
-/// Fields and messages, of events and of spans, on one line.
+/// Fields and messages of events and spans, on one line.
 struct OneLine(DefaultFields);
 
 impl<'writer> FormatFields<'writer> for OneLine {
@@ -56,8 +56,8 @@ impl<'writer> FormatFields<'writer> for OneLine {
     }
 }
 
-/// Takes lines of JSON, and writes them with everything outside of ASCII, and DEL, as `\u` has it. JSON's own escapes end
-/// at U+001F.
+/// Writes lines of JSON as ASCII: other characters, and DEL, become `\u` escapes. JSON itself requires
+/// escapes only up to U+001F.
 struct Ascii<W>(W);
 
 impl<W: Write> Write for Ascii<W> {

@@ -1,8 +1,8 @@
-//! The `packrace` command: what was typed and the environment go in, standard error and an exit code come out. What commands
-//! do is in `packrace_commands`, but for `serve`, `shell` and `http-backend`.
+//! The `packrace` command: parses arguments and environment, and returns the exit code. The commands
+//! themselves are in `packrace_commands`, except `serve`, `shell` and `http-backend`.
 
 #![forbid(unsafe_code)]
-// They panic where nobody listens or the disk is full: `process` has what does not.
+// These macros panic if the stream is closed or the disk is full; `process` has one that does not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 #[macro_use]
@@ -35,7 +35,7 @@ use packrace_os::faults::{self, Scope};
 use process::Reports;
 use trace2::{Trace, TraceSession};
 
-/// What git ends with when it cannot go on.
+/// Git's exit code for fatal errors.
 const FATAL: u8 = 128;
 
 fn main() -> ExitCode {
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
             run(Call { ends_process: true, ..call }, command)
         }
         Parsed::Answer { text, to_stdout, code } => {
-            // Whoever asked may have gone already, as behind `| head`.
+            // The reader may be gone, as with `| head`.
             let _ = match to_stdout {
                 true => write!(std::io::stdout(), "{text}"),
                 false => write!(std::io::stderr(), "{text}"),
@@ -73,7 +73,7 @@ fn main() -> ExitCode {
 }
 
 fn run(call: Call, command: Command) -> u8 {
-    // A disk fault ends what needs the file: of a server, a response; of all else, the process.
+    // A disk fault ends what uses the file: in a server one response, otherwise the process.
     let scope = if matches!(command, Command::Serve(_)) { Scope::Work } else { Scope::Process };
     if let Err(error) = faults::contain(scope) {
         eprint_line!("warning: disk faults will end this process: {error}");
@@ -89,7 +89,7 @@ fn run(call: Call, command: Command) -> u8 {
 }
 
 fn execute(call: Call, command: Command) -> u8 {
-    // Servers have a log; what others say on the way is git's.
+    // Servers have a log; other commands print warnings in git's format.
     if !matches!(command, Command::Serve(_) | Command::Shell(_)) {
         warnings::to_stderr();
     }
@@ -98,7 +98,7 @@ fn execute(call: Call, command: Command) -> u8 {
         Err(fatal) => {
             let usage = fatal.usage_of.map(|command| format!("{}\n", args::usage_of(command).trim_end()));
             let text = [fatal.text(), usage.unwrap_or_default().into_bytes()].concat();
-            // Nobody is left to be told where standard error is closed.
+            // If standard error is closed, the message is lost.
             let _ = std::io::stderr().write_all(&text);
             fatal.code
         }

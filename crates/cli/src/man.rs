@@ -1,4 +1,4 @@
-//! `packrace man`: writes the man pages, from the same definitions as `--help`.
+//! `packrace man`: writes the man pages, from the definitions of `--help`.
 
 use packrace_commands::Fatal;
 
@@ -15,7 +15,7 @@ pub fn run(args: &Man) -> Result<(), Fatal> {
 fn pages() -> std::io::Result<Vec<(String, Vec<u8>)>> {
     let mut pages = Vec::new();
     let mut top = command_line();
-    // Each command has its options only then.
+    // Only now do all commands have their options.
     top.build();
     let mut render = |command: clap::Command| {
         let name = format!("{}.1", command.get_name());

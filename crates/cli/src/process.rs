@@ -1,4 +1,4 @@
-//! The process: its variables, its standard streams, and sockets it inherits.
+//! The process: environment variables, standard streams, and inherited sockets.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Read, Write};
@@ -13,7 +13,7 @@ use packrace_server::listen::Scheme;
 use crate::args::VariableOptions;
 use packrace_server::serve_config::VARIABLE_PREFIX;
 
-/// Writes a line to standard error. Failures are ignored: there is no other place to report them.
+/// Writes a line to standard error. Errors are ignored: they cannot be reported anywhere.
 macro_rules! eprint_line {
     ($($line:tt)*) => {{
         use std::io::Write as _;
@@ -21,12 +21,12 @@ macro_rules! eprint_line {
     }};
 }
 
-/// The variables of commands, of which options that were typed set some.
+/// The environment for commands; some options override variables.
 pub fn environment(typed: &VariableOptions) -> Environment {
     Environment::from_lookup(&|name| typed.value(name, std::env::var_os(name)))
 }
 
-/// Where the process reports on itself.
+/// Where the process writes reports on itself.
 pub struct Reports {
     /// `GIT_TRACE2_EVENT`.
     pub trace2: Option<OsString>,
@@ -37,7 +37,7 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// Those that variables ask for.
+    /// The reports that variables request.
     pub fn asked_for() -> Self {
         let parent = std::env::var_os("GIT_TRACE2_PARENT_SID");
         let io_report = std::env::var_os("PACKRACE_IO_REPORT").filter(|path| !path.is_empty());
@@ -49,15 +49,15 @@ impl Reports {
     }
 }
 
-/// What sshd tells of a session.
+/// A session's variables from sshd.
 pub struct SshSession {
-    /// `SSH_ORIGINAL_COMMAND`; `None` where the client wants a shell.
+    /// `SSH_ORIGINAL_COMMAND`; `None` if the client wants a shell.
     pub command: Option<OsString>,
-    /// The client's end of `SSH_CONNECTION`, or of `SSH_CLIENT`.
+    /// The client's address in `SSH_CONNECTION`, or in `SSH_CLIENT`.
     pub client: Option<SocketAddr>,
 }
 
-/// The session of SSH that this process is the forced command of.
+/// The SSH session whose forced command this process is.
 pub fn ssh_session() -> SshSession {
     let connection = ["SSH_CONNECTION", "SSH_CLIENT"].into_iter().find_map(std::env::var_os);
     SshSession {
@@ -66,15 +66,15 @@ pub fn ssh_session() -> SshSession {
     }
 }
 
-/// Address and port, with which both variables begin.
+/// Address and port, the first words of both variables.
 fn ssh_client(connection: &str) -> Option<SocketAddr> {
     let mut words = connection.split(' ');
-    // Addresses of one link have its name behind them.
+    // Link-local addresses end with the name of the link.
     let address: IpAddr = words.next()?.split('%').next()?.parse().ok()?;
     Some(SocketAddr::new(address, words.next()?.parse().ok()?))
 }
 
-/// Variables that are settings of `serve`, and their values.
+/// Variables with settings of `serve`, and their values.
 pub fn serve_variables() -> Vec<(String, String)> {
     let text = |text: OsString| text.to_string_lossy().into_owned();
     let all = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
@@ -84,13 +84,13 @@ pub fn serve_variables() -> Vec<(String, String)> {
     found
 }
 
-/// Variables that say how a bucket is reached.
+/// Variables for access to a bucket.
 pub fn aws_variables() -> Vec<(String, String)> {
     let named = variables(&["AWS_*"]).into_iter();
     named.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
 }
 
-/// The variables of this process that have one of these names; `*` at the end of one stands for anything.
+/// The variables of this process with one of these names; a final `*` matches any text.
 pub fn variables(names: &[&str]) -> Vec<(OsString, OsString)> {
     let is_named = |name: &OsString| {
         names.iter().any(|named| match named.strip_suffix('*') {
@@ -101,7 +101,7 @@ pub fn variables(names: &[&str]) -> Vec<(OsString, OsString)> {
     std::env::vars_os().filter(|(name, _)| is_named(name)).collect()
 }
 
-/// Sockets that listen already, handed over by whoever started this process (sd_listen_fds). Gives them once.
+/// Listening sockets that the parent process passed on (sd_listen_fds). Returns them once.
 pub fn inherited_listeners() -> Result<Vec<(Scheme, TcpListener)>, Fatal> {
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut handed_over = ListenFd::from_env();
@@ -116,7 +116,7 @@ pub fn inherited_listeners() -> Result<Vec<(Scheme, TcpListener)>, Fatal> {
     Ok(listeners)
 }
 
-/// What is spoken at each of `count` sockets: by their names, or else by their order.
+/// The protocols of `count` sockets: by their names, else by their order.
 fn schemes_of(names: &str, count: usize) -> Result<Vec<Scheme>, String> {
     let in_order = [Scheme::Http, Scheme::Git];
     let known = [Scheme::Http, Scheme::Https, Scheme::Git, Scheme::Ssh];

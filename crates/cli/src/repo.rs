@@ -1,4 +1,4 @@
-//! `packrace repo`: the repositories of a served folder.
+//! `packrace repo`: manages the repositories of a served folder.
 
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
@@ -42,7 +42,7 @@ fn list(call: &Call, args: &RepoList) -> Result<(), Fatal> {
     let listed = folder.list(None, &mut |found| {
         printed = match args.zero {
             true => print(call, &found.path, b"\0"),
-            // A push may have made a name with characters that terminals obey.
+            // A push may have created a name with terminal control characters.
             false => call.streams.write(format!("{}\n", harmless(&found.name())).as_bytes()),
         };
         if printed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -95,7 +95,7 @@ fn found(folder: &RepositoryFolder, name: &OsStr) -> Result<PathBuf, RepositoryE
     folder.find(name.as_bytes())
 }
 
-/// How it ends: 1 where the answer is no.
+/// The error of a command; exit code 1 means "no".
 fn fatal(name: &str, error: &RepositoryError) -> Fatal {
     let text = format!("'{}': {error}", name.escape_debug());
     match error {
@@ -104,7 +104,7 @@ fn fatal(name: &str, error: &RepositoryError) -> Fatal {
     }
 }
 
-/// Who serves the folder may not be who runs this.
+/// Warns if the new repository's owner differs from the served folder's.
 fn warn_of_owner(root: &Path, made: &Path) {
     let owner = |path: &Path| packrace_os::owner(path).ok();
     let (of_root, of_made) = (owner(root), owner(&root.join(made)));

@@ -1,4 +1,4 @@
-//! What `serve` can reach once it has started (`sandbox.enabled`).
+//! The files that `serve` can access after its start (`sandbox.enabled`).
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use packrace_store::{Config, ConfigSources, HooksFrom};
 use crate::process::Reports;
 use packrace_server::serve_config::ServeConfig;
 
-/// Programs, their libraries and settings, and what the kernel tells. Hooks are any programs.
+/// Programs, libraries, system settings and kernel information: hooks may be any programs.
 const SYSTEM: [&str; 13] = [
     "/usr",
     "/bin",
@@ -26,10 +26,10 @@ const SYSTEM: [&str; 13] = [
     "/sys",
 ];
 
-/// Devices that shells and programs take for granted.
+/// Devices that shells and programs expect.
 const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
-/// Keys of configuration that name what is read or run.
+/// Configuration keys that name files or programs.
 const NAMED: [&str; 11] = [
     "core.hooksPath",
     "core.attributesFile",
@@ -44,8 +44,8 @@ const NAMED: [&str; 11] = [
     "uploadpack.packObjectsHook",
 ];
 
-/// Goes into the sandbox that is configured, with all that this process starts. Says in the log what holds. `of_webhooks` are files
-/// that SIGHUP reads again for them.
+/// Enters the configured sandbox, with all child processes. Logs the result. `of_webhooks` are the files that
+/// SIGHUP reloads for webhooks.
 pub fn begin(
     loaded: &ServeConfig,
     of_webhooks: &[PathBuf],
@@ -87,11 +87,11 @@ pub fn begin(
 fn writable(loaded: &ServeConfig, root: &Path, environment: &Environment) -> Vec<PathBuf> {
     let mut paths = vec![root.to_owned(), environment.temporary_dir.clone()];
     paths.extend(loaded.cache.directory.clone());
-    // Its folder, so that it can be rotated.
+    // The folder, so that the log can be rotated.
     paths.extend(loaded.access.audit_log.as_deref().and_then(Path::parent).map(Path::to_owned));
     paths.extend(loaded.events.journal.clone());
     paths.extend(loaded.sandbox.write_paths.iter().cloned());
-    // Reports of this process, which are written at its end.
+    // Reports that this process writes at its end.
     let Reports { io_report, trace2, .. } = Reports::asked_for();
     let reports = io_report.into_iter().chain(trace2.map(PathBuf::from));
     paths.extend(
@@ -112,7 +112,7 @@ fn readable(
     paths.extend(settings.map(Path::to_owned));
     paths.extend(sources.system.iter().chain(&sources.global).cloned());
     paths.extend(sources.user_attributes.iter().chain(&sources.user_excludes).cloned());
-    // What holds for all repositories.
+    // The configuration for all repositories.
     let config = Config::outside(sources)?;
     paths.extend(config.included_files());
     let named = NAMED.iter().flat_map(|key| config.strings(key)).map(|value| config.expand(&value));
@@ -133,7 +133,7 @@ fn readable(
         paths.extend(bucket_files(home));
     }
     if loaded.bucket.url.is_some() || loaded.events.webhooks.is_some() {
-        // How names are resolved may be kept elsewhere than in /etc.
+        // The resolver's configuration may be a link to outside /etc.
         paths.extend(replaceable([PathBuf::from("/etc/resolv.conf")].iter(), home));
     }
     paths.extend(ssh.user_keys_folder.iter().chain(&ssh.user_keys_command).cloned());
@@ -146,7 +146,7 @@ fn readable(
     Ok(paths)
 }
 
-/// What is read to reach a bucket: files that variables name.
+/// Files for access to a bucket, named by variables or in the usual places.
 fn bucket_files(home: Option<&Path>) -> Vec<PathBuf> {
     let named = [
         "AWS_CA_BUNDLE",
@@ -164,8 +164,9 @@ fn bucket_files(home: Option<&Path>) -> Vec<PathBuf> {
     replaceable(files.iter(), home)
 }
 
-/// The directories of files that SIGHUP reads again: certificates, keys, access rules, users and webhooks. Landlock's rules
-/// are about files, and another file takes the place of one, under its name or through a link that leads elsewhere. Not a whole home.
+/// The directories of files that SIGHUP reloads: certificates, keys, access rules, users and webhooks.
+/// Landlock's rules apply to files, and another file may replace one, under its name or through a link. Never
+/// a whole home directory.
 fn replaceable<'a>(files: impl Iterator<Item = &'a PathBuf>, home: Option<&Path>) -> Vec<PathBuf> {
     let found = files.flat_map(|file| [Some(file.clone()), file.canonicalize().ok()]).flatten();
     let reached = |file: PathBuf| match file.parent() {
@@ -175,7 +176,8 @@ fn replaceable<'a>(files: impl Iterator<Item = &'a PathBuf>, home: Option<&Path>
     found.map(reached).collect()
 }
 
-/// Where what a directory of `PATH` belongs to is installed: beside `bin` lies what its programs need. Not a whole home.
+/// The installation prefix of a `PATH` directory: programs need files beside `bin`. Never a whole home
+/// directory.
 fn installed_at(dir: &Path, home: Option<&Path>) -> Option<PathBuf> {
     let prefix = dir.parent().filter(|prefix| {
         let is_bin =

@@ -1,4 +1,4 @@
-//! `packrace serve`: every repository below a folder.
+//! `packrace serve`: serves every repository below a folder.
 
 use std::io::{ErrorKind, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -28,16 +28,16 @@ use crate::process;
 use crate::sandbox;
 use packrace_server::serve_config::{BucketSource, Hooks, ServeConfig, Setting, example};
 
-/// Where HTTP is served when nothing is said.
+/// Default HTTP address.
 const DEFAULT_HTTP: ([u8; 4], u16) = ([127, 0, 0, 1], 8417);
 
 pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
     if args.print_config {
-        // Nobody has to read it to its end.
+        // The reader may stop early.
         let _ = std::io::stdout().write_all(example(&defaults(&call.environment)).as_bytes());
         return Ok(());
     }
-    // Read while it can be: in the sandbox, and before its files are replaced.
+    // Files that are replaced later may be unreadable in the sandbox: the last readable configuration counts.
     let call = &Call { environment: call.environment.with_last_config(), ..call };
     let mut loaded = load_config(call, args)?;
     let log = (!args.inetd || has_log_of_its_own()).then(|| log::start(&loaded.log));
@@ -46,7 +46,7 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
     let failed = |error| Fatal::new(format!("{shown}: {error}"));
     let settings = settings(call, &loaded)?;
     let config = args.config.as_ref().map(|path| in_directory(call, path)).transpose()?;
-    // In the sandbox no socket can be made.
+    // The sandbox allows no new sockets.
     let shell = loaded.listen.shell.as_deref().filter(|_| !args.inetd);
     let shell = shell.map(ShellListener::bind).transpose().map_err(Fatal::new)?;
     make_journal(&loaded)?;
@@ -79,7 +79,7 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
     let listening = |addresses: &[(&str, std::net::SocketAddr)]| {
         let mut stdout = std::io::stdout().lock();
         for (scheme, address) in addresses {
-            // Nobody has to listen.
+            // Standard output may be closed.
             let _ = match *scheme {
                 "admin" => writeln!(stdout, "packrace: to be looked at at http://{address}/-/"),
                 _ => writeln!(stdout, "packrace: serving {shown} at {scheme}://{address}/"),
@@ -92,7 +92,7 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
             tracing::error!("settings stay as they were: {}", error.message);
         });
         if let Some(log) = &log {
-            // It is there as long as the process.
+            // The log exists as long as the process.
             let _ = log.reload(log::filter(loaded.log.level));
         }
         settings.ok().map(|settings| Settings { http, ..settings })
@@ -100,14 +100,14 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
     serve_and_reload(&root, settings, inherited, shell, listening, reload).map_err(failed)
 }
 
-/// Makes the directory of the journal: in the sandbox it could not be made.
+/// Creates the journal's directory, which the sandbox would not allow later.
 fn make_journal(loaded: &ServeConfig) -> Result<(), Fatal> {
     let Some(dir) = &loaded.events.journal else { return Ok(()) };
     let made = durable::make_dir(dir, |mode| mode & !0o007, Role::Config);
     made.map(drop).map_err(|error| Fatal::new(format!("events.journal: {}: {error}", dir.display())))
 }
 
-/// Where events are posted, if anywhere.
+/// The webhooks, if any are configured.
 fn load_webhooks(loaded: &ServeConfig) -> Result<Option<Arc<Webhooks>>, Fatal> {
     let Some(file) = &loaded.events.webhooks else { return Ok(None) };
     if loaded.events.journal.is_none() {
@@ -120,7 +120,7 @@ fn load_webhooks(loaded: &ServeConfig) -> Result<Option<Arc<Webhooks>>, Fatal> {
     Ok(Some(Arc::new(webhooks)))
 }
 
-/// The folder that is served, or where repositories of a bucket are kept.
+/// The served folder, or the cache of a bucket's repositories.
 fn root(call: &Call, args: &Serve, loaded: &ServeConfig) -> Result<PathBuf, Fatal> {
     match (&loaded.bucket.url, &args.root) {
         (None, Some(root)) => in_directory(call, root),
@@ -129,12 +129,12 @@ fn root(call: &Call, args: &Serve, loaded: &ServeConfig) -> Result<PathBuf, Fata
         (Some(_), None) if loaded.listen.shell.is_some() => {
             Err(Fatal::new("listen.shell: not where a bucket is served"))
         }
-        // A process each connection, and the cache belongs to one.
+        // inetd starts a process per connection, and a cache belongs to one process.
         (Some(_), None) if args.inetd => Err(Fatal::new("--inetd: not where a bucket is served")),
         (Some(_), None) => {
             let needed = || Fatal::new("bucket.cache: needed where a bucket is served");
             let cache = in_directory(call, loaded.bucket.cache.as_ref().ok_or_else(needed)?)?;
-            // In the sandbox it could not be made.
+            // The sandbox would not allow it later.
             let made = durable::make_dir(&cache, |mode| mode, Role::Config);
             made.map_err(|error| Fatal::new(format!("bucket.cache: {}: {error}", cache.display())))?;
             Ok(cache)
@@ -142,7 +142,7 @@ fn root(call: &Call, args: &Serve, loaded: &ServeConfig) -> Result<PathBuf, Fata
     }
 }
 
-/// Reads everything again. Either all of it counts, but for what needs a restart, or nothing.
+/// Reads all settings again. Either all apply, except those that need a restart, or none does.
 fn reload_settings(
     call: &Call,
     args: &Serve,
@@ -182,7 +182,7 @@ fn reload_settings(
     Ok(settings)
 }
 
-/// HTTPS is not served without a certificate.
+/// HTTPS needs a certificate.
 fn check_has_certificates(settings: &Settings, has_https: bool) -> Result<(), Fatal> {
     match has_https && settings.tls.is_none() {
         true => Err(Fatal::new("listen.https: there are no tls.certificates")),
@@ -190,7 +190,7 @@ fn check_has_certificates(settings: &Settings, has_https: bool) -> Result<(), Fa
     }
 }
 
-/// SSH is not served without a key by which clients know the host again: one that is made up at each start is none.
+/// SSH needs a permanent host key: clients would not recognize a key that is new at each start.
 fn check_has_host_keys(settings: &Settings, has_ssh: bool) -> Result<(), Fatal> {
     match has_ssh && settings.ssh_keys.is_none() {
         true => Err(Fatal::new(
@@ -200,14 +200,14 @@ fn check_has_host_keys(settings: &Settings, has_ssh: bool) -> Result<(), Fatal> 
     }
 }
 
-/// What counts where nothing is said.
+/// The default settings.
 pub fn defaults(environment: &Environment) -> ServeConfig {
     let mut loaded = ServeConfig::default();
     loaded.cache.directory = Some(environment.temporary_dir.clone());
     loaded
 }
 
-/// What file, environment and command line say together.
+/// The settings from file, environment and command line.
 fn load_config(call: &Call, args: &Serve) -> Result<ServeConfig, Fatal> {
     let mut loaded = defaults(&call.environment);
     if let Some(path) = &args.config {
@@ -241,7 +241,7 @@ fn load_config(call: &Call, args: &Serve) -> Result<ServeConfig, Fatal> {
     Ok(loaded)
 }
 
-/// What a file says.
+/// Reads a configuration file.
 pub fn take_config_file(call: &Call, path: &Path, loaded: &mut ServeConfig) -> Result<(), Fatal> {
     let path = in_directory(call, path)?;
     let name = path.display().to_string();
@@ -253,7 +253,7 @@ pub fn take_config_file(call: &Call, path: &Path, loaded: &mut ServeConfig) -> R
     loaded.take_file(&name, &text).map_err(Fatal::new)
 }
 
-/// Whether standard error is not the connection itself, as where inetd starts a server.
+/// Whether standard error is not the connection itself, as it can be under inetd.
 fn has_log_of_its_own() -> bool {
     let identity = |fd: BorrowedFd<'_>| {
         let file = std::fs::File::from(fd.try_clone_to_owned().ok()?);
@@ -263,7 +263,7 @@ fn has_log_of_its_own() -> bool {
     identity(std::io::stderr().as_fd()) != identity(std::io::stdin().as_fd())
 }
 
-/// What is served, and how.
+/// The server settings for a configuration.
 pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
     let ServeConfig {
         listen,
@@ -335,7 +335,7 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
     })
 }
 
-/// Nobody is known by a certificate that he is not asked for.
+/// Client certificates identify users only if the server requests them.
 fn check_certificates_are_asked_for(loaded: &ServeConfig) -> Result<(), Fatal> {
     match loaded.access.client_certificates && loaded.tls.client_ca.is_none() {
         true => Err(Fatal::new("access.client-certificates: needs tls.client-ca")),
@@ -343,14 +343,14 @@ fn check_certificates_are_asked_for(loaded: &ServeConfig) -> Result<(), Fatal> {
     }
 }
 
-/// Where the bucket is, and who asks, if repositories lie in one.
+/// The bucket and its credentials, if repositories are in one.
 fn bucket_settings(bucket: BucketSource, home: Option<&Path>) -> Result<Option<BucketSettings>, Fatal> {
     let Some(url) = bucket.url else { return Ok(None) };
     let s3 = S3Options { url, variables: aws_files::with_files(process::aws_variables(), home)? };
     Ok(Some(BucketSettings { s3, max_bytes: bucket.cache_bytes }))
 }
 
-/// Certificates and keys, as their files have them now.
+/// Reads certificates and keys from their files.
 fn load_tls(files: &TlsFiles) -> Result<Option<Tls>, Fatal> {
     Tls::load(files).map_err(|error| {
         let is_sandboxed = "; in the sandbox, files in a directory that it does not know need a restart";
@@ -358,8 +358,8 @@ fn load_tls(files: &TlsFiles) -> Result<Option<Tls>, Fatal> {
     })
 }
 
-/// Variables that hooks inherit: what shells and git need, and what tells git where its configuration is. Not among them:
-/// what a service manager tells the server alone, such as sockets, and folders of credentials.
+/// Variables that hooks inherit: for shells and git, and for git's configuration. Excluded are variables of a
+/// service manager for the server alone, such as sockets and credential folders.
 const INHERITED: [&str; 13] = [
     "PATH",
     "HOME",
@@ -376,7 +376,7 @@ const INHERITED: [&str; 13] = [
     "GIT_*",
 ];
 
-/// What programs may do and take that run for clients.
+/// Limits of programs that run for clients.
 fn confinement(hooks: &Hooks) -> Result<Confinement, Fatal> {
     let user = match hooks.user.as_str() {
         "" => None,
@@ -402,7 +402,8 @@ fn confinement(hooks: &Hooks) -> Result<Confinement, Fatal> {
     })
 }
 
-/// What is made where a push finds nothing, if anything is: `packrace.createOnPush`, from where no repository can set it.
+/// The template for repositories created on push, if enabled: `packrace.createOnPush`, which no repository
+/// can set.
 fn new_repositories(call: &Call, may_push: bool) -> Result<Option<NewRepositories>, Fatal> {
     let config = Config::outside(&call.open_options()?.config)?;
     if !may_push || !config.boolean("packrace.createOnPush")?.unwrap_or(false) {
@@ -411,7 +412,7 @@ fn new_repositories(call: &Call, may_push: bool) -> Result<Option<NewRepositorie
     prototype(call).map(Some)
 }
 
-/// What a new repository is where nothing else is asked for: as `git init --bare` makes it.
+/// The template of new repositories: as `git init --bare` creates them.
 pub fn prototype(call: &Call) -> Result<NewRepositories, Fatal> {
     let (options, head) = init::bare_prototype(call, None)?;
     Ok(NewRepositories { options, head })

@@ -1,4 +1,4 @@
-//! `packrace shell`: one user of the system's sshd.
+//! `packrace shell`: serves one user of the system's sshd.
 
 use packrace_commands::{Call, Fatal, in_directory};
 use packrace_server::access::AccessFiles;
@@ -17,7 +17,7 @@ pub fn run(call: Call, args: &Shell) -> Result<(), Fatal> {
     let request = request(&call, args)?;
     let loaded = config(&call, args)?;
     if loaded.log.level == Level::Debug {
-        // Standard error goes to the client: nothing else is for its eyes.
+        // Standard error goes to the client: log to it only for debugging.
         log::start(&loaded.log);
     }
     if loaded.bucket.url.is_some() {
@@ -30,7 +30,7 @@ pub fn run(call: Call, args: &Shell) -> Result<(), Fatal> {
             Err(error) => tracing::debug!("serving alone: {}: {error}", socket.display()),
         }
     }
-    // Read while it can be: in the sandbox, and before its files are replaced.
+    // Files that are replaced later may be unreadable in the sandbox: the last readable configuration counts.
     let call = &Call { environment: call.environment.with_last_config(), ..call };
     let config = args.config.as_ref().map(|path| in_directory(call, path)).transpose()?;
     let settings = serve::settings(call, &loaded)?;
@@ -38,7 +38,7 @@ pub fn run(call: Call, args: &Shell) -> Result<(), Fatal> {
     serve_alone(&root, settings, &request).map_err(Fatal::new)
 }
 
-/// What is asked for, and by whom.
+/// The request, and its user.
 fn request(call: &Call, args: &Shell) -> Result<ShellRequest, Fatal> {
     let user = args.user.clone();
     if user.is_empty() {
@@ -56,13 +56,13 @@ fn request(call: &Call, args: &Shell) -> Result<ShellRequest, Fatal> {
     })
 }
 
-/// The settings of the server, as far as they are about a user that is known.
+/// The server's settings that apply to a known user.
 fn config(call: &Call, args: &Shell) -> Result<ServeConfig, Fatal> {
     let mut loaded = serve::defaults(&call.environment);
     if let Some(path) = &args.config {
         serve::take_config_file(call, path, &mut loaded)?;
     }
-    // Nobody has to show who he is: passwords and tokens are not ours to read.
+    // The user is already authenticated, and this process may not read passwords and tokens.
     let AccessFiles { rules, audit_log, .. } = loaded.access;
     loaded.access = AccessFiles { rules, audit_log, ..AccessFiles::default() };
     loaded.ssh = SshSettings::default();

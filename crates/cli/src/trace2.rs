@@ -1,8 +1,8 @@
-//! `GIT_TRACE2_EVENT`: what a call did, in the events of git's trace2 (api-trace2, "EVENT Format").
+//! `GIT_TRACE2_EVENT`: writes events of git's trace2 (api-trace2, "EVENT Format").
 //!
-//! All events are written when the process ends, in one append: `version`, `start`, `cmd_name`, a `counter` for each kind of call that
-//! was made, by the role of the file, and for syncs as git counts them, then `exit` and `atexit`. There are no regions and no child
-//! processes in it.
+//! All events are written in one append when the process ends: `version`, `start`, `cmd_name`, a `counter`
+//! for each kind of call by the file's role, and for syncs as git counts them, then `exit` and `atexit`.
+//! There are no regions and no child processes.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -18,25 +18,25 @@ use packrace_os::count;
 /// The version of the format.
 const EVENT_VERSION: u32 = 4;
 
-/// Where events go (api-trace2, "Trace2 Targets"); sockets are not among them.
+/// The target of events (api-trace2, "Trace2 Targets"); sockets are not supported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum TraceTarget {
     StandardError,
-    /// A file that is appended to, or a directory of files that are named as their sessions.
+    /// A file to append to, or a directory for files named by session.
     Path(PathBuf),
     Unknown(String),
 }
 
-/// What traces, logs and clients know this process by.
+/// The session id that identifies this process in traces, logs and to clients.
 #[derive(Debug)]
 pub struct TraceSession {
-    /// That of the process that began this one, and our own.
+    /// The parent process's id, if there is one, and our own.
     pub id: String,
     began: Timestamp,
 }
 
 impl TraceSession {
-    /// That of a process which begins now; `parent` is the value of `GIT_TRACE2_PARENT_SID`.
+    /// Makes the id of a new process; `parent` is the value of `GIT_TRACE2_PARENT_SID`.
     pub fn begin(parent: Option<&str>) -> Self {
         let began = Timestamp::now();
         let own = own_sid(began, &packrace_os::process::host_name(), std::process::id());
@@ -45,7 +45,7 @@ impl TraceSession {
     }
 }
 
-/// A trace of this process.
+/// The trace of this process.
 #[derive(Debug)]
 pub struct Trace {
     target: TraceTarget,
@@ -55,14 +55,14 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// If `GIT_TRACE2_EVENT` has this value.
+    /// Starts a trace if `GIT_TRACE2_EVENT` has a target.
     pub fn begin(target: Option<OsString>, session: &TraceSession, argv: &[OsString]) -> Option<Self> {
         let target = parse_target(&target?)?;
         let began = (session.began, Instant::now());
         Some(Trace { target, sid: session.id.clone(), began, argv: argv.to_vec() })
     }
 
-    /// Writes it all. `command` is what the process was asked for, if that was understood.
+    /// Writes all events. `command` is the name of the command, if it was parsed.
     pub fn end(self, command: Option<&str>, code: u8) {
         let text = self.events(command, code, self.began.1.elapsed());
         let written = match &self.target {
@@ -120,7 +120,7 @@ fn counter(category: &str, name: &str, count: u64) -> String {
     format!("\"category\":\"{category}\",\"name\":\"{name}\",\"count\":{count}")
 }
 
-/// None where nothing is to be traced.
+/// `None` if tracing is off.
 fn parse_target(value: &OsString) -> Option<TraceTarget> {
     let path = Path::new(value);
     match value.to_str() {
@@ -142,7 +142,7 @@ fn append(path: &Path, sid: &str, text: &str) -> io::Result<()> {
     OpenOptions::new().append(true).create(true).open(path)?.write_all(text.as_bytes())
 }
 
-/// `<time>-H<hash of the host's name>-P<process>`, as git's.
+/// `<time>-H<hash of the host name>-P<process>`, as in git.
 fn own_sid(now: Timestamp, host: &str, process: u32) -> String {
     let mut hasher = TrailerHasher::new(packrace_object::HashKind::Sha1);
     hasher.update(host.as_bytes());
@@ -150,7 +150,7 @@ fn own_sid(now: Timestamp, host: &str, process: u32) -> String {
     format!("{}-H{host}-P{process:08x}", now.strftime("%Y%m%dT%H%M%S%.6fZ"))
 }
 
-/// A string of JSON.
+/// Quotes a JSON string.
 fn json(text: &str) -> String {
     let mut out = String::from("\"");
     for character in text.chars() {

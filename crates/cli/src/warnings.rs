@@ -1,4 +1,4 @@
-//! What libraries report on the way, in git's form.
+//! Prints warnings of libraries in git's format.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Writes reports as lines of `warning: …` and `error: …` on standard error.
+/// Prints events as lines of `warning: …` and `error: …` on standard error.
 pub fn to_stderr() {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
@@ -20,7 +20,7 @@ pub fn to_stderr() {
         .init();
 }
 
-/// Refs are read more than once, but a broken one is told once.
+/// Prints equal lines once: refs are read more than once.
 #[derive(Default)]
 struct AsGit(Mutex<HashSet<String>>);
 

@@ -10,12 +10,12 @@ use packrace_protocol::wire::pkt_line::{MAX_PAYLOAD, write_data};
 
 use super::{Error, Exchange, READ_BYTES, Url};
 
-/// How long a server is waited for. Plain data.
+/// How long to wait for a server. Plain data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until it accepts a connection, for each of its addresses.
+    /// Per address, until the server accepts a connection.
     pub connect: Duration,
-    /// Until it says something, or takes something. Servers that are busy say so every few seconds.
+    /// Until the server sends or takes data. Busy servers send keepalives every few seconds.
     pub silence: Duration,
 }
 
@@ -25,14 +25,14 @@ impl Default for Timeouts {
     }
 }
 
-/// Any connection that goes both ways until it ends: what is read in wide pieces, and what is written.
+/// Any bidirectional connection: a reader for large reads, and a writer.
 pub struct Stateful<R: Read, W: Write> {
     reader: BufReader<R>,
     writer: W,
 }
 
 impl<R: Read, W: Write> Stateful<R, W> {
-    /// Begins before the server has said anything.
+    /// The server has not sent anything yet.
     pub fn new(reader: R, writer: W) -> Self {
         Stateful { reader: BufReader::with_capacity(READ_BYTES, reader), writer }
     }
@@ -61,7 +61,7 @@ impl<R: Read, W: Write> Exchange for Stateful<R, W> {
     }
 }
 
-/// The sending half of a socket, whose calls are counted.
+/// The sending half of a socket; its calls are counted.
 #[derive(Debug)]
 pub struct SocketWriter(FdSink);
 
@@ -76,7 +76,8 @@ impl Write for SocketWriter {
     }
 }
 
-/// Connects to a git:// server and asks for a repository in version 2. `say` is told what `git clone -v` says.
+/// Connects to a git:// server and asks for a repository in version 2. `say` gets the messages of `git clone
+/// -v`.
 pub fn open_git(
     url: &Url,
     timeouts: Timeouts,
@@ -108,11 +109,11 @@ pub fn open_git(
 pub(super) enum ConnectFailure {
     /// The name has no address.
     NoAddress(String),
-    /// No address accepts: a line each, and how long that took.
+    /// No address accepts: one line each, and the time it took.
     Refused { failures: String, took: Duration },
 }
 
-/// Connects to the first address of a host that accepts. `say` is told what is done.
+/// Connects to the first address of a host that accepts. `say` gets messages about each step.
 pub(super) fn connect(
     host: &str,
     port: u16,
@@ -144,7 +145,7 @@ pub(super) fn connect(
 }
 
 fn prepared(stream: TcpStream, timeouts: Timeouts) -> io::Result<(FdSource, FdSink)> {
-    // The kernel's own limit: a look whether something is there, before each read, would be one more call each.
+    // A timeout in the kernel: polling before each read would cost another call.
     stream.set_read_timeout(Some(timeouts.silence))?;
     stream.set_write_timeout(Some(timeouts.silence))?;
     let sink = FdSink::new(OwnedFd::from(stream.try_clone()?)).with_stall_limit(timeouts.silence);

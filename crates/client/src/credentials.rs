@@ -9,9 +9,9 @@ use super::{Error, Url};
 /// A user name and a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BasicCredentials {
-    /// The name; may be empty where a token is the password.
+    /// The name; may be empty if the password is a token.
     pub user: String,
-    /// The password or token. It is in no message.
+    /// The password or token; never in messages.
     pub password: String,
 }
 
@@ -22,10 +22,10 @@ impl fmt::Debug for BasicCredentials {
 }
 
 impl BasicCredentials {
-    /// The value of `Authorization` (RFC 7617). Never part of what is logged.
+    /// The value of `Authorization` (RFC 7617); never logged.
     pub(super) fn header(&self) -> HeaderValue {
         let encoded = STANDARD.encode(format!("{}:{}", self.user, self.password));
-        // Base64 has no character that a header may not have.
+        // Base64 contains only characters that headers allow.
         let mut value =
             HeaderValue::try_from(format!("Basic {encoded}")).unwrap_or(HeaderValue::from_static(""));
         value.set_sensitive(true);
@@ -33,20 +33,20 @@ impl BasicCredentials {
     }
 }
 
-/// Knows user names and passwords.
+/// A source of user names and passwords.
 pub trait CredentialSource {
-    /// Credentials for a server that has asked for them, or has refused those before; `None` where there are no others.
-    /// `challenges` are the values of `WWW-Authenticate`.
+    /// Credentials for a server that asked for them, or refused the previous ones; `None` if there are no
+    /// others. `challenges` are the values of `WWW-Authenticate`.
     fn fill(&mut self, url: &Url, challenges: &[String]) -> Result<Option<BasicCredentials>, Error>;
 
-    /// The server has accepted the last ones.
+    /// The server accepted the last credentials.
     fn approve(&mut self);
 
-    /// The server has refused the last ones.
+    /// The server refused the last credentials.
     fn reject(&mut self);
 }
 
-/// Knows none: servers that ask for credentials cannot be used.
+/// Has no credentials: servers that require them cannot be used.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoCredentials;
 

@@ -3,22 +3,22 @@ use std::time::Duration;
 use packrace_pack::ingest;
 use packrace_protocol::session::fetch_client;
 
-/// Why nothing could be fetched; the text is git's where git has one.
+/// Why a fetch failed; the text is git's where git has one.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The URL makes no sense, or names what is not there.
+    /// The URL is invalid, or names something that does not exist.
     #[error("{0}")]
     Url(String),
     /// The server cannot be reached.
     #[error("{0}")]
     Unreachable(String),
-    /// The server answers a request with this status or form.
+    /// The server refused a request, by its status or the form of its response.
     #[error("{0}")]
     Refused(String),
-    /// What the server says breaks the protocol, or it refuses.
+    /// The server broke the protocol, or refused the request.
     #[error(transparent)]
     Protocol(#[from] fetch_client::Error),
-    /// The server is silent for so long.
+    /// The server was silent for this long.
     #[error("the server said nothing for {} seconds", .0.as_secs())]
     Silent(Duration),
     /// The connection failed.
@@ -27,7 +27,7 @@ pub enum Error {
     /// The pack is not accepted.
     #[error(transparent)]
     Pack(#[from] ingest::IngestError),
-    /// Something follows the pack.
+    /// There is data after the pack.
     #[error("pack has junk at the end")]
     Junk,
 }

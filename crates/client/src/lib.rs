@@ -1,4 +1,4 @@
-//! The other side: somebody who fetches, and takes the connection itself.
+//! The client side: fetches from a server, and indexes the pack as it arrives.
 //!
 //! ```text
 //! Exchange   a connection (Stateful, git://) or one request a time (http://)     BufRead: up to 1 MiB a read
@@ -8,7 +8,7 @@
 //! pack::ingest::Ingest
 //! ```
 //!
-//! No second process and no copy lies between what the kernel gave and the ingest. All of it blocks, with limits on how long.
+//! No second process and no copy between the kernel and the ingest. Everything blocks, with time limits.
 
 #![forbid(unsafe_code)]
 
@@ -28,11 +28,11 @@ pub use url::{Scheme, Url, without_password};
 
 use std::io::{self, BufRead};
 
-/// Bytes that are read at a time, if that many are there.
+/// Read size, if that many bytes are available.
 pub const READ_BYTES: usize = 1 << 20;
 
-/// A way to a server, on which it has been asked for `git-upload-pack`.
+/// A connection to a server, on which `git-upload-pack` was requested.
 pub trait Exchange: BufRead {
-    /// Sends a request. What is read after that is the answer to it.
+    /// Sends a request. The following reads return the response.
     fn send(&mut self, request: &[u8]) -> io::Result<()>;
 }

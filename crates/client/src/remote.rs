@@ -10,16 +10,16 @@ use packrace_protocol::wire::pkt_line::FLUSH;
 
 use super::{Error, Exchange, Timeouts};
 
-/// Who hears of a pack while it comes.
+/// Observes a pack while it is received.
 pub trait Listener {
-    /// Text of the server for the user; a line may go on in the next piece.
+    /// Text of the server for the user; a line may continue in the next piece.
     fn text(&mut self, text: &[u8]);
 
-    /// So many more bytes of the pack were taken.
+    /// `bytes` more of the pack were received.
     fn received(&mut self, bytes: usize, ingest: &Ingest);
 }
 
-/// A server that has said what it can do.
+/// A server whose capabilities are known.
 pub struct Remote<E> {
     exchange: E,
     session: FetchClient,
@@ -27,19 +27,19 @@ pub struct Remote<E> {
 }
 
 impl<E: Exchange> Remote<E> {
-    /// Hears what the server says first. `timeouts` are those of the connection, and only named in errors.
+    /// Reads the server's first message. `timeouts` are those of the connection, and are only used in errors.
     pub fn open(exchange: E, agent: &str, limits: FetchLimits, timeouts: Timeouts) -> Result<Self, Error> {
         let mut remote = Remote { exchange, session: FetchClient::new(agent, limits), timeouts };
         remote.hear(|event, _| Ok(event == Event::Advertised))?;
         Ok(remote)
     }
 
-    /// What it can do.
+    /// The server's capabilities.
     pub fn server(&self) -> &ServerCapabilities {
         self.session.server()
     }
 
-    /// Its refs.
+    /// Lists the server's refs.
     pub fn list_refs(&mut self, request: &RefsRequest) -> Result<ListedRefs, Error> {
         let request = self.session.ls_refs(request);
         self.send(&request)?;
@@ -47,7 +47,7 @@ impl<E: Exchange> Remote<E> {
         Ok(self.session.take_refs())
     }
 
-    /// Takes a pack into `ingest`, whole: what it lacks shows when it is resolved.
+    /// Receives a whole pack into `ingest`; missing objects are reported when it is resolved.
     pub fn fetch(
         &mut self,
         request: &FetchRequest,
@@ -73,7 +73,7 @@ impl<E: Exchange> Remote<E> {
         })
     }
 
-    /// Says that nothing more is asked for. A server that has gone does not mind.
+    /// Ends the conversation. Errors are ignored: the server may be gone.
     pub fn end_stateful(mut self) {
         let _ = self.exchange.send(FLUSH);
     }
@@ -86,13 +86,13 @@ impl<E: Exchange> Remote<E> {
         })
     }
 
-    /// Gives every event to `each`, with the bytes that it came in, until that is satisfied.
+    /// Passes every event and its bytes to `each`, until that returns true.
     fn hear(&mut self, mut each: impl FnMut(Event, &[u8]) -> Result<bool, Error>) -> Result<(), Error> {
         loop {
             let bytes = match self.exchange.fill_buf() {
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                // A body that is shorter than announced, or a connection that is torn down.
+                // A body shorter than announced, or a connection reset.
                 Err(error)
                     if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) =>
                 {

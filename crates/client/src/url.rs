@@ -4,7 +4,7 @@ use percent_encoding::percent_decode_str;
 
 use super::{BasicCredentials, Error};
 
-/// How a server is spoken to.
+/// The protocol of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     /// `http://`
@@ -15,22 +15,22 @@ pub enum Scheme {
     Git,
 }
 
-/// Where a repository is.
+/// The URL of a repository.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Url {
-    /// How it is spoken to.
+    /// The protocol.
     pub scheme: Scheme,
     /// A name or an address, without brackets.
     pub host: String,
     /// The port.
     pub port: u16,
-    /// Host and port as they are written: what the server is told.
+    /// Host and port as written: sent to the server.
     pub authority: String,
-    /// The user that stands in an HTTP URL; it is in no message.
+    /// The user in an HTTP URL; this crate's errors omit it.
     pub user: Option<String>,
-    /// The password that stands there.
+    /// The password in an HTTP URL.
     pub(super) password: Option<String>,
-    /// What follows, from the slash on.
+    /// The rest, from the slash on.
     pub path: String,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Debug for Url {
 }
 
 impl Scheme {
-    /// As URLs begin.
+    /// The scheme as in URLs.
     pub fn as_str(self) -> &'static str {
         match self {
             Scheme::Http => "http",
@@ -60,12 +60,12 @@ impl Scheme {
 }
 
 impl Url {
-    /// What a request for something below the repository names.
+    /// The request target for a path below the repository.
     pub(super) fn target(&self, below: &str) -> String {
         format!("{}{below}", self.path.trim_end_matches('/'))
     }
 
-    /// Reads a URL. Only these schemes are known; those of git:// have no users.
+    /// Parses a URL. Other schemes are refused, and so are users in git:// URLs.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let bad = |why: &str| Err(Error::Url(format!("unable to access '{}': {why}", without_user(text))));
         let scheme = match text.split_once("://") {
@@ -79,7 +79,7 @@ impl Url {
         };
         let rest = text.split_once("://").map_or("", |(_, rest)| rest);
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        // What ends a line or a word would change the request that is made of it.
+        // Control characters and spaces would change the request.
         if text.bytes().any(|byte| byte.is_ascii_control() || byte == b' ') || path.contains('#') {
             return bad("URL using bad/illegal format or missing URL");
         }
@@ -125,18 +125,18 @@ impl Url {
         })
     }
 
-    /// The credentials in it, if both are there.
+    /// The credentials in the URL, if it has user and password.
     pub fn credentials(&self) -> Option<BasicCredentials> {
         let (user, password) = (self.user.clone()?, self.password.clone()?);
         Some(BasicCredentials { user, password })
     }
 
-    /// Whether two URLs lead to the same server.
+    /// Whether two URLs have the same server.
     pub(super) fn is_same_server(&self, other: &Url) -> bool {
         (self.scheme, self.port) == (other.scheme, other.port) && self.host.eq_ignore_ascii_case(&other.host)
     }
 
-    /// The path as a git:// server is told it: without its escapes, and `~user` without a slash before it.
+    /// The path for a git:// server: unescaped, and `~user` without a leading slash.
     pub(super) fn decoded_path(&self) -> Result<Vec<u8>, Error> {
         let path = if self.path.starts_with("/~") { &self.path[1..] } else { &self.path };
         let decoded: Vec<u8> = percent_decode_str(path).collect();
@@ -164,14 +164,14 @@ fn without_user(url: &str) -> String {
     }
 }
 
-/// A URL as it may be shown to whoever knows the user; `None` if it has no password.
+/// A URL for messages to a user who knows the name; `None` if it has no password.
 pub fn without_password(url: &str) -> Option<String> {
     let (scheme, user_info, rest) = split_user_info(url)?;
     let (user, _) = user_info.split_once(':')?;
     Some(format!("{scheme}{user}:<redacted>@{rest}"))
 }
 
-/// What stands before the user and the password, these, and what follows the @.
+/// The parts before, of and after the user information, without the @.
 fn split_user_info(url: &str) -> Option<(&str, &str, &str)> {
     let start = url.find("://").map_or(0, |at| at + 3);
     let (scheme, rest) = url.split_at(start);

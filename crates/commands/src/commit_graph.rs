@@ -20,14 +20,14 @@ use crate::call::fatal::Fatal;
 use crate::options::{CommitGraphOptions, CommitGraphVerifyOptions, CommitGraphWriteOptions};
 use crate::progress::{self, Progress};
 
-/// What `verify` ends with when nothing but a checksum is wrong.
+/// Exit code of `verify` when only a checksum is wrong.
 const WRONG_CHECKSUM: u8 = 2;
 
-/// Does what `git commit-graph` does.
+/// Implements `git commit-graph`.
 pub fn run(call: &Call, args: &CommitGraphOptions) -> Result<(), Fatal> {
     match args {
         CommitGraphOptions::Write(write) => {
-            // Said before the repository is looked at, as every word about options is.
+            // Option errors are reported before the repository is opened.
             let plan = Plan::of(write)?;
             let repository = repository(call)?;
             let object_dir = write.object_dir.as_ref().map(|path| in_directory(call, path)).transpose()?;
@@ -50,7 +50,7 @@ enum CommitSource {
     AllPacks,
 }
 
-/// What `write` is asked for.
+/// What `write` was asked to do.
 struct Plan {
     source: CommitSource,
     split: Split,
@@ -102,7 +102,7 @@ impl Plan {
         progress: &Progress,
     ) -> Result<(), Fatal> {
         let config = repository.config();
-        // Looked at also where nothing is written, because it may name a directory that is not there.
+        // Opened even if nothing is written: it may name a directory that does not exist.
         GraphFiles::open(repository, object_dir)?;
         if !config.boolean("core.commitGraph")?.unwrap_or(true) {
             let text = "warning: attempting to write a commit-graph, but 'core.commitGraph' is disabled";
@@ -228,7 +228,7 @@ fn verify(
     }
 }
 
-/// What is wrong with the first file that cannot be opened, in git's words where it has some.
+/// Why the first unreadable file cannot be opened, in git's words where it has some.
 fn said(layers: &[Mapped], error: packrace_format::Error, hash: packrace_object::HashKind) -> String {
     let wrong = (1..=layers.len()).find(|count| Graph::open(layers[..*count].iter().cloned(), hash).is_err());
     let bytes: &[u8] = wrong.map_or(&[], |count| &layers[count - 1]);

@@ -1,4 +1,4 @@
-//! `git commit-tree`: makes a commit of a tree.
+//! `git commit-tree`: makes a commit from a tree.
 
 use std::ffi::OsStr;
 use std::io::Read as _;
@@ -16,12 +16,12 @@ use crate::options::{CommitTreeOptions, MessagePart};
 use crate::revisions::Revisions;
 use crate::text::utf8;
 
-/// What is said of a message that is not what it claims to be.
+/// Warning about a message that should be UTF-8 and is not.
 const NOT_UTF8: &str = "Warning: commit message did not conform to UTF-8.\n\
     You may want to amend it after fixing the message, or set the config\n\
     variable i18n.commitEncoding to the encoding your project uses.";
 
-/// Does what `git commit-tree` does.
+/// Implements `git commit-tree`.
 pub fn run(call: &Call, args: &CommitTreeOptions) -> Result<(), Fatal> {
     if args.trees.is_empty() && args.parents.is_empty() && args.message.is_empty() {
         return Err(Fatal::usage_of("commit-tree"));
@@ -86,7 +86,7 @@ fn expect(reader: &mut ObjectReader, id: &ObjectId, kind: Kind) -> Result<(), Fa
     }
 }
 
-/// Paragraphs end with the end of a line, files as they are; there is an empty line between what follows each other.
+/// Paragraphs get a final newline, files stay unchanged; an empty line separates the parts.
 fn message(call: &Call, parts: &[MessagePart]) -> Result<Vec<u8>, Fatal> {
     let mut message = Vec::new();
     for part in parts {
@@ -121,7 +121,7 @@ fn message(call: &Call, parts: &[MessagePart]) -> Result<Vec<u8>, Fatal> {
     Ok(message)
 }
 
-/// What messages are written in, unless that is UTF-8.
+/// The encoding of messages, unless it is UTF-8.
 pub(crate) fn encoding(config: &Config) -> Option<Vec<u8>> {
     let configured = config.string("i18n.commitEncoding")?;
     let is_utf8 = configured.eq_ignore_ascii_case(b"UTF-8") || configured.eq_ignore_ascii_case(b"UTF8");

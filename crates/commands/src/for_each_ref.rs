@@ -1,4 +1,4 @@
-//! `git for-each-ref`: lists refs, each as a format says.
+//! `git for-each-ref`: lists refs in a given format.
 
 use std::ffi::OsString;
 use std::io::Read as _;
@@ -13,7 +13,7 @@ use crate::ref_filter::{self, ListingRequest, Quoting};
 /// Longest list of patterns on standard input.
 const MAX_INPUT_BYTES: u64 = 64 << 20;
 
-/// Does what `git for-each-ref` does.
+/// Implements `git for-each-ref`.
 pub fn run(call: &Call, args: &ForEachRefOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     let request = request(call, args)?;
@@ -84,7 +84,7 @@ fn quoting(args: &ForEachRefOptions) -> Result<Quoting, Fatal> {
     }
 }
 
-/// Whether colours are written: `auto` is for terminals.
+/// Whether to write colours: `auto` means only to a terminal.
 fn has_color(call: &Call, args: &ForEachRefOptions) -> Result<bool, Fatal> {
     match args.color.as_ref().map(|when| when.to_str()) {
         None => Ok(false),

@@ -1,4 +1,4 @@
-//! `git hash-object`: names what is in files, and stores it.
+//! `git hash-object`: computes object names of files, and stores the objects.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -19,10 +19,10 @@ use crate::call::fatal::Fatal;
 use crate::options::HashObjectOptions;
 use crate::work_tree::WorkTree;
 
-/// What is read of standard input, and of large files, at once.
+/// Read size for standard input and large files.
 const READ_BYTES: usize = 1 << 16;
 
-/// Does what `git hash-object` does.
+/// Implements `git hash-object`.
 pub fn run(call: &Call, args: &HashObjectOptions) -> Result<(), Fatal> {
     let stdin = args.stdin;
     let refusal = match args.stdin_paths {
@@ -42,16 +42,16 @@ pub fn run(call: &Call, args: &HashObjectOptions) -> Result<(), Fatal> {
     };
     let mut hashing = Hashing::new(call, args, found.as_ref())?;
     let done = hashing.everything(stdin > 0);
-    // What was named before something failed is stored.
+    // Objects that were named before an error are stored.
     hashing.publish()?;
     done
 }
 
-/// What an object is named with.
+/// The object type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Type {
     Known(Kind),
-    /// Any word (`--literally`).
+    /// Any type name (`--literally`).
     Word(String),
 }
 
@@ -66,7 +66,7 @@ struct Hashing<'a> {
     filters: Option<(Filters, Index)>,
     big_file_bytes: u64,
     batch: Option<ObjectBatch>,
-    /// Names of objects that are not stored yet.
+    /// Object names to print after the objects are stored.
     waiting: Vec<u8>,
 }
 
@@ -122,7 +122,7 @@ impl<'a> Hashing<'a> {
         Ok(())
     }
 
-    /// Answers before it waits for more: who sends one name may wait for the answer before it sends another.
+    /// Publishes before it blocks: the caller may wait for one name before it sends the next path.
     fn paths_of_stdin(&mut self) -> Result<(), Fatal> {
         let mut stdin = BufReader::with_capacity(READ_BYTES, self.call.streams.input());
         let mut line = Vec::new();
@@ -167,7 +167,7 @@ impl<'a> Hashing<'a> {
         self.content(&content, Some(&shown))
     }
 
-    /// Whether nothing happens to the content of a file of this name.
+    /// Whether the file's content is stored without conversion.
     fn is_plain(&mut self, name: Option<&[u8]>) -> Result<bool, Fatal> {
         let Some(name) = name.filter(|_| self.repository.is_some()) else { return Ok(true) };
         let path = self.path_of(name);
@@ -177,7 +177,7 @@ impl<'a> Hashing<'a> {
         Ok(!filters.needs_content(&path, &staged, &mut messages).map_err(Fatal::new)?)
     }
 
-    /// Content as git stores that of a file of this name; without a name, or as another kind, as it is.
+    /// The content as git stores it; unchanged if there is no name or the object is no blob.
     fn converted(&mut self, name: Option<&[u8]>, content: Vec<u8>) -> Result<Vec<u8>, Fatal> {
         let is_blob = self.kind == Type::Known(Kind::Blob);
         let Some(name) = name.filter(|_| is_blob && !self.args.no_filters && self.repository.is_some())
@@ -198,7 +198,7 @@ impl<'a> Hashing<'a> {
         Ok(converted.map_err(Fatal::new)?.unwrap_or(content))
     }
 
-    /// A path from the top; of what is outside, as it was typed.
+    /// A path relative to the top; a path outside the work tree as it was typed.
     fn path_of(&self, name: &[u8]) -> Vec<u8> {
         let inside = self.work_tree.as_ref().and_then(|work_tree| work_tree.path(name).ok());
         inside.unwrap_or_else(|| name.strip_prefix(b"/").unwrap_or(name).to_vec())
@@ -240,7 +240,7 @@ impl<'a> Hashing<'a> {
         self.name(&id)
     }
 
-    /// Refuses what is no object of its kind.
+    /// Refuses content that is not valid for its kind.
     fn check(&self, kind: Kind, id: &ObjectId, content: &[u8]) -> Result<(), Fatal> {
         if kind == Kind::Blob {
             return Ok(());
@@ -260,7 +260,7 @@ impl<'a> Hashing<'a> {
         }
     }
 
-    /// An object of a kind that there is not: only named.
+    /// Names an object of an unknown type; it is never stored.
     fn literal(&mut self, word: &str, content: &[u8]) -> Result<(), Fatal> {
         if self.args.write {
             return Err(Fatal::usage(format!("objects of type \"{word}\" are not stored")));
@@ -291,7 +291,7 @@ impl<'a> Hashing<'a> {
     fn batch(&mut self) -> Result<&ObjectBatch, Fatal> {
         if self.batch.is_none() {
             let repository = self.repository.expect("there is one where objects are stored");
-            // What the last batch has stored is to be seen.
+            // The snapshot must contain what the last batch stored.
             let snapshot = repository.snapshot()?;
             let options = BatchOptions::of(repository.config())?;
             self.batch = Some(ObjectBatch::new(repository.object_dir(), snapshot, options));
@@ -299,7 +299,7 @@ impl<'a> Hashing<'a> {
         Ok(self.batch.as_ref().expect("just made"))
     }
 
-    /// Says the name of an object, once it is stored.
+    /// Prints the name of an object, once the object is stored.
     fn name(&mut self, id: &ObjectId) -> Result<(), Fatal> {
         self.waiting.extend_from_slice(format!("{id}\n").as_bytes());
         if self.args.write { Ok(()) } else { self.publish() }

@@ -1,4 +1,4 @@
-//! `git index-pack`: takes a pack, from standard input or a file, and makes it searchable.
+//! `git index-pack`: indexes a pack from standard input or from a file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::packs::input::{PackInput, parse_pack_header, read_pack_file, refused}
 use crate::progress::Progress;
 use crate::verify_pack::{self, PackReport};
 
-/// Threads beyond this many are of no use to one pack.
+/// More threads do not speed up one pack.
 const MAX_THREADS: usize = 20;
 
-/// Does what `git index-pack` does.
+/// Implements `git index-pack`.
 pub fn run(call: &Call, args: &IndexPackOptions) -> Result<(), Fatal> {
     let header = args.pack_header.as_deref().map(parse_pack_header).transpose()?.unwrap_or_default();
     check_arguments(args)?;
@@ -34,7 +34,7 @@ pub fn run(call: &Call, args: &IndexPackOptions) -> Result<(), Fatal> {
     if args.stdin { job.receive(header) } else { job.index() }
 }
 
-/// Refuses what git refuses, in its words and order.
+/// Refuses the arguments that git refuses, with its messages and in its order.
 fn check_arguments(args: &IndexPackOptions) -> Result<(), Fatal> {
     let is_repeated = args.output.len() > 1 || args.progress_title.len() > 1;
     if is_repeated || (args.pack.is_none() && !args.stdin) {
@@ -49,16 +49,16 @@ fn check_arguments(args: &IndexPackOptions) -> Result<(), Fatal> {
     Ok(())
 }
 
-/// What the options come to.
+/// The options, resolved.
 struct IndexPackJob<'a> {
     call: &'a Call,
     args: &'a IndexPackOptions,
     repository: Option<Repository>,
     options: IngestOptions,
     policy: WritePolicy,
-    /// What stands beside the pack, but for notes.
+    /// Files beside the pack, without the notes.
     publishing: PublishOptions<'static>,
-    /// Stems of the pack and of its index, where they are named.
+    /// Stems of the pack and of its index, if given.
     pack: Option<PathBuf>,
     index: Option<PathBuf>,
     progress: Progress,
@@ -101,7 +101,7 @@ impl<'a> IndexPackJob<'a> {
         })
     }
 
-    /// Takes the pack from standard input, behind this header.
+    /// Receives the pack from standard input, after `header`.
     fn receive(&self, header: Vec<u8>) -> Result<(), Fatal> {
         let repository = self.repository.as_ref().expect("standard input is not read without one");
         let pack_dir = repository.object_dir().join("pack");
@@ -114,7 +114,7 @@ impl<'a> IndexPackJob<'a> {
             self.progress.sent(taken as u64);
             self.progress.report(Phase::Receiving, done.into(), total.into());
         };
-        // What is missing shows when deltas are resolved.
+        // A truncated pack is reported when deltas are resolved.
         let rest = input.feed(&mut ingest, watch, |error| refused(self.call, error))?.unwrap_or_default();
         input.refuse_junk(&rest)?;
         if self.args.report_end_of_input {
@@ -142,7 +142,7 @@ impl<'a> IndexPackJob<'a> {
         self.report_links(&found)
     }
 
-    /// Indexes a file, or compares it with its index.
+    /// Indexes a file, or compares it with its existing index.
     fn index(&self) -> Result<(), Fatal> {
         let stem = self.pack.as_deref().expect("a file is named where standard input is not read");
         if self.args.verify || self.args.verify_stat || self.args.verify_stat_only {
@@ -167,7 +167,7 @@ impl<'a> IndexPackJob<'a> {
         self.report_links(indexed.found())
     }
 
-    /// Says what whoever asked for the pack must look at, and by the exit code whether it is all there is.
+    /// Prints missing `.gitmodules` blobs; the exit code says whether the pack is self-contained.
     fn report_links(&self, found: &CheckResults) -> Result<(), Fatal> {
         for id in &found.missing_modules {
             self.call.write_line(id.to_string())?;
@@ -183,7 +183,7 @@ impl<'a> IndexPackJob<'a> {
     }
 }
 
-/// Progress of all, or of resolving alone.
+/// Progress of all phases, or only of delta resolution.
 fn progress(args: &IndexPackOptions, call: &Call) -> Result<Progress, Fatal> {
     let progress = Progress::new(args.verbose || args.show_resolving_progress, call)?;
     Ok(match (args.progress_title.first(), args.verbose) {
@@ -193,7 +193,7 @@ fn progress(args: &IndexPackOptions, call: &Call) -> Result<Progress, Fatal> {
     })
 }
 
-/// What stands in `.keep` and `.promisor`.
+/// Contents of `.keep` and `.promisor`.
 struct Notes {
     keep: Option<Vec<u8>>,
     promisor: Option<Vec<u8>>,
@@ -207,7 +207,7 @@ impl Notes {
     }
 }
 
-/// How packs are taken, as options and configuration say.
+/// Ingest options from the command line and the configuration.
 fn options(args: &IndexPackOptions, config: &Config, hash: HashKind) -> Result<IngestOptions, Fatal> {
     Ok(IngestOptions {
         threads: threads(args.threads, config)?,
@@ -219,7 +219,7 @@ fn options(args: &IndexPackOptions, config: &Config, hash: HashKind) -> Result<I
     })
 }
 
-/// What is asked of objects.
+/// The object checks that the options ask for.
 fn checks(args: &IndexPackOptions, hash: HashKind) -> Result<Option<Checks>, Fatal> {
     let links = args.fsck.strict || args.check_self_contained_and_connected;
     let rules = args.fsck.settings.as_ref().map(|settings| strict_fsck_rules(settings.as_bytes(), hash));
@@ -240,7 +240,7 @@ fn threads(asked: Option<u32>, config: &Config) -> Result<usize, Fatal> {
     }
 }
 
-/// Which index and reverse index the pack gets.
+/// Formats of the pack's index and reverse index.
 fn publishing(args: &IndexPackOptions, config: &Config) -> Result<PublishOptions<'static>, Fatal> {
     let mut options = PublishOptions::of(config)?;
     if let Some(text) = &args.index_version {
@@ -273,7 +273,7 @@ fn index_version(text: &str) -> Result<pack_index::Version, Fatal> {
     }
 }
 
-/// A path without its extension, which must be this one.
+/// A path without its extension, which must be `extension`.
 fn stem(call: &Call, path: &Path, extension: &str) -> Result<PathBuf, Fatal> {
     if path.extension().is_none_or(|found| found != extension) {
         let shown = path.display();

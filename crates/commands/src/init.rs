@@ -1,4 +1,4 @@
-//! `git init`: makes a repository, or completes one that is there.
+//! `git init`: creates a repository, or completes an existing one.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::call::fatal::Fatal;
 use crate::options::InitOptions;
 use crate::packs::hash::hash_of_name;
 
-/// What git says to those who did not choose a name, word for word.
+/// Git's hint if no branch name was chosen, word for word.
 const BRANCH_HINT: &str = "\
 hint: Using 'master' as the name for the initial branch. This default branch name
 hint: is subject to change. To configure the initial branch name to use in all
@@ -30,7 +30,7 @@ hint: 'development'. The just-created branch can be renamed via this command:
 hint:
 hint: \tgit branch -m <name>";
 
-/// Does what `git init` does.
+/// Implements `git init`.
 pub fn run(call: &Call, args: &InitOptions) -> Result<(), Fatal> {
     if args.separate_git_dir.is_some() && args.bare {
         return Err(Fatal::new("options '--separate-git-dir' and '--bare' cannot be used together"));
@@ -85,7 +85,7 @@ pub fn run(call: &Call, args: &InitOptions) -> Result<(), Fatal> {
     make(call, args, options, &config)
 }
 
-/// What `init --bare` would make, without a place; and what `HEAD` would stand for.
+/// What `init --bare` would create, without a path; and the target of `HEAD`.
 pub fn bare_prototype(call: &Call, ref_format: Option<&str>) -> Result<(init::InitOptions, Vec<u8>), Fatal> {
     let ref_format = ref_format.map(str::to_owned);
     let args = InitOptions { bare: true, quiet: true, ref_format, ..InitOptions::default() };
@@ -113,7 +113,7 @@ pub fn bare_prototype(call: &Call, ref_format: Option<&str>) -> Result<(init::In
     Ok((options, initial_branch(call, &args, &config)?))
 }
 
-/// Makes it, and says so.
+/// Creates the repository and reports it.
 fn make(call: &Call, args: &InitOptions, options: init::InitOptions, config: &Config) -> Result<(), Fatal> {
     let git_dir = options.git_dir.clone();
     let begun = Begun::begin(options)?;
@@ -135,12 +135,12 @@ fn make(call: &Call, args: &InitOptions, options: init::InitOptions, config: &Co
     Ok(())
 }
 
-/// Where the repository is and what kind it is.
+/// The path and kind of the repository.
 struct InitTarget {
-    /// Or a file that leads to it.
+    /// The git directory, or a file that points to it.
     git_dir: PathBuf,
     is_bare: bool,
-    /// If it has to be said.
+    /// The work tree, if `core.worktree` must name it.
     work_tree: Option<PathBuf>,
 }
 
@@ -166,19 +166,19 @@ impl InitTarget {
         }
         let git_dir = absolute(base, named)?;
         let work_tree = work_tree.map(|tree| absolute(base, tree)).transpose()?;
-        // What is in the work tree as `.git` needs no word.
+        // A git directory named `.git` in its work tree needs no setting.
         let work_tree = work_tree.filter(|tree| tree.join(".git") != git_dir);
         Ok(InitTarget { git_dir, is_bare, work_tree })
     }
 }
 
-/// As git guesses it: a git directory that is called `.git` is in its work tree.
+/// Git's guess: a git directory named `.git` is not bare.
 fn is_name_of_bare(named: &Path, base: &Path) -> bool {
     let name = named.as_os_str().as_bytes();
     named == base || name != b".git" && !name.ends_with(b"/.git")
 }
 
-/// Moves the repository that there is, or notes that there is none to move.
+/// Moves the existing repository, if there is one.
 fn separate_existing(gitfile: &Path, existing: &Path, separate: &Path, config: &Config) -> Result<(), Fatal> {
     let real = packrace_os::real_path(existing).unwrap_or_else(|_| existing.to_owned());
     if look(existing).is_err() || real == separate {
@@ -189,7 +189,7 @@ fn separate_existing(gitfile: &Path, existing: &Path, separate: &Path, config: &
     Ok(init::write_gitfile(gitfile, separate, policy)?)
 }
 
-/// The directory that is named, made with all above it.
+/// The named directory, created with all its parents.
 fn make_start(start: &Path, directory: &Path) -> Result<PathBuf, Fatal> {
     let shown = directory.display();
     let cannot = |why: &str| Fatal::new(format!("cannot mkdir {shown}: {why}"));
@@ -214,7 +214,7 @@ fn make_start(start: &Path, directory: &Path) -> Result<PathBuf, Fatal> {
     packrace_os::real_path(&path).map_err(|error| cannot(&packrace_os::reason(&error)))
 }
 
-/// A path without links, the last part of which need not be there.
+/// A path without links; its last component need not exist.
 fn absolute(base: &Path, path: &Path) -> Result<PathBuf, Fatal> {
     if path.as_os_str().is_empty() {
         return Err(Fatal::new("The empty string is not a valid path"));
@@ -227,14 +227,14 @@ fn absolute(base: &Path, path: &Path) -> Result<PathBuf, Fatal> {
     match packrace_os::real_path(parent) {
         Ok(parent) => Ok(parent.join(name)),
         Err(error) => {
-            // The first part that is not there.
+            // The first missing component.
             let missing = parent.ancestors().take_while(|dir| look(dir).is_err()).last().unwrap_or(parent);
             Err(Fatal::new(format!("Invalid path '{}': {}", missing.display(), packrace_os::reason(&error))))
         }
     }
 }
 
-/// Whether something is there, in the system's words if not.
+/// Checks that a path exists; the error is in the system's words.
 fn look(path: &Path) -> Result<(), String> {
     match packrace_os::identity(path, Role::Config) {
         Ok(Some(_)) => Ok(()),
@@ -246,7 +246,7 @@ fn look(path: &Path) -> Result<(), String> {
 fn template(args: &InitOptions, call: &Call, config: &Config, start: &Path, base: &Path) -> Template {
     let named = args.template.as_ref().map(|dir| start.join(dir));
     let is_empty = args.template.as_ref().is_some_and(|dir| dir.is_empty());
-    // An unnamed template is relative to the new repository, and reported as it is written.
+    // A configured template path is relative to the new repository, and reported as written.
     let configured = call.environment.init.template_dir.clone().or_else(|| config.path("init.templateDir"));
     match (named, configured) {
         (Some(_), _) if is_empty => Template::Empty,
@@ -257,14 +257,14 @@ fn template(args: &InitOptions, call: &Call, config: &Config, start: &Path, base
     }
 }
 
-/// The hash that is asked for, and that of what is new.
+/// The hash asked for, and the hash of a new repository.
 fn hashes(args: &InitOptions, call: &Call, config: &Config) -> Result<(Option<HashKind>, HashKind), Fatal> {
     let typed = args.object_format.as_deref();
     let variable = call.environment.init.default_hash.as_deref();
     chosen(typed, variable, config, "init.defaultObjectFormat", hash_of_name, HashKind::Sha1)
 }
 
-/// The same for how refs are stored.
+/// The ref format asked for, and that of a new repository.
 fn ref_formats(
     args: &InitOptions,
     call: &Call,
@@ -280,7 +280,7 @@ fn ref_formats(
     chosen(typed, variable, config, "init.defaultRefFormat", parse, Backend::Files)
 }
 
-/// An option before a variable before the configuration, whose unknown words are only warned of.
+/// Option, then variable, then configuration; an unknown configured name is only a warning.
 fn chosen<T: Copy>(
     typed: Option<&str>,
     variable: Option<&str>,
@@ -305,7 +305,7 @@ fn chosen<T: Copy>(
     Ok((typed, default))
 }
 
-/// What `HEAD` stands for at first.
+/// The initial target of `HEAD`.
 fn initial_branch(call: &Call, args: &InitOptions, config: &Config) -> Result<Vec<u8>, Fatal> {
     let full = |name: &[u8]| [b"refs/heads/", name].concat();
     if let Some(name) = &args.initial_branch {

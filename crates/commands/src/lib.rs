@@ -1,8 +1,8 @@
-//! What git's commands do, as functions over plain options.
+//! Git's commands as functions over plain options.
 //!
-//! Each command is a module with a function `run`. It takes a [`Call`] (the options that stand before a command, the
-//! environment as a value, and the streams) and the options of the command, which are plain values ([`options`]). It gives
-//! nothing, or a [`Fatal`] with git's words and exit code. So two calls in one process share nothing:
+//! Each command is a module with a function `run`. It takes a [`Call`] (global options, the environment as a
+//! value, and the streams) and the options of the command, which are plain values ([`options`]). It returns
+//! nothing, or a [`Fatal`] with git's message and exit code. So two calls in one process share no state:
 //!
 //! ```
 //! use packrace_commands::options::{GlobalOptions, InitOptions};
@@ -22,18 +22,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What stays outside, because it belongs to the process:
+//! These stay with the process:
 //!
-//! - Warnings of the store and the other libraries (a broken ref, a damaged pack) are events of `tracing`. Whoever wants
-//!   them as lines of `warning: …` installs a subscriber, as `packrace` does in `crates/cli`.
-//! - Reads of a map that the disk fails fault as `packrace_os::faults` was set up for.
-//! - Relative paths, also in [`GlobalOptions::directories`](options::GlobalOptions::directories), start from the current
-//!   directory, and local times are in the time zone of the process.
-//! - Programs that a command starts (hooks, filters) inherit the environment of the process, and add what [`Environment`]
-//!   says.
+//! - Warnings of the store and other libraries (a broken ref, a damaged pack) are `tracing` events. To print
+//!   them as `warning: …` lines, install a subscriber, as `packrace` does in `crates/cli`.
+//! - A read of a mapping that the disk fails faults as set up with `packrace_os::faults`.
+//! - Relative paths, also in [`GlobalOptions::directories`](options::GlobalOptions::directories), start from
+//!   the current directory. Local times use the time zone of the process.
+//! - Programs that a command starts (hooks, filters) inherit the process environment and the variables of
+//!   [`Environment`].
 
 #![forbid(unsafe_code)]
-// They panic where nobody listens or the disk is full; and the streams of the process are not ours.
+// These macros panic if the stream is closed or the disk is full, and the process's streams are not ours.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 #[macro_use]

@@ -1,4 +1,4 @@
-//! `git maintenance`: keeps a repository fast, by what it measures.
+//! `git maintenance`: keeps a repository fast, guided by measurements.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -20,10 +20,10 @@ use crate::options::{MaintenanceOptions, MaintenanceRunOptions};
 use crate::packs::settings::recent_objects;
 use crate::progress::{self, Progress};
 
-/// Tasks of git that are not there.
+/// Git's tasks that are not implemented.
 const MISSING_TASKS: [&str; 4] = ["prefetch", "incremental-repack", "worktree-prune", "rerere-gc"];
 
-/// Does what `git maintenance` does.
+/// Implements `git maintenance`.
 pub fn run(call: &Call, args: &MaintenanceOptions) -> Result<(), Fatal> {
     match args {
         MaintenanceOptions::Run(args) => {
@@ -51,7 +51,7 @@ pub fn run(call: &Call, args: &MaintenanceOptions) -> Result<(), Fatal> {
     }
 }
 
-/// The tasks of these names, in git's words where there are none.
+/// The tasks with these names; git's message for an unknown one.
 fn tasks(names: &[String]) -> Result<Vec<Task>, Fatal> {
     let mut tasks = Vec::new();
     for name in names {
@@ -73,7 +73,7 @@ struct Maintenance<'a> {
     repository: Repository,
     settings: MaintenanceSettings,
     occasion: Occasion,
-    /// Those that were named; none: whatever is needed.
+    /// The named tasks; if empty, whatever is needed.
     tasks: Vec<Task>,
     now: SystemTime,
 }
@@ -90,7 +90,7 @@ impl<'a> Maintenance<'a> {
         Ok(measure(&self.repository, &self.settings, self.now)?)
     }
 
-    /// What the repository needs, or of the named tasks, those that it needs.
+    /// The tasks that the repository needs, limited to the named ones.
     fn needed(&self, facts: &Facts) -> Vec<PlannedTask> {
         if self.tasks.is_empty() {
             return policy::plan(facts, &self.settings, self.occasion);
@@ -99,7 +99,7 @@ impl<'a> Maintenance<'a> {
         self.tasks.iter().filter_map(plan_one).collect()
     }
 
-    /// What is done. What was named is done, needed or not, unless it is only to be done if needed.
+    /// The tasks to run. Named tasks run even if not needed, except in automatic runs.
     fn planned(&self, facts: &Facts) -> Vec<PlannedTask> {
         let mut planned = self.needed(facts);
         if self.occasion == Occasion::Asked && !self.tasks.is_empty() {
@@ -126,7 +126,7 @@ impl<'a> Maintenance<'a> {
         self.call.write(text.as_bytes())
     }
 
-    /// Starts a process that does it. What it would say is said nowhere.
+    /// Starts a detached process for the run; its output is discarded.
     fn detach(&self, program: &Path, args: &MaintenanceRunOptions) -> Result<(), Fatal> {
         let mut directory = OsString::from("--git-dir=");
         directory.push(self.repository.git_dir());

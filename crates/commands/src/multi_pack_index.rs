@@ -26,10 +26,10 @@ use crate::options::{
 };
 use crate::progress::{self, Progress};
 
-/// Longest list of refs that is read.
+/// Longest refs snapshot that is read.
 const MAX_REFS_SNAPSHOT_BYTES: u64 = 4 << 30;
 
-/// Does what `git multi-pack-index` does.
+/// Implements `git multi-pack-index`.
 pub fn run(call: &Call, args: &MultiPackIndexOptions) -> Result<(), Fatal> {
     let mut repository = repository(call)?;
     if let Some(path) = &args.object_dir {
@@ -88,7 +88,7 @@ fn write(
     Ok(lock.publish(&bytes, bitmap.flatten().as_deref())?)
 }
 
-/// What bitmaps start from: the refs, or the list that somebody made of them earlier.
+/// The commits that bitmaps start from: the refs, or a list of refs made earlier.
 fn bitmap_request(
     call: &Call,
     repository: &Repository,
@@ -116,7 +116,7 @@ fn bitmap_request(
     Ok(request)
 }
 
-/// A pack's name from that of one of its files.
+/// A pack's stem from the name of one of its files.
 fn stem(name: &str) -> &str {
     name.strip_suffix(".idx").or_else(|| name.strip_suffix(".pack")).unwrap_or(name)
 }
@@ -127,7 +127,7 @@ fn lock(repository: &Repository) -> Result<MultiPackIndexLock, Fatal> {
     Ok(MultiPackIndexLock::take(&pack_dir, repository.hash_kind(), policy)?)
 }
 
-/// The multi-pack-index of the repository itself, which need not be there.
+/// The repository's own multi-pack-index, if it exists.
 fn open(repository: &Repository) -> Result<Option<Index<Mapped>>, Fatal> {
     let path = repository.object_dir().join("pack/multi-pack-index");
     let bytes = match Mapped::open(&path, Role::Index) {
@@ -139,7 +139,7 @@ fn open(repository: &Repository) -> Result<Option<Index<Mapped>>, Fatal> {
     Index::open(bytes.clone(), hash).map(Some).map_err(|error| said(&bytes, &error, hash))
 }
 
-/// What is wrong with a file that cannot be opened, in git's words where it has some.
+/// Why a file cannot be opened, in git's words where it has some.
 fn said(bytes: &[u8], error: &packrace_format::Error, hash: HashKind) -> Fatal {
     let number = if hash == HashKind::Sha256 { 2 } else { 1 };
     let Some(header) = bytes.first_chunk::<6>() else {
@@ -217,7 +217,7 @@ fn verify(call: &Call, repository: &Repository, progress: &Progress) -> Result<(
     }
 }
 
-/// Deletes what no object is read from: first from the index, then from the disk.
+/// Deletes packs that no object is read from: first from the index, then from the disk.
 fn expire(repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
     let Some(_) = open(repository)? else { return Ok(()) };
     let lock = lock(repository)?;
@@ -258,7 +258,7 @@ fn expire(repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
     Ok(())
 }
 
-/// Writes a pack of what is read from the selected packs, and an index that reads it from there.
+/// Writes the indexed objects of the selected packs to a new pack, and an index that uses it.
 fn repack(call: &Call, repository: &Repository, batch_bytes: u64, progress: Progress) -> Result<(), Fatal> {
     if open(repository)?.is_none() {
         return Ok(());
@@ -291,7 +291,7 @@ fn repack(call: &Call, repository: &Repository, batch_bytes: u64, progress: Prog
     Ok(())
 }
 
-/// The packs to put together (git-multi-pack-index, "repack").
+/// The packs to combine (git-multi-pack-index, "repack").
 fn select(
     index: &Index<Mapped>,
     snapshot: &Snapshot,

@@ -1,4 +1,4 @@
-//! `git pack-refs`: puts refs into fewer files.
+//! `git pack-refs`: packs refs into fewer files.
 
 use gix_glob::wildmatch;
 use gix_glob::wildmatch::Mode;
@@ -10,7 +10,7 @@ use crate::call::fatal::Fatal;
 use crate::options::PackRefsOptions;
 use crate::ref_changes::RefChanges;
 
-/// Does what `git pack-refs` does.
+/// Implements `git pack-refs`.
 pub fn run(call: &Call, args: &PackRefsOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     let mut changes = RefChanges::new(&repository, call)?;

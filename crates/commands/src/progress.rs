@@ -1,4 +1,4 @@
-//! Progress on standard error, as users of git expect it.
+//! Progress on standard error, in git's format.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use crate::call::Call;
 use crate::call::fatal::Fatal;
 use crate::call::streams::ErrorOutput;
 
-/// Ten lines a second move as smoothly as a terminal shows.
+/// Ten updates per second look smooth on a terminal.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a command shows of its progress: nothing, or lines on standard error.
+/// A command's progress: none, or lines on standard error.
 pub struct Progress(Option<Shown>);
 
 struct Shown {
     to: ErrorOutput,
     clock: RealClock,
-    /// Threads of the delta search; 0 if they are not reported.
+    /// Threads of the delta search; 0 to not report them.
     threads: usize,
     shows_writing: bool,
     shows_bytes: bool,
@@ -34,20 +34,20 @@ struct ProgressState {
     is_search_reported: bool,
 }
 
-/// Whether progress is shown: as asked, or when somebody sits before it.
+/// Whether to show progress: as asked, or if standard error is a terminal.
 pub fn is_wanted(call: &Call, asked: Option<bool>) -> bool {
     asked.unwrap_or_else(|| call.streams.errors.is_terminal())
 }
 
 impl Shown {
-    /// Whoever looked may be gone; the work goes on.
+    /// Ignores errors: work goes on if standard error is closed.
     fn show(&self, text: &str) {
         let _ = self.to.say(text.as_bytes());
     }
 }
 
 impl Progress {
-    /// Progress if it `is_shown`.
+    /// Shows progress only if `is_shown`.
     pub fn new(is_shown: bool, call: &Call) -> Result<Self, Fatal> {
         if !is_shown {
             return Ok(Progress(None));
@@ -67,7 +67,7 @@ impl Progress {
         })))
     }
 
-    /// Tells how many threads look for deltas.
+    /// Reports the number of delta search threads.
     pub fn with_threads(mut self, threads: usize) -> Self {
         if let Some(shown) = &mut self.0 {
             shown.threads = threads;
@@ -75,7 +75,7 @@ impl Progress {
         self
     }
 
-    /// Says nothing of how a pack is written: whoever reads it tells that.
+    /// Hides progress of writing a pack: the pack's reader reports it.
     pub fn without_writing(mut self) -> Self {
         if let Some(shown) = &mut self.0 {
             shown.shows_writing = false;
@@ -83,7 +83,7 @@ impl Progress {
         self
     }
 
-    /// Tells how many bytes of a pack have gone out, and how fast.
+    /// Shows the bytes and the throughput of a pack.
     pub fn with_bytes(mut self) -> Self {
         if let Some(shown) = &mut self.0 {
             shown.shows_bytes = true;
@@ -91,7 +91,7 @@ impl Progress {
         self
     }
 
-    /// Says nothing of how a pack comes in, only of what follows.
+    /// Hides progress of receiving a pack, but not of the phases after it.
     pub fn without_intake(mut self) -> Self {
         if let Some(shown) = &mut self.0 {
             shown.shows_intake = false;
@@ -99,7 +99,7 @@ impl Progress {
         self
     }
 
-    /// Calls it so when a pack comes in.
+    /// Sets the title for receiving a pack.
     pub fn with_intake_title(mut self, title: &str) -> Self {
         if let Some(shown) = &mut self.0 {
             let state = shown.state.get_mut().expect("nobody has held it yet");
@@ -108,24 +108,24 @@ impl Progress {
         self
     }
 
-    /// So many more bytes of a pack have gone out.
+    /// Counts `bytes` more of a pack.
     pub fn sent(&self, bytes: u64) {
         if let Some(shown) = self.0.as_ref().filter(|shown| shown.shows_bytes) {
             shown.state.lock().expect("no panic while held").meter.sent(bytes);
         }
     }
 
-    /// Ends the line that is under way: its phase is over.
+    /// Ends the current line: its phase is complete.
     pub fn finish(&self) {
         self.say(|meter, now| meter.finish(now));
     }
 
-    /// The same, with these words instead of `done.`
+    /// The same, with `words` instead of `done.`
     pub fn finish_saying(&self, words: &str) {
         self.say(|meter, now| meter.finish_saying(words, now));
     }
 
-    /// Leaves the line that is under way: something else is said next.
+    /// Leaves the current line: another message follows.
     pub fn stop(&self) {
         self.say(|meter, _| meter.stop().to_owned());
     }

@@ -14,7 +14,7 @@ use crate::call::fatal::Fatal;
 use crate::options::ReceivePackOptions;
 use crate::upload_pack::{client, expand_home, mode, subject};
 
-/// Does what `git receive-pack` does.
+/// Implements `git receive-pack`.
 pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
     let named = args.directory.clone().or_else(|| call.globals.git_dir.clone());
     let named: PathBuf = named.ok_or_else(|| Fatal::usage("you must name a directory"))?;
@@ -34,7 +34,7 @@ pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
         pusher: None,
         quiet: args.quiet,
         skip_connectivity_check: args.skip_connectivity_check,
-        // If standard error is closed, nobody is left to receive it.
+        // If standard error is closed, messages are lost.
         hooks: HooksFrom::Repository,
         messages: MessageSink::new(move |text| drop(errors.say(text))),
     };
@@ -45,14 +45,14 @@ pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
     if let Some(program) = program {
         let auto = AutoMaintenance { program, environment: push.hook_environment };
         if let Err(error) = auto.begin(&push.subject.repository) {
-            // The push has succeeded.
+            // The push itself succeeded.
             error_line!(call, "warning: {error}");
         }
     }
     Ok(())
 }
 
-/// Who stands in reflogs: the environment, who pushes, the configuration.
+/// The identity in reflogs: from the environment, the pusher, or the configuration, in this order.
 pub fn committer(environment: &Environment) -> Committer {
     let person = environment.committer.clone();
     Committer::new(move |config: &Config, pusher: Option<&Pusher>| {

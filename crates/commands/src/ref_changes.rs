@@ -1,4 +1,4 @@
-//! What commands that change refs have in common: the configuration, who does it, hooks, and the objects.
+//! Shared by commands that change refs: configuration, identity, hooks and objects.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::call::Call;
 use crate::call::fatal::Fatal;
 use crate::revisions::Revisions;
 
-/// Changes the refs of a repository.
+/// Changes refs of a repository.
 pub struct RefChanges<'a> {
     pub call: &'a Call,
     pub repository: &'a Repository,
@@ -33,7 +33,7 @@ impl<'a> RefChanges<'a> {
         let config = repository.config();
         let who = call.environment.committer.committer(config)?;
         let mut writes = RefWrites::of(config, repository.hash_kind(), repository.is_bare()?, who)?;
-        // If standard error is closed, nobody is left to receive it.
+        // If standard error is closed, messages are lost.
         let errors = call.streams.errors.clone();
         let outlet = MessageSink::new(move |bytes| drop(errors.say(bytes)));
         writes.hooks =
@@ -56,7 +56,7 @@ impl<'a> RefChanges<'a> {
         Revisions::new(self.repository, &snapshot).resolve(revision)
     }
 
-    /// Prepares and commits; gives what was refused of a batch.
+    /// Prepares and commits; returns the refused edits of a batch.
     pub fn run(&mut self, edits: Vec<RefEdit>, mode: TransactionMode) -> Result<Vec<Refusal>, PrepareError> {
         let refs = self.repository.refs();
         let prepared = refs.prepare(edits, mode, &self.writes, &mut self.objects)?;
@@ -64,17 +64,17 @@ impl<'a> RefChanges<'a> {
     }
 }
 
-/// An edit with nothing unusual about it.
+/// An edit with default settings.
 pub fn edit(name: &[u8], change: RefChange, expected: Expected, message: &Arc<[u8]>) -> RefEdit {
     let message = message.clone();
     RefEdit { name: name.to_vec(), change, expected, deref: true, message, force_log: false }
 }
 
-/// Whether git would take this name for a change, in its words if not.
+/// Whether git accepts this name for a change; the error is git's message.
 pub fn check_name(name: &[u8], change: &RefChange) -> Result<(), String> {
     let shown = String::from_utf8_lossy(name);
     let is_good = match change {
-        // What has a bad name can still be removed.
+        // Refs with bad names can still be deleted.
         RefChange::Delete | RefChange::Verify => is_safe_name(name),
         RefChange::Set(_) | RefChange::SetSymbolic(_) => is_ref_name(name),
     };
@@ -87,7 +87,7 @@ pub fn check_name(name: &[u8], change: &RefChange) -> Result<(), String> {
     Ok(())
 }
 
-/// The objects of a repository, opened when somebody asks for one.
+/// The objects of a repository, opened on first use.
 pub struct ChangedObjects<'a> {
     repository: &'a Repository,
     snapshot: Option<Arc<Snapshot>>,

@@ -1,4 +1,4 @@
-//! `git reflog`: shows reflogs, and decides how much of them is kept.
+//! `git reflog`: shows reflogs and prunes their entries.
 
 use packrace_maintenance::expiry::expiry;
 use packrace_maintenance::reflogs::ReflogExpiry;
@@ -16,10 +16,10 @@ use crate::options::{
 use crate::ref_changes::RefChanges;
 use crate::revisions::RULES;
 
-/// What git's failing subcommands end with.
+/// Exit code of git's failing subcommands.
 const FAILED: u8 = 255;
 
-/// Does what `git reflog` does.
+/// Implements `git reflog`.
 pub fn run(call: &Call, args: &ReflogOptions) -> Result<(), Fatal> {
     match args {
         ReflogOptions::Show(args) => show(call, &repository(call)?, args),
@@ -61,13 +61,13 @@ pub fn run(call: &Call, args: &ReflogOptions) -> Result<(), Fatal> {
     }
 }
 
-/// An error with git's exit code of a subcommand that returns one.
+/// An error with git's exit code for subcommands that return one.
 fn failed(call: &Call, text: String) -> Fatal {
     error_line!(call, "error: {text}");
     Fatal::silent(FAILED)
 }
 
-/// The ref whose reflog a short name means.
+/// The ref whose reflog a short name selects.
 fn logged_name(repository: &Repository, name: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {
     let name = if name == b"@" { b"HEAD" } else { name };
     for (before, after) in RULES {
@@ -79,7 +79,7 @@ fn logged_name(repository: &Repository, name: &[u8]) -> Result<Option<Vec<u8>>, 
     Ok(None)
 }
 
-/// The ref that a short name means.
+/// The ref that a short name selects.
 fn ref_name(repository: &Repository, name: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {
     let name = if name == b"@" { b"HEAD" } else { name };
     for (before, after) in RULES {
@@ -91,7 +91,7 @@ fn ref_name(repository: &Repository, name: &[u8]) -> Result<Option<Vec<u8>>, Fat
     Ok(None)
 }
 
-/// `name@{N}` taken apart.
+/// Splits `name@{N}`.
 fn entry(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = text.windows(2).position(|pair| pair == b"@{")?;
     let spec = &text[at + 2..];
@@ -107,7 +107,7 @@ fn moment(spec: &[u8]) -> Option<u64> {
     u64::try_from(expiry(std::str::from_utf8(spec).ok()?)?).ok()
 }
 
-/// An entry that will be shown, and what its line says of it.
+/// An entry to show, and the label of its line.
 struct Shown {
     seconds: u64,
     id: ObjectId,
@@ -131,7 +131,7 @@ fn show(call: &Call, repository: &Repository, args: &ReflogShowOptions) -> Resul
     };
     let mut text = Vec::new();
     let mut left = args.max_count.unwrap_or(usize::MAX);
-    // Of several reflogs the newest entry comes first.
+    // With several reflogs, the newest entry is first.
     while let Some(newest) = logs
         .iter_mut()
         .filter(|log| !log.is_empty())
@@ -150,7 +150,7 @@ fn show(call: &Call, repository: &Repository, args: &ReflogShowOptions) -> Resul
     call.write(&text)
 }
 
-/// The entries of a reflog that lead to commits, oldest first.
+/// The entries of a reflog that point to commits, oldest first.
 fn shown_log(repository: &Repository, reader: &mut ObjectReader, typed: &[u8]) -> Result<Vec<Shown>, Fatal> {
     let shown = String::from_utf8_lossy(typed).into_owned();
     let (name, first) = match entry(typed) {
@@ -256,7 +256,7 @@ fn delete(repository: &Repository, changes: RefChanges<'_>, args: &ReflogDeleteO
             continue;
         };
         let number = number(spec);
-        // Git takes a word that is no date for this moment, and deletes the last entry.
+        // Git reads a word that is no date as the current time, and deletes the last entry.
         let moment = match number {
             Some(_) => 0,
             None => moment(spec)
@@ -264,13 +264,13 @@ fn delete(repository: &Repository, changes: RefChanges<'_>, args: &ReflogDeleteO
         };
         let mut older = 0;
         shorten(repository, &changes, &args.change, true, &full, &mut |log, position| {
-            // Once for each log, whose entries are asked about from the first on.
+            // Computed once per log: positions are asked in order, from 0.
             if number.is_none() && position == 0 {
                 older = log.iter().filter(|change| change.seconds() < moment).count();
             }
             Ok(match number {
                 Some(number) => log.len() - 1 - position == number,
-                // What was the last then.
+                // The last entry at that time.
                 None => position + 1 == older,
             })
         })?;
@@ -306,10 +306,10 @@ fn drop_logs(
     result
 }
 
-/// Whether the entry at a position goes.
+/// Whether to prune the entry at a position.
 type IsPruned<'a> = dyn FnMut(&[LoggedChange], usize) -> Result<bool, Fatal> + 'a;
 
-/// Takes the entries out of a reflog that `is_pruned` says, by their position, oldest first.
+/// Removes the entries for which `is_pruned` is true; positions count from the oldest entry.
 fn shorten(
     repository: &Repository,
     changes: &RefChanges<'_>,
@@ -350,7 +350,7 @@ fn shorten(
     problem.map_or(Ok(()), Err)
 }
 
-/// What is left; none if all is.
+/// The entries to keep; `None` if all stay.
 fn kept(
     call: &Call,
     log: &[LoggedChange],
@@ -364,7 +364,7 @@ fn kept(
         if options.verbose {
             let word = match (is_pruned, options.dry_run) {
                 (false, _) => "keep",
-                // Git says it of single entries only.
+                // Git says this only for single entries.
                 (true, true) if says_would => "would prune",
                 (true, _) => "prune",
             };

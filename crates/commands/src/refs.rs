@@ -1,4 +1,4 @@
-//! `git refs`: refs as they are stored.
+//! `git refs`: verifies and migrates stored refs.
 
 use packrace_store::refs::{Backend, Migration, Severity, is_good_name};
 
@@ -9,13 +9,13 @@ use crate::options::{RefsMigrateOptions, RefsOptions, RefsVerifyOptions};
 use crate::ref_changes::RefChanges;
 use crate::{for_each_ref, pack_refs};
 
-/// What `exists` ends with where there is no such ref.
+/// Exit code of `exists` if the ref does not exist.
 const NO_SUCH_REF: u8 = 2;
 
-/// What the others end with where something is wrong.
+/// Exit code of the other subcommands on errors.
 const FAILED: u8 = 255;
 
-/// Does what `git refs` does.
+/// Implements `git refs`.
 pub fn run(call: &Call, args: &RefsOptions) -> Result<(), Fatal> {
     match args {
         RefsOptions::Exists { names } => {
@@ -37,7 +37,7 @@ pub fn run(call: &Call, args: &RefsOptions) -> Result<(), Fatal> {
     }
 }
 
-/// Every ref and every reflog is read, and names and contents are checked.
+/// Reads every ref and every reflog, and checks names and contents.
 fn verify(call: &Call, args: &RefsVerifyOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     if args.verbose {
@@ -61,7 +61,7 @@ fn verify(call: &Call, args: &RefsVerifyOptions) -> Result<(), Fatal> {
     if has_errors { Err(Fatal::silent(FAILED)) } else { Ok(()) }
 }
 
-/// All refs get another format.
+/// Migrates all refs to another format.
 fn migrate(call: &Call, args: &RefsMigrateOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     let misused = |words: &str| Fatal::silent(129).after(format!("usage: {words}\n"));

@@ -1,4 +1,4 @@
-//! `git repack`: puts the objects of a repository into fewer and better packs.
+//! `git repack`: combines the objects of a repository into fewer and better packs.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::packs::settings::{at_least_a_mebibyte, filter_of, pack_files, recent_
 use crate::progress::{self, Progress};
 use crate::revisions::Revisions;
 
-/// Does what `git repack` does.
+/// Implements `git repack`.
 pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     refuse_what_is_missing(args)?;
     let repository = repository(call)?;
@@ -35,7 +35,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let plan = Plan::of(args, config, bitmaps == Bitmaps::Asked)?;
     let threads = available_threads();
     let expire_to = args.expire_to.as_ref().map(|path| in_directory(call, path)).transpose()?;
-    // The packs are looked at before the refs: what a push stores in between is in a pack that stays, or loose.
+    // The snapshot is taken before refs are read: objects pushed in between are loose, or in packs that stay.
     let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
     let mut revisions = Revisions::new(&repository, request_objects.snapshot());
     let found = roots(&repository)?;
@@ -61,7 +61,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
         ..base_request(call, args, config, threads)?
     };
     if args.delete {
-        // What replaces other packs is durable before they go.
+        // New packs are durable before the packs that they replace are deleted.
         request.files.policy = request.files.policy.of_rewrites();
     }
     let is_shown = progress::is_wanted(call, args.quiet.then_some(false));
@@ -92,7 +92,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     Ok(finished?)
 }
 
-/// What ends a command whose packs could not be written.
+/// The error if packs could not be written.
 fn not_written(call: &Call, progress: &Progress, error: PackFilesError) -> Fatal {
     progress.stop();
     if let PackFilesError::NotClosed(missing) = &error {
@@ -101,7 +101,7 @@ fn not_written(call: &Call, progress: &Progress, error: PackFilesError) -> Fatal
     Fatal::new(error)
 }
 
-/// Whether something is asked for on the command line, or else in the configuration.
+/// The option if given, else the configuration.
 fn is_asked(typed: Option<bool>, config: &Config, name: &str) -> Result<bool, Fatal> {
     Ok(match typed {
         Some(typed) => typed,
@@ -109,7 +109,7 @@ fn is_asked(typed: Option<bool>, config: &Config, name: &str) -> Result<bool, Fa
     })
 }
 
-/// How packs are made, and nothing to make them of.
+/// Pack settings, with no objects selected.
 pub(crate) fn base_request(
     call: &Call,
     args: &RepackOptions,
@@ -143,7 +143,7 @@ pub(crate) fn base_request(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bitmaps {
     No,
-    /// If they can be, as for every bare repository.
+    /// If possible, as for every bare repository.
     Usual,
     Asked,
 }
@@ -163,7 +163,7 @@ impl Bitmaps {
     }
 }
 
-/// What the options come down to.
+/// The options, resolved.
 struct Plan {
     scope: Scope,
     pack_kept: bool,
@@ -212,7 +212,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// Whether objects can be gone that were there before.
+    /// Whether this repack can delete objects.
     fn drops_unreachable(&self) -> bool {
         match self.scope {
             Scope::All(Unreachable::Drop) => true,
@@ -248,7 +248,7 @@ fn refuse_what_is_missing(args: &RepackOptions) -> Result<(), Fatal> {
     }
 }
 
-/// `repack.cruft…` stand in for options that are not given.
+/// Settings of cruft packs; `repack.cruft…` replace options that are not given.
 fn cruft_settings(
     call: &Call,
     args: &RepackOptions,

@@ -1,8 +1,8 @@
-//! Names of objects as `pack-objects --revs` reads them (gitrevisions).
+//! Object names as `pack-objects --revs` reads them (gitrevisions).
 //!
-//! Known are full names of objects, refs by git's rules for short names, `@`, `^<rev>`, `<rev>..<rev>`, and the suffixes
-//! `~<n>`, `^<n>`, `^{<type>}` and `^{}`, `<rev>:<path>`, and abbreviated names. Anything else is no revision, also where git
-//! knows it: reflogs, paths of the index, searches, symmetric differences.
+//! Supported: full and abbreviated object names, refs by git's rules for short names, `@`, `^<rev>`,
+//! `<rev>..<rev>`, the suffixes `~<n>`, `^<n>`, `^{<type>}` and `^{}`, and `<rev>:<path>`. Everything else is
+//! an error, even if git accepts it: reflogs, index paths, searches, symmetric differences.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use packrace_store::{ObjectReader, Repository, Snapshot};
 
 use crate::call::fatal::Fatal;
 
-/// Steps of one `~<n>` that are taken; more parents than this has no history.
+/// Longest `~<n>`; no history has more commits in one line.
 const MAX_STEPS: u32 = 1 << 24;
 
-/// What may be left out before and behind a ref's name, in the order in which it is looked for (gitrevisions, `<refname>`).
+/// Prefixes and suffixes that a short ref name may omit, in lookup order (gitrevisions, `<refname>`).
 pub const RULES: [(&[u8], &[u8]); 6] = [
     (b"", b""),
     (b"refs/", b""),
@@ -26,14 +26,14 @@ pub const RULES: [(&[u8], &[u8]); 6] = [
     (b"refs/remotes/", b"/HEAD"),
 ];
 
-/// What a client of revisions asks for.
+/// The revisions that a command asked for.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// To be packed with what they reach.
+    /// Pack these and everything they reach.
     pub wants: Vec<ObjectId>,
-    /// Not to be packed, nor what they reach.
+    /// Exclude these and everything they reach.
     pub haves: Vec<ObjectId>,
-    /// Where the history of the receiver is cut.
+    /// The receiver's shallow commits.
     pub shallow: Vec<ObjectId>,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Revisions<'a> {
         Revisions { repository, snapshot: snapshot.clone(), reader: snapshot.reader(1 << 20), refs: None }
     }
 
-    /// Reads the lines of standard input up to an empty one.
+    /// Reads lines of standard input up to an empty one.
     pub fn read(&mut self, input: &[u8], selection: &mut Selection) -> Result<(), Fatal> {
         let mut is_not = false;
         for line in input.split(|byte| *byte == b'\n').take_while(|line| !line.is_empty()) {
@@ -100,7 +100,7 @@ impl<'a> Revisions<'a> {
         Ok(())
     }
 
-    /// The object that a revision names; `None` if it names none. That a full name exists is not looked at.
+    /// The object that a revision names, or `None`. A full object name is not looked up.
     pub fn resolve(&mut self, revision: &[u8]) -> Result<Option<ObjectId>, Fatal> {
         let Some(colon) = revision.iter().position(|byte| *byte == b':') else {
             return self.commitish(revision);
@@ -111,7 +111,8 @@ impl<'a> Revisions<'a> {
         }
     }
 
-    /// What a commit or tree has at a path. One slash may follow a directory, and none stands first.
+    /// The object at a path in a commit or tree. A trailing slash after a directory is allowed, a leading one
+    /// is not.
     fn at_path(&mut self, id: ObjectId, mut path: &[u8]) -> Result<Option<ObjectId>, Fatal> {
         let Some(mut id) = self.peel(id, b"tree")? else { return Ok(None) };
         while !path.is_empty() {
@@ -165,7 +166,7 @@ impl<'a> Revisions<'a> {
         Ok(Some(id))
     }
 
-    /// A full name, or a ref by the rules of gitrevisions, `<refname>`.
+    /// A full object name, or a ref by the rules of gitrevisions, `<refname>`.
     fn base(&mut self, name: &[u8]) -> Result<Option<ObjectId>, Fatal> {
         if let Some(id) = self.full_name(name) {
             return Ok(Some(id));
@@ -184,7 +185,7 @@ impl<'a> Revisions<'a> {
                 return Ok(Some(found.id));
             }
         }
-        // One that several objects have names none of them.
+        // An ambiguous abbreviation names no object.
         match *self.snapshot.abbreviated(name)? {
             [id] => Ok(Some(id)),
             _ => Ok(None),
@@ -195,7 +196,8 @@ impl<'a> Revisions<'a> {
         ObjectId::from_hex(name).ok().filter(|id| id.kind() == self.repository.hash_kind())
     }
 
-    /// Follows tags, and a commit to its tree, until the object has the kind; an empty name: until it is no tag.
+    /// Peels tags, and a commit to its tree, to the wanted kind; if `wanted` is empty, to the first object
+    /// that is no tag.
     fn peel(&mut self, mut id: ObjectId, wanted: &[u8]) -> Result<Option<ObjectId>, Fatal> {
         let hash = self.repository.hash_kind();
         let kind = match wanted {

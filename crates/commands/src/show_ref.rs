@@ -1,4 +1,4 @@
-//! `git show-ref`: lists refs and what they point at.
+//! `git show-ref`: lists refs and their objects.
 
 use std::io::{BufRead as _, BufReader};
 use std::ops::ControlFlow;
@@ -13,13 +13,13 @@ use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
 use crate::options::ShowRefOptions;
 
-/// Lines are written when there are so many bytes of them.
+/// Output is written in pieces of at least this size.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// What `--exists` ends with where there is no such ref.
+/// Exit code of `--exists` if the ref does not exist.
 const NO_SUCH_REF: u8 = 2;
 
-/// Does what `git show-ref` does.
+/// Implements `git show-ref`.
 pub fn run(call: &Call, args: &ShowRefOptions) -> Result<(), Fatal> {
     let excludes = args.exclude_existing.is_some();
     for (is_asked, names) in [
@@ -61,7 +61,7 @@ fn exists(call: &Call, repository: &Repository, names: &[&[u8]]) -> Result<(), F
     }
 }
 
-/// Repeats the lines of standard input that end with the name of a ref that is not there.
+/// Repeats lines of standard input whose last word is a ref that does not exist.
 fn exclude_existing(call: &Call, repository: &Repository, prefix: &[u8]) -> Result<(), Fatal> {
     let refs = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
     let mut output = OutputLines::new(call);
@@ -90,7 +90,7 @@ struct ShowRefListing<'a> {
     repository: &'a Repository,
     snapshot: Arc<Snapshot>,
     objects: StoredObjects,
-    /// Digits that are written at least; none for all of them.
+    /// Minimum number of digits; `None` for full names.
     digits: Option<usize>,
     output: OutputLines<'a>,
 }
@@ -205,10 +205,10 @@ impl<'a> ShowRefListing<'a> {
     }
 }
 
-/// The fewest digits that are shown.
+/// Minimum of abbreviated digits.
 const MIN_DIGITS: usize = 4;
 
-/// Whether a name ends with whole words as the pattern has them.
+/// Whether `name` ends with `pattern`, at a component boundary.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     match name.strip_suffix(pattern) {
         Some(before) => before.is_empty() || before.ends_with(b"/"),
@@ -216,7 +216,7 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// Lines on their way to standard output, in large pieces.
+/// Buffers lines for standard output, written in large pieces.
 struct OutputLines<'a> {
     call: &'a Call,
     bytes: Vec<u8>,

@@ -12,10 +12,10 @@ use crate::options::SymbolicRefOptions;
 use crate::ref_changes::{RefChanges, check_name, edit};
 use crate::ref_filter::shorten;
 
-/// Symbolic refs that are followed, as in git.
+/// Longest chain of symbolic refs, as in git.
 const MAX_DEPTH: usize = 5;
 
-/// Does what `git symbolic-ref` does.
+/// Implements `git symbolic-ref`.
 pub fn run(call: &Call, args: &SymbolicRefOptions) -> Result<(), Fatal> {
     if args.message.as_deref() == Some("") {
         return Err(Fatal::new("Refusing to perform update with empty message"));

@@ -1,5 +1,5 @@
-//! `git unpack-objects`: stores the objects of the pack on standard input, a handful of them loose, more as the pack that they
-//! came in.
+//! `git unpack-objects`: stores the objects of the pack on standard input: a few objects loose, more as the
+//! pack.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::options::UnpackObjectsOptions;
 use crate::packs::input::{PackInput, READ_BYTES, parse_pack_header};
 use crate::progress::{Progress, is_wanted};
 
-/// Does what `git unpack-objects` does.
+/// Implements `git unpack-objects`.
 pub fn run(call: &Call, args: &UnpackObjectsOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     let header = args.pack_header.as_deref().map(parse_pack_header).transpose()?.unwrap_or_default();
     if args.recover && !args.strict.is_empty() {
-        // What is recovered may be broken.
+        // Recovered objects may be broken.
         return Err(Fatal::usage("options '-r' and '--strict' cannot be used together"));
     }
     let mut input = PackInput::new(call, header)?;
@@ -59,7 +59,7 @@ struct UnpackObjectsJob<'a> {
 }
 
 impl UnpackObjectsJob<'_> {
-    /// Takes all of the pack before anything of it is stored. Gives back what was read behind it.
+    /// Receives the whole pack before any object is stored. Returns the bytes after the pack.
     fn unpack(&self, input: &mut PackInput<'_>) -> Result<Vec<u8>, Fatal> {
         let mut ingest = match self.args.dry_run {
             true => Ingest::check_only(self.options.clone()),
@@ -89,7 +89,7 @@ impl UnpackObjectsJob<'_> {
         Ok(rest)
     }
 
-    /// Stores what can be read.
+    /// Stores all readable objects of a damaged pack.
     fn recover(&self, input: &mut PackInput<'_>) -> Result<Vec<u8>, Fatal> {
         let mut file = self.writer()?;
         let mut buffer = vec![0; READ_BYTES];
@@ -116,7 +116,7 @@ impl UnpackObjectsJob<'_> {
         }
     }
 
-    /// A temporary that the pack waits in.
+    /// A temporary file for the pack.
     fn writer(&self) -> Result<PackWriter, Fatal> {
         let dir = self.repository.object_dir().join("pack");
         Ok(PackWriter::receive(&dir, self.options.hash, self.storing.policy)?)
@@ -124,7 +124,7 @@ impl UnpackObjectsJob<'_> {
 }
 
 fn refuse(call: &Call, error: ingest::IngestError) -> Fatal {
-    // Nobody is left to receive an error if this fails.
+    // If standard error is closed, the message is lost.
     let _ = call.streams.errors.say(error.lines());
     match error.of_unpacking() {
         Unpacking::BadObject(words) => Fatal::error(words),

@@ -1,4 +1,4 @@
-//! `git upload-pack`: one conversation on standard input and output.
+//! `git upload-pack`: serves one fetch on standard input and output.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -20,10 +20,10 @@ use crate::call::streams::OutputSink;
 use crate::call::users;
 use crate::options::UploadPackOptions;
 
-/// The pipe buffer that is asked for; Linux lets everybody have 1 MiB (`/proc/sys/fs/pipe-max-size`).
+/// Requested pipe buffer; Linux allows 1 MiB to every user (`/proc/sys/fs/pipe-max-size`).
 const PIPE_BYTES: usize = 1 << 20;
 
-/// Does what `git upload-pack` does.
+/// Implements `git upload-pack`.
 pub fn run(call: &Call, args: &UploadPackOptions) -> Result<(), Fatal> {
     let directory = args.directory.clone().or_else(|| call.globals.git_dir.clone());
     let directory = directory.ok_or_else(|| Fatal::usage("you must name a directory"))?;
@@ -38,20 +38,20 @@ pub fn run(call: &Call, args: &UploadPackOptions) -> Result<(), Fatal> {
     let mut client = client(call)?;
     let served = upload::upload_pack(&fetch, &mut input, &mut client, &RealClock::default());
     if call.ends_process {
-        // The kernel takes the maps of all packs back at once, which costs less than one after the other.
+        // At exit the kernel unmaps all packs together, which is cheaper than one by one.
         std::mem::forget(fetch);
     }
     Ok(served?)
 }
 
-/// The way out, through a pipe that holds what one batch fills.
+/// The output, through a pipe that can hold one batch.
 pub(crate) fn client(call: &Call) -> Result<StreamSink<OutputSink<'_>>, Fatal> {
     let sink = call.streams.sink().map_err(Fatal::new)?;
     sink.enlarge_pipe(PIPE_BYTES);
     Ok(StreamSink::new(sink))
 }
 
-/// How a call is carried, as two options say it.
+/// The call mode that the two options select.
 pub(crate) fn mode(advertises: bool, is_stateless: bool) -> CallMode {
     match (advertises, is_stateless) {
         (true, _) => CallMode::Advertise,
@@ -60,7 +60,7 @@ pub(crate) fn mode(advertises: bool, is_stateless: bool) -> CallMode {
     }
 }
 
-/// What a call on standard input and output is about.
+/// The subject of a call on standard input and output.
 pub(crate) fn subject(
     call: &Call,
     directory: &Path,
@@ -70,7 +70,7 @@ pub(crate) fn subject(
     let namespace = call.environment.namespace(&call.globals)?;
     let mut options = call.open_options()?;
     options.strict = is_strict;
-    // As git: what its owner has configured, and his hooks, are not ours to run.
+    // As in git: configuration and hooks of another owner are not trusted.
     options.check_ownership = true;
     let repository = Repository::open(&in_directory(call, directory)?, &options)?;
     Ok(Subject {
@@ -86,8 +86,8 @@ pub(crate) fn subject(
     })
 }
 
-/// `~/x` is below the home directory, `~user/x` below the one that `/etc/passwd` names. A path without such a home
-/// stays as it is, and leads nowhere.
+/// `~/x` is below the home directory, `~user/x` below the home directory in `/etc/passwd`. A path whose home
+/// is unknown stays unchanged, and does not exist.
 pub(crate) fn expand_home(path: &Path, environment: &Environment) -> PathBuf {
     let mut parts = path.components();
     let Some(Component::Normal(first)) = parts.next() else { return path.to_owned() };

@@ -17,17 +17,17 @@ use crate::packs::hash::chosen_hash;
 use crate::packs::input::read_pack_file;
 use crate::progress::Progress;
 
-/// What is said of a pack.
+/// What to print about a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PackReport {
     Nothing,
-    /// How long delta chains are.
+    /// Lengths of delta chains.
     Chains,
-    /// The same, after what every object takes.
+    /// The same, after one line per object.
     Objects,
 }
 
-/// Does what `git verify-pack` does.
+/// Implements `git verify-pack`.
 pub fn run(call: &Call, args: &VerifyPackOptions) -> Result<(), Fatal> {
     let repository = repository_if_any(call, None)?;
     let config = match &repository {
@@ -89,7 +89,7 @@ pub(crate) fn verify(
     Err(Fatal::new(format!("{} file '{shown}' validation error", hash.to_lowercase())))
 }
 
-/// Whether an index says of a pack what is true.
+/// Whether an index describes a pack correctly.
 fn is_index_of(index: &PackIndex<Mapped>, pack: &IndexedPack) -> bool {
     let is_right = |(position, entry): (u32, &packrace_format::pack_index::Entry)| {
         *index.id_at(position) == *entry.id
@@ -102,7 +102,7 @@ fn is_index_of(index: &PackIndex<Mapped>, pack: &IndexedPack) -> bool {
         && (0..).zip(pack.entries()).all(is_right)
 }
 
-/// As git lists it: objects in the order of the pack, then how many deltas there are of each depth.
+/// Git's listing: objects in pack order, then the number of objects per delta depth.
 fn list(objects: &[Listed], listing: PackReport) -> String {
     let mut text = String::new();
     let mut depths: Vec<u64> = vec![0];
@@ -135,7 +135,7 @@ fn say(call: &Call, text: &str) -> Result<(), Fatal> {
     call.write(text.as_bytes())
 }
 
-/// A pack may be named by its index, by itself, or without either extension.
+/// The stem of a pack that is named by its index, by itself, or without an extension.
 fn stem(path: &Path) -> PathBuf {
     let is_known = path.extension().is_some_and(|extension| extension == "idx" || extension == "pack");
     if is_known { path.with_extension("") } else { path.to_owned() }

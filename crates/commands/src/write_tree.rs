@@ -1,4 +1,4 @@
-//! `git write-tree`: makes trees of the index.
+//! `git write-tree`: writes the index as tree objects.
 
 use packrace_store::publish::{BatchOptions, ObjectBatch};
 use packrace_worktree::index::{IndexLock, TreeError};
@@ -8,7 +8,7 @@ use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
 use crate::options::WriteTreeOptions;
 
-/// Does what `git write-tree` does.
+/// Implements `git write-tree`.
 pub fn run(call: &Call, args: &WriteTreeOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     let mut lock = IndexLock::take(&repository)?;
@@ -19,7 +19,7 @@ pub fn run(call: &Call, args: &WriteTreeOptions) -> Result<(), Fatal> {
     let id =
         lock.index_mut().write_tree(&batch, dir, args.missing_ok).map_err(|error| failed(call, &error))?;
     let stored = batch.publish()?.stored();
-    // Trees that are known are only a help: who cannot write the index has made them all the same.
+    // The cached trees are optional: without write access to the index, the trees are still written.
     if lock.index().is_changed()
         && let Err(error) = lock.commit(&stored, &mut |_, _| false)
     {
@@ -35,7 +35,7 @@ pub fn run(call: &Call, args: &WriteTreeOptions) -> Result<(), Fatal> {
 fn failed(call: &Call, error: &TreeError) -> Fatal {
     match error {
         TreeError::Unmerged(lines) => lines.iter().for_each(|line| {
-            // If standard error is closed, nobody is left to receive it.
+            // If standard error is closed, the message is lost.
             let _ = call.streams.errors.say(&[line.as_slice(), b"\n"].concat());
         }),
         other => error_line!(call, "error: {other}"),

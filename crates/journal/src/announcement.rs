@@ -1,4 +1,4 @@
-//! What is about to change, in a file of its own until that has its line.
+//! Announcements: changes that are about to happen, each in a file until its line is written.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,41 +9,41 @@ use packrace_os::{list_dir, read_file_anywhere};
 
 use crate::event::JournalEvent;
 
-/// How the name of an announcement begins.
+/// File name prefix of announcements.
 const PREFIX: &str = "pending-";
 
-/// Longest announcement: a push of some million refs.
+/// Largest announcement: a push of some million refs.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// An event that was announced, and after which the process was killed. What became of it has to be looked at.
+/// An announced event whose process was killed. The refs show whether it happened.
 #[derive(Debug)]
 pub struct Unfinished {
-    /// What was to happen.
+    /// The announced event.
     pub event: JournalEvent,
     pub(crate) path: PathBuf,
 }
 
-/// Where an announcement is.
+/// The path of an announcement.
 pub(crate) fn path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{PREFIX}{number}"))
 }
 
-/// Writes an announcement. It is not synced: it is for kills.
+/// Writes an announcement. It is not synced: it must survive kills, not power cuts.
 pub(crate) fn write(path: &Path, event: &JournalEvent) -> io::Result<()> {
     let mut file = NewFile::create(path, 0o600, Role::Config)?;
     file.write(&serde_json::to_vec(event).map_err(io::Error::other)?)?;
     file.keep()
 }
 
-/// Removes an announcement that has its line, or has come to nothing.
+/// Removes an announcement whose line is written, or that came to nothing.
 pub(crate) fn remove(path: &Path) {
     if let Err(error) = durable::remove_file(path, Role::Config) {
         tracing::warn!("{}: {error}", path.display());
     }
 }
 
-/// What was announced and is there, oldest first, and the next free number. What a power cut has left of a file is removed: nobody
-/// was told of what it announced.
+/// The remaining announcements, oldest first, and the next free number. Files that a power cut damaged are
+/// removed: their changes were reported to nobody.
 pub(crate) fn left(dir: &Path) -> io::Result<(Vec<Unfinished>, u64)> {
     let mut found = Vec::new();
     for entry in list_dir(dir, Role::Config)? {

@@ -1,81 +1,81 @@
-//! Events, and the lines that they are.
+//! Events and their lines.
 //!
 //! ```json
 //! {"seq":7,"time":"2026-11-23T21:00:00.5Z","event":"push","repository":"team/tool.git","user":"alice","peer":"192.0.2.7:4711",
 //!  "door":"https","session":"…","refs":[{"ref":"refs/heads/main","old":"<id>","new":"<id>"}],"options":["ci.skip"]}
 //! ```
 //!
-//! `refs` and, where there are some, `options` are there for a push, `to` for a rename, `recovered` where a kill came between a change and its line. A push of
-//! more than 1000 refs, or with long names, is several lines with `part` and `parts`. Bytes that are no UTF-8 are
-//! shown as U+FFFD.
+//! A push has `refs` and, if it had any, `options`; a rename has `to`; `recovered` is set if a kill came
+//! between the change and its line. A push of more than 1000 refs, or with long names, takes several lines
+//! with `part` and `parts`. Bytes that are not UTF-8 are shown as U+FFFD.
 
 use serde::{Deserialize, Serialize};
 
-/// More refs go on the next line.
+/// Maximum number of refs per line.
 const REFS_A_LINE: usize = 1000;
 
-/// More bytes of names of refs, too.
+/// Maximum bytes of ref names per line.
 const NAME_BYTES_A_LINE: usize = 128 << 10;
 
-/// No line is longer.
+/// Longest line.
 pub const MAX_LINE_BYTES: usize = 4 << 20;
 
-/// Options of a push that come to more are left out, and counted.
+/// If a push's options are longer in total, they are left out and counted.
 pub const MAX_OPTION_BYTES: usize = 4 << 10;
 
-/// More of any other text is cut off.
+/// Other texts are cut off at this length.
 const MAX_TEXT_BYTES: usize = 4 << 10;
 
-/// What happened.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     /// Refs changed.
     Push,
-    /// A repository was made.
+    /// A repository was created.
     Create,
-    /// It got another name.
+    /// A repository was renamed.
     Rename,
-    /// It went.
+    /// A repository was deleted.
     Delete,
 }
 
-/// Something that happened to a repository, or is about to.
+/// A change of a repository, or one that is about to happen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalEvent {
-    /// What it was.
+    /// The kind of event.
     pub action: Action,
-    /// When, as RFC 3339 has it.
+    /// The time, in RFC 3339 format.
     pub time: String,
-    /// The path of the repository below the served folder.
+    /// The repository's path below the served folder.
     pub repository: Vec<u8>,
     /// Its new path.
     pub to: Option<Vec<u8>>,
-    /// Who did it, where that is known.
+    /// The user, if known.
     pub user: Option<String>,
-    /// From where.
+    /// The client's address.
     pub peer: String,
-    /// Through which listener.
+    /// The transport.
     pub door: String,
-    /// The call of the server; no two events of one action have the same.
+    /// The session id of the call; unique among events of one action.
     pub session: String,
-    /// What changed.
+    /// The changed refs.
     pub refs: Vec<RefEvent>,
     /// Options of the push.
     pub options: Vec<Vec<u8>>,
-    /// Whether it was found out after a kill.
+    /// Whether it was recovered after a kill.
     pub is_recovered: bool,
 }
 
-/// A ref that changed.
+/// A changed ref.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefEvent {
-    /// As clients name it.
+    /// The name, as clients see it.
     #[serde(with = "exact")]
     pub name: Vec<u8>,
-    /// Its value before, in hex; zeros for none.
+    /// The old value in hex; zeros if there was none.
     pub old: String,
-    /// Its value now.
+    /// The new value.
     pub new: String,
 }
 
@@ -112,7 +112,7 @@ struct LineOfRef<'a> {
     new: &'a str,
 }
 
-// serde hands over references.
+// serde passes references.
 fn is_zero(number: &usize) -> bool {
     *number == 0
 }
@@ -121,7 +121,7 @@ fn is_false(flag: &bool) -> bool {
     !*flag
 }
 
-/// Bytes as text of which each character is one, for announcements: they have to come back as they were.
+/// Bytes as text with one character per byte: announcements must be read back exactly.
 mod exact {
     use serde::{Deserialize as _, Deserializer, Serializer, de};
 
@@ -136,12 +136,12 @@ mod exact {
 }
 
 impl JournalEvent {
-    /// Whether it is a push that has changed no ref.
+    /// Whether it is a push that changed no ref.
     pub fn is_nothing(&self) -> bool {
         self.action == Action::Push && self.refs.is_empty()
     }
 
-    /// Writes the lines, numbered from `first`, and says how many they are.
+    /// Writes the lines, numbered from `first`, and returns their number.
     pub(crate) fn write(&self, first: u64, out: &mut Vec<u8>) -> u64 {
         let chunks = chunks(&self.refs);
         let option_bytes: usize = self.options.iter().map(Vec::len).sum();
@@ -172,7 +172,7 @@ impl JournalEvent {
                 parts: (parts > 1).then_some(parts),
                 recovered: self.is_recovered,
             };
-            // Text and numbers always become JSON.
+            // Text and numbers can always be written as JSON.
             out.extend_from_slice(&serde_json::to_vec(&line).unwrap_or_default());
             out.push(b'\n');
         }
@@ -184,7 +184,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.get(..MAX_TEXT_BYTES).unwrap_or(bytes)).into_owned()
 }
 
-/// The refs of each line; one line at least.
+/// The refs of each line; at least one line.
 fn chunks(refs: &[RefEvent]) -> Vec<&[RefEvent]> {
     let mut chunks = Vec::new();
     let (mut begin, mut bytes) = (0, 0);
@@ -199,7 +199,7 @@ fn chunks(refs: &[RefEvent]) -> Vec<&[RefEvent]> {
     chunks
 }
 
-/// What has to be known of a line to go on behind it.
+/// The fields of a line that recovery needs.
 #[derive(Debug, Deserialize)]
 pub(crate) struct LineHead {
     pub(crate) seq: u64,
@@ -216,13 +216,13 @@ fn one() -> u64 {
 }
 
 impl LineHead {
-    /// Of a whole line, without its end; `None` for what is none.
+    /// Parses a whole line without its end; `None` if it is not a line of the journal.
     pub(crate) fn parse(line: &[u8]) -> Option<Self> {
         serde_json::from_slice(line).ok()
     }
 }
 
-/// The number of a line, which each begins with; `None` where something else stands.
+/// The number at the start of a line; `None` if the line does not start with one.
 pub(crate) fn number_of(line: &[u8]) -> Option<u64> {
     let rest = line.strip_prefix(b"{\"seq\":").filter(|_| line.ends_with(b"}"))?;
     let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;

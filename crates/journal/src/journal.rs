@@ -1,4 +1,4 @@
-//! Writes a journal: one process, many threads that wait for the disk together.
+//! Writes a journal: one process, whose threads share syncs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,26 +14,26 @@ use crate::announcement::{self, Unfinished};
 use crate::event::JournalEvent;
 use crate::segments::{Segment, heads, list, tail};
 
-/// Room beside that of the lines of one event: what was announced may differ a little from what is recorded.
+/// Extra space per event: the recorded lines may differ a little from the announced ones.
 const SPARE_BYTES: u64 = 4 << 10;
 
-/// A number that takes as much room as any.
+/// A number with as many digits as any.
 const LARGEST: u64 = u64::MAX / 2;
 
-/// Room is taken in steps.
+/// Disk space is reserved in steps of this size.
 const RESERVED_AT_ONCE: u64 = 256 << 10;
 
-/// A segment is no older than this part of the age at which lines go.
+/// A segment spans at most this fraction of the maximum age.
 const SEGMENTS_AN_AGE: u32 = 8;
 
-/// How a journal is kept. Plain data.
+/// Sizes and ages of a journal's segments. Plain data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalOptions {
-    /// A segment of so many bytes is the last one's predecessor.
+    /// When a segment has this many bytes, the next one begins.
     pub segment_bytes: u64,
-    /// Bytes of all segments. Beyond: the oldest go, but for the last.
+    /// Maximum bytes of all segments; beyond it the oldest are deleted, but never the last.
     pub max_bytes: u64,
-    /// Segments go whose last line is so old; zero for never.
+    /// Segments whose last line is this old are deleted; zero: never.
     pub max_age: Duration,
 }
 
@@ -47,16 +47,16 @@ impl Default for JournalOptions {
     }
 }
 
-/// Why a journal does not take an event.
+/// Why the journal does not accept an event.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum JournalError {
-    /// The file or directory, and why.
+    /// The file or directory, and the error.
     #[error("the journal of events: {0}")]
     Disk(String),
-    /// Another process writes it.
+    /// Another process writes the journal.
     #[error("the journal of events: {0}: another process writes it")]
     InUse(String),
-    /// Something failed before; see the log.
+    /// An earlier failure; see the log.
     #[error("the journal of events has failed; the server has to be started again: {0}")]
     Failed(String),
 }
@@ -67,17 +67,17 @@ impl JournalError {
     }
 }
 
-/// An event that was announced. Dropped without having been recorded, it stays for the next start.
+/// An announced event. Dropped without a record, it stays for the next start.
 #[derive(Debug)]
 pub struct Announced {
     journal: Arc<Journal>,
     path: PathBuf,
-    /// The room that was taken for its lines.
+    /// The space reserved for its lines.
     bytes: u64,
 }
 
 impl Announced {
-    /// Nothing has changed.
+    /// Removes the announcement: nothing changed.
     pub fn cancel(self) {
         announcement::remove(&self.path);
     }
@@ -89,17 +89,17 @@ impl Drop for Announced {
     }
 }
 
-/// Called with the number of the last line that is durable.
+/// Called with the number of the last durable line.
 type OnDurable = dyn Fn(u64) + Send + Sync;
 
 /// A journal that this process writes.
 pub struct Journal {
     dir: PathBuf,
     options: JournalOptions,
-    /// For as long as the journal is open.
+    /// Held while the journal is open.
     _lock: LogFile,
     state: Mutex<JournalState>,
-    /// A sync has ended.
+    /// Signals the end of a sync.
     synced: Condvar,
     announcements: AtomicU64,
     syncs: AtomicU64,
@@ -111,13 +111,13 @@ struct JournalState {
     segment: Segment,
     file: Arc<LogFile>,
     began: Instant,
-    /// Bytes of lines.
+    /// Bytes of written lines.
     length: u64,
-    /// Up to here the disk has room.
+    /// Disk space is reserved up to here.
     allocated: u64,
-    /// Room that was taken by announcements.
+    /// Space reserved by announcements.
     reserved: u64,
-    /// The last line that was written, and the last that is durable.
+    /// The numbers of the last written and the last durable line.
     written: u64,
     durable: u64,
     is_syncing: bool,
@@ -131,8 +131,8 @@ impl std::fmt::Debug for Journal {
 }
 
 impl Journal {
-    /// Opens the journal in a directory, which is made if it is not there. Begins a segment, and cuts off what nobody was told at the
-    /// end of the last one. Also gives what was announced and has no line.
+    /// Opens the journal in a directory, which is created if missing. Begins a segment, and cuts off lines at
+    /// the end of the last one that were never reported. Also returns announcements without a line.
     pub fn open(
         dir: &Path,
         options: JournalOptions,
@@ -181,28 +181,28 @@ impl Journal {
         Ok((Arc::new(journal), unfinished))
     }
 
-    /// Where it is.
+    /// The directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The number of the last line that is there to stay.
+    /// The number of the last durable line.
     pub fn durable(&self) -> u64 {
         self.state().durable
     }
 
-    /// How often the disk was waited for.
+    /// The number of syncs.
     pub fn syncs(&self) -> u64 {
         self.syncs.load(Relaxed)
     }
 
-    /// Why nothing can be recorded any more, if that is so.
+    /// The failure that stopped the journal, if any.
     pub fn failure(&self) -> Option<String> {
         self.state().failed.clone()
     }
 
-    /// Says what is about to change, before it does: takes the disk's room for its lines. What cannot be announced must not
-    /// happen.
+    /// Announces a change before it happens: reserves disk space for its lines. If this fails, the change
+    /// must not happen.
     pub fn announce(self: &Arc<Self>, event: &JournalEvent) -> Result<Announced, JournalError> {
         let mut lines = Vec::new();
         event.write(LARGEST, &mut lines);
@@ -210,7 +210,7 @@ impl Journal {
         self.reserve(bytes)?;
         let number = self.announcements.fetch_add(1, Relaxed);
         let path = announcement::path(&self.dir, number);
-        // Dropped, it gives its room back.
+        // Releases its space when dropped.
         let announced = Announced { journal: self.clone(), path, bytes };
         match announcement::write(&announced.path, event) {
             Ok(()) => Ok(announced),
@@ -218,14 +218,14 @@ impl Journal {
         }
     }
 
-    /// Records what did change: the lines are durable when this returns. Gives the number of the last.
+    /// Records what changed; the lines are durable on return. Returns the number of the last one.
     pub fn record(&self, announced: Announced, event: &JournalEvent) -> Result<u64, JournalError> {
         let seq = self.append(event)?;
         announcement::remove(&announced.path);
         Ok(seq)
     }
 
-    /// Records what has become of an event that was announced before this process began; `None` where nothing has.
+    /// Records the outcome of an event that an earlier process announced; `None` if nothing changed.
     pub fn resolve(&self, unfinished: Unfinished, event: Option<&JournalEvent>) -> Result<(), JournalError> {
         if let Some(event) = event {
             let mut lines = Vec::new();
@@ -238,7 +238,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Removes the segments that are too many or too old.
+    /// Removes segments beyond the size or age limit.
     pub fn expire(&self) {
         let keep = self.state().segment.first;
         if let Err(error) = remove_old(&self.dir, keep, self.options) {
@@ -246,7 +246,7 @@ impl Journal {
         }
     }
 
-    /// An announcement has come to its end.
+    /// Releases the space of an announcement.
     fn give_back(&self, bytes: u64) {
         let mut state = self.state();
         state.reserved = state.reserved.saturating_sub(bytes);
@@ -256,7 +256,7 @@ impl Journal {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the disk's room for so many bytes, in the next segment where this one is full or old.
+    /// Reserves disk space for `bytes` more; begins a segment if the current one is full or old.
     fn reserve(&self, bytes: u64) -> Result<(), JournalError> {
         let mut state = self.state();
         state.check()?;
@@ -279,12 +279,12 @@ impl Journal {
         let failed = |error: io::Error| JournalError::disk(&next.path, &error);
         let file = LogFile::open_or_create(&next.path, 0o640, Role::Config).map_err(failed)?;
         durable::sync_dir(&self.dir, Role::Config).map_err(failed)?;
-        // Lines become durable in their order.
+        // Lines become durable in order.
         if let Err(error) = state.file.sync() {
             return Err(state.fail(&error));
         }
         self.syncs.fetch_add(1, Relaxed);
-        // Gives back what was reserved; the room of those that are on their way is taken anew.
+        // Releases reserved space; announced events reserve theirs again in the new segment.
         if let Err(error) = state.file.truncate(state.length) {
             tracing::warn!("{}: {error}", state.segment.path.display());
         }
@@ -304,7 +304,7 @@ impl Journal {
         // A hook may have changed more than was announced.
         state.reserve_more(lines.len() as u64);
         if let Err(error) = state.file.write_at(state.length, &lines) {
-            // What of it is there must not look like a line.
+            // A partial write must not look like a line.
             let _ = state.file.truncate(state.length);
             return Err(state.fail(&error));
         }
@@ -315,7 +315,7 @@ impl Journal {
         Ok(last)
     }
 
-    /// Of the threads that wait, one syncs for all whose lines are written by then.
+    /// One waiting thread syncs for all threads whose lines are written by then.
     fn wait_until_durable<'a>(
         &'a self,
         mut state: MutexGuard<'a, JournalState>,
@@ -354,7 +354,7 @@ impl JournalState {
         self.failed.clone().map_or(Ok(()), |why| Err(JournalError::Failed(why)))
     }
 
-    /// From now on nothing is recorded: what the disk has is not known.
+    /// Stops the journal: the content of the disk is unknown.
     fn fail(&mut self, error: &io::Error) -> JournalError {
         let why = format!("{}: {error}", self.segment.path.display());
         tracing::error!(
@@ -364,14 +364,14 @@ impl JournalState {
         JournalError::Failed(why)
     }
 
-    /// Tries to have room for lines that are longer than all that is reserved.
+    /// Tries to reserve space for lines that are longer than all reservations.
     fn reserve_more(&mut self, bytes: u64) {
         if let Err(error) = self.reserve(bytes.saturating_sub(self.reserved)) {
             tracing::warn!("{error}");
         }
     }
 
-    /// Has room for these bytes, beside what is reserved.
+    /// Ensures space for `bytes` beyond existing reservations.
     fn reserve(&mut self, bytes: u64) -> Result<(), JournalError> {
         let needed = self.length + self.reserved + bytes;
         if needed <= self.allocated {
@@ -390,7 +390,7 @@ impl JournalState {
     }
 }
 
-/// Cuts off what nobody was told at the end of a segment, and gives the number of the next line.
+/// Cuts off unreported lines at the end of a segment, and returns the number of the next line.
 fn end_of(segment: &Segment) -> io::Result<u64> {
     let tail = tail(segment)?;
     if tail.damaged > 0 {
@@ -408,7 +408,7 @@ fn end_of(segment: &Segment) -> io::Result<u64> {
     Ok(tail.next)
 }
 
-/// Leaves out what has a line: a power cut may bring an announcement back.
+/// Removes announcements that have a line: a power cut may bring an announcement back.
 fn drop_recorded(segments: &[Segment], unfinished: &mut Vec<Unfinished>) -> io::Result<()> {
     let mut oldest = SystemTime::now();
     for one in &*unfinished {

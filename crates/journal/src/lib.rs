@@ -1,9 +1,9 @@
-//! The journal of events: what happened to repositories, as lines of JSON (NDJSON) in files of one directory.
+//! The journal of events: changes to repositories as JSON lines (NDJSON) in files of one directory.
 //!
-//! | file | what it is |
+//! | file | content |
 //! |---|---|
-//! | `events-NUMBER.ndjson` | a segment: lines in the order of their numbers, the first of which its name has, in 20 digits |
-//! | `pending-NAME` | what a push is about to change; it goes when that has its line |
+//! | `events-NUMBER.ndjson` | a segment: lines in order of their numbers; its name has the first one, in 20
+//! digits | | `pending-NAME` | the changes that a push is about to make; removed once they have their line |
 //! | `lock` | held by the one process that writes |
 //!
 //! ```text
@@ -15,12 +15,13 @@
 //! the pusher is told; JournalReader, which others hold, goes on
 //! ```
 //!
-//! **What survives what.** A line is durable before [`Journal::record`] returns. After a kill, [`Journal::open`] hands out what had
-//! been announced and has no line ([`Unfinished`]), so that whoever can look at the refs records what did change. After a power
-//! cut, what nobody was told may be without line: announcements are not synced. A line that was cut off is removed, and so are
-//! the lines before it of a push that has several.
+//! **Durability.** A line is durable before [`Journal::record`] returns. After a kill, [`Journal::open`]
+//! returns the announcements without a line ([`Unfinished`]); the caller compares the refs and records what
+//! changed. After a power cut, changes that were not reported may have no line: announcements are not synced.
+//! A line that was cut off is removed, and so are the earlier lines of the same push.
 //!
-//! A write or a sync that fails although there was room ends the journal until it is opened again: what the disk has then is not known.
+//! A write or sync that fails although space was reserved stops the journal until it is reopened: the disk's
+//! content is then unknown.
 
 #![forbid(unsafe_code)]
 

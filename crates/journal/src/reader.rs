@@ -14,13 +14,13 @@ use crate::segments::{LineScanner, Segment, list};
 pub struct Line {
     /// Its number.
     pub seq: u64,
-    /// How many before it are gone, or cannot be read.
+    /// How many lines before it are deleted or unreadable.
     pub missed: u64,
     /// The line, without its end.
     pub bytes: Vec<u8>,
 }
 
-/// A place in a journal.
+/// A position in a journal.
 #[derive(Debug)]
 pub struct JournalReader {
     dir: PathBuf,
@@ -32,18 +32,18 @@ pub struct JournalReader {
 }
 
 impl JournalReader {
-    /// Before the line `from`; 0 is the first that there is.
+    /// Starts at the line `from`; 0 is the first existing line.
     pub fn new(dir: &Path, from: u64) -> Self {
         JournalReader { dir: dir.to_owned(), next: from, current: None, held: VecDeque::new() }
     }
 
-    /// The number of the line that comes next.
+    /// The number of the next line.
     pub fn position(&self) -> u64 {
         self.held.front().map_or(self.next, |line| line.seq)
     }
 
-    /// The next line up to the number `last`, which for [`crate::Journal::durable`] is what is there to stay; `None` where there is
-    /// none yet.
+    /// The next line up to the number `last`; with [`crate::Journal::durable`], only durable lines. `None` if
+    /// there is none yet.
     pub fn next_up_to(&mut self, last: u64) -> io::Result<Option<Line>> {
         if self.position() > last {
             return Ok(None);
@@ -95,7 +95,7 @@ impl JournalReader {
             let Some(later) = list(&self.dir)?.into_iter().find(|segment| segment.first > first) else {
                 return Ok(None);
             };
-            // What was written between the end that was seen and the next segment has to be read, too.
+            // Also read lines written between the end of this segment and the start of the next.
             if !std::mem::replace(&mut is_at_end, true) {
                 continue;
             }
@@ -106,7 +106,7 @@ impl JournalReader {
         }
     }
 
-    /// Opens a segment; false if it has just gone.
+    /// Opens a segment; false if it was just deleted.
     fn enter(&mut self, segment: &Segment) -> io::Result<bool> {
         match LineScanner::open(&segment.path) {
             Ok(scanner) => {

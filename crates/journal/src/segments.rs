@@ -1,4 +1,4 @@
-//! The segments of a journal: their names, and the lines in them as they lie there.
+//! Segments of a journal: their names and their lines.
 
 use std::fs::File;
 use std::io;
@@ -11,11 +11,11 @@ use packrace_os::{is_absent, list_dir, reach};
 
 use crate::event::{LineHead, MAX_LINE_BYTES, number_of};
 
-/// How the name of a segment begins, and how it ends behind the number of its first line.
+/// Prefix and suffix of a segment's file name, around the number of its first line.
 const PREFIX: &str = "events-";
 const SUFFIX: &str = ".ndjson";
 
-/// Bytes that are read at once.
+/// Read size.
 const READ_BYTES: usize = 64 << 10;
 
 /// A segment of a journal.
@@ -31,7 +31,7 @@ impl Segment {
         Segment { first, path: dir.join(format!("{PREFIX}{first:020}{SUFFIX}")) }
     }
 
-    /// Its length, and when a line was last written; `None` if it has gone.
+    /// Its length, and the time of the last write; `None` if it was deleted.
     pub(crate) fn size_and_time(&self) -> io::Result<Option<(u64, SystemTime)>> {
         match std::fs::metadata(&self.path) {
             Ok(metadata) => Ok(Some((metadata.len(), metadata.modified()?))),
@@ -50,7 +50,7 @@ pub(crate) fn list(dir: &Path) -> io::Result<Vec<Segment>> {
         let number = digits.filter(|digits| digits.len() == 20).and_then(|digits| digits.parse().ok());
         found.extend(number.map(|first| Segment::new(dir, first)));
     }
-    // Names sort as numbers do.
+    // Names sort like their numbers.
     Ok(found)
 }
 
@@ -63,19 +63,19 @@ pub fn stored_bytes(dir: &Path) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// Lines of a segment, one after the other, while it grows.
+/// Reads lines of a segment while it grows.
 #[derive(Debug)]
 pub(crate) struct LineScanner {
     file: File,
-    /// What was read and not handed out.
+    /// Bytes that were read but not returned.
     buffer: Vec<u8>,
-    /// Where in `buffer` the next line begins.
+    /// The start of the next line in `buffer`.
     begin: usize,
-    /// Up to where in `buffer` there is no end of it.
+    /// No line end in `buffer` before this position.
     searched: usize,
-    /// Where in the file `buffer` ends.
+    /// The file offset of the end of `buffer`.
     read: u64,
-    /// Inside of a line that is too long to be one.
+    /// Inside an overlong line.
     is_skipping: bool,
 }
 
@@ -85,12 +85,12 @@ impl LineScanner {
         Ok(LineScanner { file, buffer: Vec::new(), begin: 0, searched: 0, read: 0, is_skipping: false })
     }
 
-    /// Where the next line begins.
+    /// The file offset of the next line.
     fn offset(&self) -> u64 {
         self.read - (self.buffer.len() - self.begin) as u64
     }
 
-    /// The next whole line, without its end; `None` where there is none yet. What is longer than any line is passed over.
+    /// The next complete line without its end; `None` if there is none yet. Overlong lines are skipped.
     pub(crate) fn next_line(&mut self) -> io::Result<Option<&[u8]>> {
         loop {
             if let Some(found) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
@@ -123,18 +123,18 @@ impl LineScanner {
     }
 }
 
-/// What is good of a segment that nobody writes any more.
+/// The intact part of a segment that is no longer written.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Tail {
-    /// Up to here. Behind it are lines, or parts of some, that nobody was told.
+    /// The end of the intact part. Lines after it, possibly partial, were never reported.
     pub(crate) length: u64,
-    /// The number that comes next.
+    /// The number of the next line.
     pub(crate) next: u64,
-    /// Lines before that which are none.
+    /// Damaged lines before the end.
     pub(crate) damaged: u64,
 }
 
-/// Looks where the last whole push ends. Beyond a damaged line others may be good: they stay.
+/// Finds the end of the last complete push. Good lines after a damaged one stay.
 pub(crate) fn tail(segment: &Segment) -> io::Result<Tail> {
     let mut scanner = LineScanner::open(&segment.path)?;
     let mut tail = Tail { length: 0, next: segment.first, damaged: 0 };
@@ -152,7 +152,7 @@ pub(crate) fn tail(segment: &Segment) -> io::Result<Tail> {
     Ok(tail)
 }
 
-/// Calls `each` with the beginning of every line of a segment.
+/// Calls `each` with the head of every line of a segment.
 pub(crate) fn heads(segment: &Segment, each: &mut dyn FnMut(LineHead)) -> io::Result<()> {
     let mut scanner = LineScanner::open(&segment.path)?;
     while let Some(line) = scanner.next_line()? {

@@ -1,7 +1,7 @@
-//! SSH for servers of repositories: who has which key, and connections whose sessions are streams that block.
+//! SSH for git servers: user keys, and connections whose sessions are blocking streams.
 //!
-//! The protocol is [russh]'s. This crate opens no file, starts no program and knows no repository: a [`SshHost`] says who
-//! has a key and serves [`SshSession`]s, each on a thread of its own.
+//! [russh] implements the protocol. This crate opens no file, starts no program and knows no repository: an
+//! [`SshHost`] maps keys to users and serves [`SshSession`]s, each on its own thread.
 //!
 //! ```text
 //! TcpStream ─▶ connection ─▶ russh ─▶ handler ── SshHost::user_of ──▶ who is it

@@ -1,4 +1,5 @@
-//! A store that speaks as much of S3's protocol as repositories need, over loopback and in memory. Signatures are not looked at.
+//! An in-memory store on loopback with the part of S3's protocol that repositories need. Signatures are not
+//! checked.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -6,23 +7,23 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Longest object, or part of one.
+/// Largest object, or part of one.
 const MAX_OBJECT_BYTES: usize = 64 << 20;
 
-/// How long a careless store takes to write.
+/// Time between the condition check and the write of a careless store.
 const CARELESS_TIME: Duration = Duration::from_millis(5);
 
-/// What is in it, and how it answers.
+/// The store's content, and how it responds.
 #[derive(Debug, Default)]
 struct Contents {
-    /// By bucket and key; with the number of the write.
+    /// Objects by bucket and key, with the number of the write.
     objects: BTreeMap<String, (Vec<u8>, u64)>,
     writes: u64,
-    /// Parts of objects that are under way, by the number of the upload and their own.
+    /// Parts of unfinished uploads, by upload and part number.
     parts: BTreeMap<(u64, u32), Vec<u8>>,
     is_busy: bool,
     is_careless: bool,
-    /// How long each request waits before it is looked at.
+    /// Delay before each request is handled.
     latency: Duration,
     /// Method and key of each request.
     requests: Vec<String>,
@@ -35,7 +36,7 @@ pub struct BucketServer {
     contents: Arc<Mutex<Contents>>,
 }
 
-/// One request, as far as it counts here.
+/// The relevant parts of a request.
 struct StoreRequest {
     method: String,
     key: String,
@@ -45,7 +46,7 @@ struct StoreRequest {
 }
 
 impl StoreRequest {
-    /// What its query says under this name.
+    /// The query parameter with this name.
     fn parameter(&self, name: &str) -> Option<&str> {
         let mut pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
         pairs.find(|(other, _)| *other == name).map(|(_, value)| value)
@@ -60,7 +61,7 @@ impl StoreRequest {
 struct StoreAnswer {
     status: &'static str,
     tag: Option<u64>,
-    /// Where the body begins and ends in an object that is so long.
+    /// First and last byte of the body in an object, and the object's length.
     range: Option<(usize, usize, usize)>,
     body: Vec<u8>,
 }
@@ -72,7 +73,7 @@ impl StoreAnswer {
 }
 
 impl BucketServer {
-    /// An empty one.
+    /// Starts an empty store.
     pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port of loopback");
         let address = listener.local_addr().expect("it has an address");
@@ -87,7 +88,7 @@ impl BucketServer {
         BucketServer { address, contents }
     }
 
-    /// The variables with which it is reached.
+    /// The variables for access to the store.
     pub fn variables(&self) -> Vec<(String, String)> {
         let endpoint = format!("http://{}", self.address);
         let all = [
@@ -98,18 +99,18 @@ impl BucketServer {
         all.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
     }
 
-    /// Whether every request is answered with 503 from now on.
+    /// Sets whether every request is answered with 503.
     pub fn set_busy(&self, is_busy: bool) {
         self.lock().is_busy = is_busy;
     }
 
-    /// Whether others may write between looking at the condition of a write and writing, from now on: one after another, all
-    /// conditions are kept.
+    /// Sets whether other writes may come between the condition check of a write and the write itself. The
+    /// conditions of sequential writes are always kept.
     pub fn set_careless(&self, is_careless: bool) {
         self.lock().is_careless = is_careless;
     }
 
-    /// From now on each request waits for so long before it is looked at, as if the store was so far away.
+    /// Delays each later request by `latency`, like a distant store.
     pub fn set_latency(&self, latency: Duration) {
         self.lock().latency = latency;
     }
@@ -124,7 +125,7 @@ impl BucketServer {
         self.lock().objects.get(key).expect("it is there").0.clone()
     }
 
-    /// Puts an object there.
+    /// Stores an object.
     pub fn put(&self, key: &str, bytes: &[u8]) {
         self.lock().store(key, bytes.to_vec());
     }
@@ -261,7 +262,7 @@ fn quoted(number: u64) -> String {
     format!("\"{number:032x}\"")
 }
 
-/// Without the escapes of URLs.
+/// Decodes URL escapes.
 fn unescaped(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut parts = text.split('%');
@@ -273,7 +274,7 @@ fn unescaped(text: &str) -> String {
     String::from_utf8(bytes).expect("keys are text")
 }
 
-/// Answers one request after another until the client goes.
+/// Answers requests until the client disconnects.
 fn converse(stream: TcpStream, contents: &Mutex<Contents>) {
     let mut reader = BufReader::new(stream.try_clone().expect("a second handle"));
     let mut writer = stream;
@@ -302,7 +303,7 @@ fn converse(stream: TcpStream, contents: &Mutex<Contents>) {
     }
 }
 
-/// Whether a careless store has looked at the condition of a write, and found that it holds.
+/// Whether a careless store checks the condition of this write in advance, and it holds.
 fn is_looked_at_before(request: &StoreRequest, contents: &Mutex<Contents>) -> bool {
     let contents = contents.lock().expect("no thread has panicked");
     contents.is_careless && request.method == "PUT" && contents.allows(request)

@@ -7,7 +7,8 @@ use crate::history::{self, Amount};
 use crate::storage::Storage;
 use crate::{Git, fixtures, layout};
 
-/// How much history to build; each has renames, merges, an octopus, odd names, every mode and every kind of tag.
+/// The size of the history; each has renames, merges, an octopus, odd names, every mode and every kind of
+/// tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
     /// 40 commits of small files: some hundred objects in a few kilobytes.
@@ -21,14 +22,14 @@ pub enum Size {
 /// How refs are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RefFormat {
-    /// One file a ref and `packed-refs`.
+    /// One file per ref and `packed-refs`.
     #[default]
     Files,
     /// A stack of reftables.
     Reftable,
 }
 
-/// Builds a bare repository that is the same on every machine with the same stock git.
+/// Builds a bare repository that is identical on every machine with the same stock git.
 #[derive(Debug, Clone)]
 pub struct RepoBuilder {
     size: Size,
@@ -50,7 +51,7 @@ impl RepoBuilder {
         }
     }
 
-    /// Another seed gives other content of the same shape.
+    /// Another seed gives different content of the same shape.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
@@ -74,7 +75,7 @@ impl RepoBuilder {
         self
     }
 
-    /// Builds in a directory of its own, which goes when the [`Repo`] is dropped.
+    /// Builds in a directory of its own, which is removed when the [`Repo`] is dropped.
     pub fn build(&self) -> Repo {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("repo.git");
@@ -82,19 +83,20 @@ impl RepoBuilder {
         Repo { path, git: Git::stock().clone(), hash: self.hash, _dir: Some(dir) }
     }
 
-    /// Builds at `path`, which must not exist yet and stays; an alternate goes beside it. Refs are written by `git`.
+    /// Builds at `path`, which must not exist and stays; an alternate is created beside it. `git` writes the
+    /// refs.
     pub fn build_at(&self, path: &Path, git: &Git) {
         assert!(self.storage.packs >= 1);
         std::fs::create_dir_all(path.parent().expect("a repository has a place"))
             .expect("its place can be made");
         if self.storage.alternate {
-            // That is two repositories, of which one has the other's name in it.
+            // Two repositories, of which one contains the other's path, cannot be copied.
             return self.build_anew(path, git);
         }
         fixtures::copy_or_build(&format!("{self:?}"), git, path, |path| self.build_anew(path, git));
     }
 
-    /// As [`RepoBuilder::build_at`], and nothing that was built before is copied: `git` does all the work.
+    /// As [`RepoBuilder::build_at`], but copies no earlier result: `git` does all the work.
     pub fn build_anew(&self, path: &Path, git: &Git) {
         self.init(path, git);
         let history = history::write(self.amount(), self.hash, self.seed);
@@ -155,7 +157,7 @@ impl Repo {
         self.hash
     }
 
-    /// Runs stock git in it to success and gives its output.
+    /// Runs stock git in it, which must succeed, and returns its output.
     pub fn git(&self, args: &[&str]) -> String {
         self.git.run(&self.path, args)
     }
@@ -177,7 +179,7 @@ pub fn reachable_objects(git: &Git, path: &Path) -> BTreeSet<String> {
     listing.lines().map(str::to_string).collect()
 }
 
-/// The ids of these marks, from a file `:<mark> <id>` a line.
+/// The ids of these marks, from a file with `:<mark> <id>` per line.
 fn read_marks(file: &Path, marks: &[u64]) -> Vec<String> {
     let text = std::fs::read_to_string(file).expect("fast-import has written its marks");
     std::fs::remove_file(file).expect("and they can be removed");

@@ -1,4 +1,4 @@
-//! Certificates for tests of TLS, made anew each time.
+//! Certificates for TLS tests, generated each time.
 
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -38,12 +38,13 @@ impl Authority {
         &self.pem
     }
 
-    /// A certificate with this common name and these alternative names: names of hosts, addresses, and of e-mail.
+    /// A certificate with this common name and these alternative names: host names, addresses, and e-mail
+    /// addresses.
     pub fn sign(&self, common_name: &str, names: &[&str]) -> Credentials {
         self.signed(params(common_name, names))
     }
 
-    /// The same, and it is valid for so long from now on.
+    /// The same, valid for `time` from now on.
     pub fn sign_for(&self, common_name: &str, names: &[&str], time: Duration) -> Credentials {
         let mut params = params(common_name, names);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
@@ -70,7 +71,7 @@ fn params(common_name: &str, names: &[&str]) -> CertificateParams {
 }
 
 impl Credentials {
-    /// Writes `NAME.pem` and `NAME.key`, which others take the place of if they are there, as programs do that renew certificates.
+    /// Writes `NAME.pem` and `NAME.key`; existing files are replaced, as programs that renew certificates do.
     pub fn write(&self, dir: &Path, name: &str) -> (PathBuf, PathBuf) {
         let place = |end: &str, text: &str| {
             let (path, new) = (dir.join(format!("{name}.{end}")), dir.join(format!("{name}.{end}.new")));

@@ -1,16 +1,16 @@
-//! Matrices that are too large for every run of the tests: a part of them runs always, the whole where it is asked for.
+//! Matrices that are too large for every test run: a sample always runs, the whole only on request.
 
-/// How much of a matrix a test goes through.
+/// How much of a matrix a test covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// Some of it, chosen evenly, always the same.
+    /// A fixed, evenly chosen part.
     Sample,
     /// All of it.
     Whole,
 }
 
 impl Extent {
-    /// One of two amounts.
+    /// Picks one of two amounts.
     pub fn pick<T>(self, sample: T, whole: T) -> T {
         match self {
             Extent::Sample => sample,
@@ -18,8 +18,8 @@ impl Extent {
         }
     }
 
-    /// Of `count` cases in their order, every how many-th is taken so that a sample has at most so many. Cases often come in
-    /// twos, threes or fours, of which a sample shall have each: such a number is no multiple of two or three.
+    /// Every how many-th of `count` cases to take so that a sample has at most `most`. Cases often come in
+    /// twos, threes or fours, which a sample must all cover: so the step is no multiple of two or three.
     pub fn step(self, count: usize, most: usize) -> usize {
         let least = count.div_ceil(most).max(1);
         let sample = (least..).find(|step| step % 2 != 0 && step % 3 != 0).expect("there is always one");
@@ -27,8 +27,8 @@ impl Extent {
     }
 }
 
-/// Tests of matrices. Each becomes two: `name::sample` runs with all tests; `name::whole` is ignored because it is slow, and
-/// runs with `--ignored`.
+/// Tests of matrices. Each becomes two: `name::sample` runs with all tests; `name::whole` is ignored because
+/// it is slow, and runs with `--ignored`.
 ///
 /// ```text
 /// sampled! {

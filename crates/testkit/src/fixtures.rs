@@ -1,8 +1,8 @@
-//! Built repositories are kept, and copied for those who ask for the same again.
+//! A cache of built repositories, which are copied for tests that need the same one.
 //!
-//! Hundreds of tests begin with one of a few repositories, each of which takes git several processes to build. The first that
-//! needs one builds it below the folder of the test binaries; all others, in whatever binary, copy it. Nobody works in what
-//! is kept. `cargo clean` removes it.
+//! Hundreds of tests start with one of a few repositories, each of which takes git several processes to
+//! build. The first test that needs one builds it below the folder of the test binaries; all others, in any
+//! binary, copy it. Nothing is changed in the cache. `cargo clean` removes it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,7 +15,7 @@ use packrace_object::{HashKind, Kind, object_id};
 
 use crate::Git;
 
-/// What decides how a repository looks, beside the builder and git.
+/// The sources that determine a repository's content; the builder's settings and git determine the rest.
 const SOURCES: [&str; 5] = [
     include_str!("builder.rs"),
     include_str!("fixtures.rs"),
@@ -24,15 +24,15 @@ const SOURCES: [&str; 5] = [
     include_str!("random.rs"),
 ];
 
-/// Files older than this (2020) have an age that somebody gave them, and copies get the same; the others are new.
+/// Files older than this (2020) have a chosen age, which copies keep; other files are new.
 const CHOSEN_AGES_END: Duration = Duration::from_secs(1_577_836_800);
 
-/// Puts the repository that `build` makes at `to`. `description` tells it from all others.
+/// Puts the repository that `build` makes at `to`. `description` identifies it.
 pub(crate) fn copy_or_build(description: &str, git: &Git, to: &Path, build: impl Fn(&Path)) {
     let Some(folder) = folder() else { return build(to) };
     let kept = folder.join(key(description, git));
     let lock = lock_of(&kept);
-    // Who panicked while it built has left nothing at this path.
+    // A panic during a build leaves nothing at this path.
     let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
     if !kept.exists() {
         let dir = tempfile::tempdir_in(&folder).expect("a folder for a fixture can be made");
@@ -47,7 +47,8 @@ pub(crate) fn copy_or_build(description: &str, git: &Git, to: &Path, build: impl
     copy(&kept, to).expect("a fixture can be copied");
 }
 
-/// Beside the test binaries (`target/debug/deps`). Other programs, as the benchmark, keep nothing.
+/// A folder beside the test binaries (`target/debug/deps`). Other programs, such as the benchmark, cache
+/// nothing.
 fn folder() -> Option<PathBuf> {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
     let find = || {
@@ -59,14 +60,14 @@ fn folder() -> Option<PathBuf> {
     FOLDER.get_or_init(find).clone()
 }
 
-/// A name that changes with everything that changes the repository.
+/// A name that depends on everything that determines the repository.
 fn key(description: &str, git: &Git) -> String {
     let program = fs::metadata(git.binary()).and_then(|found| Ok((found.len(), found.modified()?)));
     let text = format!("{description} {git:?} {program:?} {}", SOURCES.concat());
     object_id(HashKind::Sha1, Kind::Blob, text.as_bytes()).expect("it is no attack").to_string()
 }
 
-/// One thread of a process builds, the others wait for it.
+/// One thread of a process builds while the others wait.
 fn lock_of(kept: &Path) -> Arc<Mutex<()>> {
     static LOCKS: Mutex<Option<HashMap<PathBuf, Arc<Mutex<()>>>>> = Mutex::new(None);
     let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
-/// Where a second git may be installed beside the one that `PATH` finds.
+/// Where a second git may be installed besides the one in `PATH`.
 const OTHER_PLACES: [&str; 4] =
     ["/usr/bin/git", "/usr/local/bin/git", "/opt/git/bin/git", "/opt/homebrew/bin/git"];
 
@@ -15,7 +15,7 @@ pub struct Git {
 }
 
 impl Git {
-    /// The git that `PATH` finds first.
+    /// The first git in `PATH`.
     pub fn stock() -> &'static Git {
         static STOCK: OnceLock<Git> = OnceLock::new();
         STOCK.get_or_init(|| {
@@ -26,7 +26,7 @@ impl Git {
         })
     }
 
-    /// An older git at one of a few usual candidates, if there is one.
+    /// An older git in one of the usual places, if there is one.
     pub fn old() -> Option<&'static Git> {
         static OLD: OnceLock<Option<Git>> = OnceLock::new();
         OLD.get_or_init(|| {
@@ -36,7 +36,7 @@ impl Git {
         .as_ref()
     }
 
-    /// The git at `binary`, if it runs and says its version.
+    /// The git at `binary`, if it runs and reports its version.
     pub fn at(binary: &Path) -> Option<Git> {
         let output = Command::new(binary).arg("version").output().ok()?;
         let text = String::from_utf8(output.stdout).ok()?;
@@ -55,13 +55,13 @@ impl Git {
         self.version
     }
 
-    /// Whether it knows the reftable format (2.45).
+    /// Whether it supports the reftable format (2.45).
     pub fn has_reftable(&self) -> bool {
         self.version >= (2, 45)
     }
 
-    /// A command that runs in `dir` without the machine's, the user's or this process's Git settings, with a fixed
-    /// identity, date, language and time zone.
+    /// A command that runs in `dir` without Git settings of the machine, the user or this process, with a
+    /// fixed identity, date, language and time zone.
     pub fn command(&self, dir: &Path) -> Command {
         let mut command = Command::new(&self.binary);
         clean_environment(&mut command);
@@ -69,13 +69,13 @@ impl Git {
         command
     }
 
-    /// Runs to success and gives what it wrote, or panics with all it said.
+    /// Runs git, which must succeed, and returns its output; panics with all its output otherwise.
     pub fn run(&self, dir: &Path, args: &[&str]) -> String {
         let bytes = self.run_with_input(dir, args, b"");
         String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
     }
 
-    /// As [`Git::run`], with `input` on standard input and bytes back.
+    /// As [`Git::run`], with `input` on standard input; returns bytes.
     pub fn run_with_input(&self, dir: &Path, args: &[&str], input: &[u8]) -> Vec<u8> {
         let mut command = self.command(dir);
         command.args(args);
@@ -91,7 +91,7 @@ impl Git {
     }
 }
 
-/// Removes every `GIT_*` variable from what `command` will see and sets the fixed ones.
+/// Removes every `GIT_*` variable from the command's environment and sets the fixed ones.
 pub fn clean_environment(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.as_encoded_bytes().starts_with(b"GIT_") {
@@ -118,7 +118,7 @@ pub fn clean_environment(command: &mut Command) {
     }
 }
 
-/// Runs `command` with `input` on standard input, written beside reading so that neither side can block.
+/// Runs `command` with `input` on standard input, which another thread writes so that neither side can block.
 pub(crate) fn output_of(command: &mut Command, input: &[u8]) -> Output {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
@@ -129,7 +129,8 @@ pub(crate) fn output_of(command: &mut Command, input: &[u8]) -> Output {
     }
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            // A child that does not read all its input closes the pipe; its status tells whether that was right.
+            // A child that does not read all its input closes the pipe; its exit status tells whether that is
+            // correct.
             let _ = stdin.write_all(input);
         });
         child.wait_with_output().expect("a child can be waited for")

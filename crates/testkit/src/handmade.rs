@@ -1,5 +1,5 @@
-//! Packs as no git writes them, with an index that leads to every entry: delta circles, sizes that lie, bombs. Written
-//! with code that packrace does not use itself.
+//! Packs that git never writes, with an index of all entries: delta cycles, false sizes, bombs. Written with
+//! code that packrace does not use itself.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,22 +8,22 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use packrace_object::{HashKind, Kind, ObjectId, TrailerHasher, object_id};
 
-/// What an entry says that it is (gitformat-pack, "Object types").
+/// The declared type of an entry (gitformat-pack, "Object types").
 #[derive(Debug, Clone, Copy)]
 pub enum HandmadeEntry<'a> {
     /// A whole object.
     Whole(Kind),
-    /// A delta of the entry that begins there.
+    /// A delta of the entry at this offset.
     ByDistance(usize),
-    /// A delta of the object of this name.
+    /// A delta of the object with this name.
     ByName(&'a ObjectId),
 }
 
-/// A pack that is put together entry by entry.
+/// A pack that is assembled entry by entry.
 #[derive(Debug)]
 pub struct HandmadePack {
     bytes: Vec<u8>,
-    /// Name, checksum and start of each entry.
+    /// Name, checksum and offset of each entry.
     entries: Vec<(ObjectId, u32, usize)>,
 }
 
@@ -34,20 +34,20 @@ impl Default for HandmadePack {
 }
 
 impl HandmadePack {
-    /// Adds an honest whole object and gives its name.
+    /// Adds a valid whole object and returns its name.
     pub fn whole(&mut self, kind: Kind, content: &[u8]) -> ObjectId {
         let id = object_id(HashKind::Sha1, kind, content).expect("no attack");
         self.entry(&id, HandmadeEntry::Whole(kind), content.len() as u64, content);
         id
     }
 
-    /// Adds a delta and gives where it begins.
+    /// Adds a delta and returns its offset.
     pub fn delta(&mut self, id: &ObjectId, base: HandmadeEntry<'_>, delta: &[u8]) -> usize {
         self.entry(id, base, delta.len() as u64, delta)
     }
 
-    /// Adds an entry under any name: it says that it has `size` bytes when inflated, and has `inflated`. Gives where it
-    /// begins.
+    /// Adds an entry under any name: it declares `size` inflated bytes, and contains `inflated`. Returns its
+    /// offset.
     pub fn entry(&mut self, id: &ObjectId, entry: HandmadeEntry<'_>, size: u64, inflated: &[u8]) -> usize {
         let start = self.bytes.len();
         let number = match entry {
@@ -73,7 +73,7 @@ impl HandmadePack {
         start
     }
 
-    /// Writes the pack and its index below a repository under the name `pack-<name>`; gives the path of the pack.
+    /// Writes the pack and its index to a repository as `pack-<name>`; returns the pack's path.
     pub fn put(&self, repository: &Path, name: &str) -> PathBuf {
         let pack = self.sealed();
         let checksum = ObjectId::from_bytes_or_panic(&pack[pack.len() - HashKind::Sha1.len_in_bytes()..]);
@@ -83,7 +83,7 @@ impl HandmadePack {
         stem.with_extension("pack")
     }
 
-    /// The whole pack, with the number of its entries and its checksum.
+    /// The complete pack, with entry count and checksum.
     pub fn sealed(&self) -> Vec<u8> {
         let mut pack = self.bytes.clone();
         let count = u32::try_from(self.entries.len()).expect("few entries");
@@ -93,7 +93,7 @@ impl HandmadePack {
         pack
     }
 
-    /// An index of version 2 (gitformat-pack, "Version 2 pack-*.idx files").
+    /// A version 2 index (gitformat-pack, "Version 2 pack-*.idx files").
     fn index(&self, checksum: &ObjectId) -> Vec<u8> {
         let mut entries = self.entries.clone();
         entries.sort();
@@ -111,12 +111,12 @@ impl HandmadePack {
     }
 }
 
-/// A delta, instruction by instruction (gitformat-pack, "Deltified representation").
+/// A delta, built instruction by instruction (gitformat-pack, "Deltified representation").
 #[derive(Debug)]
 pub struct HandmadeDelta(Vec<u8>);
 
 impl HandmadeDelta {
-    /// One that says that its base and its result have these lengths.
+    /// Declares the lengths of base and result.
     pub fn new(base: u64, result: u64) -> Self {
         let mut bytes = Vec::new();
         for mut size in [base, result] {

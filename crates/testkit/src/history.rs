@@ -1,4 +1,4 @@
-//! A made-up history as a stream for `git fast-import` (git-fast-import, "INPUT FORMAT").
+//! A synthetic history as a stream for `git fast-import` (git-fast-import, "INPUT FORMAT").
 
 use std::io::Write as _;
 
@@ -6,22 +6,22 @@ use packrace_object::HashKind;
 
 use crate::Random;
 
-/// How much history to make.
+/// The size of a history.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Amount {
     /// Commits on the main line.
     pub commits: usize,
     /// Files in the first commit.
     pub files: usize,
-    /// Lines of a file at the start.
+    /// Initial lines per file.
     pub lines: usize,
     /// Bytes of the incompressible blob; the compressible one has twice as many. 0 for neither.
     pub big_blob_bytes: usize,
-    /// Refs below `refs/pull/` beside the branches and tags that every history has.
+    /// Refs below `refs/pull/`, in addition to the branches and tags of every history.
     pub pull_refs: usize,
 }
 
-/// A stream for `git fast-import` and what a caller needs to know of it.
+/// A stream for `git fast-import`, and data about it.
 pub(crate) struct History {
     /// The stream.
     pub stream: Vec<u8>,
@@ -29,14 +29,14 @@ pub(crate) struct History {
     pub main_line: Vec<u64>,
 }
 
-/// Files that every history has and that need care: quoting, symbolic links, modes.
+/// Files in every history that need care: quoting, symbolic links, modes.
 const ODD_NAMES: [&str; 6] =
     ["with space.txt", "quo\"te.txt", "new\nline.txt", "tab\there.txt", "naïve-ü.txt", "日本/語.txt"];
 
-/// Seconds of the first commit.
+/// Time of the first commit, in seconds.
 const EPOCH_SECONDS: u64 = 1_112_912_053;
 
-/// Makes the history of `amount` that `seed` determines.
+/// Makes the history of size `amount` for `seed`.
 pub(crate) fn write(amount: Amount, hash: HashKind, seed: u64) -> History {
     let mut writer = Writer {
         stream: Vec::new(),
@@ -61,7 +61,7 @@ struct File {
     lines: Vec<String>,
 }
 
-/// A side branch that waits to be merged: its tip and the file that it adds.
+/// An unmerged side branch: its tip and the file that it adds.
 struct Side {
     tip: u64,
     path: String,
@@ -227,7 +227,7 @@ impl Writer {
         self.sides.push(Side { tip, path, blob });
     }
 
-    /// Merges what waits; with three branches waiting it is an octopus.
+    /// Merges the unmerged branches; with three of them it is an octopus.
     fn merge(&mut self, number: usize, tip: u64) -> u64 {
         if number % 3 == 1 && self.sides.len() < 3 {
             return self.edit(number, tip);
@@ -259,7 +259,7 @@ impl Writer {
         self.line("");
     }
 
-    /// Tags of everything that a tag can name except a tree, lightweight tags, and a crowd of refs.
+    /// Tags of every kind of object except trees, lightweight tags, and many refs.
     fn more_refs(&mut self, amount: Amount) {
         let middle = self.main_line[self.main_line.len() / 2];
         let inner = self.tag("nested-inner", middle);
@@ -276,7 +276,7 @@ impl Writer {
     }
 }
 
-/// A path as fast-import wants it: in C style quotes whenever it has a character that needs them.
+/// A path for fast-import: in C quotes if it has a character that needs them.
 fn quoted(path: &str) -> String {
     if !path.bytes().any(|byte| matches!(byte, b' ' | b'"' | b'\n' | b'\t' | b'\\')) {
         return path.to_string();

@@ -1,4 +1,4 @@
-//! From one imported pack to the storage that a test asks for.
+//! Rearranges one imported pack into the storage that a test asks for.
 
 use std::path::{Path, PathBuf};
 
@@ -42,7 +42,7 @@ pub(crate) fn apply(git: &Git, path: &Path, storage: &Storage, main_line: &[Stri
     }
 }
 
-/// Replaces the repository by a clone of some depth with all its refs.
+/// Replaces the repository by a clone with all its refs and limited depth.
 fn make_shallow(git: &Git, path: &Path, depth: usize) {
     let full = path.with_extension("full");
     std::fs::rename(path, &full).expect("a repository can be moved");
@@ -56,7 +56,7 @@ fn make_shallow(git: &Git, path: &Path, depth: usize) {
     std::fs::remove_dir_all(full).expect("and removed");
 }
 
-/// Packs the history in `count` stretches of the main line; the last one has everything else too.
+/// Packs the history in `count` sections of the main line; the last one has everything else too.
 fn split_packs(git: &Git, path: &Path, count: usize, main_line: &[String]) {
     let whole = packs_oldest_first(path);
     let mut previous: Option<&String> = None;
@@ -73,11 +73,11 @@ fn split_packs(git: &Git, path: &Path, count: usize, main_line: &[String]) {
         let pack = ["-c", "pack.threads=1", "pack-objects", "-q", "--delta-base-offset", what, base];
         let name = git.run_with_input(path, &pack, revs.as_bytes());
         let name = String::from_utf8_lossy(&name).trim().to_string();
-        // Packs are told apart by age where sizes and names say nothing; a second between them is what git sees.
+        // If sizes and names do not differ, git orders packs by age; it sees differences of a second.
         let age =
             std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_200_000_000 + number as u64);
         let file = std::fs::File::options().append(true).open(format!("{base}-{name}.pack"));
-        // git makes packs read-only; root may open them all the same, others change the mode first.
+        // git makes packs read-only; root may open them anyway, others change the mode first.
         let file = file.or_else(|_| make_writable(Path::new(&format!("{base}-{name}.pack"))));
         file.and_then(|file| file.set_modified(age)).expect("a pack's time can be set");
     }

@@ -1,10 +1,9 @@
 //! For development only: a deterministic repository builder, a scripted peer and the tidy test.
 //!
-//! [`RepoBuilder`] makes a repository with stock git that is the same on every machine; [`Git`] runs a chosen stock
-//! git without the machine's configuration; [`peer`] speaks to a server from a script, whole or byte by byte;
-//! [`received`] checks the pack that came back; [`raw_client`] reads packs, hundreds at once; [`certificates`] are for TLS;
-//! [`BucketServer`] is a store of objects.
-//! Helpers panic on failure: their callers are tests.
+//! [`RepoBuilder`] makes a repository with stock git that is identical on every machine; [`Git`] runs a
+//! chosen stock git without the machine's configuration; [`peer`] runs a scripted client, whole or byte by
+//! byte; [`received`] checks received packs; [`raw_client`] reads packs, hundreds at once; [`certificates`]
+//! are for TLS; [`BucketServer`] is an object store. Helpers panic on failure: their callers are tests.
 
 mod bucket_server;
 mod builder;
@@ -29,7 +28,8 @@ pub use git::{Git, clean_environment};
 pub use random::Random;
 pub use storage::{Bitmap, GraphLayout, Loose, Storage};
 
-/// A directory in memory, where the machine has such a place: for thousands of small files, or as many syncs, which are none there.
+/// A directory in memory, if the machine supports it: for thousands of small files, or as many syncs, which
+/// cost nothing there.
 pub fn in_memory() -> tempfile::TempDir {
     let memory = std::path::Path::new("/dev/shm");
     let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };

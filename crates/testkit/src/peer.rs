@@ -5,16 +5,16 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How the script's bytes are handed over.
+/// How the script is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feed {
     /// In one write.
     Whole,
-    /// One write a byte, so that every boundary falls between two reads.
+    /// One write per byte, so that every boundary falls between two reads.
     ByteByByte,
 }
 
-/// How long a peer may take for all it has to say; then the test fails.
+/// Time limit for all output of a peer; then the test fails.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Bytes to send, written as pkt-lines (gitprotocol-common, "pkt-line Format").
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Script(Vec<u8>);
 
 impl Script {
-    /// Nothing yet.
+    /// An empty script.
     pub fn new() -> Self {
         Script::default()
     }
@@ -39,7 +39,7 @@ impl Script {
         self.raw(bytes)
     }
 
-    /// Bytes as they are, for input that is none of a protocol.
+    /// Raw bytes, for input outside any protocol.
     pub fn raw(mut self, bytes: &[u8]) -> Self {
         self.0.extend_from_slice(bytes);
         self
@@ -55,7 +55,7 @@ impl Script {
         self.raw(b"0001")
     }
 
-    /// A v2 `fetch` of these objects in one round, as clone and fetch send it; the connection may go on.
+    /// A v2 `fetch` of these objects in one round, as clone and fetch send it; the connection may continue.
     pub fn fetch_v2(self, hash: &str, wants: &[&str], haves: &[&str]) -> Self {
         let mut script =
             self.line("command=fetch").line("agent=testkit").line(&format!("object-format={hash}"));
@@ -78,18 +78,18 @@ impl Script {
     }
 }
 
-/// What a command answered.
+/// The output of a command.
 #[derive(Debug)]
 pub struct Reply {
     /// Its standard output.
     pub stdout: Vec<u8>,
     /// Its standard error.
     pub stderr: String,
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
 }
 
-/// Runs `command`, feeds it `script`, closes its input and collects all it says. Panics if it takes too long.
+/// Runs `command`, feeds it `script`, closes its input and collects its output. Panics after a time limit.
 pub fn stdio(command: &mut Command, script: &[u8], feed: Feed) -> Reply {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
@@ -97,7 +97,7 @@ pub fn stdio(command: &mut Command, script: &[u8], feed: Feed) -> Reply {
     let mut stdout = child.stdout.take().expect("piped");
     let mut stderr = child.stderr.take().expect("piped");
     std::thread::scope(|scope| {
-        // A peer that refuses its input early closes it: what it says then is what counts.
+        // A peer that refuses its input early closes it: only its output matters then.
         scope.spawn(move || drop(send(&mut stdin, script, feed)));
         let stdout = scope.spawn(move || read_all(&mut stdout));
         let stderr = scope.spawn(move || read_all(&mut stderr));
@@ -118,13 +118,13 @@ pub fn stdio(command: &mut Command, script: &[u8], feed: Feed) -> Reply {
     })
 }
 
-/// Connects, feeds `script`, closes the sending half and collects the answer until the peer closes.
+/// Connects, feeds `script`, closes the sending half and collects the response until the peer closes.
 pub fn tcp(address: SocketAddr, script: &[u8], feed: Feed) -> Vec<u8> {
     let mut stream = connect(address);
     let mut sender = stream.try_clone().expect("a socket can be cloned");
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            // As in `stdio`: an early refusal is an answer.
+            // As in `stdio`: an early refusal is a response.
             let _ = send(&mut sender, script, feed);
             let _ = sender.shutdown(Shutdown::Write);
         });
@@ -132,7 +132,7 @@ pub fn tcp(address: SocketAddr, script: &[u8], feed: Feed) -> Vec<u8> {
     })
 }
 
-/// What an HTTP server answered.
+/// An HTTP server's response.
 #[derive(Debug)]
 pub struct HttpReply {
     /// The status code.
@@ -150,8 +150,9 @@ impl HttpReply {
     }
 }
 
-/// Sends one HTTP/1.1 request, whose `head` is the request line and extra header lines, and reads the answer.
-/// `Host` is the address unless `head` says it. A body that is not empty is announced by Content-Length unless `head` speaks of its length.
+/// Sends one HTTP/1.1 request, whose `head` is the request line and extra header lines, and reads the
+/// response. `Host` is the address unless `head` has one. A non-empty body gets a Content-Length unless
+/// `head` states its length.
 pub fn http(address: SocketAddr, head: &str, body: &[u8], feed: Feed) -> HttpReply {
     let lower = head.to_ascii_lowercase();
     let mut request = format!("{}\r\nConnection: close\r\n", head.trim_end().replace('\n', "\r\n"));
@@ -187,7 +188,7 @@ fn send(to: &mut impl Write, script: &[u8], feed: Feed) -> std::io::Result<()> {
     }
 }
 
-/// Everything until the end; a connection that is reset has ended too.
+/// Everything until the end; a reset also counts as the end.
 fn read_all(from: &mut impl Read) -> Vec<u8> {
     let mut bytes = Vec::new();
     match from.read_to_end(&mut bytes) {
@@ -219,7 +220,7 @@ fn parse_http(answer: &[u8]) -> HttpReply {
     reply
 }
 
-/// The payload of a chunked body as far as it goes; an unfinished one ends without its last chunk.
+/// The payload of a chunked body as far as it arrived; an unfinished one has no last chunk.
 fn dechunk(mut body: &[u8]) -> Vec<u8> {
     let mut payload = Vec::new();
     while let Some(end) = find(body, b"\r\n") {

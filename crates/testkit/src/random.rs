@@ -22,12 +22,12 @@ impl Random {
         (self.next_u64() % bound.max(1) as u64) as usize
     }
 
-    /// True once in `n` calls on average.
+    /// True for one of `n` calls on average.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// Bytes that no compressor shortens.
+    /// Incompressible bytes.
     pub fn bytes(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(length + 8);
         while bytes.len() < length {
@@ -37,7 +37,7 @@ impl Random {
         bytes
     }
 
-    /// A line of text that compresses and deltifies as source code does.
+    /// A line of text that compresses and deltifies like source code.
     pub fn line(&mut self) -> String {
         const WORDS: [&str; 16] = [
             "object", "tree", "commit", "fn", "return", "let", "walk", "pack", "index", "offset", "delta",
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_seed_gives_one_sequence() {
-        // The first outputs for seed 0 of the reference implementation.
+        // The reference implementation's first outputs for seed 0.
         let mut random = Random::new(0);
         assert_eq!(random.next_u64(), 0xe220_a839_7b1d_cdaf);
         assert_eq!(random.next_u64(), 0x6e78_9e6a_a1b9_65f4);

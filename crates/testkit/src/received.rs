@@ -1,4 +1,4 @@
-//! Reading what a server sent, with code that packrace does not use itself: pkt-lines, side-band and the pack.
+//! Parses server output with code that packrace does not use itself: pkt-lines, side-band and the pack.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub enum Packet<'a> {
     ResponseEnd,
 }
 
-/// Cuts `bytes` into packets; what does not parse is an error that says where.
+/// Splits `bytes` into packets; the error tells where parsing failed.
 pub fn packets(bytes: &[u8]) -> Result<Vec<Packet<'_>>, String> {
     let mut packets = Vec::new();
     let mut at = 0;
@@ -40,7 +40,7 @@ pub fn packets(bytes: &[u8]) -> Result<Vec<Packet<'_>>, String> {
     Ok(packets)
 }
 
-/// What came over the bands of the side-band (gitprotocol-pack, "side-band").
+/// The content of the side-band's bands (gitprotocol-pack, "side-band").
 #[derive(Debug, Default)]
 pub struct Bands {
     /// Band 1.
@@ -53,16 +53,16 @@ pub struct Bands {
     pub keepalives: usize,
 }
 
-/// A v2 answer to `fetch`.
+/// A v2 response to `fetch`.
 #[derive(Debug, Default)]
 pub struct FetchAnswer {
-    /// The lines before the section `packfile`, without line feeds; sections are parted by an empty line.
+    /// The lines before the section `packfile`, without line feeds; an empty line separates sections.
     pub lines: Vec<String>,
     /// The bands of the section `packfile`.
     pub bands: Bands,
 }
 
-/// Reads the last answer of a v2 conversation whose last command was `fetch`, which ends with a flush.
+/// Parses the last response of a v2 conversation that ends with `fetch`; the response ends with a flush.
 pub fn fetch_answer(bytes: &[u8]) -> Result<FetchAnswer, String> {
     let packets = packets(bytes)?;
     if packets.last() != Some(&Packet::Flush) {
@@ -97,13 +97,13 @@ impl Bands {
     }
 }
 
-/// Checks a received pack's trailer, lets `git index-pack --strict` index it and gives the names of the objects that
-/// were sent. `base` is a repository with the objects that a thin pack builds on.
+/// Checks a received pack's trailer, indexes it with `git index-pack --strict` and returns the names of the
+/// sent objects. `base` is a repository with the delta bases of a thin pack.
 pub fn objects_in_pack(git: &Git, pack: &[u8], hash: HashKind, base: Option<&Path>) -> BTreeSet<String> {
     objects_in_checked_pack(git, pack, hash, base, "--strict")
 }
 
-/// The same with this option of `git index-pack` for how strict it is.
+/// The same with the given strictness option of `git index-pack`.
 pub fn objects_in_checked_pack(
     git: &Git,
     pack: &[u8],
@@ -130,7 +130,7 @@ pub fn objects_in_checked_pack(
     let name = name.trim().trim_start_matches("pack\t");
     let index = std::fs::read(dir.path().join(format!("objects/pack/pack-{name}.idx"))).expect("an index");
     let listing = git.run_with_input(dir.path(), &["show-index", &format], &index);
-    // Bases that completed a thin pack stand behind what was sent.
+    // Bases that completed a thin pack come after the sent objects.
     String::from_utf8_lossy(&listing)
         .lines()
         .filter_map(|line| line.split_once(' '))
@@ -166,7 +166,7 @@ mod tests {
         assert!(fetch_answer(b"000dpackfile\n0007\x01PA").is_err());
     }
 
-    /// Fetches from stock git, whole or byte by byte, and finds the objects that must come.
+    /// Fetches from stock git, whole or byte by byte, and checks the objects.
     fn check(hash: HashKind, have: &str, feed: Feed) {
         let repo = RepoBuilder::new(Size::Tiny).hash(hash).build();
         let want = repo.git(&["rev-parse", "main"]);

@@ -1,4 +1,4 @@
-//! How the objects and refs of a built repository lie on disk.
+//! How a built repository stores its objects and refs.
 
 /// Which bitmap to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,30 +24,30 @@ pub enum GraphLayout {
     Split,
 }
 
-/// Which objects stand outside packs.
+/// Which objects are loose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Loose {
     /// All objects are in packs.
     #[default]
     No,
-    /// What the newest pack would hold; needs at least two packs.
+    /// The objects of the newest pack; needs at least two packs.
     Newest,
-    /// No object is in a pack.
+    /// All objects are loose.
     All,
 }
 
-/// How the objects lie on disk.
+/// The storage of objects and refs.
 #[derive(Debug, Clone)]
 pub struct Storage {
     /// Packs that share the history, oldest first; at least 1.
     pub packs: usize,
-    /// Objects outside packs.
+    /// Which objects are loose.
     pub loose: Loose,
     /// Whether the oldest pack has a `.keep`.
     pub keep_oldest: bool,
-    /// Whether the older half of the packs lies in another repository, beside this one.
+    /// Whether the older half of the packs is in another repository, beside this one.
     pub alternate: bool,
-    /// Whether there is a multi-pack-index; the bitmap then belongs to it.
+    /// Whether to write a multi-pack-index; the bitmap then belongs to it.
     pub multi_pack_index: bool,
     /// The bitmap.
     pub bitmap: Bitmap,

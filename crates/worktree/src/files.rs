@@ -1,4 +1,5 @@
-//! The files of a work tree as git stores them: compared with their entries, read through filters, and checked out.
+//! Files of a work tree as git stores them: compared with index entries, read through filters, and checked
+//! out.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -21,13 +22,13 @@ use crate::stage::{StageError, StageJob, Stager};
 /// How a file compares with its entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileComparison {
-    /// Its metadata matches the entry, or need not be checked.
+    /// The metadata matches the entry, or need not be checked.
     Same,
-    /// Its content matches the entry, but its metadata differs.
+    /// The content matches the entry, but the metadata differs.
     Touched(StatData),
-    /// It is gone, or a directory.
+    /// The file does not exist, or is a directory.
     Gone,
-    /// Its content or type differs.
+    /// The content or the type differs.
     Changed(Seen),
 }
 
@@ -59,7 +60,7 @@ impl Files {
         Ok(Files { tree, objects, into_git, out_of_git, known: HashSet::new(), messages })
     }
 
-    /// The objects that files are checked out of.
+    /// The objects for checkouts.
     pub fn objects(&self) -> &Rc<Objects> {
         &self.objects
     }
@@ -116,8 +117,8 @@ impl Files {
         head_of_nested(&self.tree.place(path), &OpenOptions::default()).commit()
     }
 
-    /// What an examined file is to git, with its content; stores nothing. `before` is the entry's information that
-    /// the file system may lack.
+    /// The item for an examined file, with its content; stores nothing. `before` is the entry's
+    /// mode, which the file system may be unable to keep.
     pub fn item(
         &mut self,
         index: &Index,
@@ -134,8 +135,9 @@ impl Files {
         Ok(Some((TreeItem { mode, id }, content)))
     }
 
-    /// Reads and stores files in parallel. Returns what each is to git, and its metadata when it was read; `None`
-    /// for what git does not store. Each path comes with the entry's information that the file system may lack.
+    /// Reads and stores files in parallel. Returns the item of each file and its metadata when it was read;
+    /// `None` for files that git does not store. Each path comes with its entry's mode, which the file
+    /// system may be unable to keep.
     pub fn store(
         &mut self,
         repository: &Repository,

@@ -10,7 +10,7 @@ use crate::error::WorkError;
 use crate::index::{IndexEntry, Mode};
 use crate::objects::Objects;
 
-/// The deepest nesting of trees (git-config, "core.maxTreeDepth").
+/// Deepest nesting of trees (git-config, "core.maxTreeDepth").
 const MAX_DEPTH: usize = 2048;
 
 /// The item at a path.
@@ -32,7 +32,7 @@ impl TreeItem {
 /// Items by path, in the order of an index.
 pub type Listing = BTreeMap<BString, TreeItem>;
 
-/// All paths of a tree, except those of the trees in it.
+/// All paths of a tree and its subtrees, without the subtrees themselves.
 pub fn list(objects: &Objects, tree: &ObjectId) -> Result<Listing, WorkError> {
     let mut listing = Listing::new();
     let mut waiting = vec![(*tree, BString::default(), 0)];
@@ -65,12 +65,12 @@ pub fn list(objects: &Objects, tree: &ObjectId) -> Result<Listing, WorkError> {
     Ok(listing)
 }
 
-/// Writes the trees of a list, and returns the id of the root.
+/// Writes the trees of a list, and returns the root's id.
 pub fn make_trees<'a>(
     objects: &Objects,
     items: impl IntoIterator<Item = (&'a [u8], TreeItem)>,
 ) -> Result<ObjectId, WorkError> {
-    // The directory being written, and those above it, each with its entries so far.
+    // The current directory and its parents, each with its entries so far.
     let mut open: Vec<(Vec<u8>, Vec<u8>)> = vec![(Vec::new(), Vec::new())];
     for (path, item) in items {
         let name_at = path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);

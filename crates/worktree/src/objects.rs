@@ -1,4 +1,4 @@
-//! The objects of a repository, and new ones before they are written, with the interface of `gix-object`.
+//! The objects of a repository and new objects in memory, with the interface of `gix-object`.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use packrace_store::{Object, ObjectReader, Snapshot, cache_bytes};
 
 use crate::error::WorkError;
 
-/// The objects of a snapshot, and new ones that only memory holds.
+/// The objects of a snapshot, and new ones that are only in memory.
 pub struct Objects {
     hash: HashKind,
     reader: RefCell<ObjectReader>,
@@ -24,12 +24,12 @@ impl Objects {
         Objects { hash: snapshot.hash_kind(), reader, made: RefCell::default() }
     }
 
-    /// The hash of their names.
+    /// The hash of object names.
     pub fn hash_kind(&self) -> HashKind {
         self.hash
     }
 
-    /// Reads an object.
+    /// Reads an object from the snapshot or from memory.
     pub fn read(&self, id: &oid) -> Result<Object, WorkError> {
         if let Some(made) = self.made.borrow().get(id) {
             return Ok(made.clone());
@@ -66,7 +66,7 @@ impl Objects {
         self.made.borrow_mut().remove(id)
     }
 
-    /// Removes and returns all new objects, in no order.
+    /// Removes and returns all new objects, in no particular order.
     pub fn take_all_made(&self) -> Vec<(ObjectId, Object)> {
         self.made.borrow_mut().drain().collect()
     }

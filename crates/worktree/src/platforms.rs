@@ -1,5 +1,5 @@
-//! The blob platforms of `gix-merge` and `gix-diff`: with the attributes of the work tree and without filters, because only
-//! stored content is merged.
+//! The blob platforms of `gix-merge` and `gix-diff`: with the attributes of the work tree, but without
+//! filters, because stored content is merged.
 
 use gix_attributes::search::MetadataCollection;
 use gix_filter::attributes::Search;
@@ -13,7 +13,7 @@ use packrace_store::{Config, Repository};
 use crate::error::WorkError;
 use crate::paths::levels;
 
-/// A platform for finding renames, and one for merging content.
+/// Platforms for rename detection and for content merges.
 pub(crate) fn open(
     repository: &Repository,
 ) -> Result<(gix_diff::blob::Platform, gix_merge::blob::Platform), WorkError> {

@@ -1,4 +1,4 @@
-//! The state of a work tree: what differs between `HEAD`, the index and the files (git-status).
+//! The state of a work tree: differences between `HEAD`, the index and the files (git-status).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,26 +18,26 @@ use crate::untracked::UntrackedKind;
 pub enum FileState {
     /// Its content or mode differs.
     Modified,
-    /// It is gone.
+    /// The file does not exist.
     Deleted,
     /// Its type differs.
     TypeChanged,
-    /// It has an intent-to-add entry.
+    /// The entry is intent-to-add.
     New,
-    /// It is a submodule with another commit.
+    /// A submodule with another commit.
     NewCommits,
 }
 
 /// The differences.
 #[derive(Debug, Default)]
 pub struct Status {
-    /// The index, compared with `HEAD`.
+    /// Index changes since `HEAD`.
     pub staged: Vec<Difference>,
-    /// Files, compared with the index.
+    /// File changes since the index.
     pub changed: Vec<(Vec<u8>, FileState)>,
     /// Paths with conflicts, and which of base, ours and theirs exist.
     pub unmerged: Vec<(Vec<u8>, [bool; 3])>,
-    /// Untracked paths; a directory without tracked files ends in a slash and stands for everything in it.
+    /// Untracked paths; a directory without tracked files ends in a slash and stands for its contents.
     pub untracked: Vec<Vec<u8>>,
 }
 
@@ -112,7 +112,7 @@ impl StashSession<'_> {
     }
 }
 
-/// The first directory of a path that the index does not contain, with a slash at its end; or the path.
+/// The first parent directory that the index does not contain, with a trailing slash; else the path.
 fn unknown_part(index: &Index, path: Vec<u8>) -> Vec<u8> {
     let unknown = directories_above(&path).find(|directory| !index.contains_dir(directory));
     unknown.map(|directory| [directory, b"/"].concat()).unwrap_or(path)

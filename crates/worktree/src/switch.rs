@@ -1,4 +1,4 @@
-//! Switches the index and the work tree from one list of files to another.
+//! Switches the index and the work tree between two lists of files.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use crate::index::{Index, IndexEntry, Kind, Mode};
 use crate::listing::{Listing, TreeItem};
 use crate::paths::directories_above;
 
-/// What would be lost; nothing was done.
+/// Files that would be lost; nothing was changed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Blocked {
-    /// Files with changes that are stored nowhere else.
+    /// Files with changes that are not stored elsewhere.
     pub changed: Vec<Vec<u8>>,
     /// Untracked files.
     pub untracked: Vec<Vec<u8>>,
@@ -26,7 +26,7 @@ impl Blocked {
         self == &Blocked::default()
     }
 
-    /// The message in git's words; `doing` is `merge` or `checkout`, `after` what the user wants to do afterwards.
+    /// Git's message; `doing` is `merge` or `checkout`, `after` the user's next step.
     pub fn message(&self, doing: &str, after: &str) -> String {
         let mut text = String::new();
         let mut add = |paths: &[Vec<u8>], before: String, behind: String| {
@@ -58,10 +58,10 @@ impl Blocked {
     }
 }
 
-/// Whether a path is ignored, so that a file there may be overwritten.
+/// Whether a path is ignored, so that its file may be overwritten.
 pub type IsIgnored<'a> = dyn FnMut(&[u8]) -> Result<bool, WorkError> + 'a;
 
-/// Turns index and work tree from `from` into `to`; does nothing if something would be lost.
+/// Switches index and work tree from `from` to `to`; does nothing if a file would be lost.
 pub fn switch(
     index: &mut Index,
     files: &mut Files,
@@ -90,7 +90,7 @@ pub fn switch(
     Ok(Ok(()))
 }
 
-/// Checks every path before anything is changed.
+/// Checks all paths before anything is changed.
 struct PathCheck<'a, 'l, 'i> {
     index: &'a Index,
     files: &'a mut Files,
@@ -117,7 +117,7 @@ impl<'l> PathCheck<'_, 'l, '_> {
             }
             match entry {
                 Some(entry) => {
-                    // A path with skip-worktree may have changes all the same. A submodule is left alone.
+                    // A skip-worktree path may still have changes. Submodules are left alone.
                     let visible = IndexEntry { assume_valid: false, skip_worktree: false, ..entry };
                     if entry.mode != Mode::Gitlink
                         && let FileComparison::Changed(_) = self.files.compare(self.index, path, &visible)?
@@ -136,14 +136,14 @@ impl<'l> PathCheck<'_, 'l, '_> {
         Ok(changes)
     }
 
-    /// Whether something untracked is where a new file, or one of its directories, has to be.
+    /// Checks that no untracked file is where a new file, or a parent directory of it, has to be.
     fn check_absent(&mut self, path: &[u8]) -> Result<(), WorkError> {
         for above in directories_above(path) {
             match self.files.tree.look(above)? {
                 Some(seen) if seen.kind == Kind::Dir => {}
                 None => return Ok(()),
                 Some(_) => {
-                    // A tracked path there is removed anyway, and is checked as an entry of its own.
+                    // A tracked path is removed anyway, and is checked as an entry of its own.
                     if self.index.get(above, 0).is_none()
                         && !(self.is_ignored)(above)?
                         && !self.blocked.untracked.iter().any(|known| known == above)
@@ -163,7 +163,7 @@ impl<'l> PathCheck<'_, 'l, '_> {
         Ok(())
     }
 
-    /// Whether a directory that a file replaces holds more than files that are removed.
+    /// Checks whether a directory that a file replaces holds more than files that are removed.
     fn check_directory(&mut self, path: &[u8]) -> Result<(), WorkError> {
         if self.to.get(path).is_some_and(|item| item.mode == Mode::Gitlink) {
             return Ok(());
@@ -188,8 +188,8 @@ impl<'l> PathCheck<'_, 'l, '_> {
     }
 }
 
-/// Makes index and work tree equal to `to` for the paths that `is_meant` selects, whatever is there. Leaves files
-/// alone that are right already.
+/// Resets index and work tree to `to` for the paths that `is_meant` selects, whatever exists there. Correct
+/// files stay untouched.
 pub fn reset(
     index: &mut Index,
     files: &mut Files,
@@ -227,7 +227,7 @@ pub fn reset(
     Ok(())
 }
 
-/// Writes a file and its entry; a path outside a sparse checkout is not written.
+/// Writes a file and its entry; a file outside a sparse checkout is not written.
 pub(crate) fn check_out(
     index: &mut Index,
     files: &mut Files,

@@ -1,4 +1,4 @@
-//! Finds what is in a work tree but not in the index.
+//! Finds paths of a work tree that are not in the index.
 
 use std::collections::HashSet;
 use std::fs::FileType;
@@ -13,7 +13,7 @@ use packrace_store::{ObjectReader, OpenOptions};
 use crate::index::{Index, Mode};
 use crate::paths::{IgnoreRules, NestedHead, PathError, Pathspecs, head_of_nested, path_of};
 
-/// What an untracked path is.
+/// The type of an untracked path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UntrackedKind {
     /// A regular file.
@@ -27,9 +27,9 @@ pub enum UntrackedKind {
 /// A path that the index does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Untracked {
-    /// Relative to the top of the work tree, without a slash at its end.
+    /// Relative to the top of the work tree, without a trailing slash.
     pub path: Vec<u8>,
-    /// What it is.
+    /// Its type.
     pub found: UntrackedKind,
 }
 
@@ -37,7 +37,7 @@ pub struct Untracked {
 pub struct Walk<'a> {
     top: PathBuf,
     index: &'a Index,
-    /// Paths of the index in lower case, if case is ignored.
+    /// Index paths in lower case, if case is ignored.
     folded: Option<HashSet<Vec<u8>>>,
     /// `None` if ignored paths are included.
     rules: Option<&'a mut IgnoreRules>,
@@ -49,7 +49,7 @@ pub struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// A walk below `top`. Without `rules`, nothing is ignored. Records in the pathspecs which of them matched.
+    /// A walk below `top`. Without `rules`, nothing is ignored. Records matches in the pathspecs.
     pub fn new(
         top: &Path,
         index: &'a Index,
@@ -81,7 +81,7 @@ impl<'a> Walk<'a> {
         Ok(self.untracked)
     }
 
-    /// Enters a path that a pathspec leads to.
+    /// Enters the root path of a pathspec.
     fn enter_root(&mut self, root: &[u8]) -> Result<(), PathError> {
         if root.is_empty() {
             let names = self.list(b"")?;
@@ -181,7 +181,7 @@ impl<'a> Walk<'a> {
         let mut names = Vec::new();
         for entry in entries {
             let entry = entry.map_err(|source| cannot_open(dir, source))?;
-            // An entry that vanishes meanwhile counts as absent.
+            // An entry that vanishes in between counts as absent.
             let Ok(kind) = entry.file_type() else { continue };
             names.push((entry.file_name().into_vec(), kind));
         }
@@ -212,7 +212,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The blob of a path that a sparse checkout leaves out of the work tree.
+/// The blob of a path that a sparse checkout omits from the work tree.
 pub(crate) fn skipped(index: &Index, path: &[u8]) -> Option<ObjectId> {
     index.get(path, 0).filter(|entry| entry.skip_worktree && entry.mode.is_file()).map(|entry| entry.id)
 }

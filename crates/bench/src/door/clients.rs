@@ -1,4 +1,4 @@
-//! Clients of TLS and of SSH, as threads of this program.
+//! TLS and SSH clients as threads of this program.
 
 use std::io::{self, Read, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -20,15 +20,15 @@ use tokio::runtime::Runtime;
 /// How long a server may be silent.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A way into a server.
+/// A transport of a server.
 pub trait Door: Sync {
-    /// Connects, sends a fetch of protocol version 2, and gives what the answer comes from.
+    /// Connects, sends a fetch of protocol version 2, and returns the response stream.
     fn begin(&self, repository: &str, fetch: &[u8]) -> io::Result<Box<dyn Read + '_>>;
 
-    /// How the answer is packed.
+    /// The framing of the response.
     fn transport(&self) -> Transport;
 
-    /// From before the connection to the first byte of what the server can do.
+    /// The time from before the connection to the first byte of the capabilities.
     fn advertised(&self, repository: &str) -> io::Result<Duration>;
 
     /// One fetch.
@@ -38,7 +38,7 @@ pub trait Door: Sync {
         Ok(read_answer(&mut answer, self.transport(), take, start)?)
     }
 
-    /// Reads answers one after the other, until `is_over`; nobody looks into them. Counts their bytes.
+    /// Reads responses one after the other until `is_over`, without parsing them. Counts their bytes.
     fn again_and_again(&self, repository: &str, fetch: &[u8], is_over: &AtomicBool, bytes: &AtomicU64) {
         let mut buffer = vec![0; 64 << 10];
         while !is_over.load(Relaxed) {
@@ -63,7 +63,7 @@ pub struct TlsDoor {
     config: Arc<ClientConfig>,
 }
 
-/// A connection whose other end may leave without a word: what comes has an end of its own.
+/// A connection whose peer may close without a TLS alert: the data has its own end.
 pub struct TlsStream(StreamOwned<ClientConnection, TcpStream>);
 
 impl Read for TlsStream {
@@ -76,7 +76,7 @@ impl Read for TlsStream {
 }
 
 impl TlsDoor {
-    /// Of a server that has a certificate of this authority.
+    /// For a server with a certificate of this authority.
     pub fn new(address: SocketAddr, authority: &str) -> io::Result<Self> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).map_err(other)?).map_err(other)?;
@@ -90,7 +90,7 @@ impl TlsDoor {
         Ok(TlsDoor { address, config: Arc::new(config) })
     }
 
-    /// A connection whose handshake is over.
+    /// A connection with a finished handshake.
     pub fn connect(&self) -> io::Result<TlsStream> {
         let name = ServerName::try_from("localhost").map_err(other)?;
         let mut connection = ClientConnection::new(self.config.clone(), name).map_err(other)?;
@@ -134,7 +134,7 @@ impl Door for TlsDoor {
     }
 }
 
-/// Reads until these bytes have come.
+/// Reads until these bytes arrive.
 fn read_until(stream: &mut impl Read, expect: &[u8]) -> io::Result<()> {
     let (mut read, mut buffer) = (Vec::new(), [0; 4096]);
     while !read.windows(expect.len()).any(|window| window == expect) {
@@ -152,17 +152,17 @@ fn read_until(stream: &mut impl Read, expect: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// SSH, by a key that is taken.
+/// SSH, with an accepted key.
 pub struct SshDoor {
     address: SocketAddr,
     user: String,
     key: Arc<PrivateKey>,
-    /// What is run, before the quoted path of a repository.
+    /// The command before the quoted repository path.
     command: String,
     runtime: Runtime,
 }
 
-/// Believes any host.
+/// Accepts any host key.
 struct Believing;
 
 impl Handler for Believing {
@@ -174,8 +174,8 @@ impl Handler for Believing {
 }
 
 impl SshDoor {
-    /// `command` is what comes before the name of the repository, within quotes. The threads behind all connections run only while
-    /// nobody else wants to, where that is asked for.
+    /// `command` comes before the quoted name of the repository. With `is_idle`, the threads of all
+    /// connections run only at idle priority.
     pub fn new(
         address: SocketAddr,
         user: &str,
@@ -193,7 +193,7 @@ impl SshDoor {
         Ok(SshDoor { address, user, key, command, runtime: runtime.build()? })
     }
 
-    /// Somebody who is known and has asked for nothing.
+    /// A logged-in client without a session.
     pub fn login(&self) -> io::Result<SshLogin> {
         let preferred = Preferred { cipher: vec![cipher::AES_256_GCM].into(), ..Preferred::DEFAULT };
         let config = Arc::new(Config { preferred, nodelay: true, ..Config::default() });
@@ -223,7 +223,7 @@ impl SshDoor {
 /// A connection.
 pub struct SshLogin(Handle<Believing>);
 
-/// What a session says.
+/// The output of a session.
 struct SshStream<'a> {
     door: &'a SshDoor,
     _login: SshLogin,

@@ -1,4 +1,4 @@
-//! Clones of one large pack over each door.
+//! Clones of one large pack over each transport.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,10 +16,10 @@ use crate::report::verdict;
 use crate::serve::Server;
 use crate::swarm::figures::{mega, quantile};
 
-/// Clones between two looks at the clock of the server, which ticks a hundred times a second.
+/// Clones between two readings of the server's CPU time, whose clock has 100 ticks per second.
 const CLONES: usize = 4;
 
-/// A pack that came whole.
+/// A complete pack.
 struct Cloned {
     bytes: u64,
     seconds: f64,
@@ -47,7 +47,7 @@ impl<'a> Way<'a> {
         Way { who: who.to_owned(), server, clone: Box::new(clone), cpu, wall, bytes: 0 }
     }
 
-    /// Clones so many times.
+    /// Times `count` clones.
     fn time(&mut self, count: usize) -> io::Result<()> {
         let clone = || {
             let mut walls = Vec::new();
@@ -75,7 +75,7 @@ impl<'a> Way<'a> {
     }
 }
 
-/// What of one way is to be at most so many times what it is of another.
+/// The maximum ratio of one way's cost to another's.
 struct Ratio<'a> {
     of: &'a str,
     to: &'a str,
@@ -90,7 +90,7 @@ const WEB_GIT: &str = "the same web server, cloned by git (HTTP/2)";
 const SSH: &str = "packrace, listen.ssh";
 const SSHD: &str = "sshd, git upload-pack";
 
-/// Prints what a clone costs over each door.
+/// Prints the cost of a clone over each transport.
 pub fn run(args: &Args, site: &Site) -> Result<Vec<Value>, Error> {
     let packrace = site.packrace()?;
     let clone = site.clone_of(BIG);
@@ -124,7 +124,7 @@ pub fn run(args: &Args, site: &Site) -> Result<Vec<Value>, Error> {
         None => println!("sshd is missing: it is not measured."),
     }
     for way in &mut ways {
-        // The first one warms up, and is looked at closely.
+        // The first clone warms up, and is checked completely.
         let first = (way.clone)(Take::Hash(HashKind::Sha1));
         way.bytes = first.map_err(|e| format!("{}: {e}", way.who))?.bytes;
     }
@@ -141,7 +141,7 @@ pub fn run(args: &Args, site: &Site) -> Result<Vec<Value>, Error> {
     Ok(print(&ways, &ratios))
 }
 
-/// A clone by git, which speaks HTTP/2 where a server of HTTPS does.
+/// A clone by git, which uses HTTP/2 if an HTTPS server supports it.
 fn stock_git(site: &Site, address: Option<SocketAddr>) -> io::Result<Cloned> {
     let port = address.ok_or_else(|| io::Error::other("no HTTPS"))?.port();
     let place = tempfile::tempdir()?;

@@ -1,4 +1,4 @@
-//! Listings of refs with and without credentials, and one decision.
+//! Ref listings with and without credentials, and single access decisions.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,16 +16,16 @@ use crate::args::Args;
 use crate::report::verdict;
 use crate::serve::Server;
 
-/// Rules of the server that asks for credentials.
+/// The number of access rules of the server that requires credentials.
 const RULES: usize = 10_000;
 
-/// Most that a listing with credentials may cost, times one without.
+/// Maximum cost of a listing with credentials, relative to one without.
 const GOAL: f64 = 1.1;
 
 /// Longest time of one decision, in microseconds.
 const DECISION_GOAL: f64 = 5.0;
 
-/// Decisions that are timed.
+/// The number of timed decisions.
 const DECISIONS: u32 = 100_000;
 
 const USER: &str = "alice";
@@ -33,13 +33,13 @@ const USER: &str = "alice";
 /// `alice:sesame`.
 const AUTHORIZATION: &str = "\nAuthorization: Basic YWxpY2U6c2VzYW1l";
 
-/// How a client asks for refs.
+/// How a client lists refs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Listing {
     Anonymous,
-    /// Credentials come with every request, as with git's `http.proactiveAuth`.
+    /// With credentials in every request, as with git's `http.proactiveAuth`.
     Proactive,
-    /// As git does by default: first without, which is answered with 401.
+    /// As git does by default: first without credentials, which is answered with 401.
     AfterRefusal,
 }
 
@@ -53,7 +53,7 @@ impl Listing {
     }
 }
 
-/// Prints what listings and decisions cost; an error if an answer is wrong.
+/// Prints the cost of listings and decisions; an error if an answer is wrong.
 pub fn run(args: &Args, git: &Git, binary: &Path) -> Result<Vec<Value>, Error> {
     let folder = tempfile::tempdir()?;
     let root = folder.path().join("root");
@@ -104,7 +104,7 @@ fn path_of(path: &Option<PathBuf>) -> String {
     path.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
 }
 
-/// Rules for very many users and repositories, of which the last is about ours; and a file of users.
+/// Writes rules for many users and repositories, of which the last one applies to ours, and a file of users.
 fn write_files(binary: &Path, folder: &Path) -> Result<AccessFiles, Error> {
     let rule = |repository: &str, who: &str| {
         format!(
@@ -124,7 +124,7 @@ fn write_files(binary: &Path, folder: &Path) -> Result<AccessFiles, Error> {
     Ok(AccessFiles { rules: Some(rules), users: Some(users), ..AccessFiles::default() })
 }
 
-/// `git ls-remote` in version 2: what the server can do, and then the refs.
+/// `git ls-remote` in version 2: the capabilities, then the refs.
 fn list_refs(address: SocketAddr, listing: Listing) -> std::io::Result<()> {
     let expect = |status: u16, got: u16| match status == got {
         true => Ok(()),
@@ -143,7 +143,7 @@ fn list_refs(address: SocketAddr, listing: Listing) -> std::io::Result<()> {
     expect(200, http(address, &format!("{post}{credentials}"), command.bytes(), Feed::Whole).status)
 }
 
-/// How long it takes to decide, with all rules.
+/// The time of one decision with all rules.
 fn decisions(files: &AccessFiles) -> Result<Value, Error> {
     let policy = FilePolicy::load(files)?.ok_or("there are rules")?;
     let principal = Principal::named(USER);

@@ -1,6 +1,8 @@
-//! What it costs to let clients in: who they are and what they may do, TLS, and SSH; beside nginx with git http-backend, and sshd with git upload-pack.
+//! The cost of access: authentication, access rules, TLS and SSH; compared with nginx and git http-backend,
+//! and with sshd and git upload-pack.
 //!
-//! All encrypt with AES-256-GCM: the clients offer nothing else. Each request has a connection of its own.
+//! Everything is encrypted with AES-256-GCM: the clients offer nothing else. Each request has its own
+//! connection.
 
 mod clients;
 mod clones;
@@ -20,7 +22,7 @@ use crate::Error;
 use crate::args::Args;
 use servers::Site;
 
-/// Prints all that is measured of the doors; an error if an answer is wrong.
+/// Prints all access measurements; an error if an answer is wrong.
 pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>, Error> {
     let binary = packrace.ok_or("door needs a packrace")?;
     let mut records = listings::run(args, git, binary)?;

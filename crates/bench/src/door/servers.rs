@@ -1,4 +1,4 @@
-//! One folder of repositories, and the servers that serve it over HTTP, HTTPS and SSH.
+//! One folder of repositories, and its servers over HTTP, HTTPS and SSH.
 
 use std::fs::Permissions;
 use std::io;
@@ -19,24 +19,24 @@ use crate::serve::{self, Server};
 /// The repository that is cloned.
 pub const BIG: &str = "big.git";
 
-/// The one that one commit is fetched from.
+/// The repository from which one commit is fetched.
 pub const STEADY: &str = "steady.git";
 
-/// Bytes of each file of the first, which do not compress.
+/// Bytes of each file of the first repository; incompressible.
 const FILE_BYTES: usize = 1 << 20;
 
 /// Repositories, keys and settings.
 pub struct Site {
     folder: tempfile::TempDir,
-    /// The packrace that is measured.
+    /// The packrace to measure.
     pub binary: PathBuf,
-    /// The git that is measured.
+    /// The git to measure.
     pub git: Git,
     authority: Authority,
 }
 
 impl Site {
-    /// Makes everything.
+    /// Creates everything.
     pub fn new(args: &Args, git: &Git, binary: &Path) -> Result<Self, Error> {
         let folder = tempfile::tempdir()?;
         let authority = Authority::new("packrace-bench");
@@ -79,17 +79,17 @@ impl Site {
         self.git.run(&repo, &["repack", "-adbq", "--window=0"]);
     }
 
-    /// What is served.
+    /// The served folder.
     pub fn root(&self) -> PathBuf {
         self.folder.path().join("root")
     }
 
-    /// A file beside it.
+    /// A file beside the served folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// The settings of packrace.
+    /// packrace's settings file.
     pub fn settings(&self) -> PathBuf {
         self.file("settings.toml")
     }
@@ -104,47 +104,47 @@ impl Site {
         )
     }
 
-    /// Everything of a repository, as protocol version 2 asks for it.
+    /// A clone request in protocol version 2.
     pub fn clone_of(&self, repository: &str) -> Vec<u8> {
         let tip = self.git.run(&self.root().join(repository), &["rev-parse", "HEAD"]);
         Script::new().fetch_v2("sha1", &[tip.trim()], &[]).bytes().to_vec()
     }
 
-    /// Its newest commit.
+    /// A fetch request for the newest commit.
     pub fn fetch_of(&self, repository: &str) -> Vec<u8> {
         let tip = |name: &str| self.git.run(&self.root().join(repository), &["rev-parse", name]);
         let (newest, before) = (tip("HEAD"), tip("HEAD~1"));
         Script::new().fetch_v2("sha1", &[newest.trim()], &[before.trim()]).bytes().to_vec()
     }
 
-    /// A fresh packrace.
+    /// Starts a new packrace.
     pub fn packrace(&self) -> io::Result<Server> {
         Server::packrace_as(&self.binary, &self.root(), None, Some(&self.settings()))
     }
 
-    /// The door of TLS at this address.
+    /// The TLS client for this address.
     pub fn tls(&self, address: Option<SocketAddr>) -> io::Result<TlsDoor> {
         TlsDoor::new(address.ok_or_else(|| io::Error::other("no HTTPS"))?, self.authority.pem())
     }
 
-    /// The door of `listen.ssh`.
+    /// The SSH client for `listen.ssh`.
     pub fn ssh(&self, address: Option<SocketAddr>, is_idle: bool) -> io::Result<SshDoor> {
         let address = address.ok_or_else(|| io::Error::other("no SSH"))?;
         SshDoor::new(address, "git", &self.file("key"), "git-upload-pack '/", is_idle)
     }
 
-    /// The door of sshd.
+    /// The SSH client for sshd.
     pub fn system_ssh(&self, address: SocketAddr) -> io::Result<SshDoor> {
         SshDoor::new(address, &login()?, &self.file("key"), &self.upload_pack(), false)
     }
 
-    /// The command that sshd runs, before the name of a repository.
+    /// The command for sshd, before the name of a repository.
     fn upload_pack(&self) -> String {
         let programs = self.git.run(&self.root(), &["--exec-path"]);
         format!("{}/git-upload-pack '{}/", programs.trim(), self.root().display())
     }
 
-    /// OpenSSH's client, which clones the big repository; what it is to send is in the file `clone`.
+    /// OpenSSH's client, cloning the big repository; its input is in the file `clone`.
     pub fn openssh(&self, address: SocketAddr, is_packrace: bool) -> io::Result<Command> {
         let (user, command) = match is_packrace {
             true => ("git".to_owned(), format!("git-upload-pack '/{BIG}'")),
@@ -169,7 +169,7 @@ impl Site {
         Ok(ssh)
     }
 
-    /// sshd; `None` where it is missing.
+    /// Starts sshd; `None` if it is missing.
     pub fn sshd(&self) -> io::Result<Option<Server>> {
         let Some(program) = found(&["/usr/sbin/sshd", "/usr/local/sbin/sshd"]) else { return Ok(None) };
         let address = free_address()?;
@@ -180,14 +180,14 @@ impl Site {
              AcceptEnv GIT_PROTOCOL\nCiphers aes256-gcm@openssh.com\nMaxStartups 256\n"
         );
         std::fs::write(self.file("sshd_config"), config)?;
-        // Only root needs it, and has the right to.
+        // Only root needs it, and may create it.
         let _ = std::fs::create_dir_all("/run/sshd");
         let mut sshd = Command::new(program);
         sshd.args(["-D", "-f"]).arg(self.file("sshd_config"));
         Server::started(vec![sshd], address).map(Some)
     }
 
-    /// A web server with TLS before git http-backend, and what it is: nginx with fcgiwrap, or else lighttpd.
+    /// A TLS web server before git http-backend, with its name: nginx with fcgiwrap, else lighttpd.
     pub fn web(&self) -> io::Result<Option<(&'static str, Server)>> {
         let address = free_address()?;
         let nginx = found(&["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/bin/nginx"]);
@@ -199,7 +199,7 @@ impl Site {
             let mut nginx = Command::new(nginx);
             nginx.arg("-p").arg(self.folder.path()).arg("-c").arg(self.file("nginx.conf"));
             nginx.arg("-e").arg(self.file("nginx.log"));
-            // fcgiwrap waits for nobody, so that the system does not count what it starts.
+            // fcgiwrap does not wait for its children, so the system does not count their time.
             let backend = format!(
                 "#!/bin/bash\n'{}'\ntimes >>'{}'\n",
                 self.backend().display(),
@@ -207,7 +207,7 @@ impl Site {
             );
             std::fs::write(self.file("backend"), backend)?;
             std::fs::set_permissions(self.file("backend"), Permissions::from_mode(0o755))?;
-            // Of one that was started before.
+            // The socket of an earlier server.
             let _ = std::fs::remove_file(self.file("fcgi"));
             let server = Server::started(vec![workers, nginx], address)?;
             serve::wait_until("fcgiwrap", || self.file("fcgi").exists())?;
@@ -231,7 +231,7 @@ impl Site {
         PathBuf::from(self.git.run(&self.root(), &["--exec-path"]).trim()).join("git-http-backend")
     }
 
-    /// Answers go on from memory instead of through a temporary file.
+    /// Responses are buffered in memory, not in a temporary file.
     fn nginx_config(&self, address: SocketAddr) -> String {
         let (path, root) = (self.folder.path().display(), self.root());
         let (root, backend) = (root.display(), self.file("backend"));
@@ -270,7 +270,7 @@ fn found(places: &[&'static str]) -> Option<&'static str> {
     places.iter().copied().find(|place| Path::new(place).exists())
 }
 
-/// Who runs this program.
+/// The name of the current user.
 fn login() -> io::Result<String> {
     let id = Command::new("id").arg("-un").output()?;
     Ok(String::from_utf8_lossy(&id.stdout).trim().to_owned())

@@ -1,4 +1,4 @@
-//! A second clone through `packrace shell` is one from the pack cache of the running server.
+//! Checks that a second clone through `packrace shell` comes from the pack cache of the running server.
 
 use std::io;
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ use super::servers::{BIG, Site};
 use crate::Error;
 use crate::serve::Server;
 
-/// Prints what two clones cost; an error if the second is not from the cache.
+/// Prints the cost of two clones; an error if the second is not from the cache.
 pub fn run(site: &Site) -> Result<Vec<Value>, Error> {
     let server = site.packrace()?;
     let mut shown = Vec::new();
@@ -35,7 +35,7 @@ pub fn run(site: &Site) -> Result<Vec<Value>, Error> {
     Ok(rows.collect())
 }
 
-/// A clone by the forced command of a user.
+/// A clone with the forced command of a user.
 fn clone(site: &Site) -> io::Result<f64> {
     let start = Instant::now();
     let mut shell = Command::new(&site.binary);

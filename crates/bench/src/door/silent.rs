@@ -1,4 +1,4 @@
-//! What connections cost that say nothing.
+//! The cost of silent connections.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -14,13 +14,13 @@ use crate::args::Args;
 use crate::measure::memory_of_tree;
 use crate::report::verdict;
 
-/// Most memory of one.
+/// Maximum memory per connection.
 const GOAL_KIB: f64 = 64.0;
 
-/// Connections that the server has seen before it is looked at: allocators and threads keep what they have had.
+/// Connections before the first measurement: allocators and threads keep memory that was used once.
 const UNCOUNTED: usize = 32;
 
-/// Prints what the server's memory grows by for each, silent from the beginning and after it is known who they are, and fetches
+/// Prints the server's memory per silent connection, from the start or after login, and the time of a fetch
 /// beside them; an error if that fails.
 pub fn run(args: &Args, site: &Site) -> Result<Vec<Value>, Error> {
     let count = if args.smoke { 50 } else { 1000 };
@@ -48,7 +48,7 @@ pub fn run(args: &Args, site: &Site) -> Result<Vec<Value>, Error> {
         drop(warm);
         let before = memory_of_tree(server.id());
         let held = (0..count).map(|_| open()).collect::<io::Result<Vec<_>>>()?;
-        // Whoever comes after them is accepted after them.
+        // The server accepts this connection after all of them.
         let waited = others().map_err(|e| format!("{name}: nobody else is served: {e}"))?;
         let after = memory_of_tree(server.id());
         drop(held);

@@ -1,4 +1,4 @@
-//! How long clients wait: for what a server can do, and for one commit beside many clones.
+//! Waiting times of clients: for the capabilities, and for one commit beside many clones.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -15,25 +15,25 @@ use crate::args::Args;
 use crate::report::verdict;
 use crate::swarm::figures::{mega, quantile};
 
-/// Longest median time from a connection to what the server can do, in milliseconds.
+/// Longest median time from a connection to the capabilities, in milliseconds.
 const GOAL_MS: f64 = 10.0;
 
-/// How many times its idle time a fetch may take.
+/// Maximum ratio of a fetch's time to its idle time.
 const GOAL: f64 = 5.0;
 
-/// Clones at the same time.
+/// Concurrent clones.
 const CLONES: usize = 64;
 
-/// Until all of them have begun.
+/// Time until all of them have started.
 const RAMP: Duration = Duration::from_secs(1);
 
-/// The first ones warm the server up.
+/// Warm-up fetches.
 const UNCOUNTED: usize = 5;
 
-/// Fetches go on for so long.
+/// Duration of the fetches.
 const SECONDS: f64 = 10.0;
 
-/// Prints how long it takes to be told what a server can do, on a new connection each time. The time of the client is in it.
+/// Prints the time until the capabilities arrive, on a new connection each time. Includes the client's time.
 pub fn advertised(args: &Args, site: &Site) -> Result<Vec<Value>, Error> {
     let packrace = site.packrace()?;
     let (web, sshd) = (site.web()?, site.sshd()?);
@@ -44,7 +44,7 @@ pub fn advertised(args: &Args, site: &Site) -> Result<Vec<Value>, Error> {
     if let Some((name, server)) = &web {
         doors.push((name, Box::new(site.tls(Some(server.address()))?)));
     }
-    // What sshd is asked for has the path of the folder before it.
+    // For sshd the folder's path comes before the repository.
     if let Some(server) = &sshd {
         doors.push(("sshd, git upload-pack", Box::new(site.system_ssh(server.address())?)));
     }
@@ -62,8 +62,8 @@ pub fn advertised(args: &Args, site: &Site) -> Result<Vec<Value>, Error> {
     Ok(records)
 }
 
-/// Prints how long fetches of one commit take beside many clones over the same door. Clients that clone have processors of their own
-/// elsewhere; here they run only while nobody else wants to.
+/// Prints the time of fetches of one commit beside many clones over the same transport. In reality, cloning
+/// clients have their own processors; here they run at idle priority.
 pub fn beside_clones(args: &Args, site: &Site) -> Result<Vec<Value>, Error> {
     println!(
         "\n| beside {CLONES} clones | one-commit fetch, idle ms p50, p99 | beside clones ms p50, p99 | samples | p99 to idle p99 | MB/s of clones | |\n\
@@ -110,7 +110,7 @@ pub fn beside_clones(args: &Args, site: &Site) -> Result<Vec<Value>, Error> {
     Ok(records)
 }
 
-/// Seconds of each fetch, on a new connection each time. All answers are the same pack.
+/// Seconds of each fetch, on a new connection each time. All responses must be the same pack.
 fn fetch_times(door: &dyn Door, fetch: &[u8], seconds: f64) -> io::Result<Vec<f64>> {
     let start = Instant::now();
     let (mut times, mut first) = (Vec::new(), None);

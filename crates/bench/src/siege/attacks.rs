@@ -1,4 +1,4 @@
-//! What is done to a server by those who want to keep others out.
+//! Attacks on a server that try to keep others out.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use super::SiegeLimits;
 
-/// Attackers come from these addresses, and who behaves from 127.0.0.1.
+/// Attackers use these addresses; the good client uses 127.0.0.1.
 const ADDRESSES: [Ipv4Addr; 4] = [
     Ipv4Addr::new(127, 0, 0, 2),
     Ipv4Addr::new(127, 0, 0, 3),
@@ -21,29 +21,29 @@ const ADDRESSES: [Ipv4Addr; 4] = [
     Ipv4Addr::new(127, 0, 0, 5),
 ];
 
-/// A connection that is held is looked at so often, and made again when the server has closed it.
+/// How often held connections are checked, and reopened if the server closed them.
 const ROUND: Duration = Duration::from_millis(250);
 
-/// How long a flood waits for an answer.
+/// How long a flood waits for a response.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Bytes that each delta of a bomb makes, and how many deltas there are.
+/// Bytes that each delta of a bomb expands to, and the number of deltas.
 const BOMB_BYTES: u32 = 8 << 20;
 const BOMB_DELTAS: usize = 64;
 
-/// Where the first entry of a pack begins.
+/// Offset of the first entry in a pack.
 const FIRST_ENTRY: usize = 12;
 
-/// How often what was done.
+/// Counters of attacks.
 #[derive(Debug, Default)]
 pub struct AttackCounts {
-    /// Connections that were held.
+    /// Held connections.
     pub held: AtomicU64,
-    /// Pushes that were answered.
+    /// Pushes that got a response.
     pub pushes: AtomicU64,
-    /// Requests without sense that were answered or cut.
+    /// Invalid requests that got a response or were cut off.
     pub garbage: AtomicU64,
-    /// Answers that should not have been.
+    /// Responses that are wrong.
     pub wrong: Mutex<Vec<String>>,
 }
 
@@ -53,7 +53,7 @@ impl AttackCounts {
     }
 }
 
-/// Where the server is, and what there is.
+/// The attacked server and its limits.
 pub struct Besieged<'a> {
     pub http: SocketAddr,
     pub git: SocketAddr,
@@ -67,7 +67,7 @@ impl Besieged<'_> {
         !self.is_over.load(Relaxed)
     }
 
-    /// Holds so many connections that have said so much, and no more; some drip a byte now and then.
+    /// Holds `connections` connections that stop after a first part; some drip a byte now and then.
     pub fn hold(&self, kind: Hold, connections: usize) {
         let (to, bytes) = kind.beginning(self);
         let mut held: Vec<Option<TcpStream>> = (0..connections).map(|_| None).collect();
@@ -86,7 +86,7 @@ impl Besieged<'_> {
         }
     }
 
-    /// Pushes one after the other: one commit without a pack that makes sense, and bombs.
+    /// Pushes in a loop: one commit without a valid pack, and bombs.
     pub fn push(&self, number: usize) {
         let (tiny, bomb) = (tiny_push(), bomb());
         let mut turn = number;
@@ -103,7 +103,7 @@ impl Besieged<'_> {
             );
             let request = [head.as_bytes(), body].concat();
             match answer(ADDRESSES[turn % ADDRESSES.len()], self.http, &request) {
-                // Cut in the middle of what it sends: others had to wait. Or it had to wait itself.
+                // Cut off while sending, because others waited; or it had to wait itself.
                 answer if answer.is_empty() => {}
                 answer if words.iter().any(|words| answer.contains(words)) => {
                     self.counts.pushes.fetch_add(1, Relaxed);
@@ -113,7 +113,7 @@ impl Besieged<'_> {
         }
     }
 
-    /// Heads and paths that make no sense.
+    /// Sends invalid heads and paths.
     pub fn rubbish(&self) {
         let long = "x".repeat(70_000);
         let many = "X: y\r\n".repeat(2000);
@@ -158,21 +158,21 @@ impl Besieged<'_> {
 /// How a connection is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
-    /// Bodies for a repository, and for none: nearly all of it, and then a byte now and then.
+    /// Request bodies for an existing and a missing repository: almost complete, then a byte now and then.
     Body,
     BodyForNothing,
     /// The head of a request, byte by byte.
     Head,
     /// An HTTP connection that never sends a byte.
     Http,
-    /// A session of git:// that has been greeted, and one in the middle of a command.
+    /// A git:// session after the greeting, and one inside a command.
     Session,
     Command,
-    /// A push that never comes.
+    /// A push that is never sent.
     Push,
 }
 
-/// All of them.
+/// All kinds.
 pub const HELD: [Hold; 7] =
     [Hold::Body, Hold::BodyForNothing, Hold::Head, Hold::Http, Hold::Session, Hold::Command, Hold::Push];
 
@@ -209,7 +209,7 @@ impl Hold {
     }
 }
 
-/// Whether the server has not closed it. What it has said is read.
+/// Whether the server still holds it open. Reads its output.
 fn is_open(stream: &mut TcpStream, drip: Option<u8>) -> bool {
     let mut buffer = [0; 4096];
     loop {
@@ -241,14 +241,14 @@ fn said_from(from: Ipv4Addr, to: SocketAddr, bytes: &[u8]) -> std::io::Result<Tc
     Ok(stream)
 }
 
-/// What the server says to all of it; nothing if it breaks the connection off, or takes too long.
+/// The server's whole response; empty if it cuts the connection, or takes too long.
 fn answer(from: Ipv4Addr, to: SocketAddr, request: &[u8]) -> String {
     let Ok(mut stream) = connect_from(from, to) else { return String::new() };
     let timeouts = [stream.set_read_timeout(Some(PATIENCE)), stream.set_write_timeout(Some(PATIENCE))];
     if timeouts.iter().any(Result::is_err) {
         return String::new();
     }
-    // It may be refused before all is sent.
+    // The request may be refused before all of it is sent.
     let _ = stream.write_all(request);
     let mut answer = Vec::new();
     let mut buffer = [0; 64 << 10];
@@ -274,7 +274,7 @@ fn tiny_push() -> Vec<u8> {
     push_of(&name(b"nothing"), &pack)
 }
 
-/// Some kilobytes that come to half a gigabyte.
+/// A few kilobytes that expand to half a gigabyte.
 fn bomb() -> Vec<u8> {
     let mut pack = HandmadePack::default();
     let base = vec![0; 1 << 16];
@@ -293,7 +293,7 @@ fn name(of: &[u8]) -> ObjectId {
     object_id(HashKind::Sha1, Kind::Blob, of).expect("no attack on SHA-1")
 }
 
-/// What inflates to so many zeros: zlib has a maximum ratio of 1,032.
+/// A stream that inflates to `bytes` zeros: zlib's maximum ratio is 1,032.
 fn gzipped_zeros(bytes: usize) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     encoder.write_all(&vec![b'0'; bytes]).expect("memory takes all");

@@ -1,10 +1,10 @@
-//! A server under siege: slow bodies, idle sessions, floods of pushes, rubbish, all at four times of what it has places
-//! for; and one client that fetches one commit again and again, and should not notice.
+//! A server under siege: slow bodies, idle sessions, floods of pushes, rubbish, all at four times the
+//! server's limits; and one client that fetches one commit again and again, and should not notice.
 //!
-//! The server's limits are scaled down, because this machine has not the connections for four times the defaults: what
-//! is shown is who gets what when all is taken, and not how much there is. Loopback is not exempt here: each address is a
-//! client, as strangers are. Attackers have processors of their own elsewhere; here they run only while
-//! nobody else wants them.
+//! The server's limits are scaled down, because this machine cannot open four times the default connections:
+//! the measurement shows how full resources are shared, not how many there are. Loopback is not exempt here:
+//! each address is a client, as for strangers. Real attackers have their own processors; here they run at
+//! idle priority.
 
 mod attacks;
 
@@ -26,25 +26,25 @@ use crate::soak::samples::{ProcessUsage, Samples};
 use crate::swarm::figures::quantile;
 use attacks::{AttackCounts, Besieged, HELD};
 
-/// How many times more than there are places for.
+/// Attackers per available place.
 const TIMES: usize = 4;
 
-/// Threads that push, and that send rubbish.
+/// Threads that push, and threads that send rubbish.
 const FLOODS: usize = 4;
 
-/// How many times its idle time a fetch may take.
+/// Maximum ratio of a fetch's time to its idle time.
 const GOAL: f64 = 5.0;
 
-/// The first ones warm the server up.
+/// Warm-up fetches.
 const UNCOUNTED: usize = 10;
 
-/// Until all attackers are there.
+/// Time until all attackers are connected.
 const RAMP: Duration = Duration::from_secs(2);
 
-/// See the soak: what an allocator keeps of what many threads had.
+/// As in the soak: memory that an allocator keeps after many threads.
 const MEMORY_MARGIN_BYTES: u64 = 16 << 20;
 
-/// What the server has, in place of 16,384 connections, 1,024 requests, and 256 MiB for bodies.
+/// The server's limits, instead of 16,384 connections, 1,024 requests, and 256 MiB for bodies.
 #[derive(Debug, Clone, Copy)]
 pub struct SiegeLimits {
     connections: usize,
@@ -74,7 +74,8 @@ impl SiegeLimits {
     }
 }
 
-/// Prints how long the fetches of one client take alone and under siege; an error if it was refused once, or anything leaks.
+/// Prints the fetch times of one client alone and under siege; an error if one fetch was refused, or anything
+/// leaks.
 pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>, Error> {
     let binary = packrace.ok_or("siege needs a packrace")?;
     let folder = tempfile::tempdir()?;
@@ -98,7 +99,7 @@ pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>
         let target = Target { patience: Duration::from_secs(30), ..server.target(transport, &repo)? };
         let client = Client { request: target.request(fetch.bytes()), target: &target };
         let idle = client.fetch(time / 2)?;
-        // What threads and caches take that everybody needs.
+        // Usage after the first siege is the baseline: threads and caches have what they need then.
         let besieged = Besieged {
             http: server.target(Transport::Http, &repo)?.address,
             git: server.target(Transport::Git, &repo)?.address,
@@ -134,13 +135,13 @@ pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>
     Err(failures.join("\n").into())
 }
 
-/// Who behaves.
+/// The good client.
 struct Client<'a> {
     target: &'a Target,
     request: Vec<u8>,
 }
 
-/// How it was served.
+/// Its results.
 #[derive(Default)]
 struct Times {
     seconds: Vec<f64>,
@@ -160,7 +161,7 @@ impl Times {
 }
 
 impl Client<'_> {
-    /// Fetches again and again for so long; every answer is the same pack.
+    /// Fetches in a loop for `time`; every response must be the same pack.
     fn fetch(&self, time: Duration) -> Result<Times, Error> {
         let mut times = Times::default();
         let mut first = None;
@@ -188,7 +189,7 @@ impl Client<'_> {
     }
 }
 
-/// Does something while the server is besieged.
+/// Runs `act` while the server is besieged.
 fn under_siege<T>(besieged: &Besieged<'_>, act: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let each = (TIMES * besieged.limits.connections).div_ceil(HELD.len());
     std::thread::scope(|scope| {
@@ -233,7 +234,7 @@ fn leaks(before: ProcessUsage, after: ProcessUsage) -> Vec<String> {
     failures
 }
 
-/// What the server says that is still held, though nobody is there.
+/// Resources that the server reports as held although no client is left.
 fn held(besieged: &Besieged<'_>) -> Vec<String> {
     let reply = http(besieged.http, "GET /-/metrics HTTP/1.1", b"", Feed::Whole);
     let metrics = String::from_utf8_lossy(&reply.body).into_owned();

@@ -1,4 +1,4 @@
-//! A disk that fails under some repositories, while others are served.
+//! Disk faults in some repositories, while others are served.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,17 @@ use packrace_testkit::raw_client::{Take, Transport};
 
 use super::{Fragile, Soak};
 
-/// How long a file stays broken, and how long it is whole before the next one breaks.
+/// How long a file stays broken, and the pause before the next fault.
 const EVERY: Duration = Duration::from_millis(300);
 
-/// How soon clones must be whole again.
+/// Time limit until clones are complete again.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A pack's header: its signature, version and number of objects (gitformat-pack).
 const HEADER_BYTES: usize = 12;
 
-/// Breaks files of the fragile repositories and puts them back. Who clones one meanwhile gets a pack with all objects or an
-/// error, who pushes to it is refused or finds what was pushed; who clones it afterwards gets the pack.
+/// Breaks files of the fragile repositories and repairs them. Meanwhile a clone gets a pack with all objects
+/// or an error, and a push is refused or stored; after the repair a clone gets the pack.
 pub fn break_files(soak: &Soak, is_over: &AtomicBool, seed: u64) {
     let mut random = Random::new(seed);
     let files: io::Result<Vec<_>> = soak.site.fragile.iter().map(|repo| files(&repo.path)).collect();
@@ -47,7 +47,7 @@ pub fn break_files(soak: &Soak, is_over: &AtomicBool, seed: u64) {
         }
         soak.counts.changes.fetch_add(1, Relaxed);
         check(soak, &who, repo, clone(soak, repo, transport, Duration::ZERO));
-        // What a push makes of refs would be undone when they are put back.
+        // Repairing a ref file would undo what a push changed in it.
         let is_of_objects = path.extension().is_some_and(|end| end == "pack" || end == "idx");
         let is_acknowledged = (number == 0 && is_of_objects).then(|| pushes.push(transport));
         std::thread::sleep(EVERY);
@@ -72,7 +72,7 @@ pub fn break_files(soak: &Soak, is_over: &AtomicBool, seed: u64) {
     }
 }
 
-/// A clone of all refs: the pack, or why there is none.
+/// A clone of all refs: the pack, or the error.
 fn clone(soak: &Soak, repo: &Fragile, transport: Transport, patience: Duration) -> Result<Vec<u8>, String> {
     let tips: Vec<&str> = repo.tips.iter().map(String::as_str).collect();
     let target = soak.target(transport, &repo.path);
@@ -81,7 +81,7 @@ fn clone(soak: &Soak, repo: &Fragile, transport: Transport, patience: Duration) 
     got.map(|(got, _)| got.pack.kept).map_err(|failure| failure.to_string())
 }
 
-/// A pack that came whole is right, by whatever way it was made.
+/// A complete pack must be correct, however it was made.
 fn check(soak: &Soak, who: &str, repo: &Fragile, got: Result<Vec<u8>, String>) {
     let Ok(pack) = got else { return };
     let Some((header, (body, trailer))) = pack
@@ -98,14 +98,14 @@ fn check(soak: &Soak, who: &str, repo: &Fragile, got: Result<Vec<u8>, String>) {
     }
 }
 
-/// What happens to a file.
+/// A fault of a file.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
-    /// So many bytes are left.
+    /// Only this many bytes are left.
     CutOff(usize),
-    /// Other bytes under the same name.
+    /// Different bytes under the same name.
     Replaced,
-    /// A directory in its place.
+    /// A directory in place of the file.
     Unreadable,
 }
 
@@ -127,7 +127,7 @@ impl Fault {
     }
 }
 
-/// In place, where something is.
+/// Writes in place if a file exists.
 fn mend(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if path.is_dir() {
         std::fs::remove_dir(path)?;
@@ -135,25 +135,25 @@ fn mend(path: &Path, bytes: &[u8]) -> io::Result<()> {
     std::fs::write(path, bytes)
 }
 
-/// Commits that are pushed to a fragile repository, each on top of the last that came in.
+/// Commits pushed to a fragile repository, each based on the last one that was stored.
 struct Pushes<'a> {
     soak: &'a Soak<'a>,
     repo: &'a Fragile,
     folder: tempfile::TempDir,
     tree: String,
-    /// What was pushed last, and what of it was acknowledged.
+    /// The last pushed commit, and the last acknowledged one.
     last: String,
     acknowledged: Option<String>,
     number: usize,
 }
 
-/// The ref that they move.
+/// The ref that the pushes move.
 const BRANCH: &str = "refs/heads/soak";
 
 impl<'a> Pushes<'a> {
     fn new(soak: &'a Soak, repo: &'a Fragile) -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
-        // Files of its own: what breaks there is whole here.
+        // Separate files: faults in the repository must not affect this clone.
         let path = repo.path.display().to_string();
         soak.git.run(folder.path(), &["clone", "-q", "--mirror", "--no-hardlinks", &path, "."]);
         let tree = soak.git.run(folder.path(), &["rev-parse", "HEAD^{tree}"]).trim().to_owned();
@@ -162,7 +162,7 @@ impl<'a> Pushes<'a> {
         Pushes { soak, repo, folder, tree, last: String::new(), acknowledged, number: 0 }
     }
 
-    /// Whether the server said that a new commit came in.
+    /// Whether the server acknowledged a new commit.
     fn push(&mut self, transport: Transport) -> bool {
         self.number += 1;
         let git = |args: &[&str]| self.soak.git.run(self.folder.path(), args).trim().to_owned();
@@ -176,7 +176,7 @@ impl<'a> Pushes<'a> {
         push.is_ok_and(|output| output.status.success())
     }
 
-    /// Whether the branch is what was acknowledged, once all is whole again; a push that broke off may have come in.
+    /// Whether the branch is as acknowledged, after the repair; an interrupted push may have been stored.
     fn is_as_told(&mut self, is_acknowledged: bool) -> bool {
         let is_whole = self.soak.git.run(&self.repo.path, &["rev-list", "-1", "--objects", "--all"]);
         let now = self.soak.git.run(&self.repo.path, &["for-each-ref", "--format=%(objectname)", BRANCH]);
@@ -188,7 +188,7 @@ impl<'a> Pushes<'a> {
     }
 }
 
-/// The files that break, which can be written to from now on, and what is in them.
+/// The files to break, made writable, and their contents.
 fn files(repo: &Path) -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
     use std::os::unix::fs::PermissionsExt as _;
     let mut files = Vec::new();

@@ -1,4 +1,4 @@
-//! Clients that do what is wrong.
+//! Misbehaving clients.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,39 +11,39 @@ use packrace_testkit::raw_client::{Target, Transport};
 
 use super::Soak;
 
-/// How long a client is slow, or does not go on.
+/// How long a client is slow, or pauses.
 const SLOWLY: Duration = Duration::from_secs(2);
 
-/// Between two bytes of a slow client.
+/// Pause between two bytes of a slow client.
 const DRIP: Duration = Duration::from_millis(50);
 
-/// After how many bytes an answer is not wanted any more, at most.
+/// Maximum bytes after which a client drops the response.
 const MOST_READ_BYTES: usize = 3_000_000;
 
-/// Ways to be a bad client.
+/// Kinds of misbehaviour.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
-    /// Reads some of the answer, and resets the connection.
+    /// Reads part of the response, and resets the connection.
     Reset,
-    /// Sends some of the request, and resets the connection.
+    /// Sends part of the request, and resets the connection.
     ResetEarly,
-    /// Reads some of the answer, and nothing more for a while.
+    /// Reads part of the response, then nothing for a while.
     StopReading,
-    /// Sends all, closes its half, reads some and goes.
+    /// Sends everything, closes its half, reads some and disconnects.
     HalfClose,
-    /// Sends some, closes its half and reads what comes.
+    /// Sends part of the request, closes its half and reads the response.
     HalfCloseEarly,
-    /// Sends what is no request.
+    /// Sends an invalid request.
     Garbage,
     /// Sends a request with some bits changed.
     Flip,
-    /// Sends a request, and more behind it that is none.
+    /// Sends a request followed by garbage.
     MoreGarbage,
-    /// Sends byte by byte, and not all.
+    /// Sends byte by byte, and not everything.
     Slow,
     /// Sends nothing.
     Idle,
-    /// Announces another length than it sends.
+    /// Announces a wrong length.
     WrongLength,
 }
 
@@ -61,7 +61,7 @@ const FAULTS: [Fault; 11] = [
     Fault::WrongLength,
 ];
 
-/// Does one wrong thing after the other.
+/// Misbehaves in one way after the other.
 pub fn client(soak: &Soak, is_over: &AtomicBool, seed: u64) {
     let mut random = Random::new(seed);
     let repos = soak.site.all(soak.git);
@@ -78,7 +78,7 @@ pub fn client(soak: &Soak, is_over: &AtomicBool, seed: u64) {
         target.patience = SLOWLY;
         let request = target.request(scripts[number].bytes());
         let fault = FAULTS[random.below(FAULTS.len())];
-        // Whatever the server does with such a client is right, as long as others do not notice.
+        // The server may do anything with such a client, if others do not notice.
         if commit(fault, &target, request, &mut random).is_err() {
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -148,7 +148,7 @@ fn commit(fault: Fault, target: &Target, mut request: Vec<u8>, random: &mut Rand
     }
 }
 
-/// Reads so much, or until the end or the limit of patience.
+/// Reads up to `most` bytes, until the end, or until the time limit.
 fn read(stream: &mut TcpStream, most: usize) -> io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
     let mut bytes = 0;
@@ -162,7 +162,7 @@ fn read(stream: &mut TcpStream, most: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Closes with a reset instead of an end (SO_LINGER of socket(7), with no time to linger).
+/// Closes with a reset (SO_LINGER of socket(7), with zero time to linger).
 fn reset(stream: TcpStream) -> io::Result<()> {
     Ok(rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?)
 }

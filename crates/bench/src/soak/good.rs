@@ -1,4 +1,4 @@
-//! Clients that do what is right, and look at what they get.
+//! Well-behaved clients, which check what they get.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -11,18 +11,18 @@ use packrace_testkit::{Random, reachable_objects};
 
 use super::Soak;
 
-/// How long a client goes on trying where there is no place.
+/// How long a client retries while the server is full.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What raw clients may ask for.
+/// A request of raw clients.
 struct Known<'a> {
     repo: &'a Path,
     fetch: Script,
-    /// Whether each answer is the same.
+    /// Whether every response must be the same.
     is_steady: bool,
 }
 
-/// Clones and fetches over both transports. Answers of repositories that nobody changes are the same each time.
+/// Clones and fetches over both transports. Unchanged repositories give the same response each time.
 pub fn raw_client(soak: &Soak, is_over: &AtomicBool, seed: u64) {
     let mut random = Random::new(seed);
     let known = [&soak.site.steady, &soak.site.plain].into_iter().flat_map(|repo| {
@@ -33,7 +33,7 @@ pub fn raw_client(soak: &Soak, is_over: &AtomicBool, seed: u64) {
         let fetch = Script::new().fetch_v2("sha1", &[newest[0].trim()], &[newest[1].trim()]);
         [clone, fetch].map(|fetch| Known { repo, fetch, is_steady: true })
     });
-    // What was there at the beginning stays.
+    // The first commits stay.
     let first = soak.git.run(&soak.site.changing, &["rev-list", "--max-parents=0", "HEAD"]);
     let wants: Vec<&str> = first.lines().collect();
     let changing = Script::new().fetch_v2("sha1", &wants, &[]);
@@ -59,7 +59,7 @@ pub fn raw_client(soak: &Soak, is_over: &AtomicBool, seed: u64) {
     }
 }
 
-/// Stock git clones, and looks at every object.
+/// Clones with stock git, and checks every object.
 pub fn stock_clones(soak: &Soak, is_over: &AtomicBool) {
     let expect = reachable_objects(soak.git, &soak.site.steady);
     let mut number = 0;
@@ -84,8 +84,8 @@ pub fn stock_clones(soak: &Soak, is_over: &AtomicBool) {
     }
 }
 
-/// Stock git pushes commits to a branch, each on top of the last, and lets another one come and go. What was named once
-/// is never lost: somebody may just be asking for it.
+/// Pushes with stock git: commits to a branch, each on top of the last, and another branch that is created
+/// and deleted. What a ref once named stays reachable: another client may be asking for it.
 pub fn stock_pushes(soak: &Soak, is_over: &AtomicBool) {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let source = folder.path().join("source.git");
@@ -124,7 +124,7 @@ pub fn stock_pushes(soak: &Soak, is_over: &AtomicBool) {
     }
 }
 
-/// Runs stock git; tells when it fails.
+/// Runs stock git; reports failures.
 fn git(soak: &Soak, who: &str, dir: &Path, args: &[&str]) -> Option<String> {
     let output = soak.git.command(dir).args(args).output();
     match output {

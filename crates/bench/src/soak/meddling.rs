@@ -1,4 +1,4 @@
-//! Changes of repositories from outside, while they are served.
+//! Changes repositories from outside while they are served.
 
 use std::io;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::Soak;
 /// Time between two changes.
 const EVERY: Duration = Duration::from_millis(700);
 
-/// Changes settings, repacks with and without a bitmap, packs refs, and deletes a repository and makes it again.
+/// Changes settings, repacks with and without a bitmap, packs refs, and deletes and recreates a repository.
 pub fn meddle(soak: &Soak, is_over: &AtomicBool) {
     let changing = &soak.site.changing;
     let changes: [&dyn Fn() -> io::Result<()>; 6] = [
@@ -47,7 +47,7 @@ fn stock(soak: &Soak, repo: &Path, args: &[&str]) -> io::Result<()> {
     Err(io::Error::other(format!("git {args:?}: {}", String::from_utf8_lossy(&output.stderr).trim_end())))
 }
 
-/// Copies a repository file by file, as somebody does who knows nothing of it.
+/// Copies a repository file by file, like a tool that does not know its format.
 pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {

@@ -1,8 +1,8 @@
-//! A server that is treated badly for a while, and must hold no more afterwards than before; whoever behaves must not
-//! notice.
+//! A server with misbehaving clients for a long time: afterwards it must hold no more than before, and
+//! well-behaved clients must not notice.
 //!
-//! Clients with faults, changes from outside and clients without faults work beside each other for a while to warm up;
-//! when all are gone and the server has settled, what it holds is the measure. Then they go on for the rest of the time.
+//! To warm up, misbehaving clients, changes from outside and good clients run together for a while; when all
+//! are gone and the server has settled, its usage is the baseline. Then they run for the rest of the time.
 
 mod breaking;
 mod faults;
@@ -25,29 +25,28 @@ use crate::serve::Server;
 use samples::{ProcessUsage, Samples};
 use settings::{SettingsFile, SmallDisk};
 
-/// Clients that do what is wrong.
+/// Misbehaving clients.
 const BAD_CLIENTS: u64 = 8;
 
-/// Raw clients that do what is right; there is one of stock git that clones, and one that pushes.
+/// Well-behaved raw clients; in addition one stock git clones, and one pushes.
 const GOOD_CLIENTS: u64 = 4;
 
-/// With the shortest form: to warm up, and then.
+/// Warm-up and main time of a smoke run.
 const SMOKE: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(10)];
 
-/// A row of the table.
+/// One row of the table.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Before the measure is taken, at most.
+/// Longest warm-up before the baseline.
 const WARM_UP: Duration = Duration::from_secs(60);
 
-/// Private memory after the end may be above that after the warm-up by so much: what an allocator keeps of what many
-/// threads had.
+/// How much the private memory at the end may exceed the baseline: an allocator keeps memory of many threads.
 const MEMORY_MARGIN_BYTES: u64 = 16 << 20;
 
-/// What is told of failures at most.
+/// Maximum number of failures that are printed.
 const MOST_FAILURES: usize = 20;
 
-/// Puts up with nothing: an error if anything leaked, or a client without faults has noticed something.
+/// Runs the soak; an error if anything leaked, or a well-behaved client noticed.
 pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<(), Error> {
     let binary = packrace.ok_or("soak needs a packrace")?;
     let folder = tempfile::tempdir()?;
@@ -95,25 +94,25 @@ pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<(), Error>
 /// The repositories.
 struct Site {
     root: PathBuf,
-    /// Nobody changes it; with a bitmap.
+    /// Never changed; with a bitmap.
     steady: PathBuf,
-    /// Nobody changes it; without, and in several packs.
+    /// Never changed; without a bitmap, and in several packs.
     plain: PathBuf,
     /// Repacked and pushed to.
     changing: PathBuf,
-    /// Files of them break and are put back.
+    /// Their files are broken and repaired.
     fragile: [Fragile; 3],
-    /// Deleted and made again, from a copy outside.
+    /// Deleted and recreated from a copy outside.
     fleeting: PathBuf,
     outside: PathBuf,
 }
 
-/// A repository whose files break.
+/// A repository whose files are broken.
 struct Fragile {
     path: PathBuf,
-    /// Of its refs, which cannot be asked for while they are broken.
+    /// The tips of its refs, which cannot be read while broken.
     tips: Vec<String>,
-    /// All that these lead to.
+    /// The number of objects that the tips reach.
     objects: usize,
 }
 
@@ -132,7 +131,8 @@ impl Site {
         let root = folder.join("root");
         std::fs::create_dir(&root)?;
         let built = |path: PathBuf, size, bitmap, seed| {
-            // What has a bitmap is one pack, sent as it is; of several ones a new pack is made, which may be kept.
+            // A repository with a bitmap has one pack, sent as it is; for several packs a new pack is
+            // generated, and may be cached.
             let packs = if bitmap == Bitmap::No { 3 } else { 1 };
             let storage = Storage { bitmap, packs, ..Storage::default() };
             RepoBuilder::new(size).storage(storage).seed(seed).build_at(&path, git);
@@ -174,7 +174,7 @@ impl Site {
     }
 }
 
-/// How often what was done.
+/// Counters of all actions.
 #[derive(Default)]
 struct SoakCounts {
     good: AtomicU64,
@@ -189,7 +189,7 @@ impl std::fmt::Display for SoakCounts {
     }
 }
 
-/// What all workers share.
+/// State shared by all workers.
 struct Soak<'a> {
     git: &'a Git,
     site: &'a Site,
@@ -201,7 +201,7 @@ struct Soak<'a> {
 }
 
 impl Soak<'_> {
-    /// Lets everybody work for so long, and waits until all are gone. Prints what was held in each minute.
+    /// Runs all workers for `time`, and waits until all are done. Prints the usage in each minute.
     fn work(&self, time: Duration, minute: &mut u64) {
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {

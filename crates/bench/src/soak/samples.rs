@@ -1,24 +1,24 @@
-//! What the server holds, looked at all the time.
+//! Samples of the server's resource usage.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Time between two looks.
+/// Sampling interval.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// A server holds what it keeps when nothing has changed for so long; its threads wait 10 seconds for more work.
+/// A server has settled after this long without changes; its threads wait 10 seconds for more work.
 const SETTLED: Duration = Duration::from_secs(13);
 
-/// How long that may take.
+/// Time limit for settling.
 const MOST_SETTLING: Duration = Duration::from_secs(120);
 
-/// What a process holds.
+/// The resources of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProcessUsage {
     /// Open files and sockets.
     pub descriptors: u64,
-    /// Threads that run.
+    /// Running threads.
     pub threads: u64,
     /// Private memory: `RssAnon`.
     pub anonymous_bytes: u64,
@@ -26,21 +26,21 @@ pub struct ProcessUsage {
     pub virtual_bytes: u64,
 }
 
-/// Looks at one process.
+/// Samples one process.
 pub struct Samples {
     pid: u32,
     is_over: AtomicBool,
-    /// The highest since the last row.
+    /// The maximum since the last row.
     highest: Mutex<ProcessUsage>,
 }
 
 impl Samples {
-    /// Of this process.
+    /// Samples the process with this id.
     pub fn new(pid: u32) -> Self {
         Samples { pid, is_over: AtomicBool::new(false), highest: Mutex::default() }
     }
 
-    /// Does something while the process is looked at.
+    /// Runs `act` while the process is sampled.
     pub fn while_sampling<T>(&self, act: impl FnOnce() -> T) -> T {
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -55,12 +55,12 @@ impl Samples {
         })
     }
 
-    /// The highest since this was asked last.
+    /// The maximum since the last call.
     pub fn highest(&self) -> ProcessUsage {
         std::mem::take(&mut self.highest.lock().expect("nobody panics with it"))
     }
 
-    /// What is held when the clients are gone and nothing changes any more.
+    /// The usage after the clients are gone and nothing changes any more.
     pub fn settled(&self) -> ProcessUsage {
         let start = Instant::now();
         let mut last = (self.now(), Instant::now());

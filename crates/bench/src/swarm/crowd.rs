@@ -1,4 +1,4 @@
-//! Raw clients at once, and what they see.
+//! Concurrent raw clients, and their results.
 
 use std::io::{self, Read, Write};
 use std::sync::Barrier;
@@ -7,29 +7,29 @@ use std::time::{Duration, Instant};
 
 use packrace_testkit::raw_client::{READ_BYTES, Received, STACK_BYTES, Take, Target};
 
-/// How long all clients together may take; those that a server sends away try again until then.
+/// Time limit for all clients together; rejected clients retry until then.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// How often a client that holds still looks whether it may go.
+/// How often a paused client checks whether it may continue.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A server that has nothing new for anybody for so long has all of them waiting.
+/// If a server sends nothing new for this long, all clients are waiting.
 const STILL: Duration = Duration::from_secs(2);
 
-/// What a client reads before it holds still: refs and a piece of the pack, of which most is still to come.
+/// What a client reads before it pauses: refs and a small part of the pack.
 const BEFORE_HOLDING_BYTES: usize = 32 << 10;
 
-/// What came of all requests.
+/// The results of all requests.
 pub struct Crowd {
-    /// Each client's, in the order of requests.
+    /// Each client's result, in request order.
     pub received: Vec<Received>,
     /// From the start of the first to the end of the last.
     pub wall_seconds: f64,
-    /// Connections that the server dropped, and answers that it has no place.
+    /// Connections that the server dropped, or rejected because it was full.
     pub sent_away: usize,
 }
 
-/// Sends all requests at once and reads the answers.
+/// Sends all requests at once and reads the responses.
 pub fn at_once(
     target: &Target,
     requests: &[&[u8]],
@@ -46,7 +46,7 @@ pub fn at_once(
                 target.fetch_patiently(request, take(number), deadline)
             })
         });
-        // All or nothing: where a thread is missing, the others would wait for ever.
+        // All or nothing: if a thread is missing, the others would wait forever.
         let clients: Vec<_> = clients.map(|client| client.expect("a thread for each client")).collect();
         barrier.wait();
         let start = Instant::now();
@@ -64,8 +64,8 @@ pub fn at_once(
     })
 }
 
-/// Does something while `count` clients have sent a request, have read the beginning of the answer, if the server
-/// gives them any, and now take no more. Gives how many of them have got to that.
+/// Runs `act` while `count` clients have sent a request, have read the start of the response, if the server
+/// sends any, and then stop reading. Also returns how many of them got that far.
 pub fn while_held<T>(
     target: &Target,
     request: &[u8],
@@ -92,7 +92,7 @@ pub fn while_held<T>(
             }
             std::thread::sleep(LOOK);
         }
-        // What the server has begun for them comes to its end: their sockets are full.
+        // The server finishes what it started for them: their sockets are full.
         std::thread::sleep(STILL);
         let result = act();
         let reached = held.load(Relaxed);
@@ -101,7 +101,7 @@ pub fn while_held<T>(
     })
 }
 
-/// One client of [`while_held`]; tries again when it is sent away.
+/// One client of [`while_held`]; retries when it is rejected.
 fn hold(target: &Target, request: &[u8], is_over: &AtomicBool, read: &AtomicUsize, held: &AtomicUsize) {
     while !is_over.load(Relaxed) {
         let mut bytes = 0;
@@ -120,7 +120,7 @@ fn hold(target: &Target, request: &[u8], is_over: &AtomicBool, read: &AtomicUsiz
     }
 }
 
-/// Reads answers one after the other until `is_over`; nobody looks into them. Counts their bytes.
+/// Reads responses one after the other until `is_over`, without parsing them. Counts their bytes.
 pub fn again_and_again(target: &Target, request: &[u8], is_over: &AtomicBool, bytes: &AtomicU64) {
     let count = |length| {
         bytes.fetch_add(length as u64, Relaxed);
@@ -133,7 +133,7 @@ pub fn again_and_again(target: &Target, request: &[u8], is_over: &AtomicBool, by
     }
 }
 
-/// Reads while `wants_more` of what came; gives the connection if it does not, `None` at the end of the answer.
+/// Reads until `wants_more` is false, and then returns the connection; `None` at the end of the response.
 fn read_some(
     target: &Target,
     request: &[u8],
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!((held, reached), (7, 2));
 
         let (is_over, read) = (AtomicBool::new(false), AtomicU64::new(0));
-        // More than one answer has, by far.
+        // Far more than one response has.
         let expected = 10 * bytes[2];
         std::thread::scope(|scope| {
             scope.spawn(|| again_and_again(&target, &one, &is_over, &read));

@@ -1,4 +1,4 @@
-//! What one server needed for a crowd, and the table that shows it.
+//! One server's results for a crowd, and their table.
 
 use serde_json::{Value, json};
 
@@ -6,19 +6,19 @@ use super::crowd::Crowd;
 use crate::measure::Peak;
 use crate::report::verdict;
 
-/// How the figures come about.
+/// How the results are measured.
 pub const HOW: &str = "\
 Swarm: clients are threads of this program which read and sum up what comes; their processor time is in the table. \
 Medians of rounds in turns, of which there are fewer where all of them would take long. First byte: from the start of a client to \
 the first byte of its pack. CPU: of the server with its children. Memory: as above, in a run of its own.";
 
-/// Several rounds of a server that take longer than this together are not followed by another.
+/// After rounds with this total time, a server gets no further round.
 pub const ENOUGH_SECONDS: f64 = 60.0;
 
-/// A figure to reach, beside stock git's server.
+/// A goal, relative to stock git's server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Goal {
-    /// At least so many times its clones in the same time.
+    /// At least this many times its clones in the same time.
     Throughput(f64),
     /// At most this much of its CPU time.
     Cpu(f64),
@@ -29,13 +29,13 @@ pub enum Goal {
 pub struct Round {
     /// From the start of the first client to the end of the last.
     pub wall_seconds: f64,
-    /// Of the server.
+    /// CPU seconds of the server.
     pub cpu_seconds: f64,
-    /// Of the clients.
+    /// CPU seconds of the clients.
     pub client_cpu_seconds: f64,
 }
 
-/// What one server needed for one scene.
+/// One server's results for one scene.
 #[derive(Debug, Clone)]
 pub struct Figures {
     /// Its name.
@@ -46,16 +46,16 @@ pub struct Figures {
     pub rounds: Vec<Round>,
     /// Seconds to the first byte of each pack, of all rounds.
     pub first_bytes: Vec<f64>,
-    /// Bytes of all packs of a round.
+    /// Bytes of all packs in a round.
     pub pack_bytes: u64,
-    /// Clients that were sent away, and tried again.
+    /// Clients that were rejected, and retried.
     pub sent_away: usize,
-    /// Memory, in a run of its own.
+    /// Memory, in a separate run.
     pub peak: Option<Peak>,
 }
 
 impl Figures {
-    /// No rounds yet.
+    /// Results without rounds.
     pub fn new(who: &'static str, clients: usize, peak: Option<Peak>) -> Self {
         Figures {
             who,
@@ -76,7 +76,7 @@ impl Figures {
         self.sent_away += crowd.sent_away;
     }
 
-    /// Whether its rounds have taken long enough.
+    /// Whether there are enough rounds, or they took long enough.
     pub fn has_enough(&self, rounds: usize) -> bool {
         let seconds: f64 = self.rounds.iter().map(|round| round.wall_seconds).sum();
         self.rounds.len() >= rounds || seconds > ENOUGH_SECONDS
@@ -170,7 +170,7 @@ pub fn mega(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-/// The value that this share of all does not exceed; nothing has none.
+/// The value that this share of all values does not exceed; NaN if there are none.
 pub fn quantile(values: &[f64], share: f64) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);

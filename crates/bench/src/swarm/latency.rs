@@ -1,4 +1,4 @@
-//! How long small fetches take beside clones.
+//! The latency of small fetches beside clones.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -15,25 +15,25 @@ use crate::Error;
 use crate::args::Args;
 use crate::report::verdict;
 
-/// Fetches, one after the other, at least.
+/// Minimum number of consecutive fetches.
 const SAMPLES: usize = 200;
 
-/// They go on for so long, so that clones end and begin meanwhile; 200 quick ones would be over in a moment of chance.
+/// Minimum duration, so that clones end and start meanwhile: 200 fast fetches could all hit one lucky moment.
 const LEAST_SECONDS: f64 = 10.0;
 
-/// Not more of them after this time, however few they are.
+/// Maximum duration, however few fetches there are.
 const MOST_SECONDS: f64 = 120.0;
 
-/// The first ones warm the server up.
+/// Warm-up fetches.
 const UNCOUNTED: usize = 5;
 
-/// Until all clones have begun.
+/// Time until all clones have started.
 const RAMP: Duration = Duration::from_millis(500);
 
-/// How many times its idle time a fetch may take.
+/// Maximum ratio of a fetch's time to its idle time.
 const GOAL: f64 = 5.0;
 
-/// Prints, for each server, how long fetches of one commit take alone, and beside twice `--clients` clones.
+/// Prints for each server the time of fetches of one commit alone, and beside twice `--clients` clones.
 pub fn compare(args: &Args, contenders: &[Contender], subject: &Subject) -> Result<Vec<Value>, Error> {
     let clones = 2 * args.clients;
     let mut records = Vec::new();
@@ -86,7 +86,7 @@ pub fn head() -> &'static str {
      |---|---|---:|---:|---:|---:|---:|---:|---|"
 }
 
-/// Does something while so many clients clone, each again when it is done; gives how many bytes they got, in so many seconds.
+/// Runs `act` while `count` clients clone in a loop; also returns the bytes that they got, and the seconds.
 fn beside_clones<T>(
     target: &Target,
     clone: &[u8],
@@ -124,8 +124,8 @@ fn fetch_times(target: &Target, request: &[u8], most_seconds: f64) -> io::Result
     Ok(times.split_off(UNCOUNTED))
 }
 
-/// Seconds that a byte takes from one thread of this program to another and back, over a socket: what of a fetch is
-/// the machine's, which has more to run than it has cores.
+/// Seconds for a byte from one thread of this program to another and back, over a socket: the part of a fetch
+/// that is due to the machine, which runs more threads than it has cores.
 fn ping_times() -> io::Result<Vec<f64>> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let mut near = TcpStream::connect(listener.local_addr()?)?;

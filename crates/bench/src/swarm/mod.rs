@@ -1,7 +1,7 @@
-//! Many clients at once: stock git's servers beside packrace, over git:// and over HTTP.
+//! Many concurrent clients: stock git's servers compared with packrace, over git:// and HTTP.
 //!
-//! The clients are threads of this program that speak the wire themselves. They share the machine with the servers; what
-//! they cost is shown beside what the servers cost.
+//! The clients are threads of this program with their own protocol code. They share the machine with the
+//! servers; their cost is shown beside the servers' cost.
 
 mod crowd;
 pub mod figures;
@@ -22,25 +22,25 @@ use crate::prepare::Scratch;
 use crate::serve::{self, Server};
 use crate::{Error, work};
 
-/// A server that takes part.
+/// A server in the comparison.
 pub struct Contender<'a> {
     /// Its name in tables.
     pub who: &'static str,
-    /// Whether it is the one that is measured.
+    /// Whether it is packrace.
     pub is_packrace: bool,
-    /// The transport that it is asked at.
+    /// The transport of its requests.
     pub transport: Transport,
     start: Box<dyn Fn() -> std::io::Result<Server> + 'a>,
 }
 
 impl Contender<'_> {
-    /// A fresh server.
+    /// Starts a new server.
     pub fn start(&self) -> std::io::Result<Server> {
         (self.start)()
     }
 }
 
-/// Runs everything, prints tables and gives the records.
+/// Runs everything, prints tables and returns the records.
 pub fn run(
     args: &Args,
     git: &Git,
@@ -78,7 +78,7 @@ pub fn run(
     Ok(records)
 }
 
-/// For each transport, stock git's server, where there is one, and packrace.
+/// For each transport, stock git's server, if it has one, and packrace.
 fn transports<'a>(git: &'a Git, packrace: Option<&'a Path>, root: &'a Path) -> Vec<Vec<Contender<'a>>> {
     let mut at_git = vec![Contender {
         who: "git daemon",
@@ -113,14 +113,14 @@ fn transports<'a>(git: &'a Git, packrace: Option<&'a Path>, root: &'a Path) -> V
     vec![at_git, at_http]
 }
 
-/// A v2 `fetch`, without what a transport puts around it.
+/// A v2 `fetch`, without a transport's framing.
 #[derive(Debug, Clone)]
 pub struct Fetch {
-    /// The objects wanted.
+    /// The wanted objects.
     pub wants: Vec<String>,
-    /// The one that is there, with all that it leads to.
+    /// The commit that the client has, with everything that it reaches.
     pub have: Option<String>,
-    /// The command as it is sent.
+    /// The command in wire format.
     pub command: Vec<u8>,
 }
 
@@ -133,16 +133,16 @@ impl Fetch {
     }
 }
 
-/// What a repository says about itself.
+/// Facts about a repository.
 #[derive(Debug)]
 pub struct Subject {
-    /// Where it is.
+    /// Its path.
     pub repo: PathBuf,
     /// Its hash.
     pub hash: HashKind,
-    /// All objects that refs name.
+    /// All objects that refs point at.
     tips: Vec<String>,
-    /// First parents, the newest first.
+    /// First parents, newest first.
     commits: Vec<String>,
 }
 
@@ -159,19 +159,19 @@ impl Subject {
         }
     }
 
-    /// Everything that refs name.
+    /// Everything that refs reach.
     pub fn clone_all(&self) -> Fetch {
         Fetch::new(self.hash, self.tips.clone(), None)
     }
 
-    /// Everything but what one ref names, another one for each `number`.
+    /// Everything except one ref, a different one for each `number`.
     pub fn clone_almost_all(&self, number: usize) -> Fetch {
         let mut wants = self.tips.clone();
         wants.remove(number % wants.len());
         Fetch::new(self.hash, wants, None)
     }
 
-    /// The newest commits, from another one for each `number`.
+    /// The newest commits, from a different one for each `number`.
     pub fn fetch_some(&self, number: usize) -> Fetch {
         let have = self.commits.get(1 + number).or(self.commits.last());
         Fetch::new(self.hash, self.commits[..1].to_vec(), have)

@@ -1,4 +1,4 @@
-//! What crowds ask for.
+//! The requests of crowds.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
@@ -18,33 +18,33 @@ use crate::measure::{own_processor_seconds, processor_seconds};
 use crate::serve::Server;
 use crate::work::needed_objects;
 
-/// One client in so many hashes its pack; the others sum it up.
+/// One in this many clients hashes its pack; the others compute a CRC.
 const HASHES_ONE_IN: usize = 16;
 
-/// Most clients at once.
+/// Maximum number of concurrent clients.
 pub const MOST_CLIENTS: usize = 256;
 
-/// Fewer where each pack takes seconds of work.
+/// Divides the number of clients if each pack takes seconds of work.
 const SLOW_DIVISOR: usize = 4;
 
-/// The last processes of a server end after their answers.
+/// A server's last processes end this long after their responses.
 const SETTLES: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// Clients that ask a repository for something at the same time.
+/// Concurrent clients with requests to one repository.
 pub struct Scene<'a> {
     name: String,
     subject: &'a Subject,
-    /// One for each client, or one for all.
+    /// One per client, or one for all.
     fetches: Vec<Fetch>,
     clients: usize,
-    /// Whether each round has a fresh server, which has seen no request.
+    /// Whether each round has a new server that has seen no request.
     is_cold: bool,
     /// Whether one pack of each server is indexed.
     is_indexed: bool,
     goals: Vec<Goal>,
 }
 
-/// All of them.
+/// All scenes.
 pub fn all<'a>(args: &Args, bitmap: &'a Subject, plain: &'a Subject) -> Vec<Scene<'a>> {
     let clients = args.clients;
     let mut crowds = match args.smoke {
@@ -86,12 +86,13 @@ pub fn all<'a>(args: &Args, bitmap: &'a Subject, plain: &'a Subject) -> Vec<Scen
         .collect()
 }
 
-/// Packs, by repository, request, size and sum, that were indexed and have what was asked for: it takes longer than all else.
+/// Packs that were indexed and are complete, by repository, request, size and CRC: indexing takes longer than
+/// everything else.
 #[derive(Default)]
 pub struct Indexed(HashSet<(PathBuf, Vec<u8>, u64, u32)>);
 
 impl Scene<'_> {
-    /// Looks at each server once, then times them in turns, and prints the rows.
+    /// Observes each server once, then times them in turns, and prints the rows.
     pub fn compare(
         &self,
         args: &Args,
@@ -163,7 +164,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Packs that were hashed have been found right by their clients; here the first is indexed, where that is to be.
+    /// Hashed packs were already checked by their clients; here the first one is indexed, if required.
     fn check(
         &self,
         git: &Git,
@@ -187,7 +188,8 @@ impl Scene<'_> {
         if missing == 0 { Ok(()) } else { Err(format!("{missing} of {} objects are missing", needed.len())) }
     }
 
-    /// Identical requests get identical packs from packrace; those of git differ by some bytes where it has two threads.
+    /// Identical requests must get identical packs from packrace; git's differ by some bytes with two
+    /// threads.
     fn agree(&self, contender: &Contender, received: &[Received]) -> Result<(), String> {
         let is_alike = contender.is_packrace && self.fetches.len() == 1;
         let of = |received: &Received| (received.pack.bytes, received.pack.crc);

@@ -1,4 +1,4 @@
-//! What a clone costs that is not read from.
+//! The cost of a clone whose client does not read.
 
 use std::time::Duration;
 
@@ -12,13 +12,14 @@ use crate::args::Args;
 use crate::measure::{Peak, memory_of_tree};
 use crate::report::verdict;
 
-/// Most private memory for each further clone.
+/// Maximum private memory for each further clone.
 const GOAL_BYTES: f64 = (1 << 20) as f64;
 
-/// Memory is looked at so often, and the highest counts.
+/// Number of memory samples; the highest counts.
 const LOOKS: usize = 10;
 
-/// Prints, for each server, what its memory is with so many clones that are not read from, and with twice as many.
+/// Prints for each server its memory with `--clients` clones whose clients do not read, and with twice as
+/// many.
 pub fn compare(args: &Args, contenders: &[Contender], subject: &Subject) -> Result<Vec<Value>, Error> {
     let mut records = Vec::new();
     for contender in contenders {
@@ -57,7 +58,7 @@ pub fn head() -> &'static str {
     "| clones that are not read from | private MB | of twice as many | KiB for each further | goals |\n|---|---:|---:|---:|---|"
 }
 
-/// The memory of a fresh server with so many of them, and how many have got a piece of their pack.
+/// The memory of a new server with `count` of them, and how many received a part of their pack.
 fn held(contender: &Contender, subject: &Subject, count: usize) -> Result<(Peak, usize), Error> {
     let server = contender.start()?;
     let target = server.target(contender.transport, &subject.repo)?;

@@ -1,4 +1,4 @@
-//! One request on a connection of its own: directly or through a proxy, encrypted or not.
+//! One request on a connection of its own: direct or through a proxy, with or without TLS.
 
 use std::io;
 use std::time::Duration;
@@ -21,20 +21,20 @@ use super::{HttpMessages, HttpOptions, printable};
 use crate::connect::{ConnectFailure, connect};
 use crate::{BasicCredentials, CredentialSource, Error, READ_BYTES, Scheme, Url};
 
-/// How many fields the head of an answer may have.
+/// Maximum number of header fields in a response.
 const MAX_FIELDS: usize = 100;
 
-/// How often credentials are tried.
+/// Maximum number of attempts with credentials.
 const MAX_ATTEMPTS: usize = 4;
 
-/// What requests are sent through. Everything happens on the thread that waits.
+/// Sends requests. All work is done on the waiting thread.
 pub(super) struct Connector<'a> {
     runtime: Runtime,
     options: HttpOptions,
     tls: Option<TlsClient>,
     source: &'a mut dyn CredentialSource,
     credentials: Option<BasicCredentials>,
-    /// What messages call the repository: the URL that was asked for, until it is known where redirects lead.
+    /// The repository's name in messages: the requested URL, until the redirect target is known.
     pub(super) shown: String,
     pub(super) messages: &'a mut dyn HttpMessages,
 }
@@ -58,13 +58,13 @@ impl<'a> Connector<'a> {
         })
     }
 
-    /// What was told to one server is not told to another one.
+    /// Forgets credentials and headers, which another server must not get.
     pub(super) fn forget_server(&mut self) {
         self.credentials = None;
         self.options.headers.clear();
     }
 
-    /// Sends a request, with credentials once the server has asked for them, and receives the head of the answer.
+    /// Sends a request, with credentials once the server asked for them, and receives the response head.
     pub(super) fn ask(
         &mut self,
         url: &Url,
@@ -89,7 +89,7 @@ impl<'a> Connector<'a> {
             let challenges: Vec<String> =
                 challenges.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect();
             self.credentials = self.source.fill(url, &challenges)?;
-            // A password goes to nobody who has asked for a proof of it only.
+            // Never send a password to a server that does not offer Basic authentication.
             if self.credentials.is_none() || !challenges.iter().any(|challenge| offers_basic(challenge)) {
                 return Ok(answer);
             }
@@ -153,7 +153,7 @@ impl<'a> Connector<'a> {
         }
         let mut request = request.body(Full::new(body)).map_err(|error| Error::Url(error.to_string()))?;
         if let (Some(proxy), Scheme::Http) = (proxy, url.scheme) {
-            // A proxy is told all of the URL (RFC 9112, 3.2.2).
+            // A proxy gets the whole URL (RFC 9112, 3.2.2).
             let target = format!("http://{}{}", url.authority, request.uri());
             *request.uri_mut() =
                 target.try_into().map_err(|_| Error::Url(format!("bad URL: {}", url.base())))?;
@@ -197,7 +197,7 @@ impl<'a> Connector<'a> {
         Error::Refused(format!("unable to access '{}/': {why}", self.shown))
     }
 
-    /// A failure before the head of an answer was there.
+    /// A failure before the response head arrived.
     fn failed(&self, error: io::Error, url: &Url) -> Error {
         if let Some(words) = handshake_words(&error, &url.host) {
             return self.refused(words);
@@ -210,7 +210,7 @@ impl<'a> Connector<'a> {
         }
     }
 
-    /// Waits, but no longer than a server may be silent.
+    /// Waits at most as long as a server may be silent.
     pub(super) fn wait<T>(&self, work: impl Future<Output = T>) -> io::Result<T> {
         let limit: Duration = self.options.timeouts.silence;
         let done = self.runtime.block_on(async { tokio::time::timeout(limit, work).await });
@@ -218,13 +218,13 @@ impl<'a> Connector<'a> {
     }
 }
 
-/// Whether a value of `WWW-Authenticate`, which may hold several challenges, has one that is met by a password.
+/// Whether a `WWW-Authenticate` value, which may hold several challenges, offers Basic authentication.
 pub(super) fn offers_basic(challenges: &str) -> bool {
     let mut first_words = challenges.split(',').filter_map(|part| part.split_whitespace().next());
     first_words.any(|word| word.eq_ignore_ascii_case("basic"))
 }
 
-/// The name of a header alone: its value may be secret.
+/// The name of a header, without its possibly secret value.
 fn name_of(line: &str) -> String {
     printable(line.split(':').next().unwrap_or_default())
 }
@@ -236,12 +236,12 @@ where
     let mut builder = http1::Builder::new();
     builder.read_buf_exact_size(Some(READ_BYTES)).max_headers(MAX_FIELDS);
     let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(broken)?;
-    // It goes on whenever somebody waits for more of the answer, which tells what becomes of it.
+    // It runs while somebody waits for the response, whose reader sees its errors.
     tokio::spawn(connection.with_upgrades());
     sender.send_request(request).await.map_err(broken)
 }
 
-/// A way through a proxy to the server itself (RFC 9110, 9.3.6).
+/// A tunnel through a proxy to the server (RFC 9110, 9.3.6).
 async fn tunnel(
     stream: TcpStream,
     url: &Url,
@@ -261,12 +261,12 @@ async fn tunnel(
     Ok(TokioIo::new(hyper::upgrade::on(answer).await.map_err(broken)?))
 }
 
-/// A proxy does not let a connection through.
+/// A proxy refused the tunnel.
 #[derive(Debug, thiserror::Error)]
 #[error("CONNECT tunnel failed, response {}", .0.as_u16())]
 struct ProxyRefusal(StatusCode);
 
-/// A failure of hyper as one of the connection.
+/// A hyper error as a connection error.
 pub(super) fn broken(error: hyper::Error) -> io::Error {
     if error.is_incomplete_message() {
         return io::ErrorKind::UnexpectedEof.into();

@@ -1,6 +1,6 @@
-//! Smart HTTP (gitprotocol-http), in version 2 of the protocol: one request a connection.
+//! Smart HTTP (gitprotocol-http) in protocol version 2: one connection per request.
 //!
-//! hyper reads and takes bodies apart; what it gives is a range of the buffer that it has read into.
+//! hyper reads and parses bodies; its data frames are ranges of its read buffer.
 
 mod connector;
 mod proxy;
@@ -19,30 +19,30 @@ pub use self::proxy::ProxyOptions;
 pub use self::tls::TlsOptions;
 use super::{CredentialSource, Error, Exchange, Scheme, Timeouts, Url};
 
-/// How often the first request is sent on.
+/// Maximum number of redirects of the first request.
 const MAX_REDIRECTS: usize = 5;
 
-/// Words of a server that are shown when it refuses.
+/// Longest error text of a server that is shown.
 const MAX_WORDS: usize = 16 << 10;
 
 const REFS_PATH: &str = "/info/refs?service=git-upload-pack";
 
-/// How HTTP servers are reached. Plain data; headers and proxies may hold passwords.
+/// Options for HTTP servers. Plain data; headers and proxies may contain passwords.
 #[derive(Clone)]
 pub struct HttpOptions {
-    /// What servers are told of this program.
+    /// The `User-Agent` header.
     pub agent: String,
-    /// How long a server is waited for.
+    /// How long to wait for a server.
     pub timeouts: Timeouts,
-    /// More headers, as `Name: value`. They are not sent where a redirect leads to another server.
+    /// Additional headers as `Name: value`. They are not sent after a redirect to another server.
     pub headers: Vec<String>,
-    /// Whether the first request goes where a redirect leads.
+    /// Whether the first request follows redirects.
     pub follows_redirects: bool,
-    /// Whether credentials are sent before the server asks for them.
+    /// Whether to send credentials before the server asks for them.
     pub is_proactive: bool,
-    /// Which proxies are used.
+    /// The proxies.
     pub proxy: ProxyOptions,
-    /// Whom `https://` believes.
+    /// The certificates that `https://` trusts.
     pub tls: TlsOptions,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Debug for HttpOptions {
 }
 
 impl HttpOptions {
-    /// What holds where nothing is configured.
+    /// The defaults without configuration.
     pub fn new(agent: &str, timeouts: Timeouts) -> Self {
         HttpOptions {
             agent: agent.to_owned(),
@@ -70,15 +70,15 @@ impl HttpOptions {
     }
 }
 
-/// Who hears what is to be told meanwhile. The words of servers may have control characters in them.
+/// Receives messages of requests. Text from servers may contain control characters.
 pub trait HttpMessages {
-    /// What `git clone -v` says.
+    /// A message of `git clone -v`.
     fn verbose(&mut self, text: &str);
 
-    /// What a user should know: where a redirect leads.
+    /// A warning: the target of a redirect.
     fn warning(&mut self, text: &str);
 
-    /// A line of a server that refuses.
+    /// A line of a server's error text.
     fn remote(&mut self, line: &str);
 }
 
@@ -87,11 +87,11 @@ pub struct HttpExchange<'a> {
     url: Url,
     connector: Connector<'a>,
     body: Incoming,
-    /// What of the body was received and not consumed.
+    /// Received bytes of the body that are not consumed yet.
     current: Bytes,
 }
 
-/// Asks for the refs of a repository. `source` is asked for credentials where the server wants some.
+/// Requests the refs of a repository. `source` provides credentials if the server asks for them.
 pub fn open_http<'a>(
     url: &Url,
     options: &HttpOptions,
@@ -128,7 +128,8 @@ pub fn open_http<'a>(
     Err(Error::Refused(format!("unable to access '{asked}/': Maximum ({MAX_REDIRECTS}) redirects followed")))
 }
 
-/// Where a redirect leads: to the refs of a repository, and never from an encrypted connection to a plain one.
+/// The target of a redirect: it must be the refs of a repository, and never leads from an encrypted
+/// connection to a plain one.
 fn redirected(url: &Url, location: Option<&str>) -> Result<Url, Error> {
     let asked = format!("{}{REFS_PATH}", url.base());
     let location = location.unwrap_or_default();
@@ -158,7 +159,7 @@ fn redirected(url: &Url, location: Option<&str>) -> Result<Url, Error> {
     }
 }
 
-/// Why a server refuses; what it says itself is told before.
+/// The error for a refusal; the server's own text is reported first.
 fn refused(connector: &mut Connector<'_>, head: &ResponseHead, body: Incoming) -> Error {
     if head.content_type.eq_ignore_ascii_case("text/plain") && !head.has_coding {
         let words = words(connector, body);
@@ -168,7 +169,7 @@ fn refused(connector: &mut Connector<'_>, head: &ResponseHead, body: Incoming) -
     head.refused(&connector.shown)
 }
 
-/// The beginning of a body, or what of it has come.
+/// The start of a body, or as much of it as arrived.
 fn words(connector: &Connector<'_>, mut body: Incoming) -> Vec<u8> {
     let mut words = Vec::new();
     while words.len() < MAX_WORDS {
@@ -192,7 +193,7 @@ impl BufRead for HttpExchange<'_> {
         while self.current.is_empty() {
             match self.connector.wait(self.body.frame())? {
                 None => break,
-                // Trailers say nothing that counts.
+                // Trailers contain nothing of interest.
                 Some(frame) => self.current = frame.map_err(broken)?.into_data().unwrap_or_default(),
             }
         }
@@ -233,7 +234,7 @@ impl Exchange for HttpExchange<'_> {
     }
 }
 
-/// What counts of the head of an answer.
+/// The parts of a response head that matter.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ResponseHead {
     status: u16,
@@ -260,7 +261,7 @@ impl ResponseHead {
         }
     }
 
-    /// Whether a body is what was asked for.
+    /// Checks that a body has the requested type.
     fn check(&self, what: &str, url: &Url) -> Result<(), Error> {
         if self.has_coding {
             let text = format!("unable to access '{}/': the answer is compressed", url.base());
@@ -269,7 +270,7 @@ impl ResponseHead {
         if self.content_type.eq_ignore_ascii_case(&format!("application/x-git-upload-pack-{what}")) {
             return Ok(());
         }
-        // Not a server of git's at all, or one that knows no other way than to hand out its files.
+        // Not a git server, or one that only supports the dumb protocol.
         let found = printable(&self.content_type);
         Err(Error::Refused(format!("{}/ is not a smart git server: it answers with '{found}'", url.base())))
     }
@@ -283,7 +284,7 @@ impl ResponseHead {
     }
 }
 
-/// Words of a server, without what a terminal would take for an order.
+/// Text of a server without terminal control characters.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }

@@ -1,18 +1,18 @@
-//! Proxies: which one a request goes through, and what it is told.
+//! Proxies: selection and credentials.
 
 use http::{HeaderValue, Uri};
 use hyper_util::client::proxy::matcher::Matcher;
 
 use crate::Url;
 
-/// Proxies, as `http.proxy` and the variables of curl name them. Plain data; may hold passwords.
+/// The proxies of `http.proxy` and curl's variables. Plain data; may contain passwords.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ProxyOptions {
     /// For `http://`; empty for none.
     pub http: String,
     /// For `https://`; empty for none.
     pub https: String,
-    /// Hosts that are reached without one, separated by commas (`no_proxy`).
+    /// Hosts that need no proxy, separated by commas (`no_proxy`).
     pub exempt_hosts: String,
 }
 
@@ -22,7 +22,7 @@ impl std::fmt::Debug for ProxyOptions {
     }
 }
 
-/// A proxy that a request goes through.
+/// A proxy for a request.
 #[derive(Debug, Clone)]
 pub(super) struct Proxy {
     pub(super) host: String,
@@ -32,9 +32,9 @@ pub(super) struct Proxy {
 }
 
 impl Proxy {
-    /// The proxy for a URL, if there is one. Only HTTP proxies are known.
+    /// The proxy for a URL, if there is one. Only HTTP proxies are supported.
     pub(super) fn for_url(options: &ProxyOptions, url: &Url) -> Result<Option<Self>, String> {
-        // The library knows this for names of hosts only.
+        // The library supports `*` for host names only.
         if options.exempt_hosts.trim() == "*" {
             return Ok(None);
         }
@@ -49,7 +49,7 @@ impl Proxy {
         match (uri.scheme_str(), uri.host()) {
             (Some("http"), Some(host)) => Ok(Some(Proxy {
                 host: host.trim_matches(['[', ']']).to_owned(),
-                // The default of curl.
+                // curl's default.
                 port: uri.port_u16().unwrap_or(1080),
                 authorization: found.basic_auth().cloned(),
             })),

@@ -1,4 +1,4 @@
-//! TLS towards servers: which certificates are believed, and which one is shown.
+//! TLS to servers: trusted certificates, and the client's certificate.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,18 +14,18 @@ use rustls::{
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Whom a client believes, and what it shows of itself. Plain data.
+/// Trusted authorities and the client's certificate. Plain data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsOptions {
-    /// Whether the server must prove who it is.
+    /// Whether the server must prove its identity.
     pub verify: bool,
     /// A PEM file of authorities, instead of the system's.
     pub ca_file: Option<PathBuf>,
-    /// A folder of authorities, named by their hashes, instead of the system's.
+    /// A folder of authorities, named by hash, instead of the system's.
     pub ca_folder: Option<PathBuf>,
-    /// A PEM file with the client's certificate, and those that prove it.
+    /// A PEM file with the client's certificate and its chain.
     pub certificate: Option<PathBuf>,
-    /// A PEM file with the key of it; without, it is in the same file.
+    /// A PEM file with its key; by default the key is in the certificate's file.
     pub key: Option<PathBuf>,
 }
 
@@ -35,7 +35,7 @@ impl Default for TlsOptions {
     }
 }
 
-/// Makes encrypted connections; a server is asked for a short handshake the second time.
+/// Makes TLS connections; later handshakes with a server resume the session.
 #[derive(Clone)]
 pub(super) struct TlsClient(TlsConnector);
 
@@ -51,7 +51,7 @@ impl TlsClient {
         Ok(TlsClient(TlsConnector::from(Arc::new(config))))
     }
 
-    /// Encrypts a connection to the server of this name.
+    /// Starts TLS with the server of this name.
     pub(super) async fn connect<S>(&self, host: &str, stream: S) -> io::Result<TlsStream<S>>
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
@@ -61,7 +61,7 @@ impl TlsClient {
     }
 }
 
-/// A file that options name cannot be used; the text says which.
+/// A file in the options cannot be used; the text names it.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct TlsSetupError(String);
@@ -112,7 +112,7 @@ fn with_client_certificate(
     builder.with_client_auth_cert(chain, key).map_err(|error| failed(file, error.to_string()))
 }
 
-/// Believes every certificate (`http.sslVerify=false`), but not that somebody has a key who has not.
+/// Accepts every certificate (`http.sslVerify=false`), but checks that the server has its key.
 #[derive(Debug)]
 struct AnyServer(Arc<CryptoProvider>);
 
@@ -151,7 +151,7 @@ impl ServerCertVerifier for AnyServer {
     }
 }
 
-/// What git would say of a failed handshake, in the words of OpenSSL; `None` if it was none.
+/// Git's message for a failed handshake, in OpenSSL's words; `None` for other errors.
 pub(super) fn handshake_words(error: &io::Error, host: &str) -> Option<String> {
     let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
     let problem = |why: &str| format!("SSL certificate problem: {why}");

@@ -1,4 +1,4 @@
-//! What becomes of the index.
+//! Applies what was found to the index.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use packrace_worktree::untracked::{Untracked, UntrackedKind};
 use super::{AddCommand, Batch, Fatal, report};
 
 impl AddCommand<'_> {
-    /// Puts into the index what became of its paths.
+    /// Updates index entries whose paths changed.
     pub(super) fn take_changes(
         &mut self,
         index: &mut Index,
@@ -39,7 +39,7 @@ impl AddCommand<'_> {
                         index.remove(&change.path);
                     }
                 }
-                // A conflict cannot stay with nothing on either side.
+                // A conflicted path with no file on disk cannot be resolved.
                 What::Gone if index.get(&change.path, 0).is_none() => {
                     return Err(self.cannot_stat(&change.path));
                 }
@@ -81,7 +81,7 @@ impl AddCommand<'_> {
         Ok(())
     }
 
-    /// Adds what the index does not have.
+    /// Adds paths that are not in the index.
     pub(super) fn take_untracked(
         &mut self,
         index: &mut Index,
@@ -144,7 +144,7 @@ impl AddCommand<'_> {
         Ok(())
     }
 
-    /// Notes that a file is going to be added: an empty one stands for it.
+    /// Records the intent to add a file, with the empty blob as its content.
     fn take_intent(
         &mut self,
         index: &mut Index,
@@ -166,7 +166,7 @@ impl AddCommand<'_> {
         Ok(())
     }
 
-    /// Reads, hashes and stores; nothing is stored where only looking is wanted.
+    /// Reads, hashes and stores files; stores nothing in a dry run or a comparison.
     pub(super) fn stage(
         &self,
         index: &Index,
@@ -181,7 +181,7 @@ impl AddCommand<'_> {
         Ok(stager.with_purpose(purpose).with_unreadable(self.ignores_errors).run(jobs))
     }
 
-    /// Puts an entry into the index, and says so if it is another one.
+    /// Inserts an entry, and reports it if it changed.
     #[expect(clippy::too_many_arguments, reason = "an entry has many sides")]
     fn put(
         &mut self,
@@ -275,7 +275,7 @@ impl AddCommand<'_> {
         self.write_messages();
     }
 
-    /// Racy entries that nobody has looked at, and whose files have changed.
+    /// Racy entries that are not settled and whose content changed.
     pub(super) fn modified_since(
         &mut self,
         index: &Index,
@@ -302,7 +302,7 @@ impl AddCommand<'_> {
         let stager = Stager::new(&self.repository, &self.tree.place, filters.converter(), index, None)?;
         let results = stager.with_purpose(Purpose::Compare).with_unreadable(true).run(&jobs);
         for ((path, entry), result) in racy.into_iter().zip(results) {
-            // One that looks changed needs no help.
+            // If the stat data differs, the entry already looks changed.
             let is_modified =
                 result.is_ok_and(|staged| self.rules.matches(&entry, &staged.seen) && staged.id != entry.id);
             if is_modified {
@@ -329,7 +329,7 @@ impl AddCommand<'_> {
         self.fail(StageError::Unreadable(vec![line]), what)
     }
 
-    /// Says why a file is not added, and ends unless that is to be passed over.
+    /// Reports why a file is not added; fails unless errors are ignored.
     fn fail(&mut self, error: StageError, what: &str) -> Result<(), Fatal> {
         match error {
             StageError::Unreadable(lines) => {

@@ -1,4 +1,4 @@
-//! What is meant: paths of the index that may have changed, paths that are new, paths that are ignored.
+//! Finds the paths that `add` applies to: possibly changed, new, and ignored paths.
 
 use std::collections::{BTreeSet, HashSet};
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,7 +14,7 @@ use packrace_worktree::untracked::{Untracked, Walk};
 
 use super::{AddCommand, Fatal, report};
 
-/// What the arguments match, in the order of paths.
+/// The paths that the arguments match, in path order.
 pub(super) struct MatchedPaths {
     pub(super) changes: Vec<PathChange>,
     pub(super) untracked: Vec<Untracked>,
@@ -22,7 +22,7 @@ pub(super) struct MatchedPaths {
 }
 
 impl AddCommand<'_> {
-    /// Refuses pathspecs that lead into submodules or through links.
+    /// Refuses pathspecs inside submodules or beyond symbolic links.
     pub(super) fn check_specs(&self, index: &Index) -> Result<(), Fatal> {
         let submodules: HashSet<&[u8]> = index
             .entries()
@@ -45,7 +45,7 @@ impl AddCommand<'_> {
         Ok(())
     }
 
-    /// What is in the work tree is not left out of it, whatever the index says (git-sparse-checkout).
+    /// Clears skip-worktree for paths that exist in the work tree (git-sparse-checkout).
     pub(super) fn unskip_present(&self, lock: &mut IndexLock) -> Result<(), Fatal> {
         if self.repository.config().boolean("sparse.expectFilesOutsideOfPatterns")?.unwrap_or(false) {
             return Ok(());
@@ -62,7 +62,7 @@ impl AddCommand<'_> {
         Ok(())
     }
 
-    /// Finds all; a pathspec that means nothing ends it.
+    /// Finds all matching paths; fails if a pathspec matches nothing.
     pub(super) fn find(&mut self, index: &Index) -> Result<MatchedPaths, Fatal> {
         let mut rules = match self.args.force {
             true => None,
@@ -100,7 +100,7 @@ impl AddCommand<'_> {
         Ok(walk.run()?)
     }
 
-    /// Entries that may differ from what is there. Where line endings are to be converted anew, all of them.
+    /// Entries that may differ from their files. Empty with `--renormalize`, which converts all entries.
     fn changes(&mut self, index: &Index) -> Result<Vec<PathChange>, Fatal> {
         let mut look = ChangeFinder::new(&self.tree.place, index, self.rules, &self.options);
         let mut changes: Vec<PathChange> = Vec::new();
@@ -121,17 +121,17 @@ impl AddCommand<'_> {
         Ok(changes)
     }
 
-    /// Whether a path is outside of a sparse checkout.
+    /// Whether a path is outside the sparse checkout.
     pub(super) fn is_left_out(&self, key: &EntryKey, entry: &IndexEntry) -> bool {
         entry.skip_worktree || self.is_outside(key.path())
     }
 
-    /// The same, where the index does not matter.
+    /// The same, ignoring the index.
     pub(super) fn is_outside(&self, path: &[u8]) -> bool {
         self.sparse.as_ref().is_some_and(|sparse| !sparse.contains(path))
     }
 
-    /// Paths that were named themselves, or the directories above them that are ignored.
+    /// Explicitly named paths that are ignored, or their topmost ignored directories.
     fn ignored(&mut self, index: &Index, rules: &mut IgnoreRules) -> Result<BTreeSet<Vec<u8>>, Fatal> {
         let mut found = BTreeSet::new();
         let specs: Vec<&Spec> = self.specs.iter().map(|(spec, _)| spec).collect();
@@ -150,7 +150,7 @@ impl AddCommand<'_> {
         Ok(found)
     }
 
-    /// The first of a path and the directories above it that is ignored.
+    /// The first ignored path among the parent directories, from the top, and the path itself.
     fn first_ignored(
         &self,
         path: &[u8],
@@ -173,7 +173,7 @@ impl AddCommand<'_> {
         Ok(None)
     }
 
-    /// Each pathspec must mean something that is there.
+    /// Each pathspec must match an existing path.
     fn check_met(
         &mut self,
         index: &Index,

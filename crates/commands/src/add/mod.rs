@@ -1,7 +1,7 @@
-//! `git add`: puts what is in the work tree into the index.
+//! `git add`: adds files of the work tree to the index.
 //!
-//! What is meant is found first; then files are read and stored on several threads; then it is said, in git's order, what came of
-//! each; then the objects are published and, last, the index is replaced.
+//! In order: match the pathspecs; read and store files on several threads; report each result in git's order;
+//! publish the objects; and finally replace the index.
 
 mod apply;
 mod find;
@@ -36,7 +36,7 @@ impl From<packrace_worktree::filter::Error> for Fatal {
     }
 }
 
-/// Does what `git add` does.
+/// Implements `git add`.
 pub fn run(call: &Call, args: &AddOptions) -> Result<(), Fatal> {
     check(args)?;
     let repository = repository(call)?;
@@ -89,7 +89,7 @@ fn ignores_errors(repository: &Repository) -> Result<bool, Fatal> {
     Ok(set.unwrap_or(false))
 }
 
-/// Options that do not go together.
+/// Refuses conflicting options.
 fn check(args: &AddOptions) -> Result<(), Fatal> {
     if args.all == Some(true) && args.update {
         return Err(Fatal::new("options '-A' and '-u' cannot be used together"));
@@ -103,7 +103,7 @@ fn check(args: &AddOptions) -> Result<(), Fatal> {
     Ok(())
 }
 
-/// One run.
+/// One run of `git add`.
 struct AddCommand<'a> {
     call: &'a Call,
     args: &'a AddOptions,
@@ -115,11 +115,11 @@ struct AddCommand<'a> {
     sparse: Option<SparseCheckout>,
     specs: Pathspecs,
     ignores_errors: bool,
-    /// Whether what is gone is taken out of the index.
+    /// Whether deleted files are removed from the index.
     is_removing: bool,
     /// For standard output.
     out: Vec<u8>,
-    /// Lines for standard error that were not written yet.
+    /// Pending lines for standard error.
     messages: Vec<String>,
     code: u8,
 }
@@ -141,7 +141,7 @@ impl AddCommand<'_> {
         if self.code == 0 { Ok(()) } else { Err(Fatal::silent(self.code)) }
     }
 
-    /// All but the last step: writing.
+    /// Everything except writing the index.
     fn add(&mut self, lock: &mut IndexLock) -> Result<Batch, Fatal> {
         if self.sparse.is_some() {
             self.unskip_present(lock)?;
@@ -178,7 +178,7 @@ impl AddCommand<'_> {
         Ok(batch)
     }
 
-    /// With `-u`, each pathspec must mean something in the index.
+    /// With `-u`, each pathspec must match an index entry.
     fn check_known(&self) -> Result<(), Fatal> {
         let mut is_unknown = false;
         for spec in self.specs.without_entry() {
@@ -196,7 +196,7 @@ impl AddCommand<'_> {
         }
     }
 
-    /// Says that a path is added or removed, where that is wanted.
+    /// Reports an added or removed path, if asked for.
     fn say(&mut self, word: &str, path: &[u8], end: &[u8]) {
         if self.args.verbose || self.args.dry_run {
             self.out.extend_from_slice(&[word.as_bytes(), b" '", path, end, b"'\n"].concat());
@@ -204,9 +204,9 @@ impl AddCommand<'_> {
     }
 }
 
-/// What is being stored.
+/// Objects being stored, and entries already checked.
 struct Batch {
     objects: ObjectBatch,
-    /// Paths whose entries are known to be right.
+    /// Paths whose entries are known to be correct.
     settled: std::collections::HashSet<Vec<u8>>,
 }

@@ -1,4 +1,4 @@
-//! `--refresh`: looks at files anew, and adds nothing.
+//! `--refresh`: updates stat data in the index, and adds nothing.
 
 use packrace_worktree::filter::{Filters, Purpose};
 use packrace_worktree::index::{Index, Mode};
@@ -7,7 +7,7 @@ use packrace_worktree::stage::{ChangeFinder, StageJob, What};
 use super::{AddCommand, Batch, Fatal, report};
 
 impl AddCommand<'_> {
-    /// Says in the index what unchanged files look like; says which ones are changed, where that is wanted.
+    /// Updates the stat data of unchanged files; lists changed files if asked for.
     pub(super) fn refresh(
         &mut self,
         index: &mut Index,

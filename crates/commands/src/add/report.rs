@@ -1,17 +1,17 @@
-//! What git says at more length, and which of it nobody wants to read (git-config, `advice.*`).
+//! Git's longer messages and hints, which `advice.*` disables (git-config).
 
 use packrace_store::Config;
 
 use super::Fatal;
 use crate::call::Call;
 
-/// Nothing was asked for.
+/// Reports that no pathspec was given.
 pub fn nothing_specified(call: &Call, config: &Config) -> Result<(), Fatal> {
     error_line!(call, "Nothing specified, nothing added.");
     hint(call, config, "addEmptyPathspec", "Maybe you wanted to say 'git add .'?")
 }
 
-/// Paths that were named, and that are ignored.
+/// Reports named paths that are ignored.
 pub fn ignored(call: &Call, paths: &[Vec<u8>], config: &Config) -> Result<(), Fatal> {
     error_line!(call, "The following paths are ignored by one of your .gitignore files:");
     for path in paths {
@@ -20,7 +20,7 @@ pub fn ignored(call: &Call, paths: &[Vec<u8>], config: &Config) -> Result<(), Fa
     hint(call, config, "addIgnoredFile", "Use -f if you really want to add them.")
 }
 
-/// Paths outside of a sparse checkout.
+/// Reports paths outside the sparse checkout.
 pub fn outside_of_sparse(call: &Call, paths: &[Vec<u8>], config: &Config) -> Result<(), Fatal> {
     error_line!(call, "The following paths and/or pathspecs matched paths that exist");
     error_line!(call, "outside of your sparse-checkout definition, so will not be");
@@ -34,7 +34,7 @@ pub fn outside_of_sparse(call: &Call, paths: &[Vec<u8>], config: &Config) -> Res
     hint(call, config, "updateSparsePath", text)
 }
 
-/// A repository that was added as if it were a submodule; only the first is explained.
+/// Warns about an embedded repository; the hint comes only with the first.
 pub fn embedded(call: &Call, path: &[u8], is_first: bool, config: &Config) -> Result<(), Fatal> {
     let path = String::from_utf8_lossy(path);
     error_line!(call, "warning: adding embedded git repository: {path}");
@@ -70,7 +70,7 @@ fn hint(call: &Call, config: &Config, name: &str, text: &str) -> Result<(), Fata
             false => error_line!(call, "hint: {line}"),
         }
     }
-    // Whoever has set it knows how.
+    // If the setting exists, the user knows how to disable the hint.
     if set.is_none() {
         error_line!(call, "hint: Disable this message with \"git config advice.{name} false\"");
     }

@@ -1,4 +1,4 @@
-//! Which repository a command is about, and where relative paths start.
+//! Finds the repository of a command, and resolves relative paths.
 
 use std::path::{Path, PathBuf};
 
@@ -8,8 +8,8 @@ use packrace_store::{OpenOptions, Repository};
 use crate::call::Call;
 use crate::call::fatal::Fatal;
 
-/// The repository of a command that names none: that of `--git-dir` or `GIT_DIR`, or the first that is found from the
-/// current directory upwards (gitrepository-layout).
+/// The repository of a command without a repository argument: `--git-dir` or `GIT_DIR`, else the first one
+/// found upwards from the current directory (gitrepository-layout).
 pub fn repository(call: &Call) -> Result<Repository, Fatal> {
     repository_at(call, None)
 }
@@ -20,14 +20,14 @@ pub fn repository_at(call: &Call, object_dir: Option<PathBuf>) -> Result<Reposit
     found.ok_or_else(|| none_found(call))
 }
 
-/// The same for a command that can do without.
+/// The same for a command that can run without a repository.
 pub fn repository_if_any(call: &Call, object_dir: Option<PathBuf>) -> Result<Option<Repository>, Fatal> {
     let options = call.open_options()?;
     let object_dir = object_dir.or(options.object_dir);
     find(call, OpenOptions { object_dir, ..options })
 }
 
-/// The repository, opened with other options than usual.
+/// The repository, opened with the given options.
 pub fn repository_with(call: &Call, options: OpenOptions) -> Result<Repository, Fatal> {
     find(call, options)?.ok_or_else(|| none_found(call))
 }
@@ -49,7 +49,7 @@ fn find(call: &Call, options: OpenOptions) -> Result<Option<Repository>, Fatal> 
     if let Some(path) = call.globals.git_dir.as_ref().or(call.environment.git_dir.as_ref()) {
         return Ok(Some(Repository::open(&in_directory(call, path)?, &options)?));
     }
-    // Whoever finds a repository by chance must not be made to follow what its owner has configured.
+    // A repository found by search may belong to another user, whose configuration is not trusted.
     options.check_ownership = true;
     match search(call)? {
         Search::Found(git_dir) => Ok(Some(Repository::open(&git_dir, &options)?)),
@@ -99,12 +99,12 @@ fn search(call: &Call) -> Result<Search, Fatal> {
     Ok(Search::Nothing)
 }
 
-/// A path as the `-C` options mean it.
+/// A path relative to the `-C` directories.
 pub fn in_directory(call: &Call, path: &Path) -> Result<PathBuf, Fatal> {
     let mut base = PathBuf::new();
     for directory in &call.globals.directories {
         base.push(directory);
-        // An empty one means nothing, as in git.
+        // An empty `-C` changes nothing, as in git.
         if !base.as_os_str().is_empty() {
             enter(&base)?;
         }

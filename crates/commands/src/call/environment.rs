@@ -1,4 +1,4 @@
-//! What variables say, as a value.
+//! Environment variables, as a value.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -19,16 +19,16 @@ use crate::options::GlobalOptions;
 /// The system-wide configuration file.
 const SYSTEM_CONFIG: &str = "/etc/gitconfig";
 
-/// The system-wide file of attributes.
+/// The system-wide attributes file.
 const SYSTEM_ATTRIBUTES: &str = "/etc/gitattributes";
 
-/// Most entries that `GIT_CONFIG_COUNT` may announce.
+/// Maximum value of `GIT_CONFIG_COUNT`.
 const MAX_CONFIG_COUNT: usize = 10_000;
 
-/// How long usually short work goes on before its progress is shown (git, `GIT_PROGRESS_DELAY`).
+/// How long usually short operations run before their progress is shown (git, `GIT_PROGRESS_DELAY`).
 const PROGRESS_DELAY: Duration = Duration::from_secs(2);
 
-/// The variables that packrace knows (git, "ENVIRONMENT VARIABLES").
+/// The variables that packrace reads (git, "ENVIRONMENT VARIABLES").
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     home: Option<PathBuf>,
@@ -60,27 +60,27 @@ pub struct Environment {
     progress_delay: Option<String>,
     /// `SUDO_UID`.
     pub sudo_user: Option<u32>,
-    /// `GIT_TEST_ASSUME_DIFFERENT_OWNER`, with which git tests what it does with repositories of others.
+    /// `GIT_TEST_ASSUME_DIFFERENT_OWNER`: git's tests treat repositories as owned by another user.
     pub assume_other_owner: bool,
     /// `GIT_PROTOCOL`.
     pub protocol: String,
-    /// `TMPDIR`, or else where everybody may write.
+    /// `TMPDIR`, else a world-writable directory.
     pub temporary_dir: PathBuf,
-    /// How pathspecs are meant (`GIT_LITERAL_PATHSPECS` and the like).
+    /// How pathspecs are interpreted (`GIT_LITERAL_PATHSPECS` and similar).
     pub pathspecs: SpecDefaults,
-    /// Who changes refs.
+    /// The committer of changes, also of refs.
     pub committer: Person,
-    /// Who is the author of commits.
+    /// The author of commits.
     pub author: Person,
-    /// What `init` looks at.
+    /// Variables of `init`.
     pub init: InitVariables,
-    /// How HTTP servers are reached.
+    /// Variables for HTTP servers.
     pub http: HttpVariables,
-    /// What traces, logs and clients know this process by: no variable, but made of one.
+    /// Identifies this process in traces, logs and to clients; not a variable, but derived from one.
     pub session_id: String,
 }
 
-/// The variables of `init` alone.
+/// The variables that only `init` reads.
 #[derive(Debug, Clone, Default)]
 pub struct InitVariables {
     /// `GIT_WORK_TREE`.
@@ -96,7 +96,7 @@ pub struct InitVariables {
 }
 
 impl Environment {
-    /// Of variables that `get` knows. It is asked for the variables of commands only, and only here.
+    /// Reads the variables with `get`, which is called for variables of commands only, and only here.
     pub fn from_lookup(get: &dyn Fn(&str) -> Option<OsString>) -> Self {
         let path = |name: &str| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let text = |name: &str| get(name).map(|value| value.to_string_lossy().into_owned());
@@ -190,7 +190,7 @@ impl Environment {
         }
     }
 
-    /// What the environment says of who does something.
+    /// The identity that the environment gives for a role.
     pub fn person(&self, role: Role) -> &Person {
         match role {
             Role::Author => &self.author,
@@ -198,7 +198,7 @@ impl Environment {
         }
     }
 
-    /// How repositories are opened.
+    /// Options for opening repositories.
     pub fn open_options(&self, globals: &GlobalOptions) -> Result<OpenOptions, Fatal> {
         Ok(OpenOptions {
             strict: false,
@@ -220,14 +220,14 @@ impl Environment {
         })
     }
 
-    /// How long usually short work goes on before its progress is shown.
+    /// How long usually short operations run before their progress is shown.
     pub fn progress_delay(&self) -> Result<Duration, Fatal> {
         let Some(text) = &self.progress_delay else { return Ok(PROGRESS_DELAY) };
         let seconds = text.parse().map_err(|_| Fatal::new("failed to parse GIT_PROGRESS_DELAY"))?;
         Ok(Duration::from_secs(seconds))
     }
 
-    /// The same, whose configuration outside of repositories counts as it was when it could last be read.
+    /// The same; if configuration outside repositories becomes unreadable, its last readable state counts.
     pub fn with_last_config(&self) -> Environment {
         Environment { last_config: Some(Arc::default()), ..self.clone() }
     }
@@ -268,19 +268,19 @@ impl Environment {
         })
     }
 
-    /// The namespace: the option wins over the variable.
+    /// The namespace; the option overrides the variable.
     pub fn namespace(&self, globals: &GlobalOptions) -> Result<String, Fatal> {
         let namespace = globals.namespace.clone().or_else(|| self.namespace.clone()).unwrap_or_default();
         let mut parts = namespace.split('/').filter(|part| !part.is_empty());
-        // Every part becomes a part of names of refs.
+        // Every part becomes a component of ref names.
         match parts.all(|part| is_good_name(format!("refs/namespaces/{part}").as_bytes())) {
             true => Ok(namespace),
             false => Err(Fatal::new(format!("bad git namespace path \"{namespace}\""))),
         }
     }
 
-    /// What git's upload-pack gives its hooks: nothing is fetched on the way unless the environment allows it, and
-    /// options that were typed hold for the hook too.
+    /// Variables for hooks of git's upload-pack: no lazy fetch unless the environment allows it, and
+    /// command-line configuration.
     pub fn for_upload_hooks(&self, globals: &GlobalOptions) -> Vec<(OsString, OsString)> {
         let no_lazy_fetch = self.no_lazy_fetch.clone().unwrap_or_else(|| "1".into());
         let mut variables = vec![("GIT_NO_LAZY_FETCH".into(), no_lazy_fetch)];
@@ -288,7 +288,7 @@ impl Environment {
         variables
     }
 
-    /// What hooks of pushes are given, and the variables of a committer that are there already.
+    /// Variables for push hooks: command-line configuration, and the committer if set.
     pub fn for_push_hooks(&self, globals: &GlobalOptions) -> Vec<(OsString, OsString)> {
         let Person { name, email, .. } = &self.committer;
         let person = [("GIT_COMMITTER_NAME", name), ("GIT_COMMITTER_EMAIL", email)];
@@ -298,7 +298,7 @@ impl Environment {
         self.for_hooks(globals).into_iter().chain(person).collect()
     }
 
-    /// What every hook is given: options that were typed.
+    /// Variables for every hook: command-line configuration.
     pub fn for_hooks(&self, globals: &GlobalOptions) -> Vec<(OsString, OsString)> {
         if globals.config.is_empty() {
             return Vec::new();
@@ -311,12 +311,12 @@ impl Environment {
         vec![("GIT_CONFIG_PARAMETERS".into(), all.join(" ").into())]
     }
 
-    /// What `agent=` says.
+    /// The value of `agent=`.
     pub fn agent(&self) -> String {
         self.user_agent.clone().unwrap_or_else(|| packrace_server::subject::AGENT.to_owned())
     }
 
-    /// `GIT_HTTP_MAX_REQUEST_BUFFER`: bytes, with `k`, `m` or `g` for multiples.
+    /// `GIT_HTTP_MAX_REQUEST_BUFFER`: bytes, with an optional suffix `k`, `m` or `g`.
     pub fn max_request_buffer(&self) -> Result<Option<usize>, Fatal> {
         let Some(text) = &self.max_request_buffer else { return Ok(None) };
         let bytes = parse_bytes(text);
@@ -324,12 +324,12 @@ impl Environment {
         Ok(Some(bytes))
     }
 
-    /// Directories in which programs are looked for (`PATH`).
+    /// Directories to search for programs (`PATH`).
     pub fn programs(&self) -> impl Iterator<Item = PathBuf> {
         std::env::split_paths(&self.path)
     }
 
-    /// The directory that `~/…` starts from.
+    /// The home directory, for `~/…`.
     pub fn home(&self) -> Option<&PathBuf> {
         self.home.as_ref()
     }
@@ -356,7 +356,7 @@ fn split_assignment(text: &str) -> (String, Option<String>) {
     }
 }
 
-/// `'name=value' 'name'='value' 'name'=`, each part quoted for a shell.
+/// Parses `'name=value' 'name'='value' 'name'=`, each part quoted for a shell.
 fn parse_parameters(text: &str) -> Option<Vec<(String, Option<String>)>> {
     let mut found = Vec::new();
     let mut rest = text.trim_start();
@@ -385,7 +385,7 @@ fn parse_parameters(text: &str) -> Option<Vec<(String, Option<String>)>> {
     Some(found)
 }
 
-/// A word that a shell, and [`unquote`], reads back.
+/// Quotes a word so that a shell, and [`unquote`], can read it.
 fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''").replace('!', r"'\!'"))
 }

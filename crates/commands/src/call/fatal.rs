@@ -1,57 +1,57 @@
-//! Why commands end before they are done.
+//! Errors that end a command.
 
 use packrace_pack::maintain::bitmap_build::not_closed_warning;
 
 use crate::call::printable::harmless;
 
-/// Why a command ends: what it says last, and its exit code.
+/// An error that ends a command: its last message and its exit code.
 #[derive(Debug)]
 pub struct Fatal {
-    /// What is wrong; empty if everything was said before.
+    /// The message; empty if everything was already printed.
     pub message: String,
     /// The exit code.
     pub code: u8,
-    /// The command whose usage is said as well.
+    /// The command whose usage is printed too.
     pub usage_of: Option<&'static str>,
-    /// What stands before the message.
+    /// The prefix of the message.
     word: &'static str,
-    /// Lines that come first.
+    /// Lines printed before the message.
     before: Vec<u8>,
 }
 
 impl Fatal {
-    /// A failure.
+    /// A fatal error.
     pub fn new(message: impl ToString) -> Self {
         let message = message.to_string();
         Fatal { message, code: 128, usage_of: None, word: "fatal: ", before: Vec::new() }
     }
 
-    /// A failure that git reports with `error:` and exit code 1.
+    /// An error that git reports with `error:` and exit code 1.
     pub fn error(message: impl ToString) -> Self {
         Fatal { code: 1, word: "error: ", ..Fatal::new(message) }
     }
 
-    /// An end with nothing more to say.
+    /// An exit code without a message.
     pub fn silent(code: u8) -> Self {
         Fatal { code, ..Fatal::new("") }
     }
 
-    /// Arguments that make no sense together: how the command is used is all that is said.
+    /// Arguments that do not go together: only the usage is printed.
     pub fn usage_of(command: &'static str) -> Self {
         Fatal::silent(129).with_usage_of(command)
     }
 
-    /// An option whose value makes no sense.
+    /// An option with an invalid value.
     pub fn refused(message: impl ToString) -> Self {
         Fatal { code: 129, ..Fatal::error(message) }
     }
 
-    /// Something that was asked for and is not offered.
+    /// An unsupported request.
     pub fn usage(message: impl ToString) -> Self {
         Fatal { code: 129, ..Fatal::new(message) }
     }
 
-    /// The same, and how the command is used.
+    /// The same, with the command's usage.
     pub fn with_usage_of(self, command: &'static str) -> Self {
         Fatal { usage_of: Some(command), ..self }
     }

@@ -1,9 +1,9 @@
-//! What variables say of HTTP servers, proxies and passwords.
+//! Variables for HTTP servers, proxies and passwords.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Variables of git and of curl that clients of HTTP know.
+/// Variables of git and curl that HTTP clients use.
 #[derive(Debug, Clone, Default)]
 pub struct HttpVariables {
     /// Whether `GIT_SSL_NO_VERIFY` is set.
@@ -18,7 +18,7 @@ pub struct HttpVariables {
     pub key: Option<PathBuf>,
     /// `GIT_HTTP_USER_AGENT`.
     pub user_agent: Option<String>,
-    /// `http_proxy`. Not in capitals: a server that is called by another one could be given that.
+    /// `http_proxy`. Not in capitals: a CGI caller could set `HTTP_PROXY` with a request header.
     pub http_proxy: Option<String>,
     /// `https_proxy`.
     pub https_proxy: Option<String>,

@@ -1,4 +1,4 @@
-//! Who does something, and when, as reflogs and commits say it (git-var, `GIT_COMMITTER_IDENT`; git-commit, "COMMIT
+//! Identity and time in reflogs and commits (git-var, `GIT_COMMITTER_IDENT`; git-commit, "COMMIT
 //! INFORMATION").
 
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use packrace_store::Config;
 use crate::call::fatal::Fatal;
 use crate::call::users;
 
-/// Longest description of a time zone.
+/// Largest time zone file.
 const MAX_ZONE_BYTES: u64 = 1 << 20;
 
-/// What the environment says of a person: `GIT_COMMITTER_NAME` and so on.
+/// A person from the environment: `GIT_COMMITTER_NAME` and so on.
 #[derive(Debug, Clone, Default)]
 pub struct Person {
     /// `…_NAME`.
@@ -21,22 +21,22 @@ pub struct Person {
     pub email: Option<Vec<u8>>,
     /// `…_DATE`.
     pub date: Option<String>,
-    /// `EMAIL`, if nobody else knows better.
+    /// `EMAIL`, used if no other source has an address.
     pub fallback_email: Option<Vec<u8>>,
     /// `TZ`.
     pub time_zone: Option<String>,
 }
 
-/// What somebody does.
+/// The role of a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Writes the change.
+    /// The author of the change.
     Author,
-    /// Puts it into the history.
+    /// The committer of the change.
     Committer,
 }
 
-/// What is said where nobody has said who it is.
+/// Git's message if the identity is unknown.
 const UNKNOWN: &str = "*** Please tell me who you are.\n\n\
     Run\n\n  \
     git config --global user.email \"you@example.com\"\n  \
@@ -53,7 +53,7 @@ impl Person {
         self.line(&name, &email)
     }
 
-    /// The same if it must be known: fails if neither the environment, the configuration nor the machine says.
+    /// The same, but fails if environment, configuration and machine all give no identity.
     pub fn known(&self, role: Role, config: &Config) -> Result<Vec<u8>, Fatal> {
         let (name, email) = self.said(role, config);
         let unknown = |why: String| {
@@ -91,7 +91,8 @@ impl Person {
         self.line(&name, &email)
     }
 
-    /// The same; if nothing is configured and git must not guess (`user.useConfigOnly`), this name and address.
+    /// The same; if nothing is configured and `user.useConfigOnly` forbids guessing, the given name and
+    /// address.
     pub fn known_or(
         &self,
         role: Role,
@@ -107,7 +108,7 @@ impl Person {
         self.line(&name, &email)
     }
 
-    /// Name and mail, where the environment or the configuration says them.
+    /// Name and mail from the environment or the configuration.
     fn said(&self, role: Role, config: &Config) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
         let section = if role == Role::Author { "author" } else { "committer" };
         let configured = |key: &str| {
@@ -141,7 +142,7 @@ impl Person {
     }
 }
 
-/// Who runs this, as the machine knows.
+/// The user of this process, from the system.
 struct User {
     short: String,
     full: Option<String>,
@@ -165,7 +166,7 @@ impl User {
     }
 }
 
-/// The present moment, where we are. One file tells, or `TZ` does; the library alone would list all zones there are.
+/// The current local time. Reads `TZ` or one file; the library alone would list all time zones.
 fn now(time_zone: Option<&str>) -> gix_date::Time {
     let now = jiff::Timestamp::now();
     match zone(time_zone) {
@@ -174,7 +175,8 @@ fn now(time_zone: Option<&str>) -> gix_date::Time {
     }
 }
 
-/// The time zone of `TZ` (tzset(3)): a name or a path, behind a colon or not, or a rule; without it, that of this machine.
+/// The time zone in `TZ` (tzset(3)): a name, a path or a rule, with an optional colon; without `TZ`, the
+/// machine's.
 fn zone(name: Option<&str>) -> Option<TimeZone> {
     let read = |path: PathBuf| {
         let bytes = packrace_os::read_file(&path, packrace_os::count::Role::Config, MAX_ZONE_BYTES).ok()?;
@@ -183,14 +185,14 @@ fn zone(name: Option<&str>) -> Option<TimeZone> {
     match name.map(|name| name.strip_prefix(':').unwrap_or(name)) {
         None => read("/etc/localtime".into()),
         Some("" | "UTC" | "UTC0" | "GMT") => Some(TimeZone::UTC),
-        // A name leads to a file below the folder, a path to itself.
+        // `join` keeps an absolute path as it is.
         Some(name) => {
             read(Path::new("/usr/share/zoneinfo").join(name)).or_else(|| TimeZone::posix(name).ok())
         }
     }
 }
 
-/// What cannot stand in a line of a reflog or commit goes, and marks at the ends of a name.
+/// Removes characters that reflog and commit lines forbid, and punctuation at both ends.
 fn without_crud(text: &[u8]) -> Vec<u8> {
     let is_crud = |byte: &u8| *byte <= b' ' || b",:;<>\"\\'".contains(byte);
     let start = text.iter().position(|byte| !is_crud(byte)).unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! One call of a command: what stands before its options, the environment, and the streams.
+//! One call of a command: global options, environment and streams.
 
 pub mod discovery;
 pub mod discovery_limits;
@@ -20,7 +20,7 @@ use self::printable::harmless;
 use self::streams::Streams;
 use crate::options::GlobalOptions;
 
-/// What every command is given beside its own options.
+/// The inputs of every command besides its own options.
 pub struct Call {
     /// Options of all commands.
     pub globals: GlobalOptions,
@@ -28,7 +28,7 @@ pub struct Call {
     pub environment: Environment,
     /// Input and outputs.
     pub streams: Streams,
-    /// Whether the process ends after this call. Memory that the kernel frees faster is left to it then.
+    /// Whether the process ends after this call: then memory is left to the kernel, which frees it faster.
     pub ends_process: bool,
 }
 
@@ -40,7 +40,7 @@ macro_rules! error_line {
 }
 
 impl Call {
-    /// A call after which the process goes on.
+    /// A call after which the process continues.
     pub fn new(globals: GlobalOptions, environment: Environment, streams: Streams) -> Self {
         Call { globals, environment, streams, ends_process: false }
     }
@@ -65,7 +65,7 @@ impl Call {
         self.write(&[line.as_ref(), b"\n"].concat())
     }
 
-    /// How repositories are opened.
+    /// Options for opening repositories.
     pub fn open_options(&self) -> Result<OpenOptions, Fatal> {
         self.environment.open_options(&self.globals)
     }

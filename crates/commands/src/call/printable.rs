@@ -1,12 +1,12 @@
-//! Text that others chose, on its way to a terminal or a log.
+//! Makes untrusted text safe for terminals and logs.
 
-/// Text for standard error: control characters become question marks, as in git; C1 too, which some terminals obey as
-/// well. Lines stay lines.
+/// Text for standard error: control characters become question marks, as in git; C1 controls too, which some
+/// terminals obey. Line ends stay.
 pub fn harmless(text: &str) -> String {
     text.replace(is_control, "?")
 }
 
-/// The same for bytes. What is not UTF-8 stays, but for the bytes that are C1 control characters by themselves.
+/// The same for bytes. Invalid UTF-8 stays, except single bytes that are C1 controls.
 pub fn harmless_bytes(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -22,8 +22,8 @@ fn is_control(letter: char) -> bool {
     letter.is_control() && !matches!(letter, '\t' | '\n')
 }
 
-/// Text for one line of a log: nothing in it ends the line, orders a terminal about, or makes what follows look as if it
-/// stood elsewhere (the marks of bidirectional text).
+/// Text for one log line: removes line ends, terminal controls and bidirectional marks, which reorder what
+/// follows.
 pub fn one_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -47,10 +47,10 @@ mod tests {
         check(b"a\x1b[2J\x07\t\nb\x7f", b"a?[2J?\t\nb?");
         check("ä\u{9b}2Jß\u{85}".as_bytes(), "ä?2Jß?".as_bytes());
         check(b"\x9b2J \x90q\x9c", b"?2J ?q?");
-        // Latin-1 is shown as it came; a longer form of U+009B than UTF-8 allows is no way in.
+        // Latin-1 stays; an overlong encoding of U+009B does not get through.
         check(b"caf\xe9 \xc2", b"caf\xe9 \xc2");
         check(b"\xe0\x82\x9b2J", b"\xe0??2J");
-        // Letters have bytes of that range, too.
+        // Letters contain such bytes, too.
         check("Ü€𝄞".as_bytes(), "Ü€𝄞".as_bytes());
     }
 

@@ -1,4 +1,4 @@
-//! Where a command reads and writes. The caller hands in all streams; no command opens one of the process.
+//! The streams of a command. The caller provides all of them; no command opens a stream of the process.
 
 use std::fmt;
 use std::io::{self, Cursor, IoSlice, Read, Write};
@@ -11,23 +11,24 @@ use packrace_os::source::FdSource;
 
 use crate::call::fatal::Fatal;
 
-/// What a command reads.
+/// The input of a command.
 pub trait Input: Read + Send {
-    /// A duplicate of the descriptor behind it, if there is one. Packs are read from it in large pieces, and reads can have a
-    /// time limit.
+    /// A duplicate of the underlying descriptor, if there is one. Packs are read from it in large pieces, and
+    /// reads can have a timeout.
     fn descriptor(&self) -> io::Result<Option<OwnedFd>> {
         Ok(None)
     }
 }
 
-/// What a command writes to.
+/// An output of a command.
 pub trait Output: Write + Send {
-    /// Whether it is a terminal: then progress is shown and colours are used.
+    /// Whether this is a terminal: enables progress and colours.
     fn is_terminal(&self) -> bool {
         false
     }
 
-    /// A duplicate of the descriptor behind it, if there is one. Packs are written to it with gathered writes.
+    /// A duplicate of the underlying descriptor, if there is one. Packs are written to it with gathered
+    /// writes.
     fn descriptor(&self) -> io::Result<Option<OwnedFd>> {
         Ok(None)
     }
@@ -37,17 +38,17 @@ impl Input for Cursor<Vec<u8>> {}
 
 impl Output for Written {}
 
-/// Memory that a command writes to. Clones share it.
+/// An in-memory output. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Written(Arc<Mutex<Vec<u8>>>);
 
 impl Written {
-    /// What was written so far.
+    /// The bytes written so far.
     pub fn bytes(&self) -> Vec<u8> {
         locked(&self.0).clone()
     }
 
-    /// The same as text; what is not UTF-8 is replaced.
+    /// The same as text; invalid UTF-8 is replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&locked(&self.0)).into_owned()
     }
@@ -67,7 +68,7 @@ impl Write for Written {
 pub struct Streams {
     input: Mutex<Box<dyn Input>>,
     output: Mutex<Box<dyn Output>>,
-    /// Where messages and progress go.
+    /// The output for messages and progress.
     pub errors: ErrorOutput,
 }
 
@@ -85,7 +86,7 @@ impl Streams {
         }
     }
 
-    /// Streams that read `input` and write to memory, with handles on the output and the error output.
+    /// Streams that read `input` and write to memory, with handles to the output and the error output.
     pub fn in_memory(input: impl Into<Vec<u8>>) -> (Self, Written, Written) {
         let (output, errors) = (Written::default(), Written::default());
         (Streams::new(Cursor::new(input.into()), output.clone(), errors.clone()), output, errors)
@@ -96,8 +97,8 @@ impl Streams {
         InputReader(&self.input)
     }
 
-    /// The input as packs and requests are read: from its descriptor, if it has one. A read from a descriptor fails if it
-    /// waits longer than `timeout`; other inputs have no time limit.
+    /// The input for packs and requests: read from its descriptor, if it has one. A read from a descriptor
+    /// fails after `timeout`; other inputs have no time limit.
     pub(crate) fn source(&self, timeout: Option<Duration>) -> io::Result<InputSource<'_>> {
         Ok(match locked(&self.input).descriptor()? {
             Some(fd) => InputSource::Descriptor(FdSource::new(fd, timeout)),
@@ -110,7 +111,7 @@ impl Streams {
         locked(&self.output)
     }
 
-    /// The output as packs and answers are written: to its descriptor, if it has one.
+    /// The output for packs and responses: written to its descriptor, if it has one.
     pub(crate) fn sink(&self) -> io::Result<OutputSink<'_>> {
         Ok(match self.output().descriptor()? {
             Some(fd) => OutputSink::Descriptor(FdSink::new(fd)),
@@ -125,16 +126,16 @@ impl Streams {
     }
 }
 
-/// Why a command ends that cannot say what it has to say.
+/// The error for a command whose output cannot be written.
 pub(crate) fn not_written(error: io::Error) -> Fatal {
     match error.kind() {
-        // Whoever asked has gone, as behind `| head`; git is ended by a signal then.
+        // The reader is gone, as with `| head`; git dies of a signal then.
         io::ErrorKind::BrokenPipe => Fatal::silent(141),
         _ => Fatal::new(format!("write failure on standard output: {}", packrace_os::reason(&error))),
     }
 }
 
-/// Where messages and progress go. Clones share it, also across threads.
+/// The output for messages and progress. Clones share it, also across threads.
 #[derive(Clone)]
 pub struct ErrorOutput(Arc<Mutex<Box<dyn Output>>>);
 
@@ -144,12 +145,12 @@ impl ErrorOutput {
         ErrorOutput(Arc::new(Mutex::new(Box::new(to))))
     }
 
-    /// Writes a line. Failures are ignored: there is no other place to report them.
+    /// Writes a line. Errors are ignored: they cannot be reported anywhere.
     pub(crate) fn error_line(&self, line: fmt::Arguments<'_>) {
         let _ = self.say(format!("{line}\n").as_bytes());
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes unchanged.
     pub(crate) fn say(&self, bytes: &[u8]) -> io::Result<()> {
         locked(&self.0).write_all(bytes)
     }
@@ -179,12 +180,12 @@ impl Write for ErrorOutput {
     }
 }
 
-/// A poisoned lock is taken anyway: no state of ours can be half changed.
+/// Ignores poisoning: no state here can be half changed.
 fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads the input of a call. The lock is held for one read at a time.
+/// Reads the input of a call. Holds the lock for one read at a time.
 pub(crate) struct InputReader<'a>(&'a Mutex<Box<dyn Input>>);
 
 impl Read for InputReader<'_> {
@@ -204,14 +205,14 @@ pub(crate) enum InputSource<'a> {
 }
 
 impl InputSource<'_> {
-    /// Lets a pipe hold this many bytes, as far as the system allows it.
+    /// Enlarges a pipe's buffer to this size, as far as the system allows.
     pub(crate) fn enlarge_pipe(&self, bytes: usize) {
         if let InputSource::Descriptor(source) = self {
             source.enlarge_pipe(bytes);
         }
     }
 
-    /// How much of a regular file is still to be read; nothing of anything else.
+    /// The unread bytes of a regular file; `None` for anything else.
     pub(crate) fn rest_of_file(&self) -> io::Result<Option<u64>> {
         match self {
             InputSource::Descriptor(source) => source.rest_of_file(),
@@ -236,7 +237,7 @@ pub(crate) enum OutputSink<'a> {
 }
 
 impl OutputSink<'_> {
-    /// Lets a pipe hold this many bytes, as far as the system allows it.
+    /// Enlarges a pipe's buffer to this size, as far as the system allows.
     pub(crate) fn enlarge_pipe(&self, bytes: usize) {
         if let OutputSink::Descriptor(sink) = self {
             sink.enlarge_pipe(bytes);

@@ -1,4 +1,4 @@
-//! The users of this machine, as `/etc/passwd` tells (passwd(5)).
+//! The users of this machine, from `/etc/passwd` (passwd(5)).
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -6,28 +6,28 @@ use std::path::{Path, PathBuf};
 
 use packrace_os::count::Role;
 
-/// Largest file of users that is searched.
+/// Largest user file that is searched.
 const MAX_PASSWD_BYTES: u64 = 16 << 20;
 
-/// What is known of a user.
+/// A user account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    /// The short name.
+    /// The login name.
     pub name: String,
-    /// The name of the person, up to the first comma.
+    /// The full name, up to the first comma.
     pub full_name: String,
     /// The home directory.
     pub home: Option<PathBuf>,
-    /// The numbers of the user and of its group.
+    /// The user ID and the group ID.
     pub ids: Option<(u32, u32)>,
 }
 
-/// The user of this name.
+/// The user with this name.
 pub fn named(name: &[u8]) -> Option<User> {
     find(&all()?, 0, name)
 }
 
-/// The user of this number.
+/// The user with this ID.
 pub fn numbered(number: u32) -> Option<User> {
     find(&all()?, 2, number.to_string().as_bytes())
 }
@@ -44,7 +44,7 @@ fn find(users: &[u8], field: usize, value: &[u8]) -> Option<User> {
     let text = |at: usize| String::from_utf8_lossy(fields.get(at).copied().unwrap_or_default()).into_owned();
     let name = text(0);
     let person = text(4);
-    // In the name of the person, `&` is the short name with a capital letter.
+    // In the full name, `&` stands for the capitalized login name.
     let mut letters = name.chars();
     let capital = letters.next().map(|first| first.to_uppercase().chain(letters).collect::<String>());
     let full_name = person.split(',').next().unwrap_or_default();

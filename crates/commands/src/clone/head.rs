@@ -1,4 +1,4 @@
-//! Where `HEAD` of a clone leads.
+//! Chooses `HEAD` of a clone.
 
 use packrace_object::ObjectId;
 use packrace_protocol::session::fetch_client::ListedRefs;
@@ -6,20 +6,20 @@ use packrace_store::refs::{Peeled, RefObjects, is_good_name};
 
 use crate::call::fatal::Fatal;
 
-/// Where `HEAD` leads.
+/// The target of `HEAD`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemoteHead {
-    /// To the branch of this name, which may not be born.
+    /// A branch, possibly unborn.
     Symbolic(Vec<u8>),
-    /// To what this is, or tags.
+    /// An object, or the object that it tags.
     Detached(ObjectId),
 }
 
 type Refs = [(Vec<u8>, ObjectId)];
 
 impl RemoteHead {
-    /// As git does it: what is asked for; what the server's `HEAD` stands for; a branch that points where it does; that
-    /// object. `refs` are those that come along.
+    /// In git's order: the requested branch or tag; the target of the server's `HEAD`; a branch at the same
+    /// object; the object itself. `refs` are the cloned refs.
     pub fn choose(
         listed: &ListedRefs,
         refs: &Refs,
@@ -52,7 +52,7 @@ impl RemoteHead {
         })
     }
 
-    /// What must be there beside what refs lead to.
+    /// An object that must be fetched besides the refs' objects.
     pub fn wanted(&self) -> Option<ObjectId> {
         match self {
             RemoteHead::Symbolic(_) => None,
@@ -83,7 +83,7 @@ fn is_branch(name: &[u8]) -> bool {
     name.starts_with(b"refs/heads/")
 }
 
-/// What a tag finally tags; everything else is itself.
+/// The object that a tag finally points at; other objects stay.
 pub fn peel(id: ObjectId, objects: &mut dyn RefObjects) -> Result<ObjectId, Fatal> {
     match objects.peel(&id)? {
         Peeled::To(id) => Ok(id),

@@ -1,4 +1,4 @@
-//! Nothing stays of a clone that fails, or that somebody breaks off.
+//! Removes a clone that fails or is interrupted.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -11,20 +11,20 @@ use packrace_os::durable;
 
 use super::place::CloneTarget;
 
-/// How often what somebody is still writing is removed again, and how long after.
+/// How often removal is retried while another process still writes, and the pause in between.
 const TRIES: usize = 100;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What is removed unless it is kept.
+/// Files to remove unless they are kept.
 pub struct Junk(Unfinished);
 
-/// A handle on a clone under way, for signal handlers.
+/// A handle to a running clone, for signal handlers.
 #[derive(Clone)]
 pub struct Unfinished(Arc<Mutex<JunkState>>);
 
 impl Unfinished {
-    /// Removes what was written so far, unless the clone is complete. While the returned guard is held, the clone can neither
-    /// complete nor fail.
+    /// Removes what was written so far, unless the clone is complete. While the returned guard is held, the
+    /// clone can neither complete nor fail.
     pub fn remove(&self) -> impl Sized + '_ {
         let state = self.0.lock();
         if let Ok(state) = &state {
@@ -36,13 +36,13 @@ impl Unfinished {
 
 struct JunkState {
     path: PathBuf,
-    /// Whether only what is in it is ours.
+    /// Whether the directory existed before; then only its contents are removed.
     was_there: bool,
     is_kept: bool,
 }
 
 impl Junk {
-    /// Removes what is at this place from now on when it is dropped.
+    /// When dropped without [`Junk::keep`], removes what is at this place.
     pub fn begin(place: &CloneTarget) -> Self {
         let state = JunkState { path: place.path.clone(), was_there: place.is_there, is_kept: false };
         Junk(Unfinished(Arc::new(Mutex::new(state))))
@@ -53,7 +53,7 @@ impl Junk {
         self.0.clone()
     }
 
-    /// It is no junk.
+    /// Keeps the clone: it is complete.
     pub fn keep(self) {
         if let Ok(mut state) = self.0.0.lock() {
             state.is_kept = true;
@@ -75,14 +75,14 @@ impl JunkState {
         for _ in 0..TRIES {
             match remove(&self.path, !self.was_there) {
                 Ok(()) => return,
-                // Somebody may be writing there still.
+                // Another process may still write there.
                 Err(_) => sleep(PAUSE),
             }
         }
     }
 }
 
-/// Removes what is in a directory, and itself if that is asked for; links, not what they lead to.
+/// Removes a directory's contents, and optionally the directory; does not follow links.
 fn remove(dir: &Path, with_itself: bool) -> std::io::Result<()> {
     let entries = match packrace_os::list_dir(dir, Role::Config) {
         Err(error) if packrace_os::is_absent(&error) => return Ok(()),

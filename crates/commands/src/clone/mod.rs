@@ -1,4 +1,4 @@
-//! `git clone --bare` and `--mirror`: a repository from a server, received fast.
+//! `git clone --bare` and `--mirror`: copies a repository from a server.
 
 mod head;
 mod junk;
@@ -33,8 +33,8 @@ use crate::init;
 use crate::options::CloneOptions;
 use crate::progress;
 
-/// Does what `git clone` does with `--bare` or `--mirror`. Before anything is written, `watch` gets a handle with which a signal
-/// handler can remove an unfinished clone.
+/// Implements `git clone` with `--bare` or `--mirror`. Before anything is written, `watch` gets a handle with
+/// which a signal handler can remove an unfinished clone.
 pub fn run(
     call: &Call,
     args: &CloneOptions,
@@ -66,7 +66,7 @@ pub fn run(
         origin,
         config,
         open: OpenOptions {
-            // The new repository is its own, whatever is said of others.
+            // Variables for other repositories do not apply to the new one.
             config: options.config.clone(),
             strict: true,
             ..OpenOptions::default()
@@ -80,7 +80,7 @@ pub fn run(
     Ok(())
 }
 
-/// What the other repository is called.
+/// The name of the remote.
 fn origin(args: &CloneOptions, config: &Config) -> Result<Vec<u8>, Fatal> {
     let configured = || config.string("clone.defaultRemoteName");
     let name = args.origin.as_ref().map(|name| name.as_bytes().to_vec()).or_else(configured);
@@ -91,17 +91,17 @@ fn origin(args: &CloneOptions, config: &Config) -> Result<Vec<u8>, Fatal> {
     }
 }
 
-/// One clone.
+/// A running clone.
 struct CloneJob<'a> {
     args: &'a CloneOptions,
     call: &'a Call,
     url: &'a [u8],
     origin: Vec<u8>,
-    /// What is configured outside of the repository that is made.
+    /// Configuration from outside the new repository.
     config: Config,
     open: OpenOptions,
     init: InitOptions,
-    /// What `HEAD` stands for where the other side does not say.
+    /// The target of `HEAD` if the server does not name one.
     default_head: Vec<u8>,
     shows_progress: bool,
 }
@@ -133,7 +133,7 @@ impl CloneJob<'_> {
         }
     }
 
-    /// Everything behind the first words of the server.
+    /// Everything after the server's first message.
     fn take_from<E: Exchange>(&self, remote: &mut Remote<E>) -> Result<(), Fatal> {
         let listed = remote.list_refs(&self.refs_request())?;
         let refs = self.taken_refs(&listed);
@@ -168,7 +168,7 @@ impl CloneJob<'_> {
         RefsRequest { symrefs: true, peel: true, unborn: true, prefixes }
     }
 
-    /// The refs to clone. Servers may list others than were asked for.
+    /// The refs to clone. A server may list refs that were not asked for.
     fn taken_refs(&self, listed: &ListedRefs) -> Vec<(Vec<u8>, ObjectId)> {
         let prefixes = self.refs_request().prefixes;
         let mut refs = Vec::with_capacity(listed.len());
@@ -187,7 +187,7 @@ impl CloneJob<'_> {
         refs
     }
 
-    /// The repository without objects and refs.
+    /// Creates the repository without objects and refs.
     fn make(&self, hash: packrace_object::HashKind, head: &RemoteHead) -> Result<Repository, Fatal> {
         let mut entries = vec![("url", self.url.to_vec())];
         if self.args.no_tags {
@@ -210,7 +210,7 @@ impl CloneJob<'_> {
         Ok(Repository::open(&self.init.git_dir, &self.open)?)
     }
 
-    /// All refs at once, and then where `HEAD` leads, if to no branch.
+    /// Writes all refs at once, then a detached `HEAD`, if there is one.
     fn write_refs(
         &self,
         repository: &Repository,

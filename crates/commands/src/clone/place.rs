@@ -1,4 +1,4 @@
-//! Where a clone goes.
+//! The target directory of a clone.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -17,14 +17,14 @@ use crate::call::fatal::Fatal;
 pub struct CloneTarget {
     /// Its absolute path.
     pub path: PathBuf,
-    /// As messages show it.
+    /// The path for messages.
     pub shown: String,
-    /// Whether it is there, with nothing in it.
+    /// Whether it exists already, empty.
     pub is_there: bool,
 }
 
 impl CloneTarget {
-    /// The directory that is named, or the one that the URL suggests; it must be empty.
+    /// The named directory, or one derived from the URL; it must be empty.
     pub fn find(call: &Call, url: &OsStr, named: Option<&OsStr>) -> Result<Self, Fatal> {
         let name = match named {
             Some(named) => without_slashes(named.as_bytes()).to_vec(),
@@ -48,7 +48,7 @@ impl CloneTarget {
         Ok(CloneTarget { path, shown, is_there })
     }
 
-    /// Makes it, with all above it.
+    /// Creates it with all its parents.
     pub fn make(&self) -> Result<(), Fatal> {
         let is_missing =
             |path: &&Path| packrace_os::identity(path, Role::Config).is_ok_and(|found| found.is_none());
@@ -72,13 +72,13 @@ fn taken(shown: &str) -> Fatal {
     Fatal::new(format!("destination path '{shown}' already exists and is not an empty directory."))
 }
 
-/// The root stays what it is.
+/// Removes trailing slashes; the root stays.
 fn without_slashes(path: &[u8]) -> &[u8] {
     let end = path.iter().rposition(|byte| *byte != b'/').map_or(path.len().min(1), |last| last + 1);
     &path[..end]
 }
 
-/// The last part of a URL that makes a name, with `.git` behind it; of a server's own root, the server's.
+/// The last usable component of a URL, with `.git` appended; for a server's root, the host name.
 fn guessed(url: &[u8]) -> Result<Vec<u8>, Fatal> {
     let scheme = url.windows(3).position(|window| window == b"://");
     let mut rest = scheme.map_or(url, |at| &url[at + 3..]);
@@ -104,7 +104,7 @@ fn guessed(url: &[u8]) -> Result<Vec<u8>, Fatal> {
     }
     let start = rest.iter().rposition(|byte| matches!(byte, b'/' | b':')).map_or(0, |at| at + 1);
     let name = rest[start..].strip_suffix(b".git").unwrap_or(&rest[start..]);
-    // What would be no name, or one that no terminal should show.
+    // Control characters are removed; names that are no file names are refused.
     let words = name.split(|byte| *byte <= 0x20 || *byte == 0x7f).filter(|word| !word.is_empty());
     let name = words.collect::<Vec<_>>().join(&b' ');
     if name.is_empty() || name == b"." || name == b".." {

@@ -1,23 +1,23 @@
-//! What a server says to the user, line by line.
+//! A server's messages to the user, line by line.
 
 use std::io::Write;
 
 use crate::call::printable::harmless_bytes;
 use crate::call::streams::ErrorOutput;
 
-/// Longest line that is kept; a longer one is cut.
+/// Longest line; a longer one is cut.
 const MAX_LINE_BYTES: usize = 64 << 10;
 
-/// Writes `remote: …` before each line, as git does.
+/// Prefixes each line with `remote: `, as git does.
 pub struct RemoteText<W> {
     out: W,
     line: Vec<u8>,
-    /// What hides the rest of a longer line that stood there before.
+    /// Erases the rest of a longer line that this one overwrites.
     suffix: &'static [u8],
 }
 
 impl RemoteText<ErrorOutput> {
-    /// On the error output of a call.
+    /// Writes to the error output of a call.
     pub fn to_errors(out: ErrorOutput) -> Self {
         let suffix: &[u8] = if out.is_terminal() { b"\x1b[K" } else { b"        " };
         RemoteText { out, line: Vec::new(), suffix }
@@ -25,7 +25,7 @@ impl RemoteText<ErrorOutput> {
 }
 
 impl<W: Write> RemoteText<W> {
-    /// Takes text, and writes the lines that are complete.
+    /// Takes text, and writes the complete lines.
     pub fn say(&mut self, text: &[u8]) {
         for byte in text {
             match byte {
@@ -40,14 +40,14 @@ impl<W: Write> RemoteText<W> {
         }
     }
 
-    /// Writes what is left of a line.
+    /// Writes the rest of an unfinished line.
     pub fn finish(&mut self) {
         if !self.line.is_empty() {
             self.end_line(b'\n');
         }
     }
 
-    /// The last words of a server that gives up.
+    /// Writes the server's last error message.
     pub fn last_words(&mut self, words: &[u8]) {
         self.finish();
         let mut line = b"remote: ".to_vec();
@@ -56,7 +56,7 @@ impl<W: Write> RemoteText<W> {
         let _ = self.out.write_all(&line);
     }
 
-    /// One write a line, to whoever is still there.
+    /// One write per line; errors are ignored.
     fn end_line(&mut self, end: u8) {
         let mut out = b"remote: ".to_vec();
         if !self.line.is_empty() {

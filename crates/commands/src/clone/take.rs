@@ -1,4 +1,4 @@
-//! Taking the pack of a clone: while it comes, and until it is in place.
+//! Receives the pack of a clone and stores it.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::call::printable::{harmless, harmless_bytes};
 use crate::call::streams::ErrorOutput;
 use crate::progress::Progress;
 
-/// Takes a pack with all that is asked for, and everything that leads to.
+/// Receives a pack that must contain all wants and everything that they reach.
 pub fn receive<E: Exchange>(
     remote: &mut Remote<E>,
     request: &FetchRequest,
@@ -43,7 +43,7 @@ pub fn receive<E: Exchange>(
     let found = indexed.found();
     let _ = call.streams.errors.say(&harmless_bytes(&found.warnings));
     if let Some(id) = found.missing_modules.first() {
-        // Nothing else is there where it could be.
+        // A new repository has no other objects.
         error_line!(call, "fatal: did not receive expected object {id}");
         return Err(Fatal::new("fsck failed"));
     }
@@ -56,7 +56,7 @@ pub fn receive<E: Exchange>(
     Ok(indexed.publish(&PublishOptions::of(config)?)?.stored())
 }
 
-/// How packs are taken: as connected as they must be where nothing else is, and sound if that is configured.
+/// Ingest options: links are always checked, since there are no other objects; contents only if configured.
 fn options(repository: &Repository) -> Result<IngestOptions, Fatal> {
     let (config, hash) = (repository.config(), repository.hash_kind());
     let fsck = FsckSettings::of(config, FsckUse::Fetch)?;
@@ -71,7 +71,7 @@ fn options(repository: &Repository) -> Result<IngestOptions, Fatal> {
     })
 }
 
-/// Whoever looks on.
+/// Receives the server's messages and the progress.
 struct Audience<'a> {
     text: RemoteText<ErrorOutput>,
     progress: &'a Progress,
@@ -89,7 +89,7 @@ impl Listener for Audience<'_> {
     }
 }
 
-/// Tells of a connection that failed while a pack came, as git's programs do, of which one reads and one indexes.
+/// Reports a connection that failed inside a pack as git's programs do, where one reads and another indexes.
 fn broken_off(
     call: &Call,
     error: packrace_client::Error,

@@ -1,4 +1,4 @@
-//! Where user names and passwords come from (gitcredentials): the URL, `~/.netrc`, helpers, askpass, and the terminal.
+//! User names and passwords (gitcredentials): from the URL, `~/.netrc`, helpers, askpass, or the terminal.
 
 use std::path::PathBuf;
 
@@ -13,10 +13,10 @@ use super::netrc;
 use super::url_match::matching;
 use crate::call::environment::Environment;
 
-/// More is no file of passwords.
+/// Larger files are not read as `.netrc`.
 const MAX_NETRC_BYTES: u64 = 1 << 20;
 
-/// What was tried last.
+/// The last source that was tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tried {
     Nothing,
@@ -24,16 +24,16 @@ enum Tried {
     All,
 }
 
-/// Asks as git does. What helpers know is approved or rejected with them.
+/// Finds credentials as git does. Credentials from helpers are approved or rejected with them.
 pub(super) struct GitCredentials<'a> {
     config: &'a Config,
     netrc: Option<PathBuf>,
     askpass: Option<PathBuf>,
     is_terminal_allowed: bool,
-    /// Which server was asked about last: what was tried for one says nothing of another.
+    /// The last server: what was tried for one server does not count for another.
     server: String,
     tried: Tried,
-    /// What the helpers are told of the last credentials, and who they are.
+    /// The helpers of the last credentials, and the data to send them.
     last: Option<(NextAction, Cascade)>,
 }
 
@@ -61,7 +61,7 @@ impl<'a> GitCredentials<'a> {
         netrc::find(&std::fs::read_to_string(path).ok()?, &url.host, url.user.as_deref())
     }
 
-    /// What helpers are told of a server, and which ones there are.
+    /// The request to helpers for a server, and the configured helpers.
     fn helpers(&self, url: &Url) -> Result<(Context, Cascade), Error> {
         let mut cascade = Cascade::default();
         let mut user = url.user.clone();
@@ -97,7 +97,7 @@ impl<'a> GitCredentials<'a> {
         Ok((context, cascade))
     }
 
-    /// The credentials in the URL: helpers hear of them too.
+    /// The credentials in the URL: helpers are told about them too.
     fn of_url(&mut self, url: &Url) -> Result<Option<BasicCredentials>, Error> {
         let Some(found) = url.credentials() else { return Ok(None) };
         let (mut context, cascade) = self.helpers(url)?;
@@ -132,7 +132,7 @@ impl<'a> GitCredentials<'a> {
         Ok(Some(BasicCredentials { user, password }))
     }
 
-    /// Tells all helpers what became of the last credentials. What they do about it changes nothing here.
+    /// Reports the result of the last credentials to all helpers. Their errors are ignored.
     fn tell(&mut self, action: impl FnOnce(NextAction) -> Action) {
         if let Some((next, mut cascade)) = self.last.take() {
             let _ = cascade.invoke(action(next), Options { askpass: None, mode: Mode::Disable });
@@ -172,7 +172,7 @@ impl CredentialSource for GitCredentials<'_> {
     }
 }
 
-/// `Username for https://host: ` as git quotes it.
+/// `Username for https://host: ` with git's quotes.
 fn quoted(question: &str) -> String {
     match question.trim_end_matches(": ").split_once(" for ") {
         Some((what, url)) => format!("{what} for '{url}'"),
@@ -180,7 +180,7 @@ fn quoted(question: &str) -> String {
     }
 }
 
-/// Git's words for a question that nobody answers.
+/// Git's message for a prompt without an answer.
 fn unanswered(text: &str) -> String {
     match text.strip_prefix("Couldn't obtain ") {
         Some(question) => {

@@ -1,4 +1,4 @@
-//! How a command reaches HTTP servers: settings of git and of the environment, and who knows passwords.
+//! HTTP servers: settings from git's configuration and the environment, and sources of passwords.
 
 mod credentials;
 mod netrc;
@@ -15,7 +15,7 @@ use crate::call::Call;
 use crate::call::fatal::Fatal;
 use crate::call::printable::harmless;
 
-/// Settings of which it must not be thought that they hold.
+/// Unsupported settings that must not be ignored silently.
 const NOT_THERE: [&str; 6] = [
     "pinnedpubkey",
     "curloptresolve",
@@ -25,7 +25,7 @@ const NOT_THERE: [&str; 6] = [
     "sslcertpasswordprotected",
 ];
 
-/// How the server of a URL is reached (git-config, `http.*`). The remote of that name may have a proxy of its own.
+/// Options for the server of a URL (git-config, `http.*`). The named remote may have its own proxy.
 pub(crate) fn options(
     call: &Call,
     config: &Config,
@@ -89,12 +89,12 @@ pub(crate) fn options(
     Ok(options)
 }
 
-/// Who knows the passwords of servers.
+/// The source of passwords.
 pub(crate) fn credentials<'a>(call: &'a Call, config: &'a Config) -> impl CredentialSource + 'a {
     GitCredentials::new(config, &call.environment)
 }
 
-/// Says whether passwords may stand in URLs (git-config, `transfer.credentialsInUrl`).
+/// Checks whether URLs may contain passwords (git-config, `transfer.credentialsInUrl`).
 pub(crate) fn check_credentials_in_url(call: &Call, config: &Config, url: &str) -> Result<(), Fatal> {
     let Some(shown) = without_password(url) else { return Ok(()) };
     let words = format!("URL '{shown}' uses plaintext credentials");
@@ -126,7 +126,7 @@ fn proactive(text: Option<String>) -> Result<bool, Fatal> {
     }
 }
 
-/// What is told meanwhile goes to the error output.
+/// Writes messages of HTTP requests to the error output.
 pub(crate) struct Messages<'a> {
     pub(crate) call: &'a Call,
     pub(crate) is_verbose: bool,

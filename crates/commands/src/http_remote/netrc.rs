@@ -1,9 +1,9 @@
-//! `~/.netrc`, in which curl finds users and passwords of hosts (the file of ftp(1), netrc(5)).
+//! `~/.netrc`, curl's file of users and passwords per host (ftp(1), netrc(5)).
 
 use packrace_client::BasicCredentials;
 
-/// The user and the password of a host: those of the first entry for it, or else of `default`. A user that is asked for must be
-/// that of the entry.
+/// The user and the password of a host: from its first entry, else from `default`. If `user` is given, the
+/// entry must be for that user.
 pub(super) fn find(text: &str, host: &str, user: Option<&str>) -> Option<BasicCredentials> {
     let mut words = words(text);
     let mut entry: Option<Entry> = None;
@@ -50,8 +50,8 @@ impl Entry {
     }
 }
 
-/// The words of a file: separated by blanks, or in quotes with backslashes; `#` begins a comment where a word could begin. A
-/// macro (`macdef`) goes on to the next empty line.
+/// The words of a file: separated by blanks, or quoted with backslash escapes; `#` at the start of a word
+/// begins a comment. A macro (`macdef`) ends at the next empty line.
 fn words(text: &str) -> impl Iterator<Item = String> {
     let mut rest = text;
     std::iter::from_fn(move || {

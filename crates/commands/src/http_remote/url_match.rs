@@ -1,15 +1,15 @@
-//! Settings for some URLs only (git-config, `http.<url>.*`): the one that fits best counts.
+//! URL-specific settings (git-config, `http.<url>.*`): the best match counts.
 
 use std::collections::HashMap;
 
 use packrace_client::{Scheme, Url};
 use packrace_store::Config;
 
-/// How well a pattern fits: literal parts of the host first, then the length of its path, then whether it names the user.
+/// How well a pattern matches: length of the literal host, then of the path, then whether it names the user.
 type Fit = (usize, usize, bool);
 
-/// Keys in small letters and values of a section that hold for a URL, in the order in which they were read. Of one key, values
-/// that fit worse than one before them are left out.
+/// Lower-case keys and values of a section that apply to a URL, in reading order. A value that matches worse
+/// than an earlier one of the same key is left out.
 pub(super) fn matching(config: &Config, section: &str, url: &Url) -> Vec<(String, Option<Vec<u8>>)> {
     let mut best: HashMap<String, Fit> = HashMap::new();
     let mut found = Vec::new();
@@ -35,7 +35,7 @@ pub(super) fn matching(config: &Config, section: &str, url: &Url) -> Vec<(String
     found
 }
 
-/// How well a pattern fits a URL, if it does. One without a scheme is for all of them.
+/// How well a pattern matches a URL, or `None`. A pattern without a scheme matches all schemes.
 fn fit(pattern: &str, url: &Url) -> Option<Fit> {
     let (scheme, rest) = match pattern.split_once("://") {
         Some((scheme, rest)) => (Some(scheme), rest),
@@ -61,7 +61,7 @@ fn fit(pattern: &str, url: &Url) -> Option<Fit> {
     Some((host, path.len(), user.is_some()))
 }
 
-/// The length of a host, without its wildcards, if it is that of the URL.
+/// The length of a host pattern without its wildcards, if it matches the URL's host.
 fn host_fit(host_and_port: &str, url: &Url) -> Option<usize> {
     let (host, port) = match host_and_port.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, port)) => (host, port.strip_prefix(':').unwrap_or_default()),

@@ -5,75 +5,75 @@ use std::ffi::OsString;
 /// What `add` puts into the index.
 #[derive(Debug, Clone, Default)]
 pub struct AddOptions {
-    /// Change nothing; only say what would be.
+    /// Change nothing; only report what would change.
     pub dry_run: bool,
-    /// Say what is added and removed.
+    /// Report added and removed paths.
     pub verbose: bool,
-    /// Add ignored files, too.
+    /// Add ignored files too.
     pub force: bool,
-    /// Change and remove what the index has, and add nothing new.
+    /// Update and remove tracked files only; add no new files.
     pub update: bool,
-    /// Convert the line endings of all files in the index anew; implies `update`.
+    /// Normalize the line endings of all tracked files again; implies `update`.
     pub renormalize: bool,
-    /// Say of new files only that they are going to be added.
+    /// Only record that new files will be added later.
     pub intent_to_add: bool,
-    /// Take all changes, removals too, without paths those of the whole work tree; or remove nothing. If nothing is said,
-    /// removals are taken where paths are given.
+    /// `Some(true)`: all changes and removals, by default of the whole work tree; `Some(false)`: no removals;
+    /// `None`: removals only if paths are given.
     pub all: Option<bool>,
-    /// Add nothing; only look at files anew.
+    /// Add nothing; only refresh stat data.
     pub refresh: bool,
-    /// Go on where a file cannot be read, or do not; if nothing is said, as add.ignoreErrors has it.
+    /// Continue after a file that cannot be read; if not given, `add.ignoreErrors`.
     pub ignore_errors: Option<bool>,
-    /// With `dry_run`: look whether paths would be ignored, also where nothing is.
+    /// With `dry_run`: check whether paths would be ignored, even if they do not exist.
     pub ignore_missing: bool,
-    /// Change paths outside of a sparse checkout, too.
+    /// Also change paths outside the sparse checkout.
     pub sparse: bool,
-    /// Say nothing of repositories that are added as if they were submodules.
+    /// Do not warn about embedded repositories.
     pub no_warn_embedded_repo: bool,
-    /// Say in the index that files may be run, or may not.
+    /// Set or clear the executable bit in the index.
     pub chmod: Option<String>,
-    /// Read pathspecs from this file, or from the input where it is `-`.
+    /// Read pathspecs from this file; `-` is the input.
     pub pathspec_from_file: Option<OsString>,
-    /// With `pathspec_from_file`: they end with NUL.
+    /// With `pathspec_from_file`: pathspecs end with NUL.
     pub pathspec_file_nul: bool,
-    /// What to add.
+    /// The paths to add.
     pub pathspecs: Vec<OsString>,
 }
 
-/// What `update-index` is asked for.
+/// The arguments of `update-index`.
 #[derive(Debug, Clone, Default)]
 pub struct UpdateIndexOptions {
-    /// In order.
+    /// In command-line order.
     pub steps: Vec<Step>,
 }
 
 /// One step of `update-index`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// An option that is on from here, or off.
+    /// Turns an option on or off from here.
     Set(Switch, bool),
     /// `--chmod=+x`, or `-x`.
     Chmod(bool),
-    /// Looks at all files.
+    /// Refreshes all entries.
     Refresh {
-        /// Those that the user promises not to change, too.
+        /// Also entries marked assume-unchanged.
         really: bool,
     },
-    /// `<mode>,<object>,<path>`, or the same in three arguments, which have NUL between them here.
+    /// `<mode>,<object>,<path>`; three separate arguments are joined with NUL.
     CacheInfo(Vec<u8>),
-    /// A path to be updated.
+    /// A path to update.
     Path(OsString),
     /// Paths from the input.
     Stdin,
     /// Entries from the input.
     IndexInfo,
-    /// What follows are paths that are to be in conflict again.
+    /// Restores the conflicts of the following paths.
     Unresolve,
-    /// What follows limits the paths that are updated again.
+    /// Updates changed paths again; the following paths limit them.
     Again,
     /// Forgets how conflicts were resolved.
     ClearResolveUndo,
-    /// The version to write.
+    /// The index version to write.
     Version(i64),
 }
 

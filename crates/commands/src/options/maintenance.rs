@@ -4,81 +4,80 @@ use std::path::PathBuf;
 
 use super::packs::PackingOptions;
 
-/// What `repack` puts into packs.
+/// The objects that `repack` packs, and how.
 #[derive(Debug, Clone, Default)]
 pub struct RepackOptions {
     /// Pack everything that is referenced into a single pack.
     pub all: bool,
-    /// As `all` (`-A`); with `delete`, what nothing refers to becomes loose.
+    /// As `all` (`-A`); with `delete`, unreachable objects become loose.
     pub all_and_loosen: bool,
-    /// As `all`; with `delete`, what nothing refers to goes into a cruft pack.
+    /// As `all`; with `delete`, unreachable objects go into a cruft pack.
     pub cruft: bool,
-    /// With `cruft`, leave out objects that nothing refers to and that are older than this moment, as git reads it.
+    /// With `cruft`, omit unreachable objects older than this date, in git's syntax.
     pub cruft_expiration: Option<String>,
-    /// Longest cruft pack, in bytes, if not that of `packing.max_pack_size`.
+    /// Longest cruft pack in bytes, if it differs from `packing.max_pack_size`.
     pub max_cruft_size: Option<u64>,
-    /// Then remove packs and loose objects that have become redundant.
+    /// Then delete redundant packs and loose objects.
     pub delete: bool,
-    /// Find every delta anew.
+    /// Compute all deltas again.
     pub no_reuse_delta: bool,
-    /// Deflate every object anew.
+    /// Compress all objects again.
     pub no_reuse_object: bool,
     /// Do not update the files that the dumb HTTP protocol needs.
     pub no_update_server_info: bool,
-    /// Say nothing while it is done.
+    /// Print no progress.
     pub quiet: bool,
-    /// Leave out what an alternate has.
+    /// Omit objects of alternates.
     pub local: bool,
-    /// Write a reachability bitmap, or write none; if nothing is said, as repack.writeBitmaps has it.
+    /// Write a reachability bitmap, or none; if not given, `repack.writeBitmaps`.
     pub write_bitmap_index: Option<bool>,
-    /// Make no delta that crosses the shores of the islands that pack.island names, or do; if nothing is said, as
-    /// repack.useDeltaIslands has it.
+    /// Make no delta across the islands of `pack.island`; if not given, `repack.useDeltaIslands`.
     pub delta_islands: Option<bool>,
-    /// With `all_and_loosen`, drop what nothing refers to and is older than this moment.
+    /// With `all_and_loosen`, drop unreachable objects older than this date.
     pub unpack_unreachable: Option<String>,
-    /// With `all` and `delete`, append what nothing refers to to the pack.
+    /// With `all` and `delete`, append unreachable objects to the pack.
     pub keep_unreachable: bool,
-    /// How packs are made.
+    /// Settings of new packs.
     pub packing: PackingOptions,
-    /// With `all`, put what this filter leaves out into a pack of its own; of several, what any leaves out.
+    /// With `all`, put objects that any of these filters omits into a separate pack.
     pub filter: Vec<String>,
-    /// Where that pack goes, as the beginning of the names of its files.
+    /// Path prefix of the files of that pack.
     pub filter_to: Option<PathBuf>,
-    /// Pack the objects of packs with a .keep too, or do not; if nothing is said, as repack.packKeptObjects has it. The
-    /// packs themselves stay.
+    /// Also pack objects of packs with a .keep file; if not given, `repack.packKeptObjects`. The packs
+    /// themselves stay.
     pub pack_kept_objects: Option<bool>,
-    /// Leave this pack alone, as if it had a .keep.
+    /// Keep these packs, as if they had a .keep file.
     pub keep_pack: Vec<String>,
-    /// Roll up small packs, so that each has this many times the objects of the next smaller one.
+    /// Combine small packs until each has at least this many times the objects of the next smaller one.
     pub geometric: Option<i64>,
-    /// Write a multi-pack-index of the packs that stay.
+    /// Write a multi-pack-index of the remaining packs.
     pub write_midx: bool,
-    /// With `cruft` and `delete`, where what expires is put, as the beginning of the names of a pack's files.
+    /// With `cruft` and `delete`, path prefix of a pack for expired objects.
     pub expire_to: Option<PathBuf>,
 }
 
-/// What `commit-graph write` writes.
+/// The commits and files of `commit-graph write`.
 #[derive(Debug, Clone)]
 pub struct CommitGraphWriteOptions {
-    /// The object directory that it belongs to: the repository's own or one that it borrows from.
+    /// The object directory: the repository's own or an alternate.
     pub object_dir: Option<PathBuf>,
     /// Start from all refs.
     pub reachable: bool,
-    /// Start from the commits in the packs whose indexes are named on the input.
+    /// Start from commits in the packs whose indexes are named on the input.
     pub stdin_packs: bool,
     /// Start from the objects named on the input.
     pub stdin_commits: bool,
-    /// Keep every commit of the present commit-graph.
+    /// Keep all commits of the existing commit-graph.
     pub append: bool,
-    /// Write a chain of files; with `no-merge` always one more, with `replace` one for all.
+    /// Write a chain of files; `no-merge` always adds one file, `replace` writes a single new one.
     pub split: Option<String>,
-    /// Take in the file below if it has at most this many times the commits of the new one.
+    /// Merge with the file below if it has at most this many times the commits of the new one.
     pub size_multiple: i64,
-    /// Take in the file below if the new one has more commits than this; 0 is any number.
+    /// Merge with the file below if the new one has more commits than this; 0 means no limit.
     pub max_commits: i64,
-    /// Delete files that no chain names and that are older than this moment; now, if nothing is said.
+    /// Delete files outside all chains that are older than this date; default: now.
     pub expire_time: Option<String>,
-    /// Say what is done, or say nothing; if nothing is said, it depends on whether the error output is a terminal.
+    /// Show progress or not; if not given, only if the error output is a terminal.
     pub progress: Option<bool>,
 }
 
@@ -102,97 +101,98 @@ impl Default for CommitGraphWriteOptions {
 /// What `commit-graph verify` checks.
 #[derive(Debug, Clone, Default)]
 pub struct CommitGraphVerifyOptions {
-    /// The object directory that it belongs to: the repository's own or one that it borrows from.
+    /// The object directory: the repository's own or an alternate.
     pub object_dir: Option<PathBuf>,
-    /// Of a chain, check only the newest file.
+    /// Check only the newest file of a chain.
     pub shallow: bool,
-    /// Say how far it is, or say nothing; if nothing is said, it depends on whether the error output is a terminal.
+    /// Show progress or not; if not given, only if the error output is a terminal.
     pub progress: Option<bool>,
 }
 
-/// What `multi-pack-index write` covers.
+/// The packs that `multi-pack-index write` covers.
 #[derive(Debug, Clone, Default)]
 pub struct MultiPackIndexWriteOptions {
-    /// The pack whose copies are read wherever there are several.
+    /// The pack to prefer for objects with several copies.
     pub preferred_pack: Option<String>,
-    /// Cover the packs whose indexes are named on the input, and no others.
+    /// Cover only the packs whose indexes are named on the input.
     pub stdin_packs: bool,
     /// Write reachability bitmaps.
     pub bitmap: bool,
-    /// With `bitmap`, a list of the objects that refs point at; a line that begins with + is preferred.
+    /// With `bitmap`, a list of the refs' objects; lines with a `+` are preferred.
     pub refs_snapshot: Option<PathBuf>,
 }
 
-/// What `commit-graph` does.
+/// The actions of `commit-graph`.
 #[derive(Debug, Clone)]
 pub enum CommitGraphOptions {
-    /// Writes a commit-graph of the commits in packs, or of those that are asked for.
+    /// Writes a commit-graph of the commits in packs, or of selected commits.
     Write(Box<CommitGraphWriteOptions>),
     /// Compares the commit-graph with the commits.
     Verify(CommitGraphVerifyOptions),
 }
 
-/// What `multi-pack-index` does, and where.
+/// The action of `multi-pack-index`, and the object directory.
 #[derive(Debug, Clone)]
 pub struct MultiPackIndexOptions {
-    /// The object directory that the multi-pack-index belongs to: the repository's own or one that it borrows from.
+    /// The object directory: the repository's own or an alternate.
     pub object_dir: Option<PathBuf>,
-    /// Say what is done, or say nothing; if nothing is said, it depends on whether the error output is a terminal.
+    /// Show progress or not; if not given, only if the error output is a terminal.
     pub progress: Option<bool>,
-    /// What it does.
+    /// The action.
     pub action: MultiPackIndexAction,
 }
 
-/// What `multi-pack-index` does.
+/// The actions of `multi-pack-index`.
 #[derive(Debug, Clone)]
 pub enum MultiPackIndexAction {
-    /// Writes a multi-pack-index of all packs, or of those that are asked for.
+    /// Writes a multi-pack-index of all packs, or of selected packs.
     Write(MultiPackIndexWriteOptions),
     /// Compares the multi-pack-index with the packs' own indexes.
     Verify,
-    /// Deletes packs that the multi-pack-index takes no object from.
+    /// Deletes packs from which the multi-pack-index uses no object.
     Expire,
-    /// Puts the objects of small packs into one, so that [`MultiPackIndexAction::Expire`] can delete those.
+    /// Combines small packs, so that [`MultiPackIndexAction::Expire`] can delete them.
     Repack {
-        /// Takes packs from the oldest on, of which less than this is used each, until as much is used of them; 0 takes all.
+        /// Combine packs, oldest first, whose used size is below this, until the sum reaches it; 0 combines
+        /// all.
         batch_size: u64,
     },
 }
 
-/// What `maintenance` does.
+/// The actions of `maintenance`.
 #[derive(Debug, Clone)]
 pub enum MaintenanceOptions {
-    /// Does what the repository needs.
+    /// Runs the tasks that the repository needs.
     Run(MaintenanceRunOptions),
-    /// Says what that is, and why.
+    /// Shows these tasks, and why.
     Plan {
-        /// Only what is worth it by itself, as [`MaintenanceRunOptions::auto`].
+        /// Only worthwhile tasks, as [`MaintenanceRunOptions::auto`].
         auto: bool,
         /// As [`MaintenanceRunOptions::tasks`].
         tasks: Vec<String>,
     },
-    /// Says by its exit code whether there is anything.
+    /// Tells by its exit code whether a task is needed.
     IsNeeded {
-        /// As for a plan.
+        /// As for `Plan`.
         auto: bool,
         /// As [`MaintenanceRunOptions::tasks`].
         tasks: Vec<String>,
     },
-    /// Says how the repository is.
+    /// Shows the state of the repository.
     Status,
 }
 
-/// What `maintenance run` does.
+/// How `maintenance run` works.
 #[derive(Debug, Clone, Default)]
 pub struct MaintenanceRunOptions {
-    /// Only do what is worth it by git's thresholds.
+    /// Run only tasks that git's thresholds make worthwhile.
     pub auto: bool,
-    /// Say nothing, or say what is done; if nothing is said, it depends on whether the error output is a terminal.
+    /// Print nothing or print progress; if not given, progress only if the error output is a terminal.
     pub quiet: Option<bool>,
-    /// Say what would be done, and do nothing.
+    /// Show what would be done, and do nothing.
     pub dry_run: bool,
-    /// Do these tasks, in this order; none: what is needed.
+    /// Run these tasks in this order; if empty, the needed tasks.
     pub tasks: Vec<String>,
-    /// Have it done by this program, `packrace`, and do not wait for it (`--detach`).
+    /// Run it with this program, `packrace`, and do not wait (`--detach`).
     pub detached_program: Option<PathBuf>,
 }

@@ -30,19 +30,19 @@ pub use refs::{
 pub use repositories::{CloneOptions, InitOptions, ReceivePackOptions, UploadPackOptions};
 pub use stash::{StashApplyOptions, StashKeepOptions, StashOptions, StashPushOptions, StashShowOptions};
 
-/// Options of all commands; they stand before the command, as in git.
+/// Options of all commands; they come before the command, as in git.
 #[derive(Debug, Clone, Default)]
 pub struct GlobalOptions {
-    /// `-C`: the directory that all paths start from, each relative to the one before.
+    /// `-C`: the directory that all paths start from, each relative to the previous one.
     pub directories: Vec<PathBuf>,
-    /// `-c`: configuration for this call, as `name=value`; without a value it is true.
+    /// `-c`: configuration for this call, as `name=value`; a name alone means true.
     pub config: Vec<String>,
-    /// The repository, where a command names none.
+    /// The repository, for commands without a repository argument.
     pub git_dir: Option<PathBuf>,
-    /// Where the history of the repository is cut, instead of its own list; an empty path: nowhere.
+    /// The file of shallow commits, instead of the repository's; an empty path: none.
     pub shallow_file: Option<OsString>,
-    /// Attributes are read from this tree as well.
+    /// Read attributes also from this tree.
     pub attr_source: Option<String>,
-    /// Only the refs of this namespace are served (gitnamespaces).
+    /// Serve only refs of this namespace (gitnamespaces).
     pub namespace: Option<String>,
 }

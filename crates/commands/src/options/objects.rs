@@ -1,24 +1,24 @@
-//! Options of commands that make single objects.
+//! Options of commands that create single objects.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// What `hash-object` names.
+/// The objects that `hash-object` names.
 #[derive(Debug, Clone)]
 pub struct HashObjectOptions {
-    /// What kind of object it is.
+    /// The object type.
     pub kind: String,
     /// Store the object.
     pub write: bool,
-    /// Read the object from the input; how often that was said, which may be once.
+    /// How often `--stdin` was given: at most once.
     pub stdin: u8,
-    /// Read names of files from the input.
+    /// Read file names from the input.
     pub stdin_paths: bool,
-    /// Take files as they are, without conversion.
+    /// Do not convert files.
     pub no_filters: bool,
-    /// Take any bytes for an object of the kind, and any word for a kind.
+    /// Accept invalid content, and any word as the type.
     pub literally: bool,
-    /// Convert as if this was the file.
+    /// Convert as if the content were in this file.
     pub path: Option<OsString>,
     /// The files.
     pub files: Vec<OsString>,
@@ -39,21 +39,21 @@ impl Default for HashObjectOptions {
     }
 }
 
-/// What `write-tree` makes trees of.
+/// The tree that `write-tree` writes.
 #[derive(Debug, Clone, Default)]
 pub struct WriteTreeOptions {
-    /// Do not look whether the objects are there that the index names.
+    /// Do not check whether the objects in the index exist.
     pub missing_ok: bool,
-    /// Say the tree of this directory.
+    /// Write the tree of this directory.
     pub prefix: Option<OsString>,
 }
 
-/// What `commit-tree` makes a commit of.
+/// The commit that `commit-tree` makes.
 #[derive(Debug, Clone, Default)]
 pub struct CommitTreeOptions {
-    /// The tree, which has to be one.
+    /// The tree; exactly one.
     pub trees: Vec<OsString>,
-    /// Parents, in order.
+    /// The parents, in order.
     pub parents: Vec<OsString>,
     /// Parts of the message, in order.
     pub message: Vec<MessagePart>,

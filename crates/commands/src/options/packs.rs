@@ -2,188 +2,188 @@
 
 use std::path::PathBuf;
 
-/// What pack `index-pack` takes, and what comes of it.
+/// The pack that `index-pack` indexes, and the files that it writes.
 #[derive(Debug, Clone, Default)]
 pub struct IndexPackOptions {
-    /// Say how far the work is.
+    /// Show progress.
     pub verbose: bool,
-    /// With `verbose`, what is said of objects that come in; one at most.
+    /// With `verbose`, the progress title for received objects; at most one.
     pub progress_title: Vec<String>,
-    /// Say how far the resolving of deltas is.
+    /// Show progress of resolving deltas.
     pub show_resolving_progress: bool,
-    /// Read the pack from the input, and put it where `pack` says, or into the repository.
+    /// Read the pack from the input, and store it at `pack` or in the repository.
     pub stdin: bool,
-    /// Complete a pack that lacks bases which the repository has.
+    /// Complete a thin pack with bases from the repository.
     pub fix_thin: bool,
-    /// Where the index goes; to one place at most.
+    /// The path of the index; at most one.
     pub output: Vec<PathBuf>,
-    /// Write a .keep, so that no repack takes the pack away, with this text.
+    /// Write a .keep file with this text, so that repack keeps the pack.
     pub keep: Option<String>,
-    /// Mark the pack as one of a promisor, with this text.
+    /// Mark the pack as a promisor pack, with this text.
     pub promisor: Option<String>,
-    /// Write a reverse index, or write none; if nothing is said, as pack.writeReverseIndex has it.
+    /// Write a reverse index, or none; if not given, `pack.writeReverseIndex`.
     pub rev_index: Option<bool>,
-    /// Which objects are refused.
+    /// The objects to refuse.
     pub fsck: FsckOptions,
-    /// Exit with 1 where a link leaves the pack.
+    /// Exit with 1 if a link leaves the pack.
     pub check_self_contained_and_connected: bool,
     /// Compare the pack with its index.
     pub verify: bool,
-    /// The same, and say of every object what it takes.
+    /// The same, with one line per object.
     pub verify_stat: bool,
-    /// The same, and say how long delta chains are.
+    /// The same, with only the lengths of delta chains.
     pub verify_stat_only: bool,
-    /// Threads that resolve deltas; 0: one a processor.
+    /// Threads that resolve deltas; 0: one per processor.
     pub threads: Option<u32>,
-    /// The longest pack that is taken, in bytes; 0: any.
+    /// Largest accepted pack in bytes; 0: no limit.
     pub max_input_size: Option<u64>,
-    /// Version of the index, and from which offset on it has eight bytes for one.
+    /// Version of the index, and the offset from which it uses eight bytes per offset.
     pub index_version: Option<String>,
     /// The hash of the pack's objects: sha1 or sha256.
     pub object_format: Option<String>,
-    /// The header of the pack, which the input does not have any more.
+    /// The header of the pack, which was already read from the input.
     pub pack_header: Option<String>,
-    /// Write a NUL to the error output when the pack was read.
+    /// Write a NUL to the error output after the pack was read.
     pub report_end_of_input: bool,
     /// The pack.
     pub pack: Option<PathBuf>,
 }
 
-/// What `verify-pack` compares.
+/// The packs that `verify-pack` compares with their indexes.
 #[derive(Debug, Clone, Default)]
 pub struct VerifyPackOptions {
-    /// Say of every object what it takes.
+    /// Print one line per object.
     pub verbose: bool,
-    /// Say how long delta chains are.
+    /// Print the lengths of delta chains.
     pub stat_only: bool,
     /// The hash of the packs' objects: sha1 or sha256.
     pub object_format: Option<String>,
-    /// Indexes of packs.
+    /// The packs' index files.
     pub packs: Vec<PathBuf>,
 }
 
 /// How `unpack-objects` stores objects.
 #[derive(Debug, Clone, Default)]
 pub struct UnpackObjectsOptions {
-    /// Store nothing; only look whether the pack is whole.
+    /// Store nothing; only check whether the pack is complete.
     pub dry_run: bool,
-    /// Say nothing of how far the work is.
+    /// Print no progress.
     pub quiet: bool,
-    /// Store what can be read of a damaged pack.
+    /// Store the readable objects of a damaged pack.
     pub recover: bool,
-    /// Refuse broken objects, and links to objects that are not there. All settings count.
+    /// Refuse broken objects and links to missing objects. All settings count.
     pub strict: Vec<String>,
-    /// The header of the pack, which the input does not have any more.
+    /// The header of the pack, which was already read from the input.
     pub pack_header: Option<String>,
-    /// The longest pack that is taken, in bytes; 0: any.
+    /// Largest accepted pack in bytes; 0: no limit.
     pub max_input_size: Option<u64>,
 }
 
-/// How packs are made.
+/// Settings of new packs.
 #[derive(Debug, Clone, Default)]
 pub struct PackingOptions {
-    /// How many objects a delta base is looked for in.
+    /// Number of objects among which a delta base is searched.
     pub window: Option<i64>,
-    /// Bytes of the objects in the window of one thread; k, m and g multiply.
+    /// Bytes of objects in each thread's window; suffixes k, m and g.
     pub window_memory: Option<u64>,
     /// Longest delta chain.
     pub depth: Option<i64>,
-    /// Threads for the walk and the delta search; 0: one a processor.
+    /// Threads for the walk and the delta search; 0: one per processor.
     pub threads: Option<i64>,
-    /// How paths are hashed for the delta search: 2 parts files of one name by their directories.
+    /// The path hash for the delta search; 2 separates equal file names in different directories.
     pub name_hash_version: Option<i64>,
-    /// Longest pack, in bytes, at least 1 MiB; others follow it. k, m and g multiply.
+    /// Longest pack in bytes, at least 1 MiB; larger output is split. Suffixes k, m and g.
     pub max_pack_size: Option<u64>,
 }
 
-/// What `pack-objects` packs, and how.
+/// The objects that `pack-objects` packs, and how.
 #[derive(Debug, Clone, Default)]
 pub struct PackObjectsOptions {
-    /// Read revisions from the input, one a line, and pack what they reach.
+    /// Read revisions from the input, one per line, and pack what they reach.
     pub revs: bool,
-    /// Read names of packs from the input and pack what is in them, but not what is in a pack with a ^ before it.
+    /// Read pack names from the input and pack their objects, without the objects of packs marked with ^.
     pub stdin_packs: bool,
-    /// Pack what the refs reach; implies `revs`.
+    /// Pack everything that refs reach; implies `revs`.
     pub all: bool,
-    /// Pack what the reflogs name and reach; implies `revs`.
+    /// Pack everything that reflogs reach; implies `revs`.
     pub reflog: bool,
-    /// Pack what the indexes of work trees name; implies `revs`.
+    /// Pack objects in the indexes of work trees; implies `revs`.
     pub indexed_objects: bool,
-    /// Leave out what is in a pack; implies `revs`, or with `stdin_packs`, adds loose objects.
+    /// Omit packed objects; implies `revs`, or with `stdin_packs`, adds loose objects.
     pub unpacked: bool,
-    /// Leave out what is in a pack already, also in one of an alternate.
+    /// Omit objects that are already in a pack, also in an alternate's.
     pub incremental: bool,
-    /// Leave out what an alternate has.
+    /// Omit objects of alternates.
     pub local: bool,
-    /// Leave out what is in a pack with a .keep.
+    /// Omit objects of packs with a .keep file.
     pub honor_pack_keep: bool,
-    /// Leave out what is in this pack, as if it had a .keep.
+    /// Omit objects of this pack, as if it had a .keep file.
     pub keep_pack: Vec<String>,
-    /// Deltas may refer to bases that only the receiver has; needs `stdout`.
+    /// Allow delta bases that only the receiver has; needs `stdout`.
     pub thin: bool,
-    /// Pack annotated tags with what they tag.
+    /// Pack annotated tags together with the objects that they tag.
     pub include_tag: bool,
-    /// Leave out what this filter leaves out; of several, what any leaves out.
+    /// Omit objects that any of these filters omits.
     pub filter: Vec<String>,
-    /// What happens when objects are missing: error, allow-any or allow-promisor.
+    /// How to handle missing objects: error, allow-any or allow-promisor.
     pub missing: Option<String>,
-    /// Leave out what is in a pack of a promisor, and what only that reaches.
+    /// Omit objects of promisor packs, and objects that only those reach.
     pub exclude_promisor_objects: bool,
-    /// Leave out objects that uploadpack.blobPackfileUri offers by this protocol, and say where their packs are.
+    /// Omit objects that uploadpack.blobPackfileUri offers by this protocol, and print where their packs are.
     pub uri_protocol: Vec<String>,
-    /// Add what is in packs and not reached; implies `revs`.
+    /// Add unreachable packed objects; implies `revs`.
     pub keep_unreachable: bool,
-    /// Add what is loose and not reached; implies `revs`.
+    /// Add unreachable loose objects; implies `revs`.
     pub pack_loose_unreachable: bool,
-    /// Make loose what is in packs and not packed now; with `all`, `reflog` and `indexed_objects` unless it is
-    /// older than this moment. Implies `revs`.
+    /// Make packed objects loose if they are not packed now; with `all`, `reflog` and `indexed_objects` only
+    /// those that are not older than this date. Implies `revs`.
     pub unpack_unreachable: Option<String>,
-    /// Pack what is loose or in packs that the input names with a -, and in no other pack.
+    /// Pack objects that are loose or in packs marked with -, and in no other pack.
     pub cruft: bool,
-    /// The same, without what is older than this moment.
+    /// The same, without objects older than this date.
     pub cruft_expiration: Option<String>,
-    /// Make no pack without objects.
+    /// Write no empty pack.
     pub non_empty: bool,
-    /// How packs are made.
+    /// Settings of new packs.
     pub packing: PackingOptions,
-    /// Level of zlib, -1 for its default.
+    /// zlib level; -1 for its default.
     pub compression: Option<i64>,
-    /// Find every delta anew.
+    /// Compute all deltas again.
     pub no_reuse_delta: bool,
-    /// Deflate every object anew.
+    /// Compress all objects again.
     pub no_reuse_object: bool,
-    /// Name delta bases by distance, which is shorter.
+    /// Store delta bases as offsets, which are shorter.
     pub delta_base_offset: bool,
-    /// Make no delta that crosses the shores of the islands that pack.island names.
+    /// Make no delta across the islands of `pack.island`.
     pub delta_islands: bool,
     /// Version of the index, 1 or 2.
     pub index_version: Option<String>,
-    /// With `all`, write a bitmap beside the pack.
+    /// With `all`, write a bitmap for the pack.
     pub write_bitmap_index: bool,
-    /// The same, and say nothing where there can be none.
+    /// The same, without a warning if it cannot be written.
     pub write_bitmap_index_quiet: bool,
-    /// Find everything by walking.
+    /// Do not use bitmaps for the walk.
     pub no_use_bitmap_index: bool,
-    /// Say nothing while it is done.
+    /// Print no progress.
     pub quiet: bool,
-    /// Say what is done, with `stdout` not how the pack is written; or say nothing. If nothing is said, it depends on
-    /// whether the error output is a terminal.
+    /// Show progress, with `stdout` except writing the pack, or show none. If not given, only if the error
+    /// output is a terminal.
     pub progress: Option<bool>,
-    /// The same, also how the pack is written.
+    /// The same, including writing the pack.
     pub all_progress: bool,
-    /// Let progress, where there is any, be as with `all_progress`.
+    /// If progress is shown, show it as with `all_progress`.
     pub all_progress_implied: bool,
     /// Write the pack to the output.
     pub stdout: bool,
-    /// The beginning of the names of the files that are written.
+    /// Path prefix of the written files.
     pub base_name: Option<PathBuf>,
 }
 
 /// How strictly objects of packs are checked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FsckOptions {
-    /// Whether objects are checked and links must lead somewhere.
+    /// Whether to check objects, and that links lead to existing objects.
     pub strict: bool,
-    /// What is set, if objects are checked at all. The settings of both options add up in the order in which they were typed.
+    /// Settings of the checks, if objects are checked. Settings of both options add up in command-line order.
     pub settings: Option<String>,
 }

@@ -2,109 +2,108 @@
 
 use std::ffi::OsString;
 
-/// What `update-ref` changes.
+/// The refs that `update-ref` changes.
 #[derive(Debug, Clone, Default)]
 pub struct UpdateRefOptions {
-    /// Why, for the reflog.
+    /// The reason, for the reflog.
     pub message: Option<String>,
     /// Delete the ref.
     pub delete: bool,
-    /// Change the ref itself, not the one that it stands for.
+    /// Change the ref itself, not the target of a symbolic ref.
     pub no_deref: bool,
-    /// Read changes from the input, and make all of them or none.
+    /// Read changes from the input, and apply all of them or none.
     pub stdin: bool,
-    /// What is read has NUL in place of ends of lines.
+    /// The input is terminated by NUL instead of newlines.
     pub nul: bool,
-    /// Make those that can be made, and say which were rejected.
+    /// Apply the changes that are possible, and report the rejected ones.
     pub batch_updates: bool,
-    /// Begin a reflog where the configuration would not.
+    /// Create a reflog even if the configuration does not ask for it.
     pub create_reflog: bool,
-    /// The ref, and what it shall and must point at.
+    /// The ref, its new value and its expected old value.
     pub arguments: Vec<OsString>,
 }
 
-/// What `symbolic-ref` reads or changes.
+/// The ref that `symbolic-ref` reads or changes.
 #[derive(Debug, Clone, Default)]
 pub struct SymbolicRefOptions {
-    /// Do not complain of a ref that is not symbolic; only exit with 1.
+    /// Do not report a ref that is not symbolic; only exit with 1.
     pub quiet: bool,
     /// Delete the symbolic ref.
     pub delete: bool,
-    /// Shorten what is written, as refs/heads/main to main.
+    /// Shorten the output, such as refs/heads/main to main.
     pub short: bool,
-    /// Follow one symbolic ref only.
+    /// Follow only one symbolic ref.
     pub no_recurse: bool,
-    /// Why, for the reflog.
+    /// The reason, for the reflog.
     pub message: Option<String>,
-    /// The symbolic ref, and what it shall stand for.
+    /// The symbolic ref, and its new target.
     pub arguments: Vec<OsString>,
 }
 
-/// What `show-ref` lists.
+/// The refs that `show-ref` lists.
 #[derive(Debug, Clone, Default)]
 pub struct ShowRefOptions {
-    /// How it is used.
     /// Show only tags.
     pub tags: bool,
     /// Show only branches.
     pub branches: bool,
-    /// Say with the exit code whether a ref exists, without resolving it.
+    /// Tell by the exit code whether a ref exists, without resolving it.
     pub exists: bool,
-    /// Take full names only, and complain of those that are not there.
+    /// Accept only full names, and report missing refs.
     pub verify: bool,
-    /// Show HEAD, whatever is asked for.
+    /// Also show HEAD, regardless of filters.
     pub head: bool,
-    /// Show what tags point at, too.
+    /// Also show the objects that tags point at.
     pub dereference: bool,
-    /// Show only names of objects, with at least so many digits.
+    /// Show only object names, with at least this many digits.
     pub hash: Option<i64>,
-    /// Shorten names of objects, to at least so many digits.
+    /// Abbreviate object names to at least this many digits.
     pub abbrev: Option<i64>,
-    /// Show nothing.
+    /// Print nothing.
     pub quiet: bool,
-    /// Show those lines of the input whose refs do not exist, and begin with this.
+    /// Print the input lines whose refs start with this and do not exist.
     pub exclude_existing: Option<OsString>,
-    /// Ends of names, whole words each; with `verify` and `exists`, full names.
+    /// Last components of names; with `verify` and `exists`, full names.
     pub patterns: Vec<OsString>,
 }
 
-/// Which refs `pack-refs` packs.
+/// The refs that `pack-refs` packs.
 #[derive(Debug, Clone, Default)]
 pub struct PackRefsOptions {
     /// Pack all refs, not only tags.
     pub all: bool,
-    /// Leave loose refs that were packed.
+    /// Keep loose refs that were packed.
     pub no_prune: bool,
-    /// Do only as much as is worth it.
+    /// Pack only if it is worthwhile.
     pub auto: bool,
-    /// Pack refs that match, instead of tags.
+    /// Pack refs that match these patterns, instead of tags.
     pub include: Vec<OsString>,
-    /// Pack no refs that match.
+    /// Do not pack refs that match these patterns.
     pub exclude: Vec<OsString>,
 }
 
-/// What `for-each-ref` lists, and how.
+/// The refs that `for-each-ref` lists, and the format.
 #[derive(Debug, Clone, Default)]
 pub struct ForEachRefOptions {
-    /// Quote values as a shell reads them.
+    /// Quote values for a shell.
     pub shell: bool,
-    /// Quote values as Perl reads them.
+    /// Quote values for Perl.
     pub perl: bool,
-    /// Quote values as Python reads them.
+    /// Quote values for Python.
     pub python: bool,
-    /// Quote values as Tcl reads them.
+    /// Quote values for Tcl.
     pub tcl: bool,
-    /// Write no line for a ref of which the format leaves nothing.
+    /// Print no line for a ref whose formatted text is empty.
     pub omit_empty: bool,
-    /// Show so many refs at most; 0 is all.
+    /// Show at most this many refs; 0: all.
     pub count: Option<i64>,
-    /// What to write of each ref, with `%(…)` for fields.
+    /// The format of a line, with fields as `%(…)`.
     pub format: Option<OsString>,
-    /// Heed colours in the format: always, never or auto.
+    /// When to use colours of the format: always, never or auto.
     pub color: Option<OsString>,
-    /// Leave out refs that match one of these patterns.
+    /// Omit refs that match one of these patterns.
     pub exclude: Vec<OsString>,
-    /// Sort by this field, with a - before it downwards; the last of several counts first.
+    /// Sort by these fields, with - in descending order; the last one given is the primary key.
     pub sort: Vec<OsString>,
     /// Only refs that point at one of these objects.
     pub points_at: Vec<OsString>,
@@ -116,139 +115,139 @@ pub struct ForEachRefOptions {
     pub contains: Vec<OsString>,
     /// Only refs that reach none of these commits.
     pub no_contains: Vec<OsString>,
-    /// Sort and filter without regard to case.
+    /// Ignore case in sorting and filtering.
     pub ignore_case: bool,
-    /// Read patterns from the input, one a line.
+    /// Read patterns from the input, one per line.
     pub stdin: bool,
-    /// Show HEAD and the other refs outside refs/ too.
+    /// Also show HEAD and other refs outside refs/.
     pub include_root_refs: bool,
-    /// Refs to show: all of a name, all below it, or by wildcards.
+    /// Refs to show: a full name, a directory, or a pattern with wildcards.
     pub pattern: Vec<OsString>,
 }
 
-/// Where `refs migrate` moves refs to.
+/// The target of `refs migrate`.
 #[derive(Debug, Clone, Default)]
 pub struct RefsMigrateOptions {
-    /// The format that they have afterwards: files or reftable.
+    /// The new format: files or reftable.
     pub ref_format: Option<String>,
-    /// Only write the refs into a directory, and say which.
+    /// Only write the refs to a directory, and print its name.
     pub dry_run: bool,
-    /// Drop reflogs.
+    /// Do not migrate reflogs.
     pub no_reflog: bool,
-    /// What was said beside options; nothing may be.
+    /// Arguments besides options; none are allowed.
     pub arguments: Vec<OsString>,
 }
 
 /// How `refs verify` checks refs.
 #[derive(Debug, Clone, Default)]
 pub struct RefsVerifyOptions {
-    /// Take warnings for errors.
+    /// Treat warnings as errors.
     pub strict: bool,
-    /// Say what is checked.
+    /// Print what is checked.
     pub verbose: bool,
 }
 
-/// What `reflog show` shows.
+/// The entries that `reflog show` prints.
 #[derive(Debug, Clone, Default)]
 pub struct ReflogShowOptions {
-    /// Show so many entries at most.
+    /// Show at most this many entries.
     pub max_count: Option<usize>,
-    /// Show whole names of objects.
+    /// Show full object names.
     pub no_abbrev: bool,
-    /// Shorten names of objects, to at least so many digits.
+    /// Abbreviate object names to at least this many digits.
     pub abbrev: Option<usize>,
-    /// The refs; HEAD if there is none.
+    /// The refs; if empty, HEAD.
     pub names: Vec<OsString>,
 }
 
-/// What `reflog delete` and `reflog expire` have in common.
+/// Shared options of `reflog delete` and `reflog expire`.
 #[derive(Debug, Clone, Default)]
 pub struct ReflogChangeOptions {
-    /// Change nothing; with `verbose`, say what would be.
+    /// Change nothing; with `verbose`, print what would change.
     pub dry_run: bool,
-    /// Let each entry begin where the one before it that is left ends.
+    /// Set the old object of each entry to the new object of the remaining entry before it.
     pub rewrite: bool,
-    /// Let the ref point where its last entry ends.
+    /// Set the ref to the new object of its last entry.
     pub updateref: bool,
-    /// Say what becomes of each entry.
+    /// Print what happens to each entry.
     pub verbose: bool,
 }
 
-/// Which entries `reflog delete` deletes.
+/// The entries that `reflog delete` deletes.
 #[derive(Debug, Clone, Default)]
 pub struct ReflogDeleteOptions {
-    /// What they have in common.
+    /// The shared options.
     pub change: ReflogChangeOptions,
     /// The entries: REF@{N}.
     pub entries: Vec<OsString>,
 }
 
-/// Which reflogs `reflog drop` deletes.
+/// The reflogs that `reflog drop` deletes.
 #[derive(Debug, Clone, Default)]
 pub struct ReflogDropOptions {
-    /// Those of all refs.
+    /// The reflogs of all refs.
     pub all: bool,
     /// The refs.
     pub names: Vec<OsString>,
 }
 
-/// Which entries `reflog expire` deletes.
+/// The entries that `reflog expire` deletes.
 #[derive(Debug, Clone, Default)]
 pub struct ReflogExpireOptions {
-    /// What they have in common.
+    /// The shared options.
     pub change: ReflogChangeOptions,
-    /// Delete what is older than this moment.
+    /// Delete entries older than this date.
     pub expire: Option<String>,
-    /// Delete what is older than this moment and that the ref does not reach.
+    /// Delete entries older than this date that the ref does not reach.
     pub expire_unreachable: Option<String>,
-    /// Those of all refs.
+    /// The reflogs of all refs.
     pub all: bool,
     /// The refs.
     pub names: Vec<OsString>,
 }
 
-/// What `refs` does.
+/// The actions of `refs`.
 #[derive(Debug, Clone)]
 pub enum RefsOptions {
-    /// Says with the exit code whether a ref exists: 2 if not.
+    /// Tells by the exit code whether a ref exists: 2 if not.
     Exists {
-        /// The full name, of which there is one.
+        /// The full name; exactly one.
         names: Vec<OsString>,
     },
     /// Lists refs, as for-each-ref does.
     List(Box<ForEachRefOptions>),
     /// Packs refs, as pack-refs does.
     Optimize(PackRefsOptions),
-    /// Moves refs to another format.
+    /// Migrates refs to another format.
     Migrate(RefsMigrateOptions),
-    /// Checks that refs are stored as they must be.
+    /// Checks stored refs.
     Verify(RefsVerifyOptions),
 }
 
-/// What `reflog` does.
+/// The actions of `reflog`.
 #[derive(Debug, Clone)]
 pub enum ReflogOptions {
-    /// Shows what a reflog tells.
+    /// Shows entries of a reflog.
     Show(ReflogShowOptions),
     /// Lists the refs that have a reflog.
     List {
-        /// What was said beside options; nothing may be.
+        /// Arguments besides options; none are allowed.
         arguments: Vec<String>,
     },
-    /// Says with the exit code whether a ref has a reflog.
+    /// Tells by the exit code whether a ref has a reflog.
     Exists {
         /// The full name.
         names: Vec<OsString>,
     },
     /// Adds an entry.
     Write {
-        /// The full name, the old and the new object, and why.
+        /// The full name, the old and the new object, and the message.
         arguments: Vec<OsString>,
     },
     /// Deletes single entries.
     Delete(ReflogDeleteOptions),
     /// Deletes whole reflogs.
     Drop(ReflogDropOptions),
-    /// Deletes entries that are too old.
+    /// Deletes old entries.
     Expire(ReflogExpireOptions),
 }

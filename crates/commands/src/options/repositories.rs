@@ -1,68 +1,68 @@
-//! Options of commands that make repositories or talk of one.
+//! Options of commands that create or serve a repository.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// What `init` makes.
+/// The repository that `init` creates.
 #[derive(Debug, Clone, Default)]
 pub struct InitOptions {
-    /// Say only what goes wrong.
+    /// Print only errors.
     pub quiet: bool,
-    /// Make a repository without a work tree.
+    /// Create a repository without a work tree.
     pub bare: bool,
-    /// Copy what is in this directory; nothing, if it is empty.
+    /// Copy files from this directory; an empty path: none.
     pub template: Option<OsString>,
-    /// Keep the repository there, and leave only a file in the work tree that leads to it.
+    /// Create the repository there, and in the work tree only a file that points to it.
     pub separate_git_dir: Option<OsString>,
-    /// Name objects by this hash: sha1 (the default) or sha256.
+    /// The hash of object names: sha1 (the default) or sha256.
     pub object_format: Option<String>,
-    /// Store refs in this way: files (the default) or reftable.
+    /// The ref format: files (the default) or reftable.
     pub ref_format: Option<String>,
-    /// Name the branch that HEAD stands for.
+    /// The initial branch that HEAD points to.
     pub initial_branch: Option<OsString>,
-    /// Let others write, too: false, umask, true, group, all, world, everybody, or a mode as 0640.
+    /// Permissions for other users: false, umask, true, group, all, world, everybody, or a mode as 0640.
     pub shared: Option<OsString>,
-    /// Where to; here, if nothing is said.
+    /// The target directory; default: the current one.
     pub directory: Option<OsString>,
 }
 
-/// What `clone` copies, and to where.
+/// The repository that `clone` copies, and its target.
 #[derive(Debug, Clone, Default)]
 pub struct CloneOptions {
-    /// Say only what goes wrong.
+    /// Print only errors.
     pub quiet: bool,
-    /// Say more of the connection.
+    /// Print more about the connection.
     pub verbose: bool,
-    /// Show progress, or show none; if nothing is said, it depends on whether the error output is a terminal.
+    /// Show progress or not; if not given, only if the error output is a terminal.
     pub progress: Option<bool>,
-    /// Make a repository without a work tree, with the branches and tags of the other one.
+    /// Create a repository without a work tree, with the branches and tags of the server.
     pub bare: bool,
     /// The same with all refs, which later fetches overwrite.
     pub mirror: bool,
-    /// Take no tags, now and in later fetches.
+    /// Fetch no tags, now and later.
     pub no_tags: bool,
-    /// The branch that HEAD stands for, or the tag that it leads to.
+    /// The branch that HEAD points to, or a tag for a detached HEAD.
     pub branch: Option<OsString>,
-    /// What the other repository is called here (origin, or what clone.defaultRemoteName says).
+    /// The name of the remote (default: clone.defaultRemoteName, else origin).
     pub origin: Option<OsString>,
-    /// Store refs in this way: files (the default) or reftable.
+    /// The ref format: files (the default) or reftable.
     pub ref_format: Option<String>,
-    /// The other repository: http:// or git://.
+    /// The URL of the repository: http://, https:// or git://.
     pub repository: Option<OsString>,
-    /// Where to; a name is taken from the URL, if nothing is said.
+    /// The target directory; default: a name from the URL.
     pub directory: Option<OsString>,
 }
 
 /// How `upload-pack` answers.
 #[derive(Debug, Clone, Default)]
 pub struct UploadPackOptions {
-    /// Take the directory as it is: do not look for `.git` in it, or behind its name.
+    /// Take the directory as it is: do not try `.git` inside it or after its name.
     pub strict: bool,
-    /// End the transfer after so many seconds without a word from the client; 0 is never.
+    /// End the transfer after this many seconds without input from the client; 0: never.
     pub timeout: u64,
     /// Answer one request and end, as HTTP needs it.
     pub stateless_rpc: bool,
-    /// Only say which refs there are, as HTTP needs it.
+    /// Only advertise refs, as HTTP needs it.
     pub http_backend_info_refs: bool,
     /// The repository.
     pub directory: Option<PathBuf>,
@@ -71,15 +71,16 @@ pub struct UploadPackOptions {
 /// How `receive-pack` answers.
 #[derive(Debug, Clone, Default)]
 pub struct ReceivePackOptions {
-    /// No progress.
+    /// Show no progress.
     pub quiet: bool,
-    /// Take it that all objects are there which new tips lead to: for hosts that make sure of it in another way.
+    /// Do not check that new tips reach only existing objects: for hosts that check it otherwise.
     pub skip_connectivity_check: bool,
-    /// The program that looks after the repository when it needs that (`receive.autogc`): `packrace`. None: nobody does.
+    /// The program that maintains the repository if needed (`receive.autogc`): `packrace`. None: no
+    /// maintenance.
     pub maintenance_program: Option<PathBuf>,
     /// Answer one request and end, as HTTP needs it.
     pub stateless_rpc: bool,
-    /// Only say which refs there are, as HTTP needs it.
+    /// Only advertise refs, as HTTP needs it.
     pub http_backend_info_refs: bool,
     /// The repository.
     pub directory: Option<PathBuf>,

@@ -2,42 +2,42 @@
 
 use std::ffi::OsString;
 
-/// What `stash` keeps, and what stays.
+/// What `stash` saves, and what stays.
 #[derive(Debug, Clone, Default)]
 pub struct StashKeepOptions {
-    /// Leave what is staged in the index and the work tree.
+    /// Keep staged changes in the index and the work tree.
     pub keep_index: bool,
-    /// Keep only what is staged.
+    /// Stash only staged changes.
     pub staged: bool,
-    /// Keep files that git does not know, too.
+    /// Also stash untracked files.
     pub include_untracked: bool,
-    /// And those that are ignored.
+    /// Also stash ignored files.
     pub all: bool,
-    /// Say nothing of it.
+    /// Print nothing.
     pub quiet: bool,
 }
 
-/// What `stash push` keeps.
+/// What `stash push` saves.
 #[derive(Debug, Clone, Default)]
 pub struct StashPushOptions {
-    /// What is kept, and what stays.
+    /// What to save, and what stays.
     pub options: StashKeepOptions,
-    /// What the list says of it.
+    /// The message of the entry.
     pub message: Option<OsString>,
-    /// Read pathspecs from a file; from the input if it is `-`.
+    /// Read pathspecs from a file; `-` is the input.
     pub pathspec_from_file: Option<OsString>,
-    /// They end in NUL there.
+    /// Pathspecs in the file end with NUL.
     pub pathspec_file_nul: bool,
-    /// Keep only what matches.
+    /// Stash only matching paths.
     pub pathspecs: Vec<OsString>,
 }
 
-/// What `stash apply` and `stash pop` bring back.
+/// What `stash apply` and `stash pop` restore.
 #[derive(Debug, Clone, Default)]
 pub struct StashApplyOptions {
-    /// Stage what was staged.
+    /// Also restore the index.
     pub index: bool,
-    /// Do not say how the work tree is then.
+    /// Do not print the resulting status.
     pub quiet: bool,
     /// The entry: stash@{N}, or N.
     pub entries: Vec<OsString>,
@@ -46,76 +46,76 @@ pub struct StashApplyOptions {
 /// What `stash show` shows.
 #[derive(Debug, Clone, Default)]
 pub struct StashShowOptions {
-    /// Show files that git did not know, too, or do not; if nothing is said, as stash.showIncludeUntracked has it.
+    /// Show untracked files of the entry or not; if not given, `stash.showIncludeUntracked`.
     pub include_untracked: Option<bool>,
-    /// Show only them.
+    /// Show only untracked files.
     pub only_untracked: bool,
-    /// The changes themselves.
+    /// Show a patch.
     pub patch: bool,
-    /// How many lines of each file change (the default).
+    /// Show changed lines per file (the default).
     pub stat: bool,
-    /// The same, to be read by a program.
+    /// The same in a machine-readable format.
     pub numstat: bool,
-    /// Only how many there are of all.
+    /// Show only the totals.
     pub shortstat: bool,
-    /// Only which files change.
+    /// Show only names of changed files.
     pub name_only: bool,
-    /// Which files change, and how.
+    /// Show names of changed files, and the kind of change.
     pub name_status: bool,
     /// The entry: stash@{N}, or N.
     pub entries: Vec<OsString>,
 }
 
-/// What `stash` does.
+/// The actions of `stash`.
 #[derive(Debug, Clone)]
 pub enum StashOptions {
-    /// Keeps what differs from HEAD, and takes it out of the index and the work tree.
+    /// Saves changes since HEAD, and removes them from the index and the work tree.
     Push(StashPushOptions),
-    /// The same, with a message in place of paths.
+    /// The same, with a message instead of paths.
     Save {
-        /// What is kept, and what stays.
+        /// What to save, and what stays.
         options: StashKeepOptions,
         /// The message.
         words: Vec<OsString>,
     },
-    /// Lists what is kept.
+    /// Lists the entries.
     List {
-        /// So many entries at most.
+        /// At most this many entries.
         max_count: Option<usize>,
     },
     /// Shows what an entry changes.
     Show(StashShowOptions),
-    /// Brings an entry back, and keeps it.
+    /// Applies an entry, and keeps it.
     Apply(StashApplyOptions),
-    /// Brings an entry back, and drops it if all went well.
+    /// Applies an entry, and drops it on success.
     Pop(StashApplyOptions),
     /// Drops an entry.
     Drop {
-        /// Say nothing of it.
+        /// Print nothing.
         quiet: bool,
         /// The entry: stash@{N}, or N.
         entries: Vec<OsString>,
     },
     /// Drops all entries.
     Clear {
-        /// What was said beside options; nothing may be.
+        /// Arguments besides options; none are allowed.
         arguments: Vec<OsString>,
     },
-    /// Makes an entry without keeping it, and says its name.
+    /// Creates an entry without storing it, and prints its name.
     Create {
         /// The message.
         words: Vec<OsString>,
     },
-    /// Keeps an entry that [`StashOptions::Create`] has made.
+    /// Stores an entry that [`StashOptions::Create`] made.
     Store {
-        /// What the list says of it.
+        /// The message of the entry.
         message: Option<OsString>,
-        /// Complain of nothing.
+        /// Print no errors.
         quiet: bool,
         /// The entry.
         commits: Vec<OsString>,
     },
-    /// Makes a branch where an entry was made, brings it back there, and drops it.
+    /// Creates a branch at the entry's base commit, applies the entry there, and drops it.
     Branch {
         /// The branch, and the entry.
         arguments: Vec<OsString>,

@@ -1,4 +1,4 @@
-//! `git pack-objects`: makes a pack of what revisions reach, on standard output or as files.
+//! `git pack-objects`: writes a pack of what revisions reach, to standard output or to files.
 
 mod object_list;
 
@@ -36,10 +36,10 @@ use crate::revisions::{Revisions, Selection};
 /// Longest list of revisions that is read.
 const MAX_INPUT_BYTES: u64 = 1 << 30;
 
-/// Segments that are gathered into one write.
+/// Segments per gathered write.
 const GATHERED_SEGMENTS: usize = 64;
 
-/// Does what `git pack-objects` does.
+/// Implements `git pack-objects`.
 pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
     refuse_what_is_missing(args)?;
     if args.stdout == args.base_name.is_some() {
@@ -103,7 +103,8 @@ pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
     job.loosen(&planned.loosened)
 }
 
-/// The progress that is asked for. Whoever reads the pack tells how far that is, unless all is asked for.
+/// The requested progress. With `--stdout` the pack's reader shows the writing, unless all progress is asked
+/// for.
 fn progress(args: &PackObjectsOptions, call: &Call, threads: usize) -> Result<Progress, Fatal> {
     let typed = args.all_progress.then_some(true).or(args.progress);
     let is_shown = progress::is_wanted(call, if args.quiet { Some(false) } else { typed });
@@ -115,16 +116,16 @@ fn progress(args: &PackObjectsOptions, call: &Call, threads: usize) -> Result<Pr
     })
 }
 
-/// What is packed, and what belongs to it.
+/// A pack plan with its side data.
 struct Planned {
     plan: PackPlan,
-    /// Of a cruft pack.
+    /// Object times, for a cruft pack.
     times: Option<Times>,
-    /// Packs that the receiver gets from elsewhere.
+    /// Packs that the receiver downloads separately.
     uris: Vec<PackfileUri>,
-    /// Whether nothing was left out that the pack would have to hold to need no other.
+    /// Whether no option omitted an object that a self-contained pack must hold.
     is_closed: bool,
-    /// What is in packs that are not kept, and not in this one.
+    /// Objects of packs that are not kept, and not in this pack.
     loosened: Vec<ObjectId>,
 }
 
@@ -151,7 +152,7 @@ impl PackObjectsJob<'_> {
         }
     }
 
-    /// What revisions reach, and what else the options ask for.
+    /// Plans what revisions reach, and what other options add.
     fn plan_revisions(&self) -> Result<Planned, Fatal> {
         let (args, request_objects) = (self.args, self.request_objects);
         let selection = self.selection()?;
@@ -203,7 +204,7 @@ impl PackObjectsJob<'_> {
         Ok(Planned { plan, times: None, uris, is_closed, loosened })
     }
 
-    /// What standard input lists.
+    /// Plans the objects listed on standard input.
     fn plan_listed(&self) -> Result<PackPlan, Fatal> {
         let (args, request_objects) = (self.args, self.request_objects);
         let input = input(self.call)?;
@@ -228,7 +229,7 @@ impl PackObjectsJob<'_> {
         Ok(plan_list(request_objects, &objects, self.settings, args.delta_base_offset, self.progress)?)
     }
 
-    /// What is in none of the packs that stay.
+    /// Plans the objects that are in none of the remaining packs.
     fn plan_cruft(&self) -> Result<(PackPlan, Times), Fatal> {
         let args = self.args;
         let deleted = object_list::packs_to_delete(self.request_objects, &input(self.call)?)?;
@@ -244,7 +245,7 @@ impl PackObjectsJob<'_> {
         Ok(plan_cruft_beside(self.request_objects, &stays, expiry, settings, ofs_delta, self.progress)?)
     }
 
-    /// The bitmaps that are asked for; as in git, only a pack of everything that refs reach gets some.
+    /// The requested bitmaps; as in git, only for a pack of everything that refs reach.
     fn bitmap(&self) -> Result<Option<BitmapRequest>, Fatal> {
         let args = self.args;
         if !(args.write_bitmap_index || args.write_bitmap_index_quiet) || !args.all {
@@ -254,10 +255,10 @@ impl PackObjectsJob<'_> {
         Ok(Some(bitmap_request(self.repository, &refs, self.settings.threads)?))
     }
 
-    /// Makes loose what is in packs and not packed now.
+    /// Makes packed objects loose that are not in the new pack.
     fn loosen(&self, ids: &[ObjectId]) -> Result<(), Fatal> {
         let Some(text) = &self.args.unpack_unreachable else { return Ok(()) };
-        // As in git, nothing expires unless all is looked at that could want it.
+        // As in git, nothing expires unless all possible references are considered.
         let looks_at_all = self.args.all && self.args.reflog && self.args.indexed_objects;
         let expired = if text.is_empty() || !looks_at_all { i64::MIN } else { expiry(text)? };
         let config = self.repository.config();
@@ -268,12 +269,12 @@ impl PackObjectsJob<'_> {
         Ok(loosen(self.request_objects, ids, expiry, how, self.settings, self.progress)?)
     }
 
-    /// What hooks say is wanted now, if anything expires.
+    /// Objects that hooks declare recent, if anything expires.
     fn recent(&self, expired: i64) -> Result<Vec<ObjectId>, Fatal> {
         if expired == i64::MIN { Ok(Vec::new()) } else { recent_objects(self.call, self.repository) }
     }
 
-    /// Objects that are left out because the receiver can have them from elsewhere.
+    /// Objects to omit because the receiver can download them elsewhere.
     fn blob_uris(&self) -> Result<Vec<BlobUri>, Fatal> {
         let protocols = self.args.uri_protocol.join(",");
         if protocols.is_empty() {
@@ -283,7 +284,7 @@ impl PackObjectsJob<'_> {
         Ok(known.into_iter().filter(|uri| uri.pack.is_of(protocols.as_bytes())).collect())
     }
 
-    /// What standard input and the options name.
+    /// The revisions from standard input and from options.
     fn selection(&self) -> Result<Selection, Fatal> {
         let (args, repository) = (self.args, self.repository);
         let mut selection = Selection::default();
@@ -317,7 +318,7 @@ fn expiry(text: &str) -> Result<i64, Fatal> {
     expiry::expiry(text).ok_or_else(|| Fatal::new(format!("malformed expiration date '{text}'")))
 }
 
-/// All of standard input.
+/// Reads all of standard input.
 fn input(call: &Call) -> Result<Vec<u8>, Fatal> {
     let mut input = Vec::new();
     call.streams.input().take(MAX_INPUT_BYTES + 1).read_to_end(&mut input).map_err(Fatal::new)?;
@@ -331,7 +332,7 @@ fn refuse_what_is_missing(args: &PackObjectsOptions) -> Result<(), Fatal> {
     gaps(args).map(drop)
 }
 
-/// Which objects may be missing.
+/// The policy for missing objects.
 fn gaps(args: &PackObjectsOptions) -> Result<MissingObjects, Fatal> {
     match args.missing.as_deref() {
         None | Some("error") if args.exclude_promisor_objects => Ok(MissingObjects::BehindPromisor),
@@ -342,7 +343,7 @@ fn gaps(args: &PackObjectsOptions) -> Result<MissingObjects, Fatal> {
     }
 }
 
-/// Refuses what git refuses, in its words.
+/// Refuses option conflicts that git refuses, with its messages.
 fn refuse_what_is_incompatible(args: &PackObjectsOptions) -> Result<(), Fatal> {
     let refused = [
         (args.thin && !args.stdout, "--thin cannot be used to build an indexable pack"),
@@ -375,7 +376,7 @@ fn is_cruft(args: &PackObjectsOptions) -> bool {
     args.cruft || args.cruft_expiration.is_some()
 }
 
-/// Whether revisions and not a list say what is packed.
+/// Whether revisions, not an object list, select the objects.
 fn reads_revisions(args: &PackObjectsOptions) -> bool {
     implies_revisions(args) || args.unpacked && !args.stdin_packs
 }
@@ -410,7 +411,7 @@ fn version(args: &PackObjectsOptions) -> Result<Option<pack_index::Version>, Fat
     }
 }
 
-/// Annotated tags below `refs/tags/`, each with what it finally tags.
+/// Annotated tags below `refs/tags/`, each with its peeled object.
 fn annotated_tags(
     repository: &Repository,
     snapshot: &Arc<Snapshot>,
@@ -437,7 +438,7 @@ fn annotated_tags(
     Ok(tags)
 }
 
-/// Which objects are left out, by where they are stored.
+/// Objects to omit, by where they are stored.
 struct LeftOut<'a> {
     packed: bool,
     local: bool,
@@ -464,14 +465,14 @@ impl<'a> LeftOut<'a> {
         Ok(in_pack || self.local && snapshot.is_borrowed(id)?)
     }
 
-    /// Whether the pack stays, with what is in it.
+    /// Whether the pack and its objects stay.
     fn keeps(&self, pack: &Pack) -> bool {
         let is_named = |keep: &String| keep.strip_suffix(".pack").is_some_and(|keep| keep == pack.name());
         self.kept && pack.has_keep() || self.keep_packs.iter().any(is_named)
     }
 }
 
-/// Objects in the repository's own packs that may be reached by nothing.
+/// Possibly unreachable objects in the repository's own packs.
 struct Unreachable<'a> {
     snapshot: &'a Snapshot,
     left_out: &'a LeftOut<'a>,
@@ -482,14 +483,14 @@ impl<'a> Unreachable<'a> {
         Unreachable { snapshot, left_out }
     }
 
-    /// What is in a pack that does not stay.
+    /// The objects of packs that do not stay.
     fn packed(&self) -> impl Iterator<Item = ObjectId> + '_ {
         let packs = self.snapshot.packs().iter();
         let packs = packs.filter(|pack| self.is_taken_apart(pack) && pack.is_usable());
         packs.flat_map(|pack| (0..pack.len()).map(|position| pack.index().id_at(position).to_owned()))
     }
 
-    /// Whether it is also in a pack that stays.
+    /// Whether the object is also in a pack that stays.
     fn is_safe(&self, id: &oid) -> Result<bool, Fatal> {
         Ok(self.snapshot.packs_with(id).any(|pack| !self.is_taken_apart(pack)))
     }

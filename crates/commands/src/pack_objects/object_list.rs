@@ -1,5 +1,5 @@
-//! The lists that `pack-objects` reads: objects with the paths under which they were met, or packs (git-pack-objects,
-//! "DESCRIPTION" and "--stdin-packs").
+//! The input lists of `pack-objects`: objects with their paths, or packs (git-pack-objects, "DESCRIPTION" and
+//! "--stdin-packs").
 
 use std::collections::HashSet;
 
@@ -9,11 +9,11 @@ use packrace_store::Pack;
 
 use crate::call::fatal::Fatal;
 
-/// What is to be packed, each with the hash of its path.
+/// The objects to pack, each with the hash of its path.
 pub type ObjectsToPack = Vec<(ObjectId, NameHash)>;
 
-/// Reads `<id>[ <path>]` lines; as in git, any byte may stand before the path. Lines of `-<id>` name commits that the receiver has: they must be well-formed, and
-/// are not used as delta bases.
+/// Reads `<id>[ <path>]` lines; as in git, any byte may separate the path. `-<id>` lines name commits of the
+/// receiver: they must be well-formed, and are not used as delta bases.
 pub fn objects(
     request_objects: &RequestObjects,
     input: &[u8],
@@ -39,8 +39,8 @@ pub fn objects(
     Ok(objects)
 }
 
-/// Reads names of packs: those that stay, and with a `-` before their names, those that are going to be deleted, which are
-/// given back. What is not named has come meanwhile, and stays.
+/// Reads pack names: packs that stay, and with a leading `-`, packs that will be deleted, which are returned.
+/// Packs that are not named were added meanwhile, and stay.
 pub fn packs_to_delete(request_objects: &RequestObjects, input: &[u8]) -> Result<HashSet<String>, Fatal> {
     let mut deleted = HashSet::new();
     for line in lines(input).filter(|line| !line.is_empty()) {
@@ -58,7 +58,7 @@ fn find_pack<'a>(request_objects: &'a RequestObjects, name: &[u8]) -> Result<&'a
     found.ok_or_else(|| Fatal::new(format!("could not find pack '{}'", String::from_utf8_lossy(name))))
 }
 
-/// Reads names of packs; what is in one with a `^` before its name is left out.
+/// Reads pack names; objects of packs with a leading `^` are left out.
 pub fn of_packs(request_objects: &RequestObjects, input: &[u8]) -> Result<ObjectsToPack, Fatal> {
     let find = |name: &[u8]| find_pack(request_objects, name);
     let (mut included, mut excluded) = (Vec::new(), Vec::new());

@@ -1,11 +1,11 @@
-//! The hash that names objects, where an option says which.
+//! The object hash, if an option selects it.
 
 use packrace_object::HashKind;
 use packrace_store::Repository;
 
 use crate::call::fatal::Fatal;
 
-/// The hash of this name (git-init, `--object-format`), or why there is none.
+/// The hash with this name (git-init, `--object-format`), or the error message.
 pub fn hash_of_name(name: &str) -> Result<HashKind, String> {
     match name {
         "sha1" => Ok(HashKind::Sha1),
@@ -14,7 +14,7 @@ pub fn hash_of_name(name: &str) -> Result<HashKind, String> {
     }
 }
 
-/// That of `--object-format`, or else the repository's.
+/// The hash of `--object-format`, else the repository's.
 pub fn chosen_hash(format: Option<&str>, repository: Option<&Repository>) -> Result<HashKind, Fatal> {
     match format {
         None => Ok(repository.map_or(HashKind::Sha1, Repository::hash_kind)),

@@ -1,4 +1,4 @@
-//! The pack on standard input, of which somebody may have read the header already.
+//! The pack on standard input, whose header may have been read already.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -13,24 +13,24 @@ use crate::call::fatal::Fatal;
 use crate::call::streams::{InputSource, not_written};
 use crate::progress::Progress;
 
-/// Read at a time: the most that a pipe of an ordinary user holds.
+/// Read size: the largest pipe buffer of an unprivileged user.
 pub const READ_BYTES: usize = 1 << 20;
 
-/// Standard input, with the header of the pack before it where `--pack_header` gives that.
+/// Standard input, preceded by the header from `--pack_header`, if given.
 pub struct PackInput<'a> {
     header: Vec<u8>,
     source: InputSource<'a>,
 }
 
 impl<'a> PackInput<'a> {
-    /// `header` comes before what is read.
+    /// Reads `header` before the input.
     pub fn new(call: &'a Call, header: Vec<u8>) -> Result<Self, Fatal> {
         let source = call.streams.source(None).map_err(Fatal::new)?;
         source.enlarge_pipe(READ_BYTES);
         Ok(PackInput { header, source })
     }
 
-    /// Reads what there is, at most as much as `buffer`, which is longer than a header, holds; nothing at the end.
+    /// Reads available bytes into `buffer`, which is longer than a header; 0 at the end.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Fatal> {
         if !self.header.is_empty() {
             let length = self.header.len();
@@ -46,8 +46,8 @@ impl<'a> PackInput<'a> {
         }
     }
 
-    /// Gives bytes to `ingest` until the pack is over, and tells `watch` how many were taken. Gives back what came with the last
-    /// of them and does not belong to the pack, or nothing where input ends before the pack does.
+    /// Feeds `ingest` until the pack ends, and reports the bytes taken to `watch`. Returns the bytes after
+    /// the pack that were already read, or `None` if the input ends inside the pack.
     pub fn feed(
         &mut self,
         ingest: &mut Ingest,
@@ -68,7 +68,7 @@ impl<'a> PackInput<'a> {
         }
     }
 
-    /// Refuses a file that holds more than its pack, of which `rest` has been read: nobody reads on there.
+    /// Refuses a file with bytes after its pack, of which `rest` was read: nobody would read them.
     pub fn refuse_junk(&self, rest: &[u8]) -> Result<(), Fatal> {
         let unread = self.source.rest_of_file().map_err(Fatal::new)?;
         match unread.is_some_and(|unread| unread != 0 || !rest.is_empty()) {
@@ -77,23 +77,24 @@ impl<'a> PackInput<'a> {
         }
     }
 
-    /// Passes on what does not belong to the pack: `rest`, and what is still to be read. It is for whoever reads on.
+    /// Copies the bytes after the pack to `out`: `rest`, and the unread input. The caller's program reads on
+    /// from there.
     pub fn pass_on(mut self, rest: &[u8], out: &mut dyn std::io::Write) -> Result<(), Fatal> {
         out.write_all(rest).map_err(not_written)?;
-        // It may have failed to read.
+        // The error may also come from reading.
         std::io::copy(&mut self.source, out).map(drop).map_err(Fatal::new)?;
         out.flush().map_err(not_written)
     }
 }
 
-/// Says at once what is wrong with a pack.
+/// Prints the errors of a pack immediately.
 pub fn refused(call: &Call, error: ingest::IngestError) -> Fatal {
-    // Before what progress has to say. Nobody is left to receive an error if this fails.
+    // Before progress prints anything. If standard error is closed, the message is lost.
     let _ = call.streams.errors.say(error.lines());
     Fatal::new(error)
 }
 
-/// Takes a pack from a file.
+/// Reads a pack from a file.
 pub fn read_pack_file(
     call: &Call,
     path: &Path,
@@ -110,7 +111,7 @@ pub fn read_pack_file(
     indexed.map_err(|error| refused(call, error))
 }
 
-/// The header that `--pack_header=VERSION,OBJECTS` stands for.
+/// The pack header that `--pack_header=VERSION,OBJECTS` describes.
 pub fn parse_pack_header(text: &str) -> Result<Vec<u8>, Fatal> {
     let number = |digits: &str| digits.parse::<u32>().ok();
     let numbers =

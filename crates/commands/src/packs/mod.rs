@@ -1,4 +1,4 @@
-//! What commands share that read and write packs.
+//! Shared by commands that read and write packs.
 
 pub mod hash;
 pub mod input;

@@ -1,4 +1,4 @@
-//! What commands that write packs have in common: how the configuration and their options say it is done.
+//! Pack settings from the configuration and command-line options.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -15,10 +15,10 @@ use crate::call::Call;
 use crate::call::fatal::Fatal;
 use crate::options::PackingOptions;
 
-/// The shortest limit of packs (git-pack-objects, "--max-pack-size").
+/// Minimum of the pack size limit (git-pack-objects, "--max-pack-size").
 const LEAST_PACK_BYTES: u64 = 1 << 20;
 
-/// How packs are made; `threads` for as many as there are processors.
+/// Pack settings; `threads` is the number of processors.
 pub(crate) fn settings(
     call: &Call,
     args: &PackingOptions,
@@ -49,7 +49,7 @@ pub(crate) fn settings(
     };
     match args.threads {
         Some(0) => settings.threads = threads,
-        // As in git, a negative number is one thread.
+        // As in git, a negative number means one thread.
         Some(number) => settings.threads = not_negative(number).clamp(1, 256),
         None => {}
     }
@@ -63,13 +63,13 @@ pub(crate) fn pack_files(call: &Call, args: &PackingOptions, config: &Config) ->
     Ok(PackFiles { policy, reverse_index, index_version, max_bytes: limit(call, args, config)? })
 }
 
-/// The longest pack, if there is a limit.
+/// The pack size limit, if there is one.
 fn limit(call: &Call, args: &PackingOptions, config: &Config) -> Result<Option<u64>, Fatal> {
     let configured = config.integer("pack.packSizeLimit")?.and_then(|bytes| u64::try_from(bytes).ok());
     Ok(at_least_a_mebibyte(call, args.max_pack_size.filter(|bytes| *bytes > 0).or(configured)))
 }
 
-/// A limit as it is taken; 0 is none.
+/// The effective limit; 0 means none.
 pub(crate) fn at_least_a_mebibyte(call: &Call, limit: Option<u64>) -> Option<u64> {
     let limit = limit.filter(|bytes| *bytes > 0)?;
     if limit < LEAST_PACK_BYTES {
@@ -78,7 +78,7 @@ pub(crate) fn at_least_a_mebibyte(call: &Call, limit: Option<u64>) -> Option<u64
     Some(limit.max(LEAST_PACK_BYTES))
 }
 
-/// The objects that the hooks of `gc.recentObjectsHook` name, which are run by the shell.
+/// Objects named by the hooks in `gc.recentObjectsHook`, which run in a shell.
 pub(crate) fn recent_objects(call: &Call, repository: &Repository) -> Result<Vec<ObjectId>, Fatal> {
     let mut recent = Vec::new();
     for command in repository.config().strings("gc.recentObjectsHook") {
@@ -101,7 +101,7 @@ pub(crate) fn recent_objects(call: &Call, repository: &Repository) -> Result<Vec
     Ok(recent)
 }
 
-/// The filter that `specs` mean, all together. `resolve` finds the patterns of `sparse:oid` by what they are called.
+/// The combined filter of `specs`. `resolve` finds the patterns of `sparse:oid` by name.
 pub(crate) fn filter_of(
     specs: &[String],
     mut resolve: impl FnMut(&[u8]) -> Result<Option<ObjectId>, Fatal>,

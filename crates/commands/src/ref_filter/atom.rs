@@ -1,19 +1,19 @@
-//! One `%(atom)`: its name, its argument, and what of them is an error (git-for-each-ref, "FIELD NAMES").
+//! One `%(atom)`: its name, its argument, and their errors (git-for-each-ref, "FIELD NAMES").
 
 use super::argument::{fatal, number, split_argument, unrecognized, unsupported};
 use super::dates::DateFormat;
 use super::trailers::TrailerForm;
 use crate::call::fatal::Fatal;
 
-/// A field of a ref or of an object, as a format or a sort key names it.
+/// A field of a ref or of an object, as named in a format or a sort key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Atom {
     pub field: Field,
-    /// `*`: of what the tag finally tags.
+    /// `*`: the field of the peeled tag.
     pub is_deref: bool,
 }
 
-/// What an atom stands for.
+/// The fields that atoms name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Field {
     RefName(NameForm),
@@ -25,7 +25,7 @@ pub enum Field {
         is_push: bool,
         form: TrackForm,
     },
-    /// The commit that refs are counted against, by its number among those of the format.
+    /// The commit to count against, as an index into the format's bases.
     AheadBehind(usize),
     ObjectType,
     ObjectSize,
@@ -45,18 +45,18 @@ pub enum Field {
     ContentsSize,
     Subject,
     SanitizedSubject,
-    /// What follows the subject, without the signature, or with it.
+    /// The text after the subject, with or without the signature.
     Body {
         has_signature: bool,
     },
     Signature,
     Trailers(TrailerForm),
     Lines(usize),
-    /// What git knows and leaves empty for every ref.
+    /// A field that git accepts but leaves empty for every ref.
     Nothing,
 }
 
-/// How a ref's name is written.
+/// The form of a ref name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameForm {
     Full,
@@ -65,7 +65,7 @@ pub enum NameForm {
     StripRight(i64),
 }
 
-/// What is said of the ref that a branch follows.
+/// What to print about a branch's upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrackForm {
     Name(NameForm),
@@ -75,15 +75,15 @@ pub enum TrackForm {
     RemoteRef,
 }
 
-/// How an object's name is written.
+/// The form of an object name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdForm {
     Full,
-    /// As long as configured, or at least this long.
+    /// Abbreviated to the configured length, or to at least this length.
     Short(Option<usize>),
 }
 
-/// Whose line of a commit or tag.
+/// The person line of a commit or tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
     Author,
@@ -92,7 +92,7 @@ pub enum Who {
     Creator,
 }
 
-/// Which part of it.
+/// A part of a person line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PersonPart {
     Whole,
@@ -119,7 +119,7 @@ impl Field {
         }
     }
 
-    /// Whether values sort as numbers.
+    /// Whether values are sorted as numbers.
     pub fn is_number(&self) -> bool {
         match self {
             Field::ObjectSize
@@ -133,7 +133,7 @@ impl Field {
     }
 }
 
-/// How much of an object a field asks for.
+/// How much of an object a field needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
     Nothing,
@@ -144,7 +144,7 @@ pub enum Need {
 }
 
 impl Atom {
-    /// Reads what stands between the parentheses. Commits to count against are added to `bases`.
+    /// Parses the text inside the parentheses. Commits to count against are added to `bases`.
     pub fn parse(text: &[u8], bases: &mut Vec<Vec<u8>>) -> Result<Self, Fatal> {
         let is_deref = text.first() == Some(&b'*');
         let rest = &text[usize::from(is_deref)..];
@@ -157,7 +157,7 @@ impl Atom {
         if name.ends_with("date") && rest.ends_with(b"date:") {
             return Err(Fatal::new("unknown date format "));
         }
-        // With any argument, also with an empty one, git finds no such line.
+        // With an argument, even an empty one, git finds no such line.
         if matches!(rest, b"author:" | b"committer:" | b"tagger:") {
             return Ok(Atom { field: Field::Nothing, is_deref });
         }
@@ -219,7 +219,7 @@ fn person(name: &str, argument: Option<&[u8]>) -> Result<Option<Field>, Fatal> {
     let part = match part {
         "" if argument.is_some() && who != Who::Creator => return Ok(Some(Field::Nothing)),
         "" => PersonPart::Whole,
-        // An empty form is refused before.
+        // An empty format was refused earlier.
         "date" => PersonPart::Date(DateFormat::parse(argument.unwrap_or_default())?),
         _ if who == Who::Creator => return Ok(None),
         "name" => match argument {
@@ -314,7 +314,7 @@ fn track_form(name: &str, argument: Option<&[u8]>) -> Result<TrackForm, Fatal> {
             b"nobracket" => has_brackets = false,
             b"remotename" => form = TrackForm::RemoteName,
             b"remoteref" => form = TrackForm::RemoteRef,
-            // A form of the name stands alone.
+            // A name form must be the whole argument.
             _ => {
                 let found = maybe_name_form(name, argument)?;
                 return found.map(TrackForm::Name).ok_or_else(|| unrecognized(name, argument));

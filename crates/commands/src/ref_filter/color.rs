@@ -1,17 +1,19 @@
-//! Colours in words, as escape sequences of terminals (git-config, "Values": color).
+//! Colour names as terminal escape sequences (git-config, "Values": color).
 
 use std::collections::BTreeSet;
 
-/// What turns every colour and attribute off.
+/// Resets all colours and attributes.
 pub const RESET: &[u8] = b"\x1b[m";
 
 const NAMES: [&str; 8] = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
 
-/// Attributes and what turns them on; 20 more turns them off, but bold, which has dim's number for that.
+/// Attributes and the codes that set them; code plus 20 clears them, except bold, which dim's clearing code
+/// clears.
 const ATTRIBUTES: [(&str, u8); 7] =
     [("bold", 1), ("dim", 2), ("italic", 3), ("ul", 4), ("blink", 5), ("reverse", 7), ("strike", 9)];
 
-/// The escape sequence of a colour: a foreground, a background, attributes, in any order. `None` for what is none.
+/// The escape sequence of a colour: foreground, background and attributes in any order. `None` if the text is
+/// invalid.
 pub fn parse(text: &str) -> Option<Vec<u8>> {
     let mut colors: Vec<String> = Vec::new();
     let mut given = 0;
@@ -30,14 +32,14 @@ pub fn parse(text: &str) -> Option<Vec<u8>> {
             attributes.insert(attribute(word)?);
         }
     }
-    // What is reset comes first, and has no number.
+    // The reset comes first, as an empty code.
     let mut codes: Vec<String> = if is_reset { vec![String::new()] } else { Vec::new() };
     codes.extend(attributes.iter().map(u8::to_string));
     codes.extend(colors);
     Some(if codes.is_empty() { Vec::new() } else { format!("\x1b[{}m", codes.join(";")).into_bytes() })
 }
 
-/// The code of a colour; no code for one that changes nothing.
+/// The code of a colour; `Some(None)` for `normal`, which changes nothing.
 fn color(word: &str, is_background: bool) -> Option<Option<String>> {
     let base = if is_background { 40 } else { 30 };
     let word = word.to_ascii_lowercase();

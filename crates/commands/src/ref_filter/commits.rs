@@ -1,5 +1,5 @@
-//! Refs by what they point at, what they reach and what reaches them (git-for-each-ref, `--points-at`, `--contains`,
-//! `--merged` and their like).
+//! Filters refs by what they point at, what they reach, and what reaches them (git-for-each-ref,
+//! `--points-at`, `--contains`, `--merged` and similar).
 
 use packrace_object::{Kind, ObjectId, parse_tag};
 use packrace_store::refs::Peeled;
@@ -10,7 +10,7 @@ use super::objects::ListedObjects;
 use super::{Collected, ListingRequest};
 use crate::call::fatal::Fatal;
 
-/// What is asked for, resolved.
+/// The resolved filters.
 #[derive(Debug, Default)]
 pub struct CommitFilter {
     points_at: Vec<ObjectId>,
@@ -21,7 +21,7 @@ pub struct CommitFilter {
 }
 
 impl CommitFilter {
-    /// Finds the objects that the options name.
+    /// Resolves the objects that the options name.
     pub fn parse(objects: &ListedObjects<'_>, request: &ListingRequest) -> Result<Self, Fatal> {
         let points_at = request.points_at.iter().map(|name| {
             let found = objects.resolve(name)?;
@@ -45,7 +45,7 @@ impl CommitFilter {
         lists.iter().any(|list| !list.is_empty())
     }
 
-    /// Takes out the refs that are not asked for.
+    /// Removes the refs that the filters exclude.
     pub fn apply(&self, objects: &ListedObjects<'_>, found: &mut Collected) -> Result<(), Fatal> {
         if !self.points_at.is_empty() {
             let kept: Vec<bool> =
@@ -88,7 +88,7 @@ impl CommitFilter {
         Ok(())
     }
 
-    /// Whether a ref points at one of the objects, itself or through a tag.
+    /// Whether a ref points at one of the objects, directly or through a tag.
     fn points_at(&self, objects: &ListedObjects<'_>, item: &RefItem<'_>) -> Result<bool, Fatal> {
         if self.points_at.contains(&item.id) {
             return Ok(true);

@@ -1,4 +1,4 @@
-//! Dates of commits and tags in the forms of `--date` (git-log, `--date=<format>`).
+//! Dates of commits and tags in the formats of `--date` (git-log, `--date=<format>`).
 
 use std::io::Write as _;
 
@@ -7,13 +7,13 @@ use gix_date::{Time, Zoned};
 use super::argument::fatal;
 use crate::call::fatal::Fatal;
 
-/// How a date is written.
+/// The format of a date.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DateFormat {
     form: DateForm,
-    /// In the time zone of this machine, not in the author's.
+    /// Use this machine's time zone, not the author's.
     is_local: bool,
-    /// Whether it was asked for: dates without a form sort by time.
+    /// Whether a format was given: dates without one sort by time.
     is_given: bool,
 }
 
@@ -27,21 +27,21 @@ enum DateForm {
     Short,
     Raw,
     Unix,
-    /// In the conversions of strftime.
+    /// A strftime format.
     Custom(Vec<u8>),
 }
 
-/// A moment as a commit says it.
+/// A time as written in a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// Since 1970.
+    /// Seconds since 1970.
     pub seconds: u64,
-    /// As it is written: `+0130` is 130.
+    /// As written: `+0130` is 130.
     pub zone: i32,
 }
 
 impl DateFormat {
-    /// Reads what follows the colon of a date.
+    /// Parses the text after the colon of a date atom.
     pub fn parse(text: &[u8]) -> Result<Self, Fatal> {
         let is_given = !text.is_empty();
         let done = |form, is_local| Ok(DateFormat { form, is_local, is_given });
@@ -83,7 +83,7 @@ impl DateFormat {
         }
     }
 
-    /// Whether no form was asked for.
+    /// Whether no format was given.
     pub fn is_default(&self) -> bool {
         !self.is_given
     }
@@ -154,10 +154,10 @@ impl DateFormat {
     }
 }
 
-/// The last second of the last year that C's calendar functions know.
+/// The last second of the last year that C's calendar functions support.
 const LAST_SECOND: i64 = 67_768_036_191_676_799;
 
-/// The moment on a clock in its time zone.
+/// Seconds since 1970 by a local clock in its time zone.
 fn civil_seconds(moment: Moment) -> Result<i64, Fatal> {
     let Moment { seconds, zone } = moment;
     let offset = i64::from(zone / 100) * 3600 + i64::from(zone % 100) * 60;
@@ -180,7 +180,7 @@ fn put(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     out.write_fmt(text).expect("memory takes all");
 }
 
-/// `+0130` from 130.
+/// Formats 130 as `+0130`.
 struct Zone(i32);
 
 impl std::fmt::Display for Zone {
@@ -190,7 +190,7 @@ impl std::fmt::Display for Zone {
     }
 }
 
-/// The moment in the time zone of this machine, and that zone's short name. What no calendar knows is in UTC.
+/// The time in this machine's time zone, and the zone's short name. Times outside the calendar are in UTC.
 fn local(seconds: u64) -> Result<(Moment, String), Fatal> {
     let signed = i64::try_from(seconds).map_err(|_| too_large(seconds))?;
     let Ok(there) = Time::new(signed, 0).to_zoned() else {
@@ -219,7 +219,7 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// A moment by the calendar.
+/// A calendar date and time.
 struct Civil {
     year: i64,
     month: usize,
@@ -227,9 +227,9 @@ struct Civil {
     hour: i64,
     minute: i64,
     second: i64,
-    /// From Sunday on.
+    /// 0 is Sunday.
     weekday: usize,
-    /// From 0 on.
+    /// 0 is January 1.
     day_of_year: i64,
 }
 
@@ -249,7 +249,7 @@ impl Civil {
         }
     }
 
-    /// The year and week by ISO 8601: the week of a year's first Thursday is its first.
+    /// The year and week by ISO 8601: week 1 has the year's first Thursday.
     fn iso_week(&self) -> (i64, i64) {
         let weekday = (self.weekday as i64 + 6) % 7;
         let week = (self.day_of_year - weekday + 10) / 7;
@@ -266,16 +266,16 @@ impl Civil {
     }
 }
 
-/// Days from 1970-01-01 to the first of a year.
+/// Days from 1970-01-01 to January 1 of a year.
 fn days_before(year: i64) -> i64 {
     let before = year - 1;
     before * 365 + before.div_euclid(4) - before.div_euclid(100) + before.div_euclid(400) - 719_162
 }
 
-/// The date, so many days after 1970-01-01.
+/// The date `days` after 1970-01-01.
 fn date_of(days: i64) -> (i64, usize, i64) {
     let mut year = 1970 + days.div_euclid(366);
-    // 400 years have 97 leap days, so that the guess above is below, and by few years in a century.
+    // With 97 leap days in 400 years, the guess above is low, by only a few years per century.
     let mut step = (days - days_before(year)) / 366;
     while step > 0 {
         year += step;
@@ -298,7 +298,7 @@ fn date_of(days: i64) -> (i64, usize, i64) {
     (year, month + 1, rest + 1)
 }
 
-/// In words, how long ago.
+/// How long ago, in words.
 fn relative(seconds: u64, now: i64, out: &mut Vec<u8>) {
     let mut say = |count: i64, unit: &str| {
         let plural = if count == 1 { "" } else { "s" };
@@ -343,7 +343,7 @@ fn relative(seconds: u64, now: i64, out: &mut Vec<u8>) {
     say((days + 183) / 365, "year");
 }
 
-/// The conversions of strftime that are known; others, flags and widths are refused.
+/// The supported strftime conversions; others, flags and widths are refused.
 const CONVERSIONS: &[u8] = b"aAbBcCdDeFgGhHIjklmMnpPrRsStTuUVwWxXyYzZ%";
 
 fn check_conversions(format: &[u8]) -> Result<(), Fatal> {
@@ -378,7 +378,7 @@ fn custom(format: &[u8], moment: Moment, date: &Civil, abbreviation: &str, out: 
     }
 }
 
-/// One conversion, in the C locale.
+/// Expands one conversion, in the C locale.
 fn convert(conversion: u8, date: &Civil, out: &mut Vec<u8>) {
     let Civil { year, month, day, hour, minute, second, .. } = *date;
     let weekday = date.weekday as i64;
@@ -424,7 +424,7 @@ fn convert(conversion: u8, date: &Civil, out: &mut Vec<u8>) {
         b'W' => two((date.day_of_year + 7 - (weekday + 6) % 7) / 7),
         b'y' => two(year.rem_euclid(100)),
         b'Y' => year.to_string(),
-        // `%%`: nothing else is let in.
+        // `%%`: other conversions were refused.
         _ => "%".to_owned(),
     };
     out.extend_from_slice(text.as_bytes());

@@ -1,4 +1,4 @@
-//! The values of atoms: from a ref, from the object that it points at, and from what that tags.
+//! Values of atoms: from a ref, its object, and the peeled object.
 
 use std::io::Write as _;
 
@@ -17,7 +17,7 @@ use super::tracking::Tracking;
 use super::worktrees;
 use crate::call::fatal::Fatal;
 
-/// An object as far as it was looked at.
+/// The known parts of an object.
 #[derive(Debug, Default)]
 struct Looked {
     id: Option<ObjectId>,
@@ -26,7 +26,7 @@ struct Looked {
     data: Option<Vec<u8>>,
 }
 
-/// Finds values. Remembers the object of the last ref.
+/// Computes values of atoms. Caches the object of the last ref.
 pub struct Values<'a> {
     repository: &'a Repository,
     objects: &'a ListedObjects<'a>,
@@ -39,7 +39,7 @@ pub struct Values<'a> {
     head: Option<Vec<u8>>,
     worktrees: Option<worktrees::Heads>,
     abbreviation: Option<usize>,
-    /// For each base, ahead and behind of each ref.
+    /// Ahead and behind counts of each ref, per base.
     pub counts: Vec<AheadBehindCounts>,
     now: i64,
 }
@@ -64,7 +64,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Puts the counts in another order of refs.
+    /// Reorders the counts to match a new order of refs.
     pub fn reorder_counts(&mut self, order: &[usize]) {
         for counts in &mut self.counts {
             *counts = order.iter().map(|number| counts[*number]).collect();
@@ -78,7 +78,7 @@ impl<'a> Values<'a> {
         Ok(self.reader.as_mut().expect("just set"))
     }
 
-    /// The value to sort by.
+    /// The sort key for an atom.
     pub fn key(&mut self, item: &RefItem<'_>, atom: &Atom) -> Result<KeyValue, Fatal> {
         let mut text = Vec::new();
         if let Field::Person(who, PersonPart::Date(format)) = &atom.field
@@ -98,7 +98,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Adds the value of an atom.
+    /// Appends the value of an atom.
     pub fn write(&mut self, item: &RefItem<'_>, atom: &Atom, out: &mut Vec<u8>) -> Result<(), Fatal> {
         match &atom.field {
             Field::RefName(form) => {
@@ -179,7 +179,7 @@ impl<'a> Values<'a> {
         Ok(looked.data.as_deref().filter(|_| matches!(looked.kind, Some(Kind::Commit | Kind::Tag))))
     }
 
-    /// The object that an atom asks of: the ref's, or what that finally tags, if it is a tag.
+    /// The object of an atom: the ref's object, or for `*` what its tag finally points at.
     fn object_of(&mut self, item: &RefItem<'_>, is_deref: bool) -> Result<Option<ObjectId>, Fatal> {
         if !is_deref {
             return Ok(Some(item.id));
@@ -191,7 +191,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// What the object of a ref finally tags; `None` if it is no tag.
+    /// The object that a ref's tag finally points at; `None` if it is no tag.
     fn peel(&mut self, item: &RefItem<'_>) -> Result<Option<ObjectId>, Fatal> {
         let hash = self.repository.hash_kind();
         let mut id = item.id;
@@ -199,7 +199,7 @@ impl<'a> Values<'a> {
             return Ok(None);
         }
         for depth in 0..MAX_TAG_DEPTH {
-            // The first is asked for again by other atoms; what is tagged by tags is not.
+            // Other atoms need the first object again, but not the tags in between.
             let looked = self.look(item, id, depth > 0, Need::Kind)?;
             if looked.kind != Some(Kind::Tag) {
                 return Ok(Some(id));
@@ -212,7 +212,7 @@ impl<'a> Values<'a> {
         Err(Fatal::new(format!("too many nested tags in {}", item.id)))
     }
 
-    /// Looks at an object as far as needed.
+    /// Reads as much of an object as needed.
     fn look(
         &mut self,
         item: &RefItem<'_>,
@@ -233,7 +233,7 @@ impl<'a> Values<'a> {
             let object = match self.reader()?.read(&id) {
                 Ok(object) => object,
                 Err(error) => {
-                    // An object that exists and is unreadable is reported.
+                    // Report an object that exists but cannot be read.
                     if !matches!(self.reader()?.kind_and_size(&id), Ok(None)) {
                         error_line!(self.objects.errors, "error: {error}");
                     }
@@ -281,7 +281,7 @@ impl<'a> Values<'a> {
         Ok(())
     }
 
-    /// How long abbreviated names are at least.
+    /// Minimum length of abbreviated names.
     fn abbreviation(&mut self) -> Result<usize, Fatal> {
         if let Some(length) = self.abbreviation {
             return Ok(length);
@@ -291,7 +291,7 @@ impl<'a> Values<'a> {
         Ok(length)
     }
 
-    /// The branch that is checked out, or `HEAD`, if none is.
+    /// The current branch, or `HEAD` if detached.
     fn head(&mut self) -> Result<&[u8], Fatal> {
         if self.head.is_none() {
             let branch = names::symbolic_end(self.refs, b"HEAD")?;

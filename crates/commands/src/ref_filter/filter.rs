@@ -1,8 +1,8 @@
-//! Which refs are looked at: patterns, as git-for-each-ref takes them.
+//! Ref patterns of git-for-each-ref.
 
 use gix_glob::wildmatch;
 
-/// Patterns, of which a ref's name must match one.
+/// Patterns; a ref's name must match one of them.
 #[derive(Debug, Clone, Default)]
 pub struct Patterns {
     patterns: Vec<Vec<u8>>,
@@ -18,7 +18,7 @@ impl Patterns {
         self.patterns.is_empty()
     }
 
-    /// Whether one matches: wholly, from the beginning up to a slash, or by wildcards.
+    /// Whether a pattern matches: the whole name, a prefix up to a slash, or by wildcards.
     pub fn match_name(&self, name: &[u8]) -> bool {
         self.patterns.iter().any(|pattern| self.is_match(pattern, name))
     }
@@ -38,7 +38,8 @@ impl Patterns {
             && gix_glob::wildmatch(pattern.into(), name.into(), mode)
     }
 
-    /// How the names begin that can match: sorted, and none within another. Without patterns, one that is empty.
+    /// Prefixes of all names that can match: sorted, none a prefix of another. One empty prefix if all names
+    /// can match.
     pub fn prefixes(&self) -> Vec<Vec<u8>> {
         if self.patterns.is_empty() || self.folds_case {
             return vec![Vec::new()];
@@ -56,7 +57,7 @@ impl Patterns {
     }
 }
 
-/// How long the part of a pattern before its first wildcard is.
+/// The length of a pattern before its first wildcard.
 fn literal_len(pattern: &[u8]) -> usize {
     pattern.iter().position(|byte| matches!(byte, b'*' | b'?' | b'[' | b'\\')).unwrap_or(pattern.len())
 }

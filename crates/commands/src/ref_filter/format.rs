@@ -1,4 +1,4 @@
-//! Formats: literal text, `%%`, `%xx` and `%(atoms)`, of which some open parts that are worked on as a whole
+//! Formats: literal text, `%%`, `%xx` and `%(atoms)`; some atoms open blocks that are processed as a whole
 //! (git-for-each-ref, "FIELD NAMES": align and if).
 
 use super::argument::{fatal, number, split_argument, unrecognized};
@@ -8,13 +8,13 @@ use super::quote::Quoting;
 use crate::call::fatal::Fatal;
 use crate::text::columns::width;
 
-/// A format, read.
+/// A parsed format.
 #[derive(Debug, Default)]
 pub struct Format {
     pieces: Vec<FormatPiece>,
-    /// What `%(ahead-behind:…)` counts against.
+    /// The bases of `%(ahead-behind:…)`.
     pub bases: Vec<Vec<u8>>,
-    /// Whether colours are on when the format ends.
+    /// Whether colours are still on at the end.
     needs_reset: bool,
 }
 
@@ -43,7 +43,7 @@ enum Position {
     Middle,
 }
 
-/// What makes the part between `%(if)` and `%(then)` true.
+/// The condition on the text between `%(if)` and `%(then)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Test {
     HasText,
@@ -51,13 +51,13 @@ enum Test {
     NotEquals(Vec<u8>),
 }
 
-/// Adds the value of an atom.
+/// Appends the value of an atom.
 pub type WriteValue<'a> = dyn FnMut(&Atom, &mut Vec<u8>) -> Result<(), Fatal> + 'a;
 
-/// Why a format cannot be read.
+/// Why a format is invalid.
 #[derive(Debug)]
 pub enum FormatError {
-    /// An atom does not end: from here on.
+    /// An unterminated atom: the text from its start.
     Malformed(Vec<u8>),
     Fatal(Fatal),
 }
@@ -69,7 +69,7 @@ impl From<Fatal> for FormatError {
 }
 
 impl Format {
-    /// Reads a format. Without colours, `%(color:…)` is checked and leaves nothing.
+    /// Parses a format. Without colours, `%(color:…)` is checked but prints nothing.
     pub fn parse(text: &[u8], has_color: bool) -> Result<Self, FormatError> {
         let mut format = Format::default();
         let mut literal = Vec::new();
@@ -123,12 +123,12 @@ impl Format {
         Ok(())
     }
 
-    /// Whether an atom is no value but works on others.
+    /// Whether an atom is a control atom, not a value.
     pub fn is_control(text: &[u8]) -> Result<bool, Fatal> {
         Ok(Control::parse(text)?.is_some())
     }
 
-    /// The atoms whose values are asked for.
+    /// The atoms whose values are needed.
     pub fn atoms(&self) -> impl Iterator<Item = &Atom> {
         self.pieces.iter().filter_map(|piece| match piece {
             FormatPiece::Value(atom) => Some(atom),
@@ -136,7 +136,7 @@ impl Format {
         })
     }
 
-    /// Adds what the format makes of one ref to `out`. `value` adds the value of an atom.
+    /// Appends the formatted text of one ref to `out`. `value` appends the value of an atom.
     pub fn write(
         &self,
         quoting: Quoting,
@@ -177,7 +177,7 @@ impl Format {
     }
 }
 
-/// What was opened and is not ended yet.
+/// The open blocks.
 struct Frames<'a> {
     open: Vec<Frame>,
     out: &'a mut Vec<u8>,
@@ -194,9 +194,9 @@ enum FrameKind {
     Align(Align),
     If {
         test: Test,
-        /// Known from `%(then)` on.
+        /// Known after `%(then)`.
         is_true: Option<bool>,
-        /// What stood before `%(else)`.
+        /// The text before `%(else)`.
         then: Option<Vec<u8>>,
     },
 }
@@ -209,7 +209,7 @@ impl Frames<'_> {
         }
     }
 
-    /// Values are quoted one by one only where nothing is open: there the whole will be.
+    /// Quotes single values only outside of blocks: a block is quoted as a whole.
     fn add_value(&mut self, value: impl FnOnce(&mut Vec<u8>) -> Result<(), Fatal>) -> Result<(), Fatal> {
         if self.quoting == Quoting::None || !self.open.is_empty() {
             return value(self.target());

@@ -1,4 +1,4 @@
-//! Walks from refs: what reaches what, and how far two commits are apart.
+//! Walks from refs: reachability, and ahead and behind counts.
 
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use super::item::RefItem;
 use super::objects::ListedObjects;
 use crate::call::fatal::Fatal;
 
-/// Without generation numbers, how many commits are looked at after all that is left seems to be shared, because clocks of
-/// committers differ.
+/// Without generation numbers: how many more commits to visit once all queued ones seem shared, as
+/// committers' clocks differ.
 const DATE_SKEW_SLOP: usize = 64;
 
-/// The number of a loaded commit.
+/// The index of a loaded commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommitNo(u32);
 
-/// Commits and their parents, loaded as walks come by.
+/// Commits and their parents, loaded on demand.
 pub struct LoadedHistory {
     snapshot: Arc<Snapshot>,
     reader: ObjectReader,
@@ -30,14 +30,14 @@ pub struct LoadedHistory {
 
 struct HistoryCommit {
     id: ObjectId,
-    /// Once they were asked for.
+    /// Read on demand.
     links: Option<Links>,
 }
 
 struct Links {
     parents: Box<[CommitNo]>,
     seconds: i64,
-    /// Larger than that of every ancestor, where a commit-graph tells.
+    /// Larger than the generation of every ancestor; only from a commit-graph.
     generation: Option<u64>,
 }
 
@@ -52,7 +52,7 @@ impl LoadedHistory {
         LoadedHistory { snapshot, reader, numbers: HashMap::new(), commits: Vec::new() }
     }
 
-    /// The number of a commit, which is not looked at yet.
+    /// The index of a commit, which is not read yet.
     pub fn load(&mut self, id: ObjectId) -> Result<CommitNo, Fatal> {
         let next = CommitNo(u32::try_from(self.commits.len()).map_err(Fatal::new)?);
         let number = *self.numbers.entry(id).or_insert(next);
@@ -62,7 +62,7 @@ impl LoadedHistory {
         Ok(number)
     }
 
-    /// The commit that a ref points at, itself or through tags.
+    /// The commit that a ref points at, directly or through tags.
     pub fn commit_of(&mut self, item: &RefItem<'_>) -> Result<Option<CommitNo>, Fatal> {
         self.commit(match item.peeled {
             Peeled::To(id) => id,
@@ -70,7 +70,7 @@ impl LoadedHistory {
         })
     }
 
-    /// The commit that an object is or finally tags.
+    /// The commit that an object is, or finally tags.
     pub fn commit(&mut self, mut id: ObjectId) -> Result<Option<CommitNo>, Fatal> {
         let hash = self.snapshot.hash_kind();
         for _ in 0..MAX_TAG_DEPTH {
@@ -101,7 +101,7 @@ impl LoadedHistory {
         let snapshot = self.snapshot.clone();
         if let Some(graph) = snapshot.commit_graph()
             && let Some(position) = graph.position_of(&id)
-            // A damaged graph is not believed: the commit itself says who its parents are.
+            // If the graph is damaged, read the parents from the commit.
             && let Ok(stored) = graph.commit_at(position)
         {
             let parents = stored.parents.map(|parent| self.load(graph.id_at(parent).to_owned()));
@@ -121,7 +121,7 @@ impl LoadedHistory {
         Ok(Links { parents, seconds: commit.committer_seconds, generation: None })
     }
 
-    /// The generation below which nothing leads to one of these; `None` if any may.
+    /// The generation below which no commit reaches one of these; `None` if unknown.
     fn lowest_generation(&mut self, commits: &[CommitNo]) -> Result<Option<u64>, Fatal> {
         let mut lowest = u64::MAX;
         for commit in commits {
@@ -133,7 +133,7 @@ impl LoadedHistory {
         Ok(Some(lowest))
     }
 
-    /// Of each of `tips`, whether `from` reach it.
+    /// For each of `tips`, whether one of `from` reaches it.
     pub fn reached(&mut self, tips: &[CommitNo], from: &[CommitNo]) -> Result<Vec<bool>, Fatal> {
         let lowest = self.lowest_generation(tips)?;
         let mut seen = Marks::default();
@@ -150,7 +150,7 @@ impl LoadedHistory {
         Ok(tips.iter().map(|tip| seen.get(*tip) != 0).collect())
     }
 
-    /// Of each of `tips`, whether it reaches one of `targets`.
+    /// For each of `tips`, whether it reaches one of `targets`.
     pub fn reaching(&mut self, tips: &[CommitNo], targets: &[CommitNo]) -> Result<Vec<bool>, Fatal> {
         const NO: u8 = 1;
         const YES: u8 = 2;
@@ -177,7 +177,7 @@ impl LoadedHistory {
                         path.pop();
                     }
                     Some((_, YES)) => {
-                        // All that lead here do too.
+                        // All commits on the path reach it too.
                         for (commit, _) in path.drain(..) {
                             answers.add(commit, YES);
                         }
@@ -190,7 +190,7 @@ impl LoadedHistory {
         Ok(tips.iter().map(|tip| answers.get(*tip) & YES != 0).collect())
     }
 
-    /// How many commits `left` reaches and `right` does not, and the other way round.
+    /// How many commits only `left` reaches, and how many only `right` reaches.
     pub fn count(&mut self, left: CommitNo, right: CommitNo) -> Result<(usize, usize), Fatal> {
         if left == right {
             return Ok((0, 0));
@@ -225,17 +225,17 @@ impl LoadedHistory {
     }
 }
 
-/// A walk down from two sides.
+/// A walk from two sides.
 struct Walk {
     colours: Marks,
-    /// Newest first: by generation where known (commits without are newer than all others), then by date.
+    /// Newest first: by generation (unknown counts as newest), then by date.
     queue: BinaryHeap<((u64, i64), CommitNo)>,
-    /// Those in the queue that are not known to be reached from both sides.
+    /// Queued commits not known to be reachable from both sides.
     undecided: usize,
 }
 
 impl Walk {
-    /// Adds a colour; what was looked at already hands it on.
+    /// Adds a colour; commits that were visited pass it on to their parents.
     fn paint(&mut self, history: &mut LoadedHistory, commit: CommitNo, colour: u8) -> Result<(), Fatal> {
         let mut stack = vec![commit];
         while let Some(commit) = stack.pop() {
@@ -261,7 +261,7 @@ impl Walk {
     }
 }
 
-/// Bits for each commit.
+/// Bits per commit.
 #[derive(Debug, Default)]
 struct Marks(Vec<u8>);
 
@@ -270,7 +270,7 @@ impl Marks {
         self.0.get(commit.0 as usize).copied().unwrap_or(0)
     }
 
-    /// Adds bits; false if they were there.
+    /// Adds bits; false if they were already set.
     fn add(&mut self, commit: CommitNo, bits: u8) -> bool {
         let at = commit.0 as usize;
         if self.0.len() <= at {
@@ -282,10 +282,10 @@ impl Marks {
     }
 }
 
-/// Of each ref, how many commits it has that a base lacks, and the other way round.
+/// For each ref, how many commits it has that a base lacks, and vice versa.
 pub type AheadBehindCounts = Vec<Option<(usize, usize)>>;
 
-/// Counts every ref against every base: what each has that the other lacks. `None` for a ref that leads to no commit.
+/// Counts every ref against every base. `None` for a ref that leads to no commit.
 pub fn count_all(
     objects: &ListedObjects<'_>,
     found: &Collected,

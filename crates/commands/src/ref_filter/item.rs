@@ -1,18 +1,18 @@
-//! A ref on its way through a listing.
+//! A ref in a listing.
 
 use packrace_object::ObjectId;
 use packrace_store::refs::Peeled;
 
-/// A ref that is listed.
+/// A listed ref.
 #[derive(Debug, Clone, Copy)]
 pub struct RefItem<'a> {
     pub name: &'a [u8],
-    /// What it leads to.
+    /// The object that it resolves to.
     pub id: ObjectId,
-    /// What the store knows of what that tags.
+    /// What the store knows about the peeled object.
     pub peeled: Peeled,
-    /// The ref that it stands for, if it is symbolic.
+    /// The target of a symbolic ref.
     pub symref: Option<&'a [u8]>,
-    /// Its number, for values that were found for all refs at once.
+    /// Its index, for values computed for all refs at once.
     pub number: usize,
 }

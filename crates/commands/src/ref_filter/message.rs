@@ -1,22 +1,22 @@
-//! The parts of a commit's or tag's bytes. Damaged objects have empty parts, as in git's listings.
+//! Parts of a commit's or tag's content. Damaged objects have empty parts, as in git's listings.
 
 use packrace_object::ObjectId;
 
 use super::atom::{PersonPart, Who};
 use super::dates::Moment;
 
-/// A line of the header that starts with `key` and a space, without them.
+/// The value of the header line with this key.
 pub fn header_line<'a>(data: &'a [u8], key: &str) -> Option<&'a [u8]> {
     header_lines(data, key).next()
 }
 
-/// All such lines.
+/// The values of all header lines with this key.
 pub fn header_lines<'a>(data: &'a [u8], key: &str) -> impl Iterator<Item = &'a [u8]> {
     let lines = data.split(|byte| *byte == b'\n').take_while(|line| !line.is_empty());
     lines.filter_map(move |line| line.strip_prefix(key.as_bytes())?.strip_prefix(b" "))
 }
 
-/// The line of somebody, whole.
+/// The whole line of a person.
 pub fn person_line(data: &[u8], who: Who) -> &[u8] {
     let line = match who {
         Who::Author => header_line(data, "author"),
@@ -27,7 +27,7 @@ pub fn person_line(data: &[u8], who: Who) -> &[u8] {
     line.unwrap_or_default()
 }
 
-/// A part of that line but its date.
+/// A part of a person line, except the date.
 pub fn person_part<'a>(line: &'a [u8], part: &PersonPart) -> &'a [u8] {
     match part {
         PersonPart::Whole | PersonPart::Date(_) => line,
@@ -48,7 +48,7 @@ pub fn person_part<'a>(line: &'a [u8], part: &PersonPart) -> &'a [u8] {
     }
 }
 
-/// When that was. Read as C reads numbers: what is none is 0, and behind a number anything may stand.
+/// The date of a person line. Read as in C: no number is 0, and anything may follow a number.
 pub fn moment(line: &[u8]) -> Option<Moment> {
     let at = line.windows(2).position(|pair| pair == b"> ")?;
     let (seconds, rest) = leading_number(&line[at + 2..]);
@@ -58,7 +58,7 @@ pub fn moment(line: &[u8]) -> Option<Moment> {
     Some(Moment { seconds: seconds.filter(|seconds| *seconds < u64::MAX)?, zone })
 }
 
-/// A number after blanks and a sign, and what follows; one that is too long is larger than any of 64 bits.
+/// A number after blanks and a sign, and the rest; a number with too many digits exceeds any 64-bit value.
 fn leading_number(text: &[u8]) -> (i128, &[u8]) {
     let text = text.trim_ascii_start();
     let (is_negative, digits) = match text.first() {
@@ -76,32 +76,32 @@ fn leading_number(text: &[u8]) -> (i128, &[u8]) {
     (if is_negative && number < too_long { -number } else { number }, &digits[count..])
 }
 
-/// The tree that a commit names in its first line.
+/// The tree in a commit's first line.
 pub fn tree(data: &[u8]) -> impl Iterator<Item = ObjectId> {
     let line = data.split(|byte| *byte == b'\n').next();
     line.and_then(|line| ObjectId::from_hex(line.strip_prefix(b"tree ")?).ok()).into_iter()
 }
 
-/// The parents that it names in the lines behind.
+/// The parents in the next lines.
 pub fn parents(data: &[u8]) -> impl Iterator<Item = ObjectId> {
     let lines = data.split(|byte| *byte == b'\n').skip(1);
     lines.map_while(|line| ObjectId::from_hex(line.strip_prefix(b"parent ")?).ok())
 }
 
-/// A message, taken apart.
+/// The parts of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Message<'a> {
-    /// From the subject on.
+    /// The text from the subject on.
     pub whole: &'a [u8],
     /// The first paragraph, on one or more lines.
     pub subject: &'a [u8],
-    /// What follows, with the signature.
+    /// The text after the subject, with the signature.
     pub body: &'a [u8],
-    /// How long the signature at the end is.
+    /// The length of the signature at the end.
     pub signature_bytes: usize,
 }
 
-/// How signatures begin.
+/// First lines of signatures.
 const SIGNATURES: [&[u8]; 4] = [
     b"-----BEGIN PGP SIGNATURE-----",
     b"-----BEGIN PGP MESSAGE-----",
@@ -126,7 +126,7 @@ impl<'a> Message<'a> {
         Message { whole, subject, body, signature_bytes: whole.len() - signature_at }
     }
 
-    /// What follows the subject, without the signature.
+    /// The text after the subject, without the signature.
     pub fn plain_body(&self) -> &'a [u8] {
         &self.body[..self.body.len().saturating_sub(self.signature_bytes)]
     }
@@ -135,7 +135,7 @@ impl<'a> Message<'a> {
         &self.whole[self.whole.len() - self.signature_bytes..]
     }
 
-    /// Adds the subject on one line.
+    /// Appends the subject as one line.
     pub fn write_subject(&self, out: &mut Vec<u8>) {
         for (number, line) in self.subject.split(|byte| *byte == b'\n').enumerate() {
             if number > 0 {
@@ -145,7 +145,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Adds the subject as a part of a file's name.
+    /// Appends the subject as part of a file name.
     pub fn write_sanitized(&self, out: &mut Vec<u8>) {
         let start = out.len();
         let mut is_gap = false;
@@ -169,7 +169,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Adds the first lines, those after the first indented.
+    /// Appends the first `count` lines; all but the first are indented.
     pub fn write_lines(&self, count: usize, out: &mut Vec<u8>) {
         let text = &self.whole[..self.whole.len() - self.signature_bytes];
         let lines = text.split_inclusive(|byte| *byte == b'\n').take(count);
@@ -191,7 +191,7 @@ fn skip_newlines(text: &[u8]) -> &[u8] {
     &text[start..]
 }
 
-/// Where the last signature begins; the end, where there is none.
+/// The start of the last signature; the end of the text if there is none.
 fn signature_at(text: &[u8]) -> usize {
     let (mut at, mut found) = (0, text.len());
     for line in text.split_inclusive(|byte| *byte == b'\n') {

@@ -1,6 +1,7 @@
-//! Listing refs by patterns and properties, sorted, in a format: what `for-each-ref` does.
+//! Lists refs by patterns and properties, sorted and formatted, for `for-each-ref` and similar commands.
 //!
-//! [`list`] is the whole of it, for every command that lists refs like this. Where refs come out in the order in which they are stored, each is written as it is met;
+//! [`list`] is the entry point. If refs are printed in stored order, each is written immediately; otherwise
+//! they are collected first. Objects are read only if a field needs them: a format of names opens no object.
 //! otherwise they are collected first. What no field asks for is not read: a format of names opens no object.
 
 mod argument;
@@ -45,21 +46,21 @@ pub use self::tracking::Tracking;
 use crate::call::fatal::Fatal;
 use crate::call::streams::{ErrorOutput, not_written};
 
-/// What is written where no format is given.
+/// The default format.
 pub const DEFAULT_FORMAT: &[u8] = b"%(objectname) %(objecttype)\t%(refname)";
 
-/// So much is gathered before it is written.
+/// Output is written in pieces of at least this size.
 const WRITE_BYTES: usize = 256 << 10;
 
-/// What is asked for.
+/// The refs to list, and how.
 #[derive(Debug, Default)]
 pub struct ListingRequest {
-    /// Refs must match one, if there is any.
+    /// If not empty, refs must match one of these.
     pub patterns: Vec<Vec<u8>>,
-    /// Refs must match none.
+    /// Refs must match none of these.
     pub excluded: Vec<Vec<u8>>,
     pub folds_case: bool,
-    /// `HEAD` and other refs outside `refs/` too.
+    /// Whether to list `HEAD` and other refs outside `refs/` too.
     pub has_root_refs: bool,
     pub points_at: Vec<Vec<u8>>,
     pub merged: Vec<Vec<u8>>,
@@ -70,13 +71,13 @@ pub struct ListingRequest {
     pub format: Option<Vec<u8>>,
     pub quoting: Quoting,
     pub has_color: bool,
-    /// Leaves out lines of which the format leaves nothing.
+    /// Whether to omit lines whose formatted text is empty.
     pub omits_empty: bool,
-    /// So many at most.
+    /// Maximum number of refs.
     pub count: Option<usize>,
 }
 
-/// Writes what is asked for to `out`, and warnings to `errors`. The exit code of an error is git's.
+/// Writes the listing to `out`, and warnings to `errors`. The exit code of an error is git's.
 pub fn list(
     repository: &Repository,
     request: &ListingRequest,
@@ -155,7 +156,7 @@ fn needs_other_refs(format: &Format, sorting: &Sorting) -> bool {
     atoms.into_iter().any(is_short)
 }
 
-/// Output on its way.
+/// Buffered output.
 struct ListingOutput<'a> {
     bytes: Vec<u8>,
     to: &'a mut dyn Write,
@@ -169,7 +170,7 @@ impl ListingOutput<'_> {
     }
 }
 
-/// Refs that were collected, with their names in one buffer.
+/// The collected refs, with their names in one buffer.
 #[derive(Debug, Default)]
 pub struct Collected {
     names: Vec<u8>,
@@ -204,7 +205,7 @@ impl Collected {
         })
     }
 
-    /// Keeps those for which `is_kept` says so, by their place.
+    /// Keeps the refs whose flag in `is_kept` is set.
     fn retain(&mut self, is_kept: &[bool]) {
         let mut kept = is_kept.iter();
         self.refs.retain(|_| *kept.next().unwrap_or(&false));
@@ -284,7 +285,7 @@ impl RefListing<'_> {
         (self.patterns.is_empty() || self.patterns.match_name(name)) && !self.excluded.match_name(name)
     }
 
-    /// Calls `each` with every ref below `refs/` that matches and leads to an object.
+    /// Calls `each` for every matching ref below `refs/` that resolves to an object.
     fn visit(
         &self,
         each: &mut dyn FnMut(&RefItem<'_>) -> Result<ControlFlow<()>, Fatal>,
@@ -318,7 +319,7 @@ impl RefListing<'_> {
         match record.target {
             Target::Direct { id, peeled } => each(&RefItem { name, id, peeled, symref: None, number: 0 }),
             Target::Symbolic(_) => {
-                // One that leads nowhere is left out, as in git.
+                // A dangling symbolic ref is left out, as in git.
                 let Some(end) = self.refs.resolve(name).map_err(Fatal::new)? else {
                     return Ok(ControlFlow::Continue(()));
                 };

@@ -1,4 +1,4 @@
-//! Names of refs and of objects as short as they can be.
+//! Shortens names of refs and of objects.
 
 use std::collections::HashSet;
 
@@ -9,16 +9,16 @@ use super::atom::NameForm;
 use crate::call::fatal::Fatal;
 use crate::revisions::RULES;
 
-/// Symbolic refs that are followed.
+/// Longest chain of symbolic refs.
 const MAX_SYMREF_DEPTH: usize = 5;
 
-/// Shortens names of refs.
+/// Shortens ref names.
 pub struct ShortNames<'a> {
     repository: &'a Repository,
     refs: &'a RefSnapshot,
-    /// Whether a short name must mean nothing else, or only nothing that comes first; once asked for.
+    /// Whether a short name must be unambiguous, or only have no earlier match; read on first use.
     is_strict: Option<bool>,
-    /// The refs outside `refs/`, once asked for.
+    /// The refs outside `refs/`, read on first use.
     roots: Option<HashSet<Vec<u8>>>,
 }
 
@@ -27,7 +27,7 @@ impl<'a> ShortNames<'a> {
         ShortNames { repository, refs, is_strict: None, roots: None }
     }
 
-    /// Adds a name in a form.
+    /// Appends a name in the given form.
     pub fn write(&mut self, name: &[u8], form: NameForm, out: &mut Vec<u8>) -> Result<(), Fatal> {
         match form {
             NameForm::Short => out.extend_from_slice(self.shorten(name)?),
@@ -57,8 +57,8 @@ impl<'a> ShortNames<'a> {
     }
 }
 
-/// A name without what git adds by itself, by the last rule that fits and leads to no other ref: to none that any rule
-/// finds, or if not `is_strict`, to none that an earlier one does.
+/// A ref name without a prefix that git adds: by the last matching rule whose short name means no other ref
+/// by any rule, or if not `is_strict`, by any earlier rule.
 pub fn shorten<'n>(
     name: &'n [u8],
     is_strict: bool,
@@ -80,7 +80,7 @@ pub fn shorten<'n>(
     Ok(name)
 }
 
-/// The last ref that a symbolic one leads to, whether that exists or not; `None` if it is not symbolic.
+/// The end of a chain of symbolic refs, whether it exists or not; `None` if `name` is not symbolic.
 pub fn symbolic_end(refs: &RefSnapshot, name: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {
     let mut end: Option<Vec<u8>> = None;
     for _ in 0..MAX_SYMREF_DEPTH {
@@ -92,7 +92,7 @@ pub fn symbolic_end(refs: &RefSnapshot, name: &[u8]) -> Result<Option<Vec<u8>>, 
     Ok(end)
 }
 
-/// The name of a ref with parts of it taken off.
+/// A ref name with components removed.
 pub fn stripped(name: &[u8], form: NameForm) -> &[u8] {
     let parts = name.split(|byte| *byte == b'/').count() as i64;
     let count = |n: i64| if n < 0 { (parts + n).max(0) } else { n };

@@ -1,4 +1,4 @@
-//! The objects of the repository, opened when first asked for, and the revisions that options name.
+//! The repository's objects, opened on first use, and the revisions in options.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::call::fatal::Fatal;
 use crate::call::streams::ErrorOutput;
 use crate::revisions::{RULES, Revisions};
 
-/// The objects, once somebody asks.
+/// The objects, opened on first use.
 pub struct ListedObjects<'a> {
     pub repository: &'a Repository,
-    /// Where warnings go.
+    /// The output for warnings.
     pub errors: &'a ErrorOutput,
     snapshot: OnceCell<Arc<Snapshot>>,
 }
@@ -59,7 +59,7 @@ impl<'a> ListedObjects<'a> {
         Ok(())
     }
 
-    /// The commit that an object is or tags. Reports an object of another kind.
+    /// The commit that an object is or tags. Reports other kinds.
     pub fn commit(&self, id: ObjectId) -> Result<Option<ObjectId>, Fatal> {
         let hash = self.repository.hash_kind();
         let mut reader = self.snapshot()?.reader(0);

@@ -1,6 +1,6 @@
-//! Values as string literals of a language (git-for-each-ref, `--shell` and its like).
+//! Values as string literals of a language (git-for-each-ref, `--shell` and similar).
 
-/// The language.
+/// The language of literals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Quoting {
     #[default]
@@ -12,7 +12,7 @@ pub enum Quoting {
 }
 
 impl Quoting {
-    /// Adds the literal that stands for `text`.
+    /// Appends the literal for `text`.
     pub fn write(self, text: &[u8], out: &mut Vec<u8>) {
         let around = match self {
             Quoting::None => return out.extend_from_slice(text),

@@ -1,4 +1,4 @@
-//! Sorting: several keys, the last of them the first to count, and the name where all are equal.
+//! Sorting by several keys: the last one is the primary key, and the name breaks ties.
 
 use std::cmp::Ordering;
 
@@ -17,7 +17,7 @@ pub struct SortKey {
     is_version: bool,
 }
 
-/// The value of a key.
+/// The value of a sort key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyValue {
     Number(u64),
@@ -34,14 +34,14 @@ impl SortKey {
         let version = text.strip_prefix(b"version:").or_else(|| text.strip_prefix(b"v:"));
         let text = version.unwrap_or(text);
         let atom = match Format::is_control(text)? {
-            // Git takes them, and all refs have the same.
+            // Git accepts these, with equal values for all refs.
             true => Atom { field: Field::Nothing, is_deref: false },
             false => Atom::parse(text, bases)?,
         };
         Ok(SortKey { atom, is_reverse, is_version: version.is_some() })
     }
 
-    /// Whether it says what refs are sorted by anyway.
+    /// Whether this is the default order.
     pub fn is_plain_name(&self) -> bool {
         self.atom.field == Field::RefName(NameForm::Full)
             && !self.atom.is_deref
@@ -50,7 +50,7 @@ impl SortKey {
     }
 }
 
-/// How values are compared.
+/// The sort keys.
 #[derive(Debug)]
 pub struct Sorting {
     pub keys: Vec<SortKey>,
@@ -67,12 +67,12 @@ impl Sorting {
         Sorting { keys, folds_case, versions: Versions { suffixes } }
     }
 
-    /// Whether the order is that in which refs are stored.
+    /// Whether this is the stored order of refs.
     pub fn is_stored_order(&self) -> bool {
         !self.folds_case && self.keys.iter().all(SortKey::is_plain_name)
     }
 
-    /// Compares two refs by the values of all keys, and then by name.
+    /// Compares two refs by the values of all keys, then by name.
     pub fn compare(&self, a: (&[KeyValue], &[u8]), b: (&[KeyValue], &[u8])) -> Ordering {
         let keys = self.keys.iter().zip(a.0.iter().zip(b.0)).rev();
         for (key, (of_a, of_b)) in keys {
@@ -104,8 +104,8 @@ impl Sorting {
     }
 }
 
-/// Sorts by merging, lower half and upper half, so that an order with circles, as suffixes of versions can make one, gives
-/// what git gives, and no panic.
+/// Merge sort, lower half and upper half: an order with cycles, which version suffixes can cause, gives git's
+/// result instead of a panic.
 pub fn sort<T: Clone>(items: &mut [T], compare: &mut dyn FnMut(&T, &T) -> Ordering) {
     if items.len() < 2 {
         return;

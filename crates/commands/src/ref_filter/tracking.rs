@@ -1,5 +1,5 @@
-//! What branches follow and where they are pushed, by the configuration (git-config, `branch.*`, `remote.*`, `push.default`;
-//! git-fetch, `<refspec>`).
+//! Upstream and push targets of branches, from the configuration (git-config, `branch.*`, `remote.*`,
+//! `push.default`; git-fetch, `<refspec>`).
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use packrace_store::{Config, Repository, Snapshot};
 use super::history::LoadedHistory;
 use crate::call::fatal::Fatal;
 
-/// Where a branch without configuration is pushed.
+/// The push remote of a branch without configuration.
 const DEFAULT_REMOTE: &[u8] = b"origin";
 
-/// Answers from the configuration.
+/// Tracking configuration of branches.
 pub struct Tracking<'a> {
     config: &'a Config,
     push_default: PushDefault,
@@ -22,7 +22,7 @@ pub struct Tracking<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PushDefault {
     Nothing,
-    /// `current`, or `matching`.
+    /// `current` or `matching`.
     SameName,
     Upstream,
     Simple,
@@ -48,7 +48,7 @@ impl<'a> Tracking<'a> {
         Ok(Tracking { config, push_default, history: None })
     }
 
-    /// The remote that is configured for a branch.
+    /// The configured remote of a branch.
     pub fn remote_name(&self, branch: &[u8], is_push: bool) -> Option<Vec<u8>> {
         let own = || self.of_branch(branch, "remote");
         match is_push {
@@ -60,7 +60,7 @@ impl<'a> Tracking<'a> {
         }
     }
 
-    /// The ref of that remote.
+    /// The ref on that remote.
     pub fn remote_ref(&self, branch: &[u8], is_push: bool) -> Option<Vec<u8>> {
         match is_push {
             false => {
@@ -75,7 +75,7 @@ impl<'a> Tracking<'a> {
         }
     }
 
-    /// The local ref that stands for what a branch follows, or for where it is pushed.
+    /// The local tracking ref of a branch's upstream or push target.
     pub fn target(&self, branch: &[u8], is_push: bool) -> Result<Option<Vec<u8>>, Fatal> {
         if !is_push {
             return Ok(self.upstream(branch));
@@ -101,7 +101,7 @@ impl<'a> Tracking<'a> {
         })
     }
 
-    /// What each of two refs has that the other lacks; `None` if one of them leads to no commit.
+    /// Ahead and behind counts of two refs; `None` if one of them leads to no commit.
     pub fn count(
         &mut self,
         snapshot: &Arc<Snapshot>,
@@ -128,7 +128,7 @@ impl<'a> Tracking<'a> {
         self.remote_name(branch, true).unwrap_or_else(|| DEFAULT_REMOTE.to_vec())
     }
 
-    /// The local ref that a remote's ref is fetched into.
+    /// The local ref into which a remote's ref is fetched.
     fn tracked(&self, remote: &[u8], name: &[u8]) -> Option<Vec<u8>> {
         self.refspecs(remote, "fetch").iter().find_map(|spec| spec.map(name))
     }
@@ -154,7 +154,7 @@ impl<'a> Tracking<'a> {
     }
 
     fn all(&self, section: &str, name: &[u8], key: &str) -> Vec<Vec<u8>> {
-        // Names in configuration files need be no UTF-8 either, but those that are not are not found.
+        // Names in configuration files may also be non-UTF-8; those are not found.
         match std::str::from_utf8(name) {
             Ok(name) => self.config.strings(&format!("{section}.{name}.{key}")),
             Err(_) => Vec::new(),
@@ -162,7 +162,7 @@ impl<'a> Tracking<'a> {
     }
 }
 
-/// `[+]<src>:<dst>`, perhaps with a `*` on both sides.
+/// `[+]<src>:<dst>`, possibly with a `*` on both sides.
 #[derive(Debug, PartialEq, Eq)]
 struct Refspec {
     from: Vec<u8>,
@@ -178,7 +178,7 @@ impl Refspec {
         is_good.then(|| Refspec { from: from.to_vec(), to: to.to_vec() })
     }
 
-    /// Where a ref goes.
+    /// The destination of a ref.
     fn map(&self, name: &[u8]) -> Option<Vec<u8>> {
         let star = |text: &[u8]| text.iter().position(|byte| *byte == b'*');
         match (star(&self.from), star(&self.to)) {

@@ -1,31 +1,31 @@
-//! The lines at the end of a message that say who had a part in it, and how they are written (git-interpret-trailers,
-//! git-for-each-ref, `trailers`).
+//! Trailers: the key and value lines at the end of a message, and their output formats
+//! (git-interpret-trailers, git-for-each-ref, `trailers`).
 
 use super::argument::fatal;
 use crate::call::fatal::Fatal;
 
-/// What git itself writes; one such line makes trailers of those around it.
+/// Lines that git itself writes; one of them marks a block as trailers.
 const OF_GIT: [&[u8]; 2] = [b"Signed-off-by: ", b"(cherry picked from commit "];
 
-/// How trailers are written.
+/// Output options of trailers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TrailerForm {
-    /// Leave out lines that are none.
+    /// Omit lines that are no trailers.
     is_only: bool,
-    /// Each on one line.
+    /// Unfold each trailer to one line.
     is_unfolded: bool,
     without_keys: bool,
     without_values: bool,
-    /// Only those with one of these keys.
+    /// Print only trailers with one of these keys.
     keys: Vec<Vec<u8>>,
-    /// What stands between them instead of the end of a line.
+    /// Text between trailers, instead of a newline.
     separator: Option<Vec<u8>>,
-    /// What stands between key and value.
+    /// Text between key and value.
     key_separator: Option<Vec<u8>>,
 }
 
 impl TrailerForm {
-    /// Reads what follows `trailers:`.
+    /// Parses the text after `trailers:`.
     pub fn parse(argument: &[u8]) -> Result<Self, Fatal> {
         let mut form = TrailerForm::default();
         for option in argument.split(|byte| *byte == b',').filter(|option| !option.is_empty()) {
@@ -51,7 +51,7 @@ impl TrailerForm {
         Ok(form)
     }
 
-    /// Adds the trailers of a message, which is without its signature.
+    /// Appends the trailers of a message without signature.
     pub fn write(&self, message: &[u8], out: &mut Vec<u8>) {
         let block = block(message);
         if *self == TrailerForm::default() {
@@ -100,7 +100,7 @@ impl TrailerForm {
     }
 }
 
-/// What an option without a value, or with one, is set to.
+/// The boolean value of an option, which may be omitted.
 fn truth(value: Option<&[u8]>) -> Result<bool, Fatal> {
     match value.map(<[u8]>::to_ascii_lowercase).as_deref() {
         None | Some(b"true" | b"yes" | b"on" | b"1") => Ok(true),
@@ -109,12 +109,12 @@ fn truth(value: Option<&[u8]>) -> Result<bool, Fatal> {
     }
 }
 
-/// Text in which `%n` is the end of a line and `%xNN` a byte.
+/// Text with `%n` for a newline and `%xNN` for a byte.
 fn with_escapes(mut text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
     while let Some((&first, rest)) = text.split_first() {
         let digits = rest.strip_prefix(b"x").and_then(|rest| rest.get(..2));
-        // A sign is no digit, which numbers of Rust may begin with.
+        // Rust's parser would accept a sign.
         let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
         let byte = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
         let (byte, length) = match (first, byte, rest.first()) {
@@ -129,12 +129,12 @@ fn with_escapes(mut text: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// The last paragraph, if it is one of trailers: not the first, and either all of them are, or git has written one and a
-/// quarter are. Blank lines, comments and a list of conflicts may follow.
+/// The last paragraph, if it is a trailer block: not the first paragraph, and all its lines are trailers, or
+/// one is git's and a quarter are trailers. Blank lines, comments and a list of conflicts may follow.
 fn block(text: &[u8]) -> &[u8] {
     let (mut start, mut end, mut at) = (None, 0, 0);
     let mut is_conflicts = false;
-    // A paragraph starts behind a blank line; the first of the message is its title.
+    // A paragraph starts after a blank line; the first one is the title.
     let mut next_start = None;
     for line in text.split_inclusive(|byte| *byte == b'\n') {
         let is_blank = line.trim_ascii().is_empty();
@@ -173,7 +173,7 @@ fn is_block(block: &[u8]) -> bool {
     trailers > 0 && (others == 0 || (is_of_git && trailers * 3 >= others))
 }
 
-/// The lines of a block without comments, each with the indented ones behind it.
+/// The lines of a block without comments, each with its indented continuation lines.
 fn unfolded_lines(block: &[u8]) -> Vec<&[u8]> {
     let mut found: Vec<(usize, usize)> = Vec::new();
     let mut at = 0;
@@ -190,7 +190,7 @@ fn unfolded_lines(block: &[u8]) -> Vec<&[u8]> {
     found.into_iter().map(|(start, end)| &block[start..end]).collect()
 }
 
-/// Key and value of a trailer: letters, digits and hyphens, a colon, and anything.
+/// Key and value of a trailer: letters, digits and hyphens, then a colon, then any text.
 fn key_of(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let length = line.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'-').count();
     let rest = line[length..].trim_ascii_start();

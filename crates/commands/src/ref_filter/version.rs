@@ -1,9 +1,9 @@
-//! Names by the versions in them: runs of digits count as numbers (strverscmp(3)), and suffixes of prereleases come
-//! before the release (git-config, `versionsort.suffix`).
+//! Sorts names by version: runs of digits are compared as numbers (strverscmp(3)), and prerelease suffixes
+//! sort before the release (git-config, `versionsort.suffix`).
 
 use std::cmp::Ordering;
 
-/// The suffixes, in their order.
+/// The suffixes, in order.
 #[derive(Debug, Clone, Default)]
 pub struct Versions {
     pub suffixes: Vec<Vec<u8>>,
@@ -18,7 +18,7 @@ impl Versions {
         self.by_suffix(a, b, at).unwrap_or_else(|| by_number(a, b, at))
     }
 
-    /// By the suffixes that lie across the first difference.
+    /// Compares by suffixes that overlap the first difference.
     fn by_suffix(&self, a: &[u8], b: &[u8], at: usize) -> Option<Ordering> {
         let (of_a, of_b) = (self.suffix(a, at), self.suffix(b, at));
         let release = self.suffixes.iter().position(|suffix| suffix.is_empty());
@@ -26,13 +26,13 @@ impl Versions {
             (None, None) => None,
             (Some(of_a), Some(of_b)) if of_a == of_b => None,
             (Some(of_a), Some(of_b)) => Some(of_a.cmp(&of_b)),
-            // Where no empty suffix is among them, all come before the release.
+            // Without an empty suffix in the list, every suffix sorts before the release.
             (Some(of_a), None) => Some(release.map_or(Ordering::Less, |release| of_a.cmp(&release))),
             (None, Some(of_b)) => Some(release.map_or(Ordering::Greater, |release| release.cmp(&of_b))),
         }
     }
 
-    /// The number of the suffix that starts earliest, the longest of those; it must not end before the difference.
+    /// The index of the suffix that starts earliest, then the longest; it must not end before the difference.
     fn suffix(&self, name: &[u8], at: usize) -> Option<usize> {
         let mut best: Option<(usize, usize, usize)> = None;
         for (number, suffix) in self.suffixes.iter().enumerate().filter(|(_, suffix)| !suffix.is_empty()) {
@@ -50,7 +50,7 @@ impl Versions {
     }
 }
 
-/// By the runs of digits around the first difference; one that begins with a zero counts as a fraction.
+/// Compares the runs of digits around the first difference; a run with a leading zero is a fraction.
 fn by_number(a: &[u8], b: &[u8], at: usize) -> Ordering {
     let digits = |name: &[u8]| name[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (of_a, of_b) = (digits(a), digits(b));
@@ -58,7 +58,7 @@ fn by_number(a: &[u8], b: &[u8], at: usize) -> Ordering {
     let common = &a[at - common..at];
     let plain = a.get(at).cmp(&b.get(at));
     if common.iter().all(|byte| *byte == b'0') && !common.is_empty() {
-        // More digits of a fraction of zeros are less: 000, 00, 01, 0.
+        // Among fractions of zeros, more zeros sort first: 000, 00, 01, 0.
         return match (of_a > 0, of_b > 0) {
             (true, false) => Ordering::Less,
             (false, true) => Ordering::Greater,

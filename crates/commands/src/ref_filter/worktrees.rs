@@ -1,4 +1,4 @@
-//! Which work tree a branch is checked out in (gitrepository-layout, "worktrees").
+//! The work tree in which a branch is checked out (gitrepository-layout, "worktrees").
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt as _;
@@ -11,13 +11,13 @@ use packrace_store::Repository;
 use super::names::symbolic_end;
 use crate::call::fatal::Fatal;
 
-/// Paths of work trees by the branches that are checked out in them.
+/// Paths of work trees by checked-out branch.
 pub type Heads = HashMap<Vec<u8>, Vec<u8>>;
 
-/// Longest file that says where a work tree is.
+/// Longest file with a work tree's path.
 const MAX_GITDIR_BYTES: u64 = 64 << 10;
 
-/// Looks at the main work tree and at linked ones.
+/// Reads `HEAD` of the main work tree and of linked ones.
 pub fn heads(repository: &Repository) -> Result<Heads, Fatal> {
     let mut heads = Heads::new();
     let common = packrace_os::real_path(repository.common_dir()).map_err(Fatal::new)?;

@@ -1,4 +1,4 @@
-//! What changed, file by file, in the forms of `git diff --stat` and its relatives.
+//! Changes per file, as `git diff --stat` and similar options print them.
 
 use packrace_worktree::difference::{Difference, LineCounts, content, line_counts};
 use packrace_worktree::objects::Objects;
@@ -7,15 +7,15 @@ use crate::call::fatal::Fatal;
 use crate::text::columns::width;
 use crate::text::quoting::PathStyle;
 
-/// Columns that are used.
+/// Output width in columns.
 const COLUMNS: usize = 80;
 
-/// Fewest columns of a graph that has to give way to names.
+/// Minimum width of a graph that is shortened for long names.
 const LEAST_GRAPH: usize = 6;
 
-/// What changed in one file.
+/// The changes in one file.
 pub struct FileStat {
-    /// As it is shown: in any bytes, where `core.quotePath` lets them through.
+    /// The name as shown, possibly not UTF-8 if `core.quotePath` is off.
     name: Vec<u8>,
     counts: LineCounts,
 }
@@ -33,7 +33,7 @@ pub fn count(objects: &Objects, found: &[Difference], style: &PathStyle) -> Resu
     Ok(stats)
 }
 
-/// The name of a file, or both names of one that was renamed with what they have in common said once.
+/// The name of a file; for a rename both names, with common parts written once.
 fn name(difference: &Difference, style: &PathStyle) -> Vec<u8> {
     let new = style.show(&difference.path);
     let Some(old) = difference.renamed_from.as_ref().map(|from| style.show(from)) else {
@@ -49,7 +49,7 @@ fn name(difference: &Difference, style: &PathStyle) -> Vec<u8> {
 fn both(old: &[u8], new: &[u8]) -> Vec<u8> {
     let same = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let before = old[..same].iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
-    // What is behind begins with a slash, and may share that with what is before.
+    // The common suffix starts with a slash, which it may share with the common prefix.
     let lend = usize::from(before > 0);
     let (tail_old, tail_new) = (&old[before - lend..], &new[before - lend..]);
     let same = tail_old.iter().rev().zip(tail_new.iter().rev()).take_while(|(a, b)| a == b).count();
@@ -70,7 +70,7 @@ fn both(old: &[u8], new: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// What stands between the first bytes and the last, which may share a slash.
+/// The part between a common prefix and suffix, which may share a slash.
 fn middle(path: &[u8], before: usize, behind: usize) -> &[u8] {
     &path[before..(path.len() - behind).max(before)]
 }
@@ -147,7 +147,7 @@ pub fn stat(stats: &[FileStat]) -> Vec<u8> {
     text
 }
 
-/// A name that is too long loses what it begins with, where possible up to a slash.
+/// Cuts the beginning of a name that is too long, at a slash if possible.
 fn shortened(name: &[u8], columns: usize) -> Vec<u8> {
     if width(name) <= columns {
         return name.to_vec();
@@ -163,7 +163,7 @@ fn shortened(name: &[u8], columns: usize) -> Vec<u8> {
             };
             text.char_indices().find(fits).map_or(name.len(), |(at, _)| at)
         }
-        // What is no UTF-8 is counted in bytes.
+        // Invalid UTF-8 is measured in bytes.
         Err(_) => name.len() - room,
     };
     let tail = &name[start..];
@@ -171,7 +171,7 @@ fn shortened(name: &[u8], columns: usize) -> Vec<u8> {
     [b"...", tail].concat()
 }
 
-/// How long the bars are, where the longest may be `width`. What changed at all can be seen.
+/// Lengths of the bars, scaled to at most `width`. Any change shows at least one character.
 fn scaled(added: usize, removed: usize, most: usize, width: usize) -> (usize, usize) {
     if most <= width {
         return (added, removed);

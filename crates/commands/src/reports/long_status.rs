@@ -1,6 +1,6 @@
-//! How a work tree stands, in the words of `git status` without options.
+//! The long format of `git status`.
 //!
-//! Of what may be going on it tells of a merge only, not of a rebase, a bisection and the like.
+//! Of operations in progress only a merge is reported, not a rebase, a bisection and so on.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,14 +17,14 @@ use crate::call::fatal::Fatal;
 use crate::ref_filter::{Tracking, shorten};
 use crate::text::quoting::PathStyle;
 
-/// Most files that are compared in search of renames (git-config, "diff.renameLimit").
+/// Maximum number of files for rename detection (git-config, "diff.renameLimit").
 const RENAME_LIMIT: usize = 1000;
 
 const GREEN: &str = "\x1b[32m";
 const RED: &str = "\x1b[31m";
 const RESET: &str = "\x1b[m";
 
-/// Which untracked files to report, according to the configuration.
+/// Which untracked files to report, by the configuration.
 pub fn untracked_mode(config: &Config) -> Result<UntrackedMode, Fatal> {
     Ok(match config.string("status.showUntrackedFiles").as_deref() {
         Some(b"no") => UntrackedMode::No,
@@ -37,12 +37,12 @@ pub fn untracked_mode(config: &Config) -> Result<UntrackedMode, Fatal> {
     })
 }
 
-/// How many files a status compares in search of renames; `None` if renames are not reported.
+/// Maximum number of files for rename detection in a status; `None` if renames are not detected.
 pub fn rename_limit(config: &Config) -> Result<Option<usize>, Fatal> {
     configured_renames(config, &["status", "diff"])
 }
 
-/// The same of a comparison.
+/// The same for a diff.
 pub fn diff_rename_limit(config: &Config) -> Result<Option<usize>, Fatal> {
     configured_renames(config, &["diff"])
 }
@@ -65,7 +65,7 @@ fn configured_renames(config: &Config, sections: &[&str]) -> Result<Option<usize
     Ok(has_renames.then_some(limit))
 }
 
-/// Says how things stand.
+/// Writes the long format.
 pub struct LongStatus<'a> {
     repository: &'a Repository,
     style: PathStyle,
@@ -76,11 +76,11 @@ pub struct LongStatus<'a> {
     text: String,
 }
 
-/// The two letters of a path in the short format, and what it was called before.
+/// The two status letters of a path in the short format, and its old name.
 type ShortLine<'a> = ([u8; 2], Option<&'a [u8]>);
 
 impl<'a> LongStatus<'a> {
-    /// From the directory `prefix` of the work tree.
+    /// Shows paths relative to the directory `prefix` of the work tree.
     pub fn new(call: &Call, repository: &'a Repository, prefix: &[u8]) -> Result<Self, Fatal> {
         let config = repository.config();
         let is_relative = config.boolean("status.relativePaths")?.unwrap_or(true);
@@ -103,7 +103,7 @@ impl<'a> LongStatus<'a> {
         })
     }
 
-    /// The whole text.
+    /// The complete text.
     pub fn render(mut self, status: &Status, head: Option<ObjectId>) -> Result<String, Fatal> {
         if self.repository.config().boolean("status.short")?.unwrap_or(false) {
             return Ok(self.short(status));
@@ -142,7 +142,7 @@ impl<'a> LongStatus<'a> {
         Ok(())
     }
 
-    /// Where `HEAD` was moved to last, and whether it is still there.
+    /// The target of the last checkout, and whether `HEAD` still points there.
     fn detached(&self, head: Option<ObjectId>) -> Result<(&'static str, String), Fatal> {
         let log = self.repository.refs().log(b"HEAD").map_err(Fatal::new)?.unwrap_or_default();
         for change in log.iter().rev() {
@@ -169,7 +169,7 @@ impl<'a> LongStatus<'a> {
         Ok(hex)
     }
 
-    /// What the branch follows, and how far it is from that.
+    /// The upstream of the branch, and the ahead and behind counts.
     fn upstream(&mut self, branch: &[u8], head: ObjectId) -> Result<(), Fatal> {
         let mut tracking = Tracking::new(self.repository)?;
         let Some(upstream) = tracking.target(branch, false)? else { return Ok(()) };
@@ -371,7 +371,7 @@ impl<'a> LongStatus<'a> {
         if self.is_colored { (color, RESET) } else { ("", "") }
     }
 
-    /// As `git status --short` (git-status, "Short Format").
+    /// The output of `git status --short` (git-status, "Short Format").
     fn short(&self, status: &Status) -> String {
         let mut lines = BTreeMap::<&[u8], ShortLine<'_>>::new();
         for difference in &status.staged {
@@ -414,7 +414,7 @@ impl<'a> LongStatus<'a> {
     }
 }
 
-/// What happened to a path of the index.
+/// The kind of change of an index path.
 fn kind(difference: &Difference) -> &'static str {
     match (&difference.renamed_from, &difference.old, &difference.new) {
         (Some(_), _, _) => "renamed:",

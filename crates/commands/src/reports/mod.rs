@@ -1,4 +1,4 @@
-//! What `git status` and `git diff` say.
+//! The output of `git status` and `git diff`.
 
 pub mod diff_stat;
 pub mod long_status;

@@ -1,4 +1,4 @@
-//! What changed, as a patch (git-diff, "Generating patch text with -p").
+//! Changes as a patch (git-diff, "Generating patch text with -p").
 
 use packrace_object::ObjectId;
 use packrace_store::{Config, Snapshot};
@@ -19,7 +19,7 @@ pub struct PatchWriter<'a> {
 }
 
 impl<'a> PatchWriter<'a> {
-    /// With names of objects as short as configured.
+    /// Abbreviates object names as configured.
     pub fn new(
         objects: &'a Objects,
         snapshot: &'a Snapshot,
@@ -29,12 +29,12 @@ impl<'a> PatchWriter<'a> {
         Ok(PatchWriter { objects, snapshot, style, digits: snapshot.usual_digits(config)? })
     }
 
-    /// All changes, one after the other.
+    /// The patches of all changes.
     pub fn write(&self, found: &[Difference]) -> Result<Vec<u8>, Fatal> {
         let mut out = Vec::new();
         for difference in found {
             if difference.is_of_type() {
-                // A file and a link have no lines in common.
+                // A change of type, such as from file to link, is shown as a deletion and a creation.
                 let (old, new) = (
                     Difference { new: None, ..difference.clone() },
                     Difference { old: None, ..difference.clone() },
@@ -95,7 +95,7 @@ impl<'a> PatchWriter<'a> {
         if before.is_empty() && after.is_empty() {
             return Ok(());
         }
-        // Separates a name with a space from what may follow it.
+        // A tab ends a name that contains a space.
         let end = |name: &[u8]| if name.contains(&b' ') { &b"\t"[..] } else { b"" };
         line(&[b"--- ", &a, end(&a)]);
         line(&[b"+++ ", &b, end(&b)]);
@@ -103,7 +103,7 @@ impl<'a> PatchWriter<'a> {
         Ok(())
     }
 
-    /// The short name of an object; zeros for none.
+    /// The abbreviated object name; zeros if there is none.
     fn name(&self, item: &Option<TreeItem>) -> Result<Vec<u8>, Fatal> {
         let null = ObjectId::null(self.objects.hash_kind());
         let (id, digits) = match item {

@@ -27,7 +27,7 @@ pub(super) fn run(context: &Context<'_>, args: &StashApplyOptions, drops: bool) 
     }
 }
 
-/// Brings a stash back, and says what there is to say.
+/// Applies a stash, and prints the messages.
 pub(super) fn apply(
     context: &Context<'_>,
     stash: &Stash,
@@ -57,7 +57,7 @@ pub(super) fn apply(
     }
 }
 
-/// What `git status` says.
+/// Prints the output of `git status`.
 fn show_status(context: &Context<'_>) -> Result<(), Fatal> {
     let config = context.repository.config();
     let options = context.call.open_options()?;

@@ -56,7 +56,7 @@ pub(super) fn run(context: &Context<'_>, arguments: &[OsString]) -> Result<(), F
     }
 }
 
-/// Brings the work tree to a commit, and makes a branch there. Gives lines for files that differ from it.
+/// Checks out a commit on a new branch. Returns lines for files that differ from it.
 fn check_out(context: &Context<'_>, branch: &[u8], commit: &ObjectId) -> Result<Vec<Vec<u8>>, Fatal> {
     let mut session = context.begin()?;
     let objects = session.objects().clone();
@@ -91,7 +91,7 @@ fn check_out(context: &Context<'_>, branch: &[u8], commit: &ObjectId) -> Result<
     Ok(carried)
 }
 
-/// What differs from a commit in the index and the work tree, as `git checkout` says it.
+/// Index and work tree changes since a commit, as `git checkout` prints them.
 fn carried(
     context: &Context<'_>,
     session: &mut StashSession<'_>,

@@ -1,4 +1,4 @@
-//! Entries of the list: finding one, and `stash list`, `drop`, `clear` and `store`.
+//! Stash entries: finding one, and `stash list`, `drop`, `clear` and `store`.
 
 use std::ffi::{OsStr, OsString};
 
@@ -12,14 +12,14 @@ use crate::call::fatal::Fatal;
 use crate::ref_changes::{RefChanges, edit};
 use crate::revisions::RULES;
 
-/// An entry that was asked for.
+/// A requested entry.
 pub(super) struct StashEntry {
-    /// As messages show it.
+    /// Its name in messages.
     pub(super) shown: String,
     pub(super) stash: Stash,
-    /// Whether it is one of the list.
+    /// Whether it is in the stash list.
     pub(super) is_listed: bool,
-    /// Its number there.
+    /// Its index in the list.
     number: Option<usize>,
 }
 
@@ -28,7 +28,7 @@ fn failed(context: &Context<'_>, line: String) -> Fatal {
     Fatal::silent(1)
 }
 
-/// The entry that arguments name; the newest if there are none.
+/// The entry that the arguments name; without arguments, the newest.
 pub(super) fn find(context: &Context<'_>, arguments: &[OsString]) -> Result<StashEntry, Fatal> {
     let argument = match arguments {
         [] => None,
@@ -79,14 +79,14 @@ pub(super) fn find(context: &Context<'_>, arguments: &[OsString]) -> Result<Stas
     Ok(StashEntry { shown, stash, is_listed, number })
 }
 
-/// `@{N}`, and what is behind it.
+/// Splits `@{N}` from the text after it.
 fn number_of(text: &[u8]) -> Option<(usize, &[u8])> {
     let text = text.strip_prefix(b"@{")?;
     let end = text.iter().position(|byte| *byte == b'}')?;
     Some((std::str::from_utf8(&text[..end]).ok()?.parse().ok()?, &text[end + 1..]))
 }
 
-/// The ref that a short name means.
+/// The ref that a short name selects.
 fn full_name(context: &Context<'_>, name: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {
     for (before, after) in RULES {
         let full = [before, name, after].concat();
@@ -99,7 +99,7 @@ fn full_name(context: &Context<'_>, name: &[u8]) -> Result<Option<Vec<u8>>, Fata
     Ok(None)
 }
 
-/// What an entry of a reflog says, counted from the newest.
+/// The new object of a reflog entry, counted from the newest.
 fn logged(context: &Context<'_>, name: &[u8], number: usize) -> Result<Option<ObjectId>, Fatal> {
     let Some(full) = full_name(context, name)? else { return Ok(None) };
     let log = context.repository.refs().log(&full).map_err(Fatal::new)?.unwrap_or_default();
@@ -129,7 +129,7 @@ pub(super) fn drop_one(context: &Context<'_>, arguments: &[OsString], is_quiet: 
     drop_entry(context, &entry, is_quiet)
 }
 
-/// Only what is listed can be dropped.
+/// Only listed entries can be dropped.
 pub(super) fn check_listed(context: &Context<'_>, entry: &StashEntry) -> Result<(), Fatal> {
     match entry.is_listed {
         true => Ok(()),
@@ -137,7 +137,7 @@ pub(super) fn check_listed(context: &Context<'_>, entry: &StashEntry) -> Result<
     }
 }
 
-/// Takes an entry out of the list; the others keep their order.
+/// Removes an entry from the list; the others keep their order.
 pub(super) fn drop_entry(context: &Context<'_>, entry: &StashEntry, is_quiet: bool) -> Result<(), Fatal> {
     let shown = &entry.shown;
     let Some(number) = entry.number else {

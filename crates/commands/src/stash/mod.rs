@@ -1,4 +1,4 @@
-//! `git stash`: puts changes of a work tree aside, and brings them back.
+//! `git stash`: saves changes of a work tree, and restores them.
 
 mod apply;
 mod branch;
@@ -23,7 +23,7 @@ use crate::options::StashOptions;
 use crate::revisions::Revisions;
 use crate::work_tree::WorkTree;
 
-/// Where the newest entry is; the others are in its reflog.
+/// The ref of the newest entry; older ones are in its reflog.
 const REF: &[u8] = b"refs/stash";
 
 impl From<WorkError> for Fatal {
@@ -32,7 +32,7 @@ impl From<WorkError> for Fatal {
     }
 }
 
-/// Does what `git stash` does.
+/// Implements `git stash`.
 pub fn run(call: &Call, args: &StashOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     let context = Context::new(&repository, call)?;
@@ -53,13 +53,13 @@ pub fn run(call: &Call, args: &StashOptions) -> Result<(), Fatal> {
     }
 }
 
-/// What every subcommand needs.
+/// Shared by all subcommands.
 struct Context<'a> {
     repository: &'a Repository,
     call: &'a Call,
     /// The top of the work tree.
     top: PathBuf,
-    /// Where the user is below it, with a slash at its end unless it is the top.
+    /// The current directory below the top, with a slash at its end unless it is the top.
     prefix: Vec<u8>,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Context<'a> {
         Ok(Context { repository, call, top, prefix })
     }
 
-    /// Who makes a stash. Git does not leave it at that for want of a name.
+    /// Author and committer of a stash. As in git, a missing name is no error.
     fn people(&self) -> Result<People, Fatal> {
         let config = self.repository.config();
         let nobody = ("git stash", "git@stash");
@@ -89,14 +89,14 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Locks the index, looks at all files, and ends if there are conflicts.
+    /// Locks the index, refreshes it, and fails if there are conflicts.
     fn begin(&self) -> Result<StashSession<'a>, Fatal> {
         let mut session = self.lock()?;
         refresh(self.call, &mut session)?;
         Ok(session)
     }
 
-    /// Where `HEAD` is; none on a branch that has no commit yet.
+    /// The commit of `HEAD`; `None` on an unborn branch.
     fn head(&self, objects: &Objects) -> Result<Option<Head>, Fatal> {
         let refs = self.repository.refs();
         let Some(head) = refs.resolve(b"HEAD").map_err(Fatal::new)? else { return Ok(None) };
@@ -115,7 +115,7 @@ impl<'a> Context<'a> {
         Ok(Some(Head { commit, tree, description }))
     }
 
-    /// The name of an object with as few digits as git would use.
+    /// An object name, abbreviated as git does.
     fn short(&self, id: &ObjectId) -> Result<String, Fatal> {
         let snapshot = self.repository.snapshot()?;
         let digits = snapshot.usual_digits(self.repository.config())?;
@@ -131,12 +131,12 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Names the paths with conflicts.
+/// Lists the paths with conflicts.
 fn say_unmerged(call: &Call, paths: &[Vec<u8>]) -> Result<(), Fatal> {
     paths.iter().try_for_each(|path| say(call, &[path, b": needs merge"]))
 }
 
-/// Looks at all files, and ends if there are conflicts.
+/// Refreshes the index, and fails if there are conflicts.
 fn refresh(call: &Call, session: &mut StashSession<'_>) -> Result<(), Fatal> {
     let unmerged = session.refresh()?;
     if unmerged.is_empty() {
@@ -147,7 +147,7 @@ fn refresh(call: &Call, session: &mut StashSession<'_>) -> Result<(), Fatal> {
     Err(Fatal::silent(1))
 }
 
-/// The first paragraph of a commit's message, in one line.
+/// The first paragraph of a commit message, as one line.
 fn subject(commit: &[u8]) -> Vec<u8> {
     let start = commit.windows(2).position(|pair| pair == b"\n\n").map_or(commit.len(), |at| at + 2);
     let lines = commit[start..].split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
@@ -166,6 +166,6 @@ fn complain(call: &Call, lines: &[String]) {
     if !lines.is_empty() {
         text.push('\n');
     }
-    // If it is closed, nobody is left to receive it.
+    // If standard error is closed, the lines are lost.
     let _ = call.streams.errors.say(text.as_bytes());
 }

@@ -8,7 +8,7 @@ use crate::call::fatal::Fatal;
 use crate::options::StashPushOptions;
 use crate::work_tree::pathspec_file::PathspecSource;
 
-/// Those of arguments, or of a file.
+/// The pathspecs from arguments or from a file.
 pub(super) fn of(context: &Context<'_>, args: &StashPushOptions) -> Result<Pathspecs, Fatal> {
     let source = PathspecSource {
         typed: &args.pathspecs,
@@ -19,13 +19,13 @@ pub(super) fn of(context: &Context<'_>, args: &StashPushOptions) -> Result<Paths
     parse(context, &source.read(context.call)?)
 }
 
-/// Reads pathspecs as they were typed.
+/// Parses pathspecs as typed.
 pub(super) fn parse(context: &Context<'_>, elements: &[Vec<u8>]) -> Result<Pathspecs, Fatal> {
     let top = context.top.as_os_str().as_encoded_bytes();
     Pathspecs::parse(elements, &context.prefix, top, context.call.environment.pathspecs).map_err(Fatal::new)
 }
 
-/// Complains of pathspecs that mean nothing in the index, as git shows them.
+/// Reports pathspecs that match no index entry, in git's format.
 pub(super) fn check(context: &Context<'_>, index: &Index, specs: &mut Pathspecs) -> Result<(), Fatal> {
     for (key, _) in index.entries() {
         specs.meet_entry(key.path(), false);

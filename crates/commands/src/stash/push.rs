@@ -56,7 +56,7 @@ pub(super) fn create(context: &Context<'_>, words: &[OsString]) -> Result<(), Fa
     }
 }
 
-/// There is no tree of an index with conflicts.
+/// Fails: an index with conflicts has no tree.
 fn conflicts(context: &Context<'_>, session: &StashSession<'_>, unmerged: &[Vec<u8>]) -> Result<(), Fatal> {
     super::say_unmerged(context.call, unmerged)?;
     let entries = session.index().entries().filter(|(key, _)| key.stage() > 0);
@@ -71,19 +71,19 @@ fn joined(words: &[OsString]) -> Vec<u8> {
     words.iter().map(|word| word.as_encoded_bytes()).collect::<Vec<_>>().join(&b' ')
 }
 
-/// What is kept.
+/// What to save.
 struct StashContent<'a> {
     head: &'a Head,
     people: &'a People,
     message: Option<&'a [u8]>,
     untracked: Option<&'a [Vec<u8>]>,
     staged_only: bool,
-    /// Whether the errors say all.
+    /// Whether to omit the final message after errors.
     quiet: bool,
 }
 
 impl StashContent<'_> {
-    /// Complains of what stands in the way of keeping the work tree.
+    /// Reports why the work tree cannot be saved.
     fn refused(&self, context: &Context<'_>, mut lines: Vec<String>) -> Fatal {
         if !self.quiet {
             lines.push("Cannot save the current worktree state".to_owned());
@@ -174,7 +174,7 @@ fn nothing_to_keep(
     Ok(())
 }
 
-/// Files that git does not know; repositories among them are left alone, as git leaves them.
+/// Untracked files; nested repositories are skipped, as in git.
 fn untracked(
     context: &Context<'_>,
     session: &mut StashSession<'_>,
@@ -223,7 +223,7 @@ fn keep(
     }
 }
 
-/// Makes the entry the newest of all.
+/// Makes the entry the newest one.
 fn set_ref(context: &Context<'_>, kept: &StoredStash) -> Result<(), Fatal> {
     let mut changes = RefChanges::new(context.repository, context.call)?;
     changes.writes.who = context.people()?.committer;

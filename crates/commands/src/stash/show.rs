@@ -42,7 +42,7 @@ pub(super) fn run(context: &Context<'_>, args: &StashShowOptions) -> Result<(), 
         (false, _) => [stash.base_tree, stash.tree],
     };
     let found = between(context.repository, &objects, trees.each_ref(), diff_rename_limit(config)?)?;
-    // Paths start at the top, wherever the user is.
+    // Paths are relative to the top, not to the current directory.
     let style = PathStyle::of(config, b"")?;
     let mut text = Vec::new();
     if args.name_only || args.name_status {

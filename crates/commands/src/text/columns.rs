@@ -1,7 +1,7 @@
-//! How many columns of a terminal a character fills, by the Unicode blocks that matter: marks that combine fill none, East
-//! Asian letters and pictures two.
+//! The terminal width of characters, by the Unicode blocks that matter: combining marks have width 0, East
+//! Asian letters and pictographs 2.
 
-/// Characters that fill no column.
+/// Characters of width 0.
 const NARROW: [(u32, u32); 24] = [
     (0x0000, 0x001f),
     (0x007f, 0x009f),
@@ -29,7 +29,7 @@ const NARROW: [(u32, u32); 24] = [
     (0xfeff, 0xfeff),
 ];
 
-/// Characters that fill two.
+/// Characters of width 2.
 const WIDE: [(u32, u32); 16] = [
     (0x1100, 0x115f),
     (0x231a, 0x231b),
@@ -49,7 +49,7 @@ const WIDE: [(u32, u32); 16] = [
     (0x1f900, 0x1f9ff),
 ];
 
-/// Columns of a text; bytes where it is no UTF-8.
+/// The width of a text in columns; its length in bytes if it is not UTF-8.
 pub fn width(text: &[u8]) -> usize {
     match std::str::from_utf8(text) {
         Ok(text) => text.chars().map(columns).sum(),

@@ -1,4 +1,4 @@
-//! How text is shown: quoted, measured, and mended.
+//! Text for output: quoting, width, and UTF-8 repair.
 
 pub mod columns;
 pub mod quoting;

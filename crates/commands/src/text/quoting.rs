@@ -1,17 +1,17 @@
-//! Paths as git shows them to people: relative to where they are, and quoted (git-config, "core.quotePath").
+//! Paths in output: relative to a directory, and quoted (git-config, "core.quotePath").
 
 use packrace_store::Config;
 
 /// How paths are shown.
 pub struct PathStyle {
-    /// Bytes above 0x7f are quoted, too.
+    /// Whether to quote bytes above 0x7f too.
     quotes_all: bool,
-    /// The directory that paths are shown from, with a slash at its end unless it is the top.
+    /// The directory that paths are relative to, with a slash at its end unless it is the top.
     prefix: Vec<u8>,
 }
 
 impl PathStyle {
-    /// From the directory `prefix`; from the top if it is empty.
+    /// Relative to the directory `prefix`; to the top if it is empty.
     pub fn of(config: &Config, prefix: &[u8]) -> Result<Self, packrace_store::Error> {
         let quotes_all = config.boolean("core.quotePath")?.unwrap_or(true);
         Ok(PathStyle { quotes_all, prefix: prefix.to_vec() })
@@ -22,12 +22,12 @@ impl PathStyle {
         quote(&relative(path, &self.prefix), self.quotes_all, false)
     }
 
-    /// The same behind a name for the side that it is on, as in patches.
+    /// The same with a prefix for the side, as in patches.
     pub fn show_behind(&self, side: &[u8], path: &[u8]) -> Vec<u8> {
         quote(&[side, &relative(path, &self.prefix)].concat(), self.quotes_all, false)
     }
 
-    /// The same where one with a space would be mistaken for two.
+    /// The same, also quoted if it contains a space.
     pub fn show_as_word(&self, path: &[u8]) -> Vec<u8> {
         quote(&relative(path, &self.prefix), self.quotes_all, true)
     }

@@ -1,6 +1,6 @@
-//! Text that should be UTF-8.
+//! Repairs text that should be UTF-8.
 
-/// The same text in UTF-8, if it is not: each byte that is out of place is taken for a letter of Latin-1, as git does.
+/// The text as UTF-8; `None` if it is valid. As in git, each invalid byte is read as Latin-1.
 pub fn mended(text: &[u8]) -> Option<Vec<u8>> {
     let mut mended = None;
     let mut rest = text;
@@ -21,7 +21,7 @@ pub fn mended(text: &[u8]) -> Option<Vec<u8>> {
     mended
 }
 
-/// How many bytes are good, up to the first that is not. Code points that stand for nothing are not good either.
+/// The length of the valid start of a text. Noncharacters are invalid too.
 fn good_bytes(text: &[u8]) -> usize {
     let valid = match str::from_utf8(text) {
         Ok(text) => text,

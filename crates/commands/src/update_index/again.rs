@@ -1,4 +1,4 @@
-//! Paths that were updated before: `--again` and `--unresolve`.
+//! Updates paths again: `--again` and `--unresolve`.
 
 use packrace_object::tree::{self, EntryKind};
 use packrace_object::{Kind as ObjectKind, ObjectId};
@@ -11,9 +11,9 @@ use crate::options::Step;
 use crate::revisions::Revisions;
 
 impl Update<'_> {
-    /// Brings the conflict of a path back, if it is known how it was.
+    /// Restores the conflict of a path, if it was recorded.
     pub fn unresolve(&mut self, step: &Step) -> Result<(), Fatal> {
-        // Whatever follows is a path, and an option one that is nowhere.
+        // All following arguments are paths; an option is a path that does not exist.
         let Step::Path(path) = step else { return Ok(()) };
         let path = self.work_tree()?.path(path.as_encoded_bytes())?;
         let index = self.index();
@@ -28,7 +28,7 @@ impl Update<'_> {
         Ok(())
     }
 
-    /// Updates what differs from `HEAD`, below the given paths or where we are.
+    /// Updates entries that differ from `HEAD`, below the given paths or the current directory.
     pub fn again(&mut self, steps: &[&Step]) -> Result<(), Fatal> {
         let work_tree = self.work_tree()?;
         let mut limits: Vec<Vec<u8>> = Vec::new();
@@ -69,7 +69,7 @@ impl Update<'_> {
     }
 }
 
-/// What a tree has at a path; nothing where it cannot be read.
+/// The entry at a path in a tree; `None` if the tree cannot be read.
 fn in_tree(reader: &mut ObjectReader, tree: ObjectId, path: &[u8]) -> Option<(Mode, ObjectId)> {
     let mut tree = tree;
     let mut parts = path.split(|byte| *byte == b'/').peekable();

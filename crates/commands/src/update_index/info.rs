@@ -1,4 +1,4 @@
-//! Entries that are given, not read from files: `--cacheinfo` and `--index-info`.
+//! Entries given as text: `--cacheinfo` and `--index-info`.
 
 use std::borrow::Cow;
 use std::io::{BufRead as _, BufReader};
@@ -19,7 +19,7 @@ struct StdinEntry<'a> {
 }
 
 impl Update<'_> {
-    /// `--cacheinfo`, in one argument or three.
+    /// `--cacheinfo`, with one argument or three.
     pub fn cache_info(&mut self, text: &[u8]) -> Result<(), Fatal> {
         let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let usage = || Fatal::refused("option 'cacheinfo' expects <mode>,<sha1>,<path>");
@@ -108,7 +108,7 @@ fn octal(text: &[u8]) -> Option<u32> {
     u32::from_str_radix(str::from_utf8(text).ok()?, 8).ok()
 }
 
-/// What git takes a mode for: a file, unless it says something else.
+/// Git's reading of a mode: a regular file, unless the bits say otherwise.
 fn mode_of(bits: u32) -> Mode {
     match Mode::of_bits(bits) {
         Some(mode) => mode,

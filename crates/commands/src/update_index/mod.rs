@@ -1,4 +1,4 @@
-//! `git update-index`: adds files of the work tree, or given entries, to the index.
+//! `git update-index`: updates index entries from files or from given entries.
 
 mod again;
 mod info;
@@ -20,7 +20,7 @@ use crate::call::fatal::Fatal;
 use crate::options::{Step, Switch, UpdateIndexOptions};
 use crate::work_tree::WorkTree;
 
-/// Does what `git update-index` does.
+/// Implements `git update-index`.
 pub fn run(call: &Call, args: &UpdateIndexOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     let work_tree = WorkTree::find(&repository, call)?;
@@ -43,13 +43,13 @@ pub fn run(call: &Call, args: &UpdateIndexOptions) -> Result<(), Fatal> {
     update.finish()
 }
 
-/// The index that is changed: under its lock, or, where that could not be had, until it would have to be written.
+/// The index: locked, or without a lock as long as nothing has to be written.
 enum HeldIndex {
     Locked(Box<IndexLock>),
     Unlocked(Box<Index>, IndexError),
 }
 
-/// What is on at a point of the command line.
+/// The options in effect at one point of the command line.
 #[derive(Default)]
 struct ActiveOptions {
     add: bool,
@@ -75,7 +75,7 @@ struct Update<'a> {
     held: Option<HeldIndex>,
     options: ActiveOptions,
     rules: NameRules,
-    /// Whether new entries are marked as unchanged (`core.ignoreStat`).
+    /// Whether new entries are marked assume-unchanged (`core.ignoreStat`).
     assumes_unchanged: bool,
     snapshot: Option<Arc<Snapshot>>,
     contents: Option<Contents>,
@@ -92,7 +92,7 @@ impl<'a> Update<'a> {
         let assumes_unchanged = config.boolean("core.ignoreStat")?.unwrap_or(false);
         let held = match IndexLock::take(repository) {
             Ok(lock) => HeldIndex::Locked(Box::new(lock)),
-            // It may turn out that nothing is to be written.
+            // Possibly nothing has to be written.
             Err(error) => match (&error, Index::read(repository)) {
                 (IndexError::Lock(_), Ok(index)) => HeldIndex::Unlocked(Box::new(index), error),
                 _ => return Err(error.into()),
@@ -129,7 +129,7 @@ impl<'a> Update<'a> {
         Ok(self.snapshot.clone().expect("just taken"))
     }
 
-    /// Index, files, and where objects go, all at once.
+    /// The index, the files and the object batch, borrowed together.
     fn parts(&mut self) -> Result<(&mut Index, &mut Contents, Option<&ObjectBatch>), Fatal> {
         if self.contents.is_none() {
             let top = self.top()?;
@@ -160,14 +160,14 @@ impl<'a> Update<'a> {
         Ok(self.work_tree()?.top.clone())
     }
 
-    /// Writes the pending messages of conversions.
+    /// Writes pending messages of conversions.
     fn write_messages(&mut self) {
         if let Some(contents) = &mut self.contents {
             contents.messages.drain(..).for_each(|line| error_line!(self.call, "{line}"));
         }
     }
 
-    /// Takes an option that is on from here, or off.
+    /// Applies an option that is on or off from here.
     fn switch(&mut self, step: &Step) -> bool {
         let Step::Set(switch, on) = *step else { return false };
         let options = &mut self.options;
@@ -229,7 +229,7 @@ impl<'a> Update<'a> {
         self.call.write(&out)
     }
 
-    /// Does what is left, and writes the index if it has changed.
+    /// Runs the remaining steps, and writes the index if it changed.
     fn finish(mut self) -> Result<(), Fatal> {
         self.change_version()?;
         if self.reads_stdin {
@@ -307,7 +307,7 @@ impl<'a> Update<'a> {
     }
 }
 
-/// Says something of a path on standard output.
+/// Prints a message about a path.
 fn say(call: &Call, before: &str, path: &[u8]) -> Result<(), Fatal> {
     let quote: &[u8] = if path.is_empty() { b"" } else { b"'" };
     let line = [before.as_bytes(), quote, path, quote, b"\n"].concat();

@@ -5,7 +5,7 @@ use packrace_worktree::index::{ContentError, IndexEntry, Kind, Mode, Seen};
 use super::{Update, say};
 use crate::call::fatal::Fatal;
 
-/// Why a path was not taken: a line of `error: …`, after which nothing else is done.
+/// Why a path was refused: an `error: …` line, which ends the command.
 pub struct Unable(String);
 
 impl From<ContentError> for Unable {
@@ -15,13 +15,13 @@ impl From<ContentError> for Unable {
 }
 
 impl Update<'_> {
-    /// A path from where we are.
+    /// A path relative to the current directory.
     pub fn typed_path(&mut self, typed: &[u8]) -> Result<(), Fatal> {
         let path = self.work_tree()?.path(typed)?;
         self.path(&path)
     }
 
-    /// Updates the entry of a path, as the options say.
+    /// Updates the entry of a path, according to the options.
     pub fn path(&mut self, path: &[u8]) -> Result<(), Fatal> {
         let shown = String::from_utf8_lossy(path).into_owned();
         let seen = self.parts()?.1.look(path);
@@ -64,12 +64,12 @@ impl Update<'_> {
         Ok(())
     }
 
-    /// Says what was done, if that was asked for.
+    /// Reports what was done, if verbose.
     pub fn report(&self, what: &str, path: &[u8]) -> Result<(), Fatal> {
         if self.options.verbose { say(self.call, what, path) } else { Ok(()) }
     }
 
-    /// Puts what is in the work tree into the index, or takes out what is not there.
+    /// Updates the entry from the work tree, or removes it if the file is gone.
     fn take(&mut self, path: &[u8]) -> Result<Result<(), Unable>, Fatal> {
         let shown = String::from_utf8_lossy(path).into_owned();
         let (index, contents, _) = self.parts()?;
@@ -103,7 +103,7 @@ impl Update<'_> {
         Ok(())
     }
 
-    /// A directory is a submodule, or in the way of what was a file.
+    /// A directory is a submodule, or replaced a file.
     fn take_dir(&mut self, path: &[u8], seen: &Seen) -> Result<Result<(), Unable>, Fatal> {
         let shown = String::from_utf8_lossy(path).into_owned();
         let (index, contents, _) = self.parts()?;
@@ -125,7 +125,7 @@ impl Update<'_> {
         let (index, contents, batch) = self.parts()?;
         let before = index.get(path, 0).copied();
         if let Some(entry) = before {
-            // Nothing new: the entry stays as it is.
+            // The entry is up to date.
             let is_same = !entry.intent_to_add && contents.rules().matches(&entry, seen);
             if is_same
                 && (!index.is_racy(&entry)
@@ -161,7 +161,7 @@ impl Update<'_> {
         self.insert(path, 0, entry)
     }
 
-    /// Puts an entry into the index, as far as the options let new ones in and old ones go.
+    /// Inserts an entry, if the options allow adding or replacing.
     pub fn insert(&mut self, path: &[u8], stage: u8, entry: IndexEntry) -> Result<(), Unable> {
         let (add, replace) = (self.options.add, self.options.replace);
         let index = self.index();
@@ -183,7 +183,7 @@ impl Update<'_> {
 }
 
 impl Unable {
-    /// The line.
+    /// The line to print.
     pub fn text(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! `git update-ref`: changes refs, one or as many as standard input names.
+//! `git update-ref`: changes one ref, or the refs listed on standard input.
 
 mod script;
 
@@ -17,10 +17,10 @@ use crate::call::streams::InputReader;
 use crate::options::UpdateRefOptions;
 use crate::ref_changes::{RefChanges, check_name, edit};
 
-/// Of commands on standard input, so much is read at once.
+/// Read size for commands on standard input.
 const READ_BYTES: usize = 1 << 20;
 
-/// Does what `git update-ref` does.
+/// Implements `git update-ref`.
 pub fn run(call: &Call, args: &UpdateRefOptions) -> Result<(), Fatal> {
     if args.message.as_deref() == Some("") {
         return Err(Fatal::new("Refusing to perform update with empty message."));
@@ -92,12 +92,12 @@ fn change_one(
     }
 }
 
-/// What a session is at (git-update-ref, "start" and so on).
+/// The state of a session (git-update-ref, "start" and so on).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TransactionState {
-    /// Committed when the input ends.
+    /// Committed at the end of input.
     Open,
-    /// Begun by name: aborted when the input ends.
+    /// Started explicitly: aborted at the end of input.
     Started,
     Closed,
 }
@@ -183,7 +183,7 @@ impl<'a> StdinSession<'a> {
         Ok(())
     }
 
-    /// Locks what was asked for, and holds it until the next command.
+    /// Locks the refs, and holds the locks until the next command.
     fn prepare(&mut self, script: &mut SessionScript<'_, BufReader<InputReader<'_>>>) -> Result<(), Fatal> {
         let (mode, null) = (self.mode(), self.null());
         let edits = std::mem::take(&mut self.edits);
@@ -224,8 +224,8 @@ fn failed(prefix: &str, error: PrepareError) -> Fatal {
     }
 }
 
-/// Says what was not made of a batch: `rejected SP <ref> SP <new> SP <old> SP <reason>` (git-update-ref,
-/// `--batch-updates`), and the whole of it on standard error.
+/// Reports the rejected edits of a batch: `rejected SP <ref> SP <new> SP <old> SP <reason>` (git-update-ref,
+/// `--batch-updates`), with details on standard error.
 fn report(call: &Call, asked: &[RefEdit], null: ObjectId, refused: &[Refusal]) -> Result<(), Fatal> {
     let mut lines = Vec::new();
     for refusal in refused {
@@ -234,7 +234,7 @@ fn report(call: &Call, asked: &[RefEdit], null: ObjectId, refused: &[Refusal]) -
         let null = || null.to_string().into_bytes();
         let new = match change {
             RefChange::Set(id) => id.to_string().into_bytes(),
-            // Git has no words for targets here.
+            // Git prints no symbolic targets here.
             RefChange::SetSymbolic(_) | RefChange::Delete => null(),
             RefChange::Verify => b"(null)".to_vec(),
         };
@@ -250,7 +250,7 @@ fn report(call: &Call, asked: &[RefEdit], null: ObjectId, refused: &[Refusal]) -
     call.write(&lines)
 }
 
-/// One by one: whoever sends commands waits for the answer.
+/// Flushes each line: the caller may wait for it before the next command.
 fn say(call: &Call, line: &str) -> Result<(), Fatal> {
     call.write_line(line)
 }

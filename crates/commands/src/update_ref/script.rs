@@ -14,10 +14,10 @@ use packrace_store::unquote;
 use crate::call::fatal::Fatal;
 use crate::call::streams::ErrorOutput;
 
-/// Longest command, so that no input without an end of line fills the memory.
+/// Longest command: bounds memory for input without line ends.
 const MAX_COMMAND_BYTES: u64 = 1 << 20;
 
-/// A command that was read.
+/// A parsed command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScriptCommand {
     /// Change a ref.
@@ -25,10 +25,10 @@ pub enum ScriptCommand {
         name: Vec<u8>,
         change: RefChange,
         expected: Expected,
-        /// What must not follow symbolic refs, whatever was said.
+        /// For symbolic refs: never followed, whatever the options say.
         is_symbolic: bool,
     },
-    /// The next change is of the ref itself.
+    /// The next change applies to the ref itself.
     NoDeref,
     Start,
     Prepare,
@@ -36,14 +36,14 @@ pub enum ScriptCommand {
     Abort,
 }
 
-/// Which commands may come.
+/// The commands that are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScriptPhase {
     /// Every command.
     Open,
-    /// Those that end the transaction.
+    /// Commands that end the transaction.
     Prepared,
-    /// The one that begins another.
+    /// The command that starts a new transaction.
     Closed,
 }
 
@@ -57,18 +57,18 @@ impl ScriptPhase {
     }
 }
 
-/// Finds the object that a text names.
+/// Resolves a text to an object.
 pub type Resolve<'a> = dyn FnMut(&[u8]) -> Result<Option<ObjectId>, Fatal> + 'a;
 
-/// The input of a session.
+/// The command stream of a session.
 pub struct SessionScript<'a, R> {
     input: R,
-    /// Where warnings go.
+    /// The output for warnings.
     errors: &'a ErrorOutput,
     is_nul: bool,
 }
 
-/// The commands that take a ref, and how many fields follow it.
+/// The commands on a ref, and the number of fields after it.
 const EDITS: [(&str, usize); 8] = [
     ("update", 2),
     ("create", 1),
@@ -85,8 +85,8 @@ impl<'a, R: BufRead> SessionScript<'a, R> {
         SessionScript { input, errors, is_nul }
     }
 
-    /// The next command; none at the end. Nothing behind it was read, so that whoever sends commands one by one gets
-    /// answers.
+    /// The next command; `None` at the end. Reads nothing after it, so that a caller that sends commands one
+    /// by one gets answers.
     pub fn next(
         &mut self,
         phase: ScriptPhase,
@@ -153,7 +153,7 @@ impl<'a, R: BufRead> SessionScript<'a, R> {
         if self.is_nul { 0 } else { b'\n' }
     }
 
-    /// Appends up to the next end, this included.
+    /// Appends input up to the next terminator, inclusive.
     fn read_more(&mut self, text: &mut Vec<u8>) -> Result<bool, Fatal> {
         let (before, end) = (text.len(), self.end());
         let mut limited = std::io::Read::take(&mut self.input, MAX_COMMAND_BYTES);
@@ -166,7 +166,7 @@ impl<'a, R: BufRead> SessionScript<'a, R> {
     }
 }
 
-/// What follows the word of a command.
+/// The fields after the command word.
 struct Fields<'a> {
     errors: &'a ErrorOutput,
     word: &'static str,
@@ -174,14 +174,14 @@ struct Fields<'a> {
     name: String,
     rest: &'a [u8],
     is_nul: bool,
-    /// Whether the last field has its end.
+    /// Whether the last field is terminated.
     is_ended: bool,
 }
 
-/// A field that may be missing.
+/// An optional field.
 type Field = Option<Vec<u8>>;
 
-/// What a field says that names an object.
+/// A field with an object name.
 enum Named {
     Missing,
     Zero,
@@ -261,7 +261,7 @@ impl Fields<'_> {
         let change = RefChange::SetSymbolic(target);
         let Some(kind) = self.next("<old-target>")?.filter(|kind| !kind.is_empty()) else {
             if self.is_nul {
-                // The other half of what is missing.
+                // The field after the missing one.
                 self.next("<old-target>")?;
             }
             return Ok((change, Expected::Any));
@@ -285,7 +285,7 @@ impl Fields<'_> {
         Ok((change, expected))
     }
 
-    /// The field right here.
+    /// The field at the current position.
     fn first(&mut self) -> Result<Vec<u8>, Fatal> {
         if self.is_nul {
             let end = self.rest.iter().position(|byte| *byte == 0).unwrap_or(self.rest.len());
@@ -310,7 +310,7 @@ impl Fields<'_> {
         Ok(field.to_vec())
     }
 
-    /// The next field. With `-z` it must be there, and may be empty where the last has no end.
+    /// The next field. With `-z` it must exist, and may be empty if the last field has no terminator.
     fn next(&mut self, what: &str) -> Result<Field, Fatal> {
         let separator = if self.is_nul { 0 } else { b' ' };
         match self.rest.split_first() {
@@ -330,7 +330,7 @@ impl Fields<'_> {
         }
     }
 
-    /// The next field as the name of an object.
+    /// The next field as an object name.
     fn object(&mut self, what: &str, resolve: &mut Resolve<'_>) -> Result<Named, Fatal> {
         match self.next(what)? {
             None => Ok(Named::Missing),
@@ -346,7 +346,7 @@ impl Fields<'_> {
         }
     }
 
-    /// The next field as the name of a ref.
+    /// The next field as a ref name.
     fn target(&mut self) -> Result<Field, Fatal> {
         let target = self.next("<old-target>")?.filter(|target| !target.is_empty());
         if let Some(target) = &target {
@@ -373,7 +373,7 @@ impl Fields<'_> {
 }
 
 fn check_name(name: &[u8]) -> Result<(), Fatal> {
-    // A name of one level only is for later to refuse.
+    // Names with one component are refused later.
     match is_good_name(name) || is_good_name(&[b"refs/", name].concat()) {
         true => Ok(()),
         false => Err(Fatal::new(format!("invalid ref format: {}", String::from_utf8_lossy(name)))),

@@ -1,4 +1,4 @@
-//! Where a command works: the top of the work tree, and the current directory in it.
+//! The top of a command's work tree, and the current directory in it.
 
 pub mod pathspec_file;
 
@@ -14,21 +14,22 @@ use crate::call::fatal::Fatal;
 /// A work tree and the current directory in it.
 #[derive(Debug, Clone)]
 pub struct WorkTree {
-    /// The top, without links on the way.
+    /// The top, with links resolved.
     pub top: PathBuf,
-    /// The same as the system finds it with least work: `.` where that is the current directory.
+    /// The same as a path that is cheap to resolve: `.` if it is the current directory.
     pub place: PathBuf,
     /// The current directory, relative to the top, with a slash at its end unless it is the top.
     pub prefix: Vec<u8>,
 }
 
 impl WorkTree {
-    /// That of a repository; a failure in git's words where it has none, or where the current directory is in the repository.
+    /// The work tree of a repository; an error with git's message if there is none, or inside the git
+    /// directory.
     pub fn of(repository: &Repository, call: &Call) -> Result<Self, Fatal> {
         WorkTree::find(repository, call)?.ok_or_else(missing)
     }
 
-    /// The same for a command that can do without.
+    /// The same for a command that can run without a work tree.
     pub fn find(repository: &Repository, call: &Call) -> Result<Option<Self>, Fatal> {
         let current = packrace_os::real_path(&in_directory(call, Path::new("."))?).map_err(Fatal::new)?;
         let is_named = call.globals.git_dir.is_some() || call.environment.git_dir.is_some();
@@ -58,7 +59,7 @@ impl WorkTree {
         Ok(Some(WorkTree { top, place, prefix }))
     }
 
-    /// A path that was typed, from the top; a slash at its end stays, so that it is seen to be none of a file.
+    /// A typed path, relative to the top; a trailing slash stays: it marks a directory.
     pub fn path(&self, typed: &[u8]) -> Result<Vec<u8>, Fatal> {
         let outside = || {
             let (typed, top) = (String::from_utf8_lossy(typed), self.top.display());
@@ -85,7 +86,7 @@ impl WorkTree {
         Ok(path)
     }
 
-    /// What follows the top in an absolute path, which may lead there over links.
+    /// The part of an absolute path below the top, which may be reached over links.
     fn below_top(&self, typed: &[u8]) -> Option<Vec<u8>> {
         let path = Path::new(std::ffi::OsStr::from_bytes(typed));
         if let Ok(below) = path.strip_prefix(&self.top) {

@@ -15,17 +15,17 @@ use crate::call::fatal::Fatal;
 /// The longest file.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// What the command line says of them.
+/// Pathspec arguments from the command line.
 pub(crate) struct PathspecSource<'a> {
     pub(crate) typed: &'a [OsString],
     pub(crate) file: Option<&'a OsString>,
     pub(crate) ends_in_nul: bool,
-    /// The directory that paths start from, which the name of the file is shown with.
+    /// The directory that paths are relative to, also shown with the file's name.
     pub(crate) prefix: &'a [u8],
 }
 
 impl PathspecSource<'_> {
-    /// The pathspecs, as they were typed.
+    /// The pathspecs, as typed.
     pub(crate) fn read(&self, call: &Call) -> Result<Vec<Vec<u8>>, Fatal> {
         let Some(file) = self.file else {
             return match self.ends_in_nul {
@@ -54,7 +54,7 @@ impl PathspecSource<'_> {
     }
 }
 
-/// Lines, quoted or not, or what ends in NUL. The last one need not end.
+/// Lines, possibly quoted, or NUL-terminated strings. The last terminator is optional.
 fn parse(list: &[u8], ends_in_nul: bool) -> Result<Vec<Vec<u8>>, Fatal> {
     let end = if ends_in_nul { 0 } else { b'\n' };
     let mut elements = Vec::new();

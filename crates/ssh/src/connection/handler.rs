@@ -1,4 +1,4 @@
-//! What russh asks of a connection.
+//! Handles russh's callbacks for one connection.
 
 use std::io;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use super::output::SessionOutput;
 use super::{SshSession, Wanted};
 use crate::keys::{SshUser, UserCertificate, UserKey};
 
-/// The one variable that counts (git-protocol(5)).
+/// The only variable that clients may set (git-protocol(5)).
 const PROTOCOL: &str = "GIT_PROTOCOL";
 
-/// Longest value of it: it names a version, and what may come in years.
+/// Longest value: a version, with room for future extensions.
 const MAX_PROTOCOL_BYTES: usize = 1 << 10;
 
-/// RSA with SHA-1, which is taken of nobody.
+/// RSA with SHA-1 is refused.
 const RSA_SHA1: Algorithm = Algorithm::Rsa { hash: None };
 
-/// Longest payload that is taken. A client may send no larger one than it was told to.
+/// Longest accepted payload. Clients must not send more than they were told.
 const MAX_TAKEN_BYTES: usize = super::MAX_PAYLOAD_BYTES as usize;
 
-/// One connection, as russh sees it.
+/// A connection's handler for russh.
 pub(super) struct ClientHandler {
     link: Arc<Link>,
-    /// The last key that was looked for, and whose it is: it is asked for twice.
+    /// The last key and its user: each key is looked up twice.
     found: Option<(UserKey, Option<SshUser>)>,
     user: Option<SshUser>,
     protocol: Option<String>,
@@ -57,7 +57,7 @@ impl ClientHandler {
         Auth::reject()
     }
 
-    /// Begins a session, if this channel has none.
+    /// Begins a session, unless this channel has one.
     fn begin(&mut self, id: ChannelId, wanted: Wanted, session: &mut Session) -> Result<(), russh::Error> {
         let (Some(user), Some(input)) = (self.user.clone(), self.link.begin(id)) else {
             return session.channel_failure(id);
@@ -74,8 +74,8 @@ impl ClientHandler {
 impl Handler for ClientHandler {
     type Error = russh::Error;
 
-    /// Asked before any signature is looked at, of keys and certificates. One cannot be told from the other here: where
-    /// certificates are taken, whoever asks is let sign.
+    /// Called for offered keys and certificates, before any signature is checked. The two cannot be told
+    /// apart here: if certificates are accepted, every client may sign.
     async fn auth_publickey_offered(
         &mut self,
         _login: &str,
@@ -110,7 +110,7 @@ impl Handler for ClientHandler {
     async fn auth_succeeded(&mut self, _: &mut Session) -> Result<(), Self::Error> {
         match self.user.clone() {
             Some(user) => self.link.has_logged_in(user),
-            // Nothing else is accepted above.
+            // No other method is accepted.
             None => return Err(russh::Error::Inconsistent),
         }
         Ok(())
@@ -127,14 +127,14 @@ impl Handler for ClientHandler {
                 self.protocol = None;
                 reply.accept().await;
             }
-            // Clients that share connections then make one of their own.
+            // Clients that share connections then open a new one.
             false => reply.reject(ChannelOpenFailure::ResourceShortage).await,
         }
         Ok(())
     }
 
-    /// Ends the connection if the client closes a channel whose window is shut: what waits for the window can never be sent,
-    /// and russh sends nothing of other channels before it.
+    /// Ends the connection if the client closes a channel with a full window: the pending data can never be
+    /// sent, and russh sends no data of other channels before it.
     async fn channel_close(&mut self, id: ChannelId, session: &mut Session) -> Result<(), Self::Error> {
         self.link.is_closed(id);
         match session.has_pending_data(id) {

@@ -1,7 +1,8 @@
-//! What a client sends to its session: a queue between the connection, which must not wait for long, and a thread that does.
+//! Input of a session: a queue between the connection, which must not wait for long, and a thread that may.
 //!
-//! A full queue makes the connection wait, and so the client. But the same connection sends what the session says: were it to
-//! wait while the session waits to be heard, neither would go on. So as long as the session waits, more is taken.
+//! A full queue blocks the connection, and so the client. But the same connection sends the session's output:
+//! if it waited while the session waits to send, both would deadlock. So while the session sends, more input
+//! is accepted.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -12,35 +13,35 @@ use bytes::{Buf as _, Bytes};
 use packrace_os::throughput::{MinThroughput, ThroughputWatch};
 use tokio::sync::Notify;
 
-/// What waits for the session, with [`PIECE_BYTES`] for each piece.
+/// Maximum bytes queued for the session, counting [`PIECE_BYTES`] per piece.
 const MAX_WAITING_BYTES: usize = 256 << 10;
 
-/// What waits for a session that waits to be heard.
+/// Maximum bytes queued while the session waits to send.
 const MAX_WAITING_UNHEARD_BYTES: usize = 4 << 20;
 
-/// What a piece takes beside its bytes: its place in the queue, and its allocation. A client may send them one byte long.
+/// Overhead per piece: its queue entry and its allocation. Clients may send one-byte pieces.
 const PIECE_BYTES: usize = 64;
 
-/// Bytes from a client to its session.
+/// A queue of bytes from a client to its session.
 #[derive(Debug, Default)]
 pub(super) struct InputQueue {
     state: Mutex<InputState>,
-    /// Something has come.
+    /// Signals new input.
     has_come: Condvar,
-    /// There is room, or the session waits to be heard.
+    /// Signals room in the queue, or that the session waits to send.
     goes_on: Notify,
 }
 
 #[derive(Debug, Default)]
 struct InputState {
     waiting: VecDeque<Bytes>,
-    /// What they take.
+    /// The bytes of `waiting`, with the overhead per piece.
     waiting_bytes: usize,
-    /// Nothing more comes.
+    /// No more input follows.
     has_ended: bool,
-    /// Nobody reads any more: what comes is dropped.
+    /// The reader is gone: input is dropped.
     is_unread: bool,
-    /// Threads of the session that wait until they are heard.
+    /// Threads of the session that wait to send.
     unheard: usize,
 }
 
@@ -56,14 +57,14 @@ impl InputQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what has come, when there is room.
+    /// Queues input when there is room.
     pub(super) async fn push(&self, bytes: &[u8]) {
-        // An empty read would be the end.
+        // An empty read would mean the end.
         if bytes.is_empty() {
             return;
         }
         loop {
-            // Asked for before looking, so that nothing is missed.
+            // Registered before the check, so that no notification is missed.
             let goes_on = self.goes_on.notified();
             {
                 let mut state = self.lock();
@@ -81,7 +82,7 @@ impl InputQueue {
         }
     }
 
-    /// Nothing more comes: the client says so, or is gone.
+    /// Ends the input: the client closed it, or is gone.
     pub(super) fn end(&self) {
         self.lock().has_ended = true;
         self.has_come.notify_all();
@@ -97,19 +98,19 @@ impl InputQueue {
         self.goes_on.notify_one();
     }
 
-    /// A thread of the session begins to wait until it is heard.
+    /// A thread of the session starts waiting to send.
     pub(super) fn begins_to_say(&self) {
         self.lock().unheard += 1;
         self.goes_on.notify_one();
     }
 
-    /// It was heard.
+    /// The thread has sent.
     pub(super) fn was_heard(&self) {
         self.lock().unheard -= 1;
     }
 }
 
-/// The session's end: reads block, for no longer than a client may be silent.
+/// The reading side: reads block, but no longer than a client may be silent.
 #[derive(Debug)]
 pub struct SessionInput {
     queue: Arc<InputQueue>,
@@ -122,13 +123,13 @@ impl SessionInput {
         SessionInput { queue, pace: ThroughputWatch::new(min), rest: Bytes::new() }
     }
 
-    /// Ends it from another thread: reads give what has come, and then the end.
+    /// Ends the input from another thread: reads return queued bytes, then the end.
     pub fn stopper(&self) -> impl Fn() + Send + Sync + use<> {
         let queue = self.queue.clone();
         move || queue.end()
     }
 
-    /// The next piece; none at the end.
+    /// The next piece; empty at the end.
     fn next(&mut self) -> io::Result<Bytes> {
         let since = Instant::now();
         let state = self.queue.lock();
@@ -180,7 +181,7 @@ mod tests {
 
     const MIN: MinThroughput = MinThroughput { time: Duration::from_secs(60), bytes: 1 };
 
-    /// Whether it is taken at once.
+    /// Whether the queue accepts the bytes immediately.
     fn is_taken(queue: &InputQueue, bytes: &[u8]) -> bool {
         let mut push = std::pin::pin!(queue.push(bytes));
         push.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(())

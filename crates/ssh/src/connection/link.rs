@@ -1,4 +1,4 @@
-//! What handler, session and watch of one connection share.
+//! State shared by handler, session and watch of one connection.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use super::wire::WireState;
 use super::{ConnectionLimits, SshHost};
 use crate::keys::SshUser;
 
-/// One connection.
+/// The shared state of a connection.
 pub(super) struct Link {
     pub(super) host: Arc<dyn SshHost>,
     pub(super) limits: ConnectionLimits,
@@ -20,29 +20,29 @@ pub(super) struct Link {
 
 struct LinkState {
     user: Option<SshUser>,
-    /// Offers of keys and certificates that were turned down.
+    /// The number of refused keys and certificates.
     refused: usize,
     channel: Option<OpenChannel>,
-    /// Since when no session is running, and what had been sent by then.
+    /// Start of the current idle time, and the bytes sent by then.
     idle_since: Instant,
     idle_sent_bytes: u64,
 }
 
-/// The one channel that a client has open.
+/// The only open channel of a client.
 struct OpenChannel {
     id: ChannelId,
     input: Arc<InputQueue>,
     has_begun: bool,
-    /// The client has closed it, or the connection is gone.
+    /// The client closed the channel, or the connection is gone.
     is_gone: bool,
 }
 
 /// What the watch does next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// Look again after this time.
+    /// Check again after this time.
     Again(Duration),
-    /// The client has been silent for too long.
+    /// The client was silent for too long.
     TooLong,
 }
 
@@ -82,7 +82,7 @@ impl Link {
         self.lock().refused
     }
 
-    /// Opens the channel, unless there is one.
+    /// Opens the channel; false if one is open.
     pub(super) fn open(&self, id: ChannelId) -> bool {
         let mut state = self.lock();
         if state.channel.is_some() {
@@ -93,7 +93,7 @@ impl Link {
         true
     }
 
-    /// The input of a session that begins now; `None` where there is no such channel, or it has one already.
+    /// The input for a new session; `None` if the channel does not exist or already has a session.
     pub(super) fn begin(&self, id: ChannelId) -> Option<Arc<InputQueue>> {
         let mut state = self.lock();
         let channel = state.channel.as_mut().filter(|channel| channel.id == id && !channel.has_begun)?;
@@ -106,7 +106,7 @@ impl Link {
         state.channel.as_ref().filter(|channel| channel.id == id).map(|channel| channel.input.clone())
     }
 
-    /// The client has closed its channel.
+    /// The client closed its channel.
     pub(super) fn is_closed(&self, id: ChannelId) {
         let mut state = self.lock();
         let Some(channel) = state.channel.as_mut().filter(|channel| channel.id == id) else { return };
@@ -123,19 +123,20 @@ impl Link {
         id.into_iter().for_each(|id| self.is_closed(id));
     }
 
-    /// Whether nobody hears what a session says.
+    /// Whether a session's output reaches nobody.
     pub(super) fn is_gone(&self, id: ChannelId) -> bool {
         self.lock().channel.as_ref().is_none_or(|channel| channel.id != id || channel.is_gone)
     }
 
-    /// Whether this channel is none, or none any more.
+    /// Whether this channel is not open, or no longer.
     pub(super) fn is_free_of(&self, id: ChannelId) -> bool {
         self.lock().channel.as_ref().is_none_or(|channel| channel.id != id)
     }
 
-    /// The session on a channel is over; another one may begin.
+    /// Ends the session on a channel; another one may begin.
     pub(super) fn has_ended_session(&self, id: ChannelId) {
-        // Before the channel is free: the next session begins on another thread, and is heard of after the end of this one.
+        // Before the channel is free: the next session begins on another thread, and must be reported after
+        // this one's end.
         self.host.has_ended_session();
         let mut state = self.lock();
         state.channel = state.channel.take().filter(|channel| channel.id != id);
@@ -143,8 +144,8 @@ impl Link {
         state.idle_sent_bytes = self.wire.sent_bytes();
     }
 
-    /// Whether a client without a session has been silent for too long. One that takes the rest of an answer is not; one that
-    /// only has its pings answered is.
+    /// Whether a client without a session was silent for too long. A client that still receives a response is
+    /// not silent; one that only gets replies to its pings is.
     pub(super) fn look(&self, now: Instant) -> Look {
         let time = self.limits.idle_time;
         let mut state = self.lock();

@@ -1,4 +1,4 @@
-//! One connection: login, sessions one after the other, and what ends it.
+//! One connection: login, consecutive sessions, and the end.
 
 mod handler;
 mod input;
@@ -29,25 +29,25 @@ pub use watch::ConnectionEnded;
 use watch::watch;
 use wire::Wire;
 
-/// What a client may send before it has shown who it is. An offer of a large key takes 2 KiB, and of a certificate 6.
+/// Maximum bytes before login. Offering a large key takes 2 KiB, a certificate 6.
 const MAX_LOGIN_BYTES: u64 = 128 << 10;
 
-/// Offers of a client that are turned down. Agents offer what they have, one after the other.
+/// Maximum number of refused offers. Agents offer their keys one after the other.
 const MAX_REFUSED_OFFERS: usize = 12;
 
-/// Messages between the thread of a session and its connection: ranges of mapped files, mostly.
+/// Messages queued between a session's thread and its connection: mostly ranges of mapped files.
 const WAITING_MESSAGES: usize = 4;
 
-/// What a client may send before it hears that more is taken.
+/// Bytes that a client may send before its window is extended.
 const WINDOW_BYTES: u32 = 2 << 20;
 
-/// The largest payload of a message, the same as OpenSSH's.
+/// Largest payload of a message, as in OpenSSH.
 const MAX_PAYLOAD_BYTES: u32 = 32 << 10;
 
-/// Bytes after which keys are exchanged anew (RFC 4253, section 9).
+/// Bytes until rekeying (RFC 4253, section 9).
 const REKEY_BYTES: usize = 1 << 30;
 
-/// What connections begin with: host keys and algorithms.
+/// Configuration of connections: host keys and algorithms.
 #[derive(Clone)]
 pub struct SshConfig {
     config: Arc<Config>,
@@ -55,26 +55,26 @@ pub struct SshConfig {
 }
 
 impl SshConfig {
-    /// Connections that show these keys.
+    /// A configuration with these host keys.
     pub fn new(host_keys: &[HostKey]) -> Self {
         let keys: Vec<_> = host_keys.iter().map(|key| key.private().clone()).collect();
         let config = Config {
             server_id: SshId::Standard(Cow::Borrowed("SSH-2.0-packrace")),
             methods: MethodSet::from(&[MethodKind::PublicKey][..]),
-            // What a client offers is public, and found in a table. OpenSSH begins with an offer of nothing, to hear of
-            // the methods: a second there is a second for each command of git.
+            // Offered keys are public, and a table lookup tells nothing. OpenSSH first offers nothing, to
+            // learn the methods: a delay of a second there would delay every git command by a second.
             auth_rejection_time: Duration::ZERO,
             auth_rejection_time_initial: Some(Duration::ZERO),
             keys,
             limits: russh::Limits::new(REKEY_BYTES, REKEY_BYTES, Duration::from_secs(3600)),
             window_size: WINDOW_BYTES,
             maximum_packet_size: MAX_PAYLOAD_BYTES,
-            // Input goes through the handler: nobody reads from these.
+            // Input goes through the handler: nobody reads from this channel.
             channel_buffer_size: 1,
             event_buffer_size: WAITING_MESSAGES,
             preferred: preferred(),
             max_auth_attempts: MAX_REFUSED_OFFERS,
-            // The watch keeps time.
+            // The watch enforces time limits.
             inactivity_timeout: None,
             keepalive_interval: None,
             nodelay: true,
@@ -98,8 +98,8 @@ impl fmt::Debug for SshConfig {
     }
 }
 
-/// Algorithms: those with which an attacker in between can change nothing unseen, and which this program does fast. The
-/// client's order decides, so what stands here is all that can be chosen: docs/decisions/0044-ssh.md.
+/// Algorithms: only those with which no attacker in between can change data unnoticed, and that are fast
+/// here. The client's preference decides, so every entry may be chosen: docs/decisions/0044-ssh.md.
 fn preferred() -> Preferred {
     const KEX: &[kex::Name] = &[
         kex::MLKEM768X25519_SHA256,
@@ -115,7 +115,7 @@ fn preferred() -> Preferred {
         Algorithm::Ecdsa { curve: EcdsaCurve::NistP256 },
         Algorithm::Ecdsa { curve: EcdsaCurve::NistP384 },
         Algorithm::Ecdsa { curve: EcdsaCurve::NistP521 },
-        // For signatures of users: SHA-1 is not among them.
+        // For user signatures: without SHA-1.
         Algorithm::Rsa { hash: Some(HashAlg::Sha512) },
         Algorithm::Rsa { hash: Some(HashAlg::Sha256) },
     ];
@@ -124,20 +124,20 @@ fn preferred() -> Preferred {
         key: Cow::Borrowed(KEYS),
         host_key_certificates: Cow::Borrowed(&[]),
         cipher: Cow::Borrowed(&[cipher::AES_256_GCM, cipher::AES_128_GCM]),
-        // Not used with these ciphers, but one must be common.
+        // Unused with these ciphers, but negotiation needs a common one.
         mac: Cow::Borrowed(&[mac::HMAC_SHA256_ETM, mac::HMAC_SHA512_ETM, mac::HMAC_SHA256, mac::HMAC_SHA512]),
         compression: Cow::Borrowed(&[compression::NONE]),
     }
 }
 
-/// How long a client may take. Plain data.
+/// Time limits of a client. Plain data.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionLimits {
-    /// From accept until it is known who it is; and without a session afterwards.
+    /// From accept until login, and without a session afterwards.
     pub idle_time: Duration,
-    /// The least that it takes of what a session sends.
+    /// Minimum throughput at which a client must receive a session's output.
     pub stall: MinThroughput,
-    /// The least that it sends while a session waits for it.
+    /// Minimum throughput of a client while a session waits for its input.
     pub idle: MinThroughput,
 }
 
@@ -146,49 +146,49 @@ pub struct ConnectionLimits {
 pub enum Wanted {
     /// A command.
     Command(Vec<u8>),
-    /// A shell, which there is none of.
+    /// A shell, which is not offered.
     Shell,
 }
 
-/// A session that a client has begun. Its streams block: they are for a thread of its own.
+/// A session that a client began. Its streams block: it needs its own thread.
 #[derive(Debug)]
 pub struct SshSession {
-    /// Who it is.
+    /// The logged-in user.
     pub user: SshUser,
-    /// What is to be run.
+    /// The command.
     pub wanted: Wanted,
-    /// `GIT_PROTOCOL`, if the client has set it.
+    /// `GIT_PROTOCOL`, if the client set it.
     pub protocol: Option<String>,
-    /// What the client sends.
+    /// The client's input.
     pub input: SessionInput,
-    /// What goes to the client. Dropped without an end, it ends the session with 128.
+    /// The output to the client. If dropped without an end, the session ends with code 128.
     pub output: SessionOutput,
 }
 
 type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What a server decides for one connection.
+/// A server's decisions for one connection.
 pub trait SshHost: Send + Sync + 'static {
     /// The user who has a key.
     fn user_of_key<'a>(&'a self, key: &'a UserKey) -> Answer<'a, Option<SshUser>>;
 
-    /// Whether clients may show certificates.
+    /// Whether clients may use certificates.
     fn takes_certificates(&self) -> bool;
 
-    /// The user of a certificate whose holder is verified, or why it is not taken.
+    /// The user of a certificate with a verified holder, or why it is refused.
     fn user_of_certificate(&self, certificate: &UserCertificate<'_>, login: &str) -> Result<SshUser, String>;
 
-    /// The client has shown who it is.
+    /// The client logged in.
     fn has_logged_in(&self, user: &SshUser);
 
-    /// Serves a session, but not on this thread.
+    /// Serves a session, on another thread.
     fn begin(&self, session: SshSession);
 
-    /// No session is running any more.
+    /// The running session ended.
     fn has_ended_session(&self);
 }
 
-/// Serves one connection to its end. When `cut` is ready, its socket is shut, whatever it does.
+/// Serves one connection to its end. When `cut` completes, the socket is shut down immediately.
 pub async fn serve(
     stream: TcpStream,
     config: &SshConfig,
@@ -196,7 +196,7 @@ pub async fn serve(
     limits: ConnectionLimits,
     cut: impl Future<Output = ()> + Send,
 ) -> ConnectionEnded {
-    // Small answers must not wait for more.
+    // Small responses must not be delayed.
     let _ = stream.set_nodelay(true);
     let wire = Wire::new(stream, MAX_LOGIN_BYTES);
     let link = Link::new(host, limits, wire.state().clone());

@@ -1,4 +1,4 @@
-//! What a session says to its client.
+//! Output of a session.
 
 use std::fmt;
 use std::io;
@@ -17,11 +17,11 @@ use super::link::Link;
 /// The kind of data that is standard error (RFC 4254, section 5.2).
 const STDERR: u32 = 1;
 
-/// The exit code of a session that ends without saying so.
+/// The exit code of a session that ends without one.
 const NO_CODE: u32 = 128;
 
-/// Standard output and standard error of a session, and its end. Blocks until the connection takes what it is given: for
-/// threads that may. Clones share it.
+/// Standard output and standard error of a session, and its exit code. Blocks until the connection takes the
+/// data: for threads that may block. Clones share it.
 #[derive(Clone)]
 pub struct SessionOutput(Arc<Channel>);
 
@@ -47,7 +47,7 @@ impl SessionOutput {
         }))
     }
 
-    /// Sends these bytes, in order, without a copy.
+    /// Sends these bytes, in order, without copying.
     pub fn send(&self, pieces: impl Iterator<Item = Bytes>) -> io::Result<()> {
         let channel = &*self.0;
         channel.patiently(async {
@@ -59,7 +59,7 @@ impl SessionOutput {
         })
     }
 
-    /// Says something on standard error.
+    /// Writes text to standard error.
     pub fn say(&self, text: &[u8]) -> io::Result<()> {
         let channel = &*self.0;
         let text = Bytes::copy_from_slice(text);
@@ -68,18 +68,18 @@ impl SessionOutput {
         })
     }
 
-    /// Whether the client is known to have gone.
+    /// Whether the client is known to be gone.
     pub fn is_gone(&self) -> bool {
         self.0.link.is_gone(self.0.id)
     }
 
-    /// Ends the session with an exit code, behind all that was sent.
+    /// Ends the session with an exit code, after all output.
     pub fn end(&self, code: u32) {
         let channel = &*self.0;
         if channel.has_ended.swap(true, Relaxed) {
             return;
         }
-        // Who is gone hears nothing.
+        // If the client is gone, it does not matter.
         let _ = channel.patiently(async { channel.say_end(code).await.map_err(|()| gone()) });
     }
 }
@@ -91,7 +91,7 @@ impl fmt::Debug for SessionOutput {
 }
 
 impl Channel {
-    /// Waits for the client to take what is sent, for as long as it takes enough. One that does not is cut.
+    /// Waits while the client receives enough data; a client that is too slow is cut off.
     fn patiently(&self, sending: impl Future<Output = io::Result<()>>) -> io::Result<()> {
         let Channel { link, input, runtime, .. } = self;
         if link.is_gone(self.id) {
@@ -118,7 +118,7 @@ impl Channel {
         sent
     }
 
-    /// The channel is free for the next session before the client can ask for one.
+    /// Frees the channel for the next session before the client can ask for one.
     async fn say_end(&self, code: u32) -> Result<(), ()> {
         self.handle.exit_status_request(self.id, code).await?;
         self.handle.eof(self.id).await?;
@@ -130,7 +130,7 @@ impl Channel {
 impl Drop for Channel {
     fn drop(&mut self) {
         if *self.has_ended.get_mut() {
-            // Where the client is gone, nobody has said so.
+            // If the client was gone, the end was not reported.
             if !self.link.is_free_of(self.id) {
                 self.link.has_ended_session(self.id);
             }

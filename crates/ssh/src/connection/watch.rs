@@ -1,4 +1,4 @@
-//! How a connection ends.
+//! Watches a connection until it ends.
 
 use std::fmt;
 use std::future::Future;
@@ -7,25 +7,25 @@ use std::time::{Duration, Instant};
 
 use super::link::{Link, Look};
 
-/// How long a connection may take to end once its socket is shut.
+/// How long a connection may take to end after its socket is shut down.
 const END_TIME: Duration = Duration::from_secs(5);
 
-/// How a connection has ended.
+/// How a connection ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConnectionEnded {
-    /// The client is known, and has left.
+    /// The client logged in and left.
     Left,
-    /// The client is known, and has begun no session for too long.
+    /// The client logged in, but began no session in time.
     Silent,
-    /// The client has left without a word.
+    /// The client left without sending anything.
     NeverSpoke,
-    /// None of what the client has shown is taken.
+    /// All offered keys and certificates were refused.
     Refused,
-    /// The client has not shown in time who it is.
+    /// The client did not log in in time.
     NoLogin,
-    /// The protocol was broken, or there was no algorithm in common; before it was known who the client is or after it.
+    /// A protocol error, or no common algorithm; before or after login.
     Broken(String),
-    /// It was ended from outside.
+    /// The server cut the connection.
     Cut,
 }
 
@@ -73,7 +73,7 @@ pub(super) async fn watch(
     }
 }
 
-/// Shuts the socket, and lets the connection notice.
+/// Shuts down the socket, and waits for the connection to notice.
 async fn shut(session: impl Future<Output = Result<(), russh::Error>>, link: &Link) {
     link.has_gone();
     link.wire.cut();
@@ -86,14 +86,14 @@ fn how(ended: Result<(), russh::Error>, link: &Link) -> ConnectionEnded {
         _ if !is_known && link.refused() > 0 => ConnectionEnded::Refused,
         _ if !is_known && link.wire.received_bytes() == 0 => ConnectionEnded::NeverSpoke,
         Ok(()) if is_known => ConnectionEnded::Left,
-        // As where a client does not believe the key of the host.
+        // For example, the client does not trust the host key.
         Ok(()) => ConnectionEnded::Broken("the client has left before it has shown who it is".to_owned()),
         Err(russh::Error::IO(error)) if is_known && is_gone(&error) => ConnectionEnded::Left,
         Err(error) => ConnectionEnded::Broken(error.to_string()),
     }
 }
 
-/// Whether an error means that the other end has gone without saying so.
+/// Whether an error means that the peer is gone without a disconnect message.
 fn is_gone(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     [BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof].contains(&error.kind())

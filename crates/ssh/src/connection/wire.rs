@@ -1,4 +1,4 @@
-//! The client's socket: what goes through it is counted, and it can be cut from outside.
+//! The client's socket: counts its bytes, and can be cut from outside.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,18 +15,18 @@ use packrace_os::faults;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// The end of a connection that russh has.
+/// The stream that russh uses.
 pub(super) struct Wire(Arc<WireState>);
 
-/// What is known of a connection's bytes, and its socket.
+/// A connection's socket and byte counts.
 pub(super) struct WireState {
     stream: TcpStream,
-    /// What the socket has taken.
+    /// Bytes that the socket accepted.
     sent_bytes: AtomicU64,
     received_bytes: AtomicU64,
-    /// What may be received.
+    /// Maximum of received bytes.
     max_received_bytes: AtomicU64,
-    /// Ranges that were handed over to be encrypted and sent.
+    /// Ranges that were passed on to be encrypted and sent.
     handed: Mutex<VecDeque<Bytes>>,
 }
 
@@ -55,32 +55,33 @@ impl WireState {
         self.received_bytes.load(Relaxed)
     }
 
-    /// From now on, a client may send as much as it likes.
+    /// Removes the limit of received bytes.
     pub(super) fn lift_limit(&self) {
         self.max_received_bytes.store(u64::MAX, Relaxed);
     }
 
-    /// Remembers a range that will be encrypted, until that has been sent.
+    /// Remembers a range until it was encrypted and sent.
     pub(super) fn hands(&self, range: &Bytes) {
         self.handed.lock().unwrap_or_else(PoisonError::into_inner).push_back(range.clone());
     }
 
-    /// All that was encrypted was sent: nobody else has those ranges any more.
+    /// Everything encrypted was sent: drops ranges that nobody else holds.
     fn has_flushed(&self) {
         let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
         handed.retain(|range| !range.is_unique());
     }
 
-    /// Ends the connection, whoever waits for what.
+    /// Shuts down the socket, whoever is waiting.
     pub(super) fn cut(&self) {
-        // A socket that cannot be shut down is gone already. Without a descriptor for the copy, it stays.
+        // A socket that cannot be shut down is already gone. If no descriptor is free for the copy, the
+        // socket stays open.
         if let Ok(socket) = self.stream.as_fd().try_clone_to_owned() {
             let _ = std::net::TcpStream::from(socket).shutdown(Shutdown::Both);
         }
     }
 
-    /// Fails if a range came from a damaged map: this process has read it to encrypt it, and the kernel, which says so of
-    /// other connections, has not.
+    /// Fails if a range came from a damaged map: here the process reads the map to encrypt it, so the kernel
+    /// cannot report the error as on other connections.
     fn check(&self) -> io::Result<()> {
         if faults::damaged_maps() == 0 {
             return Ok(());

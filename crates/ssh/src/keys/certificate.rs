@@ -1,7 +1,7 @@
-//! Who is meant by a certificate (OpenSSH's PROTOCOL.certkeys).
+//! The user of a certificate (OpenSSH's PROTOCOL.certkeys).
 //!
-//! The principals of a certificate are names of users. Where there are several, the client says with its login name which of
-//! them it is (`ssh alice@…`); where there is one, the login name does not matter, as with keys.
+//! The principals of a certificate are user names. If there are several, the client's login name selects one
+//! (`ssh alice@…`); if there is one, the login name is ignored, as with keys.
 
 use russh::keys::ssh_key::certificate::CertType;
 use russh::keys::{Algorithm, Certificate, HashAlg};
@@ -9,12 +9,12 @@ use russh::keys::{Algorithm, Certificate, HashAlg};
 use super::signers::check_name;
 use super::{SshUser, UserCertificate, UserKeys, check_kind};
 
-/// Longest id of a certificate that is kept for the log.
+/// Longest certificate id in the log.
 const MAX_SHOWN_LETTERS: usize = 100;
 
 impl UserKeys {
-    /// The user of a certificate at this time, in seconds since 1970, or why it is not taken. `is_from` says whether the
-    /// client's address is in a range.
+    /// The user of a certificate at this time, in seconds since 1970, or why it is refused. `is_from` tells
+    /// whether the client's address is in a range.
     pub fn user_of_certificate(
         &self,
         certificate: &UserCertificate<'_>,
@@ -58,21 +58,21 @@ impl UserKeys {
     }
 }
 
-/// Which of the principals it is.
+/// Selects a principal.
 fn principal<'a>(certificate: &'a Certificate, login: &str) -> Result<&'a str, String> {
     let principals = certificate.valid_principals();
     let named = principals.iter().find(|name| *name == login);
     let name = match (named, principals) {
         (Some(named), _) => named,
         (None, [only]) => only,
-        // To sshd, that is everybody. Nobody is meant by it here.
+        // To sshd, no principals means everybody. Here it means nobody.
         (None, []) => return Err("it has no principal".to_owned()),
         (None, _) => return Err(format!("none of its principals is the login name {login:?}")),
     };
     check_name(name).map(|()| name.as_str())
 }
 
-/// A certificate in the log.
+/// Text about a certificate for the log.
 fn shown(certificate: &Certificate) -> String {
     let id: String =
         certificate.key_id().chars().filter(|letter| !letter.is_control()).take(MAX_SHOWN_LETTERS).collect();

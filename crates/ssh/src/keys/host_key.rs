@@ -1,29 +1,29 @@
-//! Private keys of the host.
+//! Private host keys.
 
 use std::fmt;
 
 use russh::keys::{Algorithm, HashAlg, PrivateKey, decode_secret_key};
 
-/// A private key by which clients know this server.
+/// A private key that identifies this server.
 #[derive(Clone)]
 pub struct HostKey(PrivateKey);
 
-/// Why a key of the host is not taken.
+/// Why a host key is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// There is no key, or a broken one.
+    /// There is no key, or it is broken.
     #[error("no private key: {0}")]
     Broken(String),
-    /// It needs a passphrase, and nobody is there to type it.
+    /// It needs a passphrase, which nobody can enter.
     #[error("the key has a passphrase; ssh-keygen -p takes it away")]
     Encrypted,
-    /// A kind that is not used for hosts.
+    /// An unsupported kind of host key.
     #[error("keys of hosts are ed25519 or ecdsa, not {0}; make one: ssh-keygen -t ed25519 -N ''")]
     Kind(String),
 }
 
 impl HostKey {
-    /// A key as `ssh-keygen` writes it, or in PKCS#8.
+    /// Parses a key in the format of `ssh-keygen`, or in PKCS#8.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         let key = decode_secret_key(text, None).map_err(|error| match error {
             russh::keys::Error::KeyIsEncrypted => KeyError::Encrypted,
@@ -32,12 +32,12 @@ impl HostKey {
         match key.algorithm() {
             _ if key.is_encrypted() => Err(KeyError::Encrypted),
             Algorithm::Ed25519 | Algorithm::Ecdsa { .. } => Ok(HostKey(key)),
-            // Signing with RSA takes a time that tells of the key (RUSTSEC-2023-0071).
+            // The time of RSA signatures leaks the key (RUSTSEC-2023-0071).
             other => Err(KeyError::Kind(other.to_string())),
         }
     }
 
-    /// Its kind, as `ssh-ed25519`.
+    /// The kind, such as `ssh-ed25519`.
     pub fn kind(&self) -> String {
         self.0.algorithm().to_string()
     }

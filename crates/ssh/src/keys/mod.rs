@@ -1,4 +1,4 @@
-//! Keys of hosts, and keys and certificates of users.
+//! Host keys, and keys and certificates of users.
 
 mod certificate;
 mod host_key;
@@ -16,33 +16,33 @@ pub use host_key::{HostKey, KeyError};
 pub use signers::check_name as check_user_name;
 pub use user_keys::{LineError, UserKeys};
 
-/// Bits of the shortest key of RSA that is taken.
+/// Minimum size of RSA keys in bits.
 const MIN_RSA_BITS: u32 = 2048;
 
-/// Somebody who has shown a key or a certificate.
+/// A user who logged in with a key or a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SshUser {
     /// The name in access rules.
     pub name: Arc<str>,
-    /// What was shown, for the log: the fingerprint of a key, or the id and number of a certificate.
+    /// For the log: the fingerprint of a key, or the id and number of a certificate.
     pub shown: String,
 }
 
-/// A public key of a user.
+/// A user's public key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UserKey(PublicKey);
 
-/// A certificate of a user, whose signature and whose holder are verified.
+/// A user's certificate with verified signature and holder.
 pub struct UserCertificate<'a>(&'a Certificate);
 
 impl UserKey {
-    /// A key as it stands in a file of public keys: its kind, itself in base64, and a comment that is passed over.
+    /// Parses a line of a public key file: kind, base64, and a comment that is ignored.
     pub fn parse(text: &str) -> Result<Self, String> {
         let key = PublicKey::from_openssh(text).map_err(|error| format!("no public key: {error}"))?;
         UserKey::of(&key)
     }
 
-    /// The key with these bytes in base64, which say its kind.
+    /// The key with these bytes in base64, which contain its kind.
     pub fn parse_blob(base64: &str) -> Result<Self, String> {
         let key = parse_public_key_base64(base64).map_err(|error| format!("no public key: {error}"))?;
         UserKey::of(&key)
@@ -53,19 +53,19 @@ impl UserKey {
         Ok(UserKey(PublicKey::new(key.key_data().clone(), "")))
     }
 
-    /// What identifies it (`SHA256:…`).
+    /// The fingerprint (`SHA256:…`).
     pub fn fingerprint(&self) -> String {
         self.0.fingerprint(HashAlg::Sha256).to_string()
     }
 
-    /// Its kind, as `ssh-ed25519`.
+    /// The kind, such as `ssh-ed25519`.
     pub fn kind(&self) -> String {
         self.0.algorithm().to_string()
     }
 
-    /// Kind and bytes, as a file of public keys has them.
+    /// Kind and base64, as in a public key file.
     pub fn line(&self) -> String {
-        // Fails where a key cannot be encoded, and this one was decoded.
+        // Encoding cannot fail: this key was decoded.
         self.0.to_openssh().unwrap_or_default().trim_end().to_owned()
     }
 }
@@ -82,7 +82,7 @@ impl<'a> UserCertificate<'a> {
     }
 }
 
-/// Whether keys of this kind are taken.
+/// Whether keys of this kind are accepted.
 fn check_kind(key: &KeyData) -> Result<(), String> {
     match key.algorithm() {
         Algorithm::Ed25519

@@ -1,6 +1,6 @@
-//! Keys and certificates that are taken no more, whatever else says who has them.
+//! Revoked keys and certificates; they are refused, whoever owns them.
 //!
-//! The format is that from which `ssh-keygen -k` makes a list (ssh-keygen(1), "KEY REVOCATION LISTS"):
+//! The format is that of `ssh-keygen -k` (ssh-keygen(1), "KEY REVOCATION LISTS"):
 //!
 //! ```text
 //! # KIND KEY [COMMENT]: of a user, in a certificate, or of an authority
@@ -12,7 +12,7 @@
 //! id: alice's laptop
 //! ```
 //!
-//! `key:`, `sha1:` and `sha256:` before a key change nothing.
+//! `key:`, `sha1:` and `sha256:` before a key are accepted and change nothing.
 
 use std::collections::HashSet;
 
@@ -20,18 +20,18 @@ use russh::keys::ssh_key::Fingerprint;
 use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{Certificate, HashAlg, PublicKey};
 
-/// What is revoked.
+/// The revoked keys and certificates.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RevokedKeys {
-    /// As `SHA256:…`.
+    /// In the form `SHA256:…`.
     fingerprints: HashSet<String>,
-    /// First and last number of each range.
+    /// First and last serial number of each range.
     serials: Vec<(u64, u64)>,
     ids: HashSet<String>,
 }
 
 impl RevokedKeys {
-    /// Adds what a line says that is neither empty nor a comment.
+    /// Adds a line, which is neither empty nor a comment.
     pub(super) fn add(&mut self, line: &str) -> Result<(), String> {
         let (word, value) = match line.split_once(':') {
             Some((word, value)) if !word.contains(char::is_whitespace) => (word, value.trim()),
@@ -65,7 +65,7 @@ impl RevokedKeys {
         Ok(())
     }
 
-    /// How much is revoked.
+    /// The number of entries.
     pub(super) fn len(&self) -> usize {
         self.fingerprints.len() + self.serials.len() + self.ids.len()
     }
@@ -75,7 +75,7 @@ impl RevokedKeys {
             && self.fingerprints.contains(&key.fingerprint(HashAlg::Sha256).to_string())
     }
 
-    /// Whether a certificate is revoked itself, or the key in it, or that of its authority.
+    /// Whether a certificate, its key or its authority is revoked.
     pub(super) fn has_certificate(&self, certificate: &Certificate) -> bool {
         let serial = certificate.serial();
         self.serials.iter().any(|(first, last)| (*first..=*last).contains(&serial))
@@ -85,7 +85,7 @@ impl RevokedKeys {
     }
 }
 
-/// A number as C writes it: decimal, hexadecimal behind `0x`, octal behind `0`.
+/// A number in C syntax: decimal, hexadecimal after `0x`, octal after `0`.
 fn serial(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -95,7 +95,7 @@ fn serial(text: &str) -> Result<u64, String> {
     };
     let is_digits = digits.chars().all(|digit| digit.is_digit(radix));
     match u64::from_str_radix(digits, radix) {
-        // Authorities that do not count give all certificates this one.
+        // Authorities that do not number their certificates use 0 for all.
         Ok(0) => Err("0 is no serial number".to_owned()),
         Ok(number) if is_digits => Ok(number),
         _ => Err(format!("{text:?} is no serial number")),

@@ -1,4 +1,4 @@
-//! Lines of a file of user keys: the format that `ssh-keygen` calls allowed signers (ssh-keygen(1)).
+//! Lines of a user key file: the allowed signers format of `ssh-keygen` (ssh-keygen(1)).
 //!
 //! ```text
 //! # NAME [OPTIONS] KIND KEY [COMMENT]
@@ -6,18 +6,18 @@
 //! bob valid-before="20270101Z" ecdsa-sha2-nistp256 AAAAE2…
 //! ```
 //!
-//! A name is one user: no list and no pattern. Of the options there are `valid-after` and `valid-before`, in UTC; others are
-//! refused.
+//! A name is a single user, not a list or pattern. The supported options are `valid-after` and
+//! `valid-before`, in UTC; others are refused.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 use super::UserKey;
 
-/// Longest name of a user.
+/// Longest user name.
 const MAX_NAME_BYTES: usize = 255;
 
-/// A line that has a key.
+/// A line with a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SignerLine<'a> {
     pub(super) name: &'a str,
@@ -25,7 +25,7 @@ pub(super) struct SignerLine<'a> {
     pub(super) key: UserKey,
 }
 
-/// From when until when a key is taken, in seconds since 1970.
+/// When a key is valid, in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Validity {
     pub(super) after: i64,
@@ -40,7 +40,7 @@ impl Validity {
     }
 }
 
-/// Whether this can be the name of a user, or why not.
+/// Whether this is a valid user name, or why not.
 pub fn check_name(name: &str) -> Result<(), String> {
     let is_bad =
         |letter: char| letter.is_control() || letter.is_whitespace() || "\",!*?:/\\".contains(letter);
@@ -56,7 +56,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// The key of a line, if it has one.
+/// Parses a line; `None` if it has no key.
 pub(super) fn parse(line: &str) -> Result<Option<SignerLine<'_>>, String> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
@@ -74,18 +74,18 @@ pub(super) fn parse(line: &str) -> Result<Option<SignerLine<'_>>, String> {
     Ok(Some(SignerLine { name, validity, key: UserKey::parse(key)? }))
 }
 
-/// A word, and what is behind it.
+/// Splits off the first word.
 fn split_word(text: &str) -> Option<(&str, &str)> {
     let (word, rest) = text.split_once([' ', '\t'])?;
     Some((word, rest.trim_start()))
 }
 
-/// Whether a word is the kind of a key, and not an option.
+/// Whether a word is a key kind, not an option.
 fn is_kind(word: &str) -> bool {
     ["ssh-", "ecdsa-", "sk-"].iter().any(|beginning| word.starts_with(beginning))
 }
 
-/// Where options end: at a space outside of quotes.
+/// The end of the options: the first space outside quotes.
 fn options_end(text: &str) -> Option<usize> {
     let mut is_quoted = false;
     text.char_indices().find_map(|(at, letter)| {
@@ -108,7 +108,7 @@ fn options(text: &str) -> Result<Validity, String> {
     Ok(validity)
 }
 
-/// `YYYYMMDDZ`, `YYYYMMDDHHMMZ` or `YYYYMMDDHHMMSSZ`: seconds since 1970.
+/// Parses `YYYYMMDDZ`, `YYYYMMDDHHMMZ` or `YYYYMMDDHHMMSSZ` to seconds since 1970.
 fn time(text: &str) -> Result<i64, String> {
     let bad = || format!("{text:?} is no time in UTC, as 20270101Z or 202701011200Z");
     let digits = text.strip_suffix('Z').filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()));

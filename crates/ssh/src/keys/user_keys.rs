@@ -1,4 +1,4 @@
-//! Who has which key.
+//! Maps keys to users.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,10 +10,10 @@ use super::revoked::RevokedKeys;
 use super::signers::{self, Validity};
 use super::{SshUser, UserKey};
 
-/// Keys of users, and of the authorities that sign certificates for them.
+/// Keys of users and of certificate authorities.
 #[derive(Debug, Clone, Default)]
 pub struct UserKeys {
-    /// By their bytes.
+    /// Owners by key bytes.
     owners: HashMap<Vec<u8>, KeyOwner>,
     pub(super) authorities: Vec<UserKey>,
     pub(super) revoked: RevokedKeys,
@@ -25,18 +25,18 @@ struct KeyOwner {
     validity: Validity,
 }
 
-/// A mistake in a file of keys.
+/// An error in a key file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {why}")]
 pub struct LineError {
     /// From 1.
     pub line: usize,
-    /// What is wrong there.
+    /// What is wrong.
     pub why: String,
 }
 
 impl UserKeys {
-    /// Adds a file of keys with the names of their users before them.
+    /// Adds a key file in which each line has a user name before the key.
     pub fn add_signers(&mut self, text: &str) -> Result<(), LineError> {
         each_line(text, |line| match signers::parse(line)? {
             Some(line) => self.add(line.name, &line.key, line.validity),
@@ -44,7 +44,7 @@ impl UserKeys {
         })
     }
 
-    /// Adds the public keys of one user, a line each.
+    /// Adds the public keys of one user, one per line.
     pub fn add_of_user(&mut self, name: &str, text: &str) -> Result<(), LineError> {
         each_line(text, |line| match without_comment(line) {
             Some(line) => {
@@ -55,7 +55,7 @@ impl UserKeys {
         })
     }
 
-    /// Adds authorities whose certificates are taken: public keys, a line each.
+    /// Adds trusted authorities: public keys, one per line.
     pub fn add_authorities(&mut self, text: &str) -> Result<(), LineError> {
         each_line(text, |line| {
             if let Some(line) = without_comment(line) {
@@ -65,7 +65,7 @@ impl UserKeys {
         })
     }
 
-    /// Adds keys and certificates that are taken no more.
+    /// Adds revoked keys and certificates.
     pub fn revoke(&mut self, text: &str) -> Result<(), LineError> {
         each_line(text, |line| without_comment(line).map_or(Ok(()), |line| self.revoked.add(line)))
     }
@@ -76,7 +76,7 @@ impl UserKeys {
             Entry::Occupied(other) if *other.get().name != *name => {
                 Err(format!("{key:?} is a key of {:?}, too", other.get().name))
             }
-            // Of one key that is there twice, the last counts, as where somebody renews it.
+            // If a key occurs twice, the last entry counts, so that it can be renewed.
             entry => {
                 entry.insert_entry(KeyOwner { name: name.into(), validity });
                 Ok(())
@@ -84,7 +84,7 @@ impl UserKeys {
         }
     }
 
-    /// The user who has a key at this time, in seconds since 1970.
+    /// The owner of a key at this time, in seconds since 1970.
     pub fn user_of(&self, key: &UserKey, now: i64) -> Option<SshUser> {
         if self.is_revoked(key) {
             return None;
@@ -94,22 +94,22 @@ impl UserKeys {
         is_valid.then(|| SshUser { name: owner.name.clone(), shown: key.fingerprint() })
     }
 
-    /// Whether a key is taken no more.
+    /// Whether a key is revoked.
     pub fn is_revoked(&self, key: &UserKey) -> bool {
         self.revoked.has_key(key.0.key_data())
     }
 
-    /// How many keys, ranges of certificates and ids are taken no more.
+    /// The number of revoked keys, certificate ranges and ids.
     pub fn revoked_len(&self) -> usize {
         self.revoked.len()
     }
 
-    /// Whether certificates of users are taken.
+    /// Whether user certificates are accepted.
     pub fn has_authorities(&self) -> bool {
         !self.authorities.is_empty()
     }
 
-    /// The keys of authorities.
+    /// The keys of the authorities.
     pub fn authorities(&self) -> &[UserKey] {
         &self.authorities
     }
@@ -119,12 +119,12 @@ impl UserKeys {
         self.owners.is_empty() && self.authorities.is_empty()
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.owners.len()
     }
 
-    /// The keys that are valid at this time, with their users, in a certain order.
+    /// The keys that are valid at this time, with their users, in a fixed order.
     pub fn list(&self, now: i64) -> Vec<(&str, UserKey)> {
         let valid = self.owners.iter().filter(|(_, owner)| owner.validity.holds(now));
         let mut all: Vec<(&str, UserKey)> = valid

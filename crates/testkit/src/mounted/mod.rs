@@ -1,15 +1,15 @@
-//! A FUSE file system that hands everything on to a directory, counts what it is asked to do, and notes what a power cut
-//! would take away.
+//! A FUSE file system that passes all requests on to a directory, counts them, and records what a power cut
+//! would lose.
 //!
 //! ```text
 //! program ── system calls ──▶ kernel ── requests ──▶ Passthrough (this process) ──▶ directory behind it
 //! ```
 //!
-//! On such file systems, and on those of a network, each request is a round trip: they are what is counted. The kernel
-//! splits a write at 1 MiB (`/proc/sys/fs/fuse/max_pages_limit`) and at page boundaries of the file. A file is one node
-//! under whatever names it had, so that what was written under a temporary name counts for the name it got afterwards.
-//! Writes reach the directory at once. What may be left of them where nobody synced is for [`Recording::crashed`] to say: while
-//! it is recorded, every change is noted in the order in which it came, by whatever program and thread.
+//! On FUSE and network file systems each request is a round trip, so requests are counted. The kernel splits
+//! a write at 1 MiB (`/proc/sys/fs/fuse/max_pages_limit`) and at page boundaries of the file. A file is one
+//! node under all its names, so that data written under a temporary name counts for its later name. Writes
+//! reach the directory at once. [`Recording::crashed`] computes what may be left of unsynced ones: during a
+//! recording, every change of any program and thread is recorded in order.
 
 mod nodes;
 mod passthrough;
@@ -25,21 +25,21 @@ use packrace_os::simulated::{DiskState, Recording};
 use nodes::Nodes;
 use passthrough::Passthrough;
 
-/// Requests are answered by so many threads.
+/// Number of threads that answer requests.
 const THREADS: usize = 4;
 
-/// What the kernel asked of some files.
+/// The kernel's requests for some files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Files and directories that were made.
+    /// Created files and directories.
     pub creates: u64,
     /// Requests to read.
     pub reads: u64,
-    /// Bytes that these gave.
+    /// Bytes returned by these.
     pub read_bytes: u64,
     /// Requests to write.
     pub writes: u64,
-    /// Bytes that these brought.
+    /// Bytes received by these.
     pub written_bytes: u64,
     /// Requests to sync a file or directory.
     pub syncs: u64,
@@ -53,7 +53,8 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Mounts what is in `behind` at `place`, which must be an empty directory. The error names what is missing.
+    /// Mounts the directory `behind` at `place`, which must be an empty directory. The error names what is
+    /// missing.
     pub fn new(behind: &Path, place: &Path) -> io::Result<Mount> {
         let nodes = Arc::new(Nodes::new(std::fs::canonicalize(behind)?)?);
         let mut config = Config::default();
@@ -70,24 +71,25 @@ impl Mount {
         Ok(Mount { place: place.to_path_buf(), nodes, session: Some(session) })
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub fn place(&self) -> &Path {
         &self.place
     }
 
-    /// What was asked of files that at some time had a name for which `is_meant` says so; names are paths from the top.
+    /// Requests for files that had a name with `is_meant` at any time; names are paths from the top.
     pub fn traffic(&self, is_meant: impl Fn(&Path) -> bool) -> Traffic {
         self.nodes.traffic(is_meant)
     }
 
-    /// Counts from here on.
+    /// Resets the counters.
     pub fn count_anew(&self) {
         self.nodes.count_anew();
     }
 
-    /// From now on, reads fail as those of a disk that does not answer (EIO), where `is_meant` says so of a name from the top
-    /// and the bytes that are asked for: calls, and what touches a page of a map. What the kernel knows of such files is
-    /// forgotten. Do not map files of a mount that is served by the same process: the kernel may wait for itself.
+    /// From now on, reads fail as on an unresponsive disk (EIO) if `is_meant` is true for a path from the top
+    /// and the requested bytes: both calls and accesses to mapped pages. The kernel's caches of such files
+    /// are dropped. Do not map files of a mount that is served by the same process: the kernel may wait for
+    /// itself.
     pub fn fail_reads(
         &self,
         is_meant: impl Fn(&Path, Range<u64>) -> bool + Send + 'static,
@@ -95,20 +97,20 @@ impl Mount {
         self.forget(self.nodes.fail_reads(Some(Box::new(is_meant))))
     }
 
-    /// From now on, all can be read.
+    /// From now on, all reads succeed.
     pub fn heal(&self) -> io::Result<()> {
         self.forget(self.nodes.fail_reads(None))
     }
 
-    /// Has the kernel read these nodes anew.
+    /// Makes the kernel read these nodes again.
     fn forget(&self, nodes: Vec<u64>) -> io::Result<()> {
         let Some(session) = &self.session else { return Ok(()) };
         let notifier = session.notifier();
         nodes.into_iter().try_for_each(|node| notifier.inval_inode(INodeNo(node), 0, 0))
     }
 
-    /// Runs some work, and notes what comes of it. Until it is done, hard links cannot be made, nor directories be renamed:
-    /// what a crash makes of these is not known.
+    /// Runs `work` and records its changes. Until it is done, hard links cannot be created, and directories
+    /// cannot be renamed: what a crash makes of these is not known.
     pub fn recorded<T>(&self, work: impl FnOnce() -> T) -> io::Result<(T, Recording)> {
         let before = DiskState::of(self.nodes.behind())?;
         self.nodes.begin_recording();
@@ -120,7 +122,7 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         if let Some(session) = self.session.take() {
-            // Who still has a file open there keeps it from going; the kernel ends it with this process.
+            // An open file keeps the mount alive; the kernel ends it with this process.
             let _ = session.umount_and_join();
         }
     }

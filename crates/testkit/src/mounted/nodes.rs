@@ -1,4 +1,5 @@
-//! What the kernel knows by number: files and directories, the names they have and had, and what was asked of them.
+//! The nodes that the kernel knows by number: files and directories, their current and former names, and
+//! their requests.
 
 use std::collections::HashMap;
 use std::fs::Metadata;
@@ -12,39 +13,40 @@ use packrace_os::simulated::DiskChange;
 
 use super::Traffic;
 
-/// The number of the directory at the top (the kernel's `FUSE_ROOT_ID`).
+/// The number of the top directory (the kernel's `FUSE_ROOT_ID`).
 pub const ROOT: u64 = 1;
 
-/// All nodes there ever were. Numbers are not used again, although the file system behind uses its own again.
+/// All nodes that ever existed. Numbers are never reused, although the directory behind reuses its inode
+/// numbers.
 pub struct Nodes {
     behind: PathBuf,
     table: Mutex<Table>,
-    /// In the order in which they were made; none while nobody wants to know. Held while one is made.
+    /// The changes in order; `None` unless recording. Locked during a change.
     changes: Mutex<Option<Vec<DiskChange>>>,
     failing: Mutex<Option<Failing>>,
 }
 
-/// Which bytes of which file cannot be read.
+/// Which bytes of a file cannot be read.
 pub type Failing = Box<dyn Fn(&Path, Range<u64>) -> bool + Send>;
 
 struct Table {
-    /// A node's number is its place here, counted from [`ROOT`].
+    /// A node's number is its index here, counted from [`ROOT`].
     nodes: Vec<Node>,
-    /// By device and inode behind, while there is a name.
+    /// Numbers by device and inode behind, for nodes that have a name.
     living: HashMap<(u64, u64), u64>,
 }
 
 #[derive(Default)]
 struct Node {
-    /// Paths from the top that lead here; none when the last has been removed.
+    /// The current paths from the top; empty after the last was removed.
     names: Vec<PathBuf>,
-    /// Those that did.
+    /// The former paths.
     former_names: Vec<PathBuf>,
     traffic: Traffic,
 }
 
 impl Nodes {
-    /// With nothing but the top.
+    /// Starts with only the top.
     pub fn new(behind: PathBuf) -> io::Result<Nodes> {
         let metadata = std::fs::symlink_metadata(&behind)?;
         let top = Node { names: vec![PathBuf::new()], ..Node::default() };
@@ -58,17 +60,17 @@ impl Nodes {
         &self.behind
     }
 
-    /// Notes changes from here on.
+    /// Starts recording changes.
     pub fn begin_recording(&self) {
         *self.lock_changes() = Some(Vec::new());
     }
 
-    /// Gives what was noted.
+    /// Ends recording, and returns the changes.
     pub fn end_recording(&self) -> Vec<DiskChange> {
         self.lock_changes().take().unwrap_or_default()
     }
 
-    /// Makes a change, and notes what it was: then one at a time, so that their order is that of the notes.
+    /// Makes a change and records it: one at a time while recording, so that the order is right.
     pub fn changing<T>(
         &self,
         work: impl FnOnce() -> io::Result<T>,
@@ -84,7 +86,7 @@ impl Nodes {
         Ok(done)
     }
 
-    /// Fails while changes are noted.
+    /// Fails while recording.
     pub fn refuse_if_recorded(&self) -> io::Result<()> {
         match *self.lock_changes() {
             Some(_) => Err(io::ErrorKind::Unsupported.into()),
@@ -96,19 +98,19 @@ impl Nodes {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where a node is behind, by one of its names.
+    /// The path of a node behind, by one of its names.
     pub fn path(&self, node: u64) -> io::Result<PathBuf> {
         Ok(self.behind.join(self.name(node)?))
     }
 
-    /// A path from the top for `name` in the directory `parent`, and where that is behind.
+    /// The path from the top of `name` in the directory `parent`, and its path behind.
     pub fn child(&self, parent: u64, name: &Path) -> io::Result<(PathBuf, PathBuf)> {
         let name = self.name(parent)?.join(name);
         let path = self.behind.join(&name);
         Ok((name, path))
     }
 
-    /// The node of what was found or made under a name.
+    /// The node of a file that was found or created under a name.
     pub fn named(&self, name: PathBuf, metadata: &Metadata) -> u64 {
         let mut table = self.lock();
         let next = table.nodes.len() as u64 + ROOT;
@@ -123,19 +125,19 @@ impl Nodes {
         number
     }
 
-    /// A name leads nowhere any more.
+    /// Removes a name.
     pub fn removed(&self, name: &Path) {
         self.lock().rename(name, None);
     }
 
-    /// A name, and those below it if it is a directory's, has become another one.
+    /// Renames a path; for a directory, also the paths below it.
     pub fn renamed(&self, from: &Path, to: &Path) {
         let mut table = self.lock();
         table.rename(to, None);
         table.rename(from, Some(to));
     }
 
-    /// From here on these bytes cannot be read. Gives the nodes whose bytes could not be, or can no longer be.
+    /// From now on these bytes cannot be read. Returns nodes that were or are now affected.
     pub fn fail_reads(&self, failing: Option<Failing>) -> Vec<u64> {
         let mut current = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *current, failing);
@@ -148,7 +150,7 @@ impl Nodes {
         changed.map(|(number, _)| number as u64 + ROOT).collect()
     }
 
-    /// Fails where these bytes of a node cannot be read.
+    /// Fails if these bytes of a node cannot be read.
     pub fn check_readable(&self, node: u64, bytes: Range<u64>) -> io::Result<()> {
         let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(failing) = &*failing else { return Ok(()) };
@@ -158,7 +160,7 @@ impl Nodes {
         }
     }
 
-    /// Counts what was asked of a node.
+    /// Counts a request for a node.
     pub fn count(&self, node: u64, add: impl FnOnce(&mut Traffic)) {
         add(&mut self.lock().node(node).traffic);
     }
@@ -180,7 +182,7 @@ impl Nodes {
         })
     }
 
-    /// Forgets what was counted.
+    /// Resets the counters.
     pub fn count_anew(&self) {
         for node in &mut self.lock().nodes {
             node.traffic = Traffic::default();
@@ -193,7 +195,7 @@ impl Nodes {
         name.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// A test that has panicked has left nothing half done here.
+    /// Ignores poisoning: a panicked test leaves nothing half done here.
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -204,13 +206,13 @@ impl Table {
         &mut self.nodes[(number - ROOT) as usize]
     }
 
-    /// Gives what is called `from`, and all below, a name at `to` instead, or none.
+    /// Moves the name `from`, and all names below it, to `to`, or removes them.
     fn rename(&mut self, from: &Path, to: Option<&Path>) {
         for node in &mut self.nodes {
             let Some(at) = node.names.iter().position(|name| name.starts_with(from)) else { continue };
             let former = node.names.swap_remove(at);
             if let (Some(to), Ok(below)) = (to, former.strip_prefix(from)) {
-                // Joining nothing would end the name with a slash.
+                // Joining an empty path would add a slash.
                 node.names.push(if below.as_os_str().is_empty() { to.into() } else { to.join(below) });
             }
             node.former_names.push(former);

@@ -1,4 +1,4 @@
-//! Requests of the kernel, each handed on and counted.
+//! The kernel's requests, each passed on and counted.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -22,24 +22,24 @@ use packrace_os::simulated::DiskChange;
 
 use super::nodes::Nodes;
 
-/// How long the kernel may believe what it was told: nothing changes behind it.
+/// How long the kernel may cache answers: nothing changes behind the mount.
 const BELIEVED: Duration = Duration::from_secs(1);
 
 /// A file's block (stat(2)).
 const BLOCK_BYTES: u32 = 4096;
 
-/// Answers the kernel.
+/// Answers the kernel's requests.
 pub struct Passthrough {
     nodes: Arc<Nodes>,
     open: Mutex<HashMap<u64, Open>>,
     next_handle: AtomicU64,
 }
 
-/// What was opened.
+/// An open file or directory.
 #[derive(Clone)]
 enum Open {
     File(Arc<File>),
-    /// What it held then.
+    /// Its entries when it was opened.
     Directory(Arc<Vec<Listed>>),
 }
 
@@ -50,7 +50,7 @@ struct Listed {
 }
 
 impl Passthrough {
-    /// With nothing open.
+    /// Starts with nothing open.
     pub fn new(nodes: Arc<Nodes>) -> Self {
         Passthrough { nodes, open: Mutex::default(), next_handle: AtomicU64::new(1) }
     }
@@ -61,7 +61,7 @@ impl Passthrough {
         attributes(self.nodes.named(name, &metadata), &metadata)
     }
 
-    /// The same for what was just made.
+    /// The attributes of a new file or directory.
     fn made(&self, parent: INodeNo, name: &OsStr) -> io::Result<FileAttr> {
         let attributes = self.entry(parent, name)?;
         self.nodes.count(attributes.ino.0, |traffic| traffic.creates += 1);
@@ -81,7 +81,7 @@ impl Passthrough {
         }
     }
 
-    /// The file that is open, or else what has the node's name.
+    /// The metadata of the open file, or else of the node's path.
     fn metadata(&self, node: INodeNo, handle: Option<FileHandle>) -> io::Result<Metadata> {
         match handle.map(|handle| self.file(handle)) {
             Some(Ok(file)) => file.metadata(),
@@ -99,7 +99,7 @@ impl Passthrough {
 
     fn create_file(&self, parent: INodeNo, name: &OsStr, mode: u32) -> io::Result<(FileAttr, FileHandle)> {
         let (_, path) = self.nodes.child(parent.0, Path::new(name))?;
-        // The kernel has looked: the name is free, or somebody was quicker.
+        // The kernel has checked that the name is free, unless another process was faster.
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(mode);
         let file = self.nodes.changing(|| options.open(&path), |_| Some(DiskChange::Create(path.clone())))?;
@@ -165,7 +165,7 @@ impl Passthrough {
     }
 }
 
-/// What is to be different.
+/// The attributes to change.
 struct Attributes {
     mode: Option<u32>,
     owner: Option<u32>,

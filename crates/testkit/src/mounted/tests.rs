@@ -37,7 +37,7 @@ fn a_large_write_is_few_requests() {
     let (behind, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mount = Mount::new(behind.path(), place.path()).unwrap();
     std::fs::write(mount.place().join("large"), vec![1; 8 << 20]).unwrap();
-    // More than 8 where the kernel's limit is lower, fewer where it was raised.
+    // More than 8 if the kernel's limit is lower, fewer if it was raised.
     let traffic = mount.traffic(|_| true);
     assert_eq!(traffic.written_bytes, 8 << 20);
     assert!(traffic.writes <= 64, "{traffic:?}");
@@ -59,7 +59,7 @@ fn git_works_on_it() {
     Git::stock().run(&behind.path().join("repo.git"), &["fsck", "--strict"]);
 }
 
-/// What was not synced may be gone after a power cut, and what was is there.
+/// After a power cut, unsynced data may be lost, and synced data remains.
 #[test]
 #[ignore = "needs FUSE"]
 fn power_cuts_take_what_was_not_synced() {
@@ -92,7 +92,7 @@ fn power_cuts_take_what_was_not_synced() {
         let found: std::collections::BTreeSet<String> = states.iter().map(content).collect();
         assert_eq!(found.iter().collect::<Vec<_>>(), expect);
     }
-    // Whatever is not in the model is refused, not passed over.
+    // Operations outside the model are refused, not ignored.
     let refused = mount.recorded(|| std::fs::hard_link(path("old"), path("link"))).unwrap().0;
     assert!(refused.is_err());
     std::fs::hard_link(path("old"), path("link")).unwrap();

@@ -1,23 +1,23 @@
-//! The packets of an answer to `fetch`, from pieces of any size.
+//! Parses the packets of a `fetch` response, from pieces of any size.
 
 use super::Failure;
 
 /// Longest pkt-line (gitprotocol-common, "pkt-line Format").
 const MAX_PACKET_BYTES: usize = 65_520;
 
-/// What is kept of band 2.
+/// Bytes of band 2 that are kept.
 const MAX_PROGRESS_BYTES: usize = 4 << 10;
 
-/// A v2 answer (gitprotocol-v2, "fetch"), as far as it came.
+/// A v2 response (gitprotocol-v2, "fetch"), as far as it arrived.
 pub struct Answer {
     section: AnswerSection,
     part: Part,
     /// The packet's length, or a line.
     held: Vec<u8>,
-    /// Bytes that the packet still has.
+    /// Remaining bytes of the packet.
     left: usize,
     error: Vec<u8>,
-    /// The beginning of band 2.
+    /// The start of band 2.
     pub progress: Vec<u8>,
     /// Empty packets of band 1.
     pub keepalives: u64,
@@ -25,7 +25,7 @@ pub struct Answer {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AnswerSection {
-    /// Of git://, before the first flush.
+    /// Only for git://, before the first flush.
     Advertisement,
     /// Before `packfile`.
     Lines,
@@ -42,7 +42,7 @@ enum Part {
 }
 
 impl Answer {
-    /// Nothing yet.
+    /// Starts without data.
     pub fn new(has_advertisement: bool) -> Self {
         Answer {
             section: if has_advertisement { AnswerSection::Advertisement } else { AnswerSection::Lines },
@@ -55,12 +55,12 @@ impl Answer {
         }
     }
 
-    /// Whether the last packet came.
+    /// Whether the last packet arrived.
     pub fn is_whole(&self) -> bool {
         self.section == AnswerSection::Whole
     }
 
-    /// The server's no.
+    /// The server's refusal, if any.
     pub fn refusal(&self) -> Result<(), Failure> {
         if self.error.is_empty() {
             return Ok(());
@@ -68,7 +68,7 @@ impl Answer {
         Err(Failure::Refused(String::from_utf8_lossy(&self.error).trim_end().to_string()))
     }
 
-    /// Takes what came next, and hands on what is of the pack.
+    /// Parses the next bytes, and passes on the pack's bytes.
     pub fn push(&mut self, mut bytes: &[u8], pack: &mut impl FnMut(&[u8])) -> Result<(), Failure> {
         while !bytes.is_empty() {
             if self.section == AnswerSection::Whole {

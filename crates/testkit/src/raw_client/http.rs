@@ -1,20 +1,20 @@
-//! The body of an HTTP/1.1 answer, from pieces of any size.
+//! Parses the body of an HTTP/1.1 response, from pieces of any size.
 
 use super::Failure;
 
-/// Longest head of an answer, and longest line of a chunk.
+/// Longest response head, and longest chunk line.
 const MAX_HEAD_BYTES: usize = 16 << 10;
 
-/// What is kept of a refusal's text.
+/// Bytes of an error text that are kept.
 const MAX_REFUSAL_BYTES: usize = 1 << 10;
 
-/// An answer (RFC 9112, sections 6 and 7), as far as it came.
+/// A response (RFC 9112, sections 6 and 7), as far as it arrived.
 #[derive(Default)]
 pub struct Body {
     part: Part,
     /// The head, or the line before a chunk.
     held: Vec<u8>,
-    /// A status that is none of success.
+    /// A status other than success.
     status: Option<String>,
     refusal: Vec<u8>,
 }
@@ -25,16 +25,16 @@ enum Part {
     Head,
     ChunkLine,
     Chunk(usize),
-    /// The line's end behind a chunk.
+    /// The line end after a chunk.
     ChunkEnd,
-    /// Lines behind the last chunk.
+    /// Lines after the last chunk.
     Trailers,
     Length(usize),
     UntilTheEnd,
 }
 
 impl Body {
-    /// Takes what came next, and hands on what is of the body.
+    /// Parses the next bytes, and passes on the body's bytes.
     pub fn push(
         &mut self,
         mut bytes: &[u8],
@@ -73,7 +73,7 @@ impl Body {
         Ok(())
     }
 
-    /// Whether the answer was one of success, now that nothing more comes.
+    /// Whether the response was a success; call it at the end of the data.
     pub fn end(&self) -> Result<(), Failure> {
         match &self.status {
             None => Ok(()),

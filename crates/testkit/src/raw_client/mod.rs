@@ -1,7 +1,7 @@
-//! A client that does nothing but read a pack off the wire: cheap enough for hundreds of them beside one server.
+//! A client that only reads a pack from the wire: cheap enough to run hundreds of them beside one server.
 //!
-//! It costs one copy out of the kernel, in large reads into a buffer that is used again, and one pass of CRC-32 over the
-//! bytes of the pack, some ten gigabytes a second. Side-band and transfer coding are taken apart where they lie.
+//! It costs one copy from the kernel, in large reads into a reused buffer, and one CRC-32 pass over the pack,
+//! at about ten gigabytes a second. Side-band and transfer coding are parsed in place.
 
 mod answer;
 mod http;
@@ -17,16 +17,16 @@ use crate::peer::Script;
 use answer::Answer;
 use http::Body;
 
-/// What a client reads at once.
+/// Read size of a client.
 pub const READ_BYTES: usize = 128 << 10;
 
-/// Stack that is enough for a thread which runs a client.
+/// Sufficient stack size for a client thread.
 pub const STACK_BYTES: usize = 64 << 10;
 
-/// Longest trailer of a pack.
+/// Longest pack trailer.
 const MAX_TRAILER_BYTES: usize = 32;
 
-/// How a server is spoken to.
+/// The protocol to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// git:// (gitprotocol-pack, "Git Transport").
@@ -38,67 +38,67 @@ pub enum Transport {
 /// A repository on a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// How it is spoken to.
+    /// The protocol.
     pub transport: Transport,
-    /// Where it listens.
+    /// The server's address.
     pub address: SocketAddr,
-    /// The repository's path there, from `/`.
+    /// The repository's path on the server, from `/`.
     pub path: String,
-    /// How long it may be silent.
+    /// How long the server may be silent.
     pub patience: Duration,
 }
 
-/// What is done with the bytes of the pack, beside a checksum.
+/// What to do with the pack besides a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Take {
     /// Nothing else.
     Checksum,
-    /// The trailer is compared with the hash of what came before.
+    /// Compare the trailer with the hash of the bytes before it.
     Hash(HashKind),
-    /// They are kept.
+    /// Keep the bytes.
     Keep,
 }
 
-/// A pack that came whole.
+/// A completely received pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceivedPack {
     /// Its size.
     pub bytes: u64,
     /// CRC-32 of all of it.
     pub crc: u32,
-    /// Its bytes, if they were to be kept.
+    /// Its bytes, if they were kept.
     pub kept: Vec<u8>,
 }
 
-/// What came, and when.
+/// A received response and its times.
 #[derive(Debug, Clone)]
 pub struct Received {
     /// The pack.
     pub pack: ReceivedPack,
-    /// All that was read.
+    /// All bytes read.
     pub wire_bytes: u64,
-    /// From before the connection to the first byte of the pack: what a client has waited for its turn.
+    /// From before the connection to the first byte of the pack: includes the time in the server's queue.
     pub first_byte: Duration,
     /// From before the connection to the last packet.
     pub whole: Duration,
-    /// The beginning of band 2.
+    /// The start of band 2.
     pub progress: Vec<u8>,
     /// Empty packets of band 1.
     pub keepalives: u64,
 }
 
-/// Why nothing whole came.
+/// Why no complete pack was received.
 #[derive(Debug)]
 pub enum Failure {
-    /// The connection ended before a byte came: the system dropped it from a full queue, or the server has no place.
+    /// The connection ended before any byte: the system dropped it from a full queue, or the server is full.
     Dropped,
-    /// The server has said that it has no place now (HTTP 503).
+    /// The server is full (HTTP 503).
     Busy,
-    /// The server said no: `ERR`, band 3 or a status.
+    /// The server refused: `ERR`, band 3 or a status.
     Refused(String),
-    /// The connection ended after so many bytes.
+    /// The connection ended after this many bytes.
     Cut(u64, Option<io::Error>),
-    /// What came is no answer.
+    /// The response is invalid.
     Broken(String),
 }
 
@@ -131,13 +131,13 @@ impl From<Failure> for io::Error {
 }
 
 impl Target {
-    /// What opens a connection over git://.
+    /// The first bytes of a git:// connection.
     pub fn opening(&self) -> Vec<u8> {
         let service = format!("git-upload-pack {}\0host={}\0\0version=2\0", self.path, self.address);
         Script::new().data(service.as_bytes()).bytes().to_vec()
     }
 
-    /// All that a client sends here; `fetch` is one v2 command with its flush.
+    /// Everything the client sends; `fetch` is one v2 command with its flush.
     pub fn request(&self, fetch: &[u8]) -> Vec<u8> {
         match self.transport {
             Transport::Git => Script::new().raw(&self.opening()).raw(fetch).flush().bytes().to_vec(),
@@ -155,7 +155,7 @@ impl Target {
         }
     }
 
-    /// Connects, with its patience for reads and writes.
+    /// Connects, with the time limit for reads and writes.
     pub fn connect(&self) -> io::Result<TcpStream> {
         let stream = TcpStream::connect(self.address)?;
         stream.set_read_timeout(Some(self.patience))?;
@@ -169,8 +169,8 @@ impl Target {
         self.fetch_watched(request, take, |_| {})
     }
 
-    /// As [`Target::fetch`], and tells `watch` after each read how much of the pack is there. Nothing is read while
-    /// that takes its time.
+    /// As [`Target::fetch`], but calls `watch` after each read with the pack bytes so far. Nothing is read
+    /// while `watch` runs.
     pub fn fetch_watched(
         &self,
         request: &[u8],
@@ -183,8 +183,8 @@ impl Target {
         read_watched(&mut stream, self.transport, take, start, &mut watch)
     }
 
-    /// As [`Target::fetch`], again and again until `deadline` where the server drops it or has no place for now.
-    /// Gives the number of failed tries too; times count from the first.
+    /// As [`Target::fetch`], but retries until `deadline` while the server drops the connection or is full.
+    /// Also returns the number of failed tries; times count from the first try.
     pub fn fetch_patiently(
         &self,
         request: &[u8],
@@ -210,7 +210,8 @@ impl Target {
     }
 }
 
-/// Reads an answer over a connection that somebody else has made, and begun to make at `start`. What comes over SSH is as over git://.
+/// Reads a response over another connection, whose setup began at `start`. SSH connections are read like
+/// git://.
 pub fn read_answer(
     stream: &mut impl Read,
     transport: Transport,
@@ -240,7 +241,7 @@ fn read_watched(
     }
 }
 
-/// An answer as far as it came.
+/// A response as far as it arrived.
 struct Reading {
     body: Option<Body>,
     answer: Answer,
@@ -296,7 +297,7 @@ impl Reading {
     }
 }
 
-/// The end of a connection before the end of the answer.
+/// The error for a connection that ended before the response.
 fn ended(wire_bytes: u64, error: Option<io::Error>) -> Failure {
     let is_gone = error
         .as_ref()
@@ -304,7 +305,7 @@ fn ended(wire_bytes: u64, error: Option<io::Error>) -> Failure {
     if wire_bytes == 0 && is_gone { Failure::Dropped } else { Failure::Cut(wire_bytes, error) }
 }
 
-/// The bytes of band 1 as they come.
+/// The bytes of band 1.
 struct PackBytes {
     take: Take,
     start: Instant,
@@ -364,7 +365,7 @@ impl PackBytes {
     }
 }
 
-/// Hashes all but what may be the trailer, which stays in `tail`.
+/// Hashes all bytes except a possible trailer, which stays in `tail`.
 fn hash_but_trailer(hash: HashKind, hasher: &mut TrailerHasher, tail: &mut Vec<u8>, bytes: &[u8]) {
     let trailer = hash.len_in_bytes();
     let keep_of_new = trailer.min(bytes.len());

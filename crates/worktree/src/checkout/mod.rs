@@ -1,7 +1,8 @@
 //! Examines, writes and removes files of a work tree by their paths in an index.
 //!
-//! No path leads out of the work tree: its parts are checked before it is used, and a symbolic link never counts as
-//! a directory. Writing removes whatever is in the way; callers that must not lose something check first.
+//! No path leads out of the work tree: its directories are checked before use, and a symbolic link never
+//! counts as a directory. Writing replaces whatever is in the way; callers that must not lose data check
+//! first.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -18,7 +19,7 @@ use crate::index::{Kind, Mode, Seen, StatData, StatRules, look};
 use crate::listing::TreeItem;
 use crate::paths::{NameRules, directories_above};
 
-/// The longest target of a symbolic link that is read from an object.
+/// Longest symbolic link target that is read from an object.
 const MAX_LINK_BYTES: usize = 1 << 16;
 
 /// The configuration of a work tree (git-config, "core").
@@ -31,7 +32,7 @@ pub struct TreeSettings {
 }
 
 impl TreeSettings {
-    /// Reads them from the configuration.
+    /// Reads the settings from the configuration.
     pub fn of(config: &Config) -> Result<Self, WorkError> {
         Ok(TreeSettings { rules: StatRules::of(config)?, names: NameRules::of(config)? })
     }
@@ -42,7 +43,7 @@ impl TreeSettings {
 pub struct WorkTree {
     top: PathBuf,
     settings: TreeSettings,
-    /// Directories that were checked to be real, without the last slash. Cleared when something is removed.
+    /// Checked real directories, without the last slash. Cleared when something is removed.
     real: BTreeSet<Vec<u8>>,
 }
 
@@ -62,7 +63,7 @@ impl WorkTree {
         &self.settings
     }
 
-    /// Refuses a path that must not be in an index, in git's words.
+    /// Refuses a path that must not be in an index, with git's message.
     pub fn check_path(&self, path: &[u8], is_link: bool) -> Result<(), WorkError> {
         match self.settings.names.allow(path, is_link) {
             true => Ok(()),
@@ -70,7 +71,7 @@ impl WorkTree {
         }
     }
 
-    /// What is at a path; `None` if nothing is, or if something above it is not a directory.
+    /// The metadata at a path; `None` if nothing exists, or a parent is not a directory.
     pub fn look(&mut self, path: &[u8]) -> Result<Option<Seen>, WorkError> {
         match self.is_in_real_directory(path)? {
             true => seen(&self.place(path)),
@@ -88,8 +89,8 @@ impl WorkTree {
         content.map_err(|error| WorkError::io(&place, error))
     }
 
-    /// Writes this content to `path`, replacing whatever is there or in the way; for a submodule, creates a
-    /// directory. Returns the metadata for the index.
+    /// Writes this content to `path`, replacing whatever exists there or is in the way; for a submodule,
+    /// creates a directory. Returns the metadata for the index.
     pub fn write(&mut self, path: &[u8], item: &TreeItem, content: &[u8]) -> Result<StatData, WorkError> {
         self.check_path(path, item.mode == Mode::Link)?;
         self.make_directories(path)?;
@@ -129,8 +130,8 @@ impl WorkTree {
         Ok(found.stat)
     }
 
-    /// Removes the file or link at a path, and the directories that this leaves empty. Does not remove a directory
-    /// at the path.
+    /// Removes the file or link at a path, and parent directories that become empty. Does not remove a
+    /// directory at the path.
     pub fn remove(&mut self, path: &[u8]) -> Result<(), WorkError> {
         self.check_path(path, false)?;
         if !self.is_in_real_directory(path)? {
@@ -147,7 +148,7 @@ impl WorkTree {
         self.remove_empty_above(path)
     }
 
-    /// Removes an empty directory, such as that of a deleted submodule, and the directories above that this leaves
+    /// Removes an empty directory, such as that of a deleted submodule, and parent directories that become
     /// empty.
     pub fn remove_directory(&mut self, path: &[u8]) -> Result<(), WorkError> {
         self.check_path(path, false)?;
@@ -181,12 +182,12 @@ impl WorkTree {
         packrace_os::list_dir(&place, Role::WorkTree).map_err(|error| WorkError::io(&place, error))
     }
 
-    /// The file system path of a path. Checks nothing.
+    /// The file system path for a path of the index. Checks nothing.
     pub(crate) fn place(&self, path: &[u8]) -> PathBuf {
         self.top.join(OsStr::from_bytes(path))
     }
 
-    /// Whether all directories of a path are real ones, and not links.
+    /// Whether all parent directories of a path are real, not links.
     fn is_in_real_directory(&mut self, path: &[u8]) -> Result<bool, WorkError> {
         for above in directories_above(path) {
             if self.real.contains(above) {
@@ -200,7 +201,7 @@ impl WorkTree {
         Ok(true)
     }
 
-    /// Creates the directories of a path, removing what is in the way.
+    /// Creates the parent directories of a path, replacing what is in the way.
     fn make_directories(&mut self, path: &[u8]) -> Result<(), WorkError> {
         for above in directories_above(path) {
             if self.real.contains(above) {
@@ -225,7 +226,7 @@ impl WorkTree {
         made.map(drop).map_err(|error| WorkError::io(place, error))
     }
 
-    /// Removes what is in the way: a file, a link, or a directory with its content.
+    /// Removes a file, a link, or a directory with its content.
     fn remove_whole(&mut self, place: &Path) -> Result<(), WorkError> {
         self.real.clear();
         remove_whole(place).map_err(|error| WorkError::io(place, error))
@@ -236,7 +237,8 @@ fn seen(place: &Path) -> Result<Option<Seen>, WorkError> {
     look(place).map_err(|error| WorkError::io(place, error))
 }
 
-/// Descends without following links, and not deeper than any path that a system accepts. Keeps other repositories.
+/// Descends without following links, and not deeper than any path that a system accepts. Keeps other
+/// repositories.
 fn remove_whole(place: &Path) -> std::io::Result<()> {
     let is_directory = std::fs::symlink_metadata(place)?.is_dir();
     if !is_directory {

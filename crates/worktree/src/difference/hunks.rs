@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use gix_diff::blob::{Algorithm, InternedInput, diff_with_slider_heuristics};
 
-/// Lines of context around changes; fewer at the beginning or the end of the content.
+/// Context lines around changes; fewer at the start or the end of the content.
 const CONTEXT_LINES: usize = 3;
 
-/// The longest heading of a hunk.
+/// Longest heading of a hunk.
 const HEADING_BYTES: usize = 80;
 
-/// Changes so close to each other that they share context.
+/// Changes close enough to share context.
 pub(crate) struct Hunk {
     /// Lines of the old content, with context.
     pub(crate) old: Range<usize>,
@@ -20,12 +20,12 @@ pub(crate) struct Hunk {
 }
 
 impl Hunk {
-    /// Whether the leading context is too short for any line to precede the hunk.
+    /// Whether the leading context is shorter than usual, so that the hunk must match at the start.
     pub(crate) fn is_first(&self) -> bool {
         self.changes.first().is_some_and(|(removed, _)| removed.start - self.old.start < CONTEXT_LINES)
     }
 
-    /// The same for the trailing context.
+    /// The same for the trailing context and the end.
     pub(crate) fn is_last(&self) -> bool {
         self.changes.last().is_some_and(|(removed, _)| self.old.end - removed.end < CONTEXT_LINES)
     }
@@ -67,7 +67,7 @@ pub fn write_hunks(old: &[u8], new: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a line looks like the beginning of a function, by default (gitattributes, "Defining a custom
+/// Whether a line looks like the start of a function, by default (gitattributes, "Defining a custom
 /// hunk-header").
 fn is_heading(line: &[u8]) -> bool {
     line.first().is_some_and(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'$'))
@@ -93,7 +93,7 @@ fn write_lines(sign: u8, content: &[u8], lines: &[Range<usize>], out: &mut Vec<u
     }
 }
 
-/// The differences of two contents with this many lines.
+/// The hunks between two contents with the given numbers of lines.
 pub(crate) fn hunks(old: &[u8], new: &[u8], old_lines: usize, new_lines: usize) -> Vec<Hunk> {
     let input = InternedInput::new(old, new);
     let diff = diff_with_slider_heuristics(Algorithm::Myers, &input);

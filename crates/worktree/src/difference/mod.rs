@@ -1,4 +1,4 @@
-//! What differs between two trees, with files that were renamed (git-diff, "--find-renames").
+//! Differences between two trees, with renames (git-diff, "--find-renames").
 
 mod hunks;
 
@@ -21,20 +21,20 @@ use crate::platforms;
 /// A difference between two trees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// The path now, or the path that was deleted.
+    /// The new path, or the deleted path.
     pub path: Vec<u8>,
-    /// The path before it was renamed.
+    /// The old path of a rename.
     pub renamed_from: Option<Vec<u8>>,
-    /// The old item; `None` if it was added.
+    /// The old item; `None` for an added file.
     pub old: Option<TreeItem>,
-    /// The new item; `None` if it was deleted.
+    /// The new item; `None` for a deleted file.
     pub new: Option<TreeItem>,
     /// For a rename, the similarity in percent.
     pub similarity: u32,
 }
 
 impl Difference {
-    /// Whether its type changed, for example from a file to a link.
+    /// Whether the type changed, for example from a file to a link.
     pub fn is_of_type(&self) -> bool {
         match (&self.old, &self.new) {
             (Some(old), Some(new)) => old.mode != new.mode && !(old.mode.is_file() && new.mode.is_file()),
@@ -52,8 +52,8 @@ pub fn content(objects: &Objects, item: Option<&TreeItem>) -> Result<Vec<u8>, Wo
     }
 }
 
-/// The differences, in the order of paths. `rename_limit` is the number of files that are compared to find renames,
-/// if any are.
+/// The differences, in path order. `rename_limit` is the maximum number of files compared to find renames;
+/// `None` for no rename detection.
 pub fn between(
     repository: &Repository,
     objects: &Objects,
@@ -84,7 +84,7 @@ pub fn between(
     Ok(found)
 }
 
-/// `None` for directories, whose files are reported one by one.
+/// `None` for directories: their files are reported one by one.
 fn difference(change: &ChangeRef<'_>) -> Option<Difference> {
     let item = |mode: gix_object::tree::EntryMode, id: &ObjectId| {
         let mode = Mode::of_bits(u32::from(mode.value())).filter(|mode| *mode != Mode::Dir)?;
@@ -118,7 +118,7 @@ fn difference(change: &ChangeRef<'_>) -> Option<Difference> {
     Some(Difference { path: path.to_vec(), renamed_from, old, new, similarity })
 }
 
-/// Whether content is binary: there is a NUL near its beginning.
+/// Whether content is binary: it has a NUL near its start.
 pub fn is_binary(content: &[u8]) -> bool {
     content[..content.len().min(BINARY_BYTES)].contains(&0)
 }
@@ -130,7 +130,7 @@ pub struct LineCounts {
     pub added: usize,
     /// Lines removed.
     pub removed: usize,
-    /// The lengths of binary contents, whose lines are not counted.
+    /// The lengths of binary contents, which have no line counts.
     pub binary: Option<(usize, usize)>,
 }
 

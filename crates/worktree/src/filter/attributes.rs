@@ -1,8 +1,8 @@
-//! Attributes of paths in a work tree, as far as conversions need them (gitattributes, "DESCRIPTION").
+//! The attributes of paths that conversions need (gitattributes, "DESCRIPTION").
 //!
-//! The most important come first: `info/attributes`, the `.gitattributes` files from the directory of a path up to
-//! the top, the user's file, the system's. Files are read only on the way to paths. A file missing in the work tree
-//! is read from the index; for checkouts, it is the other way round.
+//! In order of precedence: `info/attributes`, the `.gitattributes` files from the directory of a path up to
+//! the top, the user's file, the system's. Files are read only as paths need them. A file missing in the work
+//! tree is read from the index; for checkouts, the index comes first.
 
 use std::path::{Path, PathBuf};
 
@@ -46,7 +46,7 @@ pub(super) struct Asked {
     pub(super) encoding: AttributeState,
 }
 
-/// All attribute files that matter to the last path.
+/// All attribute files for the last path.
 pub(super) struct Attributes {
     top: PathBuf,
     names: MetadataCollection,
@@ -84,7 +84,7 @@ impl Attributes {
         Ok(Attributes { top, names, outside, info, levels, outcome, case, direction })
     }
 
-    /// The attributes of the file at `path`. Quick for consecutive paths of one directory.
+    /// The attributes of the file at `path`. Fast for consecutive paths of one directory.
     pub(super) fn of(
         &mut self,
         path: &[u8],
@@ -185,8 +185,8 @@ fn outcome(names: &MetadataCollection) -> Outcome {
     outcome
 }
 
-/// Only the file at the top of a tree, and those outside of it, may define macros (gitattributes, "Defining macro
-/// attributes").
+/// Macros may only be defined in the top-level file and in files outside the tree (gitattributes, "Defining
+/// macro attributes").
 fn add(
     search: &mut Search,
     content: &[u8],

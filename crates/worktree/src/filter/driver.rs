@@ -1,4 +1,4 @@
-//! External filters: programs for one file, and processes that convert many (gitattributes, "filter").
+//! External filters: programs for one file, and long-running processes for many (gitattributes, "filter").
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -37,8 +37,8 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Whether it changes or refuses files of its paths. As in git, a required one without any program refuses
-    /// nothing on the way out.
+    /// Whether the driver changes or refuses files of its paths. As in git, a required driver without any
+    /// program refuses nothing on checkout.
     pub(super) fn does_something(&self, way: Way) -> bool {
         let is_refused = self.is_required && (way == Way::Clean || self.clean.is_some());
         is_refused || self.process.is_some() || self.command(way).is_some()
@@ -52,14 +52,15 @@ impl Driver {
     }
 }
 
-/// Filter processes; they run until everything is converted.
+/// Running filter processes; they end with this value.
 #[derive(Default)]
 pub(super) struct Processes {
     running: HashMap<Vec<u8>, Client>,
 }
 
 impl Processes {
-    /// Converts `content` with the driver; `None` if it has no program for that, or failed, as `messages` then says.
+    /// Converts `content` with the driver; `None` if it has no program for it, or failed, which `messages`
+    /// then report.
     pub(super) fn convert(
         &mut self,
         driver: &Driver,
@@ -118,7 +119,7 @@ impl Processes {
         let outcome = match status {
             Ok(status) if status.is_success() => match client.as_read().read_to_end(&mut converted) {
                 Ok(_) => return Some(converted),
-                // The process may report a failure after the content, and continue.
+                // The process may report a failure after the content, and keep running.
                 Err(error) if error.to_string().contains("error after reading: error") => return None,
                 Err(_) => "",
             },
@@ -147,13 +148,13 @@ impl Processes {
 impl Drop for Processes {
     fn drop(&mut self) {
         for (_, client) in self.running.drain() {
-            // That closes its pipes, which makes it end.
+            // This closes its pipes, which ends the process.
             let _ = client.into_child().wait();
         }
     }
 }
 
-/// Runs a program for one file, while another thread writes its input.
+/// Runs a program for one file; another thread writes its input.
 fn run(
     command: &[u8],
     path: &[u8],
@@ -225,7 +226,7 @@ fn with_path(command: &[u8], path: &[u8]) -> Vec<u8> {
     whole
 }
 
-/// Quotes a path so that the shell takes it as one word.
+/// Quotes a path as one word for the shell.
 fn shell_word(path: &[u8]) -> Vec<u8> {
     let mut quoted = vec![b'\''];
     for byte in path {
@@ -238,7 +239,7 @@ fn shell_word(path: &[u8]) -> Vec<u8> {
     quoted
 }
 
-/// Starts a command as git does: with a shell only if it contains something for the shell.
+/// Starts a command as git does: in a shell only if it contains shell characters.
 fn start(command: &[u8], top: &Path) -> std::io::Result<Child> {
     let text = OsString::from_vec(command.to_vec());
     let is_for_shell = command.iter().any(|byte| b"|&;<>()$`\\\"' \t\n*?[#~=%".contains(byte));

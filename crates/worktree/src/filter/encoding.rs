@@ -1,11 +1,12 @@
-//! `working-tree-encoding` (gitattributes): text is UTF-8 in objects and something else in the work tree.
+//! `working-tree-encoding` (gitattributes): text is UTF-8 in objects and in another encoding in the work
+//! tree.
 //!
-//! The Unicode encodings and ISO 8859-1 are implemented here, to match the C library's `iconv`, which git uses;
-//! others are those of `encoding_rs`, whose tables are the WHATWG's.
+//! The Unicode encodings and ISO 8859-1 are implemented here, to match the C library's `iconv`, which git
+//! uses; others come from `encoding_rs`, with the WHATWG's tables.
 
 use super::attributes::AttributeState;
 
-/// How the files of a path are encoded.
+/// The encoding of a path's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Encoding {
     /// The attribute's value.
@@ -15,7 +16,7 @@ pub(super) struct Encoding {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ByteForm {
-    /// UTF-16 (2 bytes a unit) or UTF-32 (4).
+    /// UTF-16 (2 bytes per unit) or UTF-32 (4).
     Wide {
         unit_bytes: usize,
         order: ByteOrder,
@@ -45,7 +46,7 @@ pub(super) struct EncodingRefusal {
 }
 
 impl Encoding {
-    /// The encoding that the attribute demands; `None` if it is UTF-8, and an error if its value is missing.
+    /// The encoding in the attribute; `None` if it is UTF-8, an error if the value is missing.
     pub(super) fn of(state: &AttributeState) -> Result<Option<Self>, String> {
         let name = match state {
             AttributeState::Unspecified | AttributeState::Unset => return Ok(None),
@@ -71,7 +72,7 @@ impl Encoding {
         Ok(Some(Encoding { name, form }))
     }
 
-    /// A file of the work tree as UTF-8.
+    /// Converts a file of the work tree to UTF-8.
     pub(super) fn to_git(&self, content: &[u8], path: &str) -> Result<Vec<u8>, EncodingRefusal> {
         self.check_mark(content, path)?;
         self.decode(content).map(String::into_bytes).ok_or_else(|| EncodingRefusal {
@@ -80,7 +81,7 @@ impl Encoding {
         })
     }
 
-    /// UTF-8 as a file of the work tree; `None` if that is impossible.
+    /// Converts UTF-8 to the work tree's encoding; `None` if that is impossible.
     pub(super) fn to_worktree(&self, content: &[u8]) -> Option<Vec<u8>> {
         let text = std::str::from_utf8(content).ok()?;
         match self.form {
@@ -142,7 +143,7 @@ impl Encoding {
         }
     }
 
-    /// Checks that a byte order mark is present, or absent, as the name of the encoding demands.
+    /// Checks that a byte order mark is present or absent, as the encoding requires.
     fn check_mark(&self, content: &[u8], path: &str) -> Result<(), EncodingRefusal> {
         let ByteForm::Wide { unit_bytes, order } = self.form else { return Ok(()) };
         let has_mark = marks(unit_bytes).iter().any(|mark| content.starts_with(mark));
@@ -169,7 +170,7 @@ impl Encoding {
     }
 }
 
-/// The byte order mark, big and little endian.
+/// The byte order marks, big and little endian.
 fn marks(unit_bytes: usize) -> [&'static [u8]; 2] {
     match unit_bytes {
         4 => [&[0, 0, 0xfe, 0xff], &[0xff, 0xfe, 0, 0]],

@@ -6,7 +6,7 @@ use gix_filter::eol::{AttributesDigest, Configuration, Stats};
 
 use super::attributes::{Asked, AttributeState};
 
-/// What to do about content that would not survive a round trip (`core.safecrlf`).
+/// How to handle content that would not survive a round trip (`core.safecrlf`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Safety {
     Ignored,
@@ -69,8 +69,8 @@ pub(super) fn digest(asked: &Asked, config: Configuration) -> AttributesDigest {
     }
 }
 
-/// Converts CRLF to LF if that is requested. `has_crlf_staged` returns whether the index has a text with CRLF at
-/// the path, which is then left alone unless it is explicitly marked as text.
+/// Converts CRLF to LF if requested. `has_crlf_staged` returns whether the index has text with CRLF at the
+/// path, which then stays unchanged unless it is explicitly marked as text.
 pub(super) fn to_git<'a, E>(
     content: Cow<'a, [u8]>,
     digest: AttributesDigest,
@@ -116,7 +116,7 @@ pub(super) fn to_git<'a, E>(
     Ok((Cow::Owned(converted), changes))
 }
 
-/// Converts LF to CRLF if that is requested.
+/// Converts LF to CRLF if requested.
 pub(super) fn to_worktree(
     content: Cow<'_, [u8]>,
     digest: AttributesDigest,
@@ -141,7 +141,7 @@ pub(super) fn to_worktree(
     Cow::Owned(converted)
 }
 
-/// Whether a blob is text with CRLF in it.
+/// Whether a blob is text that contains CRLF.
 pub(super) fn is_text_with_crlf(content: &[u8]) -> bool {
     let stats = Stats::from_bytes(content);
     stats.crlf > 0 && !stats.is_binary()

@@ -22,8 +22,8 @@ pub(super) fn to_git(content: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     Cow::Owned(kept)
 }
 
-/// Inserts the id of the blob into `$Id$`, and into what looks like an earlier one. Text with spaces inside comes
-/// from another system and stays.
+/// Inserts the blob's id into `$Id$`, and into `$Id: … $` from an earlier expansion. Text with inner spaces
+/// comes from another system and stays.
 pub(super) fn to_worktree(content: Cow<'_, [u8]>, hash: HashKind) -> Cow<'_, [u8]> {
     let mut text = None;
     let mut made = Vec::new();

@@ -1,8 +1,8 @@
-//! Converts file content on its way into objects and back (gitattributes, "Checking-out and checking-in").
+//! Converts file content between work tree and objects (gitattributes, "Checking-out and checking-in").
 //!
-//! [`Filters`] looks up attributes, one path after the other; the result for a path, a [`Conversion`], is small.
-//! [`Converter`] does the work, on any thread. Into git: the external filter, the encoding, line endings, `$Id$`;
-//! out of it the other way round.
+//! [`Filters`] looks up attributes, one path after the other; the result for a path, a [`Conversion`], is
+//! small. [`Converter`] converts, on any thread. To objects: the external filter, the encoding, line endings,
+//! `$Id$`; to the work tree in reverse.
 
 mod attributes;
 mod driver;
@@ -28,7 +28,7 @@ use self::eol::Safety;
 use self::settings::FilterSettings;
 use crate::paths::{FindStaged, path_of};
 
-/// Where attribute files are read first.
+/// Where attribute files are read from first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// In the work tree, then in the index.
@@ -40,8 +40,8 @@ pub enum Direction {
 /// Why content is converted for git.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Only to compare (`hash-object` without `-w`, refreshing): no warnings about line endings, and content that
-    /// cannot be encoded stays unchanged.
+    /// Only to compare (`hash-object` without `-w`, refreshing): no warnings about line endings, and content
+    /// that cannot be encoded stays unchanged.
     Compare,
     /// To store it.
     Store,
@@ -73,7 +73,7 @@ pub enum Error {
 pub struct Conversion {
     eol: AttributesDigest,
     is_ident: bool,
-    /// The number of its driver in the settings.
+    /// The index of the driver in the settings.
     driver: Option<usize>,
     encoding: Option<Encoding>,
 }
@@ -88,7 +88,7 @@ impl Conversion {
     }
 }
 
-/// Looks up how to convert the content of paths.
+/// Looks up conversions of paths.
 pub struct Filters {
     attributes: Attributes,
     reader: ObjectReader,
@@ -106,8 +106,8 @@ pub struct Converter {
 }
 
 impl Filters {
-    /// Reads configuration and files outside the work tree at `top`. Lines for standard error are added to `messages`, here and
-    /// wherever there is such an argument.
+    /// Reads configuration and files outside the work tree at `top`. Lines for standard error are added to
+    /// `messages`, here and in other functions with this argument.
     pub fn new(
         repository: &Repository,
         snapshot: &Arc<Snapshot>,
@@ -135,7 +135,7 @@ impl Filters {
         &self.converter
     }
 
-    /// How to convert the content of `path`, which is relative to the top of the work tree.
+    /// The conversion for `path`, which is relative to the top of the work tree.
     pub fn conversion(
         &mut self,
         path: &[u8],
@@ -146,7 +146,7 @@ impl Filters {
         self.converter.conversion(&asked, self.way)
     }
 
-    /// Whether the content of `path` must be in memory to be added; otherwise it is stored unchanged.
+    /// Whether the content of `path` must be in memory to be converted; otherwise it is stored unchanged.
     pub fn needs_content(
         &mut self,
         path: &[u8],
@@ -240,7 +240,7 @@ impl Converter {
         Ok(content)
     }
 
-    /// Converts content of a blob to that of the work tree.
+    /// Converts a blob's content to that of the work tree.
     pub fn to_worktree<'a>(
         &self,
         conversion: &Conversion,
@@ -325,7 +325,7 @@ impl Converter {
     }
 }
 
-/// The staged blob of any path in an empty index.
+/// Finds no staged blob: for an empty index.
 pub fn nothing_staged(_path: &[u8]) -> Option<ObjectId> {
     None
 }

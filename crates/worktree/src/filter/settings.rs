@@ -7,7 +7,7 @@ use super::Error;
 use super::driver::Driver;
 use super::eol::Safety;
 
-/// The settings of conversions. Plain data.
+/// The settings of conversions, as plain data.
 #[derive(Debug, Clone)]
 pub(super) struct FilterSettings {
     pub(super) eol: Configuration,

@@ -1,4 +1,4 @@
-//! Compared with stock git: what it stores, checks out and prints.
+//! Compares with stock git: what it stores, checks out and prints.
 
 use std::os::unix::fs::symlink;
 use std::process::{Command, Output};
@@ -66,14 +66,14 @@ impl Twin {
         Filters::new(&repository, &snapshot, self.directory.path(), direction, messages).expect("filters")
     }
 
-    /// What the index has at a path.
+    /// The index's blob for a path.
     fn staged(&self, path: &[u8]) -> Option<ObjectId> {
         let path = format!(":{}", String::from_utf8_lossy(path));
         let output = self.run(&["rev-parse", "-q", "--verify", &path]);
         ObjectId::from_hex(output.stdout.trim_ascii()).ok()
     }
 
-    /// Writes a file with an old time: git filters files again that were written in the second of its index,
+    /// Writes a file with an old time: git filters files that were written in the second of its index again,
     /// whatever else is added.
     fn write(&self, name: &str, content: &[u8]) {
         std::fs::write(self.path(name), content).expect("a file");
@@ -115,7 +115,7 @@ impl Twin {
         ours.ok()
     }
 
-    /// Compares what packrace would store with what git has stored.
+    /// Compares what packrace would store with what git stored.
     fn check_stored(&self, files: &[(&str, Vec<u8>)]) {
         let names: String = files.iter().map(|(path, _)| format!(":{path}\n")).collect();
         let theirs =
@@ -171,13 +171,13 @@ impl Twin {
     }
 }
 
-/// An index that has one file.
+/// An index with one file.
 fn only(path: &str, id: ObjectId) -> impl Fn(&[u8]) -> Option<ObjectId> {
     move |asked| (asked == path.as_bytes()).then_some(id)
 }
 
-/// The distinct messages: git converts again if the index does not show that a file is unchanged. Leaves out how a
-/// process ended that was told to.
+/// The distinct messages: git converts again if the index does not show that a file is unchanged. Omits
+/// messages about processes that were terminated.
 fn lines(messages: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = Vec::new();
     for line in messages.lines().filter(|line| !line.ends_with("died of signal 15")) {
@@ -316,7 +316,7 @@ fn sources_of_attributes() {
             twin.check_add(&path, Purpose::Store);
         }
     }
-    // From the index, because the file is gone.
+    // From the index, because the file is deleted.
     twin.git(&["add", "."]);
     std::fs::remove_file(twin.path("sub/.gitattributes")).expect("it was there");
     std::fs::write(twin.path("sub/new.both"), "a\r\nb\n").expect("a file");
@@ -345,7 +345,7 @@ fn links_are_not_followed_and_directories_are_nothing() {
     twin.check_add("file", Purpose::Store);
 }
 
-/// A filter process in Python: upper case for `clean`, and a status by the name of the file.
+/// A filter process in Python: upper case for `clean`, and a status that depends on the file name.
 const PROCESS: &str = r#"
 import sys
 def read():

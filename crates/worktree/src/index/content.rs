@@ -1,4 +1,4 @@
-//! Files of a work tree as git stores them, and whether they match their entries.
+//! Reads files of a work tree as git stores them, and compares them with index entries.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -29,16 +29,16 @@ pub enum ContentError {
         /// The system's error.
         source: io::Error,
     },
-    /// It became shorter.
+    /// The file became shorter.
     #[error("short read while indexing {}", String::from_utf8_lossy(.0))]
     Short(Vec<u8>),
-    /// It could not be converted.
+    /// The file could not be converted.
     #[error(transparent)]
     Filter(#[from] crate::filter::Error),
-    /// It looks like an attack on its hash.
+    /// The content looks like an attack on its hash.
     #[error(transparent)]
     Attack(#[from] packrace_object::CollisionAttack),
-    /// Its object could not be stored.
+    /// The object could not be stored.
     #[error(transparent)]
     Store(packrace_store::Error),
 }
@@ -52,7 +52,7 @@ pub enum Comparison {
     Touched(Seen),
     /// The content differs.
     Changed,
-    /// It does not exist.
+    /// The file does not exist.
     Missing,
 }
 
@@ -65,7 +65,7 @@ pub struct Contents {
     filters: Filters,
     leading: LeadingDirs,
     options: OpenOptions,
-    /// Lines for standard error, of conversions.
+    /// Lines of conversions for standard error.
     pub messages: Vec<String>,
 }
 
@@ -88,12 +88,12 @@ impl Contents {
         })
     }
 
-    /// Which metadata counts.
+    /// The metadata to compare.
     pub fn rules(&self) -> StatRules {
         self.rules
     }
 
-    /// The file system path of a path.
+    /// The file system path for a path of the index.
     pub fn place(&self, path: &[u8]) -> PathBuf {
         self.top.join(OsStr::from_bytes(path))
     }
@@ -103,7 +103,7 @@ impl Contents {
         look(&self.place(path)).map_err(|source| failed("lstat", path, source))
     }
 
-    /// Whether a directory on the way to `path` is a symbolic link.
+    /// Whether a parent directory of `path` is a symbolic link.
     pub fn is_beyond_link(&mut self, path: &[u8]) -> bool {
         self.leading.has_link(path)
     }
@@ -169,7 +169,7 @@ impl Contents {
         if looks_same && !index.is_racy(entry) {
             return Ok(Comparison::Same);
         }
-        // Another size means other content, unless the entry has no size.
+        // A different size means different content, unless the entry has no size.
         let recorded = entry.stat.size_bytes;
         if recorded != seen.stat.size_bytes && (recorded != 0 || entry.id.is_empty_blob()) {
             return Ok(Comparison::Changed);
@@ -181,8 +181,8 @@ impl Contents {
         })
     }
 
-    /// Whether the metadata of a file matches its entry although the content differs. False for an unreadable file,
-    /// because nobody will find it unchanged.
+    /// Whether the metadata of a file matches its entry although the content differs. False for an unreadable
+    /// file, which no reader can take for unchanged.
     pub(super) fn is_secretly_modified(&mut self, index: &Index, path: &[u8], entry: &IndexEntry) -> bool {
         let Ok(Some(seen)) = self.look(path) else { return false };
         self.rules.matches(entry, &seen) && self.blob(index, path, &seen, None).is_ok_and(|id| id != entry.id)

@@ -1,18 +1,18 @@
-//! Changing an index.
+//! Changes to an index.
 
 use packrace_object::ObjectId;
 
 use super::{CacheTree, EntryKey, Index, IndexEntry, Mode, StatData};
 use crate::paths::directories_above;
 
-/// The path exists as a file and would become a directory, too, or the other way round.
+/// A path would be a file and a directory at once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{}' appears as both a file and as a directory", String::from_utf8_lossy(.0))]
 pub struct FileDirectoryConflict(pub Vec<u8>);
 
 impl Index {
-    /// Inserts an entry, whose metadata was read just now. Removes entries that are at one of its directories, or
-    /// in a directory of its name; at stage 0 it resolves a conflict of its path.
+    /// Inserts an entry whose metadata was just read. Removes entries at its parent directories, and entries
+    /// below its path; at stage 0, resolves the path's conflict.
     pub fn insert(&mut self, path: &[u8], stage: u8, entry: IndexEntry) {
         for key in self.in_the_way(path, stage) {
             self.remove_entry(&key);
@@ -20,7 +20,7 @@ impl Index {
         self.put(path, stage, entry);
     }
 
-    /// The same, unless an entry would have to be removed.
+    /// The same, but fails if an entry would have to be removed.
     pub fn try_insert(
         &mut self,
         path: &[u8],
@@ -43,7 +43,7 @@ impl Index {
         !keys.is_empty()
     }
 
-    /// Updates the metadata of an entry whose content is the same.
+    /// Updates the metadata of an entry with unchanged content.
     pub fn set_stat(&mut self, path: &[u8], stage: u8, stat: StatData) {
         let key = EntryKey::new(path, stage);
         if let Some(entry) = self.entries.get_mut(&key)
@@ -55,7 +55,7 @@ impl Index {
         }
     }
 
-    /// Sets whether the file of an entry without conflict is executable; false if it is not a file.
+    /// Sets whether the file of a stage 0 entry is executable; false if it is not a file.
     pub fn set_executable(&mut self, path: &[u8], is_executable: bool) -> bool {
         let entry = self.entries.get_mut(&EntryKey::new(path, 0)).filter(|entry| entry.mode.is_file());
         let Some(entry) = entry else { return false };
@@ -65,7 +65,7 @@ impl Index {
         true
     }
 
-    /// Changes flags of a path without conflict, and returns whether it exists.
+    /// Changes flags of a stage 0 entry, and returns whether it exists.
     pub fn set_flags(&mut self, path: &[u8], change: impl FnOnce(&mut IndexEntry)) -> bool {
         let Some(entry) = self.entries.get_mut(&EntryKey::new(path, 0)) else { return false };
         let IndexEntry { mode, id, .. } = *entry;
@@ -76,7 +76,7 @@ impl Index {
         true
     }
 
-    /// Clears the promise that a file does not change, after it did.
+    /// Clears assume-unchanged after the file changed.
     pub(super) fn believe_no_more(&mut self, key: &EntryKey) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.assume_valid = false;
@@ -84,7 +84,7 @@ impl Index {
         }
     }
 
-    /// Sets the version to write; the number was checked.
+    /// Sets the version to write; the caller checked the number.
     pub fn set_version(&mut self, version: u32) {
         assert!((2..=4).contains(&version), "no version of an index");
         self.is_changed |= self.version != Some(version);
@@ -97,7 +97,7 @@ impl Index {
         self.cache_tree = Some(cache_tree);
     }
 
-    /// Forgets the conflicts that were resolved.
+    /// Forgets resolved conflicts.
     pub fn clear_resolve_undo(&mut self) {
         self.is_changed |= !self.resolve_undo.is_empty();
         self.resolve_undo.clear();
@@ -115,8 +115,8 @@ impl Index {
         self.is_changed = true;
     }
 
-    /// The entries that conflict with this path as file and directory: only of the same stage, because sides of a
-    /// conflict may differ.
+    /// The entries that conflict with this path as file and directory: only of the same stage, because sides
+    /// of a conflict may differ.
     fn in_the_way(&self, path: &[u8], stage: u8) -> Vec<EntryKey> {
         let above = directories_above(path).map(|directory| EntryKey::new(directory, stage));
         let above = above.filter(|key| self.entries.contains_key(key));

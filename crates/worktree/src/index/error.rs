@@ -2,8 +2,8 @@ use std::path::PathBuf;
 
 use packrace_format::index_file::IndexFileError;
 
-/// Why an index cannot be used. The text is git's where git has one; [`IndexError::cause`] is what git prints in a
-/// line of its own before it.
+/// Why an index cannot be used. The text is git's where git has one; [`IndexError::cause`] is the line that
+/// git prints before it.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
     /// The bytes are not an index.
@@ -72,7 +72,7 @@ impl IndexError {
         }
     }
 
-    /// Whether somebody else is changing the index.
+    /// Whether another process holds the lock.
     pub fn is_locked(&self) -> bool {
         matches!(self, IndexError::Lock(error) if error.is_locked())
     }

@@ -1,4 +1,4 @@
-//! Replacing the index of a work tree.
+//! Replaces the index of a work tree.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -10,27 +10,27 @@ use packrace_store::publish::{FileKind, LockFile, ObjectsStored, WritePolicy};
 
 use super::{Contents, EntryKey, Index, IndexEntry, IndexError, Mode, ResolveUndo, Time, time_of};
 
-/// The most links from an index to its real file.
+/// Longest chain of links from an index to its real file.
 const MAX_LINKS: usize = 5;
 
 /// Whether the content of a file differs although its metadata matches the entry.
 type IsModified<'a> = dyn FnMut(&Index, &EntryKey, &IndexEntry) -> bool + 'a;
 
-/// The right to replace the index (`index.lock`), and the index as of the lock. Dropping it leaves everything
-/// unchanged.
+/// The right to replace the index (`index.lock`), with the index as read under the lock. Dropping it changes
+/// nothing.
 #[derive(Debug)]
 pub struct IndexLock {
     lock: LockFile,
     index: Index,
     format: IndexFormat,
-    /// When the lock was taken.
+    /// The time when the lock was taken.
     taken: Time,
 }
 
 /// How to write a new index.
 #[derive(Debug, Clone, Copy)]
 struct IndexFormat {
-    /// The version of an index that does not exist yet.
+    /// The version for a new index.
     version: u32,
     skip_hash: bool,
 }
@@ -59,10 +59,10 @@ impl IndexLock {
 
     /// Writes the index and puts it in place.
     ///
-    /// Readers take a file for unchanged if it was last changed before the index was written. So `is_modified` is
-    /// called for each entry for which that does not hold yet (racy-git), unless its file was examined since the
-    /// lock was taken: it returns whether the file's content differs although its metadata matches. The entry then
-    /// gets a file size of 0, which makes every reader check the content.
+    /// Readers take a file as unchanged if it was last changed before the index was written. So `is_modified`
+    /// is called for each entry for which that does not hold yet (racy-git), unless its file was examined
+    /// since the lock was taken: it returns whether the file's content differs although its metadata matches.
+    /// The entry then gets a file size of 0, which makes every reader check the content.
     ///
     /// The objects of the index are durable before it: `_objects` is the proof.
     pub fn commit(
@@ -73,7 +73,7 @@ impl IndexLock {
         self.write(&mut |_, key, entry| is_modified(key, entry))
     }
 
-    /// The same, examining the files itself; including those that were examined in the second in which they
+    /// The same, but examines the files itself; also files that were examined in the second in which they
     /// changed, because they may have changed again.
     pub fn commit_beside(
         mut self,

@@ -1,10 +1,10 @@
 //! The index of a work tree: the content of the next commit.
 //!
-//! [`Index::read`] returns the present index, [`IndexLock::take`] the right to replace it. In memory an index is
-//! always whole: a split one is joined with its shared index, and directories of a sparse one are expanded. It is
-//! written that way, too: whole, in the version that it had, without the extensions that only speed up reading
-//! (`EOIE`, `IEOT`), without `link` and `sdir`, and without the data of a file system monitor (`FSMN`), which
-//! depends on positions; git makes each of them anew.
+//! [`Index::read`] returns the current index, [`IndexLock::take`] the right to replace it. In memory an index
+//! is always complete: a split index is joined with its shared index, and directories of a sparse one are
+//! expanded. It is also written complete, in the version that it had, without the extensions that only speed
+//! up reading (`EOIE`, `IEOT`), without `link` and `sdir`, and without file system monitor data (`FSMN`),
+//! which depends on positions; git recreates each of them.
 
 mod content;
 mod edit;
@@ -33,14 +33,14 @@ pub use self::refresh::{RefreshOptions, refresh};
 pub use self::stat::{Kind, Seen, StatRules, look};
 pub use self::write_tree::TreeError;
 
-/// The longest index that is read.
+/// Largest index that is read.
 const MAX_INDEX_BYTES: u64 = 4 << 30;
 
 /// An index in memory.
 #[derive(Debug, Clone)]
 pub struct Index {
     hash: HashKind,
-    /// The version read; `None` for an index that does not exist yet.
+    /// The version read; `None` for a new index.
     version: Option<u32>,
     entries: BTreeMap<EntryKey, IndexEntry>,
     /// Always valid for `entries`.
@@ -50,13 +50,13 @@ pub struct Index {
     untracked: Option<Vec<u8>>,
     /// When the file was last changed: later changes may be invisible in the metadata.
     timestamp: Time,
-    /// Entries whose files were examined since, so that they are known to match.
+    /// Entries whose files were examined since, and are known to match.
     fresh: HashSet<EntryKey>,
     is_changed: bool,
 }
 
 impl Index {
-    /// Reads the index of a repository; empty if there is none yet.
+    /// Reads the index of a repository; empty if it does not exist.
     pub fn read(repository: &Repository) -> Result<Self, IndexError> {
         Index::read_from(repository, repository.index_file())
     }
@@ -122,7 +122,7 @@ impl Index {
         self.entries.is_empty()
     }
 
-    /// The entry of a path at a stage; 0 is that of a path without conflict.
+    /// The entry of a path at a stage; 0 is a path without conflict.
     pub fn get(&self, path: &[u8], stage: u8) -> Option<&IndexEntry> {
         self.entries.get(&EntryKey::new(path, stage))
     }
@@ -132,7 +132,7 @@ impl Index {
         self.entries.range(EntryKey::new(path, 0)..=EntryKey::new(path, 3))
     }
 
-    /// The entries of paths below a directory, given without a slash at its end; "" for all.
+    /// The entries below a directory, given without a trailing slash; "" for all.
     pub fn below(&self, dir: &[u8]) -> impl Iterator<Item = (&EntryKey, &IndexEntry)> {
         self.range_below(dir)
     }
@@ -157,23 +157,23 @@ impl Index {
         self.hash
     }
 
-    /// 2, 3 or 4; `None` for an index that does not exist yet and whose version was not set.
+    /// 2, 3 or 4; `None` for a new index without a set version.
     pub fn version(&self) -> Option<u32> {
         self.version
     }
 
-    /// When the file was last changed before it was read; zero if there is none.
+    /// The file's modification time before it was read; zero if it does not exist.
     pub fn timestamp(&self) -> Time {
         self.timestamp
     }
 
-    /// Whether it differs from the file that was read.
+    /// Whether the index differs from the file that was read.
     pub fn is_changed(&self) -> bool {
         self.is_changed
     }
 
-    /// Whether the metadata of this entry cannot rule out a change: the file changed when the index was written, or
-    /// later. Compares whole seconds, as git does, which must not trust our finer comparison.
+    /// Whether this entry's metadata cannot rule out a change: the file changed when the index was written,
+    /// or later. Compares whole seconds, as git does, which must not trust our finer comparison.
     pub fn is_racy(&self, entry: &IndexEntry) -> bool {
         self.timestamp.seconds != 0 && self.timestamp.seconds <= entry.stat.modified.seconds
     }
@@ -183,14 +183,14 @@ impl Index {
         let (first, end) = ([dir, b"/"].concat(), [dir, b"0"].concat());
         let range: (std::ops::Bound<&[u8]>, std::ops::Bound<&[u8]>) = match dir.is_empty() {
             true => (Unbounded, Unbounded),
-            // "0" is what comes after "/".
+            // "0" is the byte after "/".
             false => (Included(&first), Excluded(&end)),
         };
         self.entries.range::<[u8], _>(range)
     }
 }
 
-/// Reads one file, and its modification time. The content may be newer than that, never older.
+/// Reads one file and its modification time. The content may be newer than that time, never older.
 fn read_file(path: &Path, hash: HashKind) -> Result<Option<(IndexFile, Time)>, IndexError> {
     let unreadable = |source| IndexError::Unreadable { path: path.to_owned(), source };
     let Some(identity) = packrace_os::identity(path, Role::WorkTree).map_err(unreadable)? else {

@@ -14,12 +14,12 @@ pub struct RefreshOptions {
     pub ignore_missing: bool,
     /// Do not examine submodules.
     pub ignore_submodules: bool,
-    /// Examine files that the user promised not to change, too.
+    /// Also examine assume-unchanged files.
     pub really: bool,
 }
 
-/// Refreshes an index and returns whether there was nothing to report. `say` gets lines such as `<path>: needs
-/// update`, in the order of paths.
+/// Refreshes an index and returns whether there was nothing to report. `say` gets lines such as `<path>:
+/// needs update`, in path order.
 pub fn refresh(
     index: &mut Index,
     contents: &mut Contents,
@@ -68,7 +68,7 @@ pub fn refresh(
     for key in broken_promises {
         index.believe_no_more(&key);
     }
-    // A rewritten index is newer than those files, so that they need not be read again.
+    // A rewritten index is newer than those files, which then need not be read again.
     if index.entries().any(|(_, entry)| index.is_racy(entry)) {
         index.mark_changed();
     }

@@ -1,4 +1,4 @@
-//! Directories of a sparse index, which stand for their contents (gitformat-index, "Sparse Directory Entries").
+//! Sparse directory entries, which stand for their contents (gitformat-index, "Sparse Directory Entries").
 
 use std::path::Path;
 
@@ -9,13 +9,13 @@ use packrace_store::{ObjectReader, Repository, cache_bytes};
 
 use super::IndexError;
 
-/// The deepest tree that is expanded (git-config, `core.maxTreeDepth`).
+/// Deepest tree that is expanded (git-config, `core.maxTreeDepth`).
 const MAX_DEPTH: usize = 2048;
 
-/// The most entries that directories are expanded to.
+/// Maximum number of entries after expansion.
 const MAX_ENTRIES: usize = 1 << 22;
 
-/// Replaces each directory by its files; none of them is in the work tree.
+/// Replaces each directory by its files, none of which is in the work tree.
 pub(super) fn expand(file: &mut IndexFile, path: &Path, repository: &Repository) -> Result<(), IndexError> {
     let mut reader = repository.snapshot()?.reader(cache_bytes::MANY_OBJECTS);
     let mut entries = Vec::with_capacity(file.entries.len());
@@ -29,7 +29,7 @@ pub(super) fn expand(file: &mut IndexFile, path: &Path, repository: &Repository)
         let dir = dir.ok_or_else(|| damaged(IndexFileError::Name(key.path().to_vec())))?;
         expand_tree(dir, &entry.id, &mut reader, 0, &mut entries)?;
     }
-    // Trees have another order if a directory's name begins with that of a file beside it.
+    // Tree order differs if a directory's name begins with the name of a file beside it.
     entries.sort_by(|(a, _), (b, _)| a.cmp(b));
     file.entries = entries;
     file.cache_tree = None;

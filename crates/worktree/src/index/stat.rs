@@ -1,4 +1,4 @@
-//! Whether the metadata of a file still matches its entry.
+//! Compares the metadata of a file with its entry.
 
 use std::fs::Metadata;
 use std::io;
@@ -33,11 +33,11 @@ pub struct Seen {
     pub kind: Kind,
     /// The full length.
     pub size_bytes: u64,
-    /// In the form of an index.
+    /// The metadata as stored in an index.
     pub stat: StatData,
 }
 
-/// Examines a path; `None` if nothing is there, or if something above it is not a directory.
+/// Examines a path; `None` if nothing exists, or a parent is not a directory.
 pub fn look(path: &Path) -> io::Result<Option<Seen>> {
     count::add(Role::WorkTree, Op::Look, 0);
     match std::fs::symlink_metadata(path) {
@@ -81,21 +81,21 @@ impl Seen {
     }
 }
 
-/// Which metadata counts.
+/// The metadata to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatRules {
     /// `core.trustCtime`.
     pub trust_changed: bool,
-    /// `core.checkStat`: compare owner and inode, too.
+    /// `core.checkStat`: also compare owner and inode.
     pub check_all: bool,
     /// `core.fileMode`: whether the file system keeps the executable bit.
     pub trust_mode: bool,
-    /// `core.symlinks`: whether it has symbolic links; otherwise files stand for them.
+    /// `core.symlinks`: whether the file system has symbolic links; otherwise regular files replace them.
     pub has_links: bool,
 }
 
 impl StatRules {
-    /// Reads them from the configuration.
+    /// Reads the rules from the configuration.
     pub fn of(config: &Config) -> Result<Self, packrace_store::Error> {
         let flag = |name: &str| config.boolean(name).map(|value| value.unwrap_or(true));
         Ok(StatRules {
@@ -108,15 +108,15 @@ impl StatRules {
         })
     }
 
-    /// Whether the metadata matches the entry, so that the file need not be read; the file of a racy entry
-    /// ([`super::Index::is_racy`]) has to be read all the same. For a submodule only being a directory counts. As
-    /// in git's default build, whole seconds count and the device does not (racy-git).
+    /// Whether the metadata matches the entry, so that the file need not be read; except for racy entries
+    /// ([`super::Index::is_racy`]), whose files must be read. A submodule only has to be a directory. As
+    /// in git's default build, only whole seconds count and the device does not (racy-git).
     pub fn matches(&self, entry: &IndexEntry, seen: &Seen) -> bool {
         self.is_same_kind(entry.mode, seen.kind)
             && (entry.mode == Mode::Gitlink || self.is_same_stat(entry, seen))
     }
 
-    /// Whether a file of this type can be what the entry names.
+    /// Whether a file of this type can be the entry's.
     pub fn is_same_kind(&self, mode: Mode, kind: Kind) -> bool {
         match (mode, kind) {
             (Mode::File | Mode::Executable, Kind::File { is_executable }) => {
@@ -134,12 +134,12 @@ impl StatRules {
             && old.size_bytes == new.size_bytes
             && (!self.trust_changed || old.changed.seconds == new.changed.seconds)
             && (!self.check_all || (old.user, old.group, old.inode) == (new.user, new.group, new.inode));
-        // An entry with size 0 for a file with content was written to make readers check the content.
+        // Size 0 for a file with content makes readers check the content.
         is_same && (old.size_bytes != 0 || entry.id.is_empty_blob())
     }
 
-    /// The mode of a new entry. If the file system does not keep the executable bit, or has no links, the previous
-    /// entry decides.
+    /// The mode of a new entry. If the file system has no executable bit or no links, the previous entry
+    /// decides.
     pub fn mode(&self, kind: Kind, before: Option<Mode>) -> Option<Mode> {
         match kind {
             Kind::File { .. } if !self.has_links && before == Some(Mode::Link) => Some(Mode::Link),

@@ -49,7 +49,7 @@ impl World {
         IndexEntry { stat: seen.stat, ..IndexEntry::new(id, rules.mode(seen.kind, None).unwrap()) }
     }
 
-    /// Everything that git lists of the index.
+    /// Git's complete listing of the index.
     fn listed(&self) -> String {
         self.git(&["ls-files", "-s", "-v", "--debug"])
     }
@@ -187,7 +187,7 @@ fn split_and_sparse_ones_are_read_whole() {
     world.git(&["update-index", "--split-index"]);
     world.write("new", "");
     world.git(&["add", "new"]);
-    // Entries of the shared index have a flag for that in git's memory.
+    // In memory, git sets a flag on entries of the shared index.
     let expect = world.listed().replace("flags: 8000000", "flags: 0");
     let mut lock = world.lock();
     assert_eq!(lock.index().len(), 6);
@@ -225,7 +225,7 @@ fn what_is_only_just_clean_is_looked_at_again() {
     world.write("racy", "1");
     world.write("other", "2");
     world.git(&["add", "."]);
-    // Behind the index's back, without a trace.
+    // All times are equal, so that metadata shows no change.
     let index = world.path().join(".git/index");
     let touch = |name: &Path| {
         let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
@@ -318,7 +318,7 @@ fn what_is_read_may_be_anything() {
         world.write(name, name);
     }
     world.git(&["add", "."]);
-    // One shared index: git makes another when a fifth of the entries is not in it.
+    // One shared index: git writes another when a fifth of the entries is not in it.
     world.git(&["config", "splitIndex.maxPercentChange", "100"]);
     world.git(&["update-index", "--split-index"]);
     world.write("d", "d");
@@ -334,12 +334,12 @@ fn what_is_read_may_be_anything() {
     assert_eq!(read().unwrap().len(), 3);
     std::fs::rename(&shared, world.path().join("away")).unwrap();
     assert!(matches!(read(), Err(IndexError::Unreadable { .. })));
-    // Another shared index.
+    // A different shared index.
     std::fs::write(&shared, &whole).unwrap();
     let error = read().unwrap_err();
     assert!(error.to_string().starts_with("broken index, expect "), "{error}");
     std::fs::rename(world.path().join("away"), &shared).unwrap();
-    // Flips bytes in the link between both, without a checksum that would detect it.
+    // Flips bytes in the link between the two, without a checksum that would detect it.
     let mut random = packrace_testkit::Random::new(3);
     let mut bytes = whole.clone();
     let end = bytes.len() - 20;

@@ -6,10 +6,10 @@ use packrace_store::publish::ObjectBatch;
 
 use super::{CacheTree, EntryKey, Index, IndexEntry, Mode};
 
-/// How many entries with conflicts are reported.
+/// Maximum number of conflicts that are listed.
 const MAX_LISTED: usize = 10;
 
-/// The deepest directory that becomes a tree (git-config, `core.maxTreeDepth`).
+/// Deepest directory that is written as a tree (git-config, `core.maxTreeDepth`).
 const MAX_DEPTH: usize = 2048;
 
 /// Why an index cannot be written as trees.
@@ -40,8 +40,8 @@ pub enum TreeError {
 }
 
 impl Index {
-    /// Writes the trees of all directories, caches them, and returns that of `dir`, if there is such a directory;
-    /// the top is "". Does not write cached trees that exist. Intent-to-add entries are in no tree.
+    /// Writes and caches the trees of all directories, and returns the tree of `dir`, if that directory
+    /// exists; the top is "". Does not rewrite cached trees. Intent-to-add entries are in no tree.
     pub fn write_tree(
         &mut self,
         batch: &ObjectBatch,
@@ -80,9 +80,9 @@ struct Builder<'a> {
     hash: packrace_object::HashKind,
     batch: &'a ObjectBatch,
     missing_ok: bool,
-    /// The directory whose tree is returned.
+    /// The directory of the returned tree.
     dir: &'a [u8],
-    /// That tree, if it had to be written.
+    /// Its tree, if it had to be written.
     found: Option<ObjectId>,
 }
 
@@ -94,7 +94,8 @@ struct Built {
 }
 
 impl Builder<'_> {
-    /// Writes the tree of entries that are all in one directory; its path is the first so many bytes of theirs.
+    /// Writes the tree of entries in one directory; the directory's path is a prefix of theirs with the given
+    /// length.
     fn build(
         &mut self,
         entries: &[(&EntryKey, &IndexEntry)],

@@ -167,7 +167,7 @@ fn failed(
     }
 }
 
-/// Whether the content has to be merged: not if only the name or mode differs.
+/// Whether the content must be merged: not if only the name or mode differs.
 fn is_changed(change: &Change) -> bool {
     match change {
         Change::Modification { previous_id, id, .. } => previous_id != id,
@@ -176,7 +176,7 @@ fn is_changed(change: &Change) -> bool {
     }
 }
 
-/// What one side has added to a directory that the other has renamed.
+/// The file that one side added to a directory that the other renamed.
 pub(super) fn added(conflict: &Conflict) -> &Change {
     match conflict.theirs.entry_mode().is_tree() {
         true => &conflict.ours,
@@ -184,7 +184,7 @@ pub(super) fn added(conflict: &Conflict) -> &Change {
     }
 }
 
-/// This side and the other.
+/// This side and the other side.
 fn sides(is_ours: bool, names: &Names) -> (&str, &str) {
     match is_ours {
         true => (&names.ours, &names.theirs),

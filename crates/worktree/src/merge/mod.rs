@@ -1,7 +1,7 @@
-//! Merges the changes of two trees, as `git stash apply` does: `gix-merge` with git's markers, stages and texts.
+//! Merges two trees, as `git stash apply` does: `gix-merge` with git's markers, stages and messages.
 //!
-//! Renames are found as git's `ort` finds them: half of the lines must be the same; if the files of a directory
-//! were renamed, files that the other side added to it move along, which is a conflict by default (git-config,
+//! Renames are detected as in git's `ort`: half of the lines must be equal. If a directory's files were
+//! renamed, files that the other side added to it move along, which is a conflict by default (git-config,
 //! "merge.directoryRenames").
 
 mod messages;
@@ -24,7 +24,7 @@ use crate::listing::{Listing, TreeItem, list};
 use crate::objects::Objects;
 use crate::platforms;
 
-/// The most files of each side that are compared to find renames. As in `git stash`, settings do not change it.
+/// Maximum number of files per side that are compared to find renames. As in `git stash`, not configurable.
 const RENAME_LIMIT: usize = 7000;
 
 /// The names of the sides.
@@ -43,7 +43,7 @@ pub struct Names {
 pub struct Merged {
     /// The files for the work tree; for a conflict, what helps to resolve it.
     pub files: Listing,
-    /// The base, ours and theirs of paths with conflicts; not all of these paths are in `files`.
+    /// Base, ours and theirs of paths with conflicts; not all of these paths are in `files`.
     pub conflicts: BTreeMap<BString, [Option<TreeItem>; 3]>,
     /// Lines for the user.
     pub messages: Vec<String>,
@@ -58,14 +58,14 @@ struct MergeSettings {
     directories: DirectoryRenames,
 }
 
-/// What happens to a file that one side adds to a directory which the other renames.
+/// What happens to a file that one side adds to a directory that the other renames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DirectoryRenames {
-    /// It moves along.
+    /// The file moves along.
     Followed,
-    /// It moves along as a conflict, for the user to confirm.
+    /// The file moves along as a conflict, for the user to confirm.
     Conflict,
-    /// It stays where it was added.
+    /// The file stays where it was added.
     Ignored,
 }
 
@@ -151,7 +151,7 @@ pub fn merge(
 }
 
 impl Merged {
-    /// Adds the stages that `gix-merge` finds for conflicts.
+    /// Adds the conflict stages that `gix-merge` finds.
     fn add_stages(
         &mut self,
         objects: &Objects,
@@ -178,7 +178,7 @@ impl Merged {
         Ok(())
     }
 
-    /// Adds the original of a renamed file that the other side has deleted.
+    /// Adds the original of a renamed file that the other side deleted.
     fn add_bases(&mut self, conflicts: &[gix_merge::tree::Conflict]) {
         for conflict in conflicts {
             if let Err(ResolutionFailure::OursDeletedTheirsRenamed) = conflict.resolution
@@ -203,8 +203,8 @@ impl Merged {
         }
     }
 
-    /// Adds conflicts for files that one side added to a directory which the other renamed: git asks where they
-    /// belong.
+    /// Adds conflicts for files that one side added to a directory that the other renamed: git asks where
+    /// they belong.
     fn add_moved(&mut self, conflicts: &[gix_merge::tree::Conflict], our_files: &Listing) {
         for conflict in conflicts {
             if let Ok(Resolution::SourceLocationAffectedByRename { final_location }) = &conflict.resolution

@@ -14,7 +14,7 @@ fn lines(name: &str) -> Vec<u8> {
     (1..=20).map(|number| format!("{name} {number}\n")).collect::<String>().into_bytes()
 }
 
-/// The files of the base, which both sides start from.
+/// The base files of both sides.
 fn base() -> Files {
     let files = ["a", "b", "d/c", "d/e/f", "d/g"].map(|name| (name.to_owned(), (FILE, lines(name))));
     let mut files = Files::from(files);

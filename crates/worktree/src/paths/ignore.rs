@@ -10,17 +10,17 @@ use packrace_store::{ObjectReader, Repository};
 use super::levels::{self, Levels};
 use super::{FindStaged, PathError, path_of};
 
-/// Rules of the repository, of the user and of the directories on the way to the last path.
+/// The rules of the repository, of the user and of the last path's directories.
 pub struct IgnoreRules {
     top: PathBuf,
-    /// The user's and the repository's.
+    /// The user's and the repository's rules.
     outside: Search,
     case: Case,
     levels: Levels<IgnoreLevel>,
 }
 
 struct IgnoreLevel {
-    /// Whether the directory itself is ignored, and so everything in it.
+    /// Whether the directory itself is ignored, and with it everything inside.
     is_ignored: bool,
     rules: Option<Search>,
 }
@@ -38,8 +38,8 @@ impl IgnoreRules {
         Ok(IgnoreRules { top: top.to_owned(), outside, case, levels: Levels::default() })
     }
 
-    /// Whether a path, or a directory that leads to it, is ignored. Fast for consecutive paths of one directory.
-    /// A rule file that is not in the work tree is read from the index, if `staged` finds it.
+    /// Whether a path or one of its parent directories is ignored. Fast for consecutive paths of one
+    /// directory. A rule file that is missing in the work tree is read from the index, if `staged` finds it.
     pub fn is_ignored(
         &mut self,
         path: &[u8],
@@ -97,7 +97,7 @@ fn rules_of(
     Ok(Some(rules))
 }
 
-/// Adds patterns, which may be those of `info/sparse-checkout`.
+/// Adds patterns, also those of `info/sparse-checkout`.
 pub(super) fn add(rules: &mut Search, bytes: &[u8], source: &Path) -> Result<(), PathError> {
     let added = rules.add_patterns_buffer(bytes, source, None, Ignore { support_precious: false });
     added.map_err(|error| PathError::Io { what: format!("cannot read {}", source.display()), source: error })

@@ -1,4 +1,4 @@
-//! Whether the directories above paths are real ones.
+//! Checks whether the parent directories of paths are real.
 
 use std::path::{Path, PathBuf};
 
@@ -6,12 +6,12 @@ use packrace_os::count::{Op, Role, add};
 
 use super::path_of;
 
-/// Remembers the directories of the last path, so that each is examined once if paths come sorted.
+/// Caches the directories of the last path: with sorted paths, each directory is examined once.
 pub struct LeadingDirs {
     top: PathBuf,
-    /// The deepest directory known to be real, with a slash at its end.
+    /// The deepest known real directory, with a trailing slash.
     real: Vec<u8>,
-    /// A path known not to be a directory, without a slash.
+    /// A path known not to be a directory, without a trailing slash.
     unreal: Vec<u8>,
     is_link: bool,
 }
@@ -22,7 +22,7 @@ impl LeadingDirs {
         LeadingDirs { top: top.to_owned(), real: Vec::new(), unreal: Vec::new(), is_link: false }
     }
 
-    /// Whether everything above a path is a directory and not a link.
+    /// Whether all parents of a path are directories, not links.
     pub fn are_real(&mut self, path: &[u8]) -> bool {
         let Some(end) = path.iter().rposition(|byte| *byte == b'/') else { return true };
         let directory = &path[..=end];

@@ -1,4 +1,4 @@
-//! Rule files in the directories above a path: `.gitattributes`, `.gitignore`.
+//! Rule files in the parent directories of a path: `.gitattributes`, `.gitignore`.
 
 use std::io::ErrorKind::{FileTooLarge, IsADirectory, NotADirectory, NotFound};
 use std::path::Path;
@@ -7,19 +7,19 @@ use gix_glob::pattern::Case;
 use packrace_os::count::Role;
 use packrace_store::Config;
 
-/// Longer files are ignored, as in git.
+/// Larger files are ignored, as in git.
 const MAX_BYTES: u64 = 100 << 20;
 
 /// One `T` for each directory from the top to that of the last path. Fast for consecutive paths of one
-/// directory: levels that both paths share stay.
+/// directory: shared levels stay.
 pub(crate) struct Levels<T> {
-    /// The directory of the last path, with a slash at its end unless it is the top.
+    /// The directory of the last path, with a trailing slash unless it is the top.
     directory: Vec<u8>,
     levels: Vec<Level<T>>,
 }
 
 struct Level<T> {
-    /// The length of the path of its directory, with the slash at its end.
+    /// The length of its directory's path, with the trailing slash.
     path_bytes: usize,
     rules: T,
 }
@@ -31,8 +31,8 @@ impl<T> Default for Levels<T> {
 }
 
 impl<T> Levels<T> {
-    /// Moves to the directory of `path`. `open` gets each directory that is entered, with a slash at its end unless
-    /// it is the top, and the levels above it.
+    /// Moves to the directory of `path`. `open` gets each entered directory, with a trailing slash unless it
+    /// is the top, and the levels above it.
     pub(crate) fn go_to<E>(
         &mut self,
         path: &[u8],
@@ -44,7 +44,7 @@ impl<T> Levels<T> {
         }
         let shared = self.directory.iter().zip(directory).take_while(|(one, other)| one == other).count();
         self.levels.retain(|level| level.path_bytes <= shared);
-        // The top is always there after the first path, and an error keeps the levels that were opened.
+        // The top always exists after the first path, and an error keeps the levels that were opened.
         self.directory.truncate(self.levels.last().map_or(0, |level| level.path_bytes));
         loop {
             let at = self.directory.len();
@@ -66,7 +66,7 @@ impl<T> Levels<T> {
         self.levels.last().map(|level| &level.rules)
     }
 
-    /// The levels above `path`, which is in the current directory, from there to the top; each with the part of the
+    /// The levels from the current directory, which contains `path`, up to the top; each with the part of the
     /// path below it.
     pub(crate) fn above<'a>(&'a self, path: &'a [u8]) -> impl Iterator<Item = (&'a T, &'a [u8])> {
         self.levels.iter().rev().map(|level| (&level.rules, &path[level.path_bytes..]))
@@ -81,8 +81,8 @@ pub(crate) fn case(config: &Config) -> Result<Case, packrace_store::Error> {
     })
 }
 
-/// A rule file, if it exists. In a work tree, no link is followed. `too_large` words the warning for one that is skipped for
-/// its size.
+/// A rule file, if it exists. In a work tree, links are not followed. `too_large` is the warning for a file
+/// that is skipped for its size.
 pub(crate) fn read(
     path: &Path,
     is_in_tree: bool,

@@ -1,4 +1,4 @@
-//! Paths of a work tree: pathspecs, ignore rules, and how paths relate to directories.
+//! Paths of a work tree: pathspecs, ignore rules, and parent directories.
 
 mod ignore;
 mod leading;
@@ -21,10 +21,10 @@ pub use self::pathspec::{Pathspecs, Spec, SpecDefaults};
 pub use self::sparse::SparseCheckout;
 pub use self::verify::NameRules;
 
-/// Finds the blob that the index has at a path, if any.
+/// Finds the index's blob for a path, if any.
 pub type FindStaged<'a> = &'a dyn Fn(&[u8]) -> Option<ObjectId>;
 
-/// Why paths cannot be found or matched, in git's words.
+/// Why paths cannot be found or matched, with git's message.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
     /// An invalid pathspec.
@@ -43,7 +43,7 @@ pub enum PathError {
     },
 }
 
-/// The directories above a path, from the top down, without slashes at their ends.
+/// The parent directories of a path, from the top down, without trailing slashes.
 pub fn directories_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at])
 }

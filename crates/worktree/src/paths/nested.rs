@@ -5,12 +5,12 @@ use std::path::Path;
 use packrace_object::ObjectId;
 use packrace_store::{OpenOptions, Repository};
 
-/// What is checked out in a directory.
+/// The commit that is checked out in a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NestedHead {
-    /// This commit.
+    /// A repository with this commit checked out.
     At(ObjectId),
-    /// No commit yet, or `HEAD` cannot be read.
+    /// A repository without a commit, or whose `HEAD` cannot be read.
     Unborn,
     /// The directory is not a repository.
     None,
@@ -26,7 +26,7 @@ impl NestedHead {
     }
 }
 
-/// Examines the repository in a directory; `options` has the configuration from outside of it.
+/// Examines the repository in a directory; `options` has the configuration from outside it.
 pub fn head_of_nested(path: &Path, options: &OpenOptions) -> NestedHead {
     let git = path.join(".git");
     if !matches!(packrace_os::identity(&git, packrace_os::count::Role::WorkTree), Ok(Some(_))) {

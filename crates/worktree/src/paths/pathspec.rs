@@ -1,4 +1,4 @@
-//! Which paths a command applies to (gitglossary, "pathspec"). Attributes in pathspecs (`:(attr:…)`) are refused.
+//! Pathspecs (gitglossary, "pathspec"). Attributes in pathspecs (`:(attr:…)`) are refused.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use gix_glob::wildmatch::Mode;
 
 use super::{PathError, directories_above};
 
-/// Settings for all pathspecs (git, `GIT_LITERAL_PATHSPECS` and the like).
+/// Settings for all pathspecs (git, `GIT_LITERAL_PATHSPECS` and similar).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SpecDefaults {
-    /// Nothing in them is special.
+    /// No characters are special.
     pub literal: bool,
     /// As if all had `:(glob)`.
     pub glob: bool,
@@ -24,9 +24,9 @@ pub struct SpecDefaults {
 pub struct Spec {
     /// As typed.
     pub original: Vec<u8>,
-    /// Relative to the top of the work tree; a slash at its end asks for a directory.
+    /// Relative to the top of the work tree; a trailing slash asks for a directory.
     path: Vec<u8>,
-    /// The length of the current directory at the start of the path, which is always literal.
+    /// The length of the current directory at the start of the path; this part is always literal.
     prefix_bytes: usize,
     /// The position of the first wildcard.
     wildcard: Option<usize>,
@@ -37,7 +37,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// The path, with a slash at its end if a directory was asked for.
+    /// The path, with a trailing slash if a directory was asked for.
     pub fn path(&self) -> &[u8] {
         &self.path
     }
@@ -52,7 +52,7 @@ impl Spec {
         self.wildcard.is_none() && !self.folds_case
     }
 
-    /// Whether it was written in a form that need not name an existing file (`:(glob)`, `:(icase)`).
+    /// Whether its form need not name an existing file (`:(glob)`, `:(icase)`).
     pub fn is_never_a_name(&self) -> bool {
         self.is_glob || self.folds_case || self.is_excluding
     }
@@ -64,7 +64,7 @@ impl Spec {
         self.path[..end].strip_suffix(b"/").unwrap_or(&self.path[..end])
     }
 
-    /// The directory, or the path itself, that contains all matching paths.
+    /// The directory or path that contains all matching paths.
     pub fn root(&self) -> &[u8] {
         let beginning = self.beginning();
         if self.is_one_path() {
@@ -116,7 +116,7 @@ impl Spec {
     }
 }
 
-/// How a pathspec was matched.
+/// Which matches a pathspec had.
 #[derive(Debug, Clone, Copy, Default)]
 struct Met {
     /// By any path.
@@ -131,20 +131,20 @@ struct Met {
 #[derive(Debug, Clone)]
 pub struct Pathspecs {
     specs: Vec<Spec>,
-    /// How each of them was matched.
+    /// The matches of each pathspec.
     met: Vec<Met>,
-    /// Those that select one path each, by that path; so that many of them cost little.
+    /// Pathspecs for single paths, by path, so that many of them are cheap.
     by_path: HashMap<Vec<u8>, Vec<usize>>,
-    /// The others, except excluding ones.
+    /// The other pathspecs, except excluding ones.
     others: Vec<usize>,
     excluding: Vec<usize>,
-    /// The number of one that matches everything.
+    /// The index of a pathspec that matches everything.
     everything: Option<usize>,
 }
 
 impl Pathspecs {
-    /// Parses them; `prefix` is the current directory below the top of the work tree, with a slash at its end
-    /// unless it is the top. `top` is for messages, and for absolute pathspecs.
+    /// Parses pathspecs; `prefix` is the current directory below the top of the work tree, with a trailing
+    /// slash unless it is the top. `top` is for messages, and for absolute pathspecs.
     pub fn parse(
         elements: &[Vec<u8>],
         prefix: &[u8],
@@ -189,12 +189,12 @@ impl Pathspecs {
         Ok(found)
     }
 
-    /// Each, and whether it was matched.
+    /// Each pathspec, and whether it matched.
     pub fn iter(&self) -> impl Iterator<Item = (&Spec, bool)> {
         self.specs.iter().zip(self.met.iter().map(|met| met.at_all))
     }
 
-    /// Those that no path of the index matched.
+    /// The pathspecs that matched no index entry.
     pub fn without_entry(&self) -> impl Iterator<Item = &Spec> {
         let all = self.specs.iter().zip(&self.met);
         all.filter(|(spec, met)| !met.by_entry && !spec.is_excluding).map(|(spec, _)| spec)
@@ -214,8 +214,8 @@ impl Pathspecs {
         is_meant && !self.is_excluded(path, is_dir)
     }
 
-    /// Whether a new path matches; records the match. As in git, a pathspec that was matched by exactly the path
-    /// that it names matches no other after that: `*` selects only the file of that name, if there is one.
+    /// Whether a new path matches; records the match. As in git, after a pathspec matched exactly the path
+    /// that it names, it matches nothing else: `*` selects only the file of that name, if it exists.
     pub fn meet(&mut self, path: &[u8], is_dir: bool) -> bool {
         let is_meant = self.met_by(path, is_dir, |met, is_exact| {
             let is_open = !met.exactly;
@@ -225,7 +225,7 @@ impl Pathspecs {
         is_meant && !self.is_excluded(path, is_dir)
     }
 
-    /// Finds those that match a path; `note` returns for each whether it still counts.
+    /// Finds pathspecs that match a path; `note` returns for each whether it still counts.
     fn met_by(&mut self, path: &[u8], is_dir: bool, mut note: impl FnMut(&mut Met, bool) -> bool) -> bool {
         if self.specs.is_empty() {
             return true;
@@ -266,14 +266,14 @@ impl Pathspecs {
                 && !self.specs.iter().filter(|spec| spec.is_excluding).any(|spec| is_match(&spec)))
     }
 
-    /// Paths that contain everything that matches, none below another; "" is the top.
+    /// Paths that contain all matches, none below another; "" is the top.
     pub fn roots(&self) -> Vec<Vec<u8>> {
         let adding = self.specs.iter().filter(|spec| !spec.is_excluding);
         let mut roots: Vec<&[u8]> = adding.map(Spec::root).collect();
         if self.specs.is_empty() {
             roots.push(b"");
         }
-        // By directories: "a/b" comes before "a.b".
+        // By components: "a/b" sorts before "a.b".
         roots.sort_unstable_by(|one, other| {
             one.split(|byte| *byte == b'/').cmp(other.split(|byte| *byte == b'/'))
         });
@@ -343,7 +343,7 @@ struct Magic {
 }
 
 impl Magic {
-    /// Parses what precedes the path.
+    /// Parses the magic before the path.
     fn take<'a>(&mut self, element: &'a [u8]) -> Result<&'a [u8], PathError> {
         let shown = || String::from_utf8_lossy(element).into_owned();
         let Some(rest) = element.strip_prefix(b":") else { return Ok(element) };
@@ -398,8 +398,8 @@ impl Magic {
     }
 }
 
-/// A path relative to the top, without `.`, `..` and empty names; a slash at its end stays. `None` if it is
-/// outside.
+/// A path relative to the top, without `.`, `..` and empty components; a trailing slash stays. `None` if it
+/// is outside.
 fn normalized(path: &[u8], prefix: &[u8], top: &[u8]) -> Option<Vec<u8>> {
     let whole = match path.starts_with(b"/") {
         true => {

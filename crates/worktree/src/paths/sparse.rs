@@ -1,4 +1,4 @@
-//! Which paths a sparse checkout has in the work tree (git-sparse-checkout, "INTERNALS").
+//! The paths of a sparse checkout (git-sparse-checkout, "INTERNALS").
 
 use gix_glob::pattern::Case;
 use gix_ignore::Search;
@@ -7,7 +7,7 @@ use packrace_store::Repository;
 
 use super::{PathError, ignore, levels};
 
-/// The longest file of patterns.
+/// Largest pattern file.
 const MAX_BYTES: u64 = 100 << 20;
 
 /// The patterns of `info/sparse-checkout`.
@@ -17,7 +17,7 @@ pub struct SparseCheckout {
 }
 
 impl SparseCheckout {
-    /// `None` if `core.sparseCheckout` is not set, or there are no patterns: then all paths are in.
+    /// `None` if `core.sparseCheckout` is not set, or there are no patterns: then all paths are included.
     pub fn open(repository: &Repository) -> Result<Option<Self>, PathError> {
         if !repository.config().boolean("core.sparseCheckout")?.unwrap_or(false) {
             return Ok(None);
@@ -35,8 +35,8 @@ impl SparseCheckout {
         Ok(Some(SparseCheckout { patterns, case: levels::case(repository.config())? }))
     }
 
-    /// Whether a file is in: the last pattern that matches it decides, or else the same for its directory, and so
-    /// on.
+    /// Whether a file is included: by the last pattern that matches it, else by the same rule for its parent
+    /// directory, and so on.
     pub fn contains(&self, path: &[u8]) -> bool {
         let (mut path, mut is_dir) = (path, false);
         loop {

@@ -3,12 +3,12 @@
 use gix_validate::path::component::{Mode as Kind, Options};
 use packrace_store::Config;
 
-/// Which names are dangerous.
+/// The rules for dangerous names.
 #[derive(Debug, Clone, Copy)]
 pub struct NameRules(Options);
 
 impl NameRules {
-    /// Reads them from the configuration.
+    /// Reads the rules from the configuration.
     pub fn of(config: &Config) -> Result<Self, packrace_store::Error> {
         Ok(NameRules(Options {
             protect_windows: false,
@@ -17,8 +17,8 @@ impl NameRules {
         }))
     }
 
-    /// Whether every name of a path is allowed. As in git, a name that is forbidden for a link is forbidden for its
-    /// directories, too.
+    /// Whether every component of a path is allowed. As in git, a name forbidden for links is also forbidden
+    /// for a link's parent directories.
     pub fn allow(&self, path: &[u8], is_link: bool) -> bool {
         let kind = is_link.then_some(Kind::Symlink);
         let mut names = path.split(|byte| *byte == b'/');

@@ -1,4 +1,4 @@
-//! Finds which paths of the index may have changed.
+//! Finds index paths that may have changed.
 
 use std::path::Path;
 
@@ -21,9 +21,9 @@ pub struct PathChange {
 /// How a path may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// There is nothing that could be added.
+    /// Nothing exists that could be added.
     Gone,
-    /// The file has to be read; if `looks_same`, only because its times are not conclusive.
+    /// The file must be read; if `looks_same`, only because its times are inconclusive.
     File {
         /// Whether the metadata matches the entry.
         looks_same: bool,
@@ -69,7 +69,7 @@ impl<'a> ChangeFinder<'a> {
             Some(seen) if seen.kind == Kind::Dir => match head_of_nested(&place, self.options) {
                 NestedHead::At(id) if is_gitlink && id == entry.id => return Ok(None),
                 NestedHead::At(id) => What::Repository(Some(id), seen),
-                // A submodule that is not checked out.
+                // A submodule without a checkout.
                 NestedHead::Unborn | NestedHead::None if is_gitlink => return Ok(None),
                 NestedHead::Unborn => What::Repository(None, seen),
                 NestedHead::None => What::Gone,

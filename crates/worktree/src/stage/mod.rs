@@ -1,8 +1,8 @@
-//! Stores files for `add` and others: reads, converts, hashes and compresses them on several threads, and publishes
-//! them together.
+//! Stores files for `add` and others: reads, converts, hashes and compresses them on several threads, and
+//! publishes them together.
 //!
-//! Each file is opened once, examined once and read in one go. A thread has one content in memory, of at most
-//! `core.bigFileThreshold` bytes unless it has to be converted; larger ones are streamed into a pack.
+//! Each file is opened once, examined once and read in one go. A thread holds one content in memory, of at
+//! most `core.bigFileThreshold` bytes unless it must be converted; larger ones are streamed into a pack.
 
 mod changes;
 mod read;
@@ -23,13 +23,13 @@ use self::read::ReadBuffers;
 use crate::filter::{Conversion, Converter, Error as FilterError, Filters, Purpose};
 use crate::index::{Index, Seen};
 
-/// This many files are worth another thread.
+/// Files that justify another thread.
 const FILES_A_THREAD: usize = 16;
 
-/// How many files a thread takes at a time.
+/// Files that a thread takes at once.
 const FILES_AT_ONCE: usize = 8;
 
-/// The most threads.
+/// Maximum number of threads.
 const MAX_THREADS: usize = 16;
 
 /// A file to read.
@@ -39,7 +39,7 @@ pub struct StageJob {
     pub path: Vec<u8>,
     /// `None` if the content is not converted.
     conversion: Option<Arc<Conversion>>,
-    /// The blob in the index; if the file still has it, it need not be stored.
+    /// The blob in the index; if the file is unchanged, it need not be stored.
     known: Option<ObjectId>,
 }
 
@@ -57,16 +57,16 @@ pub struct Staged {
 /// Why a file could not be added.
 #[derive(Debug, thiserror::Error)]
 pub enum StageError {
-    /// For a reason of its own, given as lines for standard error; others may continue.
+    /// This file only; the lines are for standard error, and other files may continue.
     #[error("{}", .0.join("\n"))]
     Unreadable(Vec<String>),
-    /// For a reason that ends all; first come these lines for standard error.
+    /// An error that ends everything; the lines for standard error come first.
     #[error("{1}")]
     Refused(Vec<String>, String),
     /// Objects could not be stored.
     #[error(transparent)]
     Store(#[from] packrace_store::Error),
-    /// Another file ended all first.
+    /// Another file ended everything first.
     #[error("not read")]
     Skipped,
 }
@@ -81,7 +81,7 @@ pub struct Stager<'a> {
     /// `None` if nothing is stored.
     batch: Option<&'a ObjectBatch>,
     index: &'a Index,
-    /// Whether the others continue if a file cannot be read.
+    /// Whether other files continue if one cannot be read.
     goes_on: bool,
 }
 
@@ -121,19 +121,19 @@ impl<'a> Stager<'a> {
         })
     }
 
-    /// Sets why contents are converted; the default is to store them.
+    /// Sets the purpose of conversions; the default is to store.
     pub fn with_purpose(mut self, purpose: Purpose) -> Self {
         self.purpose = purpose;
         self
     }
 
-    /// Sets whether the others continue if a file cannot be read.
+    /// Sets whether other files continue if one cannot be read.
     pub fn with_unreadable(mut self, goes_on: bool) -> Self {
         self.goes_on = goes_on;
         self
     }
 
-    /// Runs all jobs and returns their results, in order. If a failure ends all, jobs after the first that failed
+    /// Runs all jobs and returns their results, in order. After a failure that ends everything, later jobs
     /// may not have run.
     pub fn run(&self, jobs: &[StageJob]) -> Vec<Result<Staged, StageError>> {
         let cores = available_threads().min(MAX_THREADS);
@@ -155,7 +155,7 @@ impl<'a> Stager<'a> {
         parts.into_iter().flat_map(|(_, results)| results).collect()
     }
 
-    /// Takes jobs until none is left; returns results with the number of the first job of each lot.
+    /// Takes jobs until none is left; returns results with the index of each lot's first job.
     fn work(
         &self,
         jobs: &[StageJob],
@@ -189,7 +189,7 @@ impl<'a> Stager<'a> {
     }
 }
 
-/// The blob that the index has at a path.
+/// The index's blob for a path.
 pub fn staged(index: &Index, path: &[u8]) -> Option<ObjectId> {
     index.get(path, 0).filter(|entry| entry.mode.is_file()).map(|entry| entry.id)
 }

@@ -1,4 +1,4 @@
-//! One file: opened, examined, read, converted, hashed, stored.
+//! Reads one file: opens, examines, reads, converts, hashes and stores it.
 
 use std::borrow::Cow;
 use std::fs::{File, Metadata};
@@ -15,7 +15,7 @@ use crate::filter::Error as FilterError;
 use crate::index::{Kind, Seen};
 use crate::paths::path_of;
 
-/// Buffers that a thread reuses for all its files.
+/// Buffers that a thread reuses for its files.
 #[derive(Default)]
 pub(super) struct ReadBuffers {
     content: Vec<u8>,
@@ -37,7 +37,7 @@ impl Stager<'_> {
             Ok(_) => Err(not_a_file(job)),
             Err(error) => match std::fs::symlink_metadata(place) {
                 Ok(metadata) if metadata.is_symlink() => self.stage_link(job, place, &metadata),
-                // A socket cannot be opened, for example.
+                // For example a socket, which cannot be opened.
                 Ok(metadata) if !metadata.is_file() => Err(not_a_file(job)),
                 _ => Err(unreadable(
                     job,
@@ -107,7 +107,7 @@ impl Stager<'_> {
         Ok(id)
     }
 
-    /// Stores a file without holding it in memory as a whole.
+    /// Stores a file without holding all of it in memory.
     fn stream(&self, job: &StageJob, file: &mut File, seen: Seen) -> Result<Staged, StageError> {
         let size = seen.size_bytes;
         let id = match self.batch {

@@ -1,4 +1,4 @@
-//! Many files on several threads, and those that cannot be read.
+//! Many files on several threads, and files that cannot be read.
 
 use std::sync::Arc;
 

@@ -15,12 +15,12 @@ use crate::switch::{self, Blocked};
 
 const NOT_UNSTASHED: &str = "Index was not unstashed.";
 
-/// Whether to restore the index, too (`--index`).
+/// Whether to restore the index too (`--index`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexMode {
     /// Only new files are staged.
     Left,
-    /// It is restored, or nothing is done.
+    /// The index is restored, or nothing changes.
     Restored,
 }
 
@@ -31,7 +31,7 @@ enum Restaged {
     Failed(PatchFailed),
 }
 
-/// The result of applying a stash, and the messages about it.
+/// The result of applying a stash, and its messages.
 #[derive(Debug, Default)]
 pub struct Applied {
     /// Everything was applied.
@@ -112,7 +112,7 @@ impl StashSession<'_> {
         Ok(applied)
     }
 
-    /// Switches index and work tree from one list of files to another. Ignored files may be overwritten.
+    /// Switches index and work tree between two lists of files. Ignored files may be overwritten.
     pub fn switch(&mut self, from: &Listing, to: &Listing) -> Result<Result<(), Blocked>, WorkError> {
         let mut messages = Vec::new();
         let mut rules = IgnoreRules::open(self.repository, self.files.tree.top(), &mut messages)?;
@@ -198,7 +198,7 @@ impl StashSession<'_> {
         index.clear_resolve_undo();
     }
 
-    /// Makes the index equal to `target`, and leaves the work tree alone.
+    /// Makes the index equal to `target`, without changing the work tree.
     fn stage(&mut self, target: &Listing) {
         let index = self.lock.index_mut();
         let gone = |path: &[u8]| !target.contains_key(path);
@@ -234,7 +234,7 @@ impl StashSession<'_> {
                 Err(Ok(directory)) => {
                     let directory = String::from_utf8_lossy(&directory);
                     problems.push(format!("fatal: cannot create directory at '{directory}': File exists"));
-                    // Git gives up here.
+                    // As in git, stop here.
                     break;
                 }
                 Ok(()) => {}
@@ -266,7 +266,7 @@ impl StashSession<'_> {
     }
 }
 
-/// The staged files, and those that the merge has added.
+/// The staged files, and files that the merge added.
 fn with_new_files(now: &Listing, merged: &Listing) -> Listing {
     let mut target = now.clone();
     for (path, item) in merged {

@@ -1,4 +1,4 @@
-//! What `git stash` stores and restores (git-stash, "DISCUSSION").
+//! The commits of `git stash` (git-stash, "DISCUSSION").
 //!
 //! ```text
 //!        .----W        H: the commit of HEAD; W: the work tree; I: the index; U: untracked files
@@ -6,7 +6,7 @@
 //! -----H----I U
 //! ```
 //!
-//! Objects are durable before anything is taken out of the work tree; moving the ref in between is the caller's job.
+//! Objects are durable before changes are removed from the work tree; the caller moves the ref in between.
 
 mod apply;
 mod patch;
@@ -58,9 +58,9 @@ pub struct Head {
 pub struct Stash {
     /// The commit itself.
     pub commit: ObjectId,
-    /// The commit that the work tree was based on.
+    /// The base commit of the work tree.
     pub base: ObjectId,
-    /// The tree of that commit.
+    /// The tree of the base commit.
     pub base_tree: ObjectId,
     /// The tree of the index.
     pub index_tree: ObjectId,
@@ -103,7 +103,7 @@ fn read_commit(objects: &Objects, id: &ObjectId) -> Result<Option<packrace_objec
     parse_commit(&content, objects.hash_kind()).map(Some).map_err(|error| WorkError::malformed(*id, error))
 }
 
-/// The index, the work tree and the objects while a stash is made or applied. The index is locked.
+/// Index, work tree and objects while a stash is made or applied. The index is locked.
 pub struct StashSession<'a> {
     repository: &'a Repository,
     snapshot: Arc<Snapshot>,
@@ -132,12 +132,12 @@ impl<'a> StashSession<'a> {
         &self.objects
     }
 
-    /// Lines for standard error that have come up since this was last asked.
+    /// Lines for standard error since the last call.
     pub fn take_messages(&mut self) -> Vec<String> {
         std::mem::take(&mut self.files.messages)
     }
 
-    /// Untracked files, in the order of their paths, and repositories among them, which are left alone.
+    /// Untracked files in path order, and nested repositories, which stay.
     pub fn untracked(
         &mut self,
         specs: &mut Pathspecs,
@@ -163,7 +163,7 @@ impl<'a> StashSession<'a> {
         let StashSession { lock, mut files, .. } = self;
         if lock.index().is_changed() {
             let index = lock.index().clone();
-            // This session publishes what it has made before staging it.
+            // The session publishes its objects before it stages them.
             lock.commit(&ObjectsStored::earlier(), &mut |key, entry| {
                 files.is_modified(&index, key.path(), entry)
             })?;
@@ -193,7 +193,7 @@ impl<'a> StashSession<'a> {
         Ok(ObjectBatch::new(self.repository.object_dir(), self.snapshot.clone(), options))
     }
 
-    /// Publishes everything in `batch` and everything that was made in memory.
+    /// Publishes everything in `batch` and all objects made in memory.
     fn publish(&self, batch: ObjectBatch) -> Result<ObjectsStored, WorkError> {
         for (id, object) in self.objects.take_all_made() {
             batch.add(&id, object.kind, &object.data)?;

@@ -1,4 +1,4 @@
-//! Applies the changes between two contents to a third: what `git apply` does with a patch that has three lines of
+//! Applies the changes between two contents to a third, as `git apply` does with a patch with three lines of
 //! context.
 
 use crate::difference::{Hunk, hunks};
@@ -11,7 +11,7 @@ pub struct Misfit(pub usize);
 #[derive(Debug)]
 pub struct PatchFailed(pub Vec<String>);
 
-/// Git's lines about a file in which the changes from this line on do not apply.
+/// Git's lines about a file where the changes from this line on do not apply.
 pub(super) fn does_not_apply(path: &str, misfit: Misfit) -> PatchFailed {
     PatchFailed(vec![
         format!("error: patch failed: {path}:{}", misfit.0),
@@ -48,7 +48,7 @@ fn lines(content: &[u8]) -> Vec<&[u8]> {
     content.split_inclusive(|byte| *byte == b'\n').collect()
 }
 
-/// Where these lines are, nearest to the expected position. A hunk at the beginning or the end of the old content
+/// The position of these lines nearest to the expected one. A hunk at the start or the end of the old content
 /// must match there.
 fn find(target: &[&[u8]], wanted: &[&[u8]], expected: isize, from: usize, hunk: &Hunk) -> Option<usize> {
     let last = target.len().checked_sub(wanted.len())?;
@@ -87,7 +87,7 @@ mod tests {
     fn changes_beside_each_other() {
         check(&[(5, "five\n")], &[], Ok(&[(5, "five\n")]));
         check(&[(5, "five\n")], &[(15, "x\n")], Ok(&[(5, "five\n"), (15, "x\n")]));
-        // Moved up and down.
+        // The lines moved up and down.
         check(&[(5, "five\n")], &[(20, "")], Ok(&[(5, "five\n"), (20, "")]));
         check(&[(20, "x\ny\n")], &[(5, "5\n5\n5\n")], Ok(&[(5, "5\n5\n5\n"), (20, "x\ny\n")]));
         check(&[(1, "")], &[(15, "x\n")], Ok(&[(1, ""), (15, "x\n")]));
@@ -101,7 +101,7 @@ mod tests {
         check(&[(5, "five\n")], &[(8, "x\n")], Err(2));
         check(&[(5, "five\n")], &[(9, "x\n")], Ok(&[(5, "five\n"), (9, "x\n")]));
         check(&[(5, "five\n"), (25, "y\n")], &[(24, "x\n")], Err(22));
-        // The first lines are not the first any more.
+        // The first lines are no longer first.
         check(&[(1, "one\n")], &[(1, "0\n1\n")], Err(1));
         check(&[(30, "x\n")], &[(30, "30\n31\n")], Err(27));
         assert_eq!(apply(b"a\0b", b"a\0c", b"a\0d"), Err(Misfit(0)));

@@ -39,7 +39,7 @@ pub enum Outcome {
     Stored(StoredStash),
     /// Nothing differs from `HEAD`.
     Unchanged,
-    /// Something does, but only staged changes were requested and there are none.
+    /// Some files differ, but only staged changes were requested and there are none.
     NothingStaged,
 }
 
@@ -54,7 +54,7 @@ pub struct StoredStash {
     index: Listing,
     /// Untracked files, and their metadata when they were read.
     untracked: Vec<(Vec<u8>, StatData)>,
-    /// Allows a ref to point at it.
+    /// Proof that a ref may point at it.
     pub stored: ObjectsStored,
 }
 
@@ -87,7 +87,7 @@ impl StashSession<'_> {
         let index_commit = commit(tree(&staged)?, &[request.head.commit], &text(b"index on ", b"\n"))?;
         let mut parents = vec![request.head.commit, index_commit];
         let mut kept_untracked = Vec::new();
-        // As in git, even if there are none.
+        // As in git, even if there are no files.
         if let Some(untracked) = request.untracked {
             let paths: Vec<(&[u8], Option<Mode>)> =
                 untracked.iter().map(|path| (path.as_slice(), None)).collect();
@@ -112,8 +112,8 @@ impl StashSession<'_> {
         Ok(Outcome::Stored(StoredStash { commit, message, index: staged, untracked: kept_untracked, stored }))
     }
 
-    /// The work tree for the requested paths, and the index for others; `None` if that equals `HEAD` and nothing is
-    /// staged.
+    /// The work tree for the requested paths, and the index for others; `None` if that equals `HEAD` and
+    /// nothing is staged.
     fn work_tree(
         &mut self,
         head: &Listing,
@@ -179,8 +179,8 @@ impl StashSession<'_> {
         Ok(is_changed.then_some(result))
     }
 
-    /// Removes what was stashed from the index and the work tree: if it `cleans`, untracked files are removed;
-    /// others become those of `HEAD`, or of the stashed index if `keeps_index`.
+    /// Removes stashed changes from the index and the work tree: with `cleans`, untracked files are removed;
+    /// other files are reset to `HEAD`, or to the stashed index with `keeps_index`.
     pub fn clear(
         &mut self,
         kept: &StoredStash,
@@ -191,7 +191,7 @@ impl StashSession<'_> {
     ) -> Result<(), WorkError> {
         if cleans {
             for (path, stat) in &kept.untracked {
-                // A file that has changed since is not stashed.
+                // A file that changed since is not in the stash.
                 if self.files.tree.look(path)?.is_some_and(|seen| seen.stat == *stat) {
                     self.files.tree.remove(path)?;
                 }
@@ -226,7 +226,7 @@ impl StashSession<'_> {
                 }
             }
         }
-        // The innermost come last.
+        // Inner directories come last.
         for path in found.iter().rev() {
             let is_submodule = self.index().get(path, 0).is_some();
             if !is_submodule
@@ -239,7 +239,7 @@ impl StashSession<'_> {
         Ok(())
     }
 
-    /// Removes staged changes from the index and the work tree, unless other changes are in the way.
+    /// Removes staged changes from the index and the work tree, unless other changes conflict.
     pub fn clear_staged(&mut self, head: &Head) -> Result<Result<(), PatchFailed>, WorkError> {
         let head = list(&self.objects, &head.tree)?;
         let staged = self.staged();
@@ -320,11 +320,11 @@ impl StashSession<'_> {
 enum Unstaged {
     /// It equals `HEAD`.
     AsHead,
-    /// It has other changes, too.
+    /// The file has other changes, too.
     Content(Vec<u8>),
 }
 
-/// In git's words; `why` gets the path in its printable form.
+/// Git's message; `why` gets the printable path.
 fn cannot_process(path: &[u8], why: impl FnOnce(&str) -> String) -> WorkError {
     let shown = String::from_utf8_lossy(path);
     WorkError::Unreadable(vec![
