@@ -8,7 +8,7 @@ use packrace_os::sink::{self, FdSink};
 use packrace_os::source::FdSource;
 use packrace_protocol::wire::pkt_line::{MAX_PAYLOAD, write_data};
 
-use super::{Error, Exchange, READ_BYTES, Url};
+use super::{Error, READ_BYTES, ServerConnection, Url};
 
 /// How long to wait for a server. Plain data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl<R: Read, W: Write> BufRead for Stateful<R, W> {
     }
 }
 
-impl<R: Read, W: Write> Exchange for Stateful<R, W> {
+impl<R: Read, W: Write> ServerConnection for Stateful<R, W> {
     fn send(&mut self, request: &[u8]) -> io::Result<()> {
         self.writer.write_all(request)?;
         self.writer.flush()
@@ -92,7 +92,7 @@ pub fn open_git(
     let stream =
         connect(&url.host, url.port, timeouts, say).map_err(|why| Error::Unreachable(unreachable(&why)))?;
     let (source, sink) = prepared(stream, timeouts).map_err(Error::Connection)?;
-    let mut exchange = Stateful::new(source, SocketWriter(sink));
+    let mut connection = Stateful::new(source, SocketWriter(sink));
     let path = url.decoded_path()?;
     let host = format!("\0host={}\0\0version=2\0", url.authority);
     let request = [b"git-upload-pack ", path.as_slice(), host.as_bytes()].concat();
@@ -101,8 +101,8 @@ pub fn open_git(
     }
     let mut packet = Vec::new();
     write_data(&request, &mut packet);
-    exchange.send(&packet).map_err(Error::Connection)?;
-    Ok(exchange)
+    connection.send(&packet).map_err(Error::Connection)?;
+    Ok(connection)
 }
 
 /// Why there is no connection.

@@ -1,7 +1,7 @@
 //! The client side: fetches from a server, and indexes the pack as it arrives.
 //!
 //! ```text
-//! Exchange   a connection (Stateful, git://) or one request a time (http://)     BufRead: up to 1 MiB a read
+//! ServerConnection   a connection (Stateful, git://) or one request a time (http://)     BufRead: up to 1 MiB a read
 //!    │ fill_buf
 //! Remote     protocol::session::fetch_client finds the pack in what was read     ranges of that buffer
 //!    │ push
@@ -19,7 +19,7 @@ mod http;
 mod remote;
 mod url;
 
-pub use self::http::{HttpExchange, HttpMessages, HttpOptions, ProxyOptions, TlsOptions, open_http};
+pub use self::http::{HttpConnection, HttpMessages, HttpOptions, ProxyOptions, TlsOptions, open_http};
 pub use connect::{Stateful, Timeouts, open_git};
 pub use credentials::{BasicCredentials, CredentialSource, NoCredentials};
 pub use error::Error;
@@ -32,7 +32,7 @@ use std::io::{self, BufRead};
 pub const READ_BYTES: usize = 1 << 20;
 
 /// A connection to a server, on which `git-upload-pack` was requested.
-pub trait Exchange: BufRead {
+pub trait ServerConnection: BufRead {
     /// Sends a request. The following reads return the response.
     fn send(&mut self, request: &[u8]) -> io::Result<()>;
 }

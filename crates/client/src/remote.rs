@@ -8,7 +8,7 @@ use packrace_protocol::session::fetch_client::{
 };
 use packrace_protocol::wire::pkt_line::FLUSH;
 
-use super::{Error, Exchange, Timeouts};
+use super::{Error, ServerConnection, Timeouts};
 
 /// Observes a pack while it is received.
 pub trait Listener {
@@ -21,15 +21,15 @@ pub trait Listener {
 
 /// A server whose capabilities are known.
 pub struct Remote<E> {
-    exchange: E,
+    connection: E,
     session: FetchClient,
     timeouts: Timeouts,
 }
 
-impl<E: Exchange> Remote<E> {
+impl<E: ServerConnection> Remote<E> {
     /// Reads the server's first message. `timeouts` are those of the connection, and are only used in errors.
-    pub fn open(exchange: E, agent: &str, limits: FetchLimits, timeouts: Timeouts) -> Result<Self, Error> {
-        let mut remote = Remote { exchange, session: FetchClient::new(agent, limits), timeouts };
+    pub fn open(connection: E, agent: &str, limits: FetchLimits, timeouts: Timeouts) -> Result<Self, Error> {
+        let mut remote = Remote { connection, session: FetchClient::new(agent, limits), timeouts };
         remote.hear(|event, _| Ok(event == Event::Advertised))?;
         Ok(remote)
     }
@@ -75,12 +75,12 @@ impl<E: Exchange> Remote<E> {
 
     /// Ends the conversation. Errors are ignored: the server may be gone.
     pub fn end_stateful(mut self) {
-        let _ = self.exchange.send(FLUSH);
+        let _ = self.connection.send(FLUSH);
     }
 
     fn send(&mut self, request: &[u8]) -> Result<(), Error> {
         let silence = self.timeouts.silence;
-        self.exchange.send(request).map_err(|error| match error.downcast::<Error>() {
+        self.connection.send(request).map_err(|error| match error.downcast::<Error>() {
             Ok(error) => error,
             Err(error) => failed(error, silence),
         })
@@ -89,7 +89,7 @@ impl<E: Exchange> Remote<E> {
     /// Passes every event and its bytes to `each`, until that returns true.
     fn hear(&mut self, mut each: impl FnMut(Event, &[u8]) -> Result<bool, Error>) -> Result<(), Error> {
         loop {
-            let bytes = match self.exchange.fill_buf() {
+            let bytes = match self.connection.fill_buf() {
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 // A body shorter than announced, or a connection reset.
@@ -114,7 +114,7 @@ impl<E: Exchange> Remote<E> {
                     },
                 }
             };
-            self.exchange.consume(at);
+            self.connection.consume(at);
             if result? {
                 return Ok(());
             }

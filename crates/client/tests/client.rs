@@ -96,8 +96,8 @@ impl Server {
         let reads = Rc::new(Cell::new(0));
         let answers = Answers { bytes: bytes.to_vec(), at: 0, step, reads: reads.clone(), last };
         let mut said = Vec::new();
-        let exchange = Stateful::new(answers, &mut said);
-        let mut remote = Remote::open(exchange, "me", FetchLimits::default(), Timeouts::default())?;
+        let connection = Stateful::new(answers, &mut said);
+        let mut remote = Remote::open(connection, "me", FetchLimits::default(), Timeouts::default())?;
         let refs = remote.list_refs(&RefsRequest::default())?;
         assert_eq!(refs.find(b"refs/heads/x").unwrap().id, Some(self.id));
         let writer = PackWriter::receive(dir.path(), HashKind::Sha1, WritePolicy::default()).unwrap();

@@ -16,7 +16,7 @@ mod connection;
 mod keys;
 
 pub use connection::{
-    ConnectionEnded, ConnectionLimits, SessionInput, SessionOutput, SshConfig, SshHost, SshSession, Wanted,
-    serve,
+    ConnectionEnded, ConnectionLimits, SessionInput, SessionOutput, SessionRequest, SshConfig, SshHost,
+    SshSession, serve,
 };
 pub use keys::{HostKey, KeyError, LineError, SshUser, UserCertificate, UserKey, UserKeys, check_user_name};

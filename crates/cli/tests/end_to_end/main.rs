@@ -11,6 +11,7 @@ mod combined;
 mod commit_graph;
 mod commit_tree;
 mod damage;
+mod discovery;
 mod disk_faults;
 mod features;
 mod filters;

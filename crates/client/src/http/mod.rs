@@ -17,7 +17,7 @@ use hyper::body::Incoming;
 use self::connector::{Connector, broken};
 pub use self::proxy::ProxyOptions;
 pub use self::tls::TlsOptions;
-use super::{CredentialSource, Error, Exchange, Scheme, Timeouts, Url};
+use super::{CredentialSource, Error, Scheme, ServerConnection, Timeouts, Url};
 
 /// Maximum number of redirects of the first request.
 const MAX_REDIRECTS: usize = 5;
@@ -83,7 +83,7 @@ pub trait HttpMessages {
 }
 
 /// A repository behind an HTTP server.
-pub struct HttpExchange<'a> {
+pub struct HttpConnection<'a> {
     url: Url,
     connector: Connector<'a>,
     body: Incoming,
@@ -97,7 +97,7 @@ pub fn open_http<'a>(
     options: &HttpOptions,
     source: &'a mut dyn CredentialSource,
     messages: &'a mut dyn HttpMessages,
-) -> Result<HttpExchange<'a>, Error> {
+) -> Result<HttpConnection<'a>, Error> {
     let mut connector = Connector::new(url, options, source, messages)?;
     let mut url = url.clone();
     for _ in 0..=MAX_REDIRECTS {
@@ -112,7 +112,12 @@ pub fn open_http<'a>(
                 if connector.shown != asked {
                     connector.messages.warning(&format!("redirecting to {}/", connector.shown));
                 }
-                return Ok(HttpExchange { url, connector, body: answer.into_body(), current: Bytes::new() });
+                return Ok(HttpConnection {
+                    url,
+                    connector,
+                    body: answer.into_body(),
+                    current: Bytes::new(),
+                });
             }
             301 | 302 | 303 | 307 | 308 if options.follows_redirects => {
                 let to = redirected(&url, head.location.as_deref())?;
@@ -180,7 +185,7 @@ fn words(connector: &Connector<'_>, mut body: Incoming) -> Vec<u8> {
     words
 }
 
-impl Read for HttpExchange<'_> {
+impl Read for HttpConnection<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.fill_buf()?.read(buffer)?;
         self.consume(length);
@@ -188,7 +193,7 @@ impl Read for HttpExchange<'_> {
     }
 }
 
-impl BufRead for HttpExchange<'_> {
+impl BufRead for HttpConnection<'_> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         while self.current.is_empty() {
             match self.connector.wait(self.body.frame())? {
@@ -205,7 +210,7 @@ impl BufRead for HttpExchange<'_> {
     }
 }
 
-impl Exchange for HttpExchange<'_> {
+impl ServerConnection for HttpConnection<'_> {
     fn send(&mut self, body: &[u8]) -> io::Result<()> {
         let connector = &mut self.connector;
         connector.messages.verbose(&format!("POST git-upload-pack ({} bytes)\n", body.len()));

@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use packrace_client::{Exchange, HttpMessages as _, Remote, Scheme, Timeouts, Url};
+use packrace_client::{HttpMessages as _, Remote, Scheme, ServerConnection, Timeouts, Url};
 use packrace_object::ObjectId;
 use packrace_protocol::message::fetch_request::FetchRequest;
 use packrace_protocol::session::RefsRequest;
@@ -116,8 +116,8 @@ impl CloneJob<'_> {
         match url.scheme {
             Scheme::Git => {
                 let mut say = |text: &str| messages.verbose(text);
-                let exchange = packrace_client::open_git(&url, timeouts, &mut say)?;
-                let mut remote = open(exchange, &agent, timeouts)?;
+                let connection = packrace_client::open_git(&url, timeouts, &mut say)?;
+                let mut remote = open(connection, &agent, timeouts)?;
                 self.take_from(&mut remote)?;
                 remote.end_stateful();
                 Ok(())
@@ -127,14 +127,14 @@ impl CloneJob<'_> {
                 let remote = String::from_utf8_lossy(&self.origin);
                 let options = http_remote::options(self.call, &self.config, &url, &remote, timeouts)?;
                 let mut source = http_remote::credentials(self.call, &self.config);
-                let exchange = packrace_client::open_http(&url, &options, &mut source, &mut messages)?;
-                self.take_from(&mut open(exchange, &agent, timeouts)?)
+                let connection = packrace_client::open_http(&url, &options, &mut source, &mut messages)?;
+                self.take_from(&mut open(connection, &agent, timeouts)?)
             }
         }
     }
 
     /// Everything after the server's first message.
-    fn take_from<E: Exchange>(&self, remote: &mut Remote<E>) -> Result<(), Fatal> {
+    fn take_from<E: ServerConnection>(&self, remote: &mut Remote<E>) -> Result<(), Fatal> {
         let listed = remote.list_refs(&self.refs_request())?;
         let refs = self.taken_refs(&listed);
         let branch = self.args.branch.as_deref().map(OsStr::as_bytes);
@@ -240,8 +240,8 @@ impl CloneJob<'_> {
     }
 }
 
-fn open<E: Exchange>(exchange: E, agent: &str, timeouts: Timeouts) -> Result<Remote<E>, Fatal> {
-    Ok(Remote::open(exchange, agent, FetchLimits::default(), timeouts)?)
+fn open<E: ServerConnection>(connection: E, agent: &str, timeouts: Timeouts) -> Result<Remote<E>, Fatal> {
+    Ok(Remote::open(connection, agent, FetchLimits::default(), timeouts)?)
 }
 
 impl From<packrace_client::Error> for Fatal {

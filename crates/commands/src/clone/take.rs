@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use packrace_client::{Exchange, Listener, Remote};
+use packrace_client::{Listener, Remote, ServerConnection};
 use packrace_object::fsck::Severities;
 use packrace_pack::ingest::{Checks, Ingest, IngestOptions};
 use packrace_pack::{Phase, ProgressSink as _, Settings};
@@ -19,7 +19,7 @@ use crate::call::streams::ErrorOutput;
 use crate::progress::Progress;
 
 /// Receives a pack that must contain all wants and everything that they reach.
-pub fn receive<E: Exchange>(
+pub fn receive<E: ServerConnection>(
     remote: &mut Remote<E>,
     request: &FetchRequest,
     repository: &Repository,

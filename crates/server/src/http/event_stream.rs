@@ -47,13 +47,13 @@ const BATCH_LINES: usize = 1000;
 const WAITING_BATCHES: usize = 2;
 
 /// What a follower wants.
-struct Wanted {
+struct EventQuery {
     /// `None` for what comes from now on.
     from: Option<u64>,
     filter: RepositoryFilter,
 }
 
-impl Wanted {
+impl EventQuery {
     fn of(query: &str, headers: &HeaderMap) -> Option<Self> {
         let of_key = |key: &'static str| {
             query
@@ -72,7 +72,7 @@ impl Wanted {
         let last: Option<u64> =
             headers.get("last-event-id").and_then(|last| last.to_str().ok()?.trim().parse().ok());
         let from = last.map(|last| last.saturating_add(1)).or(from);
-        Some(Wanted { from, filter: RepositoryFilter::new(&patterns).ok()? })
+        Some(EventQuery { from, filter: RepositoryFilter::new(&patterns).ok()? })
     }
 }
 
@@ -113,8 +113,8 @@ async fn begin(
     context: &RequestContext,
     shared: &Arc<Shared>,
 ) -> Result<Follower, HttpRefusal> {
-    let wanted =
-        Wanted::of(request.uri().query().unwrap_or(""), request.headers()).ok_or(StatusCode::BAD_REQUEST)?;
+    let wanted = EventQuery::of(request.uri().query().unwrap_or(""), request.headers())
+        .ok_or(StatusCode::BAD_REQUEST)?;
     let permit = take_permit(context, shared).await?;
     let (offer, transfer, all) = (context.offer.clone(), context.transfer.clone(), shared.clone());
     let identifying = tokio::task::spawn_blocking(move || {
@@ -245,7 +245,7 @@ mod tests {
         let check = |query: &str, last: Option<&str>, expect: Option<Option<u64>>| {
             let mut headers = HeaderMap::new();
             last.map(|last| headers.insert("last-event-id", last.parse().unwrap()));
-            let wanted = Wanted::of(query, &headers);
+            let wanted = EventQuery::of(query, &headers);
             assert_eq!(wanted.map(|wanted| wanted.from), expect, "{query} {last:?}");
         };
         check("", None, Some(None));

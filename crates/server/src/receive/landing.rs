@@ -43,10 +43,10 @@ impl BucketPush {
 /// Objects of a checked push, which refs may name now.
 pub(super) struct Landing<'a> {
     repository: &'a Repository,
-    place: Place<'a>,
+    destination: Destination<'a>,
 }
 
-enum Place<'a> {
+enum Destination<'a> {
     /// The objects were migrated; `None`: they were there earlier.
     Folder(Option<Migrated>),
     /// The objects wait in their quarantine.
@@ -63,32 +63,32 @@ impl<'a> Landing<'a> {
         bucket: Option<&'a BucketPush>,
         quarantine: Option<Quarantine>,
     ) -> Result<Self, StoreError> {
-        let place = match bucket {
-            Some(push) => Place::Bucket(push, quarantine.map(Box::new)),
-            None => Place::Folder(quarantine.map(Quarantine::migrate).transpose()?),
+        let destination = match bucket {
+            Some(push) => Destination::Bucket(push, quarantine.map(Box::new)),
+            None => Destination::Folder(quarantine.map(Quarantine::migrate).transpose()?),
         };
-        Ok(Landing { repository, place })
+        Ok(Landing { repository, destination })
     }
 
     /// The objects that refs may name.
     pub(super) fn snapshot(&self) -> Result<Arc<Snapshot>, StoreError> {
-        match &self.place {
-            Place::Bucket(_, Some(quarantine)) => quarantine.snapshot(),
+        match &self.destination {
+            Destination::Bucket(_, Some(quarantine)) => quarantine.snapshot(),
             _ => self.repository.unlisted_snapshot(),
         }
     }
 
     /// The variables that let hooks find the objects.
     pub(super) fn variables(&self) -> Vec<(OsString, OsString)> {
-        match &self.place {
-            Place::Bucket(_, Some(quarantine)) => quarantine.environment(),
+        match &self.destination {
+            Destination::Bucket(_, Some(quarantine)) => quarantine.environment(),
             _ => Vec::new(),
         }
     }
 
     /// Whether all transactions must be passed in one call.
     pub(super) fn takes_all_at_once(&self) -> bool {
-        matches!(self.place, Place::Bucket(..))
+        matches!(self.destination, Destination::Bucket(..))
     }
 
     /// Changes refs, one transaction after another. After an error it is not known whether they have changed.
@@ -97,13 +97,13 @@ impl<'a> Landing<'a> {
         transactions: Vec<(Vec<RefEdit>, TransactionMode)>,
         mut writes: RefWrites,
     ) -> Result<Vec<Landed>, Error> {
-        let (push, quarantine) = match &self.place {
-            Place::Folder(migrated) => {
+        let (push, quarantine) = match &self.destination {
+            Destination::Folder(migrated) => {
                 let earlier = ObjectsStored::earlier();
                 let proof = migrated.as_ref().map_or(&earlier, |migrated| &migrated.objects);
                 return self.change_in_folder(transactions, &writes, proof);
             }
-            Place::Bucket(push, quarantine) => (push, quarantine),
+            Destination::Bucket(push, quarantine) => (push, quarantine),
         };
         if let Some(hooks) = &writes.hooks {
             writes.hooks = Some(Arc::new(hooks.with_environment(self.variables())));
@@ -156,9 +156,9 @@ impl<'a> Landing<'a> {
 
     /// Ends the landing: refs name the objects now, or the objects are not needed.
     pub(super) fn end(self) -> Result<(), StoreError> {
-        match self.place {
-            Place::Folder(Some(migrated)) => migrated.release(),
-            Place::Folder(None) | Place::Bucket(..) => Ok(()),
+        match self.destination {
+            Destination::Folder(Some(migrated)) => migrated.release(),
+            Destination::Folder(None) | Destination::Bucket(..) => Ok(()),
         }
     }
 }

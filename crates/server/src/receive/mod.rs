@@ -47,7 +47,7 @@ use packrace_os::process::lower_thread_priority;
 use packrace_protocol::message::advertisement;
 use packrace_protocol::message::push_offer::PushOffer;
 use packrace_protocol::session::push::{
-    self, Held, PushConfig, PushInput, PushLimits, PushOutput, PushRequest, PushSession,
+    self, PushConfig, PushInput, PushLimits, PushOutput, PushRequest, PushSession, SessionMemory,
 };
 use packrace_protocol::wire::{pkt_line, sideband};
 use packrace_store::{Config, HooksFrom, MessageSink};
@@ -214,7 +214,7 @@ impl<'a> Receive<'a> {
         });
         let mut buffer = vec![0; READ_BYTES];
         let mut last = 0;
-        // Held until the push ends.
+        // SessionMemory until the push ends.
         let memory = self.claim_memory()?;
         loop {
             let handled = match session.poll_output() {
@@ -350,7 +350,7 @@ impl<'a> Receive<'a> {
 
 /// An estimate of the memory for the commands of a push: once as received, and once with the outcome of each.
 fn memory_bytes(session: &PushSession) -> usize {
-    let Held { commands, bytes } = session.held();
+    let SessionMemory { commands, bytes } = session.memory();
     commands
         .saturating_mul(size_of::<ReceivedCommand>() + BYTES_A_NAME)
         .saturating_add(bytes.saturating_mul(2))

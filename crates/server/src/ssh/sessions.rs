@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use packrace_ssh::{SessionOutput, SshHost, SshSession, SshUser, UserCertificate, UserKey, Wanted};
+use packrace_ssh::{SessionOutput, SessionRequest, SshHost, SshSession, SshUser, UserCertificate, UserKey};
 use packrace_store::MessageSink;
 use tokio::sync::watch;
 
@@ -183,14 +183,14 @@ async fn run(shared: Arc<Shared>, peer: SocketAddr, session: SshSession, stoppin
 
 /// Serves a session on this thread.
 fn serve(session: SshSession, peer: SocketAddr, permit: &Permit, shared: &Shared) {
-    let SshSession { user, wanted, protocol, input, output } = session;
-    let command = match &wanted {
-        Wanted::Shell => {
+    let SshSession { user, request, protocol, input, output } = session;
+    let command = match &request {
+        SessionRequest::Shell => {
             // A client that does not read is gone.
             let _ = output.say(ShellRequest::greeting(&user.name).as_bytes());
             return output.end(FAILED);
         }
-        Wanted::Command(command) => ShellCommand::parse(command),
+        SessionRequest::Command(command) => ShellCommand::parse(command),
     };
     let command = match command {
         Ok(command) => command,

@@ -69,7 +69,7 @@ pub(super) struct HookTask {
 }
 
 /// What is found of the journal in one go.
-struct Look {
+struct JournalScan {
     reader: JournalReader,
     /// The number behind the last line that was looked at, if there was one.
     next: Option<u64>,
@@ -132,7 +132,7 @@ impl HookTask {
     async fn work(&mut self) {
         loop {
             let last = *self.durable.borrow_and_update();
-            match self.look(last).await {
+            match self.scan(last).await {
                 Ok((Some(message), _)) => {
                     self.deliver(&message).await;
                     self.move_to(message.seq.saturating_add(1));
@@ -165,20 +165,20 @@ impl HookTask {
     }
 
     /// The next event that the hook wants, if there is one among the next lines; and whether there is nothing more.
-    async fn look(&mut self, last: u64) -> io::Result<(Option<Message>, bool)> {
+    async fn scan(&mut self, last: u64) -> io::Result<(Option<Message>, bool)> {
         let reader = self.reader.take().unwrap_or_else(|| JournalReader::new(&self.dir, self.next));
         let (hook, counts) = (self.hook.clone(), self.counts.clone());
         // Files are read.
-        let looked = spawn_blocking(move || look(reader, &hook, &counts, last)).await;
-        let look = looked.map_err(io::Error::other)??;
-        self.reader = Some(look.reader);
-        match (&look.message, look.next) {
+        let scanned = spawn_blocking(move || scan(reader, &hook, &counts, last)).await;
+        let scan = scanned.map_err(io::Error::other)??;
+        self.reader = Some(scan.reader);
+        match (&scan.message, scan.next) {
             // Only when it is delivered.
             (Some(message), _) => self.move_to(message.seq),
             (None, Some(next)) => self.move_to(next),
             (None, None) => {}
         }
-        Ok((look.message, look.is_end))
+        Ok((scan.message, scan.is_end))
     }
 
     /// Posts an event until the receiver has it, or its time is over.
@@ -251,11 +251,16 @@ impl HookTask {
 }
 
 /// Reads lines up to the number `last`, until one is wanted.
-fn look(mut reader: JournalReader, hook: &Webhook, counts: &WebhookCounts, last: u64) -> io::Result<Look> {
+fn scan(
+    mut reader: JournalReader,
+    hook: &Webhook,
+    counts: &WebhookCounts,
+    last: u64,
+) -> io::Result<JournalScan> {
     let mut next = None;
     for _ in 0..BATCH_LINES {
         let Some(line) = reader.next_up_to(last)? else {
-            return Ok(Look { reader, next, message: None, is_end: true });
+            return Ok(JournalScan { reader, next, message: None, is_end: true });
         };
         if line.missed > 0 {
             counts.lost(LossReason::Gone, line.missed);
@@ -264,10 +269,10 @@ fn look(mut reader: JournalReader, hook: &Webhook, counts: &WebhookCounts, last:
         }
         next = Some(line.seq.saturating_add(1));
         if let Some(message) = wanted(&line, hook, counts) {
-            return Ok(Look { reader, next, message: Some(message), is_end: false });
+            return Ok(JournalScan { reader, next, message: Some(message), is_end: false });
         }
     }
-    Ok(Look { reader, next, message: None, is_end: false })
+    Ok(JournalScan { reader, next, message: None, is_end: false })
 }
 
 /// What of a line is posted, if the hook wants it.

@@ -10,7 +10,7 @@ use russh::{Channel, ChannelId, ChannelOpenFailure, Pty};
 use super::input::SessionInput;
 use super::link::Link;
 use super::output::SessionOutput;
-use super::{SshSession, Wanted};
+use super::{SessionRequest, SshSession};
 use crate::keys::{SshUser, UserCertificate, UserKey};
 
 /// The only variable that clients may set (git-protocol(5)).
@@ -58,7 +58,12 @@ impl ClientHandler {
     }
 
     /// Begins a session, unless this channel has one.
-    fn begin(&mut self, id: ChannelId, wanted: Wanted, session: &mut Session) -> Result<(), russh::Error> {
+    fn begin(
+        &mut self,
+        id: ChannelId,
+        request: SessionRequest,
+        session: &mut Session,
+    ) -> Result<(), russh::Error> {
         let (Some(user), Some(input)) = (self.user.clone(), self.link.begin(id)) else {
             return session.channel_failure(id);
         };
@@ -66,7 +71,7 @@ impl ClientHandler {
         let output = SessionOutput::new(self.link.clone(), input.clone(), session.handle(), id);
         let input = SessionInput::new(input, self.link.limits.idle);
         let protocol = self.protocol.take();
-        self.link.host.begin(SshSession { user, wanted, protocol, input, output });
+        self.link.host.begin(SshSession { user, request, protocol, input, output });
         Ok(())
     }
 }
@@ -178,11 +183,11 @@ impl Handler for ClientHandler {
         command: &[u8],
         session: &mut Session,
     ) -> Result<(), Self::Error> {
-        self.begin(id, Wanted::Command(command.to_owned()), session)
+        self.begin(id, SessionRequest::Command(command.to_owned()), session)
     }
 
     async fn shell_request(&mut self, id: ChannelId, session: &mut Session) -> Result<(), Self::Error> {
-        self.begin(id, Wanted::Shell, session)
+        self.begin(id, SessionRequest::Shell, session)
     }
 
     async fn subsystem_request(

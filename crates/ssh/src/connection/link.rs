@@ -39,7 +39,7 @@ struct OpenChannel {
 
 /// What the watch does next.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum IdleCheck {
     /// Check again after this time.
     Again(Duration),
     /// The client was silent for too long.
@@ -146,11 +146,11 @@ impl Link {
 
     /// Whether a client without a session was silent for too long. A client that still receives a response is
     /// not silent; one that only gets replies to its pings is.
-    pub(super) fn look(&self, now: Instant) -> Look {
+    pub(super) fn check_idle(&self, now: Instant) -> IdleCheck {
         let time = self.limits.idle_time;
         let mut state = self.lock();
         if state.channel.as_ref().is_some_and(|channel| channel.has_begun) {
-            return Look::Again(time);
+            return IdleCheck::Again(time);
         }
         let sent = self.wire.sent_bytes();
         let taken_bytes = sent.saturating_sub(state.idle_sent_bytes);
@@ -159,8 +159,8 @@ impl Link {
             state.idle_since = now;
         }
         match (state.idle_since + time).checked_duration_since(now) {
-            Some(left) if !left.is_zero() => Look::Again(left),
-            _ => Look::TooLong,
+            Some(left) if !left.is_zero() => IdleCheck::Again(left),
+            _ => IdleCheck::TooLong,
         }
     }
 }

@@ -143,7 +143,7 @@ pub struct ConnectionLimits {
 
 /// What a client wants to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
+pub enum SessionRequest {
     /// A command.
     Command(Vec<u8>),
     /// A shell, which is not offered.
@@ -156,7 +156,7 @@ pub struct SshSession {
     /// The logged-in user.
     pub user: SshUser,
     /// The command.
-    pub wanted: Wanted,
+    pub request: SessionRequest,
     /// `GIT_PROTOCOL`, if the client set it.
     pub protocol: Option<String>,
     /// The client's input.

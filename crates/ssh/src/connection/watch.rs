@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use super::link::{Link, Look};
+use super::link::{IdleCheck, Link};
 
 /// How long a connection may take to end after its socket is shut down.
 const END_TIME: Duration = Duration::from_secs(5);
@@ -52,9 +52,9 @@ pub(super) async fn watch(
     let mut session = pin!(session);
     let mut cut = pin!(cut);
     loop {
-        let wait = match link.look(Instant::now()) {
-            Look::Again(wait) => wait,
-            Look::TooLong => {
+        let wait = match link.check_idle(Instant::now()) {
+            IdleCheck::Again(wait) => wait,
+            IdleCheck::TooLong => {
                 shut(session, link).await;
                 return match link.user() {
                     Some(_) => ConnectionEnded::Silent,

@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    struct Wanted<'a> {
+    struct CertificateSpec<'a> {
         signer: &'a PrivateKey,
         kind: CertType,
         principals: &'a [&'a str],
@@ -99,7 +99,7 @@ mod tests {
     }
 
     /// A certificate that is valid from 1,000 to 2,000.
-    fn signed(wanted: &Wanted<'_>) -> Certificate {
+    fn signed(wanted: &CertificateSpec<'_>) -> Certificate {
         let mut builder =
             Builder::new_with_random_nonce(&mut safe_rng(), random().public_key(), 1000, 2000).unwrap();
         builder.serial(7).unwrap().key_id("alice's\n laptop").unwrap().cert_type(wanted.kind).unwrap();
@@ -120,7 +120,7 @@ mod tests {
         let (authority, other) = (random(), random());
         let mut keys = UserKeys::default();
         keys.add_authorities(&authority.public_key().to_openssh().unwrap()).unwrap();
-        let check_at = |now, wanted: &Wanted<'_>, login: &str, expect: Result<&str, &str>| {
+        let check_at = |now, wanted: &CertificateSpec<'_>, login: &str, expect: Result<&str, &str>| {
             let certificate = signed(wanted);
             let is_from = |range: &str| range == "10.0.0.0/8";
             let found = keys.user_of_certificate(&UserCertificate(&certificate), login, now, &is_from);
@@ -129,32 +129,36 @@ mod tests {
             assert_eq!(found.as_ref().map(|user| &*user.name).map_err(Clone::clone), expect);
             assert!(found.is_err() || found.is_ok_and(|user| user.shown == shown));
         };
-        let check = |wanted: &Wanted<'_>, login, expect| check_at(1500, wanted, login, expect);
-        let good =
-            || Wanted { signer: &authority, kind: CertType::User, principals: &["alice"], option: None };
+        let check = |wanted: &CertificateSpec<'_>, login, expect| check_at(1500, wanted, login, expect);
+        let good = || CertificateSpec {
+            signer: &authority,
+            kind: CertType::User,
+            principals: &["alice"],
+            option: None,
+        };
         check(&good(), "git", Ok("alice"));
         check(&good(), "alice", Ok("alice"));
-        let two = || Wanted { principals: &["alice", "bob"], ..good() };
+        let two = || CertificateSpec { principals: &["alice", "bob"], ..good() };
         check(&two(), "bob", Ok("bob"));
         check(&two(), "git", Err("none of its principals is the login name \"git\""));
-        check(&Wanted { principals: &[], ..good() }, "alice", Err("it has no principal"));
+        check(&CertificateSpec { principals: &[], ..good() }, "alice", Err("it has no principal"));
         check(
-            &Wanted { principals: &["@admins"], ..good() },
+            &CertificateSpec { principals: &["@admins"], ..good() },
             "git",
             Err("\"@admins\" is not the name of one user"),
         );
-        let from = |range| Wanted { option: Some(("source-address", range)), ..good() };
+        let from = |range| CertificateSpec { option: Some(("source-address", range)), ..good() };
         check(&from("192.0.2.1,10.0.0.0/8"), "git", Ok("alice"));
         check(&from("192.0.2.1"), "git", Err("it is not for the address of this client"));
         check(&from(""), "git", Err("it is not for the address of this client"));
         let unknown = ["force-command", "verify-required", "x@example.com"];
         let whys = unknown.map(|name| (name, format!("{name:?} is an option that is not known")));
         for (name, why) in &whys {
-            check(&Wanted { option: Some((name, "id")), ..good() }, "git", Err(why));
+            check(&CertificateSpec { option: Some((name, "id")), ..good() }, "git", Err(why));
         }
-        check(&Wanted { kind: CertType::Host, ..good() }, "git", Err("it is for hosts"));
+        check(&CertificateSpec { kind: CertType::Host, ..good() }, "git", Err("it is for hosts"));
         let unknown = "signed by an authority that is not known";
-        check(&Wanted { signer: &other, ..good() }, "git", Err(unknown));
+        check(&CertificateSpec { signer: &other, ..good() }, "git", Err(unknown));
         for (now, expect) in [(999, Err("it is not valid now")), (1000, Ok("alice")), (1999, Ok("alice"))] {
             check_at(now, &good(), "git", expect);
         }

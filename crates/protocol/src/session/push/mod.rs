@@ -151,7 +151,7 @@ pub fn end(request: &PushRequest) -> &'static [u8] {
 
 /// The memory use of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
+pub struct SessionMemory {
     /// Commands received so far.
     pub commands: usize,
     /// Bytes of memory.
@@ -226,7 +226,7 @@ impl PushSession {
     }
 
     /// What the session currently holds of the push.
-    pub fn held(&self) -> Held {
+    pub fn memory(&self) -> SessionMemory {
         let PushRequest { commands, shallow, .. } = &self.request;
         let bytes = commands.len() * size_of::<PushCommand>()
             + shallow.len() * size_of::<ObjectId>()
@@ -234,7 +234,7 @@ impl PushSession {
             + self.option_bytes
             + self.certificate.len()
             + self.decoder.held();
-        Held { commands: commands.len(), bytes }
+        SessionMemory { commands: commands.len(), bytes }
     }
 
     /// The next output.

@@ -24,7 +24,7 @@ const MAX_ARGON2_PASSES: u32 = 16;
 #[derive(Debug, Default)]
 pub(in super::super) struct PasswordFile {
     hashes: HashMap<Box<str>, Box<str>>,
-    /// A hash of the kind that sorts last: verified for users that do not exist, so that they take as long.
+    /// A hash of the most common kind: verified for users that do not exist, so that they take as long as most.
     typical: Option<Box<str>>,
 }
 
@@ -50,7 +50,7 @@ impl PasswordFile {
                 return Err(refused(&format!("{user} is there twice")));
             }
         }
-        file.typical = file.hashes.values().max_by_key(|hash| kind(hash)).cloned();
+        file.typical = of_most_common_kind(&file.hashes);
         Ok(file)
     }
 
@@ -86,9 +86,21 @@ pub fn hash_password(user: &str, password: &str) -> Result<String, String> {
     Ok(format!("{user}:{hash}"))
 }
 
-/// The start of a hash: algorithm, and cost (bcrypt) or version (argon2).
+fn of_most_common_kind(hashes: &HashMap<Box<str>, Box<str>>) -> Option<Box<str>> {
+    let mut counts = HashMap::new();
+    for hash in hashes.values() {
+        counts.entry(kind(hash)).or_insert((0, hash)).0 += 1;
+    }
+    // Of equally common kinds, always the same one.
+    let most = counts.into_iter().max_by_key(|(kind, (count, _))| (*count, *kind));
+    most.map(|(_, (_, hash))| hash.clone())
+}
+
+/// What of a hash decides how long it takes: algorithm and cost.
 fn kind(hash: &str) -> &str {
-    let end = hash.match_indices('$').nth(2).map_or(hash.len(), |(at, _)| at);
+    // `$2y$<cost>$<salt and hash>`, `$argon2id$v=<version>$<cost>$<salt>$<hash>`.
+    let parts = if is_bcrypt(hash) { 2 } else { 3 };
+    let end = hash.match_indices('$').nth(parts).map_or(hash.len(), |(at, _)| at);
     &hash[..end]
 }
 
@@ -149,6 +161,23 @@ mod tests {
         assert!(!file.verify("b", "open sesame"));
         assert!(!file.verify("c", "open sesame"));
         assert!(!PasswordFile::default().verify("a", ""));
+    }
+
+    /// Otherwise the time of an answer would tell who is a user.
+    #[test]
+    fn users_that_do_not_exist_take_as_long_as_most() {
+        let argon2 = |user: &str, cost: &str| {
+            format!("{user}:$argon2id$v=19${cost}$c29tZXNhbHQ$ljFpLeKdQRz1dvgvQzbmTtnZAM6tNbQMMrb0trBOgcQ\n")
+        };
+        let bcrypt = |user: &str| format!("{user}:{}\n", bcrypt::hash("x", 4).unwrap());
+        let typical = |text: String| kind(&parse(&text).unwrap().typical.unwrap()).to_owned();
+        let (cheap, dear) = ("m=64,t=1,p=1", "m=128,t=2,p=1");
+        assert_eq!(typical(bcrypt("a") + &bcrypt("b") + &argon2("c", cheap)), "$2b$04");
+        assert_eq!(
+            typical(bcrypt("a") + &argon2("b", cheap) + &argon2("c", cheap) + &argon2("d", dear)),
+            format!("$argon2id$v=19${cheap}")
+        );
+        assert!(parse("").unwrap().typical.is_none());
     }
 
     #[test]
