@@ -35,7 +35,7 @@ pub fn repository_with(call: &Call, options: OpenOptions) -> Result<Repository, 
 /// That there is no repository, in git's words.
 pub fn none_found(call: &Call) -> Fatal {
     match search(call) {
-        Ok(Search::MountPoint(above)) => Fatal::new(format!(
+        Ok(Discovery::MountPoint(above)) => Fatal::new(format!(
             "not a git repository (or any parent up to mount point {})\n\
              Stopping at filesystem boundary (GIT_DISCOVERY_ACROSS_FILESYSTEM not set).",
             above.display()
@@ -52,13 +52,13 @@ fn find(call: &Call, options: OpenOptions) -> Result<Option<Repository>, Fatal> 
     // A repository found by search may belong to another user, whose configuration is not trusted.
     options.check_ownership = true;
     match search(call)? {
-        Search::Found(git_dir) => Ok(Some(Repository::open(&git_dir, &options)?)),
-        Search::MountPoint(_) | Search::Nothing => Ok(None),
+        Discovery::Found(git_dir) => Ok(Some(Repository::open(&git_dir, &options)?)),
+        Discovery::MountPoint(_) | Discovery::Nothing => Ok(None),
     }
 }
 
 /// How a search ends.
-enum Search {
+enum Discovery {
     /// At this git directory, or at the file that names it.
     Found(PathBuf),
     /// Below this directory, which is on another file system.
@@ -68,7 +68,7 @@ enum Search {
 }
 
 /// Searches from the current directory upwards.
-fn search(call: &Call) -> Result<Search, Fatal> {
+fn search(call: &Call) -> Result<Discovery, Fatal> {
     let limits = &call.environment.discovery_limits;
     let start = in_directory(call, Path::new("."))?;
     let start = packrace_os::real_path(&start).map_err(Fatal::new)?;
@@ -85,18 +85,18 @@ fn search(call: &Call) -> Result<Search, Fatal> {
             let is_same =
                 first.as_ref().zip(here).is_none_or(|(first, here)| here.is_on_file_system_of(first));
             if !is_same {
-                return Ok(Search::MountPoint(directory.to_owned()));
+                return Ok(Discovery::MountPoint(directory.to_owned()));
             }
         }
         let inside = directory.join(".git");
         if identity(&inside).is_some() {
-            return Ok(Search::Found(inside));
+            return Ok(Discovery::Found(inside));
         }
         if ["HEAD", "objects", "refs"].iter().all(|name| identity(&directory.join(name)).is_some()) {
-            return Ok(Search::Found(directory.to_owned()));
+            return Ok(Discovery::Found(directory.to_owned()));
         }
     }
-    Ok(Search::Nothing)
+    Ok(Discovery::Nothing)
 }
 
 /// A path relative to the `-C` directories.
