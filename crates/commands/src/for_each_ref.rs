@@ -17,7 +17,7 @@ const MAX_INPUT_BYTES: u64 = 64 << 20;
 pub fn run(call: &Call, args: &ForEachRefOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     let request = request(call, args)?;
-    ref_filter::list(&repository, &request, &mut **call.streams.output(), &call.streams.errors)
+    ref_filter::list(call, &repository, &request)
 }
 
 fn request(call: &Call, args: &ForEachRefOptions) -> Result<ListingRequest, Fatal> {

@@ -1,7 +1,9 @@
 //! One `%(atom)`: its name, its argument, and their errors (git-for-each-ref, "FIELD NAMES").
 
 use super::argument::{fatal, number, split_argument, unrecognized, unsupported};
+use super::context::ParseContext;
 use super::dates::DateFormat;
+use super::describe_form::DescribeForm;
 use super::trailers::TrailerForm;
 use crate::call::fatal::Fatal;
 
@@ -27,6 +29,9 @@ pub enum Field {
     },
     /// The commit to count against, as an index into the format's bases.
     AheadBehind(usize),
+    /// The commit that was started from the ref, by its number among those that are asked of.
+    IsBase(usize),
+    Describe(DescribeForm),
     ObjectType,
     ObjectSize,
     DiskSize,
@@ -96,8 +101,15 @@ pub enum Who {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PersonPart {
     Whole,
-    Name,
-    Email { is_trimmed: bool, is_local_part: bool },
+    /// `is_mapped`: as a mailmap has it.
+    Name {
+        is_mapped: bool,
+    },
+    Email {
+        is_mapped: bool,
+        is_trimmed: bool,
+        is_local_part: bool,
+    },
     Date(DateFormat),
 }
 
@@ -111,9 +123,10 @@ impl Field {
             | Field::WorktreePath
             | Field::Tracking { .. }
             | Field::AheadBehind(_)
+            | Field::IsBase(_)
             | Field::ObjectName(_)
             | Field::Nothing => Need::Nothing,
-            Field::ObjectType => Need::Kind,
+            Field::ObjectType | Field::Describe(_) => Need::Kind,
             Field::ObjectSize | Field::DiskSize | Field::DeltaBase | Field::RawSize => Need::Header,
             _ => Need::Content,
         }
@@ -144,8 +157,8 @@ pub enum Need {
 }
 
 impl Atom {
-    /// Parses the text inside the parentheses. Commits to count against are added to `bases`.
-    pub fn parse(text: &[u8], bases: &mut Vec<Vec<u8>>) -> Result<Self, Fatal> {
+    /// Parses the text inside the parentheses. Commits that it names are added to `context`.
+    pub fn parse(text: &[u8], context: &mut ParseContext) -> Result<Self, Fatal> {
         let is_deref = text.first() == Some(&b'*');
         let rest = &text[usize::from(is_deref)..];
         if rest.is_empty() {
@@ -161,12 +174,17 @@ impl Atom {
         if matches!(rest, b"author:" | b"committer:" | b"tagger:") {
             return Ok(Atom { field: Field::Nothing, is_deref });
         }
-        let field = field(name, argument, bases)?.ok_or_else(unknown)?;
+        let field = field(name, argument, is_deref, context)?.ok_or_else(unknown)?;
         Ok(Atom { field, is_deref })
     }
 }
 
-fn field(name: &str, argument: Option<&[u8]>, bases: &mut Vec<Vec<u8>>) -> Result<Option<Field>, Fatal> {
+fn field(
+    name: &str,
+    argument: Option<&[u8]>,
+    is_deref: bool,
+    context: &mut ParseContext,
+) -> Result<Option<Field>, Fatal> {
     Ok(Some(match name {
         "refname" => Field::RefName(name_form(name, argument)?),
         "symref" => Field::Symref(name_form(name, argument)?),
@@ -175,9 +193,13 @@ fn field(name: &str, argument: Option<&[u8]>, bases: &mut Vec<Vec<u8>>) -> Resul
         "upstream" | "push" => Field::Tracking { is_push: name == "push", form: track_form(name, argument)? },
         "ahead-behind" => {
             let base = argument.ok_or_else(|| Fatal::new("expected format: %(ahead-behind:<committish>)"))?;
-            bases.push(base.to_vec());
-            Field::AheadBehind(bases.len() - 1)
+            Field::AheadBehind(context.count_against(base))
         }
+        "is-base" => {
+            let name = argument.ok_or_else(|| Fatal::new("expected format: %(is-base:<committish>)"))?;
+            Field::IsBase(context.derive_from(name, is_deref))
+        }
+        "describe" => Field::Describe(DescribeForm::parse(argument.unwrap_or_default())?),
         "objecttype" => bare(name, argument, Field::ObjectType)?,
         "objectsize" => match argument {
             None => Field::ObjectSize,
@@ -201,13 +223,13 @@ fn field(name: &str, argument: Option<&[u8]>, bases: &mut Vec<Vec<u8>>) -> Resul
         "body" => bare(name, argument, Field::Body { has_signature: true })?,
         "contents" => contents(argument)?,
         "trailers" => Field::Trailers(TrailerForm::parse(argument.unwrap_or_default())?),
-        "signature" | "describe" | "is-base" | "flag" => return Err(unsupported(name)),
+        "signature" | "flag" => return Err(unsupported(name)),
         "rest" => return Err(Fatal::new("this command reject atom %(rest)")),
-        _ => return person(name, argument),
+        _ => return person(name, argument, context.is_terminal),
     }))
 }
 
-fn person(name: &str, argument: Option<&[u8]>) -> Result<Option<Field>, Fatal> {
+fn person(name: &str, argument: Option<&[u8]>, is_terminal: bool) -> Result<Option<Field>, Fatal> {
     let people = [
         ("author", Who::Author),
         ("committer", Who::Committer),
@@ -220,11 +242,11 @@ fn person(name: &str, argument: Option<&[u8]>) -> Result<Option<Field>, Fatal> {
         "" if argument.is_some() && who != Who::Creator => return Ok(Some(Field::Nothing)),
         "" => PersonPart::Whole,
         // An empty format was refused earlier.
-        "date" => PersonPart::Date(DateFormat::parse(argument.unwrap_or_default())?),
+        "date" => PersonPart::Date(DateFormat::parse(argument.unwrap_or_default(), is_terminal)?),
         _ if who == Who::Creator => return Ok(None),
         "name" => match argument {
-            None => PersonPart::Name,
-            Some(b"mailmap") => return Err(unsupported(&format!("{name}:mailmap"))),
+            None => PersonPart::Name { is_mapped: false },
+            Some(b"mailmap") => PersonPart::Name { is_mapped: true },
             Some(other) => return Err(unrecognized(name, other)),
         },
         "email" => email(name, argument)?,
@@ -234,23 +256,25 @@ fn person(name: &str, argument: Option<&[u8]>) -> Result<Option<Field>, Fatal> {
 }
 
 fn email(name: &str, argument: Option<&[u8]>) -> Result<PersonPart, Fatal> {
-    let (mut is_trimmed, mut is_local_part) = (false, false);
-    let whole = argument.unwrap_or_default();
-    let mut rest = whole;
-    while !rest.is_empty() {
-        let (word, after) = match rest.iter().position(|byte| *byte == b',') {
-            Some(at) => (&rest[..at], &rest[at + 1..]),
-            None => (rest, &rest[rest.len()..]),
+    let (mut is_mapped, mut is_trimmed, mut is_local_part) = (false, false, false);
+    let mut rest = argument;
+    while let Some(text) = rest {
+        let words = [
+            (&b"mailmap"[..], &mut is_mapped),
+            (b"trim", &mut is_trimmed),
+            (b"localpart", &mut is_local_part),
+        ];
+        let found = words.into_iter().find_map(|(word, is_asked)| Some((text.strip_prefix(word)?, is_asked)));
+        let (after, is_asked) = found.ok_or_else(|| unrecognized(name, text))?;
+        *is_asked = true;
+        rest = match after {
+            [] => None,
+            [b',', more @ ..] => Some(more),
+            // Of a longer word only the end is said, as git does.
+            _ => return Err(unrecognized(name, after)),
         };
-        match word {
-            b"trim" => is_trimmed = true,
-            b"localpart" => is_local_part = true,
-            b"mailmap" => return Err(unsupported(&format!("{name}:mailmap"))),
-            _ => return Err(unrecognized(name, rest)),
-        }
-        rest = after;
     }
-    Ok(PersonPart::Email { is_trimmed, is_local_part })
+    Ok(PersonPart::Email { is_mapped, is_trimmed, is_local_part })
 }
 
 fn subject(name: &str, argument: Option<&[u8]>) -> Result<Field, Fatal> {

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use gix_date::{Time, Zoned};
 
 use super::argument::fatal;
+use super::human::{Day, HumanForm};
 use crate::call::fatal::Fatal;
 
 /// The format of a date.
@@ -27,6 +28,7 @@ enum DateForm {
     Short,
     Raw,
     Unix,
+    Human,
     /// A strftime format.
     Custom(Vec<u8>),
 }
@@ -41,8 +43,14 @@ pub struct Moment {
 }
 
 impl DateFormat {
-    /// Parses the text after the colon of a date atom.
-    pub fn parse(text: &[u8]) -> Result<Self, Fatal> {
+    /// Parses the text after the colon of a date atom. A format behind `auto:` is for terminals.
+    pub fn parse(text: &[u8], is_terminal: bool) -> Result<Self, Fatal> {
+        let text = match text.strip_prefix(b"auto:") {
+            Some(b"") if is_terminal => return Err(Fatal::new("unknown date format ")),
+            Some(form) if is_terminal => form,
+            Some(_) => b"default",
+            None => text,
+        };
         let is_given = !text.is_empty();
         let done = |form, is_local| Ok(DateFormat { form, is_local, is_given });
         if text == b"local" {
@@ -72,9 +80,7 @@ impl DateFormat {
             b"short" => DateForm::Short,
             b"raw" => DateForm::Raw,
             b"unix" => DateForm::Unix,
-            b"human" => {
-                return Err(fatal("date format is not supported by packrace: ", text));
-            }
+            b"human" => DateForm::Human,
             _ => return Err(fatal("unknown date format ", text)),
         };
         match rest {
@@ -101,6 +107,7 @@ impl DateFormat {
             }
             _ => {}
         }
+        let stored = moment.seconds;
         let (moment, abbreviation) = match self.is_local {
             true => local(moment.seconds)?,
             false => (moment, String::new()),
@@ -113,7 +120,38 @@ impl DateFormat {
         let is_known = seconds <= LAST_SECOND;
         let moment = if is_known { moment } else { Moment { seconds: 0, zone: 0 } };
         let date = Civil::of(if is_known { seconds } else { 0 });
+        if self.form == DateForm::Human {
+            return self.write_human(&date, moment.zone, stored, now, out);
+        }
         self.write_civil(&date, moment, &abbreviation, out);
+        Ok(())
+    }
+
+    /// `seconds` is the moment itself, also where `date` stands for one that no calendar knows.
+    fn write_human(
+        &self,
+        date: &Civil,
+        zone: i32,
+        seconds: u64,
+        now: i64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fatal> {
+        let (here, _) = local(now.max(0).unsigned_abs())?;
+        let today = Civil::of(civil_seconds(here)?);
+        let (weekday, month) = (&WEEKDAYS[date.weekday][..3], &MONTHS[date.month - 1][..3]);
+        let Civil { year, day, hour, minute, .. } = *date;
+        match HumanForm::of(date.day(), today.day()) {
+            HumanForm::Relative => relative(seconds, now, out),
+            // Years have 32 bits in C.
+            HumanForm::Year => put(out, format_args!("{month} {day} {}", year as i32)),
+            HumanForm::Day => put(out, format_args!("{weekday} {month} {day} {hour:02}:{minute:02}")),
+            HumanForm::Weekday => {
+                put(out, format_args!("{weekday} {hour:02}:{minute:02}"));
+                if !self.is_local && zone != here.zone {
+                    put(out, format_args!(" {}", Zone(zone)));
+                }
+            }
+        }
         Ok(())
     }
 
@@ -149,7 +187,7 @@ impl DateFormat {
             ),
             DateForm::Short => put(out, format_args!("{year:04}-{number:02}-{day:02}")),
             DateForm::Custom(format) => custom(format, moment, date, abbreviation, out),
-            DateForm::Raw | DateForm::Unix | DateForm::Relative => {}
+            DateForm::Raw | DateForm::Unix | DateForm::Relative | DateForm::Human => {}
         }
     }
 }
@@ -247,6 +285,10 @@ impl Civil {
             weekday: (days + 4).rem_euclid(7) as usize,
             day_of_year: days - days_before(year),
         }
+    }
+
+    fn day(&self) -> Day {
+        Day { year: self.year, month: self.month, day: self.day }
     }
 
     /// The year and week by ISO 8601: week 1 has the year's first Thursday.
@@ -436,7 +478,7 @@ mod tests {
 
     fn text(format: &str, seconds: u64, zone: i32, now: i64) -> String {
         let mut out = Vec::new();
-        let format = DateFormat::parse(format.as_bytes()).unwrap();
+        let format = DateFormat::parse(format.as_bytes(), false).unwrap();
         match format.write(Moment { seconds, zone }, now, &mut out) {
             Ok(()) => String::from_utf8(out).unwrap(),
             Err(fatal) => fatal.message,
@@ -500,14 +542,18 @@ mod tests {
     #[test]
     fn what_is_refused() {
         let check = |format: &str, expect: &str| {
-            let found = DateFormat::parse(format.as_bytes()).unwrap_err();
+            let found = DateFormat::parse(format.as_bytes(), true).unwrap_err();
             assert_eq!(found.message, expect);
         };
         check("x", "unknown date format x");
         check("short:x", "unknown date format short:x");
         check("-local", "unknown date format -local");
         check("format", "date format missing colon separator: format");
-        check("human", "date format is not supported by packrace: human");
+        check("human:x", "unknown date format human:x");
+        check("auto", "unknown date format auto");
+        check("auto:", "unknown date format ");
+        check("auto:x", "unknown date format x");
+        check("auto:auto:iso", "unknown date format auto:iso");
         check("format:%Ey", "date format is not supported by packrace: format:%Ey");
         check("format:%", "date format is not supported by packrace: format:%");
     }

@@ -1,20 +1,25 @@
 //! Values of atoms: from a ref, its object, and the peeled object.
 
 use std::io::Write as _;
+use std::rc::Rc;
 
 use packrace_object::{Kind, MAX_TAG_DEPTH, ObjectId};
 use packrace_store::refs::{Peeled, RefSnapshot};
 use packrace_store::{ObjectReader, Repository, cache_bytes};
 
-use super::atom::{Atom, Field, IdForm, Need, PersonPart, TrackForm};
+use super::atom::{Atom, Field, IdForm, Need, PersonPart, TrackForm, Who};
+use super::describe::Describer;
+use super::describe_form::DescribeForm;
 use super::history::AheadBehindCounts;
 use super::item::RefItem;
+use super::mailmap::{Mailmap, MappedCreators};
 use super::message::{self, Message};
 use super::names::{self, ShortNames};
 use super::objects::ListedObjects;
 use super::sort::KeyValue;
 use super::tracking::Tracking;
 use super::worktrees;
+use crate::call::Call;
 use crate::call::fatal::Fatal;
 
 /// The known parts of an object.
@@ -28,6 +33,7 @@ struct Looked {
 
 /// Computes values of atoms. Caches the object of the last ref.
 pub struct Values<'a> {
+    call: &'a Call,
     repository: &'a Repository,
     objects: &'a ListedObjects<'a>,
     refs: &'a RefSnapshot,
@@ -41,13 +47,20 @@ pub struct Values<'a> {
     abbreviation: Option<usize>,
     /// Ahead and behind counts of each ref, per base.
     pub counts: Vec<AheadBehindCounts>,
+    /// For each commit that `%(is-base:…)` asks of, its name and the number of its ref.
+    pub derived: Vec<(Vec<u8>, bool)>,
+    pub bases: Vec<Option<usize>>,
+    describer: Option<Describer>,
+    mailmap: Option<Rc<Mailmap>>,
+    pub mapped_creators: MappedCreators,
     now: i64,
 }
 
 impl<'a> Values<'a> {
-    pub fn new(objects: &'a ListedObjects<'a>, refs: &'a RefSnapshot) -> Self {
+    pub fn new(call: &'a Call, objects: &'a ListedObjects<'a>, refs: &'a RefSnapshot) -> Self {
         let repository = objects.repository;
         Values {
+            call,
             repository,
             objects,
             refs,
@@ -60,12 +73,20 @@ impl<'a> Values<'a> {
             worktrees: None,
             abbreviation: None,
             counts: Vec::new(),
+            derived: Vec::new(),
+            bases: Vec::new(),
+            describer: None,
+            mailmap: None,
+            mapped_creators: MappedCreators::default(),
             now: super::now(),
         }
     }
 
-    /// Reorders the counts to match a new order of refs.
-    pub fn reorder_counts(&mut self, order: &[usize]) {
+    /// Reorders the values of all refs to match a new order of refs.
+    pub fn reorder(&mut self, order: &[usize]) {
+        for base in self.bases.iter_mut().flatten() {
+            *base = order.iter().position(|number| number == base).unwrap_or(*base);
+        }
         for counts in &mut self.counts {
             *counts = order.iter().map(|number| counts[*number]).collect();
         }
@@ -126,6 +147,12 @@ impl<'a> Values<'a> {
                 }
                 Ok(())
             }
+            Field::IsBase(number) => {
+                if self.bases.get(*number) == Some(&Some(item.number)) {
+                    out.extend([b"(", self.derived[*number].0.as_slice(), b")"].concat());
+                }
+                Ok(())
+            }
             Field::Nothing => Ok(()),
             _ => self.write_of_object(item, atom, out),
         }
@@ -141,11 +168,22 @@ impl<'a> Values<'a> {
             return Ok(());
         }
         let now = self.now;
+        if let Field::Person(who, part) = &atom.field
+            && let Some(mailmap) = self.mailmap_of(*who, part, item, id, atom.is_deref)?
+        {
+            let data = self.content(item, atom)?.unwrap_or_default();
+            let mapped = mailmap.map_person(data, *who);
+            write_person(mapped.as_deref().unwrap_or(message::person_line(data, *who)), part, now, out)?;
+            return Ok(());
+        }
         let looked = self.look(item, id, atom.is_deref, atom.field.need())?;
         let (kind, size) = (looked.kind.expect("was looked at"), looked.size.unwrap_or_default());
         match &atom.field {
             Field::ObjectType => out.extend_from_slice(kind.name().as_bytes()),
             Field::ObjectSize | Field::RawSize => put(out, size),
+            Field::Describe(form) if matches!(kind, Kind::Commit | Kind::Tag) => {
+                self.write_described(id, form, out)?
+            }
             Field::DiskSize => {
                 put(out, self.objects.snapshot()?.stored(&id)?.map_or(0, |stored| stored.bytes))
             }
@@ -170,6 +208,38 @@ impl<'a> Values<'a> {
             field => write_of_content(field, kind, looked.data.as_deref().unwrap_or_default(), now, out)?,
         }
         Ok(())
+    }
+
+    /// The mailmap, where it changes the part of a person.
+    fn mailmap_of(
+        &mut self,
+        who: Who,
+        part: &PersonPart,
+        item: &RefItem<'_>,
+        id: ObjectId,
+        is_deref: bool,
+    ) -> Result<Option<Rc<Mailmap>>, Fatal> {
+        let looked = self.look(item, id, is_deref, Need::Content)?;
+        let kind = looked.kind.filter(|kind| matches!(kind, Kind::Commit | Kind::Tag));
+        let Some(kind) = kind else { return Ok(None) };
+        let has_line = !message::person_line(looked.data.as_deref().unwrap_or_default(), who).is_empty();
+        let is_mapped = match part {
+            PersonPart::Name { is_mapped } | PersonPart::Email { is_mapped, .. } => *is_mapped,
+            PersonPart::Whole if who == Who::Creator => self.mapped_creators.is_mapped(kind, is_deref),
+            PersonPart::Whole | PersonPart::Date(_) => false,
+        };
+        if !has_line || !is_mapped {
+            return Ok(None);
+        }
+        let is_first = self.mailmap.is_none();
+        if is_first {
+            self.mailmap = Some(Rc::new(Mailmap::load(self.call, self.objects)?));
+        }
+        let mailmap = self.mailmap.clone().expect("just set");
+        for failure in mailmap.failures(is_first).iter().filter(|_| *part != PersonPart::Whole) {
+            error_line!(self.objects.errors, "error: {failure}");
+        }
+        Ok(Some(mailmap))
     }
 
     /// The content of the atom's object.
@@ -300,6 +370,14 @@ impl<'a> Values<'a> {
         Ok(self.head.as_deref().expect("just set"))
     }
 
+    fn write_described(&mut self, id: ObjectId, form: &DescribeForm, out: &mut Vec<u8>) -> Result<(), Fatal> {
+        if self.describer.is_none() {
+            self.describer = Some(Describer::new(self.objects)?);
+        }
+        let describer = self.describer.as_mut().expect("just set");
+        describer.write(self.objects, self.refs, id, form, out)
+    }
+
     fn write_worktree(&mut self, item: &RefItem<'_>, out: &mut Vec<u8>) -> Result<(), Fatal> {
         if self.worktrees.is_none() {
             self.worktrees = Some(worktrees::heads(self.repository)?);
@@ -396,17 +474,21 @@ fn write_of_content(
         Field::TagName => out.extend_from_slice(of_tag("tag")),
         Field::ParentCount if !is_tag => put(out, message::parents(data).count()),
         Field::Person(who, part) => {
-            let line = message::person_line(data, *who);
-            match part {
-                PersonPart::Date(format) => {
-                    if let Some(moment) = message::moment(line) {
-                        format.write(moment, now, out)?;
-                    }
-                }
-                part => out.extend_from_slice(message::person_part(line, part)),
-            }
+            write_person(message::person_line(data, *who), part, now, out)?;
         }
         field => write_of_message(field, &Message::of(data), out),
+    }
+    Ok(())
+}
+
+fn write_person(line: &[u8], part: &PersonPart, now: i64, out: &mut Vec<u8>) -> Result<(), Fatal> {
+    match part {
+        PersonPart::Date(format) => {
+            if let Some(moment) = message::moment(line) {
+                format.write(moment, now, out)?;
+            }
+        }
+        part => out.extend_from_slice(message::person_part(line, part)),
     }
     Ok(())
 }

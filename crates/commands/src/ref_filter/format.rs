@@ -4,6 +4,7 @@
 use super::argument::{fatal, number, split_argument, unrecognized};
 use super::atom::Atom;
 use super::color;
+use super::context::ParseContext;
 use super::quote::Quoting;
 use crate::call::fatal::Fatal;
 use crate::text::columns::width;
@@ -12,8 +13,6 @@ use crate::text::columns::width;
 #[derive(Debug, Default)]
 pub struct Format {
     pieces: Vec<FormatPiece>,
-    /// The bases of `%(ahead-behind:…)`.
-    pub bases: Vec<Vec<u8>>,
     /// Whether colours are still on at the end.
     needs_reset: bool,
 }
@@ -70,7 +69,7 @@ impl From<Fatal> for FormatError {
 
 impl Format {
     /// Parses a format. Without colours, `%(color:…)` is checked but prints nothing.
-    pub fn parse(text: &[u8], has_color: bool) -> Result<Self, FormatError> {
+    pub fn parse(text: &[u8], has_color: bool, context: &mut ParseContext) -> Result<Self, FormatError> {
         let mut format = Format::default();
         let mut literal = Vec::new();
         let mut rest = text;
@@ -84,7 +83,7 @@ impl Format {
                 if !literal.is_empty() {
                     format.pieces.push(FormatPiece::Literal(std::mem::take(&mut literal)));
                 }
-                format.add(&after[1..end], has_color)?;
+                format.add(&after[1..end], has_color, context)?;
                 rest = &after[end + 1..];
             } else if after.first() == Some(&b'%') {
                 literal.push(b'%');
@@ -104,7 +103,7 @@ impl Format {
         Ok(format)
     }
 
-    fn add(&mut self, text: &[u8], has_color: bool) -> Result<(), Fatal> {
+    fn add(&mut self, text: &[u8], has_color: bool, context: &mut ParseContext) -> Result<(), Fatal> {
         let piece = match Control::parse(text)? {
             Some(Control::Color(color)) => {
                 if text.starts_with(b"color:") {
@@ -117,7 +116,7 @@ impl Format {
             Some(Control::Then) => FormatPiece::Then,
             Some(Control::Else) => FormatPiece::Else,
             Some(Control::End) => FormatPiece::End,
-            None => FormatPiece::Value(Atom::parse(text, &mut self.bases)?),
+            None => FormatPiece::Value(Atom::parse(text, context)?),
         };
         self.pieces.push(piece);
         Ok(())

@@ -88,6 +88,19 @@ impl LoadedHistory {
         Ok(None)
     }
 
+    pub fn id(&self, commit: CommitNo) -> ObjectId {
+        self.commits[commit.0 as usize].id
+    }
+
+    pub fn parents(&mut self, commit: CommitNo) -> Result<&[CommitNo], Fatal> {
+        Ok(&self.links(commit)?.parents)
+    }
+
+    /// When it was committed.
+    pub fn seconds(&mut self, commit: CommitNo) -> Result<i64, Fatal> {
+        Ok(self.links(commit)?.seconds)
+    }
+
     fn links(&mut self, number: CommitNo) -> Result<&Links, Fatal> {
         if self.commits[number.0 as usize].links.is_none() {
             let links = self.read_links(self.commits[number.0 as usize].id)?;
@@ -298,9 +311,7 @@ pub fn count_all(
     let tips = tips(&mut history, found)?;
     let mut all = Vec::new();
     for base in bases {
-        let cannot = || Fatal::new(format!("failed to find '{}'", String::from_utf8_lossy(base)));
-        let id = objects.resolve(base)?.ok_or_else(cannot)?;
-        let base = history.load(objects.commit(id)?.ok_or_else(cannot)?)?;
+        let base = history.load(objects.named_commit(base)?)?;
         let counts = tips.iter().map(|tip| tip.map(|tip| history.count(tip, base)).transpose());
         all.push(counts.collect::<Result<_, _>>()?);
     }

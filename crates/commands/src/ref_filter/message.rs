@@ -31,11 +31,11 @@ pub fn person_line(data: &[u8], who: Who) -> &[u8] {
 pub fn person_part<'a>(line: &'a [u8], part: &PersonPart) -> &'a [u8] {
     match part {
         PersonPart::Whole | PersonPart::Date(_) => line,
-        PersonPart::Name => {
+        PersonPart::Name { .. } => {
             let end = line.windows(2).position(|pair| pair == b" <");
             end.map_or(&[], |end| &line[..end])
         }
-        PersonPart::Email { is_trimmed, is_local_part } => {
+        PersonPart::Email { is_trimmed, is_local_part, .. } => {
             let Some(start) = line.iter().position(|byte| *byte == b'<') else { return &[] };
             let mail = &line[start..];
             let find = |wanted: u8| mail.iter().position(|byte| *byte == wanted);
@@ -241,9 +241,15 @@ mod tests {
     #[test]
     fn people() {
         let check = |line: &str, parts: [&str; 4], expect: Option<(u64, i32)>| {
-            let email = |is_trimmed, is_local_part| PersonPart::Email { is_trimmed, is_local_part };
-            let found = [PersonPart::Name, email(false, false), email(true, false), email(false, true)]
-                .map(|part| String::from_utf8_lossy(person_part(line.as_bytes(), &part)).into_owned());
+            let email =
+                |is_trimmed, is_local_part| PersonPart::Email { is_mapped: false, is_trimmed, is_local_part };
+            let found = [
+                PersonPart::Name { is_mapped: false },
+                email(false, false),
+                email(true, false),
+                email(false, true),
+            ]
+            .map(|part| String::from_utf8_lossy(person_part(line.as_bytes(), &part)).into_owned());
             assert_eq!(found, parts, "{line}");
             let found = moment(line.as_bytes());
             assert_eq!(found.map(|moment| (moment.seconds, moment.zone)), expect, "{line}");

@@ -8,12 +8,18 @@ mod argument;
 mod atom;
 mod color;
 mod commits;
+mod context;
 mod dates;
+mod describe;
+mod describe_form;
 mod fields;
 mod filter;
 mod format;
 mod history;
+mod human;
+mod is_base;
 mod item;
+mod mailmap;
 mod message;
 mod names;
 mod objects;
@@ -34,17 +40,20 @@ use packrace_store::refs::{Peeled, RefRecord, RefSnapshot, Target, Value};
 
 use self::atom::{Atom, Field, NameForm};
 use self::commits::CommitFilter;
+use self::context::ParseContext;
 use self::fields::Values;
 use self::filter::Patterns;
 use self::format::{Format, FormatError};
 use self::item::RefItem;
+use self::mailmap::MappedCreators;
 pub use self::names::shorten;
 use self::objects::ListedObjects;
 pub use self::quote::Quoting;
 use self::sort::{KeyValue, SortKey, Sorting};
 pub use self::tracking::Tracking;
+use crate::call::Call;
 use crate::call::fatal::Fatal;
-use crate::call::streams::{ErrorOutput, not_written};
+use crate::call::streams::not_written;
 
 /// The default format.
 pub const DEFAULT_FORMAT: &[u8] = b"%(objectname) %(objecttype)\t%(refname)";
@@ -77,18 +86,15 @@ pub struct ListingRequest {
     pub count: Option<usize>,
 }
 
-/// Writes the listing to `out`, and warnings to `errors`. The exit code of an error is git's.
-pub fn list(
-    repository: &Repository,
-    request: &ListingRequest,
-    out: &mut dyn Write,
-    errors: &ErrorOutput,
-) -> Result<(), Fatal> {
-    let objects = ListedObjects::new(repository, errors);
+/// Writes the listing to standard output, and warnings to standard error. The exit code of an error is git's.
+pub fn list(call: &Call, repository: &Repository, request: &ListingRequest) -> Result<(), Fatal> {
+    let objects = ListedObjects::new(repository, &call.streams.errors);
     let commits = CommitFilter::parse(&objects, request)?;
-    let format = parse_format(request)?;
-    let mut bases = format.bases.clone();
-    let keys = request.sort.iter().map(|key| SortKey::parse(key, &mut bases));
+    let mut context =
+        ParseContext { is_terminal: call.streams.output().is_terminal(), ..ParseContext::default() };
+    let format = parse_format(request, &mut context)?;
+    let derived_in_format = context.derived.len();
+    let keys = request.sort.iter().map(|key| SortKey::parse(key, &mut context));
     let keys = keys.collect::<Result<Vec<_>, _>>()?;
     let sorting = Sorting::new(keys, request.folds_case, repository.config());
     let patterns = Patterns::new(&request.patterns, request.folds_case);
@@ -106,14 +112,18 @@ pub fn list(
         format: &format,
         limit: request.count.unwrap_or(usize::MAX),
     };
-    let mut values = Values::new(&objects, &refs);
-    let mut output = ListingOutput { bytes: Vec::with_capacity(WRITE_BYTES), to: out };
-    if sorting.is_stored_order() && commits.is_empty() && bases.is_empty() && !request.has_root_refs {
+    let mut values = Values::new(call, &objects, &refs);
+    values.mapped_creators = MappedCreators::of(atoms(&format, &sorting));
+    let mut out = call.streams.output();
+    let mut output = ListingOutput { bytes: Vec::with_capacity(WRITE_BYTES), to: &mut **out };
+    if sorting.is_stored_order() && commits.is_empty() && context.is_empty() && !request.has_root_refs {
         listing.write_as_stored(&mut values, &mut output)?;
     } else {
         let mut found = listing.collect()?;
         commits.apply(&objects, &mut found)?;
-        values.counts = history::count_all(&objects, &found, &bases)?;
+        values.counts = history::count_all(&objects, &found, &context.counted)?;
+        values.bases = is_base::find_all(&objects, &found, &context.derived, derived_in_format)?;
+        values.derived = context.derived;
         sort_collected(&mut found, &sorting, &mut values)?;
         for item in found.items().take(listing.limit) {
             listing.write(&mut values, &item, &mut output)?;
@@ -128,9 +138,9 @@ fn now() -> i64 {
     now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX))
 }
 
-fn parse_format(request: &ListingRequest) -> Result<Format, Fatal> {
+fn parse_format(request: &ListingRequest, context: &mut ParseContext) -> Result<Format, Fatal> {
     let text = request.format.as_deref().unwrap_or(DEFAULT_FORMAT);
-    let format = Format::parse(text, request.has_color).map_err(|error| match error {
+    let format = Format::parse(text, request.has_color, context).map_err(|error| match error {
         FormatError::Malformed(rest) => {
             Fatal::refused(format!("malformed format string {}", String::from_utf8_lossy(&rest)))
         }
@@ -144,16 +154,23 @@ fn parse_format(request: &ListingRequest) -> Result<Format, Fatal> {
     Ok(format)
 }
 
+/// The atoms of a listing.
+fn atoms<'a>(format: &'a Format, sorting: &'a Sorting) -> impl Iterator<Item = &'a Atom> {
+    format.atoms().chain(sorting.keys.iter().map(|key| &key.atom))
+}
+
 /// Whether values depend on refs that are not listed.
 fn needs_other_refs(format: &Format, sorting: &Sorting) -> bool {
-    let atoms = format.atoms().chain(sorting.keys.iter().map(|key| &key.atom));
     let is_short = |atom: &Atom| {
         matches!(
             atom.field,
-            Field::RefName(NameForm::Short) | Field::Symref(NameForm::Short) | Field::Tracking { .. }
+            Field::RefName(NameForm::Short)
+                | Field::Symref(NameForm::Short)
+                | Field::Tracking { .. }
+                | Field::Describe(_)
         )
     };
-    atoms.into_iter().any(is_short)
+    atoms(format, sorting).any(is_short)
 }
 
 /// Buffered output.
@@ -221,7 +238,7 @@ fn sort_collected(found: &mut Collected, sorting: &Sorting, values: &mut Values<
     let names: Vec<&[u8]> = found.items().map(|item| item.name).collect();
     let mut order: Vec<usize> = (0..names.len()).collect();
     sort::sort(&mut order, &mut |a, b| sorting.compare((&keys[*a], names[*a]), (&keys[*b], names[*b])));
-    values.reorder_counts(&order);
+    values.reorder(&order);
     found.refs = order.into_iter().map(|number| found.refs[number].clone()).collect();
     Ok(())
 }

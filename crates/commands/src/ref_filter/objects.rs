@@ -59,6 +59,13 @@ impl<'a> ListedObjects<'a> {
         Ok(())
     }
 
+    /// The commit that an atom names; a failure in git's words if there is none.
+    pub fn named_commit(&self, name: &[u8]) -> Result<ObjectId, Fatal> {
+        let cannot = || Fatal::new(format!("failed to find '{}'", String::from_utf8_lossy(name)));
+        let id = self.resolve(name)?.ok_or_else(cannot)?;
+        self.commit(id)?.ok_or_else(cannot)
+    }
+
     /// The commit that an object is or tags. Reports other kinds.
     pub fn commit(&self, id: ObjectId) -> Result<Option<ObjectId>, Fatal> {
         let hash = self.repository.hash_kind();

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use packrace_store::Config;
 
 use super::atom::{Atom, Field, NameForm};
+use super::context::ParseContext;
 use super::format::Format;
 use super::version::Versions;
 use crate::call::fatal::Fatal;
@@ -26,7 +27,7 @@ pub enum KeyValue {
 
 impl SortKey {
     /// Reads `[-][version:|v:]<atom>`.
-    pub fn parse(text: &[u8], bases: &mut Vec<Vec<u8>>) -> Result<Self, Fatal> {
+    pub fn parse(text: &[u8], context: &mut ParseContext) -> Result<Self, Fatal> {
         let (is_reverse, text) = match text.strip_prefix(b"-") {
             Some(rest) => (true, rest),
             None => (false, text),
@@ -36,7 +37,7 @@ impl SortKey {
         let atom = match Format::is_control(text)? {
             // Git accepts these, with equal values for all refs.
             true => Atom { field: Field::Nothing, is_deref: false },
-            false => Atom::parse(text, bases)?,
+            false => Atom::parse(text, context)?,
         };
         Ok(SortKey { atom, is_reverse, is_version: version.is_some() })
     }

@@ -1,6 +1,8 @@
 //! `packrace for-each-ref` beside `git for-each-ref`.
 
+mod described;
 mod lists;
+mod mapped;
 
 use std::path::{Path, PathBuf};
 
@@ -268,7 +270,8 @@ fn fields_of_objects() {
             &[],
         );
         let forms = "default short iso iso8601 iso-strict iso8601-strict rfc rfc2822 raw unix relative local default-local \
-             iso-local iso-strict-local short-local raw-local rfc-local unix-local relative-local";
+             iso-local iso-strict-local short-local raw-local rfc-local unix-local relative-local \
+             human human-local auto: auto:human auto:x auto:auto:iso auto:format";
         let dates: Vec<String> = forms.split(' ').map(|form| format!("%(creatordate:{form})")).collect();
         check(repo, &["--format", &dates.join("|"), "--sort=creatordate"]);
         let conversions = "%a %A %b %B %c %C %d %D %e %F %g %G %h %H %I %j %k %l %m %M %n %p %P %r %R %S %t %T %u %U %V %w %W \
@@ -340,10 +343,16 @@ fn errors() {
          refname:foo refname:lstrip=x refname:lstrip refname:short,lstrip=1 symref:x HEAD:x objecttype:x objectsize:x \
          objectname:x objectname:short=x objectname:short=0 objectname:short=-1 objectname:short= deltabase:x upstream:x \
          upstream:track,x upstream:short,track push:x tree:x parent:x authorname:x authoremail:x authoremail:trim,x \
-         authordate:x authordate:format authordate:formatx authordate:-local authordate:short:x authordate: contents:x \
+         authordate:x authordate:format authordate:formatx authordate:-local authordate:short:x authordate: authordate:human:x authordate:human: \
+         authordate:auto authordate:auto-local contents:x \
          contents:lines contents:lines=x contents:lines=-1 subject:x body:x raw:x raw:size:x color color: color:foo \
          color:256 align align: align:left align:-1 align:5, align:10,x align:width=x align:position=x,5 if:foo \
-         if:equals ahead-behind ahead-behind: ahead-behind:xyz ahead-behind:treetag";
+         if:equals ahead-behind ahead-behind: ahead-behind:xyz ahead-behind:treetag is-base is-base: is-base:xyz is-base:treetag \
+         authorname:mailmap, authorname:mailmap,trim authorname:trim authoremail:trim, authoremail:trimx authoremail:mailmapx \
+         authoremail:mailmap,,trim authoremail:,mailmap authoremail:foo,mailmap authoremail:mailmap=1 creatorname:mailmap \
+         describe:x describe:tags,x describe:x,tags describe:tagsx describe:,tags describe:tags=x describe:match describe:match= \
+         describe:match=,tags describe:exclude describe:matchx=1 describe:abbrev describe:abbrev= describe:abbrev,tags \
+         describe:abbrev=x describe:abbrev=-1,tags describe:abbrev=5x,tags describe:abbrev=- describe:abbrev=1k describe:all";
     let fixture = Fixture::new("files");
     for field in fields.split_ascii_whitespace().chain(["", "* refname"]) {
         check(&fixture.path(), &["--format", &format!("%({field})")]);
@@ -356,16 +365,7 @@ fn errors() {
 #[test]
 fn what_is_left_out() {
     let fixture = Fixture::new("files");
-    for field in [
-        "signature",
-        "signature:grade",
-        "describe",
-        "is-base:HEAD",
-        "authorname:mailmap",
-        "authoremail:mailmap,trim",
-        "authordate:human",
-        "authordate:format:%Ey",
-    ] {
+    for field in ["signature", "signature:grade", "authordate:format:%Ey"] {
         let format = format!("--format=%({field})");
         let output = packrace(&fixture.path(), &["for-each-ref", &format], "");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
