@@ -47,9 +47,12 @@ git for-each-ref --format='%(committerdate:format:%Y-%m-%d %H:%M)'
 git for-each-ref --format='%(creatordate:format-local:%d.%m.%y %T %z)'
 
 ## dates as people say them
-# differs: human dates are refused
+# exits: 128 128
 history 1
-git for-each-ref --format='%(authordate:human)'
+git for-each-ref --format='%(authordate:human) %(authordate:human-local)'
+git for-each-ref --format='%(authordate:auto:human) %(authordate:auto:nothing)'
+git for-each-ref --format='%(authordate:human:x)'
+git for-each-ref --format='%(authordate:auto)'
 
 ## fields of tags
 history 2
@@ -195,24 +198,137 @@ git for-each-ref --format='%(contents:trailers:key=Reviewed-by,valueonly)'
 git for-each-ref --format='%(trailers:only,separator=%x2C,key_value_separator= is )'
 
 ## described
-# differs: %(describe) is refused
+# in: sha1 sha256
 history 3
 stock tag -a -m note v1 HEAD~1
 stock tag light
 git for-each-ref --format='%(refname) %(describe)'
 git for-each-ref --format='%(describe:tags) %(describe:abbrev=12) %(describe:match=v*)'
+git for-each-ref --format='%(describe:tags,exclude=l*) %(describe:abbrev=0) [%(*describe)]'
+git for-each-ref --sort=-describe --format='%(refname)'
+
+## described by one of several tags
+history 2
+stock tag zlight
+stock tag alight
+git for-each-ref --format='%(describe) %(describe:tags)' refs/heads
+stock tag -a -m old first
+stock tag -a -m same asecond
+git for-each-ref --format='%(describe) %(describe:tags)' refs/heads
+tick
+stock tag -a -m new last
+commit one
+git for-each-ref --format='%(refname) %(describe) %(describe:tags,exclude=last)'
+stock update-ref refs/tags/renamed last
+stock tag -d last
+git for-each-ref --format='%(refname) %(describe)'
+
+## described by nothing
+# state: no-fsck
+history 2
+git for-each-ref --format='[%(describe:tags)]'
+stock tag -a -m above above
+stock tag -a -m tree tree HEAD^{tree}
+stock tag blob HEAD:dir1/file1
+stock branch below HEAD~1
+git for-each-ref --format='%(refname) [%(describe:tags)] [%(*describe)]'
+git for-each-ref --format='%(refname) [%(describe:match=none)]'
+
+## described across merges
+history 3
+stock checkout -q -b side HEAD~1
+commit one
+stock tag -a -m side on-side
+commit two
+stock checkout -q main
+commit three
+stock tag -a -m main on-main
+stock merge -q --no-edit side
+commit four
+stock checkout -q --orphan other
+commit five
+stock merge -q --no-edit --allow-unrelated-histories -s ours main
+git for-each-ref --format='%(refname) %(describe) %(describe:match=*side) %(describe:tags,exclude=*-*)'
+
+## descriptions that are asked for in a wrong way
+# exits: 128 128 128 128 128 128
+history 1
+git for-each-ref --format='%(describe:nothing)'
+git for-each-ref --format='%(describe:tags,nothing)'
+git for-each-ref --format='%(describe:tags=maybe)'
+git for-each-ref --format='%(describe:match=)'
+git for-each-ref --format='%(describe:abbrev=-1)'
+git for-each-ref --format='%(describe:abbrev=x)'
 
 ## names by a mailmap
-# differs: :mailmap is refused
 history 1
+stock tag -a -m note v1
+git for-each-ref --format='%(authorname:mailmap) %(taggeremail:mailmap)'
 echo 'Real Name <real@example.com> <author@example.com>' >.mailmap
+echo 'Tag Ger <committer@example.com>' >>.mailmap
 git for-each-ref --format='%(authorname:mailmap) %(authoremail:mailmap) %(authoremail:mailmap,trim)'
+git for-each-ref --format='%(authoremail:localpart,mailmap) %(committername:mailmap) %(taggername:mailmap) %(*authorname:mailmap)'
+git for-each-ref --format='%(authorname) %(authoremail) %(creator)'
+git for-each-ref --sort=-authorname:mailmap --format='%(refname)'
+
+## names by odd mailmaps
+history 1
+format='%(authorname:mailmap)|%(authoremail:mailmap)'
+for mailmap in '<new@example.com> <Author@Example.Com>' '# Name <author@example.com>' 'Name <author@example.com> # why\r' \
+    'Name <n@example.com> a u thor <AUTHOR@example.com>' 'Name <n@example.com> another <author@example.com>' \
+    'One <author@example.com>\n<two@example.com> <author@example.com>' ' Name  <author@example.com>' 'Name < author@example.com>' \
+    'Name <author@example.com' '<author@example.com>'; do
+    printf "$mailmap\n" >.mailmap
+    git for-each-ref --format="$format"
+done
+
+## mailmaps in other places
+history 1
+mkdir sub
+echo 'Top <author@example.com>' >.mailmap
+echo 'Sub <author@example.com>' >sub/.mailmap
+echo 'File <author@example.com>' >file
+git -C sub for-each-ref --format='%(authorname:mailmap)'
+git -C sub -c mailmap.file=file for-each-ref --format='%(authorname:mailmap)'
+git -c mailmap.file=nothing -c mailmap.blob=HEAD:nothing for-each-ref --format='%(authorname:mailmap)'
+git -c mailmap.blob=HEAD for-each-ref --format='%(authorname:mailmap)'
+rm .mailmap
+ln -s file .mailmap
+git for-each-ref --format='%(authorname:mailmap)'
+rm .mailmap
+echo 'Bare <author@example.com>' >.mailmap
+stock add .mailmap
+stock commit -q -m mailmap
+stock clone -q --bare . bare.git
+git -C bare.git for-each-ref --format='%(authorname:mailmap)'
+git -C bare.git -c mailmap.blob=HEAD~1:dir1/file1 for-each-ref --format='%(authorname:mailmap)'
+
+## mailmaps that are asked for in a wrong way
+# exits: 128 128 128 128
+history 1
+git for-each-ref --format='%(authorname:mailmap,trim)'
+git for-each-ref --format='%(authoremail:mailmap,nothing)'
+git for-each-ref --format='%(authoremail:trimmed)'
+git for-each-ref --format='%(authoremail:mailmap,)'
 
 ## which branch a branch is from
-# differs: %(is-base) is refused
+# exits: 128 128
 history 3
 stock branch a HEAD~1
+stock branch b HEAD~1
+stock branch old HEAD~2
 git for-each-ref --format='%(refname) %(is-base:main)'
+git for-each-ref --format='%(refname) %(is-base:main) %(is-base:a)' --sort=-refname refs/heads/a refs/heads/b refs/heads/old
+git for-each-ref --format='%(refname) %(is-base:main)' --sort=is-base:main refs/heads/a refs/heads/old
+stock checkout -q -b topic a
+commit one
+stock merge -q --no-edit -s ours main
+git for-each-ref --format='%(refname) %(is-base:topic)' refs/heads/a refs/heads/main
+stock checkout -q --orphan other
+commit two
+git for-each-ref --format='%(refname) [%(is-base:other)]' refs/heads/a refs/heads/main
+git for-each-ref --format='%(is-base)'
+git for-each-ref --format='%(is-base:nothing)'
 
 ## signatures
 # differs: %(signature) is refused
