@@ -1,7 +1,8 @@
 //! Commits by the tags that they have and reach (git-for-each-ref, `describe`; git-describe, "SEARCH STRATEGY").
 //!
-//! All refs share the commits that were read, and what was found for commits with a single parent. A walk starts only at a merge, once for each, and ends
-//! where all that is left is reached by all candidates, or at an eleventh tag. Where no tag is reached, that is remembered for the whole walk.
+//! All refs share the commits that were read and what was found for each. A commit is described by its first parent; of a merge, what its other parents
+//! add is walked, once. Only a merge whose other parents add tags, or below which dates are out of order, has a walk of its own, down to where
+//! all that is left is reached by all candidates, or to an eleventh tag.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -49,6 +50,8 @@ struct TagName {
 struct Nearest {
     tagged: CommitNo,
     depth: usize,
+    /// Whether the order of dates made sure that this is the number: git counts by date.
+    is_exact: bool,
 }
 
 impl Describer {
@@ -169,31 +172,57 @@ impl TagSearch {
                 break *known;
             }
             if self.tags.contains_key(&commit) {
-                break Some(Nearest { tagged: commit, depth: 0 });
+                break Some(Nearest { tagged: commit, depth: 0, is_exact: true });
             }
             match *history.parents(commit)? {
                 [] => break None,
                 [parent] => {
-                    path.push(commit);
+                    path.push((commit, Vec::new()));
                     commit = parent;
                 }
-                _ => break self.walk(history, commit)?,
+                [first, ref others @ ..] => {
+                    path.push((commit, others.to_vec()));
+                    commit = first;
+                }
             }
         };
         self.known.insert(commit, below);
         let mut nearest = below;
-        for commit in path.into_iter().rev() {
-            nearest = nearest.map(|found| Nearest { depth: found.depth + 1, ..found });
+        for (commit, others) in path.into_iter().rev() {
+            nearest = match (nearest, others.as_slice()) {
+                (found, []) => found.map(|found| Nearest { depth: found.depth + 1, ..found }),
+                (found, others) => self.of_merge(history, commit, found, others)?,
+            };
             self.known.insert(commit, nearest);
         }
         Ok(nearest)
+    }
+
+    /// Of a merge, from what describes its first parent: where the others bring no tag, what they add is above every tag that the
+    /// first one reaches. Where dates are out of order, git counts otherwise, and the merge is walked from.
+    fn of_merge(
+        &mut self,
+        history: &mut LoadedHistory,
+        merge: CommitNo,
+        below: Option<Nearest>,
+        others: &[CommitNo],
+    ) -> Result<Option<Nearest>, Fatal> {
+        if below.is_none_or(|below| below.is_exact)
+            && let Some(first) = history.parents(merge)?.first().copied()
+        {
+            let (added, is_ordered) = history.added(first, others)?;
+            if !added.iter().any(|commit| self.tags.contains_key(commit)) && (is_ordered || below.is_none()) {
+                return Ok(below.map(|below| Nearest { depth: below.depth + 1 + added.len(), ..below }));
+            }
+        }
+        self.walk(history, merge)
     }
 
     /// Walks down from a commit, newest first, until it is clear which tag has fewest commits above it.
     fn walk(&mut self, history: &mut LoadedHistory, start: CommitNo) -> Result<Option<Nearest>, Fatal> {
         let mut walk = DescribeWalk::new(history, start)?;
         let mut candidates: Vec<Nearest> = Vec::new();
-        let mut visited = 0;
+        let (mut visited, mut is_exact) = (0, true);
         while !walk.is_covered() {
             let Some(commit) = walk.next() else { break };
             if self.tags.contains_key(&commit) {
@@ -202,10 +231,11 @@ impl TagSearch {
                     break;
                 }
                 walk.mark(commit, 1 << candidates.len());
-                candidates.push(Nearest { tagged: commit, depth: visited });
+                candidates.push(Nearest { tagged: commit, depth: visited, is_exact: true });
                 walk.want((1 << candidates.len()) - 1);
             }
             visited += 1;
+            is_exact &= history.is_newest(commit)?;
             for (number, candidate) in candidates.iter_mut().enumerate() {
                 candidate.depth += usize::from(walk.marks(commit) & (1 << number) == 0);
             }
@@ -223,8 +253,10 @@ impl TagSearch {
         while !walk.is_covered() {
             let Some(commit) = walk.next() else { break };
             best.depth += usize::from(walk.marks(commit) & mark == 0);
+            is_exact &= history.is_newest(commit)?;
             walk.go_on(history, commit)?;
         }
+        best.is_exact = is_exact;
         Ok(Some(best))
     }
 }

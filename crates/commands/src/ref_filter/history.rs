@@ -26,6 +26,8 @@ pub struct LoadedHistory {
     reader: ObjectReader,
     numbers: HashMap<ObjectId, CommitNo>,
     commits: Vec<HistoryCommit>,
+    /// Marks of walks, all zero between them.
+    scratch: Marks,
 }
 
 struct HistoryCommit {
@@ -49,7 +51,13 @@ const POPPED: u8 = 4;
 impl LoadedHistory {
     pub fn new(snapshot: Arc<Snapshot>) -> Self {
         let reader = snapshot.reader(cache_bytes::MANY_OBJECTS);
-        LoadedHistory { snapshot, reader, numbers: HashMap::new(), commits: Vec::new() }
+        LoadedHistory {
+            snapshot,
+            reader,
+            numbers: HashMap::new(),
+            commits: Vec::new(),
+            scratch: Marks::default(),
+        }
     }
 
     /// The index of a commit, which is not read yet.
@@ -208,17 +216,49 @@ impl LoadedHistory {
         if left == right {
             return Ok((0, 0));
         }
-        let mut walk = Walk { colours: Marks::default(), queue: BinaryHeap::new(), undecided: 0 };
+        let apart = self.apart(left, &[right])?;
+        let count = |side| apart.iter().filter(|(_, colour)| *colour == side).count();
+        Ok((count(LEFT), count(RIGHT)))
+    }
+
+    /// The commits that `tips` reach and `base` does not; and whether each is newer than its parents of the commits that only `base`
+    /// reaches, and of those where both meet.
+    pub fn added(&mut self, base: CommitNo, tips: &[CommitNo]) -> Result<(Vec<CommitNo>, bool), Fatal> {
+        let (mut added, mut is_ordered) = (Vec::new(), true);
+        for (commit, colour) in self.apart(base, tips)? {
+            match colour {
+                RIGHT => added.push(commit),
+                _ => is_ordered &= self.is_newest(commit)?,
+            }
+        }
+        Ok((added, is_ordered))
+    }
+
+    /// Whether a commit is newer than its parents.
+    pub fn is_newest(&mut self, commit: CommitNo) -> Result<bool, Fatal> {
+        let seconds = self.seconds(commit)?;
+        for parent in self.parents(commit)?.to_vec() {
+            if self.seconds(parent)? >= seconds {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The commits that only one side reaches and those where both meet, and which it is.
+    fn apart(&mut self, left: CommitNo, right: &[CommitNo]) -> Result<Vec<(CommitNo, u8)>, Fatal> {
+        let colours = std::mem::take(&mut self.scratch);
+        let mut walk = Walk { colours, queue: BinaryHeap::new(), undecided: 0, met: Vec::new() };
         walk.paint(self, left, LEFT)?;
-        walk.paint(self, right, RIGHT)?;
-        let mut popped = Vec::new();
+        for right in right {
+            walk.paint(self, *right, RIGHT)?;
+        }
         let mut slop = DATE_SKEW_SLOP;
         while let Some(((generation, _), commit)) = walk.queue.pop() {
             let colour = walk.colours.get(commit);
             walk.colours.add(commit, POPPED);
             if colour & BOTH != BOTH {
                 walk.undecided -= 1;
-                popped.push(commit);
             }
             for at in 0..self.links(commit)?.parents.len() {
                 let parent = self.links(commit)?.parents[at];
@@ -232,9 +272,10 @@ impl LoadedHistory {
                 slop -= 1;
             }
         }
-        let count =
-            |colour| popped.iter().filter(|commit| walk.colours.get(**commit) & BOTH == colour).count();
-        Ok((count(LEFT), count(RIGHT)))
+        let met = walk.met.iter().map(|commit| (*commit, walk.colours.get(*commit) & BOTH)).collect();
+        walk.met.iter().for_each(|commit| walk.colours.clear(*commit));
+        self.scratch = walk.colours;
+        Ok(met)
     }
 }
 
@@ -245,6 +286,8 @@ struct Walk {
     queue: BinaryHeap<((u64, i64), CommitNo)>,
     /// Queued commits not known to be reachable from both sides.
     undecided: usize,
+    /// All that have a colour.
+    met: Vec<CommitNo>,
 }
 
 impl Walk {
@@ -267,6 +310,7 @@ impl Walk {
             self.undecided += usize::from(is_one_sided(new));
             self.undecided -= usize::from(is_one_sided(old));
             if old == 0 {
+                self.met.push(commit);
                 self.queue.push(((links.generation.unwrap_or(u64::MAX), links.seconds), commit));
             }
         }
@@ -283,7 +327,11 @@ impl Marks {
         self.0.get(commit.0 as usize).copied().unwrap_or(0)
     }
 
-    /// Adds bits; false if they were already set.
+    fn clear(&mut self, commit: CommitNo) {
+        self.0[commit.0 as usize] = 0;
+    }
+
+    /// Adds bits; false if they were there.
     fn add(&mut self, commit: CommitNo, bits: u8) -> bool {
         let at = commit.0 as usize;
         if self.0.len() <= at {
