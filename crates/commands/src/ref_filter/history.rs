@@ -331,7 +331,7 @@ impl Marks {
         self.0[commit.0 as usize] = 0;
     }
 
-    /// Adds bits; false if they were there.
+    /// Adds bits; false if they were already set.
     fn add(&mut self, commit: CommitNo, bits: u8) -> bool {
         let at = commit.0 as usize;
         if self.0.len() <= at {
