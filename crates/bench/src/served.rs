@@ -100,9 +100,11 @@ impl Served {
         stream.write_all(&self.request)?;
         let mut buffer = vec![0; READ_BYTES];
         loop {
-            match stream.read(&mut buffer)? {
-                0 => return Ok(()),
-                length => take(&buffer[..length]),
+            match stream.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(length) => take(&buffer[..length]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
         }
     }

@@ -27,7 +27,7 @@ pub(crate) fn rule(name: &[u8]) -> Rule {
         ("core", "hookspath") => Rule::Hooks,
         ("core", "worktree") => Rule::WorkTree,
         ("core", "attributesfile" | "excludesfile") => Rule::File,
-        ("gpg", "allowedsignersfile" | "revocationfile") => Rule::File,
+        ("gpg", "allowedsignersfile" | "revocationfile") | ("mailmap", "file") => Rule::File,
         (
             "core",
             "alternaterefscommand" | "askpass" | "editor" | "fsmonitor" | "gitproxy" | "pager" | "sshcommand",
