@@ -4,9 +4,6 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// Most ceilings that count.
-const MAX_CEILINGS: usize = 1000;
-
 /// Where a search for a repository ends.
 #[derive(Debug, Clone, Default)]
 pub struct DiscoveryLimits {
@@ -27,7 +24,7 @@ impl DiscoveryLimits {
     pub fn new(ceilings: Option<OsString>, crosses_file_systems: bool) -> Self {
         let mut is_real = false;
         let mut found = Vec::new();
-        for entry in ceilings.unwrap_or_default().as_bytes().split(|byte| *byte == b':').take(MAX_CEILINGS) {
+        for entry in ceilings.unwrap_or_default().as_bytes().split(|byte| *byte == b':') {
             is_real |= entry.is_empty();
             let path = Path::new(OsStr::from_bytes(entry));
             if path.is_absolute() {
