@@ -4,7 +4,7 @@ use std::path::PathBuf;
 pub const USAGE: &str = "\
 usage: packrace-bench [clone] [fetch] [filter] [pack-objects] [repack] [ls-refs] [refs]
                       [index-pack] [unpack] [push] [receive] [add] [stash] [durable] [packs]
-                      [swarm: crowds latency waiting] [door] [nodes] [care] [soak] [siege] [options]
+                      [swarm: crowds latency waiting] [door] [events] [nodes] [care] [soak] [siege] [options]
 
 Runs git and packrace on the same work, in turns, and checks that their answers agree.
 
@@ -65,6 +65,8 @@ pub enum Suite {
     Waiting,
     /// The cost of access: credentials, TLS and SSH.
     Door,
+    /// Pushes with a journal of events and webhooks.
+    Events,
     /// Nodes that serve one bucket.
     Nodes,
     /// Repositories that only the server maintains, under pushes.
@@ -76,7 +78,7 @@ pub enum Suite {
 }
 
 /// The default suites; `packs` and `care` only run if named, because they take long.
-const ALL: [Suite; 20] = [
+const ALL: [Suite; 21] = [
     Suite::Clone,
     Suite::Fetch,
     Suite::Filter,
@@ -94,6 +96,7 @@ const ALL: [Suite; 20] = [
     Suite::Latency,
     Suite::Waiting,
     Suite::Door,
+    Suite::Events,
     Suite::Nodes,
     Suite::Soak,
     Suite::Siege,
@@ -199,6 +202,7 @@ fn named(word: &str) -> Option<Vec<Suite>> {
         "latency" => Suite::Latency,
         "waiting" => Suite::Waiting,
         "door" => Suite::Door,
+        "events" => Suite::Events,
         "nodes" => Suite::Nodes,
         "care" => Suite::Care,
         "soak" => Suite::Soak,

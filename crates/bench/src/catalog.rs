@@ -13,7 +13,8 @@ use crate::{add, commands, filters, packs, push, refs, stash, take};
 /// Prepares the repositories and requests of all suites.
 pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Work>> {
     let needs_none = |item: &Suite| {
-        let by_others = [&SWARM[..], &[Suite::Care, Suite::Soak, Suite::Siege]].concat();
+        let by_others =
+            [&SWARM[..], &[Suite::Events, Suite::Nodes, Suite::Care, Suite::Soak, Suite::Siege]].concat();
         let made = [Suite::LsRefs, Suite::Refs, Suite::Unpack, Suite::Add, Suite::Stash];
         by_others.contains(item) || made.contains(item)
     };
@@ -47,6 +48,7 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Wor
             | Suite::Latency
             | Suite::Waiting
             | Suite::Door
+            | Suite::Events
             | Suite::Nodes
             | Suite::Care
             | Suite::Soak

@@ -13,6 +13,7 @@ mod check;
 mod commands;
 mod curves;
 mod door;
+mod events;
 mod filters;
 mod measure;
 mod nodes;
@@ -20,6 +21,7 @@ mod on_copy;
 mod packs;
 mod prepare;
 mod push;
+mod pushers;
 mod refs;
 mod report;
 mod serve;
@@ -111,6 +113,9 @@ fn run(args: &Args) -> Result<(), Error> {
     }
     if args.items.contains(&Suite::Door) {
         records.extend(door::run(args, &git, packrace.as_deref())?);
+    }
+    if args.items.contains(&Suite::Events) {
+        records.extend(events::run(args, &git, packrace.as_deref())?);
     }
     if args.items.contains(&Suite::Nodes) {
         records.extend(nodes::run(args, &git, packrace.as_deref())?);

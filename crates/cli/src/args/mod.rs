@@ -14,6 +14,7 @@ mod init;
 mod maintenance;
 mod multi_pack_index;
 mod objects;
+mod one_ref;
 mod pack_objects;
 mod packing;
 mod refs;

@@ -1,12 +1,13 @@
 use std::ffi::OsString;
 
 use packrace_commands::options::{
-    PackRefsOptions, ReflogChangeOptions, ReflogDeleteOptions, ReflogDropOptions, ReflogExpireOptions,
-    ReflogOptions, ReflogShowOptions, RefsMigrateOptions, RefsOptions, RefsVerifyOptions, ShowRefOptions,
-    SymbolicRefOptions, UpdateRefOptions,
+    PackRefsOptions, RefChangeKind, ReflogChangeOptions, ReflogDeleteOptions, ReflogDropOptions,
+    ReflogExpireOptions, ReflogOptions, ReflogShowOptions, RefsMigrateOptions, RefsOptions,
+    RefsVerifyOptions, ShowRefOptions, SymbolicRefOptions, UpdateRefOptions,
 };
 
 use super::ForEachRef;
+use super::one_ref::{RefsDelete, RefsRename, RefsSet};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -190,6 +191,22 @@ pub enum RefsCommand {
     List(Box<ForEachRef>),
     /// Pack refs, as pack-refs does.
     Optimize(PackRefs),
+    /// Create a ref, which must not exist
+    #[command(
+        override_usage = "packrace refs create [--message=REASON] [--no-deref] [--create-reflog] REF NEW"
+    )]
+    Create(RefsSet),
+    /// Delete a ref, if it has the expected value
+    #[command(override_usage = "packrace refs delete [--message=REASON] [--no-deref] REF [OLD]")]
+    Delete(RefsDelete),
+    /// Set a ref to a new value, if it has the expected one
+    #[command(
+        override_usage = "packrace refs update [--message=REASON] [--no-deref] [--create-reflog] REF NEW [OLD]"
+    )]
+    Update(RefsSet),
+    /// Rename a ref and its reflog
+    #[command(override_usage = "packrace refs rename [--message=REASON] OLD-REF NEW-REF")]
+    Rename(RefsRename),
     /// Move refs to another format.
     Migrate(RefsMigrate),
     /// Check that refs are stored as they must be.
@@ -469,10 +486,15 @@ impl From<ReflogExpire> for ReflogExpireOptions {
 
 impl From<Refs> for RefsOptions {
     fn from(args: Refs) -> Self {
+        let change = |kind, options| RefsOptions::Change { kind, options };
         match args.command {
             RefsCommand::Exists { names } => RefsOptions::Exists { names },
             RefsCommand::List(args) => RefsOptions::List(Box::new((*args).into())),
             RefsCommand::Optimize(args) => RefsOptions::Optimize(args.into()),
+            RefsCommand::Create(args) => change(RefChangeKind::Create, args.into()),
+            RefsCommand::Delete(args) => change(RefChangeKind::Delete, args.into()),
+            RefsCommand::Update(args) => change(RefChangeKind::Update, args.into()),
+            RefsCommand::Rename(args) => change(RefChangeKind::Rename, args.into()),
             RefsCommand::Migrate(args) => RefsOptions::Migrate(args.into()),
             RefsCommand::Verify(args) => RefsOptions::Verify(args.into()),
         }

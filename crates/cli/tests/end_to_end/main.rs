@@ -32,6 +32,7 @@ mod migrate;
 mod multi_pack_index;
 mod negotiation;
 mod outputs;
+mod one_ref;
 mod ownership;
 mod pack_objects;
 mod pack_objects_to_stay;

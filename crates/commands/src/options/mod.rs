@@ -23,9 +23,9 @@ pub use packs::{
     VerifyPackOptions,
 };
 pub use refs::{
-    ForEachRefOptions, PackRefsOptions, ReflogChangeOptions, ReflogDeleteOptions, ReflogDropOptions,
-    ReflogExpireOptions, ReflogOptions, ReflogShowOptions, RefsMigrateOptions, RefsOptions,
-    RefsVerifyOptions, ShowRefOptions, SymbolicRefOptions, UpdateRefOptions,
+    ForEachRefOptions, PackRefsOptions, RefChangeKind, ReflogChangeOptions, ReflogDeleteOptions,
+    ReflogDropOptions, ReflogExpireOptions, ReflogOptions, ReflogShowOptions, RefsChangeOptions,
+    RefsMigrateOptions, RefsOptions, RefsVerifyOptions, ShowRefOptions, SymbolicRefOptions, UpdateRefOptions,
 };
 pub use repositories::{CloneOptions, InitOptions, ReceivePackOptions, UploadPackOptions};
 pub use stash::{StashApplyOptions, StashKeepOptions, StashOptions, StashPushOptions, StashShowOptions};

@@ -206,6 +206,32 @@ pub struct ReflogExpireOptions {
     pub names: Vec<OsString>,
 }
 
+/// The changes that `refs` makes to one ref.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefChangeKind {
+    /// Creates a ref; fails if it exists.
+    Create,
+    /// Deletes a ref.
+    Delete,
+    /// Sets a ref to a new value.
+    Update,
+    /// Renames a ref, with its reflog.
+    Rename,
+}
+
+/// How `refs create`, `delete`, `update` and `rename` change a ref.
+#[derive(Debug, Clone, Default)]
+pub struct RefsChangeOptions {
+    /// The reason, for the reflog.
+    pub message: Option<String>,
+    /// Change the ref itself, not the target of a symbolic ref.
+    pub no_deref: bool,
+    /// Create a reflog even if the configuration does not ask for it.
+    pub create_reflog: bool,
+    /// The ref, then its new and expected old value as far as the change takes them; for a rename, both names.
+    pub arguments: Vec<OsString>,
+}
+
 /// The actions of `refs`.
 #[derive(Debug, Clone)]
 pub enum RefsOptions {
@@ -218,6 +244,13 @@ pub enum RefsOptions {
     List(Box<ForEachRefOptions>),
     /// Packs refs, as pack-refs does.
     Optimize(PackRefsOptions),
+    /// Changes one ref.
+    Change {
+        /// The change.
+        kind: RefChangeKind,
+        /// How it is made.
+        options: RefsChangeOptions,
+    },
     /// Migrates refs to another format.
     Migrate(RefsMigrateOptions),
     /// Checks stored refs.

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -55,6 +56,7 @@ pub struct Double {
     state: Mutex<State>,
     flaw: Option<StoreFlaw>,
     before_reads: Mutex<VecDeque<Interruption>>,
+    parallel_reads: AtomicUsize,
 }
 
 impl std::fmt::Debug for Double {
@@ -151,7 +153,12 @@ impl Double {
             left: None,
             rates,
         };
-        Double { state: Mutex::new(state), flaw: None, before_reads: Mutex::default() }
+        Double {
+            state: Mutex::new(state),
+            flaw: None,
+            before_reads: Mutex::default(),
+            parallel_reads: AtomicUsize::new(1),
+        }
     }
 
     /// An empty one that cannot be used.
@@ -178,6 +185,11 @@ impl Double {
     /// Does this before the next part is read that nothing is to be done before yet: whoever reads it sleeps meanwhile.
     pub fn before_read(&self, work: impl FnOnce() + Send + 'static) {
         self.before_reads.lock().unwrap_or_else(PoisonError::into_inner).push_back(Box::new(work));
+    }
+
+    /// So many parts of one repository are read at once from now on; one before.
+    pub fn set_parallel_reads(&self, count: usize) {
+        self.parallel_reads.store(count, Relaxed);
     }
 
     /// The keys of all objects.
@@ -336,6 +348,11 @@ impl ObjectBackend for Double {
         let keys: Vec<String> = rest.by_ref().take(KEYS_A_PAGE).collect();
         let next = rest.next().and_then(|_| keys.last().cloned());
         Ok(KeyPage { keys, next })
+    }
+
+    /// One by default: faults come by seed only if requests have one order.
+    fn parallel_reads(&self) -> usize {
+        self.parallel_reads.load(Relaxed)
     }
 
     fn pause(&self, _: Duration) {}

@@ -146,6 +146,9 @@ pub trait ObjectBackend: std::fmt::Debug + Send + Sync {
     /// Lists the keys of objects that begin like this: the first page, or the one that an earlier page names.
     fn list(&self, prefix: &str, page: Option<&str>) -> Result<KeyPage, RequestFailure>;
 
+    /// How many parts may be read at once.
+    fn parallel_reads(&self) -> usize;
+
     /// Waits for that long.
     fn pause(&self, time: Duration);
 
@@ -298,6 +301,11 @@ impl Bucket {
             }
             next = page.next;
         }
+    }
+
+    /// How many calls of [`get_range`](Self::get_range) may be made at once for one repository.
+    pub(crate) fn parallel_reads(&self) -> usize {
+        self.backend.parallel_reads()
     }
 
     /// Time since some fixed point.

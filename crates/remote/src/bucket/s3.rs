@@ -34,6 +34,9 @@ const PART_TIME: Duration = Duration::from_secs(60);
 /// Longest words of a store that are told.
 const MAX_WORDS: usize = 300;
 
+/// Parts of one repository that are read at once: several answers are under way while one is written to disk.
+const PARALLEL_READS: usize = 8;
+
 /// How often a part is sent.
 const PART_TRIES: u32 = MAX_TRIES;
 
@@ -302,6 +305,10 @@ impl ObjectBackend for S3 {
             .iter()
             .filter_map(|object| object.location.as_ref().strip_prefix(&self.prefix).map(str::to_owned));
         Ok(KeyPage { keys: keys.collect(), next: listed.page_token })
+    }
+
+    fn parallel_reads(&self) -> usize {
+        PARALLEL_READS
     }
 
     fn pause(&self, time: Duration) {

@@ -18,8 +18,10 @@ use packrace_os::count::Role;
 use packrace_os::{durable, list_dir};
 
 use super::files::{
-    FetchError, FileFetcher, FilesAtHand, PUT_PREFIX, is_there, make_dirs, put, put_if_other, run_end,
+    FetchError, FileReader, FilesAtHand, PUT_PREFIX, WantedFile, is_there, make_dirs, parts_of, put,
+    put_if_other,
 };
+use super::parts;
 use crate::bucket::Bucket;
 use crate::error::Error;
 use crate::layout::BucketName;
@@ -109,46 +111,40 @@ pub(super) fn apply(change: &Change<'_>, head: &Head) -> Result<(), FetchError> 
         let is_known = known.contains(&(path.to_owned(), file));
         !is_there(&dir.join(path), file, !is_known, role)
     };
-    let mut fetcher = FileFetcher::new(change.bucket, change.name, change.at_hand);
-    for pack in &head.packs {
-        fetch_pack(&mut fetcher, dir, pack, &lacks)?;
-    }
-    for table in &head.tables {
-        let path = table_path(&table.name);
-        if lacks(&path, &table.file, Role::Refs) {
-            let run_end = run_end(&table.file, std::iter::empty());
-            let file = fetcher.take(&table.file, run_end, &dir.join("reftable"), Role::Refs)?;
-            file.replace(&dir.join(path))?;
+    let wanted: Vec<WantedFile<'_>> = grouped(head)
+        .filter(|(path, file, role, _)| lacks(path, file, *role))
+        .map(|(path, file, role, group)| WantedFile::new(file, dir.join(path), role, group, change.at_hand))
+        .collect();
+    let parts = parts_of(&wanted);
+    parts::read(change.bucket, change.name, &parts, |parts| {
+        let mut reader = FileReader::new(parts, change.name);
+        for group in wanted.chunk_by(|one, next| one.group == next.group) {
+            let files = group.iter().map(|wanted| reader.take(wanted)).collect::<Result<Vec<_>, _>>()?;
+            for (file, wanted) in files.into_iter().zip(group) {
+                file.replace(&wanted.path)?;
+            }
         }
-    }
+        Ok(())
+    })?;
     write_settings(dir, head)?;
     put(&dir.join("reftable/tables.list"), &tables_list(head), Role::Refs)?;
     Ok(())
 }
 
-/// The files of a pack get their names one after another, the index last.
-fn fetch_pack(
-    fetcher: &mut FileFetcher<'_>,
-    dir: &Path,
-    pack: &StoredPack,
-    lacks: &dyn Fn(&str, &StoredFile, Role) -> bool,
-) -> Result<(), FetchError> {
-    let mut wanted: Vec<(PackFileKind, &StoredFile)> = pack
-        .files
+/// The files of a head in the order in which they get their names: of a pack, the index last; packs before tables. Those of one pack have
+/// the same number.
+fn grouped(head: &Head) -> impl Iterator<Item = (String, &StoredFile, Role, usize)> {
+    let packs = head.packs.iter().enumerate().flat_map(|(group, pack)| {
+        let mut files: Vec<_> = pack.files.iter().collect();
+        files.sort_by_key(|(kind, _)| PackFileKind::ALL.iter().position(|other| other == kind));
+        files.into_iter().map(move |(kind, file)| (pack_path(pack, *kind), file, Role::Pack, group))
+    });
+    let tables = head
+        .tables
         .iter()
-        .filter(|(kind, file)| lacks(&pack_path(pack, *kind), file, Role::Pack))
-        .map(|(kind, file)| (*kind, file))
-        .collect();
-    wanted.sort_by_key(|(kind, _)| PackFileKind::ALL.iter().position(|other| other == kind));
-    let mut fetched = Vec::new();
-    for (at, (kind, file)) in wanted.iter().enumerate() {
-        let run_end = run_end(file, wanted[at + 1..].iter().map(|(_, file)| *file));
-        fetched.push((*kind, fetcher.take(file, run_end, &dir.join("objects/pack"), Role::Pack)?));
-    }
-    for (kind, file) in fetched {
-        file.replace(&dir.join(pack_path(pack, kind)))?;
-    }
-    Ok(())
+        .enumerate()
+        .map(|(at, table)| (table_path(&table.name), &table.file, Role::Refs, head.packs.len() + at));
+    packs.chain(tables)
 }
 
 /// What is there may be of a head that was applied in part, so the files themselves are compared.

@@ -1,6 +1,7 @@
 //! Files of a repository, from the bucket to the disk: one gets its name when its length and its SHA-256 are right.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -11,7 +12,8 @@ use packrace_os::{Mapped, list_dir};
 use packrace_store::QUARANTINE_PREFIX;
 use sha2::Digest as _;
 
-use crate::bucket::{Bucket, PART_BYTES};
+use super::parts::{Part, PartReader};
+use crate::bucket::PART_BYTES;
 use crate::error::Error;
 use crate::layout::BucketName;
 
@@ -50,66 +52,108 @@ impl Nameless {
     }
 }
 
-/// Fetches files of one repository; what lies one behind the other in an object is asked for together.
-pub(super) struct FileFetcher<'a> {
-    bucket: &'a Bucket,
-    name: &'a BucketName,
-    at_hand: &'a FilesAtHand,
-    /// What was asked for and not used: of which object, from where.
-    ahead: Option<(ObjectKey, u64, Bytes)>,
+/// A file that a repository lacks.
+pub(super) struct WantedFile<'a> {
+    pub(super) stored: &'a StoredFile,
+    /// Its name once it is complete.
+    pub(super) path: PathBuf,
+    pub(super) role: Role,
+    /// Files of one pack have the same number, and get their names together.
+    pub(super) group: usize,
+    source: Source,
 }
 
-impl<'a> FileFetcher<'a> {
-    pub(super) fn new(bucket: &'a Bucket, name: &'a BucketName, at_hand: &'a FilesAtHand) -> Self {
-        FileFetcher { bucket, name, at_hand, ahead: None }
+enum Source {
+    /// A file of this machine.
+    AtHand(PathBuf),
+    /// The head, or an object.
+    Bucket,
+}
+
+impl<'a> WantedFile<'a> {
+    pub(super) fn new(
+        stored: &'a StoredFile,
+        path: PathBuf,
+        role: Role,
+        group: usize,
+        at_hand: &FilesAtHand,
+    ) -> Self {
+        let found = at_hand.get(&stored.sha256).filter(|path| is_there(path, stored, false, role));
+        let source = found.map_or(Source::Bucket, |path| Source::AtHand(path.clone()));
+        WantedFile { stored, path, role, group, source }
+    }
+
+    /// Where in which object it is, if it must be fetched from one.
+    fn place(&self) -> Option<(ObjectKey, Range<u64>)> {
+        match (&self.source, &self.stored.place) {
+            (Source::Bucket, FilePlace::Object { key, offset }) => {
+                Some((*key, *offset..offset + self.stored.length))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The requests for files: contiguous files of one object are fetched together.
+pub(super) fn parts_of(files: &[WantedFile<'_>]) -> Vec<Part> {
+    let mut runs: Vec<(ObjectKey, Range<u64>)> = Vec::new();
+    for (key, range) in files.iter().filter_map(WantedFile::place) {
+        match runs.last_mut() {
+            Some((of, run)) if *of == key && run.end == range.start => run.end = range.end,
+            _ => runs.push((key, range)),
+        }
+    }
+    let parts = runs.into_iter().flat_map(|(key, run)| {
+        let starts = run.clone().step_by(PART_BYTES as usize);
+        starts.map(move |start| Part { key, range: start..run.end.min(start + PART_BYTES) })
+    });
+    parts.collect()
+}
+
+/// Takes files in the order in which [`parts_of`] got them.
+pub(super) struct FileReader<'a> {
+    parts: &'a PartReader<'a>,
+    name: &'a BucketName,
+    /// What of the last part belongs to the next file.
+    rest: Bytes,
+}
+
+impl<'a> FileReader<'a> {
+    pub(super) fn new(parts: &'a PartReader<'a>, name: &'a BucketName) -> Self {
+        FileReader { parts, name, rest: Bytes::new() }
     }
 
     /// The file itself if it is at hand, or fetched under a temporary name.
-    pub(super) fn take(
-        &mut self,
-        stored: &StoredFile,
-        run_end: u64,
-        dir: &Path,
-        role: Role,
-    ) -> Result<Nameless, FetchError> {
-        match self.at_hand.get(&stored.sha256).filter(|path| is_there(path, stored, false, role)) {
-            Some(path) => Ok(Nameless::AtHand(path.clone(), role)),
-            None => self.fetch(stored, run_end, dir, role).map(Nameless::New),
+    pub(super) fn take(&mut self, wanted: &WantedFile<'_>) -> Result<Nameless, FetchError> {
+        match &wanted.source {
+            Source::AtHand(path) => Ok(Nameless::AtHand(path.clone(), wanted.role)),
+            Source::Bucket => self.fetch(wanted).map(Nameless::New),
         }
     }
 
-    /// Writes a file under a temporary name. Files that come together stand in `run_end`: where in
-    /// its object the last of them ends.
-    fn fetch(
-        &mut self,
-        stored: &StoredFile,
-        run_end: u64,
-        dir: &Path,
-        role: Role,
-    ) -> Result<NewFile, FetchError> {
+    fn fetch(&mut self, wanted: &WantedFile<'_>) -> Result<NewFile, FetchError> {
+        let WantedFile { stored, path, role, .. } = wanted;
+        let dir = path.parent().unwrap_or(path);
         let failed = |error: std::io::Error| match error.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
                 FetchError::NoRoom(Error::disk(dir, &error))
             }
             _ => FetchError::Other(Error::disk(dir, &error)),
         };
-        let mut file = NewFile::create_temporary(dir, "tmp_fetch_", 0o444, role).map_err(failed)?;
+        let mut file = NewFile::create_temporary(dir, "tmp_fetch_", 0o444, *role).map_err(failed)?;
         let mut hasher = sha2::Sha256::new();
         match &stored.place {
             FilePlace::Inline(bytes) => {
                 hasher.update(bytes);
                 file.write(bytes).map_err(failed)?;
             }
-            FilePlace::Object { key, offset } => {
-                let end = offset + stored.length;
-                let mut at = *offset;
-                while at < end {
-                    let bytes = self.bytes_at(*key, at, run_end.max(end))?;
-                    let length = (bytes.len() as u64).min(end - at) as usize;
-                    hasher.update(&bytes[..length]);
-                    file.write(&bytes[..length]).map_err(failed)?;
-                    at += length as u64;
-                    self.ahead = Some((*key, at, bytes.slice(length..)));
+            FilePlace::Object { .. } => {
+                let mut left = stored.length;
+                while left > 0 {
+                    let bytes = self.next_bytes(left)?;
+                    hasher.update(&bytes);
+                    file.write(&bytes).map_err(failed)?;
+                    left -= bytes.len() as u64;
                 }
             }
         }
@@ -121,35 +165,15 @@ impl<'a> FileFetcher<'a> {
         Ok(file)
     }
 
-    /// Some bytes of an object from `at` on, at least one.
-    fn bytes_at(&mut self, key: ObjectKey, at: u64, end: u64) -> Result<Bytes, FetchError> {
-        if let Some((of, from, bytes)) = self.ahead.take()
-            && (of, from) == (key, at)
-            && !bytes.is_empty()
-        {
-            return Ok(bytes);
+    /// The next bytes of the parts: at least one, at most `limit`.
+    fn next_bytes(&mut self, limit: u64) -> Result<Bytes, FetchError> {
+        if self.rest.is_empty() {
+            let ended = || Error::damaged(format!("'{}': too few parts", self.name.as_str()));
+            self.rest = self.parts.next()?.ok_or_else(|| FetchError::Other(ended()))?;
         }
-        let object = self.name.object_key(&key);
-        let range = at..end.min(at + PART_BYTES);
-        let found = self.bucket.get_range(&object, range).map_err(FetchError::Other)?;
-        found.filter(|bytes| !bytes.is_empty()).ok_or_else(|| {
-            let words = format!("'{}': the bucket lacks {object}, which its head names", self.name.as_str());
-            FetchError::Missing(Error::damaged(words))
-        })
+        let length = usize::try_from(limit).unwrap_or(usize::MAX).min(self.rest.len());
+        Ok(self.rest.split_to(length))
     }
-}
-
-/// Where a run of files ends that lie one behind the other in one object, from this one on.
-pub(super) fn run_end<'a>(first: &StoredFile, rest: impl Iterator<Item = &'a StoredFile>) -> u64 {
-    let FilePlace::Object { key, offset } = first.place else { return 0 };
-    let mut end = offset + first.length;
-    for next in rest {
-        match next.place {
-            FilePlace::Object { key: of, offset } if of == key && offset == end => end += next.length,
-            _ => break,
-        }
-    }
-    end
 }
 
 /// Whether a file on disk is this one. It is read whole where `is_hashed`.

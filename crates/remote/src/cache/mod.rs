@@ -13,6 +13,7 @@
 
 mod apply;
 mod files;
+mod parts;
 mod state;
 
 use std::collections::{HashMap, HashSet};

@@ -1,8 +1,9 @@
 use std::sync::Barrier;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use packrace_format::head;
+use packrace_format::head::{self, ObjectKey};
 use packrace_object::HashKind;
 use packrace_store::OpenOptions;
 use packrace_testkit::{Random, RefFormat, Repo, RepoBuilder, Size};
@@ -13,6 +14,9 @@ use crate::bucket::WriteOutcome;
 use crate::bucket::double::{Double, FaultRates};
 use crate::bucket::{RequestKind, RequestOutcome};
 use crate::repository::{LocalRepository, create};
+
+/// A bound that only a hang reaches.
+const HANG: Duration = Duration::from_secs(60);
 
 fn name(text: &str) -> BucketName {
     BucketName::new(text).unwrap()
@@ -41,7 +45,7 @@ struct Node {
 
 fn node_on(double: Arc<Double>, dir: TempDir, max_bytes: u64) -> Node {
     // A program that another test is starting has our lock, too, until it is there.
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + HANG;
     let cache = loop {
         match Cache::open(Bucket::new(double.clone()), dir.path(), max_bytes, Box::new(|_| {})) {
             Err(error) if error.to_string().contains("another process") && Instant::now() < end => {
@@ -410,4 +414,35 @@ fn many_at_once_ask_together() {
     });
     let asked = node.requests() - before;
     assert!((1..16).contains(&asked), "{asked} requests for 16");
+}
+
+/// The first read waits for the second one, so both are under way at once; the bytes come in order all the same.
+#[test]
+fn parts_are_read_at_once_and_come_in_order() {
+    let double = Arc::<Double>::default();
+    double.set_parallel_reads(4);
+    let (bucket, name) = (Bucket::new(double.clone()), name("a"));
+    let key = ObjectKey { generation: 1, token: head::WriteToken([1; 16]) };
+    let object = name.object_key(&key);
+    let bytes = Bytes::from(Random::new(5).bytes(1000));
+    double.damage(&object, bytes.clone());
+    let parts: Vec<_> =
+        (0..10).map(|at| parts::Part { key, range: at * 100..(at + 1) * 100 }).collect();
+    let (sender, receiver) = channel();
+    double.before_read(move || receiver.recv_timeout(HANG).unwrap());
+    double.before_read(move || sender.send(()).unwrap());
+    let mut read = Vec::new();
+    let mut read_all = |reader: &parts::PartReader<'_>| {
+        while let Some(part) = reader.next()? {
+            read.extend_from_slice(&part);
+        }
+        Ok(())
+    };
+    parts::read(&bucket, &name, &parts, &mut read_all).unwrap();
+    let stopped = parts::read(&bucket, &name, &parts, |reader| reader.next());
+    assert_eq!(stopped.unwrap().unwrap(), bytes.slice(..100));
+    bucket.delete(&object).unwrap();
+    let missing = parts::read(&bucket, &name, &parts, &mut read_all);
+    assert!(matches!(missing, Err(FetchError::Missing(_))), "{missing:?}");
+    assert_eq!(read, bytes);
 }

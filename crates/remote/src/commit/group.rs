@@ -10,7 +10,7 @@ use packrace_store::publish::ObjectsStored;
 use packrace_store::refs::{RefStore, WrittenTransaction};
 
 use super::scratch::RefsCopy;
-use super::{CommitOutcome, Committer, MAX_GROUP, Queue, QueuedPush, TransactionOutcome, Work};
+use super::{CommitOutcome, Committer, MAX_GROUP, Queue, QueueResult, QueuedPush, TransactionOutcome, Work};
 use crate::bucket::Bucket;
 use crate::cache::{FilesAtHand, Opening, lock};
 use crate::error::{Error, ErrorKind};
@@ -38,7 +38,11 @@ struct Open {
 
 impl Open {
     fn end(self, outcome: CommitOutcome) {
-        *lock(&self.pending.outcome) = Some(outcome);
+        *lock(&self.pending.result) = Some(QueueResult::Ended(outcome));
+    }
+
+    fn leave_to_upload(self) {
+        *lock(&self.pending.result) = Some(QueueResult::Collected(self.work));
     }
 }
 
@@ -193,7 +197,12 @@ fn stage(
     let mut staged = StagedHead { basis, scratch, ran: Vec::new(), head: None, at_hand: FilesAtHand::new() };
     let mut packs = staged.basis.head.packs.clone();
     for mut push in std::mem::take(open) {
-        match take_in(committer, held, name, &mut push.work, &mut staged, &mut packs) {
+        // Its packs are below the floor: no head may name them any more.
+        if push.work.key.generation < staged.basis.head.floor {
+            push.leave_to_upload();
+            continue;
+        }
+        match take_in(&mut push.work, &mut staged, &mut packs) {
             Ok(ran) => {
                 staged.ran.push(ran);
                 open.push(push);
@@ -208,21 +217,11 @@ fn stage(
 }
 
 /// Runs the transactions of one push.
-fn take_in(
-    committer: &Committer,
-    held: &Opening,
-    name: &BucketName,
-    work: &mut Work,
-    staged: &mut StagedHead,
-    packs: &mut Vec<StoredPack>,
-) -> Result<Ran, Error> {
+fn take_in(work: &mut Work, staged: &mut StagedHead, packs: &mut Vec<StoredPack>) -> Result<Ran, Error> {
     let head = &staged.basis.head;
     if work.proposal.checked_at < head.shrunk {
         let words = "objects have been removed from the repository since the push began; push again";
         return Err(Error::new(ErrorKind::Unavailable, words));
-    }
-    if work.key.generation < head.floor {
-        committer.upload_again(held, name, work)?;
     }
     let mut with_ours = packs.clone();
     add_packs(&mut with_ours, &work.packs)?;

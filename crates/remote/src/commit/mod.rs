@@ -105,7 +105,21 @@ struct Queue {
 struct QueuedPush {
     /// Until a leader takes it.
     work: Mutex<Option<Work>>,
-    outcome: Mutex<Option<CommitOutcome>>,
+    /// What the leader made of it.
+    result: Mutex<Option<QueueResult>>,
+}
+
+impl QueuedPush {
+    fn new(work: Work) -> Arc<Self> {
+        Arc::new(QueuedPush { work: Mutex::new(Some(work)), result: Mutex::default() })
+    }
+}
+
+/// What a leader made of a push.
+enum QueueResult {
+    Ended(CommitOutcome),
+    /// A collection has overtaken its packs: they must be uploaded again.
+    Collected(Work),
 }
 
 impl std::fmt::Debug for QueuedPush {
@@ -140,14 +154,12 @@ impl Committer {
     /// Does a push, together with others that wait for the same repository.
     pub fn commit(&self, name: &BucketName, proposal: Proposal) -> CommitOutcome {
         let held = self.cache.hold(name);
-        let work = match self.upload(&held, name, proposal) {
-            Ok(work) => work,
+        let work = match self.upload(&held, name, &proposal.packs) {
+            Ok((key, packs)) => Work { proposal, key, packs },
             Err(error) => return CommitOutcome::Failed(error),
         };
         let queue = lock(&self.queues).entry(name.clone()).or_default().clone();
-        let pending = Arc::new(QueuedPush { work: Mutex::new(Some(work)), outcome: Mutex::default() });
-        lock(&queue.waiting).push_back(pending.clone());
-        let outcome = self.wait(&held, name, &queue, &pending);
+        let outcome = self.queue(&held, name, &queue, work);
         self.leave(name, queue);
         outcome
     }
@@ -171,44 +183,56 @@ impl Committer {
         drop(queue);
     }
 
+    /// Queues a push until a leader has ended it.
+    fn queue(&self, held: &Opening, name: &BucketName, queue: &Queue, mut work: Work) -> CommitOutcome {
+        for _ in 0..MAX_ATTEMPTS {
+            let pending = QueuedPush::new(work);
+            lock(&queue.waiting).push_back(pending.clone());
+            work = match self.wait(held, name, queue, &pending) {
+                QueueResult::Ended(outcome) => return outcome,
+                QueueResult::Collected(work) => work,
+            };
+            // Nobody else waits for this upload.
+            match self.upload(held, name, &work.proposal.packs) {
+                Ok((key, packs)) => (work.key, work.packs) = (key, packs),
+                Err(error) => return CommitOutcome::Failed(error),
+            }
+        }
+        let words = format!("collections of '{}' overtake the push; try again later", name.as_str());
+        CommitOutcome::Failed(Error::new(ErrorKind::Unavailable, words))
+    }
+
     /// Waits for the turn to lead, unless another leader has done it by then.
-    fn wait(&self, held: &Opening, name: &BucketName, queue: &Queue, pending: &QueuedPush) -> CommitOutcome {
+    fn wait(&self, held: &Opening, name: &BucketName, queue: &Queue, pending: &QueuedPush) -> QueueResult {
         loop {
             let _leads = lock(&queue.lead);
-            if let Some(outcome) = lock(&pending.outcome).take() {
-                return outcome;
+            if let Some(result) = lock(&pending.result).take() {
+                return result;
             }
             if lock(&queue.waiting).is_empty() {
                 // It has been taken by a leader that has panicked.
                 let words = "it is not known what became of the push";
-                return CommitOutcome::Unknown(Error::new(ErrorKind::Unavailable, words));
+                let error = Error::new(ErrorKind::Unavailable, words);
+                return QueueResult::Ended(CommitOutcome::Unknown(error));
             }
             group::commit(self, held, name, queue);
         }
     }
 
-    /// Puts the packs of a push where they will be; a small one will be in the head.
-    fn upload(&self, held: &Opening, name: &BucketName, proposal: Proposal) -> Result<Work, Error> {
+    /// Puts the packs of a push where they will be; small ones will be in the head.
+    fn upload(
+        &self,
+        held: &Opening,
+        name: &BucketName,
+        packs: &[StagedPack],
+    ) -> Result<(ObjectKey, Vec<StoredPack>), Error> {
         let generation = self.cache.with_head(held, name, false, |read, _| Ok(read.head.generation))?;
         let key = ObjectKey { generation: generation + 1, token: random_token()? };
         let mut upload = Upload::new(key);
-        let packs = proposal.packs.iter().map(|pack| upload.take_pack(pack.checksum, &pack.stem));
+        let packs = packs.iter().map(|pack| upload.take_pack(pack.checksum, &pack.stem));
         let packs = packs.collect::<Result<_, _>>()?;
         upload.send(self.cache.bucket(), name)?;
-        Ok(Work { proposal, key, packs })
-    }
-
-    /// The same for packs that a collector may have deleted, since it took so long.
-    fn upload_again(&self, held: &Opening, name: &BucketName, work: &mut Work) -> Result<(), Error> {
-        let proposal = Proposal {
-            transactions: Vec::new(),
-            objects: Box::new(scratch::NoObjects),
-            packs: work.proposal.packs.clone(),
-            checked_at: 0,
-        };
-        let again = self.upload(held, name, proposal)?;
-        (work.key, work.packs) = (again.key, again.packs);
-        Ok(())
+        Ok((key, packs))
     }
 }
 

@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 
 use packrace_format::head::{Head, StoredTable};
 use packrace_format::reftable;
-use packrace_object::{Kind, oid};
 use packrace_os::count::Role;
 use packrace_os::durable::{self, NewFile};
-use packrace_store::refs::{Backend, Peeled, RefObjects, RefStore};
+use packrace_store::refs::{Backend, RefStore};
 
 use crate::cache::FilesAtHand;
 use crate::error::Error;
@@ -79,18 +78,5 @@ impl Drop for RefsCopy {
         if let Err(error) = durable::remove_tree(&self.dir, Role::Refs) {
             tracing::warn!("{}: {error}", self.dir.display());
         }
-    }
-}
-
-/// For who changes no ref.
-pub(super) struct NoObjects;
-
-impl RefObjects for NoObjects {
-    fn kind(&mut self, _: &oid) -> Result<Option<Kind>, packrace_store::Error> {
-        Ok(None)
-    }
-
-    fn peel(&mut self, _: &oid) -> Result<Peeled, packrace_store::Error> {
-        Ok(Peeled::Unknown)
     }
 }

@@ -71,7 +71,8 @@ pub(crate) struct StalledPush {
 impl StalledPush {
     pub(crate) fn begin(node: &Node, proposal: Proposal) -> Self {
         let held = node.committer.cache().hold(&name());
-        StalledPush { work: node.committer.upload(&held, &name(), proposal).unwrap() }
+        let (key, packs) = node.committer.upload(&held, &name(), &proposal.packs).unwrap();
+        StalledPush { work: Work { proposal, key, packs } }
     }
 
     /// The key of what it has uploaded.
@@ -81,13 +82,8 @@ impl StalledPush {
 
     pub(crate) fn end(self, node: &Node) -> CommitOutcome {
         let held = node.committer.cache().hold(&name());
-        let pending = Arc::new(QueuedPush { work: Mutex::new(Some(self.work)), outcome: Mutex::default() });
         node.open().unwrap();
-        let queue = Queue::default();
-        lock(&queue.waiting).push_back(pending.clone());
-        group::commit(&node.committer, &held, &name(), &queue);
-        let outcome = lock(&pending.outcome).take();
-        outcome.unwrap()
+        node.committer.queue(&held, &name(), &Queue::default(), self.work)
     }
 }
 

@@ -1,4 +1,6 @@
-//! `git refs`: verifies and migrates stored refs.
+//! `git refs`: verifies, migrates and changes stored refs.
+
+mod one_ref;
 
 use packrace_store::refs::{Backend, Migration, Severity, is_good_name};
 
@@ -32,6 +34,7 @@ pub fn run(call: &Call, args: &RefsOptions) -> Result<(), Fatal> {
         }
         RefsOptions::List(args) => for_each_ref::run(call, args),
         RefsOptions::Optimize(args) => pack_refs::run(call, args),
+        RefsOptions::Change { kind, options } => one_ref::run(call, *kind, options),
         RefsOptions::Migrate(args) => migrate(call, args),
         RefsOptions::Verify(args) => verify(call, args),
     }
