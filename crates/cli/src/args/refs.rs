@@ -468,7 +468,7 @@ impl From<ReflogDelete> for ReflogDeleteOptions {
 
 impl From<ReflogDrop> for ReflogDropOptions {
     fn from(args: ReflogDrop) -> Self {
-        ReflogDropOptions { all: args.all, names: args.names }
+        ReflogDropOptions { all: args.all, single_worktree: args.single_worktree, names: args.names }
     }
 }
 
@@ -479,6 +479,7 @@ impl From<ReflogExpire> for ReflogExpireOptions {
             expire: args.expire,
             expire_unreachable: args.expire_unreachable,
             all: args.all,
+            single_worktree: args.single_worktree,
             names: args.names,
         }
     }
