@@ -16,8 +16,8 @@ pub struct Bucket {
 pub enum BucketCommand {
     /// Check whether a store meets the requirements of repositories.
     ///
-    /// Prints the result of each check; lines that begin with NOT: name what the store lacks. The exit code is then 1. The check
-    /// writes objects below probe/ and deletes them.
+    /// Prints the result of each requirement; the exit code is 1 if the store does not meet one. The check writes objects below
+    /// probe/ and deletes them.
     Check(BucketCheck),
     /// Import a repository into a bucket; the original stays unchanged.
     Import(BucketImport),

@@ -17,7 +17,7 @@ pub struct Globals {
     /// Path of the repository, for commands without a repository argument.
     #[arg(long, value_name = "PATH")]
     pub git_dir: Option<PathBuf>,
-    /// Read shallow commits from this file instead of the repository's; an empty PATH: there are none.
+    /// Read shallow commits from PATH instead of the repository's shallow file; an empty PATH: no shallow commits.
     #[arg(long, value_name = "PATH", allow_hyphen_values = true)]
     pub shallow_file: Option<OsString>,
     /// Also read attributes from this tree.

@@ -153,7 +153,7 @@ pub enum Command {
     ShowRef(ShowRef),
     /// Pack refs into fewer files (drop-in for git pack-refs).
     PackRefs(PackRefs),
-    /// List, check, pack and migrate refs (drop-in for git refs).
+    /// Low-level access to refs (drop-in for git refs).
     Refs(Refs),
     /// Show, expire and delete reflog entries (drop-in for git reflog).
     Reflog(Box<Reflog>),

@@ -30,7 +30,7 @@ pub struct PackObjects {
     /// Omit objects that are in a pack; implies --revs. With --stdin-packs, add loose objects.
     #[arg(long)]
     pub unpacked: bool,
-    /// Omit objects that are in a pack, also of an alternate.
+    /// Omit objects that are in a pack, including packs of alternates.
     #[arg(long, overrides_with = "no_incremental")]
     pub incremental: bool,
     #[arg(long, hide = true)]

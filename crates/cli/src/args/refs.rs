@@ -108,7 +108,7 @@ pub struct ShowRef {
     pub verify: bool,
     #[arg(long, hide = true)]
     pub no_verify: bool,
-    /// Also show HEAD, whatever the filters.
+    /// Show HEAD even if filters exclude it.
     #[arg(long, overrides_with = "no_head")]
     pub head: bool,
     #[arg(long, hide = true)]

@@ -36,7 +36,7 @@ pub struct Repack {
     /// Do not update the files that the dumb HTTP protocol needs.
     #[arg(short = 'n')]
     pub no_update_server_info: bool,
-    /// Show no progress.
+    /// Print only errors and warnings.
     #[arg(short = 'q', long, overrides_with = "no_quiet")]
     pub quiet: bool,
     #[arg(long, hide = true)]
