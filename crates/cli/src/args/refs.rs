@@ -331,7 +331,7 @@ pub struct ReflogDelete {
 
 #[derive(Debug, clap::Args)]
 pub struct ReflogDrop {
-    /// Process the reflogs of all refs, except those of other work trees.
+    /// Process the reflogs of all refs, in all work trees.
     #[arg(long)]
     pub all: bool,
     /// With --all, leave out the reflogs of other work trees.
@@ -352,7 +352,7 @@ pub struct ReflogExpire {
     /// Delete entries older than TIME that the ref does not reach (default: gc.reflogExpireUnreachable, else 30 days).
     #[arg(long, value_name = "TIME")]
     pub expire_unreachable: Option<String>,
-    /// Process the reflogs of all refs, except those of other work trees.
+    /// Process the reflogs of all refs, in all work trees.
     #[arg(long)]
     pub all: bool,
     /// With --all, leave out the reflogs of other work trees.
