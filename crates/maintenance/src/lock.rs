@@ -74,7 +74,7 @@ impl MaintenanceLock {
         if let Some(held) = &held
             && !held.hold().map_err(|error| Error::file(common, error))?
         {
-            return Ok(Locking::Busy("the repository was moved".to_owned()));
+            return Ok(Locking::Busy("repository was moved".to_owned()));
         }
         let pid_file = common.join(PID_FILE);
         if let Some(who) = running_gc(&pid_file, now)? {
@@ -172,7 +172,7 @@ fn take_over(path: &Path, policy: WritePolicy, now: SystemTime) -> Result<TakenO
         _ if is_old => None,
         _ => return Ok(Err(exists())),
     };
-    tracing::info!("{}: left behind; removed", file.display());
+    tracing::info!("{}: removed a leftover lock file", file.display());
     durable::remove_file(&file, Role::Config).map_err(|error| Error::file(&file, error))?;
     match LockFile::take(path, FileKind::ServerInfo, policy) {
         Ok(lock) => Ok(Ok((lock, predecessor))),

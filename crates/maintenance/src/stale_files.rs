@@ -68,7 +68,7 @@ impl StaleFiles {
             };
             match done {
                 Ok(()) => {
-                    tracing::debug!("removed {}: left behind", file.path.display());
+                    tracing::debug!("removed leftover {}", file.path.display());
                     removed.count += 1;
                     removed.bytes += file.bytes;
                 }

@@ -420,8 +420,10 @@ fn rules_are_read_again_and_mistakes_change_nothing() {
     let rules = guarded.file("rules");
     std::fs::write(&rules, "[[rule]]\nrepository = \"a.git\"\nwho = \"anyone\"\n").unwrap();
     guarded.server.signal("-HUP");
-    let words =
-        format!("settings stay as they were: {}:1:1: a rule has either allow or deny", rules.display());
+    let words = format!(
+        "reload failed, settings unchanged: {}:1:1: a rule has either allow or deny",
+        rules.display()
+    );
     guarded.server.wait_until("the complaint", |server| server.log().contains(&words));
     assert!(may_read());
     // An editor replaces a file.
@@ -464,7 +466,7 @@ fn what_is_not_safe_does_not_start() {
     check(&[forward], "access.forward-auth: needs access.rules, which say who may do what");
     let words = "access.forward-auth: cannot be had with access.users: one of them knows the users";
     check(&[&rules, forward, &users], words);
-    let words = "--set access.forward-auth=https://a/: \"https://a/\" is not a URL of http:// without a user, or \"none\"";
+    let words = "--set access.forward-auth=https://a/: \"https://a/\" is not an http:// URL without a user, or \"none\"";
     check(&[&rules, "access.forward-auth=https://a/"], words);
     check(&[&rules, groups], "access.groups-header: needs access.user-header");
     check(&[&rules, "access.client-certificates=true"], "access.client-certificates: needs tls.client-ca");

@@ -204,8 +204,8 @@ fn a_store_is_checked() {
     server.set_careless(true);
     let ran = output(&mut store.command(&["check"]));
     let said = String::from_utf8(ran.stdout).unwrap();
-    assert_eq!((ran.status.code(), said.matches("NOT: ").count()), (Some(1), 2), "{said}");
-    assert!(said.contains("NOT: of many who swap one version, one does: not so in "), "{said}");
+    assert_eq!((ran.status.code(), said.matches("failed: ").count()), (Some(1), 2), "{said}");
+    assert!(said.contains("failed: of many who swap one version, one does: not so in "), "{said}");
     server.set_careless(false);
     server.set_busy(true);
     let (code, said) = store.refused(&["check"]);
@@ -230,8 +230,8 @@ fn what_has_no_place_in_a_bucket_is_told() {
     let ran = output(&mut store.command(&["import", repo.path().to_str().unwrap(), "a"]));
     assert_eq!(
         String::from_utf8(ran.stderr).unwrap(),
-        "warning: settings stay behind: gc.auto\nwarning: reflogs stay behind\n\
-         warning: hooks stay behind; serve.hooks names a folder of hooks for all repositories\n"
+        "warning: settings not imported: gc.auto\nwarning: reflogs not imported\n\
+         warning: hooks not imported; use serve.hooks for hooks of all repositories\n"
     );
     let node = store.node();
     let shown = Git::stock().run(node.folder.path(), &["ls-remote", &node.url("a.git")]);
@@ -356,7 +356,7 @@ fn a_node_without_its_bucket_does_not_start() {
         assert!(said.contains(expect), "{said}");
     };
     let cache = cache.to_str().unwrap();
-    check(&["--bucket", "s3://git"], 128, "bucket.cache: needed where a bucket is served");
+    check(&["--bucket", "s3://git"], 128, "bucket.cache: required with a bucket");
     check(
         &["--bucket", "s3://git", "--cache", cache, "--cache-bytes", "much"],
         129,

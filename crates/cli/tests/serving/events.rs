@@ -132,7 +132,7 @@ fn a_follower_sees_what_comes() {
     follower.kill().unwrap();
     follower.wait().unwrap();
     let nothing = output(packrace().args(["events", "follow", "/nowhere"]));
-    assert_eq!(String::from_utf8_lossy(&nothing.stderr), "fatal: /nowhere: there is no journal of events\n");
+    assert_eq!(String::from_utf8_lossy(&nothing.stderr), "fatal: /nowhere: no event journal\n");
 }
 
 #[test]

@@ -105,5 +105,5 @@ fn without_a_sandbox_hooks_reach_what_their_user_may() {
     assert!(server.log().contains("sandbox: off"), "{}", server.log());
     let refused = output(packrace().args(["serve", "--set", "hooks.user=nobody-of-that-name", "/"]));
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert_eq!(said, "fatal: hooks.user: there is no user nobody-of-that-name\n");
+    assert_eq!(said, "fatal: hooks.user: no such user: nobody-of-that-name\n");
 }

@@ -110,7 +110,7 @@ fn folders_that_settings_name_are_reached() {
         server.log().contains("settings stay as they were")
     });
     assert!(
-        server.log().contains("serve.hooks: ") && server.log().contains("not without a restart"),
+        server.log().contains("serve.hooks: ") && server.log().contains("the sandbox needs a restart"),
         "{}",
         server.log()
     );

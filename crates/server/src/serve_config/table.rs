@@ -98,7 +98,7 @@ macro_rules! is_reloaded {
 macro_rules! take {
     ($field:expr, $given:expr, bytes) => {{
         let ByteCount(bytes) = ByteCount::take($given)?;
-        $field = bytes.try_into().map_err(|_| "more than this machine can count".to_owned())?;
+        $field = bytes.try_into().map_err(|_| "too large for this machine".to_owned())?;
     }};
     ($field:expr, $given:expr, value) => {
         $field = ConfigValue::take($given)?

@@ -135,7 +135,7 @@ fn without_a_server_the_shell_serves_alone() {
     let text = std::fs::read_to_string(guarded.file("shell.toml")).unwrap();
     std::fs::write(guarded.file("shell.toml"), format!("{text}[log]\nlevel = \"debug\"\n")).unwrap();
     let told = said(&guarded.works("bob", &["ls-remote", "ssh://host/a.git"]));
-    assert!(told.contains("serving alone: "), "{told}");
+    assert!(told.contains("serving this session alone: "), "{told}");
 }
 
 #[test]

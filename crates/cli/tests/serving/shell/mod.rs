@@ -220,7 +220,7 @@ fn settings_count_as_for_serve() {
     std::fs::write(guarded.file("root/a.git/git-daemon-export-ok"), "").unwrap();
     guarded.works("bob", &["ls-remote", "ssh://host/a.git"]);
     std::fs::write(guarded.file("shell.toml"), "[serve]\nread-onlyy = true\n").unwrap();
-    guarded.fails("bob", &["ls-remote", "ssh://host/a.git"], "serve.read-onlyy: there is no such setting");
+    guarded.fails("bob", &["ls-remote", "ssh://host/a.git"], "serve.read-onlyy: unknown setting");
 
     // Only a server's own variables name settings.
     std::fs::write(guarded.file("shell.toml"), "").unwrap();

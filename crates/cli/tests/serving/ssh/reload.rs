@@ -22,7 +22,7 @@ fn keys_are_read_again_and_running_clones_go_on() {
         let before = std::fs::read(served.file(name)).unwrap();
         std::fs::write(served.file(name), text).unwrap();
         served.server.signal("-HUP");
-        let words = format!("settings stay as they were: {}{expect}", served.file(name).display());
+        let words = format!("reload failed, settings unchanged: {}{expect}", served.file(name).display());
         served.server.wait_until(&words, |server| server.log().contains(&words));
         assert!(served.lets_in(&carol));
         std::fs::write(served.file(name), before).unwrap();
@@ -79,7 +79,7 @@ fn what_is_revoked_gets_in_no_more() {
 
     reload(
         "serial: 7\nserial: 9-8\n",
-        &format!("settings stay as they were: {}:2: 9 is above 8", list.display()),
+        &format!("reload failed, settings unchanged: {}:2: 9 is above 8", list.display()),
     );
     assert!(!served.lets_in(&served.alice), "what was read before stays");
     reload(&format!("{}\n", public(&served.authority)), "revoked: 1");
@@ -130,10 +130,7 @@ fn what_is_wrong_ends_the_start() {
         assert_eq!(ended.status.code(), Some(128));
     };
     let keys = "user-keys = \"FOLDER/keys\"\n";
-    check(
-        keys,
-        "listen.ssh: there are no ssh.host-keys; this makes one: ssh-keygen -t ed25519 -N '' -f FILE",
-    );
+    check(keys, "listen.ssh: needs ssh.host-keys; create one with: ssh-keygen -t ed25519 -N '' -f FILE");
     let host = "host-keys = [\"FOLDER/host-key\"]\n";
     let nobody = "nobody could get in without ssh.user-keys, ssh.user-keys-folder, ssh.user-keys-command or ssh.user-ca";
     check(host, &format!("ssh.host-keys: {nobody}"));

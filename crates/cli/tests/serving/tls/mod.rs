@@ -258,7 +258,7 @@ fn files_at_fault_end_the_start() {
         assert!(last.starts_with(&format!("fatal: {expect}")), "{expect}: {said}");
         assert_eq!(ended.status.code(), Some(128), "{said}");
     };
-    check("[listen]\nhttps = \"127.0.0.1:0\"\n", "listen.https: there are no tls.certificates");
+    check("[listen]\nhttps = \"127.0.0.1:0\"\n", "listen.https: needs tls.certificates");
     check(&good.replace("server.pem", "none.pem"), "DIR/none.pem: No such file or directory");
     check(&good.replace("server.key", "none.key"), "DIR/none.key: No such file or directory");
     check(&good.replace("server.pem", "broken.pem"), "DIR/broken.pem: broken PEM: ");
