@@ -90,7 +90,7 @@ fn clones_wait_in_line_and_fetches_go_past() {
     let refused = tcp(served.git, script.raw(served.clone_request().bytes()).bytes(), Feed::Whole);
     let refused = String::from_utf8_lossy(&refused);
     assert!(
-        refused.ends_with("ERR the server is busy: too many clones wait already; try again later"),
+        refused.ends_with("ERR server is busy: the queue for clones is full; try again later"),
         "{refused}"
     );
     let clone = served.folder.path().join("never");

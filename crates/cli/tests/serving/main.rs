@@ -243,7 +243,7 @@ fn a_server_that_stops_lets_in_no_clones() {
     let fetch = Script::new().fetch_v2("sha1", &[tip.trim()], &[]);
     let answer = tcp(server.address("git"), &[hello.bytes(), fetch.bytes()].concat(), Feed::Whole);
     let answer = String::from_utf8_lossy(&answer).into_owned();
-    assert!(answer.ends_with("ERR the server is stopping; try again"), "{answer}");
+    assert!(answer.ends_with("ERR server is stopping; try again"), "{answer}");
     let metrics = String::from_utf8(server.get("/-/metrics").body).unwrap();
     assert!(metrics.contains("packrace_refusals_total{reason=\"stopping\"} 2\n"), "{metrics}");
     assert!(String::from_utf8(server.get("/-/").body).unwrap().contains("state stopping"));

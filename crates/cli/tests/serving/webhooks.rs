@@ -128,7 +128,7 @@ fn pushes_are_posted_and_a_kill_loses_none() {
         assert_eq!(posted.recv_timeout(HANG).unwrap().id, 3);
     }
     for log in [before, recorded.server.log()] {
-        assert!(log.contains("webhook ci: begins with event"), "{log}");
+        assert!(log.contains("webhook ci: started at event"), "{log}");
         assert!(!log.contains(SECRET) && !log.contains("t0ken"), "{log}");
     }
     // It ends at once, whatever receivers do.
@@ -215,7 +215,7 @@ fn private_addresses_need_leave() {
         &recorded.server,
         "packrace_webhook_attempts_total{hook=\"ci\",outcome=\"address-refused\"} 1"
     ));
-    let words = "webhook ci: event 1 is given up, and will not be sent: its address 127.0.0.1 is not public";
+    let words = "webhook ci: event 1 dropped: address 127.0.0.1 is not public";
     assert!(recorded.server.log().contains(words), "{}", recorded.server.log());
     assert!(posted.try_recv().is_err());
 }

@@ -32,7 +32,7 @@ pub enum ConnectionEnded {
 impl fmt::Display for ConnectionEnded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ConnectionEnded::Left => f.write_str("the client has left"),
+            ConnectionEnded::Left => f.write_str("client disconnected"),
             ConnectionEnded::Silent => f.write_str("no session within the time limit"),
             ConnectionEnded::NeverSpoke => f.write_str("the client has left without a word"),
             ConnectionEnded::Refused => f.write_str("no key or certificate that is known"),

@@ -90,7 +90,7 @@ impl WireState {
         match handed.iter().find_map(|range| faults::touch(range)) {
             None => Ok(()),
             Some(damaged) => {
-                tracing::error!("a response is cut off: {damaged}");
+                tracing::error!("response cut off: {damaged}");
                 Err(damaged.into())
             }
         }

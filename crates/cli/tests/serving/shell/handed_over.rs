@@ -149,7 +149,7 @@ fn a_server_of_another_folder_is_not_asked() {
     let served = output(shell.env("SSH_ORIGINAL_COMMAND", "git-upload-pack 'b.git'"));
     assert!(String::from_utf8_lossy(&served.stdout).contains("refs/heads/main"), "{}", said(&served));
     let log = guarded.running().log();
-    assert!(log.contains("ssh: no session: another folder is served here"), "{log}");
+    assert!(log.contains("ssh: cannot start a session: server serves another folder"), "{log}");
 }
 
 #[test]
@@ -313,9 +313,9 @@ fn other_users_are_disconnected() {
     let mut client = Command::new("python3");
     let client = output(client.args(["-c", CLIENT]).arg(guarded.file("socket")).uid(65534));
     assert_eq!(String::from_utf8_lossy(&client.stdout), "b''\n", "{}", said(&client));
-    guarded
-        .running()
-        .wait_until("the log", |server| server.log().contains("ssh: no session: the peer is another user"));
+    guarded.running().wait_until("the log", |server| {
+        server.log().contains("ssh: cannot start a session: peer runs as another user")
+    });
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn a_server_that_stops_leaves_sessions_to_the_shell() {
     assert_eq!(said(&second), words);
     guarded.running().signal("-TERM");
     guarded.running().wait_until("readyz to tell", |server| server.get("/-/readyz").status == 503);
-    guarded.fails("bob", &["clone", "ssh://host/a.git", "late"], "the server is stopping; try again");
+    guarded.fails("bob", &["clone", "ssh://host/a.git", "late"], "server is stopping; try again");
     guarded.running().signal("-TERM");
     guarded.running().wait_until("the end", |_| UnixStream::connect(guarded.file("socket")).is_err());
     guarded.works("bob", &["clone", "--quiet", "ssh://host/a.git", "alone"]);

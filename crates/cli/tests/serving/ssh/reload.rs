@@ -12,9 +12,7 @@ fn keys_are_read_again_and_running_clones_go_on() {
     let carol = made_key();
     std::fs::write(served.file("keys"), format!("carol {}\n", public(&carol))).unwrap();
     served.server.signal("-HUP");
-    served
-        .server
-        .wait_until("the new keys", |server| server.log().contains("keys of users: 1; authorities: 1"));
+    served.server.wait_until("the new keys", |server| server.log().contains("user keys: 1; user CAs: 1"));
     assert!(served.lets_in(&carol) && !served.lets_in(&served.alice) && !served.lets_in(&served.bob));
     assert_eq!(client.finish(running, b"0000").code, Some(0), "a session goes on");
 
@@ -30,7 +28,7 @@ fn keys_are_read_again_and_running_clones_go_on() {
     let list = format!("carol {0}\n\ndave {0}\n", public(&carol));
     let fingerprint = carol.public_key().fingerprint(russh::keys::HashAlg::Sha256);
     mistake("keys", &list, &format!(":3: {fingerprint} is a key of \"carol\", too"));
-    mistake("ca", "# nobody\n", ": there is no key in it");
+    mistake("ca", "# nobody\n", ": contains no key");
     mistake("host-key", "nothing", ": no private key: ");
 }
 
@@ -66,7 +64,7 @@ fn what_is_revoked_gets_in_no_more() {
     assert_eq!(client.finish(running, b"0000").code, Some(0), "a session goes on");
     let fingerprint = served.alice.public_key().fingerprint(russh::keys::HashAlg::Sha256);
     assert!(
-        served.server.log().contains(&format!("{fingerprint}: it is revoked")),
+        served.server.log().contains(&format!("{fingerprint}: key is revoked")),
         "{}",
         served.server.log()
     );
@@ -132,10 +130,11 @@ fn what_is_wrong_ends_the_start() {
     let keys = "user-keys = \"FOLDER/keys\"\n";
     check(keys, "listen.ssh: needs ssh.host-keys; create one with: ssh-keygen -t ed25519 -N '' -f FILE");
     let host = "host-keys = [\"FOLDER/host-key\"]\n";
-    let nobody = "nobody could get in without ssh.user-keys, ssh.user-keys-folder, ssh.user-keys-command or ssh.user-ca";
+    let nobody =
+        "nobody could log in: set ssh.user-keys, ssh.user-keys-folder, ssh.user-keys-command or ssh.user-ca";
     check(host, &format!("ssh.host-keys: {nobody}"));
     let twice = "host-keys = [\"FOLDER/host-key\", \"FOLDER/host-key\"]\n";
-    check(&format!("{twice}{keys}"), "ssh.host-keys: two keys are of the kind ssh-ed25519");
+    check(&format!("{twice}{keys}"), "ssh.host-keys: two keys of the type ssh-ed25519");
     mode("host-key", 0o644);
     let open = "permissions 0644 are too open: others can read it; try chmod 600";
     check(&format!("{host}{keys}"), &format!("{}: {open}", file("host-key")));

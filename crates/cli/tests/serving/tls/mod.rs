@@ -261,23 +261,23 @@ fn files_at_fault_end_the_start() {
     check("[listen]\nhttps = \"127.0.0.1:0\"\n", "listen.https: needs tls.certificates");
     check(&good.replace("server.pem", "none.pem"), "DIR/none.pem: No such file or directory");
     check(&good.replace("server.key", "none.key"), "DIR/none.key: No such file or directory");
-    check(&good.replace("server.pem", "broken.pem"), "DIR/broken.pem: broken PEM: ");
+    check(&good.replace("server.pem", "broken.pem"), "DIR/broken.pem: malformed PEM: ");
     check(
         &good.replace("server.pem", "nonsense.pem"),
-        "DIR/nonsense.pem: its first certificate cannot be read: ",
+        "DIR/nonsense.pem: cannot read its first certificate: ",
     );
-    check(&good.replace("server.pem", "server.key"), "DIR/server.key: there is no certificate (PEM) in it");
+    check(&good.replace("server.pem", "server.key"), "DIR/server.key: contains no certificate (PEM)");
     check(
         &good.replace("server.key", "other.pem"),
-        "DIR/other.pem: there is no private key (PEM, not encrypted) in it",
+        "DIR/other.pem: contains no private key (PEM, not encrypted)",
     );
     check(
         &good.replace("server.key", "other.key"),
-        "DIR/server.pem: none of tls.keys is the key of this certificate",
+        "DIR/server.pem: no private key in tls.keys matches this certificate",
     );
     let more = good.replace("server.key\"", &format!("server.key\", \"{}/other.key\"", dir.display()));
-    check(&more, "DIR/other.key: this is the key of none of tls.certificates");
-    let required = "tls.require-client-certificate: there is no tls.client-ca";
+    check(&more, "DIR/other.key: matches no certificate in tls.certificates");
+    let required = "tls.require-client-certificate: needs tls.client-ca";
     check(&format!("{good}require-client-certificate = true\n"), required);
     check(
         &format!("{good}client-ca = \"{}/server.key\"\n", dir.display()),

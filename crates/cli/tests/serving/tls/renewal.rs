@@ -42,10 +42,8 @@ fn nobody_is_disturbed_by_new_certificates() {
         let broken = served.dir().join("server.pem");
         std::fs::write(&broken, "nonsense").unwrap();
         served.server.signal("-HUP");
-        let words = format!(
-            "reload failed, settings unchanged: {}: there is no certificate (PEM) in it",
-            broken.display()
-        );
+        let words =
+            format!("reload failed, settings unchanged: {}: contains no certificate (PEM)", broken.display());
         served.server.wait_until("the complaint", |server| server.log().contains(&words));
         assert_eq!(served.connect("localhost").common_name(), "renewed 3");
         renew("renewed 4");

@@ -479,7 +479,7 @@ fn died() -> Error {
 fn no_pack() -> Error {
     Error::new(
         ErrorKind::Unavailable,
-        "git upload-pack: uploadpack.packObjectsHook wrote something else than a pack",
+        "git upload-pack: uploadpack.packObjectsHook did not write a pack",
     )
 }
 
