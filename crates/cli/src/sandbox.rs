@@ -78,7 +78,8 @@ pub fn begin(
             );
         }
         Enforced::NotAtAll => tracing::warn!(
-            "sandbox: not enforced: Landlock is missing or disabled in this kernel; the server and its hooks can access all files that their user can"
+            "sandbox: not enforced: Landlock is missing or disabled in this kernel; \
+             the server and its hooks can access all files that their user can"
         ),
     }
     Ok(())

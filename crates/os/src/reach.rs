@@ -47,7 +47,7 @@ pub fn confine<'a>(folders: impl IntoIterator<Item = &'a Path>) -> io::Result<()
         let path = std::fs::canonicalize(folder)?;
         let fd = rustix::fs::open(&path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         if location(&fd)? != path {
-            return Err(io::Error::other("/proc/self/fd does not tell where files lie"));
+            return Err(io::Error::other("/proc/self/fd does not show where files are"));
         }
         opened.push(Folder { path, opened: fd });
     }

@@ -78,7 +78,7 @@ fn a_repository_holds_no_more_bytes_than_it_may() {
     let (ok, said) = limited.push("http", &[&format!("{small}:refs/heads/small"), ":refs/heads/again"]);
     assert!(!ok && said.contains("small (quota exceeded)") && !said.contains("again (quota"), "{said}");
     let words = "error: repository is limited to 0.0 MiB: it has 0.";
-    assert!(said.contains(words) && said.contains(", and this push brings 0.0 MiB"), "{said}");
+    assert!(said.contains(words) && said.contains(", and this push adds 0.0 MiB"), "{said}");
     let refs = Git::stock()
         .run(&limited.server.repository(), &["for-each-ref", "--format=%(refname:short)", "refs/heads"]);
     for name in ["large", "half", "other", "small", "again"] {

@@ -250,7 +250,7 @@ fn requests_that_are_none() {
         check(&reply, 400, "repository name ");
     }
     let patch = |body: Value| ask(server, "root", "PATCH", one, &body);
-    check(&patch(json!({})), 400, "neither name nor description");
+    check(&patch(json!({})), 400, "name or description");
     check(&patch(json!({"description": "a\nb"})), 400, "one line");
     check(&patch(json!({"name": "../a"})), 400, "repository name ");
     for path in ["%zz", "..%2Fx", "a.git%2Fobjects", "%00", ".packrace-trash", "a.git%2F..%2Fa.git"] {

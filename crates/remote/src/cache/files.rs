@@ -115,7 +115,7 @@ impl<'a> FileFetcher<'a> {
         }
         file.flush().map_err(failed)?;
         if hasher.finalize()[..] != stored.sha256 {
-            let words = format!("'{}': a file is not what its head says", self.name.as_str());
+            let words = format!("'{}': a file in the bucket does not match its head", self.name.as_str());
             return Err(FetchError::Missing(Error::damaged(words)));
         }
         Ok(file)
@@ -133,7 +133,10 @@ impl<'a> FileFetcher<'a> {
         let range = at..end.min(at + PART_BYTES);
         let found = self.bucket.get_range(&object, range).map_err(FetchError::Other)?;
         found.filter(|bytes| !bytes.is_empty()).ok_or_else(|| {
-            let words = format!("'{}': the bucket lacks {object}, which its head names", self.name.as_str());
+            let words = format!(
+                "'{}': {object} is missing from the bucket, but its head names it",
+                self.name.as_str()
+            );
             FetchError::Missing(Error::damaged(words))
         })
     }

@@ -180,7 +180,7 @@ impl Committer {
             }
             if lock(&queue.waiting).is_empty() {
                 // It has been taken by a leader that has panicked.
-                let words = "it is not known what became of the push";
+                let words = "outcome of the push is unknown";
                 return CommitOutcome::Unknown(Error::new(ErrorKind::Unavailable, words));
             }
             group::commit(self, held, name, queue);

@@ -25,12 +25,10 @@ pub(crate) use recovery::refs_that_changed;
 pub use settings::EventSettings;
 
 /// What a client is told whose push or request could not be recorded, before anything has changed.
-pub(crate) const NOT_RECORDED: &str =
-    "server cannot record changes; see the server's log";
+pub(crate) const NOT_RECORDED: &str = "server cannot record changes; see the server's log";
 
 /// The same where something has changed, and nobody else was told.
-pub(crate) const CHANGED_UNRECORDED: &str =
-    "changed, but not recorded; see the server's log";
+pub(crate) const CHANGED_UNRECORDED: &str = "changed, but not recorded; see the server's log";
 
 /// The journal of a server.
 #[derive(Debug)]

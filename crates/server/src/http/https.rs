@@ -36,8 +36,8 @@ const HANDSHAKE: u8 = 22;
 const ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 80];
 
 /// The answer to HTTP without TLS.
-const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 58\r\n\r\n\
-    This port speaks HTTPS only: the URL begins with https://\n";
+const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 49\r\n\r\n\
+    This port serves HTTPS only: use an https:// URL\n";
 
 /// The answer to a client beyond the connection limit.
 pub(crate) fn limit_reached(_why: LimitReached) -> Vec<u8> {

@@ -243,7 +243,8 @@ fn tell_rules(settings: &Settings) {
     };
     let exported = if rules.require_export_ok { " with git-daemon-export-ok" } else { "" };
     tracing::info!(
-        "serving repositories{exported}; {pushes}; hooks: {}; allowed link targets: the served folder{}; HTTP host names: {}",
+        "serving repositories{exported}; {pushes}; hooks: {}; allowed link targets: the served folder{}; \
+         HTTP host names: {}",
         match &rules.hooks {
             HooksFrom::Repository => "each repository's own".to_owned(),
             HooksFrom::Nowhere => "none".to_owned(),
@@ -269,7 +270,10 @@ async fn drain(shared: &Shared, mut accepting: JoinSet<()>) {
     }
     accepting.shutdown().await;
     shared.stopping.send_replace(true);
-    tracing::info!("stopping: listeners closed; running requests have {} s left", limits.drain_time.as_secs());
+    tracing::info!(
+        "stopping: listeners closed; running requests have {} s left",
+        limits.drain_time.as_secs()
+    );
     let _ = tokio::time::timeout(limits.drain_time, shared.stopping.closed()).await;
 }
 

@@ -109,11 +109,15 @@ impl RepositoryFolder {
         let there = there.unwrap_or(&self.root);
         let real = packrace_os::real_path(there).map_err(|error| RepositoryError::disk(there, error))?;
         let Ok(below) = real.strip_prefix(&self.root) else {
-            return Err(RepositoryError::Refused("path has a symbolic link that leads out of the served folder".to_owned()));
+            return Err(RepositoryError::Refused(
+                "path has a symbolic link that leads out of the served folder".to_owned(),
+            ));
         };
         let parts = below.components().map(|part| part.as_os_str().as_bytes());
         if parts.clone().any(is_reserved) {
-            return Err(RepositoryError::Refused("path has a symbolic link to something that is not served".to_owned()));
+            return Err(RepositoryError::Refused(
+                "path has a symbolic link to something that is not served".to_owned(),
+            ));
         }
         let rest = wanted.strip_prefix(there).unwrap_or(name.as_path());
         let is_there = |path: &Path| packrace_os::owner(path).is_ok();
@@ -256,7 +260,8 @@ impl RepositoryFolder {
                 return Err(RepositoryError::NotFound);
             }
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                let text = "repository cannot be renamed without a copy: it is on another file system, or the kernel's Landlock is too old";
+                let text = "repository cannot be renamed without a copy: it is on another file system, \
+                     or the kernel's Landlock is too old";
                 return Err(RepositoryError::Refused(text.to_owned()));
             }
             Err(error) => return Err(RepositoryError::disk(&to, error)),

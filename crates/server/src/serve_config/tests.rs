@@ -53,7 +53,8 @@ fn files_are_taken_whole_or_not_at_all() {
     };
     check(
         "[limits]\nstall-bytes = 11\ndrain-time = \"5 parsecs\"\n",
-        "dir/f.toml:3:14: limits.drain-time: \"5 parsecs\" is not a duration: a whole number of seconds, or one with ms, s, m, h or d",
+        "dir/f.toml:3:14: limits.drain-time: \"5 parsecs\" is not a duration: \
+         a whole number of seconds, or one with ms, s, m, h or d",
     );
     check("[limits]\ndrain-tim = 5\n", "dir/f.toml:2:1: limits.drain-tim: unknown setting");
     check("[limit]\n", "dir/f.toml:1:2: limit: unknown table");

@@ -92,7 +92,9 @@ impl fmt::Display for Ssh {
             0 => {}
             count => write!(f, "; revoked: {count}")?,
         }
-        command.as_ref().map_or(Ok(()), |command| write!(f, "; user-keys-command: {}", command.program().display()))
+        command
+            .as_ref()
+            .map_or(Ok(()), |command| write!(f, "; user-keys-command: {}", command.program().display()))
     }
 }
 

@@ -136,9 +136,7 @@ impl RunningWebhooks {
         let ended = self.runtime.spawn(async move {
             if running.await.is_err_and(|error| error.is_panic()) {
                 metrics.panics.inc();
-                tracing::error!(
-                    "webhook {name} panicked; stopped until the next SIGHUP or restart"
-                );
+                tracing::error!("webhook {name} panicked; stopped until the next SIGHUP or restart");
             }
         });
         self.running.push(RunningWebhook { hook: hook.clone(), counts, end, ended });

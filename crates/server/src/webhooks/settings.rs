@@ -336,7 +336,7 @@ mod tests {
         check(
             &good.replace("SECRET", "DIR/short"),
             0o600,
-            "hooks.toml:1:1: ci: secret-file: the secret is shorter",
+            "hooks.toml:1:1: ci: secret-file: secret is shorter",
         );
         let bad = loaded(&good.replace("http://a", "ftp://t0ken"), 0o600).unwrap_err();
         assert_eq!(bad, "hooks.toml:1:1: ci: url: not an http:// or https:// URL without a user");

@@ -326,7 +326,7 @@ fn a_server_that_stops_leaves_sessions_to_the_shell() {
     second.args(["serve", "--config"]).arg(guarded.file("shell.toml")).arg(guarded.file("root"));
     let second = output(&mut second);
     let words = format!(
-        "fatal: cannot listen at {}: another server listens there\n",
+        "fatal: cannot listen at {}: another server is listening there\n",
         guarded.file("socket").display()
     );
     assert_eq!(said(&second), words);

@@ -70,7 +70,8 @@ impl Guarded {
         let folder = guarded._folder.take().unwrap();
         let server = Server::start_for(folder, &guarded.file("root"), &config, &[], &[]);
         // It says where it is before it accepts, and what it accepts with is one descriptor more.
-        server.wait_until("the socket", |server| server.log().contains("packrace shell are taken at"));
+        server
+            .wait_until("the socket", |server| server.log().contains("accepting packrace shell sessions at"));
         guarded.server = Some(server);
         guarded
     }
@@ -282,10 +283,7 @@ fn nothing_else_is_run() {
     assert!(!guarded.file("x").exists() && !guarded.file("root/x").exists());
 
     let login = output(&mut guarded.shell("alice", None));
-    assert_eq!(
-        said(&login),
-        "packrace: you are alice. No shell access; git clone, fetch and push work.\n"
-    );
+    assert_eq!(said(&login), "packrace: you are alice. No shell access; git clone, fetch and push work.\n");
     assert_eq!(login.status.code(), Some(128));
 
     // A name in the quoting of git's client.

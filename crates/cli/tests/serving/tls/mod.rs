@@ -204,7 +204,7 @@ fn clients_show_certificates() {
     let ended = as_client("alice");
     assert!(ended.status.success(), "{}{}", text(&ended.stderr), served.server.log());
     let log = served.server.log();
-    assert!(log.contains("certificate of the client: alice alice@example.com sha256:"), "{log}");
+    assert!(log.contains("client certificate: alice alice@example.com sha256:"), "{log}");
     assert!(!as_client("stranger").status.success());
     assert!(!served.git("ca.pem", &[], &["ls-remote", &served.url()]).status.success());
     served.server.wait_until("failures", |_| served.handshakes("failed") >= 2);
@@ -281,16 +281,16 @@ fn files_at_fault_end_the_start() {
     check(&format!("{good}require-client-certificate = true\n"), required);
     check(
         &format!("{good}client-ca = \"{}/server.key\"\n", dir.display()),
-        "DIR/server.key: there is no certificate",
+        "DIR/server.key: contains no certificate",
     );
     for (mode, is_loose) in
         [(0o644, true), (0o604, true), (0o660, true), (0o601, true), (0o640, false), (0o400, false)]
     {
         std::fs::set_permissions(dir.join("server.key"), std::fs::Permissions::from_mode(mode)).unwrap();
         let expect = match is_loose {
-            true => format!("DIR/server.key: mode {mode:04o} lets others than its owner at this key"),
+            true => format!("DIR/server.key: permissions {mode:04o} are too open for a private key"),
             // The next thing that is wrong.
-            false => "DIR/other.pem: none of tls.keys".to_owned(),
+            false => "DIR/other.pem: no private key in tls.keys".to_owned(),
         };
         check(&good.replace("server.pem", "other.pem"), &expect);
     }

@@ -187,17 +187,17 @@ mod tests {
             assert!(error.starts_with("users:2: ") && error.contains(expect), "{line}: {error}");
         };
         check("a", "expected name:hash");
-        check(":x", "name of a user");
+        check(":x", "user name is empty");
         check("a:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=", "neither bcrypt nor argon2");
         check("a:$apr1$r31.....$HqJZimcKQFAMYayBlzkrA/", "neither bcrypt nor argon2");
         check("a:secret", "neither bcrypt nor argon2");
-        check("a:$2y$05$short", "no bcrypt hash");
+        check("a:$2y$05$short", "invalid bcrypt hash");
         check("a:$2y$31$XZ0QjYUHdQqLIyqwDvmbfeS7dKyKyhaLoMmYbWpaTgOBUV3Yq0Dka", "cost 31");
         check(
             "a:$argon2id$v=19$m=99999999,t=1,p=1$c29tZXNhbHQ$ljFpLeKdQRz1dvgvQzbmTtnZAM6tNbQMMrb0trBOgcQ",
             "argon2",
         );
-        check("a:$argon2id$v=19$m=64,t=1,p=1$c29tZXNhbHQ", "without salt or hash");
+        check("a:$argon2id$v=19$m=64,t=1,p=1$c29tZXNhbHQ", "lacks its salt or its value");
         let twice = format!("a:{0}\na:{0}\n", bcrypt::hash("x", 4).unwrap());
         assert!(parse(&twice).unwrap_err().contains("users:2: duplicate user a"));
     }
