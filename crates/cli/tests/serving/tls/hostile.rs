@@ -51,7 +51,7 @@ fn what_is_no_tls_is_told_so() {
     let address = served.server.address("https");
     let reply = http(address, "GET /a.git/info/refs HTTP/1.1", b"", Feed::Whole);
     assert_eq!(reply.status, 400);
-    assert!(text(&reply.body).contains("speaks HTTPS only"), "{}", text(&reply.body));
+    assert!(text(&reply.body).contains("serves HTTPS only"), "{}", text(&reply.body));
     let told = tcp(address, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Feed::Whole);
     assert!(text(&told).starts_with("HTTP/1.1 400 "), "{}", text(&told));
     for nonsense in [&b"\0\0\0"[..], b"0032git-upload-pack /a.git\0host=h\0", b"ssh"] {
