@@ -38,7 +38,7 @@ pub(crate) fn write(path: &Path, event: &JournalEvent) -> io::Result<()> {
 /// Removes an announcement whose line is written, or that came to nothing.
 pub(crate) fn remove(path: &Path) {
     if let Err(error) = durable::remove_file(path, Role::Config) {
-        tracing::warn!("{}: {error}", path.display());
+        tracing::warn!("cannot remove {}: {error}", path.display());
     }
 }
 

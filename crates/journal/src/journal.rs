@@ -286,7 +286,7 @@ impl Journal {
         self.syncs.fetch_add(1, Relaxed);
         // Releases reserved space; announced events reserve theirs again in the new segment.
         if let Err(error) = state.file.truncate(state.length) {
-            tracing::warn!("{}: {error}", state.segment.path.display());
+            tracing::warn!("cannot truncate {}: {error}", state.segment.path.display());
         }
         (state.segment, state.file, state.began) = (next, Arc::new(file), Instant::now());
         (state.length, state.allocated, state.durable) = (0, 0, state.written);

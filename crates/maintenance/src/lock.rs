@@ -114,7 +114,7 @@ impl Drop for MaintenanceLock {
     /// Before the lock is released: the next holder writes its own file.
     fn drop(&mut self) {
         if let Err(error) = durable::remove_file(&self.pid_file, Role::Config) {
-            tracing::warn!("{}: {error}", self.pid_file.display());
+            tracing::warn!("cannot remove {}: {error}", self.pid_file.display());
         }
     }
 }

@@ -72,7 +72,7 @@ impl StaleFiles {
                     removed.count += 1;
                     removed.bytes += file.bytes;
                 }
-                Err(error) => tracing::warn!("{}: {error}", file.path.display()),
+                Err(error) => tracing::warn!("cannot remove {}: {error}", file.path.display()),
             }
         }
         removed

@@ -263,7 +263,7 @@ impl Cache {
         };
         let made = make(&git_dir).map(put);
         if let Err(error) = durable::remove_tree(&dir, Role::Config) {
-            tracing::warn!("{}: {error}", dir.display());
+            tracing::warn!("cannot remove {}: {error}", dir.display());
         }
         match made {
             Ok(put) => put.map(Ok),
@@ -508,7 +508,7 @@ impl Cache {
                     true
                 }
                 Err(error) => {
-                    tracing::error!("bucket cache: {error}");
+                    tracing::error!("bucket cache: cannot evict a repository: {error}");
                     false
                 }
             }

@@ -61,7 +61,7 @@ impl ScratchRepository {
 impl Drop for ScratchRepository {
     fn drop(&mut self) {
         if let Err(error) = durable::remove_tree(&self.dir, Role::Pack) {
-            tracing::warn!("{}: {error}", self.dir.display());
+            tracing::warn!("cannot remove {}: {error}", self.dir.display());
         }
     }
 }

@@ -74,7 +74,7 @@ mod tests {
             DescribedRepository { name: evil.clone(), description: Some(evil.clone()), object_format: None };
         let readable = ReadableRepositories { repositories: vec![repository], has_more: true };
         let page = UserView { user: evil, readable: Some(readable) }.render("<script>");
-        assert!(!page.contains("<script") && page.contains("more than 1000"), "{page}");
+        assert!(!page.contains("<script") && page.contains("More than 1000"), "{page}");
         let nothing = |readable| UserView { user: "alice".to_owned(), readable }.render("p/1");
         assert!(nothing(None).contains("does not list its repositories"));
         assert!(nothing(Some(ReadableRepositories::default())).contains(">None.</p>"));

@@ -246,9 +246,9 @@ group!(limits: Limits {
          GIT_HTTP_MAX_REQUEST_BUFFER overrides the value in a file. Beyond it: HTTP 413.";
     body_memory_bytes: bytes, reload,
         "Memory in bytes for all HTTP request bodies that are being read or processed. It is claimed as \
-         bytes arrive; twice max-request-bytes is always available. At the limit, the stalled body with the \
-         highest cost (bytes times time) is cut with HTTP 503; if none is stalled, the new one gets HTTP \
-         503 with Retry-After.";
+         bytes arrive; twice max-request-bytes is always available. At the limit, a stalled body of the \
+         client that holds the most is cut with HTTP 503, the one with the highest cost (bytes times time) \
+         first; if none is stalled, the new one gets HTTP 503 with Retry-After.";
     body_memory_bytes_per_address: bytes, reload,
         "Share of body-memory-bytes that one client may use. At the limit, the same happens among this \
          client's bodies, with HTTP 429.";

@@ -162,7 +162,7 @@ mod tests {
         check("serial: 08", "\"08\" is not a serial number");
         check("serial: +1", "\"+1\" is not a serial number");
         check("serial: 0x10000000000000000", "\"0x10000000000000000\" is not a serial number");
-        check("serial: 5-4", "5 is above 4");
+        check("serial: 5-4", "5 is greater than 4");
         check("serial: 1-", "\"\" is not a serial number");
         check("id:", "missing id");
         check("user: alice", "\"user\" is not one of ");

@@ -69,7 +69,7 @@ impl From<RepositoryError> for ApiError {
             RepositoryError::NotFound => StatusCode::NOT_FOUND,
             RepositoryError::Taken | RepositoryError::Refused(_) => StatusCode::CONFLICT,
             RepositoryError::Store(_) | RepositoryError::Disk { .. } => {
-                tracing::error!("repositories: {}", quoted(error.to_string().as_bytes()));
+                tracing::error!("repository API: {}", quoted(error.to_string().as_bytes()));
                 StatusCode::INTERNAL_SERVER_ERROR
             }
         };
@@ -91,7 +91,7 @@ impl From<NotServed> for ApiError {
     fn from(why: NotServed) -> Self {
         match why {
             NotServed::Broken(error) => {
-                tracing::error!("repositories: {}", quoted(error.to_string().as_bytes()));
+                tracing::error!("repository API: {}", quoted(error.to_string().as_bytes()));
                 ApiError::of(StatusCode::INTERNAL_SERVER_ERROR)
             }
             _ => ApiError::not_found(),
