@@ -74,7 +74,7 @@ impl Server {
             let (before, address) =
                 line.trim_end_matches("/-/").trim_end_matches('/').split_once("://").unwrap();
             let scheme = before.rsplit(' ').next().unwrap();
-            let scheme = if line.contains("looked at") { "admin" } else { scheme };
+            let scheme = if line.contains("status page") { "admin" } else { scheme };
             (scheme.to_owned(), address.parse().unwrap())
         });
         let addresses = addresses.collect();

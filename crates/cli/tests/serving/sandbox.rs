@@ -107,7 +107,7 @@ fn folders_that_settings_name_are_reached() {
         .unwrap();
     server.signal("-HUP");
     server.wait_until("what it says of the folder", |server| {
-        server.log().contains("settings stay as they were")
+        server.log().contains("settings unchanged")
     });
     assert!(
         server.log().contains("serve.hooks: ") && server.log().contains("the sandbox needs a restart"),
