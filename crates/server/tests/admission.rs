@@ -147,5 +147,5 @@ fn nobody_waits_for_ever_and_who_leaves_leaves_the_line() {
     };
     // The line has not moved: the side-band says so, and there is no pack.
     let text = String::from_utf8_lossy(&reply.body);
-    assert!(text.contains("\x03the server is busy") && !text.contains("PACK"), "{text}");
+    assert!(text.contains("\x03server is busy") && !text.contains("PACK"), "{text}");
 }

@@ -91,7 +91,7 @@ fn limits_hold_and_are_told() {
         match first_ends_with {
             "" => {
                 let refused = second();
-                let words = "fatal: too many connections from your address, try again later\n";
+                let words = "fatal: too many connections from your address; try again later\n";
                 assert_eq!((said(&refused).as_str(), refused.status.code()), (words, Some(128)));
             }
             // Whoever has its client wait for a second makes room.
