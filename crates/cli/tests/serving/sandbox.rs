@@ -106,9 +106,7 @@ fn folders_that_settings_name_are_reached() {
     std::fs::write(server.config(), config.replace(hooks.to_str().unwrap(), elsewhere.to_str().unwrap()))
         .unwrap();
     server.signal("-HUP");
-    server.wait_until("what it says of the folder", |server| {
-        server.log().contains("settings unchanged")
-    });
+    server.wait_until("what it says of the folder", |server| server.log().contains("settings unchanged"));
     assert!(
         server.log().contains("serve.hooks: ") && server.log().contains("the sandbox needs a restart"),
         "{}",
