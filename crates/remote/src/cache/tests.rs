@@ -245,7 +245,7 @@ fn the_longest_unused_go_but_not_what_is_read() {
     let other = node.open("c").unwrap();
     let error = node.open("d").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(error.to_string().contains("bytes of the cache"), "{error}");
+    assert!(error.to_string().contains("bytes in the cache"), "{error}");
     drop((reader, other));
     node.open("d").unwrap();
     assert!(is_there("d") && !is_there("b"));

@@ -173,7 +173,7 @@ impl Follower {
             let (text, has_more) = match text {
                 Ok(text) => text,
                 Err(error) => {
-                    tracing::error!("events: {error}");
+                    tracing::error!("event stream cut off: cannot read the journal: {error}");
                     return;
                 }
             };

@@ -125,7 +125,7 @@ fn user_view(
     let is_listed = settings.repository_prototype.is_some();
     let list = || ReadableRepositories::of(principal, None, MAX_SHOWN, settings, shared);
     let readable = is_listed.then(list).transpose().map_err(|error| {
-        tracing::error!("repositories: {}", quoted(error.to_string().as_bytes()));
+        tracing::error!("cannot list repositories: {}", quoted(error.to_string().as_bytes()));
         StatusCode::INTERNAL_SERVER_ERROR
     })?;
     let user = principal.name().unwrap_or_default().to_owned();

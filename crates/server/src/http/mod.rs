@@ -278,7 +278,7 @@ async fn look_up(
         open(service, &path, &offer, &transfer, &shared)
     });
     looking.await.unwrap_or_else(|panic| {
-        tracing::error!("a request panicked: {panic}");
+        tracing::error!("request panicked: {panic}");
         Err(StatusCode::INTERNAL_SERVER_ERROR.into())
     })
 }
@@ -390,7 +390,7 @@ async fn run(
         None => match engine.await {
             Ok(refusal) => Err(refusal),
             Err(_) => {
-                tracing::error!("a request panicked");
+                tracing::error!("request panicked");
                 Err(StatusCode::INTERNAL_SERVER_ERROR.into())
             }
         },
@@ -473,7 +473,7 @@ fn run_engine(
         }
         Err(_) => {
             shared.host.metrics.panics.inc();
-            tracing::error!("{path}: the request panicked");
+            tracing::error!("{path}: request panicked");
             StatusCode::INTERNAL_SERVER_ERROR
         }
     };

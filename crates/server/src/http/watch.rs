@@ -70,8 +70,8 @@ pub(super) enum TooSlow {
 impl std::fmt::Display for TooSlow {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
-            TooSlow::Silent => "no request within the time limit",
-            TooSlow::Stalled => "the client reads its answer too slowly",
+            TooSlow::Silent => "no request within limits.request-time",
+            TooSlow::Stalled => "client reads its response too slowly (limits.stall-time)",
             TooSlow::Cut => CUT,
         })
     }

@@ -236,14 +236,14 @@ fn tell_certificates(settings: &Settings) {
 fn tell_rules(settings: &Settings) {
     let (rules, pushing) = (&settings.rules, &settings.pushing);
     let pushes = match (rules.read_only, pushing.is_allowed) {
-        (true, _) => "nobody may push",
-        _ if settings.access.has_rules() => "the access rules decide who may read and push",
-        (false, true) => "everybody may push, unless a repository forbids it",
-        (false, false) => "nobody may push, unless git's configuration outside of repositories allows it",
+        (true, _) => "pushes are refused (serve.read-only)",
+        _ if settings.access.has_rules() => "access rules decide who may read and push",
+        (false, true) => "everybody may push, except where a repository forbids it",
+        (false, false) => "pushes are refused, except where git's system or user configuration allows them",
     };
     let exported = if rules.require_export_ok { " with git-daemon-export-ok" } else { "" };
     tracing::info!(
-        "serving repositories{exported} that lie in no other; {pushes}; hooks: {}; links may lead into the served folder{}; \
+        "serving repositories{exported}; {pushes}; hooks: {}; allowed link targets: the served folder{}; \
          HTTP host names: {}",
         match &rules.hooks {
             HooksFrom::Repository => "each repository's own".to_owned(),
@@ -252,7 +252,7 @@ fn tell_rules(settings: &Settings) {
         },
         rules.allowed_paths.iter().map(|path| format!(" or {}", path.display())).collect::<String>(),
         match &settings.hosts {
-            Hosts::Auto => "loopback's names over loopback, any name elsewhere".to_owned(),
+            Hosts::Auto => "loopback names over loopback, any name elsewhere".to_owned(),
             Hosts::Any => "any name".to_owned(),
             Hosts::Named(names) => names.join(", "),
         }
@@ -270,7 +270,10 @@ async fn drain(shared: &Shared, mut accepting: JoinSet<()>) {
     }
     accepting.shutdown().await;
     shared.stopping.send_replace(true);
-    tracing::info!("stopping: {} s left for running requests", limits.drain_time.as_secs());
+    tracing::info!(
+        "stopping: listeners closed; running requests have {} s left",
+        limits.drain_time.as_secs()
+    );
     let _ = tokio::time::timeout(limits.drain_time, shared.stopping.closed()).await;
 }
 
@@ -327,7 +330,7 @@ async fn accept<F>(
             Ok(accepted) => accepted,
             Err(error) => {
                 // Mostly out of descriptors: wait for some to be released instead of spinning.
-                tracing::error!("cannot accept: {error}");
+                tracing::error!("cannot accept a connection: {error}");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }

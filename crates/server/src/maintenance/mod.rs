@@ -31,7 +31,7 @@ pub enum MaintenanceMode {
 /// How a server maintains repositories. Plain data; all may change while it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MaintenanceRules {
-    /// Which repositories; none if nobody may push.
+    /// Which repositories; none if the server is read-only.
     pub mode: MaintenanceMode,
     /// Repositories that are maintained at the same time. Default: 1.
     pub max_jobs: usize,

@@ -49,7 +49,7 @@ impl Credentials {
     fn parse(value: &HeaderValue) -> Result<Self, &'static str> {
         let value = value.as_bytes();
         if value.len() > MAX_HEADER_BYTES {
-            return Err("the Authorization header is too long");
+            return Err("Authorization header is too long");
         }
         let space = value.iter().position(|byte| *byte == b' ').ok_or("malformed Authorization header")?;
         let (scheme, rest) = (&value[..space], value[space + 1..].trim_ascii());
@@ -61,6 +61,6 @@ impl Credentials {
             let token = std::str::from_utf8(rest).ok().filter(|token| !token.is_empty());
             return Ok(Credentials::Bearer(token.ok_or("malformed bearer token")?.to_owned()));
         }
-        Err("an authentication scheme other than Basic and Bearer")
+        Err("authentication scheme is neither Basic nor Bearer")
     }
 }

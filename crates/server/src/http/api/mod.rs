@@ -89,7 +89,7 @@ async fn work(asked: ApiRequest, context: RequestContext, shared: Arc<Shared>) -
         ApiCall::identify(&offer, &transfer, &shared)?.answer(asked)
     });
     working.await.unwrap_or_else(|panic| {
-        tracing::error!("a request panicked: {panic}");
+        tracing::error!("request panicked: {panic}");
         Err(ApiError::of(StatusCode::INTERNAL_SERVER_ERROR))
     })
 }
