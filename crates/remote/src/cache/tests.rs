@@ -426,8 +426,7 @@ fn parts_are_read_at_once_and_come_in_order() {
     let object = name.object_key(&key);
     let bytes = Bytes::from(Random::new(5).bytes(1000));
     double.damage(&object, bytes.clone());
-    let parts: Vec<_> =
-        (0..10).map(|at| parts::Part { key, range: at * 100..(at + 1) * 100 }).collect();
+    let parts: Vec<_> = (0..10).map(|at| parts::Part { key, range: at * 100..(at + 1) * 100 }).collect();
     let (sender, receiver) = channel();
     double.before_read(move || receiver.recv_timeout(HANG).unwrap());
     double.before_read(move || sender.send(()).unwrap());

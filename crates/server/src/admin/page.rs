@@ -81,7 +81,7 @@ impl View<'_> {
         let metrics = self.metrics;
         let last = self.samples.last().copied().unwrap_or_default();
         let connections = |door| metrics.connections_open(door);
-        let (http, git) = (connections(DoorName::Http), connections(DoorName::Git));
+        let [http, git, ssh] = [DoorName::Http, DoorName::Git, DoorName::Ssh].map(connections);
         let hits = metrics.cache_hits_running.get() + metrics.cache_hits_kept.get();
         let cache = format!("{} kept", bytes(metrics.cache_bytes.get() as f64));
         let answers = share(metrics.answer_hits.get(), metrics.answer_misses.get());
@@ -96,7 +96,7 @@ impl View<'_> {
         tile("Receiving", rate(last.received_rate), format!("{} in total", bytes(received)));
         tile("Running", self.live.len().to_string(), format!("clones: {}", metrics.running_clones.get()));
         tile("Queue", metrics.queue_length.get().to_string(), "waiting clones".to_owned());
-        tile("Connections", (http + git).to_string(), format!("{http} http, {git} git"));
+        tile("Connections", (http + git + ssh).to_string(), format!("{http} http, {git} git, {ssh} ssh"));
         tile("Pack cache hits", share(hits, metrics.cache_misses.get()), cache);
         tile(
             "Ref cache hits",

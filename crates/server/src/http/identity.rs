@@ -1,6 +1,7 @@
 //! The principal and the address of a client of HTTP.
 
 use std::net::{IpAddr, SocketAddr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
@@ -81,7 +82,14 @@ pub(super) fn identify(offer: &ClientOffer, shared: &Shared) -> Result<Principal
 pub(super) fn is_challenged(service: Service, path: &[u8], offer: &ClientOffer, shared: &Shared) -> bool {
     let ask = if service == Service::ReceivePack { Ask::Push } else { Ask::Read };
     let Ok(path) = named(path) else { return false };
-    offer.settings.access.is_challenged(&offer.shown(&shared.host.metrics), &path, ask)
+    let metrics = &shared.host.metrics;
+    let asked = || offer.settings.access.is_challenged(&offer.shown(metrics), &path, ask);
+    // This is not a thread of the request: a panic of the policy must not end the connection's task.
+    catch_unwind(AssertUnwindSafe(asked)).unwrap_or_else(|_| {
+        metrics.panics.inc();
+        tracing::error!("access policy panicked");
+        false
+    })
 }
 
 /// How much of the routes below `/-/` a request may see, if access rules decide that.

@@ -157,6 +157,14 @@ impl Shared {
         Ok(())
     }
 
+    /// Drops what expired or changed from the caches. May take a while.
+    pub(crate) fn sweep(&self) {
+        self.root.repositories.sweep();
+        self.host.ref_advertisements.sweep();
+        self.host.packs.expire(self.clock.now());
+        self.host.events.get().iter().for_each(|events| events.journal.expire());
+    }
+
     /// The metrics, including the values that others count.
     pub(crate) fn metrics_now(&self) -> &Metrics {
         let metrics = self.host.metrics_now();

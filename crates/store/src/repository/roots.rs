@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use packrace_format::index_file::IndexFile;
 use packrace_object::ObjectId;

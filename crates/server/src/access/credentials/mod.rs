@@ -16,15 +16,31 @@ pub(super) use verified::VerifiedSecrets;
 /// The longest `Authorization` header.
 const MAX_HEADER_BYTES: usize = 8 << 10;
 
-/// The credentials of a client.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Credentials {
+/// The credentials of a client, unverified.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Credentials {
     /// A name and a password; the password can be a token.
     Basic {
+        /// The name.
         user: String,
+        /// The password.
         password: String,
     },
+    /// A token.
     Bearer(String),
+}
+
+/// Without secrets.
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Credentials::Basic { user, .. } => {
+                f.debug_struct("Basic").field("user", user).finish_non_exhaustive()
+            }
+            Credentials::Bearer(_) => f.write_str("Bearer"),
+        }
+    }
 }
 
 impl Credentials {
