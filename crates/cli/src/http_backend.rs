@@ -87,6 +87,8 @@ fn call_of_variables(call: &Call) -> Result<(CgiRequest, Settings), Fatal> {
         proxies: TrustedProxies::default(),
         audit: None,
         webhooks: None,
+        repository_paths: None,
+        receive_hook: None,
         events: EventSettings::default(),
         repository_prototype: None,
     };

@@ -336,6 +336,8 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
         audit: audit.map(Arc::new),
         events,
         webhooks: None,
+        repository_paths: None,
+        receive_hook: None,
         repository_prototype: prototype,
         access: policy.map_or_else(|| Arc::new(Anyone) as _, |policy| Arc::new(policy) as _),
     })

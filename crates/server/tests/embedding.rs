@@ -6,7 +6,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
 use packrace_server::access::{AccessPolicy, Ask, Decision, NotIdentified, Offer, Principal};
-use packrace_server::embed::Git as Embedded;
+use packrace_server::embed::{Git as Embedded, ReceiveHook, ReceivedPush, RepositoryPaths};
+use packrace_server::settings::Settings;
 use packrace_testkit::{Git, RepoBuilder, Size, clean_environment};
 
 /// The example of the documentation. It ends when dropped.
@@ -134,6 +135,109 @@ fn sessions_and_panics() {
     assert_eq!(refused("git-receive-pack '/alice/a.git'"), "internal error");
     // Nothing of it stays behind.
     assert_eq!(converse("git-upload-pack '/alice/a.git'", b"0000").0, Ok(()));
+}
+
+/// Refuses `refs/heads/no`, and remembers the others.
+#[derive(Debug, Default)]
+struct Watching(Arc<Mutex<Vec<String>>>);
+
+impl ReceiveHook for Watching {
+    fn pre_receive(&self, push: &ReceivedPush<'_>) -> Result<(), String> {
+        let snapshot = push.repository.snapshot().map_err(|error| error.to_string())?;
+        let mut objects = snapshot.reader(1 << 20);
+        for wanted in push.refs {
+            // The new objects are there before anything else sees them.
+            let kind = objects.kind_and_size(&wanted.new).map_err(|error| error.to_string())?;
+            push.say(&format!("{} {:?}\n", String::from_utf8_lossy(wanted.name), kind.unwrap().0));
+            assert_ne!(wanted.name, b"refs/heads/panic", "a fault of the caller");
+        }
+        match push.refs.iter().any(|wanted| wanted.name == b"refs/heads/no") {
+            true => Err("not with that name".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    fn post_receive(&self, push: &ReceivedPush<'_>) {
+        let names = push.refs.iter().map(|changed| String::from_utf8_lossy(changed.name).into_owned());
+        self.0.lock().unwrap().extend(names);
+    }
+}
+
+/// Serves on a port of its own for as long as the process runs.
+fn serve(git: Embedded) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let app = axum::Router::new().fallback_service(git.http());
+    std::thread::spawn(move || {
+        tokio::runtime::Runtime::new().unwrap().block_on(async move {
+            axum::serve(tokio::net::TcpListener::from_std(listener).unwrap(), app).await.unwrap();
+        });
+    });
+    url
+}
+
+#[test]
+fn a_hook_sees_pushes() {
+    let (folder, repo) = hosted();
+    let seen = Arc::<Mutex<Vec<String>>>::default();
+    let allow = |settings: &mut Settings| settings.pushing.is_allowed = true;
+    let builder = Embedded::builder(folder.path().join("root")).settings(allow);
+    let url = serve(builder.receive_hook(Watching(seen.clone())).build().unwrap());
+    let clone = folder.path().join("clone");
+    let cloned = git(folder.path(), &["clone", "-q", &format!("{url}alice/a.git"), "clone"]);
+    assert!(cloned.status.success(), "{}", said(&cloned));
+    assert!(git(&clone, &["commit", "-q", "--allow-empty", "-m", "new"]).status.success());
+    let push = |refs: &[&str]| git(&clone, &[&["push", "-q", "origin"], refs].concat());
+    let refused = push(&["HEAD:refs/heads/no", "HEAD:refs/heads/beside"]);
+    let words = said(&refused);
+    assert!(!refused.status.success() && words.contains("remote: error: not with that name"), "{words}");
+    assert!(
+        words.contains("pre-receive hook declined") && words.contains("refs/heads/beside Commit"),
+        "{words}"
+    );
+    let panicked = push(&["HEAD:refs/heads/panic"]);
+    assert!(!panicked.status.success());
+    let objects = || Git::stock().run(&repo, &["count-objects"]);
+    let before = objects();
+    assert!(push(&["HEAD:refs/heads/yes", "HEAD:refs/tags/too"]).status.success());
+    assert_eq!(*seen.lock().unwrap(), ["refs/heads/yes", "refs/tags/too"]);
+    let refs = Git::stock().run(&repo, &["for-each-ref", "--format=%(refname)"]);
+    assert!(refs.contains("refs/heads/yes") && !refs.contains("refs/heads/no") && !refs.contains("panic"));
+    // What was refused left nothing behind.
+    assert_ne!(before, objects());
+    assert!(
+        !std::fs::read_dir(repo.join("objects"))
+            .unwrap()
+            .any(|entry| { entry.unwrap().file_name().to_string_lossy().starts_with("tmp_objdir") })
+    );
+}
+
+/// Knows one name.
+#[derive(Debug)]
+struct Named(&'static str);
+
+impl RepositoryPaths for Named {
+    fn path_of(&self, name: &[u8]) -> Option<PathBuf> {
+        (name == b"team/project").then(|| PathBuf::from(self.0))
+    }
+}
+
+#[test]
+fn names_need_not_be_paths() {
+    let (folder, repo) = hosted();
+    let head = Git::stock().run(&repo, &["rev-parse", "HEAD"]);
+    for (path, is_served) in
+        [("alice/a.git", true), ("alice/none.git", false), ("../root/alice/a.git", false)]
+    {
+        let git_server = Embedded::builder(folder.path().join("root")).repositories(Named(path)).build();
+        let url = serve(git_server.unwrap());
+        let listed = git(folder.path(), &["ls-remote", &format!("{url}team/project"), "HEAD"]);
+        let found = String::from_utf8_lossy(&listed.stdout).starts_with(head.trim());
+        assert_eq!((found, listed.status.success()), (is_served, is_served), "{path}");
+        let by_path = git(folder.path(), &["ls-remote", &format!("{url}alice/a.git")]);
+        assert!(said(&by_path).contains("not found"), "{}", said(&by_path));
+    }
 }
 
 /// Without a policy, nobody can push.

@@ -31,7 +31,9 @@ pub use self::session::SessionError;
 use crate::access::{AccessPolicy, Anyone, TrustedProxies};
 use crate::caretaker;
 use crate::receive::{Committer, Pusher};
+pub use crate::receive::{ReceiveHook, ReceivedPush, ReceivedRef};
 use crate::serve_config::ServeConfig;
+pub use crate::service::root::RepositoryPaths;
 use crate::service::shared::Shared;
 use crate::settings::{Admin, Hosts, Pushing, Settings};
 use crate::subject::AGENT;
@@ -121,6 +123,18 @@ impl GitBuilder {
         self
     }
 
+    /// Finds repositories by their names. Rules of access are asked for the name, and no push creates a repository.
+    pub fn repositories(mut self, paths: impl RepositoryPaths + 'static) -> Self {
+        self.settings.repository_paths = Some(Arc::new(paths));
+        self
+    }
+
+    /// Shows every push to this hook.
+    pub fn receive_hook(mut self, hook: impl ReceiveHook + 'static) -> Self {
+        self.settings.receive_hook = Some(Arc::new(hook));
+        self
+    }
+
     /// Runs hooks from this place.
     pub fn hooks(mut self, hooks: HooksFrom) -> Self {
         self.settings.rules.hooks = hooks;
@@ -185,6 +199,8 @@ fn default_settings() -> Settings {
         audit: None,
         events,
         webhooks: None,
+        repository_paths: None,
+        receive_hook: None,
         repository_prototype: None,
     }
 }

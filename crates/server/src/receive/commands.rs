@@ -196,7 +196,7 @@ impl<'a> Push<'a> {
         self.refuse_hidden();
         self.refuse_forbidden(snapshot, &refs)?;
         self.choose_for_hook();
-        if !self.run_pre_receive(quarantine.as_ref())? {
+        if !self.ask_program(quarantine.as_ref()) || !self.run_pre_receive(quarantine.as_ref())? {
             self.reject_all("pre-receive hook declined");
             return Ok(());
         }
@@ -331,6 +331,7 @@ impl<'a> Push<'a> {
 
     /// Runs what follows the report to the client.
     fn after(&mut self) -> Result<(), Error> {
+        self.tell_program();
         // The push is complete: failures of these hooks do not make it fail.
         for ended in [self.run_post_receive(), self.run_post_update()] {
             ended.unwrap_or_else(|error| self.client.error(&error.to_string()));

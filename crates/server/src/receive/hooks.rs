@@ -104,7 +104,7 @@ impl Push<'_> {
 }
 
 /// Whether hooks that run afterwards see the command.
-fn is_done(command: &ReceivedCommand) -> bool {
+pub(super) fn is_done(command: &ReceivedCommand) -> bool {
     command.error.is_none() && !command.did_not_exist
 }
 

@@ -33,8 +33,17 @@ pub(crate) struct Root {
     pub(crate) repositories: Arc<RepositoryCache>,
     /// Brings repositories into the folder, if they are those of a bucket.
     bucket: Option<Arc<Cache>>,
+    /// Where repositories are, if their names do not say it.
+    paths: Option<Arc<dyn RepositoryPaths>>,
     /// The same folder, to create, rename and delete repositories in it.
     pub(crate) folder: RepositoryFolder,
+}
+
+/// Where repositories are, for a program whose names for them are not paths. Called for every request, on its thread.
+pub trait RepositoryPaths: std::fmt::Debug + Send + Sync {
+    /// The path of a repository below the folder, such as `a1/b2/7.git`, for a name without slashes at its ends; `None` if there is
+    /// none. Links and `..` lead nowhere outside of the folder.
+    fn path_of(&self, name: &[u8]) -> Option<PathBuf>;
 }
 
 /// Why no repository is served.
@@ -133,7 +142,17 @@ impl Root {
         packrace_os::reach::confine(folders.iter().map(PathBuf::as_path))?;
         options.served = Some(Arc::new(Served { root: path.clone(), allowed }));
         let folder = RepositoryFolder::new(&path)?;
-        Ok(Root { path, options, repositories, bucket, folder })
+        Ok(Root { path, options, repositories, bucket, paths: None, folder })
+    }
+
+    /// The same, where `paths` knows the places of repositories.
+    pub(crate) fn with_paths(self, paths: Option<Arc<dyn RepositoryPaths>>) -> Self {
+        Root { paths, ..self }
+    }
+
+    /// Whether the names of repositories are paths below the folder.
+    pub(crate) fn has_plain_names(&self) -> bool {
+        self.paths.is_none()
     }
 
     /// The repository at a path below the folder, opened anew and not cached, if it is served.
@@ -176,6 +195,13 @@ impl Root {
     /// now.
     pub(crate) fn open(&self, request_path: &[u8]) -> Result<Arc<Repository>, NotServed> {
         let relative = check_path(request_path).map_err(|why| NotServed::NotFound(why.to_owned()))?;
+        if let Some(paths) = &self.paths {
+            let unknown = || NotServed::NotFound("the name is unknown".to_owned());
+            let path = paths.path_of(relative.as_os_str().as_encoded_bytes()).ok_or_else(unknown)?;
+            let path = [b"/", path.as_os_str().as_encoded_bytes()].concat();
+            return self
+                .open_in_folder(check_path(&path).map_err(|why| NotServed::NotFound(why.to_owned()))?);
+        }
         let Some(bucket) = &self.bucket else { return self.open_in_folder(relative) };
         let name = bucket_name(relative)?;
         bucket.open_repository(&name, |path| self.open_in_folder(path))
@@ -214,6 +240,9 @@ impl Root {
     pub(crate) fn free_place(&self, request_path: &[u8]) -> Result<PathBuf, NotServed> {
         let not_found = |why: &str| NotServed::NotFound(why.to_owned());
         let relative = check_path(request_path).map_err(not_found)?;
+        if self.paths.is_some() {
+            return Err(not_found("the name is unknown"));
+        }
         if self.bucket.is_some() {
             let name = bucket_name(relative)?;
             let is_whole = relative.as_os_str() == name.as_str();

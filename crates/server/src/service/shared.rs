@@ -121,13 +121,15 @@ impl Shared {
             maintenance: Arc::default(),
             events: OnceLock::new(),
             ref_advertisements,
+            receive_hook: settings.receive_hook.clone(),
             bucket: committer,
             metrics,
             cpu: Some(Arc::new(CpuScheduler::new(packrace_os::process::available_threads()))),
         };
         let allowed = &settings.rules.allowed_paths;
         Ok(Shared {
-            root: Root::new(root, settings.open.clone(), allowed, repositories, bucket)?,
+            root: Root::new(root, settings.open.clone(), allowed, repositories, bucket)?
+                .with_paths(settings.repository_paths.clone()),
             limits,
             refusing: Arc::new(Semaphore::new(MAX_REFUSING)),
             refusals: RefusalLog::default(),
@@ -264,7 +266,7 @@ impl Shared {
         };
         let repository = opened?;
         // The rules for its real path apply as well as those for its name.
-        if settings.access.has_rules() {
+        if settings.access.has_rules() && self.root.has_plain_names() {
             access.also_at(self.root.path_of(&repository)?);
             access.check(ask)?;
         }

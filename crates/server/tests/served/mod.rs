@@ -45,6 +45,8 @@ pub fn settings(temporary_dir: &Path) -> Settings {
         audit: None,
         events: EventSettings::default(),
         webhooks: None,
+        repository_paths: None,
+        receive_hook: None,
         repository_prototype: None,
         pushing: Pushing {
             is_allowed: false,
