@@ -1,6 +1,7 @@
 //! A forge with its own users and pages, and Git below them: `cargo run -p packrace-server --example forge -- FOLDER`
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use axum::extract::{ConnectInfo, Request};
 use axum::{Router, middleware, routing};
@@ -42,11 +43,14 @@ async fn with_peer(ConnectInfo(peer): ConnectInfo<SocketAddr>, mut request: Requ
     request
 }
 
-fn main() -> std::io::Result<()> {
-    let root = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());
+pub fn app(root: &Path) -> std::io::Result<Router> {
     let git = Git::builder(root).access(Users(vec![("alice", "wonder"), ("bob", "builder")])).build()?;
     let app = Router::new().route("/", routing::get(async || "A forge.\n")).fallback_service(git.http());
-    let app = app.layer(middleware::map_request(with_peer));
+    Ok(app.layer(middleware::map_request(with_peer)))
+}
+
+fn main() -> std::io::Result<()> {
+    let app = app(Path::new(&std::env::args().nth(1).unwrap_or_else(|| ".".to_owned())))?;
     tokio::runtime::Runtime::new()?.block_on(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         println!("http://{}/", listener.local_addr()?);

@@ -1,39 +1,19 @@
 //! The server as a part of another program, tried with stock git.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write};
+use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::sync::{Arc, Mutex};
 
 use packrace_server::access::{AccessPolicy, Ask, Decision, NotIdentified, Offer, Principal};
 use packrace_server::embed::{Git as Embedded, ReceiveHook, ReceivedPush, RepositoryPaths};
 use packrace_server::settings::Settings;
-use packrace_testkit::{Git, RepoBuilder, Size, clean_environment};
+use packrace_testkit::{Git, RepoBuilder, Size};
 
-/// The example of the documentation. It ends when dropped.
-struct Forge {
-    child: Child,
-    url: String,
-}
-
-impl Drop for Forge {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn forge(root: &Path) -> Forge {
-    // Cargo builds examples with the tests, beside their directory.
-    let built = std::env::current_exe().unwrap();
-    let program = built.ancestors().nth(2).unwrap().join("examples/forge");
-    let mut command = Command::new(&program);
-    clean_environment(&mut command);
-    let mut child = command.arg(root).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    Forge { child, url: line.trim_end().to_owned() }
-}
+/// The example of the documentation.
+#[allow(dead_code)]
+#[path = "../examples/forge.rs"]
+mod forge;
 
 fn git(dir: &Path, args: &[&str]) -> Output {
     let mut command = Git::stock().command(dir);
@@ -57,9 +37,9 @@ fn hosted() -> (tempfile::TempDir, PathBuf) {
 #[test]
 fn a_forge_with_users_of_its_own() {
     let (folder, repo) = hosted();
-    let forge = forge(&folder.path().join("root"));
+    let served_at = serve_app(forge::app(&folder.path().join("root")).unwrap());
     let clone = folder.path().join("clone");
-    let url = format!("{}alice/a.git", forge.url);
+    let url = format!("{served_at}alice/a.git");
     let as_user = |who: &str| url.replace("http://", &format!("http://{who}@"));
     let cloned = git(folder.path(), &["clone", "-q", &url, "clone"]);
     assert!(cloned.status.success(), "{}", said(&cloned));
@@ -80,7 +60,7 @@ fn a_forge_with_users_of_its_own() {
         assert!(!refused.status.success() && said(&refused).contains(words), "{who}: {}", said(&refused));
     }
     assert_eq!(served(), head);
-    let unknown = git(folder.path(), &["ls-remote", &format!("{}alice/b.git", forge.url)]);
+    let unknown = git(folder.path(), &["ls-remote", &format!("{served_at}alice/b.git")]);
     assert!(said(&unknown).contains("not found"), "{}", said(&unknown));
 }
 
@@ -163,12 +143,16 @@ impl ReceiveHook for Watching {
     }
 }
 
-/// Serves on a port of its own for as long as the process runs.
 fn serve(git: Embedded) -> String {
+    serve_app(axum::Router::new().fallback_service(git.http()))
+}
+
+/// Serves on a port of its own for as long as the process runs.
+fn serve_app(app: axum::Router) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
-    let app = axum::Router::new().fallback_service(git.http());
+    let app = app.into_make_service_with_connect_info::<std::net::SocketAddr>();
     std::thread::spawn(move || {
         tokio::runtime::Runtime::new().unwrap().block_on(async move {
             axum::serve(tokio::net::TcpListener::from_std(listener).unwrap(), app).await.unwrap();
