@@ -28,11 +28,11 @@ use crate::webhooks::Webhooks;
 pub struct Settings {
     /// Where HTTP is served.
     pub http: Option<SocketAddr>,
-    /// Where HTTP over TLS is served. Without [`Settings::tls`], nobody gets in there.
+    /// Where HTTPS is served. Without [`Settings::tls`], all connections are refused.
     pub https: Option<SocketAddr>,
     /// Certificates and keys; open connections keep those that they began with.
     pub tls: Option<Tls>,
-    /// Where SSH is served. Without [`Settings::ssh_keys`], nobody gets in there.
+    /// Where SSH is served. Without [`Settings::ssh_keys`], all logins fail.
     pub ssh: Option<SocketAddr>,
     /// Keys of the host and of users; open connections keep those that they began with.
     pub ssh_keys: Option<Ssh>,
@@ -99,7 +99,7 @@ pub struct BucketSettings {
 /// Which repositories below the folder are served, and what they may decide. Plain data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServeRules {
-    /// Nobody may push, whatever other settings or repositories say.
+    /// No push is accepted, whatever other settings or repositories allow.
     pub read_only: bool,
     /// Only repositories with a file `git-daemon-export-ok` are served.
     pub require_export_ok: bool,
@@ -141,7 +141,7 @@ pub enum Admin {
 /// What may be pushed, and how. Plain data.
 #[derive(Debug, Clone)]
 pub struct Pushing {
-    /// Everybody may push, unless the configuration of a repository says otherwise.
+    /// Every client may push, unless the configuration of a repository forbids it.
     pub is_allowed: bool,
     /// How a push creates a repository that does not exist.
     pub new_repositories: Option<NewRepositories>,

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! a push ended ─┐
-//! `mode = "on"`: ├─▶ Schedule: due, when ─▶ a thread a job: measure, plan ─▶ memory ─▶ lock ─▶ tasks ─▶ Health
+//! `mode = "on"`: ├─▶ Schedule: due, when ─▶ thread per job: measure, plan ─▶ memory ─▶ lock ─▶ tasks ─▶ Health
 //! all, now and then                ▲                                                        │
-//!                                  └── later, sooner, or much later where it failed ◀───────┘
+//!                                  └── later, sooner, or much later after a failure ◀───────┘
 //! ```
 
 mod queue;
@@ -31,7 +31,7 @@ pub enum MaintenanceMode {
 /// How a server maintains repositories. Plain data; all may change while it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MaintenanceRules {
-    /// Which repositories; none if nobody may push.
+    /// Which repositories; none if the server is read-only.
     pub mode: MaintenanceMode,
     /// Repositories that are maintained at the same time. Default: 1.
     pub max_jobs: usize,

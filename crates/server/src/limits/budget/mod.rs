@@ -4,7 +4,7 @@
 //! ```text
 //! claim, grow ─▶ room for all, and for this client? ─▶ claimed
 //!                    └─ no ─▶ the idlest claim of the client that holds the most is cut ─▶ again
-//!                                    └─ nobody is idle ─▶ refused
+//!                                    └─ no claim is idle ─▶ refused
 //! ```
 //!
 //! Work cannot be cut, so a few clients that keep a server working could hold everything. A part of a budget
