@@ -14,7 +14,7 @@ pub enum KeyError {
     /// There is no key, or it is broken.
     #[error("no private key: {0}")]
     Broken(String),
-    /// It needs a passphrase, which nobody can enter.
+    /// It needs a passphrase, which cannot be entered.
     #[error("the key has a passphrase; ssh-keygen -p takes it away")]
     Encrypted,
     /// An unsupported kind of host key.
