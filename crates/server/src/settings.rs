@@ -180,7 +180,7 @@ impl Default for PushMemory {
 impl Pushing {
     /// The variables for hooks, including those of a transport.
     pub(crate) fn for_hooks_with(&self, variables: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
-        // The environment of this process decides about the committer, if it says anything.
+        // The environment of this process determines the committer, if it names one.
         let is_new = |name: &OsString| self.hook_environment.iter().all(|(other, _)| other != name);
         let new = variables.into_iter().filter(|(name, _)| is_new(name));
         self.hook_environment.iter().cloned().chain(new).collect()

@@ -19,7 +19,7 @@ pub use schedule::{Health, HealthRow, LastJob};
 /// Which repositories a server maintains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MaintenanceMode {
-    /// Those that receive pushes through it.
+    /// Repositories that receive pushes through the server.
     #[default]
     Auto,
     /// All that it serves.

@@ -153,7 +153,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// A budget of which nothing is claimed.
+    /// An unclaimed budget.
     pub fn new(limits: BudgetLimits) -> Arc<Self> {
         let state = BudgetState { limits, ..BudgetState::default() };
         Arc::new(Budget { start: Instant::now(), state: Mutex::new(state) })
