@@ -6,24 +6,24 @@ usage: packrace-bench [clone] [fetch] [filter] [pack-objects] [repack] [ls-refs]
                       [index-pack] [unpack] [push] [receive] [add] [stash] [durable] [packs]
                       [swarm: crowds latency waiting] [door] [events] [nodes] [care] [soak] [siege] [options]
 
-Runs git and packrace on the same work, in turns, and checks that their answers agree.
+Runs git and packrace on the same work, in turns, and checks that their results agree.
 
-  --repo PATH       a repository with real history; without it one is built
-  --packrace PATH   the packrace to measure; `none` measures git alone; without it the workspace's is built
-  --git PATH        the git to measure; without it the first one in PATH
-  --gix PATH        gitoxide's command, to take part in index-pack
-  --scratch DIR     where prepared repositories are kept for the next run; without it they are removed
-  --rounds N        timed rounds of each (5)
-  --refs N          tags for ls-refs, and for refs at most (1000000)
-  --packs N[,N…]    into how many packs the history is cut for packs (1,10,100,300,1000,5000)
-  --cold            let the kernel forget what it has read before each request, push and command that rewrites a
-                    repository; for root
-  --clients N       clients at once for swarm (32); some are measured with less and with up to 8 times as many
-  --pushes N        pushes for care (300; the full measure is 5000)
-  --minutes N       how long soak goes on (15)
-  --smoke           small repositories and two rounds, to see that everything works
-  --json FILE       write the records as JSON too
-  --svg FILE        draw the processor time of packs as curves
+  --repo PATH       a repository with real history (default: a generated one)
+  --packrace PATH   the packrace to measure, or `none` for git alone (default: build the workspace's)
+  --git PATH        the git to measure (default: the first in PATH)
+  --gix PATH        also measure gitoxide's gix in index-pack
+  --scratch DIR     keep prepared repositories in DIR for the next run (default: delete them)
+  --rounds N        timed rounds of each measurement (default: 5)
+  --refs N          number of tags for ls-refs, and maximum for refs (default: 1000000)
+  --packs N[,N…]    numbers of packs for packs (default: 1,10,100,300,1000,5000)
+  --cold            drop the kernel's page cache before each request, push and command that rewrites a
+                    repository; needs root
+  --clients N       concurrent clients for swarm (default: 32); some suites use fewer, or up to 8 times as many
+  --pushes N        pushes for care (default: 300; a full measurement: 5000)
+  --minutes N       duration of soak in minutes (default: 15)
+  --smoke           small repositories and two rounds, to check that everything works
+  --json FILE       also write the results as JSON
+  --svg FILE        plot the CPU time of packs
 ";
 
 /// A group of measurements.

@@ -25,7 +25,7 @@ const SETTLES: Duration = Duration::from_millis(100);
 const CLIENT_PATIENCE: Duration = Duration::from_secs(300);
 
 /// Log text that a server must not produce: of a panic, or of wrong settings.
-const COMPLAINTS: [&str; 2] = ["panicked", "settings stay as they were"];
+const COMPLAINTS: [&str; 2] = ["panicked", "settings unchanged"];
 
 /// packrace's arguments, without the served folder.
 const SERVE: [&str; 6] = ["serve", "--allow-push", "--http", "127.0.0.1:0", "--git", "127.0.0.1:0"];

@@ -39,8 +39,7 @@ fn check(call: &Call, args: &AccessCheck) -> Result<(), Fatal> {
         files.rules = Some(in_directory(call, path)?);
     }
     let policy = FilePolicy::load(&files).map_err(|error| Fatal::new(error.to_string()))?;
-    let policy =
-        policy.ok_or_else(|| Fatal::new("there is no access.rules: everybody may read".to_owned()))?;
+    let policy = policy.ok_or_else(|| Fatal::new("no access.rules: everybody may read".to_owned()))?;
     let user = Some(args.user.as_str()).filter(|user| *user != "anyone");
     let explanation = policy.explain(user, &args.repository, args.operation, args.name.as_deref());
     call.streams.write(format!("{}\n", explanation.text).as_bytes())?;
@@ -55,7 +54,7 @@ fn token(call: &Call, args: &AccessToken) -> Result<(), Fatal> {
     if let Some(text) = &args.expires {
         let expires = expiry(text).ok_or_else(|| {
             Fatal::usage(format!(
-                "'{text}' is neither 30d, 12h or the like, nor a time as 2027-01-01T00:00:00Z"
+                "'{text}' is neither a duration (30d, 12h) nor a time (2027-01-01T00:00:00Z)"
             ))
         })?;
         entry += &format!("expires = \"{expires}\"\n");
@@ -112,7 +111,7 @@ fn keys(call: &Call, args: &AccessKeys) -> Result<(), Fatal> {
     let program = std::env::current_exe().map_err(|error| Fatal::new(error.to_string()))?;
     let word = |path: PathBuf| match path.to_str() {
         Some(path) => Ok(shell_word(path)),
-        None => Err(Fatal::new(format!("not in authorized_keys: {}", path.display()))),
+        None => Err(Fatal::new(format!("cannot be written to authorized_keys: {}", path.display()))),
     };
     let program = word(program)?;
     let config = word(in_directory(call, &args.config)?)?;
@@ -122,7 +121,7 @@ fn keys(call: &Call, args: &AccessKeys) -> Result<(), Fatal> {
         let command = format!("{program} shell --config {config} {root} {}", shell_word(user));
         // Inside quotes sshd supports no other escape, and a line break would end the line.
         if command.contains(['\n', '\r', '\0']) {
-            return Err(Fatal::new(format!("not in authorized_keys: {command:?}")));
+            return Err(Fatal::new(format!("cannot be written to authorized_keys: {command:?}")));
         }
         let command = command.replace('"', "\\\"");
         lines += &format!("{options}restrict,command=\"{command}\" {}\n", key.line());

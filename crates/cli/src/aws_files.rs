@@ -56,7 +56,7 @@ pub fn with_files(
     };
     let is_there = credentials.sections().contains(&profile) || config.sections().contains(&section);
     if named.is_some() && !is_there {
-        return Err(Fatal::new(format!("AWS_PROFILE: there is no profile '{profile}'")));
+        return Err(Fatal::new(format!("AWS_PROFILE: no such profile: '{profile}'")));
     }
     let takes_key = !has_own && said("aws_access_key_id").is_some();
     let mut found = Vec::new();
@@ -64,7 +64,7 @@ pub fn with_files(
         found.extend(SECRETS.iter().filter_map(|(key, name)| Some(((*name).to_owned(), said(key)?))));
     } else if !has_own && let Some(way) = UNKNOWN_WAYS.iter().find(|way| said(way).is_some()) {
         return Err(Fatal::new(format!(
-            "profile '{profile}': {way} is not supported; give a key, or variables"
+            "profile '{profile}': {way} is not supported; use access keys or environment variables"
         )));
     }
     let has_place = |name: &str| match name {
@@ -89,8 +89,8 @@ fn read(path: &Path, is_needed: bool) -> Result<Ini, Fatal> {
     let failed = |why: &str| Fatal::new(format!("{}: {why}", path.display()));
     match packrace_os::read_file(path, Role::Config, MAX_BYTES) {
         Ok(bytes) => {
-            let text = String::from_utf8(bytes).map_err(|_| failed("it is no text"))?;
-            ini.read(text).map_err(|_| failed("it is no file of sections, keys and values"))?;
+            let text = String::from_utf8(bytes).map_err(|_| failed("not UTF-8"))?;
+            ini.read(text).map_err(|_| failed("not an INI file (sections, keys and values)"))?;
         }
         Err(error) if packrace_os::is_absent(&error) => {}
         Err(error) if !is_needed && error.kind() == std::io::ErrorKind::PermissionDenied => {}
@@ -202,13 +202,13 @@ mod tests {
         let said = |variables: &[(&str, &str)], credentials: &str, config: &str| {
             found(variables, credentials, config).unwrap_err()
         };
-        assert_eq!(said(&[("AWS_PROFILE", "none")], KEYS, CONFIG), "AWS_PROFILE: there is no profile 'none'");
+        assert_eq!(said(&[("AWS_PROFILE", "none")], KEYS, CONFIG), "AWS_PROFILE: no such profile: 'none'");
         let role = "[default]\nrole_arn = arn:aws:iam::1:role/x\n";
         assert!(said(&[], "", role).contains("role_arn is not supported"));
         check(&[("AWS_ACCESS_KEY_ID", "ENV")], "", role, &[]);
         let bad = said(&[], "[default\nsecret\n", "");
         assert!(
-            bad.ends_with("it is no file of sections, keys and values") && !bad.contains("secret"),
+            bad.ends_with("not an INI file (sections, keys and values)") && !bad.contains("secret"),
             "{bad}"
         );
     }

@@ -80,7 +80,7 @@ fn check(call: &Call, args: &BucketCheck) -> Result<(), Fatal> {
         let text = match &found.result {
             Ok(words) if words.is_empty() => format!("ok: {}", found.promise),
             Ok(words) => format!("ok: {} ({words})", found.promise),
-            Err(why) => format!("NOT: {}: {}", found.promise, harmless(why)),
+            Err(why) => format!("failed: {}: {}", found.promise, harmless(why)),
         };
         if printed.is_ok() {
             printed = line(call, &text);
@@ -90,7 +90,7 @@ fn check(call: &Call, args: &BucketCheck) -> Result<(), Fatal> {
     printed?;
     match is_good {
         true => Ok(()),
-        false => Err(Fatal::error(format!("{} cannot hold repositories", args.bucket))),
+        false => Err(Fatal::error(format!("{} is not suitable for repositories", args.bucket))),
     }
 }
 
@@ -131,15 +131,17 @@ fn refuse_odd(source: &Repository) -> Result<(), Fatal> {
     let shown = source.git_dir().display();
     let shallow = packrace_os::identity(&source.common_dir().join("shallow"), Role::Config);
     if shallow.ok().flatten().is_some_and(|file| file.length > 0) {
-        return Err(Fatal::new(format!("{shown}: its history is cut (shallow); fetch the rest first")));
+        return Err(Fatal::new(format!("{shown}: repository is shallow; run git fetch --unshallow first")));
     }
     if source.has_grafts() {
         return Err(Fatal::new(format!(
-            "{shown}: info/grafts gives commits other parents; git replace first"
+            "{shown}: repository has info/grafts; run git replace --convert-graft-file first"
         )));
     }
     if source.config().string("extensions.partialClone").is_some() {
-        return Err(Fatal::new(format!("{shown}: lacks objects that a server has (partial clone)")));
+        return Err(Fatal::new(format!(
+            "{shown}: repository is a partial clone; fetch the missing objects first"
+        )));
     }
     Ok(())
 }
@@ -161,19 +163,19 @@ fn tell_what_stays(source: &Repository) {
     let mut left: Vec<String> = left.map(|name| name.escape_ascii().to_string()).collect();
     left.dedup();
     if !left.is_empty() {
-        eprint_line!("warning: settings stay behind: {}", left.join(", "));
+        eprint_line!("warning: settings not imported: {}", left.join(", "));
     }
     if source.refs().logged_names().is_ok_and(|names| !names.is_empty()) {
-        eprint_line!("warning: reflogs stay behind");
+        eprint_line!("warning: reflogs not imported");
     }
     let is_sample = |name: &std::ffi::OsStr| name.as_encoded_bytes().ends_with(b".sample");
     let hooks = packrace_os::list_dir(&source.common_dir().join("hooks"), Role::Config);
     if hooks.is_ok_and(|hooks| hooks.iter().any(|hook| !is_sample(&hook.name))) {
-        eprint_line!("warning: hooks stay behind; serve.hooks names a folder of hooks for all repositories");
+        eprint_line!("warning: hooks not imported; use serve.hooks for hooks of all repositories");
     }
     let work_trees = packrace_os::list_dir(&source.common_dir().join("worktrees"), Role::Config);
     if work_trees.is_ok_and(|found| !found.is_empty()) {
-        eprint_line!("warning: refs of linked work trees stay behind");
+        eprint_line!("warning: refs of linked work trees not imported");
     }
 }
 
@@ -224,7 +226,7 @@ fn export(call: &Call, args: &BucketExport) -> Result<(), Fatal> {
     let directory = in_directory(call, &args.directory)?;
     let failed = |error: std::io::Error| Fatal::new(format!("{}: {error}", directory.display()));
     if !durable::make_dir(&directory, |mode| mode, Role::Config).map_err(failed)? {
-        return Err(Fatal::new(format!("{}: is there already", directory.display())));
+        return Err(Fatal::new(format!("{}: already exists", directory.display())));
     }
     let made = cache::export(&bucket, &name, &directory).map_err(fatal).and_then(|()| {
         if args.ref_format == "reftable" {
@@ -298,9 +300,11 @@ fn fold_one(call: &Call, args: &BucketFold, bucket: &Bucket, name: &BucketName) 
 fn folded_in(shown: &str, fold: PreparedFold<'_>) -> Result<usize, Fatal> {
     match fold.commit().map_err(fatal)? {
         FoldOutcome::Done(packs) => Ok(packs),
-        FoldOutcome::Overtaken => Err(Fatal::error(format!("{shown}: somebody else was faster"))),
+        FoldOutcome::Overtaken => Err(Fatal::error(format!(
+            "{shown}: not folded: another node changed the repository first; run again"
+        ))),
         FoldOutcome::Unknown(error) => {
-            Err(Fatal::new(harmless(&format!("{shown}: it is not known whether it was done: {error}"))))
+            Err(Fatal::new(harmless(&format!("{shown}: outcome unknown: {error}"))))
         }
     }
 }

@@ -25,7 +25,7 @@ fn follow(call: &Call, args: &EventsFollow) -> Result<(), Fatal> {
     let dir = in_directory(call, &args.journal)?;
     let failed = |error| Fatal::new(format!("{}: {error}", dir.display()));
     if !dir.join("lock").exists() {
-        return Err(Fatal::new(format!("{}: there is no journal of events", dir.display())));
+        return Err(Fatal::new(format!("{}: no event journal", dir.display())));
     }
     let mut reader = JournalReader::new(&dir, args.from);
     loop {

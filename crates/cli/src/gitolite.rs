@@ -30,7 +30,7 @@ pub fn run(call: &Call, args: &FromGitolite) -> Result<(), Fatal> {
     let converted = convert_gitolite("", &mut read).map_err(Fatal::new)?;
     let left_out: String = converted.left_out.iter().map(|line| format!("{line}\n")).collect();
     if !left_out.is_empty() && !args.partial {
-        let why = "not all can be said in rules, and nothing is written; see --partial";
+        let why = "some rules cannot be converted; nothing was written; see --partial";
         return Err(Fatal::error(why).after(left_out));
     }
     match &args.output {
@@ -58,7 +58,7 @@ fn included(call: &Call, folder: &Path, name: &str) -> Result<Vec<PathBuf>, Stri
         !is_elsewhere && !before.contains(['?', '[', '{']) && !after.contains(['*', '?', '[', '{'])
     });
     let (before, after) =
-        star.ok_or_else(|| format!("include {name:?}: only one * in the last part can be said"))?;
+        star.ok_or_else(|| format!("include {name:?}: only one * in the last path component is supported"))?;
     let here = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
     let listed =
         in_directory(call, here).map_err(|error| String::from_utf8_lossy(&error.text()).into_owned())?;

@@ -76,7 +76,7 @@ fn run(call: Call, command: Command) -> u8 {
     // A disk fault ends what uses the file: in a server one response, otherwise the process.
     let scope = if matches!(command, Command::Serve(_)) { Scope::Work } else { Scope::Process };
     if let Err(error) = faults::contain(scope) {
-        eprint_line!("warning: disk faults will end this process: {error}");
+        eprint_line!("warning: disk faults will kill this process: {error}");
     }
     let code = execute(call, command);
     match faults::first_damaged().filter(|_| scope == Scope::Process && code != FATAL) {

@@ -108,9 +108,9 @@ pub fn inherited_listeners() -> Result<Vec<(Scheme, TcpListener)>, Fatal> {
     let schemes = schemes_of(&names, handed_over.len()).map_err(Fatal::new)?;
     let mut listeners = Vec::new();
     for (at, scheme) in schemes.into_iter().enumerate() {
-        let listener = handed_over.take_tcp_listener(at).map_err(|error| {
-            Fatal::new(format!("socket {at} that was handed over is none of TCP: {error}"))
-        })?;
+        let listener = handed_over
+            .take_tcp_listener(at)
+            .map_err(|error| Fatal::new(format!("inherited socket {at} is not a TCP socket: {error}")))?;
         listeners.extend(listener.map(|listener| (scheme, listener)));
     }
     Ok(listeners)
@@ -125,12 +125,12 @@ fn schemes_of(names: &str, count: usize) -> Result<Vec<Scheme>, String> {
     if named.iter().any(Option::is_some) {
         let all: Option<Vec<Scheme>> = named.into_iter().collect();
         return all.filter(|all| all.len() == count).ok_or_else(|| {
-            format!("sockets that are handed over are called http, https, git or ssh, not '{names}'")
+            format!("inherited sockets must be named http, https, git or ssh, not '{names}'")
         });
     }
     match count {
         0..=2 => Ok(in_order[..count].to_vec()),
-        _ => Err(format!("{count} sockets were handed over without names")),
+        _ => Err(format!("{count} inherited sockets have no names")),
     }
 }
 

@@ -110,7 +110,8 @@ fn warn_of_owner(root: &Path, made: &Path) {
     let (of_root, of_made) = (owner(root), owner(&root.join(made)));
     if of_root != of_made {
         eprint_line!(
-            "warning: '{}' does not belong to the owner of the folder: a server that runs as another user does not serve it",
+            "warning: '{}' does not belong to the owner of the folder: \
+             a server that runs as another user will not serve it",
             made.display()
         );
     }

@@ -56,7 +56,7 @@ pub fn begin(
 ) -> Result<(), Fatal> {
     if !loaded.sandbox.enabled {
         tracing::info!(
-            "sandbox: off (sandbox.enabled): the server and its hooks reach all that their user may"
+            "sandbox: disabled (sandbox.enabled): the server and its hooks can access all files that their user can"
         );
         return Ok(());
     }
@@ -71,14 +71,15 @@ pub fn begin(
     };
     let (read, write) = (shown(&reach.read), shown(&reach.write));
     match enforced {
-        Enforced::Fully => tracing::info!("sandbox: Landlock; to be written: {write}; to be read: {read}"),
+        Enforced::Fully => tracing::info!("sandbox: Landlock enforced; writable: {write}; readable: {read}"),
         Enforced::Partly => {
             tracing::info!(
-                "sandbox: Landlock of an older kernel; to be written: {write}; to be read: {read}"
+                "sandbox: Landlock partly enforced (older kernel); writable: {write}; readable: {read}"
             );
         }
         Enforced::NotAtAll => tracing::warn!(
-            "sandbox: this kernel has no Landlock: the server and its hooks reach all that their user may"
+            "sandbox: not enforced: Landlock is missing or disabled in this kernel; \
+             the server and its hooks can access all files that their user can"
         ),
     }
     Ok(())

@@ -81,7 +81,7 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
         for (scheme, address) in addresses {
             // Standard output may be closed.
             let _ = match *scheme {
-                "admin" => writeln!(stdout, "packrace: to be looked at at http://{address}/-/"),
+                "admin" => writeln!(stdout, "packrace: status page at http://{address}/-/"),
                 _ => writeln!(stdout, "packrace: serving {shown} at {scheme}://{address}/"),
             };
         }
@@ -89,7 +89,7 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
     let reload = || {
         let settings = reload_settings(call, args, &mut loaded, (has_https, has_ssh), webhooks.as_deref());
         let settings = settings.inspect_err(|error| {
-            tracing::error!("settings stay as they were: {}", error.message);
+            tracing::error!("reload failed, settings unchanged: {}", error.message);
         });
         if let Some(log) = &log {
             // The log exists as long as the process.
@@ -114,7 +114,7 @@ fn load_webhooks(loaded: &ServeConfig) -> Result<Option<Arc<Webhooks>>, Fatal> {
         return Err(Fatal::new("events.webhooks: needs events.journal"));
     }
     if loaded.events.webhook_timeout.is_zero() {
-        return Err(Fatal::new("events.webhook-timeout: 0 leaves no time to connect"));
+        return Err(Fatal::new("events.webhook-timeout: must be greater than 0"));
     }
     let webhooks = Webhooks::load(file).map_err(|error| Fatal::new(format!("events.webhooks: {error}")))?;
     Ok(Some(Arc::new(webhooks)))
@@ -124,15 +124,17 @@ fn load_webhooks(loaded: &ServeConfig) -> Result<Option<Arc<Webhooks>>, Fatal> {
 fn root(call: &Call, args: &Serve, loaded: &ServeConfig) -> Result<PathBuf, Fatal> {
     match (&loaded.bucket.url, &args.root) {
         (None, Some(root)) => in_directory(call, root),
-        (None, None) => Err(Fatal::usage("serve: there is neither a folder (ROOT) nor a bucket (--bucket)")),
-        (Some(_), Some(_)) => Err(Fatal::usage("serve: there are a folder (ROOT) and a bucket (bucket.url)")),
+        (None, None) => Err(Fatal::usage("serve: give a folder (ROOT) or a bucket (--bucket)")),
+        (Some(_), Some(_)) => {
+            Err(Fatal::usage("serve: give either a folder (ROOT) or a bucket (bucket.url), not both"))
+        }
         (Some(_), None) if loaded.listen.shell.is_some() => {
-            Err(Fatal::new("listen.shell: not where a bucket is served"))
+            Err(Fatal::new("listen.shell: not supported with a bucket"))
         }
         // inetd starts a process per connection, and a cache belongs to one process.
-        (Some(_), None) if args.inetd => Err(Fatal::new("--inetd: not where a bucket is served")),
+        (Some(_), None) if args.inetd => Err(Fatal::new("--inetd: not supported with a bucket")),
         (Some(_), None) => {
-            let needed = || Fatal::new("bucket.cache: needed where a bucket is served");
+            let needed = || Fatal::new("bucket.cache: required with a bucket");
             let cache = in_directory(call, loaded.bucket.cache.as_ref().ok_or_else(needed)?)?;
             // The sandbox would not allow it later.
             let made = durable::make_dir(&cache, |mode| mode, Role::Config);
@@ -158,7 +160,7 @@ fn reload_settings(
     {
         let dir = dir.display();
         return Err(Fatal::new(format!(
-            "serve.hooks: {dir}: {error}; in the sandbox, not without a restart"
+            "serve.hooks: {dir}: {error}; the sandbox needs a restart to allow it"
         )));
     }
     let settings = settings(call, &next)?;
@@ -172,9 +174,9 @@ fn reload_settings(
     let names =
         |settings: Vec<&Setting>| settings.iter().map(|setting| setting.key()).collect::<Vec<_>>().join(", ");
     match stays.is_empty() {
-        true => tracing::info!("settings were read again; changed: {}", names(changed)),
+        true => tracing::info!("settings reloaded; changed: {}", names(changed)),
         false => tracing::warn!(
-            "settings were read again; changed: {}; not without a restart: {}",
+            "settings reloaded; changed: {}; restart needed for: {}",
             names(changed),
             names(stays)
         ),
@@ -185,7 +187,7 @@ fn reload_settings(
 /// HTTPS needs a certificate.
 fn check_has_certificates(settings: &Settings, has_https: bool) -> Result<(), Fatal> {
     match has_https && settings.tls.is_none() {
-        true => Err(Fatal::new("listen.https: there are no tls.certificates")),
+        true => Err(Fatal::new("listen.https: needs tls.certificates")),
         false => Ok(()),
     }
 }
@@ -194,7 +196,7 @@ fn check_has_certificates(settings: &Settings, has_https: bool) -> Result<(), Fa
 fn check_has_host_keys(settings: &Settings, has_ssh: bool) -> Result<(), Fatal> {
     match has_ssh && settings.ssh_keys.is_none() {
         true => Err(Fatal::new(
-            "listen.ssh: there are no ssh.host-keys; this makes one: ssh-keygen -t ed25519 -N '' -f FILE",
+            "listen.ssh: needs ssh.host-keys; create one with: ssh-keygen -t ed25519 -N '' -f FILE",
         )),
         false => Ok(()),
     }
@@ -247,7 +249,11 @@ pub fn take_config_file(call: &Call, path: &Path, loaded: &mut ServeConfig) -> R
     let name = path.display().to_string();
     let text = std::fs::read_to_string(&path).map_err(|error| {
         let is_denied = error.kind() == ErrorKind::PermissionDenied;
-        let hint = if is_denied { " (in the sandbox, a file that was replaced needs a restart)" } else { "" };
+        let hint = if is_denied {
+            " (restart the server: the sandbox denies access to a replaced file)"
+        } else {
+            ""
+        };
         Fatal::new(format!("{name}: {error}{hint}"))
     })?;
     loaded.take_file(&name, &text).map_err(Fatal::new)
@@ -353,7 +359,8 @@ fn bucket_settings(bucket: BucketSource, home: Option<&Path>) -> Result<Option<B
 /// Reads certificates and keys from their files.
 fn load_tls(files: &TlsFiles) -> Result<Option<Tls>, Fatal> {
     Tls::load(files).map_err(|error| {
-        let is_sandboxed = "; in the sandbox, files in a directory that it does not know need a restart";
+        let is_sandboxed =
+            "; restart the server if the file is in a new directory: the sandbox denies access to it";
         Fatal::new(format!("{error}{}", if error.is_denied() { is_sandboxed } else { "" }))
     })
 }
@@ -386,7 +393,7 @@ fn confinement(hooks: &Hooks) -> Result<Confinement, Fatal> {
                 Err(_) => users::named(name.as_bytes()),
             };
             let ids = found.and_then(|user| user.ids);
-            Some(ids.ok_or_else(|| Fatal::new(format!("hooks.user: there is no user {name}")))?)
+            Some(ids.ok_or_else(|| Fatal::new(format!("hooks.user: no such user: {name}")))?)
         }
     };
     let names =

@@ -21,13 +21,15 @@ pub fn run(call: Call, args: &Shell) -> Result<(), Fatal> {
         log::start(&loaded.log);
     }
     if loaded.bucket.url.is_some() {
-        return Err(Fatal::new("bucket.url: packrace shell serves a folder only"));
+        return Err(Fatal::new("bucket.url: packrace shell does not support buckets"));
     }
     let root = in_directory(&call, &args.root)?;
     if let Some(socket) = &loaded.listen.shell {
         match hand_over(socket, &root, &request) {
             Ok(ended) => return ended.map_err(Fatal::new),
-            Err(error) => tracing::debug!("serving alone: {}: {error}", socket.display()),
+            Err(error) => {
+                tracing::debug!("cannot hand over, serving this session alone: {}: {error}", socket.display())
+            }
         }
     }
     // Files that are replaced later may be unreadable in the sandbox: the last readable configuration counts.
@@ -42,7 +44,7 @@ pub fn run(call: Call, args: &Shell) -> Result<(), Fatal> {
 fn request(call: &Call, args: &Shell) -> Result<ShellRequest, Fatal> {
     let user = args.user.clone();
     if user.is_empty() {
-        return Err(Fatal::usage("the name of the user is empty"));
+        return Err(Fatal::usage("user name is empty"));
     }
     let ssh = process::ssh_session();
     let Some(command) = ssh.command else {

@@ -97,7 +97,7 @@ pub fn open_git(
     let host = format!("\0host={}\0\0version=2\0", url.authority);
     let request = [b"git-upload-pack ", path.as_slice(), host.as_bytes()].concat();
     if request.len() > MAX_PAYLOAD {
-        return Err(Error::Url("the path is too long".to_owned()));
+        return Err(Error::Url("path is too long".to_owned()));
     }
     let mut packet = Vec::new();
     write_data(&request, &mut packet);

@@ -19,7 +19,7 @@ pub enum Error {
     #[error(transparent)]
     Protocol(#[from] fetch_client::Error),
     /// The server was silent for this long.
-    #[error("the server said nothing for {} seconds", .0.as_secs())]
+    #[error("no data from the server for {} seconds", .0.as_secs())]
     Silent(Duration),
     /// The connection failed.
     #[error("read error: {0}")]

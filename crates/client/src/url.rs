@@ -73,9 +73,9 @@ impl Url {
             Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => Scheme::Https,
             Some((scheme, _)) if scheme.eq_ignore_ascii_case("git") => Scheme::Git,
             Some((scheme, _)) => {
-                return bad(&format!("'{scheme}' is not supported; http, https and git are"));
+                return bad(&format!("'{scheme}' is not supported; use http, https or git"));
             }
-            None => return bad("it is no URL of http://, https:// or git://"),
+            None => return bad("not an http://, https:// or git:// URL"),
         };
         let rest = text.split_once("://").map_or("", |(_, rest)| rest);
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -84,7 +84,7 @@ impl Url {
             return bad("URL using bad/illegal format or missing URL");
         }
         let (user_info, authority) = match authority.rsplit_once('@') {
-            Some(_) if scheme == Scheme::Git => return bad("users in URLs of git:// are not supported"),
+            Some(_) if scheme == Scheme::Git => return bad("users in git:// URLs are not supported"),
             Some((user_info, authority)) => (Some(user_info), authority),
             None => (None, authority),
         };

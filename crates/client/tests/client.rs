@@ -142,6 +142,6 @@ fn connections_that_fail() {
     assert_eq!(error(Some(io::ErrorKind::ConnectionReset)), disconnected);
     let silence = Timeouts::default().silence;
     assert_eq!(silence, Duration::from_secs(300));
-    assert_eq!(error(Some(io::ErrorKind::WouldBlock)), "the server said nothing for 300 seconds");
+    assert_eq!(error(Some(io::ErrorKind::WouldBlock)), "no data from the server for 300 seconds");
     assert_eq!(error(Some(io::ErrorKind::PermissionDenied)), "read error: permission denied");
 }

@@ -1,10 +1,12 @@
 //! `git reflog`: shows reflogs and prunes their entries.
 
+use std::ffi::OsString;
+
 use packrace_maintenance::expiry::expiry;
 use packrace_maintenance::reflogs::ReflogExpiry;
 use packrace_object::{Kind, ObjectId};
-use packrace_store::refs::{LogEdit, LoggedChange, Value, is_good_name};
-use packrace_store::{ObjectReader, Repository, cache_bytes};
+use packrace_store::refs::{LogEdit, LoggedChange, RefStore, Value, is_good_name};
+use packrace_store::{ObjectReader, Repository, all_reflogs, cache_bytes};
 
 use crate::call::Call;
 use crate::call::discovery::repository;
@@ -263,7 +265,7 @@ fn delete(repository: &Repository, changes: RefChanges<'_>, args: &ReflogDeleteO
                 .ok_or_else(|| failed(changes.call, format!("not an entry of a reflog: {shown}")))?,
         };
         let mut older = 0;
-        shorten(repository, &changes, &args.change, true, &full, &mut |log, position| {
+        shorten(repository.refs(), &changes, (&args.change, true), &full, &mut |log, position| {
             // Computed once per log: positions are asked in order, from 0.
             if number.is_none() && position == 0 {
                 older = log.iter().filter(|change| change.seconds() < moment).count();
@@ -278,30 +280,46 @@ fn delete(repository: &Repository, changes: RefChanges<'_>, args: &ReflogDeleteO
     result
 }
 
+/// Refs with reflogs, and the refs of the work tree that they belong to.
+type ChosenLogs = Vec<(RefStore, Vec<Vec<u8>>)>;
+
+/// The reflogs that the options of `drop` and `expire` choose, and the names that have none.
+fn chosen(
+    repository: &Repository,
+    (all, single_worktree): (bool, bool),
+    typed: &[OsString],
+) -> Result<(ChosenLogs, Vec<String>), Fatal> {
+    let here = repository.refs();
+    let mut logs = match (all, single_worktree) {
+        (true, false) => all_reflogs(repository)?,
+        (true, true) => vec![(here.clone(), here.logged_names().map_err(Fatal::new)?)],
+        (false, _) => Vec::new(),
+    };
+    let (mut names, mut missing) = (Vec::new(), Vec::new());
+    for typed in typed {
+        match logged_name(repository, typed.as_encoded_bytes())? {
+            Some(full) => names.push(full),
+            None => missing.push(typed.to_string_lossy().into_owned()),
+        }
+    }
+    logs.push((here.clone(), names));
+    Ok((logs, missing))
+}
+
 fn drop_logs(
     repository: &Repository,
     changes: &RefChanges<'_>,
     args: &ReflogDropOptions,
 ) -> Result<(), Fatal> {
+    let (logs, missing) = chosen(repository, (args.all, args.single_worktree), &args.names)?;
     let mut result = Ok(());
-    let names = match args.all {
-        true => repository.refs().logged_names().map_err(Fatal::new)?,
-        false => {
-            let mut names = Vec::new();
-            for name in &args.names {
-                match logged_name(repository, name.as_encoded_bytes())? {
-                    Some(full) => names.push(full),
-                    None => {
-                        let name = name.to_string_lossy();
-                        result = Err(failed(changes.call, format!("reflog could not be found: '{name}'")));
-                    }
-                }
-            }
-            names
+    for name in missing {
+        result = Err(failed(changes.call, format!("reflog could not be found: '{name}'")));
+    }
+    for (refs, names) in logs {
+        for name in names {
+            refs.edit_log(&name, &changes.writes, &mut |_| LogEdit::Drop)?;
         }
-    };
-    for name in names {
-        repository.refs().edit_log(&name, &changes.writes, &mut |_| LogEdit::Drop)?;
     }
     result
 }
@@ -311,14 +329,13 @@ type IsPruned<'a> = dyn FnMut(&[LoggedChange], usize) -> Result<bool, Fatal> + '
 
 /// Removes the entries for which `is_pruned` is true; positions count from the oldest entry.
 fn shorten(
-    repository: &Repository,
+    refs: &RefStore,
     changes: &RefChanges<'_>,
-    options: &ReflogChangeOptions,
-    says_would: bool,
+    (options, says_would): (&ReflogChangeOptions, bool),
     name: &[u8],
     is_pruned: &mut IsPruned<'_>,
 ) -> Result<(), Fatal> {
-    let value = repository.refs().read(name).map_err(Fatal::new)?;
+    let value = refs.read(name).map_err(Fatal::new)?;
     let mut problem = None;
     let mut decide = |log: Option<&[LoggedChange]>| match kept(
         changes.call,
@@ -334,10 +351,10 @@ fn shorten(
         }
     };
     if options.dry_run {
-        let log = repository.refs().log(name).map_err(Fatal::new)?;
+        let log = refs.log(name).map_err(Fatal::new)?;
         decide(log.as_deref());
     } else {
-        repository.refs().edit_log(name, &changes.writes, &mut |log| {
+        refs.edit_log(name, &changes.writes, &mut |log| {
             let Some(changes) = decide(log).filter(|_| log.is_some()) else { return LogEdit::Keep };
             let last = changes.last().map(|change| change.new).filter(|id| !id.is_null());
             let value = match value {
@@ -399,23 +416,17 @@ fn expire(
     let total = moment(&args.expire, "--expire")?;
     let unreachable = moment(&args.expire_unreachable, "--expire-unreachable")?;
     let mut expired = ReflogExpiry::new(repository, total, unreachable)?;
+    let (logs, missing) = chosen(repository, (args.all, args.single_worktree), &args.names)?;
     let mut result = Ok(());
-    let mut names = Vec::new();
-    if args.all {
-        names = repository.refs().logged_names().map_err(Fatal::new)?;
+    for name in missing {
+        result = Err(failed(changes.call, format!("{name} points nowhere!")));
     }
-    for typed in &args.names {
-        match logged_name(repository, typed.as_encoded_bytes())? {
-            Some(full) => names.push(full),
-            None => {
-                result = Err(failed(changes.call, format!("{} points nowhere!", typed.to_string_lossy())))
-            }
+    for (refs, names) in logs {
+        for name in names {
+            let expired = expired.of(&refs, &name)?;
+            let mut is_pruned = |log: &[LoggedChange], position: usize| Ok(expired.has(&log[position]));
+            shorten(&refs, changes, (&args.change, false), &name, &mut is_pruned)?;
         }
-    }
-    for name in names {
-        let expired = expired.of(&name)?;
-        let mut is_pruned = |log: &[LoggedChange], position: usize| Ok(expired.has(&log[position]));
-        shorten(repository, changes, &args.change, false, &name, &mut is_pruned)?;
     }
     result
 }

@@ -38,7 +38,7 @@ pub(crate) fn write(path: &Path, event: &JournalEvent) -> io::Result<()> {
 /// Removes an announcement whose line is written, or that came to nothing.
 pub(crate) fn remove(path: &Path) {
     if let Err(error) = durable::remove_file(path, Role::Config) {
-        tracing::warn!("{}: {error}", path.display());
+        tracing::warn!("cannot remove {}: {error}", path.display());
     }
 }
 
@@ -56,10 +56,7 @@ pub(crate) fn left(dir: &Path) -> io::Result<(Vec<Unfinished>, u64)> {
         match serde_json::from_slice(&bytes) {
             Ok(event) => found.push((number, Unfinished { event, path })),
             Err(error) => {
-                tracing::warn!(
-                    "{}: removed, as no process has written it to its end: {error}",
-                    path.display()
-                );
+                tracing::warn!("{}: removed an incomplete announcement: {error}", path.display());
                 remove(&path);
             }
         }

@@ -51,13 +51,13 @@ impl Default for JournalOptions {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum JournalError {
     /// The file or directory, and the error.
-    #[error("the journal of events: {0}")]
+    #[error("event journal: {0}")]
     Disk(String),
     /// Another process writes the journal.
-    #[error("the journal of events: {0}: another process writes it")]
+    #[error("event journal: {0}: in use by another process")]
     InUse(String),
     /// An earlier failure; see the log.
-    #[error("the journal of events has failed; the server has to be started again: {0}")]
+    #[error("event journal failed; restart the server: {0}")]
     Failed(String),
 }
 
@@ -242,7 +242,7 @@ impl Journal {
     pub fn expire(&self) {
         let keep = self.state().segment.first;
         if let Err(error) = remove_old(&self.dir, keep, self.options) {
-            tracing::warn!("the journal of events: {}: {error}", self.dir.display());
+            tracing::warn!("event journal: {}: {error}", self.dir.display());
         }
     }
 
@@ -286,7 +286,7 @@ impl Journal {
         self.syncs.fetch_add(1, Relaxed);
         // Releases reserved space; announced events reserve theirs again in the new segment.
         if let Err(error) = state.file.truncate(state.length) {
-            tracing::warn!("{}: {error}", state.segment.path.display());
+            tracing::warn!("cannot truncate {}: {error}", state.segment.path.display());
         }
         (state.segment, state.file, state.began) = (next, Arc::new(file), Instant::now());
         (state.length, state.allocated, state.durable) = (0, 0, state.written);
@@ -357,9 +357,7 @@ impl JournalState {
     /// Stops the journal: the content of the disk is unknown.
     fn fail(&mut self, error: &io::Error) -> JournalError {
         let why = format!("{}: {error}", self.segment.path.display());
-        tracing::error!(
-            "the journal of events has failed, and nobody can push until the server is started again: {why}"
-        );
+        tracing::error!("event journal failed; all pushes are refused until the server restarts: {why}");
         self.failed.get_or_insert(why.clone());
         JournalError::Failed(why)
     }
@@ -395,12 +393,12 @@ fn end_of(segment: &Segment) -> io::Result<u64> {
     let tail = tail(segment)?;
     if tail.damaged > 0 {
         let path = segment.path.display();
-        tracing::error!("{path}: {} damaged lines, which nobody will get", tail.damaged);
+        tracing::error!("{path}: skipped {} damaged lines; these events are lost", tail.damaged);
     }
     let length = segment.size_and_time()?.map_or(0, |(length, _)| length);
     if length != tail.length {
         let cut = length.saturating_sub(tail.length);
-        tracing::warn!("{}: cut off {cut} bytes of which nobody was told", segment.path.display());
+        tracing::warn!("{}: removed an unacknowledged tail of {cut} bytes", segment.path.display());
         let file = LogFile::open(&segment.path, Role::Config)?;
         file.truncate(tail.length)?;
         file.sync()?;

@@ -76,7 +76,7 @@ impl JournalReader {
                 match number_of(bytes) {
                     None => {
                         tracing::warn!(
-                            "{}: a damaged line behind {}",
+                            "{}: skipped a damaged line after event {}",
                             segment.path.display(),
                             self.next.saturating_sub(1)
                         );

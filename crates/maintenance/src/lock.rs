@@ -74,7 +74,7 @@ impl MaintenanceLock {
         if let Some(held) = &held
             && !held.hold().map_err(|error| Error::file(common, error))?
         {
-            return Ok(Locking::Busy("the repository was moved".to_owned()));
+            return Ok(Locking::Busy("repository was moved".to_owned()));
         }
         let pid_file = common.join(PID_FILE);
         if let Some(who) = running_gc(&pid_file, now)? {
@@ -114,7 +114,7 @@ impl Drop for MaintenanceLock {
     /// Before the lock is released: the next holder writes its own file.
     fn drop(&mut self) {
         if let Err(error) = durable::remove_file(&self.pid_file, Role::Config) {
-            tracing::warn!("{}: {error}", self.pid_file.display());
+            tracing::warn!("cannot remove {}: {error}", self.pid_file.display());
         }
     }
 }
@@ -172,7 +172,7 @@ fn take_over(path: &Path, policy: WritePolicy, now: SystemTime) -> Result<TakenO
         _ if is_old => None,
         _ => return Ok(Err(exists())),
     };
-    tracing::info!("{}: left behind; removed", file.display());
+    tracing::info!("{}: removed a leftover lock file", file.display());
     durable::remove_file(&file, Role::Config).map_err(|error| Error::file(&file, error))?;
     match LockFile::take(path, FileKind::ServerInfo, policy) {
         Ok(lock) => Ok(Ok((lock, predecessor))),

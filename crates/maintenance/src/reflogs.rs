@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use gix_glob::wildmatch;
 use gix_glob::wildmatch::Mode;
 use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
-use packrace_store::refs::{LoggedChange, Target};
+use packrace_store::refs::{LoggedChange, RefStore, Target};
 use packrace_store::{ObjectReader, Repository, cache_bytes};
 
 use crate::error::Error;
@@ -69,15 +69,15 @@ impl<'a> ReflogExpiry<'a> {
         Ok(ReflogExpiry { repository, total, unreachable, reader })
     }
 
-    /// The expired entries of the reflog of a ref.
-    pub fn of(&mut self, name: &[u8]) -> Result<ExpiredEntries, Error> {
+    /// The expired entries of the reflog of a ref, as seen from the work tree that `refs` belongs to.
+    pub fn of(&mut self, refs: &RefStore, name: &[u8]) -> Result<ExpiredEntries, Error> {
         let cutoffs = self.cutoffs(name)?;
-        let log = self.repository.refs().log(name)?.unwrap_or_default();
+        let log = refs.log(name)?.unwrap_or_default();
         let is_between =
             |change: &LoggedChange| (cutoffs.total..cutoffs.unreachable).contains(&change.seconds());
         // Walk the history only if it matters.
         let reached = match log.iter().any(is_between) {
-            true => self.reached_from(name)?,
+            true => self.reached_from(refs, name)?,
             false => None,
         };
         let mut commits: HashMap<ObjectId, Option<ObjectId>> = HashMap::new();
@@ -133,8 +133,7 @@ impl<'a> ReflogExpiry<'a> {
     }
 
     /// All commits reachable from a ref, and for `HEAD` from all refs; `None` if it points at none.
-    fn reached_from(&mut self, name: &[u8]) -> Result<Option<HashSet<ObjectId>>, Error> {
-        let refs = self.repository.refs();
+    fn reached_from(&mut self, refs: &RefStore, name: &[u8]) -> Result<Option<HashSet<ObjectId>>, Error> {
         let mut tips = Vec::new();
         if name == b"HEAD" {
             refs.snapshot(&[])?.visit(b"refs/", &mut |record| {

@@ -68,11 +68,11 @@ impl StaleFiles {
             };
             match done {
                 Ok(()) => {
-                    tracing::debug!("removed {}: left behind", file.path.display());
+                    tracing::debug!("removed leftover {}", file.path.display());
                     removed.count += 1;
                     removed.bytes += file.bytes;
                 }
-                Err(error) => tracing::warn!("{}: {error}", file.path.display()),
+                Err(error) => tracing::warn!("cannot remove {}: {error}", file.path.display()),
             }
         }
         removed

@@ -313,7 +313,7 @@ impl ChildProcess {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             self.kill(Signal::KILL);
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "it took longer than it may"));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "time limit exceeded"));
         }
         // Short enough to notice the end soon.
         Ok(left.max(Duration::from_millis(1)))

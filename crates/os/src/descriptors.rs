@@ -98,12 +98,12 @@ impl NamedListener {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
             Ok(metadata) if !std::os::unix::fs::FileTypeExt::is_socket(&metadata.file_type()) => {
-                return Err(in_use("is there, and no socket"));
+                return Err(in_use("exists and is not a socket"));
             }
             Ok(_) => match connect(path, Duration::from_secs(1)) {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                _ => return Err(in_use("another server listens there")),
+                _ => return Err(in_use("another server is listening there")),
             },
         }
         // Under a temporary name until complete, so that no other permissions are ever visible.
@@ -221,7 +221,7 @@ mod tests {
         std::fs::write(&path, "").unwrap();
         drop(second);
         assert!(path.exists());
-        assert_eq!(NamedListener::bind(&path).unwrap_err().to_string(), "is there, and no socket");
+        assert_eq!(NamedListener::bind(&path).unwrap_err().to_string(), "exists and is not a socket");
         let long = folder.path().join("x".repeat(200));
         NamedListener::bind(&long).unwrap_err();
     }

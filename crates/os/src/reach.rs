@@ -5,7 +5,6 @@
 //! on, every file opened for reading through this crate, and every file appended to or created, is in one of
 //! the folders, or the call fails. Files that may be elsewhere (the configuration of system and user) are
 //! opened by functions that say so.
-//! say so.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -47,7 +46,7 @@ pub fn confine<'a>(folders: impl IntoIterator<Item = &'a Path>) -> io::Result<()
         let path = std::fs::canonicalize(folder)?;
         let fd = rustix::fs::open(&path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         if location(&fd)? != path {
-            return Err(io::Error::other("/proc/self/fd does not tell where files lie"));
+            return Err(io::Error::other("/proc/self/fd does not show where files are"));
         }
         opened.push(Folder { path, opened: fd });
     }

@@ -114,7 +114,7 @@ pub(crate) fn wait(
     let mut fds = [PollFd::new(fd, events), PollFd::new(owner, PollFlags::IN | PollFlags::RDHUP)];
     poll(&mut fds, timeout.as_ref())?;
     if !fds[1].revents().is_empty() {
-        return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the client is gone"));
+        return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "client disconnected"));
     }
     Ok(fds[0].revents())
 }

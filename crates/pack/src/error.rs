@@ -54,7 +54,7 @@ pub(crate) enum Reason {
     BadPatterns(ObjectId),
     #[error("more than {limit} {what}")]
     LargeFilter { what: &'static str, limit: u64 },
-    #[error("nobody waits for the pack any more")]
+    #[error("cancelled: nobody is waiting for the pack")]
     Cancelled,
     #[error(transparent)]
     Store(#[from] packrace_store::Error),

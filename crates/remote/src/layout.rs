@@ -84,11 +84,11 @@ impl BucketName {
             () if name.len() > MAX_NAME_BYTES => "is too long",
             () if name.chars().any(char::is_control) => "has control characters",
             () if parts.iter().enumerate().any(|(at, part)| is_bad(at, part)) => {
-                "has a part that no repository in a bucket has"
+                "has a part that is not allowed in a bucket"
             }
             () => return Ok(BucketName { name }),
         };
-        Err(Error::new(ErrorKind::Refused, format!("'{}': the name {why}", text.escape_debug())))
+        Err(Error::new(ErrorKind::Refused, format!("'{}': name {why}", text.escape_debug())))
     }
 
     /// With `.git` at the end.

@@ -46,14 +46,14 @@ pub fn probe(bucket: &Bucket, options: &ProbeOptions, each: &mut dyn FnMut(&Find
         is_good &= result.is_ok();
         each(&Finding { promise, result });
     };
-    tell("what was written is read", run.reads_what_was_written()?);
-    tell("an object is created once", run.creates_once()?);
-    tell("an object is swapped from its version only", run.swaps_from_its_version()?);
-    tell("what has not changed is not sent (304)", run.knows_what_is_unchanged()?);
-    tell("parts are sent as they are asked for", run.sends_parts()?);
-    tell("keys are listed, and what is deleted is gone", run.lists_and_deletes()?);
-    tell("of many who create one object, one does", run.races_to_create()?);
-    tell("of many who swap one version, one does", run.races_to_swap()?);
+    tell("objects read as written", run.reads_what_was_written()?);
+    tell("conditional create (If-None-Match: *)", run.creates_once()?);
+    tell("conditional replace (If-Match)", run.swaps_from_its_version()?);
+    tell("conditional read (304)", run.knows_what_is_unchanged()?);
+    tell("range reads", run.sends_parts()?);
+    tell("list and delete", run.lists_and_deletes()?);
+    tell("one winner among concurrent creates", run.races_to_create()?);
+    tell("one winner among concurrent replaces", run.races_to_swap()?);
     Ok(is_good)
 }
 
@@ -88,14 +88,14 @@ impl Run<'_> {
     fn reads_what_was_written(&self) -> Checked {
         let key = self.key("plain");
         if self.bucket.get_if_changed(&key, None, MAX_BYTES)? != Looked::Absent {
-            return finding("what was never written is there");
+            return finding("an object that was never written exists");
         }
         self.put(&key, "one")?;
         let found = self.bucket.get_if_changed(&key, None, MAX_BYTES)?;
         self.bucket.delete(&key)?;
         match found {
             Looked::Found(bytes, _) if bytes == "one" => FINE,
-            other => Ok(Err(format!("{other:?} was read"))),
+            other => Ok(Err(format!("read {other:?}"))),
         }
     }
 
@@ -108,10 +108,10 @@ impl Run<'_> {
         match (first, second, found) {
             (WriteOutcome::Unknown(why), _, _) | (_, WriteOutcome::Unknown(why), _) => Err(why),
             (WriteOutcome::Lost { in_doubt: false }, _, _) => {
-                finding("it cannot be created (If-None-Match: *)")
+                finding("object cannot be created with If-None-Match: *")
             }
             (_, WriteOutcome::Lost { .. }, Looked::Found(bytes, _)) if bytes == "one" => FINE,
-            _ => finding("it was created twice: If-None-Match is passed over"),
+            _ => finding("object was created twice: If-None-Match is ignored"),
         }
     }
 
@@ -125,27 +125,27 @@ impl Run<'_> {
 
     fn swaps(&self, key: &str) -> Checked {
         let Looked::Found(_, first) = self.bucket.get_if_changed(key, None, MAX_BYTES)? else {
-            return finding("it is not there");
+            return finding("object is missing");
         };
         let two = Bytes::from_static(b"two");
-        let mut form = "tags match with their quotes";
+        let mut form = "ETags match with quotes";
         if !matches!(self.bucket.swap(key, &first, &two)?, WriteOutcome::Won(_)) {
-            form = "tags match without their quotes only";
+            form = "ETags match only without quotes";
             if !matches!(self.bucket.swap(key, &first.unquoted(), &two)?, WriteOutcome::Won(_)) {
-                return finding("it cannot be swapped (If-Match), with quotes around its tag or without");
+                return finding(
+                    "object cannot be replaced with If-Match, with or without quotes around its ETag",
+                );
             }
         }
         let three = Bytes::from_static(b"three");
         for version in [first.clone(), first.unquoted(), ObjectVersion("\"0123456789abcdef\"".into())] {
             if matches!(self.bucket.swap(key, &version, &three)?, WriteOutcome::Won(_)) {
-                return finding(
-                    "it was swapped from a version that it does not have: If-Match is passed over",
-                );
+                return finding("object was replaced although its ETag differs: If-Match is ignored");
             }
         }
         match self.bucket.get_if_changed(key, None, MAX_BYTES)? {
             Looked::Found(bytes, _) if bytes == "two" => Ok(Ok(form.to_owned())),
-            _ => finding("what was swapped is not read"),
+            _ => finding("read returns the old object after a replace"),
         }
     }
 
@@ -153,7 +153,7 @@ impl Run<'_> {
         let key = self.key("unchanged");
         self.put(&key, "one")?;
         let Looked::Found(_, version) = self.bucket.get_if_changed(&key, None, MAX_BYTES)? else {
-            return finding("it is not there");
+            return finding("object is missing");
         };
         let again = self.bucket.get_if_changed(&key, Some(&version), MAX_BYTES)?;
         self.bucket.delete(&key)?;
@@ -162,8 +162,8 @@ impl Run<'_> {
         self.bucket.delete(&key)?;
         match (again, changed) {
             (Looked::Unchanged, Looked::Found(bytes, _)) if bytes == "two" => FINE,
-            (Looked::Unchanged, _) => finding("what has changed is not sent"),
-            _ => finding("it was sent again: If-None-Match is passed over"),
+            (Looked::Unchanged, _) => finding("304 for an object that has changed"),
+            _ => finding("unchanged object was sent again: If-None-Match is ignored"),
         }
     }
 
@@ -192,8 +192,8 @@ impl Run<'_> {
             self.bucket.delete(key)?;
         }
         match (listed == keys, self.listed()?.is_empty()) {
-            (false, _) => Ok(Err(format!("{listed:?} were listed"))),
-            (true, false) => finding("what was deleted is listed"),
+            (false, _) => Ok(Err(format!("listed {listed:?}"))),
+            (true, false) => finding("deleted objects are still listed"),
             (true, true) => FINE,
         }
     }
@@ -219,7 +219,7 @@ impl Run<'_> {
             let key = self.key(&format!("match-{round}"));
             self.put(&key, "first")?;
             let Looked::Found(_, version) = self.bucket.get_if_changed(&key, None, MAX_BYTES)? else {
-                return finding("it is not there");
+                return finding("object is missing");
             };
             // As an earlier check found out, one of the two forms matches.
             let swap = |text: &Bytes| match self.bucket.swap(&key, &version, text)? {
@@ -248,7 +248,7 @@ impl Run<'_> {
         let ProbeOptions { writers, rounds } = self.options;
         match bad {
             0 => Ok(Ok(format!("{rounds} rounds of {writers}"))),
-            _ => Ok(Err(format!("not so in {bad} of {rounds} rounds of {writers}: writes are lost"))),
+            _ => Ok(Err(format!("failed in {bad} of {rounds} rounds of {writers}: writes are lost"))),
         }
     }
 
@@ -341,15 +341,15 @@ mod tests {
             assert!(!is_good);
             assert_eq!(broken(&findings), expect);
         };
-        check(StoreFlaw::NeverUnchanged, &["what has not changed is not sent (304)"]);
-        check(StoreFlaw::IgnoresRanges, &["parts are sent as they are asked for"]);
+        check(StoreFlaw::NeverUnchanged, &["conditional read (304)"]);
+        check(StoreFlaw::IgnoresRanges, &["range reads"]);
         check(
             StoreFlaw::IgnoresConditions,
             &[
-                "an object is created once",
-                "an object is swapped from its version only",
-                "of many who create one object, one does",
-                "of many who swap one version, one does",
+                "conditional create (If-None-Match: *)",
+                "conditional replace (If-Match)",
+                "one winner among concurrent creates",
+                "one winner among concurrent replaces",
             ],
         );
     }
@@ -358,8 +358,8 @@ mod tests {
     fn the_form_of_tags_is_told() {
         let options = ProbeOptions { writers: 4, rounds: 2 };
         let said = |double| run(double, &options).1[2].result.clone().unwrap();
-        assert_eq!(said(Double::new()), "tags match with their quotes");
-        assert_eq!(said(Double::flawed(StoreFlaw::WantsUnquoted)), "tags match without their quotes only");
+        assert_eq!(said(Double::new()), "ETags match with quotes");
+        assert_eq!(said(Double::flawed(StoreFlaw::WantsUnquoted)), "ETags match only without quotes");
     }
 
     /// Each sequential check passes. The races must detect the flaw every time, although they depend on

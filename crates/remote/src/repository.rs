@@ -80,7 +80,7 @@ impl Basis {
                 Err(error) => doubt = Some(error),
             }
         }
-        let nothing = || Error::new(ErrorKind::Unavailable, "the store does not answer");
+        let nothing = || Error::new(ErrorKind::Unavailable, "store does not answer");
         Ok(Swapped::Unknown(doubt.unwrap_or_else(nothing)))
     }
 }
@@ -92,10 +92,10 @@ fn look_for(bucket: &Bucket, name: &BucketName, head: &Head) -> Swapped {
     match read_head(bucket, name, None) {
         Ok(Some(found)) if has_token(&found.head, head.token) => Swapped::Won(Box::new(found)),
         Ok(Some(found)) if found.head.generation > head.generation + MAX_RECENT_TOKENS as u64 => {
-            unknown("too many others have written since")
+            unknown("too many concurrent changes since")
         }
         Ok(Some(_)) => Swapped::Lost,
-        Ok(None) => unknown("the store says that nothing has changed"),
+        Ok(None) => unknown("store says that nothing has changed"),
         Err(error) => Swapped::Unknown(error),
     }
 }
@@ -213,7 +213,7 @@ pub fn create(bucket: &Bucket, name: &BucketName, local: &LocalRepository<'_>) -
         }
         WriteOutcome::Unknown(error) => Err(Error::new(
             ErrorKind::Unavailable,
-            format!("it is not known whether '{}' is there now: {error}", name.as_str()),
+            format!("unknown whether '{}' was created: {error}", name.as_str()),
         )),
     }
 }
@@ -229,7 +229,7 @@ pub(crate) fn next_head(basis: &Head) -> Result<(ObjectKey, Head), Error> {
 /// A unique token.
 pub(crate) fn random_token() -> Result<WriteToken, Error> {
     let mut token = [0; 16];
-    let failed = |error| Error::new(ErrorKind::Unavailable, format!("no random numbers: {error}"));
+    let failed = |error| Error::new(ErrorKind::Unavailable, format!("cannot get random numbers: {error}"));
     getrandom::fill(&mut token).map_err(failed)?;
     Ok(WriteToken(token))
 }

@@ -76,7 +76,7 @@ impl Upload {
             let checksum = ObjectId::from_hex(digits.as_bytes()).ok().filter(|id| id.kind() == hash);
             let path = dir.join(&entry.name);
             let checksum = checksum.ok_or_else(|| {
-                Error::new(ErrorKind::Refused, format!("{}: is called oddly", path.display()))
+                Error::new(ErrorKind::Refused, format!("{}: unexpected file name", path.display()))
             })?;
             packs.push(self.take_pack(checksum, &path.with_extension(""))?);
         }
@@ -124,7 +124,10 @@ impl Upload {
             let path = dir.join(&text);
             // Heads accept only names of this form.
             if TableName::parse(name).is_none_or(|parsed| parsed.to_string() != text) {
-                return Err(Error::new(ErrorKind::Refused, format!("{}: is called oddly", path.display())));
+                return Err(Error::new(
+                    ErrorKind::Refused,
+                    format!("{}: unexpected file name", path.display()),
+                ));
             }
             let map = Mapped::open(&path, Role::Refs).map_err(|error| Error::disk(&path, &error))?;
             let is_inline = self.has_room_inline(map.len());
@@ -174,7 +177,7 @@ impl Upload {
         self.bytes = self.bytes.saturating_add(length);
         match self.bytes > MAX_OBJECT_BYTES {
             true => {
-                let words = format!("more than {MAX_OBJECT_BYTES} bytes do not go into one object");
+                let words = format!("larger than {MAX_OBJECT_BYTES} bytes, the limit for one object");
                 Err(Error::new(ErrorKind::Refused, words))
             }
             false => Ok(place),

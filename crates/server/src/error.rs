@@ -81,7 +81,7 @@ impl Error {
 
     /// An input or output of the client failed.
     pub(crate) fn gone(error: std::io::Error) -> Self {
-        Error::new(ErrorKind::PeerGone, format!("the client is gone: {error}")).because(error)
+        Error::new(ErrorKind::PeerGone, format!("client disconnected: {error}")).because(error)
     }
 
     /// The client disconnected before anything was changed.

@@ -54,7 +54,7 @@ pub(crate) async fn connection(mut stream: TcpStream, peer: SocketAddr, permit: 
         Ok(request) => request,
         Err(error) => {
             shared.host.metrics.refused(reason(&error));
-            return tracing::info!("git {peer}: no request: {error}");
+            return tracing::info!("git {peer}: invalid request: {error}");
         }
     };
     permit.works();
@@ -77,7 +77,7 @@ pub(crate) async fn connection(mut stream: TcpStream, peer: SocketAddr, permit: 
             Ok(Err(error)) => tracing::info!("git {peer}: {error}"),
             Err(_) => {
                 shared.host.metrics.panics.inc();
-                tracing::error!("git {peer}: the request panicked");
+                tracing::error!("git {peer}: request panicked");
             }
         }
     });

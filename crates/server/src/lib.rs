@@ -12,6 +12,7 @@ pub mod auto_maintenance;
 mod caretaker;
 pub mod cgi;
 mod check_intervals;
+pub mod embed;
 pub mod error;
 pub mod events;
 #[doc(hidden)]

@@ -24,14 +24,14 @@ pub(crate) fn check<B>(
     let mut named = headers.get_all(header::HOST).iter();
     let (first, second) = (named.next(), named.next());
     if second.is_some() {
-        return Err(bad("more than one Host"));
+        return Err(bad("more than one Host header"));
     }
-    let host = first.map(authority).transpose().map_err(|()| bad("a Host that is none"))?;
+    let host = first.map(authority).transpose().map_err(|()| bad("malformed Host header"))?;
     // HTTP/2 has it as :authority; a proxy's request in the target. It takes precedence over Host (RFC 9112,
     // 3.2.2).
     let asked = request.uri().authority().cloned();
     if host.is_none() && (asked.is_none() && request.version() >= Version::HTTP_11) {
-        return Err(bad("no Host"));
+        return Err(bad("no Host header"));
     }
     let is_loopback = local.is_some_and(|local| local.ip().to_canonical().is_loopback());
     for authority in asked.iter().chain(&host) {
@@ -41,7 +41,7 @@ pub(crate) fn check<B>(
         }
     }
     let cross_site = |name: &str, value: &HeaderValue| {
-        (StatusCode::FORBIDDEN, format!("a request of another site: {name}: {}", quoted(value.as_bytes())))
+        (StatusCode::FORBIDDEN, format!("cross-site request: {name}: {}", quoted(value.as_bytes())))
     };
     for value in headers.get_all("sec-fetch-site") {
         if !matches!(value.as_bytes(), b"same-origin" | b"none") {

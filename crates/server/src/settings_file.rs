@@ -16,12 +16,12 @@ pub fn read(path: &Path, max_bytes: u64) -> io::Result<(Vec<u8>, u32)> {
         return Err(io::ErrorKind::IsADirectory.into());
     }
     if !metadata.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("not a regular file"));
     }
     let mut bytes = Vec::new();
     file.take(max_bytes + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > max_bytes {
-        true => Err(io::Error::other(format!("it has more than {max_bytes} bytes"))),
+        true => Err(io::Error::other(format!("larger than {max_bytes} bytes"))),
         false => Ok((bytes, metadata.mode() & 0o7777)),
     }
 }

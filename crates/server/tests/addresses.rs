@@ -12,7 +12,7 @@ use packrace_server::limits::Limits;
 use packrace_testkit::Size;
 use packrace_testkit::peer::{Feed, HttpReply, Script, http, tcp};
 
-const ENOUGH: &str = "ERR too many connections from your address, try again later";
+const ENOUGH: &str = "ERR too many connections from your address; try again later";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn served(limits: Limits) -> Served {

@@ -304,7 +304,7 @@ fn clients_that_leave_give_their_place_back() {
     let hello = Script::new().data(b"git-upload-pack /a.git\0host=h\0");
     check_leaving(served.git, request.bytes(), b"000eversion 2\n", || {
         let answer = tcp(served.git, hello.bytes(), Feed::Whole);
-        let is_refused = answer.ends_with(b"ERR the server is busy, try again later");
+        let is_refused = answer.ends_with(b"ERR server is busy; try again later");
         assert!(is_refused || answer.len() > 100, "{}", String::from_utf8_lossy(&answer));
         !is_refused
     });

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use packrace_server::access::Operation;
 
-/// Check who may do what, and make credentials, for `packrace serve`.
+/// Check access rules and create credentials for packrace serve.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = ACCESS_HELP)]
 pub struct Access {
@@ -14,132 +14,138 @@ pub struct Access {
 
 #[derive(Debug, clap::Subcommand)]
 pub enum AccessCommand {
-    /// Say whether a user may do something, and which rule decides. Ends with 1 if not.
+    /// Print whether a user may do something, and which rule decides; exit with 1 if it is denied.
     Check(AccessCheck),
-    /// Make a token for a user, append its hash to a file of tokens, and print it.
+    /// Create a token for a user, append its hash to a token file, and print the token.
     Token(AccessToken),
-    /// Read a password from standard input, and print the line of a file of users for it.
+    /// Read a password from standard input, and print its line for the users file.
     Hash(AccessHash),
-    /// Print lines of authorized_keys by which sshd has packrace shell serve the users of ssh.user-keys and the like.
+    /// Print authorized_keys lines that make sshd run packrace shell for its users.
+    ///
+    /// The keys come from the settings of the server: ssh.user-keys, ssh.user-keys-folder, ssh.user-keys-command and ssh.user-ca.
     Keys(AccessKeys),
-    /// Make rules of a gitolite.conf, which never allow more than it did. Ends with 1 if they do not say all of it.
+    /// Convert a gitolite.conf to access rules.
+    ///
+    /// The rules never allow more than the file did. Lines that cannot be expressed in rules are listed; unless --partial is given,
+    /// nothing is written then, and the exit code is 1. A line that is not understood is an error, with exit code 128.
     FromGitolite(FromGitolite),
 }
 
 #[derive(Debug, clap::Args)]
 pub struct FromGitolite {
-    /// Write the rules also if they do not say all: what is missing is denied, and stands at their end.
+    /// Write the rules even if they are incomplete; what cannot be expressed is denied, and listed at the end.
     #[arg(long)]
     pub partial: bool,
-    /// Where the rules go, instead of standard output. A file that is there already stays.
+    /// Write the rules to this file instead of standard output; fail if it exists.
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// The file, as conf/gitolite.conf; what it includes lies beside it.
+    /// The configuration, such as conf/gitolite.conf; included files are relative to its directory.
     pub conf: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct AccessCheck {
-    /// The settings of the server, as for serve --config.
+    /// The configuration file of the server, as for serve --config.
     #[arg(long, value_name = "FILE", required_unless_present = "rules")]
     pub config: Option<PathBuf>,
-    /// The file of rules, instead of that of the settings.
+    /// The rules file, instead of access.rules of the configuration.
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
-    /// The user; "anyone" for somebody without credentials.
+    /// The user; "anyone" for clients without credentials.
     pub user: String,
-    /// The path of the repository below the served folder.
+    /// Path of the repository below the served folder.
     pub repository: String,
-    /// read, write, create, force or delete.
+    /// The operation: read, write, create, force or delete.
     pub operation: Operation,
-    /// The full name of a ref; without it, what holds for all refs.
+    /// The full name of a ref; without it, only rules for all refs apply.
     #[arg(value_name = "REF")]
     pub name: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct AccessToken {
-    /// When it expires: 30d, 12h, or a time as 2027-01-01T00:00:00Z. Without it, never.
+    /// Make the token expire: 30d, 12h, 90m, or a time such as 2027-01-01T00:00:00Z (default: never).
     #[arg(long, value_name = "TIME")]
     pub expires: Option<String>,
-    /// It allows no push.
+    /// Allow no pushes with this token.
     #[arg(long)]
     pub read_only: bool,
-    /// It is for repositories with such paths only.
+    /// Restrict the token to repositories that match PATTERN; may be repeated.
     #[arg(long = "repository", value_name = "PATTERN")]
     pub repositories: Vec<String>,
-    /// Whose token it is.
+    /// The user of the token.
     pub user: String,
-    /// The file of tokens; it is made if it is not there.
+    /// The token file; created if it does not exist.
     pub file: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct AccessHash {
-    /// Whose password it is.
+    /// The user of the password.
     pub user: String,
 }
 
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = KEYS_HELP)]
 pub struct AccessKeys {
-    /// The settings, as for serve --config; the lines name them for packrace shell.
+    /// The configuration file, as for serve --config; the lines pass it to packrace shell.
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
-    /// The keys of all users that files name.
+    /// Print the keys of all users in key files.
     #[arg(long, conflicts_with = "key")]
     pub all: bool,
-    /// This key alone, if it is somebody's: in base64, as sshd has it for %k. ssh.user-keys-command is asked, too.
+    /// Print only this key (base64, sshd's %k), if a user has it; also asks ssh.user-keys-command.
     #[arg(long, value_name = "BASE64")]
     pub key: Option<String>,
-    /// The folder whose repositories are served.
+    /// The served folder.
     pub root: PathBuf,
-    /// The keys of this user, and authorities whose certificates may be for it.
+    /// Print the keys of this user, and the authorities that may certify it.
     #[arg(required_unless_present_any = ["all", "key"], conflicts_with_all = ["all", "key"])]
     pub user: Option<String>,
 }
 
-/// How sshd is told, behind the help.
+/// How to configure sshd; shown after the help.
 const KEYS_HELP: &str = "\
-In sshd_config, for the account that owns the repositories:
+Add to sshd_config, for the account that owns the repositories:
 
     Match User git
         AuthorizedKeysFile none
         AuthorizedKeysCommand /usr/bin/packrace access keys --config /etc/packrace.toml --key %k /srv/git
         AuthorizedKeysCommandUser git
 
-sshd wants the program, and all folders that it lies in, to belong to root and to be writable for nobody else. A key that is \
-nobody's prints nothing, with exit code 0.";
+sshd requires that root owns the program and all its parent directories, and that nobody else can write to them. For a key \
+without a user, nothing is printed, and the exit code is 0.";
 
-/// How rules are written, behind the help.
+/// How to write rules; shown after the help.
 const ACCESS_HELP: &str = "\
-Rules stand in a file (TOML) that the setting access.rules names. The first rule that matches decides; what none matches is \
+Rules are in a file (TOML) that the setting access.rules names. The first rule that matches decides; without a match, access is \
 denied:
 
-    admins = [\"alice\"]            # see the page at /-/, delete and rename repositories
+    admins = [\"alice\"]            # see all of the page at /-/; delete and rename repositories
 
     [groups]
     team = [\"alice\", \"bob\"]
 
     [[rule]]
     repository = \"public/**\"      # below the served folder, with or without .git
-    who = \"anyone\"                # or \"users\" (all who are known), a name, \"@group\", a list
+    who = \"anyone\"                # or \"users\" (everyone with a name), a name, \"@group\", a list
     allow = [\"read\"]
 
     [[rule]]
     repository = \"team/**\"
     who = \"@team\"
     deny = [\"force\", \"delete\"]
-    refs = \"refs/heads/main\"      # full names; without refs: all
+    refs = \"refs/heads/main\"      # full names; default: all refs
 
     [[rule]]
     repository = \"team/**\"
     who = \"@team\"
     allow = [\"read\", \"write\", \"create\", \"force\", \"delete\"]
 
-write is for updates to descendants, create for new refs, force for any update, delete for refs that go. create without refs \
-also allows to make the repository by a request (/-/api/v1/repositories), or by pushing to it (packrace.createOnPush); admins rename and \
-delete repositories. In patterns, * and ? stop at slashes, ** \
-does not, and a slash at the end stands for everything below.
+read allows fetching, write fast-forward updates, create new refs, force any update, and delete the deletion of refs. create without \
+refs also allows creating the repository, by a request (/-/api/v1/repositories) or by a push (packrace.createOnPush). Only admins \
+rename and delete repositories.
 
-SIGHUP has all files read again; if one has a mistake, what was read before stays.";
+In patterns, * and ? do not match slashes, ** does, and a trailing slash matches everything below.
+
+SIGHUP reloads all files. If one has an error, the previous content stays in effect, and the log says where the error is.";

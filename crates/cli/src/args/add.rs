@@ -6,67 +6,67 @@ use std::ffi::OsString;
 
 #[derive(Debug, Default, clap::Args)]
 pub struct Add {
-    /// Change nothing; only say what would be.
+    /// Change nothing; only print what would change.
     #[arg(long, short = 'n', overrides_with = "no_dry_run")]
     pub dry_run: bool,
     #[arg(long, hide = true, overrides_with = "dry_run")]
     pub no_dry_run: bool,
-    /// Say what is added and removed.
+    /// Print added and removed paths.
     #[arg(long, short = 'v', overrides_with = "no_verbose")]
     pub verbose: bool,
     #[arg(long, hide = true, overrides_with = "verbose")]
     pub no_verbose: bool,
-    /// Not offered.
+    /// Not supported.
     #[arg(long, short = 'i', hide = true)]
     pub interactive: bool,
-    /// Not offered.
+    /// Not supported.
     #[arg(long, short = 'p', hide = true)]
     pub patch: bool,
-    /// Not offered.
+    /// Not supported.
     #[arg(long, short = 'e', hide = true)]
     pub edit: bool,
-    /// Add ignored files, too.
+    /// Also add ignored files.
     #[arg(long, short = 'f', overrides_with = "no_force")]
     pub force: bool,
     #[arg(long, hide = true, overrides_with = "force")]
     pub no_force: bool,
-    /// Change and remove what the index has, and add nothing new.
+    /// Update and remove tracked files only; add no new files.
     #[arg(long, short = 'u', overrides_with = "no_update")]
     pub update: bool,
     #[arg(long, hide = true, overrides_with = "update")]
     pub no_update: bool,
-    /// Convert the line endings of all files in the index anew; implies -u.
+    /// Normalize the line endings of all tracked files again; implies -u.
     #[arg(long, overrides_with = "no_renormalize")]
     pub renormalize: bool,
     #[arg(long, hide = true, overrides_with = "renormalize")]
     pub no_renormalize: bool,
-    /// Say of new files only that they are going to be added.
+    /// Record only that new files will be added later.
     #[arg(long, short = 'N', overrides_with = "no_intent_to_add")]
     pub intent_to_add: bool,
     #[arg(long, hide = true, overrides_with = "intent_to_add")]
     pub no_intent_to_add: bool,
-    /// Take all changes, removals too (the default where paths are given); without paths, those of the whole work tree.
+    /// Add, update and remove files (the default if paths are given); without paths, in the whole work tree.
     #[arg(long, short = 'A', visible_alias = "no-ignore-removal", overrides_with = "no_all")]
     pub all: bool,
-    /// Remove nothing.
+    /// Remove no files from the index.
     #[arg(long, visible_alias = "ignore-removal", overrides_with = "all")]
     pub no_all: bool,
-    /// Add nothing; only look at files anew.
+    /// Add nothing; only refresh the stat data of the index.
     #[arg(long, overrides_with = "no_refresh")]
     pub refresh: bool,
     #[arg(long, hide = true, overrides_with = "refresh")]
     pub no_refresh: bool,
-    /// Go on where a file cannot be read, as add.ignoreErrors says for all.
+    /// Continue after a file that cannot be read (default: add.ignoreErrors).
     #[arg(long, overrides_with = "no_ignore_errors")]
     pub ignore_errors: bool,
     #[arg(long, hide = true, overrides_with = "ignore_errors")]
     pub no_ignore_errors: bool,
-    /// With -n: look whether paths would be ignored, also where nothing is.
+    /// With -n, check whether paths would be ignored, even if they do not exist.
     #[arg(long, overrides_with = "no_ignore_missing")]
     pub ignore_missing: bool,
     #[arg(long, hide = true, overrides_with = "ignore_missing")]
     pub no_ignore_missing: bool,
-    /// Change paths outside of a sparse checkout, too.
+    /// Also change paths outside the sparse checkout.
     #[arg(long, overrides_with = "no_sparse")]
     pub sparse: bool,
     #[arg(long, hide = true, overrides_with = "sparse")]
@@ -75,22 +75,22 @@ pub struct Add {
     pub warn_embedded_repo: bool,
     #[arg(long, hide = true, overrides_with = "warn_embedded_repo")]
     pub no_warn_embedded_repo: bool,
-    /// Say in the index that files may be run, or may not.
+    /// Set or clear the executable bit in the index.
     #[arg(long, value_name = "(+|-)x", allow_hyphen_values = true, overrides_with = "no_chmod")]
     pub chmod: Option<String>,
     #[arg(long, hide = true, overrides_with = "chmod")]
     pub no_chmod: bool,
-    /// Read pathspecs from FILE, or from standard input where it is -.
+    /// Read pathspecs from FILE, one per line; - is standard input.
     #[arg(long, value_name = "FILE", allow_hyphen_values = true, overrides_with = "no_pathspec_from_file")]
     pub pathspec_from_file: Option<OsString>,
     #[arg(long, hide = true, overrides_with = "pathspec_from_file")]
     pub no_pathspec_from_file: bool,
-    /// With --pathspec-from-file: they end with NUL.
+    /// With --pathspec-from-file, pathspecs end with NUL.
     #[arg(long, overrides_with = "no_pathspec_file_nul")]
     pub pathspec_file_nul: bool,
     #[arg(long, hide = true, overrides_with = "pathspec_file_nul")]
     pub no_pathspec_file_nul: bool,
-    /// What to add.
+    /// The paths to add.
     #[arg(value_name = "PATHSPEC")]
     pub pathspecs: Vec<OsString>,
 }

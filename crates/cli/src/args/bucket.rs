@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use packrace_remote::BucketUrl;
 
-/// Check a bucket, put repositories into it, and get them back.
+/// Check a bucket, and import, export and maintain its repositories.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = BUCKET_HELP)]
 pub struct Bucket {
@@ -14,20 +14,27 @@ pub struct Bucket {
 
 #[derive(Debug, clap::Subcommand)]
 pub enum BucketCommand {
-    /// Find out whether a store keeps the promises that repositories need, and say what it lacks. Ends with 1 if it cannot be used.
+    /// Check whether a store meets the requirements of repositories.
+    ///
+    /// Prints the result of each requirement; the exit code is 1 if the store does not meet one. The check writes objects below
+    /// probe/ and deletes them.
     Check(BucketCheck),
-    /// Put a repository into a bucket. It stays where it is, and is not changed.
+    /// Import a repository into a bucket; the original stays unchanged.
     Import(BucketImport),
-    /// Make a bare repository of one in a bucket.
+    /// Export a repository from a bucket to a new bare repository.
     Export(BucketExport),
-    /// Put packs that pushes have left into fewer. Servers do so by themselves for what is pushed to through them. The repositories are
-    /// fetched into TMPDIR, one after the other. Nobody needs to wait: pushes and fetches go on meanwhile.
+    /// Combine the packs of repositories into fewer packs.
+    ///
+    /// Servers do this themselves for repositories that are pushed to through them. The repositories are downloaded to TMPDIR, one
+    /// after the other. Pushes and fetches continue meanwhile. If another fold of the same repository wins, nothing is changed, and
+    /// the exit code is 1.
     Fold(BucketFold),
-    /// Delete what failed pushes have uploaded, and what no repository names any more since its packs were folded. Such an object stays
-    /// until the second run, so that nodes which have read an older state can fetch it: run this once a day. Servers never list
-    /// a bucket, and do not do this. Without names, of all repositories.
+    /// Delete objects that no repository needs: uploads of failed pushes, and packs that were folded.
+    ///
+    /// An object is deleted by the second run that finds it, so that nodes that have read an older head can still fetch it. Run
+    /// this once a day: servers do not do it. Without NAME, all repositories are processed.
     Collect(BucketCollect),
-    /// Print the names of all repositories, a line each.
+    /// Print the names of all repositories, one per line.
     List(BucketList),
 }
 
@@ -35,10 +42,10 @@ pub enum BucketCommand {
 pub struct BucketCheck {
     /// The bucket: s3://BUCKET or s3://BUCKET/PREFIX.
     pub bucket: BucketUrl,
-    /// Let so many write at once.
+    /// Number of concurrent writers, at most 256.
     #[arg(long, value_name = "N", default_value_t = 32)]
     pub writers: usize,
-    /// So often.
+    /// Number of rounds of concurrent writes.
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub rounds: usize,
 }
@@ -47,51 +54,51 @@ pub struct BucketCheck {
 pub struct BucketImport {
     /// The bucket: s3://BUCKET or s3://BUCKET/PREFIX.
     pub bucket: BucketUrl,
-    /// The repository.
+    /// Path of the repository.
     pub directory: PathBuf,
-    /// What it is called in the bucket; .git is added where it is missing.
+    /// Its name in the bucket; .git is added if missing.
     pub name: String,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct BucketExport {
-    /// Store refs in this way: files (the default) or reftable.
+    /// Ref format: files or reftable.
     #[arg(long, value_name = "FORMAT", default_value = "files", value_parser = ["files", "reftable"])]
     pub ref_format: String,
     /// The bucket: s3://BUCKET or s3://BUCKET/PREFIX.
     pub bucket: BucketUrl,
-    /// The repository, with .git or without.
+    /// Name of the repository, with or without .git.
     pub name: String,
-    /// Where it goes; nothing may be there.
+    /// The directory to create; it must not exist.
     pub directory: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct BucketFold {
-    /// Put all objects into one pack with a bitmap. Without it, only packs that are small beside others go (git repack --geometric=2)
+    /// Fold all packs into one with a bitmap; by default, only small packs are folded, as by git repack --geometric=2.
     #[arg(long)]
     pub all: bool,
-    /// Change nothing in the bucket, and only say what would be done
+    /// Change nothing in the bucket; only print what would be done.
     #[arg(long, short = 'n')]
     pub dry_run: bool,
     /// The bucket: s3://BUCKET or s3://BUCKET/PREFIX.
     pub bucket: BucketUrl,
-    /// The repositories, with .git or without.
+    /// Names of repositories, with or without .git.
     #[arg(required = true, value_name = "NAME")]
     pub names: Vec<String>,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct BucketCollect {
-    /// Delete at the first run. A node that is fetching such an object then reads the state of its repository again
+    /// Delete objects in the first run that finds them; a node that is fetching one reads the head again.
     #[arg(long)]
     pub now: bool,
-    /// Change nothing in the bucket, and only say what would be done
+    /// Change nothing in the bucket; only print what would be done.
     #[arg(long, short = 'n')]
     pub dry_run: bool,
     /// The bucket: s3://BUCKET or s3://BUCKET/PREFIX.
     pub bucket: BucketUrl,
-    /// The repositories, with .git or without.
+    /// Names of repositories, with or without .git.
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
 }
@@ -102,16 +109,23 @@ pub struct BucketList {
     pub bucket: BucketUrl,
 }
 
-/// How stores are reached, behind the help.
+/// How to reach stores; shown after the help.
 const BUCKET_HELP: &str = "\
-A bucket is one of S3 or of a store that speaks its protocol. How it is reached is said by the usual variables: AWS_ACCESS_KEY_ID, \
-AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or those by which machines and containers of Amazon get theirs; AWS_REGION; \
-AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL for other stores, with http:// or https://; AWS_VIRTUAL_HOSTED_STYLE_REQUEST=true where the \
-name of the bucket is a part of the host's; AWS_CA_BUNDLE for authorities of one's own. Where no variable has a key, region or endpoint, ~/.aws/credentials and ~/.aws/config do (AWS_PROFILE, AWS_SHARED_CREDENTIALS_FILE, AWS_CONFIG_FILE); of roles and single sign-on there they know nothing.
+Buckets are in S3 or an S3-compatible store. The usual environment variables configure access:
+
+    AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN  credentials
+    AWS_REGION                                                   the region
+    AWS_ENDPOINT_URL_S3, or else AWS_ENDPOINT_URL                the URL of another store: http:// or https://
+    AWS_VIRTUAL_HOSTED_STYLE_REQUEST=true                        the bucket name is part of the host name
+    AWS_CA_BUNDLE                                                a file of certificate authorities
+
+Credentials, region and endpoint that no variable has are read from ~/.aws/credentials and ~/.aws/config (AWS_PROFILE, \
+AWS_SHARED_CREDENTIALS_FILE, AWS_CONFIG_FILE). Roles and single sign-on in these files are not supported. \
+The variables for container credentials and web identity tokens also work. Without any credentials, those of the EC2 instance are used.
 
     packrace bucket check s3://git
     packrace bucket import s3://git/hosting /srv/git/tool.git team/tool
     packrace serve --bucket s3://git/hosting --cache /var/cache/packrace --cache-bytes 100g
 
-What has no place in a bucket is told by import: reflogs, hooks, a description and settings other than those that say what clients may do.
-A repository whose history is cut, or that borrows objects from a server, is refused.";
+import warns about what is not imported: reflogs, hooks, refs of linked work trees, and settings other than those for clients. The \
+description is not imported either. Shallow repositories, partial clones and repositories with grafts are refused.";

@@ -5,49 +5,49 @@ use std::ffi::OsString;
 
 #[derive(Debug, Default, clap::Args)]
 pub struct CloneRepository {
-    /// Say only what goes wrong.
+    /// Print only errors.
     #[arg(long, short = 'q', overrides_with = "no_quiet")]
     pub quiet: bool,
     #[arg(long, hide = true, overrides_with = "quiet")]
     pub no_quiet: bool,
-    /// Say more of the connection.
+    /// Print more about the connection.
     #[arg(long, short = 'v', overrides_with = "no_verbose")]
     pub verbose: bool,
     #[arg(long, hide = true, overrides_with = "verbose")]
     pub no_verbose: bool,
-    /// Show progress, also where nobody sits before it.
+    /// Show progress even if standard error is not a terminal.
     #[arg(long, overrides_with = "no_progress")]
     pub progress: bool,
-    /// Show none.
+    /// Show no progress.
     #[arg(long, overrides_with = "progress")]
     pub no_progress: bool,
-    /// Make a repository without a work tree, with the branches and tags of the other one.
+    /// Create a repository without a work tree, with the branches and tags of the server.
     #[arg(long, overrides_with = "no_bare")]
     pub bare: bool,
     #[arg(long, hide = true, overrides_with = "bare")]
     pub no_bare: bool,
-    /// The same with all refs, which later fetches overwrite.
+    /// Like --bare, with all refs, which later fetches overwrite.
     #[arg(long, overrides_with = "no_mirror")]
     pub mirror: bool,
     #[arg(long, hide = true, overrides_with = "mirror")]
     pub no_mirror: bool,
-    /// Take no tags, now and in later fetches.
+    /// Fetch no tags, now and in later fetches.
     #[arg(long, overrides_with = "tags")]
     pub no_tags: bool,
     #[arg(long, hide = true, overrides_with = "no_tags")]
     pub tags: bool,
-    /// The branch that HEAD stands for, or the tag that it leads to.
+    /// Point HEAD at this branch, or detach it at this tag.
     #[arg(long, short = 'b', value_name = "NAME", allow_hyphen_values = true)]
     pub branch: Option<OsString>,
-    /// What the other repository is called here (origin, or what clone.defaultRemoteName says).
+    /// Name of the remote (default: clone.defaultRemoteName, else origin).
     #[arg(long, short = 'o', value_name = "NAME", allow_hyphen_values = true)]
     pub origin: Option<OsString>,
-    /// Store refs in this way: files (the default) or reftable.
+    /// Ref format: files (the default) or reftable.
     #[arg(long, value_name = "FORMAT")]
     pub ref_format: Option<String>,
-    /// The other repository: http:// or git://.
+    /// URL of the repository: http://, https:// or git://.
     pub repository: Option<OsString>,
-    /// Where to; a name is taken from the URL, if nothing is said.
+    /// The directory to create (default: a name from the URL).
     pub directory: Option<OsString>,
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(subcommand_required = true, disable_help_subcommand = true)]
 pub struct CommitGraphArgs {
-    /// The object directory that the commit-graph belongs to: the repository's own or one that it borrows from.
+    /// Object directory of the commit-graph: the repository's own or an alternate.
     #[arg(long, value_name = "DIR")]
     pub object_dir: Option<PathBuf>,
     #[command(subcommand)]
@@ -16,15 +16,15 @@ pub struct CommitGraphArgs {
 
 #[derive(Debug, clap::Subcommand)]
 pub enum CommitGraphCommand {
-    /// Write a commit-graph of the commits in packs, or of those that are asked for.
+    /// Write a commit-graph of all packed commits, or of selected commits.
     Write(Box<CommitGraphWrite>),
-    /// Compare the commit-graph with the commits.
+    /// Verify the commit-graph against the commits.
     Verify(CommitGraphVerify),
 }
 
 #[derive(Debug, clap::Args)]
 pub struct CommitGraphWrite {
-    /// The object directory, as before `write`.
+    /// Object directory, as before `write`.
     #[arg(long, value_name = "DIR")]
     pub object_dir: Option<PathBuf>,
     /// Start from all refs.
@@ -42,53 +42,53 @@ pub struct CommitGraphWrite {
     pub stdin_commits: bool,
     #[arg(long, hide = true)]
     pub no_stdin_commits: bool,
-    /// Keep every commit of the present commit-graph.
+    /// Keep all commits of the existing commit-graph.
     #[arg(long, overrides_with = "no_append")]
     pub append: bool,
     #[arg(long, hide = true)]
     pub no_append: bool,
-    /// Not offered: changed-path filters cannot be written.
+    /// Not supported: changed-path filters cannot be written.
     #[arg(long, overrides_with = "no_changed_paths")]
     pub changed_paths: bool,
     /// Write no changed-path filters (the default).
     #[arg(long)]
     pub no_changed_paths: bool,
-    /// Write a chain of files; with `no-merge` always one more, with `replace` one for all.
+    /// Write a chain of files: `no-merge` always adds a file, `replace` replaces all by one.
     #[arg(long, value_name = "STRATEGY", num_args = 0..=1, require_equals = true, default_missing_value = "", overrides_with = "no_split")]
     pub split: Option<String>,
     #[arg(long, hide = true)]
     pub no_split: bool,
-    /// Take in the file below if it has at most X times the commits of the new one.
+    /// With --split, merge the file below if it has at most X times the commits of the new one.
     #[arg(long, value_name = "X", default_value_t = 2, allow_negative_numbers = true)]
     pub size_multiple: i64,
-    /// Take in the file below if the new one has more commits than M.
+    /// With --split, merge the file below if the new one has more than M commits; 0: no limit.
     #[arg(long, value_name = "M", default_value_t = 0, allow_negative_numbers = true)]
     pub max_commits: i64,
-    /// Delete files that no chain names and that are older than WHEN (default: now).
+    /// Delete files that belong to no chain and are older than WHEN (default: now).
     #[arg(long, value_name = "WHEN")]
     pub expire_time: Option<String>,
-    /// Say what is done, also where standard error is no terminal.
+    /// Show progress even if standard error is not a terminal.
     #[arg(long, overrides_with = "no_progress")]
     pub progress: bool,
-    /// Say nothing while it is done.
+    /// Show no progress.
     #[arg(long)]
     pub no_progress: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct CommitGraphVerify {
-    /// The object directory, as before `verify`.
+    /// Object directory, as before `verify`.
     #[arg(long, value_name = "DIR")]
     pub object_dir: Option<PathBuf>,
-    /// Of a chain, check only the newest file.
+    /// Check only the newest file of a chain.
     #[arg(long, overrides_with = "no_shallow")]
     pub shallow: bool,
     #[arg(long, hide = true)]
     pub no_shallow: bool,
-    /// Say how far it is, also where standard error is no terminal.
+    /// Show progress even if standard error is not a terminal.
     #[arg(long, overrides_with = "no_progress")]
     pub progress: bool,
-    /// Say nothing while it runs.
+    /// Show no progress.
     #[arg(long)]
     pub no_progress: bool,
 }

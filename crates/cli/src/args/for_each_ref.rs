@@ -4,89 +4,89 @@ use packrace_commands::options::ForEachRefOptions;
 
 #[derive(Debug, Default, clap::Args)]
 pub struct ForEachRef {
-    /// Quote values as a shell reads them.
+    /// Quote values for a shell.
     #[arg(short = 's', long, overrides_with = "no_shell")]
     pub shell: bool,
     #[arg(long, hide = true)]
     pub no_shell: bool,
-    /// Quote values as Perl reads them.
+    /// Quote values for Perl.
     #[arg(short = 'p', long, overrides_with = "no_perl")]
     pub perl: bool,
     #[arg(long, hide = true)]
     pub no_perl: bool,
-    /// Quote values as Python reads them.
+    /// Quote values for Python.
     #[arg(long, overrides_with = "no_python")]
     pub python: bool,
     #[arg(long, hide = true)]
     pub no_python: bool,
-    /// Quote values as Tcl reads them.
+    /// Quote values for Tcl.
     #[arg(long, overrides_with = "no_tcl")]
     pub tcl: bool,
     #[arg(long, hide = true)]
     pub no_tcl: bool,
-    /// Write no line for a ref of which the format leaves nothing.
+    /// Print no line for refs whose formatted text is empty.
     #[arg(long, overrides_with = "no_omit_empty")]
     pub omit_empty: bool,
     #[arg(long, hide = true)]
     pub no_omit_empty: bool,
-    /// Show at most N refs; 0 is all.
+    /// Show at most N refs; 0: all.
     #[arg(long, value_name = "N", allow_hyphen_values = true, overrides_with = "no_count")]
     pub count: Option<i64>,
     #[arg(long, hide = true)]
     pub no_count: bool,
-    /// What to write of each ref, with %(FIELD)s.
+    /// Format of a line, with fields as %(FIELD).
     #[arg(long, value_name = "FORMAT", allow_hyphen_values = true, overrides_with = "no_format")]
     pub format: Option<OsString>,
     #[arg(long, hide = true)]
     pub no_format: bool,
-    /// Heed colours in the format: always, never or auto.
+    /// When to use the colors of the format: always, never or auto.
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always", overrides_with = "no_color")]
     pub color: Option<OsString>,
     #[arg(long, hide = true)]
     pub no_color: bool,
-    /// Leave out refs that match PATTERN.
+    /// Omit refs that match PATTERN.
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true, overrides_with = "no_exclude")]
     pub exclude: Vec<OsString>,
     #[arg(long, hide = true)]
     pub no_exclude: bool,
-    /// Sort by this field, with a - before it downwards; the last of several counts first.
+    /// Sort by this field, in descending order if it begins with -; the last of several is the primary key.
     #[arg(long, value_name = "KEY", allow_hyphen_values = true, overrides_with = "no_sort")]
     pub sort: Vec<OsString>,
     #[arg(long, hide = true)]
     pub no_sort: bool,
-    /// Only refs that point at OBJECT.
+    /// List only refs that point at OBJECT.
     #[arg(long, value_name = "OBJECT", allow_hyphen_values = true, overrides_with = "no_points_at")]
     pub points_at: Vec<OsString>,
     #[arg(long, hide = true)]
     pub no_points_at: bool,
-    /// Only refs that COMMIT reaches; HEAD where the option stands last.
+    /// List only refs whose tips are reachable from COMMIT (HEAD if the option comes last).
     #[arg(long, value_name = "COMMIT", allow_hyphen_values = true)]
     pub merged: Vec<OsString>,
-    /// Only refs that COMMIT does not reach.
+    /// List only refs whose tips are not reachable from COMMIT.
     #[arg(long, value_name = "COMMIT", allow_hyphen_values = true)]
     pub no_merged: Vec<OsString>,
-    /// Only refs that reach COMMIT.
+    /// List only refs that contain COMMIT.
     #[arg(long, value_name = "COMMIT", allow_hyphen_values = true)]
     pub contains: Vec<OsString>,
-    /// Only refs that do not reach COMMIT.
+    /// List only refs that do not contain COMMIT.
     #[arg(long, value_name = "COMMIT", allow_hyphen_values = true)]
     pub no_contains: Vec<OsString>,
-    /// Sort and filter without regard to case.
+    /// Ignore case in sorting and filtering.
     #[arg(long, overrides_with = "no_ignore_case")]
     pub ignore_case: bool,
     #[arg(long, hide = true)]
     pub no_ignore_case: bool,
-    /// Read patterns from standard input, one a line.
+    /// Read patterns from standard input, one per line.
     #[arg(long, overrides_with = "no_stdin")]
     pub stdin: bool,
     #[arg(long, hide = true)]
     pub no_stdin: bool,
-    /// Show HEAD and the other refs outside refs/ too.
+    /// Also show HEAD and other refs outside refs/.
     #[arg(long, overrides_with = "no_include_root_refs")]
     pub include_root_refs: bool,
     #[arg(long, hide = true)]
     pub no_include_root_refs: bool,
-    /// Refs to show: all of a name, all below it, or by wildcards.
+    /// Refs to show: a full name, a prefix up to a slash, or a pattern with wildcards.
     pub pattern: Vec<OsString>,
 }
 

@@ -8,7 +8,7 @@ pub struct FsckArgs(pub FsckOptions);
 // What clap knows of them.
 #[derive(Debug, Args)]
 struct Typed {
-    /// Refuse broken objects, and links to objects that are not there.
+    /// Refuse broken objects and links to missing objects.
     #[arg(long, value_name = "ID=SEVERITY,...", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     strict: Vec<String>,
     /// Refuse broken objects.

@@ -11,19 +11,19 @@ pub struct Globals {
     /// Run as if started in PATH; each further -C is relative to the one before.
     #[arg(short = 'C', value_name = "PATH")]
     pub directories: Vec<PathBuf>,
-    /// Set a configuration value for this run; without =VALUE it is true.
+    /// Set a configuration variable for this run; without =VALUE, to true.
     #[arg(short = 'c', value_name = "NAME[=VALUE]")]
     pub config: Vec<String>,
-    /// The repository, where a command names none.
+    /// Path of the repository, for commands without a repository argument.
     #[arg(long, value_name = "PATH")]
     pub git_dir: Option<PathBuf>,
-    /// Where the history of the repository is cut, instead of its own list; an empty PATH: nowhere.
+    /// Read shallow commits from PATH instead of the repository's shallow file; an empty PATH: no shallow commits.
     #[arg(long, value_name = "PATH", allow_hyphen_values = true)]
     pub shallow_file: Option<OsString>,
-    /// Read attributes from this tree as well.
+    /// Also read attributes from this tree.
     #[arg(long, value_name = "TREE-ISH")]
     pub attr_source: Option<String>,
-    /// Serve only the refs of this namespace (gitnamespaces).
+    /// Serve only the refs of this namespace; see gitnamespaces(7).
     #[arg(long, value_name = "NAME")]
     pub namespace: Option<String>,
     #[command(flatten)]
@@ -33,31 +33,31 @@ pub struct Globals {
 /// Options before the command that are another way to set a variable, and those that ask for what is always so.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct VariableOptions {
-    /// The work tree (GIT_WORK_TREE).
+    /// Path of the work tree (GIT_WORK_TREE).
     #[arg(long, value_name = "PATH")]
     work_tree: Option<OsString>,
-    /// The directory is a bare repository, unless GIT_DIR names one.
+    /// Treat the current directory as a bare repository, unless GIT_DIR is set.
     #[arg(long)]
     bare: bool,
-    /// Take pathspecs as they are (GIT_LITERAL_PATHSPECS).
+    /// Treat pathspecs literally, without wildcards and magic (GIT_LITERAL_PATHSPECS).
     #[arg(long)]
     literal_pathspecs: bool,
-    /// Stars of pathspecs do not match slashes (GIT_GLOB_PATHSPECS).
+    /// Use glob matching for pathspecs: * does not match slashes (GIT_GLOB_PATHSPECS).
     #[arg(long)]
     glob_pathspecs: bool,
-    /// Take pathspecs as they are unless they say otherwise (GIT_NOGLOB_PATHSPECS).
+    /// Treat pathspecs literally unless they have :(glob) magic (GIT_NOGLOB_PATHSPECS).
     #[arg(long)]
     noglob_pathspecs: bool,
-    /// Letters of pathspecs stand for both cases (GIT_ICASE_PATHSPECS).
+    /// Ignore case in pathspecs (GIT_ICASE_PATHSPECS).
     #[arg(long)]
     icase_pathspecs: bool,
-    /// Do not fetch what a partial clone lacks (GIT_NO_LAZY_FETCH).
+    /// Set GIT_NO_LAZY_FETCH for hooks; packrace itself never fetches missing objects.
     #[arg(long)]
     no_lazy_fetch: bool,
-    /// Show nothing with a pager: none is used anyway.
+    /// Accepted for compatibility: no pager is ever used.
     #[arg(long, short = 'P')]
     no_pager: bool,
-    /// Take no lock that is not needed: none is taken anyway.
+    /// Accepted for compatibility: optional locks are never taken.
     #[arg(long)]
     no_optional_locks: bool,
 }

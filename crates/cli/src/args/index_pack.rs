@@ -7,91 +7,91 @@ use super::fsck::FsckArgs;
 
 #[derive(Debug, Default, clap::Args)]
 pub struct IndexPack {
-    /// Say on standard error how far the work is.
+    /// Show progress.
     #[arg(short)]
     pub verbose: bool,
-    /// With -v, what is said of objects that come in; one at most.
+    /// With -v, the progress title for received objects.
     #[arg(long, value_name = "TITLE", hide = true)]
     pub progress_title: Vec<String>,
-    /// Say how far the resolving of deltas is.
+    /// Show progress while deltas are resolved.
     #[arg(long)]
     pub show_resolving_progress: bool,
-    /// Read the pack from standard input, and put it where FILE says, or into the repository.
+    /// Read the pack from standard input, and store it as FILE or in the repository.
     #[arg(long)]
     pub stdin: bool,
-    /// Complete a pack that lacks bases which the repository has.
+    /// Complete a thin pack with delta bases from the repository.
     #[arg(long)]
     pub fix_thin: bool,
-    /// Where the index goes; to one place at most.
+    /// Write the index to FILE.
     #[arg(short, value_name = "FILE")]
     pub output: Vec<PathBuf>,
-    /// Write a .keep, so that no repack takes the pack away, with this text.
+    /// Write a .keep file with this text, so that repack keeps the pack.
     #[arg(long, value_name = "TEXT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub keep: Option<String>,
-    /// Mark the pack as one of a promisor, with this text.
+    /// Write a .promisor file with this text, which marks a promisor pack.
     #[arg(long, value_name = "TEXT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub promisor: Option<String>,
-    /// Write a reverse index.
+    /// Write a reverse index (default: pack.writeReverseIndex).
     #[arg(long, overrides_with = "no_rev_index")]
     pub rev_index: bool,
-    /// Write none.
+    /// Write no reverse index.
     #[arg(long)]
     pub no_rev_index: bool,
     #[command(flatten)]
     pub fsck: FsckArgs,
-    /// Exit with 1 where a link leaves the pack.
+    /// Exit with 1 if objects of the pack refer to objects outside it.
     #[arg(long)]
     pub check_self_contained_and_connected: bool,
-    /// Compare the pack with its index.
+    /// Verify the pack against its index.
     #[arg(long)]
     pub verify: bool,
-    /// The same, and say of every object what it takes.
+    /// Like --verify, and print a line for each object.
     #[arg(long)]
     pub verify_stat: bool,
-    /// The same, and say how long delta chains are.
+    /// Like --verify, and print the lengths of delta chains.
     #[arg(long)]
     pub verify_stat_only: bool,
-    /// Threads that resolve deltas; 0: one a processor.
+    /// Number of threads that resolve deltas; 0: one per processor.
     #[arg(long, value_name = "N")]
     pub threads: Option<u32>,
-    /// The longest pack that is taken, in bytes; 0: any.
+    /// Fail if the pack has more than N bytes; 0: no limit.
     #[arg(long, value_name = "N", value_parser = parse_leading_digits)]
     pub max_input_size: Option<u64>,
-    /// Version of the index, and from which offset on it has eight bytes for one.
+    /// Version of the index, and the offset from which it uses 64-bit offsets.
     #[arg(long, value_name = "VERSION[,OFFSET]")]
     pub index_version: Option<String>,
-    /// The hash of the pack's objects: sha1 or sha256.
+    /// Hash of object IDs: sha1 or sha256.
     #[arg(long, value_name = "HASH")]
     pub object_format: Option<String>,
-    /// The header of the pack, which standard input does not have any more.
+    /// The header of the pack, which was already read from standard input.
     #[arg(long = "pack_header", value_name = "VERSION,OBJECTS", hide = true)]
     pub pack_header: Option<String>,
-    /// Write a NUL to standard error when the pack was read.
+    /// Write a NUL to standard error after the pack was read.
     #[arg(long, hide = true)]
     pub report_end_of_input: bool,
-    /// The pack.
+    /// The pack file.
     #[arg(value_name = "FILE")]
     pub pack: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct VerifyPack {
-    /// Say of every object what it takes.
+    /// Print a line for each object.
     #[arg(short, long, overrides_with = "no_verbose")]
     pub verbose: bool,
     #[arg(long, hide = true)]
     pub no_verbose: bool,
-    /// Say how long delta chains are.
+    /// Print only the lengths of delta chains.
     #[arg(short, long, overrides_with = "no_stat_only")]
     pub stat_only: bool,
     #[arg(long, hide = true)]
     pub no_stat_only: bool,
-    /// The hash of the packs' objects: sha1 or sha256.
+    /// Hash of object IDs: sha1 or sha256.
     #[arg(long, value_name = "HASH", overrides_with = "no_object_format")]
     pub object_format: Option<String>,
     #[arg(long, hide = true, overrides_with = "object_format")]
     pub no_object_format: bool,
-    /// Indexes of packs.
+    /// The index files of packs.
     #[arg(value_name = "PACK", required = true)]
     pub packs: Vec<PathBuf>,
 }

@@ -4,37 +4,37 @@ use packrace_commands::options::InitOptions;
 
 #[derive(Debug, Default, clap::Args)]
 pub struct Init {
-    /// Say only what goes wrong.
+    /// Print only errors and warnings.
     #[arg(long, short = 'q', overrides_with = "no_quiet")]
     pub quiet: bool,
     #[arg(long, hide = true, overrides_with = "quiet")]
     pub no_quiet: bool,
-    /// Make a repository without a work tree.
+    /// Create a repository without a work tree.
     #[arg(long, overrides_with = "no_bare")]
     pub bare: bool,
     #[arg(long, hide = true, overrides_with = "bare")]
     pub no_bare: bool,
-    /// Copy what is in this directory; nothing, if it is empty.
+    /// Copy files from this directory; an empty name: no template.
     #[arg(long, value_name = "TEMPLATE-DIRECTORY", overrides_with = "no_template")]
     pub template: Option<OsString>,
     #[arg(long, hide = true, overrides_with = "template")]
     pub no_template: bool,
-    /// Keep the repository there, and leave only a file in the work tree that leads to it.
+    /// Create the repository there, and in the work tree only a .git file that points to it.
     #[arg(long, value_name = "GIT-DIR", overrides_with = "no_separate_git_dir")]
     pub separate_git_dir: Option<OsString>,
     #[arg(long, hide = true, overrides_with = "separate_git_dir")]
     pub no_separate_git_dir: bool,
-    /// Name objects by this hash: sha1 (the default) or sha256.
+    /// Hash of object IDs: sha1 (the default) or sha256.
     #[arg(long, value_name = "FORMAT", overrides_with = "no_object_format")]
     pub object_format: Option<String>,
     #[arg(long, hide = true, overrides_with = "object_format")]
     pub no_object_format: bool,
-    /// Store refs in this way: files (the default) or reftable.
+    /// Ref format: files (the default) or reftable.
     #[arg(long, value_name = "FORMAT", overrides_with = "no_ref_format")]
     pub ref_format: Option<String>,
     #[arg(long, hide = true, overrides_with = "ref_format")]
     pub no_ref_format: bool,
-    /// Name the branch that HEAD stands for.
+    /// Name of the initial branch.
     #[arg(
         long,
         short = 'b',
@@ -45,7 +45,7 @@ pub struct Init {
     pub initial_branch: Option<OsString>,
     #[arg(long, hide = true, overrides_with = "initial_branch")]
     pub no_initial_branch: bool,
-    /// Let others write, too: false, umask, true, group, all, world, everybody, or a mode as 0640.
+    /// Share with other users: false, umask, true, group, all, world, everybody, or a mode such as 0640.
     #[arg(
         long,
         value_name = "PERMISSIONS",
@@ -54,7 +54,7 @@ pub struct Init {
         default_missing_value = "group"
     )]
     pub shared: Option<OsString>,
-    /// Where to; here, if nothing is said.
+    /// The target directory (default: the current one).
     pub directory: Option<OsString>,
 }
 

@@ -16,82 +16,89 @@ pub struct Maintenance {
     pub command: MaintenanceCommand,
 }
 
-/// Which tasks there are, behind the help.
+/// The tasks; shown after the help.
 const MAINTENANCE_HELP: &str = "\
-Tasks, in the order in which they are done: stale-files (what killed processes have left), pack-refs, reflog-expire, \
-loose-objects, geometric-repack (small packs and loose objects into larger packs, with a multi-pack-index and a bitmap), gc \
-(everything packed anew, cruft packs, their expiry, and all of the others) and commit-graph. Without --task, what is measured \
-decides. git's settings count: gc.*, maintenance.auto, maintenance.<task>.enabled and .auto, repack.*, pack.*, \
-core.multiPackIndex, core.commitGraph. Each job takes objects/maintenance.lock and gc.pid, so that it never runs \
-beside git's own.
+Tasks, in the order in which they run:
 
-A cron job for all repositories below a folder that nobody serves with packrace:
+    stale-files        delete files that killed processes have left
+    pack-refs          pack refs
+    reflog-expire      delete expired reflog entries
+    loose-objects      pack loose objects
+    geometric-repack   combine small packs and loose objects into larger packs, with a multi-pack-index and a bitmap
+    gc                 repack everything, write cruft packs and delete expired objects; includes the other tasks except stale-files
+    commit-graph       write the commit-graph
+
+Without --task, measurements of the repository decide which tasks run. Git's configuration applies: gc.*, maintenance.auto, \
+maintenance.<task>.enabled and .auto, repack.*, pack.*, core.multiPackIndex and core.commitGraph. Each run takes \
+objects/maintenance.lock and gc.pid, so that it never runs at the same time as git's maintenance.
+
+A cron job for all repositories below a folder that packrace serve does not maintain:
 
     packrace repo list /srv/git | while read -r name; do packrace -C \"/srv/git/$name\" maintenance run --auto --quiet; done";
 
 #[derive(Debug, clap::Subcommand)]
 pub enum MaintenanceCommand {
-    /// Do what the repository needs, or the named tasks.
+    /// Run the tasks that the repository needs, or the named tasks.
     Run(MaintenanceRun),
-    /// Say what is needed, and why.
+    /// Print the tasks that are needed, and why.
     Plan(MaintenancePlan),
-    /// Say how the repository is: packs, loose objects, what bitmap and commit-graph know, refs, what was left behind.
+    /// Print the state of the repository: packs, loose objects, bitmap, commit-graph, refs, stale files.
     Status,
-    /// End with 0 if something is needed, and with 1 if not.
+    /// Exit with 0 if a task is needed, and with 1 if not.
     IsNeeded(MaintenancePlan),
-    /// Not offered: packrace serve looks after repositories by itself, and cron can do the rest.
+    /// Not supported: packrace serve maintains its repositories; use cron for others.
     #[command(hide = true)]
     Start(Unsupported),
-    /// Not offered.
+    /// Not supported.
     #[command(hide = true)]
     Stop(Unsupported),
-    /// Not offered.
+    /// Not supported.
     #[command(hide = true)]
     Register(Unsupported),
-    /// Not offered.
+    /// Not supported.
     #[command(hide = true)]
     Unregister(Unsupported),
 }
 
 #[derive(Debug, clap::Args)]
 pub struct MaintenanceRun {
-    /// Only do what is worth it by git's thresholds (gc.auto, maintenance.TASK.auto).
+    /// Run only tasks that exceed git's thresholds (gc.auto, maintenance.TASK.auto).
     #[arg(long, overrides_with = "no_auto")]
     pub auto: bool,
     #[arg(long, hide = true)]
     pub no_auto: bool,
-    /// Say nothing (the default where standard error is no terminal).
+    /// Print no reports and no progress (the default if standard error is not a terminal).
     #[arg(long, overrides_with = "no_quiet")]
     pub quiet: bool,
-    /// Say what was done, and show progress.
+    /// Report completed tasks, and show progress.
     #[arg(long)]
     pub no_quiet: bool,
-    /// Do this task, whether it is needed or not; several in this order.
+    /// Run this task even if it is not needed (with --auto, only if needed); may be repeated, tasks run in the given order.
     #[arg(long = "task", value_name = "TASK")]
     pub tasks: Vec<String>,
-    /// Say what would be done, as plan does, and do nothing.
+    /// Only print the tasks that would run, as plan does.
     #[arg(long)]
     pub dry_run: bool,
-    /// Not offered: cron says how often.
+    /// Not supported: use cron.
     #[arg(long, value_name = "FREQUENCY", num_args = 0..=1)]
     pub schedule: Option<Option<String>>,
-    /// Do it in the background: the command ends at once.
+    /// Run in the background.
     #[arg(long, overrides_with = "no_detach")]
     pub detach: bool,
-    /// Do it before the command ends (the default).
+    /// Run in the foreground (the default).
     #[arg(long, overrides_with = "detach")]
     pub no_detach: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct MaintenancePlan {
-    /// Only what is worth it by git's thresholds.
+    /// Consider only tasks that exceed git's thresholds.
     #[arg(long)]
     pub auto: bool,
-    /// This task; several in this order.
+    /// Consider only this task; may be repeated.
     #[arg(long = "task", value_name = "TASK")]
     pub tasks: Vec<String>,
-    /// Without effect: nothing is done in any case.
+    /// No effect: nothing is changed anyway.
     #[arg(long, hide = true)]
     pub dry_run: bool,
 }

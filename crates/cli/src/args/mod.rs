@@ -96,76 +96,76 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub enum Command {
-    /// Send objects packed back to git fetch-pack: stands in for git upload-pack.
+    /// Send packed objects to git fetch-pack (drop-in for git upload-pack).
     UploadPack(UploadPack),
-    /// Receive what is pushed into a repository: stands in for git receive-pack.
+    /// Receive a push into a repository (drop-in for git receive-pack).
     ReceivePack(ReceivePack),
-    /// Answer one request of a web server, as a CGI program: stands in for git http-backend.
+    /// Answer one request of a web server as a CGI program (drop-in for git http-backend).
     #[command(after_long_help = HTTP_BACKEND_HELP)]
     HttpBackend,
-    /// Serve every repository below a folder over HTTP, SSH and git://.
+    /// Serve the repositories of a folder or a bucket over HTTP, SSH and git://.
     #[command(after_long_help = SERVE_HELP)]
     Serve(Box<Serve>),
-    /// Serve one user of the system's sshd, as its forced command.
+    /// Serve one user's SSH session, as a forced command of sshd.
     Shell(Box<Shell>),
-    /// Explain access rules, and make credentials.
+    /// Check access rules and create credentials for packrace serve.
     Access(Box<Access>),
-    /// Make, list, delete, rename and describe the repositories of a served folder.
+    /// Create, list, delete, rename and describe repositories of a served folder.
     Repo(Box<Repo>),
-    /// Check a bucket, put repositories into it, and get them back.
+    /// Check a bucket, and import, export and maintain its repositories.
     Bucket(Box<Bucket>),
-    /// Read the journal of events that packrace serve keeps.
+    /// Read the event journal of packrace serve.
     Events(Box<EventsArgs>),
-    /// Put what is in the work tree into the index: stands in for git add.
+    /// Add file contents to the index (drop-in for git add).
     Add(Box<Add>),
-    /// Copy a repository from a server: stands in for git clone, with --bare or --mirror.
+    /// Clone a repository without a work tree (drop-in for git clone --bare and --mirror).
     Clone(Box<CloneRepository>),
-    /// Write and verify commit-graphs: stands in for git commit-graph.
+    /// Write and verify commit-graphs (drop-in for git commit-graph).
     CommitGraph(CommitGraphArgs),
-    /// Say of each ref what a format asks for: stands in for git for-each-ref.
+    /// Print information about each ref (drop-in for git for-each-ref).
     ForEachRef(Box<ForEachRef>),
-    /// Take a pack, name its objects and make them searchable: stands in for git index-pack.
+    /// Build the index of a pack (drop-in for git index-pack).
     IndexPack(Box<IndexPack>),
-    /// Make an empty repository, or complete one that is there: stands in for git init.
+    /// Create an empty repository or reinitialize an existing one (drop-in for git init).
     Init(Box<Init>),
-    /// Keep a repository fast: stands in for git maintenance.
+    /// Run tasks that keep a repository fast (drop-in for git maintenance).
     Maintenance(Box<Maintenance>),
-    /// Write and verify multi-pack-indexes: stands in for git multi-pack-index.
+    /// Write and verify multi-pack-indexes (drop-in for git multi-pack-index).
     MultiPackIndex(MultiPackIndex),
-    /// Make a pack of what revisions reach: stands in for git pack-objects.
+    /// Create a pack of objects (drop-in for git pack-objects).
     PackObjects(Box<PackObjects>),
-    /// Put the objects of a repository into fewer and better packs: stands in for git repack.
+    /// Repack a repository into fewer, better packs (drop-in for git repack).
     Repack(Box<Repack>),
-    /// Store the objects of a pack on standard input: stands in for git unpack-objects.
+    /// Unpack the objects of a pack from standard input (drop-in for git unpack-objects).
     UnpackObjects(UnpackObjects),
-    /// Name what is in files as objects, and store it: stands in for git hash-object.
+    /// Compute object IDs and optionally store objects (drop-in for git hash-object).
     HashObject(Box<HashObject>),
-    /// Make trees of the index: stands in for git write-tree.
+    /// Create a tree from the index (drop-in for git write-tree).
     WriteTree(WriteTree),
-    /// Make a commit of a tree: stands in for git commit-tree.
+    /// Create a commit from a tree (drop-in for git commit-tree).
     CommitTree(CommitTree),
-    /// Put files of the work tree, or what is told of them, into the index: stands in for git update-index.
+    /// Update entries of the index (drop-in for git update-index).
     UpdateIndex(UpdateIndex),
-    /// Change what refs point at, one or many at once: stands in for git update-ref.
+    /// Update refs, one or several in a transaction (drop-in for git update-ref).
     UpdateRef(UpdateRef),
-    /// Read, change or delete symbolic refs: stands in for git symbolic-ref.
+    /// Read, change or delete symbolic refs (drop-in for git symbolic-ref).
     SymbolicRef(SymbolicRef),
-    /// List refs and what they point at: stands in for git show-ref.
+    /// List refs and the objects they point at (drop-in for git show-ref).
     ShowRef(ShowRef),
-    /// Put refs into fewer files: stands in for git pack-refs.
+    /// Pack refs into fewer files (drop-in for git pack-refs).
     PackRefs(PackRefs),
-    /// Work on refs as they are stored: stands in for git refs.
+    /// Low-level access to refs (drop-in for git refs).
     Refs(Refs),
-    /// Show and shorten what reflogs tell: stands in for git reflog.
+    /// Show, expire and delete reflog entries (drop-in for git reflog).
     Reflog(Box<Reflog>),
-    /// Put changes of a work tree aside, and bring them back: stands in for git stash.
+    /// Stash changes of the work tree and restore them (drop-in for git stash).
     Stash(Box<Stash>),
-    /// Compare packs with their indexes: stands in for git verify-pack.
+    /// Verify packs and their indexes (drop-in for git verify-pack).
     VerifyPack(VerifyPack),
-    /// Write completions for a shell to standard output.
+    /// Print completions for a shell.
     #[command(after_help = COMPLETIONS_HELP)]
     Completions(Completions),
-    /// Write the man pages into a folder.
+    /// Write the man pages to a directory.
     #[command(hide = true)]
     Man(Man),
 }
@@ -214,71 +214,75 @@ impl Command {
 
 #[derive(Debug, clap::Args)]
 pub struct UploadPack {
-    /// Do not try DIRECTORY/.git when DIRECTORY is no git directory.
+    /// Use DIRECTORY as it is: do not try DIRECTORY/.git or DIRECTORY.git.
     #[arg(long, overrides_with = "no_strict")]
     pub strict: bool,
-    /// Try DIRECTORY/.git and DIRECTORY.git too (the default).
+    /// Also try DIRECTORY/.git and DIRECTORY.git (the default).
     #[arg(long)]
     pub no_strict: bool,
-    /// End the transfer after N seconds without a word from the client.
+    /// Abort the transfer after N seconds without input from the client; 0: no limit.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub timeout: u64,
-    /// Answer one request and end, as HTTP needs it.
+    /// Answer one request, then exit (for HTTP).
     #[arg(long)]
     pub stateless_rpc: bool,
-    /// Only say which refs there are, as HTTP needs it.
+    /// Only advertise refs, then exit (for HTTP).
     #[arg(long, visible_alias = "advertise-refs")]
     pub http_backend_info_refs: bool,
-    /// The repository.
+    /// Path of the repository.
     pub directory: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct ReceivePack {
-    /// No progress.
+    /// Show no progress.
     #[arg(short, long, overrides_with = "no_quiet")]
     pub quiet: bool,
-    /// Progress (the default).
+    /// Show progress (the default).
     #[arg(long)]
     pub no_quiet: bool,
-    /// Take it that all objects are there which new tips lead to: for hosts that make sure of it in another way.
+    /// Do not check that all objects reachable from new tips exist: for hosts that check it otherwise.
     #[arg(long)]
     pub skip_connectivity_check: bool,
-    /// Answer one request and end, as HTTP needs it.
+    /// Answer one request, then exit (for HTTP).
     #[arg(long)]
     pub stateless_rpc: bool,
-    /// Only say which refs there are, as HTTP needs it.
+    /// Only advertise refs, then exit (for HTTP).
     #[arg(long, visible_alias = "advertise-refs")]
     pub http_backend_info_refs: bool,
-    /// The repository.
+    /// Path of the repository.
     pub directory: Option<PathBuf>,
 }
 
-/// What `http-backend` is told, behind its help.
+/// How `http-backend` gets its request; shown after the help.
 const HTTP_BACKEND_HELP: &str = "\
-It is told what to do by the variables REQUEST_METHOD, QUERY_STRING, CONTENT_TYPE, CONTENT_LENGTH, SERVER_PROTOCOL, \
-HTTP_CONTENT_ENCODING, HTTP_GIT_PROTOCOL or GIT_PROTOCOL, REMOTE_USER and REMOTE_ADDR. The repository is at PATH_INFO below \
-GIT_PROJECT_ROOT, or else at PATH_TRANSLATED; it must hold a file git-daemon-export-ok unless GIT_HTTP_EXPORT_ALL is set. \
-GIT_HTTP_MAX_REQUEST_BUFFER or http.maxRequestBuffer limits requests other than pushes (10m). http.uploadpack, \
-http.receivepack and http.getanyfile of a repository say what it offers; who has a REMOTE_USER may push unless \
-http.receivepack says no.";
+The web server describes the request in the CGI variables REQUEST_METHOD, QUERY_STRING, CONTENT_TYPE, CONTENT_LENGTH, \
+SERVER_PROTOCOL, HTTP_CONTENT_ENCODING, REMOTE_USER and REMOTE_ADDR, and the protocol version in GIT_PROTOCOL or else \
+HTTP_GIT_PROTOCOL.
+
+The repository is PATH_INFO below GIT_PROJECT_ROOT, or else PATH_TRANSLATED. It must contain a file git-daemon-export-ok unless \
+GIT_HTTP_EXPORT_ALL is set.
+
+http.uploadpack, http.receivepack and http.getanyfile of the repository enable and disable services. Clients with a REMOTE_USER \
+may push unless http.receivepack is false. GIT_HTTP_MAX_REQUEST_BUFFER, or else http.maxRequestBuffer, limits the size of requests \
+other than pushes (default: 10m); the response to larger ones is 413.";
 
 #[derive(Debug, clap::Args)]
 pub struct Completions {
-    /// The shell that reads them.
+    /// The shell.
     pub shell: clap_complete::Shell,
 }
 
-/// Where shells look for them.
+/// Where shells look for completions; shown after the help.
 const COMPLETIONS_HELP: &str = "\
-Where they go:
+Where to install them:
   bash  packrace completions bash >~/.local/share/bash-completion/completions/packrace
   zsh   packrace completions zsh >DIRECTORY/_packrace, where DIRECTORY is in $fpath
   fish  packrace completions fish >~/.config/fish/completions/packrace.fish";
 
 #[derive(Debug, clap::Args)]
 pub struct Man {
-    /// Where the pages go.
+    /// The target directory.
     pub directory: PathBuf,
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(subcommand_required = true, disable_help_subcommand = true)]
 pub struct MultiPackIndex {
-    /// The object directory that the multi-pack-index belongs to: the repository's own or one that it borrows from.
+    /// Object directory of the multi-pack-index: the repository's own or an alternate.
     #[arg(long, value_name = "DIR")]
     pub object_dir: Option<PathBuf>,
     #[command(subcommand)]
@@ -15,13 +15,13 @@ pub struct MultiPackIndex {
 
 #[derive(Debug, clap::Subcommand)]
 pub enum MultiPackIndexCommand {
-    /// Write a multi-pack-index of all packs, or of those that are asked for.
+    /// Write a multi-pack-index of all packs, or of selected packs.
     Write(MultiPackIndexWrite),
-    /// Compare the multi-pack-index with the packs' own indexes.
+    /// Verify the multi-pack-index against the indexes of the packs.
     Verify(MultiPackIndexCommon),
-    /// Delete packs that the multi-pack-index takes no object from.
+    /// Delete packs from which the multi-pack-index uses no objects.
     Expire(MultiPackIndexCommon),
-    /// Put the objects of small packs into one, so that expire can delete those.
+    /// Repack small packs into a new one, so that expire can delete them.
     Repack(MultiPackIndexRepack),
 }
 
@@ -29,7 +29,7 @@ pub enum MultiPackIndexCommand {
 pub struct MultiPackIndexRepack {
     #[command(flatten)]
     pub common: MultiPackIndexCommon,
-    /// Take packs from the oldest on, of which less than SIZE is used each, until SIZE is used of them; 0 takes all.
+    /// Select packs with less than SIZE of used objects each, oldest first, up to a total of SIZE; 0: all packs.
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = super::packing::parse_bytes)]
     pub batch_size: u64,
 }
@@ -37,13 +37,13 @@ pub struct MultiPackIndexRepack {
 // What all commands understand.
 #[derive(Debug, Default, clap::Args)]
 pub struct MultiPackIndexCommon {
-    /// The object directory, as before the command.
+    /// Object directory, as before the subcommand.
     #[arg(long, value_name = "DIR")]
     pub object_dir: Option<PathBuf>,
-    /// Say what is done, also where standard error is no terminal.
+    /// Show progress even if standard error is not a terminal.
     #[arg(long, overrides_with = "no_progress")]
     pub progress: bool,
-    /// Say nothing while it is done.
+    /// Show no progress.
     #[arg(long)]
     pub no_progress: bool,
 }
@@ -52,10 +52,10 @@ pub struct MultiPackIndexCommon {
 pub struct MultiPackIndexWrite {
     #[command(flatten)]
     pub common: MultiPackIndexCommon,
-    /// The pack whose copies are read wherever there are several.
+    /// Prefer copies of objects in this pack.
     #[arg(long, value_name = "PACK")]
     pub preferred_pack: Option<String>,
-    /// Cover the packs whose indexes are named on standard input, and no others.
+    /// Cover only the packs whose indexes are named on standard input.
     #[arg(long, overrides_with = "no_stdin_packs")]
     pub stdin_packs: bool,
     #[arg(long, hide = true)]
@@ -66,7 +66,7 @@ pub struct MultiPackIndexWrite {
     /// Write no bitmaps (the default).
     #[arg(long)]
     pub no_bitmap: bool,
-    /// With --bitmap, a list of the objects that refs point at; a line that begins with + is preferred.
+    /// With --bitmap, read the tips from this file, one per line; those that begin with + are preferred.
     #[arg(long, value_name = "PATH")]
     pub refs_snapshot: Option<PathBuf>,
 }

@@ -10,7 +10,7 @@ use packrace_commands::options::{CommitTreeOptions, HashObjectOptions, MessagePa
     override_usage = "packrace hash-object [-t TYPE] [-w] [--path=FILE | --no-filters] [--stdin [--literally]] [--] [FILE]...\n       packrace hash-object [-t TYPE] [-w] --stdin-paths [--no-filters]"
 )]
 pub struct HashObject {
-    /// What kind of object it is.
+    /// Type of the object.
     #[arg(short = 't', value_name = "TYPE", default_value = "blob")]
     pub kind: String,
     /// Store the object.
@@ -21,23 +21,23 @@ pub struct HashObject {
     pub stdin: u8,
     #[arg(long, hide = true)]
     pub no_stdin: bool,
-    /// Read names of files from standard input.
+    /// Read file names from standard input, one per line.
     #[arg(long, overrides_with = "no_stdin_paths")]
     pub stdin_paths: bool,
     #[arg(long, hide = true)]
     pub no_stdin_paths: bool,
-    /// Take files as they are, without conversion.
+    /// Hash files as they are, without conversion.
     #[arg(long, overrides_with = "filters")]
     pub no_filters: bool,
-    /// Convert files as their attributes say (the default).
+    /// Convert files as their attributes specify (the default).
     #[arg(long, overrides_with = "no_filters")]
     pub filters: bool,
-    /// Take any bytes for an object of the kind, and any word for a kind.
+    /// Accept invalid content and any word as TYPE.
     #[arg(long, overrides_with = "no_literally")]
     pub literally: bool,
     #[arg(long, hide = true)]
     pub no_literally: bool,
-    /// Convert as if this was the file.
+    /// Convert as if the content were in this file.
     #[arg(long, value_name = "FILE", overrides_with = "no_path")]
     pub path: Option<OsString>,
     #[arg(long, hide = true)]
@@ -49,17 +49,17 @@ pub struct HashObject {
 
 #[derive(Debug, clap::Args)]
 pub struct WriteTree {
-    /// Do not look whether the objects are there that the index names.
+    /// Do not check that the objects in the index exist.
     #[arg(long, overrides_with = "no_missing_ok")]
     pub missing_ok: bool,
     #[arg(long, hide = true)]
     pub no_missing_ok: bool,
-    /// Say the tree of this directory.
+    /// Write the tree of this directory.
     #[arg(long, value_name = "PREFIX/", overrides_with = "no_prefix")]
     pub prefix: Option<OsString>,
     #[arg(long, hide = true)]
     pub no_prefix: bool,
-    /// Git takes them and does nothing with them.
+    /// Ignored, as in git.
     #[arg(hide = true)]
     pub rest: Vec<OsString>,
 }
@@ -98,15 +98,15 @@ impl clap::Args for CommitTree {
         let tree = Arg::new("tree").num_args(0..).value_name("TREE").help("The tree");
         command
             .override_usage("packrace commit-tree [-p PARENT]... [-m MESSAGE]... [-F FILE]... TREE")
-            .arg(value("parent", 'p', "PARENT", "A parent of the commit; may be said more than once"))
-            .arg(value("message", 'm', "MESSAGE", "A paragraph of the message"))
+            .arg(value("parent", 'p', "PARENT", "Parent of the commit; may be repeated"))
+            .arg(value("message", 'm', "MESSAGE", "Paragraph of the message; may be repeated"))
             .arg(value(
                 "file",
                 'F',
                 "FILE",
-                "Read it from a file; `-` is standard input, as without any message",
+                "Read the message from a file; `-` is standard input, the default without -m",
             ))
-            .arg(no_sign.help("Do not sign the commit, which is never done"))
+            .arg(no_sign.help("Accepted for compatibility: commits are never signed"))
             .arg(tree.value_parser(clap::value_parser!(OsString)))
     }
 

@@ -8,91 +8,90 @@ use super::packing::Packing;
 
 #[derive(Debug, Default, clap::Args)]
 pub struct PackObjects {
-    /// Read revisions from standard input, one a line, and pack what they reach.
+    /// Read revisions from standard input, one per line, and pack the objects that they reach.
     #[arg(long, overrides_with = "no_revs")]
     pub revs: bool,
     #[arg(long, hide = true)]
     pub no_revs: bool,
-    /// Read names of packs from standard input and pack what is in them, but not what is in a pack with a ^ before it.
+    /// Read pack names from standard input and pack their objects, except those in packs marked with ^.
     #[arg(long, overrides_with = "no_stdin_packs")]
     pub stdin_packs: bool,
     #[arg(long, hide = true)]
     pub no_stdin_packs: bool,
-    /// Pack what the refs reach; implies --revs.
+    /// Pack all objects reachable from refs; implies --revs.
     #[arg(long)]
     pub all: bool,
-    /// Pack what the reflogs name and reach; implies --revs.
+    /// Pack all objects reachable from reflog entries; implies --revs.
     #[arg(long)]
     pub reflog: bool,
-    /// Pack what the indexes of work trees name; implies --revs.
+    /// Pack all objects in the indexes of work trees; implies --revs.
     #[arg(long)]
     pub indexed_objects: bool,
-    /// Leave out what is in a pack; implies --revs, or with --stdin-packs, adds loose objects.
+    /// Omit objects that are in a pack; implies --revs. With --stdin-packs, add loose objects.
     #[arg(long)]
     pub unpacked: bool,
-    /// Leave out what is in a pack already, also in one of an alternate.
+    /// Omit objects that are in a pack, including packs of alternates.
     #[arg(long, overrides_with = "no_incremental")]
     pub incremental: bool,
     #[arg(long, hide = true)]
     pub no_incremental: bool,
-    /// Leave out what an alternate has.
+    /// Omit objects of alternates.
     #[arg(long, overrides_with = "no_local")]
     pub local: bool,
     #[arg(long, hide = true)]
     pub no_local: bool,
-    /// Leave out what is in a pack with a .keep.
+    /// Omit objects of packs with a .keep file.
     #[arg(long, overrides_with = "no_honor_pack_keep")]
     pub honor_pack_keep: bool,
     #[arg(long, hide = true)]
     pub no_honor_pack_keep: bool,
-    /// Leave out what is in this pack, as if it had a .keep.
+    /// Omit objects of this pack, as if it had a .keep file.
     #[arg(long, value_name = "NAME", overrides_with = "no_keep_pack")]
     pub keep_pack: Vec<String>,
     #[arg(long, hide = true, overrides_with = "keep_pack")]
     pub no_keep_pack: bool,
-    /// Deltas may refer to bases that only the receiver has; needs --stdout.
+    /// Create a thin pack: omit delta bases that the receiver has; needs --stdout.
     #[arg(long, overrides_with = "no_thin")]
     pub thin: bool,
     #[arg(long, hide = true)]
     pub no_thin: bool,
-    /// Make a pack for a receiver whose history is cut; where, is on standard input.
+    /// Accepted for compatibility: with --revs, `--shallow OBJECT` lines on standard input name the receiver's shallow commits.
     #[arg(long, overrides_with = "no_shallow")]
     pub shallow: bool,
     #[arg(long, hide = true)]
     pub no_shallow: bool,
-    /// Pack annotated tags with what they tag.
+    /// Pack annotated tags of packed objects.
     #[arg(long, overrides_with = "no_include_tag")]
     pub include_tag: bool,
     #[arg(long, hide = true)]
     pub no_include_tag: bool,
-    /// Leave out what this filter leaves out; of several, what any leaves out.
+    /// Omit objects that this filter omits; of several filters, those that any omits.
     #[arg(long, value_name = "SPEC", overrides_with = "no_filter")]
     pub filter: Vec<String>,
     #[arg(long, hide = true)]
     pub no_filter: bool,
-    /// What happens when objects are missing: error, allow-any or allow-promisor.
+    /// How to handle missing objects: error (the default), allow-any or allow-promisor.
     #[arg(long, value_name = "ACTION")]
     pub missing: Option<String>,
-    /// Leave out what is in a pack of a promisor, and what only that reaches.
+    /// Omit objects of promisor packs, and objects that only they reach.
     #[arg(long, overrides_with = "no_exclude_promisor_objects")]
     pub exclude_promisor_objects: bool,
     #[arg(long, hide = true)]
     pub no_exclude_promisor_objects: bool,
-    /// Leave out objects that uploadpack.blobPackfileUri offers by this protocol, and say where their packs are.
+    /// Omit objects that uploadpack.blobPackfileUri offers over this protocol, and print the URIs of their packs.
     #[arg(long, value_name = "PROTOCOL")]
     pub uri_protocol: Vec<String>,
-    /// Add what is in packs and not reached; implies --revs.
+    /// Add unreachable objects that are in packs; implies --revs.
     #[arg(long, overrides_with = "no_keep_unreachable")]
     pub keep_unreachable: bool,
     #[arg(long, hide = true)]
     pub no_keep_unreachable: bool,
-    /// Add what is loose and not reached; implies --revs.
+    /// Add unreachable loose objects; implies --revs.
     #[arg(long, overrides_with = "no_pack_loose_unreachable")]
     pub pack_loose_unreachable: bool,
     #[arg(long, hide = true)]
     pub no_pack_loose_unreachable: bool,
-    /// Make loose what is in packs and not packed now; with --all, --reflog and --indexed-objects unless it is older
-    /// than WHEN. Implies --revs.
+    /// Make packed objects loose that are not packed now; with --all, --reflog and --indexed-objects, drop those older than WHEN; implies --revs.
     #[arg(
         long,
         value_name = "WHEN",
@@ -104,82 +103,82 @@ pub struct PackObjects {
     pub unpack_unreachable: Option<String>,
     #[arg(long, hide = true)]
     pub no_unpack_unreachable: bool,
-    /// Pack what is loose or in packs that standard input names with a -, and in no other pack.
+    /// Create a cruft pack: objects that are loose or in packs marked with - on standard input, and in no other pack.
     #[arg(long, overrides_with = "no_cruft")]
     pub cruft: bool,
     #[arg(long, hide = true)]
     pub no_cruft: bool,
-    /// The same, without what is older than WHEN.
+    /// Like --cruft, without objects older than WHEN.
     #[arg(long, value_name = "WHEN", overrides_with = "no_cruft_expiration")]
     pub cruft_expiration: Option<String>,
     #[arg(long, hide = true)]
     pub no_cruft_expiration: bool,
-    /// Make no pack without objects.
+    /// Create no empty pack.
     #[arg(long, overrides_with = "no_non_empty")]
     pub non_empty: bool,
     #[arg(long, hide = true)]
     pub no_non_empty: bool,
-    /// Taken for compatibility: grafts hide no parents here.
+    /// Accepted for compatibility: no effect.
     #[arg(long)]
     pub keep_true_parents: bool,
     #[command(flatten)]
     pub packing: Packing,
-    /// Level of zlib, -1 for its default.
+    /// Compression level, 0 to 9; -1: the default of zlib.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub compression: Option<i64>,
-    /// Find every delta anew.
+    /// Compute all deltas again.
     #[arg(long, overrides_with = "reuse_delta")]
     pub no_reuse_delta: bool,
     #[arg(long, hide = true)]
     pub reuse_delta: bool,
-    /// Deflate every object anew.
+    /// Compress all objects again.
     #[arg(long, overrides_with = "reuse_object")]
     pub no_reuse_object: bool,
     #[arg(long, hide = true)]
     pub reuse_object: bool,
-    /// Name delta bases by distance, which is shorter.
+    /// Store delta bases as offsets, which are shorter than object IDs.
     #[arg(long, overrides_with = "no_delta_base_offset")]
     pub delta_base_offset: bool,
     #[arg(long, hide = true)]
     pub no_delta_base_offset: bool,
-    /// Make no delta that crosses the shores of the islands that pack.island names.
+    /// Restrict deltas to objects of the same islands (pack.island).
     #[arg(long, overrides_with = "no_delta_islands")]
     pub delta_islands: bool,
     #[arg(long, hide = true)]
     pub no_delta_islands: bool,
-    /// Version of the index, 1 or 2.
+    /// Version of the index: 1 or 2.
     #[arg(long, value_name = "VERSION")]
     pub index_version: Option<String>,
-    /// With --all, write a bitmap beside the pack.
+    /// With --all, write a reachability bitmap.
     #[arg(long, overrides_with_all = ["no_write_bitmap_index", "write_bitmap_index_quiet"])]
     pub write_bitmap_index: bool,
     #[arg(long, hide = true, overrides_with_all = ["no_write_bitmap_index", "write_bitmap_index"])]
     pub write_bitmap_index_quiet: bool,
     #[arg(long, hide = true)]
     pub no_write_bitmap_index: bool,
-    /// Use bitmaps where there are any (the default, unless pack.useBitmaps says otherwise).
+    /// Use bitmaps if available (default: pack.useBitmaps).
     #[arg(long, overrides_with = "no_use_bitmap_index")]
     pub use_bitmap_index: bool,
-    /// Find everything by walking.
+    /// Do not use bitmaps.
     #[arg(long)]
     pub no_use_bitmap_index: bool,
-    /// Say nothing while it is done.
+    /// Show no progress.
     #[arg(short = 'q', long, overrides_with_all = ["no_quiet", "progress", "no_progress", "all_progress"])]
     pub quiet: bool,
     #[arg(long, hide = true, overrides_with = "quiet")]
     pub no_quiet: bool,
-    /// Say what is done, also where standard error is no terminal; with --stdout not how the pack is written.
+    /// Show progress even if standard error is not a terminal; with --stdout, except while the pack is written.
     #[arg(long, overrides_with_all = ["quiet", "no_progress", "all_progress"])]
     pub progress: bool,
     #[arg(long, hide = true, overrides_with_all = ["quiet", "progress", "all_progress"])]
     pub no_progress: bool,
-    /// The same, also how the pack is written.
+    /// Like --progress, also while the pack is written.
     #[arg(long, overrides_with_all = ["quiet", "progress", "no_progress"])]
     pub all_progress: bool,
-    /// Let progress, where there is any, be as with --all-progress.
+    /// If progress is shown, show it as with --all-progress.
     #[arg(long)]
     pub all_progress_implied: bool,
-    /// Taken for compatibility: the same objects are found with and without.
+    /// Accepted for compatibility: no effect.
     #[arg(long)]
     pub sparse: bool,
     #[arg(long, hide = true)]
@@ -189,7 +188,7 @@ pub struct PackObjects {
     pub stdout: bool,
     #[arg(long, hide = true)]
     pub no_stdout: bool,
-    /// The beginning of the names of the files that are written.
+    /// Prefix of the names of the written files.
     pub base_name: Option<PathBuf>,
     #[command(flatten)]
     pub missing_options: NotOffered,

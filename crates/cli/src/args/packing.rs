@@ -3,22 +3,22 @@ use packrace_commands::options::PackingOptions;
 // How packs are made: options that several commands have.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Packing {
-    /// How many objects a delta base is looked for in.
+    /// Number of objects among which a delta base is searched (default: pack.window, else 10).
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub window: Option<i64>,
-    /// Bytes of the objects in the window of one thread; k, m and g multiply.
+    /// Limit the objects in each thread's window to N bytes, with k, m or g as units; 0: no limit.
     #[arg(long, value_name = "N", value_parser = parse_bytes)]
     pub window_memory: Option<u64>,
-    /// Longest delta chain.
+    /// Maximum length of delta chains, at most 4095 (default: pack.depth, else 50).
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub depth: Option<i64>,
-    /// Threads for the walk and the delta search; 0: one a processor.
+    /// Number of threads for the walk and the delta search; 0: one per processor.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub threads: Option<i64>,
-    /// How paths are hashed for the delta search: 2 parts files of one name by their directories.
+    /// Version of the path hash for the delta search: 1, or 2, which separates equal names in different directories.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub name_hash_version: Option<i64>,
-    /// Longest pack, in bytes, at least 1 MiB; others follow it. k, m and g multiply.
+    /// Split output into packs of at most N bytes (minimum: 1m), with k, m or g as units.
     #[arg(long, value_name = "N", value_parser = parse_bytes)]
     pub max_pack_size: Option<u64>,
 }

@@ -14,37 +14,37 @@ use super::one_ref::{RefsDelete, RefsRename, RefsSet};
     override_usage = "packrace update-ref [OPTIONS] -d REF [OLD]\n       packrace update-ref [OPTIONS] REF NEW [OLD]\n       packrace update-ref [OPTIONS] --stdin [-z] [--batch-updates]"
 )]
 pub struct UpdateRef {
-    /// Why, for the reflog.
+    /// Reason for the change, for the reflog.
     #[arg(short = 'm', value_name = "REASON")]
     pub message: Option<String>,
     /// Delete the ref.
     #[arg(short = 'd')]
     pub delete: bool,
-    /// Change the ref itself, not the one that it stands for.
+    /// Change the ref itself, not the target of a symbolic ref.
     #[arg(long, overrides_with = "deref")]
     pub no_deref: bool,
-    /// Change the ref that a symbolic one stands for (the default).
+    /// Change the target of a symbolic ref (the default).
     #[arg(long)]
     pub deref: bool,
-    /// Read changes from standard input, and make all of them or none.
+    /// Read changes from standard input, and apply all of them or none.
     #[arg(long, overrides_with = "no_stdin")]
     pub stdin: bool,
     #[arg(long, hide = true)]
     pub no_stdin: bool,
-    /// What is read has NUL in place of ends of lines.
+    /// With --stdin, input is terminated by NUL instead of newline.
     #[arg(short = 'z')]
     pub nul: bool,
-    /// Make those that can be made, and say which were rejected.
+    /// With --stdin, apply the possible changes, and print the rejected ones.
     #[arg(long, short = '0', overrides_with = "no_batch_updates")]
     pub batch_updates: bool,
     #[arg(long, hide = true)]
     pub no_batch_updates: bool,
-    /// Begin a reflog where the configuration would not.
+    /// Create a reflog even if core.logAllRefUpdates does not ask for it.
     #[arg(long, overrides_with = "no_create_reflog")]
     pub create_reflog: bool,
     #[arg(long, hide = true)]
     pub no_create_reflog: bool,
-    /// The ref, and what it shall and must point at.
+    /// The ref, its new value, and its expected old value.
     #[arg(value_name = "REF")]
     pub arguments: Vec<OsString>,
 }
@@ -54,7 +54,7 @@ pub struct UpdateRef {
     override_usage = "packrace symbolic-ref [-m REASON] NAME REF\n       packrace symbolic-ref [-q] [--short] [--no-recurse] NAME\n       packrace symbolic-ref --delete [-q] NAME"
 )]
 pub struct SymbolicRef {
-    /// Do not complain of a ref that is not symbolic; only exit with 1.
+    /// Print no error if NAME is not a symbolic ref; only exit with 1.
     #[arg(long, short = 'q', overrides_with = "no_quiet")]
     pub quiet: bool,
     #[arg(long, hide = true)]
@@ -64,21 +64,21 @@ pub struct SymbolicRef {
     pub delete: bool,
     #[arg(long, hide = true)]
     pub no_delete: bool,
-    /// Shorten what is written, as refs/heads/main to main.
+    /// Shorten the printed ref, such as refs/heads/main to main.
     #[arg(long, overrides_with = "no_short")]
     pub short: bool,
     #[arg(long, hide = true)]
     pub no_short: bool,
-    /// Follow symbolic refs to the last (the default).
+    /// Follow chains of symbolic refs to the end (the default).
     #[arg(long, overrides_with = "no_recurse")]
     pub recurse: bool,
-    /// Follow one symbolic ref only.
+    /// Follow only one symbolic ref.
     #[arg(long, overrides_with = "recurse")]
     pub no_recurse: bool,
-    /// Why, for the reflog.
+    /// Reason for the change, for the reflog.
     #[arg(short = 'm', value_name = "REASON")]
     pub message: Option<String>,
-    /// The symbolic ref, and what it shall stand for.
+    /// The symbolic ref, and its new target.
     #[arg(value_name = "NAME")]
     pub arguments: Vec<OsString>,
 }
@@ -86,7 +86,7 @@ pub struct SymbolicRef {
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct ShowRef {
-    /// How it is used.
+    /// Print help.
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
     /// Show only tags.
@@ -99,45 +99,45 @@ pub struct ShowRef {
     pub branches: bool,
     #[arg(long, hide = true, alias = "no-heads")]
     pub no_branches: bool,
-    /// Say with the exit code whether a ref exists, without resolving it.
+    /// Exit with 0 if the ref exists, without resolving it, and with 2 if not.
     #[arg(long, overrides_with = "no_exists")]
     pub exists: bool,
     #[arg(long, hide = true)]
     pub no_exists: bool,
-    /// Take full names only, and complain of those that are not there.
+    /// Accept only full names, and fail if one is missing.
     #[arg(long, overrides_with = "no_verify")]
     pub verify: bool,
     #[arg(long, hide = true)]
     pub no_verify: bool,
-    /// Show HEAD, whatever is asked for.
+    /// Show HEAD even if filters exclude it.
     #[arg(long, overrides_with = "no_head")]
     pub head: bool,
     #[arg(long, hide = true)]
     pub no_head: bool,
-    /// Show what tags point at, too.
+    /// Also show the objects that tags point at.
     #[arg(long, short = 'd', overrides_with = "no_dereference")]
     pub dereference: bool,
     #[arg(long, hide = true)]
     pub no_dereference: bool,
-    /// Show only names of objects, with at least N digits.
+    /// Show only object IDs, with at least N digits.
     #[arg(long, short = 's', value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "-1", allow_hyphen_values = true, overrides_with = "no_hash")]
     pub hash: Option<i64>,
     #[arg(long, hide = true)]
     pub no_hash: bool,
-    /// Shorten names of objects, to at least N digits.
+    /// Abbreviate object IDs to at least N digits.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "-1", allow_hyphen_values = true, overrides_with = "no_abbrev")]
     pub abbrev: Option<i64>,
     #[arg(long, hide = true)]
     pub no_abbrev: bool,
-    /// Show nothing.
+    /// Print nothing; the exit code has the result.
     #[arg(long, short = 'q', overrides_with = "no_quiet")]
     pub quiet: bool,
     #[arg(long, hide = true)]
     pub no_quiet: bool,
-    /// Show those lines of standard input whose refs do not exist, and begin with PATTERN.
+    /// Print lines of standard input whose refs begin with PATTERN and do not exist.
     #[arg(long, value_name = "PATTERN", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub exclude_existing: Option<OsString>,
-    /// Ends of names, whole words each; with --verify and --exists, full names.
+    /// Trailing components of ref names; with --verify and --exists, full names.
     #[arg(value_name = "PATTERN")]
     pub patterns: Vec<OsString>,
 }
@@ -149,23 +149,23 @@ pub struct PackRefs {
     pub all: bool,
     #[arg(long, hide = true)]
     pub no_all: bool,
-    /// Remove loose refs that were packed (the default).
+    /// Delete loose refs that were packed (the default).
     #[arg(long, overrides_with = "no_prune")]
     pub prune: bool,
-    /// Leave loose refs that were packed.
+    /// Keep loose refs that were packed.
     #[arg(long)]
     pub no_prune: bool,
-    /// Do only as much as is worth it.
+    /// Pack only if it is worthwhile.
     #[arg(long, overrides_with = "no_auto")]
     pub auto: bool,
     #[arg(long, hide = true)]
     pub no_auto: bool,
-    /// Pack refs that match, instead of tags.
+    /// Pack refs that match PATTERN, instead of tags; may be repeated.
     #[arg(long, value_name = "PATTERN", overrides_with = "no_include")]
     pub include: Vec<OsString>,
     #[arg(long, hide = true, overrides_with = "include")]
     pub no_include: bool,
-    /// Pack no refs that match.
+    /// Do not pack refs that match PATTERN; may be repeated.
     #[arg(long, value_name = "PATTERN", overrides_with = "no_exclude")]
     pub exclude: Vec<OsString>,
     #[arg(long, hide = true, overrides_with = "exclude")]
@@ -181,9 +181,9 @@ pub struct Refs {
 
 #[derive(Debug, clap::Subcommand)]
 pub enum RefsCommand {
-    /// Say with the exit code whether a ref exists: 2 if not.
+    /// Exit with 0 if a ref exists, and with 2 if not.
     Exists {
-        /// The full name.
+        /// The full name of the ref.
         #[arg(value_name = "REF")]
         names: Vec<OsString>,
     },
@@ -191,44 +191,44 @@ pub enum RefsCommand {
     List(Box<ForEachRef>),
     /// Pack refs, as pack-refs does.
     Optimize(PackRefs),
-    /// Create a ref, which must not exist
+    /// Create a ref, which must not exist.
     #[command(
         override_usage = "packrace refs create [--message=REASON] [--no-deref] [--create-reflog] REF NEW"
     )]
     Create(RefsSet),
-    /// Delete a ref, if it has the expected value
+    /// Delete a ref, if it has the expected value.
     #[command(override_usage = "packrace refs delete [--message=REASON] [--no-deref] REF [OLD]")]
     Delete(RefsDelete),
-    /// Set a ref to a new value, if it has the expected one
+    /// Set a ref to a new value, if it has the expected one.
     #[command(
         override_usage = "packrace refs update [--message=REASON] [--no-deref] [--create-reflog] REF NEW [OLD]"
     )]
     Update(RefsSet),
-    /// Rename a ref and its reflog
+    /// Rename a ref and its reflog.
     #[command(override_usage = "packrace refs rename [--message=REASON] OLD-REF NEW-REF")]
     Rename(RefsRename),
-    /// Move refs to another format.
+    /// Migrate refs to another format.
     Migrate(RefsMigrate),
-    /// Check that refs are stored as they must be.
+    /// Check the stored refs for errors.
     Verify(RefsVerify),
 }
 
 #[derive(Debug, clap::Args)]
 pub struct RefsMigrate {
-    /// The format that they have afterwards: files or reftable.
+    /// The new ref format: files or reftable.
     #[arg(long, value_name = "FORMAT", overrides_with = "no_ref_format")]
     pub ref_format: Option<String>,
     #[arg(long, hide = true, overrides_with = "ref_format")]
     pub no_ref_format: bool,
-    /// Only write the refs into a directory, and say which.
+    /// Only write the migrated refs to a directory, and print its name.
     #[arg(long, overrides_with = "no_dry_run")]
     pub dry_run: bool,
     #[arg(long, hide = true)]
     pub no_dry_run: bool,
-    /// Move reflogs, too (the default).
+    /// Also migrate reflogs (the default).
     #[arg(long, overrides_with = "no_reflog")]
     pub reflog: bool,
-    /// Drop reflogs.
+    /// Do not migrate reflogs; they are deleted.
     #[arg(long, overrides_with = "reflog")]
     pub no_reflog: bool,
     #[arg(hide = true)]
@@ -237,12 +237,12 @@ pub struct RefsMigrate {
 
 #[derive(Debug, clap::Args)]
 pub struct RefsVerify {
-    /// Take warnings for errors.
+    /// Treat warnings as errors.
     #[arg(long, overrides_with = "no_strict")]
     pub strict: bool,
     #[arg(long, hide = true)]
     pub no_strict: bool,
-    /// Say what is checked.
+    /// Print what is checked.
     #[arg(long, overrides_with = "no_verbose")]
     pub verbose: bool,
     #[arg(long, hide = true)]
@@ -260,45 +260,45 @@ pub struct Reflog {
 
 #[derive(Debug, clap::Subcommand)]
 pub enum ReflogCommand {
-    /// Show what a reflog tells (the default).
+    /// Show the entries of a reflog (the default).
     Show(ReflogShow),
     /// List the refs that have a reflog.
     List {
         #[arg(hide = true)]
         arguments: Vec<String>,
     },
-    /// Say with the exit code whether a ref has a reflog.
+    /// Exit with 0 if a ref has a reflog, and with 1 if not.
     Exists {
-        /// The full name.
+        /// The full name of the ref.
         #[arg(value_name = "REF")]
         names: Vec<OsString>,
     },
     /// Add an entry.
     Write {
-        /// The full name, the old and the new object, and why.
+        /// The full name of the ref, the old and the new object ID, and the message.
         #[arg(value_name = "REF OLD NEW MESSAGE")]
         arguments: Vec<OsString>,
     },
-    /// Delete single entries.
+    /// Delete entries.
     Delete(ReflogDelete),
     /// Delete whole reflogs.
     Drop(ReflogDrop),
-    /// Delete entries that are too old.
+    /// Delete old entries.
     Expire(ReflogExpire),
 }
 
 #[derive(Debug, Clone, clap::Args)]
 pub struct ReflogShow {
-    /// Show so many entries at most.
+    /// Show at most N entries.
     #[arg(long, short = 'n', value_name = "N")]
     pub max_count: Option<usize>,
-    /// Show whole names of objects.
+    /// Show full object IDs.
     #[arg(long)]
     pub no_abbrev: bool,
-    /// Shorten names of objects, to at least N digits.
+    /// Abbreviate object IDs to at least N digits.
     #[arg(long, value_name = "N", require_equals = true)]
     pub abbrev: Option<usize>,
-    /// The refs; HEAD if there is none.
+    /// The refs (default: HEAD).
     #[arg(value_name = "REF")]
     pub names: Vec<OsString>,
 }
@@ -306,16 +306,16 @@ pub struct ReflogShow {
 /// What `delete` and `expire` have in common.
 #[derive(Debug, clap::Args)]
 pub struct ReflogChange {
-    /// Change nothing; with --verbose, say what would be.
+    /// Change nothing; with --verbose, print what would change.
     #[arg(long, short = 'n')]
     pub dry_run: bool,
-    /// Let each entry begin where the one before it that is left ends.
+    /// Set the old object of each remaining entry to the new object of the one before it.
     #[arg(long)]
     pub rewrite: bool,
-    /// Let the ref point where its last entry ends.
+    /// Set the ref to the new object of its last entry.
     #[arg(long)]
     pub updateref: bool,
-    /// Say what becomes of each entry.
+    /// Print what happens to each entry.
     #[arg(long)]
     pub verbose: bool,
 }
@@ -331,10 +331,10 @@ pub struct ReflogDelete {
 
 #[derive(Debug, clap::Args)]
 pub struct ReflogDrop {
-    /// Those of all refs.
+    /// Process the reflogs of all refs, in all work trees.
     #[arg(long)]
     pub all: bool,
-    /// With --all, only those of this work tree.
+    /// With --all, leave out the reflogs of other work trees.
     #[arg(long)]
     pub single_worktree: bool,
     /// The refs.
@@ -346,16 +346,16 @@ pub struct ReflogDrop {
 pub struct ReflogExpire {
     #[command(flatten)]
     pub change: ReflogChange,
-    /// Delete what is older than TIME.
+    /// Delete entries older than TIME (default: gc.reflogExpire, else 90 days).
     #[arg(long, value_name = "TIME")]
     pub expire: Option<String>,
-    /// Delete what is older than TIME and that the ref does not reach.
+    /// Delete entries older than TIME that the ref does not reach (default: gc.reflogExpireUnreachable, else 30 days).
     #[arg(long, value_name = "TIME")]
     pub expire_unreachable: Option<String>,
-    /// Those of all refs.
+    /// Process the reflogs of all refs, in all work trees.
     #[arg(long)]
     pub all: bool,
-    /// With --all, only those of this work tree.
+    /// With --all, leave out the reflogs of other work trees.
     #[arg(long)]
     pub single_worktree: bool,
     /// The refs.
@@ -468,7 +468,7 @@ impl From<ReflogDelete> for ReflogDeleteOptions {
 
 impl From<ReflogDrop> for ReflogDropOptions {
     fn from(args: ReflogDrop) -> Self {
-        ReflogDropOptions { all: args.all, names: args.names }
+        ReflogDropOptions { all: args.all, single_worktree: args.single_worktree, names: args.names }
     }
 }
 
@@ -479,6 +479,7 @@ impl From<ReflogExpire> for ReflogExpireOptions {
             expire: args.expire,
             expire_unreachable: args.expire_unreachable,
             all: args.all,
+            single_worktree: args.single_worktree,
             names: args.names,
         }
     }

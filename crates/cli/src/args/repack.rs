@@ -7,41 +7,41 @@ use super::packing::{Packing, parse_bytes};
 
 #[derive(Debug, Default, clap::Args)]
 pub struct Repack {
-    /// Pack everything that is referenced into a single pack.
+    /// Pack all reachable objects into a single pack.
     #[arg(short = 'a')]
     pub all: bool,
-    /// As -a; with -d, what nothing refers to becomes loose.
+    /// Like -a; with -d, unreachable objects become loose.
     #[arg(short = 'A')]
     pub all_and_loosen: bool,
-    /// As -a; with -d, what nothing refers to goes into a cruft pack.
+    /// Like -a; with -d, unreachable objects go into a cruft pack.
     #[arg(long, overrides_with = "no_cruft")]
     pub cruft: bool,
     #[arg(long, hide = true)]
     pub no_cruft: bool,
-    /// With --cruft, leave out objects that nothing refers to and that are older than WHEN.
+    /// With --cruft, drop unreachable objects older than WHEN.
     #[arg(long, value_name = "WHEN")]
     pub cruft_expiration: Option<String>,
-    /// Longest cruft pack, in bytes, if not that of --max-pack-size.
+    /// Split cruft packs at N bytes, with k, m or g as units (default: --max-pack-size).
     #[arg(long, value_name = "N", value_parser = parse_bytes)]
     pub max_cruft_size: Option<u64>,
-    /// Then remove packs and loose objects that have become redundant.
+    /// Delete redundant packs and loose objects afterwards.
     #[arg(short = 'd')]
     pub delete: bool,
-    /// Find every delta anew.
+    /// Compute all deltas again.
     #[arg(short = 'f')]
     pub no_reuse_delta: bool,
-    /// Deflate every object anew.
+    /// Compress all objects again.
     #[arg(short = 'F')]
     pub no_reuse_object: bool,
     /// Do not update the files that the dumb HTTP protocol needs.
     #[arg(short = 'n')]
     pub no_update_server_info: bool,
-    /// Say nothing while it is done.
+    /// Print only errors and warnings.
     #[arg(short = 'q', long, overrides_with = "no_quiet")]
     pub quiet: bool,
     #[arg(long, hide = true)]
     pub no_quiet: bool,
-    /// Leave out what an alternate has.
+    /// Omit objects of alternates.
     #[arg(short = 'l', long, overrides_with = "no_local")]
     pub local: bool,
     #[arg(long, hide = true)]
@@ -49,52 +49,52 @@ pub struct Repack {
     /// Write a reachability bitmap.
     #[arg(short = 'b', long, overrides_with = "no_write_bitmap_index")]
     pub write_bitmap_index: bool,
-    /// Write no bitmap, whatever the configuration says.
+    /// Write no bitmap, whatever repack.writeBitmaps says.
     #[arg(long)]
     pub no_write_bitmap_index: bool,
-    /// Make no delta that crosses the shores of the islands that pack.island names.
+    /// Restrict deltas to objects of the same islands (pack.island).
     #[arg(short = 'i', long, overrides_with = "no_delta_islands")]
     pub delta_islands: bool,
     #[arg(long, hide = true)]
     pub no_delta_islands: bool,
-    /// With -A, drop what nothing refers to and is older than WHEN.
+    /// With -A, drop unreachable objects older than WHEN.
     #[arg(long, value_name = "WHEN", overrides_with = "no_unpack_unreachable")]
     pub unpack_unreachable: Option<String>,
     #[arg(long, hide = true)]
     pub no_unpack_unreachable: bool,
-    /// With -a and -d, append what nothing refers to to the pack.
+    /// With -a and -d, add unreachable objects to the pack.
     #[arg(short = 'k', long, overrides_with = "no_keep_unreachable")]
     pub keep_unreachable: bool,
     #[arg(long, hide = true)]
     pub no_keep_unreachable: bool,
     #[command(flatten)]
     pub packing: Packing,
-    /// With -a, put what this filter leaves out into a pack of its own; of several, what any leaves out.
+    /// With -a, write objects that this filter omits to a separate pack; of several filters, those that any omits.
     #[arg(long, value_name = "SPEC")]
     pub filter: Vec<String>,
-    /// Where that pack goes, as the beginning of the names of its files.
+    /// With --filter, prefix of the file names of the separate pack.
     #[arg(long, value_name = "PREFIX")]
     pub filter_to: Option<PathBuf>,
-    /// Pack the objects of packs with a .keep too; the packs themselves stay.
+    /// Also pack objects of packs with a .keep file; these packs stay.
     #[arg(long, overrides_with = "no_pack_kept_objects")]
     pub pack_kept_objects: bool,
     #[arg(long, hide = true)]
     pub no_pack_kept_objects: bool,
-    /// Leave this pack alone, as if it had a .keep.
+    /// Keep this pack, as if it had a .keep file; may be repeated.
     #[arg(long, value_name = "NAME")]
     pub keep_pack: Vec<String>,
-    /// Roll up small packs, so that each has FACTOR times the objects of the next smaller one.
+    /// Combine small packs until each pack has at least FACTOR times the objects of the next smaller one.
     #[arg(short = 'g', long, value_name = "FACTOR", allow_negative_numbers = true)]
     pub geometric: Option<i64>,
-    /// Write a multi-pack-index of the packs that stay.
+    /// Write a multi-pack-index of the remaining packs.
     #[arg(short = 'm', long, overrides_with = "no_write_midx")]
     pub write_midx: bool,
     #[arg(long, hide = true)]
     pub no_write_midx: bool,
-    /// With --cruft and -d, where what expires is put, as the beginning of the names of a pack's files.
+    /// With --cruft and -d, write expired objects to a pack with this file name prefix.
     #[arg(long, value_name = "PREFIX")]
     pub expire_to: Option<PathBuf>,
-    /// What is no option is not looked at, as in git.
+    /// Ignored, as in git.
     #[arg(hide = true)]
     pub ignored: Vec<String>,
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Make, list, delete, rename and describe the repositories of a folder that `packrace serve` serves.
+/// Create, list, delete, rename and describe repositories of a served folder.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = REPO_HELP)]
 pub struct Repo {
@@ -13,35 +13,35 @@ pub struct Repo {
 
 #[derive(Debug, clap::Subcommand)]
 pub enum RepoCommand {
-    /// Make an empty bare repository, and print its name.
+    /// Create an empty bare repository, and print its name.
     Create(RepoCreate),
-    /// Print the names of all repositories, a line each.
+    /// Print the names of all repositories, one per line.
     List(RepoList),
-    /// Move a repository into the trash, and print where it lies there.
+    /// Move a repository to the trash, and print its path there.
     Delete(RepoDelete),
-    /// Give a repository another name, and print it.
+    /// Rename a repository, and print its new name.
     Rename(RepoRename),
-    /// Print what a repository is about, or say it. Ends with 1 if nobody has said it.
+    /// Print or set the description of a repository; exit with 1 if it has none.
     Describe(RepoDescribe),
 }
 
 #[derive(Debug, clap::Args)]
 pub struct RepoCreate {
-    /// Name objects by this hash: sha1 (the default) or sha256.
+    /// Hash of object IDs: sha1 (the default) or sha256.
     #[arg(long, value_name = "FORMAT")]
     pub object_format: Option<String>,
-    /// Store refs in this way: files (the default) or reftable.
+    /// Ref format: files (the default) or reftable.
     #[arg(long, value_name = "FORMAT")]
     pub ref_format: Option<String>,
-    /// Name the branch that HEAD stands for.
+    /// Name of the initial branch.
     #[arg(long, short = 'b', value_name = "BRANCH-NAME", allow_hyphen_values = true)]
     pub initial_branch: Option<String>,
-    /// Say in a line what it is about.
+    /// Set the description: one line.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub description: Option<String>,
     /// The served folder.
     pub root: PathBuf,
-    /// The path below it; .git is added where it is missing, and so are folders.
+    /// Path below the served folder; .git and parent directories are added if missing.
     pub name: String,
 }
 
@@ -49,7 +49,7 @@ pub struct RepoCreate {
 pub struct RepoList {
     /// The served folder.
     pub root: PathBuf,
-    /// End each name with a zero byte instead of a newline.
+    /// Terminate names with NUL instead of newline.
     #[arg(short = 'z')]
     pub zero: bool,
 }
@@ -58,7 +58,7 @@ pub struct RepoList {
 pub struct RepoDelete {
     /// The served folder.
     pub root: PathBuf,
-    /// The path below it, with .git or without.
+    /// Path below the served folder, with or without .git.
     pub name: OsString,
 }
 
@@ -66,9 +66,9 @@ pub struct RepoDelete {
 pub struct RepoRename {
     /// The served folder.
     pub root: PathBuf,
-    /// The path below it, with .git or without.
+    /// Path below the served folder, with or without .git.
     pub old: OsString,
-    /// The new path below it; .git is added where it is missing, and so are folders.
+    /// The new path below the served folder; .git and parent directories are added if missing.
     pub new: String,
 }
 
@@ -76,24 +76,24 @@ pub struct RepoRename {
 pub struct RepoDescribe {
     /// The served folder.
     pub root: PathBuf,
-    /// The path below it, with .git or without.
+    /// Path below the served folder, with or without .git.
     pub name: OsString,
-    /// One line; without it, what was said is printed.
+    /// The new description, one line; without it, the description is printed.
     #[arg(allow_hyphen_values = true)]
     pub text: Option<String>,
 }
 
-/// How it works, behind the help.
+/// How it works; shown after the help.
 const REPO_HELP: &str = "\
-A server of the folder may run meanwhile, and need not be told. A repository appears when it is complete; of two who want one name, \
-one gets it.
+A server can run meanwhile and needs no notification. A new repository appears only when it is complete. If two commands create the \
+same name at once, one of them fails.
 
-Deleted repositories lie in ROOT/.packrace-trash, each in a folder with the time of its deletion, and are not served. Moved back, \
-they are there again; for good go those that are removed:
+Deleted repositories are in ROOT/.packrace-trash, in directories named after the time of deletion, and are not served. To restore a \
+repository, move it back; to delete repositories permanently, remove them:
 
     mv ROOT/.packrace-trash/2026-11-23T134505Z/team/tool.git ROOT/team/tool.git
     find ROOT/.packrace-trash -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -rf {} +
 
-Ends with 1 where there is no such repository, or the name is taken.
+The exit code is 1 if there is no such repository or the name is taken, and 128 for other errors, such as an invalid name.
 
-With access rules, requests do the same: /-/api/v1/repositories.";
+With access rules, HTTP requests can do the same: /-/api/v1/repositories.";

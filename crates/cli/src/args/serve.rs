@@ -7,10 +7,10 @@ use packrace_remote::BucketUrl;
 
 use super::{DEFAULT_GIT, DEFAULT_HTTP, DEFAULT_HTTPS, DEFAULT_SSH};
 
-/// What else `serve` does, behind its help.
+/// Shown after the help.
 pub(super) const SERVE_HELP: &str = "\
-Sockets that listen already are taken from systemd (LISTEN_FDS): those that FileDescriptorName calls http, https, git or ssh, or \
-without such names the first for HTTP and the second for git://. A unit for HTTP:
+Listening sockets are accepted from systemd (LISTEN_FDS). FileDescriptorName sets the protocol of a socket: http, https, git or \
+ssh. Without these names, the first socket is for HTTP and the second for git://. Units for HTTP:
 
     # packrace.socket
     [Socket]
@@ -25,52 +25,61 @@ without such names the first for HTTP and the second for git://. A unit for HTTP
     DynamicUser=yes
     LimitNOFILE=65536
 
-For --inetd, the socket has Accept=yes, and the service is called packrace@.service, with StandardInput=socket.";
+For --inetd, set Accept=yes in the socket unit, and StandardInput=socket in a service unit named packrace@.service.";
 
 #[derive(Debug, clap::Args)]
 pub struct Serve {
-    /// Listen for HTTP here; with none of --http, --https, --git and --ssh, on 127.0.0.1:8417.
+    /// Serve HTTP at this address and port (default: 127.0.0.1:8417).
+    ///
+    /// Without any address in options and settings, socket from systemd, or listen.shell, HTTP is served at the default address.
     #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_HTTP)]
     pub http: Option<SocketAddr>,
-    /// Listen for HTTP inside of TLS here, with the certificates of the settings (tls.certificates, tls.keys).
+    /// Serve HTTPS at this address and port (default: 127.0.0.1:8443); requires tls.certificates and tls.keys.
     #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_HTTPS)]
     pub https: Option<SocketAddr>,
-    /// Listen for git:// here.
+    /// Serve git:// at this address and port (default: 127.0.0.1:9418).
     #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_GIT)]
     pub git: Option<SocketAddr>,
-    /// Listen for SSH here, with the keys of the settings (ssh.host-keys, ssh.user-keys and others).
+    /// Serve SSH at this address and port (default: 127.0.0.1:8422); requires ssh.host-keys.
     #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_SSH)]
     pub ssh: Option<SocketAddr>,
-    /// Let everybody push, but where http.receivepack or daemon.receivepack of a repository says no. With
-    /// packrace.createOnPush, a push to a path that ends in .git makes a bare repository where nothing is.
+    /// Allow everybody to push, if there are no access rules; same as --set push.allowed=true.
+    ///
+    /// A repository can still refuse, with http.receivepack or daemon.receivepack. With packrace.createOnPush in git's
+    /// configuration, a push to an unused path that ends in .git creates a bare repository.
     #[arg(long)]
     pub allow_push: bool,
-    /// Let nobody push, whatever else is said, also by a repository; the same as --set serve.read-only=true.
+    /// Refuse all pushes, whatever other settings and repositories say; same as --set serve.read-only=true.
     #[arg(long)]
     pub read_only: bool,
-    /// Serve one connection of git:// on standard input and output, and end.
+    /// Serve one git:// connection on standard input and output, then exit.
     #[arg(long, conflicts_with_all = ["http", "https", "git", "ssh"])]
     pub inetd: bool,
-    /// Take settings from this file (TOML); SIGHUP has it read again. Variables (PACKRACE_SERVE_LIMITS_DRAIN_TIME for
-    /// limits.drain-time) go before it, and what is said here before both.
+    /// Read settings from this file (TOML); SIGHUP reloads it.
+    ///
+    /// Environment variables (PACKRACE_SERVE_LIMITS_DRAIN_TIME for limits.drain-time) override the file, and command-line
+    /// options override both. If a reloaded file has an error, the previous settings stay in effect and the error is logged.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Give a setting, as `limits.drain-time=30s`.
+    /// Set a configuration key, such as `limits.drain-time=30s`; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub assignments: Vec<String>,
-    /// Print an example of a file with every setting, its meaning and its default, and end.
+    /// Print an example configuration file with every setting, its meaning and default, then exit.
     #[arg(long)]
     pub print_config: bool,
-    /// Serve the repositories of this bucket, s3://BUCKET/PREFIX, instead of a folder. The same as bucket.url; see
-    /// packrace-bucket(1).
+    /// Serve the repositories of this bucket (s3://BUCKET/PREFIX) instead of a folder; same as bucket.url.
+    ///
+    /// See packrace-bucket(1).
     #[arg(long, value_name = "URL", conflicts_with = "root")]
     pub bucket: Option<BucketUrl>,
-    /// With a bucket, keep its repositories in this folder, which belongs to this server alone; the same as bucket.cache.
+    /// Cache the bucket's repositories in this directory; required with a bucket; same as bucket.cache.
+    ///
+    /// Servers must not share the directory. Its content may be lost at any time and needs no backup.
     #[arg(long, value_name = "DIR")]
     pub cache: Option<PathBuf>,
-    /// With a bucket, keep no more bytes there; the same as bucket.cache-bytes.
+    /// Limit the cache to N bytes, with k, m or g as units (default: 10g); same as bucket.cache-bytes.
     #[arg(long, value_name = "N")]
     pub cache_bytes: Option<String>,
-    /// The folder whose repositories are served, all but those that lie in another.
+    /// The folder whose repositories are served; repositories inside other repositories are not.
     pub root: Option<PathBuf>,
 }

@@ -25,9 +25,9 @@ pub struct Stash {
 
 #[derive(Debug, clap::Subcommand)]
 pub enum StashCommand {
-    /// Keep what differs from HEAD, and take it out of the index and the work tree (the default).
+    /// Stash changes of the index and the work tree, and reset both to HEAD (the default).
     Push(StashPush),
-    /// The same, with a message in place of paths.
+    /// Like push, with a message instead of paths.
     Save {
         #[command(flatten)]
         options: StashOptions,
@@ -35,26 +35,26 @@ pub enum StashCommand {
         #[arg(value_name = "MESSAGE")]
         words: Vec<OsString>,
     },
-    /// List what is kept.
+    /// List the entries.
     List {
-        /// Show so many entries at most.
+        /// Show at most N entries.
         #[arg(long, short = 'n', value_name = "N")]
         max_count: Option<usize>,
     },
-    /// Show what an entry changes.
+    /// Show the changes of an entry.
     Show(StashShow),
-    /// Bring an entry back, and keep it.
+    /// Apply an entry, and keep it.
     Apply(StashApply),
-    /// Bring an entry back, and drop it if all went well.
+    /// Apply an entry, and drop it if there are no conflicts.
     Pop(StashApply),
     /// Drop an entry.
     Drop {
-        /// Say nothing of it.
+        /// Print only errors.
         #[arg(long, short = 'q', overrides_with = "no_quiet")]
         quiet: bool,
         #[arg(long, hide = true)]
         no_quiet: bool,
-        /// The entry: stash@{N}, or N.
+        /// The entry: stash@{N} or N (default: the newest).
         #[arg(value_name = "STASH")]
         entries: Vec<OsString>,
     },
@@ -63,31 +63,31 @@ pub enum StashCommand {
         #[arg(hide = true)]
         arguments: Vec<OsString>,
     },
-    /// Make an entry without keeping it, and say its name.
+    /// Create an entry without storing it, and print its object ID.
     Create {
         /// The message.
         #[arg(value_name = "MESSAGE", allow_hyphen_values = true, trailing_var_arg = true)]
         words: Vec<OsString>,
     },
-    /// Keep an entry that create has made.
+    /// Store an entry that create has made.
     Store {
-        /// What the list says of it.
+        /// Message of the entry.
         #[arg(long, short = 'm', value_name = "MESSAGE", overrides_with = "no_message")]
         message: Option<OsString>,
         #[arg(long, hide = true, overrides_with = "message")]
         no_message: bool,
-        /// Complain of nothing.
+        /// Print no errors.
         #[arg(long, short = 'q', overrides_with = "no_quiet")]
         quiet: bool,
         #[arg(long, hide = true)]
         no_quiet: bool,
-        /// The entry.
+        /// The commit that create has printed.
         #[arg(value_name = "COMMIT")]
         commits: Vec<OsString>,
     },
-    /// Make a branch where an entry was made, bring it back there, and drop it.
+    /// Create a branch at the commit of an entry, apply the entry there, and drop it.
     Branch {
-        /// The branch, and the entry.
+        /// The new branch, and the entry (default: the newest).
         #[arg(value_name = "BRANCH [STASH]")]
         arguments: Vec<OsString>,
     },
@@ -96,28 +96,28 @@ pub enum StashCommand {
 /// What is kept, and what stays.
 #[derive(Debug, Clone, clap::Args)]
 pub struct StashOptions {
-    /// Leave what is staged in the index and the work tree.
+    /// Leave staged changes in the index and the work tree.
     #[arg(long, short = 'k', overrides_with = "no_keep_index")]
     pub keep_index: bool,
-    /// Take it out (the default).
+    /// Stash and remove staged changes (the default).
     #[arg(long, overrides_with = "keep_index")]
     pub no_keep_index: bool,
-    /// Keep only what is staged.
+    /// Stash only staged changes.
     #[arg(long, short = 'S', overrides_with = "no_staged")]
     pub staged: bool,
     #[arg(long, hide = true)]
     pub no_staged: bool,
-    /// Keep files that git does not know, too.
+    /// Also stash untracked files.
     #[arg(long, short = 'u', overrides_with = "no_include_untracked")]
     pub include_untracked: bool,
     #[arg(long, hide = true)]
     pub no_include_untracked: bool,
-    /// And those that are ignored.
+    /// Also stash untracked and ignored files.
     #[arg(long, short = 'a', overrides_with = "no_all")]
     pub all: bool,
     #[arg(long, hide = true)]
     pub no_all: bool,
-    /// Say nothing of it.
+    /// Print only errors.
     #[arg(long, short = 'q', overrides_with = "no_quiet")]
     pub quiet: bool,
     #[arg(long, hide = true)]
@@ -128,73 +128,73 @@ pub struct StashOptions {
 pub struct StashPush {
     #[command(flatten)]
     pub options: StashOptions,
-    /// What the list says of it.
+    /// Message of the entry.
     #[arg(long, short = 'm', value_name = "MESSAGE", overrides_with = "no_message")]
     pub message: Option<OsString>,
     #[arg(long, hide = true, overrides_with = "message")]
     pub no_message: bool,
-    /// Read pathspecs from a file; from standard input if it is -.
+    /// Read pathspecs from FILE, one per line; - is standard input.
     #[arg(long, value_name = "FILE", overrides_with = "no_pathspec_from_file")]
     pub pathspec_from_file: Option<OsString>,
     #[arg(long, hide = true, overrides_with = "pathspec_from_file")]
     pub no_pathspec_from_file: bool,
-    /// They end in NUL there.
+    /// With --pathspec-from-file, pathspecs end with NUL.
     #[arg(long, overrides_with = "no_pathspec_file_nul")]
     pub pathspec_file_nul: bool,
     #[arg(long, hide = true)]
     pub no_pathspec_file_nul: bool,
-    /// Keep only what matches.
+    /// Stash only changes of matching paths.
     #[arg(value_name = "PATHSPEC")]
     pub pathspecs: Vec<OsString>,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct StashApply {
-    /// Stage what was staged.
+    /// Also restore the index.
     #[arg(long, overrides_with = "no_index")]
     pub index: bool,
     #[arg(long, hide = true)]
     pub no_index: bool,
-    /// Do not say how the work tree is then.
+    /// Do not print the status of the work tree.
     #[arg(long, short = 'q', overrides_with = "no_quiet")]
     pub quiet: bool,
     #[arg(long, hide = true)]
     pub no_quiet: bool,
-    /// The entry: stash@{N}, or N.
+    /// The entry: stash@{N} or N (default: the newest).
     #[arg(value_name = "STASH")]
     pub entries: Vec<OsString>,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct StashShow {
-    /// Show files that git did not know, too.
+    /// Also show untracked files of the entry.
     #[arg(long, short = 'u', overrides_with_all = ["no_include_untracked", "only_untracked"])]
     pub include_untracked: bool,
-    /// Do not show them, whatever is configured.
+    /// Do not show untracked files, whatever stash.showIncludeUntracked says.
     #[arg(long, overrides_with_all = ["include_untracked", "only_untracked"])]
     pub no_include_untracked: bool,
-    /// Show only them.
+    /// Show only untracked files of the entry.
     #[arg(long, overrides_with_all = ["include_untracked", "no_include_untracked"])]
     pub only_untracked: bool,
-    /// The changes themselves.
+    /// Show a patch.
     #[arg(long, short = 'p')]
     pub patch: bool,
-    /// How many lines of each file change (the default).
+    /// Show the number of changed lines per file (the default).
     #[arg(long)]
     pub stat: bool,
-    /// The same, to be read by a program.
+    /// Like --stat, for programs.
     #[arg(long)]
     pub numstat: bool,
-    /// Only how many there are of all.
+    /// Show only the total numbers of files and lines.
     #[arg(long)]
     pub shortstat: bool,
-    /// Only which files change.
+    /// Show only the names of changed files.
     #[arg(long)]
     pub name_only: bool,
-    /// Which files change, and how.
+    /// Show the names and status of changed files.
     #[arg(long)]
     pub name_status: bool,
-    /// The entry: stash@{N}, or N.
+    /// The entry: stash@{N} or N (default: the newest).
     #[arg(value_name = "STASH")]
     pub entries: Vec<OsString>,
 }

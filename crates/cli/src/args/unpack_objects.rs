@@ -2,22 +2,22 @@ use packrace_commands::options::UnpackObjectsOptions;
 
 #[derive(Debug, clap::Args)]
 pub struct UnpackObjects {
-    /// Store nothing; only look whether the pack is whole.
+    /// Store nothing; only check the pack.
     #[arg(short = 'n')]
     pub dry_run: bool,
-    /// Say nothing of how far the work is.
+    /// Show no progress.
     #[arg(short)]
     pub quiet: bool,
-    /// Store what can be read of a damaged pack.
+    /// Store the readable objects of a damaged pack.
     #[arg(short)]
     pub recover: bool,
-    /// Refuse broken objects, and links to objects that are not there. All settings count.
+    /// Refuse broken objects and links to missing objects; settings of repeated options add up.
     #[arg(long, value_name = "ID=SEVERITY,...", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub strict: Vec<String>,
-    /// The header of the pack, which standard input does not have any more.
+    /// The header of the pack, which was already read from standard input.
     #[arg(long = "pack_header", value_name = "VERSION,OBJECTS", require_equals = true, hide = true)]
     pub pack_header: Option<String>,
-    /// The longest pack that is taken, in bytes; 0: any.
+    /// Fail if the pack has more than N bytes; 0: no limit.
     #[arg(long, value_name = "N", require_equals = true, value_parser = leading_number)]
     pub max_input_size: Option<u64>,
 }

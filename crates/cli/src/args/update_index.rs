@@ -12,24 +12,24 @@ pub struct UpdateIndex(pub UpdateIndexOptions);
 
 /// Long names, what they switch, and help.
 const SWITCHES: [(&str, Switch, &str); 14] = [
-    ("ignore-submodules", Switch::IgnoreSubmodules, "Leave submodules out of --refresh, if it comes later"),
-    ("add", Switch::Add, "Take files that are not in the index yet"),
-    ("replace", Switch::Replace, "Let files take the place of directories, and the other way round"),
-    ("remove", Switch::Remove, "Remove files that are gone from the work tree"),
-    ("unmerged", Switch::Unmerged, "Let --refresh pass over conflicts"),
-    ("assume-unchanged", Switch::AssumeUnchanged, "Only mark files as unchanged, whatever happens to them"),
-    ("skip-worktree", Switch::SkipWorktree, "Only mark files as not being in the work tree"),
+    ("ignore-submodules", Switch::IgnoreSubmodules, "Let a later --refresh ignore submodules"),
+    ("add", Switch::Add, "Add files that are not in the index"),
+    ("replace", Switch::Replace, "Let files replace directories in the index, and vice versa"),
+    ("remove", Switch::Remove, "Remove files that are missing from the work tree"),
+    ("unmerged", Switch::Unmerged, "Let a later --refresh ignore conflicts"),
+    ("assume-unchanged", Switch::AssumeUnchanged, "Only mark files as assumed to be unchanged"),
+    ("skip-worktree", Switch::SkipWorktree, "Only mark files as absent from the work tree"),
     (
         "ignore-skip-worktree-entries",
         Switch::IgnoreSkipWorktree,
-        "Let --remove keep files that are so marked",
+        "Let --remove keep files marked with --skip-worktree",
     ),
-    ("info-only", Switch::InfoOnly, "Store no objects"),
-    ("force-remove", Switch::ForceRemove, "Remove files that are in the work tree, too"),
-    ("ignore-missing", Switch::IgnoreMissing, "Let --refresh pass over files that are gone"),
-    ("verbose", Switch::Verbose, "Say what is done"),
-    ("show-index-version", Switch::ShowVersion, "Say which version the index has"),
-    ("force-write-index", Switch::ForceWrite, "Write the index also where nothing has changed"),
+    ("info-only", Switch::InfoOnly, "Put object IDs into the index without storing the objects"),
+    ("force-remove", Switch::ForceRemove, "Remove files from the index even if they are in the work tree"),
+    ("ignore-missing", Switch::IgnoreMissing, "Let a later --refresh ignore missing files"),
+    ("verbose", Switch::Verbose, "Print what is added and removed"),
+    ("show-index-version", Switch::ShowVersion, "Print the version of the index"),
+    ("force-write-index", Switch::ForceWrite, "Write the index even if nothing has changed"),
 ];
 
 impl clap::FromArgMatches for UpdateIndex {
@@ -106,27 +106,27 @@ impl clap::Args for UpdateIndex {
         for (name, switch, help) in SWITCHES {
             let off = flag(&format!("no-{name}"));
             let off = match switch {
-                Switch::AssumeUnchanged | Switch::SkipWorktree => off.help("Only take that mark away"),
+                Switch::AssumeUnchanged | Switch::SkipWorktree => off.help("Only clear the mark"),
                 _ => off.hide(true),
             };
             command = command.arg(flag(name).help(help)).arg(off);
         }
         command
-            .arg(short(
-                "quiet",
-                'q',
-                "Let --refresh say nothing of files that have changed, if it comes later",
+            .arg(short("quiet", 'q', "Do not report changed files in a later --refresh"))
+            .arg(flag("refresh").help("Refresh the stat data of unchanged files"))
+            .arg(flag("really-refresh").help("Like --refresh, also for files marked with --assume-unchanged"))
+            .arg(value(
+                "cacheinfo",
+                "MODE,OBJECT,PATH",
+                "Put this entry into the index; three separate arguments also work",
             ))
-            .arg(flag("refresh").help("Look at all files, and remember those that are unchanged"))
-            .arg(flag("really-refresh").help("The same, also where --assume-unchanged was said"))
-            .arg(value("cacheinfo", "MODE,OBJECT,PATH", "Put this into the index; also as three arguments"))
-            .arg(value("chmod", "(+|-)x", "Say whether the files can be run"))
-            .arg(value("index-version", "N", "Write the index in this version: 2, 3 or 4"))
-            .arg(short("nul", 'z', "What is read has NUL in place of ends of lines"))
-            .arg(flag("stdin").help("Read paths from standard input; the last argument"))
-            .arg(flag("index-info").help("Read entries from standard input; the last argument"))
-            .arg(flag("unresolve").help("Bring conflicts of these paths back"))
-            .arg(flag("again").short('g').help("Update what differs from HEAD again"))
+            .arg(value("chmod", "(+|-)x", "Set or clear the executable bit of the files"))
+            .arg(value("index-version", "N", "Write the index in version 2, 3 or 4"))
+            .arg(short("nul", 'z', "With --stdin and --index-info, input lines end with NUL"))
+            .arg(flag("stdin").help("Read paths from standard input; must be the last option"))
+            .arg(flag("index-info").help("Read entries from standard input; must be the last option"))
+            .arg(flag("unresolve").help("Restore the conflicts of the following paths"))
+            .arg(flag("again").short('g').help("Update files whose entries differ from HEAD again"))
             .arg(flag("clear-resolve-undo").help("Forget how conflicts were resolved"))
             .arg(
                 Arg::new("paths")

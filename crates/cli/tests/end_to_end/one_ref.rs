@@ -127,23 +127,33 @@ fn refusals_have_the_words_of_git() {
     in_both_formats(LOGGED, |twins| {
         let check = |args: &str, code: i32, words: &str| refused(twins, args, code, words);
         let usage = "usage: create requires reference name and an object ID\n";
-        ["create", "create refs/heads/x", "create refs/heads/x {c} {c}", "create --message= refs/heads/x"]
-            .map(|args| check(args, 129, usage));
+        for args in
+            ["create", "create refs/heads/x", "create refs/heads/x {c} {c}", "create --message= refs/heads/x"]
+        {
+            check(args, 129, usage);
+        }
         let usage = "usage: delete requires reference name and an optional old object ID\n";
-        ["delete", "delete a {c} b"].map(|args| check(args, 129, usage));
+        for args in ["delete", "delete a {c} b"] {
+            check(args, 129, usage);
+        }
         let usage = "usage: update requires reference name, new value and an optional old value\n";
-        ["update", "update --", "update a", "update a b c d"].map(|args| check(args, 129, usage));
+        for args in ["update", "update --", "update a", "update a b c d"] {
+            check(args, 129, usage);
+        }
         let usage = "usage: rename requires old and new reference name\n";
-        ["rename", "rename a", "rename --message= a", "rename a b c"].map(|args| check(args, 129, usage));
+        for args in ["rename", "rename a", "rename --message= a", "rename a b c"] {
+            check(args, 129, usage);
+        }
 
         let words = "fatal: refusing to perform update with empty message\n";
-        [
+        for args in [
             "create --message= x {c}",
             "delete --message= x",
             "update --message= x {c}",
             "rename --message= a..b c",
-        ]
-        .map(|args| check(args, 128, words));
+        ] {
+            check(args, 128, words);
+        }
 
         check("create refs/heads/x none", 128, "fatal: invalid object ID: 'none'\n");
         check("create refs/heads/x ", 128, "fatal: invalid object ID: ''\n");

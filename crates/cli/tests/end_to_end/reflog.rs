@@ -1,5 +1,7 @@
 //! `packrace reflog` prints and does the same as `git reflog`.
 
+use std::path::Path;
+
 use packrace_testkit::{Git, RefFormat};
 
 use crate::ref_twins::{RefTwins, in_both_formats, state};
@@ -146,5 +148,57 @@ fn written_and_dropped() {
         let said = packrace(&twins.ours(), &["reflog", "delete", "a@{nonsense}"], "");
         assert_eq!(said.status.code(), Some(255), "git would take it for now, and delete the last entry");
         assert!(state(&twins.ours()).contains("why not"));
+    }
+}
+
+/// `--all` covers the reflogs of every work tree, each once; `--single-worktree` only those of the current one.
+#[test]
+fn all_work_trees() {
+    for format in [RefFormat::Files, RefFormat::Reftable] {
+        for drop in [false, true] {
+            for from_linked in [false, true] {
+                let twins = RefTwins::with(format, &[("core.logAllRefUpdates", "true")]);
+                let run = |path: &Path, args: &[&str]| Git::stock().run(path, args);
+                for path in [twins.git(), twins.ours()] {
+                    let beside = path.with_file_name("linked");
+                    run(
+                        &path,
+                        &["worktree", "add", "-q", "-b", "linked", &beside.display().to_string(), "main"],
+                    );
+                    run(&beside, &["update-ref", "-m", "own", "refs/worktree/own", "main"]);
+                    run(&beside, &["update-ref", "-m", "own", "--create-reflog", "refs/bisect/own", "main"]);
+                    run(&path, &["update-ref", "-m", "moved", "refs/heads/main", &twins.filled("{d}")]);
+                }
+                let logs = |path: &Path| {
+                    [path.to_owned(), path.with_file_name("linked")].map(|path| {
+                        let names = run(&path, &["reflog", "list"]);
+                        let count = |name: &str| run(&path, &["reflog", "--format=%H", name]).lines().count();
+                        names.lines().map(|name| format!("{name} {}\n", count(name))).collect::<String>()
+                    })
+                };
+                let dir = |path: std::path::PathBuf| {
+                    if from_linked { path.with_file_name("linked") } else { path }
+                };
+                let before = logs(&twins.ours());
+                assert_eq!(before, logs(&twins.git()));
+                assert!(before[1].contains("HEAD"), "{before:?}");
+                // Git 2.47 has no `reflog drop`.
+                if drop {
+                    let single = ["reflog", "drop", "--all", "--single-worktree"];
+                    assert!(packrace(&dir(twins.ours()), &single, "").status.success());
+                    let [main, linked] = logs(&twins.ours());
+                    assert_eq!((main.is_empty(), linked.is_empty()), (!from_linked, from_linked));
+                    assert!(packrace(&dir(twins.ours()), &["reflog", "drop", "--all"], "").status.success());
+                    assert_eq!(logs(&twins.ours()), ["", ""]);
+                    continue;
+                }
+                for more in [&["--single-worktree"][..], &[]] {
+                    let args = [&["reflog", "expire", "--expire=now", "--all"], more].concat();
+                    assert!(packrace(&dir(twins.ours()), &args, "").status.success());
+                    run(&dir(twins.git()), &args);
+                    assert_eq!(logs(&twins.ours()), logs(&twins.git()), "{args:?} {format:?} {from_linked}");
+                }
+            }
+        }
     }
 }

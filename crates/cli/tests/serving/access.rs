@@ -340,17 +340,17 @@ fn where_pushes_are_off_the_client_is_told_what_turns_them_on() {
         said(&output(Git::stock().command(&repository).args(head)))
     };
     let forbidden = format!("fatal: unable to access '{url}/': The requested URL returned error: 403\n");
-    let how = "its operator turns it on with push.allowed, or for some users with access.rules";
-    let off = "remote: service not enabled: receive-pack is off for the server; ";
+    let how = "to enable it, set push.allowed or access.rules";
+    let off = "remote: service not enabled: receive-pack is disabled; ";
     assert_eq!(push(), format!("{off}{how}\n{forbidden}"));
     Git::stock().run(&repository, &["config", "http.receivepack", "true"]);
-    let but = "http.receivepack of the repository itself does not turn it on, ";
+    let but = "http.receivepack in the repository cannot enable it: ";
     assert_eq!(push(), format!("{off}{but}{how}\n{forbidden}"));
     Git::stock().run(&repository, &["config", "http.receivepack", "false"]);
     let on = format!("{LOOPBACK}[push]\nallowed = true\n");
     std::fs::write(server.config(), on).unwrap();
     server.signal("-HUP");
-    let words = "remote: service not enabled: http.receivepack of the repository turns it off\n";
+    let words = "remote: service not enabled: the repository sets http.receivepack = false\n";
     server.wait_until("other settings", |_| push() == format!("{words}{forbidden}"));
 }
 
@@ -422,8 +422,10 @@ fn rules_are_read_again_and_mistakes_change_nothing() {
     let rules = guarded.file("rules");
     std::fs::write(&rules, "[[rule]]\nrepository = \"a.git\"\nwho = \"anyone\"\n").unwrap();
     guarded.server.signal("-HUP");
-    let words =
-        format!("settings stay as they were: {}:1:1: a rule has either allow or deny", rules.display());
+    let words = format!(
+        "reload failed, settings unchanged: {}:1:1: a rule needs either allow or deny, not both",
+        rules.display()
+    );
     guarded.server.wait_until("the complaint", |server| server.log().contains(&words));
     assert!(may_read());
     // An editor replaces the file.
@@ -458,24 +460,27 @@ fn what_is_not_safe_does_not_start() {
     set_mode(&path("users"), 0o644);
     check(&[&rules, &users], &format!("{}: {mode}", path("users")));
     write_secret(Path::new(&path("users")), "a:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n");
-    let weak = "a: the hash is neither bcrypt nor argon2; make it with htpasswd -B or packrace access hash";
+    let weak = "a: hash is neither bcrypt nor argon2; create it with htpasswd -B or packrace access hash";
     check(&[&rules, &users], &format!("{}:1: {weak}", path("users")));
-    check(&[&users], "access.users: needs access.rules, which say who may do what");
+    check(&[&users], "access.users: needs access.rules");
     let groups = "access.groups-header=Remote-Groups";
     let forward = "access.forward-auth=http://127.0.0.1:1/";
-    check(&[forward], "access.forward-auth: needs access.rules, which say who may do what");
-    let words = "access.forward-auth: cannot be had with access.users: one of them knows the users";
+    check(&[forward], "access.forward-auth: needs access.rules");
+    let words = "access.forward-auth: cannot be combined with access.users: remove one of them";
     check(&[&rules, forward, &users], words);
-    let words = "--set access.forward-auth=https://a/: \"https://a/\" is not a URL of http:// without a user, or \"none\"";
+    let words = "--set access.forward-auth=https://a/: \"https://a/\" is not an http:// URL without a user, or \"none\"";
     check(&[&rules, "access.forward-auth=https://a/"], words);
     check(&[&rules, groups], "access.groups-header: needs access.user-header");
     check(&[&rules, "access.client-certificates=true"], "access.client-certificates: needs tls.client-ca");
     let header = "access.user-header=Remote-User";
-    check(&[&rules, header], "access.user-header: needs access.trusted-proxies: anybody could send it");
+    check(
+        &[&rules, header],
+        "access.user-header: needs access.trusted-proxies: otherwise any client could set it",
+    );
     let made = Command::new("mkfifo").arg(path("pipe")).status().unwrap();
     assert!(made.success());
     let pipe = format!("access.rules={}", path("pipe"));
-    check(&[&pipe], &format!("{}: it is no regular file", path("pipe")));
+    check(&[&pipe], &format!("{}: not a regular file", path("pipe")));
     let missing = format!("access.rules={}", path("none"));
     check(&[&missing], &format!("{}: No such file or directory (os error 2)", path("none")));
 }

@@ -194,18 +194,15 @@ fn a_store_is_checked() {
     let store = Store::of(&server);
     let said = store.run(&["check", "--writers=8", "--rounds=3"]);
     assert_eq!(said.lines().count(), 8);
-    assert!(
-        said.contains("ok: an object is swapped from its version only (tags match with their quotes)\n"),
-        "{said}"
-    );
-    assert!(said.ends_with("ok: of many who swap one version, one does (3 rounds of 8)\n"), "{said}");
+    assert!(said.contains("ok: conditional replace (If-Match) (ETags match with quotes)\n"), "{said}");
+    assert!(said.ends_with("ok: one winner among concurrent replaces (3 rounds of 8)\n"), "{said}");
     assert_eq!(server.keys(), [""; 0]);
     // Without concurrency, all guarantees hold.
     server.set_careless(true);
     let ran = output(&mut store.command(&["check"]));
     let said = String::from_utf8(ran.stdout).unwrap();
-    assert_eq!((ran.status.code(), said.matches("NOT: ").count()), (Some(1), 2), "{said}");
-    assert!(said.contains("NOT: of many who swap one version, one does: not so in "), "{said}");
+    assert_eq!((ran.status.code(), said.matches("failed: ").count()), (Some(1), 2), "{said}");
+    assert!(said.contains("failed: one winner among concurrent replaces: failed in "), "{said}");
     server.set_careless(false);
     server.set_busy(true);
     let (code, said) = store.refused(&["check"]);
@@ -230,8 +227,8 @@ fn what_has_no_place_in_a_bucket_is_told() {
     let ran = output(&mut store.command(&["import", repo.path().to_str().unwrap(), "a"]));
     assert_eq!(
         String::from_utf8(ran.stderr).unwrap(),
-        "warning: settings stay behind: gc.auto\nwarning: reflogs stay behind\n\
-         warning: hooks stay behind; serve.hooks names a folder of hooks for all repositories\n"
+        "warning: settings not imported: gc.auto\nwarning: reflogs not imported\n\
+         warning: hooks not imported; use serve.hooks for hooks of all repositories\n"
     );
     let node = store.node();
     let shown = Git::stock().run(node.folder.path(), &["ls-remote", &node.url("a.git")]);
@@ -240,7 +237,7 @@ fn what_has_no_place_in_a_bucket_is_told() {
         RepoBuilder::new(Size::Tiny).storage(Storage { shallow_depth: Some(3), ..Storage::default() });
     let shallow = shallow.build();
     let (code, said) = store.refused(&["import", shallow.path().to_str().unwrap(), "b"]);
-    assert!(code == 128 && said.contains("its history is cut"), "{said}");
+    assert!(code == 128 && said.contains("repository is shallow"), "{said}");
     let borrowing =
         RepoBuilder::new(Size::Tiny).storage(Storage { packs: 2, alternate: true, ..Storage::default() });
     store.import(&borrowing.build(), "c");
@@ -248,7 +245,7 @@ fn what_has_no_place_in_a_bucket_is_told() {
     let (code, said) = store.refused(&["import", "/nowhere", "d"]);
     assert!(code == 128 && said.contains("nowhere"), "{said}");
     let (_, said) = store.refused(&["import", repo.path().to_str().unwrap(), "../a"]);
-    assert!(said.contains("a part that no repository in a bucket has"), "{said}");
+    assert!(said.contains("a part that is not allowed in a bucket"), "{said}");
     let (code, said) = store.refused(&["export", "absent", "/nowhere/else"]);
     assert!(code == 128 && said.contains("/nowhere/else"), "{said}");
     let place = tempfile::tempdir().unwrap();
@@ -356,14 +353,14 @@ fn a_node_without_its_bucket_does_not_start() {
         assert!(said.contains(expect), "{said}");
     };
     let cache = cache.to_str().unwrap();
-    check(&["--bucket", "s3://git"], 128, "bucket.cache: needed where a bucket is served");
+    check(&["--bucket", "s3://git"], 128, "bucket.cache: required with a bucket");
     check(
         &["--bucket", "s3://git", "--cache", cache, "--cache-bytes", "much"],
         129,
         "--bucket.cache-bytes=much",
     );
-    check(&["--set", "bucket.url=s3://git", cache], 129, "there are a folder (ROOT) and a bucket");
-    check(&["--config", "/dev/null"], 129, "neither a folder (ROOT) nor a bucket");
+    check(&["--set", "bucket.url=s3://git", cache], 129, "either a folder (ROOT) or a bucket");
+    check(&["--config", "/dev/null"], 129, "give a folder (ROOT) or a bucket");
     let args = ["--bucket", "s3://git", "--cache", cache];
     check(&[&args[..], &["--set", "listen.shell=/run/x"]].concat(), 128, "listen.shell");
     check(&[&args[..], &["--inetd"]].concat(), 128, "--inetd");

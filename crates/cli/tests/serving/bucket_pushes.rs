@@ -237,7 +237,7 @@ fn a_store_that_goes_away_loses_nothing() {
         server.set_busy(true);
         std::fs::write(&back, "\n").unwrap();
         let said = push.join().unwrap();
-        assert!(said.contains("it is not known whether the push was done"), "{said}");
+        assert!(said.contains("outcome of the push is unknown"), "{said}");
     });
     // If the store is away at the start, a push is refused like any request.
     let said = work.refused(&[&plain.url("a.git"), "HEAD:refs/heads/away"]);

@@ -132,7 +132,7 @@ fn a_follower_sees_what_comes() {
     follower.kill().unwrap();
     follower.wait().unwrap();
     let nothing = output(packrace().args(["events", "follow", "/nowhere"]));
-    assert_eq!(String::from_utf8_lossy(&nothing.stderr), "fatal: /nowhere: there is no journal of events\n");
+    assert_eq!(String::from_utf8_lossy(&nothing.stderr), "fatal: /nowhere: no event journal\n");
 }
 
 #[test]
@@ -142,10 +142,7 @@ fn what_cannot_be_recorded_does_not_change() {
     std::fs::rename(recorded.journal(), recorded.server.folder.path().join("gone")).unwrap();
     let refused = recorded.push("http", &["HEAD:refs/heads/new"]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(
-        said.contains("the server cannot record changes now") && said.contains("(cannot be recorded)"),
-        "{said}"
-    );
+    assert!(said.contains("server cannot record changes") && said.contains("(cannot be recorded)"), "{said}");
     assert!(!said.contains("journal/"), "{said}");
     let refs = Git::stock().run(&recorded.server.repository(), &["for-each-ref", "refs/heads/new"]);
     assert_eq!(refs, "");
@@ -159,7 +156,7 @@ fn what_cannot_be_recorded_does_not_change() {
         .arg(recorded.server.config())
         .arg(recorded.server.folder.path().join("root"));
     let second = output(&mut second);
-    assert!(String::from_utf8_lossy(&second.stderr).contains("another process writes it"), "{second:?}");
+    assert!(String::from_utf8_lossy(&second.stderr).contains("in use by another process"), "{second:?}");
     let mut shell = packrace();
     shell.args(["shell", "--config"]).arg(recorded.server.config());
     shell
@@ -168,7 +165,10 @@ fn what_cannot_be_recorded_does_not_change() {
         .env("SSH_ORIGINAL_COMMAND", "git-receive-pack 'a.git'");
     let shell = output(&mut shell);
     let said = String::from_utf8_lossy(&shell.stderr).into_owned();
-    assert!(!shell.status.success() && said.contains("only the running server takes pushes"), "{said}");
+    assert!(
+        !shell.status.success() && said.contains("pushes are only possible through the running server"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -228,25 +228,39 @@ fn what_cannot_be_said_is_listed_and_denied() {
     let no_x = "alice a write refs/heads/x";
     let all = "    RW = alice\n";
     let allow = format!("repo a\n    RW+ (x|y)+z = alice\n    config a.b = c\n{all}");
-    let words = ["gitolite.conf:2: no pattern says", "gitolite.conf:3: no rule: config a.b"];
+    let words = ["gitolite.conf:2: no pattern for", "gitolite.conf:3: not a rule: config a.b"];
     check_partial(&allow, &words, &[no_x, "alice a read"], &["alice a force refs/heads/xz"]);
     let deny = format!("repo a\n    - x*y = alice\n{all}");
     check_partial(&deny, &["gitolite.conf:2: no pattern"], &["alice a read"], &[no_x]);
     let alternatives = format!("repo a\n    - x|y = alice\n{all}");
     check_partial(&alternatives, &["all are denied instead"], &[], &[no_x]);
     let vref = format!("repo a\n{all}    - VREF/COUNT/5 = alice\n");
-    check_partial(&vref, &["gitolite.conf:3: a VREF"], &["alice a read"], &[no_x]);
+    check_partial(&vref, &["gitolite.conf:3: VREF is not supported"], &["alice a read"], &[no_x]);
     let wild = "repo foo/CREATOR/..*\n    C = @all\n    RW+ = CREATOR\n    R = READERS alice\n";
-    let words = ["repositories of their own", "CREATOR is no user here", "READERS is no user here"];
+    let words = [
+        "their own repositories",
+        "CREATOR cannot be resolved to users",
+        "READERS cannot be resolved to users",
+    ];
     check_partial(wild, &words, &[], &["alice foo/alice/x read", "CREATOR foo/a/x read"]);
     let merges = format!("repo a\n{all}    RWM = bob\n");
     check_partial(&merges, &["merges"], &["bob a write refs/heads/x", "alice a read"], &[no_x]);
     let unknown = format!("repo a\n    - = @ldap\n{all}");
-    check_partial(&unknown, &["@ldap is no user here; it denies all users"], &["alice a read"], &[no_x]);
+    check_partial(
+        &unknown,
+        &["@ldap cannot be resolved to users; all users are denied instead"],
+        &["alice a read"],
+        &[no_x],
+    );
     let creates = "repo @all\n    RW = alice\nrepo b\n    RWC = bob\n";
     check_partial(creates, &["allows no new refs"], &[no_x], &["alice b create refs/heads/x"]);
     let suffix = "repo foo/dev..*\n    R = alice\n";
-    check_partial(suffix, &["could mean others"], &["alice foo/dev/x read"], &["alice foo/dev.git read"]);
+    check_partial(
+        suffix,
+        &["could also match other names"],
+        &["alice foo/dev/x read"],
+        &["alice foo/dev.git read"],
+    );
     let reads = format!("repo a\n    - x = alice\n    option deny-rules = 1\n{all}");
     check_partial(&reads, &["with deny-rules"], &[], &["alice a read", no_x]);
 }
@@ -259,14 +273,14 @@ fn what_is_not_understood_ends_it() {
         assert_eq!(said, format!("fatal: {expect}\n"), "{conf:?}");
         assert_eq!((ran.status.code(), converted.rules()), (Some(128), String::new()), "{conf:?}");
     };
-    check("repo a\n  RX = b\n", "gitolite.conf:2: 'RX' is no permission");
-    check("repo a\n  frob\n", "gitolite.conf:2: 'frob' is not understood; it could deny something");
-    check("  R = b\n", "gitolite.conf:1: a rule before any repo");
-    check("repo a\n  R =\n", "gitolite.conf:2: a rule for nobody");
-    check("repo a\n\n  R = a,b\n", "gitolite.conf:3: 'a,b' is no name of a user");
-    check("repo a\n  - x#y = b\n", "gitolite.conf:2: it cannot be told whether # begins a comment");
-    check("@a = @b\n", "gitolite.conf:1: the group @b is not defined before it is used here");
-    check("subconf \"x\"\n", "gitolite.conf:1: 'subconf' is not understood; it could deny something");
+    check("repo a\n  RX = b\n", "gitolite.conf:2: 'RX' is not a permission");
+    check("repo a\n  frob\n", "gitolite.conf:2: 'frob' is not supported, and could deny something");
+    check("  R = b\n", "gitolite.conf:1: rule before any repo line");
+    check("repo a\n  R =\n", "gitolite.conf:2: rule without users");
+    check("repo a\n\n  R = a,b\n", "gitolite.conf:3: 'a,b' is not a user name");
+    check("repo a\n  - x#y = b\n", "gitolite.conf:2: cannot tell whether # starts a comment");
+    check("@a = @b\n", "gitolite.conf:1: group @b is used before it is defined");
+    check("subconf \"x\"\n", "gitolite.conf:1: 'subconf' is not supported, and could deny something");
     check("include \"none\"\n", "gitolite.conf:1: none: No such file or directory (os error 2)");
     let doubling = (0..40).map(|_| "@a = @a @a\n").collect::<String>();
     check(&format!("@a = b\n{doubling}"), "gitolite.conf:10: more than 200000 names");

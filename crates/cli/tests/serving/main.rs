@@ -74,7 +74,7 @@ impl Server {
             let (before, address) =
                 line.trim_end_matches("/-/").trim_end_matches('/').split_once("://").unwrap();
             let scheme = before.rsplit(' ').next().unwrap();
-            let scheme = if line.contains("looked at") { "admin" } else { scheme };
+            let scheme = if line.contains("status page") { "admin" } else { scheme };
             (scheme.to_owned(), address.parse().unwrap())
         });
         let addresses = addresses.collect();
@@ -155,10 +155,10 @@ fn settings_that_are_not_understood_end_the_start() {
         assert_eq!(String::from_utf8_lossy(&output.stderr), format!("fatal: {expect}\n"));
         assert_eq!(output.status.code(), Some(128), "{expect}");
     };
-    let what = "limits.drain-tim: there is no such setting";
+    let what = "limits.drain-tim: unknown setting";
     check("[limits]\ndrain-tim = 3\n", &[], &[], &format!("{name}:2:1: {what}"));
     check("[push]\nallowed = 1\n", &[], &[], &format!("{name}:2:11: push.allowed: 1 is not true or false"));
-    check("", &[], &[("PACKRACE_SERVE_PUSH", "1")], "PACKRACE_SERVE_PUSH: there is no such setting");
+    check("", &[], &[("PACKRACE_SERVE_PUSH", "1")], "PACKRACE_SERVE_PUSH: unknown setting");
     let flags = ["--set", "log.level=loud"];
     let words = "\"loud\" is not one of off, error, warn, info and debug";
     check("", &flags, &[], &format!("--set log.level=loud: {words}"));
@@ -207,11 +207,11 @@ fn a_file_is_read_again_on_sighup() {
     write(&format!("{LOOPBACK}[push]\nallowed = true\n"));
     server.wait_until("leave to push", |server| server.get(MAY_PUSH).status == 200);
     write(&format!("{LOOPBACK}[push]\nallowed = maybe\n"));
-    let words = format!("settings stay as they were: {}:4:11: ", server.config().display());
+    let words = format!("reload failed, settings unchanged: {}:4:11: ", server.config().display());
     server.wait_until("the complaint", |server| server.log().contains(&words));
     assert_eq!(server.get(MAY_PUSH).status, 200);
     write(&format!("{LOOPBACK}git = \"127.0.0.1:9\"\n[log]\nlevel = \"warn\"\n"));
-    let words = "changed: push.allowed, log.level; not without a restart: listen.git";
+    let words = "changed: push.allowed, log.level; restart needed for: listen.git";
     server.wait_until("what needs a restart", |server| server.log().contains(words));
     server.wait_until("no leave to push", |server| server.get(MAY_PUSH).status == 403);
     let lines = server.log().lines().count();
@@ -243,7 +243,7 @@ fn a_server_that_stops_lets_in_no_clones() {
     let fetch = Script::new().fetch_v2("sha1", &[tip.trim()], &[]);
     let answer = tcp(server.address("git"), &[hello.bytes(), fetch.bytes()].concat(), Feed::Whole);
     let answer = String::from_utf8_lossy(&answer).into_owned();
-    assert!(answer.ends_with("ERR the server is stopping; try again"), "{answer}");
+    assert!(answer.ends_with("ERR server is stopping; try again"), "{answer}");
     let metrics = String::from_utf8(server.get("/-/metrics").body).unwrap();
     assert!(metrics.contains("packrace_refusals_total{reason=\"stopping\"} 2\n"), "{metrics}");
     assert!(String::from_utf8(server.get("/-/").body).unwrap().contains("state stopping"));

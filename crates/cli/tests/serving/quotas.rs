@@ -57,13 +57,13 @@ fn a_repository_holds_no_more_bytes_than_it_may() {
     let [large, half, other] = [2 << 20, 600 << 10, 601 << 10].map(|bytes| limited.commit(bytes));
     for scheme in ["http", "git"] {
         let (ok, said) = limited.push(scheme, &[&format!("{large}:refs/heads/large")]);
-        assert!(!ok && said.contains("error: the repository may hold 1.0 MiB, and has room for "), "{said}");
+        assert!(!ok && said.contains("error: repository is limited to 1.0 MiB, and has "), "{said}");
     }
     let (ok, said) = limited.push("http", &[&format!("{half}:refs/heads/half")]);
     assert!(ok, "{said}");
     for scheme in ["http", "git"] {
         let (ok, said) = limited.push(scheme, &[&format!("{other}:refs/heads/other")]);
-        assert!(!ok && said.contains("error: the repository may hold 1.0 MiB"), "{said}");
+        assert!(!ok && said.contains("error: repository is limited to 1.0 MiB"), "{said}");
     }
     // Pushes that add nothing, or delete, are accepted even if the quota was lowered.
     let config = std::fs::read_to_string(limited.server.config()).unwrap().replace("\"1m\"", "1000");
@@ -77,8 +77,8 @@ fn a_repository_holds_no_more_bytes_than_it_may() {
     let small = limited.commit(10);
     let (ok, said) = limited.push("http", &[&format!("{small}:refs/heads/small"), ":refs/heads/again"]);
     assert!(!ok && said.contains("small (quota exceeded)") && !said.contains("again (quota"), "{said}");
-    let words = "error: the repository may hold 0.0 MiB: it has 0.";
-    assert!(said.contains(words) && said.contains(", and this push brings 0.0 MiB"), "{said}");
+    let words = "error: repository is limited to 0.0 MiB: it has 0.";
+    assert!(said.contains(words) && said.contains(", and this push adds 0.0 MiB"), "{said}");
     let refs = Git::stock()
         .run(&limited.server.repository(), &["for-each-ref", "--format=%(refname:short)", "refs/heads"]);
     for name in ["large", "half", "other", "small", "again"] {
@@ -106,7 +106,7 @@ fn a_repository_has_no_more_refs_than_it_may() {
         .wait_until("the quota", |server| server.log().contains("changed: push.max-repository-refs"));
     let (ok, said) = limited.push("http", &["HEAD:refs/heads/one", "HEAD:refs/heads/two"]);
     let words =
-        format!("error: the repository may have {} refs: it has {held}, and this push makes 2", held + 1);
+        format!("error: repository is limited to {} refs: it has {held}, and this push creates 2", held + 1);
     assert!(!ok && said.contains(&words) && said.contains("one (quota exceeded)"), "{said}");
     assert!(limited.push("git", &["HEAD:refs/heads/one"]).0);
     assert!(!limited.push("git", &["HEAD:refs/heads/two"]).0);

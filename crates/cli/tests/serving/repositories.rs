@@ -120,7 +120,7 @@ fn a_repository_lives_by_requests() {
     let tool = &format!("{ALL}/team%2Ftool");
     let told = json!({"name": "team/tool.git", "description": "Tools of ours", "object_format": "sha256"});
     assert_eq!((json_of(&made), json_of(&ask("reader", "GET", tool, &Value::Null))), (told.clone(), told));
-    check(&ask("bob", "GET", tool, &Value::Null), 404, "there is no such repository");
+    check(&ask("bob", "GET", tool, &Value::Null), 404, "no such repository");
     check(&ask("alice", "POST", ALL, &body), 409, "taken");
     check(&ask("reader", "POST", ALL, &json!({"name": "team/x"})), 403, "reader may not create");
     check(&ask("bob", "POST", ALL, &json!({"name": "team/x"})), 403, "bob may not create");
@@ -135,7 +135,7 @@ fn a_repository_lives_by_requests() {
     check(&ask("reader", "PATCH", tool, &described), 403, "reader may not push here");
     check(&ask("alice", "PATCH", tool, &described), 200, "Größe zählt");
     let renamed = json!({"name": "team/deep/er"});
-    check(&ask("alice", "PATCH", tool, &renamed), 403, "alice may not delete or rename this");
+    check(&ask("alice", "PATCH", tool, &renamed), 403, "alice may not delete or rename this repository");
     check(&ask("root", "PATCH", tool, &json!({"name": "a"})), 409, "taken");
     check(&ask("root", "PATCH", tool, &renamed), 200, "\"team/deep/er.git\"");
     guarded.fails("alice", "alice", &["ls-remote", &url], "not found");
@@ -143,14 +143,14 @@ fn a_repository_lives_by_requests() {
     guarded.works("alice", &["-C", "tool", "fetch", "--quiet", &moved, "trunk"]);
 
     let er = &format!("{ALL}/team%2Fdeep%2Fer.git");
-    check(&ask("alice", "DELETE", er, &Value::Null), 403, "alice may not delete or rename this");
+    check(&ask("alice", "DELETE", er, &Value::Null), 403, "alice may not delete or rename this repository");
     let deleted = ask("root", "DELETE", er, &Value::Null);
     check(&deleted, 200, ".packrace-trash/");
     let trash = json_of(&deleted)["trash"].as_str().unwrap().to_owned();
     guarded.fails("alice", "alice", &["ls-remote", &moved], "not found");
     guarded.fails("root", "root", &["ls-remote", &guarded.url(&trash)], "not found");
     assert_eq!(list("root"), ["a.git", "private/b.git"]);
-    check(&ask("root", "DELETE", er, &Value::Null), 404, "there is no such repository");
+    check(&ask("root", "DELETE", er, &Value::Null), 404, "no such repository");
     // A new repository of the same name is empty.
     check(&ask("alice", "POST", ALL, &json!({"name": "team/deep/er"})), 201, "\"sha1\"");
     assert!(guarded.works("alice", &["ls-remote", &moved]).stdout.is_empty());
@@ -168,7 +168,10 @@ fn check_audit(guarded: &Guarded, trash: &str) {
     assert_eq!((&renamed["user"], &renamed["to"]), (&"root".into(), &"team/deep/er".into()));
     assert!(renamed["peer"].as_str().unwrap().starts_with("127.0.0.1:"));
     assert_eq!(of("delete", "ok")["to"], trash);
-    assert_eq!(of("delete", "alice may not delete or rename this")["repository"], "team/deep/er.git");
+    assert_eq!(
+        of("delete", "alice may not delete or rename this repository")["repository"],
+        "team/deep/er.git"
+    );
     assert_eq!(of("create", "bob may not create this repository")["user"], "bob");
     assert_eq!(of("describe", "ok")["repository"], "team/tool");
     assert_eq!(lines.iter().filter(|line| line["action"] == "create").count(), 5);
@@ -229,9 +232,9 @@ fn requests_that_are_none() {
     check(&post(json, &[&vec![b' '; 60 << 10][..], b"{\"name\":\"\"}"].concat()), 400, "cannot be empty");
     for body in ["", "{", "[]", "\"x\"", "{\"nam\":\"x\"}", "{\"name\":1}", "{\"name\":\"x\",\"name\":\"y\"}"]
     {
-        check(&post(json, body.as_bytes()), 400, "the body: ");
+        check(&post(json, body.as_bytes()), 400, "request body: ");
     }
-    check(&post(json, &[b'['; 60_000]), 400, "the body: ");
+    check(&post(json, &[b'['; 60_000]), 400, "request body: ");
     for name in [
         "../x",
         "x/../y",
@@ -245,12 +248,12 @@ fn requests_that_are_none() {
         "a\u{1b}",
     ] {
         let reply = ask(server, "root", "POST", ALL, &json!({"name": name}));
-        check(&reply, 400, "a name of a repository ");
+        check(&reply, 400, "repository name ");
     }
     let patch = |body: Value| ask(server, "root", "PATCH", one, &body);
-    check(&patch(json!({})), 400, "neither name nor description");
+    check(&patch(json!({})), 400, "name or description");
     check(&patch(json!({"description": "a\nb"})), 400, "one line");
-    check(&patch(json!({"name": "../a"})), 400, "a name of a repository ");
+    check(&patch(json!({"name": "../a"})), 400, "repository name ");
     for path in ["%zz", "..%2Fx", "a.git%2Fobjects", "%00", ".packrace-trash", "a.git%2F..%2Fa.git"] {
         let status = if path == "%zz" { 400 } else { 404 };
         for method in ["GET", "DELETE"] {
@@ -292,7 +295,7 @@ fn there_is_an_api_only_with_rules() {
         ("DELETE", format!("{ALL}/a.git"), Value::Null),
         ("PATCH", format!("{ALL}/a.git"), json!({"description": "x"})),
     ] {
-        check(&ask(server, "root", method, &path, &body), 403, "the server is read-only");
+        check(&ask(server, "root", method, &path, &body), 403, "server is read-only (serve.read-only)");
     }
     check(&ask(server, "root", "GET", ALL, &Value::Null), 200, "private/b.git");
 }
@@ -346,7 +349,7 @@ fn commands_beside_a_running_server() {
     assert_eq!(run("describe", &["team/x.git", "-v2"]).2, Some(0));
     assert_eq!(run("describe", &["team/x"]), ok("-v2"));
     assert_eq!(run("describe", &["a"]).2, Some(1));
-    let taken = "error: 'team/x': the name, or a part of it, is taken\n".to_owned();
+    let taken = "error: 'team/x': name is taken, or part of it is\n".to_owned();
     assert_eq!(run("create", &["team/x"]), (String::new(), taken, Some(1)));
     assert_eq!(run("delete", &["none"]).2, Some(1));
     assert_eq!(run("create", &["../x"]).2, Some(128));
@@ -501,7 +504,7 @@ fn a_push_never_ends_in_another_repository() {
     // Its objects are migrated, its ref is not: the repository cannot be removed.
     let commands: [(&str, &[&str]); 2] = [("delete", &["a"]), ("rename", &["a", "b"])];
     let ((_, said, code), told) = push_during(&server, "update", &commands);
-    let refused = "fatal: 'a': it is being changed now; try again\n".to_owned();
+    let refused = "fatal: 'a': repository is being changed; try again\n".to_owned();
     assert_eq!(told, vec![(String::new(), refused, Some(128)); 2]);
     assert_eq!(code, Some(0), "{said}");
     std::fs::remove_file(server.repository().join("hooks/update")).unwrap();
@@ -509,7 +512,7 @@ fn a_push_never_ends_in_another_repository() {
     let commands: [(&str, &[&str]); 2] = [("delete", &["a"]), ("create", &["a"])];
     let ((_, said, code), told) = push_during(&server, "pre-receive", &commands);
     assert!(told.len() == 2 && told.iter().all(|told| told.2 == Some(0)), "{told:?}");
-    assert!(said.contains("the repository was moved or deleted"), "{said}{}", server.log());
+    assert!(said.contains("repository was moved or deleted"), "{said}{}", server.log());
     assert_eq!(code, Some(1), "{said}");
     assert_eq!(Git::stock().run(&server.repository(), &["for-each-ref"]), "");
     Git::stock().run(&server.repository(), &["fsck", "--strict"]);

@@ -132,7 +132,7 @@ fn seaweedfs_keeps_its_promises_and_holds_repositories() {
     let parts = node.metric("packrace_bucket_requests_total{kind=\"range\",outcome=\"done\"}");
     assert!((2..=6).contains(&parts), "{parts}");
     let (_, said) = Store { url: "s3://absent".into(), ..weed.store(0) }.refused(&["list"]);
-    assert_eq!(said, "fatal: the store has no bucket of this name\n");
+    assert_eq!(said, "fatal: no such bucket\n");
 }
 
 /// Three nodes: two on one gateway, one on the other.

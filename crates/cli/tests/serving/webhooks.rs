@@ -129,7 +129,7 @@ fn pushes_are_posted_and_a_kill_loses_none() {
         assert_eq!(posted.recv_timeout(HANG).unwrap().id, 3);
     }
     for log in [before, recorded.server.log()] {
-        assert!(log.contains("webhook ci: begins with event"), "{log}");
+        assert!(log.contains("webhook ci: started at event"), "{log}");
         assert!(!log.contains(SECRET) && !log.contains("t0ken"), "{log}");
     }
     // The server stops at once, whatever receivers do.
@@ -188,7 +188,7 @@ fn sighup_has_the_file_read_again() {
     // An invalid file changes nothing.
     std::fs::write(dir.path().join("hooks.toml"), "\n[[webhook]]\nname = \"t0ken\n").unwrap();
     recorded.server.signal("-HUP");
-    let words = format!("settings stay as they were: events.webhooks: {file}:3:");
+    let words = format!("reload failed, settings unchanged: events.webhooks: {file}:3:");
     recorded.server.wait_until("the complaint", |server| server.log().contains(&words));
     assert!(!recorded.server.log().contains("t0ken"), "{}", recorded.server.log());
     push("two");
@@ -216,7 +216,7 @@ fn private_addresses_need_leave() {
         &recorded.server,
         "packrace_webhook_attempts_total{hook=\"ci\",outcome=\"address-refused\"} 1"
     ));
-    let words = "webhook ci: event 1 is given up, and will not be sent: its address 127.0.0.1 is not public";
+    let words = "webhook ci: event 1 dropped: address 127.0.0.1 is not public";
     assert!(recorded.server.log().contains(words), "{}", recorded.server.log());
     assert!(posted.try_recv().is_err());
 }
@@ -237,7 +237,7 @@ fn a_server_does_not_start_with_hooks_that_are_wrong() {
     assert_eq!(serve(&[]), "fatal: events.webhooks: needs events.journal\n");
     let journal = format!("events.journal={}", dir.path().join("journal").display());
     let said = serve(&["--set", &journal, "--set", "events.webhook-timeout=0"]);
-    assert_eq!(said, "fatal: events.webhook-timeout: 0 leaves no time to connect\n");
+    assert_eq!(said, "fatal: events.webhook-timeout: must be greater than 0\n");
     std::fs::remove_file(dir.path().join("secret")).unwrap();
     let said = serve(&["--set", &journal]);
     assert!(said.starts_with(&format!("fatal: events.webhooks: {file}:1:1: ci: secret-file: ")), "{said}");

@@ -205,7 +205,7 @@ impl<'a> Connector<'a> {
         let refusal = error.get_ref().and_then(|inner| inner.downcast_ref::<ProxyRefusal>());
         match (refusal, error.kind()) {
             (Some(refusal), _) => self.refused(refusal),
-            (None, io::ErrorKind::InvalidData) => self.refused("the answer is not HTTP"),
+            (None, io::ErrorKind::InvalidData) => self.refused("response is not HTTP"),
             (None, _) => Error::Connection(error),
         }
     }

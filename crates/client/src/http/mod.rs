@@ -269,7 +269,7 @@ impl ResponseHead {
     /// Checks that a body has the requested type.
     fn check(&self, what: &str, url: &Url) -> Result<(), Error> {
         if self.has_coding {
-            let text = format!("unable to access '{}/': the answer is compressed", url.base());
+            let text = format!("unable to access '{}/': response is compressed", url.base());
             return Err(Error::Refused(text));
         }
         if self.content_type.eq_ignore_ascii_case(&format!("application/x-git-upload-pack-{what}")) {
@@ -277,7 +277,7 @@ impl ResponseHead {
         }
         // Not a git server, or one that only supports the dumb protocol.
         let found = printable(&self.content_type);
-        Err(Error::Refused(format!("{}/ is not a smart git server: it answers with '{found}'", url.base())))
+        Err(Error::Refused(format!("{}/ is not a smart git server: it answered with '{found}'", url.base())))
     }
 
     fn refused(&self, base: &str) -> Error {

@@ -87,7 +87,8 @@ fn with_authorities(
     if added > 0 {
         return Ok(builder.with_root_certificates(roots));
     }
-    let why = loaded.errors.first().map_or_else(|| "no authority in it".to_owned(), ToString::to_string);
+    let why =
+        loaded.errors.first().map_or_else(|| "contains no CA certificate".to_owned(), ToString::to_string);
     let shown =
         |path: &Option<PathBuf>| path.as_ref().map_or("none".into(), |path| path.display().to_string());
     let (file, folder) = (shown(&options.ca_file), shown(&options.ca_folder));

@@ -185,8 +185,10 @@ pub struct ReflogDeleteOptions {
 /// The reflogs that `reflog drop` deletes.
 #[derive(Debug, Clone, Default)]
 pub struct ReflogDropOptions {
-    /// The reflogs of all refs.
+    /// The reflogs of all refs, in all work trees.
     pub all: bool,
+    /// With `all`, only the reflogs of this work tree and the shared ones.
+    pub single_worktree: bool,
     /// The refs.
     pub names: Vec<OsString>,
 }
@@ -200,8 +202,10 @@ pub struct ReflogExpireOptions {
     pub expire: Option<String>,
     /// Delete entries older than this date that the ref does not reach.
     pub expire_unreachable: Option<String>,
-    /// The reflogs of all refs.
+    /// The reflogs of all refs, in all work trees.
     pub all: bool,
+    /// With `all`, only the reflogs of this work tree and the shared ones.
+    pub single_worktree: bool,
     /// The refs.
     pub names: Vec<OsString>,
 }

@@ -17,7 +17,7 @@ pub enum HeadError {
     #[error(transparent)]
     Damaged(#[from] Error),
     /// The head is intact, but a later packrace wrote it.
-    #[error("head: version {0} is newer than this packrace, which knows version {VERSION}")]
+    #[error("head: version {0} is not supported, this packrace knows version {VERSION}; upgrade packrace")]
     Newer(u32),
 }
 

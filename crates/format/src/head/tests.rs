@@ -100,7 +100,10 @@ fn a_newer_version_is_told_by_name() {
     assert!(matches!(parse(&bytes), Err(HeadError::Damaged(_))));
     let error = parse(&sealed(bytes.clone())).unwrap_err();
     assert_eq!(error, HeadError::Newer(2));
-    assert_eq!(error.to_string(), "head: version 2 is newer than this packrace, which knows version 1");
+    assert_eq!(
+        error.to_string(),
+        "head: version 2 is not supported, this packrace knows version 1; upgrade packrace"
+    );
     bytes[11] = 0;
     assert!(matches!(parse(&sealed(bytes)), Err(HeadError::Damaged(_))));
 }

@@ -143,7 +143,7 @@ impl Policy<'_> {
 
     fn stale_files(&self) -> Option<PlannedTask> {
         let stale = self.facts.stale;
-        let reason = format!("{} left behind by processes that are gone", counted(stale.count, "file"));
+        let reason = format!("{} left behind by killed processes", counted(stale.count, "file"));
         (stale.count > 0).then(|| planned(Task::StaleFiles, reason, stale.bytes, self.facts))
     }
 
@@ -154,7 +154,7 @@ impl Policy<'_> {
                 // same measure.
                 let least = LOOSE_REFS.max(5 * u64::from((packed_bytes / 100).max(1).ilog2()));
                 let least = if self.occasion == Occasion::Asked { 1 } else { least };
-                (loose >= least, packed_bytes, format!("{} in files of their own", counted(loose, "ref")))
+                (loose >= least, packed_bytes, counted(loose, "loose ref"))
             }
             RefFacts::Tables(count) => {
                 let most = if self.occasion == Occasion::Asked { 1 } else { TABLES };
@@ -231,10 +231,10 @@ impl Policy<'_> {
             let mut why = Vec::new();
             why.extend(
                 (rolled_up > 1)
-                    .then(|| format!("{} too small for those after them", counted(rolled_up as u64, "pack"))),
+                    .then(|| format!("{} too small for the next ones", counted(rolled_up as u64, "pack"))),
             );
             why.extend((loose > 0).then(|| counted(loose, "loose object")));
-            why.extend(is_damaged.then(|| "the multi-pack-index names packs that are gone".to_owned()));
+            why.extend(is_damaged.then(|| "multi-pack-index names missing packs".to_owned()));
             why.extend(
                 (lacks_index && !is_damaged)
                     .then(|| format!("{} in no multi-pack-index", counted(outside as u64, "pack"))),
@@ -255,7 +255,7 @@ impl Policy<'_> {
         let mut why = Vec::new();
         let expired = self.expired();
         if expired > 0 {
-            why.push(format!("{} that nothing refers to expired", counted(expired, "object")));
+            why.push(format!("{} expired", counted(expired, "unreachable object")));
         }
         let repacked = || facts.ordinary_below(settings.big_pack_bytes);
         if let Some(largest) = repacked().max_by_key(|pack| pack.objects) {
@@ -266,7 +266,7 @@ impl Policy<'_> {
                 && others > 0
                 && others >= u64::from(largest.objects) / FULL_REPACK_PART
             {
-                why.push(format!("{} came since everything was packed", counted(others, "object")));
+                why.push(format!("{} added since the last full repack", counted(others, "object")));
             }
         }
         // The note that they were searched stays behind with a copy: there they would be searched after each push.

@@ -334,7 +334,7 @@ fn numbers_are_words() {
     );
     assert_eq!(
         planned[0].reason,
-        "2 packs too small for those after them, 1 loose object, 3 packs in no multi-pack-index, \
+        "2 packs too small for the next ones, 1 loose object, 3 packs in no multi-pack-index, \
          2 tips not in the bitmap"
     );
     assert_eq!(planned[0].bytes, 600);

@@ -1,5 +1,5 @@
-use packrace_store::Repository;
 use packrace_store::refs::{LogEdit, LoggedChange, PackRefs, RefWrites, StoredObjects};
+use packrace_store::{Repository, all_reflogs};
 
 use crate::error::Error;
 use crate::reflogs::ReflogExpiry;
@@ -19,31 +19,29 @@ pub(super) fn pack(repository: &Repository) -> Result<(), Error> {
     Ok(repository.refs().pack(&which, &writes(repository)?, &mut objects)?)
 }
 
-/// Removes expired entries from all reflogs.
+/// Removes expired entries from all reflogs of all work trees.
 pub(super) fn expire_logs(repository: &Repository) -> Result<(), Error> {
-    let names = repository.refs().logged_names()?;
-    if names.is_empty() {
-        return Ok(());
-    }
     let writes = writes(repository)?;
     let mut expiry = ReflogExpiry::new(repository, None, None)?;
-    for name in names {
-        let log = repository.refs().log(&name)?.unwrap_or_default();
-        if log.is_empty() {
-            continue;
+    for (refs, names) in all_reflogs(repository)? {
+        for name in names {
+            let log = refs.log(&name)?.unwrap_or_default();
+            if log.is_empty() {
+                continue;
+            }
+            let expired = expiry.of(&refs, &name)?;
+            let kept = |log: &[LoggedChange]| -> Vec<LoggedChange> {
+                log.iter().filter(|change| !expired.has(change)).cloned().collect()
+            };
+            // Take no lock if nothing changes.
+            if kept(&log).len() == log.len() {
+                continue;
+            }
+            refs.edit_log(&name, &writes, &mut |log| match log {
+                Some(log) => LogEdit::Replace { changes: kept(log), value: None },
+                None => LogEdit::Keep,
+            })?;
         }
-        let expired = expiry.of(&name)?;
-        let kept = |log: &[LoggedChange]| -> Vec<LoggedChange> {
-            log.iter().filter(|change| !expired.has(change)).cloned().collect()
-        };
-        // Take no lock if nothing changes.
-        if kept(&log).len() == log.len() {
-            continue;
-        }
-        repository.refs().edit_log(&name, &writes, &mut |log| match log {
-            Some(log) => LogEdit::Replace { changes: kept(log), value: None },
-            None => LogEdit::Keep,
-        })?;
     }
     Ok(())
 }

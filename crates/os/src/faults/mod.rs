@@ -66,7 +66,7 @@ impl fmt::Display for Damaged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.path {
             Some(path) => write!(f, "{}: ", path.display())?,
-            None => f.write_str("a file without a name: ")?,
+            None => f.write_str("an unnamed file: ")?,
         }
         f.write_str("the file was truncated, changed or could not be read while it was in use")
     }

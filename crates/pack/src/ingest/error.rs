@@ -62,7 +62,7 @@ pub(crate) enum IngestReason {
     NotReceived(ObjectId),
     #[error("cannot read existing object {0}")]
     Existing(ObjectId),
-    #[error("nobody waits for the pack any more")]
+    #[error("cancelled: nobody is waiting for the pack")]
     Cancelled,
     #[error(transparent)]
     Store(#[from] packrace_store::Error),

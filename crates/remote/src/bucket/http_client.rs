@@ -47,7 +47,7 @@ impl StoreClient {
         let mut roots = RootCertStore::empty();
         let (added, _) = roots.add_parsable_certificates(loaded.certs);
         if let Some(file) = authorities.filter(|_| added == 0) {
-            return Err(format!("AWS_CA_BUNDLE: {}: no certificate in it", file.display()));
+            return Err(format!("AWS_CA_BUNDLE: {}: contains no certificate", file.display()));
         }
         let config = ClientConfig::builder_with_provider(ring::default_provider().into())
             .with_safe_default_protocol_versions()

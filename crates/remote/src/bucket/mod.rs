@@ -201,7 +201,7 @@ impl Bucket {
         self.tried(RequestKind::Range, RETRY_TIME, || {
             let read = self.backend.read(key, range.clone()).and_then(|read| match read {
                 Some(bytes) if bytes.len() as u64 != length => {
-                    Err(RequestFailure::passing("the store sent another part than was asked for"))
+                    Err(RequestFailure::passing("store sent the wrong part of an object"))
                 }
                 read => Ok(read),
             });

@@ -148,7 +148,7 @@ fn check_endpoint(text: &str) -> Result<(), &'static str> {
     let uri: Uri = text.parse().map_err(|_| "is not a URL")?;
     match (uri.scheme_str(), uri.authority()) {
         (Some("http" | "https"), Some(_)) => Ok(()),
-        _ => Err("is not a URL of http or https"),
+        _ => Err("is not an http or https URL"),
     }
 }
 
@@ -162,7 +162,7 @@ fn words(error: &dyn std::error::Error) -> String {
 fn failure(error: &object_store::Error) -> RequestFailure {
     use object_store::Error as E;
     if lacks_bucket(error) {
-        return RequestFailure::lasting("the store has no bucket of this name");
+        return RequestFailure::lasting("no such bucket");
     }
     let is_passing = !matches!(
         error,
@@ -182,13 +182,13 @@ fn lacks_bucket(error: &object_store::Error) -> bool {
 
 fn version_of(tag: Option<String>) -> Result<ObjectVersion, RequestFailure> {
     let tag = tag.filter(|tag| !tag.is_empty());
-    tag.map(ObjectVersion).ok_or_else(|| RequestFailure::lasting("the store gives no ETag"))
+    tag.map(ObjectVersion).ok_or_else(|| RequestFailure::lasting("store returned no ETag"))
 }
 
 /// Reads a whole response, if it is not too long.
 async fn whole(answer: GetResult, max_bytes: u64) -> object_store::Result<Bytes> {
     if answer.range.end.saturating_sub(answer.range.start) > max_bytes {
-        let source = format!("an object of {} bytes is longer than it may be", answer.meta.size).into();
+        let source = format!("object of {} bytes is too large", answer.meta.size).into();
         return Err(object_store::Error::NotSupported { source });
     }
     answer.bytes().await
@@ -366,9 +366,9 @@ mod tests {
                 (ErrorKind::Refused, format!("s3://git/a: {expect}"))
             );
         };
-        check(("AWS_ENDPOINT_URL", "nonsense"), "AWS_ENDPOINT_URL: is not a URL of http or https");
-        check(("AWS_ENDPOINT_URL_S3", "ftp://x/"), "AWS_ENDPOINT_URL_S3: is not a URL of http or https");
-        check(("AWS_CA_BUNDLE", "/absent"), "AWS_CA_BUNDLE: /absent: no certificate in it");
+        check(("AWS_ENDPOINT_URL", "nonsense"), "AWS_ENDPOINT_URL: is not an http or https URL");
+        check(("AWS_ENDPOINT_URL_S3", "ftp://x/"), "AWS_ENDPOINT_URL_S3: is not an http or https URL");
+        check(("AWS_CA_BUNDLE", "/absent"), "AWS_CA_BUNDLE: /absent: contains no certificate");
         opened(&[keys[0]]).unwrap_err();
         let options = opened(&[keys[0], keys[1], ("AWS_NO_SUCH_THING", "1")]);
         assert!(!format!("{options:?}").contains("secret"));

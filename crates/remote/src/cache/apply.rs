@@ -175,7 +175,7 @@ fn config_text(head: &Head) -> Vec<u8> {
         let mut parts = name.splitn(2, |byte| *byte == b'.');
         let (Some(section), Some(key), true) = (parts.next(), parts.next(), allowed_setting(name)) else {
             let name = name.escape_ascii();
-            tracing::warn!("a head sets {name}, which does not count");
+            tracing::warn!("ignoring {name} in a head: setting not allowed");
             continue;
         };
         let mut line = String::new();

@@ -160,7 +160,7 @@ impl<'a> FileReader<'a> {
         }
         file.flush().map_err(failed)?;
         if hasher.finalize()[..] != stored.sha256 {
-            let words = format!("'{}': a file is not what its head says", self.name.as_str());
+            let words = format!("'{}': a file in the bucket does not match its head", self.name.as_str());
             return Err(FetchError::Missing(Error::damaged(words)));
         }
         Ok(file)

@@ -138,7 +138,7 @@ impl Cache {
         let dir = packrace_os::real_path(dir).map_err(|error| Error::disk(dir, &error))?;
         let held = HeldDir::open(&dir).map_err(|error| Error::disk(&dir, &error))?;
         if !held.hold_alone().map_err(|error| Error::disk(&dir, &error))? {
-            let words = format!("{}: another process has its cache there", dir.display());
+            let words = format!("{}: another process uses this cache folder", dir.display());
             return Err(Error::new(ErrorKind::Refused, words));
         }
         for part in ["repositories", "trash", "scratch"] {
@@ -220,8 +220,7 @@ impl Cache {
         }
         let known = lock(&held.0.known);
         // A concurrent change of the repository has just failed.
-        let gone =
-            || Error::new(ErrorKind::Unavailable, format!("'{}' is being fetched again", name.as_str()));
+        let gone = || Error::new(ErrorKind::Unavailable, format!("'{}': fetching it again", name.as_str()));
         look(known.as_ref().ok_or_else(gone)?, &self.repository(name))
     }
 
@@ -266,7 +265,7 @@ impl Cache {
         };
         let made = make(&git_dir).map(put);
         if let Err(error) = durable::remove_tree(&dir, Role::Config) {
-            tracing::warn!("{}: {error}", dir.display());
+            tracing::warn!("cannot remove {}: {error}", dir.display());
         }
         match made {
             Ok(put) => put.map(Ok),
@@ -339,8 +338,7 @@ impl Cache {
             }
             // The known head is gone: a concurrent change of the repository has failed.
             Ok(None) => {
-                let absent =
-                    || Error::damaged(format!("'{}': the store knows no version of it", name.as_str()));
+                let absent = || Error::damaged(format!("'{}': store returned no version", name.as_str()));
                 let read = read_head(&self.bucket, name, None)?.ok_or_else(absent)?;
                 self.counts.fills.fetch_add(1, Relaxed);
                 self.fill(name, entry, &mut known, read, &FilesAtHand::new())
@@ -480,7 +478,8 @@ impl Cache {
             // A repository that can never fit evicts nothing.
             if bytes > self.max_bytes || !self.evict_one(name) {
                 let words = format!(
-                    "'{}' needs {bytes} bytes of the cache, of which {} are taken by repositories in use; it has {}",
+                    "'{}' needs {bytes} bytes in the cache, but repositories in use take {} of its {}; \
+                     raise bucket.cache-bytes",
                     name.as_str(),
                     self.bytes.load(SeqCst).saturating_sub(before),
                     self.max_bytes
@@ -512,7 +511,7 @@ impl Cache {
                     true
                 }
                 Err(error) => {
-                    tracing::error!("cache: {error}");
+                    tracing::error!("bucket cache: cannot evict a repository: {error}");
                     false
                 }
             }

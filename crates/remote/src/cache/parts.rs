@@ -148,7 +148,10 @@ impl PartReader<'_> {
         let object = self.name.object_key(&part.key);
         let found = self.bucket.get_range(&object, part.range.clone()).map_err(FetchError::Other)?;
         found.ok_or_else(|| {
-            let words = format!("'{}': the bucket lacks {object}, which its head names", self.name.as_str());
+            let words = format!(
+                "'{}': {object} is missing from the bucket, but its head names it",
+                self.name.as_str()
+            );
             FetchError::Missing(Error::damaged(words))
         })
     }

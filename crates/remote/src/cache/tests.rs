@@ -245,7 +245,7 @@ fn the_longest_unused_go_but_not_what_is_read() {
     let other = node.open("c").unwrap();
     let error = node.open("d").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(error.to_string().contains("bytes of the cache"), "{error}");
+    assert!(error.to_string().contains("bytes in the cache"), "{error}");
     drop((reader, other));
     node.open("d").unwrap();
     assert!(is_there("d") && !is_there("b"));
@@ -428,8 +428,7 @@ fn parts_are_read_at_once_and_come_in_order() {
     let object = name.object_key(&key);
     let bytes = Bytes::from(Random::new(5).bytes(1000));
     double.damage(&object, bytes.clone());
-    let parts: Vec<_> =
-        (0..10).map(|at| parts::Part { key, range: at * 100..(at + 1) * 100 }).collect();
+    let parts: Vec<_> = (0..10).map(|at| parts::Part { key, range: at * 100..(at + 1) * 100 }).collect();
     let (sender, receiver) = channel();
     double.before_read(move || receiver.recv_timeout(HANG).unwrap());
     double.before_read(move || sender.send(()).unwrap());

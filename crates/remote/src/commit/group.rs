@@ -135,7 +135,10 @@ pub(super) fn commit(committer: &Committer, held: &Opening, name: &BucketName, q
                 counts.pushes.fetch_add(ran.iter().filter(|ran| ran.has_changed).count() as u64, Relaxed);
                 // The pushes are committed anyway; the next request brings the cache up to date.
                 if let Err(error) = committer.cache.install(held, name, *read, &at_hand) {
-                    tracing::error!("a push to '{}' is not in the cache yet: {error}", name.as_str());
+                    tracing::error!(
+                        "push to '{}' stored in the bucket, but not in the cache yet: {error}",
+                        name.as_str()
+                    );
                 }
                 drop(scratch);
                 return decide(open, ran);
@@ -150,7 +153,7 @@ pub(super) fn commit(committer: &Committer, held: &Opening, name: &BucketName, q
         }
     }
     counts.lost.fetch_add(1, Relaxed);
-    let words = format!("'{}' is changed by others too often; try again later", name.as_str());
+    let words = format!("'{}' is changed too often by other nodes; try again later", name.as_str());
     fail(open, &Error::new(ErrorKind::Unavailable, words));
 }
 
@@ -222,7 +225,7 @@ fn stage(
 fn take_in(work: &mut Work, staged: &mut StagedHead, packs: &mut Vec<StoredPack>) -> Result<Ran, Error> {
     let head = &staged.basis.head;
     if work.proposal.checked_at < head.shrunk {
-        let words = "objects have been removed from the repository since the push began; push again";
+        let words = "objects were removed from the repository since the push began; push again";
         return Err(Error::new(ErrorKind::Unavailable, words));
     }
     let mut with_ours = packs.clone();

@@ -214,7 +214,7 @@ impl Committer {
             }
             if lock(&queue.waiting).is_empty() {
                 // A leader took it and panicked.
-                let words = "it is not known what became of the push";
+                let words = "outcome of the push is unknown";
                 let error = Error::new(ErrorKind::Unavailable, words);
                 return QueueResult::Ended(CommitOutcome::Unknown(error));
             }

@@ -76,7 +76,7 @@ impl RefsCopy {
 impl Drop for RefsCopy {
     fn drop(&mut self) {
         if let Err(error) = durable::remove_tree(&self.dir, Role::Refs) {
-            tracing::warn!("{}: {error}", self.dir.display());
+            tracing::warn!("cannot remove {}: {error}", self.dir.display());
         }
     }
 }

@@ -77,7 +77,7 @@ pub fn collect(bucket: &Bucket, name: &BucketName, grace: Grace) -> Result<Colle
             Swapped::Unknown(error) => return Err(error),
         }
     }
-    let words = format!("'{}' is changed by others too often; try again later", name.as_str());
+    let words = format!("'{}' is changed too often by other nodes; try again later", name.as_str());
     Err(Error::new(ErrorKind::Unavailable, words))
 }
 

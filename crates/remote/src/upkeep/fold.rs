@@ -61,7 +61,7 @@ impl ScratchRepository {
 impl Drop for ScratchRepository {
     fn drop(&mut self) {
         if let Err(error) = durable::remove_tree(&self.dir, Role::Pack) {
-            tracing::warn!("{}: {error}", self.dir.display());
+            tracing::warn!("cannot remove {}: {error}", self.dir.display());
         }
     }
 }
@@ -171,7 +171,7 @@ impl PreparedFold<'_> {
             }
             uploaded = Some((key, packs));
         }
-        let words = format!("'{}' is changed by others too often; try again later", self.name.as_str());
+        let words = format!("'{}' is changed too often by other nodes; try again later", self.name.as_str());
         Err(Error::new(ErrorKind::Unavailable, words))
     }
 
@@ -225,7 +225,10 @@ impl PreparedFold<'_> {
                 counts.folds.fetch_add(1, Relaxed);
                 // The fold is committed; the next request brings the cache up to date.
                 if let Err(error) = cache.install(&self.held, self.name, *read, &self.at_hand(packs)) {
-                    tracing::error!("a fold of '{}' is not in the cache yet: {error}", self.name.as_str());
+                    tracing::error!(
+                        "fold of '{}' done in the bucket, but not in the cache yet: {error}",
+                        self.name.as_str()
+                    );
                 }
                 Ok(Some(FoldOutcome::Done(count)))
             }

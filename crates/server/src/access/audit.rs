@@ -93,7 +93,7 @@ impl AuditLog {
     fn append(&self, lines: &str) {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = file.write_all(lines.as_bytes()) {
-            tracing::error!("audit log {}: {error}", self.path.display());
+            tracing::error!("cannot write audit log {}: {error}", self.path.display());
         }
     }
 }

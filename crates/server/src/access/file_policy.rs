@@ -70,7 +70,7 @@ impl AccessFiles {
         let needs = |key: &str, other: &str| Err(LoadError::of(Path::new(key), format!("needs {other}")));
         let is_for_proxies = self.forward_auth.is_none();
         if is_for_proxies && !self.user_header.is_empty() && self.trusted_proxies.is_empty() {
-            return needs("access.user-header", "access.trusted-proxies: anybody could send it");
+            return needs("access.user-header", "access.trusted-proxies: otherwise any client could set it");
         }
         if is_for_proxies && !self.groups_header.is_empty() && self.user_header.is_empty() {
             return needs("access.groups-header", "access.user-header");
@@ -86,7 +86,7 @@ impl AccessFiles {
         match (&self.forward_auth, &self.users) {
             (None, _) => Ok(None),
             (_, Some(_)) => {
-                Err(LoadError::of(key, "cannot be had with access.users: one of them knows the users"))
+                Err(LoadError::of(key, "cannot be combined with access.users: remove one of them"))
             }
             (Some(url), None) => ForwardAuth::new(url, &self.user_header, &self.groups_header)
                 .map(Some)
@@ -112,9 +112,7 @@ impl FilePolicy {
             ];
             return match without.into_iter().flatten().next() {
                 None => Ok(None),
-                Some(key) => {
-                    Err(LoadError::of(Path::new(key), "needs access.rules, which say who may do what"))
-                }
+                Some(key) => Err(LoadError::of(Path::new(key), "needs access.rules")),
             };
         };
         let forward = files.forward_auth()?;
@@ -154,7 +152,8 @@ impl FilePolicy {
 
     fn verify(&self, user: &str, password: &str, address: IpAddr) -> Result<Principal, NotIdentified> {
         let now = Instant::now();
-        let passwords = self.passwords.as_ref().ok_or_else(|| refused("passwords are not taken"))?;
+        let passwords =
+            self.passwords.as_ref().ok_or_else(|| refused("passwords are not accepted (access.users)"))?;
         if self.verified.find(user, password, now).is_some() {
             return Ok(Principal::named(user));
         }
@@ -168,7 +167,7 @@ impl FilePolicy {
             }
             Some(false) => {
                 self.failures.add(address, now);
-                Err(refused(&format!("unknown user {user:?}, or a wrong password")))
+                Err(refused(&format!("unknown user {user:?} or wrong password")))
             }
             None => Err(NotIdentified::Unavailable("too many passwords are being verified".to_owned())),
         }
@@ -196,7 +195,8 @@ impl FilePolicy {
     }
 
     fn token(&self, secret: &str) -> Result<Principal, NotIdentified> {
-        let tokens = self.tokens.as_ref().ok_or_else(|| refused("tokens are not taken"))?;
+        let tokens =
+            self.tokens.as_ref().ok_or_else(|| refused("tokens are not accepted (access.tokens)"))?;
         tokens.find(secret, Timestamp::now()).map_err(NotIdentified::Refused)
     }
 
@@ -221,7 +221,9 @@ impl FilePolicy {
                     kind.verb(),
                     String::from_utf8_lossy(changed)
                 ),
-                Ask::Delete => format!("{} may not delete or rename this", name.unwrap_or("anyone")),
+                Ask::Delete => {
+                    format!("{} may not delete or rename this repository", name.unwrap_or("anyone"))
+                }
                 _ => format!("{} may not push here", name.unwrap_or("anyone")),
             }),
         }
@@ -237,7 +239,7 @@ impl AccessPolicy for FilePolicy {
         let Some(headers) = offer.headers else { return Ok(Principal::anonymous()) };
         match self.proxies.user(offer.peer, headers) {
             HeaderUser::Known(principal) => return Ok(principal),
-            HeaderUser::Malformed => return Err(refused("malformed user header of a proxy")),
+            HeaderUser::Malformed => return Err(refused("proxy sent a malformed user header")),
             HeaderUser::Ignored => drop(offer.metrics.ignored_user_headers.inc()),
             HeaderUser::NotGiven => {}
         }

@@ -79,7 +79,7 @@ impl ForwardAuth {
     pub(super) fn new(url: &ForwardAuthUrl, user_header: &str, groups_header: &str) -> Result<Self, String> {
         let name = |text: &str, default: &'static str| match text {
             "" => Ok(HeaderName::from_static(default)),
-            text => text.parse().map_err(|_| format!("{text:?} is no name of a header")),
+            text => text.parse().map_err(|_| format!("{text:?} is not a valid header name")),
         };
         Ok(ForwardAuth {
             user_header: name(user_header, "remote-user")?,
@@ -110,8 +110,8 @@ impl ForwardAuth {
             Handle::current().block_on(work)
         });
         let answer = match asked {
-            None => return Err(unavailable("too many requests wait for it")),
-            Some(Err(_)) => return Err(unavailable("it does not answer in time")),
+            None => return Err(unavailable("too many requests are waiting for it")),
+            Some(Err(_)) => return Err(unavailable("no answer in time")),
             Some(Ok(Err(error))) => return Err(unavailable(&error.to_string())),
             Some(Ok(Ok(answer))) => answer,
         };
@@ -124,10 +124,10 @@ impl ForwardAuth {
             }
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 let status = answer.status().as_u16();
-                Err(NotIdentified::Refused(format!("access.forward-auth answers {status}")))
+                Err(NotIdentified::Refused(format!("access.forward-auth answered {status}")))
             }
             StatusCode::TOO_MANY_REQUESTS => Err(NotIdentified::TooManyFailures),
-            status => Err(unavailable(&format!("it answers {}", status.as_u16()))),
+            status => Err(unavailable(&format!("answered {}", status.as_u16()))),
         }
     }
 
@@ -137,7 +137,9 @@ impl ForwardAuth {
             // Rules cannot name such a user.
             _ => {
                 let header = self.user_header.as_str();
-                Err(NotIdentified::Unavailable(format!("access.forward-auth: its answer has no {header}")))
+                Err(NotIdentified::Unavailable(format!(
+                    "access.forward-auth: answer lacks the header {header}"
+                )))
             }
         }
     }
@@ -266,19 +268,19 @@ mod tests {
         };
         check(
             Some("HTTP/1.1 401 No\r\nRemote-User: alice\r\n\r\n"),
-            "refused: access.forward-auth answers 401",
+            "refused: access.forward-auth answered 401",
         );
-        check(Some("HTTP/1.1 403 No\r\n\r\n"), "refused: access.forward-auth answers 403");
+        check(Some("HTTP/1.1 403 No\r\n\r\n"), "refused: access.forward-auth answered 403");
         check(Some("HTTP/1.1 429 No\r\n\r\n"), "too many");
         check(
             Some("HTTP/1.1 500 No\r\nRemote-User: alice\r\n\r\n"),
-            "unavailable: access.forward-auth: it answers 500",
+            "unavailable: access.forward-auth: answered 500",
         );
         check(
             Some("HTTP/1.1 302 No\r\nRemote-User: alice\r\n\r\n"),
-            "unavailable: access.forward-auth: it answers 302",
+            "unavailable: access.forward-auth: answered 302",
         );
-        let nobody = "unavailable: access.forward-auth: its answer has no remote-user";
+        let nobody = "unavailable: access.forward-auth: answer lacks the header remote-user";
         for headers in
             ["", "Remote-User:\r\n", "Remote-User: a\tb\r\n", "Remote-User: a\r\nRemote-User: b\r\n"]
         {
@@ -286,7 +288,7 @@ mod tests {
         }
         check(Some("SSH-2.0-x\r\n"), "unavailable: ");
         check(Some(&format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(2 * MAX_HEAD_BYTES))), "unavailable: ");
-        check(Some(""), "unavailable: access.forward-auth: it does not answer in time");
+        check(Some(""), "unavailable: access.forward-auth: no answer in time");
         check(None, "unavailable: ");
     }
 

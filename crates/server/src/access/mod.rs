@@ -32,7 +32,7 @@ use http::HeaderMap;
 use crate::metrics::Metrics;
 pub use audit::AuditLog;
 pub(crate) use audit::{AuditedChange, AuditedRef};
-pub use credentials::{check_tokens, hash_password, new_token};
+pub use credentials::{Credentials, check_tokens, hash_password, new_token};
 pub use file_policy::{AccessFiles, Explanation, FilePolicy};
 pub use forward_auth::ForwardAuthUrl;
 pub use gitolite::{ConvertedRules, ReadConf, convert_gitolite};
@@ -95,6 +95,14 @@ pub struct Offer<'a> {
     pub certificate: Option<&'a str>,
     /// Counts evidence that is ignored.
     pub metrics: &'a Metrics,
+}
+
+impl Offer<'_> {
+    /// The credentials in the `Authorization` header; `None` if there are none. Fails if they are malformed.
+    pub fn credentials(&self) -> Result<Option<Credentials>, NotIdentified> {
+        let found = self.headers.map(Credentials::of).transpose();
+        found.map(Option::flatten).map_err(|why| NotIdentified::Refused(why.to_owned()))
+    }
 }
 
 /// The maker of a request: a user, or anyone.

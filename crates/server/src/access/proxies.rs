@@ -56,8 +56,9 @@ impl TrustedProxies {
     ) -> Result<Self, LoadError> {
         let name = |key: &str, text: Option<&str>| {
             let parse = |text: &str| {
-                text.parse()
-                    .map_err(|_| LoadError::of(Path::new(key), format!("{text:?} is no name of a header")))
+                text.parse().map_err(|_| {
+                    LoadError::of(Path::new(key), format!("{text:?} is not a valid header name"))
+                })
             };
             text.map(parse).transpose()
         };

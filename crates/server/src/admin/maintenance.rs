@@ -32,8 +32,8 @@ impl MaintenanceView<'_> {
         // Writing to a String cannot fail, here and below.
         let _ = write!(
             out,
-            "<section><h2>Maintenance · {} repositories</h2><p class=\"empty\">{} at work, {} due; {} tasks done, {} failed; {} \
-         freed.</p>",
+            "<section><h2>Maintenance · {} repositories</h2>\
+             <p class=\"empty\">{} running, {} due; {} tasks done, {} failed; {} freed.</p>",
             self.health.len(),
             metrics.maintenance_running.get(),
             metrics.maintenance_backlog.get(),
@@ -43,10 +43,10 @@ impl MaintenanceView<'_> {
         );
         if shows_names {
             out.push_str(
-            "<div class=\"scroll\"><table><thead><tr><th>Repository</th><th class=\"number\">Packs</th>\
-             <th class=\"number\">Size</th><th class=\"number\">Loose</th><th class=\"number\">Bitmap knows</th>\
+                "<div class=\"scroll\"><table><thead><tr><th>Repository</th><th class=\"number\">Packs</th>\
+             <th class=\"number\">Size</th><th class=\"number\">Loose</th><th class=\"number\">In bitmap</th>\
              <th>Next</th><th>Last</th></tr></thead><tbody>",
-        );
+            );
             for repository in self.health.iter().take(MAX_ROWS) {
                 self.row(repository, out);
             }
@@ -65,9 +65,9 @@ impl MaintenanceView<'_> {
         let facts = health.facts.clone().unwrap_or_default();
         let coverage = facts.bitmap_coverage().map_or("–".to_owned(), |percent| format!("{percent} %"));
         let next = match (&health.next, repository.due) {
-            _ if repository.is_running => "at work".to_owned(),
+            _ if repository.is_running => "running".to_owned(),
             (Some((task, reason)), _) => format!("{}: {reason}", task.name()),
-            (None, Some(due)) => format!("a look in {}", duration(due.saturating_sub(self.now))),
+            (None, Some(due)) => format!("check in {}", duration(due.saturating_sub(self.now))),
             (None, None) => "–".to_owned(),
         };
         let last = health.last.as_ref().map_or("–".to_owned(), |last| {

@@ -184,7 +184,7 @@ pub(crate) async fn listen(listener: TcpListener, shared: Arc<Shared>) {
                 });
             }
             Err(error) => {
-                tracing::error!("cannot accept: {error}");
+                tracing::error!("cannot accept a connection: {error}");
                 tokio::time::sleep(ACCEPT_AGAIN).await;
             }
         }

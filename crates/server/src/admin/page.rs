@@ -61,11 +61,11 @@ impl View<'_> {
     fn head(&self, out: &mut String) {
         let (class, state) = match self.is_stopping {
             false => ("serving", "serving"),
-            true => ("stopping", "stopping: running transfers end, new clones are refused"),
+            true => ("stopping", "stopping: running transfers finish, new clones are refused"),
         };
         let again = match self.refreshes {
             true => "<a href=\"?refresh=off\">pause</a>",
-            false => "paused · <a href=\"?\">go on</a>",
+            false => "paused · <a href=\"?\">resume</a>",
         };
         let _ = write!(
             out,
@@ -81,7 +81,7 @@ impl View<'_> {
         let metrics = self.metrics;
         let last = self.samples.last().copied().unwrap_or_default();
         let connections = |door| metrics.connections_open(door);
-        let (http, git) = (connections(DoorName::Http), connections(DoorName::Git));
+        let [http, git, ssh] = [DoorName::Http, DoorName::Git, DoorName::Ssh].map(connections);
         let hits = metrics.cache_hits_running.get() + metrics.cache_hits_kept.get();
         let cache = format!("{} kept", bytes(metrics.cache_bytes.get() as f64));
         let answers = share(metrics.answer_hits.get(), metrics.answer_misses.get());
@@ -92,14 +92,14 @@ impl View<'_> {
             let _ =
                 write!(out, "<div class=\"tile\"><dt>{name}</dt><dd>{value}<small>{more}</small></dd></div>");
         };
-        tile("Sending", rate(last.sent_rate), format!("{} so far", bytes(sent)));
-        tile("Receiving", rate(last.received_rate), format!("{} so far", bytes(received)));
+        tile("Sending", rate(last.sent_rate), format!("{} in total", bytes(sent)));
+        tile("Receiving", rate(last.received_rate), format!("{} in total", bytes(received)));
         tile("Running", self.live.len().to_string(), format!("clones: {}", metrics.running_clones.get()));
-        tile("Queue", metrics.queue_length.get().to_string(), "clones that wait".to_owned());
-        tile("Connections", (http + git).to_string(), format!("{http} http, {git} git"));
+        tile("Queue", metrics.queue_length.get().to_string(), "waiting clones".to_owned());
+        tile("Connections", (http + git + ssh).to_string(), format!("{http} http, {git} git, {ssh} ssh"));
         tile("Pack cache hits", share(hits, metrics.cache_misses.get()), cache);
         tile(
-            "Ref answer hits",
+            "Ref cache hits",
             answers,
             format!("open repositories: {}", metrics.repository_cache_open.get()),
         );
@@ -113,7 +113,7 @@ impl View<'_> {
         );
         let last = self.samples.last().copied().unwrap_or_default();
         Plot {
-            label: format!("Bytes a second in the last five minutes; {} now", rate(last.sent_rate)),
+            label: format!("Bytes per second in the last five minutes; now {}", rate(last.sent_rate)),
             series: vec![
                 self.series("out", true, |sample| sample.sent_rate),
                 self.series("in", false, |sample| sample.received_rate),
@@ -134,7 +134,7 @@ impl View<'_> {
         );
         let last = self.samples.last().copied().unwrap_or_default();
         Plot {
-            label: format!("Transfers that ran in the last five minutes; {} at last", last.live),
+            label: format!("Running transfers in the last five minutes; now {}", last.live),
             series: vec![
                 self.series("out", true, |sample| sample.live),
                 self.series("in", false, |sample| sample.queued),
@@ -161,8 +161,8 @@ impl View<'_> {
         let names = if self.shows_names { "<th>Peer</th><th>Repository</th>" } else { "" };
         let _ = write!(
             out,
-            "<div class=\"scroll\"><table><thead><tr><th>Session</th><th>Door</th>{names}<th>Kind</th>\
-             <th>At</th><th class=\"number\">Sent</th><th class=\"number\">Received</th>\
+            "<div class=\"scroll\"><table><thead><tr><th>Session</th><th>Transport</th>{names}<th>Kind</th>\
+             <th>Phase</th><th class=\"number\">Sent</th><th class=\"number\">Received</th>\
              <th class=\"number\">Mean rate</th><th class=\"number\">For</th></tr></thead><tbody>"
         );
         for transfer in self.live.iter().take(MAX_ROWS) {
@@ -174,8 +174,8 @@ impl View<'_> {
         }
         if !self.shows_names {
             out.push_str(
-                "<p class=\"empty\">Who is served what is shown only where <code>listen.admin</code> has an \
-                 address of its own.</p>",
+                "<p class=\"empty\">Clients and repositories are hidden; \
+                 to see them, give <code>listen.admin</code> its own address.</p>",
             );
         }
         out.push_str("</section>");
@@ -214,8 +214,8 @@ impl View<'_> {
 
     fn totals(&self, out: &mut String) {
         out.push_str(
-            "<section><h2>Since the start</h2><div class=\"scroll\"><table><thead><tr><th>Transfers</th>\
-             <th class=\"number\">Began</th><th class=\"number\">Finished</th><th class=\"number\">Failed</th>\
+            "<section><h2>Since startup</h2><div class=\"scroll\"><table><thead><tr><th>Transfers</th>\
+             <th class=\"number\">Started</th><th class=\"number\">Finished</th><th class=\"number\">Failed</th>\
              </tr></thead><tbody>",
         );
         for kind in Kind::ALL.iter().copied() {
@@ -239,9 +239,9 @@ impl View<'_> {
             let class = if is_bad && value > 0 { "number bad" } else { "number" };
             let _ = write!(out, "<tr><td>{name}</td><td class=\"{class}\">{value}</td></tr>");
         };
-        row("packs made", metrics.cache_misses.get(), false);
-        row("packs shared while they were made", metrics.cache_hits_running.get(), false);
-        row("packs kept and sent again", metrics.cache_hits_kept.get(), false);
+        row("packs generated", metrics.cache_misses.get(), false);
+        row("packs shared while being generated", metrics.cache_hits_running.get(), false);
+        row("packs sent from the cache", metrics.cache_hits_kept.get(), false);
         row("keepalives", metrics.keepalives.get(), false);
         for reason in Reason::ALL.iter().copied() {
             let count = metrics.refused_so_far(reason);

@@ -27,14 +27,14 @@ impl UserView {
             out,
             "<header><h1>packrace</h1><span class=\"soft\">{}</span>\
              <span class=\"soft right\">you are {}</span></header>\
-             <section><h2>Repositories that you may read</h2>",
+             <section><h2>Repositories you may read</h2>",
             escaped(agent),
             escaped(&self.user)
         );
         match &self.readable {
             Some(readable) => rows(readable, &mut out),
             None => {
-                out.push_str("<p class=\"empty\">The repositories of this server are not listed.</p>");
+                out.push_str("<p class=\"empty\">This server does not list its repositories.</p>");
             }
         }
         out.push_str("</section></main></body></html>\n");
@@ -59,7 +59,7 @@ fn rows(readable: &ReadableRepositories, out: &mut String) {
     }
     out.push_str("</tbody></table></div>");
     if readable.has_more {
-        let _ = write!(out, "<p class=\"empty\">There are more than {MAX_SHOWN}.</p>");
+        let _ = write!(out, "<p class=\"empty\">More than {MAX_SHOWN} repositories; not all are shown.</p>");
     }
 }
 
@@ -75,9 +75,9 @@ mod tests {
             DescribedRepository { name: evil.clone(), description: Some(evil.clone()), object_format: None };
         let readable = ReadableRepositories { repositories: vec![repository], has_more: true };
         let page = UserView { user: evil, readable: Some(readable) }.render("<script>");
-        assert!(!page.contains("<script") && page.contains("more than 1000"), "{page}");
+        assert!(!page.contains("<script") && page.contains("More than 1000"), "{page}");
         let nothing = |readable| UserView { user: "alice".to_owned(), readable }.render("p/1");
-        assert!(nothing(None).contains("are not listed"));
+        assert!(nothing(None).contains("does not list its repositories"));
         assert!(nothing(Some(ReadableRepositories::default())).contains(">None.</p>"));
     }
 }

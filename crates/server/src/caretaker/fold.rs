@@ -52,7 +52,7 @@ fn commit(job: &Job<'_>, fold: PreparedFold<'_>) -> LookEnd {
         Ok(FoldOutcome::Overtaken) => {
             tracing::info!(
                 maintenance = "fold", repository = %job.name(), outcome = "postponed",
-                reason = "another node was faster"
+                reason = "another node changed the repository first"
             );
             LookEnd::Postponed
         }

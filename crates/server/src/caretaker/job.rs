@@ -37,7 +37,7 @@ impl<'a> Job<'a> {
         let repository = match self.shared.root.open_path(self.path) {
             Ok(repository) => repository,
             Err(error) => {
-                tracing::debug!("maintenance of {}: {error}", self.name());
+                tracing::debug!("maintenance of {} skipped: {error}", self.name());
                 return LookEnd::Gone;
             }
         };
@@ -78,7 +78,7 @@ impl<'a> Job<'a> {
         for PlannedTask { task, memory_bytes, .. } in &too_large {
             tracing::warn!(
                 repository = %self.name(), task = task.name(), needs = memory_bytes,
-                "maintenance: needs more memory than maintenance.memory-bytes"
+                "maintenance task skipped: needs more than maintenance.memory-bytes"
             );
         }
         let Some(bytes) = planned.iter().map(|planned| planned.memory_bytes).max() else {

@@ -89,7 +89,7 @@ fn find_all(shared: &Shared, now: Duration, behind: Option<PathBuf>) -> Option<P
         ControlFlow::Break(())
     });
     if let Err(error) = listed {
-        tracing::warn!("maintenance: repositories cannot be listed: {error}");
+        tracing::warn!("maintenance: cannot list repositories: {error}");
     }
     last
 }

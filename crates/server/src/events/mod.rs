@@ -25,12 +25,10 @@ pub(crate) use recovery::refs_that_changed;
 pub use settings::EventSettings;
 
 /// The message to a client whose push or request cannot be recorded, before anything changes.
-pub(crate) const NOT_RECORDED: &str =
-    "the server cannot record changes now; its operator finds the reason in the log";
+pub(crate) const NOT_RECORDED: &str = "server cannot record changes; see the server's log";
 
 /// The same after a change that no other client was told of.
-pub(crate) const CHANGED_UNRECORDED: &str =
-    "changed, but not recorded; the server's operator finds the reason in the log";
+pub(crate) const CHANGED_UNRECORDED: &str = "changed, but not recorded; see the server's log";
 
 /// The journal of a server.
 #[derive(Debug)]
@@ -71,7 +69,7 @@ impl Events {
         for one in unfinished {
             events.recover(one, namespace, repository).map_err(failed)?;
         }
-        tracing::info!("events: journal in {}; the last is {}", dir.display(), events.journal.durable());
+        tracing::info!("events: journal {}; last event is {}", dir.display(), events.journal.durable());
         Ok(Some(events))
     }
 
@@ -116,7 +114,7 @@ impl Events {
     pub(crate) fn announce(&self, event: &JournalEvent) -> Result<Announced, NotRecorded> {
         self.journal.announce(event).map_err(|error| {
             self.metrics.events_refused.inc();
-            tracing::error!("refused, as it cannot be recorded: {error}");
+            tracing::error!("change refused: cannot record it in the journal: {error}");
             NotRecorded
         })
     }
@@ -130,7 +128,7 @@ impl Events {
         let recorded = self.journal.record(announced, event).map(drop);
         if let Err(error) = recorded {
             self.metrics.events_refused.inc();
-            tracing::error!("changed, but not recorded: {error}");
+            tracing::error!("change done, but not recorded in the journal: {error}");
             return Err(NotRecorded);
         }
         self.metrics.events_recorded.inc();

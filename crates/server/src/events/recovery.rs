@@ -41,10 +41,10 @@ impl Events {
         let (action, path) = (announced.action, String::from_utf8_lossy(&announced.repository).into_owned());
         match happened.is_some() {
             true => tracing::warn!(
-                "events: {action:?} of {path:?} had happened when the server was killed: recorded"
+                "events: {action:?} of {path:?} was done before the server was killed: recorded now"
             ),
             false => {
-                tracing::info!("events: {action:?} of {path:?} had not happened when the server was killed")
+                tracing::info!("events: {action:?} of {path:?} was not done before the server was killed")
             }
         }
         self.journal.resolve(unfinished, happened.as_ref())

@@ -284,7 +284,7 @@ impl ClientSink for BodySink {
 
 /// A batch that hyper sends: one chunk of HTTP and one gathered write, and no copy of a mapped pack.
 #[derive(Debug)]
-pub(super) struct BatchBuf {
+pub(crate) struct BatchBuf {
     batch: GatherBatch,
     /// Pieces that were sent completely.
     at: usize,
@@ -299,6 +299,29 @@ impl BatchBuf {
     fn new(batch: GatherBatch, in_flight: Arc<InFlight>) -> Self {
         in_flight.handed(batch.len());
         BatchBuf { remaining: batch.len(), batch, at: 0, skip: 0, in_flight }
+    }
+}
+
+impl BatchBuf {
+    /// The pieces that were not sent, with this batch as their owner: nothing is copied.
+    pub(crate) fn into_pieces(self) -> impl Iterator<Item = Bytes> {
+        let (at, skip, count) = (self.at, self.skip, self.batch.pieces().count());
+        let batch = Arc::new(self);
+        (at..count).map(move |number| {
+            let piece = Bytes::from_owner(BatchPiece { batch: batch.clone(), number });
+            if number == at { piece.slice(skip..) } else { piece }
+        })
+    }
+}
+
+struct BatchPiece {
+    batch: Arc<BatchBuf>,
+    number: usize,
+}
+
+impl AsRef<[u8]> for BatchPiece {
+    fn as_ref(&self) -> &[u8] {
+        self.batch.batch.piece(self.number).unwrap_or_default()
     }
 }
 
@@ -346,7 +369,7 @@ impl Buf for BatchBuf {
 }
 
 /// The body of an answer: a first batch, and those that a sink sends afterwards.
-pub(super) struct AnswerBody {
+pub(crate) struct AnswerBody {
     first: Option<GatherBatch>,
     rest: Option<mpsc::Receiver<BodyMessage>>,
     status: u16,

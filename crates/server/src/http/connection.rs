@@ -163,7 +163,7 @@ impl Counted {
         if written.as_ref().is_err_and(faults::is_unreadable) {
             let damaged = pieces.iter().fold(None, |first, piece| first.or(faults::touch(piece)));
             if let Some(damaged) = damaged {
-                tracing::error!("a response is cut off: {damaged}");
+                tracing::error!("response cut off: {damaged}");
             }
         }
         let bytes = *written.as_ref().unwrap_or(&0);
@@ -183,7 +183,7 @@ impl AsyncRead for Counted {
         let bytes = buffer.filled().len() - before;
         count::add(Role::Client, Op::Read, bytes);
         let Some(rest) = self.may_read_bytes.checked_sub(bytes as u64) else {
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, "the client sends too much")));
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, "client sends too much")));
         };
         self.may_read_bytes = rest;
         Poll::Ready(read)

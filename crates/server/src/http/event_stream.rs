@@ -18,7 +18,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use hyper::body::Incoming;
 use packrace_journal::{JournalReader, Line};
 use serde_json::{Map, Value, json};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
@@ -28,7 +27,7 @@ use super::identity::identify;
 use super::refusal::{HttpRefusal, no_cache};
 use super::routes::percent_decode;
 use super::watch::InFlight;
-use super::{HttpAnswer, RequestContext, take_permit};
+use super::{ClientBody, HttpAnswer, RequestContext, take_permit};
 use crate::access::{Ask, Decision, Principal};
 use crate::events::{RepositoryFilter, hide_from_readers};
 use crate::send::outbox::GatherBatch;
@@ -80,7 +79,7 @@ impl EventQuery {
 
 /// Responds to a request.
 pub(super) async fn answer(
-    request: Request<Incoming>,
+    request: Request<impl ClientBody>,
     context: RequestContext,
     access: Access,
     in_flight: Arc<InFlight>,
@@ -91,7 +90,8 @@ pub(super) async fn answer(
         answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET"));
         return answer;
     }
-    match begin(&request, &context, &shared).await {
+    let wanted = EventQuery::of(request.uri().query().unwrap_or(""), request.headers());
+    match begin(wanted, &context, &shared).await {
         Ok(follower) => {
             let (sender, receiver) = mpsc::channel(WAITING_BATCHES);
             let first = GatherBatch::of(b": events\n\n".to_vec());
@@ -111,12 +111,11 @@ pub(super) async fn answer(
 }
 
 async fn begin(
-    request: &Request<Incoming>,
+    wanted: Option<EventQuery>,
     context: &RequestContext,
     shared: &Arc<Shared>,
 ) -> Result<Follower, HttpRefusal> {
-    let wanted = EventQuery::of(request.uri().query().unwrap_or(""), request.headers())
-        .ok_or(StatusCode::BAD_REQUEST)?;
+    let wanted = wanted.ok_or(StatusCode::BAD_REQUEST)?;
     let permit = take_permit(context, shared).await?;
     let (offer, transfer, all) = (context.offer.clone(), context.transfer.clone(), shared.clone());
     let identifying = tokio::task::spawn_blocking(move || {
@@ -175,7 +174,7 @@ impl Follower {
             let (text, has_more) = match text {
                 Ok(text) => text,
                 Err(error) => {
-                    tracing::error!("events: {error}");
+                    tracing::error!("event stream cut off: cannot read the journal: {error}");
                     return;
                 }
             };

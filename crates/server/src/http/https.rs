@@ -36,8 +36,8 @@ const HANDSHAKE: u8 = 22;
 const ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 80];
 
 /// The answer to HTTP without TLS.
-const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 58\r\n\r\n\
-    This port speaks HTTPS only: the URL begins with https://\n";
+const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 49\r\n\r\n\
+    This port serves HTTPS only: use an https:// URL\n";
 
 /// The answer to a client beyond the connection limit.
 pub(crate) fn limit_reached(_why: LimitReached) -> Vec<u8> {
@@ -76,7 +76,7 @@ async fn shake_hands_and_serve(stream: TcpStream, accepted: Accepted) {
     let certificate = ClientCertificate::of(stream.get_ref().1).map(Arc::new);
     let addresses = Addresses { peer, local, certificate };
     if let Some(certificate) = &addresses.certificate {
-        tracing::debug!("https {peer}: certificate of the client: {certificate}");
+        tracing::debug!("https {peer}: client certificate: {certificate}");
     }
     serve(Encrypted { stream, watch, unsent: None }, addresses, accepted).await;
 }
@@ -108,11 +108,11 @@ impl NoHandshake {
 impl std::fmt::Display for NoHandshake {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            NoHandshake::Gone => f.write_str("the client has left"),
-            NoHandshake::TooSlow(TooSlow::Silent) => f.write_str("no handshake within the time limit"),
+            NoHandshake::Gone => f.write_str("client disconnected"),
+            NoHandshake::TooSlow(TooSlow::Silent) => f.write_str("no handshake within limits.request-time"),
             NoHandshake::TooSlow(why) => write!(f, "{why}"),
-            NoHandshake::NotTls => f.write_str("the client does not speak it"),
-            NoHandshake::NoCertificates => f.write_str("there are no tls.certificates"),
+            NoHandshake::NotTls => f.write_str("client does not speak TLS"),
+            NoHandshake::NoCertificates => f.write_str("no tls.certificates"),
             NoHandshake::Failed(error) => write!(f, "{error}"),
         }
     }
@@ -185,7 +185,7 @@ impl Encrypted {
             && matches!(written, Poll::Ready(Ok(_)))
             && let Some(damaged) = pieces.iter().find_map(|piece| faults::touch(piece))
         {
-            tracing::error!("a response is cut off: {damaged}");
+            tracing::error!("response cut off: {damaged}");
             return Poll::Ready(Err(damaged.into()));
         }
         written

@@ -1,6 +1,7 @@
 //! The principal and the address of a client of HTTP.
 
 use std::net::{IpAddr, SocketAddr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
@@ -81,7 +82,14 @@ pub(super) fn identify(offer: &ClientOffer, shared: &Shared) -> Result<Principal
 pub(super) fn is_challenged(service: Service, path: &[u8], offer: &ClientOffer, shared: &Shared) -> bool {
     let ask = if service == Service::ReceivePack { Ask::Push } else { Ask::Read };
     let Ok(path) = named(path) else { return false };
-    offer.settings.access.is_challenged(&offer.shown(&shared.host.metrics), &path, ask)
+    let metrics = &shared.host.metrics;
+    let asked = || offer.settings.access.is_challenged(&offer.shown(metrics), &path, ask);
+    // This is not a thread of the request: a panic of the policy must not end the connection's task.
+    catch_unwind(AssertUnwindSafe(asked)).unwrap_or_else(|_| {
+        metrics.panics.inc();
+        tracing::error!("access policy panicked");
+        false
+    })
 }
 
 /// How much of the routes below `/-/` a request may see, if access rules decide that.
@@ -125,7 +133,7 @@ fn user_view(
     let is_listed = settings.repository_prototype.is_some();
     let list = || ReadableRepositories::of(principal, None, MAX_SHOWN, settings, shared);
     let readable = is_listed.then(list).transpose().map_err(|error| {
-        tracing::error!("repositories: {}", quoted(error.to_string().as_bytes()));
+        tracing::error!("cannot list repositories: {}", quoted(error.to_string().as_bytes()));
         StatusCode::INTERNAL_SERVER_ERROR
     })?;
     let user = principal.name().unwrap_or_default().to_owned();

@@ -27,7 +27,7 @@
 
 mod api;
 mod api_path;
-mod body;
+pub(crate) mod body;
 pub(crate) mod connection;
 pub(crate) mod dumb;
 mod event_stream;
@@ -37,15 +37,16 @@ pub(crate) mod limit_reached;
 mod refusal;
 pub(crate) mod routes;
 mod streamed_body;
-mod watch;
+pub(crate) mod watch;
 
 use std::io::Read;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use hyper::body::Incoming;
+use http_body::Body as HttpBody;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::Receiver;
 
@@ -73,7 +74,12 @@ use routes::{Route, percent_decode, route};
 use streamed_body::StreamedBody;
 use watch::InFlight;
 
-type HttpAnswer = Response<AnswerBody>;
+pub(crate) type HttpAnswer = Response<AnswerBody>;
+
+/// The body of a request: hyper's, or that of a program that embeds the server.
+pub(crate) trait ClientBody: HttpBody<Data = Bytes, Error: Send> + Send + Unpin + 'static {}
+
+impl<B: HttpBody<Data = Bytes, Error: Send> + Send + Unpin + 'static> ClientBody for B {}
 
 /// Both ends of a connection, and the client's certificate.
 #[derive(Debug, Clone)]
@@ -85,8 +91,8 @@ pub(crate) struct Addresses {
 }
 
 /// Answers one request.
-async fn answer(
-    request: Request<Incoming>,
+pub(crate) async fn answer(
+    request: Request<impl ClientBody>,
     in_flight: Arc<InFlight>,
     shared: Arc<Shared>,
     Addresses { peer, local, certificate }: Addresses,
@@ -195,7 +201,7 @@ async fn advertise(
 }
 
 async fn upload_pack(
-    request: Request<Incoming>,
+    request: Request<impl ClientBody>,
     path: Vec<u8>,
     context: RequestContext,
     shared: Arc<Shared>,
@@ -231,7 +237,7 @@ async fn upload_pack(
 /// Reads the body of a request. Waits for bytes that have not arrived with the head only if a repository
 /// offers the service; then returns that too.
 async fn take_body(
-    body: &mut Incoming,
+    body: &mut impl ClientBody,
     is_gzip: bool,
     expects_to_continue: bool,
     service: Service,
@@ -278,14 +284,14 @@ async fn look_up(
         open(service, &path, &offer, &transfer, &shared)
     });
     looking.await.unwrap_or_else(|panic| {
-        tracing::error!("a request panicked: {panic}");
+        tracing::error!("request panicked: {panic}");
         Err(StatusCode::INTERNAL_SERVER_ERROR.into())
     })
 }
 
 /// A push may be of any length: its body is never held whole.
 async fn receive_pack(
-    request: Request<Incoming>,
+    request: Request<impl ClientBody>,
     path: Vec<u8>,
     context: RequestContext,
     shared: Arc<Shared>,
@@ -390,7 +396,7 @@ async fn run(
         None => match engine.await {
             Ok(refusal) => Err(refusal),
             Err(_) => {
-                tracing::error!("a request panicked");
+                tracing::error!("request panicked");
                 Err(StatusCode::INTERNAL_SERVER_ERROR.into())
             }
         },
@@ -473,7 +479,7 @@ fn run_engine(
         }
         Err(_) => {
             shared.host.metrics.panics.inc();
-            tracing::error!("{path}: the request panicked");
+            tracing::error!("{path}: request panicked");
             StatusCode::INTERNAL_SERVER_ERROR
         }
     };

@@ -45,7 +45,7 @@ impl HttpRefusal {
     pub(super) fn not_served(path: &str, why: &NotServed) -> Self {
         match why {
             NotServed::NotFound(why) => {
-                tracing::info!("{path} is not served: {}", quoted(why.as_bytes()));
+                tracing::info!("{path}: not served: {}", quoted(why.as_bytes()));
                 StatusCode::NOT_FOUND.into()
             }
             NotServed::Disabled(reason) => {
@@ -124,9 +124,9 @@ pub(super) fn body_refused(bad: BadBody, peer: SocketAddr, shared: &Shared) -> S
         // Their status counts them.
         BadBody::TooLarge => return StatusCode::PAYLOAD_TOO_LARGE,
         BadBody::Broken => return StatusCode::BAD_REQUEST,
-        BadBody::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, "the memory for request bodies is full"),
+        BadBody::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, "limits.body-memory-bytes is used up"),
         BadBody::ClientHasEnough => {
-            (StatusCode::TOO_MANY_REQUESTS, "too much memory in request bodies from this address")
+            (StatusCode::TOO_MANY_REQUESTS, "limits.body-memory-bytes-per-address is used up")
         }
         BadBody::Cut => (StatusCode::SERVICE_UNAVAILABLE, CUT),
     };

@@ -16,7 +16,7 @@ use crate::limits::connections::Permit;
 
 /// A connection, from accept to close.
 #[derive(Debug)]
-pub(super) struct ConnectionWatch {
+pub(crate) struct ConnectionWatch {
     /// How long it may have no request.
     request_time: Duration,
     /// The lowest throughput of an answer.
@@ -70,15 +70,15 @@ pub(super) enum TooSlow {
 impl std::fmt::Display for TooSlow {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
-            TooSlow::Silent => "no request within the time limit",
-            TooSlow::Stalled => "the client reads its answer too slowly",
+            TooSlow::Silent => "no request within limits.request-time",
+            TooSlow::Stalled => "client reads its response too slowly (limits.stall-time)",
             TooSlow::Cut => CUT,
         })
     }
 }
 
 impl ConnectionWatch {
-    pub(super) fn new(request_time: Duration, min: MinThroughput, permit: Option<Permit>) -> Arc<Self> {
+    pub(crate) fn new(request_time: Duration, min: MinThroughput, permit: Option<Permit>) -> Arc<Self> {
         let state = WatchState { idle_since: Instant::now(), requests: Vec::new() };
         permit.iter().for_each(Permit::waits);
         let (background, state) = (Arc::default(), Mutex::new(state));
@@ -112,7 +112,7 @@ impl ConnectionWatch {
     }
 
     /// Begins a request. It runs until the result is dropped.
-    pub(super) fn begin_request(self: &Arc<Self>) -> Arc<InFlight> {
+    pub(crate) fn begin_request(self: &Arc<Self>) -> Arc<InFlight> {
         let sent = Arc::new(Sent::default());
         let mut state = self.state();
         state.requests.push(Watched { sent: sent.clone(), mark: None });
@@ -192,7 +192,7 @@ impl Watched {
 
 /// A request and its answer, while any part of them is held.
 #[derive(Debug)]
-pub(super) struct InFlight {
+pub(crate) struct InFlight {
     watch: Arc<ConnectionWatch>,
     sent: Arc<Sent>,
 }

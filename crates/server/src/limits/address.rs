@@ -53,7 +53,7 @@ impl FromStr for AddressRange {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("'{text}' is no address, and no range of them as 192.0.2.0/24");
+        let bad = || format!("'{text}' is neither an address nor a range such as 192.0.2.0/24");
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits.parse().map_err(|_| bad())?)),
             None => (text, None),

@@ -54,8 +54,8 @@ pub(crate) enum LimitReached {
 impl std::fmt::Display for LimitReached {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
-            LimitReached::Full => "the server is busy, try again later",
-            LimitReached::ClientHasEnough => "too many connections from your address, try again later",
+            LimitReached::Full => "server is busy; try again later",
+            LimitReached::ClientHasEnough => "too many connections from your address; try again later",
         })
     }
 }

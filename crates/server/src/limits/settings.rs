@@ -25,8 +25,8 @@ pub struct Limits {
     pub max_connections_per_address: usize,
     /// Simultaneous requests of one client. Beyond: as for connections.
     pub max_requests_per_address: usize,
-    /// Clients whose connections and requests are not limited by address, for example proxies: loopback by
-    /// default.
+    /// Clients whose connections, requests and memory are not limited by address, for example proxies: loopback
+    /// by default.
     pub exempt_addresses: Vec<AddressRange>,
     /// The longest upload-pack request over HTTP in bytes, inflated or not; `http.maxRequestBuffer`.
     pub max_request_bytes: usize,

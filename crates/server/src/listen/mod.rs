@@ -8,12 +8,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use packrace_os::clock::Clock as _;
 use packrace_store::HooksFrom;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
+use crate::embed::Running;
 use crate::host::Host;
 use crate::http::connection::connection as http_connection;
 use crate::http::{https, limit_reached};
@@ -22,7 +22,7 @@ use crate::service::shared::Shared;
 use crate::settings::{Admin, Hosts, Settings};
 use crate::shell::{ShellListener, accept as accept_shells};
 use crate::webhooks::RunningWebhooks;
-use crate::{admin, caretaker, git_daemon, ssh};
+use crate::{admin, git_daemon, ssh};
 use signals::{Signal, Signals};
 
 /// Threads beside those of requests, for the runtime's own work.
@@ -93,8 +93,6 @@ pub fn serve_and_reload(
     listening: impl FnOnce(&[(&'static str, SocketAddr)]),
     reload: impl FnMut() -> Option<Settings>,
 ) -> std::io::Result<()> {
-    let mut shared = Shared::new(root, settings)?;
-    shared.open_journal()?;
     let processors = packrace_os::process::available_threads();
     let background = tokio::runtime::Builder::new_multi_thread()
         // Half as many, so that clones do not delay all short work.
@@ -103,8 +101,8 @@ pub fn serve_and_reload(
         .on_thread_start(packrace_os::process::lower_thread_priority)
         .enable_all()
         .build()?;
-    shared.background = Some(background.handle().clone());
-    let shared = Arc::new(shared);
+    let running = Running::start(root, settings, Some(background.handle().clone()))?;
+    let shared = running.shared.clone();
     let webhooks = start_webhooks(&shared, background.handle())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(processors.min(4))
@@ -113,10 +111,8 @@ pub fn serve_and_reload(
         .thread_keep_alive(Duration::from_secs(10))
         .enable_all()
         .build()?;
-    caretaker::start(shared.clone())?;
-    let queue = shared.host.maintenance.clone();
     let result = runtime.block_on(run(shared, (inherited, shell), listening, reload, webhooks));
-    caretaker::stop(&queue);
+    drop(running);
     runtime.shutdown_background();
     background.shutdown_background();
     result
@@ -172,7 +168,6 @@ async fn run(
     if let Some(listener) = shell {
         accepting.spawn(accept_shells(listener, shared.clone()));
     }
-    looking.spawn(keep_house(shared.clone()));
     while signals.next().await == Signal::Reload {
         if let Some(settings) = reload() {
             // Logged once they apply: clients that wait for the line get the new ones.
@@ -236,14 +231,14 @@ fn tell_certificates(settings: &Settings) {
 fn tell_rules(settings: &Settings) {
     let (rules, pushing) = (&settings.rules, &settings.pushing);
     let pushes = match (rules.read_only, pushing.is_allowed) {
-        (true, _) => "nobody may push",
-        _ if settings.access.has_rules() => "the access rules decide who may read and push",
-        (false, true) => "everybody may push, unless a repository forbids it",
-        (false, false) => "nobody may push, unless git's configuration outside of repositories allows it",
+        (true, _) => "pushes are refused (serve.read-only)",
+        _ if settings.access.has_rules() => "access rules decide who may read and push",
+        (false, true) => "everybody may push, except where a repository forbids it",
+        (false, false) => "pushes are refused, except where git's system or user configuration allows them",
     };
     let exported = if rules.require_export_ok { " with git-daemon-export-ok" } else { "" };
     tracing::info!(
-        "serving repositories{exported} that lie in no other; {pushes}; hooks: {}; links may lead into the served folder{}; \
+        "serving repositories{exported}; {pushes}; hooks: {}; allowed link targets: the served folder{}; \
          HTTP host names: {}",
         match &rules.hooks {
             HooksFrom::Repository => "each repository's own".to_owned(),
@@ -252,7 +247,7 @@ fn tell_rules(settings: &Settings) {
         },
         rules.allowed_paths.iter().map(|path| format!(" or {}", path.display())).collect::<String>(),
         match &settings.hosts {
-            Hosts::Auto => "loopback's names over loopback, any name elsewhere".to_owned(),
+            Hosts::Auto => "loopback names over loopback, any name elsewhere".to_owned(),
             Hosts::Any => "any name".to_owned(),
             Hosts::Named(names) => names.join(", "),
         }
@@ -270,7 +265,10 @@ async fn drain(shared: &Shared, mut accepting: JoinSet<()>) {
     }
     accepting.shutdown().await;
     shared.stopping.send_replace(true);
-    tracing::info!("stopping: {} s left for running requests", limits.drain_time.as_secs());
+    tracing::info!(
+        "stopping: listeners closed; running requests have {} s left",
+        limits.drain_time.as_secs()
+    );
     let _ = tokio::time::timeout(limits.drain_time, shared.stopping.closed()).await;
 }
 
@@ -283,34 +281,6 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     };
     listen()
         .map_err(|error| std::io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))
-}
-
-/// Drops what expired or changed from the caches, and returns free memory to the system when the server is idle.
-async fn keep_house(shared: Arc<Shared>) {
-    // How many calls had begun when memory was last returned.
-    let mut returned_after = 0;
-    loop {
-        tokio::time::sleep(shared.settings().repository_cache.sweep_interval()).await;
-        let transfers = &shared.host.transfers;
-        let begun = transfers.begun();
-        let is_idle = begun != returned_after && transfers.list().is_empty();
-        let shared = shared.clone();
-        // Examining and closing files may take a while.
-        let kept = tokio::task::spawn_blocking(move || {
-            shared.root.repositories.sweep();
-            shared.host.ref_advertisements.sweep();
-            shared.host.packs.expire(shared.clock.now());
-            shared.host.events.get().iter().for_each(|events| events.journal.expire());
-            if is_idle {
-                packrace_os::process::return_free_memory();
-            }
-        });
-        match kept.await {
-            Ok(()) if is_idle => returned_after = begun,
-            Ok(()) => {}
-            Err(panic) => tracing::error!("housekeeping failed: {panic}"),
-        }
-    }
 }
 
 /// Accepts connections until it is dropped, together with the listener.
@@ -327,7 +297,7 @@ async fn accept<F>(
             Ok(accepted) => accepted,
             Err(error) => {
                 // Mostly out of descriptors: wait for some to be released instead of spinning.
-                tracing::error!("cannot accept: {error}");
+                tracing::error!("cannot accept a connection: {error}");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }

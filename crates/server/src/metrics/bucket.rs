@@ -16,30 +16,30 @@ use prometheus_client::registry::{Registry, Unit};
 pub(super) fn register(registry: &mut Registry, committer: &Arc<Committer>) {
     let cache = committer.cache();
     registry.register("bucket_requests", "Requests to the bucket", BucketRequests(cache.clone()));
-    let help = "Requests that found their repository in the cache as it is in the bucket";
+    let help = "Requests whose repository was up to date in the bucket cache";
     registry.register(
         "bucket_cache_hits",
         help,
         CacheCounter(cache.clone(), |cache| cache.counts().hits.load(Relaxed)),
     );
-    let help = "Requests that brought their repository up to what it is in the bucket";
+    let help = "Requests that updated their repository in the bucket cache";
     registry.register(
         "bucket_cache_fills",
         help,
         CacheCounter(cache.clone(), |cache| cache.counts().fills.load(Relaxed)),
     );
-    let help = "Repositories that went from the cache of the bucket";
+    let help = "Repositories evicted from the bucket cache";
     let evictions = CacheCounter(cache.clone(), |cache| cache.counts().evictions.load(Relaxed));
     registry.register("bucket_cache_evictions", help, evictions);
-    let help = "Bytes of repositories in the cache of the bucket";
+    let help = "Size of the repositories in the bucket cache";
     registry.register_with_unit("bucket_cache", help, Unit::Bytes, CacheBytes(cache.clone()));
-    let help = "Heads that were to take the place of another one, by what came of it";
+    let help = "Attempts to replace a head in the bucket, by outcome";
     registry.register("bucket_swaps", help, HeadSwaps(committer.clone()));
-    let help = "Pushes that were put into the bucket";
+    let help = "Pushes committed to the bucket";
     let pushes = CommitCounter(committer.clone(), |counts| counts.pushes.load(Relaxed));
     registry.register("bucket_pushes", help, pushes);
     let folds = CommitCounter(committer.clone(), |counts| counts.folds.load(Relaxed));
-    registry.register("bucket_folds", "Times that packs in the bucket were made fewer", folds);
+    registry.register("bucket_folds", "Folds of packs in the bucket", folds);
 }
 
 #[derive(Debug)]

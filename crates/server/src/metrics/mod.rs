@@ -214,61 +214,61 @@ impl Metrics {
     fn registry(&self) -> Registry {
         let mut registry = Registry::with_prefix("packrace");
         let mut add = Adding(&mut registry);
-        add.one("transfers_started", "Transfers that began", &self.started);
-        add.one("transfers_finished", "Transfers that succeeded", &self.finished);
-        add.one("transfers_failed", "Transfers that were refused or cut off, or that failed", &self.failed);
+        add.one("transfers_started", "Transfers started", &self.started);
+        add.one("transfers_finished", "Transfers finished successfully", &self.finished);
+        add.one("transfers_failed", "Transfers that were refused, cut off or failed", &self.failed);
         add.bytes("sent", "Bytes sent to clients", &self.bytes_sent);
         add.bytes("received", "Bytes received from clients", &self.bytes_received);
         add.one("connections", "Open connections", &self.connections);
-        add.one("refusals", "Connections and requests that were refused", &self.refusals);
+        add.one("refusals", "Connections and requests refused, by reason", &self.refusals);
         add.one(
             "ignored_user_headers",
-            "Requests whose user header did not come from a trusted proxy",
+            "Requests with a user header from an untrusted client, which was ignored",
             &self.ignored_user_headers,
         );
-        add.one("tls_handshakes", "Handshakes of TLS that have ended", &self.handshakes);
-        add.one("ssh_logins", "Logins of SSH that have ended", &self.logins);
+        add.one("tls_handshakes", "TLS handshakes, by outcome", &self.handshakes);
+        add.one("ssh_logins", "SSH logins, by outcome", &self.logins);
         add.one("requests_running", "Running requests", &self.requests_running);
-        add.bytes("body_memory", "Memory held by request bodies", &self.body_memory);
-        add.bytes("push_memory", "Memory held by commands of pushes, estimated", &self.push_memory);
+        add.bytes("body_memory", "Memory used by request bodies", &self.body_memory);
+        add.bytes("push_memory", "Estimated memory used by the commands of pushes", &self.push_memory);
         add.one("queue_length", "Clones in the queue", &self.queue_length);
-        add.seconds("queue_wait", "Time that clones spent in the queue", &self.queue_wait);
+        add.seconds("queue_wait", "Time clones spent in the queue", &self.queue_wait);
         add.one("running_clones", "Running clones", &self.running_clones);
         add.one(
             "cache_hits_running",
-            "Requests that joined a pack while it was made",
+            "Requests that joined a pack while it was being generated",
             &self.cache_hits_running,
         );
         add.one("cache_hits_kept", "Requests answered with a cached pack", &self.cache_hits_kept);
-        add.one("cache_misses", "Packs made", &self.cache_misses);
+        add.one("cache_misses", "Packs generated", &self.cache_misses);
         add.one("cache_evictions", "Cached packs evicted", &self.cache_evictions);
-        add.bytes("cache", "Bytes of packs that are cached or shared", &self.cache_bytes);
-        add.one("answer_hits", "Ref advertisements found in the cache", &self.answer_hits);
-        add.one("answer_misses", "Ref advertisements made", &self.answer_misses);
-        add.one("repository_cache_open", "Repositories in the cache", &self.repository_cache_open);
+        add.bytes("cache", "Size of packs that are cached or shared", &self.cache_bytes);
+        add.one("answer_hits", "Ref advertisements sent from the cache", &self.answer_hits);
+        add.one("answer_misses", "Ref advertisements built", &self.answer_misses);
+        add.one("repository_cache_open", "Open repositories in the cache", &self.repository_cache_open);
         add.one(
             "repository_cache_hits",
-            "Calls that found their repository in the cache",
+            "Requests that found their repository in the cache",
             &self.repository_cache_hits,
         );
         add.one(
             "repository_cache_misses",
-            "Calls that opened their repository",
+            "Requests that had to open their repository",
             &self.repository_cache_misses,
         );
-        add.seconds("phase", "How long the phases of a pack took", &self.phases);
+        add.seconds("phase", "Duration of the phases of a pack", &self.phases);
         add.one("batches", "Batches sent to clients", &self.batches);
         add.one("keepalives", "Empty packets sent to keep a connection alive", &self.keepalives);
-        add.one("maintenance_tasks", "Tasks of maintenance that have ended", &self.maintenance);
-        add.seconds("maintenance", "How long tasks of maintenance took", &self.maintenance_time);
-        add.bytes("maintenance_saved", "Bytes that tasks of maintenance have freed", &self.maintenance_saved);
+        add.one("maintenance_tasks", "Maintenance tasks, by outcome", &self.maintenance);
+        add.seconds("maintenance", "Duration of maintenance tasks", &self.maintenance_time);
+        add.bytes("maintenance_saved", "Disk space freed by maintenance tasks", &self.maintenance_saved);
         add.one("maintenance_running", "Repositories being maintained", &self.maintenance_running);
-        add.one("maintenance_backlog", "Repositories due to be looked at", &self.maintenance_backlog);
+        add.one("maintenance_backlog", "Repositories due for a maintenance check", &self.maintenance_backlog);
         add.one("events_recorded", "Events recorded in the journal", &self.events_recorded);
         add.one("events_refused", "Changes that could not be recorded in the journal", &self.events_refused);
         add.one("event_followers", "Clients that follow events", &self.event_followers);
-        add.one("panics", "Calls that panicked", &self.panics);
-        let help = "Calls of the operating system, by what their bytes belong to";
+        add.one("panics", "Requests that panicked", &self.panics);
+        let help = "System calls, by the data they handle";
         registry.register("os_calls", help, OsCalls);
         let help = "Mapped files that were truncated, changed in place or unreadable while in use";
         registry.register("disk_faults", help, DamagedMaps);

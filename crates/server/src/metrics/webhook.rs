@@ -97,11 +97,11 @@ impl WebhookNumbers {
 
     /// Adds them.
     pub(super) fn register(&self, registry: &mut Registry) {
-        let help = "Attempts to deliver events to webhooks, by what came of them";
+        let help = "Attempts to deliver events to webhooks, by outcome";
         registry.register("webhook_attempts", help, WebhookAttempts(self.clone()));
-        let help = "Events that webhooks will not get";
+        let help = "Events that will not be delivered to webhooks";
         registry.register("webhook_lost_events", help, WebhookLosses(self.clone()));
-        registry.register("webhook_lag", "Events that webhooks are behind", WebhookLag(self.clone()));
+        registry.register("webhook_lag", "Events not yet delivered to webhooks", WebhookLag(self.clone()));
     }
 }
 

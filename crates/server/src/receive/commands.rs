@@ -209,7 +209,7 @@ impl<'a> Push<'a> {
         }
         // Objects were checked against stored files: the push is refused if these have changed since.
         if let Err(error) = snapshot.check_opened_files() {
-            tracing::error!("a push is refused: {error}");
+            tracing::error!("push refused: {error}");
             self.client.error("unable to read the objects of the repository");
             self.reject_all("missing necessary objects");
             return Ok(());
@@ -219,7 +219,7 @@ impl<'a> Push<'a> {
         if let Some(place) = &place
             && !place.hold().unwrap_or(false)
         {
-            self.reject_all("the repository was moved or deleted");
+            self.reject_all("repository was moved or deleted");
             return Ok(());
         }
         self.move_in(quarantine, &refs, shallow)
@@ -301,7 +301,7 @@ impl<'a> Push<'a> {
                 ProcReceive::takes(&self.settings.proc_receive, &command.name, is_create, is_delete);
             // It would change refs of the cache only.
             if command.is_of_hook && self.call.bucket.is_some() {
-                command.reject("proc-receive is not run for a repository in a bucket");
+                command.reject("proc-receive hooks are not supported in a bucket");
             }
         }
     }

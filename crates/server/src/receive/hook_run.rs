@@ -38,10 +38,10 @@ pub(super) fn run(program: &Program, input: &[u8], client: &ClientMessages) -> R
             Err(Error::left())
         }
         Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
-            client.error(&format!("{} was ended: {error}", path_of(program)));
+            client.error(&format!("{} was killed: {error}", path_of(program)));
             Ok(false)
         }
-        Err(error) => Err(Error::caused("cannot talk to a hook", error)),
+        Err(error) => Err(Error::caused("cannot communicate with a hook", error)),
     }
 }
 

@@ -17,7 +17,7 @@ use packrace_store::{Error as StoreError, Migrated, Quarantine, Repository, Snap
 use crate::error::Error;
 
 /// The message when neither yes nor no is true; only the log has the cause.
-const UNKNOWN: &str = "it is not known whether the push was done; fetch, and see";
+const UNKNOWN: &str = "outcome of the push is unknown; fetch to see whether it was done";
 
 /// A push to a repository in a bucket.
 #[derive(Debug, Clone)]
@@ -127,11 +127,11 @@ impl<'a> Landing<'a> {
         match push.committer.commit(&push.name, proposal) {
             CommitOutcome::Decided(outcomes) => Ok(outcomes.into_iter().map(in_words).collect()),
             CommitOutcome::Failed(error) => {
-                tracing::error!("a push to '{}' is refused: {error}", push.name.as_str());
+                tracing::error!("push to '{}' refused: {error}", push.name.as_str());
                 none_done(error.to_string())
             }
             CommitOutcome::Unknown(error) => {
-                tracing::error!("a push to '{}' may have been done or not: {error}", push.name.as_str());
+                tracing::error!("push to '{}': outcome unknown: {error}", push.name.as_str());
                 Err(Error::unavailable(UNKNOWN).because(error))
             }
         }

@@ -78,7 +78,7 @@ const PACK_READ_BYTES: usize = 1 << 20;
 const BYTES_A_NAME: usize = 32;
 
 /// The message for a client when there is no memory for its commands.
-const NO_MEMORY: &str = "too many refs are being pushed at the same time; try again later, or fewer";
+const NO_MEMORY: &str = "too many refs are being pushed at the same time; try again later or push fewer refs";
 
 /// One call of receive-pack.
 #[derive(Debug, Clone)]

@@ -219,7 +219,7 @@ fn read_version(lines: &[Vec<u8>]) -> Result<bool, String> {
 }
 
 fn failed(error: std::io::Error) -> Error {
-    Error::caused("cannot talk to a hook", error)
+    Error::caused("cannot communicate with a hook", error)
 }
 
 /// The conversation with a hook.
@@ -255,7 +255,7 @@ impl HookSession<'_> {
 
     /// The error when there is no answer.
     fn or_time_is_up(&self, why: &str) -> String {
-        if self.time_is_up { format!("{why}: it took longer than it may") } else { why.to_owned() }
+        if self.time_is_up { format!("{why}: time limit exceeded") } else { why.to_owned() }
     }
 
     /// Moves the bytes that can be moved; returns how many were sent.

@@ -40,7 +40,7 @@ impl Push<'_> {
         match room.filter(|_| limit.starts_with(TOO_LARGE)) {
             Some(room) => {
                 let [max, room] = [self.call.budget.max_repository_bytes, room].map(mebibytes);
-                self.over_quota(&format!("the repository may hold {max}, and has room for {room}"));
+                self.over_quota(&format!("repository is limited to {max}, and has {room} left"));
             }
             None => self.over_budget(limit),
         }
@@ -79,7 +79,7 @@ impl Push<'_> {
         })?;
         if held + new.len() > max + gone {
             self.over_quota(&format!(
-                "the repository may have {max} refs: it has {held}, and this push makes {}",
+                "repository is limited to {max} refs: it has {held}, and this push creates {}",
                 new.len()
             ));
             new.into_iter().for_each(|at| self.commands[at].reject("quota exceeded"));
@@ -95,7 +95,7 @@ impl Push<'_> {
         let is_too_much = brought > 0 && held.saturating_add(brought) > max;
         let [max, held, brought] = [max, held, brought].map(mebibytes);
         Ok(is_too_much
-            .then(|| format!("the repository may hold {max}: it has {held}, and this push brings {brought}")))
+            .then(|| format!("repository is limited to {max}: it has {held}, and this push adds {brought}")))
     }
 
     /// Counts and logs a push over its quota, and tells the client.
@@ -130,7 +130,7 @@ fn bytes_in(dir: &Path, role: Role) -> std::io::Result<u64> {
 }
 
 fn unreadable(error: std::io::Error) -> Error {
-    Error::caused("cannot look how large the repository is", error)
+    Error::caused("cannot determine the size of the repository", error)
 }
 
 fn mebibytes(bytes: u64) -> String {

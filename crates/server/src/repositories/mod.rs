@@ -54,10 +54,10 @@ pub enum RepositoryError {
     #[error("{0}")]
     Invalid(String),
     /// There is no repository of this name.
-    #[error("there is no such repository")]
+    #[error("no such repository")]
     NotFound,
     /// The name is taken, or a part of the path is a repository.
-    #[error("the name, or a part of it, is taken")]
+    #[error("name is taken, or part of it is")]
     Taken,
     /// It is not possible with this repository.
     #[error("{0}")]
@@ -78,7 +78,7 @@ pub enum RepositoryError {
 impl RepositoryError {
     fn disk(path: &Path, source: io::Error) -> Self {
         if source.kind() == io::ErrorKind::InvalidFilename {
-            return RepositoryError::Invalid("the name is too long for this file system".to_owned());
+            return RepositoryError::Invalid("name is too long for this file system".to_owned());
         }
         RepositoryError::Disk { path: path.to_owned(), source }
     }
@@ -109,11 +109,15 @@ impl RepositoryFolder {
         let there = there.unwrap_or(&self.root);
         let real = packrace_os::real_path(there).map_err(|error| RepositoryError::disk(there, error))?;
         let Ok(below) = real.strip_prefix(&self.root) else {
-            return Err(RepositoryError::Refused("a link on the way leads out of the folder".to_owned()));
+            return Err(RepositoryError::Refused(
+                "path has a symbolic link that leads out of the served folder".to_owned(),
+            ));
         };
         let parts = below.components().map(|part| part.as_os_str().as_bytes());
         if parts.clone().any(is_reserved) {
-            return Err(RepositoryError::Refused("a link on the way leads to what is not served".to_owned()));
+            return Err(RepositoryError::Refused(
+                "path has a symbolic link to something that is not served".to_owned(),
+            ));
         }
         let rest = wanted.strip_prefix(there).unwrap_or(name.as_path());
         let is_there = |path: &Path| packrace_os::owner(path).is_ok();
@@ -157,10 +161,10 @@ impl RepositoryFolder {
             match FolderKind::of(&entries) {
                 FolderKind::Other => {}
                 _ if real != path => {
-                    return Err(RepositoryError::Refused("it is reached through a link".to_owned()));
+                    return Err(RepositoryError::Refused("repository is behind a symbolic link".to_owned()));
                 }
                 FolderKind::WorkTree => {
-                    return Err(RepositoryError::Refused("it has a work tree".to_owned()));
+                    return Err(RepositoryError::Refused("repository has a work tree".to_owned()));
                 }
                 FolderKind::Bare => return Ok(relative),
             }
@@ -177,7 +181,7 @@ impl RepositoryFolder {
         let mode = if mode & 0o020 == 0 { 0o700 } else { mode & !0o007 };
         make_dir(&trash, |_| mode)?;
         if !packrace_os::real_path(&trash).is_ok_and(|real| real == trash) {
-            return Err(RepositoryError::Refused(format!("{TRASH} is a link")));
+            return Err(RepositoryError::Refused(format!("{TRASH} is a symbolic link")));
         }
         let time = now.strftime("%Y-%m-%dT%H%M%SZ").to_string();
         for number in 1u32.. {
@@ -244,7 +248,7 @@ impl RepositoryFolder {
         })?;
         if !held.hold_alone().map_err(|error| RepositoryError::disk(&from, error))? {
             return Err(match packrace_os::owner(&from) {
-                Ok(_) => RepositoryError::Refused("it is being changed now; try again".to_owned()),
+                Ok(_) => RepositoryError::Refused("repository is being changed; try again".to_owned()),
                 Err(_) => RepositoryError::NotFound,
             });
         }
@@ -256,7 +260,8 @@ impl RepositoryFolder {
                 return Err(RepositoryError::NotFound);
             }
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                let text = "it would have to be copied: it lies on another file system, or the kernel's sandbox is too old";
+                let text = "repository cannot be renamed without a copy: it is on another file system, \
+                     or the kernel's Landlock is too old";
                 return Err(RepositoryError::Refused(text.to_owned()));
             }
             Err(error) => return Err(RepositoryError::disk(&to, error)),
@@ -327,8 +332,8 @@ fn sync(dirs: &[&Path]) -> Result<(), RepositoryError> {
 /// The system's error without the path, for clients that need not know it.
 pub(crate) fn words_of(error: &RepositoryError) -> String {
     match error {
-        RepositoryError::Disk { source, .. } => format!("the server cannot do that: {}", reason(source)),
-        RepositoryError::Store(_) => "the server cannot do that".to_owned(),
+        RepositoryError::Disk { source, .. } => format!("server error: {}", reason(source)),
+        RepositoryError::Store(_) => "server error".to_owned(),
         other => other.to_string(),
     }
 }

@@ -32,26 +32,26 @@ pub struct RepositoryName(PathBuf);
 impl RepositoryName {
     /// Takes a name with or without `.git` at its end; adds `.git` if it is missing.
     pub fn new(text: &str) -> Result<Self, RepositoryError> {
-        let refused = |why: &str| Err(RepositoryError::Invalid(format!("a name of a repository {why}")));
+        let refused = |why: &str| Err(RepositoryError::Invalid(format!("repository name {why}")));
         let name = if text.ends_with(".git") { text.to_owned() } else { format!("{text}.git") };
         if text.is_empty() {
             return refused("cannot be empty");
         }
         if name.len() > MAX_NAME_BYTES {
-            return refused(&format!("has at most {MAX_NAME_BYTES} bytes"));
+            return refused(&format!("must not exceed {MAX_NAME_BYTES} bytes"));
         }
         if text.chars().any(char::is_control) {
-            return refused("has no control characters");
+            return refused("must not have control characters");
         }
         if text.starts_with('/') {
-            return refused("does not begin with a slash");
+            return refused("must not start with a slash");
         }
         if text.starts_with('-') {
-            return refused("does not begin with a dash");
+            return refused("must not start with a dash");
         }
         let parts: Vec<&str> = name.split('/').collect();
         if parts.len() > MAX_DEPTH {
-            return refused(&format!("has at most {MAX_DEPTH} parts"));
+            return refused(&format!("must not have more than {MAX_DEPTH} parts"));
         }
         for (at, part) in parts.iter().enumerate() {
             let is_last = at + 1 == parts.len();
@@ -77,17 +77,17 @@ impl RepositoryName {
 fn why_not(part: &str, is_last: bool) -> Option<&'static str> {
     let stem = part.strip_suffix(".git").filter(|_| is_last).unwrap_or(part);
     match stem {
-        _ if part.eq_ignore_ascii_case(".git") => Some("has no part .git"),
-        "" => Some("has no empty part"),
-        "." | ".." => Some("has no part . or .."),
+        _ if part.eq_ignore_ascii_case(".git") => Some("must not have a part .git"),
+        "" => Some("must not have an empty part"),
+        "." | ".." => Some("must not have a part . or .."),
         // Its folder would look like a repository.
-        "HEAD" if !is_last => Some("has no part HEAD"),
-        _ if is_reserved(part.as_bytes()) => Some("has no part that begins with .packrace-"),
-        _ if stem.ends_with(".lock") => Some("has no part that ends in .lock"),
+        "HEAD" if !is_last => Some("must not have a part HEAD"),
+        _ if is_reserved(part.as_bytes()) => Some("must not have a part that starts with .packrace-"),
+        _ if stem.ends_with(".lock") => Some("must not have a part that ends in .lock"),
         _ if !is_last && part.ends_with(".git") => {
-            Some("has .git at its end only: no repository lies in another")
+            Some("must have .git only at its end: repositories are not nested")
         }
-        _ if part.len() > MAX_PART_BYTES => Some("has no part of more than 255 bytes"),
+        _ if part.len() > MAX_PART_BYTES => Some("must not have a part longer than 255 bytes"),
         _ => None,
     }
 }
@@ -106,10 +106,10 @@ pub(super) fn existing(name: &[u8]) -> Option<&[u8]> {
 pub(super) fn check_description(text: &str) -> Result<(), RepositoryError> {
     let why = match () {
         () if text.len() > MAX_DESCRIPTION_BYTES => {
-            format!("a description has at most {MAX_DESCRIPTION_BYTES} bytes")
+            format!("description must not exceed {MAX_DESCRIPTION_BYTES} bytes")
         }
         () if text.chars().any(char::is_control) => {
-            "a description is one line, without control characters".to_owned()
+            "description must be one line without control characters".to_owned()
         }
         () => return Ok(()),
     };

@@ -92,7 +92,7 @@ fn now() -> Timestamp {
 fn names_that_cannot_be_are_refused_in_words() {
     let check = |name: &str, expect: &str| match RepositoryName::new(name) {
         Ok(name) => assert_eq!(name.as_path(), Path::new(expect)),
-        Err(error) => assert_eq!(error.to_string(), format!("a name of a repository {expect}"), "{name:?}"),
+        Err(error) => assert_eq!(error.to_string(), format!("repository name {expect}"), "{name:?}"),
     };
     check("a", "a.git");
     check("a.git", "a.git");
@@ -100,34 +100,35 @@ fn names_that_cannot_be_are_refused_in_words() {
     check("...", "....git");
     check(".hidden", ".hidden.git");
     check("", "cannot be empty");
-    check("/a", "does not begin with a slash");
-    check("-/api", "does not begin with a dash");
-    check("--help", "does not begin with a dash");
+    check("/a", "must not start with a slash");
+    check("-/api", "must not start with a dash");
+    check("--help", "must not start with a dash");
     for name in ["..", "../a", "a/../b", "a/..", ".", "./a", "a/./b"] {
-        check(name, "has no part . or ..");
+        check(name, "must not have a part . or ..");
     }
     for name in ["a//b", "a/", "a/.git/b"] {
-        let expect = if name.contains(".git") { "has no part .git" } else { "has no empty part" };
-        check(name, if name == "a/" { "has no part .git" } else { expect });
+        let expect =
+            if name.contains(".git") { "must not have a part .git" } else { "must not have an empty part" };
+        check(name, if name == "a/" { "must not have a part .git" } else { expect });
     }
     for name in [".git", "a/.git", ".GIT/b", "a/.Git/hooks"] {
-        check(name, "has no part .git");
+        check(name, "must not have a part .git");
     }
     for name in ["a\nb", "a\0", "\x1b[2J", "a\u{7f}", "a\u{85}"] {
-        check(name, "has no control characters");
+        check(name, "must not have control characters");
     }
     for name in ["a.lock", "a.lock.git", "b.lock/a"] {
-        check(name, "has no part that ends in .lock");
+        check(name, "must not have a part that ends in .lock");
     }
     for name in [".packrace-trash/a", "a/.packrace-new-1", ".packrace-x.git"] {
-        check(name, "has no part that begins with .packrace-");
+        check(name, "must not have a part that starts with .packrace-");
     }
-    check("a.git/b", "has .git at its end only: no repository lies in another");
-    check("a/HEAD/b", "has no part HEAD");
+    check("a.git/b", "must have .git only at its end: repositories are not nested");
+    check("a/HEAD/b", "must not have a part HEAD");
     check("HEAD", "HEAD.git");
-    check(&"x".repeat(252), "has no part of more than 255 bytes");
-    check(&"x/".repeat(600), "has at most 1024 bytes");
-    check(&format!("{}a", "x/".repeat(16)), "has at most 16 parts");
+    check(&"x".repeat(252), "must not have a part longer than 255 bytes");
+    check(&"x/".repeat(600), "must not exceed 1024 bytes");
+    check(&format!("{}a", "x/".repeat(16)), "must not have more than 16 parts");
     RepositoryName::new(&format!("{}a", "x/".repeat(15))).unwrap();
     RepositoryName::new(&"x".repeat(251)).unwrap();
 }

@@ -27,7 +27,7 @@ const PROGRESS_PACE: ProgressInterval =
 const ABORT_MESSAGE: &[u8] = b"aborting due to possible repository corruption on the remote side.";
 
 /// The message for a client when the queue is full, or when it has waited in it for too long.
-pub(crate) const BUSY: &str = "the server is busy: too many clones wait already; try again later";
+pub(crate) const BUSY: &str = "server is busy: the queue for clones is full; try again later";
 
 /// How a pack is sent.
 #[derive(Debug, Clone, Copy)]

@@ -19,18 +19,18 @@ pub(super) fn take(config: &mut ServeConfig, name: &str, text: &str) -> Result<(
     let mut taken = config.clone();
     for (group, settings) in parsed.get_ref() {
         let DeValue::Table(settings) = settings.get_ref() else {
-            let why = format!("{}: there is no such setting; settings stand in tables", group.get_ref());
+            let why = format!("{}: unknown setting; settings belong in tables", group.get_ref());
             return Err(at(group.span(), why));
         };
         for (key, value) in settings {
             let key_name = format!("{}.{}", group.get_ref(), key.get_ref());
-            let setting = find(&key_name)
-                .ok_or_else(|| at(key.span(), format!("{key_name}: there is no such setting")))?;
+            let setting =
+                find(&key_name).ok_or_else(|| at(key.span(), format!("{key_name}: unknown setting")))?;
             (setting.take)(&mut taken, &given(value.get_ref()))
                 .map_err(|why| at(value.span(), format!("{key_name}: {why}")))?;
         }
         if !super::all().iter().any(|setting| setting.table() == group.get_ref().as_ref()) {
-            return Err(at(group.span(), format!("{}: there is no such table", group.get_ref())));
+            return Err(at(group.span(), format!("{}: unknown table", group.get_ref())));
         }
     }
     *config = taken;
@@ -44,7 +44,7 @@ fn given<'a>(value: &'a DeValue<'_>) -> Given<'a> {
         DeValue::Boolean(flag) => Given::Flag(*flag),
         DeValue::Array(values) => {
             let texts: Option<Vec<&str>> = values.iter().map(|value| value.get_ref().as_str()).collect();
-            texts.map_or(Given::Other("array of mixed values"), Given::List)
+            texts.map_or(Given::Other("array of mixed types"), Given::List)
         }
         other => Given::Other(other.type_str()),
     }

@@ -37,7 +37,7 @@ impl Given<'_> {
             Given::Number(text) => (*text).to_owned(),
             Given::Flag(flag) => flag.to_string(),
             Given::List(_) => "a list".to_owned(),
-            Given::Other(kind) => format!("a value of kind {kind}"),
+            Given::Other(kind) => format!("a {kind}"),
         };
         Err(format!("{shown} is not {expect}"))
     }
@@ -101,7 +101,7 @@ pub(super) struct ByteCount(pub(super) u64);
 
 impl ConfigValue for ByteCount {
     const EXPECTED: &'static str =
-        "a number of bytes: a whole number, with k, m or g behind it for 1024, 1024² or 1024³";
+        "a size: a whole number of bytes, or one with k, m or g (1024, 1024², 1024³)";
 
     fn read(given: &Given<'_>) -> Option<Self> {
         if let Given::Number(_) = given {
@@ -129,7 +129,7 @@ impl ConfigValue for ByteCount {
 }
 
 impl ConfigValue for Duration {
-    const EXPECTED: &'static str = "a time: seconds, or a whole number with ms, s, m, h or d behind it";
+    const EXPECTED: &'static str = "a duration: a whole number of seconds, or one with ms, s, m, h or d";
 
     fn read(given: &Given<'_>) -> Option<Self> {
         if let Given::Number(_) = given {
@@ -232,7 +232,7 @@ impl ConfigValue for MaintenanceMode {
 }
 
 impl ConfigValue for Vec<AddressRange> {
-    const EXPECTED: &'static str = "a list of addresses and ranges of addresses (10.0.0.0/8, ::1)";
+    const EXPECTED: &'static str = "a list of addresses and address ranges (10.0.0.0/8, ::1)";
 
     fn read(given: &Given<'_>) -> Option<Self> {
         let parse = |text: &str| text.trim().parse().ok();
@@ -287,7 +287,7 @@ impl ConfigValue for Vec<PathBuf> {
 }
 
 impl ConfigValue for Vec<String> {
-    const EXPECTED: &'static str = "a list of names of variables";
+    const EXPECTED: &'static str = "a list of variable names";
 
     fn read(given: &Given<'_>) -> Option<Self> {
         let name = |text: &str| {
@@ -309,7 +309,7 @@ impl ConfigValue for Vec<String> {
 }
 
 impl ConfigValue for Option<ForwardAuthUrl> {
-    const EXPECTED: &'static str = "a URL of http:// without a user, or \"none\"";
+    const EXPECTED: &'static str = "an http:// URL without a user, or \"none\"";
 
     fn read(given: &Given<'_>) -> Option<Self> {
         match given.text()? {

@@ -259,15 +259,15 @@ impl ServeConfig {
     /// Takes an environment variable whose name begins with [`VARIABLE_PREFIX`].
     pub fn take_variable(&mut self, name: &str, value: &str) -> Result<(), String> {
         let setting = all().iter().find(|setting| setting.variable() == name);
-        let setting = setting.ok_or_else(|| format!("{name}: there is no such setting"))?;
+        let setting = setting.ok_or_else(|| format!("{name}: unknown setting"))?;
         self.take_word(setting, value).map_err(|why| format!("{name}: {why}"))
     }
 
     /// Takes `KEY=VALUE`, as given to `--set`.
     pub fn take_assignment(&mut self, assignment: &str) -> Result<(), String> {
         let (key, value) =
-            assignment.split_once('=').ok_or_else(|| format!("--set {assignment}: there is no '='"))?;
-        let setting = find(key).ok_or_else(|| format!("--set {assignment}: there is no setting {key}"))?;
+            assignment.split_once('=').ok_or_else(|| format!("--set {assignment}: missing '='"))?;
+        let setting = find(key).ok_or_else(|| format!("--set {assignment}: unknown setting {key}"))?;
         self.take_word(setting, value).map_err(|why| format!("--set {assignment}: {why}"))
     }
 

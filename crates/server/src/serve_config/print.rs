@@ -11,12 +11,12 @@ const WIDTH: usize = 100;
 pub fn example(defaults: &ServeConfig) -> String {
     let mut text = String::new();
     let head = format!(
-        "Configuration of packrace serve: packrace serve --config FILE ROOT. Every setting is here with its default. \
-         Sizes are bytes, or a number with k, m or g behind it; times are seconds, or a number with ms, s, m, h or d. \
-         A variable of the environment, {VARIABLE_PREFIX} with table and key in capitals \
-         ({VARIABLE_PREFIX}LIMITS_DRAIN_TIME=30s), goes before what stands here, and --set limits.drain-time=30s before \
-         both. SIGHUP has this file read again; what says \"restart\" needs one. What belongs to one repository \
-         stands in its git configuration."
+        "Configuration of packrace serve (packrace serve --config FILE ROOT), with every setting and its \
+         default. Sizes are bytes, or a number with k, m or g; times are seconds, or a number with ms, s, m, \
+         h or d. An environment variable, {VARIABLE_PREFIX} with table and key in capitals \
+         ({VARIABLE_PREFIX}LIMITS_DRAIN_TIME=30s), overrides this file, and --set limits.drain-time=30s \
+         overrides both. SIGHUP reloads this file; settings marked (restart) need a restart. Settings of a \
+         single repository belong in its git configuration."
     );
     comment(&head, &mut text);
     let mut group = "";

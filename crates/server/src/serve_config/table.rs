@@ -98,7 +98,7 @@ macro_rules! is_reloaded {
 macro_rules! take {
     ($field:expr, $given:expr, bytes) => {{
         let ByteCount(bytes) = ByteCount::take($given)?;
-        $field = bytes.try_into().map_err(|_| "more than this machine can count".to_owned())?;
+        $field = bytes.try_into().map_err(|_| "too large for this machine".to_owned())?;
     }};
     ($field:expr, $given:expr, value) => {
         $field = ConfigValue::take($given)?
@@ -138,340 +138,382 @@ macro_rules! group {
 
 group!(listen: Listen {
     http: value, restart,
-        "Address and port for HTTP (1.1 and 2). \"none\": no HTTP; but where nothing at all is said of http, https, git, ssh and \
-         shell, and no socket is inherited, 127.0.0.1:8417.";
+        "Address and port for HTTP (1.1 and 2), or \"none\". If no listener at all is set (http, https, \
+         git, ssh, shell, inherited sockets), the server listens on 127.0.0.1:8417.";
     https: value, restart,
-        "Address and port for HTTP (1.1 and 2) inside of TLS (1.2 and 1.3), with tls.certificates. \"none\": no HTTPS.";
+        "Address and port for HTTP (1.1 and 2) over TLS (1.2 and 1.3), or \"none\". Needs tls.certificates.";
     git: value, restart,
-        "Address and port for git://, whose usual port is 9418. \"none\": no git://.";
+        "Address and port for git://, or \"none\". The usual port is 9418.";
     ssh: value, restart,
-        "Address and port for SSH, with ssh.host-keys; users are known by keys and certificates. \"none\": no SSH.";
+        "Address and port for SSH, or \"none\". Needs ssh.host-keys. Users are identified by keys and \
+         certificates.";
     shell: value, restart,
-        "Where packrace shell finds the server and hands sessions of SSH over: the absolute path of a Unix socket, which the \
-         server makes at its start for its own user. \"none\": nowhere; packrace shell serves alone then.";
+        "Absolute path of the Unix socket through which packrace shell hands SSH sessions to this server. \
+         The server creates it at startup, for its own user only. \"none\": no socket; packrace shell then \
+         serves on its own. Not available with a bucket.";
     admin: value, restart,
-        "Where the server can be looked at while it runs: /-/ (a page for people), /-/metrics (Prometheus), /-/healthz \
-         and /-/readyz. \"http\": on the addresses for HTTP and HTTPS, and the page does not tell clients and repositories, or with access rules \
-         all of it to their admins, and to other users which repositories they may read. An \
-         address and port of its own: all of it there, with clients and repositories; on the addresses for HTTP \
-         and HTTPS only healthz and readyz. \"none\": nowhere, and no API for repositories either.";
+        "Where to find the status page /-/, /-/metrics (Prometheus), /-/healthz and /-/readyz. \"http\": on \
+         the HTTP and HTTPS addresses; the page then hides clients and repositories. With access rules, \
+         only admins see the page and the metrics, with all names, and other users see the repositories \
+         that they may read. An address and port: everything there, with clients and repositories, and \
+         without a password; the HTTP and HTTPS addresses then have only healthz and readyz. \"none\": \
+         nowhere, and no repository API either.";
     hosts: value, reload,
-        "Names and addresses, without ports, by which HTTP may be asked (Host, :authority): a list. \"auto\": over loopback \
-         only localhost and loopback's addresses, elsewhere any. \"any\": any. Others get HTTP 403, so that no site can \
-         make a browser take this server for itself (DNS rebinding): name yours where browsers can reach it, or where a \
-         proxy passes the name on.";
+        "Host names and addresses, without ports, that HTTP requests may use (Host, :authority): a list. \
+         \"auto\": over loopback only localhost and loopback addresses, elsewhere any. \"any\": any. With a \
+         list, loopback names are still accepted over loopback. Other names get HTTP 403, so that no \
+         website can reach this server through a browser (DNS rebinding). List your names if browsers can \
+         reach the server, or if a proxy passes the Host header on.";
 });
 
 group!(tls: TlsFiles {
     certificates: value, reload,
-        "Files of certificates (PEM), each a chain with the server's own certificate first: a list of absolute paths. A client \
-         gets the first whose names have the one that it asks for, or else the first of all. SIGHUP has all files of this \
-         table read again, also where no setting has changed; connections that are open keep theirs, and a file at \
-         fault changes nothing. Give them a directory of their own: in the sandbox, all of it can be read.";
+        "Certificate files (PEM): a list of absolute paths. Each file is a chain that starts with the \
+         server's own certificate. A client gets the first certificate that covers the name it asks for, \
+         otherwise the first in the list. SIGHUP reloads all files of this table, even if no setting \
+         changed: open connections keep the old ones, and if a file is invalid, nothing changes. Keep these \
+         files in a directory of their own: the sandbox makes all of it readable.";
     keys: value, reload,
-        "Files of their private keys (PEM, not encrypted), in any order: a list of absolute paths. Nobody but the owner of \
-         a file and, to read, its group may have a right to it.";
+        "Private key files for the certificates (PEM, not encrypted), in any order: a list of absolute \
+         paths. The group may at most read a file; others must have no access.";
     client_ca: value, reload,
-        "A file of authorities (PEM) whose certificates clients may show. One that no authority has signed, or that \
-         is no longer valid, ends the handshake. \"none\": no client is asked for one.";
+        "File of CA certificates (PEM) that verify client certificates. A client certificate that is \
+         invalid or not signed by one of them fails the handshake. \"none\": clients are not asked for a \
+         certificate.";
     require_client_certificate: value, reload,
-        "Whether only clients are served over HTTPS that show such a certificate.";
+        "Whether HTTPS clients must present a certificate signed by tls.client-ca.";
 });
 
 group!(ssh: SshSettings {
     host_keys: value, reload,
-        "Files of private keys of this host, as ssh-keygen writes them without a passphrase, one of each kind (ed25519, ecdsa): a \
-         list of absolute paths. Nobody but the owner of a file and, to read, its group may have a right to it. SIGHUP has all \
-         files of this table read again; connections that are open keep what they began with, and a file at fault changes \
-         nothing. Where the keys of users are, too, only those who may decide who gets in may write.";
+        "Private host key files, as ssh-keygen writes them without a passphrase, at most one of each kind \
+         (ed25519, ecdsa): a list of absolute paths. The group may at most read a file; others must have no \
+         access. SIGHUP reloads all files of this table: open connections keep the old ones, and if a file \
+         is invalid, nothing changes. Only their owner may have write access to the files of user keys, CAs \
+         and revoked keys.";
     user_keys: value, reload,
-        "File of keys of users, in the format of allowed signers of ssh-keygen: a line each with the name of one user, the key, \
-         and before the key valid-after=\"20260101Z\" or valid-before=\"20270101Z\" where that is wanted. Clients may log in \
-         by any name, as git@. \"none\": there is none.";
+        "File of user keys in the allowed-signers format of ssh-keygen. Each line has one user name, \
+         optional validity (valid-after=\"20260101Z\", valid-before=\"20270101Z\"), and the key. The login \
+         name does not matter; git@ works. \"none\": no file.";
     user_keys_folder: value, reload,
-        "Folder of public keys of users, with folders in it: alice.pub and, as in Gitolite, alice@laptop.pub are keys of alice. \
-         \"none\": there is none.";
+        "Folder of public keys, with subfolders. The file name gives the user: alice.pub and, as in \
+         Gitolite, alice@laptop.pub are keys of alice. \"none\": no folder.";
     user_keys_command: value, reload,
-        "Program that is called with the fingerprint, the kind and the base64 of a key that no file has, and writes lines as \
-         in user-keys, of which one has that key. It may take 5 s; where it fails, nobody gets in. It may do what hooks may. \
-         \"none\": there is none.";
+        "Program that looks up keys that no file contains. Its arguments are the fingerprint, the type and \
+         the base64 of a key; it prints lines in the format of user-keys, one of which must have that key. \
+         If it fails or takes longer than 5 s, the login is refused. It has the same rights and limits as \
+         hooks. \"none\": no program.";
     user_ca: value, reload,
-        "File of public keys of authorities, a line each, whose certificates users may show (ssh-keygen -s). The principal of a \
-         certificate is the user; where there are several, the login name says which. Of critical options, source-address is \
-         known, and a certificate with another is refused. \"none\": no certificate is taken.";
+        "File of CA public keys, one per line, that sign user certificates (ssh-keygen -s). The \
+         certificate's principal is the user; if there are several, the login name selects one. The \
+         critical option source-address is enforced; certificates with any other critical option are \
+         refused. \"none\": certificates are not accepted.";
     revoked_keys: value, reload,
-        "File of what is taken no more, whatever the other files and the program say; in the format from which ssh-keygen -k makes \
-         a list: a public key in a line (of a user or of an authority), or behind hash: its fingerprint; certificates of all \
-         authorities by \"serial: 7\", \"serial: 16-31\" or \"id: ID\". Connections that are open go on. \"none\": nothing is revoked.";
+        "File of revoked keys and certificates, which overrides all other files and the program. It uses \
+         the text format from which ssh-keygen -k builds a KRL: a public key per line (of a user or a CA), \
+         or its fingerprint after \"hash:\"; certificates of any CA by \"serial: 7\", \"serial: 16-31\" or \
+         \"id: ID\". Open connections continue. \"none\": nothing is revoked.";
 });
 
 group!(limits: Limits {
     max_connections: value, reload,
-        "Connections that are open at the same time, at all doors; also no more than three quarters of the descriptors \
-         that the process may have. Beyond: one goes on which nothing was asked for 5 s, or for any time where its client has \
-         more than the one that comes would have; where there is none, HTTP 503 with Retry-After, ERR over git://.";
+        "Maximum number of open connections, over all transports; never more than three quarters of the \
+         process's file descriptors. At the limit, a new connection closes one that has been idle for 5 s, \
+         or for any time if its client has more connections than the new client would have. If there is \
+         none, the new connection gets HTTP 503 with Retry-After, or ERR over git://.";
     max_requests: value, restart,
-        "Requests that run at the same time, at all doors, each on a thread; also no more than a sixteenth of the \
-         descriptors that the process may have. Beyond: one goes that has waited for its client for 1 s, or for any time \
-         where its client has more than the one that comes would have; where there is none, HTTP 503 with Retry-After, ERR over git://.";
+        "Maximum number of running requests, over all transports, one thread each; never more than a \
+         sixteenth of the process's file descriptors. At the limit, a new request cuts one that has waited \
+         for its client for 1 s, or for any time if that client has more requests than the new client would \
+         have. If there is none, the new request waits up to 2 s, then gets HTTP 503 with Retry-After, or \
+         ERR over git://. A quarter of the permits is reserved for clients that have no request running.";
     max_logins: value, reload,
-        "Connections of SSH whose clients have not shown yet who they are; an eighth of these for one client. Beyond: one goes that \
-         has taken 5 s, or any time where its client has more than the one that comes would have; where there is none, the \
-         new one. Each has request-time for it.";
+        "Maximum number of SSH connections that are not yet authenticated; one client may have an eighth of \
+         them. At the limit, a new connection cuts one that has waited for its client for 5 s, or for any \
+         time if that client has more than the new client would have. If there is none, the new connection \
+         is refused. Each must authenticate within request-time.";
     max_connections_per_address: value, reload,
-        "Connections that one client (an IPv4 address, or a /64 of IPv6) has open at the same time. Beyond: HTTP 429 with \
-         Retry-After, ERR over git://.";
+        "Maximum number of open connections per client (one IPv4 address, or one IPv6 /64). Beyond it: HTTP \
+         429 with Retry-After, or ERR over git://.";
     max_requests_per_address: value, reload,
-        "Requests of one client that run at the same time. Beyond: as for connections.";
+        "Maximum number of running requests per client. Beyond it: as for connections.";
     exempt_addresses: value, reload,
-        "Clients whose connections, requests and memory are not limited by address, as those that come through a proxy: a \
-         list of addresses and ranges. When all is taken, what is idle of them goes as of others.";
+        "Addresses and ranges without per-client limits on connections, requests and memory, such as \
+         proxies: a list. access.trusted-proxies are always exempt. The limits of the server as a whole \
+         still apply to them.";
     max_request_bytes: bytes, restart,
-        "Longest upload request over HTTP, in bytes, inflated or not; GIT_HTTP_MAX_REQUEST_BUFFER goes before what a file \
-         says. Beyond: HTTP 413.";
+        "Maximum size in bytes of a fetch request over HTTP, both as sent and inflated. \
+         GIT_HTTP_MAX_REQUEST_BUFFER overrides the value in a file. Beyond it: HTTP 413.";
     body_memory_bytes: bytes, reload,
-        "Memory in bytes for the bodies of all requests that are read or answered at a moment; room for one of the largest \
-         size, twice, there is always. It is claimed as bytes come. Beyond: the body goes that has held the most for the \
-         longest time without coming on (HTTP 503); where there is none, the one that comes (HTTP 503 with Retry-After).";
+        "Memory in bytes for all HTTP request bodies that are being read or processed. It is claimed as \
+         bytes arrive; twice max-request-bytes is always available. At the limit, a stalled body of the \
+         client that holds the most is cut with HTTP 503, the one with the highest cost (bytes times time) \
+         first; if none is stalled, the new one gets HTTP 503 with Retry-After.";
     body_memory_bytes_per_address: bytes, reload,
-        "What the bodies of one client may take of it. Beyond: the same among the bodies of this client, but HTTP 429.";
+        "Share of body-memory-bytes that one client may use. At the limit, the same happens among this \
+         client's bodies, with HTTP 429.";
     request_time: value, reload,
-        "How long a client may take to say what it wants: the first packet of git://, the head of an HTTP request, with the \
-         handshake of TLS before it, the key of a client of SSH. So \
-         long, and at most twice as long, a connection is also kept between requests. Beyond: it is closed.";
+        "How long a client may take to say what it wants: the first packet over git://, the head of an HTTP \
+         request (including the TLS handshake), the login over SSH. An idle HTTP connection is kept this \
+         long between requests, at most twice as long. Then the connection is closed.";
     body_time: value, reload,
-        "How long a client may take for the body of an HTTP request, but that of a push. Beyond: HTTP 408.";
+        "How long a client may take to send the body of an HTTP request, except a push. Beyond it: HTTP \
+         408.";
     idle_time: value, reload,
-        "How long a client of git:// or SSH may be silent while the server waits for it: in as much waiting it must send stall-bytes, or \
-         all that it has to say. Beyond: it is cut.";
+        "How long the server waits for a git:// or SSH client. For each such period of waiting, the client \
+         must send at least stall-bytes, or everything it has to send; otherwise it is disconnected.";
     stall_time: value, reload,
-        "In this time a client must take stall-bytes of what waits for it, or all that waits; and of a push over HTTP \
-         send as many, or the rest. Else it is cut.";
+        "In each such period, a client must read at least stall-bytes of the data that waits for it, or all \
+         of it; a client that pushes over HTTP must send as much, or the rest. Otherwise it is \
+         disconnected.";
     stall_bytes: bytes, reload,
-        "See stall-time; in bytes.";
+        "Minimum number of bytes per stall-time and idle-time.";
     grace_time: value, reload,
-        "How long the server listens on after it was told to stop, so that balancers of load notice that it is not ready \
-         (/-/readyz says 503). Clones that come in this time are refused (HTTP 503 with Retry-After, ERR over git://), \
-         all else is served. Then it stops to listen.";
+        "How long the server keeps listening after a stop signal, so that load balancers see that it is not \
+         ready (/-/readyz returns 503). New clones are refused (HTTP 503 with Retry-After, or ERR over \
+         git://); other requests are served. Then the listeners are closed.";
     drain_time: value, reload,
-        "How long running requests may go on after that. Beyond: they are cut. A second signal \
-         ends them at once.";
+        "How long running requests may continue after grace-time. Then they are cut. A second signal cuts \
+         them at once.";
 });
 
 group!(admission: AdmissionSettings {
     max_clones: value, reload,
-        "Clones (requests without haves) that are made or sent at the same time, of all repositories. Beyond: they wait \
-         in a queue, are told so, and are kept alive.";
+        "Maximum number of clones (requests without haves) that run at the same time, over all \
+         repositories. Others wait in a queue: clients see a message and keepalives.";
     max_clones_per_repository: value, reload,
-        "Clones of one repository that are made or sent at the same time. Beyond: they wait; those of others may pass.";
+        "Maximum number of clones of one repository that run at the same time. Others wait; clones of other \
+         repositories may overtake them.";
     max_queued: value, reload,
-        "Clones in the queue. Beyond: HTTP 503 with Retry-After, ERR over git://.";
+        "Maximum number of clones in the queue. Beyond it: HTTP 503 with Retry-After, or ERR over git://.";
     max_queue_time: value, reload,
-        "How long a clone may wait in the queue. Beyond: it is refused.";
+        "How long a clone may wait in the queue. Then it is refused.";
     pack_memory_bytes: bytes, reload,
-        "Memory in bytes, by estimate, for packs that are made at the same time. Beyond: others wait; one is always made, \
-         whatever its size, and fetches do not wait.";
+        "Estimated memory in bytes for all packs that are being generated. At the limit, clones wait. One \
+         pack is always generated, whatever its size, and fetches never wait.";
 });
 
 group!(cache: CacheSettings {
     enabled: value, restart,
-        "Whether identical requests share one pack. Without it every request makes its own, and nothing is kept.";
+        "Whether identical requests share one pack. If false, each request generates its own, and no pack \
+         is cached.";
     max_memory_bytes: bytes, restart,
-        "Bytes in memory of packs that are kept, all together. Beyond: the packs go that were asked for the longest time \
-         ago; what still does not fit goes on disk or is not kept. Each pack that is being made may have 8 MiB more for \
-         as long.";
+        "Maximum size in bytes of cached packs in memory. At the limit, the least recently used are \
+         evicted; a pack that still does not fit goes to disk, or is not cached. Each pack may use another \
+         8 MiB while it is generated.";
     max_disk_bytes: bytes, restart,
-        "Bytes on disk of packs that are kept, all together. Beyond: as for memory, but what does not go on disk is not \
-         kept. 0: nothing goes on disk.";
+        "Maximum size in bytes of cached packs on disk. At the limit, the least recently used are evicted; \
+         a pack that still does not fit is not cached. 0: no packs on disk.";
     max_age: value, restart,
-        "How long a pack is kept that nobody asks for.";
+        "How long an unused pack is kept.";
     directory: value, restart,
-        "The directory on whose file system packs are kept, in files without names that are gone with the process. \
-         \"none\": nothing goes on disk.";
+        "Directory on whose file system packs are cached, in unnamed files that disappear with the process. \
+         \"none\": no packs on disk.";
 });
 
 group!(repository_cache: RepositoryCacheSettings {
     enabled: value, restart,
-        "Whether repositories stay open between requests, and answers about their refs are used again. Without it every \
-         request opens its repository and reads its refs. Changes from outside are noticed either way.";
+        "Whether repositories stay open between requests, and ref advertisements are reused. If false, each \
+         request opens its repository and reads its refs. Changes by other programs are noticed either way.";
     max_repositories: value, restart,
-        "Repositories that are kept open. Beyond: those go that were not used for the longest time.";
+        "Maximum number of open repositories. At the limit, the least recently used are closed.";
     max_packs: value, restart,
-        "Packs of all of them together, as far as they were listed; one that is read takes up to three of the maps that a \
-         process may have (65,530 on most systems). Beyond: as above, but for the last that was opened.";
+        "Maximum number of packs in all open repositories together, as far as they have been listed. At the \
+         limit, the least recently used repositories are closed, except the last one opened. A pack that is \
+         read uses up to three memory maps; most systems allow 65,530 per process.";
     idle_time: value, restart,
-        "How long a repository is kept that nobody asks for. Packs that were deleted take their place on disk until then at \
-         the most.";
+        "How long an unused repository stays open. Deleted packs may take up disk space for this long.";
     max_answer_bytes: bytes, restart,
-        "Memory in bytes for answers about refs. Beyond: those go that were not used for the longest time; one that takes \
-         more than a quarter is not kept. 0: none is.";
+        "Memory in bytes for cached ref advertisements. At the limit, the least recently used are evicted; \
+         one that needs more than a quarter is not cached. 0: none.";
 });
 
 group!(maintenance: MaintenanceRules {
     mode: value, reload,
-        "Which repositories the server keeps fast by itself, as packrace maintenance does: small packs and loose objects into larger packs, \
-         bitmaps, commit-graphs, refs, what nothing refers to, what killed processes have left. \"auto\": those that are pushed to through \
-         it. \"on\": all that it serves. \"off\": none. With serve.read-only, none either. In a bucket, packs of those that are pushed to are folded. Of a repository gc.auto = 0, \
-         maintenance.auto = false and receive.autogc = false turn it off.";
+        "Which repositories the server maintains, as packrace maintenance does: it packs loose objects and \
+         small packs, writes bitmaps and commit-graphs, packs refs, expires unreachable objects, and \
+         removes files left behind by killed processes. \"auto\": those that receive pushes through this \
+         server. \"on\": all. \"off\": none. With serve.read-only: none. In a bucket, the packs of \
+         repositories that receive pushes are folded. gc.auto = 0, maintenance.auto = false or \
+         receive.autogc = false turns maintenance off for one repository.";
     max_jobs: value, reload,
-        "Repositories that are worked on at the same time. Each takes one thread of the lowest priority, which waits for short \
-         requests, and a tenth of the time of its repository at most. 0: none is begun.";
+        "Maximum number of repositories that are maintained at the same time. A job has one thread at the \
+         lowest priority, yields to short requests, and works on one repository at most a tenth of the \
+         time. 0: no new jobs.";
     memory_bytes: bytes, reload,
-        "Memory in bytes, by estimate, that one of them may take: it is claimed from admission.pack-memory-bytes, and waits for \
-         clones. What needs more is not done, and the log says so.";
+        "Estimated memory in bytes that one job may use. It counts against admission.pack-memory-bytes, \
+         where clones go first. A task that needs more is skipped, with a warning in the log.";
     delay: value, reload,
-        "How long after a push its repository is looked at.";
+        "How long after a push its repository is checked.";
     look_interval: value, reload,
-        "How often all repositories are looked at, with mode = \"on\".";
+        "How often all repositories are checked, with mode = \"on\".";
 });
 
 group!(push: PushPolicy {
     allowed: value, reload,
-        "Whether everybody may push, unless http.receivepack or daemon.receivepack says no; a repository may say no, but yes \
-         only git's configuration of the system, the user and the command line. With packrace.createOnPush in git's configuration, a push to a path that ends in .git makes a bare repository \
-         where nothing is.";
+        "Whether everybody may push, unless http.receivepack or daemon.receivepack is false. A repository's \
+         own configuration can only forbid pushes; git's system, user and command-line configuration can \
+         also allow them. With packrace.createOnPush in git's configuration, a push to a path that ends in \
+         .git and does not exist creates a bare repository.";
     memory_bytes: bytes, reload,
-        "Memory in bytes, by estimate, for what all pushes ask for at a moment: commands with the names of refs, \
-         certificates, options. Beyond: HTTP 503 with Retry-After, ERR over git://.";
+        "Estimated memory in bytes for the commands of all pushes: ref names, certificates, push options. \
+         Beyond it: HTTP 503 with Retry-After, or ERR over git://.";
     memory_bytes_per_address: bytes, reload,
-        "What the pushes of one client may take of it. Beyond: the same. limits.exempt-addresses are not limited.";
+        "Share of memory-bytes that one client may use. Beyond it: the same. Does not apply to \
+         limits.exempt-addresses.";
     max_objects: value, reload,
-        "Objects in the pack of one push. Beyond: it is refused before any of them is taken.";
+        "Maximum number of objects in the pack of one push. A larger pack is refused before any object is \
+         stored.";
     max_unpacked_bytes: bytes, reload,
-        "Bytes that the objects of one push may come to, inflated and with deltas applied; or max-unpacked-ratio, \
-         whichever is more. Beyond: it is refused.";
+        "Maximum size in bytes of all objects of one push, inflated and with deltas applied. The larger of \
+         this and max-unpacked-ratio applies. Beyond it, the push is refused.";
     max_unpacked_ratio: value, reload,
-        "The same for each byte of its pack.";
+        "The same limit, per byte of the pack.";
     cpu_time: value, reload,
-        "Processor time for taking in and checking the objects of one push, all threads together, and a second more for \
-         each MiB of its pack. Beyond: it is refused, and nothing of it stays. Hooks are not counted.";
+        "CPU time to store and check the objects of one push, all threads together, plus one second per MiB \
+         of its pack. Beyond it, the push is refused and its objects are discarded. Hooks do not count.";
     max_repository_bytes: bytes, reload,
-        "Bytes that one repository may hold: packs, what is beside them, and loose objects, without what it borrows, and with what no \
-         ref leads to any more until it expires. Beyond: pushes that bring objects are refused before they come in. 0: no limit.";
+        "Maximum size in bytes of one repository: packs and their index files, and loose objects. \
+         Unreachable objects count until they expire; objects borrowed from alternates do not count. Beyond \
+         it, pushes with objects are refused before the objects are received. 0: no limit.";
     max_repository_refs: value, reload,
-        "Refs that one repository may have. Beyond: pushes that make refs are refused. 0: no limit.";
+        "Maximum number of refs in one repository. Beyond it, pushes that create refs are refused. 0: no \
+         limit.";
 });
 
 group!(access: AccessFiles {
     rules: value, reload,
-        "File (TOML) that says who may read and push what: an absolute path; see packrace-access(1). What it does not allow is \
-         denied, and push.allowed does not count. \"none\": everybody may read, and push.allowed decides.";
+        "File (TOML) of access rules, which say who may read and push what: an absolute path; see \
+         packrace-access(1). What no rule allows is denied, and push.allowed is ignored. \"none\": \
+         everybody may read, and push.allowed decides about pushes.";
     users: value, reload,
-        "File of users and hashes of their passwords, as htpasswd -B writes it: bcrypt or argon2. Only its owner, and its group, \
-         may read it; else the server does not start.";
+        "File of users and password hashes in the format of htpasswd -B: bcrypt or argon2. The group may at \
+         most read it, and others must have no access; otherwise the server does not start. \"none\": no \
+         file.";
     tokens: value, reload,
-        "File (TOML) of hashed tokens, which clients send as a bearer token or as the password; packrace access token makes \
-         them. Only its owner, and its group, may read it.";
+        "File (TOML) of hashed tokens, which clients send as a bearer token or as the password; packrace \
+         access token creates them. The group may at most read it, and others must have no access. \
+         \"none\": no file.";
     trusted_proxies: value, reload,
-        "Addresses and ranges of proxies: a list. What they say in the headers below counts, and the limits per address hold for \
-         their clients instead of them. From others these headers are ignored.";
+        "Addresses and ranges of proxies: a list. Their headers (below) are trusted, and per-address limits \
+         apply to their clients instead of them. From any other client, these headers are ignored.";
     user_header: value, reload,
-        "Header in which trusted proxies name the user, as Remote-User. They must remove it from requests of clients. \
-         \"\": none.";
+        "Header in which trusted proxies name the user, such as Remote-User. The proxies must strip it from \
+         client requests. \"\": none.";
     groups_header: value, reload,
-        "Header in which trusted proxies name the groups of the user, with commas between them, as Remote-Groups. \"\": none.";
+        "Header in which trusted proxies list the user's groups, separated by commas, such as \
+         Remote-Groups. \"\": none.";
     forward_auth: value, reload,
-        "URL (http://) that is asked who a client is, with its Authorization and Cookie: 2xx with the user in the header user-header \
-         (Remote-User by default) and the groups in groups-header, or 401. Other answers, and none within 5 s, are 503. An answer \
-         holds for 10 s. \"none\": none is asked.";
+        "URL (http://) of a server that authenticates clients. It gets the client's Authorization and \
+         Cookie headers, and answers 2xx with the user in user-header (default Remote-User) and the groups \
+         in groups-header, or 401. Any other answer, or none within 5 s, gives the client HTTP 503. Answers \
+         are cached for 10 s. \"none\": no server is asked.";
     forwarded_header: value, reload,
-        "Header in which trusted proxies name the address of the client: \"X-Forwarded-For\", \"Forwarded\" or \"none\". The \
-         last address counts that is not a trusted proxy.";
+        "Header in which trusted proxies pass the client's address: \"X-Forwarded-For\", \"Forwarded\" or \
+         \"none\". The last address in it that is not a trusted proxy counts.";
     client_certificates: value, reload,
-        "Whether a client with a certificate of tls.client-ca, and without other credentials, is the user that is its common name.";
+        "Whether a client with a certificate of tls.client-ca and no other credentials is the user named by \
+         the certificate's common name.";
     audit_log: value, reload,
-        "File to which each ref of each push is appended, as a line of JSON: who, from where, which repository and ref, old and new \
-         value, and the outcome; and who makes, renames, describes and deletes repositories. SIGHUP opens it again. \"none\": nothing is recorded.";
+        "File to which the server appends one line of JSON for each ref of each push (user, address, \
+         repository, ref, old and new value, outcome), and for each repository that is created, renamed, \
+         described or deleted. SIGHUP reopens it. \"none\": no audit log.";
 });
 
 group!(hooks: Hooks {
     max_time: value, reload,
-        "How long a hook may run, or another program that a push starts. Beyond: it is ended with its process group, and a \
-         push that waits for its word is refused. 0: as long as it likes. uploadpack.packObjectsHook may run as long as its \
-         client takes what it makes.";
+        "How long a hook may run, or another program that a push starts. Then its process group is killed, \
+         and a push that depends on its result is refused. 0: no limit. uploadpack.packObjectsHook may run \
+         for as long as its client reads.";
     environment: value, reload,
-        "Variables of the server's environment that hooks inherit beside PATH, HOME, USER, LOGNAME, SHELL, LANG, LANGUAGE, \
-         TZ, TMPDIR, GNUPGHOME and those that begin with LC_, XDG_ or GIT_: a list; * at the end stands for anything.";
+        "Environment variables that hooks inherit in addition to PATH, HOME, USER, LOGNAME, SHELL, LANG, \
+         LANGUAGE, TZ, TMPDIR, GNUPGHOME, LC_*, XDG_* and GIT_*: a list. A trailing * matches any suffix.";
     user: value, reload,
-        "The user that hooks run as, by name or number, with its group and no other; the server must be root's for \
-         that. \"\": the server's user.";
+        "User that hooks run as: a name or a number. They get its primary group and no other. The server \
+         must run as root. \"\": the server's user.";
     max_memory: bytes, reload,
-        "Bytes of addresses that a process of a hook may have. Beyond: it gets no more memory. 0: no limit.";
+        "Maximum address space in bytes of each hook process. Beyond it, allocations fail. 0: no limit.";
     max_processes: value, reload,
-        "Processes that the user of hooks may have, of other programs too; root's are not limited. Beyond: no more can be \
-         started. 0: no limit.";
+        "Maximum number of processes of the user that runs hooks, including processes of other programs; \
+         root is not limited. Beyond it, no process can be started. 0: no limit.";
     max_cpu_time: value, reload,
-        "Time of a processor, in whole seconds, that each process of a hook may use. Beyond: it is ended. 0: no limit.";
+        "CPU time, in whole seconds, of each hook process. Beyond it, the process is killed. 0: no limit.";
 });
 
 group!(events: EventSettings {
     journal: value, restart,
-        "Directory of the journal of events: an absolute path, which is made if only its last part is missing. Each push and each \
-         repository that is made, renamed or deleted through the server is a line of JSON there, on the disk before the client is told; \
-         what cannot be recorded is refused. One server writes it, and packrace shell takes pushes only through that one \
-         (listen.shell). See packrace-events(1). \"none\": nothing is recorded.";
+        "Directory of the event journal: an absolute path; only its last component may be missing. Each \
+         push, and each repository that is created, renamed or deleted through this server, becomes a line \
+         of JSON, which is on disk before the client gets its answer. A change that cannot be recorded is \
+         refused. Only one server may write a journal, and packrace shell accepts pushes only through that \
+         server (listen.shell). See packrace-events(1). \"none\": no journal.";
     segment_bytes: bytes, restart,
-        "Bytes after which the journal goes on in another file.";
+        "Size in bytes at which the journal starts a new file.";
     max_bytes: bytes, restart,
-        "Bytes of the journal. Beyond: the oldest files go, whoever has read them.";
+        "Maximum size in bytes of the journal. Beyond it, the oldest files are deleted, whether or not they \
+         have been read.";
     max_age: value, restart,
-        "How long files of the journal are kept after their last line. 0: as long as max-bytes lets.";
+        "How long a journal file is kept after its last line. 0: no limit except max-bytes.";
     max_followers: value, restart,
-        "Clients that follow events at /-/events at the same time; there is that path where there are access.rules, too. Beyond: HTTP 503 with \
-         Retry-After.";
+        "Maximum number of clients that follow /-/events at the same time. Beyond it: HTTP 503 with \
+         Retry-After. /-/events exists only with access.rules.";
     webhooks: value, restart,
-        "File (TOML) of webhooks, to which events of the journal are posted: a table [[webhook]] each, with name, url, secret-file and, \
-         if need be, repositories, events and allow-addresses. SIGHUP has it read again, and the files of secrets. See \
-         packrace-events(1). \"none\": nothing is posted.";
+        "File (TOML) of webhooks that receive the events of the journal: one [[webhook]] table each, with \
+         name, url, secret-file and optionally repositories, events and allow-addresses. SIGHUP reloads \
+         this file and the secret files. See packrace-events(1). \"none\": no webhooks.";
     webhook_timeout: value, restart,
-        "How long connecting to a receiver of a webhook may take, a handshake of TLS, and its answer, each. Beyond: it is tried again.";
+        "Timeout for each step of a delivery to a receiver: connecting, the TLS handshake, the answer. \
+         After a timeout, the event is retried.";
     webhook_retry_time: value, restart,
-        "How long an event is tried that a receiver does not take, after 1 s at first and 5 minutes at last; those behind it wait. Beyond: \
-         it is given up, which the log and packrace_webhook_lost_events_total say. 0: it is tried once.";
+        "How long an event is retried if its receiver does not accept it, after 1 s at first and every 5 \
+         minutes at last. Later events wait. Then it is dropped, with an error in the log, and counted in \
+         packrace_webhook_lost_events_total. 0: no retries.";
 });
 
 group!(bucket: BucketSource {
     url: value, restart,
-        "Bucket whose repositories are served instead of a folder, as s3://BUCKET/PREFIX; see packrace-bucket(1). \
-         \"none\": a folder is served.";
+        "Bucket whose repositories are served instead of a folder: s3://BUCKET/PREFIX; see \
+         packrace-bucket(1). \"none\": a folder is served.";
     cache: value, restart,
-        "Folder where repositories of the bucket are kept: an absolute path. It belongs to one server alone. \"none\": there has \
-         to be one where a bucket is served.";
+        "Folder in which repositories of the bucket are cached: an absolute path. Only one server may use \
+         it. Required with a bucket. \"none\": no folder.";
     cache_bytes: bytes, restart,
-        "Bytes of repositories that are kept there. Beyond: those go that were not used for the longest time and that no request \
-         reads; where that is not enough, HTTP 503 with Retry-After.";
+        "Maximum size in bytes of the cached repositories. Beyond it, the least recently used that no \
+         request reads are evicted; if that is not enough, clients get HTTP 503 with Retry-After.";
 });
 
 group!(sandbox: Sandbox {
     enabled: value, restart,
-        "Whether the server and its hooks give up what they do not need: privileges of programs that others own (no sudo in \
-         hooks), and, where the kernel has Landlock, all files but those of the served folder, of TMPDIR, of the \
-         cache and of the system's programs and settings.";
+        "Whether the server and its hooks drop what they do not need: privileges of set-user-ID programs \
+         (no sudo in hooks) and, if the kernel has Landlock, access to all files except the served folder, \
+         TMPDIR, the cache, the configured files, and the system's programs and settings.";
     read_paths: value, restart,
-        "Files and folders beside those, which are read and whose programs are run: a list of absolute paths.";
+        "Additional files and folders that may be read and whose programs may be run: a list of absolute \
+         paths.";
     write_paths: value, restart,
-        "The same, and may be written.";
+        "The same, but writable as well.";
 });
 
 group!(serve: ServeRules {
     read_only: value, reload,
-        "Whether nobody may push, whatever else is said, also by a repository or in git's configuration. The same as \
-         --read-only.";
+        "Whether all pushes are refused, whatever other settings, git's configuration or a repository say. \
+         The same as --read-only.";
     require_export_ok: value, reload,
         "Whether only repositories with a file git-daemon-export-ok are served.";
     allowed_paths: value, restart,
-        "Folders outside of the served one into which links, alternates and core.hooksPath of repositories may lead: a \
-         list. What leads elsewhere is not read, and the log says so. What is to be written there needs sandbox.write-paths, \
-         too.";
+        "Folders outside the served one into which symbolic links, alternates and core.hooksPath of \
+         repositories may lead: a list of absolute paths. Anything that leads elsewhere is ignored, with a \
+         line in the log. Folders to be written also need sandbox.write-paths.";
     hooks: value, reload,
-        "Which hooks are run by pushes: \"repository\" (its own, as in git), \"none\", or a folder whose hooks are run for \
-         all repositories. Unless it is \"repository\", receive.denyCurrentBranch = updateInstead is refused, too.";
+        "Which hooks pushes run: \"repository\" (the repository's own, as in git), \"none\", or a folder of \
+         hooks for all repositories. Unless it is \"repository\", receive.denyCurrentBranch = updateInstead \
+         is refused too.";
 });
 
 group!(log: Log {
     level: value, reload,
-        "What is written to standard error: \"off\", \"error\", \"warn\", \"info\" (a line for each request) or \"debug\" \
-         (phases of each request, and how long they took).";
+        "What is logged to standard error: \"off\", \"error\", \"warn\", \"info\" (a line per request) or \
+         \"debug\" (also the phases of each request, with times).";
     format: value, restart,
-        "How a line is written: \"text\" (key=value) or \"json\" (an object a line).";
+        "Format of log lines: \"text\" (key=value) or \"json\" (one object per line).";
 });

@@ -21,8 +21,7 @@ use crate::upload::UploadPack;
 use crate::{receive, upload};
 
 /// How an operator turns pushes on: nothing else is off by default.
-pub(crate) const TURNS_PUSHES_ON: &str =
-    "its operator turns it on with push.allowed, or for some users with access.rules";
+pub(crate) const TURNS_PUSHES_ON: &str = "to enable it, set push.allowed or access.rules";
 
 /// The service that a client requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,16 +72,16 @@ impl Service {
         let protected = config.protected_boolean(&key)?;
         if !protected.unwrap_or(by_default) {
             let but = match (own, protected) {
-                (_, Some(_)) => format!("; {key} of its configuration turns it off"),
+                (_, Some(_)) => format!("; git's system or user configuration sets {key} = false"),
                 (Some(true), None) => {
-                    format!("; {key} of the repository itself does not turn it on, {TURNS_PUSHES_ON}")
+                    format!("; {key} in the repository cannot enable it: {TURNS_PUSHES_ON}")
                 }
                 (_, None) => format!("; {TURNS_PUSHES_ON}"),
             };
-            return Ok(Err(format!("{} is off for the server{but}", self.name())));
+            return Ok(Err(format!("{} is disabled{but}", self.name())));
         }
         match own {
-            Some(false) => Ok(Err(format!("{key} of the repository turns it off"))),
+            Some(false) => Ok(Err(format!("the repository sets {key} = false"))),
             _ => Ok(Ok(())),
         }
     }

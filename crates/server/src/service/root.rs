@@ -22,7 +22,7 @@ use crate::settings::NewRepositories;
 const MAX_PATH_BYTES: usize = 4096;
 
 /// Why the trash and repositories that are being created are not served.
-pub(crate) const RESERVED_PATH: &str = "path is the server's own";
+pub(crate) const RESERVED_PATH: &str = "path is reserved for the server";
 
 /// The served folder.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl std::fmt::Display for NotServed {
         match self {
             NotServed::NotFound(why) | NotServed::Forbidden(why) => f.write_str(why),
             NotServed::Disabled(why) => write!(f, "service not enabled: {why}"),
-            NotServed::Unauthenticated => f.write_str("credentials are needed"),
+            NotServed::Unauthenticated => f.write_str("credentials required"),
             NotServed::Broken(error) => error.fmt(f),
             NotServed::BrokenInBucket(why) | NotServed::Unavailable(why) => f.write_str(why),
         }
@@ -162,7 +162,7 @@ impl Root {
     pub(crate) fn path_of(&self, repository: &Repository) -> Result<Option<Vec<u8>>, NotServed> {
         let real = packrace_os::real_path(repository.common_dir());
         let real =
-            real.map_err(|error| NotServed::NotFound(format!("its directory cannot be found: {error}")))?;
+            real.map_err(|error| NotServed::NotFound(format!("cannot find its directory: {error}")))?;
         Ok(self.path_below(&real))
     }
 
@@ -202,7 +202,7 @@ fn tell_ignored(relative: &Path, repository: &Repository) {
     for ignored in repository.config().ignored() {
         let ignored = quoted(ignored.as_bytes());
         tracing::warn!(
-            "/{}: its own configuration may not say {ignored}",
+            "/{}: ignoring {ignored} in the repository's configuration",
             relative.display().to_string().escape_debug()
         );
     }
@@ -218,23 +218,24 @@ impl Root {
             let name = bucket_name(relative)?;
             let is_whole = relative.as_os_str() == name.as_str();
             let whole = is_whole.then(|| self.path.join(name.as_str()));
-            return whole.ok_or_else(|| not_found("is not there, and does not end in .git"));
+            return whole.ok_or_else(|| not_found("does not exist, and does not end in .git"));
         }
         let (Some(name), Some(parent)) = (relative.file_name(), relative.parent()) else {
             return Err(not_found("is the served folder itself"));
         };
         if name.len() <= ".git".len() || !name.as_encoded_bytes().ends_with(b".git") {
-            return Err(not_found("is not there, and does not end in .git"));
+            return Err(not_found("does not exist, and does not end in .git"));
         }
         let parent = packrace_os::real_path(&self.path.join(parent));
         let parent = parent.ok().filter(|parent| parent.starts_with(&self.path));
-        let git_dir = parent.ok_or_else(|| not_found("is in no folder that is served"))?.join(name);
+        let git_dir =
+            parent.ok_or_else(|| not_found("parent folder does not exist or is not served"))?.join(name);
         // No repository is created inside another one or its work tree.
         let mut inside = git_dir.ancestors().skip(1).take_while(|dir| dir.starts_with(&self.path));
         let is_there = |path: &Path| packrace_os::owner(path).is_ok();
         if is_there(&git_dir) || inside.any(|dir| is_there(&dir.join("HEAD")) || is_there(&dir.join(".git")))
         {
-            return Err(not_found("is something else"));
+            return Err(not_found("exists but is not a repository, or is inside one"));
         }
         Ok(git_dir)
     }
@@ -262,7 +263,7 @@ impl Root {
 
 fn bucket_name(relative: &Path) -> Result<BucketName, NotServed> {
     let name = relative.to_str().and_then(|text| BucketName::new(text).ok());
-    name.ok_or_else(|| NotServed::NotFound("no repository of a bucket is called so".to_owned()))
+    name.ok_or_else(|| NotServed::NotFound("not a valid repository name in a bucket".to_owned()))
 }
 
 /// Creates an empty repository, unless another client was faster.
@@ -306,7 +307,7 @@ pub(crate) fn check_path(path: &[u8]) -> Result<&Path, &'static str> {
     let relative = relative.strip_suffix(b"/").unwrap_or(relative);
     let is_alias = |part: &[u8]| part.is_empty() || part == b"." || part == b"..";
     if relative.split(|byte| *byte == b'/').any(is_alias) {
-        return Err("path has an alias");
+        return Err("path has an empty, . or .. part");
     }
     if relative.split(|byte| *byte == b'/').any(is_reserved) {
         return Err(RESERVED_PATH);

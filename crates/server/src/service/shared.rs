@@ -157,6 +157,14 @@ impl Shared {
         Ok(())
     }
 
+    /// Drops what expired or changed from the caches. May take a while.
+    pub(crate) fn sweep(&self) {
+        self.root.repositories.sweep();
+        self.host.ref_advertisements.sweep();
+        self.host.packs.expire(self.clock.now());
+        self.host.events.get().iter().for_each(|events| events.journal.expire());
+    }
+
     /// The metrics, including the values that others count.
     pub(crate) fn metrics_now(&self) -> &Metrics {
         let metrics = self.host.metrics_now();
@@ -172,9 +180,7 @@ impl Shared {
         self.host.metrics.refused(why.reason());
         match self.refusals.next(self.clock.now()) {
             Some(0) => tracing::warn!("{peer}: {what} refused: {why}"),
-            Some(more) => tracing::warn!(
-                "{peer}: {what} refused: {why}; {more} more refusals before this one were not logged"
-            ),
+            Some(more) => tracing::warn!("{peer}: {what} refused: {why}; {more} earlier refusals not logged"),
             None => {}
         }
     }
@@ -182,20 +188,20 @@ impl Shared {
     /// Counts a failed TLS handshake and logs it, but only a limited number of lines a second.
     pub(crate) fn handshake_failed(&self, peer: SocketAddr, outcome: HandshakeOutcome, why: &dyn Display) {
         self.host.metrics.handshake(outcome);
-        self.tell_failed(format_args!("https {peer}: no TLS: {why}"));
+        self.tell_failed(format_args!("https {peer}: TLS handshake failed: {why}"));
     }
 
     /// The same for a login over SSH.
     pub(crate) fn login_failed(&self, peer: SocketAddr, outcome: LoginOutcome, why: &dyn Display) {
         self.host.metrics.login(outcome);
-        self.tell_failed(format_args!("ssh {peer}: no login: {why}"));
+        self.tell_failed(format_args!("ssh {peer}: login failed: {why}"));
     }
 
     fn tell_failed(&self, line: std::fmt::Arguments<'_>) {
         match self.failed_handshakes.next(self.clock.now()) {
             Some(0) => tracing::info!("{line}"),
             Some(more) => {
-                tracing::info!("{line}; {more} more handshakes that failed before this one were not logged");
+                tracing::info!("{line}; {more} earlier failures not logged");
             }
             None => {}
         }
@@ -230,13 +236,15 @@ impl Shared {
         let ask = if is_push { Ask::Push } else { Ask::Read };
         access.check(ask)?;
         if is_push && settings.events.journal.is_some() && self.host.events.get().is_none() {
-            let why = "only the running server takes pushes: it writes the journal of events";
+            let why = "pushes are only possible through the running server (events.journal)";
             return Err(NotServed::Disabled(why.to_owned()));
         }
         let opened = match (self.root.open(path), &pushing.new_repositories) {
             (Err(NotServed::NotFound(_)), Some(new)) if is_push && !rules.read_only => {
                 if rules.require_export_ok {
-                    return Err(NotServed::NotFound("a new repository would not be exported".to_owned()));
+                    return Err(NotServed::NotFound(
+                        "new repositories would not be exported (serve.require-export-ok)".to_owned(),
+                    ));
                 }
                 let git_dir = self.root.free_place(path)?;
                 access.also_at(self.root.path_below(&git_dir));
@@ -261,10 +269,10 @@ impl Shared {
             access.check(ask)?;
         }
         if rules.require_export_ok && !repository.is_export_ok() {
-            return Err(NotServed::NotFound("has no git-daemon-export-ok".to_owned()));
+            return Err(NotServed::NotFound("no git-daemon-export-ok file".to_owned()));
         }
         if is_push && rules.read_only {
-            return Err(NotServed::Disabled("the server is read-only".to_owned()));
+            return Err(NotServed::Disabled("server is read-only (serve.read-only)".to_owned()));
         }
         let by_default = !is_push || pushing.is_allowed || settings.access.has_rules();
         check_enabled(service, repository.config(), section, by_default)?;
@@ -304,8 +312,7 @@ fn check_enabled(
     by_default: bool,
 ) -> Result<(), NotServed> {
     let Some(section) = section else {
-        let is_off =
-            || NotServed::Disabled(format!("{} is off for the server; {TURNS_PUSHES_ON}", service.name()));
+        let is_off = || NotServed::Disabled(format!("{} is disabled; {TURNS_PUSHES_ON}", service.name()));
         return by_default.then_some(()).ok_or_else(is_off);
     };
     let checked = service.check_enabled(config, section, by_default).map_err(NotServed::Broken)?;

@@ -33,7 +33,7 @@ pub enum NotRun {
     #[error("unrecognized command '{0}'")]
     Unrecognized(String),
     /// An option of one of the two commands.
-    #[error("options are not taken: '{0}'")]
+    #[error("options are not supported: '{0}'")]
     HasOption(String),
     /// A path below a home directory: clients see only the served folder.
     #[error("'{0}' does not appear to be a git repository")]
@@ -196,9 +196,9 @@ mod tests {
         }
         check("git-upload-pack '/a'\nid", "unrecognized command 'git-upload-pack '/a'?id'");
         check("git-upload-pack /a\tb\x1b[2J", "unrecognized command 'git-upload-pack /a?b?[2J'");
-        check("git-upload-pack --strict '/a'", "options are not taken: '--strict'");
-        check("git receive-pack -q", "options are not taken: '-q'");
-        check("git-upload-pack '--timeout=1'", "options are not taken: '--timeout=1'");
+        check("git-upload-pack --strict '/a'", "options are not supported: '--strict'");
+        check("git receive-pack -q", "options are not supported: '-q'");
+        check("git-upload-pack '--timeout=1'", "options are not supported: '--timeout=1'");
         check("git-upload-pack '~/a'", "'~/a' does not appear to be a git repository");
         check("git-upload-pack ~bob/a", "'~bob/a' does not appear to be a git repository");
         let long = format!("git-upload-pack '/{}'", "'\\''".repeat(20_000));

@@ -20,10 +20,10 @@ const ACCEPT_TIME: Duration = Duration::from_secs(5);
 pub fn hand_over(socket: &Path, root: &Path, request: &ShellRequest) -> io::Result<Result<(), String>> {
     let invalid = |why: &'static str| io::Error::new(io::ErrorKind::InvalidData, why);
     let root = packrace_os::real_path(root)?;
-    let message = message::encode(&root, request).ok_or_else(|| invalid("longer than a message may be"))?;
+    let message = message::encode(&root, request).ok_or_else(|| invalid("message is too long"))?;
     let mut server = descriptors::connect(socket, ACCEPT_TIME)?;
     if !descriptors::is_peer_trusted(&server)? {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the server is another user's"));
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "server runs as another user"));
     }
     let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
     descriptors::send(&server, &message, &[stdin.as_fd(), stdout.as_fd(), stderr.as_fd()])?;
@@ -34,7 +34,7 @@ pub fn hand_over(socket: &Path, root: &Path, request: &ShellRequest) -> io::Resu
     }
     server.write_all(&[GO])?;
     // From here on, the server uses the streams.
-    Ok(wait(&mut server).unwrap_or_else(|_| Err("the server has ended the session".to_owned())))
+    Ok(wait(&mut server).unwrap_or_else(|_| Err("server closed the session".to_owned())))
 }
 
 /// How the session ended.

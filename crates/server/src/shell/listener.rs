@@ -54,7 +54,7 @@ pub(crate) async fn accept(listener: ShellListener, shared: Arc<Shared>) {
         Ok(accepting) => accepting,
         Err(error) => return tracing::error!("ssh: cannot listen: {error}"),
     };
-    tracing::info!("ssh: sessions of packrace shell are taken at {}", named.path().display());
+    tracing::info!("ssh: accepting packrace shell sessions at {}", named.path().display());
     let handshakes = Arc::new(Semaphore::new(MAX_HANDSHAKES));
     // The semaphore is never closed.
     while let Ok(handshake) = handshakes.clone().acquire_owned().await {
@@ -62,7 +62,7 @@ pub(crate) async fn accept(listener: ShellListener, shared: Arc<Shared>) {
             Ok((stream, _)) => drop(tokio::spawn(connection(stream, handshake, shared.clone()))),
             Err(error) => {
                 // Mostly out of descriptors: wait for some to be released instead of spinning.
-                tracing::error!("ssh: cannot accept: {error}");
+                tracing::error!("ssh: cannot accept a session: {error}");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
@@ -82,7 +82,7 @@ async fn connection(mut stream: UnixStream, handshake: OwnedSemaphorePermit, sha
         Ok(handed_over) => handed_over,
         Err(error) => {
             shared.host.metrics.refused(Reason::Broken);
-            return tracing::warn!("ssh: no session: {error}");
+            return tracing::warn!("ssh: cannot start a session: {error}");
         }
     };
     let open = shared.host.metrics.connection(DoorName::Ssh);
@@ -106,7 +106,7 @@ async fn connection(mut stream: UnixStream, handshake: OwnedSemaphorePermit, sha
             Ok(Err(error)) => tracing::info!("ssh {peer}: {error}"),
             Err(_) => {
                 shared.host.metrics.panics.inc();
-                tracing::error!("ssh {peer}: the session panicked");
+                tracing::error!("ssh {peer}: session panicked");
             }
         }
     });
@@ -133,7 +133,7 @@ async fn take(
 ) -> io::Result<(ShellRequest, [OwnedFd; DESCRIPTORS])> {
     let invalid = |why: &'static str| io::Error::new(io::ErrorKind::InvalidData, why);
     if !descriptors::is_peer_trusted(&*stream)? {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the peer is another user"));
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "peer runs as another user"));
     }
     let mut message = vec![0; MAX_MESSAGE_BYTES];
     // Descriptors arrive with the first bytes.
@@ -144,7 +144,7 @@ async fn take(
             received => break received?,
         }
     };
-    let received = received.try_into().map_err(|_| invalid("three descriptors are wanted"))?;
+    let received = received.try_into().map_err(|_| invalid("expected three descriptors"))?;
     if length < HEAD_BYTES {
         stream.read_exact(&mut message[length..HEAD_BYTES]).await?;
         length = HEAD_BYTES;
@@ -154,17 +154,17 @@ async fn take(
     if length < whole {
         stream.read_exact(&mut message[length..whole]).await?;
     } else if length > whole {
-        return Err(invalid("more than a message"));
+        return Err(invalid("trailing data after the message"));
     }
     let (root, request) =
         message::decode(&message[HEAD_BYTES..whole]).ok_or_else(|| invalid("malformed message"))?;
     if root != shared.root.path() {
-        return Err(invalid("another folder is served here"));
+        return Err(invalid("server serves another folder"));
     }
     stream.write_all(&[READY]).await?;
     match stream.read_u8().await? {
         GO => Ok((request, received)),
-        _ => Err(invalid("the shell turned away")),
+        _ => Err(invalid("packrace shell did not continue")),
     }
 }
 

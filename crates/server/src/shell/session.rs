@@ -42,7 +42,7 @@ pub struct ShellRequest {
 impl ShellRequest {
     /// The message for a user who wants a shell.
     pub fn greeting(user: &str) -> String {
-        format!("packrace: you are {user}. There is no shell here: git clone, fetch and push work.\n")
+        format!("packrace: you are {user}. No shell access; git clone, fetch and push work.\n")
     }
 
     /// The client in the log.

@@ -106,7 +106,7 @@ impl SshHost for Sessions {
         Box::pin(async move {
             let users = &self.ssh.users;
             if users.keys().is_revoked(key) {
-                self.lock().why_refused = Some(format!("{}: it is revoked", key.fingerprint()));
+                self.lock().why_refused = Some(format!("{}: key is revoked", key.fingerprint()));
                 return None;
             }
             if let Some(user) = users.user_in_files(key) {
@@ -134,7 +134,7 @@ impl SshHost for Sessions {
 
     fn has_logged_in(&self, user: &SshUser) {
         let SshUser { name, shown } = user;
-        tracing::info!("ssh {}: {name:?} by {shown}", self.peer);
+        tracing::info!("ssh {}: user {name:?} logged in with {shown}", self.peer);
         self.shared.host.metrics.login(LoginOutcome::Completed);
         // The connection's idle time begins anew.
         self.permit.waits();
@@ -171,7 +171,7 @@ async fn run(shared: Arc<Shared>, peer: SocketAddr, session: SshSession, stoppin
         let served = catch_unwind(AssertUnwindSafe(|| serve(session, peer, &permit, &shared)));
         if served.is_err() {
             shared.host.metrics.panics.inc();
-            tracing::error!("ssh {peer}: the session panicked");
+            tracing::error!("ssh {peer}: session panicked");
         }
     });
     match ended {

@@ -36,7 +36,7 @@ impl KeyCommand {
     pub(super) fn new(program: &Path, confinement: &Confinement) -> Result<Self, LoadError> {
         let metadata = std::fs::metadata(program).map_err(|error| LoadError::of(program, error))?;
         if !metadata.is_file() {
-            return Err(LoadError::of(program, "it is no program"));
+            return Err(LoadError::of(program, "not a regular file"));
         }
         let confinement = Confinement { time: Some(MAX_TIME), ..confinement.clone() };
         let running = Arc::new(Semaphore::new(MAX_RUNNING));
@@ -66,7 +66,7 @@ impl KeyCommand {
 
     fn ask(&self, key: &UserKey) -> Result<Option<SshUser>, String> {
         let line = key.line();
-        let (kind, base64) = line.split_once(' ').ok_or("a key without a kind")?;
+        let (kind, base64) = line.split_once(' ').ok_or("key without a type")?;
         let arguments = [&key.fingerprint(), kind, base64].map(OsString::from);
         let program = Program {
             argv: std::iter::once(self.program.clone().into_os_string()).chain(arguments).collect(),
@@ -83,12 +83,12 @@ impl KeyCommand {
         });
         let status = ended.map_err(|error| error.to_string())?;
         if !status.success() {
-            return Err(format!("it ended with {status}"));
+            return Err(format!("failed: {status}"));
         }
         if output.len() > MAX_OUTPUT_BYTES {
-            return Err(format!("it wrote more than {MAX_OUTPUT_BYTES} bytes"));
+            return Err(format!("output exceeds {MAX_OUTPUT_BYTES} bytes"));
         }
-        let text = String::from_utf8(output).map_err(|_| "what it wrote is not UTF-8".to_owned())?;
+        let text = String::from_utf8(output).map_err(|_| "output is not UTF-8".to_owned())?;
         let mut keys = UserKeys::default();
         keys.add_signers(&text).map_err(|error| kept(error.to_string().as_bytes()))?;
         Ok(keys.user_of(key, jiff::Timestamp::now().as_second()))

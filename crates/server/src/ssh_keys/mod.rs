@@ -66,12 +66,12 @@ impl Ssh {
         if let Some(twice) = kinds.windows(2).find(|two| two[0] == two[1]) {
             return Err(LoadError::of(
                 Path::new("ssh.host-keys"),
-                format!("two keys are of the kind {}", twice[0]),
+                format!("two keys of the type {}", twice[0]),
             ));
         }
         let any = [user_keys, user_keys_folder, user_keys_command, user_ca];
         if any.into_iter().all(Option::is_none) {
-            let why = "nobody could get in without ssh.user-keys, ssh.user-keys-folder, ssh.user-keys-command or ssh.user-ca";
+            let why = "nobody could log in: set ssh.user-keys, ssh.user-keys-folder, ssh.user-keys-command or ssh.user-ca";
             return Err(LoadError::of(Path::new("ssh.host-keys"), why));
         }
         let users = Arc::new(UserSources::load(settings, confinement)?);
@@ -83,16 +83,18 @@ impl Ssh {
 impl fmt::Display for Ssh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let UserSources { keys, command } = &*self.users;
-        write!(f, "host keys: {}; keys of users: {}", self.config, keys.len())?;
+        write!(f, "host keys: {}; user keys: {}", self.config, keys.len())?;
         match keys.authorities().len() {
             0 => {}
-            count => write!(f, "; authorities: {count}")?,
+            count => write!(f, "; user CAs: {count}")?,
         }
         match keys.revoked_len() {
             0 => {}
             count => write!(f, "; revoked: {count}")?,
         }
-        command.as_ref().map_or(Ok(()), |command| write!(f, "; asks {}", command.program().display()))
+        command
+            .as_ref()
+            .map_or(Ok(()), |command| write!(f, "; user-keys-command: {}", command.program().display()))
     }
 }
 
@@ -115,7 +117,7 @@ impl UserSources {
             let text = read_unshared(path)?;
             keys.add_authorities(&text).map_err(|error| LoadError::at_line(path, error.line, error.why))?;
             if !keys.has_authorities() {
-                return Err(LoadError::of(path, "there is no key in it"));
+                return Err(LoadError::of(path, "contains no key"));
             }
         }
         if let Some(path) = &settings.revoked_keys {
@@ -178,7 +180,7 @@ fn key_files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
             // A link to a folder counts as a file, which has another ending.
             if entry.file_type().map_err(failed)?.is_dir() {
                 if depth == MAX_DEPTH {
-                    return Err(LoadError::of(&path, "too many folders in each other"));
+                    return Err(LoadError::of(&path, "folders are nested too deep"));
                 }
                 if !is_hidden {
                     folders.push((path, depth + 1));
@@ -188,7 +190,7 @@ fn key_files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
             }
         }
         if found.len() > MAX_FILES {
-            return Err(LoadError::of(&folder, "there are too many files in it"));
+            return Err(LoadError::of(&folder, "contains too many files"));
         }
     }
     // So that errors are reported in a fixed order.

@@ -46,14 +46,14 @@ pub(super) fn chains(
         let fits =
             |key: &LoadedKey| CertifiedKey::new(certificates.clone(), key.key.clone()).keys_match().is_ok();
         let Some(key) = keys.iter_mut().find(|key| fits(key)) else {
-            return Err(TlsError::new(file, "none of tls.keys is the key of this certificate"));
+            return Err(TlsError::new(file, "no private key in tls.keys matches this certificate"));
         };
         key.is_used = true;
         let key = Arc::new(CertifiedKey::new(certificates, key.key.clone()));
         chains.push(Chain { key, description });
     }
     match keys.iter().position(|key| !key.is_used) {
-        Some(unused) => Err(TlsError::new(&key_files[unused], "this is the key of none of tls.certificates")),
+        Some(unused) => Err(TlsError::new(&key_files[unused], "matches no certificate in tls.certificates")),
         None => Ok(chains),
     }
 }
@@ -64,7 +64,7 @@ pub(super) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, 
     let found = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
     let found = found.map_err(|error| broken(file, &error))?;
     match found.is_empty() {
-        true => Err(TlsError::new(file, "there is no certificate (PEM) in it")),
+        true => Err(TlsError::new(file, "contains no certificate (PEM)")),
         false => Ok(found),
     }
 }
@@ -73,12 +73,12 @@ fn private_key(file: &Path, provider: &CryptoProvider) -> Result<LoadedKey, TlsE
     let (bytes, mode) = read(file)?;
     if is_loose(mode) {
         let why = format!(
-            "mode {mode:04o} lets others than its owner at this key; make it 0600, or 0640 for a group"
+            "permissions {mode:04o} are too open for a private key; try chmod 600, or 640 for a group"
         );
         return Err(TlsError::new(file, why));
     }
     let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| match error {
-        pem::Error::NoItemsFound => TlsError::new(file, "there is no private key (PEM, not encrypted) in it"),
+        pem::Error::NoItemsFound => TlsError::new(file, "contains no private key (PEM, not encrypted)"),
         error => broken(file, &error),
     })?;
     let key = provider.key_provider.load_private_key(key).map_err(|error| TlsError::new(file, error))?;
@@ -86,7 +86,7 @@ fn private_key(file: &Path, provider: &CryptoProvider) -> Result<LoadedKey, TlsE
 }
 
 fn broken(file: &Path, error: &pem::Error) -> TlsError {
-    TlsError::new(file, format_args!("broken PEM: {error}"))
+    TlsError::new(file, format_args!("malformed PEM: {error}"))
 }
 
 /// The bytes of a file, and its permissions.
@@ -97,7 +97,7 @@ fn read(file: &Path) -> Result<(Vec<u8>, u32), TlsError> {
 /// The names and expiry of a certificate, as far as they can be read.
 fn describe(file: &Path, certificate: &CertificateDer<'_>) -> Result<String, TlsError> {
     if let Err(error) = ParsedCertificate::try_from(certificate) {
-        return Err(TlsError::new(file, format_args!("its first certificate cannot be read: {error}")));
+        return Err(TlsError::new(file, format_args!("cannot read its first certificate: {error}")));
     }
     let name = file.display().to_string();
     let Ok(parsed) = Certificate::from_der(certificate) else { return Ok(name) };

@@ -44,11 +44,11 @@ impl Tls {
     /// Reads the files. `None` if no certificate is configured.
     pub fn load(files: &TlsFiles) -> Result<Option<Self>, TlsError> {
         if files.require_client_certificate && files.client_ca.is_none() {
-            return Err(TlsError::of_setting("tls.require-client-certificate", "there is no tls.client-ca"));
+            return Err(TlsError::of_setting("tls.require-client-certificate", "needs tls.client-ca"));
         }
         if files.certificates.is_empty() {
             return match files.keys.first().or(files.client_ca.as_ref()) {
-                Some(file) => Err(TlsError::new(file, "there are no tls.certificates")),
+                Some(file) => Err(TlsError::new(file, "needs tls.certificates")),
                 None => Ok(None),
             };
         }

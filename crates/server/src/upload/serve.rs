@@ -34,7 +34,7 @@ use crate::send::relay::{BUSY, Delivery};
 use crate::subject::{CallMode, ProtocolVersion, Subject};
 
 /// The message for a clone that comes when the server is stopping.
-const STOPPING: &str = "the server is stopping; try again";
+const STOPPING: &str = "server is stopping; try again";
 
 /// Bytes of the first read from a client: most requests are shorter, and a page that is not touched costs
 /// nothing.

@@ -39,7 +39,7 @@ impl Cursor {
                 let number = std::str::from_utf8(&bytes).ok().and_then(|text| text.trim_end().parse().ok());
                 if number.is_none() {
                     let path = self.path.display();
-                    tracing::error!("{path}: it has no number; all events that are kept are sent again");
+                    tracing::error!("{path}: cursor is damaged; sending all events in the journal again");
                 }
                 Ok(Some(number.unwrap_or(0)))
             }

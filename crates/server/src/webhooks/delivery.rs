@@ -104,7 +104,7 @@ pub(super) async fn post(
         Err(error) => return Attempted::failed(&error),
     };
     match timeout(max_time, TlsConnector::from(tls.clone()).connect(name, stream)).await {
-        Err(_) => Attempted::late("handshake of TLS", max_time),
+        Err(_) => Attempted::late("TLS handshake", max_time),
         Ok(Err(error)) => Attempted::failed(&tls_failure(&error)),
         Ok(Ok(stream)) => exchange(stream, request, max_time).await,
     }
@@ -118,7 +118,7 @@ fn tls_failure(error: &io::Error) -> String {
     match cause {
         Some(Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        )) => "its certificate is for another name".to_owned(),
+        )) => "certificate is for another host name".to_owned(),
         _ => error.to_string(),
     }
 }
@@ -147,10 +147,10 @@ async fn connect(hook: &Webhook, max_time: Duration) -> Result<TcpStream, Attemp
     match (allowed.as_slice(), refused.first()) {
         ([], Some(address)) => {
             let why =
-                format!("its address {} is not public, and allow-addresses does not have it", address.ip());
+                format!("address {} is not public; add it to allow-addresses to allow it", address.ip());
             Err(Attempted::new(AttemptOutcome::Refused, why))
         }
-        ([], None) => Err(Attempted::failed(&"its host has no address")),
+        ([], None) => Err(Attempted::failed(&"host has no address")),
         (allowed, _) => first_that_connects(allowed, max_time, TcpStream::connect).await,
     }
 }
@@ -221,9 +221,9 @@ fn judge(answer: &Response<Incoming>) -> Attempted {
     };
     let why = match outcome {
         AttemptOutcome::Redirected => {
-            format!("it answers {}, and redirects are not followed", status.as_u16())
+            format!("answered {}; redirects are not followed", status.as_u16())
         }
-        _ => format!("it answers {}", status.as_u16()),
+        _ => format!("answered {}", status.as_u16()),
     };
     let wants_time = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
     let retry_after = if wants_time { retry_after() } else { None };

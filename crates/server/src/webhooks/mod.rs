@@ -107,7 +107,7 @@ impl RunningWebhooks {
             drop(end);
             // Two tasks would write the same cursor. A panic was logged already.
             let _ = ended.await;
-            tracing::info!("webhook {}: ended", hook.name);
+            tracing::info!("webhook {}: stopped", hook.name);
             before.push((hook.name.clone(), counts));
         }
         for hook in &webhooks.hooks {
@@ -117,7 +117,7 @@ impl RunningWebhooks {
             let counts = before.iter().find(|(name, _)| *name == hook.name).map(|(_, counts)| counts.clone());
             let counts = counts.unwrap_or_else(|| Arc::new(WebhookCounts::new(&hook.name)));
             if let Err(error) = self.begin(hook, &webhooks.tls, counts) {
-                tracing::error!("webhook {}: it sends nothing until the next SIGHUP: {error}", hook.name);
+                tracing::error!("webhook {}: cannot start, retried at the next SIGHUP: {error}", hook.name);
             }
         }
         self.show_numbers();
@@ -137,9 +137,7 @@ impl RunningWebhooks {
         let ended = self.runtime.spawn(async move {
             if running.await.is_err_and(|error| error.is_panic()) {
                 metrics.panics.inc();
-                tracing::error!(
-                    "webhook {name} panicked; it sends nothing until SIGHUP comes or the server is started again"
-                );
+                tracing::error!("webhook {name} panicked; stopped until the next SIGHUP or restart");
             }
         });
         self.running.push(RunningWebhook { hook: hook.clone(), counts, end, ended });

@@ -138,7 +138,7 @@ impl Webhooks {
         let hooks = read_hooks(path)?;
         match &self.no_authorities {
             Some(why) if hooks.iter().any(|hook| hook.url.is_encrypted) => {
-                let why = format!("the system's authorities for https:// cannot be read: {why}");
+                let why = format!("cannot read the system's CA certificates, needed for https://: {why}");
                 Err(LoadError::of(path, why))
             }
             _ => Ok(Webhooks { hooks, ..self.clone() }),
@@ -177,7 +177,7 @@ fn read_hooks(path: &Path) -> Result<Vec<Arc<Webhook>>, LoadError> {
         let hook = entry.into_inner().into_hook();
         let hook = hook.map_err(|why| LoadError::at_byte(path, &text, start, why))?;
         if !names.insert(hook.name.clone()) {
-            let why = format!("there are two webhooks of the name {}", hook.name);
+            let why = format!("duplicate webhook name {}", hook.name);
             return Err(LoadError::at_byte(path, &text, start, why));
         }
         hooks.push(Arc::new(hook));
@@ -189,20 +189,20 @@ impl WebhookEntry {
     fn into_hook(self) -> Result<Webhook, String> {
         let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if self.name.is_empty() || self.name.len() > MAX_NAME_BYTES || !self.name.bytes().all(is_name) {
-            return Err(format!("a name has up to {MAX_NAME_BYTES} of a-z, 0-9 and -"));
+            return Err(format!("a name must have 1 to {MAX_NAME_BYTES} characters of a-z, 0-9 and -"));
         }
         let name = self.name;
         let failed = |what: &str, why: &dyn fmt::Display| format!("{name}: {what}: {why}");
         // The error has no details: they would show the URL.
         let url = self.url.parse();
-        let url = url.map_err(|()| failed("url", &"it is no URL of http:// or https:// without a user"))?;
+        let url = url.map_err(|()| failed("url", &"not an http:// or https:// URL without a user"))?;
         if !self.secret_file.is_absolute() {
-            return Err(failed("secret-file", &"it is no absolute path"));
+            return Err(failed("secret-file", &"not an absolute path"));
         }
         let secret = read_secret(&self.secret_file).map_err(|error| failed("secret-file", &error))?;
         let secret = secret.trim_end_matches(['\r', '\n']).as_bytes().to_vec();
         if secret.len() < MIN_SECRET_BYTES {
-            let why = format!("the secret is shorter than {MIN_SECRET_BYTES} bytes");
+            let why = format!("secret is shorter than {MIN_SECRET_BYTES} bytes");
             return Err(failed("secret-file", &why));
         }
         let filter = RepositoryFilter::new(&self.repositories).map_err(|why| failed("repositories", &why))?;
@@ -221,7 +221,7 @@ fn client_config() -> Result<(Arc<ClientConfig>, Option<String>), String> {
     let mut roots = RootCertStore::empty();
     let loaded = rustls_native_certs::load_native_certs();
     let (added, _) = roots.add_parsable_certificates(loaded.certs);
-    let why = || loaded.errors.first().map_or_else(|| "there are none".to_owned(), ToString::to_string);
+    let why = || loaded.errors.first().map_or_else(|| "none found".to_owned(), ToString::to_string);
     let no_authorities = (added == 0).then(why);
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -312,12 +312,16 @@ mod tests {
             0o600,
             "hooks.toml:1:1: ci: allow-addresses: '10.0.0.0/33'",
         );
-        check(&format!("{good}{good}"), 0o600, "hooks.toml:5:1: there are two webhooks of the name ci");
-        check(&good.replace("ci", "../ci"), 0o600, "hooks.toml:1:1: a name has up to 32 of a-z, 0-9 and -");
+        check(&format!("{good}{good}"), 0o600, "hooks.toml:5:1: duplicate webhook name ci");
+        check(
+            &good.replace("ci", "../ci"),
+            0o600,
+            "hooks.toml:1:1: a name must have 1 to 32 characters of a-z, 0-9 and -",
+        );
         check(
             &good.replace("SECRET", "secret"),
             0o600,
-            "hooks.toml:1:1: ci: secret-file: it is no absolute path",
+            "hooks.toml:1:1: ci: secret-file: not an absolute path",
         );
         check(
             &good.replace("SECRET", "DIR/none"),
@@ -332,10 +336,10 @@ mod tests {
         check(
             &good.replace("SECRET", "DIR/short"),
             0o600,
-            "hooks.toml:1:1: ci: secret-file: the secret is shorter",
+            "hooks.toml:1:1: ci: secret-file: secret is shorter",
         );
         let bad = loaded(&good.replace("http://a", "ftp://t0ken"), 0o600).unwrap_err();
-        assert_eq!(bad, "hooks.toml:1:1: ci: url: it is no URL of http:// or https:// without a user");
+        assert_eq!(bad, "hooks.toml:1:1: ci: url: not an http:// or https:// URL without a user");
         let many: String = (0..=MAX_HOOKS).map(|number| good.replace("ci", &format!("h{number}"))).collect();
         check(&many, 0o600, "hooks.toml: more than 64 webhooks");
     }
@@ -358,7 +362,7 @@ mod tests {
         assert_eq!(reload("http://a.example/").unwrap().hooks.len(), 1);
         let why = reload("https://a.example/").unwrap_err().to_string();
         assert!(
-            why.ends_with("hooks.toml: the system's authorities for https:// cannot be read: gone"),
+            why.ends_with("hooks.toml: cannot read the system's CA certificates, needed for https://: gone"),
             "{why}"
         );
     }

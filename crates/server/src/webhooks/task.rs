@@ -94,7 +94,10 @@ impl HookTask {
         let kept = cursor.read()?;
         let next = match kept {
             Some(next) if next > end => {
-                tracing::warn!("webhook {}: the journal ends before event {next}, where it was", hook.name);
+                tracing::warn!(
+                    "webhook {}: cursor is at event {next}, beyond the end of the journal; continuing at the end",
+                    hook.name
+                );
                 end
             }
             Some(next) => next,
@@ -102,7 +105,7 @@ impl HookTask {
         };
         // Events before the first delivery must not move the start of a new hook.
         cursor.begin(kept, next)?;
-        tracing::info!("webhook {}: begins with event {next}", hook.name);
+        tracing::info!("webhook {}: started at event {next}", hook.name);
         counts.set_next(next);
         Ok(HookTask {
             hook,
@@ -142,7 +145,7 @@ impl HookTask {
                 Ok((None, true)) => self.wait().await,
                 Ok((None, false)) => {}
                 Err(error) => {
-                    tracing::error!("webhook {}: the journal cannot be read: {error}", self.hook.name);
+                    tracing::error!("webhook {}: cannot read the journal: {error}", self.hook.name);
                     self.saving_meanwhile(sleep(DISK_RETRY_INTERVAL)).await;
                 }
             }
@@ -196,18 +199,20 @@ impl HookTask {
             self.counts.attempted(outcome);
             let (name, seq) = (&self.hook.name, message.seq);
             if outcome == AttemptOutcome::Delivered {
-                tracing::debug!("webhook {name}: event {seq} is delivered ({delivery})");
+                tracing::debug!("webhook {name}: event {seq} delivered ({delivery})");
                 return;
             }
             let random = getrandom::u32().unwrap_or(0);
             let Some(delay) = attempts.failed(began.elapsed(), retry_after, random) else {
-                tracing::error!("webhook {name}: event {seq} is given up, and will not be sent: {why}");
+                tracing::error!("webhook {name}: event {seq} dropped: {why}");
                 // Logged before it is counted, so that a counted loss is always in the log.
                 self.counts.lost(LossReason::GivenUp, 1);
                 return;
             };
             let delay_ms = delay.as_millis();
-            tracing::warn!("webhook {name}: event {seq} ({delivery}): {why}; again in {delay_ms} ms");
+            tracing::warn!(
+                "webhook {name}: event {seq} ({delivery}) not delivered: {why}; retrying in {delay_ms} ms"
+            );
             self.saving_meanwhile(sleep(delay)).await;
         }
     }
@@ -246,7 +251,7 @@ impl HookTask {
                 SAVE_INTERVAL
             }
             Err(error) => {
-                tracing::warn!("webhook {}: the cursor cannot be written: {error}", self.hook.name);
+                tracing::warn!("webhook {}: cannot write the cursor: {error}", self.hook.name);
                 DISK_RETRY_INTERVAL
             }
         };
@@ -269,7 +274,10 @@ fn scan(
         if line.missed > 0 {
             counts.lost(LossReason::Gone, line.missed);
             let (first, last) = (line.seq.saturating_sub(line.missed), line.seq.saturating_sub(1));
-            tracing::error!("webhook {}: events {first} to {last} are gone, and were not sent", hook.name);
+            tracing::error!(
+                "webhook {}: events {first} to {last} lost: deleted from the journal before they were sent",
+                hook.name
+            );
         }
         next = Some(line.seq.saturating_add(1));
         if let Some(message) = wanted(&line, hook, counts) {
@@ -283,7 +291,7 @@ fn scan(
 fn wanted(line: &Line, hook: &Webhook, counts: &WebhookCounts) -> Option<Message> {
     let Ok(mut event) = serde_json::from_slice::<Map<String, Value>>(&line.bytes) else {
         counts.lost(LossReason::Gone, 1);
-        tracing::error!("webhook {}: event {} cannot be read, and is not sent", hook.name, line.seq);
+        tracing::error!("webhook {}: event {} lost: its journal line is damaged", hook.name, line.seq);
         return None;
     };
     let kind = event.get("event").cloned().unwrap_or_default();

@@ -32,11 +32,11 @@ pub enum ConnectionEnded {
 impl fmt::Display for ConnectionEnded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ConnectionEnded::Left => f.write_str("the client has left"),
+            ConnectionEnded::Left => f.write_str("client disconnected"),
             ConnectionEnded::Silent => f.write_str("no session within the time limit"),
-            ConnectionEnded::NeverSpoke => f.write_str("the client has left without a word"),
-            ConnectionEnded::Refused => f.write_str("no key or certificate that is known"),
-            ConnectionEnded::NoLogin => f.write_str("no login within the time limit"),
+            ConnectionEnded::NeverSpoke => f.write_str("client disconnected without sending anything"),
+            ConnectionEnded::Refused => f.write_str("no known key or certificate"),
+            ConnectionEnded::NoLogin => f.write_str("no login within limits.request-time"),
             ConnectionEnded::Broken(why) => f.write_str(why),
             ConnectionEnded::Cut => f.write_str("ended"),
         }
@@ -87,7 +87,7 @@ fn how(ended: Result<(), russh::Error>, link: &Link) -> ConnectionEnded {
         _ if !is_known && link.wire.received_bytes() == 0 => ConnectionEnded::NeverSpoke,
         Ok(()) if is_known => ConnectionEnded::Left,
         // For example, the client does not trust the host key.
-        Ok(()) => ConnectionEnded::Broken("the client has left before it has shown who it is".to_owned()),
+        Ok(()) => ConnectionEnded::Broken("client disconnected before it logged in".to_owned()),
         Err(russh::Error::IO(error)) if is_known && is_gone(&error) => ConnectionEnded::Left,
         Err(error) => ConnectionEnded::Broken(error.to_string()),
     }

@@ -90,7 +90,7 @@ impl WireState {
         match handed.iter().find_map(|range| faults::touch(range)) {
             None => Ok(()),
             Some(damaged) => {
-                tracing::error!("a response is cut off: {damaged}");
+                tracing::error!("response cut off: {damaged}");
                 Err(damaged.into())
             }
         }
@@ -116,7 +116,7 @@ impl AsyncRead for Wire {
             if received > state.max_received_bytes.load(Relaxed) {
                 return Poll::Ready(Err(io::Error::new(
                     io::ErrorKind::InvalidData,
-                    "too much before it is known who it is",
+                    "client sent too much before it logged in",
                 )));
             }
             return Poll::Ready(Ok(()));

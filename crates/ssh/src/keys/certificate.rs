@@ -26,13 +26,13 @@ impl UserKeys {
         let shown = shown(certificate);
         let refused = |why: String| Err(format!("{shown}: {why}"));
         if certificate.cert_type() != CertType::User {
-            return refused("it is for hosts".to_owned());
+            return refused("host certificate, not a user certificate".to_owned());
         }
         if !self.authorities.iter().any(|authority| authority.0.key_data() == certificate.signature_key()) {
-            return refused("signed by an authority that is not known".to_owned());
+            return refused("signed by an unknown CA".to_owned());
         }
         if self.revoked.has_certificate(certificate) {
-            return refused("it is revoked".to_owned());
+            return refused("revoked".to_owned());
         }
         if let Err(why) = check_kind(certificate.public_key()) {
             return refused(why);
@@ -42,13 +42,13 @@ impl UserKeys {
         }
         let authority = certificate.signature_key().fingerprint(HashAlg::Sha256);
         if certificate.validate_at(now, [&authority]).is_err() {
-            return refused("it is not valid now".to_owned());
+            return refused("not valid at this time".to_owned());
         }
         for (name, value) in certificate.critical_options().iter() {
             match name.as_str() {
                 "source-address" if value.split(',').any(is_from) => {}
-                "source-address" => return refused("it is not for the address of this client".to_owned()),
-                _ => return refused(format!("{name:?} is an option that is not known")),
+                "source-address" => return refused("not valid for this client's address".to_owned()),
+                _ => return refused(format!("unknown critical option {name:?}")),
             }
         }
         match principal(certificate, login) {
@@ -66,8 +66,8 @@ fn principal<'a>(certificate: &'a Certificate, login: &str) -> Result<&'a str, S
         (Some(named), _) => named,
         (None, [only]) => only,
         // To sshd, no principals means every user. Here it means none.
-        (None, []) => return Err("it has no principal".to_owned()),
-        (None, _) => return Err(format!("none of its principals is the login name {login:?}")),
+        (None, []) => return Err("no principal".to_owned()),
+        (None, _) => return Err(format!("no principal matches the login name {login:?}")),
     };
     check_name(name).map(|()| name.as_str())
 }
@@ -140,33 +140,38 @@ mod tests {
         check(&good(), "alice", Ok("alice"));
         let two = || CertificateSpec { principals: &["alice", "bob"], ..good() };
         check(&two(), "bob", Ok("bob"));
-        check(&two(), "git", Err("none of its principals is the login name \"git\""));
-        check(&CertificateSpec { principals: &[], ..good() }, "alice", Err("it has no principal"));
+        check(&two(), "git", Err("no principal matches the login name \"git\""));
+        check(&CertificateSpec { principals: &[], ..good() }, "alice", Err("no principal"));
         check(
             &CertificateSpec { principals: &["@admins"], ..good() },
             "git",
-            Err("\"@admins\" is not the name of one user"),
+            Err("\"@admins\" is not a single user name"),
         );
         let from = |range| CertificateSpec { option: Some(("source-address", range)), ..good() };
         check(&from("192.0.2.1,10.0.0.0/8"), "git", Ok("alice"));
-        check(&from("192.0.2.1"), "git", Err("it is not for the address of this client"));
-        check(&from(""), "git", Err("it is not for the address of this client"));
+        check(&from("192.0.2.1"), "git", Err("not valid for this client's address"));
+        check(&from(""), "git", Err("not valid for this client's address"));
         let unknown = ["force-command", "verify-required", "x@example.com"];
-        let whys = unknown.map(|name| (name, format!("{name:?} is an option that is not known")));
+        let whys = unknown.map(|name| (name, format!("unknown critical option {name:?}")));
         for (name, why) in &whys {
             check(&CertificateSpec { option: Some((name, "id")), ..good() }, "git", Err(why));
         }
-        check(&CertificateSpec { kind: CertType::Host, ..good() }, "git", Err("it is for hosts"));
-        let unknown = "signed by an authority that is not known";
+        check(
+            &CertificateSpec { kind: CertType::Host, ..good() },
+            "git",
+            Err("host certificate, not a user certificate"),
+        );
+        let unknown = "signed by an unknown CA";
         check(&CertificateSpec { signer: &other, ..good() }, "git", Err(unknown));
-        for (now, expect) in [(999, Err("it is not valid now")), (1000, Ok("alice")), (1999, Ok("alice"))] {
+        for (now, expect) in [(999, Err("not valid at this time")), (1000, Ok("alice")), (1999, Ok("alice"))]
+        {
             check_at(now, &good(), "git", expect);
         }
-        check_at(2000, &good(), "git", Err("it is not valid now"));
+        check_at(2000, &good(), "git", Err("not valid at this time"));
         let mut keys = keys.clone();
         keys.revoke("serial: 7\n").unwrap();
         let certificate = signed(&good());
         let found = keys.user_of_certificate(&UserCertificate(&certificate), "git", 1500, &|_| true);
-        assert!(found.unwrap_err().ends_with(", serial 7: it is revoked"));
+        assert!(found.unwrap_err().ends_with(", serial 7: revoked"));
     }
 }

@@ -12,13 +12,13 @@ pub struct HostKey(PrivateKey);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// There is no key, or it is broken.
-    #[error("no private key: {0}")]
+    #[error("not a private key: {0}")]
     Broken(String),
     /// It needs a passphrase, which cannot be entered.
-    #[error("the key has a passphrase; ssh-keygen -p takes it away")]
+    #[error("key has a passphrase; remove it with ssh-keygen -p")]
     Encrypted,
     /// An unsupported kind of host key.
-    #[error("keys of hosts are ed25519 or ecdsa, not {0}; make one: ssh-keygen -t ed25519 -N ''")]
+    #[error("host keys must be ed25519 or ecdsa, not {0}; create one with: ssh-keygen -t ed25519 -N ''")]
     Kind(String),
 }
 

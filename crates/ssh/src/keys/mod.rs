@@ -38,13 +38,13 @@ pub struct UserCertificate<'a>(&'a Certificate);
 impl UserKey {
     /// Parses a line of a public key file: kind, base64, and a comment that is ignored.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let key = PublicKey::from_openssh(text).map_err(|error| format!("no public key: {error}"))?;
+        let key = PublicKey::from_openssh(text).map_err(|error| format!("not a public key: {error}"))?;
         UserKey::of(&key)
     }
 
     /// The key with these bytes in base64, which contain its kind.
     pub fn parse_blob(base64: &str) -> Result<Self, String> {
-        let key = parse_public_key_base64(base64).map_err(|error| format!("no public key: {error}"))?;
+        let key = parse_public_key_base64(base64).map_err(|error| format!("not a public key: {error}"))?;
         UserKey::of(&key)
     }
 
@@ -93,9 +93,9 @@ fn check_kind(key: &KeyData) -> Result<(), String> {
             let bits = key.rsa().map_or(0, |key| key.key_size());
             match bits >= MIN_RSA_BITS {
                 true => Ok(()),
-                false => Err(format!("a key of RSA has {MIN_RSA_BITS} bits at least, this one has {bits}")),
+                false => Err(format!("RSA keys need at least {MIN_RSA_BITS} bits, this one has {bits}")),
             }
         }
-        other => Err(format!("keys of the kind {other} are not taken")),
+        other => Err(format!("keys of type {other} are not supported")),
     }
 }

@@ -40,25 +40,26 @@ impl RevokedKeys {
         match word {
             "key" | "sha1" | "sha256" => {
                 let key =
-                    PublicKey::from_openssh(value).map_err(|error| format!("no public key: {error}"))?;
+                    PublicKey::from_openssh(value).map_err(|error| format!("not a public key: {error}"))?;
                 self.fingerprints.insert(key.fingerprint(HashAlg::Sha256).to_string());
             }
             "hash" => {
-                let print: Fingerprint = value.parse().map_err(|error| format!("no fingerprint: {error}"))?;
+                let print: Fingerprint =
+                    value.parse().map_err(|error| format!("not a fingerprint: {error}"))?;
                 match print.is_sha256() {
                     true => self.fingerprints.insert(print.to_string()),
-                    false => return Err("a fingerprint begins with SHA256:".to_owned()),
+                    false => return Err("fingerprint must start with SHA256:".to_owned()),
                 };
             }
             "serial" => {
                 let (first, last) = value.split_once('-').unwrap_or((value, value));
                 let (first, last) = (serial(first)?, serial(last)?);
                 if first > last {
-                    return Err(format!("{first} is above {last}"));
+                    return Err(format!("{first} is greater than {last}"));
                 }
                 self.serials.push((first, last));
             }
-            "id" if value.is_empty() => return Err("an id is missing".to_owned()),
+            "id" if value.is_empty() => return Err("missing id".to_owned()),
             "id" => drop(self.ids.insert(value.to_owned())),
             _ => return Err(format!("{word:?} is not one of key, sha1, sha256, hash, serial and id")),
         }
@@ -96,9 +97,9 @@ fn serial(text: &str) -> Result<u64, String> {
     let is_digits = digits.chars().all(|digit| digit.is_digit(radix));
     match u64::from_str_radix(digits, radix) {
         // Authorities that do not number their certificates use 0 for all.
-        Ok(0) => Err("0 is no serial number".to_owned()),
+        Ok(0) => Err("0 is not a serial number".to_owned()),
         Ok(number) if is_digits => Ok(number),
-        _ => Err(format!("{text:?} is no serial number")),
+        _ => Err(format!("{text:?} is not a serial number")),
     }
 }
 
@@ -153,17 +154,17 @@ mod tests {
             let why = RevokedKeys::default().add(line).unwrap_err();
             assert!(why.starts_with(expect), "{line}: {why}");
         };
-        check("nothing", "no public key: ");
-        check("key: ssh-ed25519 AAAA", "no public key: ");
-        check("hash: MD5:aa", "no fingerprint: ");
-        check("hash: ", "no fingerprint: ");
-        check("serial: 0", "0 is no serial number");
-        check("serial: 08", "\"08\" is no serial number");
-        check("serial: +1", "\"+1\" is no serial number");
-        check("serial: 0x10000000000000000", "\"0x10000000000000000\" is no serial number");
-        check("serial: 5-4", "5 is above 4");
-        check("serial: 1-", "\"\" is no serial number");
-        check("id:", "an id is missing");
+        check("nothing", "not a public key: ");
+        check("key: ssh-ed25519 AAAA", "not a public key: ");
+        check("hash: MD5:aa", "not a fingerprint: ");
+        check("hash: ", "not a fingerprint: ");
+        check("serial: 0", "0 is not a serial number");
+        check("serial: 08", "\"08\" is not a serial number");
+        check("serial: +1", "\"+1\" is not a serial number");
+        check("serial: 0x10000000000000000", "\"0x10000000000000000\" is not a serial number");
+        check("serial: 5-4", "5 is greater than 4");
+        check("serial: 1-", "\"\" is not a serial number");
+        check("id:", "missing id");
         check("user: alice", "\"user\" is not one of ");
     }
 }

@@ -45,12 +45,10 @@ pub fn check_name(name: &str) -> Result<(), String> {
     let is_bad =
         |letter: char| letter.is_control() || letter.is_whitespace() || "\",!*?:/\\".contains(letter);
     match name {
-        "" => Err("the name of the user is empty".to_owned()),
-        _ if name.len() > MAX_NAME_BYTES => {
-            Err(format!("the name of the user has more than {MAX_NAME_BYTES} bytes"))
-        }
+        "" => Err("user name is empty".to_owned()),
+        _ if name.len() > MAX_NAME_BYTES => Err(format!("user name is longer than {MAX_NAME_BYTES} bytes")),
         _ if name.starts_with(['@', '-']) || name.contains(is_bad) => {
-            Err(format!("{name:?} is not the name of one user"))
+            Err(format!("{name:?} is not a single user name"))
         }
         _ => Ok(()),
     }
@@ -62,12 +60,12 @@ pub(super) fn parse(line: &str) -> Result<Option<SignerLine<'_>>, String> {
     if line.is_empty() || line.starts_with('#') {
         return Ok(None);
     }
-    let (name, rest) = split_word(line).ok_or("there is no key behind the name")?;
+    let (name, rest) = split_word(line).ok_or("no key after the user name")?;
     check_name(name)?;
     let (validity, key) = match split_word(rest) {
         Some((word, _)) if is_kind(word) => (Validity::ALWAYS, rest),
         _ => {
-            let end = options_end(rest).ok_or("there is no key behind the options")?;
+            let end = options_end(rest).ok_or("no key after the options")?;
             (options(&rest[..end])?, rest[end..].trim_start())
         }
     };
@@ -102,7 +100,7 @@ fn options(text: &str) -> Result<Validity, String> {
         match name.to_ascii_lowercase().as_str() {
             "valid-after" => validity.after = time(value)?,
             "valid-before" => validity.before = time(value)?,
-            _ => return Err(format!("{name:?} is neither an option that is known nor the kind of a key")),
+            _ => return Err(format!("{name:?} is neither a known option nor a key type")),
         }
     }
     Ok(validity)
@@ -110,7 +108,7 @@ fn options(text: &str) -> Result<Validity, String> {
 
 /// Parses `YYYYMMDDZ`, `YYYYMMDDHHMMZ` or `YYYYMMDDHHMMSSZ` to seconds since 1970.
 fn time(text: &str) -> Result<i64, String> {
-    let bad = || format!("{text:?} is no time in UTC, as 20270101Z or 202701011200Z");
+    let bad = || format!("{text:?} is not a time in UTC such as 20270101Z or 202701011200Z");
     let digits = text.strip_suffix('Z').filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()));
     let digits = digits.ok_or_else(bad)?;
     let whole = match digits.len() {
@@ -163,21 +161,20 @@ mod tests {
 
     #[test]
     fn mistakes() {
-        let bad_name = |name: &str| format!("{name:?} is not the name of one user");
+        let bad_name = |name: &str| format!("{name:?} is not a single user name");
         for name in ["alice,bob", "*", "!alice", "@team", "-x", "a:b", "../a", "a\"b"] {
             check(&format!("{name} {KEY}"), Err(&bad_name(name)));
         }
-        check("alice", Err("there is no key behind the name"));
-        check("alice  ", Err("there is no key behind the name"));
-        check("alice cert-authority", Err("there is no key behind the options"));
-        let unknown =
-            |name: &str| format!("{name:?} is neither an option that is known nor the kind of a key");
+        check("alice", Err("no key after the user name"));
+        check("alice  ", Err("no key after the user name"));
+        check("alice cert-authority", Err("no key after the options"));
+        let unknown = |name: &str| format!("{name:?} is neither a known option nor a key type");
         check(&format!("alice cert-authority {KEY}"), Err(&unknown("cert-authority")));
         check(&format!("alice namespaces=\"git\" {KEY}"), Err(&unknown("namespaces")));
         check(&format!("a b {KEY}"), Err(&unknown("b")));
         for time in ["2027", "20270101", "20271301Z", "2027010Z", "x", "", "-9990101Z", "２０２７０１Z"]
         {
-            let why = format!("{time:?} is no time in UTC, as 20270101Z or 202701011200Z");
+            let why = format!("{time:?} is not a time in UTC such as 20270101Z or 202701011200Z");
             check(&format!("alice valid-before=\"{time}\" {KEY}"), Err(&why));
         }
         let dsa = "ssh-dss AAAAB3NzaC1kc3M=";

@@ -74,7 +74,7 @@ impl UserKeys {
         let blob = key.0.to_bytes().map_err(|error| error.to_string())?;
         match self.owners.entry(blob) {
             Entry::Occupied(other) if *other.get().name != *name => {
-                Err(format!("{key:?} is a key of {:?}, too", other.get().name))
+                Err(format!("{key:?} is also a key of {:?}", other.get().name))
             }
             // If a key occurs twice, the last entry counts, so that it can be renewed.
             entry => {
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(UserKey::parse_blob(first.line().split(' ').nth(1).unwrap()), Ok(first.clone()));
 
         let taken = keys.add_of_user("carol", &format!("\n{}\n", first.line())).unwrap_err();
-        assert_eq!(taken.to_string(), format!("line 2: {first:?} is a key of \"alice\", too"));
+        assert_eq!(taken.to_string(), format!("line 2: {first:?} is also a key of \"alice\""));
         keys.add_of_user("alice", &first.line()).unwrap();
         assert!(keys.add_of_user("a,b", &key().line()).is_err());
         assert!(keys.add_authorities("nothing").is_err() && !keys.has_authorities());

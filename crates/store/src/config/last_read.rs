@@ -29,7 +29,7 @@ impl LastConfig {
             return Err(error);
         };
         if !std::mem::replace(&mut state.is_told, true) {
-            tracing::warn!("{error}: configuration counts as it was when it could be read, until a restart");
+            tracing::warn!("{error}: keeping the last readable configuration; restart the server to read it");
         }
         Ok(config)
     }

@@ -23,7 +23,7 @@ pub(crate) fn multi_pack_index(pack_dir: &Path, hash: HashKind) -> Option<MultiP
     match MultiPackIndex::open(bytes, hash) {
         Ok(index) => Some(index),
         Err(error) => {
-            tracing::error!("{} is not used: {error}", path.display());
+            tracing::error!("ignoring {}: {error}", path.display());
             None
         }
     }
@@ -55,7 +55,7 @@ pub(crate) fn open_commit_graph(files: &[Mapped], hash: HashKind) -> Option<Comm
     match opened.and_then(|graph| verified::once(files, || graph.verify_checksum()).map(|()| graph)) {
         Ok(graph) => Some(graph),
         Err(error) => {
-            tracing::warn!("commit-graph is not used: {error}");
+            tracing::warn!("ignoring commit-graph: {error}");
             None
         }
     }

@@ -26,7 +26,7 @@ impl Snapshot {
 /// Checksums are verified because a flipped bit would omit objects from a response.
 fn open(file: &BitmapFile, snapshot: &Snapshot) -> Option<OpenBitmap> {
     let unusable = |why: &dyn std::fmt::Display| {
-        tracing::warn!("bitmap {} is not used: {why}", file.path.display());
+        tracing::warn!("ignoring bitmap {}: {why}", file.path.display());
     };
     let (objects, checksum) = match Owner::of(file.owner, snapshot)? {
         Owner::Pack(pack) => (pack.len(), *pack.checksum()),
@@ -53,7 +53,7 @@ fn open(file: &BitmapFile, snapshot: &Snapshot) -> Option<OpenBitmap> {
     // Bits are mapped to objects without a lookup, so nothing else would notice a missing pack.
     let missing = Owner::packs(file.owner, snapshot).into_iter().find(|pack| !pack.is_usable());
     if let Some(pack) = missing {
-        unusable(&format_args!("{} is not there, or is damaged", pack.name()));
+        unusable(&format_args!("{} is missing or damaged", pack.name()));
         return None;
     }
     let is_first = snapshot.units().first().is_some_and(|unit| unit.index.is_of(file.owner));
@@ -128,7 +128,7 @@ impl<'a> SnapshotBitmap<'a> {
             None => Ok(false),
             Some(Ok(())) => Ok(true),
             Some(Err(error)) => {
-                tracing::warn!("bitmaps are not used: {error}");
+                tracing::warn!("ignoring bitmaps: {error}");
                 Err(DamagedBitmap)
             }
         }
@@ -138,7 +138,7 @@ impl<'a> SnapshotBitmap<'a> {
     /// how many applied. After an error, `bits` is invalid.
     pub fn or_pseudo_merges_into(&self, tips: &Bits, bits: &mut Bits) -> Result<usize, DamagedBitmap> {
         let damaged = |error| {
-            tracing::warn!("bitmaps are not used: {error}");
+            tracing::warn!("ignoring bitmaps: {error}");
             DamagedBitmap
         };
         let mut used = 0;
@@ -161,7 +161,7 @@ impl<'a> SnapshotBitmap<'a> {
     /// The objects of this kind.
     pub fn of_kind(&self, kind: Kind) -> Result<Bits, DamagedBitmap> {
         self.open.index.type_bitmap(kind).map_err(|error| {
-            tracing::warn!("type bitmaps are not used: {error}");
+            tracing::warn!("ignoring type bitmaps: {error}");
             DamagedBitmap
         })
     }

@@ -226,7 +226,10 @@ impl Dirs<'_> {
             return;
         }
         if !packrace_os::reach::is_allowed(&real) {
-            tracing::warn!("alternate {} does not count: it leads out of the served folder", real.display());
+            tracing::warn!(
+                "ignoring alternate {}: outside the served folder (serve.allowed-paths)",
+                real.display()
+            );
             return;
         }
         let alternates = read_alternates(&real);

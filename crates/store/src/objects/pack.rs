@@ -138,7 +138,7 @@ impl PackFiles {
             .and_then(|identity| identity.ok_or(std::io::ErrorKind::NotFound.into()))
             .map_err(|source| Error::io(self.index_path(), source))?;
         if !identity.is_file {
-            return Err(Reason::Damaged(format!("{} is no file", self.index_path().display())).into());
+            return Err(Reason::Damaged(format!("{} is not a file", self.index_path().display())).into());
         }
         let most = most_objects(identity.length, self.hash);
         if most > MOST_UNOPENED && self.index.get().is_none() {
@@ -456,7 +456,7 @@ impl Pack {
             match stored.map(open) {
                 Some(Ok(reverse)) => return reverse,
                 Some(Err(error)) => {
-                    tracing::warn!("reverse-index of {} is not used: {error}", self.name());
+                    tracing::warn!("ignoring reverse index of {}: {error}", self.name());
                 }
                 None => {}
             }

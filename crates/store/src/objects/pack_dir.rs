@@ -195,7 +195,7 @@ impl PackDir {
                 }
             };
             if !identity.is_file {
-                tracing::error!("{} is no file", data.display());
+                tracing::error!("{} is not a file", data.display());
                 continue;
             }
             beside.identity = Some(identity);
@@ -290,7 +290,7 @@ fn open_multi(
         let at = numbers.get(stem).copied();
         if at.is_none() {
             let objects = path.parent().unwrap_or(path).display();
-            tracing::warn!("multi-pack-index of {objects} is not used: {stem} is not there");
+            tracing::warn!("ignoring multi-pack-index of {objects}: {stem} is missing");
         }
         at
     });

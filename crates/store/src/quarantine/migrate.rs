@@ -65,7 +65,7 @@ impl Quarantine {
     pub fn packs(&self) -> Result<Vec<StagedPack>, Error> {
         let staged = self.staged()?;
         if !staged.loose.is_empty() {
-            let words = "a hook has stored loose objects, which only a repository in a folder takes";
+            let words = "a hook stored loose objects; repositories in a bucket do not support that";
             return Err(Reason::Refused(words.to_owned()).into());
         }
         let checksum = |stem: &str| ObjectId::from_hex(stem.strip_prefix("pack-")?.as_bytes()).ok();

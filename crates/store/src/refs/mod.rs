@@ -87,7 +87,7 @@ impl RefDirs {
 /// Refs below these directories belong to a work tree.
 const PER_WORKTREE: [&[u8]; 3] = [b"refs/bisect/", b"refs/rewritten/", b"refs/worktree/"];
 
-fn is_per_worktree(name: &[u8]) -> bool {
+pub(crate) fn is_per_worktree(name: &[u8]) -> bool {
     !name.starts_with(b"refs/") || PER_WORKTREE.iter().any(|prefix| name.starts_with(prefix))
 }
 

@@ -157,7 +157,7 @@ impl Stack {
                 Err(RefError::Io { source, path })
                     if source.kind() == ErrorKind::NotFound && names_before.as_ref() != Some(&names) =>
                 {
-                    tracing::debug!("{} is gone, reading the list of tables again", path.display());
+                    tracing::debug!("{} is gone, rereading the list of tables", path.display());
                     names_before = Some(names);
                 }
                 result => return result,

@@ -8,6 +8,7 @@ mod hooks;
 mod ownership;
 pub(crate) mod roots;
 mod served;
+pub(crate) mod work_trees;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

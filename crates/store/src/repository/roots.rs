@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use packrace_format::index_file::IndexFile;
 use packrace_object::ObjectId;
@@ -12,6 +12,7 @@ use packrace_os::count::Role;
 use crate::error::{Error, Reason};
 use crate::refs::{self, RefStore, Target};
 use crate::repository::Repository;
+use crate::repository::work_trees::{self, list};
 
 /// Longest reflog or index that is read.
 const MAX_BYTES: u64 = 4 << 30;
@@ -37,18 +38,7 @@ impl Roots {
 /// Finds the roots of a repository. Unreadable files are an error, because the result may decide deletions.
 pub fn roots(repository: &Repository) -> Result<Roots, Error> {
     let mut roots = Roots::default();
-    let common = repository.common_dir();
-    let mut dirs = vec![common.to_owned()];
-    let worktrees = common.join("worktrees");
-    for entry in list(&worktrees)? {
-        if entry.1 == EntryType::Dir {
-            dirs.push(worktrees.join(entry.0));
-        }
-    }
-    if repository.git_dir() != common && !dirs.iter().any(|dir| dir == repository.git_dir()) {
-        dirs.push(repository.git_dir().to_owned());
-    }
-    for dir in &dirs {
+    for dir in work_trees::git_dirs(repository)? {
         let store = repository.refs().of_work_tree(dir.clone());
         add_refs(&store, &mut roots.refs).map_err(Reason::Refs)?;
         store.logged(&mut roots.logged).map_err(Reason::Refs)?;
@@ -107,14 +97,6 @@ fn add_index(path: &Path, repository: &Repository, ids: &mut Vec<ObjectId>) -> R
         next = link.map(|link| path.with_file_name(format!("sharedindex.{}", link.shared)));
     }
     Ok(())
-}
-
-fn list(dir: &Path) -> Result<Vec<(PathBuf, EntryType)>, Error> {
-    match packrace_os::list_dir(dir, Role::Refs) {
-        Ok(entries) => Ok(entries.into_iter().map(|entry| (entry.name.into(), entry.kind)).collect()),
-        Err(error) if packrace_os::is_absent(&error) => Ok(Vec::new()),
-        Err(error) => Err(Error::io(dir, error)),
-    }
 }
 
 fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {

@@ -234,7 +234,7 @@ fn answers_of_http_servers_in_gits_words() {
         assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0);
     };
     let base = |path: &str| format!("http://{}/{path}", web.address);
-    let words = format!("{}/ is not a smart git server: it answers with 'text/html'", base("plain/a.git"));
+    let words = format!("{}/ is not a smart git server: it answered with 'text/html'", base("plain/a.git"));
     refused("plain/a.git", &words);
     let words = format!("unable to access '{}/': Maximum (5) redirects followed", base("loop/a.git"));
     refused("loop/a.git", &words);

@@ -91,7 +91,7 @@ fn limits_hold_and_are_told() {
         match first_ends_with {
             "" => {
                 let refused = second();
-                let words = "fatal: too many connections from your address, try again later\n";
+                let words = "fatal: too many connections from your address; try again later\n";
                 assert_eq!((said(&refused).as_str(), refused.status.code()), (words, Some(128)));
             }
             // A session that waits for its client for a second makes room.
@@ -135,7 +135,7 @@ fn without_a_server_the_shell_serves_alone() {
     let text = std::fs::read_to_string(guarded.file("shell.toml")).unwrap();
     std::fs::write(guarded.file("shell.toml"), format!("{text}[log]\nlevel = \"debug\"\n")).unwrap();
     let told = said(&guarded.works("bob", &["ls-remote", "ssh://host/a.git"]));
-    assert!(told.contains("serving alone: "), "{told}");
+    assert!(told.contains("serving this session alone: "), "{told}");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_server_of_another_folder_is_not_asked() {
     let served = output(shell.env("SSH_ORIGINAL_COMMAND", "git-upload-pack 'b.git'"));
     assert!(String::from_utf8_lossy(&served.stdout).contains("refs/heads/main"), "{}", said(&served));
     let log = guarded.running().log();
-    assert!(log.contains("ssh: no session: another folder is served here"), "{log}");
+    assert!(log.contains("ssh: cannot start a session: server serves another folder"), "{log}");
 }
 
 #[test]
@@ -313,9 +313,9 @@ fn other_users_are_disconnected() {
     let mut client = Command::new("python3");
     let client = output(client.args(["-c", CLIENT]).arg(guarded.file("socket")).uid(65534));
     assert_eq!(String::from_utf8_lossy(&client.stdout), "b''\n", "{}", said(&client));
-    guarded
-        .running()
-        .wait_until("the log", |server| server.log().contains("ssh: no session: the peer is another user"));
+    guarded.running().wait_until("the log", |server| {
+        server.log().contains("ssh: cannot start a session: peer runs as another user")
+    });
 }
 
 #[test]
@@ -326,13 +326,13 @@ fn a_server_that_stops_leaves_sessions_to_the_shell() {
     second.args(["serve", "--config"]).arg(guarded.file("shell.toml")).arg(guarded.file("root"));
     let second = output(&mut second);
     let words = format!(
-        "fatal: cannot listen at {}: another server listens there\n",
+        "fatal: cannot listen at {}: another server is listening there\n",
         guarded.file("socket").display()
     );
     assert_eq!(said(&second), words);
     guarded.running().signal("-TERM");
     guarded.running().wait_until("readyz to tell", |server| server.get("/-/readyz").status == 503);
-    guarded.fails("bob", &["clone", "ssh://host/a.git", "late"], "the server is stopping; try again");
+    guarded.fails("bob", &["clone", "ssh://host/a.git", "late"], "server is stopping; try again");
     guarded.running().signal("-TERM");
     guarded.running().wait_until("the end", |_| UnixStream::connect(guarded.file("socket")).is_err());
     guarded.works("bob", &["clone", "--quiet", "ssh://host/a.git", "alone"]);

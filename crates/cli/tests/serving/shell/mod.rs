@@ -71,7 +71,8 @@ impl Guarded {
         let folder = guarded._folder.take().unwrap();
         let server = Server::start_for(folder, &guarded.file("root"), &config, &[], &[]);
         // The address is logged before the server accepts; accepting takes one more descriptor.
-        server.wait_until("the socket", |server| server.log().contains("packrace shell are taken at"));
+        server
+            .wait_until("the socket", |server| server.log().contains("accepting packrace shell sessions at"));
         guarded.server = Some(server);
         guarded
     }
@@ -207,10 +208,10 @@ fn settings_count_as_for_serve() {
     Git::stock().run(&guarded.file("root/a.git"), &["config", "daemon.uploadpack", "false"]);
     guarded.clone_and_commit("bob", "clone");
     let push = ["-C", "clone", "push", "origin", "HEAD:refs/heads/topic"];
-    guarded.fails("bob", &push, "fatal: service not enabled: receive-pack is off for the server");
+    guarded.fails("bob", &push, "fatal: service not enabled: receive-pack is disabled");
     std::fs::write(guarded.file("shell.toml"), "[push]\nallowed = true\n[serve]\nread-only = true\n")
         .unwrap();
-    guarded.fails("bob", &push, "fatal: service not enabled: the server is read-only");
+    guarded.fails("bob", &push, "fatal: service not enabled: server is read-only (serve.read-only)");
     std::fs::write(guarded.file("shell.toml"), "[push]\nallowed = true\n[serve]\nhooks = \"none\"\n")
         .unwrap();
     super::hostile::script(&guarded.file("root/a.git/hooks/pre-receive"), "#!/bin/sh\nexit 1\n");
@@ -221,13 +222,13 @@ fn settings_count_as_for_serve() {
     std::fs::write(guarded.file("root/a.git/git-daemon-export-ok"), "").unwrap();
     guarded.works("bob", &["ls-remote", "ssh://host/a.git"]);
     std::fs::write(guarded.file("shell.toml"), "[serve]\nread-onlyy = true\n").unwrap();
-    guarded.fails("bob", &["ls-remote", "ssh://host/a.git"], "serve.read-onlyy: there is no such setting");
+    guarded.fails("bob", &["ls-remote", "ssh://host/a.git"], "serve.read-onlyy: unknown setting");
 
     // Only a server's own variables are settings.
     std::fs::write(guarded.file("shell.toml"), "").unwrap();
     let mut shell = guarded.shell("bob", Some(b"git-receive-pack '/a.git'"));
     let refused = output(shell.env("PACKRACE_SERVE_PUSH_ALLOWED", "true"));
-    assert!(said(&refused).contains("receive-pack is off for the server"), "{}", said(&refused));
+    assert!(said(&refused).contains("receive-pack is disabled"), "{}", said(&refused));
 }
 
 #[test]
@@ -266,8 +267,8 @@ fn nothing_else_is_run() {
         check(other.as_bytes(), &format!("unrecognized command '{other}'"));
     }
     check(b"git-upload-pack '/a.git'\ntouch x", "unrecognized command 'git-upload-pack '/a.git'?touch x'");
-    check(b"git-upload-pack --strict '/a.git'", "options are not taken: '--strict'");
-    check(b"git-upload-pack '--upload-pack=x'", "options are not taken: '--upload-pack=x'");
+    check(b"git-upload-pack --strict '/a.git'", "options are not supported: '--strict'");
+    check(b"git-upload-pack '--upload-pack=x'", "options are not supported: '--upload-pack=x'");
     let missing = |path: &str| format!("'{path}' does not appear to be a git repository");
     check(b"git-upload-pack '~alice/a.git'", &missing("~alice/a.git"));
     check(b"git-upload-pack '/a.git; id'", &missing("/a.git; id"));
@@ -283,10 +284,7 @@ fn nothing_else_is_run() {
     assert!(!guarded.file("x").exists() && !guarded.file("root/x").exists());
 
     let login = output(&mut guarded.shell("alice", None));
-    assert_eq!(
-        said(&login),
-        "packrace: you are alice. There is no shell here: git clone, fetch and push work.\n"
-    );
+    assert_eq!(said(&login), "packrace: you are alice. No shell access; git clone, fetch and push work.\n");
     assert_eq!(login.status.code(), Some(128));
 
     // A name in the quoting of git's client.

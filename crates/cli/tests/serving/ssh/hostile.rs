@@ -60,7 +60,7 @@ fn silent_connections_leave_room_for_others() {
     let heard = hears(address, b"");
     assert_eq!(
         String::from_utf8_lossy(&heard),
-        "too many connections from your address, try again later\r\n"
+        "too many connections from your address; try again later\r\n"
     );
     drop(silent);
     served.server.wait_until("room", |_| served.metric("packrace_connections{door=\"ssh\"}") == 0);

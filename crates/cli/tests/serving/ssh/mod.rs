@@ -222,7 +222,7 @@ fn what_is_not_served_is_refused_in_words() {
         check(command, &format!("unrecognized command '{command}'"));
     }
     check("git-upload-pack '/a.git'\nid", "unrecognized command 'git-upload-pack '/a.git'?id'");
-    check("git-upload-pack --strict '/a.git'", "options are not taken: '--strict'");
+    check("git-upload-pack --strict '/a.git'", "options are not supported: '--strict'");
     check("git-receive-pack '/a.git'", "bob may not push here");
     // Hidden, missing and outside repositories get the same response.
     for path in ["/private/b.git", "/none.git", "/../a.git", "/a.git/objects", "~/a.git", "/private"] {
@@ -237,7 +237,7 @@ fn what_is_not_served_is_refused_in_words() {
     }
     let shell = client.finish(client.begin(None, None).unwrap(), b"");
     assert_eq!(shell.code, Some(128));
-    assert!(shell.err.starts_with("packrace: you are bob. There is no shell here"), "{}", shell.err);
+    assert!(shell.err.starts_with("packrace: you are bob. No shell access"), "{}", shell.err);
 }
 
 #[test]
@@ -263,9 +263,9 @@ fn only_keys_and_certificates_get_in() {
     assert!(!shows("git", signed(&served.alice, &["alice"], ALWAYS)), "a user is no authority");
     let log = served.server.log();
     for words in [
-        "\"alice\" by certificate \"laptop\", serial 0",
-        "no login: certificate \"laptop\", serial 0: signed by an authority that is not known",
-        "no login: no key or certificate that is known",
+        "user \"alice\" logged in with certificate \"laptop\", serial 0",
+        "login failed: certificate \"laptop\", serial 0: signed by an unknown CA",
+        "login failed: no known key or certificate",
     ] {
         assert!(log.contains(words), "{words}: {log}");
     }

@@ -62,7 +62,7 @@ fn start() -> SshServer {
     keygen(&["-N", "", "-t", "ed25519", "-f"], &[served.file("unknown")]);
     std::fs::write(served.file("keys"), keys).unwrap();
     served.server.signal("-HUP");
-    served.server.wait_until("the new keys", |server| server.log().contains("keys of users: 5"));
+    served.server.wait_until("the new keys", |server| server.log().contains("user keys: 5"));
     served
 }
 
@@ -126,7 +126,7 @@ fn commands_and_shells() {
     check(&["id"], "fatal: unrecognized command 'id'");
     check(&["git-upload-pack '/a.git'; id"], "fatal: unrecognized command 'git-upload-pack '/a.git'; id'");
     check(&["git-upload-archive", "'/a.git'"], "fatal: unrecognized command 'git-upload-archive '/a.git''");
-    let greeting = "packrace: you are alice. There is no shell here: git clone, fetch and push work.";
+    let greeting = "packrace: you are alice. No shell access; git clone, fetch and push work.";
     check(&[], greeting);
     let sftp = alice.run(&["-s", "sftp"]);
     assert!(!sftp.status.success() && said(&sftp).contains("subsystem request failed"), "{}", said(&sftp));

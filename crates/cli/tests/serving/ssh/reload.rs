@@ -12,9 +12,7 @@ fn keys_are_read_again_and_running_clones_go_on() {
     let carol = made_key();
     std::fs::write(served.file("keys"), format!("carol {}\n", public(&carol))).unwrap();
     served.server.signal("-HUP");
-    served
-        .server
-        .wait_until("the new keys", |server| server.log().contains("keys of users: 1; authorities: 1"));
+    served.server.wait_until("the new keys", |server| server.log().contains("user keys: 1; user CAs: 1"));
     assert!(served.lets_in(&carol) && !served.lets_in(&served.alice) && !served.lets_in(&served.bob));
     assert_eq!(client.finish(running, b"0000").code, Some(0), "a session goes on");
 
@@ -22,16 +20,16 @@ fn keys_are_read_again_and_running_clones_go_on() {
         let before = std::fs::read(served.file(name)).unwrap();
         std::fs::write(served.file(name), text).unwrap();
         served.server.signal("-HUP");
-        let words = format!("settings stay as they were: {}{expect}", served.file(name).display());
+        let words = format!("reload failed, settings unchanged: {}{expect}", served.file(name).display());
         served.server.wait_until(&words, |server| server.log().contains(&words));
         assert!(served.lets_in(&carol));
         std::fs::write(served.file(name), before).unwrap();
     };
     let list = format!("carol {0}\n\ndave {0}\n", public(&carol));
     let fingerprint = carol.public_key().fingerprint(russh::keys::HashAlg::Sha256);
-    mistake("keys", &list, &format!(":3: {fingerprint} is a key of \"carol\", too"));
-    mistake("ca", "# nobody\n", ": there is no key in it");
-    mistake("host-key", "nothing", ": no private key: ");
+    mistake("keys", &list, &format!(":3: {fingerprint} is also a key of \"carol\""));
+    mistake("ca", "# nobody\n", ": contains no key");
+    mistake("host-key", "nothing", ": not a private key: ");
 }
 
 #[test]
@@ -66,11 +64,11 @@ fn what_is_revoked_gets_in_no_more() {
     assert_eq!(client.finish(running, b"0000").code, Some(0), "a session goes on");
     let fingerprint = served.alice.public_key().fingerprint(russh::keys::HashAlg::Sha256);
     assert!(
-        served.server.log().contains(&format!("{fingerprint}: it is revoked")),
+        served.server.log().contains(&format!("{fingerprint}: key is revoked")),
         "{}",
         served.server.log()
     );
-    assert!(served.server.log().contains("serial 7: it is revoked"), "{}", served.server.log());
+    assert!(served.server.log().contains("serial 7: revoked"), "{}", served.server.log());
     // sshd gets no line for revoked keys.
     let mut keys = packrace();
     keys.args(["access", "keys", "--all", "--config"]).arg(served.server.config()).arg(served.file("root"));
@@ -79,7 +77,7 @@ fn what_is_revoked_gets_in_no_more() {
 
     reload(
         "serial: 7\nserial: 9-8\n",
-        &format!("settings stay as they were: {}:2: 9 is above 8", list.display()),
+        &format!("reload failed, settings unchanged: {}:2: 9 is greater than 8", list.display()),
     );
     assert!(!served.lets_in(&served.alice), "what was read before stays");
     reload(&format!("{}\n", public(&served.authority)), "revoked: 1");
@@ -130,15 +128,13 @@ fn what_is_wrong_ends_the_start() {
         assert_eq!(ended.status.code(), Some(128));
     };
     let keys = "user-keys = \"FOLDER/keys\"\n";
-    check(
-        keys,
-        "listen.ssh: there are no ssh.host-keys; this makes one: ssh-keygen -t ed25519 -N '' -f FILE",
-    );
+    check(keys, "listen.ssh: needs ssh.host-keys; create one with: ssh-keygen -t ed25519 -N '' -f FILE");
     let host = "host-keys = [\"FOLDER/host-key\"]\n";
-    let nobody = "nobody could get in without ssh.user-keys, ssh.user-keys-folder, ssh.user-keys-command or ssh.user-ca";
+    let nobody =
+        "nobody could log in: set ssh.user-keys, ssh.user-keys-folder, ssh.user-keys-command or ssh.user-ca";
     check(host, &format!("ssh.host-keys: {nobody}"));
     let twice = "host-keys = [\"FOLDER/host-key\", \"FOLDER/host-key\"]\n";
-    check(&format!("{twice}{keys}"), "ssh.host-keys: two keys are of the kind ssh-ed25519");
+    check(&format!("{twice}{keys}"), "ssh.host-keys: two keys of the type ssh-ed25519");
     mode("host-key", 0o644);
     let open = "permissions 0644 are too open: others can read it; try chmod 600";
     check(&format!("{host}{keys}"), &format!("{}: {open}", file("host-key")));

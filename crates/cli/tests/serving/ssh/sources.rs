@@ -26,7 +26,7 @@ fn keys_in_a_folder_and_keys_that_a_program_knows() {
     std::fs::write(served.server.config(), config.replace("user-ca", &both)).unwrap();
     served.server.signal("-HUP");
     served.server.wait_until("the new keys", |server| {
-        server.log().contains("keys of users: 5; authorities: 1; asks ")
+        server.log().contains("user keys: 5; user CAs: 1; user-keys-command: ")
     });
 
     for (key, name) in

@@ -81,6 +81,6 @@ fn an_answer_from_a_file_that_is_cut_off_is_not_complete() {
     }
     let ended = client.0.read_to_end(&mut answer);
     assert!(ended.is_err() || !answer.ends_with(END), "{} bytes", answer.len());
-    served.server.wait_until("the damage", |server| server.log().contains("a response is cut off: "));
+    served.server.wait_until("the damage", |server| server.log().contains("response cut off: "));
     assert_eq!(served.server.get("/-/healthz").status, 200);
 }

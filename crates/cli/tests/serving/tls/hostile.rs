@@ -41,7 +41,7 @@ fn handshakes_that_stall_are_ended() {
     }
     // A connection is closed before it is counted.
     served.server.wait_until("their count", |_| served.handshakes("timed-out") == 3);
-    let words = "no TLS: no handshake within the time limit";
+    let words = "TLS handshake failed: no handshake within limits.request-time";
     served.server.wait_until("a line of the log", |server| server.log().contains(words));
 }
 
@@ -51,7 +51,7 @@ fn what_is_no_tls_is_told_so() {
     let address = served.server.address("https");
     let reply = http(address, "GET /a.git/info/refs HTTP/1.1", b"", Feed::Whole);
     assert_eq!(reply.status, 400);
-    assert!(text(&reply.body).contains("speaks HTTPS only"), "{}", text(&reply.body));
+    assert!(text(&reply.body).contains("serves HTTPS only"), "{}", text(&reply.body));
     let told = tcp(address, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Feed::Whole);
     assert!(text(&told).starts_with("HTTP/1.1 400 "), "{}", text(&told));
     for nonsense in [&b"\0\0\0"[..], b"0032git-upload-pack /a.git\0host=h\0", b"ssh"] {
@@ -73,14 +73,14 @@ fn what_is_no_tls_is_told_so() {
     let _ = stream.write_all(&records.collect::<Vec<u8>>());
     rest_of(stream);
     served.server.wait_until("its end", |_| served.handshakes("failed") == 2);
-    let words = "no TLS: the client sends too much";
+    let words = "TLS handshake failed: client sends too much";
     served.server.wait_until("a line of the log", |server| server.log().contains(words));
     // A flood of them does not get a line each in the log.
     for _ in 0..200 {
         tcp(address, b"\0", Feed::Whole);
     }
     served.server.wait_until("all", |_| served.handshakes("not-tls") == 205);
-    let lines = served.server.log().matches("no TLS: ").count();
+    let lines = served.server.log().matches("TLS handshake failed: ").count();
     assert!(lines < 150, "{lines} lines");
 }
 

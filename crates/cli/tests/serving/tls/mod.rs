@@ -204,7 +204,7 @@ fn clients_show_certificates() {
     let ended = as_client("alice");
     assert!(ended.status.success(), "{}{}", text(&ended.stderr), served.server.log());
     let log = served.server.log();
-    assert!(log.contains("certificate of the client: alice alice@example.com sha256:"), "{log}");
+    assert!(log.contains("client certificate: alice alice@example.com sha256:"), "{log}");
     assert!(!as_client("stranger").status.success());
     assert!(!served.git("ca.pem", &[], &["ls-remote", &served.url()]).status.success());
     served.server.wait_until("failures", |_| served.handshakes("failed") >= 2);
@@ -258,39 +258,39 @@ fn files_at_fault_end_the_start() {
         assert!(last.starts_with(&format!("fatal: {expect}")), "{expect}: {said}");
         assert_eq!(ended.status.code(), Some(128), "{said}");
     };
-    check("[listen]\nhttps = \"127.0.0.1:0\"\n", "listen.https: there are no tls.certificates");
+    check("[listen]\nhttps = \"127.0.0.1:0\"\n", "listen.https: needs tls.certificates");
     check(&good.replace("server.pem", "none.pem"), "DIR/none.pem: No such file or directory");
     check(&good.replace("server.key", "none.key"), "DIR/none.key: No such file or directory");
-    check(&good.replace("server.pem", "broken.pem"), "DIR/broken.pem: broken PEM: ");
+    check(&good.replace("server.pem", "broken.pem"), "DIR/broken.pem: malformed PEM: ");
     check(
         &good.replace("server.pem", "nonsense.pem"),
-        "DIR/nonsense.pem: its first certificate cannot be read: ",
+        "DIR/nonsense.pem: cannot read its first certificate: ",
     );
-    check(&good.replace("server.pem", "server.key"), "DIR/server.key: there is no certificate (PEM) in it");
+    check(&good.replace("server.pem", "server.key"), "DIR/server.key: contains no certificate (PEM)");
     check(
         &good.replace("server.key", "other.pem"),
-        "DIR/other.pem: there is no private key (PEM, not encrypted) in it",
+        "DIR/other.pem: contains no private key (PEM, not encrypted)",
     );
     check(
         &good.replace("server.key", "other.key"),
-        "DIR/server.pem: none of tls.keys is the key of this certificate",
+        "DIR/server.pem: no private key in tls.keys matches this certificate",
     );
     let more = good.replace("server.key\"", &format!("server.key\", \"{}/other.key\"", dir.display()));
-    check(&more, "DIR/other.key: this is the key of none of tls.certificates");
-    let required = "tls.require-client-certificate: there is no tls.client-ca";
+    check(&more, "DIR/other.key: matches no certificate in tls.certificates");
+    let required = "tls.require-client-certificate: needs tls.client-ca";
     check(&format!("{good}require-client-certificate = true\n"), required);
     check(
         &format!("{good}client-ca = \"{}/server.key\"\n", dir.display()),
-        "DIR/server.key: there is no certificate",
+        "DIR/server.key: contains no certificate",
     );
     for (mode, is_loose) in
         [(0o644, true), (0o604, true), (0o660, true), (0o601, true), (0o640, false), (0o400, false)]
     {
         std::fs::set_permissions(dir.join("server.key"), std::fs::Permissions::from_mode(mode)).unwrap();
         let expect = match is_loose {
-            true => format!("DIR/server.key: mode {mode:04o} lets others than its owner at this key"),
+            true => format!("DIR/server.key: permissions {mode:04o} are too open for a private key"),
             // The next error.
-            false => "DIR/other.pem: none of tls.keys".to_owned(),
+            false => "DIR/other.pem: no private key in tls.keys".to_owned(),
         };
         check(&good.replace("server.pem", "other.pem"), &expect);
     }

@@ -43,7 +43,7 @@ fn nobody_is_disturbed_by_new_certificates() {
         std::fs::write(&broken, "nonsense").unwrap();
         served.server.signal("-HUP");
         let words =
-            format!("settings stay as they were: {}: there is no certificate (PEM) in it", broken.display());
+            format!("reload failed, settings unchanged: {}: contains no certificate (PEM)", broken.display());
         served.server.wait_until("the complaint", |server| server.log().contains(&words));
         assert_eq!(served.connect("localhost").common_name(), "renewed 3");
         renew("renewed 4");

@@ -69,7 +69,7 @@ impl fmt::Display for Error {
             Error::CutOff => f.write_str("unexpected disconnect while reading sideband packet"),
             Error::SaidNothing => f.write_str("Could not read from remote repository."),
             Error::HungUp => f.write_str("the remote end hung up unexpectedly"),
-            Error::Unasked => f.write_str("protocol error: the server says what nobody asked for"),
+            Error::Unasked => f.write_str("protocol error: unexpected data from the server"),
             Error::TooMany { what, limit } => write!(f, "the server tells more than {limit} {what}"),
         }
     }

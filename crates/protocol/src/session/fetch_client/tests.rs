@@ -219,7 +219,7 @@ fn what_servers_do_wrong_in_gits_words() {
     check_error(&[&caps, &refs, &answer(b"0009\x01PA")], cut);
     check_error(&[&caps, &refs, &answer(b"0009\x01PACK")], cut);
     let unasked = [&pack()[..], b"0000"].concat();
-    check_error(&[&caps, &refs, &unasked], "protocol error: the server says what nobody asked for");
+    check_error(&[&caps, &refs, &unasked], "protocol error: unexpected data from the server");
 }
 
 #[test]

@@ -41,13 +41,13 @@ impl PasswordFile {
                 continue;
             }
             let refused = |why: &str| LoadError::at_line(path, number + 1, why);
-            let (user, hash) = line.split_once(':').ok_or_else(|| refused("is not name:hash"))?;
+            let (user, hash) = line.split_once(':').ok_or_else(|| refused("expected name:hash"))?;
             if user.is_empty() || user.chars().any(char::is_control) {
-                return Err(refused("the name of a user is empty, or has a control character"));
+                return Err(refused("user name is empty or has a control character"));
             }
             check_hash(hash).map_err(|why| refused(&format!("{user}: {why}")))?;
             if file.hashes.insert(user.into(), hash.into()).is_some() {
-                return Err(refused(&format!("{user} is there twice")));
+                return Err(refused(&format!("duplicate user {user}")));
             }
         }
         file.typical = of_most_common_kind(&file.hashes);
@@ -72,11 +72,11 @@ impl PasswordFile {
 pub fn hash_password(user: &str, password: &str) -> Result<String, String> {
     if user.is_empty() || user.contains(':') || user.chars().any(char::is_control) {
         return Err(format!(
-            "{user:?} is no name of a user: it is empty, or has a colon or a control character"
+            "{user:?} is not a valid user name: it is empty, or has a colon or a control character"
         ));
     }
     if password.is_empty() || password.chars().any(char::is_control) {
-        return Err("the password is empty, or has a control character".to_owned());
+        return Err("password is empty or has a control character".to_owned());
     }
     let mut random = [0; 16];
     getrandom::fill(&mut random).map_err(|error| error.to_string())?;
@@ -110,26 +110,26 @@ fn is_bcrypt(hash: &str) -> bool {
 
 fn check_hash(hash: &str) -> Result<(), String> {
     if is_bcrypt(hash) {
-        let parts: bcrypt::HashParts = hash.parse().map_err(|_| "is no bcrypt hash")?;
+        let parts: bcrypt::HashParts = hash.parse().map_err(|_| "invalid bcrypt hash")?;
         return match parts.get_cost() {
             4..=MAX_BCRYPT_COST => Ok(()),
-            cost => Err(format!("bcrypt with cost {cost}; between 4 and {MAX_BCRYPT_COST} is taken")),
+            cost => Err(format!("bcrypt cost {cost} is not supported; use 4 to {MAX_BCRYPT_COST}")),
         };
     }
     if hash.starts_with("$argon2id$") || hash.starts_with("$argon2i$") {
-        let parsed = PasswordHash::new(hash).map_err(|error| format!("is no argon2 hash: {error}"))?;
+        let parsed = PasswordHash::new(hash).map_err(|error| format!("invalid argon2 hash: {error}"))?;
         let params = argon2::Params::try_from(&parsed).map_err(|error| format!("argon2: {error}"))?;
         if parsed.hash.is_none() || parsed.salt.is_none() {
-            return Err("argon2 without salt or hash".to_owned());
+            return Err("argon2 hash lacks its salt or its value".to_owned());
         }
         if params.m_cost() > MAX_ARGON2_KIB || params.t_cost() > MAX_ARGON2_PASSES {
             return Err(format!(
-                "argon2 that takes more than {MAX_ARGON2_KIB} KiB or {MAX_ARGON2_PASSES} passes"
+                "argon2 hash needs more than {MAX_ARGON2_KIB} KiB or {MAX_ARGON2_PASSES} passes"
             ));
         }
         return Ok(());
     }
-    Err("the hash is neither bcrypt nor argon2; make it with htpasswd -B or packrace access hash".to_owned())
+    Err("hash is neither bcrypt nor argon2; create it with htpasswd -B or packrace access hash".to_owned())
 }
 
 fn verify(hash: &str, password: &str) -> bool {
@@ -186,19 +186,19 @@ mod tests {
             let error = parse(&format!("# one\n{line}\n")).unwrap_err();
             assert!(error.starts_with("users:2: ") && error.contains(expect), "{line}: {error}");
         };
-        check("a", "is not name:hash");
-        check(":x", "name of a user");
+        check("a", "expected name:hash");
+        check(":x", "user name is empty");
         check("a:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=", "neither bcrypt nor argon2");
         check("a:$apr1$r31.....$HqJZimcKQFAMYayBlzkrA/", "neither bcrypt nor argon2");
         check("a:secret", "neither bcrypt nor argon2");
-        check("a:$2y$05$short", "no bcrypt hash");
+        check("a:$2y$05$short", "invalid bcrypt hash");
         check("a:$2y$31$XZ0QjYUHdQqLIyqwDvmbfeS7dKyKyhaLoMmYbWpaTgOBUV3Yq0Dka", "cost 31");
         check(
             "a:$argon2id$v=19$m=99999999,t=1,p=1$c29tZXNhbHQ$ljFpLeKdQRz1dvgvQzbmTtnZAM6tNbQMMrb0trBOgcQ",
             "argon2",
         );
-        check("a:$argon2id$v=19$m=64,t=1,p=1$c29tZXNhbHQ", "without salt or hash");
+        check("a:$argon2id$v=19$m=64,t=1,p=1$c29tZXNhbHQ", "lacks its salt or its value");
         let twice = format!("a:{0}\na:{0}\n", bcrypt::hash("x", 4).unwrap());
-        assert!(parse(&twice).unwrap_err().contains("users:2: a is there twice"));
+        assert!(parse(&twice).unwrap_err().contains("users:2: duplicate user a"));
     }
 }

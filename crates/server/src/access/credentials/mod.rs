@@ -16,15 +16,31 @@ pub(super) use verified::VerifiedSecrets;
 /// The longest `Authorization` header.
 const MAX_HEADER_BYTES: usize = 8 << 10;
 
-/// The credentials of a client.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Credentials {
+/// The credentials of a client, unverified.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Credentials {
     /// A name and a password; the password can be a token.
     Basic {
+        /// The name.
         user: String,
+        /// The password.
         password: String,
     },
+    /// A token.
     Bearer(String),
+}
+
+/// Without secrets.
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Credentials::Basic { user, .. } => {
+                f.debug_struct("Basic").field("user", user).finish_non_exhaustive()
+            }
+            Credentials::Bearer(_) => f.write_str("Bearer"),
+        }
+    }
 }
 
 impl Credentials {
@@ -49,7 +65,7 @@ impl Credentials {
     fn parse(value: &HeaderValue) -> Result<Self, &'static str> {
         let value = value.as_bytes();
         if value.len() > MAX_HEADER_BYTES {
-            return Err("the Authorization header is too long");
+            return Err("Authorization header is too long");
         }
         let space = value.iter().position(|byte| *byte == b' ').ok_or("malformed Authorization header")?;
         let (scheme, rest) = (&value[..space], value[space + 1..].trim_ascii());
@@ -61,6 +77,6 @@ impl Credentials {
             let token = std::str::from_utf8(rest).ok().filter(|token| !token.is_empty());
             return Ok(Credentials::Bearer(token.ok_or("malformed bearer token")?.to_owned()));
         }
-        Err("an authentication scheme other than Basic and Bearer")
+        Err("authentication scheme is neither Basic nor Bearer")
     }
 }

@@ -78,7 +78,7 @@ impl TokenFile {
             let start = entry.span().start;
             let (hash, token) = entry.into_inner().into_token().map_err(|why| at(start, &why))?;
             if tokens.insert(hash, token).is_some() {
-                return Err(at(start, "the same token is there twice"));
+                return Err(at(start, "duplicate token"));
             }
         }
         Ok(TokenFile(tokens))
@@ -100,7 +100,7 @@ impl TokenFile {
 impl TokenEntry {
     fn into_token(self) -> Result<(TokenHash, Token), String> {
         if self.user.is_empty() || self.user.chars().any(char::is_control) {
-            return Err("user: is empty, or has a control character".to_owned());
+            return Err("user: is empty or has a control character".to_owned());
         }
         let hash = parse_hex(&self.sha256).ok_or("sha256: is not 64 hexadecimal digits")?;
         let expires =

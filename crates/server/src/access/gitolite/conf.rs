@@ -132,7 +132,7 @@ impl<'a, 'r> Parser<'a, 'r> {
             return Ok(());
         }
         if line.chars().any(|c| c.is_control() && c != '\t') {
-            return Err("it has a control character".to_owned());
+            return Err("control character in a line".to_owned());
         }
         match (word, line.split_once('=')) {
             ("include", _) => {
@@ -144,14 +144,14 @@ impl<'a, 'r> Parser<'a, 'r> {
                 let words = self.words(&line["repo".len()..])?;
                 let bad = words.iter().find(|word| is_bad(word));
                 if words.is_empty() || bad.is_some() {
-                    return Err(format!("'{}' names no repository", bad.map_or("repo", String::as_str)));
+                    return Err(format!("'{}' is not a repository name", bad.map_or("repo", String::as_str)));
                 }
                 self.repositories = Some(words.into());
                 Ok(())
             }
             (_, Some((group, members))) if line.starts_with('@') => self.group(group.trim(), members),
             (_, Some((rule, users))) => self.rule(place, line, rule, users),
-            _ => Err(format!("'{word}' is not understood; it could deny something")),
+            _ => Err(format!("'{word}' is not supported, and could deny something")),
         }
     }
 
@@ -173,16 +173,16 @@ impl<'a, 'r> Parser<'a, 'r> {
     fn group(&mut self, name: &str, members: &str) -> Result<(), String> {
         let is_name = |name: &str| name.len() > 1 && name[1..].chars().all(is_name_character);
         if !is_name(name) || name == "@all" {
-            return Err(format!("'{name}' is no name of a group"));
+            return Err(format!("'{name}' is not a group name"));
         }
         for word in self.words(members)? {
             let members = match word.starts_with('@') {
-                false if is_bad(&word) => return Err(format!("'{word}' is no name")),
+                false if is_bad(&word) => return Err(format!("'{word}' is not a name")),
                 false => vec![word],
-                true if word == "@all" => return Err("@all in a group cannot be said".to_owned()),
+                true if word == "@all" => return Err("@all in a group is not supported".to_owned()),
                 true => match self.conf.groups.get(&word) {
                     Some(members) => members.clone(),
-                    None => return Err(format!("the group {word} is not defined before it is used here")),
+                    None => return Err(format!("group {word} is used before it is defined")),
                 },
             };
             self.count(members.len())?;
@@ -193,18 +193,18 @@ impl<'a, 'r> Parser<'a, 'r> {
 
     fn rule(&mut self, place: &ConfPlace, text: &str, rule: &str, users: &str) -> Result<(), String> {
         let Some(repositories) = self.repositories.clone() else {
-            return Err("a rule before any repo".to_owned());
+            return Err("rule before any repo line".to_owned());
         };
         let mut words = self.words(rule)?.into_iter();
         let word = words.next().unwrap_or_default();
-        let permission = Permission::parse(&word).ok_or_else(|| format!("'{word}' is no permission"))?;
+        let permission = Permission::parse(&word).ok_or_else(|| format!("'{word}' is not a permission"))?;
         let users = self.words(users)?;
         let is_no_name = |user: &&String| user.starts_with("@@") || !user.chars().all(is_name_character);
         if let Some(bad) = users.iter().find(is_no_name) {
-            return Err(format!("'{bad}' is no name of a user"));
+            return Err(format!("'{bad}' is not a user name"));
         }
         if users.is_empty() {
-            return Err("a rule for nobody".to_owned());
+            return Err("rule without users".to_owned());
         }
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let refexes = words.collect();
@@ -228,11 +228,11 @@ impl<'a, 'r> Parser<'a, 'r> {
         };
         if !is_deny_rules {
             let shown: String = line.chars().take(100).filter(|c| !c.is_control()).collect();
-            self.conf.left_out.push(format!("{place}: no rule: {shown}"));
+            self.conf.left_out.push(format!("{place}: not a rule: {shown}"));
             return Ok(());
         }
         let Some(repositories) = self.repositories.clone() else {
-            return Err("an option before any repo".to_owned());
+            return Err("option before any repo line".to_owned());
         };
         let value = value.split('#').next().unwrap_or_default().trim().trim_matches(['"', '\'']);
         let is_on = !matches!(value, "" | "0");
@@ -255,6 +255,6 @@ fn without_comment(line: &str) -> Result<&str, String> {
     let Some(at) = line.find('#') else { return Ok(line) };
     match line[..at].ends_with([' ', '\t']) || at == 0 {
         true => Ok(line[..at].trim()),
-        false => Err("it cannot be told whether # begins a comment".to_owned()),
+        false => Err("cannot tell whether # starts a comment".to_owned()),
     }
 }

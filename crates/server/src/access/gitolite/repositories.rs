@@ -90,9 +90,7 @@ impl RepositoryMarks {
             }
         }
         match self.others.len() > MAX_PATTERNS {
-            true => {
-                Err(format!("more than {MAX_PATTERNS} patterns of repositories with C, D, M or deny-rules"))
-            }
+            true => Err(format!("more than {MAX_PATTERNS} repository patterns with C, D, M or deny-rules")),
             false => Ok(()),
         }
     }

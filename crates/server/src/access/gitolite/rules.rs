@@ -19,7 +19,7 @@ pub(super) fn convert(conf: &Conf) -> Result<ConvertedRules, String> {
     for rule in &conf.rules {
         writer.rule(rule)?;
         if writer.first.len() + writer.rules.len() > MAX_BYTES {
-            return Err(format!("the rules take more than {MAX_BYTES} bytes"));
+            return Err(format!("rules exceed {MAX_BYTES} bytes"));
         }
     }
     let mut toml = String::new();
@@ -146,11 +146,11 @@ impl<'a> RulesWriter<'a> {
     fn rule(&mut self, rule: &ConfRule) -> Result<(), String> {
         let is_vref = |refex: &String| refex.starts_with("VREF/") || refex.starts_with("NAME/");
         if rule.refexes.iter().any(is_vref) {
-            self.leave_out(rule, "a VREF; all pushes are denied instead");
+            self.leave_out(rule, "VREF is not supported; all pushes are denied instead");
             return self.deny_pushes_first(rule);
         }
         if rule.permission == Permission::CreateRepository {
-            self.leave_out(rule, "users cannot make repositories of their own");
+            self.leave_out(rule, "users cannot create their own repositories");
             return Ok(());
         }
         if !rule.refexes.iter().any(|refex| refex.contains("/USER/")) {
@@ -170,7 +170,7 @@ impl<'a> RulesWriter<'a> {
             let refexes: Vec<String> = rule.refexes.iter().map(put).collect();
             self.rule_for(rule, std::slice::from_ref(&user), &refexes)?;
             if self.rules.len() > MAX_BYTES {
-                return Err(format!("the rules take more than {MAX_BYTES} bytes"));
+                return Err(format!("rules exceed {MAX_BYTES} bytes"));
             }
         }
         Ok(())
@@ -216,27 +216,27 @@ impl<'a> RulesWriter<'a> {
     fn allow_pushes(&mut self, entry: &RuleLines<'_>, traits: RepositoryTraits, refexes: &[String]) {
         let write = entry.rule.permission.write();
         if traits.merge.is_any() && !write.merge {
-            return self.leave_out(entry.rule, "no rule can refuse merges, so it allows no pushes");
+            return self.leave_out(entry.rule, "rules cannot refuse merges, so this allows no pushes");
         }
         let is_partial =
             |is_said: bool, extent: RepositoryExtent| !is_said && extent == RepositoryExtent::Some;
         if is_partial(write.create, traits.create) {
             self.leave_out(
                 entry.rule,
-                "C in other rules may be about other repositories; this allows no new refs",
+                "C in other rules may apply to other repositories; this allows no new refs",
             );
         }
         if write.rewind && is_partial(write.delete, traits.delete) {
             self.leave_out(
                 entry.rule,
-                "D in other rules may be about other repositories; this allows no deletions",
+                "D in other rules may apply to other repositories; this allows no deletions",
             );
         }
         let mut refs = Vec::new();
         for refex in refexes {
             match ref_globs(refex) {
                 Some(globs) => refs.extend(globs),
-                None => self.leave_out(entry.rule, &format!("no pattern says {refex:?}")),
+                None => self.leave_out(entry.rule, &format!("no pattern for {refex:?}")),
             }
         }
         if refexes.is_empty() {
@@ -263,7 +263,10 @@ impl<'a> RulesWriter<'a> {
                     "refs/**" => branches.push("refs/heads/**".to_owned()),
                     _ if literal.starts_with("refs/heads/") => branches.push(glob),
                     _ if "refs/heads/".starts_with(literal) => {
-                        self.leave_out(entry.rule, "it may mean branches and others; it allows no updates");
+                        self.leave_out(
+                            entry.rule,
+                            "may match branches and other refs; this allows no updates",
+                        );
                     }
                     _ => {}
                 }
@@ -276,7 +279,7 @@ impl<'a> RulesWriter<'a> {
         let who = self.subjects(rule, users, false);
         let globs: Option<Vec<Vec<String>>> = refexes.iter().map(|refex| ref_globs(refex)).collect();
         if globs.is_none() {
-            self.leave_out(rule, "no pattern says these refs; all are denied instead");
+            self.leave_out(rule, "no pattern for these refs; all are denied instead");
         }
         let refs = globs.map(|globs| globs.concat()).filter(|refs| !refs.is_empty());
         for (traits, repositories) in self.repositories(rule, false)? {
@@ -288,7 +291,7 @@ impl<'a> RulesWriter<'a> {
             if traits.denies_reading == RepositoryExtent::Some {
                 self.leave_out(
                     rule,
-                    "deny-rules may be on for some of its repositories; it denies to read all",
+                    "deny-rules may be on for some of its repositories; reading all of them is denied",
                 );
             }
             if refs.is_some() {
@@ -323,21 +326,27 @@ impl<'a> RulesWriter<'a> {
                     let (unsafe_globs, globs): (Vec<String>, Vec<String>) =
                         globs.iter().cloned().partition(|glob| takes_git_suffix(glob));
                     if !unsafe_globs.is_empty() {
-                        self.leave_out(rule, &format!("as a pattern, {text:?} could mean others with .git"));
+                        self.leave_out(
+                            rule,
+                            &format!("as a pattern, {text:?} could also match other names with .git"),
+                        );
                     }
                     globs
                 }
                 (RepositoryWord::Regex(_, Some(globs)), false) => globs.clone(),
                 (RepositoryWord::Regex(text, None), true) => {
-                    self.leave_out(rule, &format!("no pattern says {text:?}"));
+                    self.leave_out(rule, &format!("no pattern for {text:?}"));
                     Vec::new()
                 }
                 (RepositoryWord::Unknown(name), true) => {
-                    self.leave_out(rule, &format!("there is no group {name}"));
+                    self.leave_out(rule, &format!("unknown group {name}"));
                     Vec::new()
                 }
                 (RepositoryWord::Regex(name, None) | RepositoryWord::Unknown(name), false) => {
-                    self.leave_out(rule, &format!("no pattern says {name:?}; it denies all repositories"));
+                    self.leave_out(
+                        rule,
+                        &format!("no pattern for {name:?}; all repositories are denied instead"),
+                    );
                     vec!["**".to_owned()]
                 }
             };
@@ -402,10 +411,13 @@ impl<'a> RulesWriter<'a> {
                     who.insert(user.clone());
                 }
                 (_, None, true) if is_role(user) || is_program || user.starts_with('@') => {
-                    self.leave_out(rule, &format!("{user} is no user here"));
+                    self.leave_out(rule, &format!("{user} cannot be resolved to users"));
                 }
                 (_, None, false) if is_role(user) || user.starts_with('@') => {
-                    self.leave_out(rule, &format!("{user} is no user here; it denies all users"));
+                    self.leave_out(
+                        rule,
+                        &format!("{user} cannot be resolved to users; all users are denied instead"),
+                    );
                     who.insert("users".to_owned());
                 }
                 (_, None, _) => drop(who.insert(user.clone())),

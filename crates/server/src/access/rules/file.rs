@@ -42,13 +42,13 @@ impl RuleEntry {
         let (operations, is_allowed) = match (&self.allow, &self.deny) {
             (Some(allow), None) => (Operations::of(allow), true),
             (None, Some(deny)) => (Operations::of(deny), false),
-            _ => return Err("a rule has either allow or deny".to_owned()),
+            _ => return Err("a rule needs either allow or deny, not both".to_owned()),
         };
         if operations == Operations::default() || self.repository.is_empty() {
             return Err("a rule needs an operation and a repository".to_owned());
         }
         if self.refs.is_some() && operations.contains(Operation::Read) {
-            return Err("read stands for a whole repository: a rule with refs cannot have it".to_owned());
+            return Err("read applies to whole repositories: a rule with refs cannot have it".to_owned());
         }
         let repositories =
             self.repository.iter().map(|text| Pattern::of_repositories(text)).collect::<Result<_, _>>()?;
@@ -64,8 +64,8 @@ pub(super) fn subject(word: &str, groups: &BTreeMap<String, Vec<String>>) -> Res
         ("anyone", _) => Ok(RuleSubject::Anyone),
         ("users", _) => Ok(RuleSubject::Users),
         (_, Some(group)) if groups.contains_key(group) => Ok(RuleSubject::Group(group.into())),
-        (_, Some(group)) => Err(format!("there is no group {group}")),
-        ("", _) => Err("the name of a user is empty".to_owned()),
+        (_, Some(group)) => Err(format!("unknown group {group}")),
+        ("", _) => Err("user name is empty".to_owned()),
         (name, None) => Ok(RuleSubject::User(name.into())),
     }
 }
@@ -94,17 +94,17 @@ fn collect<'a>(
     users: &mut HashSet<&'a str>,
 ) -> Result<(), String> {
     if depth > MAX_GROUP_DEPTH {
-        return Err(format!("groups: {group} is in more than {MAX_GROUP_DEPTH} groups of groups"));
+        return Err(format!("groups: {group} is nested more than {MAX_GROUP_DEPTH} levels deep"));
     }
     if !seen.insert(group) {
         return Ok(());
     }
-    let listed = groups.get(group).ok_or_else(|| format!("groups: there is no group {group}"))?;
+    let listed = groups.get(group).ok_or_else(|| format!("groups: unknown group {group}"))?;
     for member in listed {
         match (member.strip_prefix('@'), member.as_str()) {
             (Some(inner), _) => collect(inner, groups, depth + 1, seen, users)?,
             (None, "anyone" | "users" | "") => {
-                return Err(format!("groups: {group} has '{member}', which is not the name of a user"));
+                return Err(format!("groups: {group}: '{member}' is not a valid user name"));
             }
             (None, user) => {
                 users.insert(user);
@@ -116,7 +116,7 @@ fn collect<'a>(
 
 /// A text, or a list of texts.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "expected a text or a list of texts")]
+#[serde(untagged, expecting = "expected a string or a list of strings")]
 enum OneOrMany {
     One(String),
     Many(Vec<String>),

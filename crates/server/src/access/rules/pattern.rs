@@ -19,7 +19,7 @@ impl Pattern {
     /// A pattern of repository paths.
     pub(crate) fn of_repositories(text: &str) -> Result<Self, String> {
         match text.starts_with('/') {
-            true => Err(format!("'{text}' begins with a slash: paths are relative to the served folder")),
+            true => Err(format!("'{text}' starts with a slash: paths are relative to the served folder")),
             false => Pattern::new(text),
         }
     }
@@ -28,13 +28,13 @@ impl Pattern {
     pub(crate) fn of_refs(text: &str) -> Result<Self, String> {
         match text.starts_with("refs/") || text.starts_with("**") {
             true => Pattern::new(text),
-            false => Err(format!("'{text}' is no pattern of full names of refs, which begin with refs/")),
+            false => Err(format!("'{text}' is not a ref pattern: full ref names start with refs/")),
         }
     }
 
     fn new(text: &str) -> Result<Self, String> {
         if text.is_empty() || text.contains('\0') {
-            return Err("a pattern is empty, or has a NUL".to_owned());
+            return Err("pattern is empty or has a NUL".to_owned());
         }
         let is_special = |byte: &u8| matches!(byte, b'*' | b'?' | b'[' | b'\\');
         let mut bytes = text.as_bytes().to_vec();

@@ -129,7 +129,7 @@ fn mistakes_are_refused_with_their_place() {
     check("color = 1", "unknown field");
     check(&rule("who = \"a\"\nallow = [\"read\"]"), "missing field `repository`");
     check(&rule("repository = \"a\"\nwho = \"a\"\nallow = [\"fly\"]"), ":5:10: unknown variant");
-    check(&rule("repository = \"a\"\nwho = \"a\""), ":2:1: a rule has either allow or deny");
+    check(&rule("repository = \"a\"\nwho = \"a\""), ":2:1: a rule needs either allow or deny, not both");
     check(
         &rule("repository = \"a\"\nwho = \"a\"\nallow = [\"read\"]\ndeny = [\"read\"]"),
         "either allow or deny",
@@ -137,25 +137,22 @@ fn mistakes_are_refused_with_their_place() {
     check(&rule("repository = \"a\"\nwho = \"a\"\nallow = []"), "needs an operation");
     check(&rule("repository = []\nwho = \"a\"\nallow = [\"read\"]"), "needs an operation");
     check(&rule("repository = \"a\"\nwho = []\nallow = [\"read\"]"), "who: is empty");
-    check(&rule("repository = \"a\"\nwho = 7\nallow = [\"read\"]"), "a text or a list of texts");
-    check(&rule("repository = \"/a\"\nwho = \"a\"\nallow = [\"read\"]"), "begins with a slash");
-    check(&rule("repository = \"a\"\nwho = \"@x\"\nallow = [\"read\"]"), "there is no group x");
+    check(&rule("repository = \"a\"\nwho = 7\nallow = [\"read\"]"), "a string or a list of strings");
+    check(&rule("repository = \"/a\"\nwho = \"a\"\nallow = [\"read\"]"), "starts with a slash");
+    check(&rule("repository = \"a\"\nwho = \"@x\"\nallow = [\"read\"]"), "unknown group x");
     check(
         &rule("repository = \"a\"\nwho = \"a\"\nallow = [\"read\"]\nrefs = \"refs/**\""),
-        "read stands for",
+        "read applies to whole repositories",
     );
-    check(
-        &rule("repository = \"a\"\nwho = \"a\"\nallow = [\"write\"]\nrefs = \"main\""),
-        "full names of refs",
-    );
+    check(&rule("repository = \"a\"\nwho = \"a\"\nallow = [\"write\"]\nrefs = \"main\""), "full ref names");
     let stars = "*a".repeat(17);
     check(
         &rule(&format!("repository = \"{stars}\"\nwho = \"a\"\nallow = [\"read\"]")),
         "more than 16 wildcards",
     );
-    check("[groups]\na = [\"@b\"]\n", "there is no group b");
-    check("[groups]\na = [\"anyone\"]\n", "not the name of a user");
-    check("admins = [\"@x\"]\n", "there is no group x");
+    check("[groups]\na = [\"@b\"]\n", "unknown group b");
+    check("[groups]\na = [\"anyone\"]\n", "not a valid user name");
+    check("admins = [\"@x\"]\n", "unknown group x");
 }
 
 #[test]

@@ -20,8 +20,6 @@ mod work;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body::Body as _;
-use hyper::body::Incoming;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
@@ -31,7 +29,7 @@ use super::event_stream;
 use super::refusal::{body_refused, no_cache, say_how_to_go_on};
 use super::routes::percent_decode;
 use super::watch::InFlight;
-use super::{HttpAnswer, RequestContext, take_permit};
+use super::{ClientBody, HttpAnswer, RequestContext, take_permit};
 use crate::send::outbox::GatherBatch;
 use crate::service::access_log::{Access, reason};
 use crate::service::shared::Shared;
@@ -45,7 +43,7 @@ const MAX_BODY_BYTES: usize = 64 << 10;
 
 /// Answers a request of the API.
 pub(super) async fn answer(
-    request: Request<Incoming>,
+    request: Request<impl ClientBody>,
     target: ApiTarget,
     context: RequestContext,
     access: Access,
@@ -89,14 +87,14 @@ async fn work(asked: ApiRequest, context: RequestContext, shared: Arc<Shared>) -
         ApiCall::identify(&offer, &transfer, &shared)?.answer(asked)
     });
     working.await.unwrap_or_else(|panic| {
-        tracing::error!("a request panicked: {panic}");
+        tracing::error!("request panicked: {panic}");
         Err(ApiError::of(StatusCode::INTERNAL_SERVER_ERROR))
     })
 }
 
 /// Parses a request, with its body.
 async fn asked(
-    request: Request<Incoming>,
+    request: Request<impl ClientBody>,
     target: ApiTarget,
     context: &RequestContext,
     shared: &Shared,
@@ -132,7 +130,7 @@ fn after(query: &str) -> Result<Option<Vec<u8>>, ApiError> {
 
 /// Reads the body of a request that changes something.
 async fn take_body(
-    request: Request<Incoming>,
+    request: Request<impl ClientBody>,
     context: &RequestContext,
     shared: &Shared,
 ) -> Result<RequestBody, ApiError> {
@@ -157,7 +155,7 @@ async fn take_body(
 }
 
 async fn take_all(
-    body: &mut Incoming,
+    body: &mut impl ClientBody,
     context: &RequestContext,
     shared: &Shared,
 ) -> Result<RequestBody, StatusCode> {

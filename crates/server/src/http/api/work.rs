@@ -69,7 +69,7 @@ impl From<RepositoryError> for ApiError {
             RepositoryError::NotFound => StatusCode::NOT_FOUND,
             RepositoryError::Taken | RepositoryError::Refused(_) => StatusCode::CONFLICT,
             RepositoryError::Store(_) | RepositoryError::Disk { .. } => {
-                tracing::error!("repositories: {}", quoted(error.to_string().as_bytes()));
+                tracing::error!("repository API: {}", quoted(error.to_string().as_bytes()));
                 StatusCode::INTERNAL_SERVER_ERROR
             }
         };
@@ -91,7 +91,7 @@ impl From<NotServed> for ApiError {
     fn from(why: NotServed) -> Self {
         match why {
             NotServed::Broken(error) => {
-                tracing::error!("repositories: {}", quoted(error.to_string().as_bytes()));
+                tracing::error!("repository API: {}", quoted(error.to_string().as_bytes()));
                 ApiError::of(StatusCode::INTERNAL_SERVER_ERROR)
             }
             _ => ApiError::not_found(),
@@ -204,7 +204,7 @@ impl<'a> ApiCall<'a> {
         self.audited(action, name, body.name.as_deref(), || {
             let asks: &[Ask<'_>] = match (&body.name, &body.description) {
                 (None, None) => {
-                    let words = "neither name nor description is given";
+                    let words = "name or description is required";
                     return Err(ApiError::new(StatusCode::BAD_REQUEST, words));
                 }
                 (Some(_), None) => &[Ask::Delete],
@@ -240,7 +240,7 @@ impl<'a> ApiCall<'a> {
             let delete = || self.folder.delete(&found, Timestamp::now());
             let kept = self.recorded(Action::Delete, &found, None, delete)?;
             let [before, after] = [&found, &kept].map(|path| quoted(path.as_os_str().as_bytes()));
-            tracing::info!("deleted {before}: it is {after} now");
+            tracing::info!("deleted {before}: moved to {after}");
             let json = json!({ "name": found.to_string_lossy(), "trash": kept.to_string_lossy() });
             Ok(ApiReply::new(StatusCode::OK, json))
         })
@@ -283,7 +283,7 @@ impl<'a> ApiCall<'a> {
         access.check(Ask::Create).map_err(denied)?;
         self.check_writable()?;
         if self.settings.rules.require_export_ok {
-            let words = "a new repository would not be exported (serve.require-export-ok)";
+            let words = "new repositories would not be exported (serve.require-export-ok)";
             return Err(ApiError::new(StatusCode::FORBIDDEN, words));
         }
         let place = self.folder.place(name)?;
@@ -293,7 +293,7 @@ impl<'a> ApiCall<'a> {
 
     fn check_writable(&self) -> Result<(), ApiError> {
         match self.settings.rules.read_only {
-            true => Err(ApiError::new(StatusCode::FORBIDDEN, "the server is read-only")),
+            true => Err(ApiError::new(StatusCode::FORBIDDEN, "server is read-only (serve.read-only)")),
             false => Ok(()),
         }
     }
@@ -355,7 +355,7 @@ fn cut(text: &[u8]) -> &[u8] {
 /// Parses a JSON body.
 fn parsed<'a, T: Deserialize<'a>>(body: &'a RequestBody) -> Result<T, ApiError> {
     serde_json::from_slice(body.bytes())
-        .map_err(|error| ApiError::new(StatusCode::BAD_REQUEST, format!("the body: {error}")))
+        .map_err(|error| ApiError::new(StatusCode::BAD_REQUEST, format!("request body: {error}")))
 }
 
 /// The description of a repository; `None` if it cannot be read.

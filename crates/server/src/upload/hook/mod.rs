@@ -477,10 +477,7 @@ fn died() -> Error {
 }
 
 fn no_pack() -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        "git upload-pack: uploadpack.packObjectsHook wrote something else than a pack",
-    )
+    Error::new(ErrorKind::Unavailable, "git upload-pack: uploadpack.packObjectsHook did not write a pack")
 }
 
 #[cfg(test)]

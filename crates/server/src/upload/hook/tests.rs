@@ -118,7 +118,7 @@ fn check_failure(hook: &str, pack: &[u8], progress: &str, error: &str) {
 }
 
 const DIED: &str = "git upload-pack: git-pack-objects died with error.";
-const NO_PACK: &str = "git upload-pack: uploadpack.packObjectsHook wrote something else than a pack";
+const NO_PACK: &str = "git upload-pack: uploadpack.packObjectsHook did not write a pack";
 
 #[test]
 fn a_hook_gets_what_git_gives_it() {

@@ -64,7 +64,7 @@ fn redirects_are_not_followed() {
         let (address, posted) = receiver(Box::new(move |_, stream| says(stream, &answer)));
         let attempted = attempt(&hook(address, &["127.0.0.1"]), HANG);
         assert_eq!(attempted.outcome, AttemptOutcome::Redirected, "{attempted:?}");
-        assert_eq!(attempted.why, format!("it answers {status}, and redirects are not followed"));
+        assert_eq!(attempted.why, format!("answered {status}; redirects are not followed"));
         assert!(posted.recv_timeout(HANG).is_ok() && is_untouched(&elsewhere));
     }
 }
@@ -206,9 +206,9 @@ fn receivers_are_known_by_their_certificates() {
         let attempted = attempt_trusting(&hook, &[trusted.pem()], HANG);
         assert_eq!((attempted.outcome, attempted.why.as_str()), (expect, why));
     };
-    check("localhost", &authority, AttemptOutcome::Delivered, "it answers 200");
+    check("localhost", &authority, AttemptOutcome::Delivered, "answered 200");
     // The log contains neither the name in the URL nor those in the certificate.
-    let why = "its certificate is for another name";
+    let why = "certificate is for another host name";
     check("elsewhere.example", &authority, AttemptOutcome::Failed, why);
     check("localhost", &other, AttemptOutcome::Failed, "invalid peer certificate: UnknownIssuer");
 }

@@ -290,7 +290,7 @@ impl FinderTable {
         let bytes = (objects as usize + 1) * size_of::<TableEntry>() + ((1 << bits) + 1) * size_of::<u32>();
         if TABLE_BYTES.fetch_add(bytes, Relaxed) + bytes > MOST_BYTES {
             TABLE_BYTES.fetch_sub(bytes, Relaxed);
-            tracing::warn!("no table of {objects} packed objects is made: all tables take too much memory");
+            tracing::warn!("lookup table for {objects} packed objects not built: tables use too much memory");
             return None;
         }
         let shift = 64 - bits;

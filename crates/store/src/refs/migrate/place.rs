@@ -90,7 +90,10 @@ pub(super) fn free_names(names: Vec<Vec<u8>>, refs: &[(Vec<u8>, Value)]) -> Vec<
         let dir = [name.as_slice(), b"/"].concat();
         let first = free.range(dir.clone()..).next();
         if is_below || first.is_some_and(|first| first.starts_with(&dir)) {
-            tracing::warn!("no place for the reflog of {}", String::from_utf8_lossy(&name));
+            tracing::warn!(
+                "cannot keep the reflog of {}: its name conflicts with another",
+                String::from_utf8_lossy(&name)
+            );
             continue;
         }
         free.insert(name);

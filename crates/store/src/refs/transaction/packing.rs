@@ -94,7 +94,7 @@ impl RefStore {
         let lock: LockFile = match locks.lock(name)? {
             LockedFile::Held(lock) => lock,
             LockedFile::Refused(cause) => {
-                tracing::debug!("not pruned: {cause:?}");
+                tracing::debug!("loose ref not pruned: {cause:?}");
                 return Ok(());
             }
         };

@@ -1,0 +1,197 @@
+//! Git as a part of another program: HTTP as a tower service, and sessions on any pair of streams.
+//!
+//! ```no_run
+//! use packrace_server::embed::Git;
+//!
+//! # fn main() -> std::io::Result<()> {
+//! let git = Git::builder("/srv/git").build()?;
+//! let service = git.http(); // for axum: Router::new().fallback_service(service)
+//! # Ok(()) }
+//! ```
+//!
+//! It takes no signals, reads nothing of the environment but `TMPDIR`, and starts its own threads for requests and maintenance.
+//! Like `serve`, it opens files only below its folders: from the first [`GitBuilder::build`] on, this holds for every use of
+//! packrace's crates in the process. `docs/how-to/embed.md` shows a forge with its own users.
+
+mod http;
+mod session;
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use packrace_os::child::Confinement;
+use packrace_store::{HooksFrom, OpenOptions};
+use tokio::runtime::Handle;
+
+pub use self::http::{GitBody, GitHttp, Peer};
+pub use self::session::SessionError;
+use crate::access::{AccessPolicy, Anyone, TrustedProxies};
+use crate::caretaker;
+use crate::receive::{Committer, Pusher};
+use crate::serve_config::ServeConfig;
+use crate::service::shared::Shared;
+use crate::settings::{Admin, Hosts, Pushing, Settings};
+use crate::subject::AGENT;
+
+/// A server without listeners: what it needs beside requests. `serve` has one, too.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) shared: Arc<Shared>,
+    /// Dropped to end housekeeping.
+    _housekeeping: mpsc::Sender<()>,
+}
+
+impl Running {
+    /// Opens the folder and the journal, and starts housekeeping and maintenance. With a runtime of low priority for
+    /// long responses, the process belongs to the server: free memory is returned to the system when it is idle.
+    pub(crate) fn start(root: &Path, settings: Settings, background: Option<Handle>) -> io::Result<Self> {
+        let has_process = background.is_some();
+        let mut shared = Shared::new(root, settings)?;
+        shared.background = background;
+        shared.open_journal()?;
+        let shared = Arc::new(shared);
+        let (sender, ended) = mpsc::channel();
+        let kept = shared.clone();
+        let keep_house = move || keep_house(&kept, &ended, has_process);
+        std::thread::Builder::new().name("housekeeping".to_owned()).spawn(keep_house)?;
+        // From here on, a drop ends everything.
+        let running = Running { shared, _housekeeping: sender };
+        caretaker::start(running.shared.clone())?;
+        Ok(running)
+    }
+}
+
+impl Drop for Running {
+    /// Waits up to 5 s for maintenance.
+    fn drop(&mut self) {
+        self.shared.host.transfers.stop();
+        self.shared.stopping.send_replace(true);
+        caretaker::stop(&self.shared.host.maintenance);
+    }
+}
+
+/// Drops what expired or changed from the caches, until `ended` is disconnected.
+fn keep_house(shared: &Shared, ended: &mpsc::Receiver<()>, has_process: bool) {
+    // How many calls had begun when memory was last returned.
+    let mut returned_after = 0;
+    let interval = || shared.settings().repository_cache.sweep_interval();
+    while ended.recv_timeout(interval()) == Err(mpsc::RecvTimeoutError::Timeout) {
+        let transfers = &shared.host.transfers;
+        let begun = transfers.begun();
+        let is_idle = begun != returned_after && transfers.list().is_empty();
+        let swept = catch_unwind(AssertUnwindSafe(|| shared.sweep()));
+        if swept.is_err() {
+            tracing::error!("housekeeping panicked");
+        } else if is_idle && has_process {
+            packrace_os::process::return_free_memory();
+            returned_after = begun;
+        }
+    }
+}
+
+/// The repositories below a folder. Clones share everything. When the last one and the last [`GitHttp`] are dropped, maintenance
+/// ends, for which the drop waits up to 5 s.
+#[derive(Debug, Clone)]
+pub struct Git {
+    running: Arc<Running>,
+}
+
+impl Git {
+    /// Serves the repositories below this folder. By default everybody may read, nobody may push, and no hooks run.
+    pub fn builder(root: impl Into<PathBuf>) -> GitBuilder {
+        let root = root.into();
+        GitBuilder { settings: default_settings(), root }
+    }
+}
+
+/// The settings of a [`Git`].
+#[derive(Debug)]
+pub struct GitBuilder {
+    root: PathBuf,
+    settings: Settings,
+}
+
+impl GitBuilder {
+    /// Lets this policy decide who may read, push and change which refs. A panic in it fails the request with HTTP 500.
+    pub fn access(mut self, policy: impl AccessPolicy + 'static) -> Self {
+        self.settings.access = Arc::new(policy);
+        self
+    }
+
+    /// Runs hooks from this place.
+    pub fn hooks(mut self, hooks: HooksFrom) -> Self {
+        self.settings.rules.hooks = hooks;
+        self
+    }
+
+    /// Changes any other settings. Addresses to listen at, TLS, SSH keys, a bucket and webhooks have no effect.
+    pub fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.settings);
+        self
+    }
+
+    /// Opens the folder, and the journal if [`Settings::events`] has one. Fails if either cannot be used.
+    pub fn build(self) -> io::Result<Git> {
+        let GitBuilder { root, settings } = self;
+        let settings = Settings { bucket: None, webhooks: None, ..settings };
+        Ok(Git { running: Arc::new(Running::start(&root, settings, None)?) })
+    }
+}
+
+/// The settings of `serve`, without what comes from a command line and an environment.
+fn default_settings() -> Settings {
+    let ServeConfig { limits, admission, cache, repository_cache, maintenance, push, events, serve, .. } =
+        ServeConfig::default();
+    let mut rules = serve;
+    rules.hooks = HooksFrom::Nowhere;
+    Settings {
+        http: None,
+        https: None,
+        tls: None,
+        ssh: None,
+        ssh_keys: None,
+        git: None,
+        admin: Admin::Nowhere,
+        bucket: None,
+        open: OpenOptions::default(),
+        namespace: String::new(),
+        agent: AGENT.to_owned(),
+        session_id: format!("embedded-{}", packrace_os::process::id()),
+        limits,
+        admission,
+        cache,
+        repository_cache,
+        maintenance,
+        hook_environment: Vec::new(),
+        pushing: Pushing {
+            is_allowed: push.allowed,
+            new_repositories: None,
+            committer: Committer::new(|_, pusher| Ok(identity(pusher))),
+            hook_environment: Vec::new(),
+            temporary_dir: std::env::temp_dir(),
+            budget: push.budget(),
+            memory: push.memory(),
+            auto_maintenance: None,
+        },
+        confinement: Confinement::default(),
+        rules,
+        // The surrounding program knows its names.
+        hosts: Hosts::Any,
+        access: Arc::new(Anyone),
+        proxies: TrustedProxies::default(),
+        audit: None,
+        events,
+        webhooks: None,
+        repository_prototype: None,
+    }
+}
+
+/// The pusher, or this program, as a line of a reflog names its committer.
+fn identity(pusher: Option<&Pusher>) -> Vec<u8> {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (name, email) = pusher.map_or(("packrace", "packrace"), |pusher| (&pusher.name, &pusher.email));
+    format!("{name} <{email}> {seconds} +0000").into_bytes()
+}
