@@ -1,4 +1,4 @@
-//! Credentials of a bucket from the files that `aws configure` writes, where the environment has none
+//! Credentials for a bucket from the files that `aws configure` writes, if the environment has none
 //! ("Configuration and credential file settings" of the AWS CLI).
 
 use std::path::Path;
@@ -7,10 +7,10 @@ use configparser::ini::Ini;
 use packrace_commands::Fatal;
 use packrace_os::count::Role;
 
-/// Longest of these files.
+/// Largest file that is read.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The variable that each key stands for.
+/// Keys of secrets, and their variables.
 const SECRETS: [(&str, &str); 3] = [
     ("aws_access_key_id", "AWS_ACCESS_KEY_ID"),
     ("aws_secret_access_key", "AWS_SECRET_ACCESS_KEY"),
@@ -18,11 +18,11 @@ const SECRETS: [(&str, &str); 3] = [
 ];
 const PLACES: [(&str, &str); 2] = [("region", "AWS_REGION"), ("endpoint_url", "AWS_ENDPOINT_URL")];
 
-/// Other ways to credentials. A profile that has nothing else cannot be used.
+/// Other sources of credentials. A profile that has nothing else cannot be used.
 const UNKNOWN_WAYS: [&str; 5] =
     ["credential_process", "role_arn", "sso_session", "sso_start_url", "web_identity_token_file"];
 
-/// Variables that lead to credentials: where one is set, those of files do not count.
+/// Variables that are sources of credentials: if one is set, credentials in files are ignored.
 const OWN_WAYS: [&str; 4] = [
     "AWS_ACCESS_KEY_ID",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -30,12 +30,12 @@ const OWN_WAYS: [&str; 4] = [
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 ];
 
-/// Adds to the variables what the files of a profile say and no variable does.
+/// Adds the values of a profile's files for which no variable is set.
 pub fn with_files(
     mut variables: Vec<(String, String)>,
     home: Option<&Path>,
 ) -> Result<Vec<(String, String)>, Fatal> {
-    // An empty one is none, as for the AWS CLI.
+    // An empty variable counts as unset, as in the AWS CLI.
     variables.retain(|(_, value)| !value.is_empty());
     let of = |name: &str| variables.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone());
     let has_own = OWN_WAYS.iter().any(|name| of(name).is_some());
@@ -74,16 +74,18 @@ pub fn with_files(
     for (key, name) in PLACES.iter().filter(|(_, name)| !has_place(name)) {
         found.extend(said(key).map(|value| ((*name).to_owned(), value)));
     }
-    // What belongs to a key comes from where the key does: a token of another one would have every request refused.
+    // Other secrets must come from the same source as the key: with the token of another key, every request
+    // would be refused.
     variables.retain(|(name, _)| !takes_key || SECRETS.iter().all(|(_, secret)| secret != name));
     variables.extend(found);
     Ok(variables)
 }
 
-/// A file, if it is there. One that is not `needed` need not be readable either: homes may be closed to services.
+/// Reads a file, if it exists. One that is not `needed` need not be readable: services may have no access to
+/// home directories.
 fn read(path: &Path, is_needed: bool) -> Result<Ini, Fatal> {
     let mut ini = Ini::new_cs();
-    // What is wrong with it is not told: it would be shown.
+    // The error has no details: they could show secrets.
     let failed = |why: &str| Fatal::new(format!("{}: {why}", path.display()));
     match packrace_os::read_file(path, Role::Config, MAX_BYTES) {
         Ok(bytes) => {
@@ -101,7 +103,7 @@ fn read(path: &Path, is_needed: bool) -> Result<Ini, Fatal> {
 mod tests {
     use super::*;
 
-    /// What comes of these variables and files.
+    /// The variables that these variables and files yield.
     fn found(
         variables: &[(&str, &str)],
         credentials: &str,
@@ -144,7 +146,7 @@ mod tests {
         ];
         check(&[("AWS_PROFILE", "other")], KEYS, CONFIG, &other);
         check(&[], "", "", &[]);
-        // Keys may stand in the configuration, too.
+        // Keys may also be in the configuration file.
         check(&[], "", KEYS, &pair);
         let long = "[profile default]\nregion = here\n[default]\nregion = there\n";
         check(&[], "", long, &[("AWS_REGION", "here")]);
@@ -164,7 +166,7 @@ mod tests {
         );
     }
 
-    /// A token belongs to the key that it came with, and an empty variable is none.
+    /// A token belongs to the key beside it, and an empty variable counts as unset.
     #[test]
     fn keys_of_files_and_of_variables_are_not_mixed() {
         let expect = [("AWS_ACCESS_KEY_ID", "ID"), ("AWS_SECRET_ACCESS_KEY", "a/b+c=")];
@@ -179,7 +181,7 @@ mod tests {
         assert!(all.iter().all(|(_, value)| value != "old"), "{all:?}");
     }
 
-    /// Where variables have all that is needed, files in a home that nobody may look into do not count.
+    /// If variables suffice, files in an unreadable home directory are ignored.
     #[test]
     fn a_home_that_is_closed() {
         use std::os::unix::fs::PermissionsExt as _;
@@ -187,7 +189,7 @@ mod tests {
         let dir = home.path().join(".aws");
         std::fs::create_dir(&dir).unwrap();
         std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o000)).unwrap();
-        // Root looks into it all the same, and finds nothing.
+        // Root can read it anyway, and finds nothing.
         let is_closed = std::fs::read_dir(&dir).is_err();
         let own = vec![("AWS_ACCESS_KEY_ID".to_owned(), "ENV".to_owned())];
         assert_eq!(with_files(own.clone(), Some(home.path())).ok(), Some(own));

@@ -1,4 +1,4 @@
-//! `packrace bucket`: repositories of a bucket.
+//! `packrace bucket`: manages repositories in a bucket.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use packrace_store::{OpenOptions, Repository, needs_quotes, quote};
 use crate::args::{self, BucketCheck, BucketCollect, BucketCommand, BucketExport, BucketFold, BucketImport};
 use crate::{aws_files, process};
 
-/// Settings that say how a repository is stored, which a head says in its own way.
+/// Settings about storage, for which a head has fields of its own.
 const STORAGE_SETTINGS: [&str; 7] = [
     "core.bare",
     "core.filemode",
@@ -34,7 +34,7 @@ const STORAGE_SETTINGS: [&str; 7] = [
     "core.worktree",
 ];
 
-/// Does what `packrace bucket` is told.
+/// Runs `packrace bucket`.
 pub fn run(call: &Call, args: &args::Bucket) -> Result<(), Fatal> {
     match &args.command {
         BucketCommand::Check(args) => check(call, args),
@@ -61,7 +61,7 @@ fn opened(call: &Call, url: &BucketUrl) -> Result<Bucket, Fatal> {
     Ok(Bucket::new(Arc::new(S3::new(&options).map_err(fatal)?)))
 }
 
-/// How it ends: 1 where the answer is no.
+/// The error of a command; exit code 1 means "no".
 fn fatal(error: Error) -> Fatal {
     match error.kind() {
         ErrorKind::Absent | ErrorKind::Taken => Fatal::error(harmless(&error.to_string())),
@@ -94,7 +94,7 @@ fn check(call: &Call, args: &BucketCheck) -> Result<(), Fatal> {
     }
 }
 
-/// A folder that goes when this value does.
+/// A directory that is removed on drop.
 struct ScratchFolder(PathBuf);
 
 impl ScratchFolder {
@@ -106,7 +106,7 @@ impl ScratchFolder {
 
 impl Drop for ScratchFolder {
     fn drop(&mut self) {
-        // Nobody is left to be told, and what stays does no harm.
+        // The error cannot be reported, and a leftover is harmless.
         let _ = durable::remove_tree(&self.0, Role::Config);
     }
 }
@@ -126,7 +126,7 @@ fn import(call: &Call, args: &BucketImport) -> Result<(), Fatal> {
     line(call, &harmless(name.as_str()))
 }
 
-/// Refuses what no head can say.
+/// Refuses a repository that a head cannot describe.
 fn refuse_odd(source: &Repository) -> Result<(), Fatal> {
     let shown = source.git_dir().display();
     let shallow = packrace_os::identity(&source.common_dir().join("shallow"), Role::Config);
@@ -146,14 +146,14 @@ fn refuse_odd(source: &Repository) -> Result<(), Fatal> {
     Ok(())
 }
 
-/// The settings that go with it.
+/// The settings that the head keeps.
 fn taken_settings(source: &Repository) -> Vec<(Vec<u8>, Vec<u8>)> {
     let own = source.config().own_entries();
     let taken = own.filter(|(name, _)| allowed_setting(name));
     taken.map(|(name, value)| (name.to_vec(), value.unwrap_or(b"true").to_vec())).collect()
 }
 
-/// Says what has no place in a bucket.
+/// Warns about everything that is not imported.
 fn tell_what_stays(source: &Repository) {
     let own = source.config().own_entries().map(|(name, _)| name);
     let left = own.filter(|name| {
@@ -179,7 +179,7 @@ fn tell_what_stays(source: &Repository) {
     }
 }
 
-/// Makes a bare repository with reftables and one pack, of all that refs of another reach.
+/// Makes a bare repository with reftables and one pack, with everything that the source's refs reach.
 fn one_pack(call: &Call, source: &Repository, git_dir: &Path) -> Result<(), Fatal> {
     let (options, head) = init::bare_prototype(call, Some("reftable"))?;
     let options = InitOptions { git_dir: git_dir.to_owned(), hash: Some(source.hash_kind()), ..options };
@@ -209,7 +209,7 @@ fn one_pack(call: &Call, source: &Repository, git_dir: &Path) -> Result<(), Fata
     repack::run(&for_repository(call, git_dir), &args)
 }
 
-/// A call about a repository of ours, whatever variables and settings say of others.
+/// A call for one of our own repositories, independent of the user's variables and settings.
 fn for_repository(call: &Call, git_dir: &Path) -> Call {
     let globals = GlobalOptions { git_dir: Some(git_dir.to_owned()), ..GlobalOptions::default() };
     let lookup = |name: &str| (name == "GIT_CONFIG_NOSYSTEM").then(|| "1".into());
@@ -239,18 +239,18 @@ fn export(call: &Call, args: &BucketExport) -> Result<(), Fatal> {
         made.refs().migrate(&migration, &writes, &mut objects).map(drop).map_err(Fatal::new)
     });
     if made.is_err() {
-        // The first error is the one to tell.
+        // The first error matters.
         let _ = durable::remove_tree(&directory, Role::Config);
     }
     made
 }
 
-/// What is appended to what would have been done.
+/// The suffix of reports on dry runs.
 fn marked(is_dry_run: bool) -> &'static str {
     if is_dry_run { " (dry run)" } else { "" }
 }
 
-/// Makes packs fewer, of one repository after the other.
+/// Folds packs of the repositories, one repository after the other.
 fn fold(call: &Call, args: &BucketFold) -> Result<(), Fatal> {
     let names: Vec<BucketName> =
         args.names.iter().map(|name| BucketName::new(name)).collect::<Result<_, _>>().map_err(fatal)?;
@@ -259,7 +259,7 @@ fn fold(call: &Call, args: &BucketFold) -> Result<(), Fatal> {
     for name in &names {
         match fold_one(call, args, &bucket, name) {
             Ok(done) => line(call, &format!("{}: {done}", harmless(name.as_str())))?,
-            // One that is damaged does not keep the others from being folded.
+            // A damaged repository does not keep the others from being folded.
             Err(error) => {
                 eprint_line!("{}", String::from_utf8_lossy(&error.text()).trim_end());
                 code = code.max(error.code);
@@ -269,7 +269,7 @@ fn fold(call: &Call, args: &BucketFold) -> Result<(), Fatal> {
     if code == 0 { Ok(()) } else { Err(Fatal::silent(code)) }
 }
 
-/// Gives what was done. What was fetched for it goes before the next one is fetched.
+/// Folds one repository and returns the report. Fetched files are removed before the next repository.
 fn fold_one(call: &Call, args: &BucketFold, bucket: &Bucket, name: &BucketName) -> Result<String, Fatal> {
     let scratch = ScratchFolder::new(&call.environment.temporary_dir, "packrace-fold-")?;
     let cache = Cache::open(bucket.clone(), &scratch.0.join("cache"), u64::MAX, Box::new(|_: &Path| {}));
@@ -296,7 +296,7 @@ fn fold_one(call: &Call, args: &BucketFold, bucket: &Bucket, name: &BucketName) 
     Ok(format!("packs folded: {folded}, packs left: {after}{}", marked(args.dry_run)))
 }
 
-/// Puts it into the bucket, and gives how many packs there are then.
+/// Commits a fold, and returns the new number of packs.
 fn folded_in(shown: &str, fold: PreparedFold<'_>) -> Result<usize, Fatal> {
     match fold.commit().map_err(fatal)? {
         FoldOutcome::Done(packs) => Ok(packs),
@@ -309,7 +309,7 @@ fn folded_in(shown: &str, fold: PreparedFold<'_>) -> Result<usize, Fatal> {
     }
 }
 
-/// Deletes what no head names.
+/// Collects objects that no head names.
 fn collect(call: &Call, args: &BucketCollect) -> Result<(), Fatal> {
     let bucket = opened(call, &args.bucket)?;
     let mut names: Vec<BucketName> =
@@ -332,7 +332,7 @@ fn collect(call: &Call, args: &BucketCollect) -> Result<(), Fatal> {
                 let mark = marked(args.dry_run);
                 line(call, &format!("{shown}: objects deleted: {deleted}, waiting: {waiting}{mark}"))?;
             }
-            // One that is damaged does not keep the others from being seen to.
+            // A damaged repository does not keep the others from being collected.
             Err(error) => {
                 eprint_line!("error: {}", harmless(&error.to_string()));
                 failed = Err(Fatal::silent(1));

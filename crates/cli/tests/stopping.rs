@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use packrace_testkit::peer::Script;
 use packrace_testkit::{RepoBuilder, Size, clean_environment};
 
-/// Long enough for anything but a hang.
+/// Time limit that only a hang reaches.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
@@ -16,7 +16,7 @@ fn a_stopping_server_finishes_what_it_began_and_takes_no_more() {
     let repo = RepoBuilder::new(Size::Medium).build();
     let mut server = Command::new(env!("CARGO_BIN_EXE_packrace"));
     clean_environment(&mut server);
-    // Running requests may take as long as they do; who asks for nothing is not waited for.
+    // Running requests may take any time; idle connections are not waited for.
     server.env("PACKRACE_SERVE_LIMITS_DRAIN_TIME", "3600s");
     server.args(["serve", "--http", "127.0.0.1:0", "--git", "127.0.0.1:0"]).arg(repo.path());
     let mut server = server.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -61,7 +61,7 @@ fn a_stopping_server_finishes_what_it_began_and_takes_no_more() {
     drop(idle);
 }
 
-/// Sends a request and reads the beginning of the answer.
+/// Sends a request and reads the beginning of the response.
 fn begin(address: SocketAddr, request: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(request).unwrap();
@@ -89,7 +89,7 @@ fn what_cannot_be_served_is_said() {
         clean_environment(&mut command);
         let output = command.args(args).stdin(Stdio::null()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
-        // Behind what the log says of the start.
+        // After the log lines of the start.
         let fatal = said.lines().find(|line| line.starts_with("fatal: ")).unwrap_or_default();
         assert!(fatal.contains(words), "{args:?}: {said}");
         assert_eq!(output.status.code(), Some(128), "{args:?}");

@@ -1,5 +1,6 @@
-//! The requests and answers that were recorded from stock git, played to the binary: same packets, same words, same exit
-//! code. The protocol crate plays them to its sessions; here a real repository answers.
+//! Replays the requests and responses that were recorded from stock git against the binary: same packets,
+//! same words, same exit code. The protocol crate replays them against its sessions; here a real repository
+//! responds.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,10 +13,10 @@ const TRANSCRIPTS: [&str; 2] = [
     include_str!("../../protocol/src/session/tests/stock_v2.txt"),
 ];
 
-/// Those that were recorded with features turned on.
+/// Transcripts recorded with features turned on.
 const FEATURE_TRANSCRIPTS: &str = include_str!("../../protocol/src/session/tests/stock_features.txt");
 
-/// The configuration that they were recorded with.
+/// Their configuration.
 const FEATURES: [(&str, &str); 8] = [
     ("uploadpack.allowRefInWant", "true"),
     ("uploadpack.allowSidebandAll", "true"),
@@ -40,7 +41,7 @@ struct Case {
     answer: Vec<String>,
 }
 
-/// Names in the transcripts and the ids that they stand for here.
+/// Names in the transcripts, and the ids that they stand for.
 type Ids = Vec<(String, String)>;
 
 #[test]
@@ -68,7 +69,7 @@ fn check(transcripts: &[&str], config: &[(&str, &str)], at_least: usize) {
     assert!(differing.is_empty(), "{} of {}:\n{}", differing.len(), cases.len(), differing.join("\n"));
 }
 
-/// Makes the repository that the files describe.
+/// Makes the repository that the transcripts describe.
 fn repository(dir: &Path) -> Ids {
     let git = Git::stock();
     git.run(dir, &["init", "--quiet", "--bare", "--initial-branch=main", "."]);
@@ -125,7 +126,8 @@ fn parse(text: &str, ids: &Ids) -> Vec<Case> {
     cases
 }
 
-/// The answer of the binary, written as in the files. `ERR` packets with words that git keeps to itself are left out.
+/// The binary's response, in the format of the transcripts. `ERR` packets with words that git does not send
+/// are left out.
 fn play(dir: &Path, case: &Case, ids: &Ids, config: &[(&str, &str)]) -> Vec<String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_packrace"));
     clean_environment(&mut command);
@@ -152,7 +154,7 @@ fn play(dir: &Path, case: &Case, ids: &Ids, config: &[(&str, &str)]) -> Vec<Stri
     answer
 }
 
-/// The lines of packets; a pack is one line, with or without side-band. The advertisement is left out.
+/// The packets as lines; a pack is one line, with or without side-band. The advertisement is left out.
 fn packets(mut bytes: &[u8], has_advertisement: bool) -> Vec<String> {
     let (mut lines, mut skips, mut is_in_pack) = (Vec::new(), has_advertisement, false);
     while !bytes.is_empty() {

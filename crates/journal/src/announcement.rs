@@ -43,7 +43,7 @@ pub(crate) fn remove(path: &Path) {
 }
 
 /// The remaining announcements, oldest first, and the next free number. Files that a power cut damaged are
-/// removed: their changes were reported to nobody.
+/// removed: their changes were never reported.
 pub(crate) fn left(dir: &Path) -> io::Result<(Vec<Unfinished>, u64)> {
     let mut found = Vec::new();
     for entry in list_dir(dir, Role::Config)? {

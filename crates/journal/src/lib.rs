@@ -12,7 +12,7 @@
 //! Journal::record(announced, event)
 //!   │ line appended, synced together with those of others
 //!   ▼
-//! the pusher is told; JournalReader, which others hold, goes on
+//! the pusher is told; each JournalReader continues
 //! ```
 //!
 //! **Durability.** A line is durable before [`Journal::record`] returns. After a kill, [`Journal::open`]

@@ -1,5 +1,5 @@
 //! A directory that must not be moved while in use: users of its path hold it shared, and a mover waits until
-//! nobody holds it.
+//! it is free.
 
 use std::fs::File;
 use std::io;
@@ -42,7 +42,7 @@ impl HeldDir {
         self.is_in_place()
     }
 
-    /// Holds it alone, if nobody else does and its path still leads to it.
+    /// Holds it alone, if it is free and its path still leads to it.
     pub fn hold_alone(&self) -> io::Result<bool> {
         match flock(&self.dir, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => Ok(false),

@@ -34,7 +34,7 @@ pub fn lower_thread_priority() {
     let _ = rustix::process::setpriority_process(None, BACKGROUND_NICE);
 }
 
-/// The niceness of a thread that nobody waits for.
+/// The niceness of a thread that no other work waits for.
 const LAST_NICE: i32 = 19;
 
 /// Lowers this thread, and threads that it starts, below all others of the machine for processor and disk,
@@ -117,9 +117,9 @@ pub fn return_large_values() {
     malloc::set(&[(malloc::MMAP_THRESHOLD, 1 << 20), (malloc::TRIM_THRESHOLD, 1 << 20)]);
 }
 
-/// Returns memory that the allocator holds but nobody uses to the system: whole free pages between values in use, of the heaps
-/// of all threads. Takes some 0.1 ms per MiB and keeps allocation waiting meanwhile, so it is for idle moments. Does nothing unless
-/// the C library is GNU's.
+/// Returns unused memory of the allocator to the system: whole free pages between values in use, of the heaps
+/// of all threads. Takes some 0.1 ms per MiB and blocks allocation meanwhile, so it is for idle moments. Does
+/// nothing unless the C library is GNU's.
 pub fn return_free_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     malloc::trim();

@@ -483,7 +483,7 @@ mod tests {
         let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let min = MinThroughput { time: Duration::from_millis(100), bytes: 64 << 10 };
         let mut sink = FdSink::socket(listener.accept().unwrap().0.into(), min).unwrap();
-        // It continues reading when nobody waits for it any more.
+        // It continues to read after the test has ended.
         std::thread::spawn(move || {
             while matches!(std::io::Read::read(&mut client, &mut [0; 100]), Ok(1..)) {
                 std::thread::sleep(Duration::from_millis(1));

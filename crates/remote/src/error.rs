@@ -1,23 +1,23 @@
-//! Why something in a bucket could not be read or written.
+//! Errors from reading or writing a bucket.
 
 use packrace_format::head::HeadError;
 
-/// What a caller can do about it.
+/// What a caller can do about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// There is no such repository.
+    /// The repository does not exist.
     Absent,
-    /// There is one of this name already.
+    /// The name is taken.
     Taken,
-    /// The store did not answer, or the disk of the cache is full: trying again may help.
+    /// The store did not respond, or the disk of the cache is full: a retry may help.
     Unavailable,
-    /// The store does not let us, or what was asked for cannot be.
+    /// The store denies access, or the request is invalid.
     Refused,
-    /// What is there is damaged, or of a later version.
+    /// The data is damaged, or of a later version.
     Damaged,
 }
 
-/// Why something in a bucket could not be read or written.
+/// An error from reading or writing a bucket.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
@@ -30,7 +30,7 @@ impl Error {
         Error { kind, message: message.into() }
     }
 
-    /// The remedy.
+    /// What a caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
@@ -39,7 +39,7 @@ impl Error {
         Error::new(ErrorKind::Damaged, message)
     }
 
-    /// A file of this machine: a full disk may have room later, and so may all else.
+    /// An error of a local file. A retry may help, even if the disk is full.
     pub(crate) fn disk(path: &std::path::Path, error: &std::io::Error) -> Self {
         Error::new(ErrorKind::Unavailable, format!("{}: {error}", path.display()))
     }

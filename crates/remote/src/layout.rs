@@ -1,37 +1,37 @@
-//! What things in a bucket are called.
+//! Names and keys in a bucket.
 //!
 //! ```text
 //! v1/<2 hex>/<repository>/head
 //! v1/<2 hex>/<repository>/o/<generation>-<token>
 //! ```
 //!
-//! The name of a repository is one part of a key, so that none lies in another: letters, digits and `-._` stand for
-//! themselves, any other byte is `=` and two hexadecimal digits. The two digits before it are the first of the name's SHA-256: stores
-//! spread keys by how they begin.
+//! The name of a repository is a single part of a key, so that no repository lies inside another: letters,
+//! digits and `-._` are kept; any other byte becomes `=` and two hexadecimal digits. The two digits before it
+//! are the first byte of the name's SHA-256: stores spread load by the start of a key.
 
 use packrace_format::head::{ObjectKey, WriteToken};
 use sha2::Digest as _;
 
 use crate::error::{Error, ErrorKind};
 
-/// Longest name: as a part of a key it has three times as many bytes at most, and keys have 1,024.
+/// Longest name. A part of a key has at most three times as many bytes, and a key at most 1,024.
 const MAX_NAME_BYTES: usize = 255;
 
 const ROOT: &str = "v1/";
 
-/// A bucket, and where in it the repositories are.
+/// A bucket, and the prefix of all keys in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BucketUrl {
     /// Its name.
     pub bucket: String,
-    /// What stands before all keys; empty, or with a slash at its end.
+    /// The prefix of all keys: empty, or ending in a slash.
     pub prefix: String,
 }
 
 impl std::str::FromStr for BucketUrl {
     type Err = String;
 
-    /// Takes `s3://BUCKET` and `s3://BUCKET/PREFIX`.
+    /// Parses `s3://BUCKET` and `s3://BUCKET/PREFIX`.
     fn from_str(text: &str) -> Result<Self, String> {
         let refused = || format!("{text:?} is not s3://BUCKET or s3://BUCKET/PREFIX");
         let rest = text.strip_prefix("s3://").ok_or_else(refused)?;
@@ -48,7 +48,7 @@ impl std::str::FromStr for BucketUrl {
     }
 }
 
-/// As it is given.
+/// In the form in which it is given.
 impl std::fmt::Display for BucketUrl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let path = format!("{}/{}", self.bucket, self.prefix);
@@ -67,7 +67,7 @@ pub struct BucketName {
 }
 
 impl BucketName {
-    /// Takes a name with `.git` at its end or without; `.git` is added where it is not there.
+    /// Accepts a name with or without `.git` at the end; adds it if it is missing.
     pub fn new(text: &str) -> Result<Self, Error> {
         let name = if text.ends_with(".git") { text.to_owned() } else { format!("{text}.git") };
         let parts: Vec<&str> = name.split('/').collect();
@@ -91,7 +91,7 @@ impl BucketName {
         Err(Error::new(ErrorKind::Refused, format!("'{}': name {why}", text.escape_debug())))
     }
 
-    /// With `.git` at its end.
+    /// With `.git` at the end.
     pub fn as_str(&self) -> &str {
         &self.name
     }
@@ -108,7 +108,7 @@ impl BucketName {
         part
     }
 
-    /// The name that such a part stands for.
+    /// Decodes [`part`](Self::part); `None` unless it is the canonical encoding of a valid name.
     fn of_part(part: &str) -> Option<Self> {
         let mut bytes = Vec::new();
         let mut rest = part.as_bytes();
@@ -131,22 +131,22 @@ impl BucketName {
         format!("{ROOT}{:02x}/{}", digest[0], self.part())
     }
 
-    /// The key of its head.
+    /// The key of the head.
     pub(crate) fn head_key(&self) -> String {
         format!("{}/head", self.dir())
     }
 
-    /// The key of an object that its head names.
+    /// The key of an object that the head names.
     pub(crate) fn object_key(&self, key: &ObjectKey) -> String {
         format!("{}/o/{:016x}-{}", self.dir(), key.generation, key.token)
     }
 
-    /// What all keys of such objects begin with.
+    /// The prefix of the keys of those objects.
     pub(crate) fn object_prefix(&self) -> String {
         format!("{}/o/", self.dir())
     }
 
-    /// The object of this repository that has this key, if it is one.
+    /// Parses the key of an object of this repository.
     pub(crate) fn of_object_key(&self, key: &str) -> Option<ObjectKey> {
         let (generation, token) = key.strip_prefix(&self.object_prefix())?.split_once('-')?;
         let generation = u64::from_str_radix(generation, 16).ok()?;
@@ -155,13 +155,13 @@ impl BucketName {
         (self.object_key(&found) == key).then_some(found)
     }
 
-    /// The repository whose head has this key, if it is one.
+    /// Parses the key of a head.
     pub(crate) fn of_head_key(key: &str) -> Option<Self> {
         let part = key.strip_prefix(ROOT)?.strip_suffix("/head")?.split_once('/')?.1;
         Self::of_part(part).filter(|name| name.head_key() == key)
     }
 
-    /// What all keys of repositories begin with.
+    /// The prefix of the keys of all repositories.
     pub(crate) fn root() -> &'static str {
         ROOT
     }

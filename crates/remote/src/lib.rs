@@ -1,9 +1,10 @@
-//! Repositories on object storage: one small object says what a repository is (`packrace_format::head`), everything else
-//! is named by it and never changes.
+//! Repositories on object storage. One small mutable object, the head, describes a repository
+//! (`packrace_format::head`); everything that it names is immutable.
 //!
-//! [`bucket`] talks to the store, and is the only async code here. [`probe`] finds out whether a store keeps its promises.
-//! [`repository`] puts a repository into a bucket. [`cache`] keeps ordinary repositories on a node's own disk and brings
-//! them up to what their heads say; [`commit`] puts pushes into the bucket, and [`upkeep`] folds the packs that they leave.
+//! [`bucket`] talks to the store and is the only async code here. [`probe`] checks the guarantees of a store.
+//! [`repository`] imports a repository into a bucket. [`cache`] keeps ordinary repositories on a node's own
+//! disk and brings them up to their heads; [`commit`] commits pushes to the bucket; [`upkeep`] folds packs
+//! and collects objects.
 
 #![forbid(unsafe_code)]
 

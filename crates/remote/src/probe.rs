@@ -1,6 +1,7 @@
-//! Whether a store keeps the promises that repositories in it need: above all that of many who write on a condition, one wins.
+//! Checks whether a store keeps the guarantees that repositories need: above all, that exactly one of many
+//! concurrent conditional writes wins.
 //!
-//! Checks one after another find out little: there are stores that pass each of them, and lose writes as soon as two come at once.
+//! Sequential checks reveal little: some stores pass them all, and lose writes as soon as two are concurrent.
 
 use std::sync::Barrier;
 
@@ -9,10 +10,10 @@ use bytes::Bytes;
 use crate::bucket::{Bucket, Looked, ObjectVersion, WriteOutcome};
 use crate::error::Error;
 
-/// How hard a store is tried.
+/// How thoroughly a store is probed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbeOptions {
-    /// Writers at once.
+    /// Concurrent writers.
     pub writers: usize,
     /// How often they race to create an object, and how often to swap one.
     pub rounds: usize,
@@ -24,20 +25,20 @@ impl Default for ProbeOptions {
     }
 }
 
-/// What one check found.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What the store should do.
+    /// The expected behaviour.
     pub promise: &'static str,
-    /// Why it does not; or what there is to know.
+    /// A remark, or how the store deviates.
     pub result: Result<String, String>,
 }
 
 /// Longest object of a check.
 const MAX_BYTES: usize = 1 << 10;
 
-/// Tries a store, below keys that nobody else has, and removes what it has written. `each` is told of every check. Gives whether the
-/// store can be used.
+/// Probes a store under unique keys, and removes what it wrote. Calls `each` with every finding. Returns
+/// whether the store can be used.
 pub fn probe(bucket: &Bucket, options: &ProbeOptions, each: &mut dyn FnMut(&Finding)) -> Result<bool, Error> {
     let run = Run { bucket, root: format!("probe/{}", random_text()), options };
     let mut is_good = true;
@@ -66,7 +67,7 @@ struct Run<'a> {
     options: &'a ProbeOptions,
 }
 
-/// An error of ours ends the probe; what the store does wrong is a finding.
+/// An error of ours ends the probe; a fault of the store is a finding.
 type Checked = Result<Result<String, String>, Error>;
 
 fn finding(why: &str) -> Checked {
@@ -220,7 +221,7 @@ impl Run<'_> {
             let Looked::Found(_, version) = self.bucket.get_if_changed(&key, None, MAX_BYTES)? else {
                 return finding("object is missing");
             };
-            // As the check before has found out, one of the two forms matches.
+            // As an earlier check found out, one of the two forms matches.
             let swap = |text: &Bytes| match self.bucket.swap(&key, &version, text)? {
                 WriteOutcome::Lost { in_doubt: false } => self.bucket.swap(&key, &version.unquoted(), text),
                 other => Ok(other),
@@ -251,7 +252,8 @@ impl Run<'_> {
         }
     }
 
-    /// All write at once. One has won, and what it has written is there; who does not know may be it.
+    /// Starts all writes at once. Exactly one must win, and its text must be stored; if none is known to have
+    /// won, the text of a writer in doubt is accepted.
     fn has_one_winner(
         &self,
         key: &str,
@@ -360,7 +362,8 @@ mod tests {
         assert_eq!(said(Double::flawed(StoreFlaw::WantsUnquoted)), "ETags match only without quotes");
     }
 
-    /// These pass each check alone. Chance has to find them every time.
+    /// Each sequential check passes. The races must detect the flaw every time, although they depend on
+    /// chance.
     fn check_races_find_out_who_is_not_atomic(runs: usize) {
         for run_number in 0..runs {
             let options = ProbeOptions { writers: 32, rounds: 20 };

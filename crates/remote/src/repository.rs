@@ -1,5 +1,4 @@
-//! Repositories in a bucket: their heads, how one takes the place of another, and how a repository comes into being from files
-//! on disk.
+//! Heads of repositories in a bucket: reading and swapping them, and importing a repository from disk.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -14,51 +13,50 @@ use crate::error::{Error, ErrorKind};
 use crate::layout::BucketName;
 use crate::upload::Upload;
 
-/// How often a head is sent, each time with all tries of [`Bucket::swap`], until it is given up that the store says what
-/// became of it.
+/// Rounds of [`Bucket::swap`], each with its own retries, before the outcome of a swap counts as unknown.
 const MAX_SENDINGS: u32 = 4;
 
-/// How long is waited between two of them.
+/// The pause between two rounds.
 const SENDING_PAUSE: Duration = Duration::from_secs(2);
 
-/// A head that was read, and its version.
+/// A head and its version.
 #[derive(Debug, Clone)]
 pub struct ReadHead {
-    /// What it says.
+    /// The head.
     pub head: Head,
-    /// The bytes that say so.
+    /// Its serialized form.
     pub bytes: Bytes,
-    /// What the store calls them.
+    /// Its ETag.
     pub version: ObjectVersion,
 }
 
 impl ReadHead {
-    /// What a later head can take the place of.
+    /// The base of a swap to a later head.
     pub(crate) fn basis(&self) -> Basis {
         Basis { head: self.head.clone(), version: self.version.clone() }
     }
 }
 
-/// A head that was read, and that another one may take the place of: once.
+/// A head that can be swapped for another one, once.
 #[derive(Debug)]
 pub(crate) struct Basis {
     pub(crate) head: Head,
     version: ObjectVersion,
 }
 
-/// What became of a head that was to take the place of another.
+/// The outcome of a swap.
 #[derive(Debug)]
 pub(crate) enum Swapped {
-    /// It did. This is it, or a later one.
+    /// The swap won. This is the new head, or a later one.
     Won(Box<ReadHead>),
-    /// It did not, and never will: another one has.
+    /// The swap lost, for good: another head was swapped in.
     Lost,
-    /// Nobody says.
+    /// The outcome cannot be determined.
     Unknown(Error),
 }
 
 impl Basis {
-    /// Puts a head in the place of this one. An error tells that it did not and will not come to be there.
+    /// Swaps this head for another one. An error means that the new head was not written and never will be.
     pub(crate) fn swap(self, bucket: &Bucket, name: &BucketName, head: Head) -> Result<Swapped, Error> {
         let too_much = |error: packrace_format::Error| {
             let words = format!("'{}', of {} packs: {error}", name.as_str(), head.packs.len());
@@ -87,7 +85,8 @@ impl Basis {
     }
 }
 
-/// Whether a head that may have been written was: its token is in the one that is there, as long as that remembers so far back.
+/// Determines the outcome of a swap in doubt: it won if its token is in the current head, or among the head's
+/// recent tokens. Unknown if more heads may have followed than those tokens cover.
 fn look_for(bucket: &Bucket, name: &BucketName, head: &Head) -> Swapped {
     let unknown = |words: &str| Swapped::Unknown(Error::new(ErrorKind::Unavailable, words));
     match read_head(bucket, name, None) {
@@ -131,18 +130,19 @@ pub fn list(bucket: &Bucket, each: &mut dyn FnMut(&BucketName) -> ControlFlow<()
     })
 }
 
-/// What of a repository on disk is put into a bucket.
+/// A repository on disk that is to be put into a bucket.
 #[derive(Debug)]
 pub struct LocalRepository<'a> {
-    /// A bare one with reftables, all of whose objects are in packs.
+    /// A bare repository with reftables, all of whose objects are in packs.
     pub git_dir: &'a Path,
     /// The hash of its objects.
     pub hash: HashKind,
-    /// The settings that go with it; see [`allowed_setting`].
+    /// The settings to keep; see [`allowed_setting`].
     pub config: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Settings of a repository that are kept in its head: they say what its clients may do and see, and name no file and no program.
+/// Settings of a repository that its head keeps: they control what clients may do and see, and name no file
+/// and no program.
 const ALLOWED_SETTINGS: [&str; 19] = [
     "core.logallrefupdates",
     "daemon.receivepack",
@@ -165,12 +165,12 @@ const ALLOWED_SETTINGS: [&str; 19] = [
     "uploadpack.hiderefs",
 ];
 
-/// Whether a setting is kept in a head; its name in lower case.
+/// Whether a head keeps a setting. The name is in lower case.
 pub fn allowed_setting(name: &[u8]) -> bool {
     ALLOWED_SETTINGS.iter().any(|allowed| allowed.as_bytes() == name)
 }
 
-/// Puts a repository into a bucket under a name that nothing has there.
+/// Creates a repository in a bucket; its name must be free.
 pub fn create(bucket: &Bucket, name: &BucketName, local: &LocalRepository<'_>) -> Result<Head, Error> {
     let taken = || Error::new(ErrorKind::Taken, format!("'{}' is in the bucket already", name.as_str()));
     match read_head(bucket, name, None) {
@@ -201,13 +201,13 @@ pub fn create(bucket: &Bucket, name: &BucketName, local: &LocalRepository<'_>) -
     upload.send(bucket, name)?;
     match bucket.put_new(&name.head_key(), &bytes)? {
         WriteOutcome::Won(_) => Ok(head),
-        // Ours may be the one that is there: its token tells.
+        // The existing head may be ours: its token tells.
         WriteOutcome::Lost { in_doubt: true } => match read_head(bucket, name, None)? {
             Some(found) if has_token(&found.head, token) => Ok(head),
             _ => Err(taken()),
         },
         WriteOutcome::Lost { in_doubt: false } => {
-            // No head names what was sent. If it stays nevertheless, it takes room and does no harm.
+            // No head names the uploaded object. If the deletion fails, the object only takes space.
             let _ = bucket.delete(&name.object_key(&key));
             Err(taken())
         }
@@ -218,7 +218,7 @@ pub fn create(bucket: &Bucket, name: &BucketName, local: &LocalRepository<'_>) -
     }
 }
 
-/// What takes the place of a head, still with all that this one names, and the key of what it may need beside it.
+/// The successor of a head, naming the same files, and the key of the object that it may need.
 pub(crate) fn next_head(basis: &Head) -> Result<(ObjectKey, Head), Error> {
     let key = ObjectKey { generation: basis.generation + 1, token: random_token()? };
     let recent = [basis.token].into_iter().chain(basis.recent.iter().copied());
@@ -226,7 +226,7 @@ pub(crate) fn next_head(basis: &Head) -> Result<(ObjectKey, Head), Error> {
     Ok((key, Head { generation: key.generation, token: key.token, recent, ..basis.clone() }))
 }
 
-/// One that nobody else has.
+/// A unique token.
 pub(crate) fn random_token() -> Result<WriteToken, Error> {
     let mut token = [0; 16];
     let failed = |error| Error::new(ErrorKind::Unavailable, format!("cannot get random numbers: {error}"));

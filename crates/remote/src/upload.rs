@@ -1,4 +1,4 @@
-//! What a head names, from files to where it will be: in the head itself, or in one object beside it.
+//! Moves the files that a head names to their place: in the head itself, or in one object beside it.
 
 use std::path::Path;
 
@@ -14,19 +14,19 @@ use crate::bucket::{Bucket, PART_BYTES};
 use crate::error::{Error, ErrorKind};
 use crate::layout::BucketName;
 
-/// Packs up to this stand in the head itself, with their files.
+/// Packs up to this size are stored in the head, with their accompanying files.
 const INLINE_PACK_BYTES: usize = 16 << 10;
 
-/// All that stands in the head takes no more than this.
+/// Limit of all files stored in the head.
 const MAX_INLINE_BYTES: usize = 256 << 10;
 
 /// Longest list of tables.
 const MAX_LIST_BYTES: u64 = 1 << 20;
 
-/// Longest object: S3 takes no more than 10,000 parts.
+/// Longest object: S3 accepts at most 10,000 parts.
 const MAX_OBJECT_BYTES: u64 = 10_000 * PART_BYTES;
 
-/// What goes into one object, back to back; what is small is put into the head instead.
+/// The contents of one object, back to back. Small files go into the head instead.
 #[derive(Debug)]
 pub(crate) struct Upload {
     pub(crate) key: ObjectKey,
@@ -49,7 +49,7 @@ impl UploadFile {
         }
     }
 
-    /// A file that the disk did not give reads as zeros.
+    /// A mapped file that could not be read from disk reads as zeros.
     fn check(&self) -> Result<(), Error> {
         match self {
             UploadFile::Mapped(map) => check(map),
@@ -59,12 +59,12 @@ impl UploadFile {
 }
 
 impl Upload {
-    /// An object with nothing in it yet.
+    /// An empty object.
     pub(crate) fn new(key: ObjectKey) -> Self {
         Upload { key, files: Vec::new(), bytes: 0, inline: 0 }
     }
 
-    /// The packs of a repository.
+    /// Adds all packs of a repository.
     pub(crate) fn take_packs(&mut self, git_dir: &Path, hash: HashKind) -> Result<Vec<StoredPack>, Error> {
         let dir = git_dir.join("objects/pack");
         let found = list_dir(&dir, Role::Pack).map_err(|error| Error::disk(&dir, &error))?;
@@ -83,7 +83,7 @@ impl Upload {
         Ok(packs)
     }
 
-    /// `stem` is the path of the files without their extensions.
+    /// Adds one pack. `stem` is the path of its files without their extensions.
     pub(crate) fn take_pack(&mut self, checksum: ObjectId, stem: &Path) -> Result<StoredPack, Error> {
         let mut maps = Vec::new();
         for kind in PackFileKind::ALL {
@@ -103,7 +103,7 @@ impl Upload {
         Ok(StoredPack { checksum, files: files.collect::<Result<_, Error>>()? })
     }
 
-    /// The tables of the stack of a repository, but for those that are `known`.
+    /// Adds the tables of a repository's stack, except those that are `known`.
     pub(crate) fn take_tables(
         &mut self,
         git_dir: &Path,
@@ -122,7 +122,7 @@ impl Upload {
             }
             let text = String::from_utf8_lossy(name).into_owned();
             let path = dir.join(&text);
-            // A head only takes names of this form.
+            // Heads accept only names of this form.
             if TableName::parse(name).is_none_or(|parsed| parsed.to_string() != text) {
                 return Err(Error::new(
                     ErrorKind::Refused,
@@ -136,7 +136,7 @@ impl Upload {
         Ok(tables)
     }
 
-    /// Puts what stands in a head into this object, if it is more than a head has room for.
+    /// Moves the files stored in a head into this object, if they exceed [`MAX_INLINE_BYTES`].
     pub(crate) fn spill(&mut self, head: &mut Head) -> Result<(), Error> {
         let packs = head.packs.iter_mut().flat_map(|pack| pack.files.iter_mut().map(|(_, file)| file));
         let tables = head.tables.iter_mut().map(|table| &mut table.file);
@@ -184,7 +184,7 @@ impl Upload {
         }
     }
 
-    /// Puts the object into the bucket, unless nothing is in it.
+    /// Uploads the object, unless it is empty.
     pub(crate) fn send(&self, bucket: &Bucket, name: &BucketName) -> Result<(), Error> {
         if self.bytes == 0 {
             return Ok(());
@@ -197,7 +197,7 @@ impl Upload {
         bucket.put_own_parts(&key, &mut || (at < self.bytes).then(|| self.part(&mut at)).transpose())
     }
 
-    /// The bytes from `at` on, as many as a part has; `at` is then behind them.
+    /// The next part, from `at` on; advances `at`.
     fn part(&self, at: &mut u64) -> Result<Bytes, Error> {
         let mut part = Vec::with_capacity(PART_BYTES.min(self.bytes - *at) as usize);
         let mut start = 0;
@@ -217,7 +217,7 @@ impl Upload {
     }
 }
 
-/// A file that the disk did not give reads as zeros.
+/// A mapped file that could not be read from disk reads as zeros.
 fn check(map: &Mapped) -> Result<(), Error> {
     map.check().map_err(|damaged| Error::new(ErrorKind::Unavailable, damaged.to_string()))
 }

@@ -291,7 +291,7 @@ fn open(request: &DaemonRequest, shared: &Shared, peer: &str) -> Result<Opened, 
 
 /// Sends an error to the client, and returns its text.
 fn refuse(client: &mut dyn ClientSink, text: &str) -> String {
-    // A client that does not get it is gone, which the log says anyway.
+    // The client has disconnected, which the log reports anyway.
     let _ = client.send(GatherBatch::of(error_packet(text)));
     text.to_owned()
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use packrace_store::Repository;
 
 /// The path of a repository below a folder, from its directory without links: `.git` of a work tree is left
-/// out. `None` for one that is elsewhere.
+/// out. `None` if the repository is elsewhere.
 pub(crate) fn path_below(folder: &Path, real: &Path) -> Option<Vec<u8>> {
     use std::os::unix::ffi::OsStrExt as _;
     let path = real.strip_prefix(folder).ok()?.as_os_str().as_bytes();

@@ -29,11 +29,11 @@ use crate::webhooks::Webhooks;
 pub struct Settings {
     /// Where HTTP is served.
     pub http: Option<SocketAddr>,
-    /// Where HTTP over TLS is served. Without [`Settings::tls`], nobody gets in there.
+    /// Where HTTPS is served. Without [`Settings::tls`], all connections are refused.
     pub https: Option<SocketAddr>,
     /// Certificates and keys; open connections keep those that they began with.
     pub tls: Option<Tls>,
-    /// Where SSH is served. Without [`Settings::ssh_keys`], nobody gets in there.
+    /// Where SSH is served. Without [`Settings::ssh_keys`], all logins fail.
     pub ssh: Option<SocketAddr>,
     /// Keys of the host and of users; open connections keep those that they began with.
     pub ssh_keys: Option<Ssh>,
@@ -104,7 +104,7 @@ pub struct BucketSettings {
 /// Which repositories below the folder are served, and what they may decide. Plain data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServeRules {
-    /// Nobody may push, whatever other settings or repositories say.
+    /// No push is accepted, whatever other settings or repositories allow.
     pub read_only: bool,
     /// Only repositories with a file `git-daemon-export-ok` are served.
     pub require_export_ok: bool,
@@ -146,7 +146,7 @@ pub enum Admin {
 /// What may be pushed, and how. Plain data.
 #[derive(Debug, Clone)]
 pub struct Pushing {
-    /// Everybody may push, unless the configuration of a repository says otherwise.
+    /// Every client may push, unless the configuration of a repository forbids it.
     pub is_allowed: bool,
     /// How a push creates a repository that does not exist.
     pub new_repositories: Option<NewRepositories>,
@@ -185,7 +185,7 @@ impl Default for PushMemory {
 impl Pushing {
     /// The variables for hooks, including those of a transport.
     pub(crate) fn for_hooks_with(&self, variables: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
-        // The environment of this process decides about the committer, if it says anything.
+        // The environment of this process determines the committer, if it names one.
         let is_new = |name: &OsString| self.hook_environment.iter().all(|(other, _)| other != name);
         let new = variables.into_iter().filter(|(name, _)| is_new(name));
         self.hook_environment.iter().cloned().chain(new).collect()

@@ -6,7 +6,7 @@ use packrace_os::sink::{FdSink, Sink, write_all};
 
 use crate::send::outbox::{ClientSink, GatherBatch};
 
-/// The requested pipe buffer: the size of one batch. Linux allows everybody 1 MiB
+/// The requested pipe buffer: the size of one batch. Linux allows every user 1 MiB
 /// (`/proc/sys/fs/pipe-max-size`).
 pub(crate) const PIPE_BYTES: usize = 1 << 20;
 

@@ -4,7 +4,7 @@
 //! [`SshHost`] maps keys to users and serves [`SshSession`]s, each on its own thread.
 //!
 //! ```text
-//! TcpStream ─▶ connection ─▶ russh ─▶ handler ── SshHost::user_of ──▶ who is it
+//! TcpStream ─▶ connection ─▶ russh ─▶ handler ── SshHost::user_of_key ──▶ the user
 //!                  │ watch              │ ── SshHost::begin ─▶ SshSession { input, output } ─▶ a thread
 //!                  └ cuts what is       └ keys, certificates, one session at a time
 //!                    silent or stalls

@@ -90,7 +90,7 @@ impl RepoBuilder {
         std::fs::create_dir_all(path.parent().expect("a repository has a place"))
             .expect("its place can be made");
         if self.storage.alternate {
-            // Two repositories, of which one contains the other's path, cannot be copied.
+            // Repositories of which one contains the other's path cannot be copied.
             return self.build_anew(path, git);
         }
         fixtures::copy_or_build(&format!("{self:?}"), git, path, |path| self.build_anew(path, git));

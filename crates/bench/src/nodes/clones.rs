@@ -1,4 +1,4 @@
-//! One repository cloned from more and more nodes, each of which may send so much a second.
+//! Clones of one repository from an increasing number of nodes with limited egress.
 
 use std::io;
 use std::sync::Mutex;
@@ -15,10 +15,10 @@ use crate::report::verdict;
 use crate::swarm::figures::mega;
 use crate::{Error, work};
 
-/// What a node may send in a second.
+/// Egress limit of a node, in bytes per second.
 const EGRESS: f64 = 100e6;
 
-/// Clients of each node at once.
+/// Concurrent clients of each node.
 const CLIENTS: usize = 2;
 
 const GOAL: f64 = 0.9;
@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args, hosting: &Hosting) -> Result<Vec<Value>, Error> {
         let nodes = (0..count).map(|_| hosting.node()).collect::<io::Result<Vec<_>>>()?;
         let rate = clone_for(&nodes, &request, time)?;
         let linear = rate / (*alone.get_or_insert(rate) * count as f64);
-        // Pack, reverse index, bitmap and index lie behind each other: a range for each 8 MiB.
+        // Pack, reverse index, bitmap and index are contiguous in the object: one range per 8 MiB.
         let ranges = nodes
             .iter()
             .map(|node| {
@@ -67,14 +67,14 @@ pub(super) fn run(args: &Args, hosting: &Hosting) -> Result<Vec<Value>, Error> {
     Ok(records)
 }
 
-/// Bytes a second of all clones together.
+/// The throughput of all clones together, in bytes per second.
 fn clone_for(nodes: &[BucketNode], fetch: &[u8], time: Duration) -> Result<f64, Error> {
     let (is_over, bytes) = (AtomicBool::new(false), AtomicU64::new(0));
     let targets = nodes
         .iter()
         .map(|node| node.server.target(Transport::Http, "large.git".as_ref()))
         .collect::<io::Result<Vec<_>>>()?;
-    // Once before: the cache is full then.
+    // A first clone fills the cache.
     for target in &targets {
         target.fetch(&target.request(fetch), Take::Checksum)?;
     }
@@ -96,7 +96,7 @@ fn clone_for(nodes: &[BucketNode], fetch: &[u8], time: Duration) -> Result<f64, 
     Ok(elapsed?)
 }
 
-/// Clones until it is over; all clients of a node together no faster than that may send.
+/// Clones until `is_over`; all clients of a node together at most at its egress limit.
 fn clone_again(
     target: &Target,
     fetch: &[u8],

@@ -1,4 +1,4 @@
-//! What a node takes that has nothing in its cache, and what it costs to be one.
+//! A node with an empty cache: its first responses, its start, and its memory.
 
 use std::path::Path;
 use std::time::Instant;
@@ -24,7 +24,7 @@ pub(super) fn run(args: &Args, hosting: &Hosting) -> Result<Vec<Value>, Error> {
     Ok(vec![listing(args, hosting)?, clone(args, hosting)?, start(args, hosting)?])
 }
 
-/// All refs of a repository that has many.
+/// Lists all refs of a repository with many.
 fn listing(args: &Args, hosting: &Hosting) -> Result<Value, Error> {
     let repo = hosting.repository("refs.git");
     let tree = hosting.git.run_with_input(&repo, &["mktree"], b"");
@@ -46,7 +46,7 @@ fn listing(args: &Args, hosting: &Hosting) -> Result<Value, Error> {
         let reply = http(address, head, command.bytes(), Feed::Whole);
         times.push(start.elapsed().as_secs_f64());
         let lines = reply.body.iter().filter(|byte| **byte == b'\n').count();
-        // `HEAD` and `main` come before them.
+        // `HEAD` and `main` are listed, too.
         if reply.status != 200 || lines != args.refs + 2 {
             return Err(format!("HTTP {}, {lines} refs", reply.status).into());
         }
@@ -61,7 +61,7 @@ fn listing(args: &Args, hosting: &Hosting) -> Result<Value, Error> {
     Ok(json!({ "suite": "nodes", "refs": args.refs, "cold_listing_s": seconds }))
 }
 
-/// A clone of the large repository, beside fetching its pack.
+/// Clones the large repository, and compares with fetching its files.
 fn clone(args: &Args, hosting: &Hosting) -> Result<Value, Error> {
     let repo = hosting.folder.path().join("large.git");
     let fetch = crate::work::clone_request(&hosting.git, &repo);
@@ -69,7 +69,7 @@ fn clone(args: &Args, hosting: &Hosting) -> Result<Value, Error> {
     for _ in 0..args.rounds.min(3) {
         let node = hosting.node()?;
         let target = node.server.target(Transport::Http, &repo)?;
-        // What it takes to have the files: a listing waits for them, and for nothing else.
+        // The time to fetch the files: a listing waits for them, and for nothing else.
         let start = Instant::now();
         let address = target.address;
         http(address, "GET /large.git/info/refs?service=git-upload-pack HTTP/1.1", b"", Feed::Whole);
@@ -94,7 +94,7 @@ fn clone(args: &Args, hosting: &Hosting) -> Result<Value, Error> {
     Ok(json!({ "suite": "nodes", "first_byte_latencies": first, "cold_clone_s": whole, "files_s": fetching }))
 }
 
-/// Until it says where it listens; and its memory beside that of a server of a folder.
+/// Time until the address is printed; and memory, compared with a server of a folder.
 fn start(args: &Args, hosting: &Hosting) -> Result<Value, Error> {
     let (mut times, mut bytes) = (Vec::new(), [0, 0]);
     for _ in 0..args.rounds {

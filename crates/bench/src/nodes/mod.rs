@@ -1,4 +1,4 @@
-//! Nodes that serve one bucket, whose store is 20 ms away: clones, pushes, what a node without anything in its cache takes, and what it costs to be one.
+//! Nodes that serve one bucket, whose store is 20 ms away: clones, pushes, and a node with an empty cache.
 
 mod clones;
 mod cold;
@@ -18,10 +18,10 @@ use crate::Error;
 use crate::args::Args;
 use crate::serve::{BUCKET, Server};
 
-/// How far away the store is.
+/// Latency of the store.
 const LATENCY: Duration = Duration::from_millis(20);
 
-/// Prints all that is measured of nodes; an error if an answer is wrong.
+/// Measures nodes and prints the results; an error if a response is wrong.
 pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>, Error> {
     let binary = packrace.ok_or("nodes needs a packrace")?;
     let hosting = Hosting {
@@ -41,7 +41,7 @@ pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>
     Ok(records)
 }
 
-/// A store, and how nodes are started beside it.
+/// A store, and what is needed to start nodes.
 struct Hosting {
     binary: PathBuf,
     git: Git,
@@ -49,21 +49,21 @@ struct Hosting {
     store: BucketServer,
 }
 
-/// A node, and its cache, which goes with it.
+/// A node and its cache, which is removed with it.
 struct BucketNode {
     server: Server,
     _cache: tempfile::TempDir,
 }
 
 impl Hosting {
-    /// A node with nothing in its cache.
+    /// Starts a node with an empty cache.
     fn node(&self) -> io::Result<BucketNode> {
         let cache = tempfile::tempdir_in(self.folder.path())?;
         let server = Server::node(&self.binary, &self.store, &cache.path().join("cache"))?;
         Ok(BucketNode { server, _cache: cache })
     }
 
-    /// Puts a repository into the bucket, from near by.
+    /// Imports a repository into the bucket, without latency.
     fn import(&self, repo: &Path, name: &str) -> Result<(), Error> {
         self.store.set_latency(Duration::ZERO);
         let mut command = Command::new(&self.binary);
@@ -77,7 +77,7 @@ impl Hosting {
         }
     }
 
-    /// A bare repository in the folder.
+    /// Makes a bare repository in the folder.
     fn repository(&self, name: &str) -> PathBuf {
         let repo = self.folder.path().join(name);
         self.git
@@ -86,7 +86,7 @@ impl Hosting {
     }
 }
 
-/// What a server counts under this name, with its labels.
+/// The value of a server's metric; `name` includes the labels.
 fn metric(server: &Server, name: &str) -> Result<u64, Error> {
     let address = server.target(Transport::Http, Path::new("a.git"))?.address;
     let text = String::from_utf8(http(address, "GET /-/metrics HTTP/1.1", b"", Feed::Whole).body)?;

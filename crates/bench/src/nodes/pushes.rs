@@ -1,4 +1,5 @@
-//! Pushes of one commit each to branches of one repository: through one node, through three, and into a folder beside it.
+//! Pushes of one commit each to branches of one repository: through one node, through three, and to a server
+//! of a folder.
 
 use std::io;
 
@@ -27,7 +28,7 @@ pub(super) fn run(args: &Args, hosting: &Hosting) -> Result<Vec<Value>, Error> {
     let each = if args.smoke { 2 } else { 12 };
     let repo = hosting.repository("pushed.git");
     let pushers = Pushers::prepare(&hosting.git, &repo, PUSHERS, each);
-    // Nobody waits for maintenance, and it is not what is compared.
+    // Maintenance is not what is compared.
     hosting.git.run(&repo, &["config", "receive.autogc", "false"]);
     for name in ["one", "three"] {
         hosting.import(&repo, name)?;

@@ -1,14 +1,14 @@
-//! Two outcomes of one session: the same, different as is known, or a failure that says how.
+//! Compares two outcomes of one session: the same, different as expected, or a failure with a description.
 
 use crate::run::Outcome;
 use crate::session::Case;
 
-/// What came of a session.
+/// The result of a comparison.
 #[derive(Debug)]
 pub enum Verdict {
     Same,
     DiffersAsMarked,
-    /// For people: which session, and what is wrong with it.
+    /// A description for people.
     Failed(String),
 }
 
@@ -21,7 +21,7 @@ impl Verdict {
     }
 }
 
-/// What git alone did must be what the session says, and packrace must do the same unless it is known not to.
+/// Git alone must do what the session says, and packrace must do the same unless it is known to differ.
 pub fn judge(case: &Case, alone: &Outcome, ours: &Outcome) -> Verdict {
     let failed = |what: &str| Verdict::Failed(format!("== {}\n{what}", case.name()));
     if let Some(problem) = unexpected(case, alone) {
@@ -36,14 +36,14 @@ pub fn judge(case: &Case, alone: &Outcome, ours: &Outcome) -> Verdict {
     }
 }
 
-/// How git alone did something else than the session says.
+/// How git alone deviates from the session.
 fn unexpected(case: &Case, alone: &Outcome) -> Option<String> {
     let session = case.session;
     let (end, failures) = alone.failures.split_last()?;
     if end.starts_with("124 ") {
         return Some("it takes too long, and was ended".to_owned());
     }
-    // What the shell could not do, the session is not about: it would compare two runs of nothing.
+    // A failure of the shell itself would compare two runs of nothing.
     if let Some(line) = alone.stderr.lines().find(|line| is_of_the_shell(line)) {
         return Some(format!("the shell itself fails: {line}"));
     }
@@ -68,7 +68,7 @@ fn is_of_the_shell(line: &str) -> bool {
     rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
 }
 
-/// How packrace's outcome is another, in lines; nothing where it is not.
+/// How packrace's outcome differs, in lines; empty if it does not.
 fn differences(case: &Case, alone: &Outcome, ours: &Outcome) -> String {
     let masked = |text: &str, is_stderr| {
         case.session.masks.iter().fold(text.to_owned(), |text, mask| mask.apply(&text, is_stderr))
@@ -86,7 +86,7 @@ fn differences(case: &Case, alone: &Outcome, ours: &Outcome) -> String {
     told
 }
 
-/// What stands between the first and the last line that differ: of git alone with `-`, of packrace with `+`.
+/// The lines between the first and the last difference: of git alone with `-`, of packrace with `+`.
 fn changed_lines(alone: &str, ours: &str) -> String {
     let mut alone: Vec<&str> = alone.split('\n').collect();
     let mut ours: Vec<&str> = ours.split('\n').collect();
@@ -117,7 +117,7 @@ mod tests {
         Outcome { stderr: stderr.to_owned(), failures, ..Outcome::default() }
     }
 
-    /// Whether a session with this head passes, by what git alone and packrace did.
+    /// Whether a session with this head passes, given both outcomes.
     fn passes(head: &str, alone: &Outcome, ours: &Outcome) -> bool {
         let session = session(head);
         let case = session.cases().next().expect("one");

@@ -1,4 +1,5 @@
-//! Sessions of users of git, once with git alone and once with packrace in its place: `conformance/README.md`.
+//! Sessions of git users, run once with git alone and once with packrace in its place:
+//! `conformance/README.md`.
 
 mod comparison;
 mod masks;
@@ -14,15 +15,15 @@ use packrace_testkit::{Extent, Git, sampled};
 use run::Stage;
 use session::{Case, Session};
 
-/// At most so many cases run with all other tests.
+/// At most this many cases run with all other tests.
 const SAMPLE: usize = 40;
 
-/// Where sessions and what they need are.
+/// The folder of sessions and their files.
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance").canonicalize().expect("it is committed")
 }
 
-/// Sessions of all files, in their order.
+/// The sessions of all files, in order.
 fn sessions() -> Vec<Session> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder().join("sessions"))
         .expect("the folder of sessions")
@@ -63,7 +64,7 @@ fn check(extent: Extent) {
     assert!(failed.is_empty(), "{} of {} sessions failed:\n\n{text}\n", failed.len(), verdicts.len());
 }
 
-/// As many at once as there are processors.
+/// Runs as many cases in parallel as there are processors.
 fn run_all(stage: &Stage, cases: &[&Case]) -> Vec<Verdict> {
     let next = AtomicUsize::new(0);
     let verdicts = Mutex::new(Vec::new());

@@ -1,17 +1,17 @@
-//! What two runs may say differently, where a session asks for it.
+//! Differences between two runs that a session may allow.
 
-/// A difference that does not count.
+/// An allowed difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mask {
-    /// How a command is used, in as many words as it likes: what begins with `usage:`.
+    /// The usage of a command: everything from `usage:` on.
     Usage,
-    /// The names of packs, where they are free.
+    /// The names of packs, if they are free.
     PackNames,
-    /// What is written to standard error.
+    /// Text on standard error.
     Words,
-    /// Lines that tell of progress.
+    /// Lines of progress.
     Progress,
-    /// The order of lines on standard error, where two processes write there.
+    /// The order of lines on standard error, if two processes write there.
     Order,
 }
 
@@ -27,7 +27,7 @@ impl Mask {
         })
     }
 
-    /// The text of a stream without what may differ.
+    /// Removes what may differ from the text of a stream.
     pub fn apply(self, text: &str, is_stderr: bool) -> String {
         match self {
             Mask::Usage => without_usage(text),
@@ -58,7 +58,7 @@ fn sorted(text: &str) -> String {
     lines.join("\n")
 }
 
-/// One line takes the place of each usage, which ends where an error or warning is told or the text ends.
+/// Replaces each usage by one line. A usage ends at an error or warning, or at the end of the text.
 fn without_usage(text: &str) -> String {
     let mut is_usage = false;
     let mut rest = String::new();
@@ -77,7 +77,7 @@ fn without_usage(text: &str) -> String {
     rest
 }
 
-/// `pack-ID` for the name of each pack.
+/// Replaces the name of each pack by `pack-ID`.
 fn without_pack_names(text: &str) -> String {
     let mut pieces = text.split("pack-");
     let mut rest = pieces.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! One session in a directory of its own, with git alone or with packrace in its place.
+//! Runs one session in a directory of its own, with git alone or with packrace in its place.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -9,26 +9,26 @@ use tempfile::TempDir;
 
 use crate::session::Case;
 
-/// Nothing that a session does takes as long; one that waits for ever ends by this.
+/// Longer than anything a session does; ends one that waits forever.
 const LIMIT_SECONDS: &str = "60";
 
-/// What a run has said and left.
+/// The output of a run, and the state that it leaves.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub stdout: String,
     pub stderr: String,
-    /// Commands of git that failed, each behind its exit code; last, how the session itself has ended.
+    /// Failed commands of git, each after its exit code; last, the end of the session itself.
     pub failures: Vec<String>,
     pub state: String,
 }
 
-/// What all runs share.
+/// State shared by all runs.
 pub struct Stage {
     /// The committed folder.
     folder: PathBuf,
     git: PathBuf,
     packrace: PathBuf,
-    /// `GIT_EXEC_PATH` with packrace: the commands of git, of which ours are links to the program that stands in.
+    /// `GIT_EXEC_PATH` with packrace: the commands of git; those of packrace are links to a stub program.
     exec: TempDir,
 }
 
@@ -44,7 +44,7 @@ impl Stage {
             let target = if through_us { folder.join("git") } else { entry.path() };
             symlink(target, exec.path().join(name)).expect("a link");
         }
-        // Another build can be tried without compiling the tests against it.
+        // Another build can be tested without compiling the tests against it.
         let packrace =
             std::env::var_os("CONFORMANCE_PACKRACE").unwrap_or_else(|| env!("CARGO_BIN_EXE_packrace").into());
         Stage { folder: folder.to_path_buf(), git: git.to_path_buf(), packrace: packrace.into(), exec }

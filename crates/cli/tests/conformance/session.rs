@@ -1,31 +1,32 @@
-//! The files of sessions: `## NAME` begins one, lines `# KEY: VALUE` below say how it is compared, the rest is for `sh`.
+//! Session files: `## NAME` begins a session, lines `# KEY: VALUE` below configure its comparison, and the
+//! rest is for `sh`.
 
 use crate::masks::Mask;
 
-/// What a user of git does, and how what comes of it is compared.
+/// What a user types, and how the outcome is compared.
 #[derive(Debug, Default)]
 pub struct Session {
     topic: String,
     name: String,
     pub script: String,
-    /// How refs are stored.
+    /// Ref formats.
     refs: Vec<String>,
-    /// By which hash objects are named.
+    /// Hashes of object names.
     hashes: Vec<String>,
-    /// Exit codes of the commands of git that fail, in their order.
+    /// Expected exit codes of failing commands of git, in order.
     pub exits: Vec<String>,
-    /// What git alone must say, on standard output or standard error.
+    /// Text that git alone must print, on standard output or standard error.
     pub says: Vec<String>,
     pub masks: Vec<Mask>,
-    /// What `state.sh` shows besides, or does not show.
+    /// What `state.sh` shows in addition, or omits.
     pub state: Vec<String>,
-    /// Why packrace does something else: the word that a case must have for that (none: every case), and the reason.
+    /// Known differences of packrace: the word that a case must contain (none: every case), and the reason.
     differs: Vec<(String, String)>,
-    /// The oldest git that knows what this is about.
+    /// The oldest git with this feature.
     pub needs: (u32, u32),
 }
 
-/// A session with one way of storing refs and one hash.
+/// A session with one ref format and one hash.
 #[derive(Debug, Clone, Copy)]
 pub struct Case<'a> {
     pub session: &'a Session,
@@ -87,14 +88,14 @@ impl<'a> Case<'a> {
         format!("{topic}: {name} ({}, {})", self.refs, self.hash)
     }
 
-    /// Why it differs, if it is known to.
+    /// The reason of a known difference.
     pub fn known_difference(&self) -> Option<&'a str> {
         let counts = |word: &str| word.is_empty() || word == self.refs || word == self.hash;
         self.session.differs.iter().find(|(word, _)| counts(word)).map(|(_, reason)| reason.as_str())
     }
 }
 
-/// The sessions of a file. What stands before the first holds for all of them.
+/// Parses the sessions of a file. Everything before the first session applies to all of them.
 pub fn parse(topic: &str, text: &str) -> Result<Vec<Session>, String> {
     let mut common = Session { topic: topic.to_owned(), ..Session::default() };
     common.take("in", "files sha1")?;

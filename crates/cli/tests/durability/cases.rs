@@ -8,16 +8,17 @@ use packrace_testkit::{Git, Random};
 
 use crate::{PACKRACE, ask_git, git, packrace};
 
-/// A command that changes what is below a directory, with nothing configured. With its success that is acknowledged.
+/// A command that changes something in a directory, without configuration. Its success acknowledges the
+/// change.
 pub struct Case {
     pub name: &'static str,
-    /// Makes what is there before.
+    /// Prepares the directory.
     pub prepare: fn(&Path),
-    /// Runs it there.
+    /// Runs the command.
     pub run: fn(&Path) -> Output,
-    /// The repository in there.
+    /// The repository in the directory.
     pub repository: &'static str,
-    /// Whether what the command is for can be seen; or else nothing of it is.
+    /// Whether the effect of the command is visible; otherwise, none of it may be.
     pub is_done: fn(&Path) -> bool,
 }
 
@@ -143,7 +144,8 @@ fn packs(top: &Path) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// One pack has everything. Those that it replaces are gone, or, where nobody waited for that, back.
+/// Whether one pack contains everything. The packs that it replaces are gone, or, as their removal is not
+/// synced, back.
 fn is_repacked(top: &Path) -> bool {
     let server = top.join("srv.git");
     let all = git(&server, &["rev-list", "--objects", "--all"]).lines().count();
@@ -151,7 +153,8 @@ fn is_repacked(top: &Path) -> bool {
     packs(top).into_iter().any(|index| listed(index).split(|byte| *byte == b'\n').count() - 1 == all)
 }
 
-/// `srv.git` with one commit, and beside it what brings another one with so many files: a request and a pack.
+/// `srv.git` with one commit, and beside it what a push of another commit with this many files needs: a
+/// request and a pack.
 fn prepare_push(top: &Path, format: &str, files: usize) {
     let format = format!("--ref-format={format}");
     git(top, &["init", "-q", "--bare", "-b", "main", "--template=", &format, "srv.git"]);
@@ -188,7 +191,7 @@ pub fn fed(command: &mut Command, input: &[u8]) -> Output {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // Who is killed reads no further.
+    // A killed process does not read the rest.
     let _ = stdin.write_all(input);
     drop(stdin);
     child.wait_with_output().unwrap()
@@ -212,14 +215,14 @@ fn run_unpack(top: &Path) -> Output {
     fed(packrace(top).args(["-C", "srv.git", "unpack-objects", "-q"]), &pack)
 }
 
-/// All of them: of some that are there it is only known that they are whole.
+/// Whether all objects are stored: those that are found are known to be complete only.
 fn is_unpacked(top: &Path) -> bool {
     let objects = std::fs::read(top.join("objects")).unwrap();
     let found = Git::stock().run_with_input(&top.join("srv.git"), &["cat-file", "--batch-check"], &objects);
     !String::from_utf8(found).unwrap().contains("missing")
 }
 
-/// A work tree in which half of so many files are changed, and as many are new.
+/// A work tree with this many files, of which half are changed and the others new.
 fn prepare_add(top: &Path, files: usize) {
     prepare_work(top, "files", files);
 }
@@ -243,7 +246,7 @@ pub fn write_files(work: &Path, numbers: std::ops::Range<usize>, round: usize) {
     }
 }
 
-/// Some are in directories.
+/// Some files are in directories.
 fn file_name(number: usize) -> String {
     if number.is_multiple_of(3) {
         format!("dir-{}/file-{number}", number % 2)
@@ -252,7 +255,7 @@ fn file_name(number: usize) -> String {
     }
 }
 
-/// Tells the round.
+/// The content depends on the round.
 fn content(round: usize, number: usize) -> String {
     format!("{round} of {number}\n")
 }
@@ -271,12 +274,13 @@ fn run_stash(top: &Path) -> Output {
     fed(packrace(&top.join("work")).args(["stash", "push", "-u"]), b"")
 }
 
-/// There is a stash, which has everything; or else everything is where it was. What is in neither is lost for good.
+/// Whether there is a stash, which then contains everything; otherwise everything is still in place. Anything
+/// in neither would be lost.
 fn is_stashed(top: &Path) -> bool {
     let work = top.join("work");
     let has_stash = ask_git(&work, &["rev-parse", "-q", "--verify", "refs/stash"]).status.success();
     let stashed = |name: &str| {
-        // Files that were not tracked are in a commit of their own.
+        // Untracked files are in a commit of their own.
         let shown = ["stash", "stash^3"].map(|commit| ask_git(&work, &["show", &format!("{commit}:{name}")]));
         let found = shown.into_iter().find(|output| output.status.success())?;
         Some(String::from_utf8(found.stdout).unwrap())
@@ -292,18 +296,18 @@ fn is_stashed(top: &Path) -> bool {
     has_stash && !git(&work, &["stash", "list"]).is_empty()
 }
 
-/// Everything is in the index, of which git can make a tree.
+/// Whether everything is in the index, from which git can make a tree.
 fn is_added(top: &Path) -> bool {
     is_all_staged(&top.join("work"))
 }
 
-/// The same of a work tree.
+/// The same for a work tree.
 pub fn is_all_staged(work: &Path) -> bool {
     git(work, &["write-tree"]);
     git(work, &["status", "--porcelain"]).lines().all(|line| line.as_bytes()[1] == b' ')
 }
 
-/// How stock git is told to push to us; the script says which process that is, in a file.
+/// Writes a receiver script, for pushes of stock git to packrace; it stores the id of its process in a file.
 pub fn write_receiver(path: &Path, pid_file: &Path) {
     let (pid_file, binary) = (pid_file.display(), PACKRACE);
     let script = format!(

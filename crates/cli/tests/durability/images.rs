@@ -1,32 +1,33 @@
-//! Real file systems: ext4 in an image file, which is copied right after a command has told of its success. What is in the copy is
-//! what a power cut would leave; the kernel replays its journal, and stock git looks at it. A second copy is made once another
-//! program has synced a file of its own: the journal then has all names, but not what nobody synced of the files behind them.
+//! Real file systems: ext4 in an image file, which is copied right after a command reported success. The copy
+//! is what a power cut would leave; the kernel replays its journal, and stock git inspects it. A second copy
+//! is made once another program has synced a file of its own: the journal then has all names, but not the
+//! unsynced contents behind them.
 //!
-//! Needs root, loop devices and `mkfs.ext4`: `cargo test -p packrace --test durability images -- --ignored`. Another binary is
-//! tried where `PACKRACE_TRIED` names it.
+//! Needs root, loop devices and `mkfs.ext4`: `cargo test -p packrace --test durability images -- --ignored`.
+//! `PACKRACE_TRIED` names another binary to test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::{PACKRACE, ask_git, git};
 
-/// Old refs of a repository that is pushed to.
+/// Existing refs of the repository that receives pushes.
 const OLD_REFS: usize = 2_000;
 
-/// New ones, so many that they go into `packed-refs`.
+/// New refs: enough to go into `packed-refs`.
 const NEW_REFS: usize = 40;
 
-/// How long the journal may keep what nobody asks for: longer than a case takes.
+/// How long the journal may hold back unsynced changes: longer than a case takes.
 const MOUNT: &str = "loop,commit=600";
 
-/// Delayed allocation, with and without ext4's guess at what is to be written before a rename, and without it.
+/// Delayed allocation, with and without ext4's heuristics for renames; and no delayed allocation.
 const OPTIONS: [&str; 3] = ["", ",noauto_da_alloc", ",nodelalloc"];
 
 struct Case {
     name: &'static str,
     prepare: fn(&Path),
     run: fn(&Path) -> Output,
-    /// What is wrong.
+    /// Checks the result; the error says what is wrong.
     check: fn(&Path) -> Result<(), String>,
 }
 
@@ -147,7 +148,7 @@ fn check_made(top: &Path) -> Result<(), String> {
     if head == "refs/heads/main\n" { Ok(()) } else { Err(head) }
 }
 
-/// The binary that is tried.
+/// The binary under test.
 fn binary() -> PathBuf {
     std::env::var_os("PACKRACE_TRIED").map_or(PACKRACE.into(), PathBuf::from)
 }
@@ -158,7 +159,7 @@ fn tried(dir: &Path, args: &[&str]) -> Output {
     command.current_dir(dir).args(args).output().unwrap()
 }
 
-/// What stock git says, if it finds nothing wrong.
+/// The output of stock git, if it finds nothing wrong.
 fn said(dir: &Path, args: &[&str]) -> Result<String, String> {
     let output = ask_git(dir, args);
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -172,7 +173,7 @@ fn new_ref(number: usize) -> String {
     format!("refs/heads/new/{number}")
 }
 
-/// `srv.git` with two commits and many refs to the first, and `src`, which has one more.
+/// `srv.git` with two commits and many refs, and `src`, which has one more commit.
 fn prepare_server(top: &Path, format: &str) {
     git(top, &["init", "-q", "-b", "main", "--template=", "src"]);
     let src = top.join("src");
@@ -201,7 +202,7 @@ fn push(top: &Path, refs: usize) -> Output {
     ask_git(&top.join("src"), &args)
 }
 
-/// All old refs are there, so many new ones are, and nothing is broken.
+/// Checks that all old refs exist, and this many new ones, and that nothing is broken.
 fn check_refs(top: &Path, new: usize) -> Result<(), String> {
     let server = top.join("srv.git");
     let count = |pattern: &str| Ok::<_, String>(said(&server, &["for-each-ref", pattern])?.lines().count());
@@ -212,7 +213,7 @@ fn check_refs(top: &Path, new: usize) -> Result<(), String> {
     said(&server, &["fsck", "--full", "--strict", "--no-dangling"]).map(drop)
 }
 
-/// A work tree with a commit, a file that is changed, and new ones, one fewer than are to be added, but at least one.
+/// A work tree with a commit, a changed file, and this many new files.
 fn prepare_work(top: &Path, files: usize) {
     git(top, &["init", "-q", "-b", "main", "--template=", "work"]);
     let work = top.join("work");
@@ -225,7 +226,7 @@ fn prepare_work(top: &Path, files: usize) {
     }
 }
 
-/// Adds what is new, but not what is changed.
+/// Adds the new files, but not the changed one.
 fn add(top: &Path) -> Output {
     let work = top.join("work");
     let names: Vec<String> = std::fs::read_dir(&work)
@@ -260,7 +261,7 @@ fn system(program: &str, args: &[&str]) {
     assert!(output.status.success(), "{program} {args:?}: {said}");
 }
 
-/// An image that is mounted.
+/// A mounted image.
 struct Mounted(PathBuf);
 
 impl Mounted {
@@ -277,7 +278,7 @@ impl Drop for Mounted {
     }
 }
 
-/// What is wrong after the power went right behind success.
+/// What is wrong after a power cut right after success.
 fn check_case(case: &Case, options: &str) -> Result<(), String> {
     let dir = tempfile::tempdir().unwrap();
     let [image, first, second, place] =

@@ -1,4 +1,4 @@
-//! The process is killed (`kill -9`) at a moment that nobody chose.
+//! The process is killed (`kill -9`) at a random moment.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,17 +9,17 @@ use packrace_testkit::{Extent, Git, Random, sampled};
 use crate::cases::{fed, has_object, is_all_staged, write_files, write_receiver};
 use crate::{ask_git, assert_sound, git, in_memory, packrace, remove_locks};
 
-/// So many rounds have the same repository: with more, looking at all of it would take longer and longer.
+/// This many rounds share a repository: with more, checking it would take longer and longer.
 const FRESH_AFTER: usize = 50;
 
-/// Rounds of each; 1,000 take minutes.
+/// Rounds of each test; 1,000 take minutes.
 fn rounds(extent: Extent) -> usize {
     let whole =
         || std::env::var("PACKRACE_KILL_ROUNDS").map_or(40, |rounds| rounds.parse().expect("a number"));
     if extent == Extent::Sample { 8 } else { whole() }
 }
 
-/// Kills a process some time after it was started, unless it has ended by then. Tells whether it ended well.
+/// Kills a process after this time, unless it has ended before. Returns whether it succeeded.
 fn run_for(command: &mut Command, time: Duration) -> bool {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     std::thread::sleep(time);
@@ -27,7 +27,7 @@ fn run_for(command: &mut Command, time: Duration) -> bool {
     child.wait().unwrap().success()
 }
 
-/// Somewhere between the start and a little behind the end.
+/// Random moments between the start of a process and a little after its usual end.
 struct Moments {
     random: Random,
     whole: Duration,
@@ -45,7 +45,8 @@ impl Moments {
     }
 }
 
-/// Does all rounds, and tells how many ended before success: `work` does some in a new repository, numbered from 1 on.
+/// Runs all rounds, and prints how many ended before success: `work` runs some of them in a new repository,
+/// numbered from 1.
 fn in_fresh_repositories(extent: Extent, what: &str, mut work: impl FnMut(usize, u64) -> usize) {
     let rounds = rounds(extent);
     let starts = (0..rounds).step_by(FRESH_AFTER);
@@ -53,7 +54,7 @@ fn in_fresh_repositories(extent: Extent, what: &str, mut work: impl FnMut(usize,
     println!("{what}: {killed} of {rounds} ended before they told of success");
 }
 
-/// A repository with so many commits, and one more; from the first on, their names.
+/// A repository with one commit more than this, and the names of the commits from the first on.
 fn history(top: &Path, rounds: usize, files: usize) -> (PathBuf, Vec<String>) {
     git(top, &["init", "-q", "--bare", "-b", "main", "--template=", "all.git"]);
     let all = top.join("all.git");
@@ -108,7 +109,7 @@ fn push_rounds(files: usize, rounds: usize, seed: u64) -> usize {
         }
         std::thread::sleep(moment);
         if let (Ok(pid), None) = (std::fs::read_to_string(&pid_file), client.try_wait().unwrap()) {
-            // It may have ended, but not so long ago that its number is another's.
+            // The process may have ended, but so recently that its id is not reused.
             let _ = Command::new("sh")
                 .args(["-c", "kill \"$@\"", "kill", "-9", pid.trim()])
                 .stderr(Stdio::null())
@@ -164,11 +165,11 @@ fn unpack_rounds(files: usize, rounds: usize, seed: u64) -> usize {
         let input = std::fs::File::open(pack(round)).unwrap();
         let is_done = run_for(packrace(&to).arg("unpack-objects").stdin(input), moments.next());
         let what = format!("round {round} of {files} files");
-        // What nothing refers to is looked at too.
+        // Unreferenced objects are checked, too.
         assert_sound(&to, &what);
         assert!(!is_done || has_object(&to, commit), "{what}");
         killed += usize::from(!is_done);
-        // So that the next commit has its parent.
+        // Adds the parent of the next commit.
         Git::stock().run_with_input(
             &to,
             &["unpack-objects", "-q"],
@@ -213,7 +214,7 @@ fn add_rounds(files: usize, rounds: usize, seed: u64) -> usize {
 }
 
 sampled! {
-    /// What a killed job has left is gone after the next one, but for locks, which wait for ten minutes.
+    /// Leftovers of a killed job are removed by the next one, except locks, which stay for ten minutes.
     fn maintaining(extent) {
         in_fresh_repositories(extent, "maintenance", maintaining_rounds);
     }
@@ -246,11 +247,12 @@ fn maintaining_rounds(rounds: usize, seed: u64) -> usize {
         assert_sound(&to, &what);
         let is = git(&to, &["rev-parse", "main"]);
         assert_eq!(is.trim(), commit, "{what}");
-        // As ten minutes would; but not who held the repository since when, by which it is known what the killed one made.
+        // As after ten minutes; but not the holder of the repository and its start, by which the leftovers of
+        // the killed job are recognized.
         let held = to.join("objects/maintenance.lock");
         let holder = std::fs::read(&held).ok().zip(held.metadata().and_then(|file| file.modified()).ok());
         remove_locks(&to);
-        // Killed before it said who it is, it had made nothing; such a lock waits for a day.
+        // A job that was killed before it wrote its name had made nothing; its lock would stay for a day.
         if let Some((holder, since)) = holder.filter(|(holder, _)| !holder.is_empty()) {
             std::fs::write(&held, holder).unwrap();
             std::fs::File::open(&held).unwrap().set_modified(since).unwrap();

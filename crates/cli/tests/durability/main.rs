@@ -1,8 +1,9 @@
-//! What commands have acknowledged survives: on a file system that forgets what nobody synced, whatever it was asked to do
-//! when the power went, and where the process is killed at any moment.
+//! Acknowledged changes survive: on a file system that loses everything unsynced, at any moment of a power
+//! cut, and after a kill of the process at any moment.
 //!
-//! The real binary runs on a mounted file system, which notes every change that reaches it. From that,
-//! `os::simulated::Recording` tells what a disk may show after a crash behind each. Stock git looks at these.
+//! The real binary runs on a mounted file system, which records every change. From that,
+//! `os::simulated::Recording` computes what a disk may show after a crash at any point. Stock git inspects
+//! these states.
 
 mod cases;
 mod images;
@@ -28,19 +29,19 @@ fn git(dir: &Path, args: &[&str]) -> String {
     Git::stock().run(dir, args)
 }
 
-/// What stock git says, without a word about what it thinks of it.
+/// Runs stock git, and does not judge the outcome.
 fn ask_git(dir: &Path, args: &[&str]) -> Output {
     Git::stock().command(dir).args(args).output().unwrap()
 }
 
-/// Stock git finds nothing wrong.
+/// Checks that stock git finds nothing wrong.
 fn assert_sound(dir: &Path, what: &str) {
     let output = ask_git(dir, &["fsck", "--full", "--strict", "--no-dangling"]);
     let said = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&said));
 }
 
-/// What is left of who was killed, and git tells its user to remove.
+/// Removes the locks of a killed process, as git tells its user to do.
 fn remove_locks(dir: &Path) {
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();

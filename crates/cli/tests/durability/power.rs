@@ -1,4 +1,4 @@
-//! The power goes behind each change that the file system was asked for.
+//! The power is cut after each change that the file system records.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -9,10 +9,11 @@ use packrace_testkit::mounted::Mount;
 use crate::cases::{CASES, Case};
 use crate::{assert_sound, in_memory, remove_locks};
 
-/// So many states behind a change are looked at.
+/// At most this many states after a change are considered.
 const MAX_STATES: usize = 60;
 
-/// Of all of a case that are different, git is shown so many, and all that are left after success.
+/// At most about this many different states of a case before success are shown to git, and all states after
+/// it.
 const MAX_SHOWN: usize = 150;
 
 fn record(case: &Case, top: &Path) -> Recording {
@@ -29,7 +30,8 @@ fn record(case: &Case, top: &Path) -> Recording {
     recording
 }
 
-/// What is acknowledged is there; before that it is, or is not; and git finds nothing wrong.
+/// Checks that an acknowledged change is there, that an unacknowledged one is there or not, and that git
+/// finds nothing wrong.
 fn check_state(case: &Case, copy: &Path, state: &DiskState, is_acknowledged: bool, what: &str) {
     state.lay_out(copy).unwrap();
     remove_locks(copy);
@@ -70,8 +72,8 @@ fn power_cuts() {
     assert!(shown > 100 * CASES.len(), "only {shown}");
 }
 
-/// The files that count, once it is acknowledged: not those of a work tree, and not reflogs, which nobody syncs but for the
-/// one that is the list of stashes.
+/// Whether a file matters once the change is acknowledged: not one in a work tree, and no reflog except the
+/// list of stashes, since the others are not synced.
 fn is_precious(name: &Path) -> bool {
     let name = name.to_str().unwrap();
     let is_stored = !name.starts_with("work/") || name.starts_with("work/.git/");
@@ -82,7 +84,7 @@ fn is_precious(name: &Path) -> bool {
         && !name.ends_with(".lock")
 }
 
-/// What a crash behind so many changes can lose or break of them.
+/// A file of `end` that a crash after this many changes can lose or damage.
 fn find_fault(recording: &Recording, end: &DiskState, done: usize) -> Option<PathBuf> {
     recording.crashed(done, 400).iter().find_map(|state| {
         let found: BTreeMap<_, _> = state.entries().collect();
@@ -93,7 +95,7 @@ fn find_fault(recording: &Recording, end: &DiskState, done: usize) -> Option<Pat
     })
 }
 
-/// A program that left out a sync would have been found out, and so would one that tells of success before the last one.
+/// The test would detect a program that omits a sync, and one that reports success before its last sync.
 #[test]
 #[ignore = "needs FUSE"]
 fn a_sync_that_is_left_out_is_found_out() {
@@ -107,8 +109,8 @@ fn a_sync_that_is_left_out_is_found_out() {
         let syncs: Vec<&DiskChange> = recording.changes().iter().filter(is_sync).collect();
         let mut found = 0;
         for (number, sync) in syncs.iter().enumerate() {
-            // A `.keep` is gone by then, and tables that were merged are too. Stashing stores some objects more than once, and
-            // each time makes sure of them.
+            // By then, a `.keep` is deleted, and so are merged tables. Stashing stores some objects several
+            // times, and syncs them each time.
             let (DiskChange::Sync(path) | DiskChange::SyncDir(path)) = sync else { continue };
             let path = path.to_str().unwrap();
             let is_again = case.name.starts_with("stash");

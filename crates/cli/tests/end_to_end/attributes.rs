@@ -1,4 +1,4 @@
-//! Files whose attribute `delta` is unset become no deltas, wherever git finds attributes.
+//! Files with the attribute `delta` unset become no deltas, wherever git finds the attribute.
 
 use std::path::Path;
 
@@ -39,13 +39,13 @@ fn versions() -> Repo {
     repo
 }
 
-/// Which of the files have versions that are stored as deltas, in a pack that `program` makes.
+/// Which of the files have versions that are stored as deltas, in a pack made by `program`.
 fn deltified(program: &Path, repo: &Path, options: &[&str], source: Option<&str>) -> Vec<&'static str> {
     let paths = delta_paths(program, repo, options, source);
     FILES.into_iter().filter(|file| paths.iter().any(|path| path == file)).collect()
 }
 
-/// The paths of what is stored as a delta, in a pack that `program` makes.
+/// The paths of objects stored as deltas, in a pack made by `program`.
 fn delta_paths(program: &Path, repo: &Path, options: &[&str], source: Option<&str>) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     let base = dir.path().join("p");
@@ -135,7 +135,7 @@ fn files_that_cannot_count() {
     check(&FILES);
 }
 
-/// 2^30 directories in 31 trees: only those that lead to files of the pack are looked into.
+/// 2^30 directories in 31 trees: only those that lead to files of the pack are read.
 #[test]
 fn a_tree_of_more_directories_than_can_be_looked_into() {
     let repo = RepoBuilder::new(Size::Tiny).build();

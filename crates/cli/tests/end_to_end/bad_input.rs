@@ -1,4 +1,4 @@
-//! What no client should send: git's words and exit codes, no panic, no hang, no complete pack.
+//! Invalid requests: git's messages and exit codes, no panic, no hang, no complete pack.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,11 @@ use packrace_testkit::{Git, Repo, RepoBuilder, Size, sampled};
 
 use crate::running::{PACKRACE, Server, answer_to, assert_no_panic, stock_git, upload_pack};
 
-/// An object name that no repository here has.
+/// An object name that no repository here contains.
 const ABSENT: &str = "1234123412341234123412341234123412341234";
 
-/// Stock git and packrace end with the same code and both say these words; an `ERR` of stock git is packrace's too.
+/// Stock git and packrace end with the same code, and both print these words; if stock git sends `ERR`, so
+/// does packrace.
 fn check(repo: &Repo, version: u32, script: Script, words: &str) {
     let mut stock = Git::stock().command(repo.path());
     stock.args(["upload-pack", "."]).env("GIT_PROTOCOL", format!("version={version}"));
@@ -20,7 +21,8 @@ fn check(repo: &Repo, version: u32, script: Script, words: &str) {
         let got = answer_to(repo.path(), version, script.bytes(), feed);
         let what = format!("v{version} {:?}\n{}", String::from_utf8_lossy(script.bytes()), got.stderr);
         assert_eq!(got.status.code(), expected.status.code(), "{what}");
-        // Where stock git tells only its own standard error, packrace may tell the client too, in the same words.
+        // Where stock git prints only to its standard error, packrace may send the same words to the client,
+        // too.
         let errors = error_packets(&got.stdout);
         assert!(errors.starts_with(&error_packets(&expected.stdout)) && errors.len() <= 1, "{what}");
         for reply in [&expected, &got] {
@@ -177,7 +179,7 @@ fn a_client_that_leaves_ends_the_work() {
     std::io::Read::read_exact(&mut stdout, &mut [0; 100_000]).unwrap();
     drop(stdout);
     let left = Instant::now();
-    // Its standard input stays open: only the answer's reader has gone.
+    // Standard input stays open: only the reader of the answer has left.
     while child.try_wait().unwrap().is_none() {
         if left.elapsed() > Duration::from_secs(60) {
             child.kill().unwrap();
@@ -192,7 +194,8 @@ fn a_client_that_leaves_ends_the_work() {
 #[test]
 fn what_cannot_be_read_cuts_the_stream_and_gives_no_pack() {
     let repo = RepoBuilder::new(Size::Tiny).build();
-    // Alone of its kind in a second root, so that nothing compares it with others before it is sent.
+    // The only object of its kind, in a second root, so that it is not compared with others before it is
+    // sent.
     let noise: Vec<u8> = (0..300_000u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
     let blob = repo.git_with_input(&["hash-object", "-w", "--stdin"], &noise);
     let tree = repo.git_with_input(&["mktree"], format!("100644 blob {}\tnoise\n", blob.trim()).as_bytes());
@@ -227,7 +230,7 @@ fn what_cannot_be_read_cuts_the_stream_and_gives_no_pack() {
     }
 }
 
-/// A served repository `repo.git` beside one that is not below the root: `secret.git`.
+/// A served repository `repo.git`, and `secret.git` outside the root.
 fn served() -> (Repo, Server) {
     let repo = RepoBuilder::new(Size::Tiny).build();
     let root = repo.path().parent().unwrap().join("root");
@@ -296,7 +299,7 @@ fn http_bodies() {
     assert_eq!(post(&server, &gzip, b"no gzip at all", Feed::Whole).status, 400);
     let reply = post(&server, REQUEST, b"zzzz", Feed::Whole);
     assert!(!contains(&reply.body, b"PACK"), "{}", reply.status);
-    // The server lives on.
+    // The server survives.
     assert_eq!(post(&server, REQUEST, fetch.bytes(), Feed::Whole).status, 200);
 }
 

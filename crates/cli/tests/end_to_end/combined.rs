@@ -1,4 +1,4 @@
-//! Features of version 2 together, and with names and repositories that are not as they should be.
+//! Features of version 2 in combination, and with invalid names and damaged repositories.
 
 use std::process::Command;
 
@@ -23,7 +23,7 @@ fn fetch(repo: &Repo, arguments: &[&str]) -> Reply {
     stdio(upload_pack(repo.path(), 2).arg("--stateless-rpc"), script.bytes(), Feed::Whole)
 }
 
-/// The blobs that a partial clone asks for by name are reached by refs.
+/// The blobs that a partial clone requests by name are reachable from refs.
 #[test]
 fn partial_clones_where_wants_must_be_reachable() {
     let config = [("uploadpack.allowFilter", "true"), ("packrace.requireReachableWants", "true")];
@@ -37,7 +37,7 @@ fn partial_clones_where_wants_must_be_reachable() {
             Transport::UploadPack | Transport::Stock => format!("file://{}", repo.path().display()),
         };
         for (filter, version) in [("blob:none", "2"), ("tree:0", "2"), ("blob:none", "0")] {
-            // In version 0, the client asks for nothing that is not advertised unless it is told that it may.
+            // In version 0, the client requests unadvertised objects only if it is told that it may.
             let is_v0 = if version == "0" { "true" } else { "false" };
             repo.git(&["config", "uploadpack.allowReachableSHA1InWant", is_v0]);
             let dir = tempfile::tempdir().unwrap();
@@ -115,7 +115,7 @@ fn names_that_are_not_utf8() {
     }
 }
 
-/// The pack is planned before its section begins, so there is no side-band yet to tell of a damage.
+/// The pack is planned before its section begins, so there is no side-band yet to report damage.
 #[test]
 fn damage_that_is_found_while_uris_are_chosen() {
     let config = [("uploadpack.allowSidebandAll", "true")];

@@ -1,4 +1,4 @@
-//! `packrace commit-graph` leaves the same files as `git commit-graph` and says the same.
+//! `packrace commit-graph` writes the same files as `git commit-graph`, and prints the same.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ impl Twins {
         self.dir.path().join(name)
     }
 
-    /// Runs the same in both, compares what they say and what is on disk then, and lets git verify ours.
+    /// Runs the same in both, compares output and files, and lets git verify ours.
     fn check(&self, args: &[&str], input: &str) {
         let args = [&["commit-graph"], args].concat();
         let of_git = stock_git(&self.path("git"), &args, input);
@@ -47,7 +47,7 @@ impl Twins {
     }
 }
 
-/// Everything below `objects/info` that belongs to commit-graphs.
+/// All files of commit-graphs below `objects/info`.
 fn files(repo: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let info = repo.join("objects/info");
     let mut found = BTreeMap::new();
@@ -150,7 +150,7 @@ fn repositories_that_get_none() {
     twins.check(&["write", "--reachable"], "");
     assert!(files(&twins.path("packrace")).is_empty());
     in_both(&["config", "core.commitGraph", "true"]);
-    // What replaces a commit is not looked at.
+    // Replacements of commits are ignored.
     in_both(&["replace", "main~3", "main~4"]);
     in_both(&["config", "commitGraph.generationVersion", "1"]);
     twins.check(&["write", "--reachable"], "");
@@ -160,7 +160,7 @@ fn repositories_that_get_none() {
     assert!(files(&twins.path("packrace")).is_empty());
 }
 
-/// A chain on top of that of an alternate.
+/// A chain on top of an alternate's.
 #[test]
 fn alternates() {
     let storage = Storage { packs: 4, alternate: true, ..Storage::default() };
@@ -184,7 +184,7 @@ fn alternates() {
     assert!(packrace(repo.path(), &["commit-graph", "verify"], "").status.success());
 }
 
-/// What `verify` finds, beside what git's finds.
+/// What `verify` finds, compared with git's.
 #[test]
 fn damage_is_found() {
     let repo = RepoBuilder::new(Size::Tiny)

@@ -1,4 +1,4 @@
-//! `packrace commit-tree` beside `git commit-tree`.
+//! `packrace commit-tree` compared with `git commit-tree`.
 
 use std::process::Output;
 
@@ -12,7 +12,7 @@ impl Commits {
         self.check_with(&[], args, input);
     }
 
-    /// The same commit, and the same words.
+    /// Checks for the same commit and the same output.
     fn check_with(&self, variables: &[(&str, &str)], args: &str, input: &[u8]) {
         let args: Vec<String> = args.split_ascii_whitespace().map(|word| self.0.filled(word)).collect();
         let args: Vec<&str> =

@@ -1,4 +1,4 @@
-//! Damaged repositories: what can be rebuilt is not missed, what cannot never becomes a complete pack.
+//! Damaged repositories: files that can be rebuilt are not missed; others never lead to a complete pack.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use packrace_testkit::{
 
 use crate::running::{answer_to, packrace};
 
-/// What a damage does to the bytes of a file.
+/// A modification of a file's bytes.
 type Damage = fn(&mut Vec<u8>, &mut Random);
 
 const DAMAGES: [(&str, Damage); 4] = [
@@ -50,7 +50,7 @@ fn files_ending(repo: &Repo, endings: &[&str]) -> Vec<PathBuf> {
     found
 }
 
-/// Damages each file in each way some times, asks for everything, and collects what `verdict` finds wrong.
+/// Damages each file several times in each way, requests everything, and collects what `verdict` finds wrong.
 fn with_damage(
     repo: &Repo,
     files: &[PathBuf],
@@ -81,12 +81,12 @@ fn with_damage(
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// The side-band's pack of a whole answer, empty if there is none.
+/// The pack in the side-band of a whole answer; empty if there is none.
 fn pack_in(reply: &Reply) -> Vec<u8> {
     fetch_answer(&reply.stdout).map(|answer| answer.bands.pack).unwrap_or_default()
 }
 
-/// What git reads from a pack that it finds no fault with.
+/// The objects of a pack that git accepts.
 fn objects_if_accepted(pack: &[u8]) -> Option<BTreeSet<String>> {
     let dir = tempfile::tempdir().unwrap();
     Git::stock().run(dir.path(), &["init", "-q", "--bare", "."]);
@@ -121,8 +121,8 @@ sampled! {
             if pack.is_empty() && reply.status.success() {
                 return Err("an end without a pack is a failure".to_string());
             }
-            // Bytes that are copied as they are stored are checked by the client, as with stock git. A client that
-            // finds no fault must have everything.
+            // Stored bytes that are copied unchanged are checked by the client, as with stock git. A client
+            // that accepts the pack must have everything.
             match objects_if_accepted(&pack) {
                 Some(objects) if objects != expected => Err(format!("{} of {}", objects.len(), expected.len())),
                 _ => Ok(()),
@@ -136,13 +136,13 @@ sampled! {
         for (ref_format, ending) in [(RefFormat::Files, "packed-refs"), (RefFormat::Reftable, ".ref")] {
             let repo = RepoBuilder::new(Size::Tiny).ref_format(ref_format).build();
             let files = files_ending(&repo, &[ending]);
-            // Which refs are left is for the store's tests; here nothing may panic or hang.
+            // The store's tests check which refs are left; here nothing may panic or hang.
             with_damage(&repo, &files, extent.pick(2, 10), |_| Ok(()));
         }
     }
 }
 
-/// What is done to the index and the pack, by their bytes.
+/// A modification of the index and the pack.
 type Spoil = fn(&mut Vec<u8>, &mut Vec<u8>);
 
 const SPOILT: [(&str, Spoil); 10] = [
@@ -161,7 +161,7 @@ const SPOILT: [(&str, Spoil); 10] = [
     }),
 ];
 
-/// Every command says why a pack cannot be used, once and as git says it.
+/// Every command reports why a pack cannot be used, once and in git's words.
 #[test]
 fn packs_that_cannot_be_used_are_named_in_gits_words() {
     let storage = Storage { packs: 1, ..Storage::default() };
@@ -186,7 +186,7 @@ fn packs_that_cannot_be_used_are_named_in_gits_words() {
             let errors = stderr.lines().filter(|line| line.starts_with("error: "));
             errors.map(|line| line.replace("./", "").replace(&place, "")).collect()
         };
-        // git tells it each time that it looks.
+        // git reports it on every access.
         let mut expected = said(&stock);
         expected.dedup();
         assert_eq!(expected.len(), 1, "{what}: {stock}");

@@ -6,7 +6,7 @@ use packrace_testkit::{Git, clean_environment, in_memory};
 
 use crate::running::{packrace_with, stock_git_with};
 
-/// Both find the same repository, or say the same of finding none.
+/// Both find the same repository, or report the failure in the same words.
 #[track_caller]
 fn check(dir: &Path, variables: &[(&str, &str)]) -> String {
     let args = ["for-each-ref", "--format=%(refname)"];
@@ -38,11 +38,11 @@ fn ceilings_end_the_search() {
         (at("work"), false),
         (at("work/"), false),
         (at("work/sub"), false),
-        // Where a search starts, it may look.
+        // The search may use the directory where it starts.
         (at("work/sub/deep"), true),
         (at("work/su"), true),
         (format!("{}:{}", at("elsewhere"), at("work/sub")), false),
-        // A link is resolved, but not behind an empty entry.
+        // A link is resolved, but not after an empty entry.
         (at("link"), false),
         (format!(":{}", at("link")), true),
         ("work".to_owned(), true),
@@ -53,7 +53,7 @@ fn ceilings_end_the_search() {
     assert_eq!(check(&work, &[("GIT_CEILING_DIRECTORIES", &at("work"))]), found);
 }
 
-/// Where the machine has a file system in memory; elsewhere both search up to the root.
+/// Needs a file system in memory; without one, both search up to the root.
 #[test]
 fn another_file_system_ends_the_search() {
     let dir = in_memory();

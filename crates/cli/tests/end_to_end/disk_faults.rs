@@ -1,4 +1,4 @@
-//! Commands whose files are cut off while they run: they end with 128 and a word, not with a signal.
+//! Commands whose files are truncated while they run: they end with 128 and a message, not with a signal.
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use packrace_testkit::{Git, Random, RepoBuilder, Size};
 
 use crate::running::PACKRACE;
 
-/// More than a pipe holds, several times.
+/// Several times the size of a pipe.
 const LARGE_FILE_BYTES: usize = 16 << 20;
 
 fn pack_of(repo: &Path) -> PathBuf {
@@ -57,7 +57,7 @@ fn a_pack_that_is_cut_off_ends_what_sends_it_with_128() {
         b"\x03aborting due to possible repository corruption on the remote side.",
     );
     let sent = check(&["pack-objects", "--stdout", "-q"], format!("{blob}\n").as_bytes(), b"");
-    // What came is no pack that anybody takes for whole.
+    // The output is no pack that git accepts.
     let taken = Git::stock()
         .command(repo.path())
         .args(["index-pack", "--stdin"])

@@ -1,5 +1,5 @@
-//! Features of version 2 that configuration turns on: stock git as client where it speaks them (2.47 does not know
-//! `object-info` and `promisor-remote` as a client), transcripts where it does not.
+//! Features of version 2 that configuration turns on: with stock git as the client if it supports them (2.47
+//! supports neither `object-info` nor `promisor-remote` as a client), otherwise with transcripts.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -30,7 +30,7 @@ fn configure(repo: &Repo, config: &[(&str, &str)]) {
     }
 }
 
-/// A client of stock git that logs packets to `trace` in its directory.
+/// A client of stock git that logs its packets to `trace` in its directory.
 struct Client {
     dir: tempfile::TempDir,
 }
@@ -44,7 +44,7 @@ impl Client {
         self.dir.path().join("c")
     }
 
-    /// `git <config> <verb> <args>` with the server's command where the transport needs one.
+    /// Runs `git <config> <verb> <args>`, with the server's command if the transport needs one.
     fn run(
         &self,
         transport: Transport,
@@ -90,7 +90,7 @@ fn url(repo: &Repo, server: &Server, transport: Transport) -> String {
     }
 }
 
-/// Gives files of a directory to whoever asks, and remembers what was asked for. It lives as long as the process.
+/// Serves the files of a directory, and records requests. It lives as long as the process.
 struct FileServer {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
@@ -228,7 +228,7 @@ fn many_refs_are_wanted_by_name() {
 fn all_of_an_answer_in_a_side_band() {
     let config = [("uploadpack.allowSidebandAll", "true"), ("uploadpack.allowRefInWant", "true")];
     let (repo, server) = served(Storage { packs: 2, ..Storage::default() }, &config);
-    // Stock git asks for it in its own tests only.
+    // Stock git requests it in its own tests only.
     let variables = [("GIT_TEST_SIDEBAND_ALL", "1")];
     for transport in TRANSPORTS {
         let url = url(&repo, &server, transport);
@@ -302,10 +302,10 @@ fn blobs_come_from_elsewhere() {
             assert_eq!(files.asked()[before..], [format!("pack-{pack}.pack")], "{what}");
             assert!(!client.has_seen('<', "nowhere"), "{what}");
             assert_eq!(client.objects(), repo.reachable_objects(), "{what}");
-            // Nothing is new, so nothing is told.
+            // Nothing is new, so no URI is sent.
             client.run(transport, &uris, "fetch", &[&url, "+refs/heads/main:refs/heads/again"], variables);
             assert_eq!(files.asked().len(), before + 1, "{what}");
-            // Without the protocol, the blob comes in the pack.
+            // Without the protocol, the pack contains the blob.
             let client = Client::new();
             client.run(transport, &[], "clone", &["--mirror", &url, "c"], variables);
             assert_eq!(files.asked().len(), before + 1, "{what}");
@@ -344,7 +344,7 @@ fn a_shared_pack_is_told_once_and_only_where_it_is_needed() {
     let (with, without) = (sent(&repo, &with), sent(&repo, &without));
     let left_out: Vec<&String> = without.difference(&with).collect();
     assert_eq!(left_out, BTreeSet::from([&first, &second]).into_iter().collect::<Vec<_>>());
-    // A client that has them is told nothing.
+    // A client that has them gets no URIs.
     let have = format!("have {}", main.trim());
     assert!(ask(&[&want, &have, "packfile-uris https", "done"]).lines.is_empty());
 }
@@ -435,7 +435,7 @@ fn clones_begin_with_a_bundle() {
     }
 }
 
-/// git 2.47 knows the capability neither as server nor as client.
+/// git 2.47 supports the capability neither as server nor as client.
 #[test]
 fn promisor_remotes_are_offered() {
     let config = [
@@ -459,13 +459,13 @@ fn promisor_remotes_are_offered() {
     let refused = request("promisor-remote");
     assert_eq!(refused.status.code(), Some(128));
     assert!(refused.stderr.contains("promisor-remote capability requires an argument"), "{}", refused.stderr);
-    // A client that does not know the capability is not disturbed by it.
+    // A client that does not know the capability ignores it.
     let client = Client::new();
     client.run(Transport::Http, &[], "clone", &["--mirror", &url(&repo, &server, Transport::Http), "c"], &[]);
     assert_eq!(client.objects(), repo.reachable_objects());
 }
 
-/// A repository in which `refs/hidden/x` holds a commit, a tree, a blob and a tag that nothing else does.
+/// A repository in which only `refs/hidden/x` reaches a commit, a tree, a blob and a tag.
 fn with_hidden_objects() -> (Repo, [String; 4]) {
     let repo = RepoBuilder::new(Size::Tiny).build();
     let blob = repo.git_with_input(&["hash-object", "-w", "--stdin"], b"hidden\n");
@@ -515,7 +515,7 @@ fn what_is_hidden_is_not_served_where_wants_must_be_reachable() {
     ] {
         assert_eq!(fetchable(&repo, &hidden, &[widening], ""), [true; 4], "{widening}");
     }
-    // Nothing reaches these but the last setting.
+    // Only the last setting allows these.
     let unreached = repo.git_with_input(&["hash-object", "-w", "--stdin"], b"unreached\n");
     let unreached = [unreached.trim().to_owned()];
     assert_eq!(fetchable(&repo, &unreached, &["uploadpack.allowReachableSHA1InWant"], ""), [false]);
@@ -548,7 +548,7 @@ fn what_is_hidden_is_not_told_of_where_wants_must_be_reachable() {
     let script = fetch(&["want-ref refs/hidden/x", "done"]);
     let reply = answer_to(repo.path(), 2, script.bytes(), Feed::Whole);
     assert!(reply.stderr.contains("unknown ref refs/hidden/x"), "{}", reply.stderr);
-    // The first that may not be had is named, whether it exists or not.
+    // The first one that is not allowed is named, whether it exists or not.
     for pair in [[&hidden[1], absent], [absent, &hidden[1]]] {
         let wants = pair.map(|id| format!("want {id}"));
         let reply = answer_to(repo.path(), 2, fetch(&[&wants[0], &wants[1], "done"]).bytes(), Feed::Whole);

@@ -1,4 +1,5 @@
-//! Partial clones: stock git as client gets from packrace what it gets from itself, and finds the rest when it needs it.
+//! Partial clones: stock git as the client gets the same from packrace as from itself, and finds the rest
+//! when needed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +12,7 @@ use packrace_testkit::{Bitmap, Git, Repo, RepoBuilder, Size, Storage, sampled};
 use crate::matrix::{Served, TRANSPORTS, Transport, server_command, succeed};
 use crate::running::{Server, answer_to, upload_pack};
 
-/// A blob with patterns, and a ref for it.
+/// A blob with patterns, and a ref to it.
 const PATTERNS: &str = "/*\n!/*/\n/src/0?/\n";
 
 fn build(hash: HashKind, storage: Storage) -> Repo {
@@ -19,7 +20,7 @@ fn build(hash: HashKind, storage: Storage) -> Repo {
     let patterns = repo.git_with_input(&["hash-object", "-w", "--stdin"], PATTERNS.as_bytes());
     repo.git(&["update-ref", "refs/meta/patterns", patterns.trim()]);
     repo.git(&["config", "uploadpack.allowFilter", "true"]);
-    // In version 0 and 1 a client may name what it lacks only where this says so.
+    // In versions 0 and 1 a client may request missing objects by name only with this setting.
     repo.git(&["config", "uploadpack.allowAnySHA1InWant", "true"]);
     repo
 }
@@ -35,17 +36,17 @@ const SPECS: [&str; 8] = [
     "combine:tree:3+sparse:oid=refs/meta/patterns+blob:limit=1k",
 ];
 
-/// Objects that one server makes a client fetch as delta bases and the other does not.
+/// The number of objects that one server makes a client fetch as delta bases, and the other does not.
 const MAX_BASES: usize = 4;
 
-/// What a partial clone holds, and what it can do.
+/// The contents and abilities of a partial clone.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     /// Objects that came with the clone.
     cloned: BTreeSet<String>,
-    /// What git lists then, with `?` before what is missing.
+    /// Git's list after that, with `?` before missing objects.
     listed: BTreeSet<String>,
-    /// Objects that are there after a fetch of all the rest and a checkout.
+    /// The objects after a fetch of the rest and a checkout.
     in_the_end: BTreeSet<String>,
 }
 
@@ -81,7 +82,7 @@ fn run(client: &Git, served: &Served<'_>, transport: Transport, version: u32, sp
     Outcome { cloned, listed, in_the_end: lines(&git(&clone, &all)) }
 }
 
-/// Every filter over these transports gives what stock git gives when it speaks to itself.
+/// Every filter over these transports gives the same result as stock git with itself.
 fn check(client: &Git, served: &Served<'_>, transports: &[Transport], versions: &[u32], specs: &[&str]) {
     for (version, spec) in versions.iter().flat_map(|version| specs.iter().map(move |spec| (*version, *spec)))
     {
@@ -90,7 +91,7 @@ fn check(client: &Git, served: &Served<'_>, transports: &[Transport], versions: 
             let got = run(client, served, *transport, version, spec);
             let what = format!("{spec} over {transport:?}, v{version}, {:?}", served.path);
             assert_eq!((&got.cloned, &got.listed), (&expected.cloned, &expected.listed), "{what}");
-            // Deltas of the fetch may have bases that the client lacks. It gets them then; which they are is the
+            // Deltas of the fetch may have bases that the client lacks. It gets them then; which ones is the
             // server's choice.
             let others = got.in_the_end.symmetric_difference(&expected.in_the_end).count();
             assert!(others <= MAX_BASES, "{what}: {others} objects differ in the end");
@@ -145,7 +146,7 @@ fn requested(repo: &Repo, program: &mut std::process::Command, lines: &[String])
 }
 
 sampled! {
-    /// With tags that come along, thin packs, depths and objects that are wanted by name.
+    /// Requests with included tags, thin packs, depths, and objects wanted by name.
     fn requests_as_stock_git_answers_them(extent) {
         let storages = [
             Storage::default(),
@@ -225,7 +226,7 @@ fn filters_that_are_refused() {
     }
 }
 
-/// Found out only while the pack is planned: the client gets no pack, and the reason.
+/// Noticed only while the pack is planned: the client gets the reason instead of a pack.
 #[test]
 fn patterns_that_are_none() {
     let repo = build(HashKind::Sha1, Storage::default());

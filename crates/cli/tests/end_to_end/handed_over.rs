@@ -1,4 +1,4 @@
-//! Connections and listening sockets that somebody else has opened: inetd and systemd.
+//! Connections and listening sockets that another process opened: inetd and systemd.
 
 use std::io::Read as _;
 use std::net::TcpListener;
@@ -42,7 +42,7 @@ fn one_connection_on_pipes() {
     assert_eq!(check(Script::new().raw(b"zzzz"), ""), "");
 }
 
-/// As inetd does: accepts, and gives the connection to a program of its own.
+/// As inetd does: accepts, and passes the connection to a new program.
 #[test]
 fn stock_git_clones_from_inetd() {
     let root = root();
@@ -54,7 +54,7 @@ fn stock_git_clones_from_inetd() {
             let stream = stream.unwrap();
             let ends = [(); 3].map(|()| Stdio::from(OwnedFd::from(stream.try_clone().unwrap())));
             let [input, output, errors] = ends;
-            // Standard error is the connection too: nothing of the log may get into it.
+            // Standard error is the connection, too: the log must not be written to it.
             let mut child = inetd(&served).stdin(input).stdout(output).stderr(errors).spawn().unwrap();
             drop(stream);
             child.wait().unwrap();
@@ -68,7 +68,7 @@ fn stock_git_clones_from_inetd() {
     }
 }
 
-/// Ends when it is dropped.
+/// Killed when dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -78,7 +78,7 @@ impl Drop for Running {
     }
 }
 
-/// Starts `packrace serve` with these listening sockets, as systemd does, but with numbers that they have here.
+/// Starts `packrace serve` with these listening sockets, as systemd does, but with their numbers here.
 fn activate(root: &Path, listeners: &[TcpListener], names: Option<&str>) -> Command {
     let first = listeners[0].as_raw_fd();
     for (number, listener) in listeners.iter().enumerate() {
@@ -95,8 +95,8 @@ fn activate(root: &Path, listeners: &[TcpListener], names: Option<&str>) -> Comm
     command
 }
 
-/// Two listening sockets whose descriptors stand in a row, whatever else this process opens meanwhile: those that do not are held, so
-/// that the gaps that they fill are not found again.
+/// Two listening sockets with consecutive descriptors, whatever else this process opens meanwhile: others are
+/// kept open, so that the gaps they fill are not found again.
 fn two_listeners() -> [TcpListener; 2] {
     let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
     let mut held = vec![listen()];
@@ -136,7 +136,7 @@ fn sockets_of_systemd() {
     let refused = activate(root.path(), &listeners, Some("http:https")).output().unwrap();
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(said.ends_with("fatal: listen.https: needs tls.certificates\n"), "{said}");
-    // Meant for another process: the usual place is tried.
+    // They are meant for another process: the default address is used.
     let mut other = Command::new(PACKRACE);
     clean_environment(&mut other);
     other.args(["serve", "--git", "127.0.0.1:0"]).arg(root.path());

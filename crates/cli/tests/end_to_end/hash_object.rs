@@ -1,4 +1,4 @@
-//! `packrace hash-object` beside `git hash-object`.
+//! `packrace hash-object` compared with `git hash-object`.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
@@ -120,7 +120,7 @@ fn outside_of_repositories() {
     twins.check("hash-object ../f", "");
 }
 
-/// Who sends a path and waits for the name before sending another gets it, and finds the object.
+/// A caller may wait for each name before it sends the next path; the object then exists.
 #[test]
 fn names_come_before_the_next_path() {
     let twins = IndexTwins::new(&[]);

@@ -1,4 +1,4 @@
-//! Packs that are made to use up memory: they are taken or refused within 256 MiB of private memory.
+//! Packs that are made to use up memory: they are accepted or refused within 256 MiB of private memory.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -9,23 +9,23 @@ use packrace_testkit::{Git, clean_environment, sampled};
 
 use crate::running::{PACKRACE, assert_no_panic};
 
-/// What a pack of 64 MiB may cost.
+/// Limit for a pack of 64 MiB.
 const MEMORY_KIB: u64 = 256 << 10;
 
-/// The longest pack that is tried.
+/// The longest pack.
 const MAX_PACK_BYTES: usize = 64 << 20;
 
 /// Longest piece that one instruction copies.
 const MAX_COPY: u32 = 0xff_ffff;
 
-/// A name that is no object's.
+/// The name of no object.
 const NO_ID: &[u8] = b"1234567890123456789012345678901234567890";
 
 fn any_id() -> ObjectId {
     ObjectId::from_hex(NO_ID).unwrap()
 }
 
-/// A delta that copies `result` bytes of a base, from its start on and again.
+/// A delta that copies `result` bytes of a base, from its start and repeatedly.
 fn copies(base: u64, result: u64) -> HandmadeDelta {
     let mut delta = HandmadeDelta::new(base, result);
     let mut left = result;
@@ -37,7 +37,7 @@ fn copies(base: u64, result: u64) -> HandmadeDelta {
     delta
 }
 
-/// Lets packrace take a pack, with no more private memory than allowed.
+/// Indexes a pack with packrace, within the limit of private memory.
 fn taken(dir: &Path, pack: &[u8]) -> Output {
     assert!(pack.len() <= MAX_PACK_BYTES, "{} bytes", pack.len());
     let path = dir.join("hell");
@@ -55,7 +55,7 @@ fn taken(dir: &Path, pack: &[u8]) -> Output {
     output
 }
 
-/// A pack is taken, and stock git finds the same in it if it is not too much for that.
+/// Checks that a pack is accepted, and that stock git finds the same in it, if it can.
 #[track_caller]
 fn check(pack: &HandmadePack, asks_git: bool) {
     let dir = tempfile::tempdir().unwrap();
@@ -73,7 +73,7 @@ fn check(pack: &HandmadePack, asks_git: bool) {
     }
 }
 
-/// A pack is refused in these words.
+/// Checks that a pack is refused in these words.
 #[track_caller]
 fn check_refused(pack: &[u8], words: &str) {
     let dir = tempfile::tempdir().unwrap();
@@ -155,7 +155,8 @@ fn chains_ten_thousand_deep() {
     }
 }
 
-/// Every object is the base of a small one and of the next: whoever goes down keeps all of them, or makes them again.
+/// Every object is the base of a small one and of the next one: resolving depth first keeps all of them, or
+/// makes them again.
 #[test]
 #[ignore = "slow: gigabytes are inflated"]
 fn combs_of_middling_objects() {

@@ -1,4 +1,4 @@
-//! `uploadpack.packObjectsHook` with stock git around it: its `pack-objects` as our hook, and its clients.
+//! `uploadpack.packObjectsHook` with stock git: its `pack-objects` as the hook, and its clients.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -26,7 +26,7 @@ const CASES: [&[&str]; 7] = [
     &["clone --bare --filter=blob:none {url} c", "-C c fetch --refetch --filter=tree:1 origin"],
 ];
 
-/// What a client has in the end.
+/// The final state of a client.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     refs: String,
@@ -34,14 +34,15 @@ struct Outcome {
     objects: BTreeSet<String>,
 }
 
-/// Runs the commands of a client. `upload_pack` is what it starts to reach a repository at `file://`.
+/// Runs the commands of a client. `upload_pack` is the program with which it reaches a repository at
+/// `file://`.
 fn run(url: &str, upload_pack: Option<&str>, version: u32, steps: &[&str]) -> Outcome {
     let what = format!("{url}, {upload_pack:?}, v{version}, {steps:?}");
     let dir = tempfile::tempdir().unwrap();
     for step in steps {
         let mut command = Git::stock().command(dir.path());
         command.args(["-c", &format!("protocol.version={version}"), "-c", "protocol.file.allow=always"]);
-        // A refetch starts maintenance of its own, behind whose back objects would be listed.
+        // A refetch starts maintenance in the background, which would interfere with the listing.
         command.args(["-c", "maintenance.auto=false"]);
         for word in step.split(' ') {
             command.arg(word.replace("{url}", url));
@@ -57,7 +58,7 @@ fn run(url: &str, upload_pack: Option<&str>, version: u32, steps: &[&str]) -> Ou
     let fsck = Git::stock().run(&clone, &["fsck", "--strict", "--no-dangling", "--no-progress"]);
     assert_eq!(fsck.replace("notice: No default references\n", ""), "", "{what}");
     let shallow = std::fs::read_to_string(clone.join("shallow")).unwrap_or_default();
-    // What is there, and not what could be fetched.
+    // Existing objects, not those that could be fetched.
     let all = ["cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objectname)"];
     Outcome {
         refs: Git::stock().run(&clone, &["for-each-ref"]),
@@ -66,7 +67,7 @@ fn run(url: &str, upload_pack: Option<&str>, version: u32, steps: &[&str]) -> Ou
     }
 }
 
-/// Shell words that note that the hook was run, and make the pack.
+/// A shell command that records the call of the hook, and makes the pack.
 fn noting(log: &Path, pack_objects: &str) -> String {
     format!("f() {{ echo \"$*\" >>{}; {pack_objects}; }}; f", log.display())
 }
@@ -75,7 +76,7 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Every case over every transport gives what stock git gives without a hook.
+/// Every case over every transport gives the same result as stock git without a hook.
 fn check(hash: HashKind, ref_format: RefFormat, storage: Storage, versions: &[u32]) {
     let repo = RepoBuilder::new(Size::Tiny).hash(hash).ref_format(ref_format).storage(storage).build();
     let dir = tempfile::tempdir().unwrap();
@@ -126,7 +127,7 @@ sampled! {
     }
 }
 
-/// What git tells a hook in these cases, packrace does too.
+/// packrace passes the hook the same as git in these cases.
 #[test]
 fn hooks_are_called_as_by_git() {
     let repo = RepoBuilder::new(Size::Tiny).build();
@@ -141,7 +142,7 @@ fn hooks_are_called_as_by_git() {
         log = log.display()
     );
     let hook = format!("uploadpack.packObjectsHook={hook}");
-    // Haves differ where one follows from another; git names fewer.
+    // Haves differ if one follows from another; git names fewer.
     let cases: [&[&str]; 5] = [
         CASES[0],
         CASES[1],
@@ -161,7 +162,7 @@ fn hooks_are_called_as_by_git() {
     }
 }
 
-/// A client is told in git's words, and keeps nothing.
+/// A client gets the error in git's words, and keeps nothing.
 #[test]
 fn a_hook_that_fails() {
     let repo = RepoBuilder::new(Size::Tiny).build();

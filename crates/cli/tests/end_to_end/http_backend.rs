@@ -1,4 +1,5 @@
-//! `packrace http-backend` beside `git http-backend`: the same environment, the same status, headers and body.
+//! `packrace http-backend` compared with `git http-backend`: with the same environment, the same status,
+//! headers and body.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -14,7 +15,7 @@ use crate::running::{PACKRACE, assert_no_panic};
 
 const UPLOAD: &str = "application/x-git-upload-pack-request";
 
-/// A folder with `a.git`, which has all kinds of files, `closed.git`, which is not exported, and others.
+/// A folder with `a.git`, which has files of all kinds, `closed.git`, which is not exported, and others.
 struct Root(tempfile::TempDir);
 
 impl Root {
@@ -62,7 +63,7 @@ impl Root {
     }
 }
 
-/// What a CGI program answered.
+/// The response of a CGI program.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
     status: String,
@@ -75,7 +76,7 @@ impl Answer {
         let end = reply.stdout.windows(4).position(|window| window == b"\r\n\r\n");
         let end = end.unwrap_or_else(|| panic!("no head: {reply:?}"));
         let head = String::from_utf8(reply.stdout[..end].to_vec()).unwrap();
-        // Git says some twice.
+        // Git sends some headers twice.
         let mut headers: BTreeMap<String, String> = head
             .split("\r\n")
             .map(|line| line.split_once(": ").unwrap_or_else(|| panic!("{line:?}")))
@@ -83,12 +84,12 @@ impl Answer {
             .collect();
         let status = headers.remove("Status").unwrap_or_else(|| "200 OK".to_owned());
         if status != "200 OK" {
-            // Git says when something can be kept from before it finds out that it is not there.
+            // Git sends cache headers before it finds that the file does not exist.
             headers.remove("Date");
         }
         for moment in ["Date", "Expires"] {
             if let Some(value) = headers.get_mut(moment).filter(|value| !value.contains("1980")) {
-                // A second may lie between the two.
+                // A second may pass between the two.
                 assert_eq!(value.len(), "Sat, 21 Nov 2026 18:11:23 +0000".len(), "{value}");
                 assert!(value.ends_with(" +0000"), "{value}");
                 value.clear();
@@ -131,7 +132,7 @@ fn ours(root: &Path, variables: &[(&str, &str)], body: &[u8]) -> Reply {
     reply
 }
 
-/// Both answer the same; where git has no status for what went wrong, `instead` is ours.
+/// Both respond the same; where git has no status for an error, `instead` is ours.
 #[track_caller]
 fn check_with(root: &Root, variables: &[(&str, &str)], body: &[u8], instead: Option<&str>) {
     let (expect, got) = (stock(root.path(), variables, body), ours(root.path(), variables, body));
@@ -233,7 +234,7 @@ fn services() {
     let root = Root::new();
     for repository in ["a.git", "smart.git", "dumb.git", "open.git", "never.git", "none.git", "broken.git"] {
         for service in ["git-receive-pack", "git-upload-archive", "git-x", "", "upload-pack"] {
-            // What receive-pack advertises is compared elsewhere: it names what each can do.
+            // The advertisement of receive-pack is compared elsewhere: it lists capabilities, which differ.
             let is_told = service == "git-receive-pack" && repository == "open.git";
             if !is_told {
                 let query = format!("service={service}");
@@ -293,7 +294,7 @@ fn calls() {
         let old = [("REQUEST_METHOD", method), ("SERVER_PROTOCOL", "HTTP/1.0")];
         check_post(&root, "/a.git/git-upload-pack", b"", &old);
     }
-    // Git has sent 200 by then, and ends with an exit code or a second head.
+    // Git has already sent 200, and ends with an exit code or a second head.
     let post = |more: &[(&'static str, &'static str)]| {
         let request =
             [("REQUEST_METHOD", "POST"), ("PATH_INFO", "/a.git/git-upload-pack"), ("CONTENT_TYPE", UPLOAD)];
@@ -318,8 +319,8 @@ fn calls() {
     );
 }
 
-/// A web server that runs a program for each request (RFC 3875), as far as git needs one; it lives as long as the
-/// process.
+/// A web server that runs a program for each request (RFC 3875), as far as git needs it; it lives as long as
+/// the process.
 fn web_server(root: PathBuf) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -407,7 +408,7 @@ fn stock_git_clones_and_pushes_through_a_web_server() {
         let pushed = git.run(&root.path().join("open.git"), &["rev-parse", &format!("v{version}")]);
         assert_eq!(pushed, git.run(&work, &["rev-parse", "HEAD"]));
     }
-    // Who pushes stands in reflogs as the web server named them.
+    // Reflogs name the pusher as the web server does.
     let open = root.path().join("open.git");
     git.run(&open, &["config", "core.logAllRefUpdates", "always"]);
     git.run(&dir.path().join("2"), &["push", "-q", "origin", "HEAD:refs/heads/logged"]);

@@ -1,4 +1,4 @@
-//! `index-pack` and `verify-pack` beside stock git's: the same words, exit codes and files.
+//! `index-pack` and `verify-pack` compared with stock git's: the same words, exit codes and files.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use packrace_testkit::{Git, clean_environment};
 
 use crate::running::PACKRACE;
 
-/// Scripts of the shell, in a fresh repository each with the packs beside it; `$i` and `$v` are the two commands.
+/// Shell scripts, each in a new repository with the packs beside it; `$i` and `$v` are the two commands.
 const SCRIPTS: &[&str] = &[
     "cd /; $i",
     "$i",
@@ -130,7 +130,7 @@ fn content(number: usize, length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * number / 3) as u8).collect()
 }
 
-/// Packs by the names that scripts have for them.
+/// Packs, by their names in scripts.
 fn packs() -> Vec<(&'static str, Vec<u8>)> {
     let blob = content(7, 500);
     let id = object_id(HashKind::Sha1, Kind::Blob, &blob).unwrap();
@@ -220,7 +220,7 @@ fn packs() -> Vec<(&'static str, Vec<u8>)> {
     packs
 }
 
-/// What a script said, and what is there afterwards: names, and contents of all but packs that were completed.
+/// The output of a script, and the files that it leaves: names, and contents except those of completed packs.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     code: Option<i32>,
@@ -258,7 +258,7 @@ fn list(top: &Path, dir: &Path, files: &mut BTreeMap<String, Vec<u8>>) {
             list(top, &path, files);
         } else {
             let name = path.strip_prefix(top).unwrap().to_string_lossy().into_owned();
-            // Git leaves what it has received where it refuses a pack.
+            // Git leaves what it received of a refused pack.
             if !name.contains("tmp_") {
                 files.insert(name, std::fs::read(&path).unwrap());
             }
@@ -275,7 +275,7 @@ fn words_codes_and_files_are_gits() {
         let mut theirs = outcome(script, &work, Git::stock().binary().to_str().unwrap());
         let mut ours = outcome(script, &work, PACKRACE);
         assert!(!ours.stderr.contains("panicked"), "{script}: {}", ours.stderr);
-        // How commands are used is told in other words.
+        // Usage texts differ.
         if theirs.code == Some(129) && ours.code == Some(129) {
             (theirs.stderr, ours.stderr) = (String::new(), String::new());
         }
@@ -284,7 +284,7 @@ fn words_codes_and_files_are_gits() {
                 outcome.stderr.lines().filter(|line| is_kept(line)).collect::<Vec<_>>().join("\n");
         }
         if script.contains("--fix-thin <") {
-            // The base that is appended is compressed by another library, which changes the name of the pack.
+            // The appended base is compressed by another library, which changes the name of the pack.
             for outcome in [&mut theirs, &mut ours] {
                 let objects = outcome.files.keys().filter(|name| name.contains("objects/pack/"));
                 outcome.stdout = format!(
@@ -316,7 +316,7 @@ fn words_codes_and_files_are_gits() {
     assert!(different.is_empty(), "{}", different.join("\n"));
 }
 
-/// What zlib and dd say is not asked of us.
+/// Words of zlib and dd are not compared.
 fn is_kept(line: &str) -> bool {
     let is_of_others = line.starts_with("error: inflate:") || line.starts_with("error: delta replay");
     !is_of_others && !line.contains("records") && !line.contains("copied")

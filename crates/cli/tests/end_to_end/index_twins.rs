@@ -7,15 +7,15 @@ use packrace_testkit::Git;
 
 use crate::running::{packrace_with, stock_git_with};
 
-/// The copies. In arguments and input, `{a}` and `{b}` stand for blobs, `{t}` for a tree, `{c}` for a commit, `{0}` and `{1}`
-/// for names of nothing.
+/// The copies. In arguments and input, `{a}` and `{b}` stand for blobs, `{t}` for a tree, `{c}` for a commit,
+/// `{0}` and `{1}` for names without objects.
 pub struct IndexTwins {
     dir: tempfile::TempDir,
     ids: Vec<(&'static str, String)>,
 }
 
-/// What both begin with. The files are old, so that it does not depend on the clock whether the index has to be written again
-/// for those that changed just before it was.
+/// The initial state of both. The files are old, so that the index need not be written again for files that
+/// changed just before it.
 const SETUP: &str = "mkdir -p d sub/x; echo a > a; echo b > d/b; echo c > sub/x/c; ln -s a link;
 touch -h -d @1000000000 a d/b sub/x/c link;
 git init -q -b main mod; git -C mod commit -q --allow-empty -m m; git add a d link; git commit -q -m one";
@@ -47,22 +47,22 @@ impl IndexTwins {
         ["git", "packrace"].map(|name| self.dir.path().join(name).join("r"))
     }
 
-    /// Changes both with stock git and a shell.
+    /// Prepares both with stock git and a shell.
     pub fn prepare(&self, script: &str) {
         self.tops().iter().for_each(|top| shell(top, &self.filled(script)));
     }
 
-    /// Runs the same in both, then says the same.
+    /// Runs the same in both, then compares output and state.
     pub fn check(&self, args: &str, input: &str) {
         self.check_in("", args, input);
     }
 
-    /// The same below a directory. Words of `args` are apart by spaces; `␣` stands for a space in one.
+    /// The same in a subdirectory. Words of `args` are separated by spaces; `␣` stands for a space in a word.
     pub fn check_in(&self, below: &str, args: &str, input: &str) {
         self.check_with(&[], below, args, input);
     }
 
-    /// The same with an environment.
+    /// The same with environment variables.
     pub fn check_with(&self, variables: &[(&str, &str)], below: &str, args: &str, input: &str) {
         let input = self.filled(input);
         let args: Vec<String> =
@@ -76,12 +76,12 @@ impl IndexTwins {
         assert_eq!(state(&ours), state(&git), "{args:?} {input:?} in {below:?}");
     }
 
-    /// With names of objects in place.
+    /// Replaces the placeholders for object names.
     pub fn filled(&self, text: &str) -> String {
         self.ids.iter().fold(text.to_owned(), |text, (mark, id)| text.replace(mark, id))
     }
 
-    /// Exit code and both outputs, without what differs in every case: where the copy is, and how usage is told.
+    /// Exit code and both outputs, without what always differs: the place of the copy, and usage texts.
     fn said(&self, output: &Output) -> (Option<i32>, String, String) {
         let is_usage = output.status.code() == Some(129);
         let text = |bytes: &[u8]| {
@@ -89,7 +89,7 @@ impl IndexTwins {
             let real = std::fs::canonicalize(self.dir.path()).unwrap();
             let text = text.replace(&format!("{}/git/", real.display()), "");
             let text = text.replace(&format!("{}/packrace/", real.display()), "");
-            // In one command git opens quotes in another way.
+            // One command of git uses another opening quote.
             let text = text.replace('`', "'");
             let lines: Vec<&str> =
                 text.lines().take_while(|line| !is_usage || !line.contains("usage:")).collect();
@@ -107,7 +107,8 @@ fn shell(dir: &Path, script: &str) {
     assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// What git says of an index, without when and where files were made; and what it finds wrong with the repository.
+/// Git's view of an index, without inodes and times of files, and the problems that it finds in the
+/// repository.
 pub fn state(top: &Path) -> String {
     let git = |args: &[&str]| {
         let output = Git::stock().command(top).args(args).output().unwrap();
@@ -123,7 +124,7 @@ pub fn state(top: &Path) -> String {
     state + &known_trees(top)
 }
 
-/// The extension with trees that are known, byte by byte.
+/// The extension with cached trees, byte by byte.
 fn known_trees(top: &Path) -> String {
     let Ok(index) = std::fs::read(top.join(".git/index")) else { return String::new() };
     let at = index.windows(4).rposition(|window| window == b"TREE");

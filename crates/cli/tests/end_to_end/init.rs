@@ -1,4 +1,4 @@
-//! `packrace init` leaves and says what git's command does, and stock git works in what it leaves.
+//! `packrace init` prints and creates the same as git's command, and stock git works in the result.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -8,8 +8,8 @@ use packrace_testkit::{Git, clean_environment};
 
 use crate::running::{PACKRACE, packrace, stock_git};
 
-/// Each is run in two empty directories, line by line by a shell to which `$i` is the command. The same is said, and the
-/// same is left.
+/// Scripts that run line by line in two empty directories, in a shell where `$i` is the command. Output and
+/// results are the same.
 const SAME: &[&str] = &[
     "$i --template= -b main a",
     "$i --template= a\n$i --template= a",
@@ -44,7 +44,7 @@ const SAME: &[&str] = &[
     "$i --template= -q --ref-format=reftable a\n$i --template= --shared=0660 a",
     "$c -c core.sharedRepository=group init --template= -q a",
     "$c -c core.sharedRepository=group init --template= -b main --shared=umask a",
-    // What is there stays.
+    // Existing files stay.
     "$i --template= -q -b one a\n$i --template= -b two a\n$i --template= -q -b two a",
     "$i --template= -q a\nrm -r a/.git/refs a/.git/objects/pack\n$i --template= -b x a",
     "$i --template= -q a\nrm a/.git/config\n$i --template= a",
@@ -71,7 +71,7 @@ const SAME: &[&str] = &[
     "mkdir a; $c -C a init --template= -b main",
     "GIT_OBJECT_DIRECTORY=o $i --template= -b main a",
     "mkdir a; GIT_OBJECT_DIRECTORY=$PWD/o $i --template= -b main a",
-    // What the configuration and the environment say.
+    // Configuration and environment.
     "$c -c init.defaultBranch=foo init --template= a",
     "$c -c init.defaultBranch=foo init --template= -b bar a",
     "$c -c init.defaultObjectFormat=sha256 -c init.defaultRefFormat=reftable init --template= a",
@@ -100,7 +100,7 @@ const SAME: &[&str] = &[
     "$t; printf '[core]\\n\\trepositoryformatversion = 7\\n' >t/config; $i --template=t -b main a",
 ];
 
-/// The same is said, whatever is left.
+/// Scripts with the same output; results may differ.
 const SAID: &[&str] = &[
     "$i --object-format=foo a",
     "$i --ref-format=foo a",
@@ -154,7 +154,7 @@ fn shell(dir: &Path, binary: &str, line: &str) -> Output {
     command.args(["-c", &format!("umask 022; {line}")]).output().unwrap()
 }
 
-/// Exit code and outputs, without where the directory is and how usage is told.
+/// Exit code and outputs, without the place of the directory and usage texts.
 fn said(dir: &Path, output: &Output) -> (Option<i32>, String, String) {
     let dir = std::fs::canonicalize(dir).unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&dir.display().to_string(), "@");
@@ -164,7 +164,7 @@ fn said(dir: &Path, output: &Output) -> (Option<i32>, String, String) {
     (output.status.code(), text(&output.stdout), stderr)
 }
 
-/// Names, kinds, modes and contents below a directory; tables of refs by what git reads from them.
+/// Names, kinds, modes and contents below a directory; for reftables, what git reads from them.
 fn tree(top: &Path) -> Vec<String> {
     fn add(top: &Path, dir: &Path, found: &mut Vec<String>) {
         for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
@@ -202,7 +202,7 @@ fn tree(top: &Path) -> Vec<String> {
     found
 }
 
-/// Runs a script with both; whether the same is left is asked where both can be the same.
+/// Runs a script with both; compares the results if `is_tree_same`.
 fn check(script: &str, is_tree_same: bool) {
     let dir = tempfile::tempdir().unwrap();
     let [theirs, ours] = ["git", "packrace"].map(|name| dir.path().join(name));
@@ -274,7 +274,7 @@ fn git_works_in_what_is_made() {
     }
 }
 
-/// Without any template: files of our own words.
+/// Without a template: files with text of our own.
 #[test]
 fn brings_a_template_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
@@ -288,7 +288,7 @@ fn brings_a_template_of_its_own() {
     assert_eq!(std::fs::read_to_string(path.join("description")).unwrap(), "own");
 }
 
-/// Where git 2.47 leaves a repository that it cannot read itself, ours can be read.
+/// Where git 2.47 creates a repository that it cannot read itself, ours is readable.
 #[test]
 fn keeps_the_version_of_extended_repositories() {
     let dir = tempfile::tempdir().unwrap();
@@ -301,7 +301,7 @@ fn keeps_the_version_of_extended_repositories() {
     Git::stock().run(&path, &["config", "extensions.partialClone", "origin"]);
     assert!(packrace(dir.path(), &["init", "-q", "r"], "").status.success());
     assert_eq!(Git::stock().run(&path, &["config", "core.repositoryFormatVersion"]), "1\n");
-    // A git directory of a work tree elsewhere stays one.
+    // The git directory of a separate work tree stays one.
     let away = "mkdir w; GIT_DIR=u GIT_WORK_TREE=w $i -q; GIT_DIR=u $i -q";
     assert_eq!(said(dir.path(), &shell(dir.path(), PACKRACE, away)).0, Some(0));
     assert_eq!(Git::stock().run(&dir.path().join("u"), &["config", "core.bare"]), "false\n");

@@ -1,5 +1,5 @@
-//! Delta islands: no delta needs a base that one of the islands of its object does not reach, in packs that packrace makes
-//! and in those that stock git makes.
+//! Delta islands: no delta has a base that is missing from one of the islands of its object, in packs made by
+//! packrace and by stock git.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -8,7 +8,8 @@ use packrace_testkit::{Git, Repo, RepoBuilder, Size};
 
 use crate::running::{copy, packrace, stock_git};
 
-/// Three forks of one history, each with its own changes of the same files, and pull requests that no fork reaches.
+/// Three forks of one history, each with its own changes of the same files, and pull requests that no fork
+/// reaches.
 fn forks() -> Repo {
     let repo = RepoBuilder::new(Size::Tiny).build();
     let main = repo.git(&["rev-parse", "main"]).trim().to_owned();
@@ -38,14 +39,14 @@ fn forks() -> Repo {
     repo
 }
 
-/// The ids of all that these refs reach.
+/// The ids of all objects that these refs reach.
 fn reached(repo: &Path, refs: &[&str]) -> BTreeSet<String> {
     let args = [&["rev-list", "--objects"], refs].concat();
     let listed = Git::stock().run(repo, &args);
     listed.lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect()
 }
 
-/// How many deltas all packs have, and how many of them cross a shore.
+/// How many deltas all packs have, and how many of them cross islands.
 fn deltas(repo: &Path, islands: &[BTreeSet<String>]) -> (usize, usize) {
     let (mut count, mut crossing) = (0, 0);
     for entry in std::fs::read_dir(repo.join("objects/pack")).unwrap() {
@@ -100,7 +101,7 @@ fn deltas_stay_on_their_island() {
             assert_eq!(crossing == 0, is_split, "{who} {name}: {crossing}");
             counts.insert((who, name), count);
             if name == "core" {
-                // What the second fork reaches stands before everything else.
+                // The objects that the second fork reaches come first.
                 let order = Git::stock().run(
                     &path,
                     &["cat-file", "--batch-check=%(objectname)", "--batch-all-objects", "--unordered"],
@@ -121,7 +122,7 @@ fn deltas_stay_on_their_island() {
     assert_eq!(bad.status.code(), Some(128));
     let said = String::from_utf8_lossy(&bad.stderr).into_owned();
     assert!(said.starts_with("fatal: failed to load island regex for 'pack.island'"), "{said}");
-    // As pack-objects, for a pack that is sent.
+    // As pack-objects does for a pack that is sent.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r");
     copy(repo.path(), &path);

@@ -1,4 +1,4 @@
-//! The binary beside stock git: the same answers to the same clients, over every transport.
+//! The binary compared with stock git: the same answers to the same clients, over every transport.
 //!
 //! This layer stays thin: what can be tested in a crate is tested there.
 

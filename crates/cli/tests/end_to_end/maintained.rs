@@ -1,7 +1,8 @@
-//! packrace serves what stock git maintains, and stock git what packrace maintains: every shape of packs, with every kind of
-//! commit-graph, for both hashes.
+//! packrace serves what stock git maintains, and the other way round: every shape of packs, with every kind
+//! of commit-graph, for both hashes.
 //!
-//! `matrix` asks more of each server, for shapes that are built; here the shapes come from the commands that hosts run.
+//! `matrix` tests each server more thoroughly, with built shapes; here the shapes come from the commands that
+//! hosts run.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,9 +18,9 @@ struct Shape {
     name: &'static str,
     /// Commands of either tool, run in the repository.
     commands: &'static [&'static str],
-    /// The files beside packs that then are there: bitmaps, times of cruft packs, a multi-pack-index.
+    /// The resulting files beside packs: bitmaps, times of cruft packs, a multi-pack-index.
     leaves: &'static [&'static str],
-    /// Whether the older half of history is in an alternate, which has a bitmap.
+    /// Whether the older half of the history is in an alternate, which has a bitmap.
     alternate: bool,
 }
 
@@ -33,7 +34,7 @@ impl Shape {
     }
 }
 
-/// Groups of refs have bitmaps together, and most commits none of their own.
+/// Groups of refs have bitmaps together, and most commits have none of their own.
 const PSEUDO_MERGES: &str = "-c bitmapPseudoMerge.all.pattern=refs/(heads|tags)/ -c bitmapPseudoMerge.all.threshold=now \
      -c bitmapPseudoMerge.all.sampleRate=1 -c bitmapPseudoMerge.all.maxMerges=2 repack -adbq";
 
@@ -78,7 +79,7 @@ const SHAPES: [Shape; 13] = [
     },
 ];
 
-/// Which commit-graph is written then.
+/// The commit-graph to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Graph {
     No,
@@ -86,7 +87,7 @@ enum Graph {
     Split,
 }
 
-/// Which tool does something.
+/// The tool that runs a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tool {
     Git,
@@ -112,7 +113,7 @@ impl Tool {
     }
 }
 
-/// Four packs, and some that nothing reaches.
+/// Four packs, and some objects that nothing reaches.
 fn worn(hash: HashKind) -> Repo {
     let repo =
         RepoBuilder::new(Size::Tiny).hash(hash).storage(Storage { packs: 4, ..Storage::default() }).build();
@@ -158,7 +159,7 @@ fn maintain(repo: &Repo, dir: &Path, tool: Tool, shape: &Shape, graph: Graph) ->
     path
 }
 
-/// Which kinds of files stand beside packs.
+/// The kinds of files beside packs.
 fn left(repo: &Path) -> Vec<String> {
     let names = std::fs::read_dir(repo.join("objects/pack")).unwrap().map(|entry| entry.unwrap().path());
     let kinds: BTreeSet<String> = names
@@ -171,8 +172,8 @@ fn left(repo: &Path) -> Vec<String> {
     kinds.into_iter().collect()
 }
 
-/// All objects that a client of stock git has after a clone, after fetches that bring the rest, and after a clone without
-/// blobs. What packrace sends passes `git fsck`.
+/// All objects that a client of stock git has after a clone, after fetches of the rest, and after a clone
+/// without blobs. Packs from packrace pass `git fsck`.
 fn received(repo: &Path, server: Tool, what: &str) -> [BTreeSet<String>; 3] {
     let dir = tempfile::tempdir().unwrap();
     let url = format!("file://{}", repo.display());
@@ -201,7 +202,7 @@ fn received(repo: &Path, server: Tool, what: &str) -> [BTreeSet<String>; 3] {
     })
 }
 
-/// Stock git finds nothing wrong with it.
+/// Checks that stock git finds nothing wrong.
 fn assert_accepted(repo: &Path, shape: &Shape, graph: Graph) {
     let git = |args: &[&str]| Git::stock().run(repo, args);
     assert_eq!(git(&["fsck", "--full", "--strict", "--no-dangling", "--no-progress"]), "");
@@ -222,7 +223,7 @@ fn assert_accepted(repo: &Path, shape: &Shape, graph: Graph) {
     }
 }
 
-/// Whatever `maintainer` has done, `server` sends what stock git sends from the repository as it was before.
+/// After maintenance by `maintainer`, `server` sends what stock git sends from the repository before it.
 fn check(hash: HashKind, maintainer: Tool, server: Tool, extent: Extent) {
     let repo = worn(hash);
     let expect = received(repo.path(), Tool::Git, "before");
@@ -231,7 +232,7 @@ fn check(hash: HashKind, maintainer: Tool, server: Tool, extent: Extent) {
     );
     let graphs = [Graph::No, Graph::Single, Graph::Split];
     let cases = SHAPES.iter().flat_map(|shape| graphs.map(|graph| (shape, graph)));
-    // Each of the four tests begins elsewhere, so that their samples differ.
+    // Each of the four tests begins at another shape, so that their samples differ.
     let first = extent.pick(2 * usize::from(hash == HashKind::Sha256) + usize::from(server == Tool::Git), 0);
     for (shape, graph) in cases.skip(first).step_by(extent.step(SHAPES.len() * graphs.len(), 8)) {
         let what = format!("{}, {hash}, graph: {graph:?}, by {maintainer:?}", shape.name);

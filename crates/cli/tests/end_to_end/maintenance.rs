@@ -1,4 +1,4 @@
-//! `packrace maintenance`: what is typed, what it says, how it ends. What it does is tested in its crate.
+//! `packrace maintenance`: arguments, output and exit codes. Its crate tests what it does.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::running::packrace;
 fn build() -> Repo {
     let storage = Storage { packs: 5, loose: Loose::Newest, ..Storage::default() };
     let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
-    // What was built long ago would be packed anew for that.
+    // Old packs would be repacked for their age.
     for entry in std::fs::read_dir(repo.path().join("objects/pack")).unwrap() {
         let file = std::fs::File::open(entry.unwrap().path()).unwrap();
         file.set_modified(std::time::SystemTime::now()).unwrap();
@@ -40,7 +40,7 @@ fn what_is_needed_is_told_and_done() {
     assert!(said.is_empty() && told.contains("geometric-repack: "), "{told}");
     assert_eq!(check(repo.path(), &["plan"], 0).0, "nothing to do\n");
     check(repo.path(), &["is-needed"], 1);
-    // Somebody who watches nothing is told nothing.
+    // Without a terminal, nothing is printed.
     assert_eq!(check(repo.path(), &["run"], 0), (String::new(), String::new()));
     assert_eq!(repo.reachable_objects(), before);
     repo.git(&["fsck", "--full", "--strict"]);
@@ -56,7 +56,7 @@ fn tasks_are_named() {
     check(repo.path(), &["run", "--task=gc"], 0);
     let (status, _) = check(repo.path(), &["status"], 0);
     assert!(status.contains("commit-graph: 1 files"), "{status}");
-    // Only what is needed, by git's thresholds.
+    // Only needed tasks, by git's thresholds.
     check(repo.path(), &["is-needed", "--auto"], 1);
     check(repo.path(), &["is-needed", "--auto", "--task=gc"], 1);
     repo.git(&["fsck", "--full", "--strict"]);
@@ -72,7 +72,7 @@ fn nothing_begins_by_itself_where_that_is_off() {
     check(repo.path(), &["is-needed", "--auto"], 0);
 }
 
-/// As git says it, or by name.
+/// In git's form, or by name.
 #[test]
 fn what_is_not_offered_is_refused() {
     let repo = build();
@@ -104,7 +104,7 @@ fn whoever_comes_second_goes_away() {
     check(repo.path(), &["is-needed"], 0);
 }
 
-/// A task that fails ends with 1, and the others are done.
+/// If a task fails, the exit code is 1, and the other tasks run.
 #[test]
 fn a_task_that_fails_is_named() {
     let repo = build();

@@ -1,4 +1,5 @@
-//! Stock git as client: every way to clone and fetch gives what stock git's own upload-pack gives.
+//! Stock git as the client: every way to clone and fetch gives the same result as stock git's own
+//! upload-pack.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,12 +19,12 @@ pub enum Transport {
     Http,
     GitDaemon,
     UploadPack,
-    /// Stock git's upload-pack: what the others are compared with.
+    /// Stock git's upload-pack: the reference.
     Stock,
 }
 
-/// Commands of a client, one after the other. `{url}` is the repository; `{since}` a date and `{id}` a commit in it.
-/// Whatever they make is the repository `c`.
+/// Commands of a client, one after the other. `{url}` is the repository; `{since}` a date and `{id}` a commit
+/// in it. They make the repository `c`.
 struct Case {
     name: &'static str,
     steps: &'static [&'static str],
@@ -52,7 +53,7 @@ const CASES: [Case; 14] = [
             "-C c fetch --unshallow origin +refs/heads/*:refs/heads/*",
         ],
     },
-    // What is wanted does not reach where the client's history is cut.
+    // The wanted commits do not reach the boundary of the client's history.
     Case {
         name: "deepen beside",
         steps: &["clone --bare --depth=1 {url} c", "-C c fetch --deepen=2 origin old:refs/heads/beside"],
@@ -75,7 +76,7 @@ const CASES: [Case; 14] = [
     },
 ];
 
-/// A served repository and what the steps need to know of it.
+/// A served repository, and what the steps need to know about it.
 pub struct Served<'a> {
     pub path: &'a Path,
     pub hash: HashKind,
@@ -94,7 +95,7 @@ impl Served<'_> {
     }
 }
 
-/// What a client has in the end.
+/// The final state of a client.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     printed: Vec<String>,
@@ -104,7 +105,7 @@ struct Outcome {
     objects: std::collections::BTreeSet<String>,
 }
 
-/// Runs the steps of a case as `client` with this protocol version; the clone passes `git fsck --strict`.
+/// Runs the steps of a case as `client` with this protocol version; the clone must pass `git fsck --strict`.
 fn run(client: &Git, served: &Served<'_>, transport: Transport, version: u32, case: &Case) -> Outcome {
     let what =
         format!("{} over {transport:?}, v{version}, {:?}, {:?}", case.name, client.version(), served.path);
@@ -115,7 +116,8 @@ fn run(client: &Git, served: &Served<'_>, transport: Transport, version: u32, ca
         let mut command = client.command(dir.path());
         command.args(["-c", &format!("protocol.version={version}"), "-c", "gc.auto=0"]);
         command.args(["-c", "protocol.file.allow=always", "-c", "advice.detachedHead=false"]);
-        // A clone has no `origin` yet and an ls-remote none at all: they and fetches are told on the command line.
+        // A clone has no `origin` yet, and an ls-remote has none at all: all commands get the server on the
+        // command line.
         let server_command = server_command(transport);
         for word in step.split(' ') {
             let word = word.replace("{url}", &served.url(transport)).replace("{id}", ids[0].trim());
@@ -131,7 +133,7 @@ fn run(client: &Git, served: &Served<'_>, transport: Transport, version: u32, ca
     outcome(client, &dir.path().join("c"), printed, &what)
 }
 
-/// The commit and the date that the steps name, if they do.
+/// The commit and the date that the steps name, if any.
 fn step_ids(served: &Served<'_>, case: &Case) -> [String; 2] {
     let is_named = |name: &str| case.steps.iter().any(|step| step.contains(name));
     let ask = |name: &str, args: &[&str]| {
@@ -140,7 +142,8 @@ fn step_ids(served: &Served<'_>, case: &Case) -> [String; 2] {
     [ask("{id}", &["rev-parse", "main"]), ask("{since}", &["log", "-1", "--format=%at", "main~8"])]
 }
 
-/// What the client runs to reach the repository; the other transports have a server that runs already.
+/// The command with which the client reaches the repository; for the other transports a server is running
+/// already.
 pub fn server_command(transport: Transport) -> Option<String> {
     match transport {
         Transport::Stock => Some(format!("{} upload-pack", Git::stock().binary().display())),
@@ -175,7 +178,7 @@ fn outcome(client: &Git, clone: &Path, printed: Vec<String>, what: &str) -> Outc
     }
 }
 
-/// Every case over these transports and versions gives what stock git gives when it speaks to itself.
+/// Every case over these transports and versions gives the same result as stock git with itself.
 fn check(client: &Git, served: &Served<'_>, transports: &[Transport], versions: &[u32], cases: &[Case]) {
     for version in versions {
         for case in cases {
@@ -196,7 +199,7 @@ fn check(client: &Git, served: &Served<'_>, transports: &[Transport], versions: 
 
 pub const TRANSPORTS: [Transport; 3] = [Transport::Http, Transport::GitDaemon, Transport::UploadPack];
 
-/// All cases over these transports and versions for one kind of repository.
+/// Runs all cases over these transports and versions for one kind of repository.
 fn check_kind(
     hash: HashKind,
     ref_format: RefFormat,
@@ -222,7 +225,7 @@ sampled! {
     }
 
     fn an_older_client(extent) {
-        // Where only one git is installed it has had its turn above.
+        // If only one git is installed, it was tested above already.
         let client = Git::old().unwrap_or(Git::stock());
         println!("the older client is {}.{}", client.version().0, client.version().1);
         let (transports, versions) = extent.pick((&TRANSPORTS[1..2], &[2][..]), (&TRANSPORTS, &[0, 2]));
@@ -242,7 +245,7 @@ sampled! {
     }
 }
 
-// Version 1 is version 0 behind one more line: the two kinds above show it.
+// Version 1 is version 0 after one more line: the two kinds above cover it.
 #[test]
 #[ignore = "slow: the cases of `sha1_files` and `sha256_reftable` crosswise"]
 fn sha1_reftable() {
@@ -279,7 +282,7 @@ sampled! {
                 println!("{name}, {hash}");
                 let repo = RepoBuilder::new(Size::Tiny).hash(hash).storage(storage.clone()).build();
                 let served = Served { path: repo.path(), hash, server: None };
-                // What a cut history lacks (the branch `old`, eight commits back) cannot be asked of it.
+                // A shallow repository lacks the branch `old`, eight commits back, so it cannot be requested.
                 let wanted: &[&str] =
                     if shallow { &["clone", "mirror"] } else { &["fetch what is new", "deepen", "mirror"] };
                 let wanted = &wanted[..extent.pick(2, wanted.len())];

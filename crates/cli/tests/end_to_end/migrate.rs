@@ -1,4 +1,4 @@
-//! `packrace refs migrate`: refs and reflogs in another format, as stock git reads them.
+//! `packrace refs migrate`: converts refs and reflogs to another format, in which stock git reads the same.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -13,7 +13,7 @@ fn other(path: &Path) -> (&'static str, &'static str) {
     if path.join("reftable").exists() { ("files", "reftable") } else { ("reftable", "files") }
 }
 
-/// Runs it and gives the exit code and both outputs.
+/// Runs it, and returns the exit code and both outputs.
 fn migrate(path: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     let args: Vec<&str> = ["refs", "migrate"].iter().chain(args).copied().collect();
     let output = packrace(path, &args, "");
@@ -25,13 +25,13 @@ fn done() -> (Option<i32>, String, String) {
     (Some(0), String::new(), String::new())
 }
 
-/// Whether git finds nothing wrong.
+/// Checks that git finds nothing wrong.
 fn verify(path: &Path) {
     let verified = stock_git(path, &["refs", "verify", "--strict"], "");
     assert!(verified.status.success() && verified.stderr.is_empty(), "{verified:?}");
 }
 
-/// The names of files and directories but objects.
+/// The names of files and directories, except objects.
 fn names(path: &Path) -> Vec<String> {
     let mut names = Vec::new();
     let mut dirs = vec![path.to_owned()];
@@ -81,7 +81,7 @@ fn git_reads_what_was_migrated() {
             );
             assert!(!names.iter().any(|name| name.contains("ref_migration") || name.ends_with(".lock")));
         }
-        // Both go on from there.
+        // Later changes work in both.
         for number in 0..2 {
             let input = twins.filled(&format!("create refs/heads/more{number} {{c}}\ndelete refs/heads/a\n"));
             let input = if number == 0 { input } else { input.replace("delete refs/heads/a\n", "") };
@@ -116,7 +116,7 @@ fn as_git_migrates() {
         assert_eq!(sorted(&twins.ours()), sorted(&twins.git()));
         let read = |path: &Path, name: &str| std::fs::read(path.join(name)).ok();
         assert_eq!(read(&twins.ours(), "HEAD"), read(&twins.git(), "HEAD"), "{to}");
-        // Git 2.47 makes a file of each ref; git 2.55 packs them, as we do.
+        // Git 2.47 writes a file for each ref; git 2.55 packs them, as packrace does.
         if to == "files" {
             continue;
         }
@@ -160,7 +160,7 @@ fn a_dry_run_changes_nothing() {
         let left: Vec<String> =
             names(&path).into_iter().filter(|name| !name.starts_with("ref_migration.")).collect();
         assert_eq!(left, names_before);
-        // It is what a repository of that format has.
+        // It contains the refs of a repository of that format.
         let tried = path.parent().unwrap().join("tried.git");
         copy(Path::new(dir), &tried);
         std::fs::create_dir(tried.join("objects")).unwrap();
@@ -196,7 +196,7 @@ fn nothing_that_is_broken_is_lost() {
     let expect = "error: refs are broken: refs/heads/bad: badRefContent: garbage\n";
     assert_eq!((code, said.as_str()), (Some(255), expect));
     std::fs::remove_file(path.join("refs/heads/bad")).unwrap();
-    // What a git leaves that was killed when it had removed the old refs.
+    // The state after a migration that was killed when it had removed the old refs.
     let (config, before) = (std::fs::read(path.join("config")).unwrap(), state(&path));
     assert_eq!(migrate(&path, &["--ref-format=reftable"]), done());
     let with_tables = std::fs::read(path.join("config")).unwrap();
@@ -205,7 +205,7 @@ fn nothing_that_is_broken_is_lost() {
     assert!(code == Some(255) && said.contains("a migration was broken off"), "{said}");
     std::fs::write(path.join("config"), with_tables).unwrap();
     assert_eq!(state(&path), before);
-    // Somebody else at it.
+    // Another process holds the lock.
     std::fs::write(path.join("config.lock"), "").unwrap();
     let (code, _, said) = migrate(&path, &["--ref-format=files"]);
     assert!(code == Some(255) && said.starts_with("error: could not lock config file"), "{said}");

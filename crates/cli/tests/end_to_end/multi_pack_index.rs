@@ -1,4 +1,4 @@
-//! `packrace multi-pack-index` beside `git multi-pack-index`.
+//! `packrace multi-pack-index` compared with `git multi-pack-index`.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,8 @@ fn index_path(repo: &Path) -> PathBuf {
     repo.join("objects/pack/multi-pack-index")
 }
 
-/// Runs the same in two copies of a repository and compares what is said, and the files where git writes version 1 too.
+/// Runs the same in two copies of a repository, and compares the output, and the files if git writes version
+/// 1, too.
 fn check(repo: &Path, args: &[&str], input: &str) {
     let dir = tempfile::tempdir().unwrap();
     let args = [&["multi-pack-index"], args].concat();
@@ -57,7 +58,7 @@ fn written_as_git_writes_them() {
             .hash(hash)
             .storage(Storage { packs: 4, ..Storage::default() })
             .build();
-        // Copies of what is in the other packs.
+        // Copies of the objects in the other packs.
         repo.git(&["-c", "repack.writeBitmaps=false", "repack", "-a", "-q"]);
         let names = pack_names(repo.path());
         check(repo.path(), &["write"], "");
@@ -88,7 +89,7 @@ fn written_as_git_writes_them() {
     }
 }
 
-/// Packs that the index takes nothing from are deleted, but not kept ones.
+/// Packs from which the index uses no object are deleted, except kept ones.
 #[test]
 fn what_is_not_used_expires() {
     let repo = RepoBuilder::new(Size::Tiny).storage(Storage { packs: 3, ..Storage::default() }).build();
@@ -106,7 +107,7 @@ fn what_is_not_used_expires() {
     assert_eq!(MultiPackIndex::open(bytes, repo.hash()).unwrap().pack_count(), 2);
 }
 
-/// What is read from small packs goes into one, which git and `expire` then take over from.
+/// Small packs are combined into one; git and `expire` then use the new pack.
 #[test]
 fn small_packs_are_put_together() {
     let repo = RepoBuilder::new(Size::Tiny).storage(Storage { packs: 5, ..Storage::default() }).build();

@@ -1,4 +1,4 @@
-//! Haves in many rounds: the same answers as stock git's, whatever the history.
+//! Haves in many rounds: the same answers as stock git's, for any history.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,13 +11,13 @@ use crate::running::upload_pack;
 
 const COMMITS: usize = 60;
 
-/// A repository of commits with random parents, a branch each; and their ids.
+/// A repository of commits with random parents, each with a branch; and the ids of the commits.
 fn history(dir: &Path, random: &mut Random) -> Vec<String> {
     let git = Git::stock();
     git.run(dir, &["init", "--quiet", "--bare", "."]);
     let mut stream = String::new();
     for number in 1..=COMMITS {
-        // Clocks of committers differ.
+        // Committers' clocks differ.
         let seconds = 1_700_000_000 + number * 10 + random.below(25);
         stream.push_str(&format!("commit refs/heads/b{number:02}\nmark :{number}\n"));
         stream.push_str(&format!("committer C <c@example.com> {seconds} +0000\ndata 2\n{number:02}\n"));
@@ -33,7 +33,7 @@ fn history(dir: &Path, random: &mut Random) -> Vec<String> {
     git.run(dir, &["for-each-ref", "--format=%(objectname)"]).lines().map(str::to_owned).collect()
 }
 
-/// What is answered before the pack.
+/// The response before the pack.
 fn answer(command: &mut Command, script: &Script) -> Vec<String> {
     let reply = stdio(command, script.bytes(), Feed::Whole);
     assert!(reply.status.success(), "{}", reply.stderr);
@@ -45,14 +45,14 @@ fn answer(command: &mut Command, script: &Script) -> Vec<String> {
     lines.take_while(|line| !line.starts_with(['\u{1}', '\u{2}'])).collect()
 }
 
-/// Answers of stock git and of packrace, without the advertisement.
+/// The responses of stock git and packrace, without the advertisement.
 fn both(dir: &Path, version: u32, script: &Script) -> [Vec<String>; 2] {
     let mut stock = Git::stock().command(dir);
     stock.args(["upload-pack", "--stateless-rpc", "."]).env("GIT_PROTOCOL", format!("version={version}"));
     [answer(&mut stock, script), answer(upload_pack(dir, version).arg("--stateless-rpc"), script)]
 }
 
-/// Some of the commits, and with `absent` also ids that exist nowhere.
+/// Some of the commits, and with `absent` also ids that do not exist.
 fn some(random: &mut Random, ids: &[String], most: usize, absent: bool) -> Vec<String> {
     let count = 1 + random.below(most);
     let mut one = || match absent && random.one_in(3) {
@@ -98,7 +98,7 @@ fn rounds_of_version_0() {
     }
 }
 
-/// Without the refs, and with the lines of the shallow section, which come in any order, first and sorted.
+/// Removes the refs, and puts the lines of the shallow section, whose order is arbitrary, first and sorted.
 fn without_order(lines: Vec<String>) -> Vec<String> {
     let lines = lines.into_iter().filter(|line| !line.contains(" refs/") && !line.contains("agent="));
     let (mut shallow, others): (Vec<_>, Vec<_>) = lines.partition(|line| line.contains("shallow "));
@@ -107,8 +107,8 @@ fn without_order(lines: Vec<String>) -> Vec<String> {
     shallow
 }
 
-/// Stock git does not acknowledge the parent of a have that it has acknowledged; the document says that every common
-/// object is.
+/// Stock git does not acknowledge the parent of a have that it has acknowledged; the document requires it for
+/// every common object.
 #[test]
 fn requests_of_version_2() {
     let mut random = Random::new(12);

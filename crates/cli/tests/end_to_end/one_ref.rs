@@ -1,12 +1,13 @@
-//! `packrace refs create`, `delete`, `update` and `rename`. Git has them since 2.55: outputs and exit codes are its own, written down here;
-//! refs and reflogs are compared with what `git update-ref` and `git branch -m` of the machine's git leave.
+//! `packrace refs create`, `delete`, `update` and `rename`. Git has them since 2.55: its outputs and exit
+//! codes are copied here; refs and reflogs are compared with the results of `git update-ref` and `git branch
+//! -m` of the installed git.
 
 use packrace_testkit::RefFormat;
 
 use crate::ref_twins::{RefTwins, in_both_formats, state};
 use crate::running::{packrace, stock_git};
 
-/// What is printed on standard error, and the exit code.
+/// Checks standard error and the exit code.
 fn refused(twins: &RefTwins, args: &str, code: i32, words: &str) {
     let args = twins.filled(args);
     let args: Vec<&str> = ["refs"].into_iter().chain(args.split(' ')).collect();
@@ -21,7 +22,7 @@ fn words(args: &[String]) -> Vec<&str> {
     args.iter().map(String::as_str).collect()
 }
 
-/// Runs one with packrace and another with git: both succeed, and leave the same.
+/// Runs one command with packrace and another with git: both succeed, with the same result.
 fn same(twins: &RefTwins, ours: &[&str], theirs: &[&str]) {
     let filled = |args: &[&str]| args.iter().map(|argument| twins.filled(argument)).collect::<Vec<_>>();
     let (ours, theirs) = (filled(ours), filled(theirs));
@@ -69,7 +70,7 @@ fn a_ref_is_changed_as_update_ref_changes_it() {
             &["refs", "update", "--no-deref", "--deref", "HEAD", "{d}", "{c}"],
             &["update-ref", "HEAD", "{d}", "{c}"],
         );
-        // An object name of zeros: deleted; as the old value: it must not exist.
+        // Zeros as the new value delete the ref; as the old value, they require that it does not exist.
         same(twins, &["refs", "update", "refs/heads/y", "{0}"], &["update-ref", "-d", "refs/heads/y"]);
         same(
             twins,
@@ -206,7 +207,7 @@ fn refusals_have_the_words_of_git() {
         let symbolic = "error: refname refs/heads/sym is a symbolic ref, renaming it is not supported\n";
         check("rename refs/heads/sym refs/heads/x", 1, symbolic);
     });
-    // Options of the others.
+    // Options of the other commands.
     let twins = RefTwins::new(RefFormat::Files);
     for args in ["rename --no-deref a b", "delete --create-reflog a", "create -m x refs/heads/x {c}", "bogus"]
     {

@@ -1,9 +1,9 @@
-//! Standard output and standard error that are full, or whose readers have gone.
+//! Standard output and standard error that are full, or whose readers have left.
 
 use crate::running::PACKRACE;
 use crate::stash::{Twins, Who};
 
-/// Lines of shell that come to words on standard output, or on standard error.
+/// Lines of shell that write to standard output or standard error.
 const LINES: [&str; 18] = [
     "symbolic-ref HEAD",
     "symbolic-ref refs/heads/main",
@@ -31,7 +31,7 @@ fn twins() -> Twins {
     twins
 }
 
-/// Runs a line with its outputs as `how` says, in place of `@`: what it says there, and its code.
+/// Runs each line in place of `@` in `how`, which redirects its outputs, and compares the exit codes.
 fn check(how: &str) {
     let (twins, mut wrong) = (twins(), Vec::new());
     for line in LINES {
@@ -58,7 +58,7 @@ fn standard_error_is_full() {
 
 #[test]
 fn the_reader_of_standard_output_has_gone() {
-    // A pipe has a reader when it is opened, which is closed before anything is written.
+    // The pipe has a reader when it is opened, which closes it before anything is written.
     check(
         "mkfifo pipe; exec 3<>pipe 4>pipe 3<&-; @ 2>err >&4; echo $? >code; cat err code; rm pipe err code",
     );

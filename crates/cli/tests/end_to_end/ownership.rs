@@ -1,4 +1,5 @@
-//! Repositories of other owners, and configuration that has no end: `upload-pack` and `receive-pack` say what git says.
+//! Repositories of other owners, and endless configuration: `upload-pack` and `receive-pack` print the same
+//! as git.
 
 use packrace_testkit::{Git, RepoBuilder, Size};
 
@@ -47,7 +48,7 @@ fn repositories_of_others_are_refused_as_by_git() {
     }
 }
 
-/// Root may take what belongs to whoever called `sudo`, and nobody else what is not his.
+/// Root may use repositories of the user who called `sudo`; other users only their own.
 #[test]
 #[ignore = "needs root"]
 fn sudo_and_real_owners() {

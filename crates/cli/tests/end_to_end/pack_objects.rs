@@ -1,4 +1,4 @@
-//! `packrace pack-objects` packs the same objects as `git pack-objects` and refuses the same things.
+//! `packrace pack-objects` packs the same objects as `git pack-objects`, and refuses the same arguments.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,7 +8,7 @@ use packrace_testkit::{Bitmap, Loose, Repo, RepoBuilder, Size, Storage};
 
 use crate::running::{packrace, stock_git};
 
-/// The objects of the only pack whose files begin with `base`, as stock git lists them after verifying it.
+/// The objects of the only pack whose files begin with `base`, listed and verified by stock git.
 fn objects(repo: &Path, base: &str) -> BTreeSet<String> {
     let dir = Path::new(base).parent().unwrap();
     let mut found = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
@@ -28,7 +28,7 @@ fn strs(args: &[String]) -> Vec<&str> {
     args.iter().map(String::as_str).collect()
 }
 
-/// Runs the same with both, to files, and compares which objects are in the packs.
+/// Runs the same with both, to files, and compares the objects in the packs.
 fn check(repo: &Repo, args: &[&str], input: &str) {
     let dir = tempfile::tempdir().unwrap();
     let base = |who: &str| dir.path().join(who).to_str().unwrap().to_owned();
@@ -46,7 +46,7 @@ fn check(repo: &Repo, args: &[&str], input: &str) {
     assert!(dir.path().join(format!("packrace-{}.pack", checksum.trim_end())).is_file(), "{args:?}");
 }
 
-/// Runs the same with both, which refuse it in the same words.
+/// Runs the same with both, which must refuse it in the same words.
 fn check_refusal(repo: &Repo, args: &[&str], input: &str) {
     let args = [&["pack-objects"], args].concat();
     let of_git = stock_git(repo.path(), &args, input);
@@ -123,7 +123,7 @@ fn packs_for_others() {
         std::fs::write(dir.path().join("a.pack"), &made.stdout).unwrap();
         let path = dir.path().join("a.pack");
         let path = path.to_str().unwrap();
-        // A thin pack needs the repository, and says so by failing without --fix-thin.
+        // A thin pack needs the repository: without --fix-thin, indexing fails.
         let index = match args.contains(&"--thin") {
             false => stock_git(repo.path(), &["index-pack", path], ""),
             true => {
@@ -194,7 +194,8 @@ fn lists_of_objects_and_of_packs() {
         check(&repo, &["--window=0"], "");
         let some: String = all.lines().step_by(3).map(|line| format!("{line}\n")).collect();
         check(&repo, &["--honor-pack-keep"], &format!("{some}{some}"));
-        // git makes files with deltas against what an edge reaches, which it cannot verify itself. Ours stand alone.
+        // git writes files with deltas against objects that an edge reaches, which it cannot verify itself.
+        // Ours are self-contained.
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().join("edge").to_str().unwrap().to_owned();
         let head = repo.git(&["rev-parse", "HEAD"]);
@@ -225,8 +226,8 @@ fn what_is_not_offered_is_refused_by_name() {
     assert_eq!(ours.status.code(), Some(128));
 }
 
-/// Files of one name in many directories, each with versions of its own: parted by directory, each finds its own base. (Git
-/// knows the option from 2.49 on; 2.47 reads the packs.)
+/// Files of one name in many directories, each with versions of its own: hashing by directory, each finds its
+/// own base. (Git supports the option since 2.49; 2.47 reads the packs.)
 #[test]
 fn files_of_one_name_are_parted_by_their_directories() {
     let repo = RepoBuilder::new(Size::Tiny).build();
@@ -234,7 +235,7 @@ fn files_of_one_name_are_parted_by_their_directories() {
     for version in 0..3 {
         let mut listing = String::new();
         for directory in 0..40 {
-            // All of one size, so that within one hash the sizes of versions do not bring them together.
+            // All have the same size, so that sizes do not group the versions within one hash.
             let lines = (0..60).map(|line| {
                 format!("{:08} {:08}\n", directory * 7919 + line * 104_729, directory * 31 + line)
             });
@@ -303,7 +304,7 @@ fn behind_upload_pack() {
     assert_eq!(std::fs::read_to_string(dir.path().join("log")).unwrap(), "used\n".repeat(4));
 }
 
-/// The names of files in a directory that end with one of these.
+/// The files in a directory whose names end in one of these.
 fn files(dir: &Path, ends: &[&str]) -> Vec<std::path::PathBuf> {
     let all = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     all.filter(|path| ends.iter().any(|end| path.to_str().unwrap().contains(end))).collect()
@@ -330,7 +331,7 @@ fn damaged_entries_are_not_handed_on() {
         write(&damaged);
         let ours = packrace(repo.path(), &["pack-objects", "--all", "-q", &base], "");
         if ours.status.success() {
-            // Only bytes that no object needs can have been hit.
+            // The damage can only be in bytes that no object needs.
             objects(repo.path(), &base);
         } else {
             assert_eq!(ours.status.code(), Some(128), "{at}");
@@ -344,7 +345,7 @@ fn damaged_entries_are_not_handed_on() {
     }
     assert!(refused > 15, "{refused} of 23");
 
-    // The same damage does no harm where there is a second copy.
+    // With a second copy, the same damage is harmless.
     write(&intact);
     let copy = RepoBuilder::new(Size::Tiny).build();
     stock_git(copy.path(), &["repack", "-adfq", "--depth=1"], "");

@@ -1,5 +1,5 @@
-//! `packrace pack-objects` leaves what `git pack-objects` leaves where its packs stay: the options that repack, gc and
-//! partial clones pass.
+//! `packrace pack-objects` writes the same as `git pack-objects` when its packs are kept: the options that
+//! repack, gc and partial clones pass.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use packrace_testkit::{Git, Loose, RefFormat, Repo, RepoBuilder, Size, Storage, 
 use crate::repack_command::{Role, assert_sound, extensions, files, objects, worn};
 use crate::running::{copy, packrace, stock_git};
 
-/// Runs the same with git and with packrace on copies, into their own packs, and compares what is there then.
+/// Runs the same with git and packrace on copies, into their own packs, and compares the results.
 fn check(repo: &Path, args: &[&str], input: &str) -> PathBuf {
     let dir = tempfile::tempdir().unwrap();
     let args = [&["pack-objects", "-q", "--non-empty"], args, &["objects/pack/pack"]].concat();
@@ -95,7 +95,7 @@ fn cruft() {
         }
         let keep = format!("--keep-pack={}", names[3]);
         check_and_forget(repo.path(), &["--cruft", &keep], &some);
-        // A second round takes times over from the first.
+        // A second run takes over times from the first.
         let left = check(repo.path(), &["--cruft"], &some);
         let cruft = objects(&left).iter().filter(|(role, _)| *role == Role::Cruft).count();
         assert!(cruft > 0);
@@ -125,7 +125,7 @@ fn bitmaps() {
     }
 }
 
-/// Some MiB that cannot be compressed, in files of up to 1.5 MiB with small changes: deltas, also across borders.
+/// Some MiB of incompressible data, in files of up to 1.5 MiB with small changes: deltas, also across limits.
 fn bulky() -> Repo {
     let repo = RepoBuilder::new(Size::Tiny).build();
     let mut state = 1u64;
@@ -197,7 +197,7 @@ sampled! {
             assert_eq!(said.contains("minimum pack size limit is 1 MiB"), args.contains(&"--max-pack-size=10k"));
             let bitmaps = extensions(&dir).iter().find(|(kind, _)| kind == "bitmap").unwrap().1;
             assert_eq!(bitmaps == 1, !is_limited, "{args:?}");
-            // Nothing of it is needed from elsewhere.
+            // No object is needed from elsewhere.
             Git::stock().run(&dir, &["prune-packed", "-q"]);
             for name in before {
                 for extension in ["pack", "idx", "rev", "bitmap"] {
@@ -210,7 +210,7 @@ sampled! {
     }
 }
 
-/// A repository without one of its blobs and, elsewhere, without one of its trees.
+/// A repository without one of its blobs, and another without one of its trees.
 #[test]
 fn what_is_missing() {
     let repo = RepoBuilder::new(Size::Tiny).build();
@@ -240,7 +240,7 @@ fn what_is_missing() {
             let full = [&["pack-objects", "-q", "--revs", "--stdout"], args].concat();
             let [git, ours] = [stock_git, packrace].map(|run| run(dir.path(), &full, &head));
             assert_eq!(ours.status.success(), works, "{args:?} {}", String::from_utf8_lossy(&ours.stderr));
-            // Stock git gives up on trees that are missing, whatever it is told.
+            // Stock git fails on missing trees, whatever the option.
             assert_eq!(git.status.success(), works && missing == &blob, "{args:?}");
             if git.status.success() {
                 assert_eq!(count(&git.stdout), count(&ours.stdout), "{args:?}");
@@ -274,10 +274,10 @@ fn partial_clones_pack_what_is_their_own() {
     }
 }
 
-/// Objects that the receiver gets from elsewhere are left out, and it is told where they are, before the pack.
+/// Objects that the receiver downloads elsewhere are left out, and their URIs come before the pack.
 #[test]
 fn packs_from_elsewhere() {
-    // git looks at loose ones only.
+    // git checks loose objects only.
     let storage = Storage { loose: Loose::All, ..Storage::default() };
     let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
     let blobs = repo.git(&["ls-tree", "-r", "--format=%(objecttype) %(objectname)", "main"]);

@@ -11,16 +11,16 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use crate::running::{PACKRACE, assert_no_panic, copy};
 
-/// Where standard error goes.
+/// The kind of standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum To {
     Pipe,
     Terminal,
 }
 
-/// Work that stock git does and shows, and that packrace does not do or does unseen.
+/// Work that stock git does and shows, and that packrace does not do or does not show.
 const ONLY_GIT: [&str; 11] = [
-    // A search can be needless for one and not for the other.
+    // One may need a search that the other does not.
     "Delta compression using up to",
     "Compressing objects",
     "Loading known commits in commit graph",
@@ -31,7 +31,7 @@ const ONLY_GIT: [&str; 11] = [
     "Writing out commit graph in",
     "Scanning merged commits",
     "Sorting objects by packfile",
-    // Always all objects there; packrace takes up what nothing reaches, and only if there is anything.
+    // git counts all objects there; packrace counts unreachable ones, and only if there are any.
     "Enumerating cruft objects",
 ];
 
@@ -44,14 +44,14 @@ const ONLY_PACKRACE: [&str; 5] = [
     "Enumerating cruft objects",
 ];
 
-/// The last state of every line that was shown.
+/// The last state of every line shown.
 fn lines(stderr: &str) -> Vec<&str> {
     let shown = stderr.split_terminator('\n').map(|line| line.trim_end_matches('\r'));
     shown.map(|line| line.rsplit('\r').next().unwrap_or_default()).collect()
 }
 
-/// Titles whose numbers are each one's own affair: which objects are tried as deltas, which commits get a bitmap, and that git
-/// counts packs that it does not add and refs of one commit once.
+/// Titles whose numbers may differ: the objects tried as deltas, the commits that get a bitmap; and git
+/// counts packs that it does not add, and refs of one commit once.
 const OWN_NUMBERS: [&str; 4] = [
     "Compressing objects",
     "Building bitmaps",
@@ -59,7 +59,7 @@ const OWN_NUMBERS: [&str; 4] = [
     "Collecting referenced commits",
 ];
 
-/// What both must say. Which objects become deltas and speed are not compared either.
+/// The part that both must print. Numbers of deltas and speeds are not compared either.
 fn comparable(line: &str) -> String {
     let line = line.split(" (delta ").next().unwrap_or_default();
     match line.split_once(':') {
@@ -73,7 +73,7 @@ fn comparable(line: &str) -> String {
     }
 }
 
-/// What `program` says on standard error, run on a copy of `repo`.
+/// What `program` prints to standard error, run on a copy of `repo`.
 fn said(program: &str, repo: &Path, args: &[&str], input: impl AsRef<[u8]>, to: To, delay: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r");
@@ -100,7 +100,7 @@ fn said(program: &str, repo: &Path, args: &[&str], input: impl AsRef<[u8]>, to: 
             let mut child = command.stderr(side).spawn().unwrap();
             drop(command);
             let mut text = Vec::new();
-            // When nobody has the other side open any more, reading ends in an error.
+            // When the other side is closed, reading ends in an error.
             let _ = File::from(terminal).read_to_end(&mut text);
             child.wait().unwrap();
             String::from_utf8(text).unwrap()
@@ -108,12 +108,12 @@ fn said(program: &str, repo: &Path, args: &[&str], input: impl AsRef<[u8]>, to: 
     }
 }
 
-/// Both say the same of the same work, where a search for deltas does not count; returns what packrace says.
+/// Both print the same for the same work, except for the delta search; returns what packrace prints.
 fn check(repo: &Path, args: &[&str], input: impl AsRef<[u8]>, to: To) -> Vec<String> {
     check_but(repo, args, input, to, &ONLY_GIT, &ONLY_PACKRACE)
 }
 
-/// The same without these lines of either.
+/// The same, without these lines.
 fn check_but(
     repo: &Path,
     args: &[&str],
@@ -248,7 +248,7 @@ fn repack() {
         assert_eq!(shown.is_empty(), args.contains(&"-adq"), "{args:?}");
         assert_eq!(check(repo.path(), args, "", To::Pipe), [""; 0], "{args:?}");
     }
-    // Git counts an object of a pack that is loose too twice.
+    // Git counts a packed object that is loose, too, twice.
     let [only_git, only_packrace] =
         [&ONLY_GIT[..], &ONLY_PACKRACE].map(|lines| [lines, &["Enumerating objects"]].concat());
     let geometric = ["repack", "-d", "--geometric=2", "--write-midx"];
@@ -257,7 +257,7 @@ fn repack() {
     check(bitmapped.path(), &["repack", "-ad"], "", To::Terminal);
 }
 
-/// What nothing reaches gets a pack, and that pack its own lines.
+/// Unreachable objects get a pack, which has lines of its own.
 #[test]
 fn repack_with_cruft() {
     let repo = repo(HashKind::Sha1, Storage::default());
@@ -294,7 +294,7 @@ fn index_pack() {
     }
 }
 
-/// What is usually short is shown when it lasts, for as long as `GIT_PROGRESS_DELAY` says.
+/// Progress of usually short work is shown if it lasts longer than `GIT_PROGRESS_DELAY`.
 #[test]
 fn delay() {
     let repo = untidy();

@@ -1,5 +1,6 @@
-//! A server that is itself a partial clone. git 2.47 does not know the capability `promisor-remote`: what stock git sends
-//! is asked of `pack-objects --missing=allow-promisor`, which newer servers run for clients that accept a remote.
+//! A server that is itself a partial clone. git 2.47 does not support the capability `promisor-remote`: the
+//! reference is `pack-objects --missing=allow-promisor`, which newer servers run for clients that accept a
+//! remote.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +11,8 @@ use packrace_testkit::{Git, Repo, RepoBuilder, Size};
 
 use crate::running::answer_to;
 
-/// A repository and a partial clone of it with this filter, which offers it as a promisor remote. The clone has a commit
-/// of its own that names what it lacks.
+/// A repository and a partial clone of it with this filter, which offers it as a promisor remote. The clone
+/// has a commit of its own that refers to missing objects.
 struct Partial {
     full: Repo,
     dir: tempfile::TempDir,
@@ -46,14 +47,14 @@ impl Partial {
         answer_to(self.dir.path(), 2, script.line("done").flush().flush().bytes(), Feed::Whole)
     }
 
-    /// What stock git packs of `revs`.
+    /// The objects that stock git packs for `revs`.
     fn stock(&self, revs: &str) -> BTreeSet<String> {
         let args = ["pack-objects", "--missing=allow-promisor", "--revs", "--stdout", "-q"];
         let pack = Git::stock().run_with_input(self.dir.path(), &args, revs.as_bytes());
         self.objects(&pack)
     }
 
-    /// What is missing comes from the full repository.
+    /// Missing objects come from the full repository.
     fn objects(&self, pack: &[u8]) -> BTreeSet<String> {
         objects_in_pack(Git::stock(), pack, HashKind::Sha1, Some(self.full.path()))
     }

@@ -1,8 +1,8 @@
-//! `packrace symbolic-ref` and `show-ref` say and do what git's commands do.
+//! `packrace symbolic-ref` and `show-ref` print and do the same as git's commands.
 
 use crate::ref_twins::in_both_formats;
 
-/// Words are divided by spaces, and `''` is the empty one.
+/// Words are separated by spaces, and `''` is the empty one.
 const SYMBOLIC: &[&str] = &[
     "",
     "HEAD",

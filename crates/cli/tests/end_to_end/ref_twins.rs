@@ -9,20 +9,20 @@ use packrace_testkit::{Git, RefFormat};
 
 use crate::running::{copy, packrace, stock_git};
 
-/// The copies, and names of objects for `{c}` (a commit), `{d}` (its child), `{e}` (a commit beside), `{t}` (a tree) and
-/// `{g}` (a tag of `{c}`) in arguments and input.
+/// The copies, and object names for `{c}` (a commit), `{d}` (its child), `{e}` (a commit beside), `{t}` (a
+/// tree) and `{g}` (a tag of `{c}`) in arguments and input.
 pub struct RefTwins {
     dir: tempfile::TempDir,
     ids: Vec<(&'static str, String)>,
     format: RefFormat,
-    /// The bytes in which the state of each was seen last, and that state.
+    /// The last seen files of each copy, and the state read from them.
     seen: RefCell<HashMap<PathBuf, (Stored, String)>>,
 }
 
 /// Names and contents of files.
 type Stored = Vec<(String, Vec<u8>)>;
 
-/// What makes the refs that both begin with.
+/// The initial refs of both.
 const REFS: &str = "\
 create refs/heads/main {c}\n\
 create refs/heads/a {d}\n\
@@ -79,30 +79,30 @@ impl RefTwins {
         self.dir.path().join("packrace/r.git")
     }
 
-    /// With the names of objects in place.
+    /// Replaces the placeholders for object names.
     pub fn filled(&self, text: &str) -> String {
         let mut filled = text.to_owned();
         for (mark, id) in &self.ids {
             filled = filled.replace(mark, id);
-            // A beginning of it.
+            // An abbreviation of it.
             filled = filled.replace(&format!("{}short}}", &mark[..2]), &id[..9]);
         }
         filled.replace("{0}", &"0".repeat(40)).replace("{1}", &"1".repeat(40))
     }
 
-    /// Runs the same in both: the same is said, and the same refs and reflogs are there afterwards.
+    /// Runs the same in both: the output is the same, and so are refs and reflogs afterwards.
     pub fn check(&self, args: &[&str], input: &str) {
         self.check_said(args, input);
         let (ours, theirs) = (stored(&self.ours()), stored(&self.git()));
         if ours == theirs {
-            // The same bytes say the same; git need not be asked a dozen times.
+            // Equal files have the same meaning, so git need not read them.
             return;
         }
         let (ours, theirs) = (self.state(self.ours(), ours), self.state(self.git(), theirs));
         assert_eq!(ours, theirs, "{args:?} {input:?} {:?}", self.format);
     }
 
-    /// The state of one of both. Git is not asked again where nothing has changed.
+    /// The state of one copy. Git reads it again only if it has changed.
     fn state(&self, path: PathBuf, stored: Stored) -> String {
         let mut seen = self.seen.borrow_mut();
         if let Some((_, known)) = seen.get(&path).filter(|(before, _)| *before == stored) {
@@ -113,7 +113,7 @@ impl RefTwins {
         found
     }
 
-    /// Runs the same in both: the same is said.
+    /// Runs the same in both: the output is the same.
     pub fn check_said(&self, args: &[&str], input: &str) {
         let input = self.filled(input);
         let args: Vec<String> = args.iter().map(|argument| self.filled(argument)).collect();
@@ -122,7 +122,7 @@ impl RefTwins {
         assert_eq!(self.said(&ours), self.said(&theirs), "{args:?} {input:?} {:?}", self.format);
     }
 
-    /// Exit code and both outputs, without what differs in every case: where the copy is, and how usage is told.
+    /// Exit code and both outputs, without what always differs: the place of the copy, and usage texts.
     fn said(&self, output: &Output) -> (Option<i32>, String, String) {
         let text = |bytes: &[u8]| {
             let text = String::from_utf8_lossy(bytes).into_owned();
@@ -143,7 +143,7 @@ impl RefTwins {
     }
 }
 
-/// All files in which refs and reflogs are, by names; tables, which have random ones, in their order.
+/// All files with refs and reflogs, by name; tables, whose names are random, in order.
 fn stored(path: &Path) -> Stored {
     let read = |path: &Path| std::fs::read(path).unwrap_or_default();
     let list = read(&path.join("reftable/tables.list"));
@@ -167,7 +167,7 @@ fn stored(path: &Path) -> Stored {
     stored
 }
 
-/// All refs as stock git lists them, symbolic ones that lead nowhere, and reflogs.
+/// All refs as stock git lists them, dangling symbolic refs, and reflogs.
 pub fn state(path: &Path) -> String {
     let format = "--format=%(refname) %(objectname) %(symref)";
     let mut state = Git::stock().run(path, &["for-each-ref", "--include-root-refs", format]);

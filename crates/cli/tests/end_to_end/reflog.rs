@@ -1,4 +1,4 @@
-//! `packrace reflog` says and does what `git reflog` does.
+//! `packrace reflog` prints and does the same as `git reflog`.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use packrace_testkit::{Git, RefFormat};
 use crate::ref_twins::{RefTwins, in_both_formats, state};
 use crate::running::{packrace, stock_git};
 
-/// Words are divided by spaces.
+/// Words are separated by spaces.
 const COMMANDS: &[&str] = &[
     "",
     "show",
@@ -66,7 +66,7 @@ const COMMANDS: &[&str] = &[
     "expire --no-such",
 ];
 
-/// Changes of refs at different times, by stock git in both.
+/// Changes refs at different times, with stock git in both.
 fn write_logs(twins: &RefTwins) {
     let mut at = 1_112_912_053;
     for name in ["main", "loose", "long"] {
@@ -105,7 +105,7 @@ fn shown_and_shortened_as_git_does() {
     });
 }
 
-/// What stock git 2.47 does not have: words and results of git 2.55.
+/// Features that stock git 2.47 lacks: words and results of git 2.55.
 #[test]
 fn written_and_dropped() {
     for format in [RefFormat::Files, RefFormat::Reftable] {

@@ -1,4 +1,4 @@
-//! A response holds on to what it began with, whatever happens to the repository beside it.
+//! A response keeps what it began with, whatever happens to the repository meanwhile.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -25,7 +25,7 @@ fn a_pack_that_is_deleted_under_way_still_arrives() {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(script.bytes()).unwrap();
     let mut stdout = child.stdout.take().unwrap();
-    // The advertisement and the first frames: now the response is under way and waits for its reader.
+    // The advertisement and the first frames: now the response is in progress and waits for its reader.
     let mut answer = vec![0; 200_000];
     stdout.read_exact(&mut answer).unwrap();
     repo.git(&["repack", "-adfq", "--window=5"]);
@@ -38,7 +38,7 @@ fn a_pack_that_is_deleted_under_way_still_arrives() {
     assert_eq!(objects_in_pack(Git::stock(), &pack, repo.hash(), None), expected);
 }
 
-/// Tells the other thread to end, also when an assertion fails.
+/// Tells the other thread to stop, even if an assertion fails.
 struct EndWhenDropped<'a>(&'a AtomicBool);
 
 impl Drop for EndWhenDropped<'_> {
@@ -47,7 +47,7 @@ impl Drop for EndWhenDropped<'_> {
     }
 }
 
-/// Runs a command of git, or one of ours that begins with our name.
+/// Runs a command of git, or of packrace if it begins with its name.
 fn run_maintenance(repo: &Path, command: &[&str]) {
     match command.split_first() {
         Some((&"packrace", args)) => {
@@ -58,7 +58,7 @@ fn run_maintenance(repo: &Path, command: &[&str]) {
     }
 }
 
-/// Clones over HTTP and git:// in a row while another thread changes refs and repacks without pause.
+/// Clones over HTTP and git:// repeatedly while another thread changes refs and repacks without pause.
 fn clones_beside(ref_format: RefFormat, maintenance: &[&[&str]]) {
     let repo = RepoBuilder::new(Size::Tiny).ref_format(ref_format).build();
     let server = Server::start(repo.path().parent().unwrap());
@@ -124,8 +124,8 @@ fn clones_beside_our_own_repacks() {
     clones_beside(RefFormat::Files, &commands);
 }
 
-/// Pushes of stock git, as packs and as loose objects, while packs are put together and deleted without pause: none
-/// may lose an object.
+/// Pushes of stock git, as packs and as loose objects, while packs are combined and deleted without pause: no
+/// object may be lost.
 #[test]
 fn pushes_beside_our_own_repacks() {
     let repo = RepoBuilder::new(Size::Tiny).build();
@@ -178,14 +178,15 @@ fn clones_beside_compaction_of_reftables() {
     clones_beside(RefFormat::Reftable, &[&["pack-refs"], &["repack", "-adq", "--write-midx"]]);
 }
 
-/// No walk names the objects of packs that are rolled up, and files of one length do not tell which belong together.
+/// Objects of rolled-up packs have no names from a walk, and files of equal length do not show which ones
+/// belong together.
 #[test]
 fn packs_that_are_rolled_up_become_deltas_of_each_other() {
     const FILES: u64 = 40;
     let dir = tempfile::tempdir().unwrap();
     let (repo, copy) = (dir.path().join("repo.git"), dir.path().join("copy.git"));
     Git::stock().run(dir.path(), &["init", "-q", "--bare", "-b", "main", "repo.git"]);
-    // Lines that no two files share; each pack has another version of every file.
+    // No two files share lines; each pack has another version of every file.
     for version in 0..12u64 {
         let mut input =
             format!("commit refs/heads/main\ncommitter A <a@x> {} +0000\ndata 1\nx\n", version + 1);

@@ -1,4 +1,4 @@
-//! `packrace repack` leaves the same objects in the same roles as `git repack`.
+//! `packrace repack` keeps the same objects in the same roles as `git repack`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::running::{PACKRACE, copy, packrace, stock_git};
 
 const HASHES: [HashKind; 2] = [HashKind::Sha1, HashKind::Sha256];
 
-/// What an object stands in.
+/// Where an object is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     Pack,
@@ -56,7 +56,7 @@ pub fn files(dir: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(dir).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
 }
 
-/// How many files of each kind there are beside packs.
+/// The number of files of each kind beside packs.
 pub fn extensions(repo: &Path) -> Vec<(String, usize)> {
     let names = files(&repo.join("objects/pack"));
     let kinds = ["pack", "idx", "rev", "keep", "mtimes", "promisor", "bitmap"].map(|kind| {
@@ -66,7 +66,7 @@ pub fn extensions(repo: &Path) -> Vec<(String, usize)> {
     kinds.into()
 }
 
-/// How many packs and objects the multi-pack-index covers, if there is one.
+/// The numbers of packs and objects in the multi-pack-index, if there is one.
 fn covered(repo: &Path) -> Option<(u32, u32)> {
     let bytes = std::fs::read(repo.join("objects/pack/multi-pack-index")).ok()?;
     let hash = if bytes[5] == 2 { HashKind::Sha256 } else { HashKind::Sha1 };
@@ -88,12 +88,12 @@ pub fn assert_sound(repo: &Path) {
     }
 }
 
-/// Runs `repack` with git and with packrace on copies of `repo` and compares what is left and said.
+/// Runs `repack` with git and packrace on copies of `repo`, and compares results and output.
 fn check_mode(repo: &Path, args: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
     let args = [&["repack"], args].concat();
     let [git, ours] = ["git", "packrace"].map(|name| {
-        // An alternate is named relative to its borrower.
+        // The alternate's path is relative to its borrower.
         let inner = dir.path().join(name);
         copy(repo.parent().unwrap(), &inner);
         inner.join(repo.file_name().unwrap())
@@ -115,7 +115,7 @@ fn check_mode(repo: &Path, args: &[&str]) {
     assert_eq!(sorted(expect), sorted(found), "{args:?}");
     for list in ["info/refs", "objects/info/packs"] {
         let [expect, found] = [&git, &ours].map(|repo| std::fs::read_to_string(repo.join(list)).ok());
-        // Packs are named by what is in them, delta by delta. Git lists those of a multi-pack-index twice.
+        // Packs are named by their content, delta by delta. Git lists those of a multi-pack-index twice.
         let lines =
             |text: &Option<String>| text.as_ref().map(|text| text.lines().collect::<BTreeSet<_>>().len());
         assert_eq!(lines(&expect), lines(&found), "{args:?} {list}");
@@ -161,14 +161,14 @@ const MODES: [&[&str]; 26] = [
     &["-a", "-d", "--pack-kept-objects"],
 ];
 
-/// Beside the repository in which all modes are tried, a sample has one mode in so many.
+/// Except for the repository in which all modes run, a sample runs one mode in this many.
 const OTHER_STEP: usize = 5;
 
 fn some_of<'a>(extent: Extent, modes: &'a [&'a [&'a str]]) -> impl Iterator<Item = &'a &'a [&'a str]> {
     modes.iter().step_by(extent.pick(OTHER_STEP, 1))
 }
 
-/// Four packs, some history that only a reflog or nothing reaches, loose objects of both kinds.
+/// Four packs, some history that only a reflog or nothing reaches, and loose objects of both kinds.
 pub fn worn(hash: HashKind, storage: Storage, ref_format: RefFormat) -> Repo {
     let repo = RepoBuilder::new(Size::Tiny)
         .hash(hash)
@@ -208,7 +208,7 @@ sampled! {
     fn every_mode_as_git(extent) {
         for hash in HASHES {
             let repo = worn(hash, Storage::default(), RefFormat::Files);
-            // Names of objects are longer, and modes the same.
+            // Only the length of object names differs.
             let step = if hash == HashKind::Sha1 { 1 } else { extent.pick(OTHER_STEP, 1) };
             MODES.iter().step_by(step).for_each(|mode| check_mode(repo.path(), mode));
         }
@@ -273,7 +273,7 @@ sampled! {
 }
 
 sampled! {
-    /// Where the pack does not hold everything, there is no bitmap, and a word about it only where it was asked for.
+    /// If the pack does not hold everything, there is no bitmap, and a warning only if one was requested.
     fn no_bitmaps_of_a_part(extent) {
         let storage = Storage { keep_oldest: true, ..Storage::default() };
         let repo = worn(HashKind::Sha1, storage, RefFormat::Files);
@@ -288,7 +288,7 @@ sampled! {
 }
 
 sampled! {
-    /// A multi-pack-index that is there is replaced, or goes with the packs that it names.
+    /// An existing multi-pack-index is replaced, or removed with the packs that it names.
     fn multi_pack_indexes(extent) {
         let repo = worn(HashKind::Sha1, Storage::default(), RefFormat::Files);
         repo.git(&["multi-pack-index", "write"]);
@@ -296,7 +296,7 @@ sampled! {
     }
 }
 
-/// Sizes are limited, and what hooks name does not expire.
+/// Sizes are limited, and objects that hooks name do not expire.
 #[test]
 fn limits_and_hooks() {
     let repo = worn(HashKind::Sha1, Storage::default(), RefFormat::Files);
@@ -358,7 +358,7 @@ fn filters() {
     check_mode(repo.path(), &["-a", "-d", "--filter=bogus"]);
     check_mode(repo.path(), &["-a", "-d", "--filter-to=elsewhere"]);
     repo.git(&["config", "--unset", "repack.writeBitmaps"]);
-    // A bitmap would need what is left out. Git fails too, and leaves a temporary pack behind.
+    // A bitmap would need omitted objects. Git fails, too, and leaves a temporary pack behind.
     let before = objects(repo.path());
     let output = packrace(repo.path(), &["repack", "-a", "-d", "--filter=blob:none"], "");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -367,7 +367,7 @@ fn filters() {
         said.ends_with("fatal: failed to write bitmap index\n") && objects(repo.path()) == before,
         "{said}"
     );
-    // An object directory of its own, from which the repository borrows.
+    // A separate object directory, from which the repository borrows.
     let aside = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(aside.path().join("pack")).unwrap();
     let before = repo.reachable_objects();
@@ -382,13 +382,13 @@ fn filters() {
 }
 
 sampled! {
-    /// A shallow commit that is dropped is no longer said to be one.
+    /// A shallow commit that is dropped is removed from the list of shallow commits.
     fn shallow_repositories(extent) {
         let storage = Storage { shallow_depth: Some(4), ..Storage::default() };
         let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
         repo.git(&["config", "repack.writeBitmaps", "false"]);
         some_of(extent, &MODES).for_each(|mode| check_mode(repo.path(), mode));
-        // A history of its own takes the place of the one that is cut.
+        // An independent history replaces the shallow one.
         let tree = repo.git(&["rev-parse", "main^{tree}"]);
         let root = repo.git(&["commit-tree", tree.trim(), "-m", "a new beginning"]);
         let refs = repo.git(&["for-each-ref", "--format=%(refname)"]);
@@ -404,18 +404,18 @@ sampled! {
 }
 
 sampled! {
-    /// What was in a cruft pack stays there with its times, or expires by them.
+    /// The objects of a cruft pack stay in one with their times, or expire by them.
     fn cruft_packs_again(extent) {
         let repo = worn(HashKind::Sha1, Storage::default(), RefFormat::Files);
         repo.git(&["repack", "--cruft", "-d", "-q"]);
         assert_eq!(objects(repo.path()).iter().filter(|(role, _)| *role == Role::Cruft).count(), 4);
-        // Git names the cruft pack that it writes again as the one that is there, since both are its own.
+        // Git gives the rewritten cruft pack the same name as the existing one, since both are its own.
         let modes = some_of(extent, &MODES).filter(|mode| mode.contains(&"-d") || !mode.contains(&"--cruft"));
         modes.for_each(|mode| check_mode(repo.path(), mode));
     }
 }
 
-/// What is old expires, but for what something newer needs.
+/// Old objects expire, except those that newer ones need.
 #[test]
 fn expiry_by_age() {
     let repo = worn(HashKind::Sha1, Storage::default(), RefFormat::Files);
@@ -532,8 +532,9 @@ sampled! {
 }
 
 sampled! {
-    /// Killed at any moment, a repack leaves a repository with everything in it, and the next one has no more packs than it
-    /// should. A pack that was just being named or deleted may stay without an index, as with git: nobody reads it.
+    /// After a kill at any moment, a repack leaves a complete repository, and the next repack leaves no more
+    /// packs than it should. A pack that was just being named or deleted may stay without an index, as with
+    /// git: it is never read.
     fn killed_at_any_moment(extent) {
         let repo = worn(HashKind::Sha1, Storage::default(), RefFormat::Files);
         let expected = repo.reachable_objects();

@@ -1,4 +1,4 @@
-//! Options that are said more than once: the last counts, or all do where git says so.
+//! Repeated options: the last one counts, or all do, as in git.
 
 use crate::running::PACKRACE;
 use crate::stash::Twins;

@@ -1,4 +1,4 @@
-//! Starting packrace: as a command and as a server.
+//! Starts packrace, as a command and as a server.
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use packrace_testkit::{Git, Repo, clean_environment};
 /// The binary under test.
 pub const PACKRACE: &str = env!("CARGO_BIN_EXE_packrace");
 
-/// `packrace upload-pack DIR` in a clean environment, speaking this version of the protocol.
+/// `packrace upload-pack DIR` in a clean environment, with this protocol version.
 pub fn upload_pack(dir: &Path, version: u32) -> Command {
     let mut command = Command::new(PACKRACE);
     clean_environment(&mut command);
@@ -22,14 +22,14 @@ pub fn upload_pack(dir: &Path, version: u32) -> Command {
     command
 }
 
-/// Runs a script against `packrace upload-pack` and looks for traces of a panic.
+/// Runs a script against `packrace upload-pack`, and checks for a panic.
 pub fn answer_to(dir: &Path, version: u32, script: &[u8], feed: Feed) -> Reply {
     let reply = peer::stdio(&mut upload_pack(dir, version), script, feed);
     assert_no_panic(&reply.stderr);
     reply
 }
 
-/// Fails when a panic was reported or the process was ended by a signal's usual words.
+/// Fails if a panic or a fatal signal was reported.
 pub fn assert_no_panic(stderr: &str) {
     assert!(!stderr.contains("panicked"), "{stderr}");
 }
@@ -37,14 +37,14 @@ pub fn assert_no_panic(stderr: &str) {
 /// A running `packrace serve`; it ends when dropped.
 pub struct Server {
     child: Child,
-    /// Where it listens for HTTP.
+    /// The HTTP address.
     pub http: SocketAddr,
-    /// Where it listens for git://.
+    /// The git:// address.
     pub git: SocketAddr,
 }
 
 impl Server {
-    /// Serves every repository below `root` on ports that the system chooses, which it prints.
+    /// Serves every repository below `root` on ports chosen by the system, which it prints.
     pub fn start(root: &Path) -> Server {
         Server::start_with(root, &[])
     }
@@ -61,7 +61,7 @@ impl Server {
         Server::start_command(command, root, &[], &["--allow-push"])
     }
 
-    /// The same without these variables, and everybody may push.
+    /// The same without these variables; every client may push.
     pub fn start_without(root: &Path, variables: &[&str]) -> Server {
         let mut command = clean_packrace();
         for name in variables {
@@ -112,7 +112,7 @@ impl Drop for Server {
     }
 }
 
-/// Sends every line on, until the end even when nobody listens any more, so that the server never blocks.
+/// Forwards every line to the end, even if the receiver is dropped, so that the server never blocks.
 fn forward(stream: impl std::io::Read + Send + 'static, sender: mpsc::Sender<String>) {
     std::thread::spawn(move || {
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
@@ -135,7 +135,7 @@ pub fn packrace(dir: &Path, args: &[&str], input: &str) -> std::process::Output 
     packrace_with(dir, args, input.as_bytes(), &[])
 }
 
-/// The same with an environment, and any input.
+/// The same with environment variables, and any input.
 pub fn packrace_with(
     dir: &Path,
     args: &[&str],
@@ -155,7 +155,7 @@ pub fn stock_git(dir: &Path, args: &[&str], input: &str) -> std::process::Output
     stock_git_with(dir, args, input.as_bytes(), &[])
 }
 
-/// The same with an environment, and any input.
+/// The same with environment variables, and any input.
 pub fn stock_git_with(
     dir: &Path,
     args: &[&str],
@@ -168,18 +168,18 @@ pub fn stock_git_with(
 fn output_of(command: &mut Command, input: &[u8]) -> std::process::Output {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    // A command that does not read all of it ends all the same.
+    // A command that does not read all of it ends nevertheless.
     let _ = child.stdin.take().expect("piped").write_all(input);
     child.wait_with_output().expect("a child can be waited for")
 }
 
-/// A copy of a directory and everything in it.
+/// Copies a directory and everything in it.
 pub fn copy(from: &Path, to: &Path) {
     let status = Command::new("cp").arg("-a").arg(from).arg(to).status().expect("cp is there");
     assert!(status.success(), "{from:?} to {to:?}");
 }
 
-/// A file of a repository that tells what others hold, and a command that verifies it.
+/// A file of a repository that is derived from others, and a command that verifies it.
 pub struct DerivedFile<'a> {
     repo: &'a Repo,
     path: PathBuf,
@@ -195,14 +195,14 @@ impl<'a> DerivedFile<'a> {
         DerivedFile { repo, path, bytes, verify }
     }
 
-    /// Where a chunk begins, by the table of contents that stands behind the header.
+    /// The start of a chunk, by the table of contents after the header.
     pub fn chunk(&self, header_bytes: usize, id: &[u8; 4]) -> usize {
         let entry = self.bytes[header_bytes..].chunks(12).find(|entry| &entry[..4] == id).unwrap();
         u64::from_be_bytes(entry[4..].try_into().unwrap()) as usize
     }
 
-    /// Changes the file, with a checksum that fits where asked: both verify it to the same end, in the same words where
-    /// asked.
+    /// Changes the file, with a correct checksum if requested: both verify it with the same result, in the
+    /// same words if requested.
     pub fn check(&self, change: &dyn Fn(&mut Vec<u8>), with_checksum: bool, is_same_text: bool) {
         let mut bytes = self.bytes.clone();
         change(&mut bytes);
@@ -222,12 +222,12 @@ impl<'a> DerivedFile<'a> {
         }
     }
 
-    /// Puts the file back as it was.
+    /// Restores the file.
     pub fn restore(&self) {
         self.write(&self.bytes);
     }
 
-    /// It may be read-only.
+    /// Replaces the file, which may be read-only.
     fn write(&self, bytes: &[u8]) {
         std::fs::remove_file(&self.path).unwrap();
         std::fs::write(&self.path, bytes).unwrap();

@@ -1,4 +1,4 @@
-//! `packrace pack-refs` and `refs`: how refs are stored.
+//! `packrace pack-refs` and `refs`: the storage of refs.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use packrace_testkit::{Git, RefFormat, RepoBuilder, Size};
 use crate::ref_twins::{RefTwins, in_both_formats};
 use crate::running::{packrace, stock_git};
 
-/// Loose files, and `packed-refs`.
+/// Loose files and `packed-refs`.
 fn stored(path: &Path) -> String {
     let mut files = Vec::new();
     let mut dirs = vec![path.join("refs")];
@@ -51,7 +51,7 @@ fn refs_are_packed_as_git_packs_them() {
                 list.lines().count()
             };
             assert_eq!(tables(&twins.ours()), tables(&twins.git()), "{list}");
-            // With --auto git 2.47 packs files always; git 2.55 where it is worth it, as we do.
+            // With --auto, git 2.47 always packs files; git 2.55 and packrace only if it is worth it.
             if *list != "--auto" {
                 assert_eq!(stored(&twins.ours()), stored(&twins.git()), "{list}");
             }
@@ -130,7 +130,7 @@ fn what_is_wrong_is_found() {
         std::fs::write(twins.ours().join("packed-refs"), &packed).unwrap();
         let lines = packed.lines().count();
         let at = |back: usize| lines - back;
-        // The words of git 2.55; of these 2.47 knows the name and the type only.
+        // The words of git 2.55; 2.47 supports only the name and the type.
         let expect = [
             "error: refs/heads/a~b: badRefName: invalid refname format".to_owned(),
             "error: refs/heads/bad: badRefContent: junk".to_owned(),
@@ -179,8 +179,8 @@ fn refs_are_listed_as_by_for_each_ref() {
     });
 }
 
-/// git 2.55's `refs migrate` writes annotated tags with one id, and old files say `peeled` without a `^` line; git 2.55 looks at
-/// the object then.
+/// git 2.55's `refs migrate` writes annotated tags with one id, and old files are marked `peeled` without a
+/// `^` line; git 2.55 then reads the object.
 #[test]
 fn tags_are_peeled_that_are_stored_without_what_they_tag() {
     use packrace_format::reftable::{RefRecord, RefValue, TableOptions, Writer};

@@ -1,4 +1,4 @@
-//! What a call did, as git's trace2 tells it.
+//! Reports of a call in the format of git's trace2.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::running::PACKRACE;
 
-/// The events of `add`, which this tool is asked for, and its report.
+/// The events of `add` as run by this tool, and its report.
 fn events(top: &Path, tool: &Path) -> (Vec<Value>, String) {
     let repo = top.join("repo");
     let _ = std::fs::remove_dir_all(&repo);
@@ -42,7 +42,7 @@ fn events_have_what_gits_have() {
         let gits = of_kind(&theirs, kind)[0].as_object().unwrap();
         for event in of_kind(&ours, kind) {
             let event = event.as_object().unwrap();
-            // Where in git's sources it comes from is optional.
+            // The position in git's source is optional.
             for (name, value) in gits.iter().filter(|(name, _)| !["file", "line"].contains(&name.as_str())) {
                 let found = event.get(name).unwrap_or_else(|| panic!("{kind} without {name}: {event:?}"));
                 assert_eq!(

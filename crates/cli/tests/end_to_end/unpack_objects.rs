@@ -1,4 +1,5 @@
-//! `packrace unpack-objects` beside `git unpack-objects`: the same packs to both, each time into an empty repository.
+//! `packrace unpack-objects` compared with `git unpack-objects`: the same packs for both, each time in an
+//! empty repository.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,14 +12,14 @@ use packrace_testkit::{Git, Random, RepoBuilder, Size, clean_environment, sample
 
 use crate::running::{PACKRACE, assert_no_panic};
 
-/// Two repositories that are the same at first.
+/// Two repositories with the same initial state.
 struct Twins {
     _dir: tempfile::TempDir,
     git: PathBuf,
     ours: PathBuf,
 }
 
-/// What came of a pack in one of them.
+/// The result of a pack in one of them.
 struct Outcome {
     reply: Reply,
     objects: BTreeSet<String>,
@@ -36,7 +37,7 @@ impl Twins {
         Twins { _dir: dir, git, ours }
     }
 
-    /// Gives both the same input.
+    /// Gives the same input to both.
     fn unpack(&self, args: &[&str], input: &[u8]) -> [Outcome; 2] {
         let args = [&["unpack-objects"], args].concat();
         let mut git = Git::stock().command(&self.git);
@@ -75,7 +76,7 @@ fn find_temporaries(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What git says, without what zlib says to it.
+/// Git's words, without those that zlib adds.
 fn words(reply: &Reply) -> String {
     let lines = reply.stderr.lines().filter(|line| !line.starts_with("error: inflate: "));
     lines.map(|line| format!("{line}\n")).collect()
@@ -106,8 +107,8 @@ fn whole_packs() {
             }
             Git::stock().run(&twins.ours, &["fsck", "--full", "--strict", "--no-dangling"]);
             let packs = std::fs::read_dir(twins.ours.join("objects/pack")).unwrap();
-            // Each with its index and reverse index; what can be read of each makes one of whole objects, and one of what was made
-            // of these, which have no reverse index.
+            // Each pack has its index and reverse index. With `-r` each makes two packs: one of complete
+            // objects, and one of objects resolved against them, both without a reverse index.
             let files = match args {
                 _ if args.contains(&"-n") => 0,
                 _ if args.contains(&"-r") => 4 * 2,
@@ -119,8 +120,8 @@ fn whole_packs() {
 }
 
 sampled! {
-    /// Damaged in every way, with a checksum that is right or not: git and we agree on what is taken, and where git stores something
-    /// of a pack that it refuses, we do so with `-r` only, and at least that.
+    /// Damage of all kinds, with or without a correct checksum: git and packrace accept the same packs. Of a
+    /// pack that git refuses, it may store objects; packrace stores at least those, but only with `-r`.
     fn damaged_packs(extent) {
         let mut refused = 0;
         for (hash, seed) in [(HashKind::Sha1, 1), (HashKind::Sha256, 2)] {
@@ -157,7 +158,7 @@ sampled! {
     }
 }
 
-/// A whole blob, then a delta of something, then another blob.
+/// A complete blob, then a delta, then another blob.
 fn with_delta(base: HandmadeEntry<'_>, delta: &[u8]) -> Vec<u8> {
     let mut pack = HandmadePack::default();
     pack.whole(Kind::Blob, b"aaa\n");
@@ -248,7 +249,8 @@ fn words_are_those_of_git() {
     }
 }
 
-/// A delta chain from its end to its beginning, long and by names, is read in a moment also where the pack is damaged.
+/// A long delta chain from its end to its beginning, by names, is resolved quickly even if the pack is
+/// damaged.
 #[test]
 fn a_long_chain_is_salvaged() {
     const LENGTH: u32 = 3000;
@@ -271,7 +273,7 @@ fn a_long_chain_is_salvaged() {
     assert_eq!(objects(&twins.ours).len(), LENGTH as usize);
 }
 
-/// Few new objects are loose: how many are in the pack makes no difference, nor that it is thin.
+/// A few new objects stay loose: neither the number of objects in the pack nor its thinness matters.
 #[test]
 fn a_handful_of_new_objects_stays_loose() {
     let repo = RepoBuilder::new(Size::Tiny).build();
@@ -301,8 +303,8 @@ fn a_handful_of_new_objects_stays_loose() {
     }
 }
 
-/// As configured, every file once and every directory once, or fewer calls where the file system does several in one, and nothing
-/// where nothing is asked for.
+/// As configured: one sync per file and per directory, or fewer if the file system syncs several in one call,
+/// and none if none is requested.
 #[test]
 fn syncs_and_writes_are_few() {
     let repo = RepoBuilder::new(Size::Tiny).build();
@@ -327,7 +329,7 @@ fn syncs_and_writes_are_few() {
         let syncs = if is_synced { 2..=found + fan_outs + 1 } else { 0..=0 };
         assert!(syncs.contains(&count(&report, "objects", "sync")), "{report}");
         assert_eq!(count(&report, "objects", "write"), found, "{report}");
-        // The pack waits in a file, which is not synced.
+        // The pack is buffered in a file, which is not synced.
         assert_eq!((count(&report, "pack", "sync"), count(&report, "pack", "write")), (0, 1), "{report}");
     }
 }

@@ -1,4 +1,4 @@
-//! `packrace update-index` beside `git update-index`.
+//! `packrace update-index` compared with `git update-index`.
 
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
@@ -9,7 +9,7 @@ use packrace_testkit::Git;
 use crate::index_twins::{IndexTwins, state};
 use crate::running::{packrace, stock_git};
 
-/// Each line is a command; `|` comes before what is on standard input, and `$` before what a shell does in both copies.
+/// Each line is a command; `|` precedes standard input, and `$` precedes a shell command for both copies.
 fn script(twins: &IndexTwins, lines: &str) {
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
         match line.strip_prefix("$ ") {
@@ -459,7 +459,8 @@ fn a_lock_that_is_held() {
     );
 }
 
-/// Pipes and sockets; what is not readable, and directories that cannot be searched or written, for who is not root.
+/// Pipes and sockets; unreadable files, and directories that cannot be searched or written, unless run by
+/// root.
 #[test]
 fn files_that_are_none() {
     let twins = IndexTwins::new(&[]);
@@ -478,7 +479,8 @@ fn files_that_are_none() {
          $ rm a; ln -s fifo a
          a",
     );
-    // Links between the look and the read are not followed, so a copy that changes all the time gives one or the other.
+    // A link that appears between examining and reading is not followed, so the result for a file that keeps
+    // changing is one of the two.
     let ours = &twins.tops()[1];
     let place = ours.join("flips");
     for round in 0..20 {
@@ -493,7 +495,8 @@ fn files_that_are_none() {
     }
 }
 
-/// Damage of every kind, with a checksum that fits: git says what is wrong, or takes what we refuse; nobody panics.
+/// Damage of all kinds, with a correct checksum: git reports the problem, or accepts what packrace refuses;
+/// neither panics.
 #[test]
 fn damaged_indexes() {
     let twins = IndexTwins::new(&[]);
@@ -512,7 +515,7 @@ fn damaged_indexes() {
                 false => packrace(top, &["update-index", "--show-index-version"], ""),
             };
             let stderr = String::from_utf8_lossy(&output.stderr);
-            // Git says paths from where it is.
+            // Git prints paths relative to its directory.
             (output.status.code(), stderr.replace(&format!("{}/", top.display()), ""))
         });
         if is_same {
@@ -546,7 +549,7 @@ fn resealed(bytes: &[u8]) -> Vec<u8> {
     [bytes, hasher.finish().as_slice()].concat()
 }
 
-/// Five thousand files: the same index and the same objects, with a number of syncs that does not depend on them.
+/// Five thousand files: the same index and the same objects, with a constant number of syncs.
 #[test]
 #[ignore = "slow: five thousand files"]
 fn many_files() {

@@ -1,4 +1,4 @@
-//! `packrace update-ref` says and does what `git update-ref` does.
+//! `packrace update-ref` prints and does the same as `git update-ref`.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use packrace_testkit::{Git, RefFormat};
 use crate::ref_twins::{RefTwins, in_both_formats, state};
 use crate::running::{packrace, stock_git};
 
-/// Sessions in lines.
+/// Sessions, by lines.
 const SESSIONS: &[&str] = &[
     "",
     "create\n",
@@ -143,7 +143,7 @@ const NUL_SESSIONS: &[&str] = &[
     "delete refs/heads/sym\n{1}\n",
 ];
 
-/// Argument lists; words are divided by spaces, and `''` is the empty one.
+/// Argument lists; words are separated by spaces, and `''` is the empty one.
 const ARGUMENTS: &[&str] = &[
     "",
     "a",
@@ -224,7 +224,7 @@ fn arguments_as_git_takes_them() {
     });
 }
 
-/// Stock git 2.47 makes files of any name right in the repository; we do not.
+/// Stock git 2.47 creates files of any name directly in the repository; packrace does not.
 #[test]
 fn what_is_no_ref_is_not_made() {
     let twins = RefTwins::new(RefFormat::Files);
@@ -238,7 +238,7 @@ fn what_is_no_ref_is_not_made() {
     }
 }
 
-/// Words and order of git 2.55, which knows `--batch-updates`; the stock git beside us, 2.47, does not.
+/// Words and order of git 2.55, which supports `--batch-updates`; the installed stock git, 2.47, does not.
 #[test]
 fn batches_reject_one_by_one() {
     for format in [RefFormat::Files, RefFormat::Reftable] {
@@ -274,7 +274,7 @@ fn batches_reject_one_by_one() {
     }
 }
 
-/// As git 2.55 does it.
+/// As git 2.55 does.
 #[test]
 fn batches_refuse_one_of_two_names_in_each_others_way() {
     let cases: &[(&[&str], &[&str], &[&str])] = &[
@@ -300,7 +300,7 @@ fn batches_refuse_one_of_two_names_in_each_others_way() {
     });
 }
 
-/// Writes a hook that keeps what it is told in `told` beside the repository, and says no in the state `VETO`.
+/// Writes a hook that records its input in `told` beside the repository, and fails in the state `VETO`.
 fn write_hook(path: &Path, veto: &str) {
     let hook = path.join("hooks/reference-transaction");
     std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
@@ -315,8 +315,8 @@ fn hook_log(path: &Path) -> String {
     std::fs::read_to_string(path.join("../told")).unwrap_or_default()
 }
 
-/// What git 2.47 and 2.55 tell alike: 2.47 does not say that a transaction is being prepared, and 2.55 leaves symbolic refs
-/// out that were followed.
+/// The part that git 2.47 and 2.55 have in common: 2.47 does not report that a transaction is being prepared,
+/// and 2.55 omits symbolic refs that were followed.
 fn without_news(hook_log: &str) -> String {
     let mut kept = String::new();
     let mut is_kept = true;
@@ -358,7 +358,7 @@ fn the_hook_is_told_what_git_tells() {
             let (ours, theirs) = (hook_log(&twins.ours()), hook_log(&twins.git()));
             assert_eq!(without_news(&ours), without_news(&theirs), "{session}");
         }
-        // What a deletion is told of twice by git's files backend is told once.
+        // Git's files backend reports a deletion twice, packrace once.
         packrace(&twins.ours(), &["update-ref", "-d", "refs/heads/packed"], "");
         let line = format!("{0} {0} refs/heads/packed\n", "0".repeat(40));
         let expect =
@@ -377,7 +377,7 @@ fn the_hook_can_say_no() {
             write_hook(&twins.ours(), veto);
             let args = ["update-ref", "refs/heads/main", &twins.filled("{d}")];
             let said = packrace(&twins.ours(), &args, "");
-            // The words of git 2.55, which names the state.
+            // The words of git 2.55, which include the state.
             let expect =
                 format!("fatal: in '{veto}' phase, update aborted by the reference-transaction hook\n");
             assert_eq!(String::from_utf8_lossy(&said.stderr), expect);

@@ -1,4 +1,4 @@
-//! `packrace write-tree` beside `git write-tree`.
+//! `packrace write-tree` compared with `git write-tree`.
 
 use packrace_testkit::Git;
 
@@ -74,7 +74,7 @@ fn known_trees_are_kept_and_forgotten_as_by_git() {
     }
 }
 
-/// A real history: the trees of its commits are made again of its entries alone.
+/// A real history: the trees of its commits are rebuilt from their entries alone.
 #[test]
 fn trees_of_a_history() {
     let repo = packrace_testkit::RepoBuilder::new(packrace_testkit::Size::Tiny).build();

@@ -1,4 +1,4 @@
-//! Who may do what: `packrace serve` with access rules, and stock git as the client.
+//! Access rules: `packrace serve` with rules, and stock git as the client.
 
 use super::*;
 
@@ -35,10 +35,11 @@ who = "reader"
 allow = ["read"]
 "#;
 
-/// A served folder with `a.git` and `private/b.git`, users alice, bob and reader with their names as passwords, and rules.
+/// A served folder with `a.git` and `private/b.git`, rules, and users alice, bob and reader, whose names are
+/// their passwords.
 pub(super) struct Guarded {
     pub(super) server: Server,
-    /// Of git, outside of what is served.
+    /// Directory of the client, outside the served folder.
     client: tempfile::TempDir,
 }
 
@@ -76,7 +77,8 @@ impl Guarded {
         self.server.folder.path().join(name)
     }
 
-    /// Runs git as a user whom a credential helper knows; `helper` has what the helper was asked for.
+    /// Runs git as a user whom a credential helper knows; [`helper`](Self::helper) returns the requests to
+    /// it.
     fn git(&self, user: &str, password: &str, args: &[&str]) -> Output {
         let mut command = Git::stock().command(self.client.path());
         command.env("GIT_TERMINAL_PROMPT", "0");
@@ -91,7 +93,7 @@ impl Guarded {
         output(command.args(args))
     }
 
-    /// What the helper was asked for since the last time.
+    /// The requests to the helper since the last call.
     fn helper(&self) -> String {
         let said = std::fs::read_to_string(self.file("helper")).unwrap_or_default();
         let _ = std::fs::remove_file(self.file("helper"));
@@ -112,7 +114,7 @@ impl Guarded {
         assert!(said(&output).contains(expect), "{user} {args:?}: {}", said(&output));
     }
 
-    /// A clone of `path` with a commit more than the server has on `main`.
+    /// A clone of `path` with one commit more than the server has on `main`.
     fn clone_and_commit(&self, user: &str, path: &str, name: &str) {
         self.works(user, &["clone", "--quiet", &self.url(path), name]);
         self.works(user, &["-C", name, "commit", "--quiet", "--allow-empty", "-m", "more"]);
@@ -127,7 +129,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The line of a file of users.
+/// The user's line in a password file.
 pub(super) fn hash(user: &str, password: &str) -> String {
     let mut command = packrace();
     command.args(["access", "hash", user]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -142,7 +144,7 @@ pub(super) fn write_secret(path: &Path, text: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-/// A new token, in this file.
+/// Adds a new token to this file.
 fn token(file: &Path, args: &[&str]) -> String {
     let made = output(packrace().args(["access", "token"]).args(args).arg("alice").arg(file));
     assert!(made.status.success(), "{}", said(&made));
@@ -159,17 +161,17 @@ fn passwords_tokens_and_rules_with_stock_git() {
     assert_eq!(guarded.helper(), "get store");
     guarded.works("reader", &["-C", "private", "fetch", "--quiet", &private]);
 
-    // A wrong password is erased, and one of nobody too.
+    // A wrong password is erased, and so is that of an unknown user.
     guarded.helper();
     for (user, password) in [("alice", "guessed-it"), ("nobody", "alice")] {
         guarded.fails(user, password, &["ls-remote", &private], "Authentication failed");
         assert_eq!(guarded.helper(), "get erase", "{user}");
     }
-    // Nobody else is told what there is.
+    // Other users do not learn what exists.
     for path in ["private/b.git", "private/none.git", "other.git"] {
         guarded.fails("bob", "bob", &["ls-remote", &guarded.url(path)], "not found");
     }
-    // What may be read need not be pushed to.
+    // Read access does not allow pushes.
     guarded.works("alice", &["-C", "private", "commit", "--quiet", "--allow-empty", "-m", "more"]);
     let push = ["-C", "private", "push", "--quiet", &private, "HEAD:refs/heads/main"];
     guarded.fails("reader", "reader", &push, "403");
@@ -189,7 +191,7 @@ fn passwords_tokens_and_rules_with_stock_git() {
     assert!(guarded.git("x", &read_only, &command).status.success());
     guarded.works("alice", &["-C", "private", "commit", "--quiet", "--allow-empty", "-m", "yet more"]);
     guarded.fails("x", &read_only, &push, "403");
-    // Also where nobody needs any.
+    // Credentials are checked even where none are needed.
     let public = "GET /a.git/info/refs?service=git-upload-pack HTTP/1.1";
     assert_eq!(guarded.status(&format!("{public}\nAuthorization: Bearer {all}")).status, 200);
     assert_eq!(guarded.status(&format!("{public}\nAuthorization: Bearer {expired}")).status, 401);
@@ -211,7 +213,7 @@ fn rules_for_refs() {
         assert_eq!(pushed.status.success(), expect.is_empty(), "{user} {spec}: {}", said(&pushed));
         assert!(said(&pushed).contains(expect), "{user} {spec}: {}", said(&pushed));
     };
-    // A hook hears of nothing that the rules refuse.
+    // Hooks do not run for refs that the rules refuse.
     let heard = guarded.server.repository().join("heard");
     super::hostile::script(
         &guarded.server.repository().join("hooks/pre-receive"),
@@ -227,7 +229,7 @@ fn rules_for_refs() {
     assert_eq!(heard.matches("alice\n").count(), 1, "{heard}");
     assert_eq!(heard.matches("bob\n").count(), 3, "{heard}");
 
-    // Who wanted what is on record.
+    // The audit log records requests.
     let audit = json_lines(&std::fs::read_to_string(guarded.file("audit")).unwrap());
     let recorded: Vec<[&str; 3]> =
         audit.iter().map(|line| ["user", "ref", "outcome"].map(|key| line[key].as_str().unwrap())).collect();
@@ -246,7 +248,7 @@ fn rules_for_refs() {
         (&"/a.git".into(), "0".repeat(40).as_str())
     );
 
-    // Through a symbolic ref, too; and all of an atomic push goes, or nothing.
+    // Also through a symbolic ref; an atomic push is refused as a whole.
     let git = Git::stock();
     git.run(&guarded.server.repository(), &["symbolic-ref", "refs/heads/alias", "refs/heads/main"]);
     check("alice", "+HEAD^:refs/heads/alias", "(alice may not force refs/heads/main)");
@@ -260,7 +262,7 @@ fn rules_for_refs() {
 fn a_repository_is_hidden_under_every_name() {
     let guarded = Guarded::start();
     let root = guarded.server.folder.path().join("root");
-    // The rules allow everybody to read what is called a.git; that is a link now.
+    // The rules allow everyone to read a.git, which is now a link.
     std::fs::rename(root.join("a.git"), root.join("c.git")).unwrap();
     std::os::unix::fs::symlink("private/b.git", root.join("a.git")).unwrap();
     let get = |path: &str, more: &str| {
@@ -305,7 +307,7 @@ fn whoever_may_read_is_told_why_a_push_is_forbidden() {
     guarded.server.signal("-HUP");
     let may_only_read = format!("remote: this token may only read\n{forbidden}");
     guarded.server.wait_until("the token", |_| push("x", &token) == may_only_read);
-    // Nobody else hears of it.
+    // Other users learn nothing.
     let missing = push("bob", "bob");
     assert!(missing.contains("remote: Not Found\n") && missing.contains("not found"), "{missing}");
     let head = "GET /private/b.git/info/refs?service=git-receive-pack HTTP/1.1";
@@ -372,7 +374,7 @@ fn headers_of_strangers_do_not_count() {
     assert!(text.contains("packrace_refusals_total{reason=\"unauthenticated\"} 6\n"), "{text}");
     assert_eq!(guarded.status("GET /-/healthz HTTP/1.1").status, 200);
 
-    // Who guesses passwords is not heard any more for a while; a password that was right is still known.
+    // An address that guesses passwords is refused for a while; a password that was right is still accepted.
     let with =
         |credentials: &str| guarded.status(&format!("{private}\nAuthorization: Basic {credentials}")).status;
     assert_eq!(with("YWxpY2U6YWxpY2U="), 200);
@@ -426,7 +428,7 @@ fn rules_are_read_again_and_mistakes_change_nothing() {
     );
     guarded.server.wait_until("the complaint", |server| server.log().contains(&words));
     assert!(may_read());
-    // An editor replaces a file.
+    // An editor replaces the file.
     std::fs::write(
         guarded.file("rules.new"),
         "[[rule]]\nrepository = \"**\"\nwho = \"alice\"\nallow = [\"read\"]\n",
@@ -529,11 +531,11 @@ fn a_push_makes_only_what_the_rules_allow() {
     };
     assert_eq!(push("alice", "private/made.git"), "");
     assert!(root.join("private/made.git/HEAD").exists());
-    // Who may create refs need not be one who may make repositories.
+    // A user who may create refs may still not create repositories.
     assert!(push("bob", "new/made.git").contains("not found"));
     assert!(push("bob", "private/other.git").contains("not found"));
     assert!(push("", "private/other.git").contains("could not read Username"));
-    // A link to where others may make some does not help.
+    // A link to a folder where creation is allowed to others does not help.
     std::os::unix::fs::symlink("../private", root.join("open/link")).unwrap();
     assert_eq!(push("bob", "open/made.git"), "");
     assert!(push("bob", "open/link/other.git").contains("not found"));

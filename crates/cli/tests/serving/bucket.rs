@@ -1,10 +1,10 @@
-//! Repositories of a bucket: `packrace bucket`, and `packrace serve --bucket`.
+//! Repositories in a bucket: `packrace bucket` and `packrace serve --bucket`.
 
 use packrace_testkit::{BucketServer, RefFormat, Repo, Storage};
 
 use super::*;
 
-/// How a store is reached.
+/// How to access a store.
 pub(super) struct Store {
     pub(super) variables: Vec<(String, String)>,
     pub(super) url: String,
@@ -15,7 +15,7 @@ impl Store {
         Store { variables: server.variables(), url: "s3://git/hosting".to_owned() }
     }
 
-    /// The same for who has these variables, too.
+    /// The same with additional variables.
     pub(super) fn with(&self, variables: Vec<(String, String)>) -> Self {
         let variables = self.variables.iter().cloned().chain(variables).collect();
         Store { variables, url: self.url.clone() }
@@ -32,7 +32,7 @@ impl Store {
         command
     }
 
-    /// What a command of `packrace bucket` prints that succeeds.
+    /// The output of a `packrace bucket` command, which must succeed.
     #[track_caller]
     pub(super) fn run(&self, args: &[&str]) -> String {
         let ran = output(&mut self.command(args));
@@ -40,7 +40,7 @@ impl Store {
         String::from_utf8(ran.stdout).unwrap()
     }
 
-    /// How one ends that does not, and what it says.
+    /// The exit code and error of a command, which must fail.
     #[track_caller]
     pub(super) fn refused(&self, args: &[&str]) -> (i32, String) {
         let ran = output(&mut self.command(args));
@@ -57,12 +57,12 @@ impl Store {
     }
 }
 
-/// A server of a bucket.
+/// A server of repositories in a bucket.
 pub(super) struct Node {
     pub(super) folder: tempfile::TempDir,
     child: Child,
     pub(super) address: SocketAddr,
-    /// Where git:// is served, if it is.
+    /// The git:// address, if served.
     git: Option<SocketAddr>,
 }
 
@@ -87,7 +87,7 @@ impl Node {
         Node { folder, child, address, git }
     }
 
-    /// Ends it at once, and starts another one with its cache.
+    /// Kills it, and starts another one with its cache.
     pub(super) fn restart(mut self, store: &Store, args: &[&str]) -> Self {
         self.kill();
         let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
@@ -102,12 +102,12 @@ impl Node {
         http(self.address, &format!("GET {path} HTTP/1.1"), b"", Feed::Whole)
     }
 
-    /// The same for git://.
+    /// The same over git://.
     pub(super) fn git_url(&self, name: &str) -> String {
         format!("git://{}/{name}", self.git.unwrap())
     }
 
-    /// Clones a repository and says which refs there are then.
+    /// Clones a repository, and returns its refs.
     pub(super) fn clone_refs(&self, name: &str) -> String {
         let place = tempfile::tempdir().unwrap();
         let git = Git::stock();
@@ -125,7 +125,7 @@ impl Node {
 }
 
 impl Node {
-    /// Ends it at once.
+    /// Kills it.
     pub(super) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -146,7 +146,7 @@ pub(super) fn refs(repo: &Repo) -> String {
     repo.git(&["for-each-ref", "--format=%(objectname) %(refname)"])
 }
 
-/// What does not depend on which store it is.
+/// Tests that hold for every store.
 pub(super) fn repositories_go_in_and_come_out(store: &Store) {
     let loose = Storage { packs: 3, loose: packrace_testkit::Loose::Newest, ..Storage::default() };
     let sha1 = RepoBuilder::new(Size::Tiny).storage(loose).build();
@@ -197,7 +197,7 @@ fn a_store_is_checked() {
     assert!(said.contains("ok: conditional replace (If-Match) (ETags match with quotes)\n"), "{said}");
     assert!(said.ends_with("ok: one winner among concurrent replaces (3 rounds of 8)\n"), "{said}");
     assert_eq!(server.keys(), [""; 0]);
-    // One after another, everything is as it should be.
+    // Without concurrency, all guarantees hold.
     server.set_careless(true);
     let ran = output(&mut store.command(&["check"]));
     let said = String::from_utf8(ran.stdout).unwrap();
@@ -255,7 +255,7 @@ fn what_has_no_place_in_a_bucket_is_told() {
     assert!(!place.exists());
 }
 
-/// Puts what is in the bucket under one name under another.
+/// Replaces a repository in the bucket by another.
 fn replace(server: &BucketServer, old: &str, new: &str) {
     let dir = |name: &str| {
         let keys = server.keys();
@@ -286,12 +286,12 @@ fn every_request_sees_what_is_in_the_bucket_then() {
         asked.iter().all(|request| request.starts_with("GET ") && request.ends_with("/head")),
         "{asked:?}"
     );
-    // A node that has nothing yet needs the files, too.
+    // A node with an empty cache also fetches the files.
     let cold = store.node();
     server.take_requests();
     Git::stock().run(cold.folder.path(), &["ls-remote", &cold.url("a.git")]);
     assert_eq!(server.take_requests().len(), 3);
-    // A fetch of what is new nowhere is three requests of HTTP at most.
+    // A fetch of nothing new takes at most three HTTP requests.
     let clone = tempfile::tempdir().unwrap();
     Git::stock().run(clone.path(), &["clone", "--quiet", "--bare", &node.url("a.git"), "a"]);
     server.take_requests();
@@ -299,7 +299,7 @@ fn every_request_sees_what_is_in_the_bucket_then() {
     assert!((2..=3).contains(&server.take_requests().len()));
     replace(&server, "a", "b");
     assert_eq!(node.clone_refs("a.git"), refs(&two));
-    // Killed at any time, the next one goes on with what is there.
+    // After a kill, the next process continues with the cache.
     let node = node.restart(&store, &[]);
     server.take_requests();
     assert_eq!(node.clone_refs("a.git"), refs(&two));

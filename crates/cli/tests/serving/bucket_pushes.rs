@@ -1,4 +1,4 @@
-//! Pushes into a bucket, by stock git and through several nodes.
+//! Pushes to a bucket, by stock git and through several nodes.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -7,7 +7,7 @@ use packrace_testkit::{BucketServer, Repo};
 use super::bucket::{Node, Store, log_of};
 use super::*;
 
-/// A work tree that pushes.
+/// A work tree to push from.
 pub(super) struct Work {
     place: tempfile::TempDir,
 }
@@ -32,7 +32,7 @@ impl Work {
         Git::stock().run(&self.dir(), args)
     }
 
-    /// Makes a commit, and gives its name.
+    /// Makes a commit, and returns its id.
     pub(super) fn commit(&self, what: &str) -> String {
         std::fs::write(self.dir().join("file"), what).unwrap();
         self.git(&["add", "file"]);
@@ -40,7 +40,7 @@ impl Work {
         self.git(&["rev-parse", "HEAD"]).trim().to_owned()
     }
 
-    /// What git says of a push that fails.
+    /// Git's output for a push, which must fail.
     #[track_caller]
     pub(super) fn refused(&self, args: &[&str]) -> String {
         let mut command = Git::stock().command(&self.dir());
@@ -62,7 +62,7 @@ pub(super) fn node(store: &Store, args: &[&str]) -> Node {
     Node::start(store, tempfile::tempdir().unwrap(), &[&["--allow-push"], args].concat())
 }
 
-/// A folder of hooks for nodes.
+/// A folder of hooks.
 pub(super) fn hooks(all: &[(&str, String)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (name, script) in all {
@@ -73,13 +73,13 @@ pub(super) fn hooks(all: &[(&str, String)]) -> tempfile::TempDir {
     dir
 }
 
-/// How many of these requests read, and how many write.
+/// The numbers of reads and writes among these requests.
 fn reads_and_writes(requests: &[String]) -> (usize, usize) {
     let count = |method: &str| requests.iter().filter(|request| request.starts_with(method)).count();
     (count("GET "), count("PUT "))
 }
 
-/// The cache has nothing but what its head names.
+/// Checks that the cache contains only what its heads name.
 #[track_caller]
 fn check_cache(node: &Node) {
     let objects = node.folder.path().join("cache/repositories/a.git/objects");
@@ -106,7 +106,8 @@ fn what_one_node_takes_all_nodes_serve() {
         tip = work.commit(&format!("change {at}"));
         server.take_requests();
         work.git(&["push", "--quiet", url, "HEAD"]);
-        // One for each request of HTTP, of which a push has two, and of git://, of which it has one. Small packs are in the head.
+        // One read per HTTP request, of which a push makes two, and one per git:// connection. Small packs
+        // are stored in the head.
         let reads = if url.starts_with("http:") { 2 } else { 1 };
         assert_eq!(reads_and_writes(&server.take_requests()), (reads, 1), "{url}");
         for node in &nodes {
@@ -114,7 +115,7 @@ fn what_one_node_takes_all_nodes_serve() {
             assert!(refs.contains(&format!("{tip} refs/heads/{branch}\n")), "{refs}");
         }
     }
-    // Large ones are not.
+    // Large packs are uploaded.
     let noise = packrace_testkit::Random::new(1).bytes(100_000);
     std::fs::write(work.dir().join("noise"), noise).unwrap();
     work.git(&["add", "noise"]);
@@ -122,14 +123,14 @@ fn what_one_node_takes_all_nodes_serve() {
     server.take_requests();
     work.git(&["push", "--quiet", &urls[1], "HEAD", "HEAD:refs/heads/other", "HEAD~3:refs/heads/old"]);
     assert_eq!(reads_and_writes(&server.take_requests()), (2, 2));
-    // Some refs come, and one goes: together.
+    // Creations and a deletion in one push.
     work.git(&["push", "--quiet", &urls[0], "HEAD:refs/heads/third", ":refs/heads/old", "--force"]);
     let refs = nodes[1].clone_refs("a.git");
     assert!(
         refs.contains(&format!("{large} refs/heads/third\n")) && !refs.contains("refs/heads/old"),
         "{refs}"
     );
-    // What the repository forbids.
+    // Changes that the repository forbids.
     let said = work.refused(&[&urls[0], &format!("+{tip}:refs/heads/other")]);
     assert!(said.contains("denying non-fast-forward refs/heads/other"), "{said}");
     let said =
@@ -138,7 +139,7 @@ fn what_one_node_takes_all_nodes_serve() {
     assert_eq!(nodes[1].clone_refs("a.git"), refs);
     work.git(&["push", "--quiet", "--atomic", &urls[0], "HEAD:refs/heads/fourth", "HEAD:refs/heads/fifth"]);
     nodes.iter().for_each(check_cache);
-    // A node that has seen nothing of it, and stock git.
+    // A new node, and stock git.
     let fresh = node(&store, &[]);
     assert_eq!(fresh.clone_refs("a.git"), nodes[0].clone_refs("a.git"));
     let exported = work.place.path().join("exported.git");
@@ -148,7 +149,7 @@ fn what_one_node_takes_all_nodes_serve() {
     assert_eq!(pushes, 9);
 }
 
-/// While a node checks a push, another node takes one to the same ref.
+/// While a node checks a push, another node commits one to the same ref.
 #[test]
 fn who_comes_second_is_rejected_in_git_s_words() {
     let server = BucketServer::start();
@@ -215,7 +216,7 @@ fn hooks_see_what_is_pushed_and_refs_wait_for_the_bucket() {
     check_cache(&node);
 }
 
-/// Nobody is told that a push was done of which the store has said nothing, nor that it was not.
+/// If the store does not respond, the client is told neither that its push was committed nor that it was not.
 #[test]
 fn a_store_that_goes_away_loses_nothing() {
     let server = BucketServer::start();
@@ -238,7 +239,7 @@ fn a_store_that_goes_away_loses_nothing() {
         let said = push.join().unwrap();
         assert!(said.contains("outcome of the push is unknown"), "{said}");
     });
-    // At its beginning, a push is refused as any request is.
+    // If the store is away at the start, a push is refused like any request.
     let said = work.refused(&[&plain.url("a.git"), "HEAD:refs/heads/away"]);
     assert!(said.contains("503"), "{said}");
     server.set_busy(false);

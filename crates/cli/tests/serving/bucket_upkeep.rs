@@ -1,4 +1,4 @@
-//! Upkeep of a bucket: packs that pushes leave become fewer, by nodes and by `packrace bucket fold`.
+//! Upkeep of a bucket: folding the packs that pushes leave, by nodes and by `packrace bucket fold`.
 
 use packrace_testkit::BucketServer;
 
@@ -6,7 +6,8 @@ use super::bucket::{Node, Store, log_of};
 use super::bucket_pushes::{Work, imported, node};
 use super::*;
 
-/// The packs of a repository in the bucket, and whether one has a bitmap. Stock git finds it whole.
+/// The number of packs of a repository in the bucket, and whether one has a bitmap. Stock git must find it
+/// complete.
 #[track_caller]
 fn packs(store: &Store) -> (usize, bool) {
     let place = tempfile::tempdir().unwrap();
@@ -51,12 +52,12 @@ fn nodes_fold_what_pushes_leave() {
     let (count, has_bitmap) = packs(&store);
     assert!(count <= 3, "{count}");
     assert!(has_bitmap || count == 1, "{count}");
-    // Nothing was lost, and nobody need notice.
+    // Nothing was lost, and other nodes continue.
     assert_eq!(folding.clone_refs("a.git"), other.clone_refs("a.git"));
     push(&work, &other, 1);
     assert_eq!(folding.clone_refs("a.git"), other.clone_refs("a.git"));
     assert_eq!(packs(&store).0, count + 1);
-    // The node looks once more on its own: what it copies for that is there for a moment.
+    // The node checks once more by itself, with a copy that exists for a moment.
     let scratch = folding.folder.path().join("cache/scratch");
     while std::fs::read_dir(&scratch).unwrap().count() > 0 {
         assert!(std::time::Instant::now() < deadline, "{}", log_of(&folding.folder));
@@ -72,7 +73,7 @@ fn packs_are_folded_by_hand() {
     let work = Work::of(&node.url("a.git"));
     push(&work, &node, 8);
     assert_eq!(packs(&store).0, 9);
-    // Nothing changes by looking.
+    // A dry run changes nothing.
     server.take_requests();
     let said = store.run(&["fold", "--dry-run", "a"]);
     let said = said.strip_suffix(" (dry run)\n").unwrap_or_else(|| panic!("{said}"));
@@ -83,14 +84,14 @@ fn packs_are_folded_by_hand() {
     assert!(said.starts_with("a.git: packs folded: "), "{said}");
     assert!(said.ends_with(&format!(", packs left: {count}")) && count < 5, "{said}");
     assert_eq!(store.run(&["fold", "a"]), "a.git: nothing to do\n");
-    // Into one, with a bitmap, whatever there was before.
+    // Into one pack with a bitmap, whatever there was before.
     push(&work, &node, 2);
     let all = store.run(&["fold", "--all", "a.git", "a"]);
     assert_eq!(all, format!("a.git: packs folded: {}, packs left: 1\na.git: nothing to do\n", count + 2));
     assert_eq!(packs(&store), (1, true));
     push(&work, &node, 1);
     assert!(node.clone_refs("a.git").contains(work.git(&["rev-parse", "HEAD"]).trim()));
-    // The others are folded all the same.
+    // The other repositories are folded nevertheless.
     let (code, said) = store.refused(&["fold", "--all", "b", "a"]);
     assert_eq!((code, said.as_str()), (1, "error: 'b.git' is not in the bucket\n"));
     assert_eq!(packs(&store), (1, true));
@@ -98,7 +99,7 @@ fn packs_are_folded_by_hand() {
     assert_eq!(code, 129);
 }
 
-/// One that was made by a push, as no import has given it a bitmap.
+/// The import gave the repository a bitmap; after a large push, it gets a new one.
 #[test]
 fn what_grows_gets_a_bitmap() {
     let server = BucketServer::start();
@@ -148,7 +149,7 @@ fn what_nobody_names_is_collected_by_hand() {
     assert_eq!(store.run(&["collect", "a"]), format!("{expect}\n"));
     let deleted = server.take_requests().iter().filter(|request| request.starts_with("DELETE ")).count();
     assert_eq!(deleted.to_string(), waiting.unwrap());
-    // Once more for the list of those that were dropped, and then never again.
+    // One more swap clears the list of dropped objects; then nothing is left to do.
     assert_eq!(store.run(&["collect"]), "");
     server.take_requests();
     assert_eq!(store.run(&["collect", "--now"]), "");

@@ -1,4 +1,4 @@
-//! `packrace clone` beside stock git's, from a server that wants passwords, over HTTPS and through proxies.
+//! `packrace clone` compared with stock git's: with passwords, over HTTPS and through proxies.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -17,12 +17,12 @@ struct PrivateServer {
     home: PathBuf,
 }
 
-/// How a clone ended, without what is different each time.
+/// The result of a clone, without what differs each time.
 #[derive(Debug, PartialEq, Eq)]
 struct CloneEnd {
     code: Option<i32>,
     said: String,
-    /// What the credential helper was asked.
+    /// Requests to the credential helper.
     asked: Vec<String>,
     refs: String,
 }
@@ -62,7 +62,7 @@ impl PrivateServer {
         format!("https://localhost:{}/a.git", self.server.address("https").port())
     }
 
-    /// A helper that says this, and writes down what it is asked.
+    /// A helper with this response, which records its requests.
     fn helper(&self, answer: &str) -> String {
         let (log, ca) = (self.file("asked"), self.file("ca.pem"));
         format!(
@@ -108,7 +108,7 @@ impl PrivateServer {
         self.clone_with(packrace(), config, variables, url)
     }
 
-    /// Both clone; what they say, ask and leave is the same.
+    /// Both clone; output, requests to helpers, and results are the same.
     #[track_caller]
     fn check(&self, config: &str, variables: &[(&str, &str)], url: &str, code: i32) -> CloneEnd {
         let theirs = self.clone_with(stock(), config, variables, url);
@@ -135,12 +135,12 @@ fn passwords_come_from_where_git_has_them() {
     assert_eq!(verbs, ["get", "store"]);
     assert!(ended.asked.iter().any(|line| line == "password=open sesame"), "{:?}", ended.asked);
     server.check(&knows, &[], &https, 0);
-    // One that has expired is forgotten.
+    // Rejected credentials are erased.
     let ended = server.check(&server.helper("username=alice\\\\npassword=old\\\\n"), &[], &http, 128);
     assert!(ended.asked.contains(&"erase".to_owned()), "{:?}", ended.asked);
     let words = format!("remote: Unauthorized\nfatal: Authentication failed for '{http}/'\n");
     assert_eq!(ended.said, words);
-    // Nobody knows one, and nobody may be asked.
+    // The helper has no credentials, and prompts are off.
     let ended = server.check(&server.helper(""), &[], &http, 128);
     assert!(ended.said.contains("could not read Username for 'http://"), "{}", ended.said);
     server.check("", &[], &http, 128);
@@ -152,7 +152,7 @@ fn passwords_come_from_where_git_has_them() {
     server.check("", &[("GIT_ASKPASS", &askpass)], &http, 0);
     server.check("", &[("SSH_ASKPASS", &askpass)], &server.http("alice@"), 0);
     server.check(&format!("[core]\naskPass = {askpass}\n"), &[], &http, 0);
-    // In the URL; helpers hear of it.
+    // Credentials in the URL; helpers learn of them.
     server.check(&server.helper("quit=1\\\\n"), &[], &server.http("alice:open%20sesame@"), 0);
     server.check(&server.helper(""), &[], &server.http("alice:old@"), 128);
     server.check("[transfer]\ncredentialsInUrl = die\n", &[], &server.http("alice:secret@"), 128);
@@ -200,7 +200,7 @@ fn certificates_are_verified() {
     let (cert, key) = (server.file("alice.pem"), server.file("alice.key"));
     let variables = [("GIT_SSL_CAINFO", ca.as_str()), ("GIT_SSL_CERT", &cert), ("GIT_SSL_KEY", &key)];
     server.check("", &variables, &https, 0);
-    // Whoever does not look gets in with a password all the same.
+    // Without verification, a password still gives access.
     let blind =
         server.helper("username=alice\\\\npassword=open sesame\\\\n").replace(&ca, &server.file("other.pem"));
     server.check(&format!("{blind}sslVerify = false\n"), &[], &https, 0);
@@ -229,12 +229,12 @@ fn certificates_are_verified() {
         &https,
         "could not load PEM client certificate from /nowhere",
     );
-    // A server that speaks no TLS.
+    // A server without TLS.
     let plain = server.http("").replace("http:", "https:");
     check(&trusts, &plain, "TLS connect error: ");
 }
 
-/// A proxy that writes down the first lines of what it is asked, and whether it was told a password.
+/// A proxy that records the first lines of requests, and whether it got a password.
 struct TestProxy {
     address: SocketAddr,
     seen: Arc<Mutex<Vec<String>>>,
@@ -260,7 +260,7 @@ impl TestProxy {
     }
 }
 
-/// Passes one request on, and everything after it.
+/// Forwards one request, and everything after it.
 fn pass_on(mut client: TcpStream, seen: &Mutex<Vec<String>>) -> Option<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -288,7 +288,7 @@ fn pass_on(mut client: TcpStream, seen: &Mutex<Vec<String>>) -> Option<()> {
             let rest = target.strip_prefix("http://")?;
             let (authority, path) = rest.split_at(rest.find('/')?);
             let mut server = TcpStream::connect(authority).ok()?;
-            // Answered and closed, so that the next request is seen.
+            // The server closes the connection after the response, so that the next request is seen.
             let head = head.replacen(target, path, 1).replacen("\r\n", "\r\nConnection: close\r\n", 1);
             server.write_all(head.as_bytes()).ok()?;
             server
@@ -329,7 +329,7 @@ fn proxies_are_used_as_git_does() {
     let (code, said, seen) = through(&knows, &[("https_proxy", &without)], &https);
     let words = format!("fatal: unable to access '{https}/': CONNECT tunnel failed, response 407\n");
     assert_eq!((code, said, seen.len()), (Some(128), words, 1));
-    // The setting wins over the variable; an empty one means no proxy.
+    // The setting overrides the variable; an empty one means no proxy.
     let (code, said, seen) = through(&format!("{knows}proxy =\n"), &[("http_proxy", &without)], &http);
     assert_eq!((code, seen.len()), (Some(0), 0), "{said}");
     let variables = [("all_proxy", without.as_str()), ("no_proxy", "localhost")];
@@ -339,15 +339,15 @@ fn proxies_are_used_as_git_does() {
     assert_eq!((code, seen.len()), (Some(0), 0), "{said}");
     let (code, said, _) = through(&format!("{knows}proxy = socks5://127.0.0.1:1\n"), &[], &http);
     assert!(code == Some(128) && said.contains("Unsupported proxy scheme 'socks5'"), "{said}");
-    // Git gets through it with the same settings.
+    // Git uses the proxy with the same settings.
     for url in [&http, &https] {
         let ended = server.clone_with(stock(), &format!("{knows}proxy = {with}\n"), &[], url);
         assert_eq!(ended.code, Some(0), "{}", ended.said);
     }
 }
 
-/// A server that sends every request to `target`, where `asks` only those with a password, and what it was told: its URL, and
-/// the heads of requests.
+/// A server that redirects every request to `target` (if it `asks`, only those with a password), its URL, and
+/// the heads of the requests that it received.
 fn redirecting_server(target: &str, asks: bool) -> (String, Arc<Mutex<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -380,7 +380,7 @@ fn another_server_is_told_no_secret_of_the_first() {
     let server = PrivateServer::start();
     let (first, seen) = redirecting_server(&server.http(""), false);
     let knows = server.helper("username=alice\\\\npassword=open sesame\\\\n");
-    // The helper is asked for the server that wants a password, which is the second.
+    // The helper is queried for the server that requires a password: the second.
     let ended = server.check(&knows, &[], &first, 0);
     assert!(ended.asked.contains(&format!("host={}", server.server.address("http"))), "{:?}", ended.asked);
     assert!(!seen.lock().unwrap().to_ascii_lowercase().contains("authorization"));
@@ -392,8 +392,8 @@ fn another_server_is_told_no_secret_of_the_first() {
     assert_eq!((ended.code, ended.said), (Some(128), words));
 }
 
-/// Both ask, and each is told what the helper knows of it. Stock git 2.47 takes the second's question for a refusal of the first
-/// one's password, has the helper erase it, and fails.
+/// Both servers require credentials, and each gets those that the helper has for it. Stock git 2.47 takes the
+/// second server's request for a rejection of the first one's password, has the helper erase it, and fails.
 #[test]
 fn each_of_two_servers_asks_for_its_own_password() {
     let server = PrivateServer::start();

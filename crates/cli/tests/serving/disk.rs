@@ -1,4 +1,4 @@
-//! A disk that does not answer: `serve` on a file system whose reads fail.
+//! A disk with read errors: `serve` on a file system whose reads fail.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -12,16 +12,16 @@ use packrace_testkit::{Bitmap, GraphLayout, Random, RefFormat, Storage};
 
 use super::*;
 
-/// More than sockets hold between a server and a client that does not read.
+/// More than the sockets between a server and a client that does not read can hold.
 const LARGE_FILE_BYTES: usize = 12 << 20;
 
-/// Long enough for anything but a hang.
+/// Time limit that only a hang reaches.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What stands at the end of a pack that could not be made, in band 3; git's words.
+/// The end of a pack that could not be made, in band 3; git's words.
 const ABORTING: &[u8] = b"aborting due to possible repository corruption on the remote side.";
 
-/// The repositories, and who is served from them.
+/// The repositories, and their server.
 struct Disk {
     mount: Mount,
     server: Server,
@@ -34,7 +34,7 @@ impl Disk {
         let (behind, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         build(behind.path());
         let mount = Mount::new(behind.path(), place.path()).unwrap();
-        // Cold, so that every request reads.
+        // Without caches, so that every request reads.
         let config = "[listen]\nhttp = \"127.0.0.1:0\"\ngit = \"127.0.0.1:0\"\n[cache]\nenabled = false\n";
         let folder = tempfile::tempdir().unwrap();
         let server = Server::start_for(folder, mount.place(), config, &[], &[]);
@@ -45,12 +45,12 @@ impl Disk {
         Git::stock().run(&self.path(name), &["rev-parse", "main"]).trim().to_owned()
     }
 
-    /// A repository, past the file system that fails.
+    /// A repository, bypassing the failing file system.
     fn path(&self, name: &str) -> PathBuf {
         self.behind.path().join(name)
     }
 
-    /// A clone: its pack, or why there is none.
+    /// The pack of a clone, or why there is none.
     fn clone(&self, transport: Transport, name: &str) -> Result<Vec<u8>, String> {
         let address = self.server.address(if transport == Transport::Git { "git" } else { "http" });
         let target = Target { transport, address, path: format!("/{name}"), patience: PATIENCE };
@@ -59,7 +59,7 @@ impl Disk {
         got.map(|got| got.pack.kept).map_err(|failure| failure.to_string())
     }
 
-    /// The answer to `ls-refs` over git://, with the capabilities before it.
+    /// The response to `ls-refs` over git://, with the capabilities before it.
     fn refs(&self, name: &str) -> String {
         let script = Script::new().data(format!("git-upload-pack /{name}\0host=h\0\0version=2\0").as_bytes());
         let script = script.line("command=ls-refs").line("object-format=sha1").delim().line("peel");
@@ -67,7 +67,7 @@ impl Disk {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    /// A client over git:// in the midst of a clone.
+    /// A git:// client in the middle of a clone.
     fn begin(&self, name: &str) -> TcpStream {
         let script = Script::new().data(format!("git-upload-pack /{name}\0host=h\0\0version=2\0").as_bytes());
         let script = script.raw(Script::new().fetch_v2("sha1", &[&self.main_of(name)], &[]).bytes());
@@ -84,7 +84,7 @@ impl Disk {
         self.mount.fail_reads(move |path, range| path == name && range.end > from).unwrap();
     }
 
-    /// Tries until it comes whole: of what was damaged, one more may see.
+    /// Clones until it succeeds: one more request may still see the damage.
     fn recovers(&self, what: &str, transport: Transport, name: &str) -> Vec<u8> {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -96,18 +96,18 @@ impl Disk {
     }
 }
 
-/// The largest file of a folder whose name ends so.
+/// The largest file in a folder whose name ends like this.
 fn file(repo: &Path, folder: &str, end: &str) -> PathBuf {
     let entries = std::fs::read_dir(repo.join(folder)).unwrap().map(|entry| entry.unwrap().path());
     let found = entries.filter(|path| path.to_str().unwrap().ends_with(end));
     found.max_by_key(|path| std::fs::metadata(path).unwrap().len()).unwrap()
 }
 
-/// Band 1 and band 3 of what a client gets after it has begun.
+/// Bands 1 and 3 of the rest of a client's response.
 fn rest(mut stream: TcpStream) -> (Vec<u8>, Vec<u8>) {
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);
-    // The rest of the packet that was begun, and of the capabilities.
+    // The rest of the packet in progress, and of the capabilities.
     let flush = bytes.windows(4).position(|part| part == b"0000").unwrap() + 4;
     let (mut pack, mut error) = (Vec::new(), Vec::new());
     for packet in packets(&bytes[flush..]).unwrap() {
@@ -147,7 +147,7 @@ fn a_read_error_under_running_clones_ends_those_of_that_repository() {
     disk.fail(&file(&disk.path("bad.git"), "objects/pack", ".pack"), 1 << 20);
     for client in of_bad {
         let (pack, error) = rest(client);
-        // Zeros may come in place of what cannot be read; the trailer does not.
+        // Unreadable bytes may become zeros, but the trailer is not sent.
         assert_eq!((error.as_slice(), pack.len() < well.len()), (ABORTING, true));
     }
     for client in of_well {
@@ -158,7 +158,7 @@ fn a_read_error_under_running_clones_ends_those_of_that_repository() {
         assert!(disk.clone(transport, "well.git").as_ref() == Ok(&well), "{transport:?}");
     }
     disk.mount.heal().unwrap();
-    // The same history, and the same file.
+    // The repositories have the same history and the same pack.
     assert!(disk.recovers("bad.git", Transport::Http, "bad.git") == well);
     let log = disk.server.log();
     assert!(log.contains(".pack: the file was truncated, changed or could not be read"), "{log}");

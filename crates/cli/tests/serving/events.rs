@@ -1,4 +1,4 @@
-//! The journal of events: each push that a client saw acknowledged has its line.
+//! The journal of events: every push that was acknowledged to its client has a line.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -21,7 +21,7 @@ impl Recorded {
         Recorded::start_with(more, "")
     }
 
-    /// With more tables of settings, and more settings of events.
+    /// With additional tables of settings, and additional settings of events.
     pub(super) fn start_with(more: &str, of_events: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
@@ -103,7 +103,7 @@ fn each_push_is_a_line() {
     assert_eq!(recorded.lines(&["--repository", "a"]).len(), 3);
     assert_eq!(recorded.lines(&["--repository", "b/**"]).len(), 0);
 
-    // What does not change has no line: a hook says no, to one of two.
+    // Refused changes have no line: a hook refuses one of two refs.
     let hook = recorded.server.repository().join("hooks/update");
     hostile::script(&hook, "#!/bin/sh\ntest \"$1\" != refs/heads/no\n");
     let refused = recorded.push("http", &["HEAD:refs/heads/no"]);
@@ -138,7 +138,7 @@ fn a_follower_sees_what_comes() {
 #[test]
 fn what_cannot_be_recorded_does_not_change() {
     let recorded = Recorded::start("");
-    // Somebody has taken the directory away.
+    // The directory is moved away.
     std::fs::rename(recorded.journal(), recorded.server.folder.path().join("gone")).unwrap();
     let refused = recorded.push("http", &["HEAD:refs/heads/new"]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
@@ -149,7 +149,7 @@ fn what_cannot_be_recorded_does_not_change() {
     std::fs::rename(recorded.server.folder.path().join("gone"), recorded.journal()).unwrap();
     assert!(recorded.push("http", &["HEAD:refs/heads/new"]).status.success());
     assert_eq!(recorded.lines(&[]).len(), 1);
-    // Nobody else writes beside the server.
+    // Only one server can write.
     let mut second = packrace();
     second
         .args(["serve", "--config"])
@@ -216,7 +216,7 @@ fn kills_lose_no_push_that_a_client_saw_acknowledged() {
                     }
                 });
             }
-            // At another moment of a push each time.
+            // Each round kills the server at another moment of a push.
             begun.1.recv().unwrap();
             (0..round * 200_000).for_each(|turn| {
                 std::hint::black_box(turn);
@@ -240,7 +240,7 @@ fn kills_lose_no_push_that_a_client_saw_acknowledged() {
     for name in &acknowledged {
         assert!(recorded_refs.contains_key(name), "{name}");
     }
-    // And nothing else has changed, whoever was told.
+    // No other ref has changed, acknowledged or not.
     let refs = Git::stock()
         .run(&recorded.server.repository(), &["for-each-ref", "--format=%(refname)", "refs/heads/*/*/*"]);
     assert_eq!(refs.lines().collect::<Vec<_>>(), recorded_refs.keys().collect::<Vec<_>>());

@@ -1,4 +1,5 @@
-//! `/-/events`: who may read a repository sees what happens to it, and nobody waits for who does not listen.
+//! `/-/events`: users with read access to a repository see its events, and pushes do not wait for followers
+//! that do not read.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -43,7 +44,7 @@ impl Follower {
         line.trim_end().to_owned()
     }
 
-    /// Number and data of the next event. What frames chunks is passed over.
+    /// Number and data of the next event. The framing of chunks is skipped.
     fn event(&mut self) -> (u64, Value) {
         let mut id = 0;
         loop {
@@ -91,7 +92,7 @@ fn who_may_read_sees_events() {
     assert_eq!(resumed.event().0, 3);
     assert_eq!(anyone.event().0, 3, "what anyone may not read is not told");
     assert_eq!((root.event().0, root.event().0), (2, 3));
-    // Whose rules change sees no more.
+    // After a change of the rules, the follower sees no more.
     std::fs::write(guarded.file("rules"), RULES.replace("\"anyone\"", "\"alice\"")).unwrap();
     server.signal("-HUP");
     server.wait_until("the rules", |server| {
@@ -106,7 +107,7 @@ fn who_may_read_sees_events() {
     });
     push(&guarded, "a.git", "5");
     assert_eq!(anyone.event().0, 5);
-    // A server that stops ends it in good order.
+    // A stopping server ends the stream properly.
     server.signal("-TERM");
     let mut rest = String::new();
     root.0.read_to_string(&mut rest).unwrap();

@@ -1,4 +1,4 @@
-//! Who a client is, as another server says.
+//! Authentication by another server.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use super::*;
 const RULES: &str =
     "[groups]\nteam = []\n[[rule]]\nrepository = \"a.git\"\nwho = \"@team\"\nallow = [\"read\"]\n";
 
-/// Knows alice with the password `sesame`, and says how often it was asked.
+/// An authority that knows alice with the password `sesame`, and counts requests.
 fn start_authority() -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -58,7 +58,7 @@ fn another_server_says_who_a_client_is() {
     };
     let cloned = clone("alice:sesame@", "a");
     assert!(cloned.status.success(), "{}", String::from_utf8_lossy(&cloned.stderr));
-    // Once for all requests of a clone, and not for the first, which shows nothing.
+    // One query for all requests of a clone; the first one has no credentials.
     assert_eq!(asked.load(Relaxed), 1);
     assert!(server.log().contains("user=\"alice\""), "{}", server.log());
     let refused = clone("alice:other@", "b");

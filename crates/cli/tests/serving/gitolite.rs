@@ -1,8 +1,8 @@
-//! `packrace access from-gitolite`: what the rules allow beside what gitolite's documentation says that it allows.
+//! `packrace access from-gitolite`: the rules, compared with what gitolite's documentation says.
 
 use super::*;
 
-/// A file, and what was made of it.
+/// A gitolite file, and its conversion.
 struct Converted {
     folder: tempfile::TempDir,
 }
@@ -22,7 +22,8 @@ impl Converted {
         output(command.args(["--output", "rules.toml", "gitolite.conf"]))
     }
 
-    /// Whether a user may do something; `question` is the user, the repository, the operation and perhaps a ref.
+    /// Whether a user may do something; `question` has the user, the repository, the operation, and
+    /// optionally a ref.
     fn allows(&self, question: &str) -> bool {
         let mut command = packrace();
         command.current_dir(self.folder.path()).args(["access", "check", "--rules", "rules.toml"]);
@@ -45,7 +46,7 @@ impl Converted {
     }
 }
 
-/// All of the file can be said; the answers are those of gitolite's documentation.
+/// Everything in the file can be converted; the answers are those of gitolite's documentation.
 #[track_caller]
 fn check(conf: &str, yes: &[&str], no: &[&str]) {
     let (converted, ran) = Converted::run(conf, &[]);
@@ -54,7 +55,7 @@ fn check(conf: &str, yes: &[&str], no: &[&str]) {
     converted.check(yes, no);
 }
 
-/// Something of the file cannot be said: the list has these words, and the rules allow less.
+/// Something in the file cannot be converted: the list contains these words, and the rules allow less.
 #[track_caller]
 fn check_partial(conf: &str, words: &[&str], yes: &[&str], no: &[&str]) {
     let (converted, ran) = Converted::run(conf, &[]);
@@ -102,7 +103,7 @@ repo foo bar
         "dora foo create refs/tags/v1.2",
         "dilbert foo force refs/heads/xyz",
         "dilbert foo delete refs/heads/xyz",
-        // Tags are created, and not updated.
+        // Tags can be created, but not updated.
         "dilbert foo write refs/tags/nightly",
         "mary foo write refs/heads/xyz",
         "alice foobar write refs/heads/xyz",
@@ -115,7 +116,8 @@ repo foo bar
 
 #[test]
 fn letters_of_permissions() {
-    // C in a rule of a repository takes creating from its other rules, and D deleting; no other repository is meant.
+    // With a C in one rule of a repository, its other rules no longer allow creation; with a D, deletion.
+    // Other repositories are not affected.
     let conf = "\
 repo a
     RWC = carol
@@ -154,7 +156,7 @@ repo a b
         "dan b force refs/heads/x",
         "carol c delete refs/heads/x",
         "erin b delete refs/heads/x",
-        // Nobody makes a repository by pushing.
+        // Pushes never create repositories.
         "bob c create",
     ];
     check(conf, &yes, &no);
@@ -179,7 +181,7 @@ repo foo
     RW+ personal/USER/ = reader other
 ";
     let yes = [
-        // Denials do not count for reading.
+        // Denials do not affect reading.
         "eve foo read",
         "reader foo read",
         "late foo create refs/heads/x",
@@ -297,6 +299,6 @@ fn files_include_others() {
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     assert!(converted.rules().contains("# sub/a.conf:2: RW y$ = alice"), "{}", converted.rules());
     converted.check(&["alice a write refs/heads/y", "bob a read"], &["alice a write refs/heads/x"]);
-    // What is there stays.
+    // Existing files are not overwritten.
     assert_eq!(converted.again(&[]).status.code(), Some(128));
 }

@@ -1,4 +1,4 @@
-//! Hooks of pushes to `serve`: what they may do and take, and pushes whose hooks cannot say yes.
+//! Hooks of pushes to `serve`: their rights and limits, and pushes whose hooks fail.
 
 use super::hostile::{PUSHING, push, refs, script};
 use super::*;
@@ -23,7 +23,7 @@ fn a_push_whose_hook_cannot_say_yes_is_refused() {
             assert!(answer.contains(&words.replace("{}", name)), "{name} {text}: {answer}");
             assert_eq!(refs(&server), "", "{name} {text}");
         }
-        // It cannot be told whether it is one.
+        // It cannot be determined whether the hook exists.
         std::fs::remove_file(&hook).unwrap();
         std::os::unix::fs::symlink(name, &hook).unwrap();
         let answer = push(&server, "refs/heads/new");
@@ -32,7 +32,7 @@ fn a_push_whose_hook_cannot_say_yes_is_refused() {
         assert_eq!(refs(&server), "", "{name}");
         std::fs::remove_file(&hook).unwrap();
     }
-    // One that hears of it afterwards changes nothing.
+    // A hook that runs after the push does not affect it.
     script(&hooks.join("post-receive"), "#!/bin/sh\nsleep 1000\n");
     let answer = push(&server, "refs/heads/new");
     assert!(answer.contains("ok refs/heads/new") && answer.contains("time limit exceeded"), "{answer}");

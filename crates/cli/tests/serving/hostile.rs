@@ -1,4 +1,5 @@
-//! What strangers send, and what they are told: no lines of the log are theirs, and no paths of this machine.
+//! Input from unauthenticated clients, and responses to it: clients cannot forge lines of the log, and see no
+//! local paths.
 
 use std::path::Path;
 
@@ -10,7 +11,7 @@ const EMPTY_PACK: &[u8] =
 
 pub const PUSHING: &str = "[listen]\nhttp = \"127.0.0.1:0\"\ngit = \"127.0.0.1:0\"\n[push]\nallowed = true\n";
 
-/// Makes a ref in `a.git` that points where `HEAD` does; with these capabilities, and push options.
+/// A request that creates a ref in `a.git` at `HEAD`, with these capabilities and push options.
 pub fn push_of(server: &Server, name: &str, capabilities: &str, options: &[&[u8]]) -> Vec<u8> {
     let tip = Git::stock().run(&server.repository(), &["rev-parse", "HEAD"]);
     let line = format!("{:040} {} {name}\0{capabilities}", 0, tip.trim());
@@ -83,7 +84,7 @@ fn nobody_else_writes_lines_of_the_log() {
             server.get(&format!("{path}/info/refs?service=git-upload-pack"));
             post(&server, &path, "receive-pack", b"0000");
         }
-        // Without side-band, what hooks say goes to the log.
+        // Without side-band, output of hooks goes to the log.
         let body = push_of(&server, "refs/heads/new", "report-status", &[]);
         post(&server, "/a.git", "receive-pack", &body);
         let request = format!("git-upload-pack /z\n{FORGED}\x1b[2J\0host=h\0");
@@ -103,11 +104,11 @@ fn nobody_else_writes_lines_of_the_log() {
     }
 }
 
-/// Damages a repository in one way, and undoes it.
+/// Damages a part of a repository; the damage is undone later.
 struct Damage {
     what: &'static str,
     path: &'static str,
-    /// Instead of it; `None` for a directory.
+    /// The replacement; `None` for a directory.
     content: Option<&'static str>,
 }
 
@@ -129,7 +130,7 @@ const DAMAGES: [Damage; 9] = [
 
 #[test]
 fn clients_see_no_paths_of_this_machine() {
-    // Nothing is kept that was made before the damage.
+    // Caches are off: they would hide the damage.
     let server = Server::start(
         PUSHING,
         &["--set", "cache.enabled=false", "--set", "repository-cache.enabled=false"],
@@ -193,7 +194,7 @@ fn clients_see_no_paths_of_this_machine() {
     }
     let answers = check("damaged packs");
     assert!(!answers[2].contains("PACK"), "{}", answers[2]);
-    // Whoever keeps the server sees them.
+    // The operator sees them.
     let log = server.log();
     assert!(log.contains(&folder), "{log}");
     assert!(log.contains("a.git/hooks/pre-receive: No such file"), "{log}");

@@ -1,4 +1,4 @@
-//! The pages of `docs/how-to`: what they tell to type is typed.
+//! Runs the commands in the pages of `docs/how-to`.
 
 use std::net::TcpListener;
 
@@ -7,7 +7,7 @@ use super::*;
 /// Ports that the pages use.
 const PORTS: [&str; 4] = ["8417", "8418", "8422", "8443"];
 
-/// Runs the commands of a page, in a shell and in an empty folder. A line that begins with `!` must fail.
+/// Runs the commands of a page, in a shell and in an empty folder. Lines that begin with `!` must fail.
 #[track_caller]
 fn check(page: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to").join(page);

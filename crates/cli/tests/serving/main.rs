@@ -1,4 +1,4 @@
-//! `packrace serve` as whoever hosts meets it: settings, signals and the log.
+//! `packrace serve` as an operator uses it: settings, signals and the log.
 
 mod access;
 mod bucket;
@@ -33,16 +33,16 @@ use std::time::{Duration, Instant};
 use packrace_testkit::peer::{Feed, HttpReply, Script, http, tcp};
 use packrace_testkit::{Git, RepoBuilder, Size, clean_environment};
 
-/// A served folder with `a.git` in it.
+/// A server of a folder with `a.git`.
 struct Server {
     folder: tempfile::TempDir,
     child: Child,
-    /// Where each scheme is served.
+    /// The address of each scheme.
     addresses: Vec<(String, SocketAddr)>,
 }
 
 impl Server {
-    /// With this file of settings, and with more arguments and variables.
+    /// Starts a server with this configuration file, and additional arguments and variables.
     fn start(config: &str, args: &[&str], variables: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
@@ -51,7 +51,7 @@ impl Server {
         Server::start_for(folder, &root, config, args, variables)
     }
 
-    /// The same for another folder that is served; settings and log go into `folder`.
+    /// The same for another served folder; settings and log are in `folder`.
     fn start_for(
         folder: tempfile::TempDir,
         root: &Path,
@@ -65,7 +65,7 @@ impl Server {
         command.args(["serve", "--config"]).arg(folder.path().join("serve.toml")).args(args).arg(root);
         command.envs(variables.iter().copied()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().unwrap();
-        // All addresses come at once, before anything is served.
+        // All addresses are printed before anything is served.
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let wanted = config.matches(":0\"").count() + args.iter().filter(|arg| arg.ends_with(":0")).count();
         let hidden = variables.iter().filter(|(_, value)| *value == "none").count();

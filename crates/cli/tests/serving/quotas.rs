@@ -1,4 +1,4 @@
-//! What a repository may hold: bytes and refs, in words that a pusher understands, over each transport.
+//! Quotas of repositories: bytes and refs, with messages for the pusher, over each transport.
 
 use super::*;
 
@@ -23,7 +23,7 @@ impl Limited {
         Git::stock().run(&self.clone.path().join("c"), args).trim().to_owned()
     }
 
-    /// A commit with a file of so many bytes that no deflate makes shorter.
+    /// A commit with an incompressible file of this size.
     fn commit(&self, bytes: usize) -> String {
         let file = self.clone.path().join("file");
         std::fs::write(&file, packrace_testkit::Random::new(bytes as u64).bytes(bytes)).unwrap();
@@ -65,7 +65,7 @@ fn a_repository_holds_no_more_bytes_than_it_may() {
         let (ok, said) = limited.push(scheme, &[&format!("{other}:refs/heads/other")]);
         assert!(!ok && said.contains("error: repository is limited to 1.0 MiB"), "{said}");
     }
-    // What brings nothing, or takes something away, is let in; the quota may have become smaller.
+    // Pushes that add nothing, or delete, are accepted even if the quota was lowered.
     let config = std::fs::read_to_string(limited.server.config()).unwrap().replace("\"1m\"", "1000");
     std::fs::write(limited.server.config(), config).unwrap();
     limited.server.signal("-HUP");
@@ -110,7 +110,7 @@ fn a_repository_has_no_more_refs_than_it_may() {
     assert!(!ok && said.contains(&words) && said.contains("one (quota exceeded)"), "{said}");
     assert!(limited.push("git", &["HEAD:refs/heads/one"]).0);
     assert!(!limited.push("git", &["HEAD:refs/heads/two"]).0);
-    // One goes for the other, and what is there may move.
+    // A new ref may replace a deleted one, and existing refs may change.
     let commit = limited.commit(1);
     let (ok, said) = limited.push("http", &[":refs/heads/one", "HEAD:refs/heads/two"]);
     assert!(ok, "{said}");

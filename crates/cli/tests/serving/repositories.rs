@@ -1,4 +1,5 @@
-//! Repositories are made, renamed and deleted beside running requests: `packrace repo` and `/-/api/v1/repositories`.
+//! Repositories are created, renamed and deleted beside running requests: `packrace repo` and
+//! `/-/api/v1/repositories`.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -38,7 +39,7 @@ allow = ["read", "write", "create"]
 
 const ALL: &str = "/-/api/v1/repositories";
 
-/// `user:password` of those whose names are their passwords (RFC 4648).
+/// `user:password` of users whose names are their passwords (RFC 4648).
 fn credentials(user: &str) -> String {
     let encoded = match user {
         "" => return String::new(),
@@ -56,7 +57,7 @@ fn raw(server: &Server, head: &str, body: &[u8]) -> HttpReply {
     http(server.address("http"), head, body, Feed::Whole)
 }
 
-/// A request of the API, with a body of JSON unless that is null.
+/// A request to the API, with a JSON body unless that is null.
 fn ask(server: &Server, user: &str, method: &str, path: &str, body: &Value) -> HttpReply {
     let credentials = credentials(user);
     let (content_type, body) = match body {
@@ -150,13 +151,13 @@ fn a_repository_lives_by_requests() {
     guarded.fails("root", "root", &["ls-remote", &guarded.url(&trash)], "not found");
     assert_eq!(list("root"), ["a.git", "private/b.git"]);
     check(&ask("root", "DELETE", er, &Value::Null), 404, "no such repository");
-    // A new one has nothing of the old one.
+    // A new repository of the same name is empty.
     check(&ask("alice", "POST", ALL, &json!({"name": "team/deep/er"})), 201, "\"sha1\"");
     assert!(guarded.works("alice", &["ls-remote", &moved]).stdout.is_empty());
     check_audit(&guarded, &trash);
 }
 
-/// Who wanted what, and what became of it.
+/// Checks the audit log.
 fn check_audit(guarded: &Guarded, trash: &str) {
     let lines = json_lines(&std::fs::read_to_string(guarded.file("audit")).unwrap());
     let of = |action: &str, outcome: &str| {
@@ -201,7 +202,7 @@ fn hidden_and_missing_are_the_same() {
         assert_eq!(unknown.0, 401, "{method}");
         assert!(unknown.1.iter().any(|(name, _)| name == "www-authenticate"));
     }
-    // Who may create there is told what is taken, and by nobody else is it heard.
+    // Only users who may create there learn that a name is taken.
     let body = json!({"name": "private/b"});
     check(&ask(&guarded.server, "bob", "POST", ALL, &body), 403, "bob may not create");
     assert!(guarded.file("root/private/b.git/HEAD").exists());
@@ -259,11 +260,11 @@ fn requests_that_are_none() {
             check(&ask(server, "root", method, &format!("{ALL}/{path}"), &Value::Null), status, "");
         }
     }
-    // Slashes are written as %2F: all else is a path of git.
+    // Slashes must be written as %2F: otherwise the path belongs to git.
     assert_eq!(ask(server, "root", "GET", &format!("{ALL}/private/b.git"), &Value::Null).status, 404);
     check(&ask(server, "root", "GET", &format!("{ALL}/private%2Fb.git"), &Value::Null), 200, "private/b.git");
     check(&ask(server, "root", "GET", &format!("{ALL}?after=a.git"), &Value::Null), 200, "private/b.git");
-    // A page of another site sends no request of its visitor.
+    // Requests from pages of other sites are refused.
     for header in ["Origin: http://evil.example", "Sec-Fetch-Site: cross-site"] {
         for (method, path) in [("POST", ALL), ("PATCH", one), ("DELETE", one), ("GET", one)] {
             let reply = raw(server, &format!("{method} {path} HTTP/1.1{root}{json}\n{header}"), b"{}");
@@ -281,7 +282,7 @@ fn there_is_an_api_only_with_rules() {
     assert_eq!(server.get(ALL).status, 404);
     let reply = ask(&server, "", "POST", ALL, &json!({"name": "x"}));
     assert_eq!((reply.status, String::from_utf8(reply.body).unwrap().as_str()), (404, "Not Found\n"));
-    // Repositories below such a folder are reached all the same.
+    // Repositories below such a folder are still served.
     let inner = server.folder.path().join("root/-/api/v1/repositories/x.git");
     RepoBuilder::new(Size::Tiny).build_at(&inner, Git::stock());
     let refs = format!("{ALL}/x.git/info/refs?service=git-upload-pack");
@@ -307,7 +308,7 @@ fn settings_bound_it_and_turn_it_off() {
     let guarded = Guarded::start_with(RULES, &[("PACKRACE_SERVE_LIMITS_BODY_TIME", "200ms")]);
     let head = format!("POST {ALL} HTTP/1.1{}\nContent-Type: application/json", credentials("root"));
     check(&raw(&guarded.server, &format!("{head}\nContent-Length: 9"), b""), 408, "Request Timeout");
-    // What is only announced is not waited for.
+    // An announced body that is too long is refused at once.
     check(&raw(&guarded.server, &format!("{head}\nContent-Length: 99999999"), b""), 413, "");
     let variables = [("PACKRACE_SERVE_SERVE_REQUIRE_EXPORT_OK", "true")];
     let guarded = Guarded::start_with(RULES, &variables);
@@ -371,7 +372,7 @@ fn commands_beside_a_running_server() {
     }
     assert!(git(&["ls-remote", &url]).0.ends_with("refs/heads/trunk\n"));
 
-    // What was kept of it is not told of another.
+    // Cached state of the deleted repository is not used for another one.
     let trash = run("delete", &["team/x"]).0;
     assert!(trash.starts_with(".packrace-trash/") && trash.ends_with("Z/team/x.git\n"), "{trash}");
     assert!(git(&["ls-remote", &url]).1.contains("not found"));
@@ -388,7 +389,7 @@ fn commands_beside_a_running_server() {
     assert_eq!(run("rename", &["y", "team/x"]).2, Some(1));
 }
 
-/// Passes connections on. After so many bytes for the client it says so, and goes on when it is told to.
+/// Forwards connections. After this many bytes to the client, it reports and waits until it may continue.
 fn stalling_proxy(to: SocketAddr, after: usize, has_stalled: Sender<()>, go_on: Receiver<()>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -431,7 +432,7 @@ fn a_clone_that_has_begun_goes_on_to_its_end() {
     let client = tempfile::tempdir().unwrap();
     let git = |args: &[&str]| Git::stock().run(client.path(), args);
     git(&["init", "--quiet", "-b", "main", "work"]);
-    // More than sockets take.
+    // More than sockets hold.
     std::fs::write(client.path().join("work/large"), Random::new(7).bytes(24 << 20)).unwrap();
     git(&["-C", "work", "add", "large"]);
     git(&["-C", "work", "commit", "--quiet", "-m", "large"]);
@@ -450,7 +451,7 @@ fn a_clone_that_has_begun_goes_on_to_its_end() {
         });
         let has_begun = stalled.recv_timeout(Duration::from_secs(60)).is_ok();
         let told = ["delete", "create"].map(|command| text(&repo(&server, command, &["large"])));
-        // A clone that has not begun has an end of its own.
+        // A clone that failed to start has ended already.
         let _ = go_on.send(());
         let cloned = cloning.join().unwrap();
         assert!(has_begun && told.iter().all(|told| told.2 == Some(0)), "{told:?}");
@@ -461,7 +462,7 @@ fn a_clone_that_has_begun_goes_on_to_its_end() {
     assert_eq!(git(&["ls-remote", &url]), "");
 }
 
-/// Whether somebody opens a pipe, and says something.
+/// Whether a process opens a pipe and writes to it.
 fn is_heard(pipe: &Path) -> bool {
     let (sender, receiver) = channel();
     let pipe = pipe.to_owned();
@@ -469,7 +470,8 @@ fn is_heard(pipe: &Path) -> bool {
     receiver.recv_timeout(Duration::from_secs(60)).is_ok()
 }
 
-/// Pushes to `a.git`, and runs commands while this hook runs. Gives what git says of the push, and what they say.
+/// Pushes to `a.git`, and runs commands while this hook runs. Returns git's output, and those of the
+/// commands.
 fn push_during(server: &Server, hook: &str, commands: &[(&str, &[&str])]) -> (Said, Vec<Said>) {
     let root = server.folder.path().join("root");
     let [begun, go_on] = ["begun", "go-on"].map(|name| root.join(name));
@@ -487,7 +489,7 @@ fn push_during(server: &Server, hook: &str, commands: &[(&str, &[&str])]) -> (Sa
     std::thread::scope(|scope| {
         let pushing = scope.spawn(|| git(&["-C", "a", "push", &url, &name]));
         let mut said = Vec::new();
-        // A push that fails before that has an end of its own.
+        // A push that fails earlier has ended already.
         if is_heard(&begun) {
             said.extend(commands.iter().map(|(command, args)| text(&repo(server, command, args))));
             std::fs::write(&go_on, "\n").unwrap();
@@ -499,14 +501,14 @@ fn push_during(server: &Server, hook: &str, commands: &[(&str, &[&str])]) -> (Sa
 #[test]
 fn a_push_never_ends_in_another_repository() {
     let server = Server::start(PUSHING, &[], &[]);
-    // Its objects are in, its ref is not: nobody takes the repository away.
+    // Its objects are migrated, its ref is not: the repository cannot be removed.
     let commands: [(&str, &[&str]); 2] = [("delete", &["a"]), ("rename", &["a", "b"])];
     let ((_, said, code), told) = push_during(&server, "update", &commands);
     let refused = "fatal: 'a': repository is being changed; try again\n".to_owned();
     assert_eq!(told, vec![(String::new(), refused, Some(128)); 2]);
     assert_eq!(code, Some(0), "{said}");
     std::fs::remove_file(server.repository().join("hooks/update")).unwrap();
-    // Before that, it can go; and what has its name then stays as it is.
+    // Before that it can be deleted, and a new repository of its name stays unchanged.
     let commands: [(&str, &[&str]); 2] = [("delete", &["a"]), ("create", &["a"])];
     let ((_, said, code), told) = push_during(&server, "pre-receive", &commands);
     assert!(told.len() == 2 && told.iter().all(|told| told.2 == Some(0)), "{told:?}");

@@ -1,9 +1,9 @@
-//! What `serve` reaches in its sandbox, and what becomes of files that it cannot reach any more.
+//! What `serve` can access in its sandbox, and files that become inaccessible.
 
 use super::hostile::{PUSHING, push, script};
 use super::*;
 
-/// Whether it says that the kernel knows no sandbox, and then nothing of it is tested.
+/// Whether the kernel supports no sandbox; then it is not tested.
 fn has_no_landlock(server: &Server) -> bool {
     let has_none = server.log().contains("Landlock is missing or disabled");
     if has_none {
@@ -12,7 +12,7 @@ fn has_no_landlock(server: &Server) -> bool {
     has_none
 }
 
-/// As editors and `git config` write a file: another one takes its place.
+/// As editors and `git config` write a file: a new one replaces it.
 fn replace(path: &Path, text: &str) {
     let beside = path.with_file_name("beside");
     std::fs::write(&beside, text).unwrap();
@@ -43,7 +43,7 @@ fn configuration_that_cannot_be_read_any_more_counts_as_it_was() {
         body.contains(" filter")
     };
     assert!(has_filter());
-    // What is written in place counts.
+    // A file changed in place is read again.
     std::fs::write(&included, "[uploadpack]\n\tallowFilter = false\n").unwrap();
     assert!(!has_filter());
     assert!(!server.log().contains("unable to access"), "{}", server.log());
@@ -51,7 +51,7 @@ fn configuration_that_cannot_be_read_any_more_counts_as_it_was() {
         replace(path, "[uploadpack]\n\tallowFilter = true\n");
         assert!(!has_filter() && !has_filter());
     }
-    // One that was not there.
+    // A file that did not exist at the start.
     std::fs::write(&absent, "[a]\n\tb\n").unwrap();
     assert!(!has_filter());
     let warning = format!(
@@ -61,7 +61,7 @@ fn configuration_that_cannot_be_read_any_more_counts_as_it_was() {
     let log = server.log();
     assert_eq!(log.matches(&warning).count(), 1, "{log}");
     assert_eq!(log.matches("keeping the last readable configuration").count(), 1, "{log}");
-    // Settings of the server stay, too.
+    // The server's settings stay unchanged, too.
     replace(&server.config(), "[listen]\nhttp = \"127.0.0.1:0\"\n[limits]\nmax-requests = 1\n");
     server.signal("-HUP");
     server.wait_until("what it says of its settings", |server| {
@@ -101,7 +101,7 @@ fn folders_that_settings_name_are_reached() {
     let answer = push(&server, "refs/heads/new");
     assert!(answer.contains("ok refs/heads/new"), "{answer}{}", server.log());
     assert!(std::fs::read_to_string(repo.join("told")).unwrap().ends_with("refs/heads/new\n"));
-    // A folder that the sandbox does not know is not taken.
+    // A folder outside the sandbox is refused.
     script(&elsewhere.join("pre-receive"), "#!/bin/sh\nexit 1\n");
     std::fs::write(server.config(), config.replace(hooks.to_str().unwrap(), elsewhere.to_str().unwrap()))
         .unwrap();

@@ -1,4 +1,4 @@
-//! Nodes beside a real store: SeaweedFS with two gateways.
+//! Nodes with a real store: SeaweedFS with two gateways.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -83,7 +83,7 @@ impl Drop for Weed {
     }
 }
 
-/// Ports of loopback, with which those that are 10,000 higher are free, too.
+/// Free ports on loopback such that the ports 10,000 above are free, too.
 fn free_ports<const N: usize>() -> [u16; N] {
     let mut held = Vec::new();
     std::array::from_fn(|_| {
@@ -102,7 +102,7 @@ fn free_ports<const N: usize>() -> [u16; N] {
 
 fn wait_for(port: u16) {
     let end = Instant::now() + Duration::from_secs(60);
-    // It listens before it answers.
+    // It listens before it responds.
     let answers = || {
         let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
         std::io::Write::write_all(&mut stream, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -124,7 +124,7 @@ fn seaweedfs_keeps_its_promises_and_holds_repositories() {
     let said = store.run(&["check", "--rounds=2"]);
     assert_eq!(said.matches("ok: ").count(), 8, "{said}");
     repositories_go_in_and_come_out(&store);
-    // In parts, and through the other gateway.
+    // An upload in parts, read through the other gateway.
     let large = RepoBuilder::new(Size::Medium).build();
     store.import(&large, "large");
     let node = weed.store(1).node();
@@ -135,7 +135,7 @@ fn seaweedfs_keeps_its_promises_and_holds_repositories() {
     assert_eq!(said, "fatal: no such bucket\n");
 }
 
-/// Three nodes, two at one gateway and one at the other.
+/// Three nodes: two on one gateway, one on the other.
 struct Nodes<'a> {
     weed: &'a Weed,
     args: Vec<String>,
@@ -156,7 +156,7 @@ impl<'a> Nodes<'a> {
         format!("http://{}/a.git", self.addresses[at].lock().unwrap())
     }
 
-    /// Ends one at once, looks whether another answers, and starts it again with its cache.
+    /// Kills a node, checks that another one responds, and restarts it with its cache.
     fn kill(&self, at: usize) {
         let mut place = self.nodes[at].lock().unwrap();
         let mut node = place.take().unwrap();
@@ -171,7 +171,7 @@ impl<'a> Nodes<'a> {
     }
 }
 
-/// Listens, and hands each connection to one of the nodes, by chance.
+/// Listens, and forwards each connection to a random node.
 fn any_of(nodes: &Nodes<'_>) -> SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -196,7 +196,7 @@ fn any_of(nodes: &Nodes<'_>) -> SocketAddr {
     address
 }
 
-/// Each request of a clone, fetch or push goes to another node, or to the same.
+/// Each request of a clone, fetch or push goes to a random node.
 #[test]
 #[ignore = "needs weed"]
 fn every_request_may_go_to_another_node() {
@@ -213,7 +213,7 @@ fn every_request_may_go_to_another_node() {
     let hooks = format!("serve.hooks={}", hooks.path().display());
     let nodes = Nodes::start(&weed, &["--allow-push", "--set", &hooks, "--set", "maintenance.delay=0"]);
     let url = format!("http://{}/a.git", any_of(&nodes));
-    // A connection for each request.
+    // One connection per request.
     let alone = ["-c", "http.extraHeader=Connection: close"];
     let (one, two) = (Work::of_with(&url, &alone), Work::of_with(&url, &alone));
     for work in [&one, &two] {
@@ -239,14 +239,14 @@ fn every_request_may_go_to_another_node() {
     let clone = Work::of_with(&url, &alone);
     clone.git(&["fsck", "--strict", "--full"]);
     assert_eq!(clone.git(&["ls-remote", "origin"]), one.git(&["ls-remote", "origin"]));
-    // All of them took part.
+    // All nodes took part.
     for node in &nodes.nodes {
         let pushes = node.lock().unwrap().as_ref().unwrap().metric("packrace_bucket_pushes_total");
         assert!(pushes > 0);
     }
 }
 
-/// Pushes through any node until it is over. Gives the last commit that was acknowledged.
+/// Pushes through random nodes until `is_over`. Returns the last acknowledged commit.
 fn push_until(
     is_over: &AtomicBool,
     pushed: &AtomicUsize,
@@ -256,7 +256,7 @@ fn push_until(
 ) -> Option<String> {
     let (mut last, mut random) = (None, Random::new(writer as u64));
     while !is_over.load(SeqCst) {
-        // One in three is an object of its own; the others are in the head.
+        // One in three packs is uploaded as an object; the others are stored in the head.
         if random.one_in(3) {
             std::fs::write(work.dir().join("noise"), random.bytes(30_000)).unwrap();
             work.git(&["add", "noise"]);
@@ -273,7 +273,7 @@ fn push_until(
     last
 }
 
-/// Nodes are killed a hundred times while others push and collect: what was acknowledged is there, whoever is asked.
+/// Nodes are killed a hundred times while clients push and collect: every node has the acknowledged commits.
 #[test]
 #[ignore = "needs weed"]
 fn nodes_that_are_killed_lose_no_acknowledged_push() {
@@ -289,14 +289,14 @@ fn nodes_that_are_killed_lose_no_acknowledged_push() {
         let running: Vec<_> = works.iter().enumerate().map(|work| scope.spawn(move || push(work))).collect();
         let mut random = Random::new(99);
         for kill in 0..KILLS {
-            // Some pushes end between two of them.
+            // Some pushes end between two kills.
             let before = pushed.load(SeqCst);
             let end = Instant::now() + Duration::from_secs(20);
             while pushed.load(SeqCst) < before + kill % 3 && Instant::now() < end {
                 std::thread::sleep(Duration::from_millis(5));
             }
             nodes.kill(random.below(3));
-            // It may lose to pushes each time.
+            // It may lose to pushes every time.
             if kill % 10 == 9 {
                 let ran = output(&mut weed.store(0).command(&["collect", "--now", "a"]));
                 collections += usize::from(ran.status.success());

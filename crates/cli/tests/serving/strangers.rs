@@ -1,4 +1,5 @@
-//! What those see who may not see everything: the page at `/-/`, and answers that tell nothing of what is hidden or unknown.
+//! Users with limited rights: the page at `/-/`, and responses that reveal nothing about hidden or unknown
+//! repositories and users.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -41,7 +42,7 @@ fn the_page_shows_users_what_they_may_read() {
     let guarded = Guarded::start_with(RULES, &[]);
     let root = guarded.server.folder.path().join("root");
     std::fs::write(root.join("private/b.git/description"), "Plans & <b>secrets</b>\n").unwrap();
-    // A name that allows reading is no way to what lies elsewhere.
+    // Read access to a name gives no access to the target of a link below it.
     std::os::unix::fs::symlink("../private/b.git", root.join("a.git/link.git")).unwrap();
     let page = |credentials: &str| seen(&guarded, &format!("GET /-/ HTTP/1.1{credentials}"));
 
@@ -58,7 +59,7 @@ fn the_page_shows_users_what_they_may_read() {
     {
         assert!(!bob.contains(hidden), "{hidden}: {bob}");
     }
-    // It is the same whether what is hidden is there or not.
+    // The page is the same whether or not hidden repositories exist.
     std::fs::remove_dir_all(root.join("private")).unwrap();
     assert_eq!(page(BOB).2, bob);
 
@@ -67,7 +68,7 @@ fn the_page_shows_users_what_they_may_read() {
     for (credentials, expect) in [("", 401), (WRONG_PASSWORD, 401), (UNKNOWN_USER, 401)] {
         assert_eq!(page(credentials).0, expect, "{credentials}");
     }
-    // Numbers are for admins alone.
+    // Metrics are for admins only.
     assert_eq!(seen(&guarded, &format!("GET /-/metrics HTTP/1.1{BOB}")).0, 404);
     assert_eq!(seen(&guarded, &format!("POST /-/ HTTP/1.1{BOB}")).0, 405);
 }
@@ -101,7 +102,7 @@ fn nobody_learns_which_users_there_are() {
         assert_eq!(unknown.0, 401, "{path}");
         assert_eq!(get(WRONG_PASSWORD), unknown, "{path}");
     }
-    // Pushes, too: hidden and missing are the same to who is known.
+    // Pushes, too: authenticated users cannot distinguish hidden and missing repositories.
     let push =
         |path: &str| seen(&guarded, &format!("GET {path}/info/refs?service=git-receive-pack HTTP/1.1{BOB}"));
     let missing = push("/private/none.git");
@@ -119,14 +120,14 @@ fn a_mebibyte_of_credentials_is_refused() {
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let head = "GET /a.git/info/refs?service=git-upload-pack HTTP/1.1\r\nHost: localhost\r\n";
         let text = format!("{head}Authorization: {scheme}{}\r\n\r\n", "A".repeat(1 << 20));
-        // The server may have seen enough before all of it is sent.
+        // The server may respond before everything is sent.
         let _ = stream.write_all(text.as_bytes());
         let mut told = Vec::new();
         let _ = stream.read_to_end(&mut told);
         let told = String::from_utf8_lossy(&told).into_owned();
         assert!(told.is_empty() || told.starts_with("HTTP/1.1 431 "), "{told}");
     }
-    // 16,000 bytes of them are just wrong ones.
+    // 16,000 bytes of credentials are just wrong.
     let long = format!("\nAuthorization: Basic {}", "QUFB".repeat(3000));
     assert_eq!(
         seen(&guarded, &format!("GET /a.git/info/refs?service=git-upload-pack HTTP/1.1{long}")).0,
@@ -155,7 +156,7 @@ fn nobody_gets_in_because_the_server_that_knows_users_is_down() {
     }
 }
 
-/// Memory that is the process's own, in KiB.
+/// The process's private memory, in KiB.
 fn private_kib(server: &Server) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();

@@ -1,4 +1,4 @@
-//! How many threads work for a client.
+//! The number of threads that work for a client.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -6,7 +6,7 @@ use std::net::TcpStream;
 
 use super::*;
 
-/// More than the buffers of a connection over loopback hold, and it cannot be compressed.
+/// More than the buffers of a loopback connection hold, and incompressible.
 const BLOB_BYTES: usize = 32 << 20;
 
 const CLONES: usize = 4;
@@ -16,7 +16,7 @@ impl Server {
     fn threads(&self) -> BTreeMap<String, usize> {
         let mut names = BTreeMap::new();
         for task in std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap() {
-            // One may end meanwhile.
+            // A thread may end meanwhile.
             if let Ok(name) = std::fs::read_to_string(task.unwrap().path().join("comm")) {
                 *names.entry(name.trim().to_owned()).or_default() += 1;
             }
@@ -25,7 +25,7 @@ impl Server {
     }
 }
 
-/// One sends and one makes the pack, and both end with the clone.
+/// One thread sends the pack and one makes it, and both end with the clone.
 #[test]
 fn a_clone_takes_two() {
     let server = Server::start(LOOPBACK, &["--set", "cache.enabled=false"], &[]);
@@ -45,7 +45,7 @@ fn a_clone_takes_two() {
          Content-Type: application/x-git-upload-pack-request\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
-    // They ask, and do not read.
+    // The clients send requests and do not read.
     let clients: Vec<TcpStream> = (0..CLONES)
         .map(|_| {
             let mut client = TcpStream::connect(server.address("http")).unwrap();

@@ -1,4 +1,4 @@
-//! Webhooks: what stock git pushes is posted, and a kill loses nothing of it.
+//! Webhooks: pushes by stock git are posted, and no kill loses an event.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -12,12 +12,12 @@ use serde_json::Value;
 use super::events::Recorded;
 use super::*;
 
-/// Longer than anything takes that does not hang.
+/// Longer than anything takes, unless it hangs.
 const HANG: Duration = Duration::from_secs(60);
 
 const SECRET: &str = "a secret for nobody else";
 
-/// The number and the body of an event, as a receiver has them, and whether it took it.
+/// The number and body of an event as received, and whether it was accepted.
 struct Posted {
     id: u64,
     signature: String,
@@ -25,12 +25,12 @@ struct Posted {
     is_taken: bool,
 }
 
-/// A receiver that takes all; what it gets comes out of the channel.
+/// A receiver that accepts everything and passes it to the channel.
 fn receiver() -> (u16, Receiver<Posted>) {
     receiver_while(Arc::new(AtomicBool::new(true)))
 }
 
-/// The same, but it answers 503 while it `is_taking` nothing.
+/// The same, but it responds 503 unless it `is_taking`.
 fn receiver_while(is_taking: Arc<AtomicBool>) -> (u16, Receiver<Posted>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -41,7 +41,7 @@ fn receiver_while(is_taking: Arc<AtomicBool>) -> (u16, Receiver<Posted>) {
             let mut headers = std::collections::HashMap::new();
             loop {
                 let mut line = String::new();
-                // A server that is killed says no more.
+                // A killed server sends no more.
                 if stream.read_line(&mut line).unwrap_or(0) == 0 || line == "\r\n" {
                     break;
                 }
@@ -72,7 +72,7 @@ fn receiver_while(is_taking: Arc<AtomicBool>) -> (u16, Receiver<Posted>) {
     (port, posted)
 }
 
-/// A file of hooks with one to this port, and its secret, in a folder.
+/// A webhook file with a hook to this port, and its secret, in a folder.
 fn hooks(dir: &Path, port: u16, more: &str) -> String {
     let write = |name: &str, text: &str| {
         let path = dir.join(name);
@@ -116,7 +116,8 @@ fn pushes_are_posted_and_a_kill_loses_none() {
     assert!(metric(&recorded.server, "packrace_webhook_lost_events_total{hook=\"ci\",reason=\"gone\"} 0"));
     let before = recorded.server.log();
 
-    // It goes on behind its cursor; what was sent and not noted comes twice, with the same number.
+    // It continues at its cursor; an event that was sent but not recorded is sent again, with the same
+    // number.
     recorded.kill_and_start();
     push(&recorded, "two");
     assert_eq!(posted.recv_timeout(HANG).unwrap().id, 2);
@@ -131,7 +132,7 @@ fn pushes_are_posted_and_a_kill_loses_none() {
         assert!(log.contains("webhook ci: started at event"), "{log}");
         assert!(!log.contains(SECRET) && !log.contains("t0ken"), "{log}");
     }
-    // It ends at once, whatever receivers do.
+    // The server stops at once, whatever receivers do.
     recorded.server.signal("-TERM");
     let status = recorded.server.child.wait().unwrap();
     assert!(status.success(), "{status}");
@@ -144,7 +145,7 @@ fn what_was_acknowledged_and_not_posted_before_a_kill_is_posted_after_it() {
     let (port, posted) = receiver_while(is_taking.clone());
     let file = hooks(dir.path(), port, "allow-addresses = [\"127.0.0.1\"]\n");
     let mut recorded = Recorded::start_with("", &format!("webhooks = \"{file}\"\n"));
-    // No push waits for the receiver.
+    // Pushes do not wait for the receiver.
     for name in ["one", "two", "three"] {
         assert!(recorded.push("http", &[&format!("HEAD:refs/heads/{name}")]).status.success());
     }
@@ -157,7 +158,7 @@ fn what_was_acknowledged_and_not_posted_before_a_kill_is_posted_after_it() {
         let one = posted.recv_timeout(HANG).unwrap();
         taken.extend(one.is_taken.then_some(one.id));
     }
-    // An attempt that the kill met may have been taken, and comes twice.
+    // An attempt during the kill may have been accepted; then it is sent again.
     taken.dedup();
     assert_eq!(taken, [1, 2, 3]);
 }
@@ -166,7 +167,7 @@ fn what_was_acknowledged_and_not_posted_before_a_kill_is_posted_after_it() {
 fn sighup_has_the_file_read_again() {
     let dir = tempfile::tempdir().unwrap();
     let allowed = "allow-addresses = [\"127.0.0.1\"]\n";
-    // This one takes nothing.
+    // This receiver accepts nothing.
     let (wrong, misled) = receiver_while(Arc::default());
     let (port, posted) = receiver();
     let file = hooks(dir.path(), wrong, allowed);
@@ -176,7 +177,7 @@ fn sighup_has_the_file_read_again() {
     };
     push("one");
     assert_eq!(misled.recv_timeout(HANG).unwrap().id, 1);
-    // Other files, which take the place of those that were there, as editors make them.
+    // New files replace the existing ones, as with an editor.
     for name in ["hooks.toml", "secret"] {
         std::fs::remove_file(dir.path().join(name)).unwrap();
     }
@@ -184,7 +185,7 @@ fn sighup_has_the_file_read_again() {
     recorded.server.signal("-HUP");
     assert_eq!(posted.recv_timeout(HANG).unwrap().id, 1);
 
-    // A mistake: all stays as it was.
+    // An invalid file changes nothing.
     std::fs::write(dir.path().join("hooks.toml"), "\n[[webhook]]\nname = \"t0ken\n").unwrap();
     recorded.server.signal("-HUP");
     let words = format!("reload failed, settings unchanged: events.webhooks: {file}:3:");
@@ -192,7 +193,7 @@ fn sighup_has_the_file_read_again() {
     assert!(!recorded.server.log().contains("t0ken"), "{}", recorded.server.log());
     push("two");
     assert_eq!(posted.recv_timeout(HANG).unwrap().id, 2);
-    // None any more.
+    // No more hooks.
     std::fs::write(dir.path().join("hooks.toml"), "").unwrap();
     recorded.server.signal("-HUP");
     recorded.server.wait_until("the end", |server| {

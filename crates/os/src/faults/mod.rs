@@ -297,9 +297,9 @@ fn put_zeros(start: usize, length: usize) -> bool {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
     let length = length.next_multiple_of(rustix::param::page_size());
     let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
-    // SAFETY: the range is that of a live map of ours, and stays a map of the same length with the same protection
-    // until its owner unmaps it. A holder of a slice of it sees its bytes change, as when somebody writes to the
-    // file: the content of a mapped file is never trusted unchecked, and lengths stay.
+    // SAFETY: the range is that of a live map of ours, and stays a map of the same length with the same
+    // protection until its owner unmaps it. A holder of a slice of it sees its bytes change, as after a write
+    // to the file: the content of a mapped file is never trusted unchecked, and lengths stay.
     unsafe { mmap_anonymous(start as *mut _, length, ProtFlags::READ, flags) }.is_ok()
 }
 

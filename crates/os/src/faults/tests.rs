@@ -164,7 +164,7 @@ fn in_a_child() {
             let path = dir.path().join("pack");
             let read = File::open(&path).unwrap();
             use rustix::mm::{MapFlags, ProtFlags, mmap};
-            // SAFETY: a fresh map of a file that nobody else knows.
+            // SAFETY: a fresh map of a file that only this test uses.
             let start = unsafe {
                 mmap(ptr::null_mut(), 1 << 16, ProtFlags::READ, MapFlags::PRIVATE, &read, 0).unwrap()
             };

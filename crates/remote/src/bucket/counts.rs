@@ -2,40 +2,40 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a request is.
+/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestKind {
-    /// A whole object, perhaps on a condition.
+    /// Reads a whole object, perhaps conditionally.
     Get,
-    /// A part of one.
+    /// Reads a range of an object.
     Range,
-    /// An object, or a part of a long one, is written.
+    /// Writes an object, or a part of a long one.
     Put,
-    /// One is deleted.
+    /// Deletes an object.
     Delete,
-    /// Keys are listed.
+    /// Lists keys.
     List,
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// What was wanted.
+    /// The request succeeded.
     Done,
-    /// The object is as it was.
+    /// The object is unchanged (304).
     Unchanged,
-    /// The condition did not hold, or there is no such object.
+    /// The condition did not hold, or the object does not exist.
     Refused,
-    /// No answer, or one that is an error.
+    /// No response, or an error.
     Failed,
 }
 
 impl RequestKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [RequestKind; 5] =
         [RequestKind::Get, RequestKind::Range, RequestKind::Put, RequestKind::Delete, RequestKind::List];
 
-    /// As metrics say it.
+    /// Its name in metrics.
     pub fn word(self) -> &'static str {
         match self {
             RequestKind::Get => "get",
@@ -48,11 +48,11 @@ impl RequestKind {
 }
 
 impl RequestOutcome {
-    /// All of them.
+    /// All outcomes.
     pub const ALL: [RequestOutcome; 4] =
         [RequestOutcome::Done, RequestOutcome::Unchanged, RequestOutcome::Refused, RequestOutcome::Failed];
 
-    /// As metrics say it.
+    /// Its name in metrics.
     pub fn word(self) -> &'static str {
         match self {
             RequestOutcome::Done => "done",
@@ -63,7 +63,7 @@ impl RequestOutcome {
     }
 }
 
-/// How often each came of each.
+/// Counts by kind and outcome.
 #[derive(Debug, Default)]
 pub struct RequestCounts([[AtomicU64; RequestOutcome::ALL.len()]; RequestKind::ALL.len()]);
 
@@ -72,7 +72,7 @@ impl RequestCounts {
         self.0[kind as usize][outcome as usize].fetch_add(1, Relaxed);
     }
 
-    /// How often this came of this.
+    /// Requests of this kind with this outcome.
     pub fn of(&self, kind: RequestKind, outcome: RequestOutcome) -> u64 {
         self.0[kind as usize][outcome as usize].load(Relaxed)
     }

@@ -1,5 +1,5 @@
-//! A store in memory that does what a seed says: answers that are lost before or after they count, or count later; errors;
-//! parts that are cut off. Some stores that cannot be used are here, too.
+//! A store in memory with faults by seed: lost connections, responses lost after a write took effect, delayed
+//! writes, errors, truncated ranges. It also imitates stores that cannot be used.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -12,43 +12,43 @@ use packrace_testkit::Random;
 
 use super::{Condition, KeyPage, Looked, ObjectBackend, ObjectVersion, RequestFailure};
 
-/// Keys on a page of a list: few, so that there are more pages.
+/// Keys on a page of a list: few, so that there are several pages.
 const KEYS_A_PAGE: usize = 3;
 
-/// What a request takes to which there is no answer. No time passes otherwise.
+/// How long a request takes while the store is away. No time passes otherwise.
 const SILENT_TIME: Duration = Duration::from_secs(10);
 
-/// How many of a thousand requests have each fault.
+/// Faults per thousand requests.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FaultRates {
     /// The connection breaks before the request arrives.
     pub lost_before: usize,
-    /// The answer is lost, of a write that counts.
+    /// A write takes effect, but its response is lost.
     pub lost_after: usize,
-    /// There is no answer to a write; it counts at some later time, if its condition holds then.
+    /// A write gets no response; it takes effect later, if its condition holds then.
     pub late: usize,
-    /// The store says that it is busy (503).
+    /// The store is busy (503).
     pub busy: usize,
-    /// A part is shorter than what was asked for.
+    /// A range is shorter than requested.
     pub cut: usize,
 }
 
 /// Why a store cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreFlaw {
-    /// Between looking at the condition and writing, others may write.
+    /// Another write can come between the check of a condition and the write.
     NotAtomic,
-    /// Conditions of writes are passed over.
+    /// Conditions of writes are ignored.
     IgnoresConditions,
-    /// A known version does not keep an object from being sent.
+    /// Unchanged objects are sent.
     NeverUnchanged,
-    /// Parts are sent whole.
+    /// Ranges are ignored: whole objects are sent.
     IgnoresRanges,
-    /// Only tags without quotes match.
+    /// Only ETags without quotes match.
     WantsUnquoted,
 }
 
-/// What happens before a request is looked at.
+/// Work to do before a read is served.
 type Interruption = Box<dyn FnOnce() + Send>;
 
 /// A store in memory.
@@ -73,7 +73,7 @@ struct State {
     random: Random,
     now: Duration,
     is_away: bool,
-    /// How many requests come before it is away.
+    /// Requests until the store is away.
     left: Option<usize>,
     rates: FaultRates,
 }
@@ -90,7 +90,7 @@ enum LateCondition {
     Always,
     IsAbsent,
     Is(ObjectVersion),
-    /// Not a write.
+    /// A deletion, not a write.
     Deletes,
 }
 
@@ -106,7 +106,7 @@ impl State {
         tag(self.writes)
     }
 
-    /// Some of the writes that are under way arrive.
+    /// Lets some of the delayed writes take effect.
     fn settle(&mut self) {
         let waiting = std::mem::take(&mut self.late);
         for late in waiting {
@@ -136,12 +136,12 @@ fn tag(number: u64) -> ObjectVersion {
 }
 
 impl Double {
-    /// An empty one that answers always, and as it should.
+    /// An empty store without faults.
     pub fn new() -> Self {
         Double::with_faults(0, FaultRates::default())
     }
 
-    /// An empty one with these faults.
+    /// An empty store with these faults.
     pub fn with_faults(seed: u64, rates: FaultRates) -> Self {
         let state = State {
             objects: BTreeMap::new(),
@@ -161,33 +161,33 @@ impl Double {
         }
     }
 
-    /// An empty one that cannot be used.
+    /// An empty store with a flaw.
     pub fn flawed(flaw: StoreFlaw) -> Self {
         Double { flaw: Some(flaw), ..Double::new() }
     }
 
-    /// Whether it answers no request at all from now on.
+    /// Makes the store respond to no request, or respond again.
     pub fn set_away(&self, is_away: bool) {
         let mut state = self.lock();
         (state.is_away, state.left) = (is_away, None);
     }
 
-    /// After so many more requests it is away.
+    /// Makes the store go away after this many more requests.
     pub fn leave_after(&self, requests: usize) {
         self.lock().left = Some(requests);
     }
 
-    /// From now on it has these faults.
+    /// Changes the fault rates.
     pub fn set_rates(&self, rates: FaultRates) {
         self.lock().rates = rates;
     }
 
-    /// Does this before the next part is read that nothing is to be done before yet: whoever reads it sleeps meanwhile.
+    /// Queues work to do before a range is read, one item per read: the reader sleeps meanwhile.
     pub fn before_read(&self, work: impl FnOnce() + Send + 'static) {
         self.before_reads.lock().unwrap_or_else(PoisonError::into_inner).push_back(Box::new(work));
     }
 
-    /// So many parts of one repository are read at once from now on; one before.
+    /// Sets the number of concurrent range reads of one repository; initially one.
     pub fn set_parallel_reads(&self, count: usize) {
         self.parallel_reads.store(count, Relaxed);
     }
@@ -202,7 +202,7 @@ impl Double {
         self.lock().objects.get(key).map(|(bytes, _)| bytes.clone())
     }
 
-    /// Puts something in the place of an object, as no client would.
+    /// Overwrites an object, as no client would.
     pub fn damage(&self, key: &str, bytes: impl Into<Bytes>) {
         self.lock().store(key, bytes.into());
     }
@@ -211,7 +211,7 @@ impl Double {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a request, unless it gets no further.
+    /// Starts a request, unless a fault prevents it.
     fn begin(&self) -> Result<MutexGuard<'_, State>, RequestFailure> {
         let mut state = self.lock();
         state.settle();
@@ -350,7 +350,7 @@ impl ObjectBackend for Double {
         Ok(KeyPage { keys, next })
     }
 
-    /// One by default: faults come by seed only if requests have one order.
+    /// One by default: faults follow the seed only if requests have a fixed order.
     fn parallel_reads(&self) -> usize {
         self.parallel_reads.load(Relaxed)
     }

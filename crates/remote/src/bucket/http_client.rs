@@ -1,4 +1,4 @@
-//! HTTP for `object_store`, over the connections and the TLS of the rest of this program.
+//! The HTTP client for `object_store`, with the TLS of the rest of this program.
 
 use std::error::Error as _;
 use std::path::Path;
@@ -19,26 +19,26 @@ use rustls::{ClientConfig, RootCertStore};
 
 use super::PART_BYTES;
 
-/// How long a connection may take.
+/// Time limit for connecting.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 
-/// How long connections are kept that nobody uses.
+/// How long idle connections are kept.
 const IDLE_TIME: Duration = Duration::from_secs(60);
 
-/// Connections that are kept to one host.
+/// Idle connections kept per host.
 const MAX_IDLE: usize = 64;
 
-/// Longest body of an answer: a part, or a page of a list.
+/// Longest body of a response: a part, or a page of a list.
 const MAX_BODY_BYTES: usize = PART_BYTES as usize + (1 << 20);
 
-/// Makes requests.
+/// The client.
 #[derive(Debug, Clone)]
 pub(super) struct StoreClient {
     client: Client<HttpsConnector<HttpConnector>, HttpRequestBody>,
 }
 
 impl StoreClient {
-    /// One that believes the authorities of this PEM file, or else those of the system.
+    /// A client that trusts the authorities in this PEM file, or else those of the system.
     pub(super) fn new(authorities: Option<&Path>) -> Result<Self, String> {
         let loaded = match authorities {
             None => rustls_native_certs::load_native_certs(),
@@ -83,7 +83,7 @@ impl HttpService for StoreClient {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let answer = self.client.request(request).await.map_err(|error| {
             let kind = if error.is_connect() { HttpErrorKind::Connect } else { HttpErrorKind::Unknown };
-            // Its own words do not say why.
+            // The error's own text lacks the cause.
             let words = error.source().map_or_else(|| error.to_string(), |why| format!("{error}: {why}"));
             HttpError::new_boxed(kind, words.into())
         })?;

@@ -1,7 +1,7 @@
-//! Objects of a bucket: read if they have changed, read in part, created, swapped, deleted and listed.
+//! Objects of a bucket: conditional and range reads, creation, swaps, deletion and listing.
 //!
-//! [`Bucket`] sends requests again; an [`ObjectBackend`] makes each once: [`s3`] over the network, and for tests `double` in
-//! memory, with every fault that a store can have.
+//! [`Bucket`] retries requests; an [`ObjectBackend`] makes each once: [`s3`] over the network, and `double`,
+//! for tests, in memory with every fault that a store can have.
 
 mod counts;
 #[cfg(test)]
@@ -19,96 +19,98 @@ pub use counts::{RequestCounts, RequestKind, RequestOutcome};
 
 use crate::error::{Error, ErrorKind};
 
-/// How often a request is made at most.
+/// Most tries of a request.
 const MAX_TRIES: u32 = 4;
 
-/// Reads and the like are not tried again when so much time has gone since the first try: those that fail at once are tried
-/// [`MAX_TRIES`] times, and one that a silent store lets run into its deadline is the last.
+/// No retry of reads, unconditional writes, deletions and lists once this much time has passed since the
+/// first try: requests that fail at once are tried [`MAX_TRIES`] times; one that times out is not retried.
 const RETRY_TIME: Duration = Duration::from_secs(5);
 
-/// The same for writes on a condition: another try says what became of one without an answer.
+/// The same for conditional writes: only a retry tells the outcome of an unanswered one.
 const DOUBT_TIME: Duration = Duration::from_secs(15);
 
-/// How long is waited before a request is made for the second time; twice as long each time after.
+/// Longest back-off before the first retry; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Parts of long objects, and ranges of those that are read: this long.
+/// Longest part of a long object, and longest range read.
 pub const PART_BYTES: u64 = 8 << 20;
 
-/// The version of an object, as the store says it (ETag). Versions that differ tell that something changed; equal ones tell nothing.
+/// The version of an object (ETag). Different versions prove a change; equal ones do not prove that nothing
+/// happened in between.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectVersion(pub String);
 
 impl ObjectVersion {
-    /// The same without quotes, which one store wants (Ceph's).
+    /// The same without quotes, which one store (Ceph) expects.
     pub fn unquoted(&self) -> Self {
         ObjectVersion(self.0.trim_matches('"').to_owned())
     }
 }
 
-/// What a look at an object found.
+/// The result of a conditional read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Looked {
-    /// It is not there.
+    /// The object does not exist.
     Absent,
-    /// It has the version that is known.
+    /// It still has the known version.
     Unchanged,
-    /// Its bytes, and their version.
+    /// Its bytes and their version.
     Found(Bytes, ObjectVersion),
 }
 
-/// On which condition an object is written.
+/// The condition of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition<'a> {
-    /// None. Only for keys that nobody else writes.
+    /// None. Only for keys with a single writer.
     Always,
-    /// It is not there.
+    /// The object does not exist.
     IsAbsent,
-    /// It has this version.
+    /// The object has this version.
     Is(&'a ObjectVersion),
 }
 
-/// What became of an object that was to be written on a condition.
+/// The outcome of a conditional write.
 #[derive(Debug, Clone)]
 pub enum WriteOutcome {
-    /// It was written, and has this version.
+    /// The object was written and has this version.
     Won(ObjectVersion),
     /// The condition did not hold.
     Lost {
-        /// Whether an earlier try had no answer: that may have been the one that counted, and it alone made the condition fail.
+        /// Whether an earlier try got no response: it may have been the one that took effect, and so the
+        /// reason why the condition failed.
         in_doubt: bool,
     },
-    /// No try had an answer.
+    /// No try got a response.
     Unknown(Error),
 }
 
-/// Why one request came to nothing.
+/// Why a single request failed.
 #[derive(Debug, Clone)]
 pub struct RequestFailure {
-    /// Whether another try may help.
+    /// Whether a retry may help.
     pub is_passing: bool,
-    /// In words.
+    /// The message.
     pub words: String,
 }
 
 impl RequestFailure {
-    /// One after which another try may help.
+    /// A failure that a retry may fix.
     pub fn passing(words: impl Into<String>) -> Self {
         RequestFailure { is_passing: true, words: words.into() }
     }
 
-    /// One that stays.
+    /// A failure that a retry cannot fix.
     pub fn lasting(words: impl Into<String>) -> Self {
         RequestFailure { is_passing: false, words: words.into() }
     }
 }
 
-/// Some of the keys that are asked for.
+/// A page of a list of keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyPage {
-    /// The keys, none of which is on another page.
+    /// Keys; none is on another page.
     pub keys: Vec<String>,
-    /// How the next page is called, if there is one.
+    /// The token of the next page, if there is one.
     pub next: Option<String>,
 }
 
@@ -122,10 +124,10 @@ pub trait ObjectBackend: std::fmt::Debug + Send + Sync {
         max_bytes: usize,
     ) -> Result<Looked, RequestFailure>;
 
-    /// Reads a part, exactly; `None` if there is no such object.
+    /// Reads exactly this range; `None` if the object does not exist.
     fn read(&self, key: &str, range: Range<u64>) -> Result<Option<Bytes>, RequestFailure>;
 
-    /// Writes an object whole; `None` if the condition does not hold.
+    /// Writes a whole object; `None` if the condition does not hold.
     fn write(
         &self,
         key: &str,
@@ -133,26 +135,27 @@ pub trait ObjectBackend: std::fmt::Debug + Send + Sync {
         condition: Condition<'_>,
     ) -> Result<Option<ObjectVersion>, RequestFailure>;
 
-    /// Writes a long object in parts, which `part` gives one after another. Parts are sent again; there is no condition.
+    /// Writes a long object in the parts that `part` returns one after another, without a condition. Failed
+    /// parts are sent again.
     fn write_parts(
         &self,
         key: &str,
         part: &mut dyn FnMut() -> Result<Option<Bytes>, RequestFailure>,
     ) -> Result<(), RequestFailure>;
 
-    /// Deletes an object, if it is there.
+    /// Deletes an object, if it exists.
     fn delete(&self, key: &str) -> Result<(), RequestFailure>;
 
-    /// Lists the keys of objects that begin like this: the first page, or the one that an earlier page names.
+    /// Lists the keys with this prefix: the first page, or the one that an earlier page names.
     fn list(&self, prefix: &str, page: Option<&str>) -> Result<KeyPage, RequestFailure>;
 
-    /// How many parts may be read at once.
+    /// How many ranges may be read concurrently.
     fn parallel_reads(&self) -> usize;
 
-    /// Waits for that long.
+    /// Sleeps for this time.
     fn pause(&self, time: Duration);
 
-    /// Time since some fixed point.
+    /// The time since a fixed point.
     fn now(&self) -> Duration;
 }
 
@@ -164,17 +167,17 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// The bucket that this leads to.
+    /// The bucket behind this backend.
     pub fn new(backend: Arc<dyn ObjectBackend>) -> Self {
         Bucket { backend, counts: Arc::default() }
     }
 
-    /// Requests so far.
+    /// Counts of requests so far.
     pub fn counts(&self) -> &Arc<RequestCounts> {
         &self.counts
     }
 
-    /// An object of at most `max_bytes`, unless it has the known version.
+    /// Reads an object of at most `max_bytes`, unless it has the known version.
     pub fn get_if_changed(
         &self,
         key: &str,
@@ -192,7 +195,7 @@ impl Bucket {
         })
     }
 
-    /// A part of an object; `None` if there is no such object.
+    /// Reads a range of an object; `None` if the object does not exist.
     pub fn get_range(&self, key: &str, range: Range<u64>) -> Result<Option<Bytes>, Error> {
         let length = range.end.saturating_sub(range.start);
         self.tried(RequestKind::Range, RETRY_TIME, || {
@@ -210,18 +213,18 @@ impl Bucket {
         })
     }
 
-    /// Creates an object.
+    /// Creates an object, if it does not exist.
     pub fn put_new(&self, key: &str, bytes: &Bytes) -> Result<WriteOutcome, Error> {
         self.put_if(key, bytes, Condition::IsAbsent)
     }
 
-    /// Puts these bytes in the place of a version that was read.
+    /// Replaces an object, if it still has the version that was read.
     pub fn swap(&self, key: &str, from: &ObjectVersion, bytes: &Bytes) -> Result<WriteOutcome, Error> {
         self.put_if(key, bytes, Condition::Is(from))
     }
 
-    /// The same bytes on the same condition, until there is an answer. After a try without one, the condition fails also if that
-    /// try counted: only a token in the bytes can tell.
+    /// Sends the same bytes on the same condition until there is a response. After an unanswered try, the
+    /// condition also fails if that try took effect: only a token in the bytes can tell.
     fn put_if(&self, key: &str, bytes: &Bytes, condition: Condition<'_>) -> Result<WriteOutcome, Error> {
         let mut in_doubt = false;
         let result = self.tried(RequestKind::Put, DOUBT_TIME, || {
@@ -244,7 +247,7 @@ impl Bucket {
         }
     }
 
-    /// Writes an object under a key that nobody else writes: sent again, it is the same.
+    /// Writes an object under a key with a single writer: writing it again changes nothing.
     pub(crate) fn put_own(&self, key: &str, bytes: &Bytes) -> Result<(), Error> {
         self.tried(RequestKind::Put, RETRY_TIME, || {
             let written = self.backend.write(key, bytes.clone(), Condition::Always);
@@ -253,7 +256,7 @@ impl Bucket {
         .map(drop)
     }
 
-    /// The same for a long one, in parts of [`PART_BYTES`], which `part` gives one after another.
+    /// The same for a long object, in parts of [`PART_BYTES`] that `part` returns one after another.
     pub(crate) fn put_own_parts(
         &self,
         key: &str,
@@ -280,7 +283,7 @@ impl Bucket {
         }
     }
 
-    /// Deletes an object, if it is there.
+    /// Deletes an object, if it exists.
     pub fn delete(&self, key: &str) -> Result<(), Error> {
         self.tried(RequestKind::Delete, RETRY_TIME, || {
             let deleted = self.backend.delete(key);
@@ -288,7 +291,7 @@ impl Bucket {
         })
     }
 
-    /// Calls `each` with the key of each object that begins like this, once, until it breaks.
+    /// Calls `each` with every key that has this prefix, once, until it breaks.
     pub fn list(&self, prefix: &str, each: &mut dyn FnMut(&str) -> ControlFlow<()>) -> Result<(), Error> {
         let mut next: Option<String> = None;
         loop {
@@ -303,22 +306,22 @@ impl Bucket {
         }
     }
 
-    /// How many calls of [`get_range`](Self::get_range) may be made at once for one repository.
+    /// How many calls of [`get_range`](Self::get_range) one repository may make concurrently.
     pub(crate) fn parallel_reads(&self) -> usize {
         self.backend.parallel_reads()
     }
 
-    /// Time since some fixed point.
+    /// The time since a fixed point.
     pub(crate) fn now(&self) -> Duration {
         self.backend.now()
     }
 
-    /// Waits for that long.
+    /// Sleeps for this time.
     pub(crate) fn wait(&self, time: Duration) {
         self.backend.pause(time);
     }
 
-    /// Makes a request again while that may help; not when `retry_time` has gone since it was first made.
+    /// Makes a request, and retries while that may help and `retry_time` has not passed since the first try.
     fn tried<T>(
         &self,
         kind: RequestKind,
@@ -339,7 +342,7 @@ impl Bucket {
                 }
                 Err(_) => {}
             }
-            // Half of it by chance, so that those who failed together do not come back together.
+            // Half of the back-off is random, so that clients that failed together do not retry together.
             let jitter = pause / 2 * (packrace_os::durable::random_number() % 1024) / 1024;
             self.backend.pause(pause / 2 + jitter);
             pause *= 2;

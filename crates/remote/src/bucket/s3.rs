@@ -1,6 +1,6 @@
-//! A bucket behind S3's protocol, by the crate `object_store`, whose own retries are off.
+//! A bucket behind the S3 protocol, through the crate `object_store`, whose own retries are off.
 //!
-//! The runtime is its own; callers are threads that may block.
+//! It has a runtime of its own; its callers are threads that may block.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -25,27 +25,27 @@ use super::{Condition, KeyPage, Looked, MAX_TRIES, ObjectBackend, ObjectVersion,
 use crate::error::{Error, ErrorKind};
 use crate::layout::BucketUrl;
 
-/// How long a request about a head, or without a body, may take, and how long an answer to any read may take to begin.
+/// Time limit of requests for a head or without a body, and of the start of any response to a read.
 const SHORT_TIME: Duration = Duration::from_secs(10);
 
-/// How long a request may take that carries a part of an object, and a page of a list.
+/// Time limit of requests that carry a part of an object, and of a page of a list.
 const PART_TIME: Duration = Duration::from_secs(60);
 
-/// Longest words of a store that are told.
+/// Longest error message of a store that is shown.
 const MAX_WORDS: usize = 300;
 
-/// Parts of one repository that are read at once: several answers are under way while one is written to disk.
+/// Concurrent range reads of one repository: several are in flight while one is written to disk.
 const PARALLEL_READS: usize = 8;
 
-/// How often a part is sent.
+/// Most tries of a part.
 const PART_TRIES: u32 = MAX_TRIES;
 
-/// How a bucket is reached. Plain data; the variables have secrets.
+/// How a bucket is reached. Plain data; the variables contain secrets.
 #[derive(Clone)]
 pub struct S3Options {
-    /// Where it is.
+    /// The bucket and its prefix.
     pub url: BucketUrl,
-    /// Variables of the environment whose names begin with `AWS_`: credentials, region, endpoint. Others are passed over.
+    /// Environment variables that begin with `AWS_`: credentials, region, endpoint. Unknown ones are ignored.
     pub variables: Vec<(String, String)>,
 }
 
@@ -55,9 +55,9 @@ impl std::fmt::Debug for S3Options {
     }
 }
 
-/// A bucket behind S3's protocol.
+/// A bucket behind the S3 protocol.
 pub struct S3 {
-    /// `None` only while it is dropped.
+    /// `None` only during drop.
     runtime: Option<Runtime>,
     store: AmazonS3,
     prefix: String,
@@ -65,7 +65,7 @@ pub struct S3 {
 }
 
 impl S3 {
-    /// One that nothing was asked of yet.
+    /// Opens a bucket without making a request.
     pub fn new(options: &S3Options) -> Result<Self, Error> {
         let refused = |why: String| Error::new(ErrorKind::Refused, format!("{}: {why}", options.url));
         let mut builder = AmazonS3Builder::new();
@@ -85,7 +85,7 @@ impl S3 {
         let store = builder
             .with_bucket_name(&options.url.bucket)
             .with_retry(retries)
-            // One is deleted at a time, and not every store knows how to delete many.
+            // Objects are deleted one at a time, and not every store supports bulk deletion.
             .with_disable_bulk_delete(true)
             .with_http_connector(client)
             .build()
@@ -104,7 +104,7 @@ impl S3 {
         Path::parse(format!("{}{key}", self.prefix)).map_err(|error| RequestFailure::lasting(words(&error)))
     }
 
-    /// Waits for an answer, but not for longer than this.
+    /// Waits for a response within a time limit.
     fn wait<T>(
         &self,
         time: Duration,
@@ -115,7 +115,7 @@ impl S3 {
     }
 }
 
-/// The same where one already waits.
+/// The same in async code.
 async fn within<T>(
     time: Duration,
     request: impl Future<Output = object_store::Result<T>>,
@@ -128,14 +128,14 @@ fn generic(why: &str) -> object_store::Error {
     object_store::Error::Generic { store: "S3", source: why.to_owned().into() }
 }
 
-/// What is in it has secrets.
+/// The store contains secrets.
 impl std::fmt::Debug for S3 {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("S3").field("prefix", &self.prefix).finish_non_exhaustive()
     }
 }
 
-/// Its threads may be in the middle of requests, which nobody waits for.
+/// Its threads may be in the middle of requests whose results are no longer needed.
 impl Drop for S3 {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
@@ -152,7 +152,7 @@ fn check_endpoint(text: &str) -> Result<(), &'static str> {
     }
 }
 
-/// What is told of an error: a line, without the rest of the XML that some stores send.
+/// An error as one line, without the rest of the XML that some stores send.
 fn words(error: &dyn std::error::Error) -> String {
     let text = error.to_string();
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_WORDS).collect();
@@ -175,7 +175,7 @@ fn failure(error: &object_store::Error) -> RequestFailure {
     RequestFailure { is_passing, words: words(error) }
 }
 
-/// Whether what is not there is the bucket itself.
+/// Whether the bucket itself does not exist.
 fn lacks_bucket(error: &object_store::Error) -> bool {
     error.to_string().contains("<Code>NoSuchBucket</Code>")
 }
@@ -185,7 +185,7 @@ fn version_of(tag: Option<String>) -> Result<ObjectVersion, RequestFailure> {
     tag.map(ObjectVersion).ok_or_else(|| RequestFailure::lasting("store returned no ETag"))
 }
 
-/// Reads what comes, if it is no longer than it may be.
+/// Reads a whole response, if it is not too long.
 async fn whole(answer: GetResult, max_bytes: u64) -> object_store::Result<Bytes> {
     if answer.range.end.saturating_sub(answer.range.start) > max_bytes {
         let source = format!("object of {} bytes is too large", answer.meta.size).into();
@@ -246,14 +246,14 @@ impl ObjectBackend for S3 {
                 PutMode::Update(UpdateVersion { e_tag: Some(version.0.clone()), version: None })
             }
         };
-        // What is written on a condition is as short as a head.
+        // Conditional writes are as short as a head.
         let time = if matches!(condition, Condition::Always) { PART_TIME } else { SHORT_TIME };
         let written = self.wait(time, async {
             self.store.put_opts(&path, PutPayload::from_bytes(bytes), PutOptions::from(mode)).await
         });
         match written {
             Ok(written) => version_of(written.e_tag).map(Some),
-            // 409 says that another write was under way, which may have failed since.
+            // 409 means that another write was in progress, which may have failed since.
             Err(object_store::Error::AlreadyExists { source, .. })
                 if source.downcast_ref::<object_store::Error>().is_none() =>
             {
@@ -279,7 +279,7 @@ impl ObjectBackend for S3 {
             completed.map(drop).map_err(|error| failure(&error))
         });
         if written.is_err() {
-            // The first error is the one to tell; stores have rules of their own for what is left.
+            // The first error matters; stores clean up incomplete uploads by rules of their own.
             let _ = self.wait(SHORT_TIME, self.store.abort_multipart(&path, &upload));
         }
         written

@@ -39,7 +39,7 @@ fn a_store_that_is_busy_is_asked_a_few_times() {
     assert_eq!(bucket.counts().of(RequestKind::Put, RequestOutcome::Failed), u64::from(MAX_TRIES));
 }
 
-/// Who reads waits for one deadline, and who writes on a condition for two.
+/// A read waits for one deadline, a conditional write for two.
 #[test]
 fn a_store_that_is_silent_is_not_asked_again_and_again() {
     let (double, bucket) = bucket(1, FaultRates::default());
@@ -50,7 +50,7 @@ fn a_store_that_is_silent_is_not_asked_again_and_again() {
     assert_eq!(bucket.counts().of(RequestKind::Put, RequestOutcome::Failed), 2);
 }
 
-/// Each key comes once, also where pages are asked for again; and no page too many.
+/// Every key is listed once, even if pages are requested again, and no page is requested in vain.
 #[test]
 fn keys_are_listed_once() {
     let (double, bucket) = bucket(3, FaultRates::default());
@@ -75,7 +75,8 @@ fn keys_are_listed_once() {
     assert!(bucket.counts().of(RequestKind::List, RequestOutcome::Failed) > 0);
 }
 
-/// What is said of a write is what became of it, whatever was lost, and also when what was under way has arrived.
+/// The reported outcome of a write is the real one, whatever was lost, even after delayed writes have
+/// arrived.
 #[test]
 fn what_is_said_of_a_write_is_true() {
     let rates = FaultRates { lost_before: 150, lost_after: 150, late: 150, busy: 100, cut: 100 };
@@ -91,7 +92,7 @@ fn what_is_said_of_a_write_is_true() {
                 seen[0] += 1;
             }
             WriteOutcome::Lost { in_doubt } => {
-                // Nobody else was there.
+                // There is no other writer.
                 assert!(in_doubt && found.as_ref() == Some(&mine), "{seed}");
                 seen[1] += 1;
             }
@@ -103,7 +104,7 @@ fn what_is_said_of_a_write_is_true() {
         if double.object("a") != Some(theirs.clone()) {
             continue;
         }
-        // From a version that is gone, nothing is ever written.
+        // A swap from a version that is gone never writes.
         assert!(!matches!(bucket.swap("a", &version, &mine), Ok(WriteOutcome::Won(_))), "{seed}");
         (0..100).for_each(|_| drop(bucket.get_range("a", 0..1)));
         assert_eq!(double.object("a"), Some(theirs), "{seed}");

@@ -1,11 +1,11 @@
-//! The one way in which a repository on disk changes: it becomes what a head says.
+//! The only path on which a repository on disk changes: it is brought up to a head.
 //!
 //! ```text
 //! directories ─ packs, each with its index last ─ tables ─ configuration, shallow list ─ tables.list
-//!             ─ what the head does not name goes
+//!             ─ delete what the head does not name
 //! ```
 //!
-//! Whoever reads meanwhile sees the refs from before or those from after, and all objects of either.
+//! A concurrent reader sees either the old or the new refs, and all objects of both.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -27,24 +27,24 @@ use crate::error::Error;
 use crate::layout::BucketName;
 use crate::repository::allowed_setting;
 
-/// For versions of git that know no reftables: a repository, but one that they cannot read a ref of.
+/// For versions of git without reftable support: a repository whose refs they cannot read.
 const STUB_HEAD: &[u8] = b"ref: refs/heads/.invalid\n";
 const STUB_HEADS: &[u8] = b"this repository uses the reftable format\n";
 
-/// Those of a repository, the outer ones first.
+/// The directories of a repository, outermost first.
 const DIRECTORIES: [&str; 6] = ["", "objects", "objects/pack", "objects/info", "refs", "reftable"];
 
-/// What `apply` is told.
+/// The input of [`apply`].
 pub(super) struct Change<'a> {
     pub(super) bucket: &'a Bucket,
     pub(super) name: &'a BucketName,
     /// The directory of all repositories.
     pub(super) top: &'a Path,
-    /// That of this one.
+    /// The directory of this one.
     pub(super) dir: &'a Path,
-    /// What it is now, as far as that is certain.
+    /// The head that the repository matches, as far as that is certain.
     pub(super) before: Option<&'a Head>,
-    /// What needs not be fetched.
+    /// Files that need not be fetched.
     pub(super) at_hand: &'a FilesAtHand,
 }
 
@@ -54,7 +54,7 @@ impl From<Error> for FetchError {
     }
 }
 
-/// The files of a head, each with the path that it has in a repository.
+/// The files of a head, with their paths in a repository.
 pub(crate) fn files(head: &Head) -> impl Iterator<Item = (String, &StoredFile, Role)> {
     let packs = head
         .packs
@@ -72,7 +72,7 @@ fn table_path(name: &[u8]) -> String {
     format!("reftable/{}", String::from_utf8_lossy(name))
 }
 
-/// Whether a repository is what the head says, as far as names and lengths tell.
+/// Whether a repository matches the head, by names and lengths.
 pub(super) fn is_applied(dir: &Path, head: &Head) -> bool {
     let list = packrace_os::read_file(&dir.join("reftable/tables.list"), Role::Refs, MAX_HEAD_BYTES as u64);
     list.is_ok_and(|list| list == tables_list(head))
@@ -83,7 +83,7 @@ fn tables_list(head: &Head) -> Vec<u8> {
     reftable::format_list(head.tables.iter().map(|table| &table.name))
 }
 
-/// Makes a second repository of the files of one that is what the head says: each has two names then.
+/// Makes a second repository from hard links to the files of one that matches the head.
 pub(super) fn link(top: &Path, from: &Path, dir: &Path, head: &Head) -> Result<(), Error> {
     for part in DIRECTORIES {
         make_dirs(top, dir.join(part).as_path())?;
@@ -96,7 +96,7 @@ pub(super) fn link(top: &Path, from: &Path, dir: &Path, head: &Head) -> Result<(
     put(&dir.join("reftable/tables.list"), &tables_list(head), Role::Refs)
 }
 
-/// Makes the repository what the head says.
+/// Brings the repository up to the head.
 pub(super) fn apply(change: &Change<'_>, head: &Head) -> Result<(), FetchError> {
     let Change { top, dir, .. } = change;
     for part in DIRECTORIES {
@@ -106,7 +106,8 @@ pub(super) fn apply(change: &Change<'_>, head: &Head) -> Result<(), FetchError> 
         Some(before) => files(before).map(|(path, file, _)| (path, file)).collect(),
         None => HashSet::new(),
     };
-    // What is under a name was right when it got it; but two heads may give one name to different files.
+    // A named file was verified when it got its name, but two heads may use one name for different files. So
+    // it is hashed unless the previous head names the same file.
     let lacks = |path: &str, file: &StoredFile, role: Role| {
         let is_known = known.contains(&(path.to_owned(), file));
         !is_there(&dir.join(path), file, !is_known, role)
@@ -131,8 +132,8 @@ pub(super) fn apply(change: &Change<'_>, head: &Head) -> Result<(), FetchError> 
     Ok(())
 }
 
-/// The files of a head in the order in which they get their names: of a pack, the index last; packs before tables. Those of one pack have
-/// the same number.
+/// The files of a head in the order in which they get their names: packs before tables, and the index of a
+/// pack last. The files of one pack have the same number.
 fn grouped(head: &Head) -> impl Iterator<Item = (String, &StoredFile, Role, usize)> {
     let packs = head.packs.iter().enumerate().flat_map(|(group, pack)| {
         let mut files: Vec<_> = pack.files.iter().collect();
@@ -147,7 +148,7 @@ fn grouped(head: &Head) -> impl Iterator<Item = (String, &StoredFile, Role, usiz
     packs.chain(tables)
 }
 
-/// What is there may be of a head that was applied in part, so the files themselves are compared.
+/// Compares with the files on disk, because a head may have been applied in part.
 fn write_settings(dir: &Path, head: &Head) -> Result<(), Error> {
     put_if_other(&dir.join("refs/heads"), STUB_HEADS, Role::Refs)?;
     put_if_other(&dir.join("config"), &config_text(head), Role::Config)?;
@@ -162,7 +163,7 @@ fn write_settings(dir: &Path, head: &Head) -> Result<(), Error> {
     put_if_other(&dir.join("HEAD"), STUB_HEAD, Role::Refs)
 }
 
-/// A configuration file. Settings that this version does not allow are left out.
+/// The configuration file. Settings that this version does not allow are left out.
 fn config_text(head: &Head) -> Vec<u8> {
     let mut text = String::from("[core]\n\trepositoryformatversion = 1\n\tfilemode = true\n\tbare = true\n");
     text.push_str("[extensions]\n\trefstorage = reftable\n");
@@ -192,7 +193,8 @@ fn config_text(head: &Head) -> Vec<u8> {
     bytes
 }
 
-/// Removes packs and tables that the head does not name, and what a kill has left; of packs, the index first.
+/// Removes packs and tables that the head does not name, and temporary files of a killed process. The index
+/// of a pack goes first.
 pub(super) fn remove_others(dir: &Path, head: &Head) -> Result<(), Error> {
     let named: HashSet<String> = files(head).map(|(path, _, _)| path).collect();
     let is_left = |folder: &str, name: &str| match folder {

@@ -1,4 +1,5 @@
-//! Files of a repository, from the bucket to the disk: one gets its name when its length and its SHA-256 are right.
+//! Fetches files of a repository from the bucket. A file gets its name only if its length and SHA-256 are
+//! right.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,13 +18,13 @@ use crate::bucket::PART_BYTES;
 use crate::error::Error;
 use crate::layout::BucketName;
 
-/// How temporaries of [`put`] begin: whoever is killed leaves one.
+/// Prefix of the temporary files of [`put`]: a killed process leaves one behind.
 pub(super) const PUT_PREFIX: &str = "tmp_cache_";
 
-/// Why a file did not come.
+/// Why a file could not be fetched.
 #[derive(Debug)]
 pub(super) enum FetchError {
-    /// The bucket does not have what the head names: a later head may name something else.
+    /// The bucket lacks what the head names: a later head may name something else.
     Missing(Error),
     /// The disk is full.
     NoRoom(Error),
@@ -31,18 +32,18 @@ pub(super) enum FetchError {
     Other(Error),
 }
 
-/// Files of this machine that a push has made, by the SHA-256 that they had when they were put into the bucket. Those that are
-/// wanted are moved to their place.
+/// Local files that a push made, by the SHA-256 under which they were uploaded. Those that are wanted are
+/// moved into place.
 pub(crate) type FilesAtHand = HashMap<[u8; 32], PathBuf>;
 
-/// A file that has all but its name.
+/// A complete file without its final name.
 pub(super) enum Nameless {
     New(NewFile),
     AtHand(PathBuf, Role),
 }
 
 impl Nameless {
-    /// Gives it this name.
+    /// Gives it its name.
     pub(super) fn replace(self, path: &Path) -> Result<(), Error> {
         let named = match self {
             Nameless::New(file) => file.replace(path),
@@ -64,7 +65,7 @@ pub(super) struct WantedFile<'a> {
 }
 
 enum Source {
-    /// A file of this machine.
+    /// A local file.
     AtHand(PathBuf),
     /// The head, or an object.
     Bucket,
@@ -83,7 +84,7 @@ impl<'a> WantedFile<'a> {
         WantedFile { stored, path, role, group, source }
     }
 
-    /// Where in which object it is, if it must be fetched from one.
+    /// Its object and range, if it must be fetched from one.
     fn place(&self) -> Option<(ObjectKey, Range<u64>)> {
         match (&self.source, &self.stored.place) {
             (Source::Bucket, FilePlace::Object { key, offset }) => {
@@ -94,7 +95,7 @@ impl<'a> WantedFile<'a> {
     }
 }
 
-/// The requests for files: contiguous files of one object are fetched together.
+/// The range reads for files: contiguous files of one object are fetched together.
 pub(super) fn parts_of(files: &[WantedFile<'_>]) -> Vec<Part> {
     let mut runs: Vec<(ObjectKey, Range<u64>)> = Vec::new();
     for (key, range) in files.iter().filter_map(WantedFile::place) {
@@ -110,11 +111,11 @@ pub(super) fn parts_of(files: &[WantedFile<'_>]) -> Vec<Part> {
     parts.collect()
 }
 
-/// Takes files in the order in which [`parts_of`] got them.
+/// Yields files in the order in which [`parts_of`] got them.
 pub(super) struct FileReader<'a> {
     parts: &'a PartReader<'a>,
     name: &'a BucketName,
-    /// What of the last part belongs to the next file.
+    /// The rest of the last part: it belongs to the next file.
     rest: Bytes,
 }
 
@@ -123,7 +124,7 @@ impl<'a> FileReader<'a> {
         FileReader { parts, name, rest: Bytes::new() }
     }
 
-    /// The file itself if it is at hand, or fetched under a temporary name.
+    /// A local file as it is, or a fetched one under a temporary name.
     pub(super) fn take(&mut self, wanted: &WantedFile<'_>) -> Result<Nameless, FetchError> {
         match &wanted.source {
             Source::AtHand(path) => Ok(Nameless::AtHand(path.clone(), wanted.role)),
@@ -176,7 +177,7 @@ impl<'a> FileReader<'a> {
     }
 }
 
-/// Whether a file on disk is this one. It is read whole where `is_hashed`.
+/// Whether the file on disk is this one, by its length and, if `is_hashed`, by its SHA-256.
 pub(super) fn is_there(path: &Path, stored: &StoredFile, is_hashed: bool, role: Role) -> bool {
     let length = packrace_os::identity(path, role).ok().flatten().map(|file| file.length);
     if length != Some(stored.length) || !is_hashed {
@@ -188,7 +189,7 @@ pub(super) fn is_there(path: &Path, stored: &StoredFile, is_hashed: bool, role: 
     is_same && map.check().is_ok()
 }
 
-/// Writes a small file in one step.
+/// Writes a small file atomically.
 pub(super) fn put(path: &Path, text: &[u8], role: Role) -> Result<(), Error> {
     let dir = path.parent().unwrap_or(path);
     let write = || {
@@ -199,7 +200,7 @@ pub(super) fn put(path: &Path, text: &[u8], role: Role) -> Result<(), Error> {
     write().map_err(|error| Error::disk(path, &error))
 }
 
-/// The same, unless the file has these bytes already.
+/// The same, unless the file already has these bytes.
 pub(super) fn put_if_other(path: &Path, text: &[u8], role: Role) -> Result<(), Error> {
     match packrace_os::read_file(path, role, text.len() as u64) {
         Ok(found) if found == text => Ok(()),
@@ -207,7 +208,7 @@ pub(super) fn put_if_other(path: &Path, text: &[u8], role: Role) -> Result<(), E
     }
 }
 
-/// Removes what pushes have left in a repository that were not done when their process ended.
+/// Removes quarantines of pushes that were unfinished when their process ended.
 pub(super) fn remove_quarantines(dir: &Path) -> Result<(), Error> {
     let objects = dir.join("objects");
     let entries = match list_dir(&objects, Role::Objects) {
@@ -223,7 +224,7 @@ pub(super) fn remove_quarantines(dir: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes a directory and those that it is in.
+/// Makes a directory and its parents, down from `top`.
 pub(super) fn make_dirs(top: &Path, dir: &Path) -> Result<(), Error> {
     match durable::make_dir(dir, |mode| mode, Role::Config) {
         Ok(_) => Ok(()),

@@ -1,15 +1,15 @@
-//! Repositories of a bucket on a node's own disk: each an ordinary bare repository with reftables.
+//! Repositories of a bucket on a node's own disk, each an ordinary bare repository with reftables.
 //!
 //! ```text
-//! repositories/<name>                  what is served
-//! repositories/<name>/packrace-cache   which head that is; without it, it goes at the next start
-//! trash/                               what is being removed
+//! repositories/<name>                  a served repository
+//! repositories/<name>/packrace-cache   the head that it matches; without it, it is removed at the next start
+//! trash/                               repositories being removed
 //! scratch/                             copies of stacks of refs, for pushes
 //! ```
 //!
-//! Every request asks the bucket whether the head has changed; those that come while somebody asks wait for the next answer
-//! together. So nobody is served anything older than what was there when they came, and a bucket that does not answer
-//! makes everybody fail: nothing stale is ever served.
+//! Every request checks in the bucket whether the head has changed; requests that arrive during such a check
+//! share the next one. So the state served is never older than the request, and if the bucket does not
+//! respond, requests fail: nothing stale is served.
 
 mod apply;
 mod files;
@@ -38,17 +38,17 @@ use crate::error::{Error, ErrorKind};
 use crate::layout::BucketName;
 use crate::repository::{self, LocalRepository, ReadHead, read_head};
 
-/// How often a head is read again because what it names is missing.
+/// Most rereads of a head whose objects are missing.
 const MAX_REREADS: u32 = 4;
 
-/// What a cache has done. Counts.
+/// Counters of a cache.
 #[derive(Debug, Default)]
 pub struct CacheCounts {
-    /// Requests that found the repository as its head says.
+    /// Checks that found the repository up to date. Requests that share a check count as one.
     pub hits: AtomicU64,
-    /// Those that had to bring it up to it.
+    /// Checks that had to bring the repository up to its head.
     pub fills: AtomicU64,
-    /// Repositories that had to go.
+    /// Repositories removed to make room.
     pub evictions: AtomicU64,
 }
 
@@ -57,17 +57,17 @@ pub struct Cache {
     bucket: Bucket,
     dir: PathBuf,
     max_bytes: u64,
-    /// Held alone as long as this value is there.
+    /// Exclusive for the lifetime of this value.
     _held: HeldDir,
     boot: Option<Vec<u8>>,
     entries: Mutex<HashMap<BucketName, Arc<CacheSlot>>>,
-    /// Held while room is made.
+    /// Held while space is reserved.
     room: Mutex<()>,
-    /// What all repositories take, and those that are being filled.
+    /// Size of all repositories, including those that are being filled.
     bytes: AtomicU64,
     uses: AtomicU64,
     counts: CacheCounts,
-    /// Told before a repository goes, so that nobody keeps it open who does not use it.
+    /// Called before a repository is removed, so that idle handles to it are closed.
     forget: Box<dyn Fn(&Path) + Send + Sync>,
 }
 
@@ -80,26 +80,27 @@ impl std::fmt::Debug for Cache {
     }
 }
 
-/// One repository.
+/// A repository in the cache.
 #[derive(Debug, Default)]
 pub(crate) struct CacheSlot {
-    /// Held by the one who asks the bucket; with what came of asking last.
+    /// Held by the request that checks the head; the result of the last check.
     asking: Mutex<Option<Result<(), Error>>>,
-    /// What is on disk, once that was looked at. Held by the one who changes the repository, and not while the bucket is asked: pushes
-    /// that have just been swapped in would wait for all who ask.
+    /// The head that the repository on disk matches, once the disk was inspected. Held while the repository
+    /// changes, but not while the bucket is queried: a push that has just been swapped in would wait for
+    /// every check.
     known: Mutex<Option<ReadHead>>,
-    /// How often somebody has begun to ask.
+    /// The number of checks started.
     begun: AtomicU64,
-    /// When it was last asked for, counted in uses of all.
+    /// When it was last used, counted in uses of all repositories.
     used: AtomicU64,
     bytes: AtomicU64,
-    /// Who is about to open it.
+    /// The number of live [`Opening`]s.
     openers: AtomicUsize,
-    /// Who may still read it.
+    /// Open repositories that may still read it.
     readers: Mutex<Vec<Weak<Repository>>>,
 }
 
-/// Keeps a repository from going.
+/// Protects a repository from eviction.
 pub(crate) struct Opening(Arc<CacheSlot>);
 
 impl Opening {
@@ -119,14 +120,14 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Below the directory of a cache: where the repositories are.
+/// The directory of repositories, in the directory of a cache.
 pub fn repositories_dir(dir: &Path) -> PathBuf {
     dir.join("repositories")
 }
 
 impl Cache {
-    /// The cache in a directory, which is made if it is not there and belongs to this value alone. `forget` is told, by its path
-    /// below [`repositories_dir`], of a repository that is about to go.
+    /// Opens the cache in a directory, which is created if it does not exist and belongs to this value alone.
+    /// Calls `forget` before it removes a repository, with its path below [`repositories_dir`].
     pub fn open(
         bucket: Bucket,
         dir: &Path,
@@ -165,18 +166,18 @@ impl Cache {
         &self.bucket
     }
 
-    /// What it has done.
+    /// Its counters.
     pub fn counts(&self) -> &CacheCounts {
         &self.counts
     }
 
-    /// What all repositories take on disk.
+    /// The size of all repositories on disk.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
 
-    /// The repository of this name as it is in the bucket now or later, opened by `open`, which gets its path below
-    /// [`repositories_dir`]. It stays on disk for as long as what `open` gives is there.
+    /// Opens a repository at its current head or a later one. `open` gets its path below
+    /// [`repositories_dir`]. The repository stays on disk while the returned value lives.
     pub fn open_repository<E: From<Error>>(
         &self,
         name: &BucketName,
@@ -200,13 +201,13 @@ impl Cache {
         opened
     }
 
-    /// Keeps the repository of this name on disk, once it is there.
+    /// Protects a repository from eviction, whether or not it is on disk yet.
     pub(crate) fn hold(&self, name: &BucketName) -> Opening {
         Opening::of(lock(&self.entries).entry(name.clone()).or_default())
     }
 
-    /// Hands the head that the repository on disk is to `look`, which must not take long: whoever has another one waits to bring the
-    /// repository up to it. The bucket is asked where nothing is known, or if `is_asked`.
+    /// Calls `look` with the head that the repository on disk matches. `look` must be fast: requests with
+    /// another head wait for it. Checks the bucket first if no head is known, or if `is_asked`.
     pub(crate) fn with_head<T>(
         &self,
         held: &Opening,
@@ -218,12 +219,12 @@ impl Cache {
             self.bring_up(name, &held.0)?;
         }
         let known = lock(&held.0.known);
-        // Somebody's change of it has just failed.
+        // A concurrent change of the repository has just failed.
         let gone = || Error::new(ErrorKind::Unavailable, format!("'{}': fetching it again", name.as_str()));
         look(known.as_ref().ok_or_else(gone)?, &self.repository(name))
     }
 
-    /// Makes a second repository of the files of the newest one. They must not be written to.
+    /// Makes a second repository from hard links to the files of the newest one. They must not be written to.
     pub(crate) fn link_newest(&self, held: &Opening, name: &BucketName, dir: &Path) -> Result<Head, Error> {
         self.with_head(held, name, true, |read, repository| {
             apply::link(&self.scratch_dir(), repository, dir, &read.head)?;
@@ -231,7 +232,7 @@ impl Cache {
         })
     }
 
-    /// Makes the repository on disk what a head says that was just put into the bucket, unless it is newer already.
+    /// Brings the repository on disk up to a head that was just swapped in, unless it is as new or newer.
     pub(crate) fn install(
         &self,
         held: &Opening,
@@ -247,8 +248,8 @@ impl Cache {
         }
     }
 
-    /// Puts a repository into the bucket that `make` makes in a directory of this name, which is removed again, with the hash that
-    /// it tells. Its settings stay behind.
+    /// Creates a repository in the bucket from the one that `make` makes in a temporary directory, with the
+    /// hash that it returns. Its settings are not kept.
     pub fn create<E>(
         &self,
         name: &BucketName,
@@ -272,25 +273,25 @@ impl Cache {
         }
     }
 
-    /// A folder for copies, which is emptied at the next start.
+    /// A directory for copies; it is emptied at the next start.
     pub(crate) fn scratch_dir(&self) -> PathBuf {
         self.dir.join("scratch")
     }
 
-    /// The repository that is kept in this directory.
+    /// The repository that is cached in this directory.
     pub fn name_of(&self, git_dir: &Path) -> Option<BucketName> {
         let path = git_dir.strip_prefix(repositories_dir(&self.dir)).ok()?;
         BucketName::new(path.to_str()?).ok()
     }
 
-    /// The generation of the head that a repository is, at least: later it may be a later one.
+    /// A generation that the repository on disk has reached.
     pub fn generation(&self, name: &BucketName) -> Result<u64, Error> {
         let held = self.hold(name);
         self.with_head(&held, name, false, |read, _| Ok(read.head.generation))
     }
 
-    /// Asks whether the head has changed, unless somebody who began to after this call has the answer; makes the repository
-    /// what it says.
+    /// Checks whether the head has changed and brings the repository up to it, unless another request started
+    /// a check after this call and has its result.
     fn bring_up(&self, name: &BucketName, entry: &CacheSlot) -> Result<(), Error> {
         let begun_before = entry.begun.load(SeqCst);
         let mut last = lock(&entry.asking);
@@ -300,7 +301,7 @@ impl Cache {
             return last.clone();
         }
         entry.begun.fetch_add(1, SeqCst);
-        // A panic leaves nothing that others would take for an answer.
+        // After a panic, no result is left that others would share.
         *last = None;
         let result = self.ask(name, entry);
         *last = Some(result.clone());
@@ -335,7 +336,7 @@ impl Cache {
                 self.counts.fills.fetch_add(1, Relaxed);
                 self.fill(name, entry, &mut known, read, &FilesAtHand::new())
             }
-            // What was known is no more: somebody's change of it has failed.
+            // The known head is gone: a concurrent change of the repository has failed.
             Ok(None) => {
                 let absent = || Error::damaged(format!("'{}': store returned no version", name.as_str()));
                 let read = read_head(&self.bucket, name, None)?.ok_or_else(absent)?;
@@ -343,7 +344,7 @@ impl Cache {
                 self.fill(name, entry, &mut known, read, &FilesAtHand::new())
             }
             Err(error) => {
-                // Also what is there of one that was never brought up, or not since the last start.
+                // Also what is on disk of a repository that was not brought up since the last start, or ever.
                 let is_on_disk = known.is_some() || entry.bytes.load(SeqCst) > 0;
                 if error.kind() == ErrorKind::Absent && is_on_disk {
                     *known = None;
@@ -354,18 +355,19 @@ impl Cache {
         }
     }
 
-    /// What is on disk: only what is known to be whole.
+    /// Inspects the disk; only a repository that is known to be complete counts.
     fn look_at_disk(&self, name: &BucketName) -> Result<Option<ReadHead>, Error> {
         let dir = self.repository(name);
         let state = state::read(&self.state(name), self.boot.as_deref());
         if let Some(CacheState { read, .. }) = state.filter(|state| state.is_of_this_boot)
             && apply::is_applied(&dir, &read.head)
         {
-            // Whoever was killed may have left some.
+            // A killed process may have left files behind.
             remove_others(&dir, &read.head)?;
             return Ok(Some(read));
         }
-        // A file that is right is found to be so, and is not fetched again; but nothing is served before that.
+        // `apply` keeps files that it finds to be right. Without the list of tables, nothing is served before
+        // that.
         let list = dir.join("reftable/tables.list");
         durable::remove_file(&list, Role::Refs).map_err(|error| Error::disk(&list, &error))?;
         Ok(None)
@@ -383,7 +385,7 @@ impl Cache {
         let mut rereads = 0;
         loop {
             let bytes = bytes_of(&read.head);
-            // While it is filled, what goes then is still there.
+            // Files that the new head drops are removed only at the end.
             let before = known.as_ref().map_or(0, |known| bytes_lost(&known.head, &read.head));
             self.make_room(name, entry, bytes.saturating_add(before))?;
             let dir = self.repository(name);
@@ -402,7 +404,7 @@ impl Cache {
                         return Err(error);
                     }
                 }
-                // What it names was folded and collected meanwhile, if there is a later one.
+                // If there is a later head, the objects were folded and collected meanwhile.
                 Err(FetchError::Missing(error)) if rereads < MAX_REREADS => {
                     rereads += 1;
                     read = read_head(&self.bucket, name, Some(&read.version))?.ok_or(error)?;
@@ -410,7 +412,7 @@ impl Cache {
                 Err(FetchError::Missing(error) | FetchError::Other(error)) => return Err(error),
             }
         }
-        // If it cannot be remembered, it is looked at anew.
+        // If the state cannot be written, the disk is inspected again.
         *known = None;
         state::write(&self.state(name), &read, self.boot.as_deref())?;
         remove_others(&self.repository(name), &read.head)?;
@@ -427,7 +429,7 @@ impl Cache {
         self.repository(name).join("packrace-cache")
     }
 
-    /// Repositories that were brought up before this start count; what was begun and not ended goes.
+    /// Finds the repositories of the previous process; removes incomplete ones.
     fn find_what_is_there(&self) -> Result<(), Error> {
         for part in ["trash", "scratch"] {
             let dir = self.dir.join(part);
@@ -468,12 +470,12 @@ impl Cache {
         self.bytes.fetch_sub(before, SeqCst);
     }
 
-    /// Makes others go until a repository has room for so many bytes, and counts them as taken.
+    /// Evicts other repositories until this one has room, and reserves its bytes.
     fn make_room(&self, name: &BucketName, entry: &CacheSlot, bytes: u64) -> Result<(), Error> {
         let _one_at_a_time = lock(&self.room);
         let before = entry.bytes.load(SeqCst);
         while self.bytes.load(SeqCst).saturating_sub(before).saturating_add(bytes) > self.max_bytes {
-            // For what never fits, nobody has to go.
+            // A repository that can never fit evicts nothing.
             if bytes > self.max_bytes || !self.evict_one(name) {
                 let words = format!(
                     "'{}' needs {bytes} bytes in the cache, but repositories in use take {} of its {}; \
@@ -489,7 +491,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Removes the repository that was not used for the longest time and that nobody reads, but not this one.
+    /// Evicts the least recently used repository that nothing reads, except this one.
     fn evict_one(&self, but: &BucketName) -> bool {
         let mut entries: Vec<(BucketName, Arc<CacheSlot>)> =
             lock(&self.entries).iter().map(|(name, entry)| (name.clone(), entry.clone())).collect();
@@ -516,7 +518,7 @@ impl Cache {
         })
     }
 
-    /// Whose turn it is removes it.
+    /// Removes a repository. The caller holds its `known`.
     fn remove(&self, name: &BucketName, entry: &CacheSlot) -> Result<(), Error> {
         (self.forget)(Path::new(name.as_str()));
         self.discard(name)?;
@@ -524,7 +526,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Nobody finds it from the first step on.
+    /// The first step hides the repository.
     fn discard(&self, name: &BucketName) -> Result<(), Error> {
         let dir = self.repository(name);
         let trash = self.dir.join("trash").join(format!("{:08x}", durable::random_number()));
@@ -535,7 +537,7 @@ impl Cache {
         }
     }
 
-    /// What is not there is not remembered.
+    /// Absent repositories are not remembered.
     fn forget_absent(&self, name: &BucketName, entry: &Arc<CacheSlot>) {
         let mut entries = lock(&self.entries);
         let is_idle = Arc::strong_count(entry) == 2 && entry.bytes.load(SeqCst) == 0;
@@ -545,7 +547,7 @@ impl Cache {
     }
 }
 
-/// Makes an ordinary bare repository of one in a bucket, with reftables, in a directory that is not there yet.
+/// Exports a repository as an ordinary bare one with reftables, to a directory that does not exist yet.
 pub fn export(bucket: &Bucket, name: &BucketName, dir: &Path) -> Result<(), Error> {
     let absent = || Error::new(ErrorKind::Absent, format!("'{}' is not in the bucket", name.as_str()));
     let read = read_head(bucket, name, None)?.ok_or_else(absent)?;
@@ -556,12 +558,12 @@ pub fn export(bucket: &Bucket, name: &BucketName, dir: &Path) -> Result<(), Erro
     })
 }
 
-/// What the files of a repository take.
+/// The size of the files of a repository.
 fn bytes_of(head: &Head) -> u64 {
     apply::files(head).fold(0, |sum: u64, (_, file, _)| sum.saturating_add(file.length))
 }
 
-/// What those files of a repository take that a later head does not name.
+/// The size of the files that a later head does not name.
 fn bytes_lost(before: &Head, after: &Head) -> u64 {
     let named: HashSet<_> = apply::files(after).map(|(path, file, _)| (path, file)).collect();
     let lost = apply::files(before).filter(|(path, file, _)| !named.contains(&(path.clone(), *file)));

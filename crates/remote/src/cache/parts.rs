@@ -40,7 +40,7 @@ pub(super) struct PartReader<'a> {
 
 #[derive(Default)]
 struct Progress {
-    /// Parts that somebody requests or has requested: the first ones.
+    /// Parts requested so far, in order.
     requested: usize,
     handed_out: usize,
     /// Bytes of the parts between the two.

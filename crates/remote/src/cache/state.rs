@@ -1,10 +1,11 @@
-//! What is remembered of a cached repository: which head it is, and in which boot of the machine its files were written.
+//! The state of a cached repository: its head, and the boot of the machine in which its files were written.
 //!
 //! ```text
 //! packrace cache 1 LF | boot id LF | version LF | the head
 //! ```
 //!
-//! What was written before a power cut may be lost, whatever its name says: files of another boot are read whole before they count.
+//! Data written before a power cut may be lost although its file has its name: files of another boot are
+//! verified before use.
 
 use std::path::Path;
 
@@ -22,24 +23,24 @@ const FIRST_LINE: &[u8] = b"packrace cache 1";
 /// Longest state: a head, and three short lines.
 const MAX_STATE_BYTES: u64 = MAX_HEAD_BYTES as u64 + 4096;
 
-/// Where Linux says which boot this is.
+/// Where Linux shows the id of this boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Which boot of the machine this is; `None` where nobody says so, and then no earlier file is believed.
+/// The id of this boot of the machine; `None` if unknown: then no earlier file is trusted.
 pub(super) fn boot_id() -> Option<Vec<u8>> {
     let text = packrace_os::read_file_anywhere(Path::new(BOOT_ID), Role::Config, 100).ok()?;
     Some(text.trim_ascii().to_vec()).filter(|id| !id.is_empty())
 }
 
-/// What a repository was when it was last brought up to its head.
+/// The state of a repository when it was last brought up to its head.
 #[derive(Debug)]
 pub(super) struct CacheState {
     pub(super) read: ReadHead,
-    /// Whether its files are of this boot.
+    /// Whether its files were written in this boot.
     pub(super) is_of_this_boot: bool,
 }
 
-/// Reads it; `None` if there is none that can be used.
+/// Reads the state; `None` if there is none that is usable.
 pub(super) fn read(path: &Path, boot: Option<&[u8]>) -> Option<CacheState> {
     let bytes = packrace_os::read_file(path, Role::Config, MAX_STATE_BYTES).ok()?;
     let mut parts = bytes.splitn(4, |byte| *byte == b'\n');
@@ -57,7 +58,6 @@ pub(super) fn read(path: &Path, boot: Option<&[u8]>) -> Option<CacheState> {
     })
 }
 
-/// Remembers it.
 pub(super) fn write(path: &Path, read: &ReadHead, boot: Option<&[u8]>) -> Result<(), Error> {
     let version = read.version.0.as_bytes();
     let version = if version.contains(&b'\n') { &b""[..] } else { version };

@@ -35,7 +35,7 @@ fn import(bucket: &Bucket, text: &str, repo: &Repo) -> Head {
     create(bucket, &name(text), &LocalRepository { git_dir: repo.path(), hash, config }).unwrap()
 }
 
-/// A store, a bucket that writes to it without faults, and a node.
+/// A store, a fault-free bucket that writes to it, and a node.
 struct Node {
     double: Arc<Double>,
     writer: Bucket,
@@ -44,7 +44,7 @@ struct Node {
 }
 
 fn node_on(double: Arc<Double>, dir: TempDir, max_bytes: u64) -> Node {
-    // A program that another test is starting has our lock, too, until it is there.
+    // A process that another test is forking holds our lock, too, until it calls exec.
     let end = Instant::now() + HANG;
     let cache = loop {
         match Cache::open(Bucket::new(double.clone()), dir.path(), max_bytes, Box::new(|_| {})) {
@@ -82,13 +82,13 @@ impl Node {
         packrace_testkit::Git::stock().run(&self.path(text), &["for-each-ref"])
     }
 
-    /// Puts the packs and tables of one repository in the place of another's.
+    /// Replaces the packs and tables of one repository by those of another.
     fn replace(&self, text: &str, by: &str) {
         let read = |text| read_head(&self.writer, &name(text), None).unwrap().unwrap();
         let (old, new) = (read(text), read(by));
         let mut key = None;
         let mut head = Head { generation: old.head.generation + 1, ..new.head };
-        // What it names lies in the other's place.
+        // The objects are stored under the other repository's keys.
         for file in head.packs.iter_mut().flat_map(|pack| &mut pack.files) {
             if let head::FilePlace::Object { key: of, .. } = file.1.place {
                 key = Some(of);
@@ -126,7 +126,7 @@ fn a_repository_is_what_stock_git_takes_for_it() {
     }
 }
 
-/// Nothing but the head is asked for where nothing has changed; refs and a pack that fit into a part are asked for once.
+/// An unchanged head costs one request. Refs and a pack that fit into one part are fetched with one request.
 #[test]
 fn budgets_of_requests() {
     let node = node(1 << 30);
@@ -251,7 +251,7 @@ fn the_longest_unused_go_but_not_what_is_read() {
     assert!(is_there("d") && !is_there("b"));
     assert_eq!(node.cache.counts().evictions.load(Relaxed), 2);
     assert!(node.cache.bytes() <= probe.cache.bytes() * 2);
-    // For what never fits, nobody goes.
+    // A repository that never fits evicts nothing.
     let large = RepoBuilder::new(Size::Small).ref_format(RefFormat::Reftable).build();
     large.git(&["repack", "-adbq"]);
     import(&node.writer, "large", &large);
@@ -276,7 +276,7 @@ fn a_cache_outlives_its_process_but_not_a_power_cut() {
     assert_eq!(node.cache.bytes(), bytes);
     node.open("a").unwrap();
     assert_eq!(node.requests(), 1, "it is there");
-    // After a power cut, a file has its name and its length, and other bytes.
+    // After a power cut, a file has its name and its length, but other bytes.
     let Node { double, dir, cache, .. } = node;
     drop(cache);
     let packs = repositories_dir(dir.path()).join("a.git/objects/pack").read_dir().unwrap();
@@ -293,7 +293,8 @@ fn a_cache_outlives_its_process_but_not_a_power_cut() {
     assert_eq!(node.requests(), 2, "the head, and the pack alone");
 }
 
-/// Whoever is killed between two steps leaves something that the next one completes, also if the head has gone back meanwhile.
+/// What a kill between two steps leaves is completed by the next process, even if the head has gone back
+/// meanwhile.
 #[test]
 fn what_a_kill_leaves_is_completed() {
     let (one, two) = (local_repository(1, HashKind::Sha1), local_repository(2, HashKind::Sha1));
@@ -312,7 +313,7 @@ fn what_a_kill_leaves_is_completed() {
     std::fs::write(&left, "").unwrap();
     let Node { double, dir, cache, .. } = node;
     drop(cache);
-    // Killed before it was remembered; the store then gives the old version again.
+    // Killed before the state was written; then the store returns the old head again.
     std::fs::write(&state, old_state).unwrap();
     let node = node_on(double, dir, 1 << 30);
     node.open("a").unwrap();
@@ -325,7 +326,8 @@ fn what_a_kill_leaves_is_completed() {
     assert_ne!(read_head(&node.writer, &name("a"), None).unwrap().unwrap().version, version);
 }
 
-/// What was begun and not ended, and what is gone from the bucket, takes no room; long names are remembered like others.
+/// Incomplete repositories and those that are gone from the bucket take no space; long names are kept like
+/// others.
 #[test]
 fn what_is_on_disk_is_counted_or_goes() {
     let repo = local_repository(1, HashKind::Sha1);
@@ -353,7 +355,7 @@ fn what_is_on_disk_is_counted_or_goes() {
     assert_eq!(node.cache.bytes() * 2, bytes);
 }
 
-/// Whatever the store does, what is served is whole, and one of the two states that there were.
+/// Whatever the store does, a served repository is complete, in one of its two states.
 #[test]
 fn faults_never_show() {
     let (one, two) = (local_repository(1, HashKind::Sha1), local_repository(2, HashKind::Sha1));
@@ -391,7 +393,7 @@ fn faults_never_show() {
     assert!(served > 50 && failed > 0, "{served} {failed}");
 }
 
-/// Those who come while somebody asks share the next answer, and nobody gets an older one.
+/// Concurrent requests share the next response; none gets an older one.
 #[test]
 fn many_at_once_ask_together() {
     let node = node(1 << 30);
@@ -416,7 +418,7 @@ fn many_at_once_ask_together() {
     assert!((1..16).contains(&asked), "{asked} requests for 16");
 }
 
-/// The first read waits for the second one, so both are under way at once; the bytes come in order all the same.
+/// The first read waits for the second, so both are in flight at once; the bytes still come in order.
 #[test]
 fn parts_are_read_at_once_and_come_in_order() {
     let double = Arc::<Double>::default();

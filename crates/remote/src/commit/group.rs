@@ -1,4 +1,4 @@
-//! What a leader does with the pushes that it has taken.
+//! How a leader commits the pushes in its group.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -18,16 +18,17 @@ use crate::layout::BucketName;
 use crate::repository::{Basis, Swapped, next_head};
 use crate::upload::Upload;
 
-/// How often pushes are tried again that lose to others.
+/// Most attempts to swap in a group.
 pub(crate) const MAX_ATTEMPTS: u32 = 40;
 
-/// Longest pause before the second attempt, and some after it; then twice as long each time, up to [`LONGEST_PAUSE`]. However many lose, one has won:
-/// longer pauses would only make those wait who have lost often.
+/// Longest pause before each of the first [`SHORT_PAUSES`] retries; then it doubles each time, up to
+/// [`LONGEST_PAUSE`]. However many writers lose, one has won: longer pauses would only delay those that lost
+/// often.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const SHORT_PAUSES: u32 = 4;
 const LONGEST_PAUSE: Duration = Duration::from_millis(160);
 
-/// So many groups after one that has lost make way for those of other nodes.
+/// Groups after a lost swap that make way for other nodes.
 const POLITE_GROUPS: u32 = 8;
 
 /// A push of the group that has no outcome yet.
@@ -46,7 +47,7 @@ impl Open {
     }
 }
 
-/// What the transactions of one push came to in the copy.
+/// The result of one push's transactions in the copy.
 struct Ran {
     outcomes: Vec<TransactionOutcome>,
     written: Vec<WrittenTransaction>,
@@ -54,18 +55,18 @@ struct Ran {
     has_changed: bool,
 }
 
-/// A head that is to be swapped in.
+/// A head to be swapped in.
 struct StagedHead {
     basis: Basis,
     scratch: RefsCopy,
-    /// One for each push.
+    /// One per push.
     ran: Vec<Ran>,
     /// `None` if nothing changes.
     head: Option<Head>,
     at_hand: FilesAtHand,
 }
 
-/// Whether other nodes push to the same repository, and how long a swap takes.
+/// Recent competition with other nodes for a repository, and the duration of its last swap.
 #[derive(Debug, Default)]
 pub(super) struct Rivalry {
     polite_groups: AtomicU32,
@@ -73,8 +74,8 @@ pub(super) struct Rivalry {
 }
 
 impl Rivalry {
-    /// Whoever has just won knows the newest head, where others have to ask for it first: without a pause it would win again and
-    /// again, and never hear of them. Who waits alone does not wait for that.
+    /// Pauses before a group. The last winner knows the newest head, which others have to read first: without
+    /// a pause it would win again and again. A push that is alone pauses only after a lost swap.
     pub(super) fn make_way(&self, committer: &Committer, is_alone: bool) {
         let groups = self.polite_groups.load(Relaxed);
         let swap = Duration::from_micros(self.swap_micros.load(Relaxed)).min(LONGEST_PAUSE);
@@ -92,19 +93,19 @@ fn by_chance(longest: Duration) -> Duration {
     longest * (random_number() % 1024) / 1024
 }
 
-/// Those who wait, as many as a group has room for.
+/// Adds waiting pushes, as many as the group has room for.
 fn join(open: &mut Vec<Open>, queue: &Queue) {
     let mut waiting = lock(&queue.waiting);
     let count = waiting.len().min(MAX_GROUP.saturating_sub(open.len()));
     let taken = waiting.drain(..count);
-    // Whoever has been taken by a leader that panicked has no work.
+    // Pushes that a panicked leader had taken have no work.
     open.extend(taken.filter_map(|pending| {
         let work = lock(&pending.work).take()?;
         Some(Open { pending, work })
     }));
 }
 
-/// Gives each push that waits an outcome, as many as go together. Nothing if none waits.
+/// Commits the waiting pushes, as many as fit into a group, and gives each an outcome.
 pub(super) fn commit(committer: &Committer, held: &Opening, name: &BucketName, queue: &Queue) {
     let mut open = Vec::new();
     let (counts, rivalry) = (&committer.counts, &queue.rivalry);
@@ -115,7 +116,7 @@ pub(super) fn commit(committer: &Committer, held: &Opening, name: &BucketName, q
             rivalry.polite_groups.store(POLITE_GROUPS, Relaxed);
             pause(committer.cache.bucket(), attempt);
         }
-        // Those who have come since go with it, instead of behind it.
+        // Pushes that arrived since the last attempt join the group.
         join(&mut open, queue);
         let staged = match stage(committer, held, name, &mut open, attempt > 0) {
             Ok(staged) => staged,
@@ -132,7 +133,7 @@ pub(super) fn commit(committer: &Committer, held: &Opening, name: &BucketName, q
             Ok(Swapped::Won(read)) => {
                 counts.won.fetch_add(1, Relaxed);
                 counts.pushes.fetch_add(ran.iter().filter(|ran| ran.has_changed).count() as u64, Relaxed);
-                // The pushes are done all the same; the next request tries again.
+                // The pushes are committed anyway; the next request brings the cache up to date.
                 if let Err(error) = committer.cache.install(held, name, *read, &at_hand) {
                     tracing::error!(
                         "push to '{}' stored in the bucket, but not in the cache yet: {error}",
@@ -142,7 +143,7 @@ pub(super) fn commit(committer: &Committer, held: &Opening, name: &BucketName, q
                 drop(scratch);
                 return decide(open, ran);
             }
-            // Hooks hear that it was given up.
+            // Dropped transactions are reported to hooks as aborted.
             Ok(Swapped::Lost) => drop(ran),
             Ok(Swapped::Unknown(error)) => {
                 counts.unknown.fetch_add(1, Relaxed);
@@ -156,7 +157,7 @@ pub(super) fn commit(committer: &Committer, held: &Opening, name: &BucketName, q
     fail(open, &Error::new(ErrorKind::Unavailable, words));
 }
 
-/// By chance, so that those who lost together do not come back together.
+/// Sleeps for a random time, so that writers that lost together do not retry together.
 pub(crate) fn pause(bucket: &Bucket, attempt: u32) {
     let longest = LONGEST_PAUSE.min(FIRST_PAUSE * (1 << attempt.saturating_sub(SHORT_PAUSES).min(10)));
     bucket.wait(by_chance(longest));
@@ -175,7 +176,7 @@ fn decide(open: Vec<Open>, ran: Vec<Ran>) {
 
 fn do_not_know(open: Vec<Open>, ran: Vec<Ran>, error: &Error) {
     for (open, ran) in open.into_iter().zip(ran) {
-        // What was refused beside others may have been because of one of those.
+        // A refusal may be due to another push of the group.
         let outcome = match ran.has_changed {
             true => CommitOutcome::Unknown(error.clone()),
             false => CommitOutcome::Failed(error.clone()),
@@ -185,7 +186,8 @@ fn do_not_know(open: Vec<Open>, ran: Vec<Ran>, error: &Error) {
     }
 }
 
-/// Runs the transactions of all pushes in a copy of the newest refs. Pushes that can never be done leave the group.
+/// Runs the transactions of all pushes in a copy of the newest refs. Pushes that can never be committed leave
+/// the group.
 fn stage(
     committer: &Committer,
     held: &Opening,
@@ -200,7 +202,7 @@ fn stage(
     let mut staged = StagedHead { basis, scratch, ran: Vec::new(), head: None, at_hand: FilesAtHand::new() };
     let mut packs = staged.basis.head.packs.clone();
     for mut push in std::mem::take(open) {
-        // Its packs are below the floor: no head may name them any more.
+        // Its packs are below the floor: no head may come to name them.
         if push.work.key.generation < staged.basis.head.floor {
             push.leave_to_upload();
             continue;
@@ -239,7 +241,7 @@ fn take_in(work: &mut Work, staged: &mut StagedHead, packs: &mut Vec<StoredPack>
 }
 
 fn run(store: &RefStore, work: &mut Work) -> (Vec<TransactionOutcome>, Vec<WrittenTransaction>) {
-    // They are in the bucket, or will come there with the head that names them.
+    // The objects are in the bucket, or will be with the head that names them.
     let proof = ObjectsStored::earlier();
     let (mut outcomes, mut written) = (Vec::new(), Vec::new());
     let objects = &mut *work.proposal.objects;
@@ -256,7 +258,7 @@ fn run(store: &RefStore, work: &mut Work) -> (Vec<TransactionOutcome>, Vec<Writt
     (outcomes, written)
 }
 
-/// A pack that is there already is not named twice. Its checksum does not prove that it is the same one.
+/// Adds packs that are not named yet. Equal checksums do not prove that packs are the same.
 pub(crate) fn add_packs(packs: &mut Vec<StoredPack>, ours: &[StoredPack]) -> Result<(), Error> {
     let digest = |pack: &StoredPack| {
         let file = pack.files.iter().find(|(kind, _)| *kind == PackFileKind::Pack);
@@ -275,7 +277,7 @@ pub(crate) fn add_packs(packs: &mut Vec<StoredPack>, ours: &[StoredPack]) -> Res
     Ok(())
 }
 
-/// The head that comes after the one that was read.
+/// The successor of the basis.
 fn compose(
     committer: &Committer,
     name: &BucketName,

@@ -1,13 +1,13 @@
-//! Pushes into a bucket.
+//! Commits pushes to a bucket.
 //!
 //! ```text
 //! packs → one object ─ queue ─ a leader takes up to 64 ─ their ref transactions, in a copy of the stack of refs
-//!       ─ a new head ─ swap ─┬ won: the cache becomes what it says, then everybody is told
-//!                            ├ lost: what others have written is read, and the transactions are run again
-//!                            └ unknown: nobody is told that it was done, nor that it was not
+//!       ─ a new head ─ swap ─┬ won: the cache is brought up to it, then all clients are told
+//!                            ├ lost: read the winner's head and run the transactions again
+//!                            └ unknown: no client is told that its push succeeded or failed
 //! ```
 //!
-//! Nothing in the cache changes before the bucket has the head that says so: the transactions of the queue are run in a copy.
+//! The cache changes only after the bucket has the new head: until then, transactions run in a copy.
 
 mod group;
 mod scratch;
@@ -28,18 +28,20 @@ use crate::layout::BucketName;
 use crate::repository::random_token;
 use crate::upload::Upload;
 
-/// Pushes that one swap makes at most.
+/// Most pushes that one swap commits.
 const MAX_GROUP: usize = 64;
 
-/// What one push is to change.
+/// The changes of one push.
 pub struct Proposal {
-    /// One after another; what one leaves, the next one finds.
+    /// In order; each sees the results of those before it.
     pub transactions: Vec<RefTransaction>,
-    /// What the refs shall point at, as it is once the packs are there.
+    /// Looks up the objects that refs will point at, as if the packs were in place.
     pub objects: Box<dyn RefObjects + Send>,
-    /// Packs with their indexes, which stay where they are until this is decided. Then they may be gone.
+    /// Packs with their indexes. The files stay in place until the push has an outcome; then they may be
+    /// gone.
     pub packs: Vec<StagedPack>,
-    /// The generation of which is known that all objects that the new ones lead to are there, or an earlier one.
+    /// A generation at which all objects that the new ones refer to are known to exist; an earlier one than
+    /// necessary is safe.
     pub checked_at: u64,
 }
 
@@ -48,42 +50,43 @@ pub struct Proposal {
 pub struct RefTransaction {
     /// The changes.
     pub edits: Vec<RefEdit>,
-    /// What happens to the others if one cannot be made.
+    /// What happens to the other changes if one cannot be made.
     pub mode: TransactionMode,
     /// How reflogs and tables are written.
     pub writes: RefWrites,
 }
 
-/// What became of a transaction: the refused edits of a batch, or why nothing was changed.
+/// The outcome of a transaction: the refused edits of a batch, or why nothing was changed.
 pub type TransactionOutcome = Result<Vec<Refusal>, PrepareError>;
 
-/// What became of a push.
+/// The outcome of a push.
 #[derive(Debug)]
 pub enum CommitOutcome {
-    /// What became of each transaction. What was not refused is in the bucket, and in the cache as far as that has room.
+    /// The outcome of each transaction. Changes that were not refused are in the bucket, and in the cache
+    /// unless it could not be brought up to date.
     Decided(Vec<TransactionOutcome>),
-    /// Nothing of it was done, nor will be.
+    /// Nothing was changed, or will be.
     Failed(Error),
-    /// Nobody knows whether it was done, or will be. Whoever waits for it must not be told either.
+    /// The push may or may not have been committed, or be later. Clients must not be told either.
     Unknown(Error),
 }
 
-/// What has become of pushes. Counts.
+/// Counters of a committer.
 #[derive(Debug, Default)]
 pub struct CommitCounts {
-    /// Heads that took the place of another.
+    /// Swaps won.
     pub won: AtomicU64,
-    /// Those that did not, because somebody else's did.
+    /// Swaps lost to other writers.
     pub lost: AtomicU64,
-    /// Those of which nobody knows.
+    /// Swaps with an unknown outcome.
     pub unknown: AtomicU64,
-    /// Pushes that the first kind has made.
+    /// Pushes committed by won swaps.
     pub pushes: AtomicU64,
-    /// Folds of packs that it has made.
+    /// Folds committed by won swaps.
     pub folds: AtomicU64,
 }
 
-/// Puts pushes to repositories of a cache into its bucket.
+/// Commits pushes to repositories of a cache to its bucket.
 #[derive(Debug)]
 pub struct Committer {
     cache: Arc<Cache>,
@@ -91,7 +94,7 @@ pub struct Committer {
     counts: CommitCounts,
 }
 
-/// Pushes to one repository.
+/// The pushes to one repository.
 #[derive(Debug, Default)]
 struct Queue {
     /// Held by the leader.
@@ -100,12 +103,12 @@ struct Queue {
     rivalry: group::Rivalry,
 }
 
-/// A push that waits.
+/// A waiting push.
 #[derive(Default)]
 struct QueuedPush {
-    /// Until a leader takes it.
+    /// `None` once a leader has taken it.
     work: Mutex<Option<Work>>,
-    /// What the leader made of it.
+    /// Set by the leader.
     result: Mutex<Option<QueueResult>>,
 }
 
@@ -115,10 +118,10 @@ impl QueuedPush {
     }
 }
 
-/// What a leader made of a push.
+/// How a leader disposed of a push.
 enum QueueResult {
     Ended(CommitOutcome),
-    /// A collection has overtaken its packs: they must be uploaded again.
+    /// A collection overtook the packs: they must be uploaded again.
     Collected(Work),
 }
 
@@ -128,7 +131,7 @@ impl std::fmt::Debug for QueuedPush {
     }
 }
 
-/// A push whose packs are in the bucket, or go into the head.
+/// A push whose packs are in the bucket, or will be stored in the head.
 struct Work {
     proposal: Proposal,
     key: ObjectKey,
@@ -136,7 +139,7 @@ struct Work {
 }
 
 impl Committer {
-    /// For the repositories of this cache.
+    /// A committer for the repositories of this cache.
     pub fn new(cache: Arc<Cache>) -> Self {
         Committer { cache, queues: Mutex::default(), counts: CommitCounts::default() }
     }
@@ -146,12 +149,12 @@ impl Committer {
         &self.cache
     }
 
-    /// What it has done.
+    /// Its counters.
     pub fn counts(&self) -> &CommitCounts {
         &self.counts
     }
 
-    /// Does a push, together with others that wait for the same repository.
+    /// Commits a push, together with others that wait for the same repository.
     pub fn commit(&self, name: &BucketName, proposal: Proposal) -> CommitOutcome {
         let held = self.cache.hold(name);
         let work = match self.upload(&held, name, &proposal.packs) {
@@ -164,7 +167,7 @@ impl Committer {
         outcome
     }
 
-    /// Does something while no push of this cache to the repository is swapped in.
+    /// Runs `work` while this committer swaps in no push to the repository.
     pub(crate) fn alone<T>(&self, name: &BucketName, work: impl FnOnce() -> T) -> T {
         let queue = lock(&self.queues).entry(name.clone()).or_default().clone();
         let leads = lock(&queue.lead);
@@ -174,7 +177,7 @@ impl Committer {
         done
     }
 
-    /// Forgets a queue that nobody else has: one count is the map's.
+    /// Removes a queue that is no longer used: one reference is the map's.
     fn leave(&self, name: &BucketName, queue: Arc<Queue>) {
         let mut queues = lock(&self.queues);
         if Arc::strong_count(&queue) == 2 {
@@ -183,7 +186,7 @@ impl Committer {
         drop(queue);
     }
 
-    /// Queues a push until a leader has ended it.
+    /// Queues a push until it has an outcome.
     fn queue(&self, held: &Opening, name: &BucketName, queue: &Queue, mut work: Work) -> CommitOutcome {
         for _ in 0..MAX_ATTEMPTS {
             let pending = QueuedPush::new(work);
@@ -192,7 +195,7 @@ impl Committer {
                 QueueResult::Ended(outcome) => return outcome,
                 QueueResult::Collected(work) => work,
             };
-            // Nobody else waits for this upload.
+            // No other push waits for this upload.
             match self.upload(held, name, &work.proposal.packs) {
                 Ok((key, packs)) => (work.key, work.packs) = (key, packs),
                 Err(error) => return CommitOutcome::Failed(error),
@@ -202,7 +205,7 @@ impl Committer {
         CommitOutcome::Failed(Error::new(ErrorKind::Unavailable, words))
     }
 
-    /// Waits for the turn to lead, unless another leader has done it by then.
+    /// Waits for its turn to lead, unless another leader disposes of the push first.
     fn wait(&self, held: &Opening, name: &BucketName, queue: &Queue, pending: &QueuedPush) -> QueueResult {
         loop {
             let _leads = lock(&queue.lead);
@@ -210,7 +213,7 @@ impl Committer {
                 return result;
             }
             if lock(&queue.waiting).is_empty() {
-                // It has been taken by a leader that has panicked.
+                // A leader took it and panicked.
                 let words = "outcome of the push is unknown";
                 let error = Error::new(ErrorKind::Unavailable, words);
                 return QueueResult::Ended(CommitOutcome::Unknown(error));
@@ -219,7 +222,7 @@ impl Committer {
         }
     }
 
-    /// Puts the packs of a push where they will be; small ones will be in the head.
+    /// Uploads the packs of a push; small ones will be stored in the head.
     fn upload(
         &self,
         held: &Opening,
@@ -237,7 +240,7 @@ impl Committer {
 }
 
 impl Work {
-    /// Adds the files that the cache needs not fetch.
+    /// Adds the files that the cache need not fetch.
     fn add_at_hand(&self, at_hand: &mut FilesAtHand) {
         for (stored, staged) in self.packs.iter().zip(&self.proposal.packs) {
             for (kind, file) in &stored.files {

@@ -1,4 +1,4 @@
-//! A copy of a stack of refs, in which transactions are run before anybody may see them.
+//! A copy of a stack of refs, in which transactions run before readers may see them.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::error::Error;
 /// Longest list of tables.
 const MAX_LIST_BYTES: u64 = 1 << 20;
 
-/// Goes with everything in it.
+/// Removed on drop, with all its contents.
 #[derive(Debug)]
 pub(super) struct RefsCopy {
     dir: PathBuf,
@@ -22,7 +22,7 @@ pub(super) struct RefsCopy {
 }
 
 impl RefsCopy {
-    /// The stack that the head names, which is in `repository`: the tables have two names then.
+    /// Copies the stack that the head names from `repository`, by hard links.
     pub(super) fn of(parent: &Path, repository: &Path, head: &Head) -> Result<Self, Error> {
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -30,7 +30,7 @@ impl RefsCopy {
         };
         let dir = durable::make_temporary_dir(parent, "stack-", Role::Refs).map_err(failed(parent))?;
         let store = RefStore::open(dir.clone(), dir.clone(), Backend::Reftable, head.hash);
-        // From here on it goes with this value.
+        // From here on, drop removes the directory.
         let scratch = RefsCopy { dir, store };
         let stack = scratch.dir.join("reftable");
         durable::make_dir(&stack, |mode| mode, Role::Refs).map_err(failed(&stack))?;
@@ -58,13 +58,13 @@ impl RefsCopy {
         &self.store
     }
 
-    /// What its list says now: it changes with each transaction that changes something.
+    /// The current list of tables: every transaction that changes something changes it.
     pub(super) fn list(&self) -> Result<Vec<u8>, Error> {
         let list = self.dir.join("reftable/tables.list");
         packrace_os::read_file(&list, Role::Refs, MAX_LIST_BYTES).map_err(|error| Error::disk(&list, &error))
     }
 
-    /// Adds the tables that `known` does not have to the files that the cache needs not fetch.
+    /// Adds the tables that `known` lacks to the files that the cache need not fetch.
     pub(super) fn add_at_hand(&self, tables: &[StoredTable], known: &Head, at_hand: &mut FilesAtHand) {
         for table in tables.iter().filter(|table| !known.tables.contains(table)) {
             let name = String::from_utf8_lossy(&table.name).into_owned();

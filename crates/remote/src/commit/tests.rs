@@ -32,7 +32,7 @@ impl RefObjects for Commits {
     }
 }
 
-/// One node, and where its pushes wait.
+/// A node and a temporary directory for its cache.
 pub(crate) struct Node {
     pub(crate) committer: Committer,
     dir: TempDir,
@@ -75,7 +75,7 @@ impl StalledPush {
         StalledPush { work: Work { proposal, key, packs } }
     }
 
-    /// The key of what it has uploaded.
+    /// The key of its upload.
     pub(crate) fn key(&self) -> String {
         name().object_key(&self.work.key)
     }
@@ -98,7 +98,7 @@ pub(crate) fn random_id(random: &mut Random) -> ObjectId {
     ObjectId::Sha1(random.bytes(20).try_into().unwrap())
 }
 
-/// Files that are called like those of a pack. Nobody looks into them here.
+/// Files named like those of a pack. Their contents do not matter here.
 pub(crate) fn pack(dir: &Path, random: &mut Random, bytes: usize) -> StagedPack {
     let checksum = random_id(random);
     let stem = dir.join(format!("pack-{checksum}"));
@@ -148,7 +148,7 @@ pub(crate) fn read(double: &Arc<Double>) -> Head {
     read_head(&Bucket::new(double.clone()), &name(), None).unwrap().unwrap().head
 }
 
-/// Every file that a head names is there, and what it says. Gives the packs.
+/// Checks that every file that a head names exists and matches its hash. Returns the packs.
 #[track_caller]
 pub(crate) fn check_objects(double: &Arc<Double>) -> Vec<Vec<u8>> {
     let head = read(double);
@@ -171,7 +171,7 @@ pub(crate) fn check_objects(double: &Arc<Double>) -> Vec<Vec<u8>> {
     packs
 }
 
-/// Whether one of the packs has these bytes.
+/// Whether one of the packs contains these bytes.
 pub(crate) fn hold(packs: &[Vec<u8>], bytes: &[u8]) -> bool {
     packs.iter().any(|pack| pack.windows(bytes.len()).any(|window| window == bytes))
 }
@@ -205,7 +205,7 @@ fn budgets_of_requests() {
         assert_eq!(node.requests() - before, most + 1, "what follows asks once, and fetches nothing");
         old = Some(new);
     }
-    // Nothing is uploaded for a ref that goes.
+    // Deleting a ref uploads nothing.
     let before = node.requests();
     let repository = node.open().unwrap();
     let gone = vec![edit("refs/heads/new", old, RefChange::Delete)];
@@ -220,7 +220,7 @@ fn budgets_of_requests() {
     let counts = node.committer.cache().bucket().counts();
     assert_eq!(counts.all_of(RequestKind::List), 0);
     check_objects(&double);
-    // Another node sees the same, with all packs.
+    // Another node sees the same refs, and all packs.
     let other = Node::on(&double);
     let repository = other.open().unwrap();
     assert_eq!(value(repository.refs(), "refs/heads/new"), None);
@@ -228,7 +228,8 @@ fn budgets_of_requests() {
     assert_eq!(packs.filter(|file| file.as_ref().unwrap().path().extension().unwrap() == "pack").count(), 6);
 }
 
-/// What stands in the head goes into an object together when it is too much, and is not fetched again for that.
+/// When the files stored in the head exceed its limit, all move to one object; the cache does not fetch them
+/// again.
 #[test]
 fn a_full_head_spills() {
     let double = Arc::<Double>::default();
@@ -255,7 +256,7 @@ fn a_full_head_spills() {
     assert_eq!(ranges(&node), 1, "the first pack");
     assert_eq!(ranges(&other), 1 + 2 * spilled, "and the pack and the table that came with each");
     assert_eq!(value(other.open().unwrap().refs(), "refs/heads/new"), old);
-    // The names of tables stay few.
+    // The number of tables stays small.
     assert!(read(&double).tables.len() < 12, "{}", read(&double).tables.len());
 }
 
@@ -272,7 +273,7 @@ fn what_is_refused_is_told_and_nothing_is_written() {
     let CommitOutcome::Decided(all) = outcome else { panic!("{outcome:?}") };
     assert_eq!(all[0].as_ref().unwrap()[0].cause.reason(), "incorrect old value provided");
     assert_eq!(read(&double), head);
-    // Of a batch the others are made, with the pack; of an atomic one nothing is.
+    // In a batch the other edits are made, with the pack; in an atomic transaction, none is.
     for (mode, is_made) in [(TransactionMode::Atomic, false), (TransactionMode::Batch, true)] {
         let edits = vec![
             edit("refs/heads/main", Some(wrong), RefChange::Set(new)),
@@ -286,7 +287,7 @@ fn what_is_refused_is_told_and_nothing_is_written() {
         assert_eq!(all[0].as_ref().ok().map(Vec::len), is_made.then_some(1), "{all:?}");
         assert_eq!(read(&double).packs.len(), head.packs.len() + usize::from(is_made));
     }
-    // One pack twice is one.
+    // The same pack twice is named once.
     let staged = pack(files.path(), &mut random, 100);
     let copies = [&staged.stem, &files.path().join("other")];
     for (at, stem) in copies.into_iter().enumerate() {
@@ -302,7 +303,7 @@ fn what_is_refused_is_told_and_nothing_is_written() {
         done(node.commit(set(&repository, &reference, None, new, vec![again])));
     }
     assert_eq!(read(&double).packs.len(), head.packs.len() + 2);
-    // And another one is not taken for it.
+    // A different pack with the same checksum is refused.
     let bad = pack(files.path(), &mut random, 100);
     let bad = StagedPack { checksum: staged.checksum, ..bad };
     let outcome = node.commit(set(&repository, "refs/heads/bad", None, new, vec![bad]));
@@ -327,7 +328,7 @@ fn what_was_checked_too_long_ago_is_not_believed() {
         change(&mut head);
         found.basis().swap(&bucket, &name(), head).unwrap();
     };
-    // A collector has come by: the object of a push that began before goes under another key.
+    // A collection has overtaken the push: its object is uploaded again under another key.
     let new = random_id(&mut random);
     let staged = pack(files.path(), &mut random, 30_000);
     let push = StalledPush::begin(&node, set(&repository, "refs/heads/slow", None, new, vec![staged]));
@@ -338,14 +339,14 @@ fn what_was_checked_too_long_ago_is_not_believed() {
     done(push.end(&node));
     assert!(double.object(&first).is_none());
     check_objects(&double);
-    // Objects have gone that the push may lean on.
+    // Objects that the push may depend on have been removed.
     swap(&|head| head.shrunk = head.generation);
     let outcome = node.commit(set(&repository, "refs/heads/late", None, new, Vec::new()));
     let CommitOutcome::Failed(error) = outcome else { panic!("{outcome:?}") };
     assert!(error.to_string().contains("push again"), "{error}");
 }
 
-/// Pushes that wait for the same swap are made by the next one together.
+/// Pushes that wait for the same swap are committed together by the next one.
 #[test]
 fn pushes_that_wait_go_together() {
     let double = Arc::<Double>::default();
@@ -377,7 +378,7 @@ fn pushes_that_wait_go_together() {
     check_objects(&double);
 }
 
-/// Without a store nothing is done, and what may have been done is not said to be anything.
+/// While the store is away nothing is committed, and a push in doubt is reported as unknown.
 #[test]
 fn a_store_that_is_away() {
     let double = Arc::<Double>::default();
@@ -399,7 +400,7 @@ fn a_store_that_is_away() {
         None,
         "the cache has not changed either"
     );
-    // An answer that is lost, and the token that tells.
+    // A response is lost; the token in the head tells.
     double.set_rates(FaultRates { lost_after: 1000, ..FaultRates::default() });
     done(node.commit(set(&repository, "refs/heads/new", None, new, Vec::new())));
     double.set_rates(FaultRates::default());
@@ -408,25 +409,25 @@ fn a_store_that_is_away() {
     assert_eq!(counts.of(RequestKind::Put, RequestOutcome::Refused), 1);
 }
 
-/// What one writer knows of a push.
+/// What a writer knows about one of its pushes.
 #[derive(Debug)]
 struct Attempt {
     reference: usize,
-    /// When it began to look which value there is, and what it saw by the time it began to push.
+    /// When it began to read the value of the ref; `old` is the value that it read, before `begun`.
     looked: u64,
     old: Option<ObjectId>,
     new: ObjectId,
     begun: u64,
     ended: u64,
     is_done: Option<bool>,
-    /// What its pack begins with.
+    /// The first bytes of its pack.
     mark: Vec<u8>,
 }
 
 const REFERENCES: [&str; 2] = ["refs/heads/one", "refs/heads/two"];
 
-/// From the last value of a ref back to the first one: every push that was acknowledged is on the way, none that was rejected, and
-/// none after one that began when it had ended.
+/// Follows a ref from its last value back to its first: every acknowledged push is on the path, no rejected
+/// one is, and none follows one that began after it had ended.
 fn check_history(seed: u64, attempts: &[Attempt], reference: usize, last: Option<ObjectId>) {
     let ours: Vec<&Attempt> = attempts.iter().filter(|attempt| attempt.reference == reference).collect();
     let (mut path, mut at) = (Vec::new(), last);
@@ -440,7 +441,7 @@ fn check_history(seed: u64, attempts: &[Attempt], reference: usize, last: Option
         let is_there = path.iter().any(|made| made.new == attempt.new);
         assert!(attempt.is_done.is_none_or(|is_done| is_done == is_there), "seed {seed}: {attempt:?}");
     }
-    // The newest comes first.
+    // The newest is first.
     for (at, later) in path.iter().enumerate() {
         let earlier = path[at + 1..].iter();
         for earlier in earlier {
@@ -450,9 +451,10 @@ fn check_history(seed: u64, attempts: &[Attempt], reference: usize, last: Option
     check_looks(seed, &ours, &path);
 }
 
-/// Nobody sees what never was, what was not begun yet, what was older when they began to look, or less than others before them.
+/// A writer never reads a value that no push wrote, one whose push had not begun, one that was out of date
+/// when it began to read, or an older one than an earlier writer read.
 fn check_looks(seed: u64, ours: &[&Attempt], path: &[&Attempt]) {
-    // How many values are newer than the one that was seen.
+    // The number of values newer than the one read.
     let newer = |look: &Attempt| match look.old {
         None => path.len(),
         Some(id) => {
@@ -472,10 +474,10 @@ fn check_looks(seed: u64, ours: &[&Attempt], path: &[&Attempt]) {
     }
 }
 
-/// What some nodes do while others push; with a seed.
+/// What some nodes do while others push, with a seed.
 type Also<'a> = dyn Fn(&Node, u64) + Sync + 'a;
 
-/// Three nodes with two writers each, who push until they have pushed so often; two of the nodes do something else, too.
+/// Three nodes with two writers each, each of which makes this many pushes; two of the nodes also run `also`.
 pub(crate) fn race(seed: u64, rates: FaultRates, pushes: usize, also: Option<&Also<'_>>) -> [usize; 3] {
     let double = Arc::new(Double::with_faults(seed, FaultRates::default()));
     import(&double);
@@ -513,7 +515,7 @@ pub(crate) fn race(seed: u64, rates: FaultRates, pushes: usize, also: Option<&Al
                     {
                         CommitOutcome::Decided(outcomes) => {
                             let is_done = outcomes[0].as_ref().is_ok_and(Vec::is_empty);
-                            // Whoever is told so sees it there, unless there is something newer.
+                            // The acknowledged value is visible on this node, unless there is a newer one.
                             assert!(!is_done || value(repository.refs(), REFERENCES[reference]) != old);
                             Some(is_done)
                         }
@@ -545,7 +547,7 @@ pub(crate) fn race(seed: u64, rates: FaultRates, pushes: usize, also: Option<&Al
 }
 
 sampled! {
-    /// No acknowledged push is lost, none that was rejected appears, and every ref has one history.
+    /// No acknowledged push is lost, no rejected one appears, and every ref has a linear history.
     fn races_under_every_fault(extent) {
         let none = FaultRates::default();
         let faults = [

@@ -1,13 +1,15 @@
-//! Deletes objects of a repository that its head does not name.
+//! Collects objects that the head of their repository does not name.
 //!
 //! ```text
-//! list ─ read the head ─ a new head: floor is raised to it, dropped says what nobody names ─ swap ─ delete what was dropped before
+//! list ─ read the head ─ new head: floor = its own generation, dropped = unnamed objects ─ swap
+//!      ─ delete the unnamed objects that an earlier collection had dropped
 //! ```
 //!
-//! No clock says what may go. A writer uploads its object first, and names it later: it may sleep in between for as long as it
-//! likes. But a head names no object of a generation below its floor that the head before did not name. So once the floor is raised,
-//! what is below it and has no name gets none, and whoever wakes up uploads again under a new key. What has just lost its name
-//! stays until the next collection, for nodes that have read an older head and fetch what it names.
+//! No clock decides. A writer uploads its object first and names it later; it may sleep in between for any
+//! time. But no head names an object of a generation below its floor unless the previous head named it. So
+//! once the floor is raised, an unnamed object below it stays unnamed, and a writer that wakes up uploads it
+//! again under a new key. An object that has just lost its name stays until the next collection, for nodes
+//! that have read an older head and are fetching it.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -20,36 +22,36 @@ use crate::error::{Error, ErrorKind};
 use crate::layout::BucketName;
 use crate::repository::{ReadHead, Swapped, next_head, read_head};
 
-/// Entries of a head's list (docs/formats/head.md). What comes beyond waits for the next time.
+/// Limit of the head's list (docs/formats/head.md). Further objects wait for the next collection.
 const MAX_DROPPED: usize = 4096;
 
-/// What becomes of objects that have just lost their name.
+/// What happens to objects that have just lost their name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grace {
     /// They stay until the next collection.
     UntilNext,
-    /// None: they go. Whoever fetches one of them reads the head again, once.
+    /// They are deleted. A node that is fetching one rereads the head.
     Nothing,
 }
 
-/// What became of objects without a name.
+/// The result of a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Collected {
-    /// So many were deleted.
+    /// Objects deleted.
     pub deleted: usize,
-    /// So many go at the next collection.
+    /// Objects that the next collection deletes.
     pub waiting: usize,
 }
 
-/// What is to be done with a repository.
+/// The plan for a repository.
 struct CollectionPlan {
     read: ReadHead,
-    /// Below the next floor, and without a name.
+    /// Unnamed objects below the next floor.
     deleted: Vec<ObjectKey>,
     waiting: Vec<ObjectKey>,
 }
 
-/// Deletes objects of a repository that its head does not name.
+/// Collects the objects of a repository that its head does not name.
 pub fn collect(bucket: &Bucket, name: &BucketName, grace: Grace) -> Result<Collected, Error> {
     let listed = list(bucket, name)?;
     for attempt in 0..MAX_ATTEMPTS {
@@ -71,7 +73,7 @@ pub fn collect(bucket: &Bucket, name: &BucketName, grace: Grace) -> Result<Colle
                 return Ok(collected);
             }
             Swapped::Lost => {}
-            // Nothing was deleted, and the next collection finds all of it.
+            // Nothing was deleted; the next collection finds all of it.
             Swapped::Unknown(error) => return Err(error),
         }
     }
@@ -79,13 +81,13 @@ pub fn collect(bucket: &Bucket, name: &BucketName, grace: Grace) -> Result<Colle
     Err(Error::new(ErrorKind::Unavailable, words))
 }
 
-/// What [`collect`] would do. Changes nothing.
+/// The result that [`collect`] would have. Changes nothing.
 pub fn would_collect(bucket: &Bucket, name: &BucketName, grace: Grace) -> Result<Collected, Error> {
     let CollectionPlan { deleted, waiting, .. } = plan(bucket, name, grace, &list(bucket, name)?)?;
     Ok(Collected { deleted: deleted.len(), waiting: waiting.len() })
 }
 
-/// The objects of a repository. What comes after this is left to the next collection.
+/// Lists the objects of a repository. Objects that arrive later are left to the next collection.
 fn list(bucket: &Bucket, name: &BucketName) -> Result<Vec<ObjectKey>, Error> {
     let mut listed = Vec::new();
     bucket.list(&name.object_prefix(), &mut |key| {
@@ -95,7 +97,7 @@ fn list(bucket: &Bucket, name: &BucketName) -> Result<Vec<ObjectKey>, Error> {
     Ok(listed)
 }
 
-/// What of the listed objects the newest head does not name.
+/// Finds the listed objects that the newest head does not name.
 fn plan(
     bucket: &Bucket,
     name: &BucketName,
@@ -106,7 +108,7 @@ fn plan(
     let read = read_head(bucket, name, None)?.ok_or_else(absent)?;
     let head = &read.head;
     let named: HashSet<ObjectKey> = names(head).collect();
-    // Those of a write that is under way now may have the next generation.
+    // Objects of writes in progress may have the next generation.
     let nameless = listed.iter().filter(|key| key.generation <= head.generation && !named.contains(key));
     let dropped: HashSet<&ObjectKey> = head.dropped.iter().collect();
     let (deleted, mut waiting): (Vec<ObjectKey>, Vec<_>) =
@@ -115,7 +117,7 @@ fn plan(
     Ok(CollectionPlan { read, deleted, waiting })
 }
 
-/// The objects in which the files of a head lie.
+/// The objects that contain the files of a head.
 fn names(head: &Head) -> impl Iterator<Item = ObjectKey> {
     let packs = head.packs.iter().flat_map(|pack| pack.files.iter().map(|(_, file)| file));
     let files = packs.chain(head.tables.iter().map(|table| &table.file));

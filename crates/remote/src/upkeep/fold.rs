@@ -1,12 +1,12 @@
-//! Fewer packs for a repository in a bucket: some are folded into one.
+//! Folds packs of a repository in a bucket into fewer packs.
 //!
 //! ```text
-//! a second repository of the same files ─ its packs are repacked ─ the new one → an object ─ a new head ─ swap
+//! second repository, of hard links ─ repack ─ upload the new packs as one object ─ new head ─ swap
 //! ```
 //!
-//! Packs that are dropped may lean on those that stay: an object that two of them have is written once, or not at all. So a fold
-//! counts only while all packs that it was made from are named. Pushes only add some. Another fold takes some away, and the
-//! slower one is given up: it could have left out what the faster one has left out, too.
+//! A fold may leave out an object that a remaining pack also has, so it is valid only while the head names
+//! every pack that it was made from. Pushes only add packs. Another fold removes some; then the slower fold
+//! is given up, because both could have left out the same object.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,30 +24,30 @@ use crate::layout::BucketName;
 use crate::repository::{ReadHead, Swapped, next_head, random_token};
 use crate::upload::Upload;
 
-/// What became of a fold.
+/// The outcome of a fold.
 #[derive(Debug)]
 pub enum FoldOutcome {
-    /// The bucket's head has so many packs now.
+    /// The bucket's head now has this many packs.
     Done(usize),
-    /// Somebody else has removed packs meanwhile. Nothing was changed.
+    /// Another writer has removed packs meanwhile. Nothing was changed.
     Overtaken,
-    /// Nobody knows whether it was done. Nothing is lost either way.
+    /// The fold may or may not have been committed. Nothing is lost either way.
     Unknown(Error),
 }
 
-/// New packs that can take the place of old ones; on this machine only.
+/// New packs that can replace old ones; local so far.
 pub struct PreparedFold<'a> {
     committer: &'a Committer,
     name: &'a BucketName,
     held: Opening,
     scratch: ScratchRepository,
-    /// What it was made from.
+    /// The head that it was made from.
     source: Head,
     folded: Vec<ObjectId>,
     new: Vec<StagedPack>,
 }
 
-/// Goes with everything in it.
+/// Removed on drop, with all its contents.
 struct ScratchRepository {
     dir: PathBuf,
 }
@@ -66,8 +66,8 @@ impl Drop for ScratchRepository {
     }
 }
 
-/// Prepares a fold: `repack` gets a repository that is a copy of the newest one, and puts objects of its packs into
-/// fewer ones, or into one with a bitmap. It must leave out none, whether refs reach it or not. `None` if that is no better.
+/// Prepares a fold. `repack` gets a copy of the newest repository and combines packs into fewer ones, or into
+/// one with a bitmap. It must keep every object, reachable or not. `None` if the result is no better.
 pub fn prepare<'a, E>(
     committer: &'a Committer,
     name: &'a BucketName,
@@ -85,7 +85,7 @@ pub fn prepare<'a, E>(
     }
     let left = packs_in(&git_dir)?;
     let has_bitmap = |checksum| has_file(&stem_of(&git_dir, checksum).with_extension("bitmap"));
-    // The same pack with a bitmap takes the place of itself.
+    // A pack that has got a bitmap replaces itself.
     let stays =
         |pack: &StoredPack| left.contains(&pack.checksum) && (of_bitmap(pack) || !has_bitmap(pack.checksum));
     let (staying, gone): (Vec<&StoredPack>, Vec<_>) = source.packs.iter().partition(|pack| stays(pack));
@@ -121,7 +121,7 @@ pub(super) fn packs_in(git_dir: &Path) -> Result<Vec<ObjectId>, Error> {
     Ok(found.iter().filter_map(|entry| checksum(entry.name.to_str()?)).collect())
 }
 
-/// Whether a head names all packs that another names: places may change, bytes may not.
+/// Whether a head names all packs of another: places may differ, bytes may not.
 fn names_all(head: &Head, source: &Head) -> bool {
     let digest = |pack: &StoredPack| {
         let file = pack.files.iter().find(|(kind, _)| *kind == PackFileKind::Pack);
@@ -132,22 +132,22 @@ fn names_all(head: &Head, source: &Head) -> bool {
 }
 
 impl PreparedFold<'_> {
-    /// How many packs it takes away.
+    /// How many packs it removes.
     pub fn folded(&self) -> usize {
         self.folded.len()
     }
 
-    /// How many the head has then, if nobody adds any.
+    /// How many packs the head then has, if no push adds any.
     pub fn packs_after(&self) -> usize {
         self.source.packs.len() - self.folded.len() + self.new.len()
     }
 
-    /// Puts the new packs into the bucket, and a head that names them instead of the old ones.
+    /// Uploads the new packs, and swaps in a head that names them instead of the old ones.
     pub fn commit(self) -> Result<FoldOutcome, Error> {
         self.commit_uploaded(None)
     }
 
-    /// The same where the packs may be in the bucket already.
+    /// The same for packs that may have been uploaded already.
     pub(super) fn commit_uploaded(
         self,
         mut uploaded: Option<(ObjectKey, Vec<StoredPack>)>,
@@ -160,12 +160,12 @@ impl PreparedFold<'_> {
             if newest.has_overtaken {
                 return Ok(FoldOutcome::Overtaken);
             }
-            // Below the floor, a collector takes it.
+            // Below the floor, a collection deletes it.
             let (key, packs) = match uploaded.take().filter(|(key, _)| key.generation >= newest.floor) {
                 Some(uploaded) => uploaded,
                 None => self.upload(newest.generation)?,
             };
-            // Pushes of this node wait: they would only lose, or we would.
+            // Pushes of this node wait: otherwise they or the fold would lose.
             if let Some(outcome) = self.committer.alone(self.name, || self.swap(key, &packs))? {
                 return Ok(outcome);
             }
@@ -175,7 +175,7 @@ impl PreparedFold<'_> {
         Err(Error::new(ErrorKind::Unavailable, words))
     }
 
-    /// Asks for the newest head.
+    /// Reads the newest head.
     fn ages(&self) -> Result<HeadAges, Error> {
         self.committer.cache().with_head(&self.held, self.name, true, |read, _| {
             let ReadHead { head, .. } = read;
@@ -184,12 +184,13 @@ impl PreparedFold<'_> {
         })
     }
 
-    /// Whether a head lacks something that this fold leans on, or something was dropped on purpose that must not come back.
+    /// Whether a head lacks a pack that this fold depends on, or objects were removed on purpose that must
+    /// not come back.
     fn has_overtaken(&self, newest: &Head) -> bool {
         !names_all(newest, &self.source) || newest.shrunk > self.source.generation
     }
 
-    /// For a head that comes after the one of this generation.
+    /// Uploads the packs, for a head that succeeds this generation.
     pub(super) fn upload(&self, generation: u64) -> Result<(ObjectKey, Vec<StoredPack>), Error> {
         let key = ObjectKey { generation: generation + 1, token: random_token()? };
         let mut upload = Upload::new(key);
@@ -199,7 +200,7 @@ impl PreparedFold<'_> {
         Ok((key, packs))
     }
 
-    /// Tries once. `None` if another head was faster.
+    /// Tries once. `None` if another head was faster, or the upload is below the floor.
     fn swap(&self, key: ObjectKey, packs: &[StoredPack]) -> Result<Option<FoldOutcome>, Error> {
         let cache = self.committer.cache();
         let basis = cache.with_head(&self.held, self.name, false, |read, _| Ok(read.basis()))?;
@@ -222,7 +223,7 @@ impl PreparedFold<'_> {
             Swapped::Won(read) => {
                 counts.won.fetch_add(1, Relaxed);
                 counts.folds.fetch_add(1, Relaxed);
-                // It is done; the next request tries again.
+                // The fold is committed; the next request brings the cache up to date.
                 if let Err(error) = cache.install(&self.held, self.name, *read, &self.at_hand(packs)) {
                     tracing::error!(
                         "fold of '{}' done in the bucket, but not in the cache yet: {error}",
@@ -242,7 +243,7 @@ impl PreparedFold<'_> {
         }
     }
 
-    /// The files that the cache needs not fetch.
+    /// The files that the cache need not fetch.
     fn at_hand(&self, packs: &[StoredPack]) -> FilesAtHand {
         let git_dir = self.scratch.git_dir();
         let files = packs.iter().flat_map(|pack| pack.files.iter().map(move |file| (pack.checksum, file)));
@@ -252,7 +253,7 @@ impl PreparedFold<'_> {
     }
 }
 
-/// How old a head is, how old objects may be that it does not name, and whether the fold came too late.
+/// The newest head's generation and floor, and whether it has overtaken the fold.
 struct HeadAges {
     generation: u64,
     floor: u64,

@@ -1,4 +1,5 @@
-//! Keeps repositories in a bucket small: [`prepare`] puts packs into fewer, [`collect()`] deletes objects that no head names.
+//! Keeps repositories in a bucket small: [`prepare`] folds packs into fewer, [`collect()`] deletes objects
+//! that no head names.
 
 mod collect;
 mod fold;

@@ -18,10 +18,10 @@ use crate::error::Error;
 use crate::layout::BucketName;
 use crate::repository::random_token;
 
-/// Bytes that stand for an object, at the beginning of a pack.
+/// The first bytes of a pack stand for its object.
 const MARK: usize = 32;
 
-/// What a push of one pack adds.
+/// Pushes one pack; returns its mark.
 fn push(node: &Node, random: &mut Random, at: usize, bytes: usize) -> Vec<u8> {
     let files = packrace_testkit::in_memory();
     let staged = pack(files.path(), random, bytes);
@@ -35,7 +35,8 @@ fn bytes_of(git_dir: &Path, checksum: ObjectId) -> Vec<u8> {
     std::fs::read(stem_of(git_dir, checksum).with_extension("pack")).unwrap()
 }
 
-/// Puts some packs into one, which leaves out what a pack has that stays: packs here are bytes that nobody looks into.
+/// Concatenates some packs, leaving out those whose mark a remaining pack also has; packs here are opaque
+/// bytes.
 fn concatenate(git_dir: &Path, random: &mut Random, is_folded: impl Fn(ObjectId, &mut Random) -> bool) {
     let all = packs_in(git_dir).unwrap();
     let (folded, staying): (Vec<_>, Vec<_>) = all.into_iter().partition(|pack| is_folded(*pack, random));
@@ -77,7 +78,7 @@ fn packs_become_one_and_nothing_is_lost() {
     let (before, requests) = (read(&double), other.requests());
     let fold = prepared(&other, &name, &mut random, |_, _| true).unwrap().unwrap();
     assert_eq!((fold.folded(), fold.packs_after()), (7, 1));
-    // A push that comes between stays beside it.
+    // A concurrent push keeps its pack beside the new one.
     let late = push(&node, &mut random, 9, 500);
     assert!(matches!(fold.commit().unwrap(), FoldOutcome::Done(2)));
     assert_eq!(other.requests() - requests, 4, "two look at the head, and two write");
@@ -92,13 +93,13 @@ fn packs_become_one_and_nothing_is_lost() {
         assert_eq!(packs_in(repository.git_dir()).unwrap().len(), 2);
         assert_eq!(std::fs::read_dir(node.committer.cache().scratch_dir()).unwrap().count(), 0);
     }
-    // Nothing to do is nothing done.
+    // A repack that changes nothing is no fold.
     let node = Node::on(&double);
     assert!(prepare(&node.committer, &name, |_| Ok::<(), Infallible>(())).unwrap().unwrap().is_none());
     assert_eq!(read(&double), head);
 }
 
-/// Each leaves out an object that the other's pack has, which stays as far as it knows.
+/// Each fold leaves out an object that is also in the other's source, a pack that stays as far as it knows.
 #[test]
 fn two_folds_do_not_lean_on_each_other() {
     let double = Arc::<Double>::default();
@@ -129,7 +130,8 @@ fn two_folds_do_not_lean_on_each_other() {
     assert!(hold(&check_objects(&double), &same));
 }
 
-/// The store goes away before each of the requests, with answers and without: what is there then is the old or the new.
+/// The store goes away before each request, with and without lost responses: the result is the old state or
+/// the new one.
 #[test]
 fn killed_at_every_step() {
     let mut outcomes = [0; 2];
@@ -154,7 +156,7 @@ fn killed_at_every_step() {
             assert!(marks.iter().all(|mark| hold(&packs, mark)));
             assert!(is_done.is_none_or(|is_done| is_done == (packs.len() == 1)), "{requests} {lost_after}");
             outcomes[usize::from(packs.len() == 1)] += 1;
-            // The node goes on, and so does another.
+            // This node can continue, and so can another.
             for node in [&node, &Node::on(&double)] {
                 let repository = node.open().unwrap();
                 assert_eq!(packs_in(repository.git_dir()).unwrap().len(), packs.len());
@@ -166,7 +168,7 @@ fn killed_at_every_step() {
 }
 
 sampled! {
-    /// Two nodes fold while three push: no acknowledged push is lost, and there are fewer packs.
+    /// Two nodes fold while three push: no acknowledged push is lost, and the number of packs shrinks.
     fn folds_race_pushes_under_every_fault(extent) {
         let none = FaultRates::default();
         let faults = [
@@ -218,7 +220,7 @@ fn what_no_head_names_goes_at_the_second_collection() {
     assert_eq!(names_in(&double), 4);
     let fold = prepared(&node, &name, &mut random, |_, _| true).unwrap().unwrap();
     assert!(matches!(fold.commit().unwrap(), FoldOutcome::Done(1)));
-    // Somebody has uploaded, and is about to name it; somebody else has died long ago.
+    // One writer has uploaded an object and is about to name it; another died long ago.
     let mut upload = |generation| {
         let key = ObjectKey { generation, token: random_token().unwrap() };
         double.damage(&name.object_key(&key), random.bytes(10));
@@ -236,7 +238,7 @@ fn what_no_head_names_goes_at_the_second_collection() {
     assert_eq!((after.packs, after.tables), (before.packs, before.tables));
     push(&node, &mut random, 7, 20_000);
     assert_eq!(read(&double).dropped.len(), 5, "pushes keep what they do not know");
-    // What has been dropped goes; what has been uploaded and not been named since waits as the others did.
+    // Dropped objects are deleted; an object that was uploaded and never named now waits as they did.
     assert_eq!(collected(&double, Grace::UntilNext), (5, 1));
     assert!(double.object(&stale).is_none() && double.object(&fresh).is_some());
     assert_eq!(collected(&double, Grace::Nothing), (1, 0));
@@ -247,7 +249,8 @@ fn what_no_head_names_goes_at_the_second_collection() {
     assert_eq!(counts.all_of(crate::bucket::RequestKind::Delete), 0, "looking deletes nothing");
 }
 
-/// The store goes away before each of the requests of a collection: nothing is lost, and the next ones delete the rest.
+/// The store goes away before each request of a collection: nothing is lost, and the next collections delete
+/// the rest.
 #[test]
 fn a_collection_that_is_killed_at_every_step() {
     for lost_after in [0, 1000] {
@@ -275,7 +278,7 @@ fn a_collection_that_is_killed_at_every_step() {
 }
 
 sampled! {
-    /// Two nodes fold and collect without waiting while all push: no head ever names what is not there.
+    /// Two nodes fold and collect without a grace period while all push: no head ever names a deleted object.
     fn collections_race_pushes_and_folds_under_every_fault(extent) {
         let none = FaultRates::default();
         let faults = [
@@ -304,7 +307,7 @@ sampled! {
             for rates in faults {
                 pushed += race(seed, rates, extent.pick(4, 5), Some(&work))[0];
             }
-            // How much is there to delete depends on who is faster.
+            // How much there is to delete depends on timing.
             if extent == Extent::Sample && seed > 0 && deletions() > 5 {
                 break;
             }
@@ -315,8 +318,7 @@ sampled! {
 }
 
 sampled! {
-    /// Writers that sleep between upload and swap, for as long as pushes, folds and collections of others take; then they wake up, in any
-    /// order.
+    /// Writers sleep between upload and swap while others push, fold and collect; they wake up in any order.
     fn stalled_writers_name_nothing_that_was_collected(extent) {
         let (mut stalled_ones, mut again) = (0, 0);
         for seed in 0..extent.pick(25, 1000) {
@@ -361,7 +363,7 @@ sampled! {
 }
 
 sampled! {
-    /// The same of folds, which others may overtake as well.
+    /// The same for folds, which others may also overtake.
     fn stalled_folds_name_nothing_that_was_collected(extent) {
         let (mut done_ones, mut overtaken, mut again) = (0, 0, 0);
         for seed in 0..extent.pick(25, 1000) {
@@ -401,7 +403,8 @@ sampled! {
     }
 }
 
-/// So often, whoever has read a head sleeps before the first object, and what the head names is folded and collected meanwhile.
+/// For this many times, a node that has read a head sleeps before it fetches the first object, while what the
+/// head names is folded and collected.
 fn sleep_while_others_collect(double: &Arc<Double>, node: Arc<Node>, times: usize, grace: Grace) {
     let store = double.clone();
     double.before_read(move || {
@@ -431,12 +434,12 @@ fn stalled_nodes_get_what_a_head_names_or_read_a_later_one() {
             (1..=times).filter(is_there).count()
         });
         assert_eq!(seen.as_ref().ok(), expect.as_ref(), "{times} {grace:?} {seen:?}");
-        // Later, everything is as it should be.
+        // Afterwards everything is readable.
         let repository = sleeper.open().unwrap();
         assert!(value(repository.refs(), "refs/heads/p1").is_some());
         check_objects(&double);
     };
-    // What has just lost its name is still there.
+    // Objects that have just lost their name still exist.
     check(1, Grace::UntilNext, Some(0));
     check(1, Grace::Nothing, Some(1));
     check(4, Grace::Nothing, Some(4));

@@ -173,7 +173,7 @@ impl FilePolicy {
         }
     }
 
-    /// Asks another server, unless this address has sent too many wrong credentials.
+    /// Queries another server, unless this address has sent too many wrong credentials.
     fn ask(
         &self,
         other: &ForwardAuth,

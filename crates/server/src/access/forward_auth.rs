@@ -134,7 +134,7 @@ impl ForwardAuth {
     fn principal(&self, headers: &HeaderMap) -> Result<Principal, NotIdentified> {
         match proxies::user(headers, &self.user_header, Some(&self.groups_header)) {
             HeaderUser::Known(principal) => Ok(principal),
-            // Whoever this is, rules cannot name it.
+            // Rules cannot name such a user.
             _ => {
                 let header = self.user_header.as_str();
                 Err(NotIdentified::Unavailable(format!(

@@ -65,7 +65,8 @@ pub trait AccessPolicy: Debug + Send + Sync {
     }
 }
 
-/// The policy of a server without access rules: everybody may use what the server and its repositories offer.
+/// The policy of a server without access rules: every client may use what the server and its repositories
+/// offer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Anyone;
 

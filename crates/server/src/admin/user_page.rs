@@ -1,4 +1,5 @@
-//! The page at `/-/` for a user who is no administrator: what the user may read, and nothing of other users.
+//! The page at `/-/` for a user who is no administrator: the repositories that the user may read, and nothing
+//! about other users.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,5 @@
-//! The same for a repository of a bucket: a copy of it is repacked, and its packs take the place of those in the bucket (decision 51).
+//! Maintenance of a repository in a bucket: repacks a copy of it, and replaces its packs in the bucket
+//! (decision 51).
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,14 +13,15 @@ use packrace_remote::{BucketName, ErrorKind};
 use super::job::Job;
 use crate::maintenance::LookEnd;
 
-/// A look at one repository, and what comes of it.
+/// Checks one repository and folds its packs if needed.
 pub(super) fn run(job: &Job<'_>, committer: &Arc<Committer>, name: &BucketName) -> LookEnd {
     lower_thread_priority();
     let began = Instant::now();
     let mut end = LookEnd::Gone;
     let prepared = prepare(committer, name, |git_dir| {
         let work = || {
-            // Whoever pushes waits for the thread that swaps heads, and that is not this one.
+            // Pushes wait for the thread that swaps heads: the repack runs on another one, whose priority can
+            // sink.
             lower_thread_priority_fully();
             let copy = job.shared.root.open_copy(git_dir)?;
             job.look(&copy, &MaintenanceSettings::of(&copy)?.for_packs_alone())
@@ -30,7 +32,7 @@ pub(super) fn run(job: &Job<'_>, committer: &Arc<Committer>, name: &BucketName) 
     });
     match prepared {
         Ok(Ok(Some(fold))) if matches!(end, LookEnd::Done(_)) => match commit(job, fold) {
-            // What was packed in vain has taken its time, too, and no more than a part of the time is for this.
+            // A fold in vain also counts as work, which may take only a part of the time.
             LookEnd::Done(_) | LookEnd::Postponed => LookEnd::Done(began.elapsed()),
             other => other,
         },

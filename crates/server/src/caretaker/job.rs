@@ -17,10 +17,10 @@ use crate::metrics::{JobOutcome, MaintenanceTask};
 use crate::service::access_log::quoted;
 use crate::service::shared::Shared;
 
-/// Of the memory of a job, the objects in a window, new deltas and bases take a part in so many each.
+/// The objects in a window, new deltas, and bases may each take one part in this many of a job's memory.
 const MEMORY_PARTS: u64 = 8;
 
-/// A look at one repository, and what comes of it.
+/// The check and maintenance of one repository.
 pub(super) struct Job<'a> {
     pub(super) shared: &'a Shared,
     pub(super) path: &'a Path,
@@ -47,13 +47,13 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// How it is called in the log.
+    /// The repository's name in the log.
     pub(super) fn name(&self) -> String {
         let below = self.path.strip_prefix(self.shared.root.path()).unwrap_or(self.path);
         quoted(below.as_os_str().as_encoded_bytes()).to_string()
     }
 
-    /// Finds out what a repository needs, and does it.
+    /// Checks what a repository needs, and does it.
     pub(super) fn look(
         &self,
         repository: &Repository,
@@ -85,7 +85,7 @@ impl<'a> Job<'a> {
             return Ok(LookEnd::Failed);
         };
         let windows = 3 * self.memory_bytes / MEMORY_PARTS;
-        // Clones go first: who waits would be before those that come later.
+        // Clones go first: a waiting claim would be served before those of later clones.
         let Admission::Admitted(_memory) = self.shared.host.admission.claim(bytes + windows) else {
             return Ok(LookEnd::Postponed);
         };
@@ -123,7 +123,7 @@ impl<'a> Job<'a> {
         end.unwrap_or_else(|| LookEnd::Done(began.elapsed()))
     }
 
-    /// Gives how it ended, if that was not well.
+    /// Returns how the task ended, if it did not succeed.
     fn run_one(
         &self,
         repository: &Repository,
@@ -135,7 +135,7 @@ impl<'a> Job<'a> {
         let progress = StepAside::new(host);
         let part = usize::try_from(self.memory_bytes / MEMORY_PARTS).unwrap_or(usize::MAX);
         let now: SystemTime = time_of_day();
-        // A program of the configuration is not run here: what it might want to keep stays.
+        // The configured program is not run here: all objects that it might want to keep are kept.
         let recent = (!settings.has_recent_objects_hook).then(Vec::new);
         let means = Means {
             threads: 1,
@@ -143,7 +143,8 @@ impl<'a> Job<'a> {
             recent,
             now,
             progress: &progress,
-            // Whoever waits for a lock of a ref waits for this thread: until now it was only put back.
+            // A lock of a ref may make pushes wait for this thread, so until now its priority was lowered
+            // only a little.
             past_refs: &lower_thread_priority_fully,
         };
         let before = Sizes::of(repository.object_dir()).unwrap_or_default();
@@ -165,7 +166,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// One line a task, its numbers, and what the page shows.
+    /// Logs a line for a task, counts it, and records it for the page.
     fn tell(
         &self,
         planned: &PlannedTask,

@@ -1,5 +1,5 @@
-//! The caretaker: keeps repositories fast that this server takes pushes for, by what `packrace_maintenance` finds that they need
-//! (docs/decisions/0045-caretaker.md).
+//! The caretaker: keeps the repositories that this server takes pushes for fast, by the tasks that
+//! `packrace_maintenance` plans (docs/decisions/0045-caretaker.md).
 
 mod fold;
 mod job;
@@ -17,17 +17,17 @@ use crate::maintenance::{LookEnd, MaintenanceMode, MaintenanceQueue};
 use crate::service::shared::Shared;
 use job::Job;
 
-/// How often it is looked whether the server stops, and whether settings have changed.
+/// How often the caretaker checks whether the server stops or settings have changed.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Repositories that were not pushed to come one after another.
+/// Time between the checks of repositories without pushes.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
-/// Repositories that are looked at in one round; the next one begins behind them.
+/// Repositories checked in one round; the next round continues after them.
 const MAX_FOUND: u32 = 2048;
 
-/// How long a server that stops waits for jobs: each ends at its next look whether it is still wanted. One that does not is
-/// cut off, as by `kill`, and cleaned up after.
+/// How long a stopping server waits for jobs, which check regularly whether they are cancelled. A job that
+/// does not end is cut off, as by `kill`, and cleaned up after.
 const STOP_TIME: Duration = Duration::from_secs(5);
 const STOP_TICK: Duration = Duration::from_millis(50);
 
@@ -41,7 +41,7 @@ pub(crate) fn start(shared: Arc<Shared>) -> std::io::Result<()> {
     std::thread::Builder::new().name("maintenance".into()).spawn(work).map(drop)
 }
 
-/// Waits for jobs to end, of a server that was told to stop.
+/// Waits for the jobs of a stopping server.
 pub(crate) fn stop(queue: &MaintenanceQueue) {
     let deadline = queue.now() + STOP_TIME;
     queue.set_on(false);
@@ -50,7 +50,7 @@ pub(crate) fn stop(queue: &MaintenanceQueue) {
     }
 }
 
-/// Until the server stops.
+/// Runs until the server stops.
 fn care(shared: &Arc<Shared>) {
     let queue = &shared.host.maintenance;
     let mut look_at = Duration::ZERO;
@@ -59,7 +59,7 @@ fn care(shared: &Arc<Shared>) {
         let settings = shared.settings();
         let (rules, now) = (&settings.maintenance, queue.now());
         let is_wanted = rules.mode != MaintenanceMode::Off && !settings.rules.read_only;
-        // Of a bucket nothing is listed.
+        // A bucket is never listed.
         let is_searched = is_wanted && settings.bucket.is_none() && rules.mode == MaintenanceMode::On;
         if is_searched && now >= look_at {
             look_at = now + rules.look_interval.max(TICK);
@@ -73,7 +73,8 @@ fn care(shared: &Arc<Shared>) {
     }
 }
 
-/// Looks for repositories that nobody has pushed to, behind this one. Gives where to go on, if there may be more.
+/// Schedules checks of all repositories, beginning after `behind`. Returns where to continue, if there may be
+/// more.
 fn find_all(shared: &Shared, now: Duration, behind: Option<PathBuf>) -> Option<PathBuf> {
     let queue = &shared.host.maintenance;
     let (mut found, mut last) = (0, None);
@@ -102,7 +103,7 @@ fn look(shared: &Shared, path: &Path) -> LookEnd {
     }
 }
 
-/// Each on a thread of its own, whose priority sinks and does not rise again.
+/// Starts a job on a thread of its own, whose priority is lowered and never raised again.
 fn start_job(shared: &Arc<Shared>, path: PathBuf) {
     let (for_thread, at) = (shared.clone(), path.clone());
     let work = move || {

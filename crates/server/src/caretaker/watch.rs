@@ -5,7 +5,7 @@ use packrace_pack::{Phase, ProgressSink};
 use crate::host::Host;
 use crate::limits::cpu::CpuScheduler;
 
-/// Lets a job wait while interactive work is served, and ends it when the server stops.
+/// Pauses a job while interactive work is served, and cancels it when the server stops.
 pub(super) struct StepAside<'a> {
     host: &'a Host,
     cpu: Option<Arc<CpuScheduler>>,
@@ -18,7 +18,7 @@ impl<'a> StepAside<'a> {
 }
 
 impl ProgressSink for StepAside<'_> {
-    /// Called every thousand objects or so.
+    /// Called about every thousand objects.
     fn report(&self, _: Phase, _: u64, _: u64) {
         if let Some(cpu) = &self.cpu {
             drop(cpu.take_slot());

@@ -1,4 +1,4 @@
-//! Which events somebody wants.
+//! Selects events.
 
 use std::borrow::Cow;
 
@@ -7,44 +7,44 @@ use serde_json::{Map, Value};
 
 use crate::access::Pattern;
 
-/// What of a line is the administrator's.
+/// Fields that only the administrator may see.
 const HIDDEN: [&str; 3] = ["peer", "door", "session"];
 
-/// Leaves out of a line what is not for those who are sent it.
+/// Removes the fields that readers must not see.
 pub(crate) fn hide_from_readers(event: &mut Map<String, Value>) {
     HIDDEN.iter().for_each(|key| drop(event.remove(*key)));
 }
 
-/// Patterns of repositories; none of them stands for all.
+/// Patterns of repositories; without any, all match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RepositoryFilter {
     patterns: Vec<Pattern>,
 }
 
-/// What is looked at of a line.
+/// The fields of a line that filters use.
 #[derive(Debug, Deserialize)]
 pub(crate) struct LineRepositories<'a> {
     #[serde(borrow)]
     pub(crate) repository: Cow<'a, str>,
-    /// Its new name.
+    /// The new name.
     #[serde(borrow, default)]
     pub(crate) to: Option<Cow<'a, str>>,
 }
 
 impl<'a> LineRepositories<'a> {
-    /// Of a line of the journal; `None` if it is none.
+    /// Parses a line of the journal; `None` if it is invalid.
     pub(crate) fn of(line: &'a [u8]) -> Option<Self> {
         serde_json::from_slice(line).ok()
     }
 
-    /// Before and after the event.
+    /// The names before and after the event.
     pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
         [Some(&self.repository), self.to.as_ref()].into_iter().flatten().map(|name| name.as_bytes())
     }
 }
 
 impl RepositoryFilter {
-    /// As access rules have them: `*` stops at slashes, `**` does not, and `.git` at the end need not be said.
+    /// Patterns as in access rules: `*` stops at slashes, `**` does not, and `.git` at the end is optional.
     pub fn new(patterns: &[impl AsRef<str>]) -> Result<Self, String> {
         let patterns =
             patterns.iter().map(|text| Pattern::of_repositories(text.as_ref())).collect::<Result<_, _>>()?;

@@ -1,5 +1,5 @@
-//! Events: what changes through this server is announced in the journal before it does, and recorded before anybody is told that it
-//! did (decision 49).
+//! Events: a change is announced in the journal before it is made, and recorded before any client is told of
+//! it (decision 49).
 
 mod filter;
 mod recovery;
@@ -24,10 +24,10 @@ pub(crate) use filter::hide_from_readers;
 pub(crate) use recovery::refs_that_changed;
 pub use settings::EventSettings;
 
-/// What a client is told whose push or request could not be recorded, before anything has changed.
+/// The message to a client whose push or request cannot be recorded, before anything changes.
 pub(crate) const NOT_RECORDED: &str = "server cannot record changes; see the server's log";
 
-/// The same where something has changed, and nobody else was told.
+/// The same after a change that no other client was told of.
 pub(crate) const CHANGED_UNRECORDED: &str = "changed, but not recorded; see the server's log";
 
 /// The journal of a server.
@@ -38,13 +38,13 @@ pub struct Events {
     root: PathBuf,
     /// The number of the last line that is durable.
     durable: watch::Receiver<u64>,
-    /// Places of those who follow.
+    /// Limits the number of followers.
     pub(crate) followers: Arc<Semaphore>,
     metrics: Arc<Metrics>,
 }
 
 impl Events {
-    /// Opens the journal, if there is one, and records what a kill came before.
+    /// Opens the journal, if it is configured, and records changes that a kill interrupted.
     pub(crate) fn open(
         settings: &EventSettings,
         root: &Path,
@@ -73,12 +73,12 @@ impl Events {
         Ok(Some(events))
     }
 
-    /// Sees lines become durable.
+    /// Notifies of lines that become durable.
     pub(crate) fn durable(&self) -> watch::Receiver<u64> {
         self.durable.clone()
     }
 
-    /// Something that this call does to the repository at a path below the served folder.
+    /// An event of this call, for the repository at a path below the served folder.
     pub(crate) fn event(&self, action: Action, transfer: &Transfer, repository: &[u8]) -> JournalEvent {
         JournalEvent {
             action,
@@ -95,7 +95,7 @@ impl Events {
         }
     }
 
-    /// Changes of refs of a repository that was opened.
+    /// Changes of refs of an opened repository.
     pub(crate) fn push(
         &self,
         transfer: &Transfer,
@@ -105,12 +105,12 @@ impl Events {
         let dir = repository.common_dir();
         let real = packrace_os::real_path(dir);
         let real = real.as_deref().unwrap_or(dir);
-        // One that lies elsewhere is called by its whole path.
+        // A repository outside is named by its whole path.
         let path = path_below(&self.root, real).unwrap_or_else(|| real.as_os_str().as_bytes().to_vec());
         JournalEvent { refs, ..self.event(Action::Push, transfer, &path) }
     }
 
-    /// Announces it. A failure is logged and counted; the client is told [`NOT_RECORDED`].
+    /// Announces an event. A failure is logged and counted; the client is told [`NOT_RECORDED`].
     pub(crate) fn announce(&self, event: &JournalEvent) -> Result<Announced, NotRecorded> {
         self.journal.announce(event).map_err(|error| {
             self.metrics.events_refused.inc();
@@ -119,7 +119,7 @@ impl Events {
         })
     }
 
-    /// Records what has changed. A failure is logged; the client is told [`CHANGED_UNRECORDED`].
+    /// Records a change. A failure is logged and counted; the client is told [`CHANGED_UNRECORDED`].
     pub(crate) fn record(&self, announced: Announced, event: &JournalEvent) -> Result<(), NotRecorded> {
         if event.is_nothing() {
             announced.cancel();
@@ -135,7 +135,7 @@ impl Events {
         Ok(())
     }
 
-    /// Makes a change that is announced before and recorded after.
+    /// Makes a change: announces it before, and records it after.
     pub(crate) fn around<T, E>(
         &self,
         event: &JournalEvent,
@@ -159,15 +159,15 @@ impl Events {
     }
 }
 
-/// A change could not be announced or recorded; the log says why.
+/// A change could not be announced or recorded; the log has the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NotRecorded;
 
-/// Why there is no line of a change.
+/// Why a change has no line.
 #[derive(Debug)]
 pub(crate) enum NotMade<E> {
-    /// Nothing has changed.
+    /// The change failed.
     Failed(E),
-    /// It could not be recorded; the client is told so.
+    /// The change could not be recorded; the message for the client.
     Unrecorded(&'static str),
 }

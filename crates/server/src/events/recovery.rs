@@ -1,4 +1,4 @@
-//! What a kill came before: an announcement says what was to change, and the repository what did.
+//! Recovery after a kill: an announcement tells what was about to change, and the repository what did.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::Events;
 use crate::refs::view::namespace_prefix;
 
 impl Events {
-    /// Records what of it has happened.
+    /// Records the part of an announcement that happened.
     pub(super) fn recover(
         &self,
         unfinished: Unfinished,
@@ -51,7 +51,8 @@ impl Events {
     }
 }
 
-/// Those of these refs that are no longer as they were, and what they are now. Somebody else may have changed them since.
+/// The refs whose value differs from the announced old one, with their current value. A later push may also
+/// have changed them.
 pub(crate) fn refs_that_changed(
     repository: &Repository,
     namespace: &str,

@@ -1,14 +1,14 @@
-//! How events are kept and told.
+//! Settings of events.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use packrace_journal::JournalOptions;
 
-/// How events are kept and told. Plain data.
+/// Settings of the journal, its followers and webhooks. Plain data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventSettings {
-    /// The directory of the journal; `None` for none.
+    /// The directory of the journal; `None`: no journal.
     pub journal: Option<PathBuf>,
     /// See [`JournalOptions::segment_bytes`].
     pub segment_bytes: u64,
@@ -16,13 +16,13 @@ pub struct EventSettings {
     pub max_bytes: u64,
     /// See [`JournalOptions::max_age`].
     pub max_age: Duration,
-    /// Clients of `/-/events` at the same time.
+    /// Most concurrent clients of `/-/events`.
     pub max_followers: usize,
-    /// The file of webhooks; `None` for none.
+    /// The webhook file; `None`: no webhooks.
     pub webhooks: Option<PathBuf>,
-    /// How long connecting to a receiver may take, and then its answer.
+    /// Time limit of connecting to a receiver, and of its response.
     pub webhook_timeout: Duration,
-    /// For how long an event is tried that a receiver does not take.
+    /// How long delivery of an event is retried.
     pub webhook_retry_time: Duration,
 }
 

@@ -2,15 +2,17 @@
 //!
 //! | request | answer |
 //! |---|---|
-//! | `GET /-/events` | 200: what changes from now on, for as long as the client likes |
-//! | `?from=SEQ`, or `Last-Event-ID: SEQ` | from this line on, or from the one behind that |
+//! | `GET /-/events` | 200: future events, for as long as the client stays |
+//! | `?from=SEQ`, or `Last-Event-ID: SEQ` | from this line on, or from the one after it |
 //! | `?repository=GLOB`, also several times | events of these repositories only |
 //!
-//! Each event is a line of the journal, with its number as `id`, without `peer`, `door` and `session`: those are the
-//! administrator's. Only events of repositories that the principal may read are sent, by the rules that hold when they are. `event: gone`
-//! tells of lines that are no longer kept. It is there where a journal and access rules are configured, and `listen.admin` is not `none`.
+//! Each event is a line of the journal, with its number as `id`, without `peer`, `door` and `session`, which
+//! only the administrator may see. Only events of repositories that the principal may read are sent, by the
+//! access rules at that time. `event: gone` reports lines that are no longer kept. The route exists if a
+//! journal and access rules are configured and `listen.admin` is not `none`.
 //!
-//! A follower has one connection and no thread. One that does not take what is sent is cut; no push waits for it.
+//! A follower has one connection and no thread. A follower that does not read is disconnected; no push waits
+//! for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,21 +35,21 @@ use crate::service::access_log::Access;
 use crate::service::shared::Shared;
 use crate::settings::Settings;
 
-/// How often something is sent where nothing happens, so that proxies keep the connection and it is noticed who has left.
+/// Keepalive interval: proxies keep the connection, and disconnected clients are noticed.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// Bytes of events that are sent at once.
+/// Bytes of events sent at once.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// Lines that are looked at in one go.
+/// Lines scanned at once.
 const BATCH_LINES: usize = 1000;
 
-/// Batches that wait for the client.
+/// Batches queued for the client.
 const WAITING_BATCHES: usize = 2;
 
-/// What a follower wants.
+/// The query of a follower.
 struct EventQuery {
-    /// `None` for what comes from now on.
+    /// `None` for future events.
     from: Option<u64>,
     filter: RepositoryFilter,
 }
@@ -67,7 +69,7 @@ impl EventQuery {
             Some(from) => Some(std::str::from_utf8(&from?).ok()?.parse().ok()?),
             None => None,
         };
-        // A browser that has lost its connection says where it was.
+        // A browser that reconnects sends its position.
         let last: Option<u64> =
             headers.get("last-event-id").and_then(|last| last.to_str().ok()?.trim().parse().ok());
         let from = last.map(|last| last.saturating_add(1)).or(from);
@@ -75,7 +77,7 @@ impl EventQuery {
     }
 }
 
-/// Answers a request.
+/// Responds to a request.
 pub(super) async fn answer(
     request: Request<impl ClientBody>,
     context: RequestContext,
@@ -99,7 +101,7 @@ pub(super) async fn answer(
             let mut answer = Response::new(body);
             let content_type = HeaderValue::from_static("text/event-stream");
             answer.headers_mut().insert(header::CONTENT_TYPE, content_type);
-            // nginx holds answers back otherwise.
+            // Without it, nginx buffers responses.
             answer.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
             no_cache(answer.headers_mut());
             answer
@@ -139,7 +141,7 @@ async fn begin(
     })
 }
 
-/// Somebody who is told what happens.
+/// A client that follows events.
 struct Follower {
     reader: JournalReader,
     durable: watch::Receiver<u64>,
@@ -156,13 +158,13 @@ impl Drop for Follower {
 }
 
 impl Follower {
-    /// Sends what there is, and then what comes, until the client or the server goes.
+    /// Sends past and then new events, until the client disconnects or the server stops.
     async fn run(mut self, sender: mpsc::Sender<BodyMessage>, shared: Arc<Shared>) {
         let mut stopping = shared.stopping.subscribe();
         let stall_time = shared.settings().limits.stall_time;
         loop {
             let last = *self.durable.borrow_and_update();
-            // Files are read.
+            // Reading files blocks.
             let read = tokio::task::spawn_blocking(move || {
                 let text = self.next_text(last);
                 (self, text)
@@ -189,7 +191,7 @@ impl Follower {
                 changed = self.durable.changed() => changed.is_err(),
                 () = sender.closed() => return,
                 () = async { drop(stopping.wait_for(|is_stopping| *is_stopping).await) } => {
-                    // The client comes again, and says where it was.
+                    // The client reconnects and sends its position.
                     let _ = sender.send_timeout(BodyMessage::End, stall_time).await;
                     return;
                 }
@@ -202,7 +204,7 @@ impl Follower {
         }
     }
 
-    /// Events up to a number, but no more than go at once, and whether there may be more.
+    /// Events up to a number, within the limits of a batch, and whether there may be more.
     fn next_text(&mut self, last: u64) -> std::io::Result<(String, bool)> {
         let settings = self.shared.settings();
         let mut text = String::new();

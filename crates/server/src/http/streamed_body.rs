@@ -36,7 +36,7 @@ enum BodyForm {
     Gzip(Box<MultiGzDecoder<BufReader<Pieces>>>),
 }
 
-/// The pieces of a body; one that broke off ends with an error.
+/// The pieces of a body; a body that broke off ends with an error.
 struct Pieces {
     receiver: mpsc::Receiver<io::Result<Bytes>>,
     current: Bytes,

@@ -83,8 +83,8 @@ fn start_webhooks(
     RunningWebhooks::start(webhooks, events, metrics, stopping, runtime).map(Some)
 }
 
-/// The same, also for sessions of `packrace shell`; on SIGHUP it asks for other settings, and `None` leaves
-/// all as it is.
+/// The same, also for sessions of `packrace shell`; on SIGHUP it requests new settings, and `None` changes
+/// nothing.
 pub fn serve_and_reload(
     root: &Path,
     settings: Settings,

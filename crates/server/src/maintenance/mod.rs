@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! a push ended ─┐
-//! `mode = "on"`: ├─▶ Schedule: due, when ─▶ a thread a job: measure, plan ─▶ memory ─▶ lock ─▶ tasks ─▶ Health
+//! `mode = "on"`: ├─▶ Schedule: due, when ─▶ thread per job: measure, plan ─▶ memory ─▶ lock ─▶ tasks ─▶ Health
 //! all, now and then                ▲                                                        │
-//!                                  └── later, sooner, or much later where it failed ◀───────┘
+//!                                  └── later, sooner, or much later after a failure ◀───────┘
 //! ```
 
 mod queue;
@@ -19,7 +19,7 @@ pub use schedule::{Health, HealthRow, LastJob};
 /// Which repositories a server maintains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MaintenanceMode {
-    /// Those that receive pushes through it.
+    /// Repositories that receive pushes through the server.
     #[default]
     Auto,
     /// All that it serves.

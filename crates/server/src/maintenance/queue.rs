@@ -65,7 +65,7 @@ impl MaintenanceQueue {
         self.lock().found(path, due);
     }
 
-    /// The next one that is due, unless `max_jobs` are running.
+    /// The next repository that is due, unless `max_jobs` are running.
     pub(crate) fn next(&self, max_jobs: usize) -> Option<PathBuf> {
         let now = self.now();
         self.lock().next(now, max_jobs)

@@ -117,7 +117,7 @@ impl Schedule {
         known.due = Some(known.due.unwrap_or(due.max(known.rests_until)));
     }
 
-    /// One that is due, unless `max_jobs` are running. It counts as running from now on.
+    /// A repository that is due, unless `max_jobs` are running. It counts as running from now on.
     pub(super) fn next(&mut self, now: Duration, max_jobs: usize) -> Option<PathBuf> {
         if self.running() >= max_jobs {
             return None;
@@ -250,16 +250,16 @@ mod tests {
             (&[(0, None), (10, Some(LookEnd::NotYet))], Some(310)),
             (&[(0, None), (10, Some(LookEnd::NotYet)), (310, Some(LookEnd::NotYet))], Some(910)),
             (&[(0, None), (10, Some(LookEnd::NotYet)), (20, None)], Some(30)),
-            // Work takes a tenth of the time at most.
+            // Work takes at most a tenth of the time.
             (&[(0, None), (10, done(20))], Some(190)),
             (&[(0, None), (10, done(20)), (11, None)], Some(190)),
-            // It seems to achieve nothing; after a push it may.
+            // The work seems to achieve nothing; after a push it may.
             (&[(0, None), (10, done(20)), (190, done(20))], Some(490)),
             (&[(0, None), (10, done(20)), (190, done(20)), (490, done(20))], Some(1090)),
             (&[(0, None), (10, done(20)), (190, done(20)), (191, None)], Some(370)),
             (&[(0, None), (10, Some(LookEnd::Postponed))], Some(40)),
             (&[(0, None), (10, Some(LookEnd::Failed))], Some(70)),
-            // A push is no reason to try again what has just failed.
+            // A push does not retry a failed job early.
             (&[(0, None), (10, Some(LookEnd::Failed)), (11, None)], Some(70)),
             (&[(0, None), (10, Some(LookEnd::Failed)), (70, Some(LookEnd::Failed))], Some(190)),
             (&[(0, None), (10, Some(LookEnd::Gone))], None),

@@ -12,7 +12,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
-/// Registers them.
+/// Registers the metrics of a bucket.
 pub(super) fn register(registry: &mut Registry, committer: &Arc<Committer>) {
     let cache = committer.cache();
     registry.register("bucket_requests", "Requests to the bucket", BucketRequests(cache.clone()));

@@ -83,7 +83,7 @@ pub struct Metrics {
     pub cache_bytes: Gauge,
     /// Ref advertisements and listings that were sent from the cache.
     pub answer_hits: Counter,
-    /// Those that were made.
+    /// Ref advertisements and listings that had to be made.
     pub answer_misses: Counter,
     /// Repositories that the cache holds open.
     pub repository_cache_open: Gauge,

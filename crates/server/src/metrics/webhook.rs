@@ -33,7 +33,7 @@ impl WebhookCounts {
         }
     }
 
-    /// Says which event comes next.
+    /// Sets the number of the next event.
     pub(crate) fn set_next(&self, next: u64) {
         self.next.store(next, Relaxed);
     }
@@ -86,7 +86,7 @@ impl WebhookNumbers {
         WebhookNumbers { hooks: Arc::default(), last }
     }
 
-    /// From now on, of these hooks.
+    /// Sets the hooks to report on.
     pub(crate) fn set(&self, hooks: Vec<Arc<WebhookCounts>>) {
         *self.hooks.write().unwrap_or_else(PoisonError::into_inner) = hooks;
     }

@@ -90,7 +90,7 @@ pub(super) fn visit(
     result
 }
 
-/// The objects that the refs of an alternate point to. One that cannot be read has none, as in git.
+/// The objects that the refs of an alternate point to; none if it cannot be read, as in git.
 pub(super) fn tips_of_alternate(subject: &Subject, object_dir: &Path) -> Vec<ObjectId> {
     let Some(dir) = object_dir.parent().filter(|_| object_dir.ends_with("objects")) else {
         return Vec::new();

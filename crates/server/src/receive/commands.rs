@@ -275,7 +275,7 @@ impl<'a> Push<'a> {
         self.commands.iter_mut().for_each(|command| command.reject(why));
     }
 
-    /// The certificate lists the push options too, so that nobody can change them in transit.
+    /// The certificate also lists the push options, so that they cannot be changed in transit.
     fn check_certificate(&mut self) {
         let Some(certificate) = &self.request.certificate else { return };
         let named: Vec<&[u8]> = certificate.headers("push-option").collect();

@@ -10,7 +10,7 @@ use crate::error::Error;
 use packrace_store::Quarantine;
 
 impl Push<'_> {
-    /// Runs a hook; one that does not exist succeeds.
+    /// Runs a hook; a missing hook succeeds.
     pub(super) fn run_hook(
         &self,
         name: &str,

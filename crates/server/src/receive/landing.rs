@@ -1,8 +1,8 @@
 //! Stores a checked push: in the folder of its repository, or in the bucket that the repository is a copy of.
 //!
 //! ```text
-//! folder   objects come in ─ each transaction of refs counts when it ends
-//! bucket   objects wait ─ all transactions of refs, one swap: then objects and refs are there for everybody
+//! folder   objects are migrated ─ each transaction of refs takes effect when it ends
+//! bucket   objects wait ─ all transactions of refs, one swap: then objects and refs are visible everywhere
 //! ```
 
 use std::ffi::OsString;

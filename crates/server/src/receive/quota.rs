@@ -98,7 +98,7 @@ impl Push<'_> {
             .then(|| format!("repository is limited to {max}: it has {held}, and this push adds {brought}")))
     }
 
-    /// Counts and logs it, and tells the client.
+    /// Counts and logs a push over its quota, and tells the client.
     fn over_quota(&self, why: &str) {
         let transfer = &self.call.subject.transfer;
         transfer.metrics().refused(Reason::Quota);

@@ -80,8 +80,8 @@ impl SignatureChecker<'_> {
         self.ask(argv, signed).map_or_else(Signature::default, |(_, said)| read_status(&said))
     }
 
-    /// Finds who may have signed, and verifies whether one of them has. A signature with a key that is not
-    /// listed has no signer, and is good all the same, as in git.
+    /// Finds the possible signers, and verifies whether one of them signed. A signature by an unlisted key
+    /// has no signer, and is still valid, as in git.
     fn check_ssh(&self, program: &OsString, signed: &[u8], signature: &Path) -> Signature {
         let config = self.call.subject.repository.config();
         let Some(allowed) =

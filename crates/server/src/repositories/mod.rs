@@ -275,7 +275,7 @@ impl RepositoryFolder {
     /// Removes folders in the trash that were created for nothing.
     fn remove_empty_above(&self, kept: &Path) {
         for dir in kept.ancestors().skip(1).take_while(|dir| *dir != Path::new(TRASH)) {
-            // An empty one that stays does no harm.
+            // An empty directory that remains is harmless.
             let _ = durable::remove_empty_dir(&self.root.join(dir), Role::Config);
         }
     }

@@ -270,7 +270,7 @@ mod tests {
         keep(&answers, &repository, "e", 22_000);
         let found = ["a", "b", "c", "d", "e"].map(|question| has(&answers, &repository, question));
         assert_eq!(found, [true, false, true, true, true]);
-        // One that is too large leaves the others alone, and so does a question that is too long.
+        // An answer that is too large leaves the others alone, and so does a question that is too long.
         keep(&answers, &repository, "f", 25_001);
         keep(&answers, &repository, &"q".repeat(MAX_QUESTION_BYTES + 1), 1);
         assert_eq!(answers.size().0, 4);

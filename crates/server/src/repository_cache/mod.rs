@@ -22,9 +22,9 @@ pub struct RepositoryCacheSettings {
     /// maps that a process may have (65,530 on most systems). Default: 8192. Beyond it, as above, except the
     /// last that was opened.
     pub max_packs: usize,
-    /// How long a repository is kept that nobody requests. Default: 60 s. Deleted packs take up disk until
-    /// then at most: four times in it, and at least every 10 s, everything is checked, and what has changed
-    /// is dropped.
+    /// How long an unrequested repository stays open. Default: 60 s. Deleted packs take up disk until then at
+    /// most: four times in it, and at least every 10 s, everything is checked, and what has changed is
+    /// dropped.
     pub idle_time: Duration,
     /// Memory for answers about refs. Default: 64 MiB. Beyond it, the least recently used are dropped; one
     /// that takes more than a quarter is not kept. 0 keeps none.

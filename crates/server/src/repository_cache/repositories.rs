@@ -72,8 +72,8 @@ impl RepositoryCache {
         self.settings.enabled
     }
 
-    /// The cached repository of this path, if opening it now would give the same; or the one that `open`
-    /// opens.
+    /// The cached repository of this path, if opening it now would give the same; otherwise the one that
+    /// `open` opens.
     pub fn get<E>(
         &self,
         path: &Path,

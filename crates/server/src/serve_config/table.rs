@@ -18,7 +18,7 @@ use super::{BucketSource, Hooks, Listen, Log, PushPolicy, Sandbox, ServeConfig};
 
 /// One setting.
 pub struct Setting {
-    /// The table of a file that it stands in.
+    /// The table of a file to which it belongs.
     pub group: &'static str,
     /// Its name in the program.
     field: &'static str,
@@ -28,7 +28,7 @@ pub struct Setting {
     pub is_reloaded: bool,
     /// Sets it.
     pub(super) take: fn(&mut ServeConfig, &Given<'_>) -> Result<(), String>,
-    /// Takes over the value that it has elsewhere.
+    /// Copies its value from another configuration.
     pub(super) copy: fn(&mut ServeConfig, &ServeConfig),
     /// Its value, as a file has it.
     pub(super) show: fn(&ServeConfig) -> String,
@@ -114,7 +114,7 @@ macro_rules! show {
     };
 }
 
-/// The settings of one group, which are all fields of a struct: one that is not here is an error of the compiler.
+/// The settings of one group, which are all fields of a struct: a missing one is a compile error.
 macro_rules! group {
     ($group:ident: $kind:ident { $($field:ident: $form:ident, $when:ident, $doc:literal;)* }) => {
         fn $group() -> Vec<Setting> {

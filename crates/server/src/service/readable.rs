@@ -22,7 +22,7 @@ pub(crate) struct DescribedRepository {
 }
 
 impl DescribedRepository {
-    /// `None` for one that cannot be read.
+    /// `None` for a repository that cannot be read.
     pub(crate) fn new(name: &str, repository: Option<&Repository>) -> Self {
         let git_dir = repository.map(Repository::common_dir);
         DescribedRepository {

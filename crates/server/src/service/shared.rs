@@ -39,7 +39,7 @@ use crate::settings::{BucketSettings, NewRepositories, PushMemory, Settings};
 use crate::subject::ProtocolVersion;
 use crate::transfers::{Transfer, Transfers};
 
-/// Clients that are told at the same time that a limit is reached; others are disconnected without an answer.
+/// Clients that are told concurrently that a limit is reached; others are disconnected without a response.
 const MAX_REFUSING: usize = 256;
 
 /// Simultaneous connections to an address that serves only the routes below `/-/`.
@@ -146,7 +146,7 @@ impl Shared {
         })
     }
 
-    /// Opens the journal of events, if it is configured; before that nobody can push then.
+    /// Opens the journal, if it is configured; until then no push is accepted.
     pub(crate) fn open_journal(&self) -> std::io::Result<()> {
         let settings = self.settings();
         let repository = |path: &Path| self.root.open_path(path).ok();
@@ -250,7 +250,7 @@ impl Shared {
                 }
                 let git_dir = self.root.free_place(path)?;
                 access.also_at(self.root.path_below(&git_dir));
-                // A client that may push but not create it gets the same answer as all: nothing is there.
+                // A client that may push but not create gets the same response as for any absent repository.
                 access.check(ask).and_then(|()| access.check(Ask::Create)).map_err(|why| match why {
                     Denied::Forbidden(why) => NotServed::NotFound(why),
                     other => other.into(),

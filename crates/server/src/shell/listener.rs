@@ -91,7 +91,7 @@ async fn connection(mut stream: UnixStream, handshake: OwnedSemaphorePermit, sha
         Err(why) => {
             shared.has_refused(format_args!("ssh {}", request.peer()), why, "session");
             let end = message::encode_end(&Err(why.to_string()));
-            // A shell that does not read it is gone.
+            // A shell that does not read it has disconnected.
             let _ = tokio::time::timeout(END_TIME, stream.write_all(&end)).await;
             return;
         }
@@ -207,7 +207,7 @@ fn session(
 /// Tells the shell how its session ended.
 fn tell(mut stream: UnixStreamStd, ended: &Result<(), String>) -> io::Result<()> {
     match io::Write::write_all(&mut stream, &message::encode_end(ended)) {
-        // It is gone, which has ended the session.
+        // The shell has disconnected, which ended the session.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         told => told,
     }

@@ -115,7 +115,7 @@ impl SshHost for Sessions {
             let turn = users.command()?.turn().await?;
             let (users, key) = (users.clone(), key.clone());
             let asked = tokio::task::spawn_blocking(move || {
-                // Held until the program has ended, even if nobody waits for it any more.
+                // Held until the program has ended, even if its result is no longer needed.
                 let _turn = turn;
                 users.command()?.user_of(&key)
             });
@@ -186,7 +186,7 @@ fn serve(session: SshSession, peer: SocketAddr, permit: &Permit, shared: &Shared
     let SshSession { user, request, protocol, input, output } = session;
     let command = match &request {
         SessionRequest::Shell => {
-            // A client that does not read is gone.
+            // A client that does not read has disconnected.
             let _ = output.say(ShellRequest::greeting(&user.name).as_bytes());
             return output.end(FAILED);
         }
@@ -223,7 +223,7 @@ fn serve(session: SshSession, peer: SocketAddr, permit: &Permit, shared: &Shared
 
 /// Ends a session with a reason, as git does.
 fn fail(output: &SessionOutput, why: &str) {
-    // A client that does not read is gone.
+    // A client that does not read has disconnected.
     let _ = output.say(format!("fatal: {why}\n").as_bytes());
     output.end(FAILED);
 }

@@ -1,7 +1,7 @@
 //! A program that finds the user of a key, like `AuthorizedKeysCommand` of sshd.
 //!
 //! Its arguments are the fingerprint of a key, its kind, and the key in base64; it writes lines in the format
-//! of a file of keys (`ssh.user-keys`). One of them must have that key. Whatever goes wrong, nobody gets in.
+//! of a file of keys (`ssh.user-keys`). One of them must have that key. Any failure denies access.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,12 @@
-//! Which addresses a hook may connect to: those that everybody can reach, and those that its table allows.
+//! The addresses that a hook may connect to: public ones, and those that its table allows.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::LazyLock;
 
 use crate::limits::AddressRange;
 
-/// Addresses that are not for everybody (IANA's registries of special-purpose addresses; RFC 6890 and its successors).
+/// Addresses that are not public (IANA's registries of special-purpose addresses; RFC 6890 and its
+/// successors).
 const SPECIAL: [&str; 20] = [
     "0.0.0.0/8",
     "10.0.0.0/8",
@@ -22,7 +23,7 @@ const SPECIAL: [&str; 20] = [
     "203.0.113.0/24",
     "224.0.0.0/4",
     "240.0.0.0/4",
-    // Teredo, ORCHID and others for protocols; documentation; and 6to4, which has an IPv4 address in it.
+    // Teredo, ORCHID and other protocol assignments; documentation; and 6to4, which embeds an IPv4 address.
     "2001::/23",
     "2001:db8::/32",
     "2002::/16",
@@ -30,7 +31,8 @@ const SPECIAL: [&str; 20] = [
     "5f00::/16",
 ];
 
-/// What is not special of IPv6 is in here (RFC 4291, section 2.4): not loopback, unspecified, unique local, link-local or multicast.
+/// All public IPv6 addresses are in this range (RFC 4291, section 2.4): not loopback, unspecified, unique
+/// local, link-local and multicast ones.
 const GLOBAL_UNICAST: &str = "2000::/3";
 
 /// An IPv4 address behind a translator (RFC 6052, section 2.1).
@@ -45,7 +47,7 @@ fn parsed(ranges: &[&str]) -> Vec<AddressRange> {
 
 /// Whether a hook may connect to an address.
 pub(super) fn may_connect(address: IpAddr, allowed: &[AddressRange]) -> bool {
-    // An IPv4 address that is written as one of IPv6 is meant.
+    // An IPv4-mapped IPv6 address counts as the IPv4 address.
     let address = address.to_canonical();
     allowed.iter().any(|range| range.contains(address)) || is_public(address)
 }
@@ -130,7 +132,7 @@ mod tests {
             check(address, &[], false);
             check(&format!("::ffff:{address}"), &[], false);
             check(&format!("64:ff9b::{address}"), &[], false);
-            // The deprecated way of writing one in IPv6.
+            // The deprecated IPv4-compatible form.
             check(&format!("::{address}"), &[], false);
         }
         for address in [

@@ -1,7 +1,8 @@
-//! How far a hook has come: a file `webhook-NAME` in the directory of the journal, with the number of the line that comes next.
+//! The position of a hook in the journal: a file `webhook-NAME` in the journal's directory, with the number
+//! of the next line.
 //!
-//! It is synced and then renamed, so it is always whole. Its name is synced only when it is new: after a kill or a power cut it
-//! may be an older one, and what follows is sent again.
+//! The file is synced and then renamed, so it is never partial. Its name is synced only when it is new: after
+//! a kill or a power cut the file may be an older one, and the events after it are sent again.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,19 +20,19 @@ const MAX_BYTES: u64 = 64;
 pub(super) struct Cursor {
     path: PathBuf,
     temporary: PathBuf,
-    /// One write at a time.
+    /// Serializes writes.
     writing: Mutex<()>,
 }
 
 impl Cursor {
-    /// Of the hook with this name, in the directory of a journal.
+    /// The cursor of the hook with this name, in the directory of a journal.
     pub(super) fn new(dir: &Path, name: &str) -> Self {
         let path = dir.join(format!("webhook-{name}"));
         Cursor { temporary: path.with_extension("new"), path, writing: Mutex::new(()) }
     }
 
-    /// The number that comes next; `None` for a hook that is new. What is no number begins with the oldest line that there is: sent
-    /// twice is better than not at all.
+    /// The number of the next line; `None` for a new hook. If the file has no number, it is that of the
+    /// oldest line: sending an event twice is better than never.
     pub(super) fn read(&self) -> io::Result<Option<u64>> {
         match read_regular_file(&self.path, true, Role::Config, MAX_BYTES) {
             Ok(bytes) => {
@@ -47,10 +48,10 @@ impl Cursor {
         }
     }
 
-    /// Writes the number that a hook begins with, unless it was `kept`, and makes the file's name durable. Without, a power cut would
-    /// make the hook a new one again, and what came before the cut would be lost to it.
+    /// Writes the number with which a hook begins, unless it was `kept`, and makes the file's name durable.
+    /// Otherwise a power cut would turn the hook into a new one, which skips all earlier events.
     pub(super) fn begin(&self, kept: Option<u64>, next: u64) -> io::Result<()> {
-        // One that is there is left alone: a full disk is no reason not to start.
+        // An existing file is not written again: a full disk does not prevent a start.
         if kept != Some(next) {
             self.write(next)?;
         }
@@ -58,10 +59,10 @@ impl Cursor {
         durable::sync_dir(dir, Role::Config)
     }
 
-    /// Writes the number that comes next.
+    /// Writes the number of the next line.
     pub(super) fn write(&self, next: u64) -> io::Result<()> {
         let _alone = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        // A kill has left it.
+        // A killed process may have left it.
         durable::remove_file(&self.temporary, Role::Config)?;
         let mut file = NewFile::create(&self.temporary, 0o640, Role::Config)?;
         file.write(format!("{next}\n").as_bytes())?;
@@ -92,7 +93,7 @@ mod tests {
             assert!(begun.is_err(), "{at}: {steps:?}");
             assert!([7, 8].contains(&cursor.read().unwrap().unwrap()));
         }
-        // The start before may have been killed between the two.
+        // The previous start may have been killed between the two.
         let (_, steps) = on_disk(DiskFault::None, || cursor.begin(Some(8), 8));
         assert_eq!(steps.iter().map(|step| &step.op).collect::<Vec<_>>(), [&DiskOp::SyncDir]);
     }
@@ -103,7 +104,7 @@ mod tests {
         let cursor = Cursor::new(dir.path(), "ci");
         assert_eq!(cursor.read().unwrap(), None);
         cursor.write(7).unwrap();
-        // As a kill leaves it.
+        // As after a kill.
         std::fs::write(dir.path().join("webhook-ci.new"), "9").unwrap();
         assert_eq!(cursor.read().unwrap(), Some(7));
         cursor.write(u64::MAX).unwrap();

@@ -1,4 +1,4 @@
-//! One POST of an event: to an address that was checked, signed, with bounds for all that the receiver does.
+//! One POST of an event: signed, to a checked address, with limits for everything that the receiver does.
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,33 +26,33 @@ use super::retry::asked_delay;
 use super::settings::{Webhook, WebhookUrl};
 use crate::metrics::AttemptOutcome;
 
-/// The head of an answer.
+/// Longest head of a response.
 const MAX_HEAD_BYTES: usize = 32 << 10;
 
-/// What is read of the body of an answer, so that receivers do not see an error; and for how long.
+/// How much of a response's body is read, so that receivers see no error; and for how long.
 const MAX_BODY_BYTES: usize = 64 << 10;
 const MAX_BODY_TIME: Duration = Duration::from_secs(1);
 
-/// Addresses of a name that are tried.
+/// Addresses of a host that are tried.
 const MAX_ADDRESSES: usize = 4;
 
-/// An event as it is posted.
+/// An event in the form in which it is posted.
 #[derive(Debug, Clone)]
 pub(super) struct Message {
     /// The number of its line.
     pub(super) seq: u64,
-    /// What happened, as the line names it.
+    /// The kind of event, as the line names it.
     pub(super) kind: String,
     pub(super) body: Bytes,
 }
 
-/// What came of an attempt.
+/// The result of an attempt.
 #[derive(Debug)]
 pub(super) struct Attempted {
     pub(super) outcome: AttemptOutcome,
-    /// For the log: nothing of the URL, and nothing that the receiver has said.
+    /// For the log: contains nothing of the URL, and nothing that the receiver sent.
     pub(super) why: String,
-    /// What the receiver asks for.
+    /// The delay that the receiver requests.
     pub(super) retry_after: Option<Duration>,
 }
 
@@ -72,14 +72,14 @@ impl Attempted {
 
 /// The signature of a body.
 pub(super) fn signature(secret: &[u8], body: &[u8]) -> String {
-    // HMAC takes keys of any length; what is wrong would be seen by every receiver.
+    // HMAC accepts keys of any length; a wrong signature would be noticed by every receiver.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return String::new() };
     mac.update(body);
     let digest = mac.finalize().into_bytes();
     format!("sha256={}", digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 
-/// Posts an event. Connecting, the handshake of TLS, and the head of the answer may take `max_time` each.
+/// Posts an event. Connecting, the TLS handshake, and the head of the response may take `max_time` each.
 pub(super) async fn post(
     hook: &Webhook,
     tls: &Arc<ClientConfig>,
@@ -110,7 +110,8 @@ pub(super) async fn post(
     }
 }
 
-/// Why there is no TLS, without names: that of the URL may be a secret, and those of a certificate are words of the receiver.
+/// Why TLS failed, without names: the name in the URL may be a secret, and those in a certificate are text
+/// from the receiver.
 fn tls_failure(error: &io::Error) -> String {
     use rustls::{CertificateError, Error};
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<Error>());
@@ -136,7 +137,7 @@ fn request(hook: &Webhook, message: &Message, delivery: &str) -> http::Result<Re
         .body(Full::new(message.body.clone()))
 }
 
-/// Connects to an address of the host that was checked: the name is not asked for again.
+/// Connects to an address of the host that was checked: the name is not resolved again.
 async fn connect(hook: &Webhook, max_time: Duration) -> Result<TcpStream, Attempted> {
     let WebhookUrl { host, port, .. } = &hook.url;
     let found = tokio::net::lookup_host((host.as_str(), *port)).await;
@@ -154,7 +155,8 @@ async fn connect(hook: &Webhook, max_time: Duration) -> Result<TcpStream, Attemp
     }
 }
 
-/// Tries addresses one after the other. Each gets its share of the time: one that is silent is not all that is tried.
+/// Tries addresses one after the other. Each gets an equal share of the time, so that a silent one does not
+/// use up all of it.
 pub(super) async fn first_that_connects<S, F>(
     addresses: &[SocketAddr],
     max_time: Duration,
@@ -177,8 +179,8 @@ where
     Err(last)
 }
 
-/// Sends a request and reads the answer, of which only its status counts. Its head may take `max_time`; that its body takes
-/// longer does not matter.
+/// Sends a request and reads the response, of which only the status counts. Its head must arrive within
+/// `max_time`; its body may take longer.
 pub(super) async fn exchange<S>(stream: S, request: Request<Full<Bytes>>, max_time: Duration) -> Attempted
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -204,7 +206,7 @@ where
     tokio::select! {
         biased;
         attempted = &mut answering => attempted,
-        // What was read before is still to be had.
+        // A response that was read before is still available.
         _ = &mut connection => answering.await,
     }
 }

@@ -1,22 +1,23 @@
-//! Webhooks: events of the journal are posted, signed, to URLs that the server's operator names (decision 50).
+//! Webhooks: posts events of the journal, signed, to URLs that the server's operator configures (decision
+//! 50).
 //!
 //! ```text
 //! push ─► journal (durable) ─► the pusher is told
 //!            │ a number goes up
 //!            ▼
-//! a task a hook, on the background runtime: reads the journal as followers do ─► POST ─► cursor
+//! one task per hook, on the background runtime: reads the journal as followers do ─► POST ─► cursor
 //! ```
 //!
 //! | module | what it is for |
 //! |---|---|
-//! | `settings` | the file of hooks |
+//! | `settings` | the webhook file |
 //! | `address` | which addresses a hook may connect to |
-//! | `retry` | when a failed delivery is tried again, and for how long |
+//! | `retry` | when and for how long a failed delivery is retried |
 //! | `delivery` | one POST |
-//! | `cursor` | how far a hook has come, on disk |
-//! | `task` | reads, posts, moves the cursor |
+//! | `cursor` | a hook's position in the journal, on disk |
+//! | `task` | reads, posts, advances the cursor |
 //!
-//! A push does nothing for a hook: it knows of none.
+//! A push does no work for hooks and does not know of them.
 
 mod address;
 mod cursor;
@@ -39,7 +40,7 @@ use crate::metrics::{Metrics, WebhookCounts, WebhookNumbers};
 pub use settings::{Webhook, Webhooks};
 use task::{DeliveryRules, HookTask};
 
-/// The hooks of a server at work. They end when it stops, or when this is dropped.
+/// The running hooks of a server. They end when the server stops, or when this is dropped.
 #[derive(Debug)]
 pub(crate) struct RunningWebhooks {
     rules: DeliveryRules,
@@ -53,19 +54,19 @@ pub(crate) struct RunningWebhooks {
     running: Vec<RunningWebhook>,
 }
 
-/// One of them.
+/// A running hook.
 #[derive(Debug)]
 struct RunningWebhook {
     hook: Arc<Webhook>,
     counts: Arc<WebhookCounts>,
-    /// It ends when this is dropped.
+    /// Ends the task when it is dropped.
     end: oneshot::Sender<()>,
-    /// It has ended, and its cursor is written.
+    /// Completes when the task has ended and its cursor is written.
     ended: JoinHandle<()>,
 }
 
 impl RunningWebhooks {
-    /// Starts them.
+    /// Starts all hooks.
     pub(crate) fn start(
         webhooks: &Webhooks,
         (events, settings): (&Events, &EventSettings),
@@ -74,7 +75,7 @@ impl RunningWebhooks {
         runtime: &Handle,
     ) -> io::Result<Self> {
         let numbers = WebhookNumbers::new(events.durable());
-        // These are the only ones.
+        // Set only here.
         let _ = metrics.webhooks.set(numbers.clone());
         let mut all = RunningWebhooks {
             rules: DeliveryRules::of(settings),
@@ -95,8 +96,8 @@ impl RunningWebhooks {
         Ok(all)
     }
 
-    /// From now on, events are posted to these. A hook that is as it was goes on, and does not notice; one that has changed ends
-    /// and begins at its cursor, at once.
+    /// Changes the hooks. An unchanged hook continues undisturbed; a changed one ends, and begins at its
+    /// cursor at once.
     pub(crate) async fn set(&mut self, webhooks: &Webhooks) {
         let goes_on = |one: &RunningWebhook| !one.ended.is_finished() && webhooks.hooks.contains(&one.hook);
         let (go_on, end): (Vec<_>, Vec<_>) = std::mem::take(&mut self.running).into_iter().partition(goes_on);
@@ -104,7 +105,7 @@ impl RunningWebhooks {
         let mut before = Vec::new();
         for RunningWebhook { hook, counts, end, ended } in end {
             drop(end);
-            // Two of them would write one cursor. That it has panicked was told.
+            // Two tasks would write the same cursor. A panic was logged already.
             let _ = ended.await;
             tracing::info!("webhook {}: stopped", hook.name);
             before.push((hook.name.clone(), counts));

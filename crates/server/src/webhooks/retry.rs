@@ -1,4 +1,4 @@
-//! When a delivery that failed is tried again, and when not any more. Time and randomness are arguments.
+//! When a failed delivery is retried, and when it is given up. Time and randomness are arguments.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,10 +7,10 @@ use http::header::RETRY_AFTER;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
-/// The longest delay by itself.
+/// Longest back-off, unless the receiver requests more.
 const MAX_DELAY: Duration = Duration::from_secs(300);
 
-/// The longest delay that a receiver may ask for.
+/// Longest delay that a receiver may request.
 pub(super) const MAX_ASKED_DELAY: Duration = Duration::from_secs(900);
 
 /// The attempts at one event.
@@ -23,13 +23,14 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// The first is made now, and the last when `max_time` has passed since.
+    /// The first attempt is made now; the last is the first that fails once `max_time` has passed.
     pub(super) fn new(first_delay: Duration, max_time: Duration, now: Duration) -> Self {
         Attempts { first_delay, max_time, began: now, failures: 0 }
     }
 
-    /// After how long it is tried again: twice as long as before, less up to a half of it, so that many do not come at once. Not
-    /// before the receiver wants it, within bounds. `None`: never.
+    /// The delay before the next attempt: the back-off doubles each time and is shortened by up to half at
+    /// random, so that hooks do not retry together. It is not shorter than the receiver requests, within
+    /// bounds. `None` after the last attempt.
     pub(super) fn failed(&mut self, now: Duration, asked: Option<Duration>, random: u32) -> Option<Duration> {
         if now.saturating_sub(self.began) >= self.max_time {
             return None;
@@ -41,7 +42,7 @@ impl Attempts {
     }
 }
 
-/// What `Retry-After` asks for (RFC 9110, section 10.2.3): seconds, or a date.
+/// The delay that `Retry-After` requests (RFC 9110, section 10.2.3): seconds, or a date.
 pub(super) fn asked_delay(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {

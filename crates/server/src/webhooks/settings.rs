@@ -1,4 +1,4 @@
-//! The file of webhooks, as TOML has it.
+//! The webhook file, in TOML.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -19,16 +19,16 @@ use crate::access::secret_file::read_secret;
 use crate::events::RepositoryFilter;
 use crate::limits::AddressRange;
 
-/// Hooks of a server: each has a task, and holds an event and what a reader of the journal has.
+/// Most hooks of a server: each has a task, and holds an event and the state of a journal reader.
 const MAX_HOOKS: usize = 64;
 
-/// Bytes of a name.
+/// Longest name.
 const MAX_NAME_BYTES: usize = 32;
 
-/// Shorter secrets are guessed.
+/// Shortest secret: shorter ones can be guessed.
 const MIN_SECRET_BYTES: usize = 16;
 
-/// All of a file.
+/// A whole file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WebhooksFile {
@@ -50,17 +50,17 @@ struct WebhookEntry {
     allow_addresses: Vec<String>,
 }
 
-/// The hooks of a server, and what they trust.
+/// The hooks of a server, and the authorities that they trust.
 #[derive(Debug, Clone)]
 pub struct Webhooks {
     pub(super) hooks: Vec<Arc<Webhook>>,
-    /// Knows the authorities of the system.
+    /// Trusts the authorities of the system.
     pub(super) tls: Arc<ClientConfig>,
-    /// Why there are none.
+    /// Why there are no authorities.
     no_authorities: Option<String>,
 }
 
-/// Where events are posted. What says more of it than its name is not shown: URLs have secrets in them, too.
+/// Where events are posted. Only the name is shown: URLs may contain secrets, too.
 #[derive(PartialEq, Eq)]
 pub struct Webhook {
     pub(super) name: String,
@@ -87,7 +87,7 @@ pub(super) struct WebhookUrl {
     /// A name, or an address without brackets.
     pub(super) host: String,
     pub(super) port: u16,
-    /// As a request says it: with the port if there is one in the URL.
+    /// The authority for requests: with the port if the URL has one.
     pub(super) authority: String,
     /// Path and query.
     pub(super) target: String,
@@ -105,7 +105,7 @@ impl FromStr for WebhookUrl {
         };
         let authority = url.authority().ok_or(())?.as_str().to_owned();
         let host = url.host().filter(|host| !host.is_empty()).ok_or(())?;
-        // A user would stand before the host. `Uri` passes over ports that are none.
+        // The host would follow a user. `Uri` ignores an invalid port.
         let port = match authority.strip_prefix(host).ok_or(())? {
             "" => default_port,
             port => {
@@ -115,25 +115,25 @@ impl FromStr for WebhookUrl {
             }
         };
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        // What no certificate can be for would fail at each event.
+        // A name for which no certificate can be valid would fail at every event.
         if is_encrypted {
             ServerName::try_from(host.as_str()).map_err(drop)?;
         }
         let target = url.path_and_query().map_or("/", |target| target.as_str());
-        // A query may stand right behind the host; in a request it may not.
+        // In a URL, a query may follow the host directly; in a request it may not.
         let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
         Ok(WebhookUrl { is_encrypted, host, port, authority, target })
     }
 }
 
 impl Webhooks {
-    /// Reads the file, and the secrets that it names.
+    /// Reads the file and the secrets that it names.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
         let (tls, no_authorities) = client_config().map_err(|why| LoadError::of(path, why))?;
         Webhooks { hooks: Vec::new(), tls, no_authorities }.reload(path)
     }
 
-    /// Reads them again. The authorities are those of the start: in the sandbox, they may be out of reach.
+    /// Reads both again. The authorities are those of the start: in the sandbox, they may be out of reach.
     pub fn reload(&self, path: &Path) -> Result<Self, LoadError> {
         let hooks = read_hooks(path)?;
         match &self.no_authorities {
@@ -145,7 +145,7 @@ impl Webhooks {
         }
     }
 
-    /// These, which trust nobody.
+    /// These hooks, without trusted authorities.
     #[cfg(test)]
     pub(super) fn of(hooks: Vec<Webhook>) -> Self {
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
@@ -155,14 +155,14 @@ impl Webhooks {
         Webhooks { hooks, tls: Arc::new(config), no_authorities: None }
     }
 
-    /// The files of secrets.
+    /// The files with secrets.
     pub fn secret_files(&self) -> impl Iterator<Item = &PathBuf> {
         self.hooks.iter().map(|hook| &hook.secret_file)
     }
 }
 
 fn read_hooks(path: &Path) -> Result<Vec<Arc<Webhook>>, LoadError> {
-    // Who may change it, makes the server post to anywhere; URLs are often secrets.
+    // Write access to the file lets its holder make the server post anywhere; URLs are often secrets.
     let text = read_secret(path)?;
     let parsed: WebhooksFile = toml::from_str(&text).map_err(|error| {
         LoadError::at_byte(path, &text, error.span().unwrap_or_default().start, error.message())
@@ -193,7 +193,7 @@ impl WebhookEntry {
         }
         let name = self.name;
         let failed = |what: &str, why: &dyn fmt::Display| format!("{name}: {what}: {why}");
-        // What is wrong with it is not told: it would be shown.
+        // The error has no details: they would show the URL.
         let url = self.url.parse();
         let url = url.map_err(|()| failed("url", &"not an http:// or https:// URL without a user"))?;
         if !self.secret_file.is_absolute() {
@@ -216,7 +216,7 @@ impl WebhookEntry {
     }
 }
 
-/// Trusts whom the system trusts. Also says why that is nobody.
+/// Trusts the system's authorities. Also returns why there are none.
 fn client_config() -> Result<(Arc<ClientConfig>, Option<String>), String> {
     let mut roots = RootCertStore::empty();
     let loaded = rustls_native_certs::load_native_certs();
@@ -239,7 +239,7 @@ mod tests {
 
     const SECRET: &str = "It's a Secret to Everybody";
 
-    /// What becomes of this file, in which `SECRET` is a good file of a secret.
+    /// Loads a file with this text, in which `SECRET` is a valid secret file.
     fn loaded(text: &str, mode: u32) -> Result<Webhooks, String> {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str, mode: u32| {
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!((chat.url.host.as_str(), chat.url.port, chat.url.target.as_str()), ("::1", 8080, "/"));
         assert_eq!(chat.actions, Some(vec![Action::Push, Action::Delete]));
         assert_eq!(chat.allowed.len(), 2);
-        // What is for nobody's eyes is in no log.
+        // Secrets are in no log.
         let shown = format!("{loaded:?}");
         assert!(
             !shown.contains("Everybody") && !shown.contains("t0ken") && shown.contains("\"ci\""),

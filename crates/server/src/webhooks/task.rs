@@ -1,4 +1,5 @@
-//! The task of one hook: reads the journal behind its cursor, posts what the hook wants, and moves the cursor.
+//! The task of one hook: reads the journal from its cursor on, posts the events that the hook wants, and
+//! advances the cursor.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,25 +20,25 @@ use super::settings::Webhook;
 use crate::events::{EventSettings, hide_from_readers};
 use crate::metrics::{AttemptOutcome, LossReason, WebhookCounts};
 
-/// The delay before the second attempt.
+/// Back-off before the second attempt.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 
-/// A cursor is written no more often: pushes wait for the same disk.
+/// Minimum time between writes of a cursor: pushes wait for the same disk.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// After a failure, the cursor is written, and the journal read, no sooner.
+/// Minimum time before a failed write of the cursor or read of the journal is retried.
 const DISK_RETRY_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Lines that are looked at in one go.
+/// Lines scanned at once.
 const BATCH_LINES: usize = 1000;
 
 /// How events are posted. Plain data.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DeliveryRules {
-    /// For connecting, and for the answer.
+    /// Time limit of connecting, and of the response.
     pub(super) max_time: Duration,
     pub(super) first_delay: Duration,
-    /// When this has passed since the first attempt, there is no more.
+    /// No retry once this has passed since the first attempt.
     pub(super) retry_time: Duration,
 }
 
@@ -48,19 +49,19 @@ impl DeliveryRules {
     }
 }
 
-/// A hook at work.
+/// A running hook.
 #[derive(Debug)]
 pub(super) struct HookTask {
     hook: Arc<Webhook>,
     tls: Arc<ClientConfig>,
     rules: DeliveryRules,
     dir: PathBuf,
-    /// `None` where it has to be opened, at `next`.
+    /// `None` if it must be opened, at `next`.
     reader: Option<JournalReader>,
-    /// The number of the line that comes next; 0 for the oldest.
+    /// The number of the next line; 0 for the oldest.
     next: u64,
     cursor: Arc<Cursor>,
-    /// What the cursor says, and when it may be written again.
+    /// The number in the cursor's file, and when it may be written again.
     saved: Option<u64>,
     save_at: Instant,
     /// The number of the last line that is durable.
@@ -68,18 +69,18 @@ pub(super) struct HookTask {
     counts: Arc<WebhookCounts>,
 }
 
-/// What is found of the journal in one go.
+/// The result of scanning the journal once.
 struct JournalScan {
     reader: JournalReader,
-    /// The number behind the last line that was looked at, if there was one.
+    /// The number after the last line scanned, if there was one.
     next: Option<u64>,
     message: Option<Message>,
-    /// Whether there is nothing more for now.
+    /// Whether the end of the journal was reached.
     is_end: bool,
 }
 
 impl HookTask {
-    /// Goes on at the cursor. A hook without one begins with what comes from now on.
+    /// Continues at the cursor. A new hook begins with future events.
     pub(super) fn new(
         hook: Arc<Webhook>,
         tls: Arc<ClientConfig>,
@@ -102,7 +103,7 @@ impl HookTask {
             Some(next) => next,
             None => end,
         };
-        // Nothing that happens before the first delivery may move it.
+        // Events before the first delivery must not move the start of a new hook.
         cursor.begin(kept, next)?;
         tracing::info!("webhook {}: started at event {next}", hook.name);
         counts.set_next(next);
@@ -121,7 +122,8 @@ impl HookTask {
         })
     }
 
-    /// Works until the server stops, or `ending` has lost its sender. What is on its way then is sent again at the next start.
+    /// Runs until the server stops, or the sender of `ending` is dropped. A delivery in flight is sent again
+    /// after the next start.
     pub(super) async fn run(mut self, mut stopping: watch::Receiver<bool>, ending: oneshot::Receiver<()>) {
         tokio::select! {
             biased;
@@ -153,13 +155,13 @@ impl HookTask {
         }
     }
 
-    /// Waits for the next line. The cursor is written meanwhile.
+    /// Waits for the next line, or until the cursor must be written.
     async fn wait(&mut self) {
         let (is_moved, save_at) = (self.is_moved(), self.save_at);
         tokio::select! {
             changed = self.durable.changed() => {
                 if changed.is_err() {
-                    // Nobody writes any more.
+                    // The journal's writer is gone.
                     std::future::pending::<()>().await;
                 }
             }
@@ -167,16 +169,17 @@ impl HookTask {
         }
     }
 
-    /// The next event that the hook wants, if there is one among the next lines; and whether there is nothing more.
+    /// The next event that the hook wants among the next lines, and whether the end of the journal was
+    /// reached.
     async fn scan(&mut self, last: u64) -> io::Result<(Option<Message>, bool)> {
         let reader = self.reader.take().unwrap_or_else(|| JournalReader::new(&self.dir, self.next));
         let (hook, counts) = (self.hook.clone(), self.counts.clone());
-        // Files are read.
+        // Reading files blocks.
         let scanned = spawn_blocking(move || scan(reader, &hook, &counts, last)).await;
         let scan = scanned.map_err(io::Error::other)??;
         self.reader = Some(scan.reader);
         match (&scan.message, scan.next) {
-            // Only when it is delivered.
+            // The position moves past the event only when it has been delivered.
             (Some(message), _) => self.move_to(message.seq),
             (None, Some(next)) => self.move_to(next),
             (None, None) => {}
@@ -184,7 +187,7 @@ impl HookTask {
         Ok((scan.message, scan.is_end))
     }
 
-    /// Posts an event until the receiver has it, or its time is over.
+    /// Posts an event until the receiver accepts it or its time is over.
     async fn deliver(&mut self, message: &Message) {
         let began = Instant::now();
         let mut attempts = Attempts::new(self.rules.first_delay, self.rules.retry_time, Duration::ZERO);
@@ -202,7 +205,7 @@ impl HookTask {
             let random = getrandom::u32().unwrap_or(0);
             let Some(delay) = attempts.failed(began.elapsed(), retry_after, random) else {
                 tracing::error!("webhook {name}: event {seq} dropped: {why}");
-                // Told before it is counted: whoever sees the number finds the line.
+                // Logged before it is counted, so that a counted loss is always in the log.
                 self.counts.lost(LossReason::GivenUp, 1);
                 return;
             };
@@ -214,7 +217,8 @@ impl HookTask {
         }
     }
 
-    /// Waits for something, and writes the cursor meanwhile: what was delivered before stays so, however long this takes.
+    /// Runs `work`, and writes the cursor meanwhile: finished deliveries stay recorded, however long it
+    /// takes.
     async fn saving_meanwhile<T>(&mut self, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
         loop {
@@ -283,7 +287,7 @@ fn scan(
     Ok(JournalScan { reader, next, message: None, is_end: false })
 }
 
-/// What of a line is posted, if the hook wants it.
+/// The message to post for a line, if the hook wants it.
 fn wanted(line: &Line, hook: &Webhook, counts: &WebhookCounts) -> Option<Message> {
     let Ok(mut event) = serde_json::from_slice::<Map<String, Value>>(&line.bytes) else {
         counts.lost(LossReason::Gone, 1);
@@ -305,7 +309,7 @@ fn wanted(line: &Line, hook: &Webhook, counts: &WebhookCounts) -> Option<Message
     Some(Message { seq: line.seq, kind, body: Value::Object(event).to_string().into() })
 }
 
-/// Tells one attempt from all others.
+/// A unique id of an attempt.
 fn new_id() -> String {
     let halves = [getrandom::u64(), getrandom::u64()].map(|half| half.unwrap_or_default());
     halves.map(|half| format!("{half:016x}")).concat()

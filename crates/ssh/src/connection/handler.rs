@@ -39,7 +39,7 @@ impl ClientHandler {
         ClientHandler { link, found: None, user: None, protocol: None }
     }
 
-    /// The user who has a key.
+    /// The owner of a key.
     async fn user_of(&mut self, key: &russh::keys::PublicKey) -> Option<SshUser> {
         let key = UserKey::of(key).ok()?;
         if let Some((last, user)) = &self.found

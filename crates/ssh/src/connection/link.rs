@@ -123,7 +123,7 @@ impl Link {
         id.into_iter().for_each(|id| self.is_closed(id));
     }
 
-    /// Whether a session's output reaches nobody.
+    /// Whether the client no longer receives a session's output.
     pub(super) fn is_gone(&self, id: ChannelId) -> bool {
         self.lock().channel.as_ref().is_none_or(|channel| channel.id != id || channel.is_gone)
     }

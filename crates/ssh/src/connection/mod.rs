@@ -69,7 +69,7 @@ impl SshConfig {
             limits: russh::Limits::new(REKEY_BYTES, REKEY_BYTES, Duration::from_secs(3600)),
             window_size: WINDOW_BYTES,
             maximum_packet_size: MAX_PAYLOAD_BYTES,
-            // Input goes through the handler: nobody reads from this channel.
+            // Input goes through the handler: this channel is never read.
             channel_buffer_size: 1,
             event_buffer_size: WAITING_MESSAGES,
             preferred: preferred(),
@@ -169,7 +169,7 @@ type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A server's decisions for one connection.
 pub trait SshHost: Send + Sync + 'static {
-    /// The user who has a key.
+    /// The owner of a key.
     fn user_of_key<'a>(&'a self, key: &'a UserKey) -> Answer<'a, Option<SshUser>>;
 
     /// Whether clients may use certificates.

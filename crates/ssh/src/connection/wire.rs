@@ -65,13 +65,13 @@ impl WireState {
         self.handed.lock().unwrap_or_else(PoisonError::into_inner).push_back(range.clone());
     }
 
-    /// Everything encrypted was sent: drops ranges that nobody else holds.
+    /// Everything encrypted was sent: drops ranges that are held only here.
     fn has_flushed(&self) {
         let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
         handed.retain(|range| !range.is_unique());
     }
 
-    /// Shuts down the socket, whoever is waiting.
+    /// Shuts down the socket, even while reads or writes wait.
     pub(super) fn cut(&self) {
         // A socket that cannot be shut down is already gone. If no descriptor is free for the copy, the
         // socket stays open.

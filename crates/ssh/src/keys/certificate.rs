@@ -65,7 +65,7 @@ fn principal<'a>(certificate: &'a Certificate, login: &str) -> Result<&'a str, S
     let name = match (named, principals) {
         (Some(named), _) => named,
         (None, [only]) => only,
-        // To sshd, no principals means everybody. Here it means nobody.
+        // To sshd, no principals means every user. Here it means none.
         (None, []) => return Err("no principal".to_owned()),
         (None, _) => return Err(format!("no principal matches the login name {login:?}")),
     };

@@ -14,7 +14,7 @@ pub enum KeyError {
     /// There is no key, or it is broken.
     #[error("not a private key: {0}")]
     Broken(String),
-    /// It needs a passphrase, which nobody can enter.
+    /// It needs a passphrase, which cannot be entered.
     #[error("key has a passphrase; remove it with ssh-keygen -p")]
     Encrypted,
     /// An unsupported kind of host key.

@@ -1,4 +1,4 @@
-//! Files that change while they are added, disks that are full, and what else goes wrong on the way.
+//! Files that change while they are added, full disks, and other failures.
 
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn repository() -> TempDir {
     directory
 }
 
-/// `packrace add` with a prelude of shell.
+/// Runs `packrace add` after a line of shell.
 fn add(place: &Path, before: &str, args: &str) -> Output {
     let mut command = Command::new("sh");
     clean_environment(&mut command);
@@ -27,7 +27,7 @@ fn add(place: &Path, before: &str, args: &str) -> Output {
     output
 }
 
-/// Every entry of the index leads to a whole object, and no temporary file is left.
+/// Checks that every entry of the index has a complete object, and that no temporary file is left.
 fn check_whole(place: &Path) {
     let git = Git::stock();
     git.run(place, &["fsck", "--strict", "--no-dangling"]);
@@ -92,7 +92,7 @@ fn files_change_vanish_and_become_directories_meanwhile() {
         stop.store(true, Ordering::Relaxed);
     });
     check_whole(place);
-    // When nothing moves any more, both see the same.
+    // Once nothing changes any more, git and packrace agree.
     for number in 0..40 {
         let _ = std::fs::remove_dir_all(place.join(format!("f{number}")));
     }
@@ -133,7 +133,8 @@ fn a_full_disk_changes_nothing() {
             .collect();
         std::fs::write(place.join(format!("f{number}")), content).unwrap();
     }
-    // Blocks of 512 bytes that a file may have: the pack does not fit; the pack does and the index does not; all does.
+    // Limits of a file's size, in blocks of 512 bytes: the pack does not fit; the pack fits and the index
+    // does not; everything fits.
     for (limit, is_enough) in [(0, false), (8, false), (512, false), (8192, true)] {
         let output = add(place, &format!("trap '' XFSZ; ulimit -f {limit}"), ".");
         let said = String::from_utf8_lossy(&output.stderr);
@@ -163,7 +164,7 @@ fn a_large_file_needs_little_memory() {
     file.set_len(192 << 20).unwrap();
     std::fs::write(place.join("small"), "small\n").unwrap();
     Git::stock().run(place, &["config", "core.bigFileThreshold", "16m"]);
-    // Of which most is room for the stacks of threads, which nobody uses.
+    // Most of this is reserved for stacks of threads, and unused.
     let output = add(place, "ulimit -v 180000", ".");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     check_whole(place);
@@ -214,7 +215,7 @@ fn calls(report: &str, role: &str, what: &str) -> u64 {
     number.map_or(0, |number| number.parse().unwrap())
 }
 
-/// However many files there are, the disk is waited for equally often; each file is looked at and read once.
+/// The number of syncs does not depend on the number of files; each file is examined and read once.
 #[test]
 fn many_files_cost_no_more_waiting() {
     let counted = |count: usize| {
@@ -237,7 +238,8 @@ fn many_files_cost_no_more_waiting() {
     };
     let (few, many) = (counted(200), counted(1_000));
     for report in [&few, &many] {
-        // A pack, its index, their directory, the index and its directory; one fewer where the file system syncs two in one call.
+        // A pack, its index, their directory, the index and its directory; one fewer if the file system syncs
+        // two in one call.
         assert!((4..=5).contains(&syncs(report)), "{report}");
     }
     assert_eq!(calls(&many, "worktree", "read"), 1_000, "{many}");

@@ -1,8 +1,9 @@
-//! What is in files, and files that cannot be read.
+//! Contents of files, and unreadable files.
 
 use super::Twins;
 
-/// Files are old, as git converts again, and tells again, what was written in the second of its index.
+/// The files are old, because git converts and reports again what was written in the same second as its
+/// index.
 #[test]
 fn line_endings_and_filters() {
     Twins::run(

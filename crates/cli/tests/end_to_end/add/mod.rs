@@ -1,4 +1,4 @@
-//! `packrace add` beside `git add`: twin work trees, the same lines of shell in both.
+//! `packrace add` compared with `git add`: twin work trees, the same lines of shell in both.
 
 mod bad_input;
 mod files;
@@ -13,14 +13,14 @@ use tempfile::TempDir;
 
 use crate::running::{PACKRACE, assert_no_panic};
 
-/// Two work trees that look the same.
+/// Two equal work trees.
 pub struct Twins {
     directory: TempDir,
-    /// Whether git's `fsck` has to be content.
+    /// Whether git's `fsck` must succeed.
     is_checked: bool,
 }
 
-/// What one line came to.
+/// The outcome of one line.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     code: Option<i32>,
@@ -32,7 +32,7 @@ struct Outcome {
 }
 
 impl Twins {
-    /// Empty repositories.
+    /// Makes empty repositories.
     pub fn new() -> Twins {
         let twins = Twins { directory: tempfile::tempdir().unwrap(), is_checked: true };
         for place in [twins.git(), twins.ours()] {
@@ -42,17 +42,17 @@ impl Twins {
         twins
     }
 
-    /// The one in which stock git works.
+    /// The work tree of stock git.
     pub fn git(&self) -> PathBuf {
         self.directory.path().join("git")
     }
 
-    /// The one in which packrace works.
+    /// The work tree of packrace.
     pub fn ours(&self) -> PathBuf {
         self.directory.path().join("own")
     }
 
-    /// Runs lines of shell in both, with stock git, to success.
+    /// Runs lines of shell in both, with stock git; they must succeed.
     pub fn both(&self, script: &str) {
         for place in [self.git(), self.ours()] {
             let output = shell(&place, script, Git::stock().binary());
@@ -60,7 +60,8 @@ impl Twins {
         }
     }
 
-    /// Runs lines of shell in both, where `T` is git in one and packrace in the other, and compares what is said and done.
+    /// Runs lines of shell in both, where `T` is git in one and packrace in the other, and compares output
+    /// and results.
     pub fn check(&self, script: &str) {
         let git = self.outcome(&self.git(), script, Git::stock().binary());
         let ours = self.outcome(&self.ours(), script, Path::new(PACKRACE));
@@ -84,19 +85,19 @@ impl Twins {
             code: output.status.code(),
             stdout: text(&output.stdout),
             stderr: text(&output.stderr).lines().map(str::to_owned).collect(),
-            // Before anything else looks at it, which may change it.
+            // First, because other commands may change it.
             entries: git("git ls-files -s -t -v"),
             tree: git("git write-tree"),
             status: git("git -c core.safecrlf=false status --porcelain --untracked-files=all --ignored"),
         }
     }
 
-    /// A script: lines that begin with `!` are for both, the others are compared.
+    /// Runs a script: lines that begin with `!` prepare both, the others are compared.
     pub fn run(script: &str) {
         Twins::new().all(script);
     }
 
-    /// The same where what is added is nothing that git's `fsck` likes.
+    /// The same for content that git's `fsck` rejects.
     pub fn run_unchecked(script: &str) {
         Twins { is_checked: false, ..Twins::new() }.all(script);
     }

@@ -1,4 +1,4 @@
-//! Links, repositories, sparse checkouts, names that are refused.
+//! Links, repositories, sparse checkouts, refused names.
 
 use super::Twins;
 

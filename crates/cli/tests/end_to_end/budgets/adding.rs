@@ -1,9 +1,10 @@
-//! What adding files may cost: a write a file would be too much, and so would a sync.
+//! Limits for adding files: one write or one sync per file would be too much.
 
 use super::receiving::{SOME, counted};
 use packrace_testkit::Git;
 
-/// A pack, its index, their directory (or one loose object and two directories); the index and its directory. Fewer where the file system does several in one call.
+/// A pack, its index, their directory (or one loose object and two directories); the index and its directory.
+/// Fewer if the file system syncs several in one call.
 const SYNCS: u64 = 5;
 
 #[test]
@@ -26,7 +27,7 @@ fn adding_costs_the_same_number_of_syncs_and_writes_however_many_files() {
     }
 }
 
-/// With `core.fsync=none` there is the one sync that keeps what the index said before.
+/// With `core.fsync=none`, one sync remains: it protects the previous content of the index.
 #[test]
 fn what_is_configured_counts_but_for_rewrites() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What is opened of very many packs.
+//! How much is opened of very many packs.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ use crate::running::{PACKRACE, upload_pack};
 
 const PACKS: u64 = 1000;
 
-/// The packs that a push of one commit or a fetch of one reads: those of the newest commits.
+/// The packs that a push or fetch of one commit reads: those of the newest commits.
 const READ: u64 = 4;
 
-/// Those that a process may have open.
+/// Limit of open file descriptors.
 const DESCRIPTORS: u64 = 24;
 
-/// A branch whose commits came in a pack each, with what git leaves beside it.
+/// A branch whose commits arrived in one pack each, with the files that git writes beside them.
 fn in_packs(root: &Path) -> PathBuf {
     let path = root.join("repo.git");
     Git::stock().run(root, &["init", "-q", "--bare", "--initial-branch=main", path.to_str().unwrap()]);
@@ -59,7 +59,7 @@ fn upload_counted(repo: &Path, script: &Script) -> (Vec<u8>, Report) {
     (reply.stdout, Report(std::fs::read_to_string(report.path()).unwrap()))
 }
 
-/// A push of one commit on the branch, and the commit.
+/// A push of one commit to the branch, and the commit.
 fn push(repo: &Path) -> (Vec<u8>, ObjectId) {
     let git = |revision| Git::stock().run(repo, &["rev-parse", revision]).trim().to_owned();
     let (old, tree) = (git("main"), git("main^{tree}"));
@@ -81,10 +81,10 @@ fn of_very_many_packs_only_what_is_needed_is_opened() {
     let (answer, report) = upload_counted(&repo, &listing);
     assert!(String::from_utf8_lossy(&answer).contains(" refs/heads/main\n"));
     assert_eq!((report.calls("index", "map"), report.calls("pack", "map")), (0, 0), "{}", report.0);
-    // No look at each of them either.
+    // Nor is each pack examined.
     assert!(report.all("look") <= 100, "{}", report.0);
 
-    // The newest packs are searched first, and the others not at all.
+    // The newest packs are searched first, and the others are not.
     let [want, have] = ["main", "main~1"].map(|name| Git::stock().run(&repo, &["rev-parse", name]));
     let fetch = Script::new().fetch_v2("sha1", &[want.trim()], &[have.trim()]).flush();
     let (answer, report) = upload_counted(&repo, &fetch);
@@ -96,27 +96,28 @@ fn of_very_many_packs_only_what_is_needed_is_opened() {
     let (reply, report) = counted(&repo, &["receive-pack", "."], &request);
     assert!(String::from_utf8_lossy(&reply.stdout).contains("ok refs/heads/main"), "{:?}", reply.stdout);
     assert_eq!(Git::stock().run(&repo, &["rev-parse", "main"]).trim(), commit.to_string());
-    // Each index once, and that of what came.
+    // Each index once, and that of the new pack.
     assert!((PACKS..=PACKS + 2).contains(&report.calls("index", "map")), "{}", report.0);
     assert!(report.calls("pack", "map") <= READ + 1, "{}", report.0);
-    // Two for each pack to tell which there are, and some; twice, where the folder was so young that a change might not show.
+    // Two per pack to list the packs, and some; twice, if the folder was so young that a change might not
+    // show.
     assert!(report.all("look") <= 4 * PACKS + 200, "{}", report.0);
 
     let have = Git::stock().run(&repo, &["rev-parse", "main~2"]);
     let fetch = Script::new().fetch_v2("sha1", &[&commit.to_string()], &[have.trim()]).flush();
     let (answer, report) = upload_counted(&repo, &fetch);
     assert!(fetch_answer(&answer).unwrap().bands.pack.starts_with(b"PACK"));
-    // What was pushed is loose, and packs are searched first.
+    // The pushed objects are loose, and packs are searched first.
     assert!(report.calls("index", "map") <= PACKS, "{}", report.0);
     assert!(report.calls("pack", "map") <= 4 * READ, "{}", report.0);
 
-    // With a multi-pack-index none but those of the packs that are read.
+    // With a multi-pack-index, only the indexes of the packs that are read.
     Git::stock().run(&repo, &["multi-pack-index", "write"]);
     let (answer, report) = upload_counted(&repo, &fetch);
     assert!(fetch_answer(&answer).unwrap().bands.pack.starts_with(b"PACK"));
     assert!(report.calls("index", "map") <= 4 * READ + 1, "{}", report.0);
 
-    // A clone reads every pack, and gets along with few descriptors.
+    // A clone reads every pack, with few descriptors.
     let clone = Script::new().fetch_v2("sha1", &[&commit.to_string()], &[]).flush();
     let script = format!("ulimit -n {DESCRIPTORS} && exec \"$0\" upload-pack \"$1\"");
     let mut command = Command::new("sh");

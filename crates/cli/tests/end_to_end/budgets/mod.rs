@@ -1,4 +1,4 @@
-//! What a response may cost: calls are counted, time is not.
+//! Limits of responses: calls are counted, time is not.
 
 mod adding;
 mod many_packs;
@@ -14,12 +14,12 @@ use packrace_testkit::{Bitmap, Git, RefFormat, Repo, RepoBuilder, Size, Storage,
 
 use crate::running::{PACKRACE, packrace, upload_pack};
 
-/// Runs a v2 script and gives the answer with the number of writes to the client, as packrace reports it.
+/// Runs a v2 script, and returns the answer and the number of writes to the client that packrace reports.
 fn counted(dir: &Path, script: &Script) -> (Vec<u8>, u64) {
     counted_with(dir, script, &[])
 }
 
-/// The same with variables of the environment.
+/// The same with environment variables.
 fn counted_with(dir: &Path, script: &Script, environment: &[(&str, &str)]) -> (Vec<u8>, u64) {
     let report = tempfile::NamedTempFile::new().unwrap();
     let mut command = upload_pack(dir, 2);
@@ -34,7 +34,7 @@ fn counted_with(dir: &Path, script: &Script, environment: &[(&str, &str)]) -> (V
     (reply.stdout, calls.unwrap_or_else(|| panic!("no client writes in {report}")))
 }
 
-/// A write a MiB and some: the advertisement, the sections, the first and last frames.
+/// About one write per MiB: the advertisement, the sections, the first and last frames.
 fn assert_within_budget(answer: &[u8], calls: u64) {
     let budget = answer.len() as u64 / (1 << 20) + 64;
     assert!(calls <= budget, "{calls} writes for {} bytes, budget {budget}", answer.len());
@@ -82,7 +82,7 @@ fn a_listing_leaves_in_few_writes() {
         for number in 0..40_000 {
             writeln!(commands, "create refs/tags/tag-{number} {}", main.trim()).unwrap();
         }
-        // Stock git would make a file for each before it packs them.
+        // Stock git would write a file for each before it packs them.
         assert!(packrace(repo.path(), &["update-ref", "--stdin"], &commands).status.success());
         repo.git(&["pack-refs", "--all"]);
         let script = Script::new().line("command=ls-refs").line("object-format=sha1").delim();
@@ -93,7 +93,7 @@ fn a_listing_leaves_in_few_writes() {
     }
 }
 
-/// Pull requests that are damaged, all of them; whoever looked at one would fail.
+/// Damaged pull requests: reading one fails.
 const DAMAGED: usize = 20_000;
 
 #[test]
@@ -153,7 +153,7 @@ fn damaged_reftable() -> Repo {
         std::fs::read_dir(repo.path().join("reftable")).unwrap().map(|entry| entry.unwrap().path());
     let table = tables.find(|path| path.extension().is_some_and(|extension| extension == "ref")).unwrap();
     let mut bytes = std::fs::read(&table).unwrap();
-    // The first name in a block is whole.
+    // The first name in a block is complete.
     let starts_with_pull =
         |block: &[u8]| block[0] == b'r' && block[..32].windows(10).any(|name| name == b"refs/pull/");
     let blocks: Vec<bool> =
@@ -171,7 +171,7 @@ fn damaged_reftable() -> Repo {
     repo
 }
 
-/// Neither an object nor a name costs a call a ref.
+/// The number of calls depends neither on the refs' objects nor on their names.
 #[test]
 fn very_many_refs_are_created_in_few_calls() {
     for (ref_format, logs) in

@@ -1,5 +1,5 @@
-//! What taking a pack, unpacking one and a push may cost; packrace counts its calls, and a mounted file system those that
-//! reach it.
+//! Limits of indexing a pack, unpacking one, and a push; packrace counts its calls, and a mounted file system
+//! the requests that reach it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,24 +12,24 @@ use packrace_testkit::{Git, Random, clean_environment};
 
 use crate::running::{PACKRACE, assert_no_panic};
 
-/// Writes above one a MiB, and other calls that do not grow with what comes.
+/// Writes beyond one per MiB, and other calls that do not grow with the input.
 pub const SOME: u64 = 64;
 
-/// A pack, its index and reverse index, their directory, and the two above it where those are new.
+/// A pack, its index and reverse index, their directory, and its two parents if they are new.
 pub const SYNCS_OF_A_PACK: u64 = 6;
 
-/// Those, the directories of a quarantine, and a ref.
+/// The same, the directories of a quarantine, and a ref.
 const SYNCS_OF_A_PUSH: u64 = 14;
 
 /// Directories of loose objects.
 const FAN_OUT: u64 = 256;
 
-/// What indexing a pack of 64 MiB may take of private memory.
+/// Limit of private memory for indexing a pack of 64 MiB.
 const MEMORY_KIB: u64 = 128 << 10;
 
 const COMMITTED: [&str; 2] = ["-c", "core.fsync=committed"];
 
-/// Runs packrace and gives its own report of its calls.
+/// Runs packrace and returns its own report of its calls.
 pub fn counted(dir: &Path, args: &[&str], input: &[u8]) -> (Reply, Report) {
     let report = tempfile::NamedTempFile::new().unwrap();
     let mut command = Command::new(PACKRACE);
@@ -52,7 +52,7 @@ impl Report {
         calls.map_or(0, |calls| calls.split(',').next().unwrap().parse().unwrap())
     }
 
-    /// Of all roles.
+    /// Calls of all roles.
     pub fn all(&self, op: &str) -> u64 {
         let key = format!("\"{op}\":{{\"calls\":");
         let counts = self.0.split(&key).skip(1);
@@ -66,7 +66,7 @@ fn empty_repository(root: &Path) -> PathBuf {
     path
 }
 
-/// Blobs that cannot be compressed, with three deltas each.
+/// Incompressible blobs with three deltas each.
 fn pack(blobs: usize, blob_bytes: usize) -> Vec<u8> {
     let mut random = Random::new(6);
     let mut pack = HandmadePack::default();
@@ -84,7 +84,7 @@ fn pack(blobs: usize, blob_bytes: usize) -> Vec<u8> {
     pack.sealed()
 }
 
-/// Small blobs that differ.
+/// Different small blobs.
 fn small_objects(count: u32) -> Vec<u8> {
     let mut pack = HandmadePack::default();
     for number in 0..count {
@@ -108,13 +108,13 @@ fn a_pack_is_indexed_in_few_calls() {
     let budget = mebibytes(pack.len()) + SOME;
     assert!((1..=budget).contains(&report.calls("pack", "write")), "{}", report.0);
     assert!((1..=SOME).contains(&report.calls("index", "write")), "{}", report.0);
-    // What is resolved is read from a map.
+    // Delta bases are read from a map.
     assert!(report.calls("pack", "read") <= SOME, "{}", report.0);
     assert!((2..=SYNCS_OF_A_PACK).contains(&report.all("sync")), "{}", report.0);
     Git::stock().run(&repo, &["fsck", "--no-dangling"]);
 }
 
-/// An entry costs no call.
+/// The number of calls does not depend on the number of entries.
 #[test]
 fn very_many_objects_are_indexed_in_few_calls() {
     let dir = tempfile::tempdir().unwrap();
@@ -123,7 +123,7 @@ fn very_many_objects_are_indexed_in_few_calls() {
     for op in ["read", "write", "map", "sync", "create", "rename", "remove", "attribute", "wait"] {
         assert!(report.all(op) <= SOME, "{op}: {}", report.0);
     }
-    // Whether there are loose objects is looked up once, and then once more where objects have come.
+    // Whether there are loose objects is checked once, and again in directories that received some.
     assert!(report.all("look") <= 2 * FAN_OUT + SOME, "{}", report.0);
 }
 
@@ -175,8 +175,8 @@ fn unpacking_many_objects_costs_the_same_number_of_syncs_however_many() {
     }
 }
 
-/// A work tree, and what `count` files committed in it make of a push to an empty repository: so many objects, a tree
-/// and a commit among them.
+/// A work tree, and the push of `count` files committed in it to an empty repository: this many objects, a
+/// tree and a commit among them.
 fn push_request(root: &Path, objects: usize, file_bytes: usize) -> (PathBuf, Vec<u8>) {
     let git = Git::stock();
     git.run(root, &["init", "-q", "-b", "main", "work"]);
@@ -212,7 +212,7 @@ fn a_push_costs_the_same_number_of_syncs_whatever_is_in_it() {
     }
 }
 
-/// As the file system itself counts: all that is written to packs, under whatever names, and nothing twice.
+/// By the count of the file system: everything written to packs, under any name, is written once.
 #[test]
 #[ignore = "needs FUSE"]
 fn packs_get_onto_a_mounted_file_system_in_few_writes() {

@@ -1,4 +1,4 @@
-//! Servers that break off, lie and babble: git's words, exit code 128, and nothing left.
+//! Servers that break off or send nonsense: git's words, exit code 128, and no leftovers.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use super::servers::scripted;
 use super::{Folder, said};
 use crate::running::{PACKRACE, packrace};
 
-/// A server that behaves, to be changed: what it can do, its refs, and its pack.
+/// A valid server, to be modified: its capabilities, its refs, and its pack.
 struct Good {
     folder: Folder,
     id: String,
@@ -47,7 +47,8 @@ impl Good {
         band(Script::new().line("packfile"), 1, &self.pack).bytes().to_vec()
     }
 
-    /// Clones from a server that gives these answers. What is said after the first line, and whether anything stays.
+    /// Clones from a server with these responses. Returns the output after the first line, the exit code, and
+    /// whether anything is left.
     fn clone(&self, answers: &[&[u8]]) -> (String, Option<i32>, bool) {
         let address = scripted(answers.iter().map(|answer| answer.to_vec()).collect());
         let place = self.folder.place("place");
@@ -131,7 +132,7 @@ fn packs_that_break_off_or_are_none() {
     let other = band(start(), 1, &pack_of(&bare, &[], &blob)).flush();
     let words = format!("fatal: bad object {}\nfatal: remote did not send all necessary objects\n", good.id);
     check(other.bytes(), &words);
-    // A commit without its tree: what is not there shows.
+    // A commit without its tree: the missing object is noticed.
     let tree = Git::stock().run(&bare, &["rev-parse", "main^{tree}"]);
     let single = Git::stock().run(&bare, &["commit-tree", "-m", "x", tree.trim()]).trim().to_owned();
     let alone =
@@ -169,7 +170,7 @@ fn conversations_that_go_wrong() {
     good.check(&[&caps, &refs, shallow.bytes()], "fatal: source repository is shallow, reject to clone.\n");
 }
 
-/// Whoever breaks off a clone that waits for its server finds nothing left.
+/// An interrupted clone that waits for its server leaves nothing behind.
 #[test]
 fn a_clone_that_is_broken_off_leaves_nothing() {
     let good = Good::new();
@@ -182,7 +183,7 @@ fn a_clone_that_is_broken_off_leaves_nothing() {
         command.current_dir(&place).args(["clone", "--mirror", "-q", &format!("git://{address}/x.git")]);
         let mut child = command.stdin(Stdio::null()).spawn().unwrap();
         let (mut stream, _) = listener.accept().unwrap();
-        // Up to the middle of the pack: everything that is made before is there.
+        // Up to the middle of the pack: everything made before that exists.
         let answers = [&good.capabilities()[..], &good.refs(&[]), &good.answer()[..400]].concat();
         std::io::Write::write_all(&mut stream, &answers[..good.capabilities().len()]).unwrap();
         wait_for(&mut stream);

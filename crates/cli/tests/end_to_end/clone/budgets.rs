@@ -1,4 +1,4 @@
-//! What a clone may cost: calls are counted, time is not.
+//! Limits of clones: calls are counted, time is not.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use packrace_testkit::{RepoBuilder, Size, clean_environment};
 
 use crate::running::{PACKRACE, Server};
 
-/// Calls of a role, as packrace reports them; what did not happen is not reported.
+/// Calls of a role, as packrace reports them; it omits those that did not happen.
 fn calls(report: &str, role: &str, op: &str) -> u64 {
     let role = report.split_once(&format!("\"{role}\":{{")).map_or("", |(_, rest)| rest);
     let role = role.split("}}").next().unwrap();
@@ -50,10 +50,10 @@ fn a_clone_is_taken_in_few_calls() {
             writes > 0 && writes <= length / (1 << 20) + 4,
             "{writes} writes of {length} bytes: {report}"
         );
-        // What hyper reads and writes is not counted; over git://, reads are as wide as what has arrived.
+        // hyper's reads and writes are not counted; over git://, a read takes as much as has arrived.
         assert!(calls(&report, "client", "write") <= 4, "a request is one write: {report}");
         assert_eq!(calls(&report, "client", "wait"), 0, "the kernel waits: {report}");
-        // Nothing of the pack is read again; `HEAD`, refs and the like are few.
+        // The pack is not read again; reads of `HEAD`, refs and the like are few.
         assert!(calls(&report, "pack", "read") <= 2, "{report}");
         assert!(calls(&report, "refs", "write") <= 4, "{report}");
     }

@@ -1,4 +1,4 @@
-//! `clone --bare` and `--mirror` beside stock git's, from the same servers.
+//! `clone --bare` and `--mirror` compared with stock git's, from the same servers.
 
 mod bad_servers;
 mod budgets;
@@ -12,13 +12,14 @@ use packrace_testkit::Git;
 use self::servers::{Daemon, Web};
 use crate::running::{Server, packrace, stock_git};
 
-/// A folder of repositories that are served, and one for clones.
+/// A folder of served repositories, and one for clones.
 struct Folder {
     dir: tempfile::TempDir,
 }
 
 impl Folder {
-    /// `a.git` has branches, tags, notes and pull requests, `empty.git` nothing, and the others are variants of `a.git`.
+    /// `a.git` has branches, tags, notes and pull requests, `empty.git` has nothing, and the others are
+    /// variants of `a.git`.
     fn new() -> Self {
         let folder = Folder { dir: tempfile::tempdir().unwrap() };
         let git = |args: &[&str]| Git::stock().run(&folder.dir.path().join("work"), args);
@@ -53,7 +54,7 @@ impl Folder {
         self.dir.path().join("srv")
     }
 
-    /// A fresh directory.
+    /// A new directory.
     fn place(&self, name: &str) -> PathBuf {
         let path = self.dir.path().join(name);
         let _ = std::fs::remove_dir_all(&path);
@@ -61,7 +62,7 @@ impl Folder {
         path
     }
 
-    /// Both clone with the same arguments: what they say, how they end and what they leave is the same.
+    /// Both clone with the same arguments: output, exit code and results are the same.
     fn check(&self, args: &[&str]) {
         let args = [&["clone"], args].concat();
         let (theirs, ours) = (self.place("theirs"), self.place("ours"));
@@ -77,7 +78,7 @@ impl Folder {
     }
 }
 
-/// What a program said, without how long it took.
+/// The output of a program, without durations.
 fn without_times(said: &str) -> String {
     let words: Vec<&str> = said.split(' ').collect();
     let is_time = |at: usize| at > 0 && words[at - 1] == "after" && words.get(at + 1) == Some(&"ms:");
@@ -85,7 +86,7 @@ fn without_times(said: &str) -> String {
     shown.collect::<Vec<_>>().join(" ")
 }
 
-/// Standard error without what git says to those who did not choose a name for branches.
+/// Standard error without git's advice about the name of the initial branch.
 fn said(output: &Output) -> String {
     text(&output.stderr)
         .lines()
@@ -98,7 +99,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Of every repository in a directory: its refs, `HEAD`, configuration, what fsck says, and which files there are.
+/// The state of every repository in a directory: refs, `HEAD`, configuration, fsck's output, and the names of
+/// files.
 fn state(dir: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).unwrap() {
@@ -246,7 +248,7 @@ fn a_directory_that_is_there() {
     let place = folder.place("place");
     let clone = |args: &[&str]| packrace(&place, &[&["clone", "--bare", "-q"], args].concat(), "");
     let entries = |path: &Path| std::fs::read_dir(path).unwrap().count();
-    // An empty one stays when a clone fails, and is taken when it does not.
+    // An empty directory stays if the clone fails, and is used if it succeeds.
     std::fs::create_dir(place.join("empty")).unwrap();
     assert_eq!(clone(&[&bad, "empty"]).status.code(), Some(128));
     assert_eq!(entries(&place.join("empty")), 0);
@@ -258,7 +260,7 @@ fn a_directory_that_is_there() {
     std::fs::write(place.join("file"), "x").unwrap();
     assert_eq!(clone(&[&good, "file"]).status.code(), Some(128));
     assert_eq!(std::fs::read(place.join("file")).unwrap(), b"x");
-    // Directories above it stay, as git leaves them.
+    // Parent directories stay, as with git.
     assert_eq!(clone(&[&bad, "x/y/z.git"]).status.code(), Some(128));
     assert!(place.join("x/y").exists() && !place.join("x/y/z.git").exists());
 }
@@ -289,7 +291,7 @@ fn what_is_not_supported_is_refused_by_name() {
     for url in ["ssh://u:p@a/b", "/a/b", "a:b", "git://u:p@a/b"] {
         let output = packrace(&place, &["clone", "--bare", url, "x"], "");
         assert_eq!(output.status.code(), Some(128), "{url}");
-        // Nobody's password reaches a terminal.
+        // Passwords never reach a terminal.
         let shown = url.replace("u:p@", "<redacted>@");
         assert!(said(&output).contains(&format!("fatal: unable to access '{shown}': ")), "{}", said(&output));
         assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0);
@@ -316,7 +318,7 @@ fn progress_of_both_sides() {
     assert_eq!(clone(&["--progress", "-q", "c"]), "");
 }
 
-/// Objects that fsck refuses are refused where the configuration says so, for fetches and not for pushes.
+/// Objects that fsck refuses are refused if the configuration says so: for fetches, not for pushes.
 #[test]
 fn objects_are_checked_where_that_is_configured() {
     let folder = Folder::new();

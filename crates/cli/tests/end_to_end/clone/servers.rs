@@ -1,4 +1,4 @@
-//! Servers to clone from: git's own, and ones that follow a script.
+//! Servers to clone from: git's own, and scripted ones.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -17,11 +17,11 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// On a port that was free a moment ago.
+    /// Starts it on a port that was free a moment ago.
     pub fn start(root: &Path) -> Daemon {
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
         let mut command = Git::stock().command(root);
-        // The program itself: a signal to `git` alone would leave it.
+        // The program itself: a signal to `git` alone would not reach it.
         let programs = Git::stock().run(root, &["--exec-path"]);
         command = {
             let mut own = std::process::Command::new(Path::new(programs.trim()).join("git-daemon"));
@@ -51,13 +51,13 @@ impl Drop for Daemon {
     }
 }
 
-/// A server of HTTP that starts `git http-backend` as a web server does, and has paths that answer in other ways.
+/// An HTTP server that starts `git http-backend` as a web server does, and has paths with other responses.
 pub struct Web {
     pub address: SocketAddr,
 }
 
 impl Web {
-    /// It ends with the process.
+    /// Starts a server that ends with the process.
     pub fn start(root: &Path) -> Web {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -72,7 +72,7 @@ impl Web {
     }
 }
 
-/// Answers one request; `None` if there is none.
+/// Responds to one request; `None` if there is none.
 fn answer(mut stream: &TcpStream, root: &PathBuf) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
@@ -131,7 +131,7 @@ fn answer(mut stream: &TcpStream, root: &PathBuf) -> Option<()> {
     stream.write_all(b"0\r\n\r\n").ok()
 }
 
-/// A server of git:// that gives these answers, one after each request of one client, and then ends.
+/// A git:// server that sends these responses, one after each request of one client, and then ends.
 pub fn scripted(answers: Vec<Vec<u8>>) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! `%(describe)` and `%(is-base)` beside git's.
+//! `%(describe)` and `%(is-base)` compared with git's.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn described() {
         check_formats(repo, FORMS, &["--sort=-describe:tags", "--count=9"]);
         check(repo, &["--sort=describe", "--format=%(refname)"]);
         check(repo, &["refs/heads", "--sort=-v:describe", "--format=%(describe) %(objecttype)"]);
-        // Folders, symbolic refs, and tags that call themselves otherwise.
+        // Folders, symbolic refs, and tags whose own name differs.
         git(&["tag", "-a", "-m", "deep", "deep/er/v9", "HEAD~1"]);
         git(&["symbolic-ref", "refs/tags/branch", "refs/heads/main"]);
         // In a reftable, git 2.47 sees no annotated tag through a symbolic ref.
@@ -37,7 +37,7 @@ fn described() {
         check(repo, &["--format=%(describe:match=deep*) %(describe:match=*v9) %(describe:exclude=d*/v9)"]);
         git(&["update-ref", "-d", "refs/tags/deep/er/v9"]);
         check_formats(repo, FORMS, &[]);
-        // No tag at all.
+        // Without any tag.
         stock_tags(repo).iter().for_each(|tag| git(&["update-ref", "--no-deref", "-d", tag]));
         check_formats(repo, FORMS, &[]);
         check(repo, &["--sort=describe", "--format=%(refname)"]);
@@ -53,7 +53,7 @@ fn stock_tags(repo: &Path) -> Vec<String> {
     tags
 }
 
-/// Of tags at one commit the annotated, of those the newest, of those the first.
+/// Of several tags at one commit, the annotated ones win, then the newest, then the first.
 #[test]
 fn tags_at_one_commit() {
     let fixture = Fixture::new("files");
@@ -87,7 +87,8 @@ fn tags_at_one_commit() {
     check_with(&repo, &["-c", "core.abbrev=no"], &["--format=%(describe)", "refs/heads"], "");
 }
 
-/// Histories with merges, roots, equal and disordered dates and more tags than are compared, with a commit-graph or without.
+/// Histories with merges, roots, equal and unordered dates and more tags than are compared, with and without
+/// a commit-graph.
 #[test]
 fn made_up_histories() {
     for seed in 1..=6 {
@@ -109,7 +110,7 @@ fn made_up_histories() {
     }
 }
 
-/// A stream for `git fast-import` of so many commits, made of pseudo-random numbers.
+/// A stream for `git fast-import` with this many pseudo-random commits.
 fn history(seed: u64, commits: u64) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut below = |limit: u64| {

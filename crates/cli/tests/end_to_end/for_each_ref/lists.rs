@@ -1,6 +1,6 @@
-//! Arguments with which both commands are run.
+//! Argument lists for both commands.
 
-/// Which refs, by name.
+/// Selection of refs by name.
 pub const PATTERNS: &[&[&str]] = &[
     &[],
     &["refs"],
@@ -47,7 +47,7 @@ pub const PATTERNS: &[&[&str]] = &[
     &["--stdin", "refs/heads"],
 ];
 
-/// Options about the output, good and bad.
+/// Output options, valid and invalid.
 pub const OPTIONS: &[&[&str]] = &[
     &["--count=3"],
     &["--count=0"],
@@ -87,7 +87,7 @@ pub const OPTIONS: &[&[&str]] = &[
     &["--color=never", "--color=always", "--no-color", "--format=%(color:red)x", "--count=1"],
 ];
 
-/// Which refs, by what they point at and what they reach.
+/// Selection of refs by what they point at and reach.
 pub const COMMITS: &[&[&str]] = &[
     &["--points-at"],
     &["--points-at=xyz"],
@@ -125,7 +125,7 @@ pub const COMMITS: &[&[&str]] = &[
     &["--format=%(foo)", "--contains=xyz"],
 ];
 
-/// Sort keys, good and bad.
+/// Sort keys, valid and invalid.
 pub const SORTS: &[&str] = &[
     "refname",
     "-refname",

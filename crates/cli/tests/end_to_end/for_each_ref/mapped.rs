@@ -1,4 +1,4 @@
-//! `:mailmap` and dates near now beside git's.
+//! `:mailmap` and recent dates compared with git's.
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,7 +14,7 @@ const FORMS: &[&str] = &[
     "[%(authoremail:trim,mailmap)][%(authoremail:localpart,mailmap,trim)][%(taggername:mailmap)][%(authoremail:mailmap,mailmap)]",
 ];
 
-/// Other atoms change what the creator is.
+/// Other atoms change the meaning of the creator.
 const CREATORS: &[&str] = &[
     "[%(creator)][%(committername:mailmap)][%(creatordate)][%(*creator)]",
     "[%(creator)][%(taggeremail:mailmap)][%(*creator)][%(*committername:mailmap)]",
@@ -40,7 +40,7 @@ const MAILMAPS: &[&str] = &[
     "Ä Ö <ä@ö> <author@example.com>\n",
 ];
 
-/// Lines of people, good and odd.
+/// Lines of people, valid and odd.
 const PEOPLE: &[&str] = &[
     "A U Thor <author@example.com> 1112912053 +0000",
     "a u THOR <Author@Example.Com> 1112912053 -0700",
@@ -155,7 +155,7 @@ fn where_mailmaps_are() {
         check_here(&repo, &["-c", bad]);
         std::fs::rename(repo.join("kept"), repo.join(".mailmap")).unwrap();
     }
-    // Links in the work tree are not followed, configured ones are.
+    // Links in the work tree are not followed; configured ones are.
     std::fs::remove_file(repo.join(".mailmap")).unwrap();
     std::os::unix::fs::symlink("named", repo.join(".mailmap")).unwrap();
     check_here(&repo, &[]);
@@ -195,7 +195,8 @@ fn mailmaps_of_bare_repositories() {
     check_with(&bare, &[], &format, "");
 }
 
-/// Dates from this minute to next year. Both programs read the clock: a second try is for when it moves between them.
+/// Dates from this minute to next year. Both programs read the clock: a second attempt covers a change in
+/// between.
 #[test]
 fn human_dates() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `packrace for-each-ref` beside `git for-each-ref`.
+//! `packrace for-each-ref` compared with `git for-each-ref`.
 
 mod described;
 mod lists;
@@ -57,7 +57,7 @@ impl Fixture {
         Git::stock().run(&self.path(), &[&["-c", "advice.nestedTag=false"], args].concat());
     }
 
-    /// Commits a minute after the last.
+    /// Commits a minute after the previous commit.
     fn commit(&mut self, message: &str) {
         self.commits += 60;
         std::fs::write(self.path().join("file"), self.commits.to_string()).unwrap();
@@ -110,7 +110,7 @@ impl Fixture {
     }
 }
 
-/// Both say the same and end the same; of usage, which is long and git's own, the first line counts.
+/// Both print the same and end the same; of usage texts, only the first line is compared.
 fn check_with(repo: &Path, before: &[&str], args: &[&str], input: &str) {
     let args = [before, &["for-each-ref"], args].concat();
     let (of_git, of_ours) = (stock_git(repo, &args, input), packrace(repo, &args, input));
@@ -134,7 +134,7 @@ fn check_formats(repo: &Path, formats: &[&str], more: &[&str]) {
     }
 }
 
-/// In both backends.
+/// Runs the test in both backends.
 fn with_fixtures(test: impl Fn(&Path)) {
     for ref_format in ["files", "reftable"] {
         let fixture = Fixture::new(ref_format);
@@ -158,7 +158,7 @@ fn patterns_and_options() {
 fn by_commits() {
     with_fixtures(|repo| {
         COMMITS.iter().for_each(|args| check(repo, args));
-        // And with the help of a commit-graph.
+        // Also with a commit-graph.
         stock_git(repo, &["commit-graph", "write", "--reachable"], "");
         COMMITS.iter().for_each(|args| check(repo, args));
         check(repo, &["--points-at=main"]);
@@ -336,7 +336,7 @@ fn parts_that_open_and_end() {
     });
 }
 
-/// What both refuse, in the same words.
+/// Invalid arguments: the same words.
 #[test]
 fn errors() {
     let fields = "foo * foo:bar *foo :short -refname version:refname v:refname rest objectmode path creatorname authorfoo \
@@ -361,7 +361,7 @@ fn errors() {
     check(fixture.dir.path(), &[]);
 }
 
-/// What git knows and packrace does not is refused by name, never answered.
+/// What git supports and packrace does not is refused by name, never answered.
 #[test]
 fn what_is_left_out() {
     let fixture = Fixture::new("files");
@@ -426,7 +426,7 @@ fn many_refs_of_every_hash() {
     }
 }
 
-/// What was read, as packrace reports it.
+/// The reads that packrace reports.
 fn reads(repo: &Path, args: &[&str]) -> String {
     let report = tempfile::NamedTempFile::new().unwrap();
     let mut command = std::process::Command::new(PACKRACE);
@@ -436,7 +436,7 @@ fn reads(repo: &Path, args: &[&str]) -> String {
     std::fs::read_to_string(report.path()).unwrap()
 }
 
-/// Names and what the store knows of tags cost no look at objects.
+/// Names, and what the store knows of tags, need no access to objects.
 #[test]
 fn names_open_no_object() {
     for ref_format in [RefFormat::Files, RefFormat::Reftable] {
@@ -448,7 +448,7 @@ fn names_open_no_object() {
             &["--format=%(refname:short) %(symref) %(HEAD) %(upstream)"],
         ] {
             let report = reads(repo.path(), args);
-            // A table does not say of a ref that it is no tag (git 2.55 looks at the object, too).
+            // A table does not record that a ref is no tag (git 2.55 reads the object, too).
             let is_known = ref_format == RefFormat::Files || !args[0].contains("(*");
             let has_looked = report.contains("\"pack\"") || report.contains("\"objects\"");
             assert_eq!(has_looked, !is_known, "{ref_format:?} {args:?}: {report}");

@@ -1,4 +1,5 @@
-//! What begins behind a push to a process that ends with it: `receive.autogc`, `gc.autoPackLimit`, `gc.auto`.
+//! Maintenance after a push to a process that ends with the push: `receive.autogc`, `gc.autoPackLimit`,
+//! `gc.auto`.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,10 +12,10 @@ use packrace_testkit::{Git, clean_environment};
 use super::Pair;
 use crate::running::{PACKRACE, packrace};
 
-/// How long a process that nobody waits for may take at most.
+/// Time limit for the background process.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Each push is kept as a pack, and the third is one too many.
+/// Each push is kept as a pack, and the third one exceeds the limit.
 const SETTINGS: [(&str, &str); 2] = [("receive.unpackLimit", "1"), ("gc.autoPackLimit", "2")];
 
 fn packs(server: &Path) -> usize {
@@ -58,7 +59,7 @@ fn nobody_waits_for_it() {
     check_made_one(&pair);
 }
 
-/// So does `--detach` what is asked for.
+/// `--detach` does the same for requested maintenance.
 #[test]
 fn asked_for_in_the_background() {
     let pair = pair(&[("receive.autogc", "false")]);
@@ -68,7 +69,7 @@ fn asked_for_in_the_background() {
     check_made_one(&pair);
 }
 
-/// A process that nobody waits for has made one pack of all.
+/// Waits until the background process has combined all packs.
 #[track_caller]
 fn check_made_one(pair: &Pair) {
     let mut waited = Duration::ZERO;
@@ -94,7 +95,7 @@ fn settings_turn_it_off() {
     }
 }
 
-/// As git does it, one directory of 256 is counted: two objects there are too many.
+/// As in git, one directory of 256 is counted: two objects in it exceed the limit.
 #[test]
 fn loose_objects_count() {
     let pair = pair(&[("gc.autoDetach", "false"), ("gc.auto", "1"), ("receive.unpackLimit", "1000")]);

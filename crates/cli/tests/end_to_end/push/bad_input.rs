@@ -1,4 +1,4 @@
-//! Clients that leave or talk nonsense, and hooks that misbehave: refs and objects stay as they were.
+//! Clients that disconnect or send nonsense, and hooks that misbehave: refs and objects stay unchanged.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
@@ -74,7 +74,7 @@ fn every_byte_changed_by_chance() {
         if pair.refs() == before {
             refused += 1;
         } else {
-            // A flipped bit in a name makes another ref.
+            // A flipped bit in a ref's name makes another ref.
             assert!(at < 200, "{at}: {}", said(&ours));
             for line in pair.refs().lines().filter(|line| !before.contains(line)) {
                 assert!(line.ends_with(&new), "{line}");
@@ -114,7 +114,7 @@ fn packs_that_lack_something() {
     pair.check_sound();
 }
 
-/// Starts a push whose hook sleeps, and leaves.
+/// Starts a push whose hook sleeps, and disconnects.
 #[test]
 fn a_hook_that_hangs_ends_with_its_client() {
     let pair = Pair::new();
@@ -129,7 +129,7 @@ fn a_hook_that_hangs_ends_with_its_client() {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(&push_of(&pair)).unwrap();
     let mut stdout = child.stdout.take().unwrap();
-    // The hook speaks, then the connection is kept alive.
+    // The hook prints a line; then keepalives follow.
     let mut heard = [0; 17];
     stdout.read_exact(&mut heard).unwrap();
     assert_eq!(text(&heard), "000b\x02begun\n0005\x01\u{30}"[..17].to_owned());
@@ -147,7 +147,7 @@ fn a_hook_that_hangs_ends_with_its_client() {
     pair.check_sound();
 }
 
-/// When refs have changed, hooks that follow run to their end.
+/// Once refs have changed, the remaining hooks run to their end.
 #[test]
 fn hooks_go_on_when_the_client_has_left() {
     let pair = Pair::new();

@@ -1,4 +1,4 @@
-//! Hooks beside those that git runs: what they are told, in which order, and what they can do.
+//! Hooks compared with those that git runs: their input, their order, and their effects.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use packrace_testkit::{Git, clean_environment};
 use super::{Pair, ZERO, commands, fed, refs_of, said, text};
 use crate::running::{PACKRACE, Server, assert_no_panic, copy};
 
-/// Notes what it is told in `RECORD/<number>-<hook>`, and ends as `RECORD/../exit-<hook>` says.
+/// Records its input in `RECORD/<number>-<hook>`, and exits with the code in `RECORD/../exit-<hook>`.
 const RECORDER: &str = r#"#!/bin/sh
 dir="$(cat "$(dirname "$0")/record-to")"
 name="$(basename "$0")"
@@ -28,7 +28,7 @@ exit "$(cat "$(dirname "$0")/exit-$name" 2>/dev/null || echo 0)"
 
 const HOOKS: [&str; 4] = ["pre-receive", "update", "post-receive", "post-update"];
 
-/// Installs hooks that note what they are told.
+/// Installs hooks that record their input.
 fn record(repository: &Path, new_id: &str, names: &[&str]) {
     let hooks = repository.join("hooks");
     std::fs::create_dir_all(&hooks).unwrap();
@@ -47,11 +47,11 @@ pub fn script(path: &Path, text: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Variables of CGI and of our own way to start git, which hooks inherit.
+/// Variables of CGI and of the way in which the tests start git, which hooks inherit.
 const NOT_COMPARED: [&str; 5] =
     ["GIT_EXEC_PATH=", "GIT_PROJECT_ROOT=", "GIT_HTTP_EXPORT_ALL=", "GIT_PREFIX=", "GIT_AUTHOR_"];
 
-/// What hooks were told, with the name of the quarantine and the place of the repository taken out.
+/// The input of the hooks, without the name of the quarantine and the place of the repository.
 fn records(repository: &Path) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for entry in std::fs::read_dir(repository.join("records")).unwrap() {
@@ -71,7 +71,7 @@ fn records(repository: &Path) -> BTreeMap<String, Vec<String>> {
         });
         found.insert(entry.file_name().into_string().unwrap(), lines.collect());
     }
-    // Newer versions of git, as we do, change refs that go before the others; 2.47 does not.
+    // Newer versions of git, and packrace, delete refs before they change others; 2.47 does not.
     let (names, mut updates): (Vec<String>, Vec<Vec<String>>) = found
         .iter()
         .filter(|(name, _)| name.ends_with("-update"))
@@ -83,7 +83,7 @@ fn records(repository: &Path) -> BTreeMap<String, Vec<String>> {
     found
 }
 
-/// The request that both are sent: two refs come, one goes, one is moved.
+/// The request for both: two refs are created, one is deleted, one is changed.
 fn request(pair: &Pair, capabilities: &str, options: Option<&[&str]>) -> Vec<u8> {
     let (old, new) = (pair.id("HEAD~2"), pair.id("HEAD"));
     let lines = [
@@ -110,7 +110,7 @@ fn prepared() -> Pair {
     pair
 }
 
-/// Has git and packrace take the same request from equal repositories; what hooks were told must be equal too.
+/// Sends the same request to git and packrace in equal repositories; the input of hooks must be equal, too.
 fn check(
     request: &[u8],
     pair: &Pair,
@@ -174,7 +174,8 @@ fn hooks_are_told_what_gits_are() {
     );
 }
 
-/// What git's http-backend makes hooks see, as a web server would start it, beside our transport.
+/// The environment of hooks under git's http-backend, as a web server would start it, compared with our
+/// transport.
 #[test]
 fn hooks_are_told_the_same_over_http() {
     let pair = prepared();
@@ -237,7 +238,7 @@ fn hooks_say_no() {
     let id = pair.id("HEAD");
     let found = Git::stock().command(&pair.server()).args(["cat-file", "-e", &id]).output().unwrap();
     assert!(!found.status.success(), "objects of a push that was refused are gone");
-    // In the quarantine refs cannot be changed.
+    // In the quarantine, refs cannot be changed.
     script(
         &hooks.join("pre-receive"),
         "#!/bin/sh\nread old new name; git update-ref refs/heads/sneaked $new\n",
@@ -273,7 +274,7 @@ fn hooks_say_no() {
     pair.check_sound();
 }
 
-/// Whoever pushes is told which signal it was; git says so where `receive-pack` runs.
+/// The pusher is told the signal; git tells it where `receive-pack` runs.
 #[test]
 fn hooks_that_are_killed() {
     let pair = Pair::new();
@@ -296,7 +297,7 @@ fn hooks_that_are_killed() {
     pair.check_sound();
 }
 
-/// A hook that answers for its commands as a script says; `{}` stands for what it reads.
+/// A hook that reports on its commands as a script says; `{}` stands for its input.
 fn proc_receive(pair: &Pair, answer: &str) {
     let path = pair.server().join("hooks/proc-receive");
     let text = format!(

@@ -17,16 +17,16 @@ use packrace_testkit::{Git, clean_environment};
 
 use crate::running::{PACKRACE, assert_no_panic};
 
-/// A repository with a work tree whose commits are pushed, and a bare one that they are pushed to.
-/// Settings of a server to which everybody may push: those of a repository cannot turn that on.
+/// Settings of a server to which every client may push: those of a repository cannot allow it.
 const OPEN: [&str; 2] = ["http.receivepack=true", "daemon.receivepack=true"];
 
+/// A repository with a work tree whose commits are pushed, and a bare one that receives them.
 struct Pair {
     dir: tempfile::TempDir,
 }
 
 impl Pair {
-    /// The one has three commits on `main`; the other has the first of them as `refs/heads/main`.
+    /// `work` has three commits on `main`; `srv.git` has the first of them as `refs/heads/main`.
     fn new() -> Self {
         Pair::with(&[])
     }
@@ -45,7 +45,7 @@ impl Pair {
         pair
     }
 
-    /// Where both are.
+    /// The folder of both.
     fn root(&self) -> &Path {
         self.dir.path()
     }
@@ -58,14 +58,14 @@ impl Pair {
         self.root().join("srv.git")
     }
 
-    /// Configures the one that is pushed to.
+    /// Configures the server's repository.
     fn config(&self, settings: &[(&str, &str)]) {
         for (name, value) in settings {
             Git::stock().run(&self.server(), &["config", name, value]);
         }
     }
 
-    /// A commit on the branch that is checked out.
+    /// Commits to the current branch.
     fn commit(&self, name: &str) {
         std::fs::write(self.work().join(name), name.repeat(100)).unwrap();
         Git::stock().run(&self.work(), &["add", "."]);
@@ -89,17 +89,17 @@ impl Pair {
         output
     }
 
-    /// What refs point at on the side that is pushed to.
+    /// The refs of the server's repository.
     fn refs(&self) -> String {
         refs_of(&self.server())
     }
 
-    /// Git finds nothing wrong with what was pushed to, and nothing that is left of a push.
+    /// Checks that git finds nothing wrong in the server's repository, and that no push left anything behind.
     fn check_sound(&self) {
         check_sound(&self.server());
     }
 
-    /// What `receive-pack --stateless-rpc` says to a request, with settings of both sides.
+    /// The response of `receive-pack --stateless-rpc` to a request, with settings of both sides.
     fn answer(&self, program: &str, request: &[u8], settings: &[&str]) -> Output {
         let mut command = match program {
             "packrace" => std::process::Command::new(PACKRACE),
@@ -114,7 +114,7 @@ impl Pair {
         output
     }
 
-    /// A pack of what `revisions` lead to.
+    /// A pack of everything that `revisions` reach.
     fn pack(&self, revisions: &str) -> Vec<u8> {
         let arguments = ["pack-objects", "--revs", "--stdout", "--thin", "-q"];
         Git::stock().run_with_input(&self.work(), &arguments, revisions.as_bytes())
@@ -153,13 +153,13 @@ fn fed(command: &mut std::process::Command, input: &[u8]) -> Output {
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     std::thread::scope(|scope| {
-        // Who does not read all of it ends all the same.
+        // A process that does not read all of it ends nevertheless.
         scope.spawn(move || drop(stdin.write_all(input)));
         child.wait_with_output().unwrap()
     })
 }
 
-/// Commands, the first with capabilities, and a flush.
+/// Commands, the first one with capabilities, and a flush.
 fn commands(capabilities: &str, lines: &[&str]) -> Script {
     let mut script = Script::new();
     for (at, line) in lines.iter().enumerate() {
@@ -173,7 +173,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What a client says on either output.
+/// Both outputs of a client.
 fn said(output: &Output) -> String {
     format!("{}{}", text(&output.stdout), text(&output.stderr))
 }

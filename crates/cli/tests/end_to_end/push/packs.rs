@@ -1,4 +1,4 @@
-//! What a push that stays a pack leaves beside it.
+//! The files beside a pack that a push leaves.
 
 use std::path::PathBuf;
 
@@ -6,10 +6,11 @@ use packrace_testkit::Git;
 
 use super::Pair;
 
-/// More than become loose objects, with git's default too.
+/// More files than become loose objects, with git's default, too.
 const FILES: usize = 150;
 
-/// Pushes to a server with this setting, which makes a pack with files of these extensions, and an index that begins so.
+/// Pushes to a server with this setting, and checks the extensions of the pack's files, and the first bytes
+/// of its index.
 fn check(setting: &str, extensions: &[&str], index_begins: &[u8]) {
     let pair = Pair::new();
     for number in 0..FILES {
@@ -45,7 +46,7 @@ fn an_index_and_a_reverse_index_as_configured() {
     check("pack.indexVersion=1", &["idx", "pack", "rev"], version_1);
 }
 
-/// In the words in which `index-pack` ends where git runs it.
+/// In the words of `index-pack`, which git runs.
 #[test]
 fn a_version_that_there_is_not() {
     let pair = Pair::new();

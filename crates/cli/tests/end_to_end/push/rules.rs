@@ -1,10 +1,10 @@
-//! What the configuration of a repository lets be done, in git's words.
+//! What the configuration of a repository allows, in git's words.
 
 use packrace_testkit::{Git, RefFormat};
 
 use super::{Pair, ZERO, commands, said, text};
 
-/// What the report says; the side-band is left out.
+/// The text of the report, without side-band.
 fn report(pair: &Pair, settings: &[&str], lines: &[&str], pack: bool) -> (Vec<String>, String) {
     let script = commands("report-status", lines);
     let script = if pack { script.raw(&pair.pack("")) } else { script };
@@ -186,7 +186,7 @@ fn refs_through_symbolic_ones() {
     assert!(pair.refs().contains(&format!("refs/heads/main {three}")));
 }
 
-/// A repository with a work tree that is pushed to.
+/// A repository with a work tree that receives pushes.
 struct CheckedOut(Pair);
 
 impl CheckedOut {
@@ -250,7 +250,7 @@ fn branches_that_are_checked_out() {
     let messages = out.push(&["HEAD:refs/heads/main"]);
     assert_eq!(Git::stock().run(&out.path(), &["status", "--porcelain"]), "", "{messages}");
     assert_eq!(out.head(), three);
-    // A linked work tree counts too.
+    // A linked work tree counts, too.
     let out = CheckedOut::new("");
     Git::stock().run(&out.path(), &["worktree", "add", "-q", "-b", "linked", "../linked"]);
     let messages = out.push(&["HEAD:refs/heads/linked"]);

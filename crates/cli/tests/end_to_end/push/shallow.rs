@@ -1,4 +1,4 @@
-//! Pushes from and to repositories whose history is cut.
+//! Pushes from and to shallow repositories.
 
 use packrace_testkit::Git;
 
@@ -18,13 +18,13 @@ fn from_a_shallow_clone() {
     let url = format!("file://{}", pair.work().display());
     git.run(pair.root(), &["clone", "-q", "--depth=1", &url, "cut"]);
     git.run(&pair.root().join("cut"), &["commit", "-q", "--allow-empty", "-m", "new"]);
-    // Where the history is here, it is not cut here.
+    // A server that has the history does not become shallow.
     git.run(&pair.work(), &["push", "-q", "../srv.git", "HEAD:refs/heads/main"]);
     let messages = push_from(&pair, "cut", &["../srv.git", "HEAD:refs/heads/new"]);
     assert!(messages.contains("[new branch]"), "{messages}");
     assert!(!pair.server().join("shallow").exists());
     pair.check_sound();
-    // Where it is not, it may not come.
+    // A server that does not have it refuses the push.
     git.run(pair.root(), &["init", "-q", "--bare", "empty.git"]);
     let messages = push_from(&pair, "cut", &["../empty.git", "HEAD:refs/heads/new"]);
     assert!(messages.contains("HEAD -> new (shallow update not allowed)"), "{messages}");
@@ -36,7 +36,7 @@ fn from_a_shallow_clone() {
     let cut = std::fs::read_to_string(empty.join("shallow")).unwrap();
     assert_eq!(cut, std::fs::read_to_string(pair.root().join("cut/.git/shallow")).unwrap());
     super::check_sound(&empty);
-    // A server that is cut itself says where.
+    // A shallow server advertises its boundary.
     git.run(&pair.root().join("cut"), &["commit", "-q", "--allow-empty", "-m", "newer"]);
     let messages = push_from(&pair, "cut", &["../empty.git", "HEAD:refs/heads/new"]);
     assert!(messages.contains("HEAD -> new"), "{messages}");

@@ -1,4 +1,4 @@
-//! Signed pushes, with a signer that signs nothing.
+//! Signed pushes, with a fake signer.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use super::hooks::script;
 use super::{Pair, said};
 use crate::running::PACKRACE;
 
-/// Stands for gpg: signs, and says what it is told to say when it verifies.
+/// A stand-in for gpg: signs, and prints a given result when it verifies.
 const SIGNER: &str = r#"#!/bin/sh
 case "$*" in
 *--verify*)
@@ -62,7 +62,8 @@ fn hooks_are_told_of_certificates_as_by_git() {
     assert!(output.contains("the receiving end does not support --signed push"), "{output}");
 }
 
-/// What a hook is told of a push that is signed with the key `signer`, with files of `settings`, and whether the pusher was told what is missing.
+/// What a hook learns about a push signed with the key `signer`, with files of `settings`, and whether the
+/// pusher learns what is missing.
 fn signed_with_ssh(program: &str, signer: &str, settings: &[(&str, &str)]) -> String {
     let pair = Pair::new();
     script(&pair.server().join("hooks/pre-receive"), HOOK);
@@ -86,7 +87,7 @@ fn signed_with_ssh(program: &str, signer: &str, settings: &[(&str, &str)]) -> St
     let program = format!("--receive-pack={program} receive-pack");
     let output = pair.push_with(Git::stock(), &[&program, "--signed", "../srv.git", "HEAD:refs/heads/new"]);
     let told = std::fs::read_to_string(pair.server().join("told")).unwrap_or_default();
-    // Keys are made anew for each.
+    // Each run makes new keys.
     let hash = |line: &str| {
         line.split_once("SHA256:").map_or(line.to_owned(), |(begin, _)| format!("{begin}SHA256"))
     };
@@ -114,7 +115,7 @@ fn signatures_of_ssh_are_told_as_by_git() {
         assert!(ours.ends_with(expect), "{settings:?}: {ours}");
         assert_eq!(ours, signed_with_ssh("git", signer, settings), "{settings:?}");
     }
-    // git 2.47 passes revoked keys on in a way that ssh-keygen overlooks.
+    // git 2.47 passes revoked keys in a way that ssh-keygen overlooks.
     let revoked = [(allowed, "one"), ("gpg.ssh.revocationFile", "known.pub")];
     let told = signed_with_ssh(PACKRACE, "known", &revoked);
     assert!(told.ends_with("GIT_PUSH_CERT_SIGNER=\nGIT_PUSH_CERT_STATUS=B\nfalse"), "{told}");

@@ -1,4 +1,4 @@
-//! Every way in, by clients of both versions.
+//! Pushes over every transport, by clients of both versions.
 
 use packrace_testkit::peer::{self, Feed};
 use packrace_testkit::{Git, reachable_objects};
@@ -6,7 +6,7 @@ use packrace_testkit::{Git, reachable_objects};
 use super::{OPEN, Pair, check_sound, commands, refs_of, said, text};
 use crate::running::{PACKRACE, Server, packrace};
 
-/// What a client does, and whether git lets it pass.
+/// Steps of a client, and whether git allows them.
 const STEPS: [(&[&str], bool); 9] = [
     (&["HEAD~1:refs/heads/main", "HEAD:refs/heads/topic"], true),
     (&["HEAD:refs/heads/main", "v1"], true),
@@ -89,7 +89,7 @@ fn who_may_push() {
             assert_eq!(output.status.success(), expect, "{url}\n{}", said(&output));
         }
     };
-    // What the repository itself says turns nothing on.
+    // The configuration of a repository cannot allow pushes.
     try_both(&Server::start(pair.root()), false);
     try_both(&Server::start_that(pair.root(), &OPEN, &[]), true);
     try_both(&Server::start_that(pair.root(), &OPEN, &["--read-only", "--allow-push"]), false);
@@ -131,7 +131,8 @@ fn pushes_make_repositories_where_that_is_configured() {
         assert_eq!(push(&url).status.success(), is_made, "{path}");
         assert_eq!(pair.root().join(path).join("HEAD").exists(), is_made, "{path}");
     }
-    // Nobody who only reads makes one, nor who is told what could be pushed to, or does not begin.
+    // A client that only reads, only gets the advertisement, or sends no command does not create a
+    // repository.
     let get = "/no.git/info/refs?service=git-receive-pack HTTP/1.1";
     let answer = peer::http(server.http, &format!("GET {get}"), b"", Feed::Whole);
     assert!(text(&answer.body).contains(&format!("{} capabilities^{{}}\0report-status", super::ZERO)));
@@ -170,7 +171,7 @@ fn http_as_clients_speak_it() {
         peer::http(server.http, &head, body, Feed::Whole)
     };
     let request = "Content-Type: application/x-git-receive-pack-request\n";
-    // The probe with which git finds out whether it may send a long body.
+    // The probe by which git finds out whether it may send a long body.
     let probe = post(b"0000", request);
     assert_eq!((probe.status, probe.body.as_slice()), (200, &b""[..]));
     assert_eq!(probe.header("content-type"), Some("application/x-git-receive-pack-result"));

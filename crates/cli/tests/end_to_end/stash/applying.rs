@@ -2,7 +2,7 @@
 
 use super::{Twins, Who};
 
-/// Stashes a change, changes something else for good, and brings the stash back.
+/// Stashes a change, commits another one, and applies the stash.
 fn check(stashed: &str, meanwhile: &str, lines: &[&str]) {
     let twins = Twins::new();
     twins.both(stashed);
@@ -51,7 +51,7 @@ fn renames() {
     check("git mv a z", OTHER, &["stash pop"]);
     check("git mv a z", OTHER, &["stash pop --index"]);
     check("echo new > d/new; git add d/new", "git mv d q; git commit -qm q", &["stash pop"]);
-    // Settings of merges that git does not look at here, and one that it does.
+    // Settings of merges that git ignores here, and one that it obeys.
     let configured = "git config merge.renames false; git mv a z; git commit -qm z";
     check(CHANGE, configured, &["stash pop"]);
     for setting in ["true", "false"] {
@@ -95,7 +95,7 @@ fn on_a_branch_of_its_own() {
     twins.check("stash branch");
     twins.check("stash branch new nothing");
     twins.check("stash branch new");
-    // Git resets with a command of its own, which leaves a line.
+    // Git resets with a separate command, which writes a line to the reflog.
     let log = |who| {
         let git = packrace_testkit::Git::stock();
         let lines = git.run(&twins.path(who), &["log", "-g", "--format=%H %gs", "HEAD"]);

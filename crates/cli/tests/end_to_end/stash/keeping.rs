@@ -28,7 +28,7 @@ fn what_is_staged_and_what_is_not() {
     twins.check("stash save -u some words here");
     twins.both("rm a; mkdir a; echo x > a/x; git add -A; echo y > a/y");
     twins.check("stash -u");
-    // Git complains on its way, but comes to the same end.
+    // Git prints an error meanwhile, but has the same result.
     twins.alone(Who::Git, "stash pop");
     twins.alone(Who::Packrace, "stash pop");
     twins.check_state("stash pop");

@@ -1,4 +1,4 @@
-//! `stash list`, `show`, `drop` and `clear`, and arguments that make no sense.
+//! `stash list`, `show`, `drop` and `clear`, and invalid arguments.
 
 use super::Twins;
 

@@ -1,4 +1,4 @@
-//! `packrace stash` beside `git stash`: the same words, the same ids, the same index and work tree.
+//! `packrace stash` compared with `git stash`: the same words, the same ids, the same index and work tree.
 
 mod applying;
 mod keeping;
@@ -14,19 +14,19 @@ use packrace_testkit::{Git, clean_environment};
 
 use crate::running::{PACKRACE, assert_no_panic};
 
-/// Two work trees that began as one. Git works on one, packrace on the other.
+/// Two work trees with the same initial state. Git works on one, packrace on the other.
 pub struct Twins {
     dir: tempfile::TempDir,
 }
 
-/// Who does something in a twin.
+/// The program that works in a twin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Who {
     Git,
     Packrace,
 }
 
-/// What both begin with: five files of twenty lines.
+/// The initial state of both: five files of twenty lines.
 const BEGIN: &str = "git init -q -b main . && mkdir -p d/e && for f in a b d/c d/e/f 'with space'; do \
                      seq 1 20 | sed \"s,^,$f ,\" > \"$f\"; done && git add . && git commit -qm 'first subject'";
 
@@ -35,7 +35,7 @@ impl Twins {
         Twins::after(BEGIN)
     }
 
-    /// Made by another script.
+    /// Work trees made by another script.
     pub fn after(script: &str) -> Self {
         let twins = Twins { dir: tempfile::tempdir().unwrap() };
         for who in [Who::Git, Who::Packrace] {
@@ -62,7 +62,7 @@ impl Twins {
         command.env("TZ", "UTC").output().unwrap()
     }
 
-    /// Prepares both alike.
+    /// Prepares both in the same way.
     pub fn both(&self, line: &str) {
         for who in [Who::Git, Who::Packrace] {
             let done = self.sh(who, "", line);
@@ -70,7 +70,7 @@ impl Twins {
         }
     }
 
-    /// Lets each do the same: a line that begins with `stash`. The same is said, and all is the same afterwards.
+    /// Runs the same in both: a line that begins with `stash`. Output and state afterwards are the same.
     pub fn check(&self, line: &str) {
         self.check_below("", line);
     }
@@ -83,19 +83,19 @@ impl Twins {
         self.check_state(line);
     }
 
-    /// What a line of shell writes to standard output in one of them.
+    /// The standard output of a line of shell in one of them.
     pub fn says(&self, who: Who, line: &str) -> String {
         String::from_utf8(self.sh(who, "", line).stdout).unwrap()
     }
 
-    /// Refs, entries, index and files are the same.
+    /// Checks that refs, entries, index and files are the same.
     pub fn check_state(&self, after: &str) {
         let (ours, theirs) = (state(&self.path(Who::Packrace)), state(&self.path(Who::Git)));
         assert_eq!(ours, theirs, "{after}: git has the right");
         Git::stock().run(&self.path(Who::Packrace), &["fsck", "--strict", "--no-dangling"]);
     }
 
-    /// Lets one do something that must succeed.
+    /// Runs a line in one of them; it must succeed.
     pub fn alone(&self, who: Who, line: &str) {
         let program = if who == Who::Git { "git" } else { PACKRACE };
         let done = self.sh(who, "", &format!("{program} {line}"));
@@ -108,14 +108,14 @@ fn said(output: &Output) -> (Option<i32>, String, String) {
     let stderr = text(&output.stderr);
     assert_no_panic(&stderr);
     let stderr = match output.status.code() {
-        // How it is used is told in other words.
+        // Usage texts differ.
         Some(129) => stderr.lines().take_while(|line| !line.contains("usage:")).collect(),
         _ => stderr,
     };
     (output.status.code(), text(&output.stdout), stderr)
 }
 
-/// What stock git says of a work tree, and its files.
+/// Stock git's view of a work tree, and its files.
 pub fn state(path: &Path) -> String {
     let git = Git::stock();
     let mut state = git.run(path, &["status", "--porcelain", "--ignored", "--branch"]);
@@ -130,7 +130,7 @@ pub fn state(path: &Path) -> String {
     state
 }
 
-/// Files below a directory, with modes and contents; empty directories, too.
+/// Files below a directory, with modes and contents; also empty directories.
 fn files(top: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![top.to_owned()];

@@ -1,4 +1,4 @@
-//! Git brings back what packrace has put aside, and the other way round.
+//! Git applies what packrace has stashed, and the other way round.
 
 use super::{Twins, Who, state};
 
@@ -79,8 +79,9 @@ fn syncs_do_not_grow_with_files() {
         calls.map(|rest| rest.split(',').next().unwrap().parse::<u64>().unwrap()).sum::<u64>()
     };
     for count in [100, 400] {
-        // A pack and its index; their directory; the ref; its reflog, and the directories of both; the index; its directory: 18 in
-        // all, and 7 where the file system syncs several in one call, which it does while others have little to write.
+        // A pack and its index; their directory; the ref; its reflog, and the directories of both; the index;
+        // its directory: 18 in all, and 7 if the file system syncs several in one call, which it does while
+        // other processes have little to write.
         let found = syncs(count);
         assert!((5..=18).contains(&found), "{found} syncs for {count} files");
     }

@@ -1,4 +1,4 @@
-//! Sessions that a running server serves for `packrace shell`.
+//! Sessions of `packrace shell` that a running server serves.
 
 use std::io::{Read as _, Write as _};
 use std::os::fd::AsFd as _;
@@ -26,7 +26,7 @@ impl Guarded {
         self.running().wait_until(name, |_| self.metric(name) == value);
     }
 
-    /// Descriptors that the server has.
+    /// The number of the server's descriptors.
     fn descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.running().child.id())).unwrap().count()
     }
@@ -37,7 +37,7 @@ impl Guarded {
         stream
     }
 
-    /// A running session, whose standard input and output are pipes of ours.
+    /// A running session, with pipes as standard input and output.
     fn start_session(&self, user: &str, command: &str) -> Child {
         let mut shell = self.shell(user, Some(command.as_bytes()));
         shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -67,12 +67,12 @@ fn sessions_share_what_the_server_has() {
     }
     assert_eq!(guarded.metric("transfers_finished_total{kind=\"clone\",door=\"ssh\"}"), 2);
     assert_eq!((guarded.metric("cache_misses_total"), guarded.metric("cache_hits_kept_total")), (1, 1));
-    // It stays open once its files are no longer young.
+    // The repository stays open once its files are no longer young.
     guarded.running().wait_until("a repository that is open", |_| {
         guarded.works("bob", &["ls-remote", "ssh://host/a.git"]);
         guarded.metric("repository_cache_hits_total") > 0
     });
-    // And with what comes over HTTP.
+    // Also with requests over HTTP.
     let url = format!("http://{}/a.git", guarded.running().address("http"));
     guarded.fails("", &["ls-remote", &url], "not found");
 }
@@ -81,7 +81,7 @@ fn sessions_share_what_the_server_has() {
 fn limits_hold_and_are_told() {
     let check = |limit: &str, first_ends_with: &str| {
         let guarded = Guarded::served(&format!("{GUARDED}[limits]\n{limit} = 1\n"));
-        // Clients whose address sshd does not tell are one.
+        // Clients whose address sshd does not report count as one.
         let first = guarded.start_session("bob", FETCH);
         let second = || {
             let mut second = guarded.shell("bob", Some(FETCH.as_bytes()));
@@ -94,7 +94,7 @@ fn limits_hold_and_are_told() {
                 let words = "fatal: too many connections from your address; try again later\n";
                 assert_eq!((said(&refused).as_str(), refused.status.code()), (words, Some(128)));
             }
-            // Whoever has its client wait for a second makes room.
+            // A session that waits for its client for a second makes room.
             _ => guarded.running().wait_until("room", |_| second().status.success()),
         }
         let first = finish(first);
@@ -109,9 +109,9 @@ const FETCH: &str = "git-upload-pack '/a.git'";
 
 const CUT: &str = "disconnected: idle while other clients waited";
 
-/// The client wants nothing; how its session ends.
+/// Ends the input, and waits for the end of the session.
 fn finish(mut shell: Child) -> Output {
-    // It may have ended before.
+    // It may have ended already.
     let _ = shell.stdin.take().unwrap().write_all(b"0000");
     shell.wait_with_output().unwrap()
 }
@@ -122,10 +122,10 @@ fn without_a_server_the_shell_serves_alone() {
     let guarded = Guarded::alone(&settings);
     let quiet = guarded.works("bob", &["ls-remote", "ssh://host/a.git"]);
     assert_eq!(said(&quiet), "");
-    // Nobody listens there any more.
+    // The socket exists, but nothing listens.
     drop(UnixListener::bind(guarded.file("socket")).unwrap());
     assert_eq!(said(&guarded.works("bob", &["ls-remote", "ssh://host/a.git"])), "");
-    // Somebody else does, who does not answer.
+    // Another program listens, but does not respond.
     std::fs::remove_file(guarded.file("socket")).unwrap();
     let listener = UnixListener::bind(guarded.file("socket")).unwrap();
     let other = std::thread::spawn(move || drop(listener.accept().unwrap()));
@@ -160,7 +160,7 @@ fn a_killed_shell_ends_its_session() {
         child.wait().unwrap();
         guarded.wait_for(SESSIONS, 0);
         guarded.wait_for("requests_running", 0);
-        // The server has let go of the descriptors as well.
+        // The server has closed its copies of the descriptors, too.
         let mut rest = Vec::new();
         child.stdout.take().unwrap().read_to_end(&mut rest).unwrap();
     };
@@ -169,7 +169,7 @@ fn a_killed_shell_ends_its_session() {
     // The server waits for the client.
     check(guarded.start_session("alice", "git-receive-pack '/a.git'"));
 
-    // The client takes nothing.
+    // The client does not read.
     let repository = guarded.repository();
     big_blob(&repository);
     let tip = Git::stock().run(&repository, &["rev-parse", "refs/heads/big"]);
@@ -202,7 +202,7 @@ fn a_killed_shell_ends_its_session() {
     guarded.running().wait_until("the descriptors", |_| guarded.descriptors() <= before + 2);
 }
 
-/// A branch `big` with a file of 8 MiB that no compression makes smaller.
+/// A branch `big` with an incompressible file of 8 MiB.
 fn big_blob(repository: &Path) {
     let mut state = 1_u64;
     let random = std::iter::repeat_with(|| {
@@ -229,7 +229,7 @@ fn what_is_no_session_is_disconnected() {
     let before = guarded.descriptors();
     let is_closed = |mut stream: UnixStream, what: &str| {
         let mut answer = Vec::new();
-        // Unread bytes make it a reset.
+        // With unread bytes it is a reset.
         let _ = stream.read_to_end(&mut answer);
         assert_eq!(answer, b"", "{what}");
     };
@@ -265,18 +265,18 @@ fn what_is_no_session_is_disconnected() {
         drop(writer);
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         is_closed(stream, &String::from_utf8_lossy(message));
-        // Nobody has the other end any more.
+        // The other end is closed.
         assert_eq!(reader.read(&mut [0; 8]).unwrap(), 0);
     }
     // Without descriptors, and with too few.
     let mut stream = guarded.connect();
     stream.write_all(&good).unwrap();
     is_closed(stream, "no descriptors");
-    // Nothing at all.
+    // Nothing is sent.
     drop(guarded.connect());
     guarded.running().wait_until("refusals", |_| refused() == bad.len() as u64 + 2);
 
-    // One that turns away at the last moment: its descriptors are never used.
+    // A client that disconnects at the last moment: its descriptors are never used.
     let (mut reader, writer) = std::io::pipe().unwrap();
     let mut stream = guarded.connect();
     descriptors::send(&stream, &good, &[writer.as_fd(); 3]).unwrap();
@@ -297,7 +297,7 @@ fn other_users_are_disconnected() {
     let mode = |name: &str| std::fs::metadata(guarded.file(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode("socket"), 0o600);
     if packrace_os::process::effective_user() != 0 {
-        // Who cannot be somebody else has seen that others cannot connect.
+        // Without root, only the mode of the socket is tested.
         return;
     }
     let set = |name: &str, mode| {
@@ -321,7 +321,7 @@ fn other_users_are_disconnected() {
 #[test]
 fn a_server_that_stops_leaves_sessions_to_the_shell() {
     let guarded = Guarded::served("[limits]\ngrace-time = \"1h\"\n");
-    // One that runs keeps it.
+    // A second server cannot take over the socket of a running one.
     let mut second = packrace();
     second.args(["serve", "--config"]).arg(guarded.file("shell.toml")).arg(guarded.file("root"));
     let second = output(&mut second);

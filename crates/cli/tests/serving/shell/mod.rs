@@ -1,4 +1,4 @@
-//! `packrace shell`, with stock git as the client, and a script in the place of ssh and guarded.
+//! `packrace shell`, with stock git as the client, and a script in place of ssh and sshd.
 
 mod handed_over;
 mod sshd;
@@ -27,10 +27,11 @@ who = "alice"
 allow = ["read"]
 "#;
 
-/// A folder with `root/a.git`, `root/private/b.git`, rules and settings, and `ssh`, which runs the shell for `$SSH_USER`.
+/// A folder with `root/a.git`, `root/private/b.git`, rules, settings, and a script `ssh`, which runs the
+/// shell for `$SSH_USER`.
 struct Guarded {
     path: PathBuf,
-    /// None where a server has it.
+    /// `None` if the server owns it.
     _folder: Option<tempfile::TempDir>,
     server: Option<Server>,
 }
@@ -46,7 +47,7 @@ impl Guarded {
         std::fs::write(path.join("rules"), RULES).unwrap();
         let settings = settings.replace("FOLDER", &path.display().to_string());
         std::fs::write(path.join("shell.toml"), settings).unwrap();
-        // The last argument is the command, as for ssh; and sshd passes on no variables but GIT_PROTOCOL.
+        // The last argument is the command, as with ssh; sshd passes on no variable but GIT_PROTOCOL.
         let script = format!(
             "#!/bin/sh\necho $$ >'{}/pid'\nunset GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL\nfor command; do :; done\nSSH_ORIGINAL_COMMAND=$command\n\
              SSH_CONNECTION='192.0.2.7 50122 192.0.2.9 22'\nexport SSH_ORIGINAL_COMMAND SSH_CONNECTION\n\
@@ -60,7 +61,7 @@ impl Guarded {
         Guarded { path, _folder: Some(folder), server: None }
     }
 
-    /// With a server that takes sessions.
+    /// With a server that accepts sessions.
     fn served(settings: &str) -> Self {
         let settings = format!(
             "[listen]\nhttp = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\nshell = \"FOLDER/socket\"\n{settings}"
@@ -69,7 +70,7 @@ impl Guarded {
         let config = std::fs::read_to_string(guarded.file("shell.toml")).unwrap();
         let folder = guarded._folder.take().unwrap();
         let server = Server::start_for(folder, &guarded.file("root"), &config, &[], &[]);
-        // It says where it is before it accepts, and what it accepts with is one descriptor more.
+        // The address is logged before the server accepts; accepting takes one more descriptor.
         server
             .wait_until("the socket", |server| server.log().contains("accepting packrace shell sessions at"));
         guarded.server = Some(server);
@@ -84,7 +85,7 @@ impl Guarded {
         self.file("root/a.git")
     }
 
-    /// git, as somebody whom sshd knows.
+    /// git, as a user known to sshd.
     fn command(&self, user: &str) -> Command {
         let mut command = Git::stock().command(&self.path);
         command.env("GIT_SSH", self.file("ssh")).env("GIT_SSH_VARIANT", "ssh").env("SSH_USER", user);
@@ -110,7 +111,7 @@ impl Guarded {
         said(&output)
     }
 
-    /// What sshd would run, with this command of a client.
+    /// The process that sshd would run for this command of a client.
     fn shell(&self, user: &str, command: Option<&[u8]>) -> Command {
         use std::os::unix::ffi::OsStrExt as _;
         let mut shell = packrace();
@@ -133,7 +134,7 @@ fn said(output: &Output) -> String {
 
 const GUARDED: &str = "[access]\nrules = \"FOLDER/rules\"\naudit-log = \"FOLDER/audit\"\n";
 
-/// All that stock git does, whoever serves it.
+/// Everything that stock git does, with and without a server.
 fn serves_stock_git(guarded: &Guarded) {
     for version in ["0", "1", "2"] {
         let protocol = format!("protocol.version={version}");
@@ -141,7 +142,7 @@ fn serves_stock_git(guarded: &Guarded) {
         guarded.works("bob", &["-c", &protocol, "clone", "--quiet", "ssh://host/a.git", &clone]);
         guarded.works("bob", &["-C", &clone, "fsck"]);
         guarded.works("bob", &["-C", &clone, "-c", &protocol, "fetch", "--quiet"]);
-        // Without a slash at the beginning.
+        // Without a leading slash.
         guarded.works("bob", &["-c", &protocol, "ls-remote", "host:a.git"]);
         guarded.works("alice", &["-c", &protocol, "ls-remote", "ssh://host/private/b.git"]);
 
@@ -162,7 +163,7 @@ fn serves_stock_git(guarded: &Guarded) {
         guarded.fails(user, &["ls-remote", &format!("ssh://host/{path}")], &words(&format!("/{path}")));
         guarded.fails(user, &["ls-remote", &format!("host:{path}")], &words(path));
     }
-    // Nobody is told more of what is hidden than of what is not there, when pushing either.
+    // Hidden and absent repositories get the same response, also to pushes.
     let tell = |path: &str| {
         let output = guarded.git("bob", &["-C", "clone2", "push", &format!("ssh://host/{path}"), "HEAD:x"]);
         (output.status.code(), said(&output).replace(path, "PATH"))
@@ -179,7 +180,7 @@ fn stock_git_is_served_alone() {
 #[test]
 fn hooks_know_who_pushes() {
     check_hook(&Guarded::alone(GUARDED), "alice <alice@ssh.192.0.2.7>");
-    // What the environment of the server says of the committer stays as it is.
+    // The committer in the server's environment is kept.
     check_hook(&Guarded::served(GUARDED), "C O Mitter <committer@example.com>");
 }
 
@@ -201,7 +202,7 @@ fn check_hook(guarded: &Guarded, committer: &str) {
 
 #[test]
 fn settings_count_as_for_serve() {
-    // Without rules, push.allowed decides, and nothing that a repository says of other ways in.
+    // Without rules, push.allowed decides, independent of the repository's settings for other transports.
     let guarded = Guarded::alone("");
     Git::stock().run(&guarded.file("root/a.git"), &["config", "http.receivepack", "true"]);
     Git::stock().run(&guarded.file("root/a.git"), &["config", "daemon.uploadpack", "false"]);
@@ -223,7 +224,7 @@ fn settings_count_as_for_serve() {
     std::fs::write(guarded.file("shell.toml"), "[serve]\nread-onlyy = true\n").unwrap();
     guarded.fails("bob", &["ls-remote", "ssh://host/a.git"], "serve.read-onlyy: unknown setting");
 
-    // Only a server's own variables name settings.
+    // Only a server's own variables are settings.
     std::fs::write(guarded.file("shell.toml"), "").unwrap();
     let mut shell = guarded.shell("bob", Some(b"git-receive-pack '/a.git'"));
     let refused = output(shell.env("PACKRACE_SERVE_PUSH_ALLOWED", "true"));

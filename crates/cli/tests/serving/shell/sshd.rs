@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 
 use super::*;
 
-/// sshd with one key, whose line in `authorized_keys` has the forced command.
+/// sshd with one key, for which `authorized_keys` has the forced command.
 struct Sshd {
     child: Child,
     port: u16,
@@ -32,7 +32,7 @@ impl Sshd {
         let lines = output(&mut lines);
         assert!(lines.status.success(), "{}", said(&lines));
         std::fs::write(guarded.file("authorized_keys"), lines.stdout).unwrap();
-        // It wants to be started by a port.
+        // It must be started with a fixed port.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let path = guarded.path.display();
         let config = format!(
@@ -41,7 +41,7 @@ impl Sshd {
              AcceptEnv GIT_PROTOCOL\nUsePAM no\n"
         );
         std::fs::write(guarded.file("sshd_config"), config).unwrap();
-        // Where the system starts none, nobody has made it. Only root needs it, and has the right to.
+        // The directory is missing if the system starts no sshd. Only root needs it, and may create it.
         let _ = std::fs::create_dir_all("/run/sshd");
         let log = std::fs::File::create(guarded.file("sshd.log")).unwrap();
         let mut sshd = Command::new(program);
@@ -57,14 +57,14 @@ impl Sshd {
         sshd
     }
 
-    /// Whether it greets.
+    /// Whether it sends its greeting.
     fn is_ready(&self) -> bool {
         let mut greeting = [0; 4];
         TcpStream::connect(("127.0.0.1", self.port))
             .is_ok_and(|mut stream| stream.read_exact(&mut greeting).is_ok() && greeting == *b"SSH-")
     }
 
-    /// The client, which knows the one key.
+    /// The client, with the known key.
     fn ssh(&self, guarded: &Guarded) -> Vec<String> {
         let key = guarded.file("key").display().to_string();
         let port = self.port.to_string();
@@ -83,7 +83,7 @@ impl Drop for Sshd {
     }
 }
 
-/// sshd wants to be called by its whole name, and is not on the path of everybody.
+/// sshd must be started by its full path, and may not be in `PATH`.
 fn sshd_program() -> PathBuf {
     let path = std::env::var("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);

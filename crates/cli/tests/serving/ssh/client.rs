@@ -1,4 +1,4 @@
-//! A client of SSH, and git behind it where no `ssh` is installed.
+//! An SSH client, and git on top of it where no `ssh` is installed.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 
 use super::*;
 
-/// Believes any host.
+/// Trusts any host.
 struct Believing;
 
 impl Handler for Believing {
@@ -28,7 +28,7 @@ pub struct SshClient {
     handle: Handle<Believing>,
 }
 
-/// What a session has given.
+/// The result of a session.
 #[derive(Debug, Default)]
 pub struct Ran {
     pub out: Vec<u8>,
@@ -37,7 +37,7 @@ pub struct Ran {
 }
 
 impl SshClient {
-    /// Connects, and shows nothing yet.
+    /// Connects without authenticating.
     pub fn connect(address: SocketAddr) -> Result<Self, russh::Error> {
         SshClient::connect_with(address, Preferred::DEFAULT)
     }
@@ -50,7 +50,7 @@ impl SshClient {
         Ok(SshClient { runtime, handle })
     }
 
-    /// Whether a key gets in.
+    /// Whether a key is accepted.
     pub fn shows(&mut self, login: &str, key: &PrivateKey) -> bool {
         let key = PrivateKeyWithHashAlg::new(Arc::new(key.clone()), None);
         let shown = self.runtime.block_on(self.handle.authenticate_publickey(login, key));
@@ -62,7 +62,7 @@ impl SshClient {
         self.runtime.block_on(shown).is_ok_and(|shown| shown.success())
     }
 
-    /// What other methods are answered.
+    /// The responses to other methods.
     pub fn tries_others(&mut self) -> [AuthResult; 2] {
         let SshClient { runtime, handle } = self;
         let none = runtime.block_on(handle.authenticate_none("git")).unwrap();
@@ -89,11 +89,11 @@ impl SshClient {
         })
     }
 
-    /// Sends all of the input, and takes what comes until the session has ended.
+    /// Sends all input, and receives output until the session has ended.
     pub fn finish(&self, mut channel: Channel<Msg>, input: &[u8]) -> Ran {
         let mut ran = Ran::default();
         self.runtime.block_on(async {
-            // The session may have ended by then.
+            // The session may have ended already.
             let _ = channel.data_bytes(input.to_vec()).await;
             let _ = channel.eof().await;
             while let Some(message) = channel.wait().await {
@@ -108,7 +108,7 @@ impl SshClient {
         ran
     }
 
-    /// Takes data until there are as many bytes.
+    /// Receives this many bytes.
     pub fn take(&self, channel: &mut Channel<Msg>, bytes: usize) -> Vec<u8> {
         let mut taken = Vec::new();
         self.runtime.block_on(async {
@@ -126,7 +126,7 @@ impl SshClient {
     }
 }
 
-/// Stock git, whose `ssh` is a script that passes everything through pipes, at whose other ends is this client.
+/// Stock git, whose `ssh` is a script that passes everything through pipes to this client.
 pub fn git(client: &SshClient, folder: &Path, args: &[&str]) -> Output {
     let pipes = tempfile::tempdir().unwrap();
     let path = |name: &str| pipes.path().join(name);
@@ -163,7 +163,7 @@ pub fn git(client: &SshClient, folder: &Path, args: &[&str]) -> Output {
     let mut code = 255;
     while let Some(message) = client.runtime.block_on(reader.wait()) {
         match message {
-            // git may have seen enough.
+            // git may have left already.
             ChannelMsg::Data { data } => drop(down.write_all(&data)),
             ChannelMsg::ExtendedData { data, .. } => eprint!("{}", String::from_utf8_lossy(&data)),
             ChannelMsg::ExitStatus { exit_status } => code = exit_status,

@@ -1,4 +1,4 @@
-//! Clients that say nothing, begin and vanish, or offer what is not taken.
+//! Clients that are silent, disconnect early, or offer what is refused.
 
 use std::borrow::Cow;
 use std::io::{Read as _, Write as _};
@@ -8,7 +8,7 @@ use russh::{Preferred, cipher, kex};
 
 use super::*;
 
-/// All that a server says to who sends this and then nothing.
+/// Everything that a server sends to a client that sends this and then nothing.
 fn hears(address: SocketAddr, words: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -31,7 +31,7 @@ fn handshakes_that_stall_are_ended() {
             });
         }
     });
-    // Garbage ends at once; a length of megabytes is not waited for.
+    // Garbage ends the connection at once, and so does a length of megabytes.
     for words in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"SSH-2.0-x\r\n\x00\xff\xff\xff\x0a\x14"] {
         hears(address, words);
     }
@@ -41,11 +41,11 @@ fn handshakes_that_stall_are_ended() {
         "{}",
         served.server.log()
     );
-    // Who is known and begins no session is ended, too.
+    // An authenticated client without a session is disconnected, too.
     let idle = served.login(&served.alice);
     served.server.wait_until("the end", |_| served.metric("packrace_connections{door=\"ssh\"}") == 0);
     assert!(idle.begin(None, Some(b"git-upload-pack 'a.git'")).is_err());
-    // At once, as its time runs from the login on.
+    // Not at once: its time starts at the login.
     let next = served.login(&served.alice);
     assert_eq!(next.run(None, b"git-upload-pack 'a.git'", b"0000").code, Some(0));
 }
@@ -56,7 +56,7 @@ fn silent_connections_leave_room_for_others() {
     let address = served.server.address("ssh");
     let silent = TcpStream::connect(address).unwrap();
     served.server.wait_until("the first", |_| served.metric("packrace_connections{door=\"ssh\"}") == 1);
-    // An eighth is for one client.
+    // One client gets an eighth.
     let heard = hears(address, b"");
     assert_eq!(
         String::from_utf8_lossy(&heard),
@@ -64,7 +64,7 @@ fn silent_connections_leave_room_for_others() {
     );
     drop(silent);
     served.server.wait_until("room", |_| served.metric("packrace_connections{door=\"ssh\"}") == 0);
-    // Whoever is known does not count.
+    // Authenticated clients do not count.
     let first = served.login(&served.alice);
     let second = served.login(&served.alice);
     for client in [first, second] {

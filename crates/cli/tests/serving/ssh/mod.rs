@@ -1,4 +1,4 @@
-//! `listen.ssh`: keys and certificates, sessions, and clients that mean no good. Stock OpenSSH: `openssh`.
+//! `listen.ssh`: keys and certificates, sessions, and hostile clients. Stock OpenSSH: `openssh`.
 
 mod client;
 mod hostile;
@@ -16,7 +16,7 @@ use russh::keys::{Algorithm, Certificate, PrivateKey};
 use super::*;
 use client::{Ran, SshClient, git};
 
-/// Two repositories, alice, who may push, bob, who may read one of them, and an authority.
+/// Two repositories; alice, who may push; bob, who may read one of them; and an authority.
 struct SshServer {
     server: Server,
     alice: PrivateKey,
@@ -53,7 +53,7 @@ audit-log = "FOLDER/audit"
 "#;
 
 impl SshServer {
-    /// With more settings, of tables that come last. `FOLDER` is the folder.
+    /// With additional settings at the end. `FOLDER` is the folder.
     fn start(more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().to_owned();
@@ -87,12 +87,12 @@ impl SshServer {
         client
     }
 
-    /// Whether somebody gets in who shows only this.
+    /// Whether a client with this key alone is accepted.
     fn lets_in(&self, key: &PrivateKey) -> bool {
         self.connect().shows("git", key)
     }
 
-    /// A number of the metrics.
+    /// The value of a metric.
     fn metric(&self, name: &str) -> u64 {
         let answer = http(self.server.address("admin"), "GET /-/metrics HTTP/1.1", b"", Feed::Whole);
         let metrics = String::from_utf8(answer.body).unwrap();
@@ -187,7 +187,7 @@ fn sessions_one_after_the_other_and_no_two_at_once() {
         let head = String::from_utf8_lossy(&ran.out[..60]).into_owned();
         assert!(head.contains(expect), "{head}");
     }
-    // Nothing of one session counts in the next.
+    // Variables of one session do not affect the next.
     let plain = client.run(None, b"git-upload-pack 'a.git'", b"0000");
     assert!(!plain.out.starts_with(b"000eversion"));
 
@@ -224,7 +224,7 @@ fn what_is_not_served_is_refused_in_words() {
     check("git-upload-pack '/a.git'\nid", "unrecognized command 'git-upload-pack '/a.git'?id'");
     check("git-upload-pack --strict '/a.git'", "options are not supported: '--strict'");
     check("git-receive-pack '/a.git'", "bob may not push here");
-    // Hidden, missing, outside: all the same.
+    // Hidden, missing and outside repositories get the same response.
     for path in ["/private/b.git", "/none.git", "/../a.git", "/a.git/objects", "~/a.git", "/private"] {
         check(
             &format!("git-upload-pack '{path}'"),

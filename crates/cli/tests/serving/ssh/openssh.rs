@@ -85,7 +85,7 @@ fn git_over_openssh() {
     for key in ["rsa", "ecdsa"] {
         OpenSsh::new(&served, key).works(&["ls-remote", url]);
     }
-    // Keys are exchanged anew in the midst of both directions.
+    // Rekeying in the middle of both directions.
     let often = OpenSsh::new(&served, "ed25519").with("RekeyLimit=16K");
     often.works(&["clone", "-q", url, "often"]);
     std::fs::write(served.file("often/large"), made_noise()).unwrap();
@@ -103,7 +103,7 @@ fn git_over_openssh() {
     assert!(hidden.contains("fatal: 'PATH' does not appear to be a git repository"), "{hidden}");
 }
 
-/// What does not compress, 3 MiB of it.
+/// 3 MiB of incompressible data.
 fn made_noise() -> Vec<u8> {
     let mut state = 1_u64;
     let next = || {
@@ -130,7 +130,7 @@ fn commands_and_shells() {
     check(&[], greeting);
     let sftp = alice.run(&["-s", "sftp"]);
     assert!(!sftp.status.success() && said(&sftp).contains("subsystem request failed"), "{}", said(&sftp));
-    // Forwarding is refused, and the session goes on.
+    // Forwarding is refused, and the session continues.
     let forward = OpenSsh::new(&served, "ed25519").with("RemoteForward=0 127.0.0.1:9");
     assert_eq!(forward.run(&["id"]).status.code(), Some(128));
 }
@@ -171,7 +171,7 @@ fn a_connection_that_is_shared() {
         shared.works(&["ls-remote", url]);
     }
     assert_eq!(served.metric("packrace_ssh_logins_total{outcome=\"completed\"}"), 1);
-    // One session at a time: what comes beside it makes a connection of its own.
+    // One session at a time: others open connections of their own.
     let clones: Vec<String> = (0..4).map(|number| format!("clone{number}")).collect();
     std::thread::scope(|scope| {
         for clone in &clones {

@@ -69,7 +69,7 @@ fn what_is_revoked_gets_in_no_more() {
         served.server.log()
     );
     assert!(served.server.log().contains("serial 7: revoked"), "{}", served.server.log());
-    // sshd gets no line for it.
+    // sshd gets no line for revoked keys.
     let mut keys = packrace();
     keys.args(["access", "keys", "--all", "--config"]).arg(served.server.config()).arg(served.file("root"));
     let lines = String::from_utf8(output(&mut keys).stdout).unwrap();

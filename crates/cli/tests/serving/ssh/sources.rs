@@ -1,4 +1,4 @@
-//! Keys in a folder, keys that a program knows, and lines for sshd.
+//! Keys in a folder, keys that a program looks up, and lines for sshd.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn keys_in_a_folder_and_keys_that_a_program_knows() {
     std::fs::write(file("keydir/home/alice@laptop.pub"), public(&carol)).unwrap();
     std::fs::write(file("keydir/bob.pub"), format!("# two\n{}\n{}\n", public(&dave), public(&erin))).unwrap();
     std::fs::write(file("keydir/README"), "not a key").unwrap();
-    // It knows frank, and fails for all who are asked about while there is a file.
+    // The program knows frank, and fails while a file exists.
     let script = format!(
         "#!/bin/sh\necho \"$@\" >>'{0}/asked'\n[ -e '{0}/broken' ] && exit 1\ncase $3 in\n{1}) echo \"alice $2 $3\";;\nesac\n",
         folder.path().display(),

@@ -1,17 +1,17 @@
-//! Long answers over TLS: how many calls they take, and what becomes of them where their file breaks.
+//! Long answers over TLS: the number of calls, and damage of their files.
 
 use std::io::{Read as _, Write as _};
 
 use super::*;
 
-/// More than the buffers of a connection over loopback hold.
+/// More than the buffers of a loopback connection hold.
 const LARGE_BYTES: usize = 32 << 20;
 
 /// Enough for several batches.
 const SOME_BYTES: usize = 8 << 20;
 
 impl TlsServer {
-    /// Puts a commit with a file of so many bytes, which cannot be compressed, into a pack; gives the commit.
+    /// Adds a pack with a commit of an incompressible file of this size; returns the commit.
     fn add_large(&self, bytes: usize) -> String {
         let git = |args: &[&str], input: &[u8]| {
             text(&Git::stock().run_with_input(&self.server.repository(), args, input)).trim().to_owned()
@@ -24,7 +24,7 @@ impl TlsServer {
         commit
     }
 
-    /// Asks for all that a commit leads to.
+    /// Requests everything that a commit reaches.
     fn ask_for(&self, commit: &str) -> TlsClient {
         let body = Script::new().fetch_v2("sha1", &[commit], &[]).bytes().to_vec();
         let head = format!(
@@ -41,12 +41,12 @@ impl TlsServer {
     fn writes(&self) -> u64 {
         let metrics = text(&self.server.get("/-/metrics").body);
         let line = "packrace_os_calls_total{role=\"client\",op=\"write\"} ";
-        // Until the first one there is no line.
+        // There is no line before the first one.
         metrics.lines().find_map(|other| other.strip_prefix(line)).map_or(0, |count| count.parse().unwrap())
     }
 }
 
-/// The last chunk of a body that is complete.
+/// The last chunk of a complete body.
 const END: &[u8] = b"0\r\n\r\n";
 
 #[test]
@@ -58,7 +58,8 @@ fn a_batch_leaves_in_few_writes() {
     served.ask_for(&commit).0.read_to_end(&mut answer).unwrap();
     assert!(answer.len() > SOME_BYTES && answer.ends_with(END));
     let (writes, batches) = (served.writes() - before, answer.len() as u64 / (1 << 20) + 1);
-    // Four where the socket has room, sixteen with the limit that rustls has by itself; sockets take what they have room for.
+    // Four if the socket has room, sixteen with rustls's default limit; sockets accept as much as they have
+    // room for.
     println!("{writes} writes for {batches} batches");
     assert!(writes <= 10 * batches + 16, "{writes} writes for {batches} batches");
 }

@@ -1,4 +1,4 @@
-//! A client of TLS that says what it has seen.
+//! A TLS client that reports what it received.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -11,10 +11,10 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-/// A connection whose handshake is over, as far as a client knows.
+/// A connection after its handshake, as far as the client knows.
 pub struct TlsClient(pub StreamOwned<ClientConnection, TcpStream>);
 
-/// Connects by a name, and offers these protocols and this certificate.
+/// Connects to a name, and offers these protocols and this certificate.
 pub fn connect(
     address: SocketAddr,
     name: &str,
@@ -56,12 +56,12 @@ impl TlsClient {
         String::from_utf8(certificate[at + 1..][..length].to_vec()).unwrap()
     }
 
-    /// What both agreed to speak.
+    /// The negotiated protocol.
     pub fn protocol(&self) -> Option<String> {
         self.0.conn.alpn_protocol().map(|name| String::from_utf8(name.to_vec()).unwrap())
     }
 
-    /// The head of the answer to a GET; the connection stays.
+    /// The head of the response to a GET; the connection stays open.
     pub fn get(&mut self, path: &str) -> io::Result<String> {
         write!(self.0, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
         self.0.flush()?;

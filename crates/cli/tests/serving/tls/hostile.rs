@@ -1,14 +1,14 @@
-//! Clients that do not mean it well, or speak something else.
+//! Hostile clients, and clients of other protocols.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use super::*;
 
-/// The head of a record of a handshake, and some of the message.
+/// The head of a handshake record, and a part of its message.
 const BEGINNING: [u8; 9] = [22, 3, 1, 0, 200, 1, 0, 0, 196];
 
-/// All that comes until the server closes the connection.
+/// Everything until the server closes the connection.
 fn rest_of(mut stream: TcpStream) -> Vec<u8> {
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut bytes = Vec::new();
@@ -27,13 +27,13 @@ fn handshakes_that_stall_are_ended() {
         stream.write_all(bytes).unwrap();
         stream
     };
-    // Nothing, half a message, and a handshake after which nothing is asked.
+    // Nothing, a part of a message, and a completed handshake without a request.
     let stalled = [open(b""), open(&BEGINNING[..1]), open(&BEGINNING)];
     let mut done = served.connect("localhost");
     for stream in stalled {
         assert_eq!(rest_of(stream), b"");
     }
-    // The server has closed that one, too, whenever the machine lets it: reading gives up after a minute.
+    // The server closes that one, too, when the machine lets it; reading gives up after a minute.
     let mut heard = Vec::new();
     match done.0.read_to_end(&mut heard) {
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("the connection stays"),
@@ -57,25 +57,25 @@ fn what_is_no_tls_is_told_so() {
     for nonsense in [&b"\0\0\0"[..], b"0032git-upload-pack /a.git\0host=h\0", b"ssh"] {
         assert_eq!(text(&tcp(address, nonsense, Feed::Whole)), "");
     }
-    // A handshake that is none: an alert comes back.
+    // An invalid handshake: the server sends an alert.
     let told = tcp(address, &[22, 3, 1, 0, 4, 99, 0, 0, 0], Feed::Whole);
     assert_eq!(told.first(), Some(&21), "{told:?}");
     served
         .server
         .wait_until("failures", |_| served.handshakes("not-tls") == 5 && served.handshakes("failed") == 1);
-    // A message that is far too long is not waited for.
+    // A message that is far too long is refused at once.
     let message = [&[1, 0, 0xff, 0xff, 3, 3][..], &[0; 60_000]].concat();
     let records = message
         .chunks(1 << 14)
         .flat_map(|part| [&[22, 3, 1][..], &(part.len() as u16).to_be_bytes(), part].concat());
     let mut stream = TcpStream::connect(address).unwrap();
-    // The server may have left before all of it is sent.
+    // The server may disconnect before everything is sent.
     let _ = stream.write_all(&records.collect::<Vec<u8>>());
     rest_of(stream);
     served.server.wait_until("its end", |_| served.handshakes("failed") == 2);
     let words = "TLS handshake failed: client sends too much";
     served.server.wait_until("a line of the log", |server| server.log().contains(words));
-    // A flood of them is not told line by line.
+    // A flood of them does not get a line each in the log.
     for _ in 0..200 {
         tcp(address, b"\0", Feed::Whole);
     }
@@ -95,7 +95,7 @@ fn who_is_refused_a_connection_gets_an_alert() {
     served.server.wait_until("room", |_| connect(address, "localhost", &served.authority, &[], None).is_ok());
 }
 
-/// Memory that is the process's own, in KiB.
+/// The process's private memory, in KiB.
 fn memory_kib(server: &Server) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
@@ -107,7 +107,7 @@ fn silent_connections_hold_little() {
     const CONNECTIONS: usize = 256;
     const MAX_KIB: usize = 64;
     let served = start("");
-    // The allocator has its arenas, and each thread its own.
+    // The allocator's arenas exist now, one per thread.
     let warm: Vec<TlsClient> = (0..32).map(|_| served.connect("localhost")).collect();
     drop(warm);
     let before = memory_kib(&served.server);

@@ -1,4 +1,4 @@
-//! HTTPS: certificates, clients that show one, and what comes over a port of TLS that is none.
+//! HTTPS: server and client certificates, and other protocols on a TLS port.
 
 mod answers;
 mod client;
@@ -11,11 +11,11 @@ use packrace_testkit::certificates::Authority;
 use super::*;
 use client::{TlsClient, connect};
 
-/// Where `serve` listens in these tests.
+/// The listeners in these tests.
 const LISTEN: &str =
     "[listen]\nhttp = \"127.0.0.1:0\"\nhttps = \"127.0.0.1:0\"\nhosts = \"any\"\n[push]\nallowed = true\n";
 
-/// A server, and the authority that its clients believe.
+/// A server, and the authority that its clients trust.
 struct TlsServer {
     server: Server,
     authority: Authority,
@@ -26,7 +26,7 @@ fn tls_dir(folder: &Path) -> PathBuf {
     folder.join("tls")
 }
 
-/// The table of settings for certificates of these names, which are in the folder.
+/// The settings for certificates with these names, which are in the folder.
 fn tls_table(folder: &Path, names: &[&str]) -> String {
     let list = |end: &str| {
         let dir = tls_dir(folder);
@@ -44,7 +44,7 @@ fn folder(authority: &Authority) -> tempfile::TempDir {
     folder
 }
 
-/// A server with a certificate for localhost, and with more settings of the tables that come last.
+/// A server with a certificate for localhost, and additional settings at the end.
 fn start(more: &str) -> TlsServer {
     let authority = Authority::new("Authority of tests");
     let folder = folder(&authority);
@@ -64,7 +64,7 @@ impl TlsServer {
         format!("https://localhost:{}/a.git", self.server.address("https").port())
     }
 
-    /// Git that believes the authority of this file, with more configuration.
+    /// Git that trusts the authority in this file, with additional configuration.
     fn git(&self, authority: &str, config: &[&str], args: &[&str]) -> Output {
         let mut command = Command::new("git");
         clean_environment(&mut command);
@@ -84,7 +84,7 @@ impl TlsServer {
         connect(self.server.address("https"), name, &self.authority, &[], None).unwrap()
     }
 
-    /// Handshakes that ended in this way.
+    /// The number of handshakes with this outcome.
     fn handshakes(&self, outcome: &str) -> u64 {
         let metrics = text(&self.server.get("/-/metrics").body);
         let line = format!("packrace_tls_handshakes_total{{outcome=\"{outcome}\"}} ");
@@ -116,7 +116,7 @@ fn stock_git_clones_fetches_and_pushes() {
         assert_eq!(Git::stock().run(&repo, &["rev-parse", &name]), tip);
         served.git_succeeds(&config, &["-C", &name, "fetch", "-q", "origin"]);
         let spoken = curl_trace(&served, &config);
-        // Some libraries of curl know no HTTP/2.
+        // Some TLS libraries of curl do not support HTTP/2.
         let is_offered = version == "HTTP/1.1" || spoken.contains("h2");
         assert!(!is_offered || spoken.contains(status), "{spoken}");
     }
@@ -131,12 +131,12 @@ fn stock_git_clones_fetches_and_pushes() {
         text(&ended.stderr)
     );
     assert!(served.handshakes("completed") >= 8);
-    // Git may look at the certificate when the handshake is over; others refuse it at once.
+    // Git may check the certificate after the handshake; other clients refuse it at once.
     assert!(connect(served.server.address("https"), "localhost", &other, &[], None).is_err());
     served.server.wait_until("a handshake that failed", |_| served.handshakes("failed") > 0);
 }
 
-/// What curl says while refs are listed.
+/// curl's trace while refs are listed.
 fn curl_trace(served: &TlsServer, config: &[&str]) -> String {
     let mut command = Command::new("git");
     clean_environment(&mut command);
@@ -158,7 +158,7 @@ fn a_name_gets_its_certificate_and_protocols_are_agreed_on() {
     for (name, hosts) in names.iter().zip(hosts) {
         authority.sign(name, hosts).write(&dir, name);
     }
-    // Keys are found whatever their order is.
+    // Keys are matched in any order.
     let config = format!("{LISTEN}{}", tls_table(folder.path(), &names));
     let keys = |names: [&str; 3]| names.map(|name| format!("\"{}/{name}.key\"", dir.display())).join(", ");
     let config = config.replace(&keys(names), &keys(["wild", "first", "second"]));
@@ -208,7 +208,7 @@ fn clients_show_certificates() {
     assert!(!as_client("stranger").status.success());
     assert!(!served.git("ca.pem", &[], &["ls-remote", &served.url()]).status.success());
     served.server.wait_until("failures", |_| served.handshakes("failed") >= 2);
-    // Nobody has to, once it is not required; but one that is shown is verified.
+    // When it is no longer required, a client certificate is optional, but a presented one is verified.
     let config = std::fs::read_to_string(served.server.config()).unwrap();
     let config = config.replace("require-client-certificate = true\n", "");
     std::fs::write(served.server.config(), &config).unwrap();
@@ -218,7 +218,7 @@ fn clients_show_certificates() {
     });
     assert!(as_client("alice").status.success());
     assert!(!as_client("stranger").status.success());
-    // It says who the user is, where that is configured.
+    // If configured, it identifies the user.
     let rules = served.dir().join("rules");
     std::fs::write(&rules, "[[rule]]\nrepository = \"**\"\nwho = \"alice\"\nallow = [\"read\"]\n").unwrap();
     let access = format!("[access]\nrules = {rules:?}\nclient-certificates = true\n");
@@ -231,7 +231,7 @@ fn clients_show_certificates() {
     assert!(served.server.log().contains("user=\"alice\""), "{}", served.server.log());
 }
 
-/// The one file of these that a server is told, and what it says of it.
+/// Each invalid file, and the error.
 #[test]
 fn files_at_fault_end_the_start() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -289,7 +289,7 @@ fn files_at_fault_end_the_start() {
         std::fs::set_permissions(dir.join("server.key"), std::fs::Permissions::from_mode(mode)).unwrap();
         let expect = match is_loose {
             true => format!("DIR/server.key: permissions {mode:04o} are too open for a private key"),
-            // The next thing that is wrong.
+            // The next error.
             false => "DIR/other.pem: no private key in tls.keys".to_owned(),
         };
         check(&good.replace("server.pem", "other.pem"), &expect);

@@ -1,4 +1,4 @@
-//! Certificates that are renewed while clients are served.
+//! Certificates are renewed while clients are served.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -38,7 +38,7 @@ fn nobody_is_disturbed_by_new_certificates() {
             renew(&format!("renewed {number}"));
             waits_for(&format!("renewed {number}"));
         }
-        // A file at fault leaves all as it is, and so does a key that others may read.
+        // An invalid file changes nothing, nor does a key that others may read.
         let broken = served.dir().join("server.pem");
         std::fs::write(&broken, "nonsense").unwrap();
         served.server.signal("-HUP");

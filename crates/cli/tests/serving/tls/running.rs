@@ -1,4 +1,4 @@
-//! Clones that run while certificates and rules change, or end.
+//! Clones that run while certificates and rules change or expire.
 
 use std::io::{Cursor, Read as _, Write as _};
 
@@ -8,19 +8,19 @@ use packrace_testkit::raw_client::{Take, Target, Transport, read_answer};
 
 use super::*;
 
-/// Clones at the same time.
+/// Concurrent clones.
 const CLONES: usize = 64;
 
-/// More than sockets hold of an answer, so that the server is still at work on it.
+/// More of a response than sockets hold, so that the server is still working on it.
 const BLOB_BYTES: usize = 12 << 20;
 
-/// A clone of which the beginning was read.
+/// A clone whose beginning was read.
 struct Begun {
     client: TlsClient,
     start: Vec<u8>,
 }
 
-/// `a.git` with a file that does not compress, and its newest commit.
+/// Adds an incompressible file to `a.git`, and returns the newest commit.
 fn grow(served: &TlsServer) -> String {
     let repo = served.server.repository();
     let mut stream = format!("blob\nmark :1\ndata {BLOB_BYTES}\n").into_bytes();
@@ -31,7 +31,7 @@ fn grow(served: &TlsServer) -> String {
     Git::stock().run(&repo, &["rev-parse", "main"]).trim().to_owned()
 }
 
-/// What a clone of this commit sends.
+/// The request for a clone of this commit.
 fn request(served: &TlsServer, tip: &str) -> Vec<u8> {
     let address = served.server.address("https");
     let target = Target { transport: Transport::Http, address, path: "/a.git".into(), patience: PATIENCE };
@@ -49,7 +49,7 @@ impl Begun {
         Ok(Begun { client, start })
     }
 
-    /// The size and the checksum of the pack, all of which comes.
+    /// The size and the checksum of the pack, which must be complete.
     fn finish(mut self) -> (u64, u32) {
         let mut all = Cursor::new(self.start).chain(&mut self.client.0);
         let hash = Take::Hash(packrace_object::HashKind::Sha1);
@@ -87,7 +87,7 @@ fn many_clones_outlive_certificates_and_rules() {
         served.server.wait_until(name, |_| served.connect("localhost").common_name() == name);
     }
     assert_eq!(served.server.get(refs).status, 404, "new requests are asked by the new rules");
-    // A mistake in a file changes nothing for them either.
+    // An invalid file changes nothing for them either.
     std::fs::write(served.dir().join("rules"), "[[rule]]\nrepository = 1\n").unwrap();
     served.server.signal("-HUP");
     served.server.wait_until("the complaint", |server| {
@@ -114,7 +114,7 @@ fn a_certificate_that_expires_ends_no_clone() {
         Some((own, Begun::new(client, &request).ok()?))
     });
     let (own, begun) = begun.expect("a clone begins");
-    // Of TLS 1.3, a client hears what the server thinks of its certificate after its own handshake.
+    // With TLS 1.3, a client learns whether its certificate is accepted only after its own handshake.
     let is_let_in = |own: &Credentials| {
         let client = connect(address, "localhost", &served.authority, &[], Some(own));
         client.is_ok_and(|mut client| client.get("/-/healthz").is_ok())

@@ -54,7 +54,7 @@ impl PasswordFile {
         Ok(file)
     }
 
-    /// Whether this is the password of this user. Takes as long for users that do not exist.
+    /// Whether this is the password of this user. Takes as long for unknown users.
     pub(in super::super) fn verify(&self, user: &str, password: &str) -> bool {
         match self.hashes.get(user) {
             Some(hash) => verify(hash, password),
@@ -96,7 +96,7 @@ fn of_most_common_kind(hashes: &HashMap<Box<str>, Box<str>>) -> Option<Box<str>>
     most.map(|(_, (_, hash))| hash.clone())
 }
 
-/// What of a hash decides how long it takes: algorithm and cost.
+/// The part of a hash that determines how long verification takes: algorithm and cost.
 fn kind(hash: &str) -> &str {
     // `$2y$<cost>$<salt and hash>`, `$argon2id$v=<version>$<cost>$<salt>$<hash>`.
     let parts = if is_bcrypt(hash) { 2 } else { 3 };
@@ -163,7 +163,7 @@ mod tests {
         assert!(!PasswordFile::default().verify("a", ""));
     }
 
-    /// Otherwise the time of an answer would tell who is a user.
+    /// Otherwise the response time would reveal which users exist.
     #[test]
     fn users_that_do_not_exist_take_as_long_as_most() {
         let argon2 = |user: &str, cost: &str| {

@@ -21,7 +21,7 @@ const MAX_BYTES: usize = 16 << 20;
 pub struct ConvertedRules {
     /// The content of the rules file.
     pub toml: String,
-    /// What it leaves out or makes stricter: one line each, which begins with file and line.
+    /// What was left out or made stricter: one line each, which begins with file and line.
     pub left_out: Vec<String>,
 }
 

@@ -452,7 +452,7 @@ struct RuleLines<'a> {
 }
 
 impl RuleLines<'_> {
-    /// One rule; empty if it would apply to nobody or nothing.
+    /// One rule; empty if it would apply to no user or no repository.
     fn written(&self, verb: &str, operations: &[&str], refs: Option<&[String]>) -> String {
         let is_empty = refs.is_some_and(<[String]>::is_empty) || operations.is_empty();
         if is_empty || self.repositories.is_empty() || self.who.is_empty() {

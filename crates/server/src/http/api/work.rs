@@ -358,7 +358,7 @@ fn parsed<'a, T: Deserialize<'a>>(body: &'a RequestBody) -> Result<T, ApiError> 
         .map_err(|error| ApiError::new(StatusCode::BAD_REQUEST, format!("request body: {error}")))
 }
 
-/// The description of a repository; `None` for one that cannot be read.
+/// The description of a repository; `None` if it cannot be read.
 fn described(name: &str, repository: Option<&Repository>) -> Value {
     json_of(DescribedRepository::new(name, repository))
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! fetches with haves, ls-refs ───────────────────────────────▶ never wait
 //! clones ─▶ permits (`max_clones`) ─▶ one of identical ones ─▶ memory (`pack_memory_bytes`) ─▶ plan, generate
-//!             │ none left                others are sent what it makes
+//!             │ none left                followers read it while it is made
 //!             ▼
 //!           queue of `max_queued`, first come first served; told in band 2, kept alive
 //!             │ full

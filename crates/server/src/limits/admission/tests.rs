@@ -40,7 +40,7 @@ fn who_comes_first_goes_first() {
     drop(first);
     let third = third.wait(LONG).unwrap();
     let fourth = fourth.wait(NOT_AT_ALL).unwrap_err();
-    // One that is dropped lets the next one move up; an admission just before that is passed on.
+    // Dropping a waiting request lets the next one move up; an admission just before that is passed on.
     drop(second);
     drop(fourth);
     let fifth = fifth.wait(LONG).unwrap();

@@ -4,7 +4,7 @@
 //! ```text
 //! claim, grow ─▶ room for all, and for this client? ─▶ claimed
 //!                    └─ no ─▶ the idlest claim of the client that holds the most is cut ─▶ again
-//!                                    └─ nobody is idle ─▶ refused
+//!                                    └─ no claim is idle ─▶ refused
 //! ```
 //!
 //! Work cannot be cut, so a few clients that keep a server working could hold everything. A part of a budget
@@ -153,7 +153,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// A budget of which nothing is claimed.
+    /// An unclaimed budget.
     pub fn new(limits: BudgetLimits) -> Arc<Self> {
         let state = BudgetState { limits, ..BudgetState::default() };
         Arc::new(Budget { start: Instant::now(), state: Mutex::new(state) })

@@ -50,7 +50,7 @@ fn the_idlest_of_who_holds_the_most_goes_first() {
     assert_eq!(cut(), [false, true, false, false, false]);
     assert_eq!(budget.taken(), 5);
     drop(new);
-    // Working claims stay, and those that have only just begun to wait.
+    // Working claims stay, and so do those that have only just become idle.
     held[0].works();
     held[2].waits_at(at(20));
     held[3].works();
@@ -85,7 +85,7 @@ fn a_client_makes_room_for_itself_within_its_share() {
     assert_eq!((mine[1].is_cut(), other.is_cut()), (true, false));
 }
 
-/// Nobody is idle, and two clients want the whole budget.
+/// No claim is idle, and two clients want the whole budget.
 #[test]
 fn who_holds_nothing_has_a_part_of_its_own() {
     let exempt = vec!["10.0.0.0/8".parse().unwrap()];

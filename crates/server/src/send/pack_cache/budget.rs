@@ -1,4 +1,4 @@
-//! Limits of bytes, and who uses them.
+//! Byte limits and their users.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -64,7 +64,7 @@ impl Charge {
         has_room
     }
 
-    /// Gives this many bytes back.
+    /// Releases this many bytes.
     pub(super) fn shrink(&mut self, bytes: u64) {
         let bytes = bytes.min(self.bytes);
         self.budget.give_back(bytes);

@@ -49,8 +49,8 @@ impl CacheIndex {
         Some(&entry.pack)
     }
 
-    /// Adds a pack. Packs of other versions of the repository are removed: nobody requests them any more, and
-    /// they may hold deleted files.
+    /// Adds a pack. Packs of other versions of the repository are removed: they are no longer requested, and
+    /// may hold deleted files.
     pub(super) fn put(
         &mut self,
         key: Key,
@@ -81,7 +81,7 @@ impl CacheIndex {
         self.asked.insert(key, now).is_some_and(|before| now.saturating_sub(before) < max_age)
     }
 
-    /// Removes packs that nobody has used for `max_age`. A pack that is read or made is in use.
+    /// Removes packs that were not used for `max_age`. A pack that is read or made is in use.
     pub(super) fn expire(&mut self, now: Duration, max_age: Duration) -> Removed {
         for entry in self.entries.values_mut() {
             if !entry.pack.is_idle() {

@@ -29,7 +29,7 @@ pub struct Key {
     pub(super) request: Digest,
 }
 
-/// SHA-256, so that nobody can craft a request whose pack another request gets.
+/// SHA-256, so that no request can be crafted to get the pack of another one.
 pub(super) type Digest = [u8; 32];
 
 impl Key {

@@ -81,7 +81,7 @@ pub struct CacheStatus {
 /// How a request gets its pack.
 #[derive(Debug)]
 pub enum Joined {
-    /// Nobody makes it yet: this request has to.
+    /// No request makes it yet: this one has to.
     Produce(Producer),
     /// It is being made, or kept.
     Follow(Reader),

@@ -15,8 +15,8 @@ pub struct CacheSettings {
     /// Bytes on disk of all kept packs together; 0 for none. Evicts as for memory, but a pack that does not
     /// fit on disk is not kept. Ranges of the repositories' own packs do not count. Default: 2 GiB.
     pub max_disk_bytes: u64,
-    /// How long a pack is kept that nobody requests. For as long, packs that a repack has deleted may still
-    /// take up disk, unless another request to the repository comes first. Default: 300 seconds.
+    /// How long an unrequested pack is kept. For as long, packs that a repack has deleted may still take up
+    /// disk, unless another request to the repository comes first. Default: 300 seconds.
     pub max_age: Duration,
     /// The directory on whose file system packs are kept. It gets no entries: the files have no names, and
     /// are gone when the process ends, however it ends. A file system in memory is a bad choice. Without a

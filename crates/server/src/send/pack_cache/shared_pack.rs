@@ -84,7 +84,7 @@ pub(super) enum Keeping {
     Memory,
     /// The same, but their bytes are in the spool, except the last ones.
     Disk,
-    /// They are dropped. Nobody can join any more.
+    /// They are dropped. No more readers can join.
     Nothing,
 }
 
@@ -214,7 +214,7 @@ impl SharedPack {
         self.lock().seat()
     }
 
-    /// Whether nobody reads and nobody makes the pack.
+    /// Whether the pack has neither readers nor a producer.
     pub(super) fn is_idle(&self) -> bool {
         let state = self.lock();
         state.readers.is_empty() && state.end.is_some()
@@ -234,7 +234,7 @@ impl SharedPack {
         self.cancelled.load(Relaxed)
     }
 
-    /// Reports progress to all readers. They look when they have nothing else to do: nobody is woken.
+    /// Reports progress to all readers. They look when they have nothing else to do, and are not woken.
     pub(super) fn report(&self, phase: Phase, done: u64, total: u64) {
         let mut state = self.lock();
         state.reports += 1;
@@ -356,7 +356,7 @@ impl SharedPackState {
         self.held_bytes -= std::mem::take(&mut piece.own_bytes);
     }
 
-    /// From now on pieces that all readers have are dropped, and nobody can join.
+    /// From now on pieces that all readers have are dropped, and no reader can join.
     pub(super) fn keep_nothing(&mut self) {
         self.keeping = Keeping::Nothing;
         self.memory.shrink(u64::MAX);

@@ -302,7 +302,7 @@ impl Worker {
             Ok(()) => drop(self.sender.send(Event::End(Ok(None)))),
             Err(WorkerStop::Cancelled) => self.child.end(),
             Err(WorkerStop::Failed(error)) => {
-                // Without a receiver nobody needs the error.
+                // Without a receiver the error is not needed.
                 let _ = self.sender.send(Event::End(Err(error)));
                 self.child.end();
             }

@@ -1,4 +1,4 @@
-//! One POST: receivers that hang, flood, redirect, say nonsense, or are somebody else.
+//! One POST: receivers that hang, flood, redirect, send nonsense, or are impostors.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use super::super::delivery::{exchange, first_that_connects};
 use super::*;
 
-/// What comes of one attempt.
+/// Makes one attempt.
 fn attempt(hook: &Webhook, max_time: Duration) -> Attempted {
     attempt_trusting(hook, &[], max_time)
 }
@@ -20,7 +20,7 @@ fn attempt_trusting(hook: &Webhook, authorities: &[&str], max_time: Duration) ->
     runtime().block_on(post(hook, &trusting(authorities), &message, "d", max_time))
 }
 
-/// Whether nobody has connected.
+/// Whether no connection was made.
 fn is_untouched(listener: &TcpListener) -> bool {
     listener.set_nonblocking(true).unwrap();
     listener.accept().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
@@ -39,7 +39,7 @@ fn private_addresses_are_not_connected_to() {
         assert!(attempted.why.contains("is not public") && !attempted.why.contains("t0ken"), "{attempted:?}");
         assert!(is_untouched(&listener), "{host}");
     };
-    // Also in ways that only a resolver understands.
+    // Also in forms that only a resolver understands.
     for host in [
         "127.0.0.1",
         "localhost",
@@ -97,7 +97,7 @@ fn answers_are_bounded() {
         short,
         AttemptOutcome::TimedOut,
     );
-    // The status is what counts.
+    // Only the status counts.
     let body_hangs = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nx";
     check(
         Box::new(move |_, stream| {
@@ -107,7 +107,7 @@ fn answers_are_bounded() {
         HANG,
         AttemptOutcome::Delivered,
     );
-    // TLS to somebody who speaks none.
+    // TLS to a receiver without TLS.
     let plain = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = plain.local_addr().unwrap();
     let url = format!("https://{address}/");
@@ -118,7 +118,7 @@ fn answers_are_bounded() {
     });
     assert_eq!(attempt(&encrypted, HANG).outcome, AttemptOutcome::Failed);
     server.join().unwrap();
-    // Nobody listens.
+    // Nothing listens on this port.
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     assert_eq!(attempt(&hook(closed, &["127.0.0.1"]), HANG).outcome, AttemptOutcome::Failed);
 }
@@ -127,7 +127,7 @@ fn answers_are_bounded() {
 fn an_answer_counts_whose_body_does_not_come() {
     let (near, mut far) = tokio::io::duplex(1 << 16);
     let request = http::Request::post("/").header("host", "a").body(http_body_util::Full::default()).unwrap();
-    // Shorter than what is waited for a body.
+    // Shorter than the wait for a body.
     let max_time = Duration::from_millis(500);
     let answer = async {
         far.read_exact(&mut [0; 16]).await.unwrap();
@@ -162,7 +162,7 @@ fn a_silent_address_is_not_all_that_is_tried() {
     check(1, Ok(1));
     check(2, Ok(2));
     check(4, Ok(4));
-    // No more than four are tried.
+    // At most four are tried.
     check(5, Err("192.0.2.4: connection refused"));
     let silent = |_| std::future::pending::<io::Result<()>>();
     let max_time = Duration::from_millis(40);
@@ -170,7 +170,7 @@ fn a_silent_address_is_not_all_that_is_tried() {
     assert_eq!(none.unwrap_err().why, "no connection to 192.0.2.2 within 20 ms");
 }
 
-/// A receiver of TLS, with this certificate.
+/// A TLS receiver with this certificate.
 fn encrypted_receiver(credentials: &Credentials) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -207,7 +207,7 @@ fn receivers_are_known_by_their_certificates() {
         assert_eq!((attempted.outcome, attempted.why.as_str()), (expect, why));
     };
     check("localhost", &authority, AttemptOutcome::Delivered, "answered 200");
-    // Neither the name in the URL is told nor those in the certificate.
+    // The log contains neither the name in the URL nor those in the certificate.
     let why = "certificate is for another host name";
     check("elsewhere.example", &authority, AttemptOutcome::Failed, why);
     check("localhost", &other, AttemptOutcome::Failed, "invalid peer certificate: UnknownIssuer");

@@ -23,12 +23,12 @@ use super::*;
 use crate::events::RepositoryFilter;
 use crate::metrics::{AttemptOutcome, LossReason};
 
-/// Longer than anything takes that does not hang.
+/// Longer than anything takes, unless it hangs.
 const HANG: Duration = Duration::from_secs(60);
 
 const SECRET: &[u8] = b"It's a Secret to Everybody";
 
-/// A request as a receiver has it.
+/// A request as received.
 struct Posted {
     line: String,
     headers: HashMap<String, String>,
@@ -36,7 +36,7 @@ struct Posted {
 }
 
 impl Posted {
-    /// `None` where whoever posts it goes before the end.
+    /// `None` if the sender disconnects before the end.
     fn read(stream: &mut impl Read) -> Option<Self> {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -61,10 +61,10 @@ impl Posted {
     }
 }
 
-/// What a receiver does with a request.
+/// How a receiver responds to a request.
 type Answer = Box<dyn FnMut(usize, &mut TcpStream) + Send>;
 
-/// A receiver on loopback; what it gets comes out of the channel before it answers.
+/// A receiver on loopback; it passes each request to the channel before it responds.
 fn receiver(mut answer: Answer) -> (SocketAddr, Receiver<Posted>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -82,7 +82,7 @@ fn receiver(mut answer: Answer) -> (SocketAddr, Receiver<Posted>) {
     (address, posted)
 }
 
-/// Whoever has seen enough may have gone.
+/// The sender may have disconnected already.
 fn says(stream: &mut TcpStream, text: &str) {
     let _ = stream.write_all(text.as_bytes());
 }
@@ -91,7 +91,7 @@ fn takes_all() -> Answer {
     Box::new(|_, stream| says(stream, "HTTP/1.1 204 OK\r\n\r\n"))
 }
 
-/// Silent until the other end goes.
+/// Silent until the sender disconnects.
 fn hangs(stream: &mut TcpStream) {
     let _ = stream.read(&mut [0]);
 }
@@ -192,7 +192,7 @@ impl Hooked {
         self.journal.record(self.journal.announce(event).unwrap(), event).unwrap();
     }
 
-    /// Stops all hooks, and waits until they have ended.
+    /// Stops all hooks and waits for their end.
     fn stop(&mut self, running: Vec<JoinHandle<()>>) {
         self.stopping.send_replace(true);
         for one in running {
@@ -238,7 +238,7 @@ fn an_event_is_posted_and_signed() {
     for hidden in ["peer", "door", "session"] {
         assert_eq!(body.get(hidden), None);
     }
-    // The next one comes only when this one was answered.
+    // The next one is sent only after the response to this one.
     hooked.record(&event("a.git"));
     assert_eq!(posted.recv_timeout(HANG).unwrap().id(), "3");
     hooked.stop(vec![running]);
@@ -270,7 +270,7 @@ fn a_hook_gets_what_it_wants() {
 #[test]
 fn what_fails_is_tried_again_and_has_the_same_id() {
     let mut hooked = Hooked::new(JournalOptions::default());
-    // The one that hangs uses it up. On a machine with much to do, others may as well.
+    // The hanging one uses up the time limit. On a busy machine, others may as well.
     hooked.rules.max_time = Duration::from_millis(500);
     let (address, posted) = receiver(Box::new(|number, stream| match number {
         0 => says(stream, "HTTP/1.1 500 No\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n"),
@@ -311,7 +311,7 @@ fn a_hook_goes_on_at_its_cursor() {
     (0..3).for_each(|_| hooked.record(&event("a.git")));
     let ids = [(); 3].map(|()| posted.recv_timeout(HANG).unwrap().id().to_owned());
     assert_eq!(ids, ["1", "2", "3"]);
-    // The third is not answered when the server stops, and comes again with the fourth.
+    // The third has no response when the server stops, and is sent again with the fourth.
     hooked.stop(vec![running]);
     assert_eq!(hooked.cursor(), "3\n");
     hooked.record(&event("a.git"));
@@ -319,7 +319,7 @@ fn a_hook_goes_on_at_its_cursor() {
     let ids = [(); 2].map(|()| posted.recv_timeout(HANG).unwrap().id().to_owned());
     assert_eq!(ids, ["3", "4"]);
     hooked.stop(vec![running]);
-    // A cursor of another journal.
+    // The cursor of another journal.
     std::fs::write(hooked.dir().join("webhook-ci"), "1000\n").unwrap();
     let running = hooked.start(hook());
     hooked.record(&event("a.git"));
@@ -338,7 +338,7 @@ fn the_cursor_is_written_while_an_event_is_not_answered() {
     (0..3).for_each(|_| hooked.record(&event("a.git")));
     let ids = [(); 3].map(|()| posted.recv_timeout(HANG).unwrap().id().to_owned());
     assert_eq!(ids, ["1", "2", "3"]);
-    // The third is on its way for as long as this lasts; a kill now must not bring back the second.
+    // The third is in flight meanwhile; a kill now must not send the second again.
     let started = std::time::Instant::now();
     while hooked.cursor() != "3\n" {
         assert!(started.elapsed() < HANG / 2, "{}", hooked.cursor());
@@ -379,7 +379,7 @@ fn what_is_not_taken_for_too_long_is_given_up() {
 
 #[test]
 fn what_the_journal_no_longer_has_is_counted() {
-    // Each event has a segment, and only the last few stay.
+    // Every event has a segment of its own, and only the last few are kept.
     let options = JournalOptions { segment_bytes: 1, max_bytes: 1000, ..JournalOptions::default() };
     let mut hooked = Hooked::new(options);
     let (address, posted) = receiver(takes_all());
@@ -408,12 +408,12 @@ fn a_receiver_that_hangs_delays_nobody_else() {
         assert_eq!(posted.recv_timeout(HANG).unwrap().id(), expect.to_string());
         hooked.record(&event("a.git"));
     }
-    // And the server does not wait for it, either.
+    // The server does not wait for it either.
     hooked.stop(running);
     assert_eq!(std::fs::read_to_string(hooked.dir().join("webhook-slow")).unwrap(), "1\n");
 }
 
-/// What Prometheus is told of all hooks.
+/// The metrics of all hooks.
 fn shown(metrics: &Metrics) -> Vec<String> {
     let text = metrics.text();
     text.lines().filter(|line| line.starts_with("packrace_webhook_lag{")).map(str::to_owned).collect()
@@ -447,15 +447,16 @@ fn other_hooks_count_while_the_server_runs() {
     let before = all.running[1].hook.clone();
     assert_eq!(before.name, "slow");
 
-    // One that has changed sends at once what the other receiver did not take; the other one is not disturbed.
+    // A changed hook immediately sends what the other receiver did not accept; the other hook is not
+    // disturbed.
     set(&mut all, vec![to("ci", good), to("slow", slow)]);
     assert_eq!(posted.recv_timeout(HANG).unwrap().id(), "1");
     assert!(all.running.iter().any(|one| Arc::ptr_eq(&one.hook, &before)));
-    // A secret is a change, too.
+    // A new secret is a change, too.
     set(&mut all, vec![to("slow", slow), Webhook { secret: b"another secret".to_vec(), ..to("ci", good) }]);
     hooked.record(&event("a.git"));
     let find = |id: &str| {
-        // What was on its way when a hook ended comes twice.
+        // A delivery in flight when a hook ended is sent twice.
         let mut requests = std::iter::from_fn(|| posted.recv_timeout(HANG).ok());
         requests.find(|request| request.id() == id).unwrap()
     };
@@ -463,7 +464,7 @@ fn other_hooks_count_while_the_server_runs() {
     let signature = signature(b"another secret", &request.body);
     assert_eq!(request.headers["x-packrace-signature-256"], signature);
 
-    // One that is gone has no numbers; it comes back where it was.
+    // A removed hook has no metrics; when it is added again, it continues at its cursor.
     set(&mut all, vec![to("slow", slow)]);
     assert_eq!(shown(&metrics), ["packrace_webhook_lag{hook=\"slow\"} 2"]);
     set(&mut all, Vec::new());
