@@ -89,7 +89,6 @@ history 1
 git reflog expire --expire=now refs/heads/none
 
 ## --stale-fix
-# differs: --stale-fix is refused
 history 1
 commit one
 git reflog expire --stale-fix --expire=never --all

@@ -381,7 +381,7 @@ fn kept(
         if options.verbose {
             let word = match (is_pruned, options.dry_run) {
                 (false, _) => "keep",
-                // Git says this only for single entries.
+                // Git does not say this for logs of `expire` that are named.
                 (true, true) if says_would => "would prune",
                 (true, _) => "prune",
             };
@@ -416,16 +416,25 @@ fn expire(
     let total = moment(&args.expire, "--expire")?;
     let unreachable = moment(&args.expire_unreachable, "--expire-unreachable")?;
     let mut expired = ReflogExpiry::new(repository, total, unreachable)?;
+    if args.stale_fix {
+        if args.change.verbose {
+            changes.call.write_line("Marking reachable objects...")?;
+        }
+        expired = expired.with_stale_fix()?;
+    }
     let (logs, missing) = chosen(repository, (args.all, args.single_worktree), &args.names)?;
     let mut result = Ok(());
     for name in missing {
         result = Err(failed(changes.call, format!("{name} points nowhere!")));
     }
-    for (refs, names) in logs {
+    let last = logs.len() - 1;
+    for (number, (refs, names)) in logs.into_iter().enumerate() {
+        // The last ones are those that were named.
+        let says_would = number != last;
         for name in names {
             let expired = expired.of(&refs, &name)?;
             let mut is_pruned = |log: &[LoggedChange], position: usize| Ok(expired.has(&log[position]));
-            shorten(&refs, changes, (&args.change, false), &name, &mut is_pruned)?;
+            shorten(&refs, changes, (&args.change, says_would), &name, &mut is_pruned)?;
         }
     }
     result

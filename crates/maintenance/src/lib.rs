@@ -28,6 +28,7 @@ pub mod policy;
 pub mod reflogs;
 pub mod repacking;
 mod settings;
+mod sound_commits;
 pub mod stale_files;
 mod task;
 mod tasks;

@@ -7,10 +7,11 @@ use gix_glob::wildmatch;
 use gix_glob::wildmatch::Mode;
 use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
 use packrace_store::refs::{LoggedChange, RefStore, Target};
-use packrace_store::{ObjectReader, Repository, cache_bytes};
+use packrace_store::{ObjectReader, Repository, cache_bytes, roots};
 
 use crate::error::Error;
 use crate::expiry::expiry;
+use crate::sound_commits::SoundCommits;
 
 /// Finds expired entries.
 pub struct ReflogExpiry<'a> {
@@ -18,6 +19,8 @@ pub struct ReflogExpiry<'a> {
     total: Option<u64>,
     unreachable: Option<u64>,
     reader: ObjectReader,
+    /// With `--stale-fix`.
+    sound: Option<SoundCommits>,
 }
 
 /// Expiry times in seconds since 1970; older entries expire.
@@ -34,11 +37,16 @@ pub struct ExpiredEntries {
     reached: Option<HashSet<ObjectId>>,
     /// The commits that ids in the log name or tag; `None` for other objects.
     commits: HashMap<ObjectId, Option<ObjectId>>,
+    /// Ids in the log that are no sound commits.
+    broken: HashSet<ObjectId>,
 }
 
 impl ExpiredEntries {
     /// Whether this entry has expired.
     pub fn has(&self, change: &LoggedChange) -> bool {
+        if self.broken.contains(&change.old) || self.broken.contains(&change.new) {
+            return true;
+        }
         let seconds = change.seconds();
         if seconds < self.cutoffs.total {
             return true;
@@ -66,7 +74,18 @@ impl<'a> ReflogExpiry<'a> {
         unreachable: Option<u64>,
     ) -> Result<Self, Error> {
         let reader = repository.snapshot()?.reader(cache_bytes::MANY_OBJECTS);
-        Ok(ReflogExpiry { repository, total, unreachable, reader })
+        Ok(ReflogExpiry { repository, total, unreachable, reader, sound: None })
+    }
+
+    /// Entries that name anything but a sound commit expire too, whatever their age (git-reflog, `--stale-fix`).
+    pub fn with_stale_fix(mut self) -> Result<Self, Error> {
+        let mut tips = Vec::new();
+        for tip in roots(self.repository)?.refs {
+            tips.extend(self.commit(tip)?);
+        }
+        let reachable = self.ancestors(tips)?;
+        self.sound = Some(SoundCommits { reachable, complete: HashSet::new() });
+        Ok(self)
     }
 
     /// The expired entries of the reflog of a ref, as seen from the work tree that `refs` belongs to.
@@ -88,7 +107,28 @@ impl<'a> ReflogExpiry<'a> {
                 commits.insert(id, self.commit(id)?);
             }
         }
-        Ok(ExpiredEntries { cutoffs, reached, commits })
+        let broken = self.broken(&log)?;
+        Ok(ExpiredEntries { cutoffs, reached, commits, broken })
+    }
+
+    /// Ids in a log that are no sound commits.
+    fn broken(&mut self, log: &[LoggedChange]) -> Result<HashSet<ObjectId>, Error> {
+        let mut broken = HashSet::new();
+        let Some(mut sound) = self.sound.take() else { return Ok(broken) };
+        for id in log.iter().flat_map(|change| [change.old, change.new]) {
+            if id.is_null() || broken.contains(&id) {
+                continue;
+            }
+            let is_sound = match self.commit(id)? {
+                Some(commit) => sound.contains(commit, self.repository, &mut self.reader)?,
+                None => false,
+            };
+            if !is_sound {
+                broken.insert(id);
+            }
+        }
+        self.sound = Some(sound);
+        Ok(broken)
     }
 
     /// The number of entries that are too old, reachable or not.
@@ -148,9 +188,14 @@ impl<'a> ReflogExpiry<'a> {
         for tip in tips {
             waiting.extend(self.commit(tip)?);
         }
-        if waiting.is_empty() {
-            return Ok(None);
+        match waiting.is_empty() {
+            true => Ok(None),
+            false => self.ancestors(waiting).map(Some),
         }
+    }
+
+    /// These commits and all their ancestors that exist.
+    fn ancestors(&mut self, mut waiting: Vec<ObjectId>) -> Result<HashSet<ObjectId>, Error> {
         let mut reached: HashSet<ObjectId> = HashSet::new();
         while let Some(id) = waiting.pop() {
             if !reached.insert(id) || self.reader.kind_and_size(&id)?.is_none() {
@@ -160,7 +205,7 @@ impl<'a> ReflogExpiry<'a> {
             let commit = parse_commit(&data, id.kind()).map_err(Error::Malformed)?;
             waiting.extend(commit.parents.iter().filter(|parent| !reached.contains(*parent)));
         }
-        Ok(Some(reached))
+        Ok(reached)
     }
 
     /// The commit that an object is or tags.

@@ -352,6 +352,9 @@ pub struct ReflogExpire {
     /// Delete entries older than TIME that the ref does not reach (default: gc.reflogExpireUnreachable, else 30 days).
     #[arg(long, value_name = "TIME")]
     pub expire_unreachable: Option<String>,
+    /// Also delete entries that name anything but a commit, or a commit that no ref reaches and that lacks objects.
+    #[arg(long)]
+    pub stale_fix: bool,
     /// Process the reflogs of all refs, in all work trees.
     #[arg(long)]
     pub all: bool,
@@ -478,6 +481,7 @@ impl From<ReflogExpire> for ReflogExpireOptions {
             change: args.change.into(),
             expire: args.expire,
             expire_unreachable: args.expire_unreachable,
+            stale_fix: args.stale_fix,
             all: args.all,
             single_worktree: args.single_worktree,
             names: args.names,

@@ -202,3 +202,60 @@ fn all_work_trees() {
         }
     }
 }
+
+/// Entries that name broken commits, other objects, and commits that refs reach although objects are missing.
+#[test]
+fn stale_entries() {
+    for format in [RefFormat::Files, RefFormat::Reftable] {
+        let twins = RefTwins::with(format, &[("core.logAllRefUpdates", "always")]);
+        for path in [twins.git(), twins.ours()] {
+            let run = |args: &[&str]| Git::stock().run(&path, args).trim().to_owned();
+            let run_with = |args: &[&str], input: &str| {
+                String::from_utf8(Git::stock().run_with_input(&path, args, input.as_bytes()))
+                    .unwrap()
+                    .trim()
+                    .to_owned()
+            };
+            let commit = |text: &str, parent: &str| {
+                let blob = run_with(&["hash-object", "-w", "--stdin"], text);
+                let tree = run_with(&["mktree"], &format!("100644 blob {blob}\tfile\n"));
+                (run(&["commit-tree", "-m", text, "-p", parent, &tree]), tree, blob)
+            };
+            let remove = |id: &str| {
+                std::fs::remove_file(path.join(format!("objects/{}/{}", &id[..2], &id[2..]))).unwrap();
+            };
+            let good = twins.filled("{c}");
+            let [whole, no_blob, no_tree, gone] =
+                ["whole", "no blob", "no tree", "gone"].map(|text| commit(text, &good));
+            let (child, reached) = (commit("child", &gone.0), commit("reached", &good));
+            let ids = [&whole.0, &no_blob.0, &no_tree.0, &gone.0, &child.0, &reached.0, &good];
+            let tag = twins.filled("{g}");
+            for (number, id) in ids.into_iter().enumerate() {
+                run(&["update-ref", "-m", &format!("step {number}"), "refs/heads/broken", id]);
+            }
+            for (number, id) in [&whole.2, &whole.1, &tag, &good].into_iter().enumerate() {
+                run(&["update-ref", "-m", &format!("other {number}"), "refs/tags/broken", id]);
+            }
+            run(&["update-ref", "refs/heads/reached", &reached.0]);
+            for id in [&no_blob.2, &no_tree.1, &gone.0, &reached.2] {
+                remove(id);
+            }
+        }
+        let expire = ["reflog", "expire", "--stale-fix", "--verbose"];
+        let never = ["--expire=never", "--expire-unreachable=never"];
+        for more in [
+            &["--dry-run", "--all"][..],
+            &["--dry-run", "refs/heads/broken"],
+            &["--dry-run"],
+            &["refs/tags/broken"],
+            &["--rewrite", "--all"],
+        ] {
+            twins.check_said(&[&expire[..], &never, more].concat(), "");
+        }
+        let logs = |path: &Path| {
+            ["refs/heads/broken", "refs/tags/broken"]
+                .map(|name| Git::stock().run(path, &["reflog", "--format=%H %gs", name]))
+        };
+        assert_eq!(logs(&twins.ours()), logs(&twins.git()), "{format:?}");
+    }
+}

@@ -202,6 +202,8 @@ pub struct ReflogExpireOptions {
     pub expire: Option<String>,
     /// Delete entries older than this date that the ref does not reach.
     pub expire_unreachable: Option<String>,
+    /// Also delete entries that name anything but a complete commit.
+    pub stale_fix: bool,
     /// The reflogs of all refs, in all work trees.
     pub all: bool,
     /// With `all`, only the reflogs of this work tree and the shared ones.
