@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use packrace_maintenance::expiry::expiry;
 use packrace_maintenance::reflogs::ReflogExpiry;
 use packrace_object::{Kind, ObjectId};
-use packrace_store::refs::{LogEdit, LoggedChange, RefStore, Value, is_good_name};
+use packrace_store::refs::{Backend, LogEdit, LoggedChange, RefStore, Value, is_good_name};
 use packrace_store::{ObjectReader, Repository, all_reflogs, cache_bytes};
 
 use crate::call::Call;
@@ -265,7 +265,7 @@ fn delete(repository: &Repository, changes: RefChanges<'_>, args: &ReflogDeleteO
                 .ok_or_else(|| failed(changes.call, format!("not an entry of a reflog: {shown}")))?,
         };
         let mut older = 0;
-        shorten(repository.refs(), &changes, (&args.change, true), &full, &mut |log, position| {
+        shorten(repository.refs(), &changes, (&args.change, true), &full, &mut |log, position, _| {
             // Computed once per log: positions are asked in order, from 0.
             if number.is_none() && position == 0 {
                 older = log.iter().filter(|change| change.seconds() < moment).count();
@@ -324,8 +324,8 @@ fn drop_logs(
     result
 }
 
-/// Whether to prune the entry at a position.
-type IsPruned<'a> = dyn FnMut(&[LoggedChange], usize) -> Result<bool, Fatal> + 'a;
+/// Whether to prune the entry at a position, which may have another old object than in the log.
+type IsPruned<'a> = dyn FnMut(&[LoggedChange], usize, &LoggedChange) -> Result<bool, Fatal> + 'a;
 
 /// Removes the entries for which `is_pruned` is true; positions count from the oldest entry.
 fn shorten(
@@ -338,10 +338,9 @@ fn shorten(
     let value = refs.read(name).map_err(Fatal::new)?;
     let mut problem = None;
     let mut decide = |log: Option<&[LoggedChange]>| match kept(
-        changes.call,
+        (changes.call, refs.backend()),
         log.unwrap_or_default(),
-        options,
-        says_would,
+        (options, says_would),
         is_pruned,
     ) {
         Ok(kept) => kept,
@@ -369,15 +368,21 @@ fn shorten(
 
 /// The entries to keep; `None` if all stay.
 fn kept(
-    call: &Call,
+    (call, backend): (&Call, Backend),
     log: &[LoggedChange],
-    options: &ReflogChangeOptions,
-    says_would: bool,
+    (options, says_would): (&ReflogChangeOptions, bool),
     is_pruned: &mut IsPruned<'_>,
 ) -> Result<Option<Vec<LoggedChange>>, Fatal> {
     let mut kept: Vec<LoggedChange> = Vec::new();
     for (position, change) in log.iter().enumerate() {
-        let is_pruned = is_pruned(log, position)?;
+        let mut rewritten = change.clone();
+        if options.rewrite {
+            let before = kept.last().map(|before| before.new);
+            rewritten.old = before.unwrap_or_else(|| ObjectId::null(change.new.kind()));
+        }
+        // As in git, which depends on the backend.
+        let judged = if backend == Backend::Files { &rewritten } else { change };
+        let is_pruned = is_pruned(log, position, judged)?;
         if options.verbose {
             let word = match (is_pruned, options.dry_run) {
                 (false, _) => "keep",
@@ -390,12 +395,7 @@ fn kept(
         if is_pruned {
             continue;
         }
-        let mut change = change.clone();
-        if options.rewrite {
-            let before = kept.last().map(|before| before.new);
-            change.old = before.unwrap_or_else(|| ObjectId::null(change.new.kind()));
-        }
-        kept.push(change);
+        kept.push(rewritten);
     }
     Ok((kept != log).then_some(kept))
 }
@@ -433,7 +433,7 @@ fn expire(
         let says_would = number != last;
         for name in names {
             let expired = expired.of(&refs, &name)?;
-            let mut is_pruned = |log: &[LoggedChange], position: usize| Ok(expired.has(&log[position]));
+            let mut is_pruned = |_: &[LoggedChange], _: usize, change: &LoggedChange| Ok(expired.has(change));
             shorten(&refs, changes, (&args.change, says_would), &name, &mut is_pruned)?;
         }
     }
