@@ -38,7 +38,7 @@ enum Mode {
 
 const MODES: [Mode; 3] = [Mode::Plain, Mode::Journal, Mode::Webhooks];
 
-struct Contender {
+struct EventServer {
     mode: Mode,
     server: Server,
     address: SocketAddr,
@@ -57,7 +57,7 @@ pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>
     git.run(dir.path(), &["init", "-q", "--bare", "-b", "main", &repo.display().to_string()]);
     git.run(&repo, &["config", "receive.autogc", "false"]);
     let pushers = Pushers::prepare(git, &repo, 1, count);
-    let started = MODES.map(|mode| Contender::start(mode, binary, git, &repo, dir.path()));
+    let started = MODES.map(|mode| EventServer::start(mode, binary, git, &repo, dir.path()));
     let mut contenders = started.into_iter().collect::<Result<Vec<_>, _>>()?;
     for first in (0..count).step_by(TURN) {
         for contender in &mut contenders {
@@ -91,7 +91,7 @@ pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>
     Ok(records)
 }
 
-impl Contender {
+impl EventServer {
     fn start(mode: Mode, binary: &Path, git: &Git, repo: &Path, dir: &Path) -> Result<Self, Error> {
         let folder = dir.join(format!("{mode:?}"));
         let root = folder.join("root");
@@ -117,7 +117,7 @@ impl Contender {
         std::fs::write(&file, settings)?;
         let server = Server::packrace_as(binary, &root, None, Some(&file))?;
         let address = server.target(Transport::Http, &root.join("pushed.git"))?.address;
-        Ok(Contender { mode, server, address, folder, received, times: Vec::new(), cpu_seconds: 0.0 })
+        Ok(EventServer { mode, server, address, folder, received, times: Vec::new(), cpu_seconds: 0.0 })
     }
 
     fn push(&mut self, pushers: &Pushers, numbers: std::ops::Range<usize>) -> Result<(), Error> {

@@ -11,11 +11,11 @@ use crate::Error;
 
 /// The pushes of clients, recorded: nothing is generated while they run.
 pub struct Pushers {
-    clients: Vec<Client>,
+    clients: Vec<PushClient>,
 }
 
 /// The pushes of one client, in order.
-struct Client {
+struct PushClient {
     requests: Vec<Vec<u8>>,
     /// The commit of each push.
     commits: Vec<String>,
@@ -97,7 +97,7 @@ impl Pushers {
     }
 }
 
-fn record(git: &Git, source: &Path, client: usize) -> Client {
+fn record(git: &Git, source: &Path, client: usize) -> PushClient {
     let listed = git.run(source, &["rev-list", "--reverse", &format!("main..b{client}")]);
     let commits: Vec<String> = listed.lines().map(str::to_owned).collect();
     let mut requests = Vec::new();
@@ -114,7 +114,7 @@ fn record(git: &Git, source: &Path, client: usize) -> Client {
         requests.push(Script::new().data(command.as_bytes()).flush().raw(&pack).bytes().to_vec());
         old = Some(new);
     }
-    Client { requests, commits }
+    PushClient { requests, commits }
 }
 
 fn push_once(address: SocketAddr, name: &str, request: &[u8]) -> Result<f64, String> {

@@ -16,6 +16,7 @@ use packrace_server::events::EventSettings;
 use packrace_server::limits::Limits;
 use packrace_server::limits::admission::AdmissionSettings;
 use packrace_server::maintenance::MaintenanceRules;
+use packrace_server::program::ProgramHooks;
 use packrace_server::receive::PushBudget;
 use packrace_server::repository_cache::RepositoryCacheSettings;
 use packrace_server::send::pack_cache::CacheSettings;
@@ -87,8 +88,7 @@ fn call_of_variables(call: &Call) -> Result<(CgiRequest, Settings), Fatal> {
         proxies: TrustedProxies::default(),
         audit: None,
         webhooks: None,
-        repository_paths: None,
-        receive_hook: None,
+        program: ProgramHooks::default(),
         events: EventSettings::default(),
         repository_prototype: None,
     };

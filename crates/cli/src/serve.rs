@@ -14,6 +14,7 @@ use packrace_os::durable;
 use packrace_remote::bucket::s3::S3Options;
 use packrace_server::access::{Anyone, AuditLog, FilePolicy, LoadError};
 use packrace_server::listen::{Scheme, inetd, serve_and_reload};
+use packrace_server::program::ProgramHooks;
 use packrace_server::settings::{BucketSettings, NewRepositories, Pushing, Settings};
 use packrace_server::shell::ShellListener;
 use packrace_server::ssh_keys::Ssh;
@@ -299,7 +300,6 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
     let may_push = push.allowed || policy.is_some();
     let has_api = policy.is_some() && bucket.url.is_none();
     let confinement = confinement(&hooks)?;
-    let prototype = has_api.then(|| prototype(call)).transpose()?;
     Ok(Settings {
         http: listen.http,
         https: listen.https,
@@ -336,9 +336,8 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
         audit: audit.map(Arc::new),
         events,
         webhooks: None,
-        repository_paths: None,
-        receive_hook: None,
-        repository_prototype: prototype,
+        program: ProgramHooks::default(),
+        repository_prototype: has_api.then(|| prototype(call)).transpose()?,
         access: policy.map_or_else(|| Arc::new(Anyone) as _, |policy| Arc::new(policy) as _),
     })
 }

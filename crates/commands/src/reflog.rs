@@ -6,7 +6,7 @@ use packrace_maintenance::expiry::expiry;
 use packrace_maintenance::reflogs::ReflogExpiry;
 use packrace_object::{Kind, ObjectId};
 use packrace_store::refs::{Backend, LogEdit, LoggedChange, RefStore, Value, is_good_name};
-use packrace_store::{ObjectReader, Repository, all_reflogs, cache_bytes};
+use packrace_store::{ObjectReader, Repository, WorkTreeReflogs, all_reflogs, cache_bytes};
 
 use crate::call::Call;
 use crate::call::discovery::repository;
@@ -280,19 +280,17 @@ fn delete(repository: &Repository, changes: RefChanges<'_>, args: &ReflogDeleteO
     result
 }
 
-/// Refs with reflogs, and the refs of the work tree that they belong to.
-type ChosenLogs = Vec<(RefStore, Vec<Vec<u8>>)>;
-
 /// The reflogs that the options of `drop` and `expire` choose, and the names that have none.
 fn chosen(
     repository: &Repository,
     (all, single_worktree): (bool, bool),
     typed: &[OsString],
-) -> Result<(ChosenLogs, Vec<String>), Fatal> {
+) -> Result<(Vec<WorkTreeReflogs>, Vec<String>), Fatal> {
     let here = repository.refs();
+    let reflogs = |names| WorkTreeReflogs { refs: here.clone(), names };
     let mut logs = match (all, single_worktree) {
         (true, false) => all_reflogs(repository)?,
-        (true, true) => vec![(here.clone(), here.logged_names().map_err(Fatal::new)?)],
+        (true, true) => vec![reflogs(here.logged_names().map_err(Fatal::new)?)],
         (false, _) => Vec::new(),
     };
     let (mut names, mut missing) = (Vec::new(), Vec::new());
@@ -302,7 +300,7 @@ fn chosen(
             None => missing.push(typed.to_string_lossy().into_owned()),
         }
     }
-    logs.push((here.clone(), names));
+    logs.push(reflogs(names));
     Ok((logs, missing))
 }
 
@@ -316,7 +314,7 @@ fn drop_logs(
     for name in missing {
         result = Err(failed(changes.call, format!("reflog could not be found: '{name}'")));
     }
-    for (refs, names) in logs {
+    for WorkTreeReflogs { refs, names } in logs {
         for name in names {
             refs.edit_log(&name, &changes.writes, &mut |_| LogEdit::Drop)?;
         }
@@ -428,7 +426,7 @@ fn expire(
         result = Err(failed(changes.call, format!("{name} points nowhere!")));
     }
     let last = logs.len() - 1;
-    for (number, (refs, names)) in logs.into_iter().enumerate() {
+    for (number, WorkTreeReflogs { refs, names }) in logs.into_iter().enumerate() {
         // The last ones are those that were named.
         let says_would = number != last;
         for name in names {

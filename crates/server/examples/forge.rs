@@ -43,6 +43,7 @@ async fn with_peer(ConnectInfo(peer): ConnectInfo<SocketAddr>, mut request: Requ
     request
 }
 
+/// Pages, and repositories below them.
 pub fn app(root: &Path) -> std::io::Result<Router> {
     let git = Git::builder(root).access(Users(vec![("alice", "wonder"), ("bob", "builder")])).build()?;
     let app = Router::new().route("/", routing::get(async || "A forge.\n")).fallback_service(git.http());

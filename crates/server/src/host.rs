@@ -12,7 +12,7 @@ use crate::limits::admission::AdmissionControl;
 use crate::limits::budget::Budget;
 use crate::maintenance::MaintenanceQueue;
 use crate::metrics::Metrics;
-use crate::receive::ReceiveHook;
+use crate::program::ProgramHooks;
 use crate::repository_cache::RefAdvertisementCache;
 use crate::send::pack_cache::PackCache;
 use crate::transfers::Transfers;
@@ -39,8 +39,8 @@ pub struct Host {
     pub events: OnceLock<Events>,
     /// Ref advertisements that were sent.
     pub ref_advertisements: RefAdvertisementCache,
-    /// Sees pushes, if another program embeds the server.
-    pub receive_hook: Option<Arc<dyn ReceiveHook>>,
+    /// Functions of the program that embeds the server.
+    pub program: ProgramHooks,
     /// Commits pushes to the bucket, if repositories of one are served.
     pub bucket: Option<Arc<Committer>>,
 }

@@ -27,6 +27,7 @@ pub mod maintenance;
 pub mod metrics;
 mod origin;
 pub mod path_names;
+pub mod program;
 pub mod receive;
 mod refs;
 pub mod repositories;

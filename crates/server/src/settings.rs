@@ -16,10 +16,10 @@ use crate::events::EventSettings;
 use crate::limits::Limits;
 use crate::limits::admission::AdmissionSettings;
 use crate::maintenance::MaintenanceRules;
-use crate::receive::{Committer, PushBudget, ReceiveHook};
+use crate::program::ProgramHooks;
+use crate::receive::{Committer, PushBudget};
 use crate::repository_cache::RepositoryCacheSettings;
 use crate::send::pack_cache::CacheSettings;
-use crate::service::root::RepositoryPaths;
 use crate::ssh_keys::Ssh;
 use crate::tls::Tls;
 use crate::webhooks::Webhooks;
@@ -83,10 +83,8 @@ pub struct Settings {
     pub events: EventSettings,
     /// Where events are posted. If nowhere at the start, then never.
     pub webhooks: Option<Arc<Webhooks>>,
-    /// Where repositories are; `None`: at the paths that requests name. Applies at the start only.
-    pub repository_paths: Option<Arc<dyn RepositoryPaths>>,
-    /// Sees pushes. Applies at the start only.
-    pub receive_hook: Option<Arc<dyn ReceiveHook>>,
+    /// Functions of the program that embeds the server. Applies at the start only.
+    pub program: ProgramHooks,
     /// What `/-/api/v1/repositories` creates; `None`: there is no such route.
     pub repository_prototype: Option<NewRepositories>,
 }

@@ -132,7 +132,7 @@ fn sockets_of_systemd() {
     let refused = activate(root.path(), &listeners, Some("http:other")).output().unwrap();
     assert_eq!(refused.status.code(), Some(128));
     let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(said.contains("called http, https, git or ssh, not 'http:other'"), "{said}");
+    assert!(said.contains("named http, https, git or ssh, not 'http:other'"), "{said}");
     let refused = activate(root.path(), &listeners, Some("http:https")).output().unwrap();
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(said.ends_with("fatal: listen.https: needs tls.certificates\n"), "{said}");

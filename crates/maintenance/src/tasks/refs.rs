@@ -1,5 +1,5 @@
 use packrace_store::refs::{LogEdit, LoggedChange, PackRefs, RefWrites, StoredObjects};
-use packrace_store::{Repository, all_reflogs};
+use packrace_store::{Repository, WorkTreeReflogs, all_reflogs};
 
 use crate::error::Error;
 use crate::reflogs::ReflogExpiry;
@@ -23,7 +23,7 @@ pub(super) fn pack(repository: &Repository) -> Result<(), Error> {
 pub(super) fn expire_logs(repository: &Repository) -> Result<(), Error> {
     let writes = writes(repository)?;
     let mut expiry = ReflogExpiry::new(repository, None, None)?;
-    for (refs, names) in all_reflogs(repository)? {
+    for WorkTreeReflogs { refs, names } in all_reflogs(repository)? {
         for name in names {
             let log = refs.log(&name)?.unwrap_or_default();
             if log.is_empty() {

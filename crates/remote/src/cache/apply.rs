@@ -17,9 +17,9 @@ use packrace_object::HashKind;
 use packrace_os::count::Role;
 use packrace_os::{durable, list_dir};
 
+use super::fetch_error::FetchError;
 use super::files::{
-    FetchError, FileReader, FilesAtHand, PUT_PREFIX, WantedFile, is_there, make_dirs, parts_of, put,
-    put_if_other,
+    FileReader, FilesAtHand, PUT_PREFIX, WantedFile, is_there, make_dirs, parts_of, put, put_if_other,
 };
 use super::parts;
 use crate::bucket::Bucket;
@@ -46,12 +46,6 @@ pub(super) struct Change<'a> {
     pub(super) before: Option<&'a Head>,
     /// Files that need not be fetched.
     pub(super) at_hand: &'a FilesAtHand,
-}
-
-impl From<Error> for FetchError {
-    fn from(error: Error) -> Self {
-        FetchError::Other(error)
-    }
 }
 
 /// The files of a head, with their paths in a repository.

@@ -13,24 +13,14 @@ use packrace_os::{Mapped, list_dir};
 use packrace_store::QUARANTINE_PREFIX;
 use sha2::Digest as _;
 
-use super::parts::{Part, PartReader};
+use super::fetch_error::FetchError;
+use super::parts::{ObjectPart, PartReader};
 use crate::bucket::PART_BYTES;
 use crate::error::Error;
 use crate::layout::BucketName;
 
 /// Prefix of the temporary files of [`put`]: a killed process leaves one behind.
 pub(super) const PUT_PREFIX: &str = "tmp_cache_";
-
-/// Why a file could not be fetched.
-#[derive(Debug)]
-pub(super) enum FetchError {
-    /// The bucket lacks what the head names: a later head may name something else.
-    Missing(Error),
-    /// The disk is full.
-    NoRoom(Error),
-    /// Anything else.
-    Other(Error),
-}
 
 /// Local files that a push made, by the SHA-256 under which they were uploaded. Those that are wanted are
 /// moved into place.
@@ -96,7 +86,7 @@ impl<'a> WantedFile<'a> {
 }
 
 /// The range reads for files: contiguous files of one object are fetched together.
-pub(super) fn parts_of(files: &[WantedFile<'_>]) -> Vec<Part> {
+pub(super) fn parts_of(files: &[WantedFile<'_>]) -> Vec<ObjectPart> {
     let mut runs: Vec<(ObjectKey, Range<u64>)> = Vec::new();
     for (key, range) in files.iter().filter_map(WantedFile::place) {
         match runs.last_mut() {
@@ -106,7 +96,7 @@ pub(super) fn parts_of(files: &[WantedFile<'_>]) -> Vec<Part> {
     }
     let parts = runs.into_iter().flat_map(|(key, run)| {
         let starts = run.clone().step_by(PART_BYTES as usize);
-        starts.map(move |start| Part { key, range: start..run.end.min(start + PART_BYTES) })
+        starts.map(move |start| ObjectPart { key, range: start..run.end.min(start + PART_BYTES) })
     });
     parts.collect()
 }

@@ -12,6 +12,7 @@
 //! respond, requests fail: nothing stale is served.
 
 mod apply;
+mod fetch_error;
 mod files;
 mod parts;
 mod state;
@@ -30,8 +31,9 @@ use packrace_store::Repository;
 #[cfg(test)]
 pub(crate) use self::apply::files as files_of;
 use self::apply::{Change, apply, remove_others};
+use self::fetch_error::FetchError;
 pub(crate) use self::files::FilesAtHand;
-use self::files::{FetchError, make_dirs};
+use self::files::make_dirs;
 use self::state::CacheState;
 use crate::bucket::Bucket;
 use crate::error::{Error, ErrorKind};

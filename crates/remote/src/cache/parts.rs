@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use packrace_format::head::ObjectKey;
 
-use super::files::FetchError;
+use super::fetch_error::FetchError;
 use super::lock;
 use crate::bucket::{Bucket, PART_BYTES};
 use crate::error::{Error, ErrorKind};
@@ -18,12 +18,12 @@ const MAX_AHEAD_BYTES: u64 = 4 * PART_BYTES;
 
 /// A range of an object: at least one byte, at most [`PART_BYTES`].
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct ObjectPart {
     pub(super) key: ObjectKey,
     pub(super) range: Range<u64>,
 }
 
-impl Part {
+impl ObjectPart {
     fn len(&self) -> u64 {
         self.range.end - self.range.start
     }
@@ -33,13 +33,13 @@ impl Part {
 pub(super) struct PartReader<'a> {
     bucket: &'a Bucket,
     name: &'a BucketName,
-    parts: &'a [Part],
-    progress: Mutex<Progress>,
+    parts: &'a [ObjectPart],
+    progress: Mutex<PartProgress>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Progress {
+struct PartProgress {
     /// Parts requested so far, in order.
     requested: usize,
     handed_out: usize,
@@ -54,7 +54,7 @@ struct Progress {
 pub(super) fn read<T>(
     bucket: &Bucket,
     name: &BucketName,
-    parts: &[Part],
+    parts: &[ObjectPart],
     use_parts: impl FnOnce(&PartReader<'_>) -> Result<T, FetchError>,
 ) -> Result<T, FetchError> {
     let progress = Mutex::default();
@@ -140,11 +140,11 @@ impl PartReader<'_> {
         }
     }
 
-    fn wait<'p>(&self, progress: MutexGuard<'p, Progress>) -> MutexGuard<'p, Progress> {
+    fn wait<'p>(&self, progress: MutexGuard<'p, PartProgress>) -> MutexGuard<'p, PartProgress> {
         self.changed.wait(progress).unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn request(&self, part: &Part) -> Result<Bytes, FetchError> {
+    fn request(&self, part: &ObjectPart) -> Result<Bytes, FetchError> {
         let object = self.name.object_key(&part.key);
         let found = self.bucket.get_range(&object, part.range.clone()).map_err(FetchError::Other)?;
         found.ok_or_else(|| {

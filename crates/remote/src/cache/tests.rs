@@ -182,7 +182,7 @@ fn nothing_stale_and_nothing_empty_is_served() {
         (Bytes::new(), "shorter than a head"),
         (good.slice(1..), "signature"),
         (good.slice(..good.len() - 1), "checksum"),
-        (newer.into(), "version 9 is newer"),
+        (newer.into(), "version 9 is not supported"),
     ] {
         node.double.damage(&key, bytes);
         let error = node.open("a").unwrap_err();
@@ -220,7 +220,7 @@ fn what_is_not_as_its_head_says_gets_no_name() {
     node.writer.delete(&key).unwrap();
     let error = node.open("a").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Damaged);
-    assert!(error.to_string().contains("lacks"), "{error}");
+    assert!(error.to_string().contains("is missing from the bucket"), "{error}");
     node.double.damage(&key, good);
     node.open("a").unwrap();
     packrace_testkit::Git::stock().run(&node.path("a"), &["fsck", "--strict", "--no-dangling"]);
@@ -428,7 +428,8 @@ fn parts_are_read_at_once_and_come_in_order() {
     let object = name.object_key(&key);
     let bytes = Bytes::from(Random::new(5).bytes(1000));
     double.damage(&object, bytes.clone());
-    let parts: Vec<_> = (0..10).map(|at| parts::Part { key, range: at * 100..(at + 1) * 100 }).collect();
+    let parts: Vec<_> =
+        (0..10).map(|at| parts::ObjectPart { key, range: at * 100..(at + 1) * 100 }).collect();
     let (sender, receiver) = channel();
     double.before_read(move || receiver.recv_timeout(HANG).unwrap());
     double.before_read(move || sender.send(()).unwrap());

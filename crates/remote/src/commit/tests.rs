@@ -254,7 +254,9 @@ fn a_full_head_spills() {
     check_objects(&double);
     let ranges = |node: &Node| node.committer.cache().bucket().counts().all_of(RequestKind::Range);
     assert_eq!(ranges(&node), 1, "the first pack");
-    assert_eq!(ranges(&other), 1 + 2 * spilled, "and the pack and the table that came with each");
+    // And the pack and the table that came with each: one part if they are contiguous.
+    let parts = 1 + spilled..=1 + 2 * spilled;
+    assert!(parts.contains(&ranges(&other)), "{} {spilled}", ranges(&other));
     assert_eq!(value(other.open().unwrap().refs(), "refs/heads/new"), old);
     // The number of tables stays small.
     assert!(read(&double).tables.len() < 12, "{}", read(&double).tables.len());

@@ -30,10 +30,10 @@ pub use self::http::{GitBody, GitHttp, Peer};
 pub use self::session::SessionError;
 use crate::access::{AccessPolicy, Anyone, TrustedProxies};
 use crate::caretaker;
+use crate::program::ProgramHooks;
+pub use crate::program::{ReceiveHook, ReceivedPush, ReceivedRef, RepositoryPaths};
 use crate::receive::{Committer, Pusher};
-pub use crate::receive::{ReceiveHook, ReceivedPush, ReceivedRef};
 use crate::serve_config::ServeConfig;
-pub use crate::service::root::RepositoryPaths;
 use crate::service::shared::Shared;
 use crate::settings::{Admin, Hosts, Pushing, Settings};
 use crate::subject::AGENT;
@@ -125,13 +125,13 @@ impl GitBuilder {
 
     /// Finds repositories by their names. Rules of access are asked for the name, and no push creates a repository.
     pub fn repositories(mut self, paths: impl RepositoryPaths + 'static) -> Self {
-        self.settings.repository_paths = Some(Arc::new(paths));
+        self.settings.program.repository_paths = Some(Arc::new(paths));
         self
     }
 
     /// Shows every push to this hook.
     pub fn receive_hook(mut self, hook: impl ReceiveHook + 'static) -> Self {
-        self.settings.receive_hook = Some(Arc::new(hook));
+        self.settings.program.receive_hook = Some(Arc::new(hook));
         self
     }
 
@@ -199,8 +199,7 @@ fn default_settings() -> Settings {
         audit: None,
         events,
         webhooks: None,
-        repository_paths: None,
-        receive_hook: None,
+        program: ProgramHooks::default(),
         repository_prototype: None,
     }
 }

@@ -64,7 +64,6 @@ use crate::transfers::Transfer;
 use client_messages::{ClientMessages, WAITING_EVENTS, relay};
 use commands::{Push, ReceivedCommand};
 pub use identity::{Committer, Pusher};
-pub use in_process::{ReceiveHook, ReceivedPush, ReceivedRef};
 pub use landing::BucketPush;
 use settings::PushSettings;
 use spent::CpuTime;

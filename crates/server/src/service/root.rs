@@ -14,6 +14,7 @@ use super::access_log::quoted;
 use crate::access::Denied;
 use crate::metrics::Reason;
 use crate::path_names::path_below;
+use crate::program::RepositoryPaths;
 use crate::repositories::{RepositoryFolder, is_reserved};
 use crate::repository_cache::RepositoryCache;
 use crate::settings::NewRepositories;
@@ -37,13 +38,6 @@ pub(crate) struct Root {
     paths: Option<Arc<dyn RepositoryPaths>>,
     /// The same folder, to create, rename and delete repositories in it.
     pub(crate) folder: RepositoryFolder,
-}
-
-/// Where repositories are, for a program whose names for them are not paths. Called for every request, on its thread.
-pub trait RepositoryPaths: std::fmt::Debug + Send + Sync {
-    /// The path of a repository below the folder, such as `a1/b2/7.git`, for a name without slashes at its ends; `None` if there is
-    /// none. Links and `..` lead nowhere outside of the folder.
-    fn path_of(&self, name: &[u8]) -> Option<PathBuf>;
 }
 
 /// Why no repository is served.

@@ -121,7 +121,7 @@ impl Shared {
             maintenance: Arc::default(),
             events: OnceLock::new(),
             ref_advertisements,
-            receive_hook: settings.receive_hook.clone(),
+            program: settings.program.clone(),
             bucket: committer,
             metrics,
             cpu: Some(Arc::new(CpuScheduler::new(packrace_os::process::available_threads()))),
@@ -129,7 +129,7 @@ impl Shared {
         let allowed = &settings.rules.allowed_paths;
         Ok(Shared {
             root: Root::new(root, settings.open.clone(), allowed, repositories, bucket)?
-                .with_paths(settings.repository_paths.clone()),
+                .with_paths(settings.program.repository_paths.clone()),
             limits,
             refusing: Arc::new(Semaphore::new(MAX_REFUSING)),
             refusals: RefusalLog::default(),

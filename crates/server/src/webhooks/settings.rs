@@ -305,7 +305,7 @@ mod tests {
         check(
             &format!("{good}repositories = [\"/a\"]\n"),
             0o600,
-            "hooks.toml:1:1: ci: repositories: '/a' begins with a slash",
+            "hooks.toml:1:1: ci: repositories: '/a' starts with a slash",
         );
         check(
             &format!("{good}allow-addresses = [\"10.0.0.0/33\"]\n"),

@@ -9,6 +9,7 @@ use packrace_server::limits::Limits;
 use packrace_server::limits::admission::AdmissionSettings;
 use packrace_server::listen::serve;
 use packrace_server::maintenance::{MaintenanceMode, MaintenanceRules};
+use packrace_server::program::ProgramHooks;
 use packrace_server::receive::{Committer, PushBudget};
 use packrace_server::repository_cache::RepositoryCacheSettings;
 use packrace_server::send::pack_cache::CacheSettings;
@@ -45,8 +46,7 @@ pub fn settings(temporary_dir: &Path) -> Settings {
         audit: None,
         events: EventSettings::default(),
         webhooks: None,
-        repository_paths: None,
-        receive_hook: None,
+        program: ProgramHooks::default(),
         repository_prototype: None,
         pushing: Pushing {
             is_allowed: false,

@@ -34,15 +34,24 @@ pub(super) fn list(dir: &Path) -> Result<Vec<(PathBuf, EntryType)>, Error> {
     }
 }
 
+/// Refs of a work tree that have reflogs.
+#[derive(Debug, Clone)]
+pub struct WorkTreeReflogs {
+    /// The refs as seen from the work tree.
+    pub refs: RefStore,
+    /// The names of those with a reflog.
+    pub names: Vec<Vec<u8>>,
+}
+
 /// The names of all refs that have reflogs, with the refs of the work tree that they belong to. Each reflog occurs once: those
 /// that work trees share belong to the main one.
-pub fn all_reflogs(repository: &Repository) -> Result<Vec<(RefStore, Vec<Vec<u8>>)>, Error> {
+pub fn all_reflogs(repository: &Repository) -> Result<Vec<WorkTreeReflogs>, Error> {
     let mut reflogs = Vec::new();
     for (number, dir) in git_dirs(repository)?.into_iter().enumerate() {
         let refs = repository.refs().of_work_tree(dir);
         let mut names = refs.logged_names().map_err(Reason::Refs)?;
         names.retain(|name| number == 0 || is_per_worktree(name));
-        reflogs.push((refs, names));
+        reflogs.push(WorkTreeReflogs { refs, names });
     }
     Ok(reflogs)
 }

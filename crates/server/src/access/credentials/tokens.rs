@@ -186,6 +186,6 @@ mod tests {
         check(format!("[[token]]\nuser = \"a\"\nsha256 = \"{digest}\"\nexpires = \"soon\"\n"), "expires: ");
         check(format!("[[token]]\nuser = \"a\"\nsha256 = \"{digest}\"\nscope = \"all\"\n"), ":4:9: ");
         check(format!("[[token]]\nuser = \"a\"\nsha256 = \"{digest}\"\nsecret = \"x\"\n"), "unknown field");
-        check(format!("[[token]]\nuser = \"a\"\nsha256 = \"{digest}\"\n").repeat(2), "twice");
+        check(format!("[[token]]\nuser = \"a\"\nsha256 = \"{digest}\"\n").repeat(2), "duplicate token");
     }
 }
