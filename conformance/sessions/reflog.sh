@@ -69,7 +69,6 @@ git reflog main
 git reflog HEAD
 
 ## only told what would go
-# differs: --dry-run tells what is pruned, not what would be
 history 1
 for n in 1 2; do commit "file$n"; done
 git reflog expire --dry-run --expire=now --verbose --all
