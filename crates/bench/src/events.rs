@@ -106,7 +106,7 @@ impl EventServer {
         }
         if mode == Mode::Webhooks {
             let port = receiver(received.clone())?;
-            let secret = private(&folder.join("secret"), "secret")?;
+            let secret = private(&folder.join("secret"), "a secret of sixteen bytes or more")?;
             let hook = format!(
                 "[[webhook]]\nname = \"bench\"\nurl = \"http://127.0.0.1:{port}/\"\nsecret-file = \"{secret}\"\n\
                  allow-addresses = [\"127.0.0.1\"]\n"
