@@ -86,7 +86,7 @@ impl Pushers {
         let head = format!("GET /{name}/info/refs?service=git-receive-pack HTTP/1.1");
         let listed = String::from_utf8_lossy(&http(address, &head, b"", Feed::Whole).body).into_owned();
         for (number, client) in self.clients[..count].iter().enumerate() {
-            let Some(commit) = client.commits.get(pushes.min(client.commits.len()) - 1) else { continue };
+            let Some(commit) = client.commits.iter().take(pushes).next_back() else { continue };
             if !listed.contains(&format!("{commit} refs/heads/b{number}\n"))
                 && !listed.contains(&format!("{commit} refs/heads/b{number}\0"))
             {

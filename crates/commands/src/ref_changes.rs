@@ -56,6 +56,15 @@ impl<'a> RefChanges<'a> {
         Revisions::new(self.repository, &snapshot).resolve(revision)
     }
 
+    /// Makes one change. `failed` words its errors, except the hook's refusal.
+    pub fn run_one(&mut self, edit: RefEdit, failed: impl Fn(String) -> Fatal) -> Result<(), Fatal> {
+        match self.run(vec![edit], TransactionMode::Atomic) {
+            Ok(_) => Ok(()),
+            Err(error @ PrepareError::Vetoed(_)) => Err(Fatal::new(error)),
+            Err(error) => Err(failed(error.to_string())),
+        }
+    }
+
     /// Prepares and commits; returns the refused edits of a batch.
     pub fn run(&mut self, edits: Vec<RefEdit>, mode: TransactionMode) -> Result<Vec<Refusal>, PrepareError> {
         let refs = self.repository.refs();

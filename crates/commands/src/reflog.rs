@@ -265,7 +265,7 @@ fn delete(repository: &Repository, changes: RefChanges<'_>, args: &ReflogDeleteO
                 .ok_or_else(|| failed(changes.call, format!("not an entry of a reflog: {shown}")))?,
         };
         let mut older = 0;
-        shorten(repository.refs(), &changes, (&args.change, true), &full, &mut |log, position, _| {
+        shorten(repository.refs(), &changes, &args.change, true, &full, &mut |log, position, _| {
             // Computed once per log: positions are asked in order, from 0.
             if number.is_none() && position == 0 {
                 older = log.iter().filter(|change| change.seconds() < moment).count();
@@ -280,28 +280,39 @@ fn delete(repository: &Repository, changes: RefChanges<'_>, args: &ReflogDeleteO
     result
 }
 
-/// The reflogs that the options of `drop` and `expire` choose, and the names that have none.
-fn chosen(
-    repository: &Repository,
-    (all, single_worktree): (bool, bool),
-    typed: &[OsString],
-) -> Result<(Vec<WorkTreeReflogs>, Vec<String>), Fatal> {
-    let here = repository.refs();
-    let reflogs = |names| WorkTreeReflogs { refs: here.clone(), names };
-    let mut logs = match (all, single_worktree) {
-        (true, false) => all_reflogs(repository)?,
-        (true, true) => vec![reflogs(here.logged_names().map_err(Fatal::new)?)],
-        (false, _) => Vec::new(),
-    };
-    let (mut names, mut missing) = (Vec::new(), Vec::new());
-    for typed in typed {
-        match logged_name(repository, typed.as_encoded_bytes())? {
-            Some(full) => names.push(full),
-            None => missing.push(typed.to_string_lossy().into_owned()),
+/// The reflogs that the options of `drop` and `expire` choose.
+struct ChosenReflogs {
+    /// By `--all`.
+    all: Vec<WorkTreeReflogs>,
+    /// By name.
+    named: WorkTreeReflogs,
+    /// Names without a reflog.
+    missing: Vec<String>,
+}
+
+impl ChosenReflogs {
+    fn new(
+        repository: &Repository,
+        all: bool,
+        single_worktree: bool,
+        typed: &[OsString],
+    ) -> Result<Self, Fatal> {
+        let here = repository.refs();
+        let reflogs = |names| WorkTreeReflogs { refs: here.clone(), names };
+        let all = match (all, single_worktree) {
+            (true, false) => all_reflogs(repository)?,
+            (true, true) => vec![reflogs(here.logged_names().map_err(Fatal::new)?)],
+            (false, _) => Vec::new(),
+        };
+        let (mut names, mut missing) = (Vec::new(), Vec::new());
+        for typed in typed {
+            match logged_name(repository, typed.as_encoded_bytes())? {
+                Some(full) => names.push(full),
+                None => missing.push(typed.to_string_lossy().into_owned()),
+            }
         }
+        Ok(ChosenReflogs { all, named: reflogs(names), missing })
     }
-    logs.push(reflogs(names));
-    Ok((logs, missing))
 }
 
 fn drop_logs(
@@ -309,12 +320,12 @@ fn drop_logs(
     changes: &RefChanges<'_>,
     args: &ReflogDropOptions,
 ) -> Result<(), Fatal> {
-    let (logs, missing) = chosen(repository, (args.all, args.single_worktree), &args.names)?;
+    let chosen = ChosenReflogs::new(repository, args.all, args.single_worktree, &args.names)?;
     let mut result = Ok(());
-    for name in missing {
+    for name in chosen.missing {
         result = Err(failed(changes.call, format!("reflog could not be found: '{name}'")));
     }
-    for WorkTreeReflogs { refs, names } in logs {
+    for WorkTreeReflogs { refs, names } in chosen.all.into_iter().chain([chosen.named]) {
         for name in names {
             refs.edit_log(&name, &changes.writes, &mut |_| LogEdit::Drop)?;
         }
@@ -329,16 +340,19 @@ type IsPruned<'a> = dyn FnMut(&[LoggedChange], usize, &LoggedChange) -> Result<b
 fn shorten(
     refs: &RefStore,
     changes: &RefChanges<'_>,
-    (options, says_would): (&ReflogChangeOptions, bool),
+    options: &ReflogChangeOptions,
+    says_would: bool,
     name: &[u8],
     is_pruned: &mut IsPruned<'_>,
 ) -> Result<(), Fatal> {
     let value = refs.read(name).map_err(Fatal::new)?;
     let mut problem = None;
     let mut decide = |log: Option<&[LoggedChange]>| match kept(
-        (changes.call, refs.backend()),
+        changes.call,
+        refs.backend(),
         log.unwrap_or_default(),
-        (options, says_would),
+        options,
+        says_would,
         is_pruned,
     ) {
         Ok(kept) => kept,
@@ -366,9 +380,11 @@ fn shorten(
 
 /// The entries to keep; `None` if all stay.
 fn kept(
-    (call, backend): (&Call, Backend),
+    call: &Call,
+    backend: Backend,
     log: &[LoggedChange],
-    (options, says_would): (&ReflogChangeOptions, bool),
+    options: &ReflogChangeOptions,
+    says_would: bool,
     is_pruned: &mut IsPruned<'_>,
 ) -> Result<Option<Vec<LoggedChange>>, Fatal> {
     let mut kept: Vec<LoggedChange> = Vec::new();
@@ -384,7 +400,6 @@ fn kept(
         if options.verbose {
             let word = match (is_pruned, options.dry_run) {
                 (false, _) => "keep",
-                // Git does not say this for logs of `expire` that are named.
                 (true, true) if says_would => "would prune",
                 (true, _) => "prune",
             };
@@ -420,19 +435,18 @@ fn expire(
         }
         expired = expired.with_stale_fix()?;
     }
-    let (logs, missing) = chosen(repository, (args.all, args.single_worktree), &args.names)?;
+    let chosen = ChosenReflogs::new(repository, args.all, args.single_worktree, &args.names)?;
     let mut result = Ok(());
-    for name in missing {
+    for name in chosen.missing {
         result = Err(failed(changes.call, format!("{name} points nowhere!")));
     }
-    let last = logs.len() - 1;
-    for (number, WorkTreeReflogs { refs, names }) in logs.into_iter().enumerate() {
-        // The last ones are those that were named.
-        let says_would = number != last;
+    // Git says "would" only for those that were not named.
+    let all = chosen.all.into_iter().map(|reflogs| (reflogs, true));
+    for (WorkTreeReflogs { refs, names }, says_would) in all.chain([(chosen.named, false)]) {
         for name in names {
             let expired = expired.of(&refs, &name)?;
             let mut is_pruned = |_: &[LoggedChange], _: usize, change: &LoggedChange| Ok(expired.has(change));
-            shorten(&refs, changes, (&args.change, says_would), &name, &mut is_pruned)?;
+            shorten(&refs, changes, &args.change, says_would, &name, &mut is_pruned)?;
         }
     }
     result

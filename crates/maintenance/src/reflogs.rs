@@ -7,7 +7,7 @@ use gix_glob::wildmatch;
 use gix_glob::wildmatch::Mode;
 use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
 use packrace_store::refs::{LoggedChange, RefStore, Target};
-use packrace_store::{ObjectReader, Repository, cache_bytes, roots};
+use packrace_store::{ObjectReader, Repository, cache_bytes, ref_tips};
 
 use crate::error::Error;
 use crate::expiry::expiry;
@@ -80,11 +80,12 @@ impl<'a> ReflogExpiry<'a> {
     /// Entries that name anything but a sound commit expire too, whatever their age (git-reflog, `--stale-fix`).
     pub fn with_stale_fix(mut self) -> Result<Self, Error> {
         let mut tips = Vec::new();
-        for tip in roots(self.repository)?.refs {
+        for tip in ref_tips(self.repository)? {
             tips.extend(self.commit(tip)?);
         }
         let reachable = self.ancestors(tips)?;
-        self.sound = Some(SoundCommits { reachable, complete: HashSet::new() });
+        let shallow = self.repository.snapshot()?.shallow().iter().copied().collect();
+        self.sound = Some(SoundCommits { reachable, shallow, complete: HashSet::new() });
         Ok(self)
     }
 
@@ -120,7 +121,7 @@ impl<'a> ReflogExpiry<'a> {
                 continue;
             }
             let is_sound = match self.commit(id)? {
-                Some(commit) => sound.contains(commit, self.repository, &mut self.reader)?,
+                Some(commit) => sound.contains(commit, &mut self.reader)?,
                 None => false,
             };
             if !is_sound {

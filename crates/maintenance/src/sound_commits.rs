@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use packrace_object::tree::{Entries, EntryKind};
 use packrace_object::{Kind, ObjectId, parse_commit};
-use packrace_store::{ObjectReader, Repository};
+use packrace_store::ObjectReader;
 
 use crate::error::Error;
 
@@ -12,20 +12,15 @@ use crate::error::Error;
 pub(crate) struct SoundCommits {
     /// Commits that refs reach. They count even if objects are missing: not the reflog is at fault then.
     pub(crate) reachable: HashSet<ObjectId>,
-    /// Objects from which no object is missing.
+    /// Commits whose parents may be missing.
+    pub(crate) shallow: HashSet<ObjectId>,
+    /// Objects from which no object is missing, as far as known.
     pub(crate) complete: HashSet<ObjectId>,
 }
 
 impl SoundCommits {
     /// Whether this commit is one of them. Reads every commit and tree that it reaches, each once in all calls.
-    pub(crate) fn contains(
-        &mut self,
-        commit: ObjectId,
-        repository: &Repository,
-        reader: &mut ObjectReader,
-    ) -> Result<bool, Error> {
-        let snapshot = repository.snapshot()?;
-        let shallow: HashSet<&ObjectId> = snapshot.shallow().iter().collect();
+    pub(crate) fn contains(&mut self, commit: ObjectId, reader: &mut ObjectReader) -> Result<bool, Error> {
         let (mut seen, mut waiting) = (HashSet::new(), vec![commit]);
         while let Some(id) = waiting.pop() {
             if self.reachable.contains(&id) || self.complete.contains(&id) || !seen.insert(id) {
@@ -37,7 +32,7 @@ impl SoundCommits {
                     let data = reader.read(&id)?.data;
                     let Ok(commit) = parse_commit(&data, id.kind()) else { return Ok(false) };
                     waiting.push(commit.tree);
-                    if !shallow.contains(&id) {
+                    if !self.shallow.contains(&id) {
                         waiting.extend(commit.parents.iter());
                     }
                 }

@@ -173,6 +173,8 @@ fn a_hook_sees_pushes() {
     assert!(cloned.status.success(), "{}", said(&cloned));
     assert!(git(&clone, &["commit", "-q", "--allow-empty", "-m", "new"]).status.success());
     let push = |refs: &[&str]| git(&clone, &[&["push", "-q", "origin"], refs].concat());
+    let objects = || Git::stock().run(&repo, &["count-objects", "-v"]);
+    let before = objects();
     let refused = push(&["HEAD:refs/heads/no", "HEAD:refs/heads/beside"]);
     let words = said(&refused);
     assert!(!refused.status.success() && words.contains("remote: error: not with that name"), "{words}");
@@ -182,13 +184,12 @@ fn a_hook_sees_pushes() {
     );
     let panicked = push(&["HEAD:refs/heads/panic"]);
     assert!(!panicked.status.success());
-    let objects = || Git::stock().run(&repo, &["count-objects"]);
-    let before = objects();
+    // What was refused left nothing behind.
+    assert_eq!(before, objects());
     assert!(push(&["HEAD:refs/heads/yes", "HEAD:refs/tags/too"]).status.success());
     assert_eq!(*seen.lock().unwrap(), ["refs/heads/yes", "refs/tags/too"]);
     let refs = Git::stock().run(&repo, &["for-each-ref", "--format=%(refname)"]);
     assert!(refs.contains("refs/heads/yes") && !refs.contains("refs/heads/no") && !refs.contains("panic"));
-    // What was refused left nothing behind.
     assert_ne!(before, objects());
     assert!(
         !std::fs::read_dir(repo.join("objects"))

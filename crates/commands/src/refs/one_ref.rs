@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use packrace_object::ObjectId;
-use packrace_store::refs::{
-    Expected, PrepareError, RefChange, RefEdit, TransactionMode, Value, is_good_name,
-};
+use packrace_store::refs::{Expected, PrepareError, RefChange, RefEdit, Value, is_good_name};
 
 use crate::call::Call;
 use crate::call::discovery::repository;
@@ -53,15 +51,9 @@ pub(super) fn run(call: &Call, kind: RefChangeKind, args: &RefsChangeOptions) ->
         force_log: args.create_reflog,
         ..edit(name, change, expected, &message)
     };
-    match changes.run(vec![edit], TransactionMode::Atomic) {
-        Ok(_) => Ok(()),
-        Err(error @ PrepareError::Vetoed(_)) => Err(Fatal::new(error)),
-        Err(error) => {
-            // Since git has this command, it leaves these words out.
-            let (words, before) = (error.to_string(), format!("cannot update ref '{}': ", shown(name)));
-            Err(failed(words.strip_prefix(&before).unwrap_or(&words).to_owned()))
-        }
-    }
+    // Since git has this command, it leaves these words out.
+    let before = format!("cannot update ref '{}': ", shown(name));
+    changes.run_one(edit, |words| failed(words.strip_prefix(&before).unwrap_or(&words).to_owned()))
 }
 
 fn shown(text: &[u8]) -> String {

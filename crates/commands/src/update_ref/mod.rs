@@ -85,11 +85,7 @@ fn change_one(
         force_log: args.create_reflog,
         ..edit(name, change, expected, message)
     };
-    match changes.run(vec![edit], TransactionMode::Atomic) {
-        Ok(_) => Ok(()),
-        Err(error @ PrepareError::Vetoed(_)) => Err(Fatal::new(error)),
-        Err(error) => Err(failed(error.to_string())),
-    }
+    changes.run_one(edit, failed)
 }
 
 /// The state of a session (git-update-ref, "start" and so on).

@@ -17,6 +17,7 @@ use super::{Git, Running};
 use crate::http::body::AnswerBody;
 use crate::http::watch::ConnectionWatch;
 use crate::http::{Addresses, answer};
+use crate::send::outbox::owned_pieces;
 
 /// The address of a client, as an extension of its request. Limits per address, hooks and logs use it; all requests without
 /// one count as one client.
@@ -24,9 +25,9 @@ use crate::http::{Addresses, answer};
 pub struct Peer(pub SocketAddr);
 
 /// Answers requests for the repositories of a [`Git`]: `/NAME/info/refs`, `/NAME/git-upload-pack` and `/NAME/git-receive-pack`;
-/// everything else is 404.
+/// everything else is refused.
 ///
-/// It needs a tokio runtime with time and any number of threads: the work is done on its own threads. The surrounding server must close
+/// It needs a tokio runtime with time: lookups run on its blocking threads, all other work on threads of this crate. The surrounding server must close
 /// connections whose clients do not read; a clone that cannot send ends after [`crate::limits::Limits::stall_time`].
 #[derive(Debug, Clone)]
 pub struct GitHttp {
@@ -102,7 +103,7 @@ impl Body for GitBody {
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 Some(Ok(frame)) => {
                     // It has data only.
-                    self.pieces.extend(frame.into_data().into_iter().flat_map(|batch| batch.into_pieces()));
+                    self.pieces.extend(frame.into_data().into_iter().flat_map(owned_pieces));
                 }
             }
         }

@@ -302,26 +302,10 @@ impl BatchBuf {
     }
 }
 
-impl BatchBuf {
-    /// The pieces that were not sent, with this batch as their owner: nothing is copied.
-    pub(crate) fn into_pieces(self) -> impl Iterator<Item = Bytes> {
-        let (at, skip, count) = (self.at, self.skip, self.batch.pieces().count());
-        let batch = Arc::new(self);
-        (at..count).map(move |number| {
-            let piece = Bytes::from_owner(BatchPiece { batch: batch.clone(), number });
-            if number == at { piece.slice(skip..) } else { piece }
-        })
-    }
-}
-
-struct BatchPiece {
-    batch: Arc<BatchBuf>,
-    number: usize,
-}
-
-impl AsRef<[u8]> for BatchPiece {
-    fn as_ref(&self) -> &[u8] {
-        self.batch.batch.piece(self.number).unwrap_or_default()
+/// The whole batch, also what was sent of it.
+impl AsRef<GatherBatch> for BatchBuf {
+    fn as_ref(&self) -> &GatherBatch {
+        &self.batch
     }
 }
 

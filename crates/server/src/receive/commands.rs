@@ -21,6 +21,7 @@ use super::unpack::{NotUnpacked, Progress, receive_pack_bytes};
 use crate::access::AuditedRef;
 use crate::error::Error;
 use crate::metrics::Reason;
+use crate::program::ReceivedRef;
 
 /// One command and its state.
 #[derive(Debug, Clone)]
@@ -49,6 +50,33 @@ pub(super) struct ReceivedCommand {
 impl ReceivedCommand {
     pub(super) fn is_delete(&self) -> bool {
         self.new.is_null()
+    }
+
+    /// Whether it has changed something: hooks that run afterwards and the journal see it.
+    pub(super) fn is_done(&self) -> bool {
+        self.error.is_none() && !self.did_not_exist
+    }
+
+    /// The change that the client asks for.
+    pub(super) fn asked(&self) -> ReceivedRef<'_> {
+        ReceivedRef { name: &self.name, old: self.old, new: self.new }
+    }
+
+    /// The changes that were made: the one asked for, or those that the hook `proc-receive` made instead.
+    pub(super) fn made(&self) -> Vec<ReceivedRef<'_>> {
+        match (self.is_done(), self.rewritten.as_slice()) {
+            (false, _) => Vec::new(),
+            (true, []) => vec![self.asked()],
+            (true, rewritten) => rewritten.iter().map(|instead| self.made_instead(instead)).collect(),
+        }
+    }
+
+    fn made_instead<'a>(&'a self, instead: &'a Rewritten) -> ReceivedRef<'a> {
+        ReceivedRef {
+            name: instead.name.as_deref().unwrap_or(&self.name),
+            old: instead.old.unwrap_or(self.old),
+            new: instead.new.unwrap_or(self.new),
+        }
     }
 
     pub(super) fn is_open(&self) -> bool {

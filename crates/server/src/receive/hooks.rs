@@ -7,6 +7,7 @@ use super::certificate::{CertificateCheck, CertificateChecker};
 use super::commands::{Push, ReceivedCommand};
 use super::hook_run::{Variables, run};
 use crate::error::Error;
+use crate::program::ReceivedRef;
 use packrace_store::Quarantine;
 
 impl Push<'_> {
@@ -26,7 +27,7 @@ impl Push<'_> {
     pub(super) fn run_pre_receive(&mut self, quarantine: Option<&Quarantine>) -> Result<bool, Error> {
         let mut lines = Vec::new();
         let heard = self.commands.iter().filter(|command| !command.is_forbidden);
-        heard.for_each(|command| write_line(command, &mut lines));
+        heard.for_each(|command| write_line(&command.asked(), &mut lines));
         if lines.is_empty() || self.hooks.find("pre-receive")?.is_none() {
             return Ok(true);
         }
@@ -44,22 +45,8 @@ impl Push<'_> {
 
     pub(super) fn run_post_receive(&mut self) -> Result<(), Error> {
         let mut lines = Vec::new();
-        for command in self.commands.iter().filter(|command| is_done(command)) {
-            match command.rewritten.as_slice() {
-                [] => write_line(command, &mut lines),
-                rewritten => {
-                    for what in rewritten {
-                        let command = ReceivedCommand {
-                            old: what.old.unwrap_or(command.old),
-                            new: what.new.unwrap_or(command.new),
-                            name: what.name.clone().unwrap_or_else(|| command.name.clone()),
-                            ..command.clone()
-                        };
-                        write_line(&command, &mut lines);
-                    }
-                }
-            }
-        }
+        let made = self.commands.iter().flat_map(ReceivedCommand::made);
+        made.for_each(|change| write_line(&change, &mut lines));
         if lines.is_empty() || self.hooks.find("post-receive")?.is_none() {
             return Ok(());
         }
@@ -69,7 +56,7 @@ impl Push<'_> {
     }
 
     pub(super) fn run_post_update(&mut self) -> Result<(), Error> {
-        let done = self.commands.iter().filter(|command| is_done(command));
+        let done = self.commands.iter().filter(|command| command.is_done());
         let names: Vec<&[u8]> = done.map(|command| command.name.as_slice()).collect();
         if names.is_empty() {
             return Ok(());
@@ -103,14 +90,9 @@ impl Push<'_> {
     }
 }
 
-/// Whether hooks that run afterwards see the command.
-pub(super) fn is_done(command: &ReceivedCommand) -> bool {
-    command.error.is_none() && !command.did_not_exist
-}
-
 /// `old SP new SP name LF`.
-fn write_line(command: &ReceivedCommand, out: &mut Vec<u8>) {
-    out.extend_from_slice(format!("{} {} ", command.old, command.new).as_bytes());
-    out.extend_from_slice(&command.name);
+fn write_line(change: &ReceivedRef<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("{} {} ", change.old, change.new).as_bytes());
+    out.extend_from_slice(change.name);
     out.push(b'\n');
 }

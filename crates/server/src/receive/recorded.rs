@@ -1,11 +1,11 @@
 //! The journal of events: a push is announced before refs change, and recorded before it is reported.
 
 use packrace_journal::{Announced, JournalEvent, RefEvent};
-use packrace_object::ObjectId;
 
 use super::commands::{Push, ReceivedCommand};
 use crate::error::Error;
 use crate::events::{CHANGED_UNRECORDED, Events, NOT_RECORDED, NotRecorded, refs_that_changed};
+use crate::program::ReceivedRef;
 
 impl Push<'_> {
     /// Announces the changes that are about to be made. If that cannot be recorded, all commands are
@@ -14,7 +14,7 @@ impl Push<'_> {
         let host = self.call.subject.host.clone();
         let Some(events) = host.events.get() else { return Ok(None) };
         let refs = self.commands.iter().filter(|command| command.is_open());
-        let refs = refs.map(|command| event_of(&command.name, &command.old, &command.new));
+        let refs = refs.map(|command| event_of(command.asked()));
         let event = self.event(events, refs.collect());
         let announced = events.announce(&event).inspect_err(|_| {
             self.client.error(NOT_RECORDED);
@@ -32,7 +32,7 @@ impl Push<'_> {
         let host = self.call.subject.host.clone();
         let (Some((announced, intended)), Some(events)) = (announced, host.events.get()) else { return done };
         let refs = match &done {
-            Ok(()) => self.commands.iter().flat_map(changed).collect(),
+            Ok(()) => self.commands.iter().flat_map(ReceivedCommand::made).map(event_of).collect(),
             Err(_) => {
                 let subject = &self.call.subject;
                 refs_that_changed(&subject.repository, &subject.namespace, &intended.refs)?
@@ -52,22 +52,6 @@ impl Push<'_> {
     }
 }
 
-/// The changes of a command: one, or those that the hook `proc-receive` made instead.
-fn changed(command: &ReceivedCommand) -> Vec<RefEvent> {
-    if command.error.is_some() || command.did_not_exist {
-        return Vec::new();
-    }
-    let ReceivedCommand { name, old, new, rewritten, .. } = command;
-    if rewritten.is_empty() {
-        return vec![event_of(name, old, new)];
-    }
-    let of = |instead: &packrace_protocol::message::push_report::Rewritten| {
-        let name = instead.name.as_deref().unwrap_or(name);
-        event_of(name, instead.old.as_ref().unwrap_or(old), instead.new.as_ref().unwrap_or(new))
-    };
-    rewritten.iter().map(of).collect()
-}
-
-fn event_of(name: &[u8], old: &ObjectId, new: &ObjectId) -> RefEvent {
-    RefEvent { name: name.to_vec(), old: old.to_string(), new: new.to_string() }
+fn event_of(change: ReceivedRef<'_>) -> RefEvent {
+    RefEvent { name: change.name.to_vec(), old: change.old.to_string(), new: change.new.to_string() }
 }

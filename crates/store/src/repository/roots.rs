@@ -37,10 +37,9 @@ impl Roots {
 
 /// Finds the roots of a repository. Unreadable files are an error, because the result may decide deletions.
 pub fn roots(repository: &Repository) -> Result<Roots, Error> {
-    let mut roots = Roots::default();
+    let mut roots = Roots { refs: ref_tips(repository)?, ..Roots::default() };
     for dir in work_trees::git_dirs(repository)? {
         let store = repository.refs().of_work_tree(dir.clone());
-        add_refs(&store, &mut roots.refs).map_err(Reason::Refs)?;
         store.logged(&mut roots.logged).map_err(Reason::Refs)?;
         add_reflog_files(&dir.join("logs"), repository, &mut roots.logged)?;
         add_index(&dir.join("index"), repository, &mut roots.indexed)?;
@@ -50,6 +49,15 @@ pub fn roots(repository: &Repository) -> Result<Roots, Error> {
         ids.retain(|id| !id.is_null() && seen.insert(*id));
     }
     Ok(roots)
+}
+
+/// The targets of all refs of all work trees.
+pub fn ref_tips(repository: &Repository) -> Result<Vec<ObjectId>, Error> {
+    let mut tips = Vec::new();
+    for dir in work_trees::git_dirs(repository)? {
+        add_refs(&repository.refs().of_work_tree(dir), &mut tips).map_err(Reason::Refs)?;
+    }
+    Ok(tips)
 }
 
 fn add_refs(store: &RefStore, ids: &mut Vec<ObjectId>) -> Result<(), refs::RefError> {

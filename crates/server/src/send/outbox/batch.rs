@@ -1,7 +1,9 @@
 //! Ranges of maps and bytes of our own, sent in one gathered write.
 
 use std::ops::Range;
+use std::sync::Arc;
 
+use bytes::Bytes;
 use packrace_os::Mapped;
 
 /// Shorter ranges are copied next to their neighbours, because each piece of a gathered write has its own
@@ -130,6 +132,30 @@ pub(super) struct Mark {
     own: usize,
     /// Bytes that the batch held then.
     pub(super) bytes: usize,
+}
+
+impl AsRef<GatherBatch> for GatherBatch {
+    fn as_ref(&self) -> &GatherBatch {
+        self
+    }
+}
+
+/// The pieces of a batch. Each keeps the owner of the batch until it was sent: nothing is copied.
+pub(crate) fn owned_pieces<O>(owner: O) -> impl Iterator<Item = Bytes>
+where
+    O: AsRef<GatherBatch> + Send + Sync + 'static,
+{
+    let count = owner.as_ref().pieces.len();
+    let owner = Arc::new(owner);
+    (0..count).map(move |at| Bytes::from_owner(OwnedPiece(owner.clone(), at)))
+}
+
+struct OwnedPiece<O>(Arc<O>, usize);
+
+impl<O: AsRef<GatherBatch>> AsRef<[u8]> for OwnedPiece<O> {
+    fn as_ref(&self) -> &[u8] {
+        O::as_ref(&self.0).piece(self.1).unwrap_or_default()
+    }
 }
 
 impl BatchPiece {

@@ -28,6 +28,7 @@ use packrace_protocol::wire::sideband::{self, Band};
 
 use self::batch::Mark;
 use self::keepalive::Keepalive;
+pub(crate) use batch::owned_pieces;
 pub use batch::{COPY_BELOW_BYTES, GatherBatch};
 
 /// A batch is sent at this size: 16 full frames fill a pipe of 1 MiB.
