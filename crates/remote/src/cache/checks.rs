@@ -9,28 +9,26 @@ use crate::error::{Error, ErrorKind};
 /// store each, and a single one would make each wait for the one before.
 const MAX_CHECKS: usize = 4;
 
-type Checked = Result<(), Error>;
-
 /// A check that has not begun yet, is running, or has a result.
-type Check = Arc<OnceLock<Checked>>;
+type HeadCheck = Arc<OnceLock<Result<(), Error>>>;
 
 #[derive(Debug, Default)]
 pub(super) struct HeadChecks {
-    state: Mutex<State>,
+    state: Mutex<ChecksState>,
     /// A check has ended.
     ended: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ChecksState {
     running: usize,
     /// The next check to begin, for all requests that wait for it.
-    next: Check,
+    next: HeadCheck,
 }
 
 impl HeadChecks {
     /// Runs `check`, or waits for the result of one that another request has begun after this call.
-    pub(super) fn run(&self, check: impl FnOnce() -> Checked) -> Checked {
+    pub(super) fn run(&self, check: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         let mut state = lock(&self.state);
         let wanted = state.next.clone();
         while state.running == MAX_CHECKS || !Arc::ptr_eq(&wanted, &state.next) {
@@ -39,7 +37,7 @@ impl HeadChecks {
             }
             state = self.ended.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
         }
-        state.next = Check::default();
+        state.next = HeadCheck::default();
         state.running += 1;
         drop(state);
         let running = Running { checks: self, check: &wanted };
@@ -53,7 +51,7 @@ impl HeadChecks {
 /// Ends a check, also after a panic.
 struct Running<'a> {
     checks: &'a HeadChecks,
-    check: &'a Check,
+    check: &'a HeadCheck,
 }
 
 impl Drop for Running<'_> {
