@@ -21,14 +21,7 @@ fn root() -> PathBuf {
 
 /// Runs cargo, which must succeed, and returns its output.
 fn cargo(dir: &Path, args: &[&str]) -> Vec<u8> {
-    let mut command = Command::new(env!("CARGO"));
-    // Variables of the cargo that runs this test are about this crate.
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("CARGO_PKG_") || name == "CARGO_MANIFEST_DIR" {
-            command.env_remove(name);
-        }
-    }
-    let output = command.args(args).current_dir(dir).output().expect("cargo runs");
+    let output = Command::new(env!("CARGO")).args(args).current_dir(dir).output().expect("cargo runs");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "cargo {}: {errors}", args.join(" "));
     output.stdout
@@ -56,8 +49,8 @@ fn package(published: &[&Value], others: &[&Value], folder: &Path) {
     let target = target().to_str().expect("our paths are UTF-8");
     args.extend(["--target-dir", target]);
     cargo(&root(), &args);
-    for crate_ in published {
-        let name = format!("{}-{}", text(crate_, "name"), text(crate_, "version"));
+    for each in published {
+        let name = format!("{}-{}", text(each, "name"), text(each, "version"));
         let file = self::target().join("package").join(format!("{name}.crate"));
         let unpacked = Command::new("tar").arg("-xzf").arg(&file).arg("-C").arg(folder).status().unwrap();
         assert!(unpacked.success(), "{name}");
@@ -105,8 +98,8 @@ fn a_crate_outside_builds_with_the_packages_and_another_gix() {
     let outside = self::folder("outside");
     let mut dependencies = format!("gix-hash = \"={next}\"\n");
     let mut patches = format!("gix-hash = {{ path = {:?} }}\n", folder.join("gix-hash"));
-    for crate_ in &published {
-        let (name, version) = (text(crate_, "name"), text(crate_, "version"));
+    for each in &published {
+        let (name, version) = (text(each, "name"), text(each, "version"));
         dependencies += &format!("{name} = \"{version}\"\n");
         patches += &format!("{name} = {{ path = {:?} }}\n", folder.join(format!("{name}-{version}")));
     }
