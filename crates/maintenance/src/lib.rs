@@ -1,6 +1,6 @@
 //! Keeps repositories fast: measures one, decides what it needs, and does it (git-maintenance).
 //!
-//! For servers and cron jobs. It has no schedule and no threads of its own: `packrace-server` has.
+//! For servers and cron jobs. It has no schedule: `packrace-server` has one.
 //!
 //! ```text
 //! measure(repository)      Facts: packs, loose objects, bitmap, refs, what was left behind
@@ -35,8 +35,8 @@
 //! maintenance` and the caretaker of `packrace serve` both use this, with different thresholds
 //! ([`policy::Occasion`]).
 //!
-//! **Errors.** [`Error::kind`] says what a caller can do. A task that fails leaves the repository as it was.
-//! Sizes are in bytes.
+//! **Errors.** [`Error::kind`] says what a caller can do. A task that fails loses nothing that the
+//! repository held. Sizes are in bytes.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,6 @@
 //! Git object ids, kinds, hashing and the parsing of commits, trees and tags.
 //!
-//! The ground of the other crates. It reads no repository (`packrace-store`), and makes no objects except
-//! [commits](NewCommit).
+//! The other crates are built on it. It reads no repository (`packrace-store` does).
 //!
 //! Ids are [`gix_hash::ObjectId`]: SHA-1 or SHA-256, `Copy`, and the same type for users of gix. Parsing is
 //! limited to the needs of a walk: the tree cursor returns the byte range of every entry, and damaged dates

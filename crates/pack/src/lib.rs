@@ -1,7 +1,7 @@
 //! What to send and how: reachability, bitmaps, reuse, and the stream of segments. And packs that arrive.
 //!
-//! For servers, mirrors, backups and repacks. It speaks no protocol (`packrace-protocol`), and puts nothing
-//! into a repository but what [`packrace_store::publish`] does.
+//! For servers, mirrors, backups and repacks. It speaks no protocol (`packrace-protocol` does), and writes
+//! into repositories only through [`packrace_store::publish`].
 //!
 //! - Making: [`plan::plan`] turns a [`PackRequest`] into a [`plan::PackPlan`]: which objects, from which
 //!   packs. [`generate::PackStream`] turns the plan into [`generate::Segment`]s: ranges of mapped packs where

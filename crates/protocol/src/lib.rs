@@ -1,7 +1,7 @@
 //! Git's wire protocol without I/O: pkt-lines, side-band, messages and sessions.
 //!
 //! For servers, clients, proxies and scripted peers that move the bytes themselves. It is no server and no
-//! client: nothing here does I/O, waits, allocates threads or reads a clock.
+//! client: nothing here does I/O, waits, starts a thread or reads a clock.
 //!
 //! - [`wire`]: packets, and what multiplexes them.
 //! - [`message`]: single messages: advertisements, requests, ref lines, reports; parsed and written.
@@ -36,7 +36,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `examples/fetch.rs` answers every question of a fetch.
+//! `examples/fetch.rs` drives a whole fetch.
 //!
 //! **Errors.** A [`Refusal`] has a [kind](RefusalKind), git's words, and the packet that the peer should get
 //! ([`Refusal::wire`]).

@@ -20,8 +20,8 @@
 //! # Ok::<(), String>(())
 //! ```
 //!
-//! **Errors.** Keys: [`KeyError`], and [`LineError`] with the line. A connection ends with a reason
-//! ([`ConnectionEnded`]), never with a panic of the peer's choice. Time limits are in [`ConnectionLimits`].
+//! **Errors.** Keys: [`KeyError`], and [`LineError`] with the line. [`ConnectionEnded`] says why a
+//! connection ended. Time limits are in [`ConnectionLimits`].
 
 #![forbid(unsafe_code)]
 

@@ -32,9 +32,9 @@
 //!
 //! **What survives a crash.** Files are complete and synced before they have their names; a pack's index gets
 //! its name last, and loses it first. Refs change only with a proof that their objects are durable
-//! ([`publish::ObjectsStored`]). After a kill or a power cut, everything that was reported is there; what was
-//! not reported is there as a whole or not at all, and may leave temporary files. `core.fsync` can weaken
-//! this; the default is full.
+//! ([`publish::ObjectsStored`]). After a kill or a power cut, everything that was reported is there. Of
+//! what was not, each file and each ref is there as a whole or not at all, and temporary files may be left.
+//! `core.fsync` can weaken this; by default everything is synced.
 //!
 //! **Errors.** [`Error`] is in git's words where git has words; [`Error::kind`] says what a caller can do. A
 //! damaged helper (bitmap, commit-graph, reverse index) is no error: it is reported and skipped.
