@@ -27,7 +27,10 @@ pub fn lacks(manifest: &str, readme: Option<&str>, library: &str) -> Vec<String>
         (is_text("description"), "no description"),
         (is_text("readme") && readme.is_some(), "no readme"),
         (readme.is_none_or(|text| text.lines().count() <= MAX_README_LINES), "a README above 15 lines"),
-        ((1..=MAX_KEYWORDS).contains(&keywords.len()) && keywords.iter().all(is_short), "no, or bad, keywords"),
+        (
+            (1..=MAX_KEYWORDS).contains(&keywords.len()) && keywords.iter().all(is_short),
+            "no, or bad, keywords",
+        ),
         (!words("categories").is_empty(), "no categories"),
         (docs.is_some(), "no metadata for docs.rs"),
         (has_example(library), "no example on the front page of its library"),
