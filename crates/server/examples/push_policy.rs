@@ -11,8 +11,9 @@ use packrace_server::embed::{Git, ReceiveHook, ReceivedPush};
 use packrace_store::cache_bytes;
 use packrace_store::refs::Target;
 
+/// Refuses objects above this size.
 #[derive(Debug)]
-pub struct LargestObject(pub u64);
+struct LargestObject(u64);
 
 impl LargestObject {
     /// Says how many objects a push brings; an error names one that is too large.

@@ -112,7 +112,8 @@ impl Shared {
             RefAdvertisementCache::new(if caching.enabled { caching.max_answer_bytes } else { 0 });
         let metrics = Arc::<Metrics>::default();
         let repositories = Arc::new(RepositoryCache::new(caching.clone(), metrics.clone()));
-        let bucket = settings.bucket.as_ref().map(|bucket| open_bucket(root, &settings, bucket, &repositories));
+        let bucket =
+            settings.bucket.as_ref().map(|bucket| open_bucket(root, &settings, bucket, &repositories));
         let bucket = bucket.transpose().map_err(std::io::Error::other)?;
         let committer = bucket.as_ref().map(|cache| Arc::new(Committer::new(cache.clone())));
         if let Some(committer) = &committer {
