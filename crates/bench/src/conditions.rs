@@ -18,7 +18,7 @@ pub fn of(args: &Args, git: &Git, packrace: Option<&Path>) -> Value {
         "date": said(Command::new("date").args(["-u", "+%Y-%m-%d"])),
         "history": history(args),
         "git": said(git.command(Path::new("/")).arg("version")).map(|text| text.replace("git version ", "")),
-        "packrace": packrace.and_then(version),
+        "packrace": packrace.and_then(|packrace| version(args, packrace)),
         "gix": gix,
         "profile": profile(args, packrace),
         "bench_profile": own_profile(),
@@ -75,17 +75,18 @@ fn history(args: &Args) -> String {
     name.strip_suffix(".git").unwrap_or(&name).to_string()
 }
 
-/// Version, and the commit of the workspace that it was built in.
-fn version(packrace: &Path) -> Option<String> {
+/// Version, and the commit if this run has built it.
+fn version(args: &Args, packrace: &Path) -> Option<String> {
     let version = said(Command::new(packrace).arg("--version"))?;
+    if args.packrace != Packrace::Build {
+        return Some(version);
+    }
     let mut commit = Command::new("git");
-    commit.current_dir(packrace.parent()?).args(["describe", "--always", "--dirty", "--abbrev=10"]);
-    let is_built_here = packrace.with_file_name("packrace-bench").exists();
-    let commit = is_built_here.then(|| said(&mut commit)).flatten();
-    Some(match commit {
-        Some(commit) => format!("{version} ({commit})"),
-        None => version,
-    })
+    commit.current_dir(env!("CARGO_MANIFEST_DIR")).args(["describe", "--always", "--dirty", "--abbrev=10"]);
+    match said(&mut commit) {
+        Some(commit) => Some(format!("{version} ({commit})")),
+        None => Some(version),
+    }
 }
 
 fn existing(path: PathBuf) -> PathBuf {

@@ -18,7 +18,7 @@ table{border-collapse:collapse;display:block;overflow-x:auto;font-size:13px;marg
 th,td{border-bottom:1px solid var(--faint);padding:.25em .6em;text-align:left;vertical-align:top}
 td.n,th.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 th{color:var(--muted);font-weight:600}.held{color:var(--ours)}.missed{color:var(--peer);font-weight:bold}.none{color:var(--muted)}
-td.held,td.missed,td.none{white-space:nowrap}summary{cursor:pointer;margin:1em 0;font-weight:600}code{font-size:.9em}
+td.held,td.missed,td.none,td.run{white-space:nowrap}summary{cursor:pointer;margin:1em 0;font-weight:600}code{font-size:.9em}
 ";
 
 /// The whole page.
@@ -131,7 +131,7 @@ fn goals(standings: &[Standing<'_>]) -> String {
         let [row, work, run, peer, ours, ratio, goal, state] = cells.texts.map(|text| escaped(&text));
         let _ = writeln!(
             text,
-            "<tr><td>{row}</td><td>{work}</td><td>{run}</td><td class=\"n\">{peer}</td><td class=\"n\">{ours}</td>\
+            "<tr><td>{row}</td><td>{work}</td><td class=\"run\">{run}</td><td class=\"n\">{peer}</td><td class=\"n\">{ours}</td>\
              <td class=\"n\">{ratio}</td><td>{goal}</td><td class=\"{class}\">{state}</td></tr>"
         );
     }
