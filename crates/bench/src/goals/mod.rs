@@ -54,7 +54,7 @@ pub enum Yardstick {
 /// A figure, and whether it reaches its goal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judgement {
-    /// Ours.
+    /// The figure of packrace.
     pub figure: f64,
     /// The figure that it is compared with.
     pub peer: Option<f64>,
