@@ -91,9 +91,10 @@ fn one(args: &Args, git: &Git, packrace: Option<&Path>, kept: &mut Records<'_>) 
     if args.items.contains(&Suite::Refs) {
         kept.add("refs", refs::again(args, git, packrace, &scratch).map_err(Error::from))?;
     }
-    if args.items.iter().any(|item| SWARM.contains(item)) {
+    for item in args.items.iter().copied().filter(|item| SWARM.contains(item)) {
         let history = catalog::history(args, &scratch)?;
-        kept.add("swarm", swarm::run(args, git, packrace, &scratch, &history))?;
+        let alone = Args { items: vec![item], ..args.clone() };
+        kept.add("swarm", swarm::run(&alone, git, packrace, &scratch, &history))?;
     }
     for (_, name, run) in OTHERS.iter().filter(|(suite, ..)| args.items.contains(suite)) {
         kept.add(name, run(args, git, packrace))?;

@@ -8,7 +8,7 @@ use crate::goals::rounded;
 /// Width of the plot, of its labels, and of its axis.
 const WIDTH: f64 = 1080.0;
 const AXIS_AT: f64 = 430.0;
-const AXIS: f64 = 400.0;
+const AXIS: f64 = 350.0;
 
 /// Height of a bar with its space, and of the axis above all.
 const STEP: f64 = 20.0;
@@ -110,8 +110,8 @@ mod tests {
             svg("t", &[bar(0.1, Some((0.2, true))), bar(10.0, Some((1.0, false))), bar(f64::NAN, None)]);
         let svg = svg.unwrap();
         // One, a tenth and ten: the axis has two decades, and one in the middle.
-        assert!(svg.contains("class=\"faster\" x=\"430.0\" y=\"45.5\" width=\"200.0\""), "{svg}");
-        assert!(svg.contains("class=\"slower\" x=\"630.0\" y=\"65.5\" width=\"200.0\""), "{svg}");
+        assert!(svg.contains("class=\"faster\" x=\"430.0\" y=\"45.5\" width=\"175.0\""), "{svg}");
+        assert!(svg.contains("class=\"slower\" x=\"605.0\" y=\"65.5\" width=\"175.0\""), "{svg}");
         assert!(svg.contains(">0.1 × ✓ ") && svg.contains(">10 × ✗ missed "), "{svg}");
         assert!(svg.contains("&lt;b&gt;") && svg.contains("n&amp;m") && !svg.contains("<b>"), "{svg}");
         assert_eq!(svg.matches("class=\"goal\"").count(), 2);

@@ -55,7 +55,7 @@ impl BenchRun {
         let smoke =
             if self.conditions["is_smoke"] == true { ", a smoke run: figures mean nothing" } else { "" };
         let rounds = self.conditions["rounds"].as_u64().unwrap_or(0);
-        format!("{}{profile}{clients}, {rounds} rounds{cold}{smoke}", self.condition("packrace"))
+        format!("{}{profile}{clients}, rounds: {rounds}{cold}{smoke}", self.condition("packrace"))
     }
 
     /// The machine in words.
