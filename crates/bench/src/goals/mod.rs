@@ -181,7 +181,8 @@ pub fn shown(figure: &str, value: f64) -> String {
         () if is_time && value < 1.0 => (value * 1e3, " ms"),
         () if is_time => (value, " s"),
         () if figure.contains("bytes") && value < 1e6 => (value / 1e3, " kB"),
-        () if figure.contains("bytes") => (value / 1e6, " MB"),
+        () if figure.contains("bytes") && value < 1e9 => (value / 1e6, " MB"),
+        () if figure.contains("bytes") => (value / 1e9, " GB"),
         () if figure.ends_with("microseconds_each") => (value, " µs"),
         () => (value, ""),
     };
@@ -292,7 +293,7 @@ mod tests {
             assert_eq!(rounded(value), expect);
         }
         assert_eq!(shown("cpu_seconds", 0.1204), "120 ms");
-        assert_eq!(shown("pack_bytes_a_second", 2.7e9), "2,700 MB/s");
+        assert_eq!(shown("pack_bytes_a_second", 2.7e9), "2.7 GB/s");
         assert_eq!(shown("write_calls", 296.0), "296");
     }
 

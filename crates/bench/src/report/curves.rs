@@ -12,7 +12,7 @@ use crate::goals::{rounded, shown};
 /// The size of a panel, and the margins of its plot.
 const PANEL: (f64, f64) = (350.0, 230.0);
 const PLOT: (f64, f64) = (265.0, 150.0);
-const PLOT_AT: (f64, f64) = (70.0, 32.0);
+const PLOT_AT: (f64, f64) = (75.0, 32.0);
 
 /// Panels per row.
 const COLUMNS: usize = 3;
@@ -271,7 +271,7 @@ mod tests {
             "{svg}"
         );
         // From one pack to a hundred, and from half a second (0.1 to 10) to nearly one.
-        assert!(svg.contains("points=\"70.0,129.6 335.0,110.4\""), "{svg}");
+        assert!(svg.contains("points=\"75.0,129.6 340.0,110.4\""), "{svg}");
         assert!(svg.contains("<style>") && svg.contains("packrace, multi-pack-index</text>"), "{svg}");
         assert!(packs(&records[8..]).is_none());
     }
@@ -285,7 +285,7 @@ mod tests {
         let records = [record(1, "git daemon"), record(32, "git daemon"), record(1, "packrace <http>://")];
         let svg = crowds(&records).unwrap();
         assert!(
-            svg.contains("throughput by clients at once: git daemon 1,000 MB/s at 1 to 32,000 MB/s at 32;"),
+            svg.contains("throughput by clients at once: git daemon 1 GB/s at 1 to 32 GB/s at 32;"),
             "{svg}"
         );
         assert!(svg.contains("packrace &lt;http&gt;") && !svg.contains("<http>"), "{svg}");
