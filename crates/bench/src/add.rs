@@ -5,17 +5,16 @@ use std::io;
 use std::path::Path;
 
 use crate::prepare::Scratch;
-use crate::work::{Add, Check, Goal, How, Work};
+use crate::work::{Add, Check, How, Work};
 
 /// Files per directory, as in git's own `p0008`.
 const FILES_A_DIRECTORY: usize = 100;
 
-/// git's sync settings: the name, the settings, and the goal relative to git's time for 1, 5, 500 and 5,000
-/// files.
-const WAITING: [(&str, &[&str], [f64; 4]); 3] = [
-    ("unsynced", &["core.fsync=none"], [1.2, 1.2, 0.8, 0.4]),
-    ("fsync", &["core.fsync=all"], [1.0, 1.0, 0.2, 0.2]),
-    ("batch", &["core.fsync=all", "core.fsyncMethod=batch"], [1.0, 1.0, 0.8, 0.8]),
+/// git's sync settings, each with its name.
+const WAITING: [(&str, &[&str]); 3] = [
+    ("unsynced", &["core.fsync=none"]),
+    ("fsync", &["core.fsync=all"]),
+    ("batch", &["core.fsync=all", "core.fsyncMethod=batch"]),
 ];
 
 /// packrace's settings: none, so it syncs everything.
@@ -25,16 +24,15 @@ const OURS: [&str; 0] = [];
 pub fn all(scratch: &Scratch, is_smoke: bool) -> io::Result<Vec<Work>> {
     let mut all = Vec::new();
     let counts = if is_smoke { [1, 5, 20, 150] } else { [1, 5, 500, 5_000] };
-    for (size, count) in counts.into_iter().enumerate() {
+    for count in counts {
         let tree = scratch.work_tree(count, |place| fill(place, count))?;
-        for (name, settings, goals) in WAITING {
+        for (name, settings) in WAITING {
             all.push(Work {
                 name: format!("P8 add {count} files, git {name}"),
                 how: How::Add(Add { git: words(settings), ours: words(&OURS) }),
                 repo: tree.clone(),
                 request: Vec::new(),
                 check: Check::SameIndex,
-                goals: vec![Goal::WallRatio(goals[size])],
                 bytes_of: None,
             });
         }

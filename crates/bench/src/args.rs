@@ -2,15 +2,29 @@ use std::path::PathBuf;
 
 /// The usage text.
 pub const USAGE: &str = "\
-usage: packrace-bench [clone] [fetch] [filter] [pack-objects] [repack] [ls-refs] [refs]
-                      [index-pack] [unpack] [push] [receive] [add] [stash] [durable] [packs]
-                      [swarm: crowds latency waiting] [door] [events] [nodes] [care] [soak] [siege] [options]
+usage: packrace-bench [SUITE…] [options]
+       packrace-bench report FILE… [--html FILE] [--markdown FILE]
 
-Runs git and packrace on the same work, in turns, and checks that their results agree.
+Runs git and packrace on the same work, in turns, and checks that their results agree. `report` makes one
+report from the records (--json) of one or more runs.
 
-  --repo PATH       a repository with real history (default: a generated one)
+Suites (default: all but packs and care):
+
+  clone fetch filter pack-objects repack ls-refs refs index-pack unpack push receive add stash
+  packs             one history in more and more packs
+  durable           add stash unpack push
+  swarm             crowds latency waiting: many clients at once
+  door              passwords, rules, TLS and SSH
+  events nodes      pushes with a journal and webhooks; nodes of one bucket
+  care              repositories that only the server maintains
+  soak siege        misbehaving clients, for --minutes; fetches beside attackers
+  all               everything, and the report in bench/report.html
+
+Options:
+
+  --repo PATH       a repository with real history (default: a generated one); may be repeated
+  --git PATH        the git to measure (default: the first in PATH); may be repeated
   --packrace PATH   the packrace to measure, or `none` for git alone (default: build the workspace's)
-  --git PATH        the git to measure (default: the first in PATH)
   --gix PATH        also measure gitoxide's gix in index-pack
   --scratch DIR     keep prepared repositories in DIR for the next run (default: delete them)
   --rounds N        timed rounds of each measurement (default: 5)
@@ -22,9 +36,15 @@ Runs git and packrace on the same work, in turns, and checks that their results 
   --pushes N        pushes for care (default: 300; a full measurement: 5000)
   --minutes N       duration of soak in minutes (default: 15)
   --smoke           small repositories and two rounds, to check that everything works
-  --json FILE       also write the results as JSON
+  --json FILE       write the records, after each work (default for all: bench/records.json)
+  --html FILE       write a report (default for all: bench/report.html)
+  --markdown FILE   write it as Markdown; in a file with the lines `<!-- packrace-bench -->` and
+                    `<!-- /packrace-bench -->`, between them
   --svg FILE        plot the CPU time of packs
 ";
+
+/// The lines of a Markdown file between which the report is put.
+pub const MARKS: [&str; 2] = ["<!-- packrace-bench -->", "<!-- /packrace-bench -->"];
 
 /// A group of measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,8 +97,8 @@ pub enum Suite {
     Siege,
 }
 
-/// The default suites; `packs` and `care` only run if named, because they take long.
-const ALL: [Suite; 21] = [
+/// All suites.
+const ALL: [Suite; 23] = [
     Suite::Clone,
     Suite::Fetch,
     Suite::Filter,
@@ -92,15 +112,27 @@ const ALL: [Suite; 21] = [
     Suite::Receive,
     Suite::Add,
     Suite::Stash,
+    Suite::Packs,
     Suite::Crowds,
     Suite::Latency,
     Suite::Waiting,
     Suite::Door,
     Suite::Events,
     Suite::Nodes,
+    Suite::Care,
     Suite::Soak,
     Suite::Siege,
 ];
+
+/// Suites that only run if named, because they take long.
+const LONG: [Suite; 2] = [Suite::Packs, Suite::Care];
+
+/// Suites that make everything themselves, in which git does not take part.
+const WITHOUT_PEERS: [Suite; 4] = [Suite::Events, Suite::Nodes, Suite::Soak, Suite::Siege];
+
+/// Suites that make what they measure, for every git.
+const WITHOUT_HISTORY: [Suite; 7] =
+    [Suite::LsRefs, Suite::Refs, Suite::Unpack, Suite::Add, Suite::Stash, Suite::Door, Suite::Care];
 
 /// Suites whose results depend on waiting for the disk.
 const DURABLE: [Suite; 4] = [Suite::Add, Suite::Stash, Suite::Unpack, Suite::Push];
@@ -119,10 +151,32 @@ pub enum Packrace {
     At(PathBuf),
 }
 
-/// The parsed command line.
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    /// One run for each git and history, one after the other.
+    Measure(Vec<Args>, ReportFiles),
+    /// A report of the records in these files.
+    Report(Vec<PathBuf>, ReportFiles),
+}
+
+/// Files to write.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReportFiles {
+    /// Where to write records.
+    pub json: Option<PathBuf>,
+    /// Where to write the report.
+    pub html: Option<PathBuf>,
+    /// Where to write it as Markdown.
+    pub markdown: Option<PathBuf>,
+    /// Where to draw the curves.
+    pub svg: Option<PathBuf>,
+}
+
+/// One run: suites with one git on one history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Args {
-    /// The suites in the order typed; all if none was.
+    /// The suites in the order typed.
     pub items: Vec<Suite>,
     /// The repository, if it is not a built one.
     pub repo: Option<PathBuf>,
@@ -150,10 +204,6 @@ pub struct Args {
     pub minutes: usize,
     /// Whether to run a small version.
     pub smoke: bool,
-    /// Where to write records.
-    pub json: Option<PathBuf>,
-    /// Where to draw the curves.
-    pub svg: Option<PathBuf>,
 }
 
 impl Args {
@@ -173,15 +223,57 @@ impl Args {
             pushes: 0,
             minutes: 0,
             smoke: false,
-            json: None,
-            svg: None,
         }
+    }
+
+    fn with_defaults(mut self) -> Self {
+        if self.items.is_empty() {
+            self.items = ALL.into_iter().filter(|item| !LONG.contains(item)).collect();
+        }
+        let or = |number: usize, smoke, default| match number {
+            0 if self.smoke => smoke,
+            0 => default,
+            number => number,
+        };
+        self.rounds = or(self.rounds, 2, 5);
+        self.refs = or(self.refs, 20_000, 1_000_000);
+        self.clients = or(self.clients, 4, 32);
+        self.pushes = or(self.pushes, 12, 300);
+        self.minutes = or(self.minutes, 0, 15);
+        self
+    }
+
+    /// Whether all suites make what they measure.
+    pub fn needs_no_history(&self) -> bool {
+        self.items.iter().all(|item| WITHOUT_HISTORY.contains(item) || WITHOUT_PEERS.contains(item))
+    }
+
+    /// One run for each git and history; suites run only once for what they do not depend on.
+    fn runs(&self, gits: &[PathBuf], repos: &[PathBuf]) -> Vec<Args> {
+        let gits = if gits.is_empty() { std::slice::from_ref(&self.git) } else { gits };
+        let repos: Vec<_> = repos.iter().map(Some).collect();
+        let repos = if repos.is_empty() { vec![None] } else { repos };
+        let mut runs = Vec::new();
+        for (git_number, git) in gits.iter().enumerate() {
+            for (number, repo) in repos.iter().enumerate() {
+                let wants = |item: &Suite| match () {
+                    () if WITHOUT_PEERS.contains(item) => git_number + number == 0,
+                    () if WITHOUT_HISTORY.contains(item) => number == 0,
+                    () => true,
+                };
+                let items = self.items.iter().copied().filter(wants).collect();
+                runs.push(Args { items, git: git.clone(), repo: repo.cloned(), ..self.clone() });
+            }
+        }
+        runs.retain(|run| !run.items.is_empty());
+        runs
     }
 }
 
 /// The suites that a word selects.
 fn named(word: &str) -> Option<Vec<Suite>> {
     let item = match word {
+        "all" => return Some(ALL.to_vec()),
         "durable" => return Some(DURABLE.to_vec()),
         "swarm" => return Some(SWARM.to_vec()),
         "clone" => Suite::Clone,
@@ -213,33 +305,33 @@ fn named(word: &str) -> Option<Vec<Suite>> {
 }
 
 /// Parses the arguments after the program's name.
-pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
-    let mut args = Args::without_words();
+pub fn parse(words: impl Iterator<Item = String>) -> Result<Request, String> {
+    let mut words = words.peekable();
+    let is_report = words.next_if(|word| word == "report").is_some();
+    let (mut args, mut files) = (Args::without_words(), ReportFiles::default());
+    let (mut gits, mut repos, mut records) = (Vec::new(), Vec::new(), Vec::new());
+    let mut is_all = false;
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
-        let count = |text: String| match text.parse() {
-            Ok(number) if number > 0 => Ok(number),
-            _ => Err(format!("{text} is not a count")),
-        };
         match word.as_str() {
+            "--html" => files.html = Some(value()?.into()),
+            "--markdown" => files.markdown = Some(value()?.into()),
+            other if is_report && other.starts_with("--") => return Err(format!("unknown argument {other}")),
+            file if is_report => records.push(file.into()),
             "--gix" => args.gix = Some(value()?.into()),
-            "--repo" => args.repo = Some(value()?.into()),
-            "--git" => args.git = value()?.into(),
+            "--repo" => repos.push(value()?.into()),
+            "--git" => gits.push(value()?.into()),
             "--scratch" => args.scratch = Some(value()?.into()),
-            "--json" => args.json = Some(value()?.into()),
-            "--svg" => args.svg = Some(value()?.into()),
+            "--json" => files.json = Some(value()?.into()),
+            "--svg" => files.svg = Some(value()?.into()),
             "--cold" => args.is_cold = true,
-            "--packs" => {
-                let counts = value()?;
-                args.packs =
-                    counts.split(',').map(|text| count(text.to_string())).collect::<Result<_, _>>()?;
-            }
+            "--packs" => args.packs = value()?.split(',').map(count).collect::<Result<_, _>>()?,
             "--smoke" => args.smoke = true,
-            "--rounds" => args.rounds = count(value()?)?,
-            "--refs" => args.refs = count(value()?)?,
-            "--clients" => args.clients = count(value()?)?,
-            "--pushes" => args.pushes = count(value()?)?,
-            "--minutes" => args.minutes = count(value()?)?,
+            "--rounds" => args.rounds = count(&value()?)?,
+            "--refs" => args.refs = count(&value()?)?,
+            "--clients" => args.clients = count(&value()?)?,
+            "--pushes" => args.pushes = count(&value()?)?,
+            "--minutes" => args.minutes = count(&value()?)?,
             "--packrace" => {
                 args.packrace = match value()?.as_str() {
                     "none" => Packrace::Absent,
@@ -249,52 +341,84 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             other => {
                 let items = named(other).ok_or_else(|| format!("unknown argument {other}"))?;
                 args.items.extend(items);
+                is_all |= other == "all";
             }
         }
     }
-    if args.items.is_empty() {
-        args.items = ALL.to_vec();
+    if is_report && records.is_empty() {
+        return Err("report needs files of records".to_string());
     }
-    if args.rounds == 0 {
-        args.rounds = if args.smoke { 2 } else { 5 };
+    if is_report {
+        return Ok(Request::Report(records, files));
     }
-    if args.refs == 0 {
-        args.refs = if args.smoke { 20_000 } else { 1_000_000 };
+    if is_all {
+        files.json.get_or_insert("bench/records.json".into());
+        files.html.get_or_insert("bench/report.html".into());
     }
-    if args.clients == 0 {
-        args.clients = if args.smoke { 4 } else { 32 };
+    Ok(Request::Measure(args.with_defaults().runs(&gits, &repos), files))
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err(format!("{text} is not a count")),
     }
-    if args.pushes == 0 {
-        args.pushes = if args.smoke { 12 } else { 300 };
-    }
-    if args.minutes == 0 && !args.smoke {
-        args.minutes = 15;
-    }
-    Ok(args)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(line: &str) -> Result<Args, String> {
-        parse(line.split_whitespace().map(str::to_string))
+    fn check(line: &str) -> Result<(Vec<Args>, ReportFiles), String> {
+        match parse(line.split_whitespace().map(str::to_string))? {
+            Request::Measure(runs, files) => Ok((runs, files)),
+            Request::Report(..) => Err("a report".to_string()),
+        }
     }
 
     #[test]
     fn items_and_options() {
-        let args = check("fetch clone --repo r --rounds 3 --packrace none").unwrap();
+        let args = check("fetch clone --repo r --rounds 3 --packrace none").unwrap().0.remove(0);
         assert_eq!(args.items, [Suite::Fetch, Suite::Clone]);
         assert_eq!((args.repo, args.rounds, args.packrace), (Some("r".into()), 3, Packrace::Absent));
-        assert_eq!(check("packs --packs 1,300 --cold").unwrap().packs, [1, 300]);
-        assert_eq!(check("").unwrap().items, ALL);
-        assert_eq!(check("--smoke").unwrap().rounds, 2);
+        assert_eq!(check("packs --packs 1,300 --cold").unwrap().0[0].packs, [1, 300]);
+        let items = &check("").unwrap().0[0].items;
+        assert!(items.len() == ALL.len() - LONG.len() && !items.contains(&Suite::Packs));
+        assert_eq!(check("--smoke").unwrap().0[0].rounds, 2);
+    }
+
+    #[test]
+    fn every_git_meets_every_history() {
+        let (runs, files) = check("all --repo a --repo b --git g --git h").unwrap();
+        assert_eq!(files.html, Some("bench/report.html".into()));
+        let pairs = runs.iter().map(|run| (run.git.to_str().unwrap(), run.repo.as_ref().unwrap().to_str()));
+        let expect = [("g", Some("a")), ("g", Some("b")), ("h", Some("a")), ("h", Some("b"))];
+        assert_eq!(pairs.collect::<Vec<_>>(), expect);
+        let count = |item| runs.iter().filter(|run| run.items.contains(&item)).count();
+        assert_eq!([Suite::Packs, Suite::Refs, Suite::Soak].map(count), [4, 2, 1]);
+        assert_eq!(check("soak --repo a --repo b").unwrap().0.len(), 1);
+    }
+
+    #[test]
+    fn reports_are_of_files() {
+        let request = parse("report a b --html h".split(' ').map(str::to_string)).unwrap();
+        let files = ReportFiles { html: Some("h".into()), ..ReportFiles::default() };
+        assert_eq!(request, Request::Report(vec!["a".into(), "b".into()], files));
     }
 
     #[test]
     fn what_is_not_understood_is_said() {
-        for bad in ["pull", "--repo", "--rounds 0", "--rounds x", "--refs -1", "--packs 1,0"] {
-            assert!(check(bad).is_err(), "{bad}");
+        for bad in [
+            "pull",
+            "--repo",
+            "--rounds 0",
+            "--rounds x",
+            "--refs -1",
+            "--packs 1,0",
+            "report",
+            "report a --refs 1",
+        ] {
+            assert!(parse(bad.split_whitespace().map(str::to_string)).is_err(), "{bad}");
         }
     }
 }

@@ -5,20 +5,14 @@ use std::path::{Path, PathBuf};
 use packrace_testkit::peer::Script;
 use packrace_testkit::{Git, RefFormat, Size};
 
-use crate::args::{Args, SWARM, Suite};
+use crate::args::{Args, Suite};
 use crate::prepare::Scratch;
-use crate::work::{Check, Goal, How, Work, clone_request, fetch_request, needed_objects};
+use crate::work::{Check, How, Work, clone_request, fetch_request, needed_objects};
 use crate::{add, commands, filters, packs, push, refs, stash, take};
 
 /// Prepares the repositories and requests of all suites.
 pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Work>> {
-    let needs_none = |item: &Suite| {
-        let by_others =
-            [&SWARM[..], &[Suite::Events, Suite::Nodes, Suite::Care, Suite::Soak, Suite::Siege]].concat();
-        let made = [Suite::LsRefs, Suite::Refs, Suite::Unpack, Suite::Add, Suite::Stash];
-        by_others.contains(item) || made.contains(item)
-    };
-    let history = match args.items.iter().all(needs_none) {
+    let history = match args.needs_no_history() {
         true => PathBuf::new(),
         false => history(args, scratch)?,
     };
@@ -28,11 +22,13 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Wor
             Suite::Clone => work.extend(clones(git, scratch, &history)?),
             Suite::Fetch => work.extend(fetches(git, scratch, &history)?),
             Suite::Filter => work.extend(filters::all(git, scratch, &history)?),
-            Suite::LsRefs => work.extend(listings(scratch, args.refs, &[ListedRefs::All, ListedRefs::One])?),
+            Suite::LsRefs => {
+                work.extend(listings(git, scratch, args.refs, &[ListedRefs::All, ListedRefs::One])?)
+            }
             Suite::Refs => {
-                work.extend(refs::creating(scratch, args.smoke)?);
+                work.extend(refs::creating(git, scratch, args.smoke)?);
                 if !args.items.contains(&Suite::LsRefs) {
-                    work.extend(listings(scratch, args.refs, &[ListedRefs::One])?);
+                    work.extend(listings(git, scratch, args.refs, &[ListedRefs::One])?);
                 }
             }
             Suite::PackObjects => work.extend(commands::packing(git, scratch, &history)?),
@@ -66,32 +62,19 @@ pub fn history(args: &Args, scratch: &Scratch) -> std::io::Result<PathBuf> {
     }
 }
 
-fn clones(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<[Work; 2]> {
-    let clone = |name: &str, repo: PathBuf, goals: Vec<Goal>| Work {
+fn clones(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<[Work; 3]> {
+    let clone = |name: &str, repo: PathBuf| Work {
         name: name.to_string(),
         how: How::UploadPack,
         request: clone_request(git, &repo),
         repo,
         check: Check::SamePack,
-        goals,
         bytes_of: None,
     };
     Ok([
-        clone(
-            "P1 clone, bitmap",
-            scratch.with_bitmap(history)?,
-            vec![Goal::CpuRatio(0.15), Goal::WriteCalls(400), Goal::BytesRatio(1.0)],
-        ),
-        clone(
-            "P2 clone, no bitmap",
-            scratch.plain(history)?,
-            vec![
-                Goal::CpuRatio(0.25),
-                Goal::WallRatio(0.25),
-                Goal::PeakBytes(200_000_000),
-                Goal::BytesRatio(1.0),
-            ],
-        ),
+        clone("P1 clone, bitmap", scratch.with_bitmap(history)?),
+        clone("P1b clone, bitmap and one commit", scratch.with_bitmap_and_more(history)?),
+        clone("P2 clone, no bitmap", scratch.plain(history)?),
     ])
 }
 
@@ -103,14 +86,17 @@ fn receiving(scratch: &Scratch, history: &Path) -> std::io::Result<Work> {
         repo: scratch.with_bitmap(history)?,
         request: Vec::new(),
         check: Check::SameRepository,
-        goals: vec![Goal::WallRatio(0.5), Goal::CpuRatio(0.5)],
         bytes_of: None,
     })
 }
 
 fn fetches(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<Vec<Work>> {
     let plain = scratch.plain(history)?;
-    let bitmap = scratch.with_bitmap(history)?;
+    let states = [
+        ("P10", "no bitmap", plain.clone()),
+        ("P10b", "bitmap", scratch.with_bitmap(history)?),
+        ("P10c", "bitmap, well packed", scratch.well_packed(history)?),
+    ];
     let commits = git.run(&plain, &["rev-list", "--first-parent", "HEAD"]);
     let commits: Vec<&str> = commits.lines().collect();
     let mut work = Vec::new();
@@ -120,17 +106,14 @@ fn fetches(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<Vec<
             continue;
         };
         let needed = needed_objects(git, &plain, have);
-        let names = [format!("P10 fetch {count}, no bitmap"), format!("P10b fetch {count}, bitmap")];
-        let goals = [Goal::CpuRatio(0.3), Goal::CpuRatio(0.5)];
-        for ((name, repo), cpu) in names.iter().zip([&plain, &bitmap]).zip(goals) {
+        for (row, state, repo) in &states {
             work.push(Work {
-                name: name.clone(),
+                name: format!("{row} fetch {count}, {state}"),
                 how: How::UploadPack,
                 request: fetch_request(git, repo, &[commits[0]], &[have]),
                 repo: repo.clone(),
                 check: Check::Covers(needed.clone()),
-                goals: vec![cpu, Goal::BytesRatio(1.1)],
-                bytes_of: Some(names[0].clone()),
+                bytes_of: Some(format!("P10 fetch {count}, no bitmap")),
             });
         }
     }
@@ -144,19 +127,18 @@ enum ListedRefs {
     One,
 }
 
-fn listings(scratch: &Scratch, count: usize, listed: &[ListedRefs]) -> std::io::Result<Vec<Work>> {
+fn listings(git: &Git, scratch: &Scratch, count: usize, listed: &[ListedRefs]) -> std::io::Result<Vec<Work>> {
     let mut work = Vec::new();
     for (format, format_name) in [(RefFormat::Files, "packed-refs"), (RefFormat::Reftable, "reftable")] {
+        if format == RefFormat::Reftable && !git.has_reftable() {
+            eprintln!("no listing of a reftable: this git has none");
+            continue;
+        }
         let repo = scratch.with_tags(count, format)?;
         for listed in listed {
-            let (what, prefix, goals) = match listed {
-                ListedRefs::All => {
-                    ("all", None, vec![Goal::CpuRatio(0.25), Goal::WriteCalls(100), Goal::BytesRatio(1.0)])
-                }
-                ListedRefs::One => {
-                    let prefix = format!("ref-prefix refs/tags/tag-{}", count - 1);
-                    ("one", Some(prefix), vec![Goal::WallSeconds(0.005), Goal::BytesRatio(1.0)])
-                }
+            let (what, prefix) = match listed {
+                ListedRefs::All => ("all", None),
+                ListedRefs::One => ("one", Some(format!("ref-prefix refs/tags/tag-{}", count - 1))),
             };
             let mut script =
                 Script::new().line("command=ls-refs").line("agent=bench").line("object-format=sha1");
@@ -170,7 +152,6 @@ fn listings(scratch: &Scratch, count: usize, listed: &[ListedRefs]) -> std::io::
                 repo: repo.clone(),
                 request: script.flush().flush().bytes().to_vec(),
                 check: Check::SameBytes,
-                goals,
                 bytes_of: None,
             });
         }

@@ -119,7 +119,6 @@ mod tests {
             repo: std::path::PathBuf::new(),
             request: Vec::new(),
             check: Check::SameBytes,
-            goals: Vec::new(),
             how: How::UploadPack,
             bytes_of: None,
         };

@@ -6,29 +6,27 @@ use std::path::{Path, PathBuf};
 use packrace_testkit::Git;
 
 use crate::prepare::Scratch;
-use crate::work::{Check, Goal, How, Work, needed_objects};
+use crate::work::{Check, How, Work, needed_objects};
 
 /// Revisions on standard input, as upload-pack sends them for a clone and for a fetch.
 pub fn packing(git: &Git, scratch: &Scratch, history: &Path) -> io::Result<Vec<Work>> {
     let repo = scratch.plain(history)?;
     let args = ["pack-objects", "-q", "--revs", "--stdout", "--delta-base-offset", "--thin"];
-    let work = |name: &str, request: String, check, goals| Work {
+    let work = |name: &str, request: String, check| Work {
         name: name.to_string(),
         how: How::Command { args: args.map(str::to_string).to_vec(), is_on_copy: false },
         repo: repo.clone(),
         request: request.into_bytes(),
         check,
-        goals,
         bytes_of: None,
     };
-    let goals = |cpu, bytes| vec![Goal::CpuRatio(cpu), Goal::BytesRatio(bytes)];
     let tips = git.run(&repo, &["for-each-ref", "--format=%(objectname)"]);
-    let mut all = vec![work("pack-objects --revs, all", tips, Check::SamePack, goals(0.25, 1.0))];
+    let mut all = vec![work("pack-objects --revs, all", tips, Check::SamePack)];
     let commits = git.run(&repo, &["rev-list", "--first-parent", "HEAD"]);
     if let Some(have) = commits.lines().nth(1000) {
         let needed = needed_objects(git, &repo, have);
         let check = Check::Covers(needed);
-        all.push(work("pack-objects --revs, 1000", format!("HEAD\n^{have}\n"), check, goals(0.3, 1.1)));
+        all.push(work("pack-objects --revs, 1000", format!("HEAD\n^{have}\n"), check));
     }
     Ok(all)
 }
@@ -36,21 +34,18 @@ pub fn packing(git: &Git, scratch: &Scratch, history: &Path) -> io::Result<Vec<W
 /// Complete repacks, with bitmaps.
 pub fn repacking(scratch: &Scratch, history: &Path) -> io::Result<Vec<Work>> {
     let (plain, bitmap) = (scratch.plain(history)?, scratch.with_bitmap(history)?);
-    let work = |name: &str, args: &[&str], repo: &PathBuf, goals| Work {
+    let work = |name: &str, args: &[&str], repo: &PathBuf| Work {
         name: name.to_string(),
         how: How::Command { args: args.iter().map(ToString::to_string).collect(), is_on_copy: true },
         repo: repo.clone(),
         request: Vec::new(),
         check: Check::SameRepository,
-        goals,
         bytes_of: None,
     };
-    let best = vec![Goal::CpuRatio(0.7), Goal::BytesRatio(1.03)];
-    let no_slower = vec![Goal::WallRatio(1.0), Goal::BytesRatio(1.0)];
     Ok(vec![
-        work("repack -adf", &["repack", "-adfq", "--window=10", "--depth=50"], &plain, best),
-        work("repack -adb", &["repack", "-adbq"], &plain, no_slower.clone()),
-        work("repack -adb, has bitmap", &["repack", "-adbq"], &bitmap, no_slower.clone()),
-        work("multi-pack-index --bitmap", &["multi-pack-index", "write", "--bitmap"], &plain, no_slower),
+        work("P12 repack -adf", &["repack", "-adfq", "--window=10", "--depth=50"], &plain),
+        work("repack -adb", &["repack", "-adbq"], &plain),
+        work("repack -adb, has bitmap", &["repack", "-adbq"], &bitmap),
+        work("multi-pack-index --bitmap", &["multi-pack-index", "write", "--bitmap"], &plain),
     ])
 }

@@ -13,14 +13,12 @@ use packrace_testkit::raw_client::Transport;
 use packrace_testkit::{Git, clean_environment};
 use serde_json::{Value, json};
 
-use crate::Error;
 use crate::args::Args;
+use crate::goals::verdicts;
 use crate::pushers::Pushers;
-use crate::report::verdict;
 use crate::serve::Server;
 use crate::swarm::figures::quantile;
-
-const GOAL: f64 = 1.05;
+use crate::{Error, PACKRACE};
 
 /// Pushes to one server in a row, before the next has its turn.
 const TURN: usize = 10;
@@ -34,6 +32,16 @@ enum Mode {
     Plain,
     Journal,
     Webhooks,
+}
+
+impl Mode {
+    fn who(self) -> &'static str {
+        match self {
+            Mode::Plain => PACKRACE,
+            Mode::Journal => "packrace, journal",
+            Mode::Webhooks => "packrace, journal and webhooks",
+        }
+    }
 }
 
 const MODES: [Mode; 3] = [Mode::Plain, Mode::Journal, Mode::Webhooks];
@@ -70,23 +78,22 @@ pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>
     let mut records = Vec::new();
     for contender in &contenders {
         contender.check(&pushers, binary, count)?;
-        let (wall, cpu) = (quantile(&contender.times, 0.5), contender.cpu_seconds);
-        let ratios = (wall / plain.0, cpu / plain.1);
-        let goal = match contender.mode {
-            Mode::Plain => String::new(),
-            _ => verdict(&format!("wall ≤ {GOAL} ×"), Some(ratios.0 <= GOAL)),
-        };
-        println!(
-            "| {:?} | {:.2} ms, {:.2} × | {:.2} ms, {:.2} × | {goal} |",
-            contender.mode,
-            wall * 1e3,
-            ratios.0,
-            cpu * 1e3 / count as f64,
-            ratios.1
-        );
         records.push(json!({
-            "suite": "events", "mode": format!("{:?}", contender.mode), "pushes": count, "wall_s": wall, "cpu_s": cpu,
+            "work": "events, push", "who": contender.mode.who(), "beside": Mode::Plain.who(), "pushes": count,
+            "wall_seconds": quantile(&contender.times, 0.5), "cpu_seconds": contender.cpu_seconds / count as f64,
         }));
+    }
+    for (contender, record) in contenders.iter().zip(&records) {
+        let (wall, cpu) = (quantile(&contender.times, 0.5), contender.cpu_seconds);
+        println!(
+            "| {} | {:.2} ms, {:.2} × | {:.2} ms, {:.2} × | {} |",
+            contender.mode.who(),
+            wall * 1e3,
+            wall / plain.0,
+            cpu * 1e3 / count as f64,
+            cpu / plain.1,
+            verdicts(record, &records)
+        );
     }
     Ok(records)
 }

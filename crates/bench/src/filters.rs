@@ -7,7 +7,7 @@ use packrace_testkit::Git;
 use packrace_testkit::peer::Script;
 
 use crate::prepare::Scratch;
-use crate::work::{Check, Goal, How, Work};
+use crate::work::{Check, How, Work};
 
 /// Patterns that match about half of the paths of git/git, and of built histories.
 const PATTERNS: &[u8] = b"*.c\n*.h\n!/t/\n/src/0?/\n";
@@ -26,7 +26,6 @@ pub fn all(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<Vec<
                 request: request(git, &repo, spec),
                 repo: repo.clone(),
                 check: Check::SamePartialPack,
-                goals: vec![Goal::CpuRatio(1.0), Goal::BytesRatio(1.01)],
                 how: How::UploadPack,
                 bytes_of: None,
             });

@@ -11,10 +11,12 @@ mod care;
 mod catalog;
 mod check;
 mod commands;
-mod curves;
+mod comparison;
+mod conditions;
 mod door;
 mod events;
 mod filters;
+mod goals;
 mod measure;
 mod nodes;
 mod on_copy;
@@ -29,23 +31,22 @@ mod served;
 mod siege;
 mod soak;
 mod stash;
+mod suites;
 mod swarm;
 mod take;
 mod work;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::path::Path;
+use std::process::ExitCode;
 
 use packrace_testkit::Git;
 use packrace_testkit::mounted::Mount;
-use serde_json::json;
 
-use crate::args::{Args, Packrace, SWARM, Suite};
+use crate::args::{Args, Request};
+use crate::comparison::{Comparison, Record};
 use crate::measure::{Contender, Observation, StdinFeed, Timing, drop_page_cache};
 use crate::on_copy::OnCopy;
-use crate::prepare::Scratch;
 use crate::push::Pushed;
-use crate::report::{Comparison, Record};
 use crate::serve::Server;
 use crate::served::Served;
 use crate::take::Taker;
@@ -74,7 +75,10 @@ fn main() -> ExitCode {
         print!("{}", args::USAGE);
         return ExitCode::SUCCESS;
     }
-    let result = args::parse(words.into_iter()).map_err(Error::from).and_then(|args| run(&args));
+    let result = args::parse(words.into_iter()).map_err(Error::from).and_then(|request| match request {
+        Request::Measure(runs, files) => suites::all(&runs, &files),
+        Request::Report(records, files) => report::of_files(&records, &files),
+    });
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
@@ -82,61 +86,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn run(args: &Args) -> Result<(), Error> {
-    let git = Git::at(&args.git).ok_or_else(|| format!("{} is not a git", args.git.display()))?;
-    let packrace = packrace_binary(&args.packrace)?;
-    let scratch = Scratch::new(args.scratch.as_deref(), git.clone())?;
-    let work = catalog::all(args, &git, &scratch)?;
-    print_conditions(args, &git, packrace.as_deref());
-    if !work.is_empty() {
-        println!("{}", report::head());
-    }
-    let mut done: Vec<Comparison> = Vec::new();
-    for work in &work {
-        let mut comparison = compare(args, &git, packrace.as_deref(), work)?;
-        let yardstick = work.bytes_of.as_ref().and_then(|name| done.iter().find(|other| other.name == *name));
-        if let Some(yardstick) = yardstick {
-            comparison.reference_bytes = yardstick.git.bytes;
-        }
-        print!("{}", comparison.rows());
-        done.push(comparison);
-    }
-    if args.items.contains(&Suite::Refs) {
-        refs::print_again(args, &git, packrace.as_deref(), &scratch)?;
-    }
-    let mut records: Vec<_> = done.iter().flat_map(Comparison::json).collect();
-    if args.items.iter().any(|item| SWARM.contains(item)) {
-        let history = catalog::history(args, &scratch)?;
-        records.extend(swarm::run(args, &git, packrace.as_deref(), &scratch, &history)?);
-    }
-    if args.items.contains(&Suite::Door) {
-        records.extend(door::run(args, &git, packrace.as_deref())?);
-    }
-    if args.items.contains(&Suite::Events) {
-        records.extend(events::run(args, &git, packrace.as_deref())?);
-    }
-    if args.items.contains(&Suite::Nodes) {
-        records.extend(nodes::run(args, &git, packrace.as_deref())?);
-    }
-    if args.items.contains(&Suite::Care) {
-        records.extend(care::run(args, &git, packrace.as_deref())?);
-    }
-    if args.items.contains(&Suite::Siege) {
-        records.extend(siege::run(args, &git, packrace.as_deref())?);
-    }
-    if let Some(file) = &args.svg {
-        std::fs::write(file, curves::svg(&done).ok_or("no work has a number of packs")?)?;
-    }
-    if let Some(file) = &args.json {
-        let record = json!({ "conditions": conditions(args, &git), "records": records });
-        std::fs::write(file, format!("{record:#}\n"))?;
-    }
-    if args.items.contains(&Suite::Soak) {
-        soak::run(args, &git, packrace.as_deref())?;
-    }
-    Ok(())
 }
 
 /// Observes and checks each contender once, then times them in turns.
@@ -352,16 +301,16 @@ fn in_turns<Contender>(
         git: records.next().ok_or("git takes part")?,
         packrace: records.clone().find(|record| record.who == PACKRACE),
         gix: records.find(|record| record.who == GIX),
-        goals: work.goals.clone(),
     })
 }
 
 fn record(who: &'static str, runs: usize, timings: &[Timing], seen: &Observation) -> Record {
-    let (wall_seconds, cpu_seconds) = report::medians(timings);
+    let (wall_seconds, cpu_seconds) = comparison::medians(timings);
     Record {
         who,
         wall_seconds,
         cpu_seconds,
+        rounds: timings.len(),
         runs_a_round: runs,
         calls: seen.calls,
         reported_client_writes: seen.reported_client_writes,
@@ -370,68 +319,4 @@ fn record(who: &'static str, runs: usize, timings: &[Timing], seen: &Observation
         bytes: timings[0].bytes,
         peak: seen.peak,
     }
-}
-
-/// The binary to measure; the workspace's own is built the same way as this program.
-fn packrace_binary(choice: &Packrace) -> Result<Option<PathBuf>, Error> {
-    match choice {
-        Packrace::Absent => Ok(None),
-        Packrace::At(path) => Ok(Some(std::fs::canonicalize(path)?)),
-        Packrace::Build => {
-            let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-            build.args(["build", "--quiet", "--locked", "--package", "packrace"]);
-            build.args((!cfg!(debug_assertions)).then_some("--release"));
-            build.current_dir(env!("CARGO_MANIFEST_DIR"));
-            if !build.status()?.success() {
-                return Err("packrace does not build".into());
-            }
-            Ok(Some(std::env::current_exe()?.with_file_name("packrace")))
-        }
-    }
-}
-
-fn print_conditions(args: &Args, git: &Git, packrace: Option<&Path>) {
-    println!("{}\n", conditions(args, git));
-    println!(
-        "Medians of {} rounds in turns (of quick work {LEAST_QUICK_ROUNDS} at least){}, each on `upload-pack` with a v2 request from a file and the answer into a 1 MiB \
-         pipe, or of another command; one that rewrites its repository has a fresh copy for each run, and \
-         MB out are its packs or, of refs, what keeps them. Of pushes, CPU time and calls are the server's where there is one. CPU: user and system time of the process and its children. Write calls, of all system calls: {}; in brackets packrace's own \
-         count to the client. Memory: highest sum of RssAnon over the process tree, seen every 2 ms in a run of its \
-         own; mapped files are only in the sum of VmRSS, in brackets.{}\n",
-        args.rounds,
-        if args.is_cold {
-            ", requests, pushes and commands that rewrite a repository after the page cache was dropped"
-        } else {
-            ""
-        },
-        if measure::has_strace() {
-            "of all its processes, counted by strace in a run of its own"
-        } else {
-            "strace missing"
-        },
-        if packrace.is_none() { " packrace was not measured." } else { "" },
-    );
-}
-
-/// Command, versions and machine.
-fn conditions(args: &Args, git: &Git) -> String {
-    let first_line = |path: &str, key: &str| {
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        let line = text.lines().find(|line| line.starts_with(key)).unwrap_or_default();
-        line.split_once(':').map_or(line, |(_, value)| value).trim().to_string()
-    };
-    let (major, minor) = git.version();
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let repo = args
-        .repo
-        .as_ref()
-        .and_then(|repo| repo.file_name())
-        .map_or("built".into(), |name| name.to_string_lossy());
-    format!(
-        "packrace {} beside git {major}.{minor} on {repo}{}; {cores} cores of {}, {}",
-        env!("CARGO_PKG_VERSION"),
-        if cfg!(debug_assertions) { " (debug build)" } else { "" },
-        first_line("/proc/cpuinfo", "model name"),
-        first_line("/proc/version", "Linux").split(' ').take(3).collect::<Vec<_>>().join(" "),
-    )
 }

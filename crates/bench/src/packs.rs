@@ -10,7 +10,7 @@ use packrace_testkit::peer::Script;
 use crate::args::Args;
 use crate::prepare::Scratch;
 use crate::push;
-use crate::work::{self, Check, Goal, How, PushTransport, Work};
+use crate::work::{self, Check, How, PushTransport, Work};
 
 /// Default numbers of packs.
 const COUNTS: [usize; 6] = [1, 10, 100, 300, 1000, 5000];
@@ -40,30 +40,29 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch, history: &Path) -> io::Res
 }
 
 fn requests(git: &Git, scratch: &Scratch, history: &Path, repo: &Path, state: &str) -> io::Result<Vec<Work>> {
-    let work = |what: &str, request, check, ratio| Work {
+    let work = |what: &str, request, check| Work {
         name: format!("{what}, {state}"),
         how: How::UploadPack,
         repo: repo.to_owned(),
         request,
         check,
-        goals: vec![Goal::CpuRatio(ratio), Goal::WallRatio(1.0)],
         bytes_of: None,
     };
-    let mut all = vec![work("clone", work::clone_request(git, repo), Check::SamePack, 0.6)];
+    let mut all = vec![work("clone", work::clone_request(git, repo), Check::SamePack)];
     let commits = git.run(repo, &["rev-list", "--first-parent", "HEAD"]);
     let commits: Vec<&str> = commits.lines().collect();
-    for (count, ratio) in [(1, 1.0), (1000, 0.6)] {
+    for count in [1, 1000] {
         let Some(have) = commits.get(count) else {
             eprintln!("no fetch of {count} commits: HEAD has {}", commits.len());
             continue;
         };
         let request = work::fetch_request(git, repo, &[commits[0]], &[have]);
         let needed = Check::Covers(work::needed_objects(git, repo, have));
-        all.push(work(&format!("fetch of {count}"), request, needed, ratio));
+        all.push(work(&format!("fetch of {count}"), request, needed));
     }
     let listing = Script::new().line("command=ls-refs").line("agent=bench").line("object-format=sha1");
     let listing = listing.delim().line("peel").line("symrefs").flush().flush();
-    all.push(work("ls-refs", listing.bytes().to_vec(), Check::SameBytes, 1.0));
+    all.push(work("ls-refs", listing.bytes().to_vec(), Check::SameBytes));
     let served = all.iter().map(|work| Work {
         name: work.name.replacen(", ", " through a server, ", 1),
         how: How::Served,
@@ -73,11 +72,7 @@ fn requests(git: &Git, scratch: &Scratch, history: &Path, repo: &Path, state: &s
     for transport in [PushTransport::Recorded, PushTransport::Git] {
         let pushes = push::to(git, scratch, history, repo, PUSHES, transport)?;
         let through = if transport == PushTransport::Git { " through a server" } else { "" };
-        all.push(Work {
-            name: format!("{PUSHES} pushes of one commit{through}, {state}"),
-            goals: vec![Goal::CpuRatio(1.0), Goal::WallRatio(1.0)],
-            ..pushes
-        });
+        all.push(Work { name: format!("{PUSHES} pushes of one commit{through}, {state}"), ..pushes });
     }
     let words = ["-c", "repack.writeBitmaps=false", "repack", "--geometric=2", "-dq"];
     all.push(Work {
@@ -86,7 +81,6 @@ fn requests(git: &Git, scratch: &Scratch, history: &Path, repo: &Path, state: &s
         repo: repo.to_owned(),
         request: Vec::new(),
         check: Check::SameRepository,
-        goals: vec![Goal::CpuRatio(0.6), Goal::WallRatio(1.0)],
         bytes_of: None,
     });
     Ok(all)

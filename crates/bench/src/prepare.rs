@@ -47,6 +47,24 @@ impl Scratch {
         self.copy(repo, "bitmap", &["repack", "-adbq"])
     }
 
+    /// The same with one commit more, outside of the pack.
+    pub fn with_bitmap_and_more(&self, repo: &Path) -> std::io::Result<PathBuf> {
+        let bitmap = self.with_bitmap(repo)?;
+        self.made_once(&format!("more-{}", name_of(&bitmap)), |path| {
+            self.git
+                .run(&self.dir, &["clone", "-q", "--mirror", "--local", &name_of(&bitmap), &name_of(path)]);
+            let commit =
+                self.git.run(path, &["commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", "one commit more"]);
+            self.git.run(path, &["update-ref", "refs/heads/one-commit-more", commit.trim()]);
+            Ok(())
+        })
+    }
+
+    /// A copy in one pack with a bitmap, whose deltas are searched anew.
+    pub fn well_packed(&self, repo: &Path) -> std::io::Result<PathBuf> {
+        self.copy(repo, "well-packed", &["repack", "-adbfq", "--window=10", "--depth=50"])
+    }
+
     /// The original is only read: packs are linked or copied, and rewritten files are new.
     fn copy(&self, repo: &Path, kind: &str, repack: &[&str]) -> std::io::Result<PathBuf> {
         let repo = std::fs::canonicalize(repo)?;

@@ -10,7 +10,7 @@ use crate::measure::{Calls, Contender, Observation, StdinFeed, Timing, has_strac
 use crate::on_copy::OnCopy;
 use crate::prepare::Scratch;
 use crate::serve::Server;
-use crate::work::{Check, Goal, How, PushTransport, Pushes, Work};
+use crate::work::{Check, How, PushTransport, Pushes, Work};
 
 /// Concurrent pushing clients, each with its own branch.
 pub const CLIENTS: usize = 8;
@@ -61,7 +61,6 @@ pub fn all(git: &Git, scratch: &Scratch, history: &Path, is_smoke: bool) -> io::
             repo: repo.clone(),
             request,
             check: Check::SameRefsAndObjects,
-            goals: vec![Goal::WallRatio(0.333)],
             bytes_of: None,
         })
     };
@@ -92,7 +91,6 @@ pub fn to(
         how: How::Push(Pushes { transport, source, clients: 1 }),
         repo: repo.to_owned(),
         check: Check::SameRefsAndObjects,
-        goals: Vec::new(),
         bytes_of: None,
     })
 }

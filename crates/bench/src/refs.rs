@@ -6,11 +6,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use packrace_testkit::{Git, RefFormat};
+use serde_json::{Value, json};
 
+use crate::PACKRACE;
 use crate::args::Args;
+use crate::goals::verdicts;
 use crate::on_copy::OnCopy;
 use crate::prepare::Scratch;
-use crate::work::{Check, Goal, How, Work};
+use crate::work::{Check, How, Work};
 
 /// Refs per transaction.
 const MANY: usize = 50_000;
@@ -21,91 +24,75 @@ const A_FEW: usize = 2_000;
 /// Maximum number of refs that git deletes and recreates: before 2.52 its time grew quadratically.
 const MOST_AGAIN_FOR_GIT: usize = 8_000;
 
-/// Maximum growth of time for ten times as much work that still counts as linear.
-const LINEAR: f64 = 20.0;
-
 /// Many creates in one transaction.
-pub fn creating(scratch: &Scratch, is_smoke: bool) -> io::Result<Vec<Work>> {
+pub fn creating(git: &Git, scratch: &Scratch, is_smoke: bool) -> io::Result<Vec<Work>> {
     let count = if is_smoke { A_FEW } else { MANY };
-    let work = |name: &str, format, logs, goals| -> io::Result<Work> {
+    let work = |name: &str, format, logs| -> io::Result<Work> {
         let (repo, target) = scratch.for_refs(format, logs)?;
         let request = commands("create", count, &target).into_bytes();
-        Ok(update_ref(format!("{name} {count} creates"), repo, request, goals))
+        Ok(update_ref(format!("{name} {count} creates"), repo, request))
     };
-    let always = Some("always");
-    Ok(vec![
-        work("P6 reftable,", RefFormat::Reftable, None, vec![Goal::WallRatio(0.2), Goal::Calls(200)])?,
-        work(
-            "P6 reftable, reflogs,",
-            RefFormat::Reftable,
-            always,
-            vec![Goal::WallRatio(0.3), Goal::Calls(200)],
-        )?,
-        work("P6f files,", RefFormat::Files, None, vec![Goal::WallRatio(0.05)])?,
-    ])
+    let mut all = vec![work("P6f files,", RefFormat::Files, None)?];
+    if git.has_reftable() {
+        all.push(work("P6 reftable,", RefFormat::Reftable, None)?);
+        all.push(work("P6 reftable, reflogs,", RefFormat::Reftable, Some("always"))?);
+    }
+    Ok(all)
 }
 
 /// Prints the times to create refs, to delete them and to recreate them, in a reftable repository.
-pub fn print_again(args: &Args, git: &Git, packrace: Option<&Path>, scratch: &Scratch) -> io::Result<()> {
+pub fn again(args: &Args, git: &Git, packrace: Option<&Path>, scratch: &Scratch) -> io::Result<Vec<Value>> {
+    if !git.has_reftable() {
+        return Ok(Vec::new());
+    }
     let (repo, target) = scratch.for_refs(RefFormat::Reftable, None)?;
     println!(
-        "\n| P7 create, delete, create again | git ms | packrace ms | µs a ref | goal |\n|---|---:|---:|---:|---|"
+        "\n| P7 create, delete, create again | git ms | packrace ms | µs a ref | goals |\n|---|---:|---:|---:|---|"
     );
-    let mut before: Option<f64> = None;
+    let mut records: Vec<Value> = Vec::new();
     let counts = [1_000, 8_000, 10_000, 100_000, 1_000_000];
     for count in counts.into_iter().filter(|count| *count <= args.refs) {
         let (create, delete) = (commands("create", count, &target), commands("delete", count, &target));
         let request = tempfile::NamedTempFile::new()?;
         let round = |text: &str| format!("start\n{text}commit\n");
         std::fs::write(request.path(), [round(&create), round(&delete), round(&create)].concat())?;
-        let time = |binary: Option<&Path>| -> io::Result<Option<(f64, Vec<u8>)>> {
+        let best = |binary: Option<&Path>, rounds: usize| -> io::Result<Option<f64>> {
             let Some(binary) = binary else { return Ok(None) };
             let words = ["update-ref", "--stdin"].map(str::to_string);
             let contender = OnCopy::new(binary, &repo, &words, git, Check::SameRefs)?;
-            let mut best = f64::INFINITY;
-            // One run of git takes long enough.
-            let rounds = if binary == git.binary() { 1 } else { args.rounds };
-            for _ in 0..rounds {
-                best = best.min(contender.time(request.path())?.wall_seconds);
-            }
-            Ok(Some((best, contender.state()?)))
-        };
-        let peer = time(Some(git.binary()).filter(|_| count <= MOST_AGAIN_FOR_GIT))?;
-        let ours = time(packrace)?;
-        let expect = created(count, &target);
-        for (_, state) in peer.iter().chain(&ours) {
+            let times = (0..rounds).map(|_| Ok(contender.time(request.path())?.wall_seconds));
+            let best = times.collect::<io::Result<Vec<f64>>>()?.into_iter().fold(f64::INFINITY, f64::min);
             // Other refs, and reflogs, follow.
-            if !state.starts_with(expect.as_bytes()) {
-                return Err(io::Error::other(format!(
-                    "P7 of {count}: the refs are not those that were created"
-                )));
-            }
-        }
-        let figure = |timed: &Option<(f64, Vec<u8>)>| {
-            timed.as_ref().map_or("–".to_string(), |(seconds, _)| format!("{:.0}", seconds * 1e3))
-        };
-        let seconds = ours.as_ref().map(|(seconds, _)| *seconds);
-        let goal = match (before, seconds) {
-            (Some(before), Some(now)) if count % 10_000 == 0 => {
-                if now <= before * LINEAR {
-                    "linear ✓"
-                } else {
-                    "**linear ✗**"
+            match contender.state()?.starts_with(created(count, &target).as_bytes()) {
+                true => Ok(Some(best)),
+                false => {
+                    Err(io::Error::other(format!("P7 of {count}: the refs are not those that were created")))
                 }
             }
-            _ => "",
         };
-        let each =
-            seconds.map_or("–".to_string(), |seconds| format!("{:.2}", seconds * 1e6 / count as f64));
-        println!("| {count} | {} | {} | {each} | {goal} |", figure(&peer), figure(&ours));
-        if count != MOST_AGAIN_FOR_GIT {
-            before = seconds;
-        }
+        // One run of git takes long enough.
+        let peer = best(Some(git.binary()).filter(|_| count <= MOST_AGAIN_FOR_GIT), 1)?;
+        let ours = best(packrace, args.rounds)?;
+        let record = |who: &str, seconds: f64| {
+            // The time for a tenth of the refs.
+            let tenth = records.iter().find(|other| other["who"] == who && other["refs"] == count / 10);
+            json!({
+                "work": format!("P7 create, delete, create {count} refs"), "who": who, "refs": count, "wall_seconds": seconds,
+                "microseconds_each": seconds * 1e6 / count as f64,
+                "growth": tenth.and_then(|tenth| tenth["wall_seconds"].as_f64()).map(|tenth| seconds / tenth),
+            })
+        };
+        let new = [peer.map(|seconds| record("git", seconds)), ours.map(|seconds| record(PACKRACE, seconds))];
+        let figure = |seconds: Option<f64>| seconds.map_or("–".into(), |it| format!("{:.0}", it * 1e3));
+        let each = ours.map_or("–".to_string(), |seconds| format!("{:.2}", seconds * 1e6 / count as f64));
+        let goals = new[1].as_ref().map(|record| verdicts(record, &[])).unwrap_or_default();
+        println!("| {count} | {} | {} | {each} | {goals} |", figure(peer), figure(ours));
+        records.extend(new.into_iter().flatten());
     }
-    Ok(())
+    Ok(records)
 }
 
-fn update_ref(name: String, repo: PathBuf, request: Vec<u8>, goals: Vec<Goal>) -> Work {
+fn update_ref(name: String, repo: PathBuf, request: Vec<u8>) -> Work {
     let args = ["update-ref", "--stdin"].map(str::to_string).to_vec();
     Work {
         name,
@@ -113,7 +100,6 @@ fn update_ref(name: String, repo: PathBuf, request: Vec<u8>, goals: Vec<Goal>) -
         repo,
         request,
         check: Check::SameRefs,
-        goals,
         bytes_of: None,
     }
 }
@@ -145,7 +131,7 @@ mod tests {
     fn git_makes_what_is_asked_for() {
         let git = Git::stock();
         let scratch = Scratch::new(None, git.clone()).unwrap();
-        for work in creating(&scratch, true).unwrap() {
+        for work in creating(git, &scratch, true).unwrap() {
             let contender = OnCopy::new(
                 git.binary(),
                 &work.repo,

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -29,6 +30,20 @@ const COMPLAINTS: [&str; 2] = ["panicked", "settings unchanged"];
 
 /// packrace's arguments, without the served folder.
 const SERVE: [&str; 6] = ["serve", "--allow-push", "--http", "127.0.0.1:0", "--git", "127.0.0.1:0"];
+
+/// Keeps each pack beside itself, by repository and request: one process makes it, the others wait. Gitaly's
+/// cache does the same, and sends a pack while it is made.
+const CACHING_HOOK: &str = r#"#!/bin/sh
+folder=${0%/*}
+request=$(mktemp "$folder/request.XXXXXX") && cat >"$request" || exit
+key=$({ echo "$PWD $*"; cat "$request"; } | sha256sum | cut -d' ' -f1)
+exec 9>"$folder/$key.lock"
+flock 9
+[ -f "$folder/$key" ] || { "$@" <"$request" >"$folder/$key.new" 9>&- && mv "$folder/$key.new" "$folder/$key"; } || exit
+exec 9>&-
+rm -f "$request"
+exec cat "$folder/$key"
+"#;
 
 /// The bucket that nodes serve.
 pub const BUCKET: &str = "s3://git/hosting";
@@ -56,8 +71,31 @@ pub struct Server {
 impl Server {
     /// `git daemon` on a port that was free a moment ago; its calls are counted into `calls`, if given.
     pub fn git_daemon(git: &Git, root: &Path, calls: Option<&Path>) -> io::Result<Server> {
+        Server::git_daemon_as(git, root, calls, None)
+    }
+
+    /// The same with a hook that keeps packs and sends them again.
+    pub fn caching_git_daemon(git: &Git, root: &Path) -> io::Result<Server> {
+        let folder = tempfile::tempdir()?;
+        let hook = folder.path().join("hook");
+        std::fs::write(&hook, CACHING_HOOK)?;
+        std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755))?;
+        let mut server = Server::git_daemon_as(git, root, None, Some(&hook))?;
+        server._folder = Some(folder);
+        Ok(server)
+    }
+
+    fn git_daemon_as(
+        git: &Git,
+        root: &Path,
+        calls: Option<&Path>,
+        hook: Option<&Path>,
+    ) -> io::Result<Server> {
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let mut command = git.command(root);
+        if let Some(hook) = hook {
+            command.arg("-c").arg(format!("uploadpack.packObjectsHook={}", hook.display()));
+        }
         command.args(["daemon", "--listen=127.0.0.1", "--export-all", "--reuseaddr", "--max-connections=0"]);
         command
             .arg("--enable=receive-pack")
@@ -385,7 +423,10 @@ mod tests {
         let root = repo.path().parent().unwrap();
         let main = repo.git(&["rev-parse", "main"]);
         let fetch = Script::new().fetch_v2("sha1", &[main.trim()], &[]);
-        let mut servers = vec![(Transport::Git, Server::git_daemon(Git::stock(), root, None).unwrap())];
+        let mut servers = vec![
+            (Transport::Git, Server::git_daemon(Git::stock(), root, None).unwrap()),
+            (Transport::Git, Server::caching_git_daemon(Git::stock(), root).unwrap()),
+        ];
         match Server::http_backend(Git::stock(), root).unwrap() {
             Some(server) => servers.push((Transport::Http, server)),
             None => assert_eq!(lighttpd(), None),

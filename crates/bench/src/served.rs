@@ -127,7 +127,6 @@ mod tests {
             repo: repo.path().to_owned(),
             request: work::clone_request(git, repo.path()),
             check: Check::SamePack,
-            goals: Vec::new(),
             bytes_of: None,
         };
         let mut served = Served::new(git.binary(), &work, git).unwrap();

@@ -7,7 +7,7 @@ use std::path::Path;
 use packrace_testkit::{Git, Random};
 
 use crate::prepare::Scratch;
-use crate::work::{Check, Goal, How, Work};
+use crate::work::{Check, How, Work};
 
 /// Number of files.
 const FILES: usize = 500;
@@ -19,16 +19,16 @@ const LINES: usize = 20;
 const TREE: &str = "tree";
 
 /// Without syncing loose objects, as by default; with one sync per object; and with git's batched sync.
-const METHODS: [(&str, &[&str], f64); 3] = [
-    ("core.fsync default", &[], 1.0),
-    ("fsync", &["-c", "core.fsync=loose-object,pack,reference", "-c", "core.fsyncMethod=fsync"], 0.2),
-    ("batch", &["-c", "core.fsync=loose-object,pack,reference", "-c", "core.fsyncMethod=batch"], 1.0),
+const METHODS: [(&str, &[&str]); 3] = [
+    ("core.fsync default", &[]),
+    ("fsync", &["-c", "core.fsync=loose-object,pack,reference", "-c", "core.fsyncMethod=fsync"]),
+    ("batch", &["-c", "core.fsync=loose-object,pack,reference", "-c", "core.fsyncMethod=batch"]),
 ];
 
 /// All sync methods.
 pub fn all(git: &Git, scratch: &Scratch) -> io::Result<Vec<Work>> {
     let repo = scratch.tree_within(TREE, |tree| fill(git, tree))?;
-    let work = |(name, settings, ratio): (&str, &[&str], f64)| {
+    let work = |(name, settings): (&str, &[&str])| {
         let words = ["-C", TREE].iter().chain(settings).chain(&["stash", "push", "-q", "-u"]);
         Work {
             name: format!("P8 stash -u, {FILES} files, {name}"),
@@ -36,7 +36,6 @@ pub fn all(git: &Git, scratch: &Scratch) -> io::Result<Vec<Work>> {
             repo: repo.clone(),
             request: Vec::new(),
             check: Check::SameRefsAndObjects,
-            goals: vec![Goal::WallRatio(ratio)],
             bytes_of: None,
         }
     };

@@ -9,23 +9,16 @@ use packrace_testkit::{Git, Random};
 use crate::measure::{Contender, Observation, StdinFeed, Timing};
 use crate::on_copy::{OnCopy, only_pack};
 use crate::prepare::Scratch;
-use crate::work::{Check, Goal, How, Take, Work};
+use crate::work::{Check, How, Take, Work};
 
 /// Bytes per small object.
 const SMALL_BYTES: usize = 400;
-
-/// Allowed writes for a pack beyond one per MiB.
-const MORE_WRITES: u64 = 64;
-
-/// Positioned reads of the loader in shared libraries before a program starts.
-const READS_OF_LOADER: u64 = 2;
 
 /// The repository's pack, indexed on two threads.
 pub fn indexing(scratch: &Scratch, history: &Path) -> io::Result<Vec<Work>> {
     let pack = only_pack(&scratch.plain(history)?)?;
     let repo = scratch.empty()?;
-    let writes = Goal::PackWrites(std::fs::metadata(&pack)?.len() / (1 << 20) + MORE_WRITES);
-    let work = |name: &str, feed, is_mounted, goals| Work {
+    let work = |name: &str, feed, is_mounted| Work {
         name: name.to_string(),
         how: How::Take(Take {
             args: ["index-pack", "--stdin", "--threads=2"].map(str::to_string).to_vec(),
@@ -36,20 +29,12 @@ pub fn indexing(scratch: &Scratch, history: &Path) -> io::Result<Vec<Work>> {
         repo: repo.clone(),
         request: Vec::new(),
         check: Check::SamePackFiles,
-        goals,
         bytes_of: None,
     };
-    let fast = [
-        Goal::WallRatio(0.32),
-        Goal::WallRatioToGix(0.85),
-        Goal::PeakBytes(256_000_000),
-        Goal::PositionedReads(READS_OF_LOADER),
-        writes,
-    ];
     Ok(vec![
-        work("P5 index-pack --stdin, file", StdinFeed::File, false, fast.to_vec()),
-        work("P5 index-pack --stdin, pipe", StdinFeed::Pipe, false, fast.to_vec()),
-        work("P9 index-pack --stdin, onto FUSE", StdinFeed::File, true, vec![Goal::WallRatio(0.3), writes]),
+        work("P5 index-pack --stdin, file", StdinFeed::File, false),
+        work("P5 index-pack --stdin, pipe", StdinFeed::Pipe, false),
+        work("P9 index-pack --stdin, onto FUSE", StdinFeed::File, true),
     ])
 }
 
@@ -72,7 +57,6 @@ pub fn unpacking(git: &Git, scratch: &Scratch) -> io::Result<Vec<Work>> {
                 repo: scratch.empty()?,
                 request: Vec::new(),
                 check: Check::SameRepository,
-                goals: vec![Goal::WallRatio(1.0)],
                 bytes_of: None,
             });
         }

@@ -1,4 +1,4 @@
-//! Measured work: a request to a repository, how its answers are compared, and the goals.
+//! Measured work: a request to a repository, and how its answers are compared.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,31 +7,6 @@ use packrace_testkit::Git;
 use packrace_testkit::peer::Script;
 
 use crate::measure::StdinFeed;
-
-/// A goal.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Goal {
-    /// At most this share of git's CPU time.
-    CpuRatio(f64),
-    /// At most this share of git's wall time.
-    WallRatio(f64),
-    /// At most this long.
-    WallSeconds(f64),
-    /// At most this share of gix's wall time.
-    WallRatioToGix(f64),
-    /// At most this many write calls.
-    WriteCalls(u64),
-    /// At most this many writes of packs, counted by the file system or else by packrace.
-    PackWrites(u64),
-    /// At most this many positioned reads.
-    PositionedReads(u64),
-    /// At most this many system calls.
-    Calls(u64),
-    /// At most this much anonymous memory.
-    PeakBytes(u64),
-    /// At most this share of the bytes that git sends; for fetches with a bitmap, of the bytes without one.
-    BytesRatio(f64),
-}
 
 /// How to check answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,8 +115,6 @@ pub struct Work {
     pub request: Vec<u8>,
     /// How to check answers.
     pub check: Check,
-    /// The goals.
-    pub goals: Vec<Goal>,
     /// The work whose bytes from git are the reference for this one's, if not its own.
     pub bytes_of: Option<String>,
 }

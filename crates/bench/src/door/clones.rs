@@ -12,7 +12,7 @@ use super::clients::Door as _;
 use super::servers::{BIG, Site};
 use crate::Error;
 use crate::args::Args;
-use crate::report::verdict;
+use crate::goals::verdicts;
 use crate::serve::Server;
 use crate::swarm::figures::{mega, quantile};
 
@@ -75,14 +75,6 @@ impl<'a> Way<'a> {
     }
 }
 
-/// The maximum ratio of one way's cost to another's.
-struct Ratio<'a> {
-    of: &'a str,
-    to: &'a str,
-    cpu: f64,
-    wall: Option<f64>,
-}
-
 const PLAIN: &str = "packrace, HTTP";
 const TLS: &str = "packrace, HTTPS";
 const TLS_GIT: &str = "packrace, HTTPS, cloned by git (HTTP/2)";
@@ -131,14 +123,7 @@ pub fn run(args: &Args, site: &Site) -> Result<Vec<Value>, Error> {
     for _ in 0..if args.smoke { 1 } else { args.rounds } {
         ways.iter_mut().try_for_each(|way| way.time(if args.smoke { 1 } else { CLONES }))?;
     }
-    let ratios = [
-        Ratio { of: TLS, to: PLAIN, cpu: 2.0, wall: None },
-        Ratio { of: TLS, to: web_name, cpu: 0.5, wall: None },
-        Ratio { of: TLS_GIT, to: PLAIN, cpu: 2.0, wall: None },
-        Ratio { of: TLS_GIT, to: WEB_GIT, cpu: 0.5, wall: None },
-        Ratio { of: SSH, to: SSHD, cpu: 0.5, wall: Some(0.7) },
-    ];
-    Ok(print(&ways, &ratios))
+    Ok(print(&ways, &[(TLS, web_name), (TLS_GIT, WEB_GIT), (SSH, SSHD)]))
 }
 
 /// A clone by git, which uses HTTP/2 if an HTTPS server supports it.
@@ -178,32 +163,22 @@ fn openssh(site: &Site, server: &Server, is_packrace: bool, take: Take) -> io::R
     }
 }
 
-fn print(ways: &[Way<'_>], ratios: &[Ratio<'_>]) -> Vec<Value> {
+fn print(ways: &[Way<'_>], beside: &[(&str, &str)]) -> Vec<Value> {
     println!("\n| clone of one pack | MB | CPU of the server, ms | wall, ms | |\n|---|---:|---:|---:|---|");
-    let mut records = Vec::new();
-    for way in ways {
-        let mut shown = Vec::new();
-        for ratio in ratios.iter().filter(|ratio| ratio.of == way.who) {
-            let Some(other) = ways.iter().find(|other| other.who == ratio.to) else { continue };
-            let (cpu, wall) = (way.cpu() / other.cpu(), way.wall() / other.wall());
-            let text = format!("CPU {cpu:.2} × {} (≤ {})", other.who, ratio.cpu);
-            shown.push(verdict(&text, Some(cpu <= ratio.cpu)));
-            if let Some(limit) = ratio.wall {
-                shown.push(verdict(&format!("wall {wall:.2} × (≤ {limit})"), Some(wall <= limit)));
-            }
-            records.push(json!({ "suite": "door", "clone": way.who, "beside": other.who, "cpu_ratio": cpu, "wall_ratio": wall }));
-        }
+    let record = |way: &Way<'_>| {
+        let peer = beside.iter().find(|(of, _)| *of == way.who).map(|(_, peer)| *peer);
+        json!({ "work": "door, clone", "who": way.who, "beside": peer, "bytes": way.bytes,
+            "cpu_seconds": way.cpu(), "wall_seconds": way.wall() })
+    };
+    let records: Vec<Value> = ways.iter().map(record).collect();
+    for (way, record) in ways.iter().zip(&records) {
         println!(
             "| {} | {:.0} | {:.0} | {:.0} | {} |",
             way.who,
             mega(way.bytes),
             way.cpu() * 1e3,
             way.wall() * 1e3,
-            shown.join(", ")
-        );
-        let (cpu, wall) = (way.cpu(), way.wall());
-        records.push(
-            json!({ "suite": "door", "clone": way.who, "bytes": way.bytes, "cpu_s": cpu, "wall_s": wall }),
+            verdicts(record, &records)
         );
     }
     records

@@ -11,19 +11,13 @@ use packrace_testkit::raw_client::Transport;
 use packrace_testkit::{Git, RepoBuilder, Size, clean_environment};
 use serde_json::{Value, json};
 
-use crate::Error;
 use crate::args::Args;
-use crate::report::verdict;
+use crate::goals::verdicts;
 use crate::serve::Server;
+use crate::{Error, PACKRACE};
 
 /// The number of access rules of the server that requires credentials.
 const RULES: usize = 10_000;
-
-/// Maximum cost of a listing with credentials, relative to one without.
-const GOAL: f64 = 1.1;
-
-/// Longest time of one decision, in microseconds.
-const DECISION_GOAL: f64 = 5.0;
 
 /// The number of timed decisions.
 const DECISIONS: u32 = 100_000;
@@ -46,9 +40,9 @@ enum Listing {
 impl Listing {
     fn name(self) -> &'static str {
         match self {
-            Listing::Anonymous => "without rules, anonymous",
-            Listing::Proactive => "with 10,000 rules, password with each request",
-            Listing::AfterRefusal => "the same, after a 401 first",
+            Listing::Anonymous => "packrace, without rules, anonymous",
+            Listing::Proactive => "packrace, credentials with each request, 10,000 rules",
+            Listing::AfterRefusal => "packrace, credentials after a 401, 10,000 rules",
         }
     }
 }
@@ -86,15 +80,20 @@ pub fn run(args: &Args, git: &Git, binary: &Path) -> Result<Vec<Value>, Error> {
         seconds.sort_by(f64::total_cmp);
         seconds[seconds.len() / 2]
     });
-    let mut records = Vec::new();
-    for ((listing, _), median) in all.iter().zip(medians) {
-        let ratio = median / medians[0];
-        let shown = match listing {
-            Listing::Anonymous => String::new(),
-            _ => verdict(&format!("{ratio:.2} ×"), Some(ratio <= GOAL)),
-        };
-        println!("| {} | {:.0} | {shown} |", listing.name(), median * 1000.0);
-        records.push(json!({ "suite": "door", "listing": listing.name(), "cpu_s": median, "ratio": ratio }));
+    let record = |((listing, _), median): (&(Listing, &Server), f64)| {
+        json!({ "work": "door, listings", "who": listing.name(), "beside": Listing::Anonymous.name(),
+            "listings": count, "cpu_seconds": median })
+    };
+    let mut records: Vec<Value> = all.iter().zip(medians).map(record).collect();
+    for ((listing, _), record) in all.iter().zip(&records) {
+        let cpu_seconds = record["cpu_seconds"].as_f64().unwrap_or_default();
+        println!(
+            "| {} | {:.0}, {:.2} × | {} |",
+            listing.name(),
+            cpu_seconds * 1e3,
+            cpu_seconds / medians[0],
+            verdicts(record, &records)
+        );
     }
     records.push(decisions(&files)?);
     Ok(records)
@@ -155,7 +154,7 @@ fn decisions(files: &AccessFiles) -> Result<Value, Error> {
         }
     }
     let microseconds = begun.elapsed().as_secs_f64() * 1e6 / f64::from(DECISIONS);
-    let verdict = verdict(&format!("{microseconds:.2} µs"), Some(microseconds <= DECISION_GOAL));
-    println!("\nA decision with {RULES} rules: {verdict}");
-    Ok(json!({ "suite": "door", "rules": RULES, "decision_us": microseconds }))
+    let record = json!({ "work": "door, decision", "who": PACKRACE, "rules": RULES, "microseconds_each": microseconds });
+    println!("\nA decision with {RULES} rules: {microseconds:.2} µs, {}", verdicts(&record, &[]));
+    Ok(record)
 }

@@ -11,11 +11,8 @@ use super::clients::Door;
 use super::servers::{STEADY, Site};
 use crate::Error;
 use crate::args::Args;
+use crate::goals::verdicts;
 use crate::measure::memory_of_tree;
-use crate::report::verdict;
-
-/// Maximum memory per connection.
-const GOAL_KIB: f64 = 64.0;
 
 /// Connections before the first measurement: allocators and threads keep memory that was used once.
 const UNCOUNTED: usize = 32;
@@ -55,12 +52,14 @@ pub fn run(args: &Args, site: &Site) -> Result<Vec<Value>, Error> {
         let each = |before: u64, after: u64| after.saturating_sub(before) as f64 / 1024.0 / count as f64;
         let resident = each(before.resident_bytes, after.resident_bytes);
         let private = each(before.anonymous_bytes, after.anonymous_bytes);
+        let record = json!({ "work": "door, silent connections", "who": format!("packrace, {name}"), "count": count,
+            "resident_bytes_each": resident * 1024.0, "anonymous_bytes_each": private * 1024.0 });
         println!(
             "| {name} | {resident:.1} | {private:.1} | {}, a fetch beside them {:.0} ms |",
-            verdict("≤ 64 KiB", Some(resident <= GOAL_KIB)),
+            verdicts(&record, &[]),
             waited.as_secs_f64() * 1e3
         );
-        records.push(json!({ "suite": "door", "silent": name, "count": count, "resident_kib": resident, "private_kib": private }));
+        records.push(record);
     }
     Ok(records)
 }

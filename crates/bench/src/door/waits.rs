@@ -12,14 +12,8 @@ use super::clients::Door;
 use super::servers::{BIG, STEADY, Site};
 use crate::Error;
 use crate::args::Args;
-use crate::report::verdict;
+use crate::goals::verdicts;
 use crate::swarm::figures::{mega, quantile};
-
-/// Longest median time from a connection to the capabilities, in milliseconds.
-const GOAL_MS: f64 = 10.0;
-
-/// Maximum ratio of a fetch's time to its idle time.
-const GOAL: f64 = 5.0;
 
 /// Concurrent clones.
 const CLONES: usize = 64;
@@ -54,10 +48,11 @@ pub fn advertised(args: &Args, site: &Site) -> Result<Vec<Value>, Error> {
     for (who, door) in &doors {
         let times = (0..count + uncounted).map(|_| Ok(door.advertised(STEADY)?.as_secs_f64()));
         let times = times.collect::<io::Result<Vec<f64>>>().map_err(|e| format!("{who}: {e}"))?;
-        let [median, last] = [0.5, 0.99].map(|share| quantile(&times[uncounted..], share) * 1e3);
-        let goal = who.starts_with("packrace").then(|| verdict("p50 ≤ 10 ms", Some(median <= GOAL_MS)));
-        println!("| {who} | {median:.2} | {last:.2} | {} |", goal.unwrap_or_default());
-        records.push(json!({ "suite": "door", "advertised": who, "ms_p50": median, "ms_p99": last }));
+        let [median, last] = [0.5, 0.99].map(|share| quantile(&times[uncounted..], share));
+        let record =
+            json!({ "work": "door, advertised", "who": who, "seconds_p50": median, "seconds_p99": last });
+        println!("| {who} | {:.2} | {:.2} | {} |", median * 1e3, last * 1e3, verdicts(&record, &[]));
+        records.push(record);
     }
     Ok(records)
 }
@@ -94,18 +89,24 @@ pub fn beside_clones(args: &Args, site: &Site) -> Result<Vec<Value>, Error> {
             is_over.store(true, Relaxed);
             busy.map(|busy| (busy, rate))
         })?;
-        let both = |times: &[f64]| [0.5, 0.99].map(|share| quantile(times, share) * 1e3);
+        let both = |times: &[f64]| [0.5, 0.99].map(|share| quantile(times, share));
         let ([idle, idle_last], [median, last]) = (both(&idle), both(&busy));
-        let ratio = last / idle_last;
+        let record = json!({
+            "work": "door, beside clones", "who": who, "clones": CLONES, "idle_seconds_p50": idle,
+            "idle_seconds_p99": idle_last, "busy_seconds_p50": median, "busy_seconds_p99": last,
+            "samples": busy.len(), "clone_bytes_a_second": rate * 1e6,
+        });
         println!(
-            "| {who} | {idle:.2}, {idle_last:.2} | {median:.2}, {last:.2} | {} | {ratio:.1} × | {rate:.0} | {} |",
+            "| {who} | {:.2}, {:.2} | {:.2}, {:.2} | {} | {:.1} × | {rate:.0} | {} |",
+            idle * 1e3,
+            idle_last * 1e3,
+            median * 1e3,
+            last * 1e3,
             busy.len(),
-            verdict(&format!("p99 ≤ {GOAL} × idle p99"), Some(ratio <= GOAL))
+            last / idle_last,
+            verdicts(&record, &[])
         );
-        records.push(json!({
-            "suite": "door", "beside": who, "clones": CLONES, "idle_ms_p50": idle, "idle_ms_p99": idle_last,
-            "ms_p50": median, "ms_p99": last, "samples": busy.len(), "mb_s": rate,
-        }));
+        records.push(record);
     }
     Ok(records)
 }

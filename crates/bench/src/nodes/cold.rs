@@ -8,17 +8,11 @@ use packrace_testkit::raw_client::{Take, Transport};
 use serde_json::{Value, json};
 
 use super::{Hosting, LATENCY, metric};
-use crate::Error;
 use crate::args::Args;
-use crate::report::verdict;
+use crate::goals::verdicts;
 use crate::serve::Server;
 use crate::swarm::figures::quantile;
-
-const LISTING_GOAL: f64 = 0.4;
-const FIRST_BYTE_GOAL: f64 = 5.0;
-const CLONE_GOAL: f64 = 1.15;
-const START_GOAL: f64 = 0.1;
-const MEMORY_GOAL: u64 = 16 << 20;
+use crate::{Error, PACKRACE};
 
 pub(super) fn run(args: &Args, hosting: &Hosting) -> Result<Vec<Value>, Error> {
     Ok(vec![listing(args, hosting)?, clone(args, hosting)?, start(args, hosting)?])
@@ -52,13 +46,10 @@ fn listing(args: &Args, hosting: &Hosting) -> Result<Value, Error> {
         }
     }
     let seconds = quantile(&times, 0.5);
-    println!(
-        "| cold listing of {} refs | {:.0} ms | {} |",
-        args.refs,
-        seconds * 1e3,
-        verdict(&format!("≤ {:.0} ms", LISTING_GOAL * 1e3), Some(seconds <= LISTING_GOAL))
-    );
-    Ok(json!({ "suite": "nodes", "refs": args.refs, "cold_listing_s": seconds }))
+    let record =
+        json!({ "work": "nodes, cold listing", "who": PACKRACE, "refs": args.refs, "wall_seconds": seconds });
+    println!("| cold listing of {} refs | {:.0} ms | {} |", args.refs, seconds * 1e3, verdicts(&record, &[]));
+    Ok(record)
 }
 
 /// Clones the large repository, and compares with fetching its files.
@@ -83,15 +74,15 @@ fn clone(args: &Args, hosting: &Hosting) -> Result<Value, Error> {
     }
     let [first, whole, fetching] = [first, whole, fetching].map(|times| quantile(&times, 0.5));
     let ratio = whole / fetching;
+    let record = json!({
+        "work": "nodes, cold clone", "who": PACKRACE, "latencies": first, "wall_seconds": whole, "files_seconds": fetching,
+    });
     println!(
         "| cold clone of one large pack | first byte of the pack after {first:.1} latencies; {ratio:.2} × fetching its files ({:.0} ms) | {} |",
         fetching * 1e3,
-        verdict(
-            &format!("≤ {FIRST_BYTE_GOAL} latencies, ≤ {CLONE_GOAL} ×"),
-            Some(first <= FIRST_BYTE_GOAL && ratio <= CLONE_GOAL)
-        )
+        verdicts(&record, &[])
     );
-    Ok(json!({ "suite": "nodes", "first_byte_latencies": first, "cold_clone_s": whole, "files_s": fetching }))
+    Ok(record)
 }
 
 /// Time until the address is printed; and memory, compared with a server of a folder.
@@ -105,17 +96,16 @@ fn start(args: &Args, hosting: &Hosting) -> Result<Value, Error> {
         bytes = [resident(&local)?, resident(&node.server)?];
     }
     let (seconds, more) = (quantile(&times, 0.5), bytes[1].saturating_sub(bytes[0]));
+    let record =
+        json!({ "work": "nodes, start", "who": PACKRACE, "wall_seconds": seconds, "more_bytes": more });
     println!(
         "| start, and memory when idle | {:.0} ms; {:.1} MiB more than a server of a folder ({:.1}) | {} |",
         seconds * 1e3,
         more as f64 / f64::from(1 << 20),
         bytes[0] as f64 / f64::from(1 << 20),
-        verdict(
-            &format!("≤ {:.0} ms, ≤ {} MiB more", START_GOAL * 1e3, MEMORY_GOAL >> 20),
-            Some(seconds <= START_GOAL && more <= MEMORY_GOAL)
-        )
+        verdicts(&record, &[])
     );
-    Ok(json!({ "suite": "nodes", "start_s": seconds, "more_bytes": more }))
+    Ok(record)
 }
 
 /// Resident memory, after one request.

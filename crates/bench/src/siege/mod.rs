@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::Error;
 use crate::args::Args;
-use crate::report::verdict;
+use crate::goals::verdicts;
 use crate::serve::Server;
 use crate::soak::samples::{ProcessUsage, Samples};
 use crate::swarm::figures::quantile;
@@ -31,9 +31,6 @@ const TIMES: usize = 4;
 
 /// Threads that push, and threads that send rubbish.
 const FLOODS: usize = 4;
-
-/// Maximum ratio of a fetch's time to its idle time.
-const GOAL: f64 = 5.0;
 
 /// Warm-up fetches.
 const UNCOUNTED: usize = 10;
@@ -253,27 +250,28 @@ fn print(transport: Transport, idle: &Times, busy: &Times, counts: &AttackCounts
     let ratio = besieged / alone;
     let [held, pushes, garbage] =
         [&counts.held, &counts.pushes, &counts.garbage].map(|count| count.load(Relaxed));
+    let record = json!({
+        "work": "siege, one-commit fetch",
+        "who": if transport == Transport::Git { "packrace git://" } else { "packrace http://" },
+        "idle_seconds_p50": quantile(&idle.seconds, 0.5),
+        "idle_seconds_p99": alone,
+        "busy_seconds_p50": quantile(&busy.seconds, 0.5),
+        "busy_seconds_p99": besieged,
+        "fetches": busy.seconds.len(),
+        "failed": busy.refused,
+        "held": held,
+        "pushes": pushes,
+        "garbage": garbage,
+    });
     println!(
         "| {transport:?} | {} | {} | {} | {} | {ratio:.1} × | {held} | {pushes} | {garbage} | {} |",
         idle.milliseconds(),
         busy.milliseconds(),
         busy.seconds.len(),
         busy.refused,
-        verdict(&format!("p99 ≤ {GOAL} × idle p99"), Some(ratio <= GOAL)),
+        verdicts(&record, &[]),
     );
-    json!({
-        "work": "siege, one-commit fetch",
-        "door": format!("{transport:?}"),
-        "idle_seconds_p50": quantile(&idle.seconds, 0.5),
-        "idle_seconds_p99": alone,
-        "siege_seconds_p50": quantile(&busy.seconds, 0.5),
-        "siege_seconds_p99": besieged,
-        "fetches": busy.seconds.len(),
-        "failed": busy.refused,
-        "held": held,
-        "pushes": pushes,
-        "garbage": garbage,
-    })
+    record
 }
 
 #[cfg(test)]

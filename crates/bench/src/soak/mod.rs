@@ -18,10 +18,11 @@ use std::time::{Duration, Instant};
 
 use packrace_testkit::raw_client::{Target, Transport};
 use packrace_testkit::{Bitmap, Git, GraphLayout, RefFormat, RepoBuilder, Size, Storage, reachable_objects};
+use serde_json::{Value, json};
 
-use crate::Error;
 use crate::args::Args;
 use crate::serve::Server;
+use crate::{Error, PACKRACE};
 use samples::{ProcessUsage, Samples};
 use settings::{SettingsFile, SmallDisk};
 
@@ -47,7 +48,7 @@ const MEMORY_MARGIN_BYTES: u64 = 16 << 20;
 const MOST_FAILURES: usize = 20;
 
 /// Runs the soak; an error if anything leaked, or a well-behaved client noticed.
-pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<(), Error> {
+pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>, Error> {
     let binary = packrace.ok_or("soak needs a packrace")?;
     let folder = tempfile::tempdir()?;
     let site = Site::new(folder.path(), git)?;
@@ -88,7 +89,12 @@ pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<(), Error>
         (before, after)
     });
     let failures = soak.failures.into_inner().expect("nobody panics with it");
-    judge(before, after, [failures, server.complaints()].concat())
+    let [good, bad] = [&soak.counts.good, &soak.counts.bad].map(|count| count.load(Relaxed));
+    judge(before, after, [failures, server.complaints()].concat())?;
+    Ok(vec![json!({
+        "work": "soak", "who": PACKRACE, "soak_seconds": (warm_up + rest).as_secs(), "failures": 0, "requests": good,
+        "faults": bad, "anonymous_bytes": after.anonymous_bytes, "anonymous_bytes_before": before.anonymous_bytes,
+    })])
 }
 
 /// The repositories.

@@ -13,7 +13,7 @@ use super::figures::quantile;
 use super::{Contender, Subject};
 use crate::Error;
 use crate::args::Args;
-use crate::report::verdict;
+use crate::goals::verdicts;
 
 /// Minimum number of consecutive fetches.
 const SAMPLES: usize = 200;
@@ -30,9 +30,6 @@ const UNCOUNTED: usize = 5;
 /// Time until all clones have started.
 const RAMP: Duration = Duration::from_millis(500);
 
-/// Maximum ratio of a fetch's time to its idle time.
-const GOAL: f64 = 5.0;
-
 /// Prints for each server the time of fetches of one commit alone, and beside twice `--clients` clones.
 pub fn compare(args: &Args, contenders: &[Contender], subject: &Subject) -> Result<Vec<Value>, Error> {
     let clones = 2 * args.clients;
@@ -48,8 +45,20 @@ pub fn compare(args: &Args, contenders: &[Contender], subject: &Subject) -> Resu
             Ok((fetch_times(&target, &fetch, most_seconds)?, ping_times()?))
         })?;
         let ratio = quantile(&busy, 0.99) / quantile(&idle, 0.5);
-        let goal =
-            contender.is_packrace.then(|| verdict(&format!("p99 ≤ {GOAL} × idle p50"), Some(ratio <= GOAL)));
+        let record = json!({
+            "work": "swarm, small fetches beside clones",
+            "who": contender.who,
+            "beside": contender.beside,
+            "clones": clones,
+            "samples": busy.len(),
+            "clone_bytes_a_second": bytes as f64 / seconds,
+            "idle_seconds_p50": quantile(&idle, 0.5),
+            "idle_seconds_p99": quantile(&idle, 0.99),
+            "busy_seconds_p50": quantile(&busy, 0.5),
+            "busy_seconds_p99": quantile(&busy, 0.99),
+            "ping_seconds_p50": quantile(&pings, 0.5),
+            "ping_seconds_p99": quantile(&pings, 0.99),
+        });
         let both =
             |times: &[f64]| format!("{:.1}, {:.1}", quantile(times, 0.5) * 1e3, quantile(times, 0.99) * 1e3);
         println!(
@@ -60,22 +69,9 @@ pub fn compare(args: &Args, contenders: &[Contender], subject: &Subject) -> Resu
             both(&pings),
             busy.len(),
             bytes as f64 / seconds / 1e6,
-            goal.unwrap_or_default(),
+            verdicts(&record, &[]),
         );
-        records.push(json!({
-            "work": "swarm, small fetches beside clones",
-            "who": contender.who,
-            "clones": clones,
-            "samples": busy.len(),
-            "clone_bytes": bytes,
-            "seconds": seconds,
-            "idle_seconds_p50": quantile(&idle, 0.5),
-            "idle_seconds_p99": quantile(&idle, 0.99),
-            "busy_seconds_p50": quantile(&busy, 0.5),
-            "busy_seconds_p99": quantile(&busy, 0.99),
-            "ping_seconds_p50": quantile(&pings, 0.5),
-            "ping_seconds_p99": quantile(&pings, 0.99),
-        }));
+        records.push(record);
     }
     Ok(records)
 }

@@ -22,12 +22,18 @@ use crate::prepare::Scratch;
 use crate::serve::{self, Server};
 use crate::{Error, work};
 
+const GIT_DAEMON: &str = "git daemon";
+const HTTP_BACKEND: &str = "git http-backend";
+
+/// git with a hook that keeps packs: what large hosts do.
+const CACHING_GIT_DAEMON: &str = "git daemon, packs kept by a hook";
+
 /// A server in the comparison.
 pub struct Contender<'a> {
     /// Its name in tables.
     pub who: &'static str,
-    /// Whether it is packrace.
-    pub is_packrace: bool,
+    /// Whose figures its own are compared with, if it is packrace.
+    pub beside: Option<&'static str>,
     /// The transport of its requests.
     pub transport: Transport,
     start: Box<dyn Fn() -> std::io::Result<Server> + 'a>,
@@ -78,19 +84,25 @@ pub fn run(
     Ok(records)
 }
 
-/// For each transport, stock git's server, if it has one, and packrace.
+/// For each transport, stock git's servers, if it has some, and at last packrace.
 fn transports<'a>(git: &'a Git, packrace: Option<&'a Path>, root: &'a Path) -> Vec<Vec<Contender<'a>>> {
     let mut at_git = vec![Contender {
-        who: "git daemon",
-        is_packrace: false,
+        who: GIT_DAEMON,
+        beside: None,
         transport: Transport::Git,
         start: Box::new(move || Server::git_daemon(git, root, None)),
     }];
+    at_git.push(Contender {
+        who: CACHING_GIT_DAEMON,
+        beside: None,
+        transport: Transport::Git,
+        start: Box::new(move || Server::caching_git_daemon(git, root)),
+    });
     let mut at_http = Vec::new();
     if serve::lighttpd().is_some() {
         at_http.push(Contender {
-            who: "git http-backend",
-            is_packrace: false,
+            who: HTTP_BACKEND,
+            beside: None,
             transport: Transport::Http,
             start: Box::new(move || {
                 let server = Server::http_backend(git, root)?;
@@ -101,14 +113,14 @@ fn transports<'a>(git: &'a Git, packrace: Option<&'a Path>, root: &'a Path) -> V
         println!("lighttpd is missing (package lighttpd): git http-backend is not measured.");
     }
     if let Some(binary) = packrace {
-        let contender = |transport, who| Contender {
+        let contender = |transport, who, beside| Contender {
             who,
-            is_packrace: true,
+            beside: Some(beside),
             transport,
             start: Box::new(move || Server::packrace(binary, root, None)),
         };
-        at_git.push(contender(Transport::Git, "packrace git://"));
-        at_http.push(contender(Transport::Http, "packrace http://"));
+        at_git.push(contender(Transport::Git, "packrace git://", GIT_DAEMON));
+        at_http.push(contender(Transport::Http, "packrace http://", HTTP_BACKEND));
     }
     vec![at_git, at_http]
 }

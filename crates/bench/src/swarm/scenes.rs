@@ -10,10 +10,11 @@ use packrace_testkit::received::objects_in_pack;
 use serde_json::Value;
 
 use super::crowd::{self, Crowd};
-use super::figures::{Figures, Goal};
+use super::figures::Figures;
 use super::{Contender, Fetch, Subject};
 use crate::Error;
 use crate::args::Args;
+use crate::goals::verdicts;
 use crate::measure::{own_processor_seconds, processor_seconds};
 use crate::serve::Server;
 use crate::work::needed_objects;
@@ -41,7 +42,6 @@ pub struct Scene<'a> {
     is_cold: bool,
     /// Whether one pack of each server is indexed.
     is_indexed: bool,
-    goals: Vec<Goal>,
 }
 
 /// All scenes.
@@ -60,7 +60,6 @@ pub fn all<'a>(args: &Args, bitmap: &'a Subject, plain: &'a Subject) -> Vec<Scen
         clients: count,
         is_cold: false,
         is_indexed: count == clients,
-        goals: if count == clients { vec![Goal::Throughput(4.0), Goal::Cpu(0.15)] } else { Vec::new() },
     });
     let other = |name: &str, subject: &'a Subject, count: usize, fetches, is_cold| Scene {
         name: format!("{count} {name}"),
@@ -69,7 +68,6 @@ pub fn all<'a>(args: &Args, bitmap: &'a Subject, plain: &'a Subject) -> Vec<Scen
         clients: count,
         is_cold,
         is_indexed: !is_cold,
-        goals: Vec::new(),
     };
     let near = (0..clients).map(|number| bitmap.clone_almost_all(number)).collect();
     let fetches = (0..clients).map(|number| bitmap.fetch_some(clients + number)).collect();
@@ -107,7 +105,7 @@ impl Scene<'_> {
             let (crowd, peak) =
                 server.watched(|| self.send(contender, &server, |number| self.look(number)))?;
             self.check(git, contender, &crowd, indexed).map_err(|why| self.failure(contender, &why))?;
-            figures.push(Figures::new(contender.who, self.clients, peak));
+            figures.push(Figures::new(contender, self.clients, peak));
             servers.push(server);
         }
         for _ in 0..args.rounds {
@@ -125,10 +123,11 @@ impl Scene<'_> {
         for figures in &figures {
             print!("{}", figures.row(&self.name));
         }
-        if let [git, packrace] = &figures[..] {
-            print!("{}", packrace.ratio_row(git, &self.goals));
+        let records: Vec<Value> = figures.iter().map(|figures| figures.json(&self.name)).collect();
+        if let ([git, .., packrace], Some(record)) = (&figures[..], records.last()) {
+            print!("{}", packrace.ratio_row(git, &verdicts(record, &records)));
         }
-        Ok(figures.iter().map(|figures| figures.json(&self.name)).collect())
+        Ok(records)
     }
 
     fn failure(&self, contender: &Contender, why: &str) -> String {
@@ -191,7 +190,7 @@ impl Scene<'_> {
     /// Identical requests must get identical packs from packrace; git's differ by some bytes with two
     /// threads.
     fn agree(&self, contender: &Contender, received: &[Received]) -> Result<(), String> {
-        let is_alike = contender.is_packrace && self.fetches.len() == 1;
+        let is_alike = contender.beside.is_some() && self.fetches.len() == 1;
         let of = |received: &Received| (received.pack.bytes, received.pack.crc);
         match received.iter().position(|other| of(other) != of(&received[0])) {
             Some(number) if is_alike => Err(format!("the packs of clients 0 and {number} differ")),

@@ -9,11 +9,8 @@ use super::figures::mega;
 use super::{Contender, Subject};
 use crate::Error;
 use crate::args::Args;
+use crate::goals::verdicts;
 use crate::measure::{Peak, memory_of_tree};
-use crate::report::verdict;
-
-/// Maximum private memory for each further clone.
-const GOAL_BYTES: f64 = (1 << 20) as f64;
 
 /// Number of memory samples; the highest counts.
 const LOOKS: usize = 10;
@@ -30,7 +27,15 @@ pub fn compare(args: &Args, contenders: &[Contender], subject: &Subject) -> Resu
         };
         let (some, twice) = (some.anonymous_bytes, twice.anonymous_bytes);
         let each = (twice as f64 - some as f64) / args.clients as f64;
-        let goal = contender.is_packrace.then(|| verdict("≤ 1 MiB", Some(each <= GOAL_BYTES)));
+        let record = json!({
+            "work": "swarm, clones that wait",
+            "who": contender.who,
+            "beside": contender.beside,
+            "clients": args.clients,
+            "anonymous_bytes": some,
+            "anonymous_bytes_with_twice_as_many": twice,
+            "anonymous_bytes_each": each,
+        });
         println!(
             "| {} | {:.1} ({reached} of {} reading) | {:.1} ({reached_twice} of {} reading) | {:.0} | {} |",
             contender.who,
@@ -39,16 +44,9 @@ pub fn compare(args: &Args, contenders: &[Contender], subject: &Subject) -> Resu
             mega(twice),
             2 * args.clients,
             each / 1024.0,
-            goal.unwrap_or_default(),
+            verdicts(&record, &[]),
         );
-        records.push(json!({
-            "work": "swarm, clones that wait",
-            "who": contender.who,
-            "clients": args.clients,
-            "anonymous_bytes": some,
-            "anonymous_bytes_with_twice_as_many": twice,
-            "anonymous_bytes_each": each,
-        }));
+        records.push(record);
     }
     Ok(records)
 }

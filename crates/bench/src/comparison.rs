@@ -1,9 +1,9 @@
-//! Medians, ratios and result tables.
+//! Contenders on one work: medians, ratios, rows of the table and records.
 
 use serde_json::{Value, json};
 
+use crate::goals::verdicts;
 use crate::measure::{Calls, Peak, Timing};
-use crate::work::Goal;
 use packrace_testkit::mounted::Traffic;
 
 /// One contender's results for one work.
@@ -15,6 +15,8 @@ pub struct Record {
     pub wall_seconds: f64,
     /// Median of the rounds.
     pub cpu_seconds: f64,
+    /// Timed rounds.
+    pub rounds: usize,
     /// Consecutive runs per round.
     pub runs_a_round: usize,
     /// System calls of all processes.
@@ -43,8 +45,6 @@ pub struct Comparison {
     pub gix: Option<Record>,
     /// The bytes that packrace's are compared with.
     pub reference_bytes: u64,
-    /// The goals.
-    pub goals: Vec<Goal>,
 }
 
 /// Median wall and CPU time; each sorted on its own.
@@ -88,7 +88,7 @@ impl Comparison {
             ratio(figure(packrace), figure(git))
         };
         let memory = |record: &Record| record.peak.map(|peak| peak.anonymous_bytes as f64);
-        let goals: Vec<String> = self.goals.iter().map(|goal| self.judged(*goal, packrace)).collect();
+        let goals = verdicts(&self.record_json(packrace), &self.json());
         format!(
             "| | **ratio** | {} | {} | {} | {} | {} | {} | {} | {} |\n",
             ratio(Some(packrace.wall_seconds), Some(git.wall_seconds)),
@@ -98,51 +98,8 @@ impl Comparison {
             calls(|calls| calls.syncs),
             ratio(Some(packrace.bytes as f64), Some(self.reference_bytes as f64)),
             ratio(memory(packrace), memory(git)),
-            goals.join(", ")
+            goals
         )
-    }
-
-    /// A goal in words, and whether it is reached.
-    fn judged(&self, goal: Goal, ours: &Record) -> String {
-        let git = &self.git;
-        let (words, reached) = match goal {
-            Goal::CpuRatio(limit) => {
-                (format!("CPU ≤ {limit} ×"), Some(ours.cpu_seconds <= limit * git.cpu_seconds))
-            }
-            Goal::WallRatio(limit) => {
-                (format!("wall ≤ {limit} ×"), Some(ours.wall_seconds <= limit * git.wall_seconds))
-            }
-            Goal::WallSeconds(limit) => {
-                (format!("wall ≤ {} ms", limit * 1000.0), Some(ours.wall_seconds <= limit))
-            }
-            Goal::WriteCalls(limit) => {
-                let calls = ours.reported_client_writes.or(ours.calls.map(|calls| calls.writes));
-                (format!("writes ≤ {limit}"), calls.map(|calls| calls <= limit))
-            }
-            Goal::PackWrites(limit) => {
-                let mounted = ours.packs_on_mount.map(|packs| packs.writes);
-                let calls = mounted.or(ours.reported_pack_writes);
-                (format!("pack writes ≤ {limit}"), calls.map(|calls| calls <= limit))
-            }
-            Goal::PositionedReads(limit) => {
-                (format!("preads ≤ {limit}"), ours.calls.map(|calls| calls.positioned_reads <= limit))
-            }
-            Goal::Calls(limit) => (format!("calls ≤ {limit}"), ours.calls.map(|calls| calls.all <= limit)),
-            Goal::PeakBytes(limit) => (
-                format!("memory ≤ {} MB", limit / 1_000_000),
-                ours.peak.map(|peak| peak.anonymous_bytes <= limit),
-            ),
-            Goal::WallRatioToGix(limit) => (
-                format!("wall ≤ {limit} × gix"),
-                self.gix.as_ref().map(|gix| ours.wall_seconds <= limit * gix.wall_seconds),
-            ),
-            Goal::BytesRatio(limit) => {
-                // The advertisement names the agent: a few bytes more do not count.
-                let limit_bytes = self.reference_bytes as f64 * limit + 1000.0;
-                (format!("bytes ≤ {limit} ×"), Some(ours.bytes as f64 <= limit_bytes))
-            }
-        };
-        verdict(&words, reached)
     }
 
     /// The records as JSON.
@@ -161,27 +118,20 @@ impl Comparison {
             "wall_seconds": record.wall_seconds,
             "cpu_seconds": record.cpu_seconds,
             "runs_a_round": record.runs_a_round,
+            "rounds": record.rounds,
             "write_calls": record.calls.map(|calls| calls.writes),
+            "client_writes": record.reported_client_writes.or(record.calls.map(|calls| calls.writes)),
+            "pack_writes": record.packs_on_mount.map(|packs| packs.writes).or(record.reported_pack_writes),
             "read_calls": record.calls.map(|calls| calls.reads),
             "positioned_read_calls": record.calls.map(|calls| calls.positioned_reads),
             "sync_calls": record.calls.map(|calls| calls.syncs),
             "calls": record.calls.map(|calls| calls.all),
-            "reported_client_writes": record.reported_client_writes,
-            "reported_pack_writes": record.reported_pack_writes,
-            "pack_writes_on_mount": record.packs_on_mount.map(|packs| packs.writes),
             "bytes": record.bytes,
+            "reference_bytes": self.reference_bytes,
+            "mebibytes": record.bytes >> 20,
             "peak_anonymous_bytes": record.peak.map(|peak| peak.anonymous_bytes),
             "peak_resident_bytes": record.peak.map(|peak| peak.resident_bytes),
         })
-    }
-}
-
-/// A goal in words, and whether it is reached, if that is known.
-pub fn verdict(words: &str, reached: Option<bool>) -> String {
-    match reached {
-        Some(true) => format!("{words} ✓"),
-        Some(false) => format!("**{words} ✗**"),
-        None => format!("{words} ?"),
     }
 }
 
@@ -223,6 +173,7 @@ pub mod tests {
             who,
             wall_seconds: seconds,
             cpu_seconds: seconds,
+            rounds: 1,
             runs_a_round: 1,
             calls: Some(Calls { writes: calls, ..Calls::default() }),
             reported_client_writes: None,
@@ -236,28 +187,19 @@ pub mod tests {
     #[test]
     fn goals_are_judged() {
         let comparison = Comparison {
-            name: "w".to_string(),
+            name: "P5 index-pack --stdin, file".to_string(),
             git: record("git", 1.0, 1000),
             packrace: Some(record("packrace", 0.5, 50)),
             gix: Some(record("gix", 0.6, 70)),
             reference_bytes: 1_000_000,
-            goals: vec![
-                Goal::CpuRatio(0.5),
-                Goal::WriteCalls(49),
-                Goal::PackWrites(25),
-                Goal::PeakBytes(1),
-                Goal::BytesRatio(1.1),
-                Goal::WallRatioToGix(0.8),
-            ],
         };
         let rows = comparison.rows();
         let last = rows.lines().last().unwrap();
         assert!(last.contains("0.50 × | 0.50 × | 0.05 × | – | – | 2.00 × | –"), "{last}");
         assert!(
-            last.contains("CPU ≤ 0.5 × ✓, **writes ≤ 49 ✗**, pack writes ≤ 25 ✓, memory ≤ 0 MB ?, "),
+            last.contains("**wall ≤ 0.18 × ✗**, **wall ≤ 0.5 × gix ✗**, memory ≤ 256 MB ?, preads ≤ 2 ✓"),
             "{last}"
         );
-        assert!(last.contains("**bytes ≤ 1.1 × ✗**, **wall ≤ 0.8 × gix ✗**"), "{last}");
         assert!(rows.contains("| packrace | 500.0 | 500.0 | 50 (25 of packs) of 0 | 0, 0 | 0 |"), "{rows}");
         assert_eq!(comparison.json().len(), 3);
     }
