@@ -33,7 +33,8 @@ struct HeardAnswer {
 }
 
 fn hear(answers: &[&[u8]], step: usize) -> HeardAnswer {
-    let limits = FetchLimits { capabilities: 20, refs: 20, name_bytes: 400 };
+    let mut limits = FetchLimits::default();
+    (limits.capabilities, limits.refs, limits.name_bytes) = (20, 20, 400);
     let mut client = FetchClient::new("fuzz/1", limits);
     let mut heard = HeardAnswer::default();
     for (number, answer) in answers.iter().enumerate() {

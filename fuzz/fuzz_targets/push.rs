@@ -13,20 +13,11 @@ use packrace_protocol::wire::pkt_line::{MAX_PAYLOAD, write_data};
 fuzz_target!(|input: &[u8]| {
     let [settings, piece, script @ ..] = input else { return };
     let hash = if settings & 1 == 0 { HashKind::Sha1 } else { HashKind::Sha256 };
-    let config = PushConfig {
-        hash,
-        atomic: settings & 2 != 0,
-        push_options: settings & 4 != 0,
-        // Small enough to be reached.
-        limits: PushLimits {
-            commands: 6,
-            name_bytes: 100,
-            shallow: 3,
-            options: 3,
-            option_bytes: 60,
-            certificate_bytes: 2000,
-        },
-    };
+    // Small enough to be reached.
+    let mut limits = PushLimits::default();
+    (limits.commands, limits.name_bytes, limits.shallow) = (6, 100, 3);
+    (limits.options, limits.option_bytes, limits.certificate_bytes) = (3, 60, 2000);
+    let config = PushConfig { hash, atomic: settings & 2 != 0, push_options: settings & 4 != 0, limits };
     let stream = stream(script, hash);
     let whole = run(config, &stream, usize::MAX);
     assert_eq!(whole, run(config, &stream, usize::from(*piece).max(1)));

@@ -36,6 +36,10 @@ impl Settings {
     }
 
     fn config(self) -> ServiceConfig {
+        // Small enough to be reached.
+        let mut limits = RequestLimits::default();
+        (limits.wants, limits.haves, limits.shallow) = (8, 16, 4);
+        (limits.options, limits.name_bytes) = (3, 100);
         ServiceConfig {
             agent: "fuzz/1".into(),
             session_id: (self.0 & 2 != 0).then(|| "1-2".into()),
@@ -47,8 +51,7 @@ impl Settings {
             allow_filter: self.0 & 8 != 0,
             is_shallow: self.0 & 16 != 0,
             features: self.features(),
-            // Small enough to be reached.
-            limits: RequestLimits { wants: 8, haves: 16, shallow: 4, options: 3, name_bytes: 100 },
+            limits,
         }
     }
 

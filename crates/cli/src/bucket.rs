@@ -12,7 +12,7 @@ use packrace_remote::bucket::Bucket;
 use packrace_remote::bucket::s3::{S3, S3Options};
 use packrace_remote::cache::{self, Cache};
 use packrace_remote::commit::Committer;
-use packrace_remote::probe::{ProbeOptions, probe};
+use packrace_remote::probe::{ProbeOptions, mark, probe, require};
 use packrace_remote::repository::{LocalRepository, allowed_setting, create, list};
 use packrace_remote::upkeep::{self, Collected, FoldOutcome, Grace, PreparedFold};
 use packrace_remote::{BucketName, BucketUrl, Error, ErrorKind};
@@ -55,10 +55,15 @@ pub fn run(call: &Call, args: &args::Bucket) -> Result<(), Fatal> {
 }
 
 fn opened(call: &Call, url: &BucketUrl) -> Result<Bucket, Fatal> {
+    opened_at(call, url).map(|(bucket, _)| bucket)
+}
+
+/// The same with its address.
+fn opened_at(call: &Call, url: &BucketUrl) -> Result<(Bucket, String), Fatal> {
     let home = call.environment.home().map(PathBuf::as_path);
     let variables = aws_files::with_files(process::aws_variables(), home)?;
     let options = S3Options { url: url.clone(), variables };
-    Ok(Bucket::new(Arc::new(S3::new(&options).map_err(fatal)?)))
+    Ok((Bucket::new(Arc::new(S3::new(&options).map_err(fatal)?)), options.address()))
 }
 
 /// The error of a command; exit code 1 means "no".
@@ -76,7 +81,8 @@ fn line(call: &Call, text: &str) -> Result<(), Fatal> {
 fn check(call: &Call, args: &BucketCheck) -> Result<(), Fatal> {
     let options = ProbeOptions { writers: args.writers.clamp(1, 256), rounds: args.rounds.max(1) };
     let mut printed = Ok(());
-    let is_good = probe(&opened(call, &args.bucket)?, &options, &mut |found| {
+    let (bucket, address) = opened_at(call, &args.bucket)?;
+    let is_good = probe(&bucket, &options, &mut |found| {
         let text = match &found.result {
             Ok(words) if words.is_empty() => format!("ok: {}", found.promise),
             Ok(words) => format!("ok: {} ({words})", found.promise),
@@ -87,6 +93,11 @@ fn check(call: &Call, args: &BucketCheck) -> Result<(), Fatal> {
         }
     })
     .map_err(fatal)?;
+    // A weaker check than the usual one proves too little to skip it at the start of a server.
+    let ProbeOptions { writers, rounds } = ProbeOptions::default();
+    if !is_good || options.writers >= writers && options.rounds >= rounds {
+        mark(&bucket, &address, is_good).map_err(fatal)?;
+    }
     printed?;
     match is_good {
         true => Ok(()),
@@ -113,11 +124,12 @@ impl Drop for ScratchFolder {
 
 fn import(call: &Call, args: &BucketImport) -> Result<(), Fatal> {
     let name = BucketName::new(&args.name).map_err(fatal)?;
-    let bucket = opened(call, &args.bucket)?;
+    let (bucket, address) = opened_at(call, &args.bucket)?;
     let source = Repository::open(&in_directory(call, &args.directory)?, &call.open_options()?)?;
     refuse_odd(&source)?;
     let config = taken_settings(&source);
     tell_what_stays(&source);
+    require(&bucket, &address).map_err(fatal)?;
     let scratch = ScratchFolder::new(&call.environment.temporary_dir, "packrace-import-")?;
     let git_dir = scratch.0.join("import.git");
     one_pack(call, &source, &git_dir)?;

@@ -23,42 +23,45 @@ mod repo;
 mod sandbox;
 mod serve;
 mod shell;
-mod trace2;
 mod warnings;
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use args::{Command, Parsed};
+use packrace_commands::trace2::{Trace, TraceSession};
 use packrace_commands::{self as commands, Call, Fatal};
 use packrace_os::faults::{self, Scope};
 use process::Reports;
-use trace2::{Trace, TraceSession};
 
 /// Git's exit code for fatal errors.
 const FATAL: u8 = 128;
 
 fn main() -> ExitCode {
     let reports = Reports::asked_for();
-    let session = TraceSession::begin(reports.trace2_parent.as_deref());
+    let session = TraceSession::begin(&reports.trace2);
     let argv: Vec<_> = std::env::args_os().collect();
-    let trace = Trace::begin(reports.trace2, &session, &argv);
-    let mut name = None;
-    let code = match args::parse(argv) {
+    let (code, trace) = match args::parse(argv.clone()) {
         Parsed::Run(globals, command) => {
-            name = Some(command.name());
             let mut environment = process::environment(&globals.variables);
-            environment.session_id = session.id;
+            environment.session_id.clone_from(&session.id);
             let call = Call::new((*globals).into(), environment, process::streams());
-            run(Call { ends_process: true, ..call }, command)
+            // A configuration that is broken is reported by the command.
+            let settings = call.open_options().ok().map(|options| options.config);
+            let mut trace = Trace::begin(&reports.trace2, settings.as_ref(), &session, &argv);
+            if let Some(trace) = &mut trace {
+                trace.command(command.name());
+            }
+            (run(Call { ends_process: true, ..call }, command, trace.as_mut()), trace)
         }
         Parsed::Answer { text, to_stdout, code } => {
+            let trace = Trace::begin(&reports.trace2, None, &session, &argv);
             // The reader may be gone, as with `| head`.
             let _ = match to_stdout {
                 true => write!(std::io::stdout(), "{text}"),
                 false => write!(std::io::stderr(), "{text}"),
             };
-            code
+            (code, trace)
         }
     };
     if let Some(path) = &reports.io_report
@@ -67,18 +70,19 @@ fn main() -> ExitCode {
         eprint_line!("warning: cannot write {}: {error}", path.display());
     }
     if let Some(trace) = trace {
-        trace.end(name, code);
+        // If standard error is closed, the text is lost.
+        trace.end(code, &mut |text| drop(std::io::stderr().write_all(text.as_bytes())));
     }
     ExitCode::from(code)
 }
 
-fn run(call: Call, command: Command) -> u8 {
+fn run(call: Call, command: Command, trace: Option<&mut Trace>) -> u8 {
     // A disk fault ends what uses the file: in a server one response, otherwise the process.
     let scope = if matches!(command, Command::Serve(_)) { Scope::Work } else { Scope::Process };
     if let Err(error) = faults::contain(scope) {
         eprint_line!("warning: disk faults will kill this process: {error}");
     }
-    let code = execute(call, command);
+    let code = execute(call, command, trace);
     match faults::first_damaged().filter(|_| scope == Scope::Process && code != FATAL) {
         Some(damaged) => {
             eprint_line!("fatal: {damaged}");
@@ -88,7 +92,7 @@ fn run(call: Call, command: Command) -> u8 {
     }
 }
 
-fn execute(call: Call, command: Command) -> u8 {
+fn execute(call: Call, command: Command, trace: Option<&mut Trace>) -> u8 {
     // Servers have a log; other commands print warnings in git's format.
     if !matches!(command, Command::Serve(_) | Command::Shell(_)) {
         warnings::to_stderr();
@@ -96,6 +100,9 @@ fn execute(call: Call, command: Command) -> u8 {
     match dispatch(call, command) {
         Ok(()) => 0,
         Err(fatal) => {
+            if let Some(trace) = trace.filter(|_| !fatal.message.is_empty()) {
+                trace.error(&fatal.message);
+            }
             let usage = fatal.usage_of.map(|command| format!("{}\n", args::usage_of(command).trim_end()));
             let text = [fatal.text(), usage.unwrap_or_default().into_bytes()].concat();
             // If standard error is closed, the message is lost.

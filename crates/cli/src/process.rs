@@ -7,6 +7,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 
 use listenfd::ListenFd;
+use packrace_commands::trace2::TraceVariables;
 use packrace_commands::{Environment, Fatal, Input, Output, Streams};
 use packrace_server::listen::Scheme;
 
@@ -28,10 +29,8 @@ pub fn environment(typed: &VariableOptions) -> Environment {
 
 /// Where the process writes reports on itself.
 pub struct Reports {
-    /// `GIT_TRACE2_EVENT`.
-    pub trace2: Option<OsString>,
-    /// `GIT_TRACE2_PARENT_SID`.
-    pub trace2_parent: Option<String>,
+    /// `GIT_TRACE2` and the like.
+    pub trace2: TraceVariables,
     /// `PACKRACE_IO_REPORT`.
     pub io_report: Option<PathBuf>,
 }
@@ -39,11 +38,11 @@ pub struct Reports {
 impl Reports {
     /// The reports that variables request.
     pub fn asked_for() -> Self {
-        let parent = std::env::var_os("GIT_TRACE2_PARENT_SID");
+        let named = variables(&["GIT_TRACE2*"]).into_iter();
+        let named = named.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
         let io_report = std::env::var_os("PACKRACE_IO_REPORT").filter(|path| !path.is_empty());
         Reports {
-            trace2: std::env::var_os("GIT_TRACE2_EVENT"),
-            trace2_parent: parent.map(|parent| parent.to_string_lossy().into_owned()),
+            trace2: TraceVariables { variables: named.collect() },
             io_report: io_report.map(PathBuf::from),
         }
     }

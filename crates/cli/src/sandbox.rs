@@ -94,7 +94,7 @@ fn writable(loaded: &ServeConfig, root: &Path, environment: &Environment) -> Vec
     paths.extend(loaded.sandbox.write_paths.iter().cloned());
     // Reports that this process writes at its end.
     let Reports { io_report, trace2, .. } = Reports::asked_for();
-    let reports = io_report.into_iter().chain(trace2.map(PathBuf::from));
+    let reports = io_report.into_iter().chain(trace2.paths());
     paths.extend(
         reports.filter(|path| path.is_absolute()).filter_map(|path| path.parent().map(Path::to_owned)),
     );

@@ -12,6 +12,7 @@ use super::{Error, READ_BYTES, ServerConnection, Url};
 
 /// How long to wait for a server. Plain data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Timeouts {
     /// Per address, until the server accepts a connection.
     pub connect: Duration,

@@ -5,6 +5,7 @@ use packrace_protocol::session::fetch_client;
 
 /// Why a fetch failed; the text is git's where git has one.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The URL is invalid, or names something that does not exist.
     #[error("{0}")]

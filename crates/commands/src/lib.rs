@@ -67,6 +67,7 @@ pub mod show_ref;
 pub mod stash;
 pub mod symbolic_ref;
 mod text;
+pub mod trace2;
 pub mod unpack_objects;
 pub mod update_index;
 pub mod update_ref;

@@ -1,6 +1,7 @@
 /// The bytes break the rules of their format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{format}: {what} at byte {offset}")]
+#[non_exhaustive]
 pub struct Error {
     /// The format, in usual words: `pack`, `idx`, `rev`, `midx`, `bitmap`, `commit-graph`, `reftable`, …
     pub format: &'static str,

@@ -49,6 +49,7 @@ impl Default for JournalOptions {
 
 /// Why the journal does not accept an event.
 #[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
 pub enum JournalError {
     /// The file or directory, and the error.
     #[error("event journal: {0}")]

@@ -8,6 +8,7 @@ use packrace_store::refs::{PrepareError, RefError};
 
 /// What the caller can do about an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ErrorKind {
     /// Another process is working on it, or has changed it: try again later.
     Conflict,
@@ -23,6 +24,7 @@ pub enum ErrorKind {
 
 /// Why a repository could not be measured or maintained.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The repository cannot be read or written.
     #[error(transparent)]
@@ -86,9 +88,7 @@ impl Error {
             packrace_store::ErrorKind::Conflict => ErrorKind::Conflict,
             packrace_store::ErrorKind::Corrupt => ErrorKind::Corrupt,
             packrace_store::ErrorKind::Refused => ErrorKind::Misconfigured,
-            packrace_store::ErrorKind::Unavailable | packrace_store::ErrorKind::LimitExceeded => {
-                ErrorKind::Unavailable
-            }
+            _ => ErrorKind::Unavailable,
         };
         let of_objects = |kind| match kind {
             packrace_pack::ErrorKind::Conflict => ErrorKind::Conflict,
@@ -97,9 +97,7 @@ impl Error {
             packrace_pack::ErrorKind::Misconfigured | packrace_pack::ErrorKind::BadRequest => {
                 ErrorKind::Misconfigured
             }
-            packrace_pack::ErrorKind::Unavailable | packrace_pack::ErrorKind::LimitExceeded => {
-                ErrorKind::Unavailable
-            }
+            _ => ErrorKind::Unavailable,
         };
         match self {
             Error::Store(error) => of_store(error.kind()),
@@ -108,10 +106,10 @@ impl Error {
             Error::Objects(error)
             | Error::PackFiles(PackFilesError::Objects(error))
             | Error::CommitGraph(GraphError::Objects(error)) => of_objects(error.kind()),
-            Error::PackFiles(PackFilesError::NotClosed(_) | PackFilesError::NoBitmap)
+            Error::PackFiles(_)
             | Error::NotClosed(_)
             | Error::NoBitmap
-            | Error::CommitGraph(GraphError::Write(_))
+            | Error::CommitGraph(_)
             | Error::MultiPackIndex(_)
             | Error::Malformed(_) => ErrorKind::Corrupt,
             Error::Islands(_) | Error::Moment { .. } => ErrorKind::Misconfigured,

@@ -1,5 +1,7 @@
 //! Keeps repositories fast: measures one, decides what it needs, and does it (git-maintenance).
 //!
+//! For servers and cron jobs. It has no schedule: `packrace-server` has one.
+//!
 //! ```text
 //! measure(repository)      Facts: packs, loose objects, bitmap, refs, what was left behind
 //!   │ policy::plan         PlannedTask…: what, why, how much it reads; no I/O
@@ -10,9 +12,31 @@
 //! Sizes before and after
 //! ```
 //!
-//! Replacements are complete, synced and named before the old files are removed: a task may be killed at any
-//! moment, and the next run removes its leftovers (`stale_files`). `packrace maintenance` and the caretaker
-//! of `packrace serve` both use this, with different thresholds ([`policy::Occasion`]).
+//! ```
+//! use std::path::Path;
+//! use std::time::SystemTime;
+//! use packrace_maintenance::policy::{Occasion, plan};
+//! use packrace_maintenance::{MaintenanceSettings, measure};
+//! use packrace_store::{OpenOptions, Repository};
+//!
+//! /// Why a repository needs maintenance, one reason per task.
+//! fn reasons(repository: &Path) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+//!     let repository = Repository::open(repository, &OpenOptions::default())?;
+//!     let settings = MaintenanceSettings::of(&repository)?;
+//!     let facts = measure(&repository, &settings, SystemTime::now())?;
+//!     Ok(plan(&facts, &settings, Occasion::Served).into_iter().map(|task| task.reason).collect())
+//! }
+//! # let repo = packrace_testkit::RepoBuilder::new(packrace_testkit::Size::Tiny).build();
+//! # reasons(repo.path()).unwrap();
+//! ```
+//!
+//! **What survives a crash.** Replacements are complete, synced and named before the old files are removed: a
+//! task may be killed at any moment, and the next run removes its leftovers (`stale_files`). `packrace
+//! maintenance` and the caretaker of `packrace serve` both use this, with different thresholds
+//! ([`policy::Occasion`]).
+//!
+//! **Errors.** [`Error::kind`] says what a caller can do. A task that fails loses nothing that the
+//! repository held. Sizes are in bytes.
 
 #![forbid(unsafe_code)]
 

@@ -6,35 +6,36 @@ use crate::{HashKind, ObjectId};
 /// Hashes the trailer of a file or stream that we make: hardware SHA-1 without collision detection, or
 /// SHA-256. Never used for the id of an object from outside.
 #[derive(Clone)]
-pub enum TrailerHasher {
-    /// SHA-1.
+pub struct TrailerHasher(HardwareHasher);
+
+#[derive(Clone)]
+enum HardwareHasher {
     Sha1(sha1::Sha1),
-    /// SHA-256.
     Sha256(sha2::Sha256),
 }
 
 impl TrailerHasher {
     /// A hasher without input.
     pub fn new(hash: HashKind) -> Self {
-        match hash {
-            HashKind::Sha256 => TrailerHasher::Sha256(sha2::Sha256::new()),
-            _ => TrailerHasher::Sha1(sha1::Sha1::new()),
-        }
+        TrailerHasher(match hash {
+            HashKind::Sha256 => HardwareHasher::Sha256(sha2::Sha256::new()),
+            _ => HardwareHasher::Sha1(sha1::Sha1::new()),
+        })
     }
 
     /// Adds `bytes`.
     pub fn update(&mut self, bytes: &[u8]) {
-        match self {
-            TrailerHasher::Sha1(hasher) => hasher.update(bytes),
-            TrailerHasher::Sha256(hasher) => hasher.update(bytes),
+        match &mut self.0 {
+            HardwareHasher::Sha1(hasher) => hasher.update(bytes),
+            HardwareHasher::Sha256(hasher) => hasher.update(bytes),
         }
     }
 
     /// The digest of all added bytes.
     pub fn finish(self) -> ObjectId {
-        match self {
-            TrailerHasher::Sha1(hasher) => ObjectId::Sha1(hasher.finalize().into()),
-            TrailerHasher::Sha256(hasher) => ObjectId::Sha256(hasher.finalize().into()),
+        match self.0 {
+            HardwareHasher::Sha1(hasher) => ObjectId::Sha1(hasher.finalize().into()),
+            HardwareHasher::Sha256(hasher) => ObjectId::Sha256(hasher.finalize().into()),
         }
     }
 }

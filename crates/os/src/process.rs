@@ -15,6 +15,17 @@ pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
+/// Sets a variable for the processes that this one starts. Does nothing if this process has several threads, because
+/// others may be reading the environment.
+#[allow(unsafe_code)]
+pub fn set_variable_for_children(name: &str, value: &str) {
+    let is_alone = std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1);
+    if is_alone {
+        // SAFETY: no other thread exists that could read or change the environment meanwhile.
+        unsafe { std::env::set_var(name, value) };
+    }
+}
+
 /// The number of threads that can run at once, as of the first call; at least 1. The query takes some ten
 /// system calls.
 pub fn available_threads() -> usize {

@@ -2,6 +2,7 @@ use packrace_object::{MalformedObject, ObjectId};
 
 /// What a caller can do about an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ErrorKind {
     /// An object that must be sent is missing or damaged.
     Corrupt,
@@ -86,9 +87,7 @@ impl Error {
                 packrace_store::ErrorKind::Corrupt => ErrorKind::Corrupt,
                 packrace_store::ErrorKind::Refused => ErrorKind::Misconfigured,
                 packrace_store::ErrorKind::Conflict => ErrorKind::Conflict,
-                packrace_store::ErrorKind::LimitExceeded | packrace_store::ErrorKind::Unavailable => {
-                    ErrorKind::Unavailable
-                }
+                _ => ErrorKind::Unavailable,
             },
         }
     }

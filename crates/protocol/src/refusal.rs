@@ -4,6 +4,7 @@ use packrace_object::{HashKind, ObjectId};
 
 /// The kind of mistake a peer made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RefusalKind {
     /// The bytes break the protocol.
     Malformed,

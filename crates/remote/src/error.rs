@@ -4,6 +4,7 @@ use packrace_format::head::HeadError;
 
 /// What a caller can do about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ErrorKind {
     /// The repository does not exist.
     Absent,

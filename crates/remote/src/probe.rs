@@ -2,13 +2,16 @@
 //! concurrent conditional writes wins.
 //!
 //! Sequential checks reveal little: some stores pass them all, and lose writes as soon as two are concurrent.
+//!
+//! A store that has passed gets a marker, `v1/probed-<address>`, so that nodes need not probe it again: see [`require`].
 
 use std::sync::Barrier;
 
 use bytes::Bytes;
+use sha2::Digest as _;
 
 use crate::bucket::{Bucket, Looked, ObjectVersion, WriteOutcome};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// How thoroughly a store is probed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +58,45 @@ pub fn probe(bucket: &Bucket, options: &ProbeOptions, each: &mut dyn FnMut(&Find
     tell("one winner among concurrent creates", run.races_to_create()?);
     tell("one winner among concurrent replaces", run.races_to_swap()?);
     Ok(is_good)
+}
+
+/// Probes a store unless it has passed before under this address, and fails if it does not pass. One request if it has.
+pub fn require(bucket: &Bucket, address: &str) -> Result<(), Error> {
+    if bucket.get_if_changed(&marker_key(address), None, MAX_BYTES)? != Looked::Absent {
+        return Ok(());
+    }
+    tracing::info!("bucket has not been probed at this address yet: probing it");
+    let mut failed = Vec::new();
+    let is_good = probe(bucket, &ProbeOptions::default(), &mut |found| {
+        if let Err(why) = &found.result {
+            failed.push(format!("{}: {why}", found.promise));
+        }
+    })?;
+    if !is_good {
+        let words = format!("bucket is not suitable for repositories: {}", failed.join("; "));
+        return Err(Error::new(ErrorKind::Refused, words));
+    }
+    mark(bucket, address, true)
+}
+
+/// Leaves a marker for a store that has passed a probe, or removes it from one that has not.
+pub fn mark(bucket: &Bucket, address: &str, is_good: bool) -> Result<(), Error> {
+    let key = marker_key(address);
+    if !is_good {
+        return bucket.delete(&key);
+    }
+    match bucket.put_new(&key, &Bytes::from_static(b"passed\n"))? {
+        // Another node was faster, or will have been.
+        WriteOutcome::Won(_) | WriteOutcome::Lost { .. } => Ok(()),
+        WriteOutcome::Unknown(error) => Err(error),
+    }
+}
+
+/// A copy of a bucket in another store has another address, and has proved nothing.
+fn marker_key(address: &str) -> String {
+    let digest = sha2::Sha256::digest(address.as_bytes());
+    let digits: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("v1/probed-{digits}")
 }
 
 fn random_text() -> String {
@@ -319,6 +361,31 @@ mod tests {
         let (is_good, findings, double) = run(Double::new(), &ProbeOptions { writers: 8, rounds: 5 });
         assert!(is_good, "{findings:?}");
         assert_eq!(findings.len(), 8);
+        assert_eq!(double.keys(), [""; 0]);
+    }
+
+    #[test]
+    fn a_store_is_probed_once_for_each_address() {
+        let double = Arc::new(Double::new());
+        let bucket = Bucket::new(double.clone());
+        require(&bucket, "http://a").unwrap();
+        assert_eq!(double.keys().len(), 1);
+        double.leave_after(1);
+        require(&bucket, "http://a").unwrap();
+        double.set_away(false);
+        require(&bucket, "http://b").unwrap();
+        assert_eq!(double.keys().len(), 2);
+        mark(&bucket, "http://b", false).unwrap();
+        assert_eq!(double.keys().len(), 1);
+    }
+
+    #[test]
+    fn a_store_that_fails_is_refused_with_the_reason() {
+        let double = Arc::new(Double::flawed(StoreFlaw::IgnoresConditions));
+        let refused = require(&Bucket::new(double.clone()), "http://a").unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Refused);
+        let words = refused.to_string();
+        assert!(words.contains("not suitable") && words.contains("If-Match is ignored"), "{words}");
         assert_eq!(double.keys(), [""; 0]);
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 /// What a caller can do about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ErrorKind {
     /// The client broke the protocol, or asked for something that it may not have.
     PeerFault,
@@ -74,7 +75,7 @@ impl Error {
         let kind = match refusal.kind() {
             RefusalKind::HungUp => ErrorKind::PeerGone,
             RefusalKind::LimitExceeded => ErrorKind::LimitExceeded,
-            RefusalKind::Malformed | RefusalKind::Unsupported | RefusalKind::NotOurs => ErrorKind::PeerFault,
+            _ => ErrorKind::PeerFault,
         };
         Error::new(kind, refusal.message()).told()
     }
@@ -111,11 +112,10 @@ impl From<packrace_pack::Error> for Error {
             _ if error.is_fault() => ErrorKind::Fault,
             packrace_pack::ErrorKind::Corrupt => ErrorKind::Corrupt,
             packrace_pack::ErrorKind::Cancelled => ErrorKind::PeerGone,
-            packrace_pack::ErrorKind::Unavailable => ErrorKind::Unavailable,
             packrace_pack::ErrorKind::Conflict => ErrorKind::Conflict,
             packrace_pack::ErrorKind::LimitExceeded => ErrorKind::LimitExceeded,
-            packrace_pack::ErrorKind::Misconfigured => ErrorKind::Unavailable,
             packrace_pack::ErrorKind::BadRequest => ErrorKind::PeerFault,
+            _ => ErrorKind::Unavailable,
         };
         Error::new(kind, error.to_string()).because(error)
     }

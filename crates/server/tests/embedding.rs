@@ -6,14 +6,24 @@ use std::process::{Output, Stdio};
 use std::sync::{Arc, Mutex};
 
 use packrace_server::access::{AccessPolicy, Ask, Decision, NotIdentified, Offer, Principal};
-use packrace_server::embed::{Git as Embedded, ReceiveHook, ReceivedPush, RepositoryPaths};
+use packrace_server::embed::{
+    Git as Embedded, JournalLine, MaintainError, Maintained, MaintenanceBudget, ReceiveHook, ReceivedPush,
+    RepositoryPaths,
+};
 use packrace_server::settings::Settings;
 use packrace_testkit::{Git, RepoBuilder, Size};
 
-/// The example of the documentation.
+// The examples of the documentation.
+
+#[allow(dead_code)]
+#[path = "../examples/caching_proxy.rs"]
+mod caching_proxy;
 #[allow(dead_code)]
 #[path = "../examples/forge.rs"]
 mod forge;
+#[allow(dead_code)]
+#[path = "../examples/push_policy.rs"]
+mod push_policy;
 
 fn git(dir: &Path, args: &[&str]) -> Output {
     let mut command = Git::stock().command(dir);
@@ -168,10 +178,7 @@ fn a_hook_sees_pushes() {
     let allow = |settings: &mut Settings| settings.pushing.is_allowed = true;
     let builder = Embedded::builder(folder.path().join("root")).settings(allow);
     let url = serve(builder.receive_hook(Watching(seen.clone())).build().unwrap());
-    let clone = folder.path().join("clone");
-    let cloned = git(folder.path(), &["clone", "-q", &format!("{url}alice/a.git"), "clone"]);
-    assert!(cloned.status.success(), "{}", said(&cloned));
-    assert!(git(&clone, &["commit", "-q", "--allow-empty", "-m", "new"]).status.success());
+    let clone = cloned_with_commit(folder.path(), &format!("{url}alice/a.git"));
     let push = |refs: &[&str]| git(&clone, &[&["push", "-q", "origin"], refs].concat());
     let objects = || Git::stock().run(&repo, &["count-objects", "-v"]);
     let before = objects();
@@ -235,4 +242,146 @@ fn nothing_configured() {
     let words = ended.unwrap_err().to_string();
     assert!(words.contains("receive-pack is"), "{words}");
     assert!(Embedded::builder(folder.path().join("absent")).build().is_err());
+}
+
+/// Clones a served repository, and adds a commit to it.
+fn cloned_with_commit(folder: &Path, url: &str) -> PathBuf {
+    let cloned = git(folder, &["clone", "-q", url, "clone"]);
+    assert!(cloned.status.success(), "{}", said(&cloned));
+    let clone = folder.join("clone");
+    assert!(git(&clone, &["commit", "-q", "--allow-empty", "-m", "new"]).status.success());
+    clone
+}
+
+#[test]
+fn events_through_a_channel() {
+    let (folder, _) = hosted();
+    let journal = folder.path().join("journal");
+    let start = |from, room| {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(room);
+        let builder = Embedded::builder(folder.path().join("root")).events(&journal, from, sender);
+        (builder.settings(|settings| settings.pushing.is_allowed = true).build().unwrap(), receiver)
+    };
+    let next = |lines: &std::sync::mpsc::Receiver<JournalLine>| {
+        let line = lines.recv_timeout(std::time::Duration::from_secs(20)).unwrap();
+        (line.seq, String::from_utf8(line.bytes).unwrap())
+    };
+    // The receiver does not read: no push waits for it.
+    let (embedded, lines) = start(None, 0);
+    let url = serve(embedded.clone());
+    let clone = cloned_with_commit(folder.path(), &format!("{url}alice/a.git"));
+    for name in ["one", "two", "three"] {
+        let pushed = git(&clone, &["push", "-q", "origin", &format!("HEAD:refs/heads/{name}")]);
+        assert!(pushed.status.success(), "{}", said(&pushed));
+    }
+    for (number, name) in [(1, "one"), (2, "two"), (3, "three")] {
+        let (seq, line) = next(&lines);
+        assert_eq!(seq, number);
+        assert!(line.contains("\"repository\":\"alice/a.git\""), "{line}");
+        assert!(line.contains(&format!("\"ref\":\"refs/heads/{name}\"")), "{line}");
+    }
+    drop((embedded, lines));
+    // Another folder's server: the first one still answers requests.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let copied = elsewhere.path().join("journal");
+    std::fs::create_dir(&copied).unwrap();
+    for entry in std::fs::read_dir(&journal).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_file() {
+            std::fs::copy(entry.path(), copied.join(entry.file_name())).unwrap();
+        }
+    }
+    let (sender, lines) = std::sync::mpsc::sync_channel(16);
+    let later =
+        Embedded::builder(folder.path().join("root")).events(&copied, Some(2), sender).build().unwrap();
+    assert_eq!([next(&lines).0, next(&lines).0], [2, 3]);
+    drop(later);
+    assert!(lines.recv().is_err(), "the channel ends with the server");
+}
+
+#[test]
+fn maintenance_by_a_call() {
+    let (folder, repo) = hosted();
+    let embedded = Embedded::builder(folder.path().join("root")).build().unwrap();
+    let run = |args: &[&str]| Git::stock().run(&repo, args);
+    for number in 0..3 {
+        let tree = run(&["rev-parse", "HEAD^{tree}"]);
+        let commit = run(&["commit-tree", "-p", "HEAD", "-m", &format!("{number}"), tree.trim()]);
+        run(&["update-ref", "HEAD", commit.trim()]);
+        run(&["repack", "-q", "-d"]);
+    }
+    let packs = || {
+        let names = std::fs::read_dir(repo.join("objects/pack")).unwrap();
+        names
+            .filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|ext| ext == "pack"))
+            .count()
+    };
+    let before = packs();
+    let budget = MaintenanceBudget::default();
+    let done = embedded.maintain("alice/a.git", &budget).unwrap();
+    assert!(matches!(done, Maintained::Done(_)), "{done:?}");
+    assert!(packs() < before, "{before} packs stay");
+    assert!(repo.join("packed-refs").exists());
+    run(&["fsck", "--strict"]);
+    assert_eq!(embedded.maintain("/alice/a.git", &budget), Ok(Maintained::Nothing));
+    let none = embedded.maintain("alice/none.git", &budget);
+    assert!(matches!(none, Err(MaintainError::NotFound(_))), "{none:?}");
+    let outside = embedded.maintain("../root/alice/a.git", &budget);
+    assert!(matches!(outside, Err(MaintainError::NotFound(_))), "{outside:?}");
+    // Another process holds git's lock.
+    run(&["update-ref", "refs/heads/more", "HEAD"]);
+    std::fs::write(repo.join("objects/maintenance.lock"), "").unwrap();
+    assert_eq!(embedded.maintain("alice/a.git", &budget), Err(MaintainError::Busy));
+}
+
+#[test]
+fn a_policy_for_new_objects() {
+    let (folder, repo) = hosted();
+    let url = serve(push_policy::serve(&folder.path().join("root")).unwrap());
+    let clone = cloned_with_commit(folder.path(), &format!("{url}alice/a.git"));
+    let push = |name: &str| git(&clone, &["push", "origin", &format!("HEAD:refs/heads/{name}")]);
+    let small = push("small");
+    assert!(small.status.success() && said(&small).contains("remote: 1 new objects"), "{}", said(&small));
+    std::fs::write(clone.join("large"), vec![b'x'; (1 << 20) + 1]).unwrap();
+    assert!(git(&clone, &["add", "large"]).status.success());
+    assert!(git(&clone, &["commit", "-q", "-m", "large"]).status.success());
+    let large = push("large");
+    assert!(!large.status.success(), "{}", said(&large));
+    assert!(said(&large).contains("has 1048577 bytes; at most 1048576 are allowed"), "{}", said(&large));
+    let refs = Git::stock().run(&repo, &["for-each-ref", "--format=%(refname)"]);
+    assert!(refs.contains("refs/heads/small") && !refs.contains("refs/heads/large"), "{refs}");
+}
+
+#[test]
+fn a_caching_proxy() {
+    let (folder, repo) = hosted();
+    let mirrors = folder.path().join("mirrors");
+    std::fs::create_dir(&mirrors).unwrap();
+    let upstream = serve(Embedded::builder(folder.path().join("root")).build().unwrap());
+    let proxy = caching_proxy::proxy(upstream.trim_end_matches('/'), &mirrors).unwrap();
+    let url = serve_app(axum::Router::new().fallback_service(proxy));
+    let listed = || {
+        let listed = git(folder.path(), &["ls-remote", &format!("{url}alice/a.git"), "refs/heads/*"]);
+        assert!(listed.status.success(), "{}", said(&listed));
+        String::from_utf8(listed.stdout).unwrap()
+    };
+    let clone = cloned_with_commit(folder.path(), &format!("{url}alice/a.git"));
+    assert!(git(&clone, &["fsck", "--strict"]).status.success());
+    assert!(mirrors.join("alice/a.git/HEAD").exists());
+    Git::stock().run(&repo, &["update-ref", "refs/heads/later", "HEAD"]);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !listed().contains("refs/heads/later") {
+        assert!(std::time::Instant::now() < deadline, "the mirror stays old");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    for name in ["alice/none.git", "alice/a.git/objects/x.git", "alice/-x.git", "alice/a"] {
+        let refused = git(folder.path(), &["ls-remote", &format!("{url}{name}")]);
+        assert!(
+            !refused.status.success() && said(&refused).contains("not found"),
+            "{name}: {}",
+            said(&refused)
+        );
+    }
+    // Nobody pushes through it.
+    assert!(!git(&clone, &["push", "-q", "origin", "HEAD:refs/heads/x"]).status.success());
 }

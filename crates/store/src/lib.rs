@@ -1,4 +1,45 @@
 //! The repository on disk: configuration, snapshots of packs and refs, loose objects, alternates.
+//!
+//! For programs that read and change repositories as git does, beside git. It decides nothing about packs
+//! (`packrace-pack`), knows no index and no work tree (`packrace-worktree`), and prints nothing: warnings are
+//! `tracing` events.
+//!
+//! - [`Repository`]: found, opened, configured. [`init`] makes one. Nothing is read from the environment
+//!   ([`OpenOptions`], [`ConfigSources`]).
+//! - [`Snapshot`]: the packs of one moment; they stay readable during a repack. [`ObjectReader`]: reads
+//!   objects, one per thread.
+//! - [`refs`]: files and reftable, read at one moment, changed in transactions.
+//! - [`publish`] and [`Quarantine`]: the only ways for files into a repository.
+//!
+//! ```
+//! use std::path::Path;
+//! use packrace_store::{OpenOptions, Repository, cache_bytes};
+//!
+//! /// The first line of the message of the commit that a branch points at.
+//! fn subject(repository: &Path, branch: &[u8]) -> Result<Option<String>, Box<dyn std::error::Error>> {
+//!     let repository = Repository::open(repository, &OpenOptions::default())?;
+//!     let Some(tip) = repository.refs().resolve(branch)? else { return Ok(None) };
+//!     let mut reader = repository.snapshot()?.reader(cache_bytes::FEW_OBJECTS);
+//!     let commit = reader.read(&tip.id)?;
+//!     let text = String::from_utf8_lossy(&commit.data);
+//!     Ok(text.split_once("\n\n").and_then(|(_, message)| message.lines().next()).map(str::to_owned))
+//! }
+//! # use packrace_testkit::{RepoBuilder, Size};
+//! # let repo = RepoBuilder::new(Size::Tiny).build();
+//! # assert_eq!(subject(repo.path(), b"HEAD").unwrap().unwrap(), repo.git(&["log", "-1", "--format=%s"]).trim());
+//! # assert_eq!(subject(repo.path(), b"refs/heads/none").unwrap(), None);
+//! ```
+//!
+//! **What survives a crash.** Files are complete and synced before they have their names; a pack's index gets
+//! its name last, and loses it first. Refs change only with a proof that their objects are durable
+//! ([`publish::ObjectsStored`]). After a kill or a power cut, everything that was reported is there. Of
+//! what was not, each file and each ref is there as a whole or not at all, and temporary files may be left.
+//! `core.fsync` can weaken this; by default everything is synced.
+//!
+//! **Errors.** [`Error`] is in git's words where git has words; [`Error::kind`] says what a caller can do. A
+//! damaged helper (bitmap, commit-graph, reverse index) is no error: it is reported and skipped.
+//!
+//! **Shared.** [`Repository`] and [`Snapshot`] are `Sync`. Sizes are in bytes.
 
 #![forbid(unsafe_code)]
 

@@ -7,6 +7,7 @@ use packrace_object::{CollisionAttack, MalformedObject, ObjectId};
 
 /// Why the index or the work tree could not be changed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum WorkError {
     /// The repository could not be read or written.
     #[error(transparent)]

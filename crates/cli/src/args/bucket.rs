@@ -17,7 +17,8 @@ pub enum BucketCommand {
     /// Check whether a store meets the requirements of repositories.
     ///
     /// Prints the result of each requirement; the exit code is 1 if the store does not meet one. The check writes objects below
-    /// probe/ and deletes them.
+    /// probe/ and deletes them. A store that passes gets an object v1/probed-…: servers and imports check a store without it
+    /// first, and refuse one that fails.
     Check(BucketCheck),
     /// Import a repository into a bucket; the original stays unchanged.
     Import(BucketImport),

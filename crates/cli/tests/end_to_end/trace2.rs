@@ -79,3 +79,109 @@ fn events_have_what_gits_have() {
         assert!(count(role, op) > 0, "{role} {op}: {report}");
     }
 }
+
+/// What a failing `update-ref` writes for these variables and settings, without what differs from run to run: times, numbers of processes,
+/// positions in git's source, and git's ancestry of processes.
+fn failing(top: &Path, tool: &Path, variables: &[(&str, &str)], settings: &str) -> String {
+    let repo = top.join("repo.git");
+    let _ = std::fs::remove_dir_all(&repo);
+    Git::stock().run(top, &["init", "-q", "--bare", "repo.git"]);
+    let trace = top.join("trace");
+    let _ = std::fs::remove_file(&trace);
+    let config = top.join("config");
+    std::fs::write(&config, settings.replace("TRACE", &trace.display().to_string())).unwrap();
+    let mut command = Command::new(tool);
+    clean_environment(&mut command);
+    command
+        .args(["update-ref", "refs/heads/a b", "zzz"])
+        .current_dir(&repo)
+        .env("GIT_CONFIG_GLOBAL", &config);
+    for (name, value) in variables {
+        command.env(name, value.replace("TRACE", &trace.display().to_string()));
+    }
+    let ran = command.output().unwrap();
+    assert_eq!(ran.status.code(), Some(128), "{variables:?}");
+    let version = Git::stock().run(top, &["version"]);
+    let version = version.trim().strip_prefix("git version ").unwrap();
+    let traced = std::fs::read_to_string(trace).unwrap_or_default();
+    let said = String::from_utf8(ran.stderr).unwrap();
+    let lines = said.lines().filter(|line| !line.starts_with("fatal")).chain(traced.lines());
+    let is_common = |line: &&str| {
+        !["cmd_ancestry", " data ", "counter", "\"data\""].iter().any(|word| line.contains(word))
+    };
+    let lines = lines.filter(is_common).map(|line| {
+        let line = match line.split_once(" | ") {
+            // Time and position are in front of the first column.
+            Some((front, rest)) if !front.starts_with('d') => rest,
+            _ => line,
+        };
+        let line = line.replace(&tool.display().to_string(), "git").replace("packrace/0.1.0", "VERSION");
+        let line = line.replace(version, "VERSION");
+        let digits: String = line.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+        // A duration is shown with six digits.
+        digits.replace("00.000000", "0.000000")
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn traces_look_like_gits() {
+    let dir = tempfile::tempdir().unwrap();
+    let check = |variables: &[(&str, &str)], settings: &str, expect: &[&str]| {
+        let theirs = failing(dir.path(), Git::stock().binary(), variables, settings);
+        let ours = failing(dir.path(), Path::new(PACKRACE), variables, settings);
+        assert_eq!(ours, theirs, "{variables:?} {settings}");
+        for words in expect {
+            assert!(ours.contains(words), "{words} is not in\n{ours}");
+        }
+    };
+    check(
+        &[("GIT_TRACE2", "TRACE"), ("GIT_TRACE2_BRIEF", "1")],
+        "",
+        &["error zzz: not a valid SHA0", "update-ref 'refs/heads/a b'"],
+    );
+    check(
+        &[("GIT_TRACE2_PERF", "TRACE"), ("GIT_TRACE2_PARENT_SID", "a/b")],
+        "",
+        &["d0 | main   ", "code:000"],
+    );
+    check(&[("GIT_TRACE2_PERF", "TRACE"), ("GIT_TRACE2_PERF_BRIEF", "yes")], "", &["| error  "]);
+    check(
+        &[],
+        "[trace2]\n\tnormalTarget = TRACE\n\tnormalBrief = true\n",
+        &["cmd_name update-ref (update-ref)"],
+    );
+    check(&[("GIT_TRACE2", "0")], "[trace2]\n\tnormalTarget = TRACE\n", &[]);
+    // Failures are silent, unless somebody looks for them.
+    check(
+        &[("GIT_TRACE2_EVENT", "af_unix:/none/x"), ("GIT_TRACE2", "relative")],
+        "",
+        &["warning: trace0: unknown value for 'GIT_TRACE0': 'relative'"],
+    );
+}
+
+#[test]
+fn children_know_their_parent() {
+    let dir = tempfile::tempdir().unwrap();
+    let repo = dir.path().join("repo.git");
+    Git::stock().run(dir.path(), &["init", "-q", "--bare", "repo.git"]);
+    let hook = repo.join("hooks/reference-transaction");
+    std::fs::create_dir_all(repo.join("hooks")).unwrap();
+    let seen = dir.path().join("seen");
+    std::fs::write(&hook, format!("#!/bin/sh\necho \"$GIT_TRACE2_PARENT_SID\" >\"{}\"\n", seen.display()))
+        .unwrap();
+    std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let tree = Git::stock().run(&repo, &["hash-object", "-t", "tree", "-w", "/dev/null"]);
+    let commit = Git::stock().run(&repo, &["commit-tree", "-m", "x", tree.trim()]);
+    let trace = dir.path().join("trace");
+    let mut command = Command::new(PACKRACE);
+    clean_environment(&mut command);
+    command
+        .args(["update-ref", "refs/heads/main", commit.trim()])
+        .current_dir(&repo)
+        .env("GIT_TRACE2_EVENT", &trace);
+    assert!(command.status().unwrap().success());
+    let first: Value =
+        serde_json::from_str(std::fs::read_to_string(trace).unwrap().lines().next().unwrap()).unwrap();
+    assert_eq!(std::fs::read_to_string(seen).unwrap().trim(), first["sid"].as_str().unwrap());
+}

@@ -210,6 +210,38 @@ fn a_store_is_checked() {
 }
 
 #[test]
+fn a_store_that_loses_writes_is_refused_at_the_start() {
+    let server = BucketServer::start();
+    let store = Store::of(&server);
+    let folder = tempfile::tempdir().unwrap();
+    let refused = || {
+        let mut command = packrace();
+        command.envs(server.variables()).args(["serve", "--bucket", "s3://git", "--http", "127.0.0.1:0"]);
+        let ran = output(command.arg("--cache").arg(folder.path().join("cache")));
+        let said = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!(ran.status.code(), Some(128), "{said}");
+        let words = "bucket is not suitable for repositories: one winner among concurrent creates: failed";
+        assert!(said.contains(words), "{said}");
+    };
+    server.set_careless(true);
+    refused();
+    let repo = RepoBuilder::new(Size::Tiny).build();
+    let (code, said) = store.refused(&["import", repo.path().to_str().unwrap(), "a"]);
+    assert!(code == 128 && said.contains("not suitable for repositories"), "{said}");
+    assert_eq!(server.keys(), [""; 0]);
+    server.set_careless(false);
+    drop(store.node());
+    assert_eq!(server.keys().len(), 1);
+    // It has passed, so it is not probed again, until a check finds out.
+    server.set_careless(true);
+    server.take_requests();
+    drop(store.node());
+    assert_eq!(server.take_requests().len(), 1);
+    assert_eq!(output(&mut store.command(&["check"])).status.code(), Some(1));
+    refused();
+}
+
+#[test]
 fn repositories_are_imported_served_and_exported() {
     repositories_go_in_and_come_out(&Store::of(&BucketServer::start()));
 }

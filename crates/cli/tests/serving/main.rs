@@ -13,6 +13,7 @@ mod gitolite;
 mod hooks;
 mod hostile;
 mod how_to;
+mod other_clients;
 mod quotas;
 mod repositories;
 mod sandbox;

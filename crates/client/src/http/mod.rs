@@ -29,6 +29,7 @@ const REFS_PATH: &str = "/info/refs?service=git-upload-pack";
 
 /// Options for HTTP servers. Plain data; headers and proxies may contain passwords.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct HttpOptions {
     /// The `User-Agent` header.
     pub agent: String,

@@ -7,6 +7,7 @@ use crate::Url;
 
 /// The proxies of `http.proxy` and curl's variables. Plain data; may contain passwords.
 #[derive(Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ProxyOptions {
     /// For `http://`; empty for none.
     pub http: String,

@@ -16,6 +16,7 @@ use tokio_rustls::client::TlsStream;
 
 /// Trusted authorities and the client's certificate. Plain data.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TlsOptions {
     /// Whether the server must prove its identity.
     pub verify: bool,

@@ -39,6 +39,7 @@ struct Row {
 
 /// Why commits don't make a commit-graph.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum GraphWriteError {
     /// A graph must contain everything that its commits reach.
     #[error("unable to find parent {parent} of commit {commit}")]

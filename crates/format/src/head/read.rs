@@ -12,6 +12,7 @@ use crate::reftable::TableName;
 
 /// Why bytes are not a head.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum HeadError {
     /// The bytes break the rules of the format.
     #[error(transparent)]

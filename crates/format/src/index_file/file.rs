@@ -19,6 +19,7 @@ const MAX_PATHS_TIMES: usize = 64;
 
 /// Why bytes are not an index, in git's words where git has words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum IndexFileError {
     /// Shorter than the shortest index, or truncated.
     #[error("index file smaller than expected")]

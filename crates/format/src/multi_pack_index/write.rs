@@ -33,6 +33,7 @@ pub struct WriteOptions {
 
 /// Why packs don't make a multi-pack-index.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum MidxWriteError {
     /// The preferred pack has no objects, and so no bit.
     #[error("cannot select preferred pack {0} with no objects")]

@@ -37,6 +37,7 @@ impl Default for Version {
 
 /// Why the entries do not fit into the version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PackIndexWriteError {
     /// Offsets of version 1 have 32 bits.
     #[error("pack too large for an index of version 1: an object begins at byte {0}")]

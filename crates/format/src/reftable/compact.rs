@@ -8,6 +8,7 @@ use super::{
 
 /// Why tables cannot be compacted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CompactError {
     /// A table cannot be read.
     #[error(transparent)]

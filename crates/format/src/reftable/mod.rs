@@ -6,7 +6,8 @@
 //!
 //! # Use without the rest of packrace
 //!
-//! `examples/reftable.rs` writes a table and reads it back in thirty lines. Rules for callers:
+//! `examples/reftable.rs` writes a table and reads it back in thirty lines, and `examples/inspect_reftables.rs` shows
+//! what a repository's tables hold. Rules for callers:
 //!
 //! - **Writing**: pass refs sorted by name, then log records by name and decreasing update index, to a
 //!   [`Writer`]; its sink gets the file in order, the footer last. A table is visible to git once its

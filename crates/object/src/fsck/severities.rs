@@ -7,6 +7,7 @@ const MAX_NAME_BYTES: usize = 4096;
 
 /// An invalid setting; the texts are git's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SettingError {
     /// The message does not exist.
     #[error("Unhandled message id: {0}")]

@@ -2,6 +2,7 @@ use packrace_object::{Kind, ObjectId};
 
 /// What a caller can do about an [`IngestError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum IngestErrorKind {
     /// The pack is damaged or an attack; the same bytes will fail again.
     BadPack,

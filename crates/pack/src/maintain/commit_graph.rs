@@ -54,6 +54,7 @@ pub struct NewGraph {
 
 /// Why a commit-graph cannot be made.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum GraphError {
     /// The commits cannot be read.
     #[error(transparent)]

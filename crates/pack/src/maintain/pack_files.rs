@@ -55,6 +55,7 @@ pub struct BitmapRequest {
 
 /// Why packs could not be written.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PackFilesError {
     /// Objects cannot be read, or packs cannot be written.
     #[error(transparent)]

@@ -69,6 +69,7 @@ pub struct Features {
 
 /// Limits of one request. Each entry takes about 40 bytes of memory while the request is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RequestLimits {
     /// Wants by id, wants by name, and objects of `object-info`, counted separately: slightly more than a
     /// server of a million refs can advertise.

@@ -55,6 +55,25 @@ impl std::fmt::Debug for S3Options {
     }
 }
 
+impl S3Options {
+    /// Where the bucket is: endpoint, region, name and prefix, without secrets.
+    pub fn address(&self) -> String {
+        let is_part = |name: &str| {
+            let key = name.to_ascii_lowercase().parse();
+            matches!(
+                key,
+                Ok(AmazonS3ConfigKey::Endpoint | AmazonS3ConfigKey::S3Endpoint | AmazonS3ConfigKey::Region)
+            )
+        };
+        let mut parts: Vec<String> = (self.variables.iter())
+            .filter(|(name, _)| is_part(name))
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        parts.sort();
+        format!("{} {}", self.url, parts.join(" "))
+    }
+}
+
 /// A bucket behind the S3 protocol.
 pub struct S3 {
     /// `None` only during drop.

@@ -12,6 +12,7 @@
 //! respond, requests fail: nothing stale is served.
 
 mod apply;
+mod checks;
 mod fetch_error;
 mod files;
 mod parts;
@@ -31,6 +32,7 @@ use packrace_store::Repository;
 #[cfg(test)]
 pub(crate) use self::apply::files as files_of;
 use self::apply::{Change, apply, remove_others};
+use self::checks::HeadChecks;
 use self::fetch_error::FetchError;
 pub(crate) use self::files::FilesAtHand;
 use self::files::make_dirs;
@@ -85,14 +87,11 @@ impl std::fmt::Debug for Cache {
 /// A repository in the cache.
 #[derive(Debug, Default)]
 pub(crate) struct CacheSlot {
-    /// Held by the request that checks the head; the result of the last check.
-    asking: Mutex<Option<Result<(), Error>>>,
+    checks: HeadChecks,
     /// The head that the repository on disk matches, once the disk was inspected. Held while the repository
     /// changes, but not while the bucket is queried: a push that has just been swapped in would wait for
     /// every check.
     known: Mutex<Option<ReadHead>>,
-    /// The number of checks started.
-    begun: AtomicU64,
     /// When it was last used, counted in uses of all repositories.
     used: AtomicU64,
     bytes: AtomicU64,
@@ -295,19 +294,7 @@ impl Cache {
     /// Checks whether the head has changed and brings the repository up to it, unless another request started
     /// a check after this call and has its result.
     fn bring_up(&self, name: &BucketName, entry: &CacheSlot) -> Result<(), Error> {
-        let begun_before = entry.begun.load(SeqCst);
-        let mut last = lock(&entry.asking);
-        if entry.begun.load(SeqCst) > begun_before
-            && let Some(last) = &*last
-        {
-            return last.clone();
-        }
-        entry.begun.fetch_add(1, SeqCst);
-        // After a panic, no result is left that others would share.
-        *last = None;
-        let result = self.ask(name, entry);
-        *last = Some(result.clone());
-        result
+        entry.checks.run(|| self.ask(name, entry))
     }
 
     fn ask(&self, name: &BucketName, entry: &CacheSlot) -> Result<(), Error> {
@@ -348,7 +335,7 @@ impl Cache {
             Err(error) => {
                 // Also what is on disk of a repository that was not brought up since the last start, or ever.
                 let is_on_disk = known.is_some() || entry.bytes.load(SeqCst) > 0;
-                if error.kind() == ErrorKind::Absent && is_on_disk {
+                if error.kind() == ErrorKind::Absent && is_on_disk && !is_changed {
                     *known = None;
                     self.remove(name, entry)?;
                 }

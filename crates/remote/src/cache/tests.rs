@@ -1,4 +1,3 @@
-use std::sync::Barrier;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -391,31 +390,6 @@ fn faults_never_show() {
         }
     }
     assert!(served > 50 && failed > 0, "{served} {failed}");
-}
-
-/// Concurrent requests share the next response; none gets an older one.
-#[test]
-fn many_at_once_ask_together() {
-    let node = node(1 << 30);
-    import(&node.writer, "a", &local_repository(1, HashKind::Sha1));
-    node.open("a").unwrap();
-    let (before, all) = (node.requests(), Barrier::new(16));
-    let slot = lock(&node.cache.entries).get(&name("a")).unwrap().clone();
-    std::thread::scope(|scope| {
-        let held = lock(&slot.asking);
-        for _ in 0..16 {
-            scope.spawn(|| {
-                all.wait();
-                node.open("a").unwrap();
-            });
-        }
-        while slot.openers.load(SeqCst) < 16 {
-            std::thread::yield_now();
-        }
-        drop(held);
-    });
-    let asked = node.requests() - before;
-    assert!((1..16).contains(&asked), "{asked} requests for 16");
 }
 
 /// The first read waits for the second, so both are in flight at once; the bytes still come in order.

@@ -28,8 +28,11 @@ const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const SHORT_PAUSES: u32 = 4;
 const LONGEST_PAUSE: Duration = Duration::from_millis(160);
 
-/// Groups after a lost swap that make way for other nodes.
+/// Groups after a sign of other nodes, such as a lost swap, that make way for them.
 const POLITE_GROUPS: u32 = 8;
+
+/// Without any sign, one group in this many makes way: a node that always loses leaves no sign.
+const GROUPS_IN_A_ROW: u64 = 4;
 
 /// A push of the group that has no outcome yet.
 struct Open {
@@ -71,21 +74,39 @@ struct StagedHead {
 pub(super) struct Rivalry {
     polite_groups: AtomicU32,
     swap_micros: AtomicU64,
+    /// The generation that this node swapped in last; 0 for none.
+    won: AtomicU64,
+    groups: AtomicU64,
 }
 
 impl Rivalry {
-    /// Pauses before a group. The last winner knows the newest head, which others have to read first: without
-    /// a pause it would win again and again. A push that is alone pauses only after a lost swap.
-    pub(super) fn make_way(&self, committer: &Committer, is_alone: bool) {
-        let groups = self.polite_groups.load(Relaxed);
+    /// Pauses before a group if there are rivals. The last winner knows the newest head, which others have to read
+    /// first: without a pause it would win again and again.
+    fn make_way(&self, bucket: &Bucket) {
+        let polite = self.polite_groups.load(Relaxed);
         let swap = Duration::from_micros(self.swap_micros.load(Relaxed)).min(LONGEST_PAUSE);
-        let pause = match () {
-            () if groups > 0 => swap + by_chance(4 * swap),
-            () if is_alone => return,
-            () => by_chance(swap),
-        };
-        self.polite_groups.store(groups.saturating_sub(1), Relaxed);
-        committer.cache.bucket().wait(pause);
+        let is_turn = self.groups.fetch_add(1, Relaxed) % GROUPS_IN_A_ROW == GROUPS_IN_A_ROW - 1;
+        match () {
+            () if polite > 0 => {
+                self.polite_groups.store(polite - 1, Relaxed);
+                bucket.wait(swap + by_chance(4 * swap));
+            }
+            () if is_turn => bucket.wait(2 * swap),
+            () => {}
+        }
+    }
+
+    /// Other nodes are at work: a swap was lost.
+    fn lost(&self) {
+        self.polite_groups.store(POLITE_GROUPS, Relaxed);
+    }
+
+    /// The newest known head has this generation: one of another node is a sign, too.
+    fn based_on(&self, generation: u64) {
+        let won = self.won.load(Relaxed);
+        if won != 0 && won != generation {
+            self.lost();
+        }
     }
 }
 
@@ -109,11 +130,11 @@ fn join(open: &mut Vec<Open>, queue: &Queue) {
 pub(super) fn commit(committer: &Committer, held: &Opening, name: &BucketName, queue: &Queue) {
     let mut open = Vec::new();
     let (counts, rivalry) = (&committer.counts, &queue.rivalry);
-    rivalry.make_way(committer, lock(&queue.waiting).len() == 1);
+    rivalry.make_way(committer.cache.bucket());
     for attempt in 0..MAX_ATTEMPTS {
         if attempt > 0 {
             counts.lost.fetch_add(1, Relaxed);
-            rivalry.polite_groups.store(POLITE_GROUPS, Relaxed);
+            rivalry.lost();
             pause(committer.cache.bucket(), attempt);
         }
         // Pushes that arrived since the last attempt join the group.
@@ -123,6 +144,7 @@ pub(super) fn commit(committer: &Committer, held: &Opening, name: &BucketName, q
             Err(error) => return fail(open, &error),
         };
         let StagedHead { basis, scratch, ran, head, at_hand } = staged;
+        rivalry.based_on(basis.head.generation);
         let Some(head) = head else { return decide(open, ran) };
         let bucket = committer.cache.bucket();
         let begun = bucket.now();
@@ -132,6 +154,7 @@ pub(super) fn commit(committer: &Committer, held: &Opening, name: &BucketName, q
         match swapped {
             Ok(Swapped::Won(read)) => {
                 counts.won.fetch_add(1, Relaxed);
+                rivalry.won.store(read.head.generation, Relaxed);
                 counts.pushes.fetch_add(ran.iter().filter(|ran| ran.has_changed).count() as u64, Relaxed);
                 // The pushes are committed anyway; the next request brings the cache up to date.
                 if let Err(error) = committer.cache.install(held, name, *read, &at_hand) {

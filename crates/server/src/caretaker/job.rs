@@ -25,11 +25,18 @@ pub(super) struct Job<'a> {
     pub(super) shared: &'a Shared,
     pub(super) path: &'a Path,
     memory_bytes: u64,
+    occasion: Occasion,
 }
 
 impl<'a> Job<'a> {
     pub(super) fn new(shared: &'a Shared, path: &'a Path) -> Self {
-        Job { shared, path, memory_bytes: shared.settings().maintenance.memory_bytes }
+        let memory_bytes = shared.settings().maintenance.memory_bytes;
+        Job { shared, path, memory_bytes, occasion: Occasion::Served }
+    }
+
+    /// A job that a program asks for: any improvement is wanted.
+    pub(super) fn asked_for(shared: &'a Shared, path: &'a Path, memory_bytes: u64) -> Self {
+        Job { shared, path, memory_bytes, occasion: Occasion::Asked }
     }
 
     pub(super) fn run(&self) -> LookEnd {
@@ -59,11 +66,12 @@ impl<'a> Job<'a> {
         repository: &Repository,
         settings: &MaintenanceSettings,
     ) -> Result<LookEnd, Error> {
-        if !settings.is_automatic || !settings.follows_pushes {
+        let is_automatic = settings.is_automatic && settings.follows_pushes;
+        if self.occasion == Occasion::Served && !is_automatic {
             return Ok(LookEnd::Gone);
         }
         let facts = measure(repository, settings, time_of_day())?;
-        let planned = policy::plan(&facts, settings, Occasion::Served);
+        let planned = policy::plan(&facts, settings, self.occasion);
         let is_tidy = policy::plan(&facts, settings, Occasion::Asked).is_empty();
         let next = planned.first().map(|planned| (planned.task, planned.reason.clone()));
         self.shared.host.maintenance.note(self.path, |health| {

@@ -5,6 +5,7 @@ mod fold;
 mod job;
 mod watch;
 
+use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,7 +33,7 @@ const STOP_TIME: Duration = Duration::from_secs(5);
 const STOP_TICK: Duration = Duration::from_millis(50);
 
 /// Starts the caretaker of a server.
-pub(crate) fn start(shared: Arc<Shared>) -> std::io::Result<()> {
+pub(crate) fn start(shared: Arc<Shared>) -> io::Result<()> {
     shared.host.maintenance.set_on(true);
     let work = move || {
         lower_thread_priority();
@@ -103,17 +104,28 @@ fn look(shared: &Shared, path: &Path) -> LookEnd {
     }
 }
 
+/// Does everything that makes this repository faster or smaller, on a thread of its own, and waits for it.
+pub(crate) fn run_now(shared: &Shared, path: &Path, memory_bytes: u64) -> io::Result<LookEnd> {
+    std::thread::scope(|scope| {
+        let job = || Job::asked_for(shared, path, memory_bytes).run();
+        let running = std::thread::Builder::new().name("maintenance-job".into()).spawn_scoped(scope, job)?;
+        Ok(running.join().unwrap_or_else(|_| panicked(shared, path)))
+    })
+}
+
+fn panicked(shared: &Shared, path: &Path) -> LookEnd {
+    shared.host.metrics.panics.inc();
+    tracing::error!("maintenance of {} panicked", path.display());
+    LookEnd::Failed
+}
+
 /// Starts a job on a thread of its own, whose priority is lowered and never raised again.
 fn start_job(shared: &Arc<Shared>, path: PathBuf) {
     let (for_thread, at) = (shared.clone(), path.clone());
     let work = move || {
         let shared = for_thread;
         let job = std::panic::AssertUnwindSafe(|| look(&shared, &path));
-        let end = std::panic::catch_unwind(job).unwrap_or_else(|_| {
-            shared.host.metrics.panics.inc();
-            tracing::error!("maintenance of {} panicked", path.display());
-            LookEnd::Failed
-        });
+        let end = std::panic::catch_unwind(job).unwrap_or_else(|_| panicked(&shared, &path));
         shared.host.maintenance.ended(&path, end);
     };
     if let Err(error) = std::thread::Builder::new().name("maintenance-job".into()).spawn(work) {

@@ -13,7 +13,9 @@
 //! Like `serve`, it opens files only below its folders: from the first [`GitBuilder::build`] on, this holds for every use of
 //! packrace's crates in the process. `docs/how-to/embed.md` shows a forge with its own users.
 
+mod events;
 mod http;
+mod maintain;
 mod session;
 
 use std::io;
@@ -26,7 +28,10 @@ use packrace_os::child::Confinement;
 use packrace_store::{HooksFrom, OpenOptions};
 use tokio::runtime::Handle;
 
+pub use self::events::JournalLine;
+use self::events::Subscription;
 pub use self::http::{GitBody, GitHttp, Peer};
+pub use self::maintain::{MaintainError, Maintained, MaintenanceBudget};
 pub use self::session::SessionError;
 use crate::access::{AccessPolicy, Anyone, TrustedProxies};
 use crate::caretaker;
@@ -105,7 +110,7 @@ impl Git {
     /// Serves the repositories below this folder. By default everybody may read, nobody may push, and no hooks run.
     pub fn builder(root: impl Into<PathBuf>) -> GitBuilder {
         let root = root.into();
-        GitBuilder { settings: default_settings(), root }
+        GitBuilder { settings: default_settings(), root, subscription: None }
     }
 }
 
@@ -114,6 +119,7 @@ impl Git {
 pub struct GitBuilder {
     root: PathBuf,
     settings: Settings,
+    subscription: Option<Subscription>,
 }
 
 impl GitBuilder {
@@ -141,6 +147,21 @@ impl GitBuilder {
         self
     }
 
+    /// Records every change of refs in a journal in this directory, and sends its lines, in order, from the line with this number
+    /// on; 0 is the oldest line that is kept, `None` the next one. A receiver that remembers the number of the last line it has dealt
+    /// with misses nothing, whatever is killed. While the channel is full, lines wait on disk; no push waits. Sending ends when the
+    /// receiver is dropped, or with the last clone of [`Git`].
+    pub fn events(
+        mut self,
+        journal: impl Into<PathBuf>,
+        from: Option<u64>,
+        sender: mpsc::SyncSender<JournalLine>,
+    ) -> Self {
+        self.settings.events.journal = Some(journal.into());
+        self.subscription = Some(Subscription { from, sender });
+        self
+    }
+
     /// Changes any other settings. Addresses to listen at, TLS, SSH keys, a bucket and webhooks have no effect.
     pub fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(&mut self.settings);
@@ -149,9 +170,13 @@ impl GitBuilder {
 
     /// Opens the folder, and the journal if [`Settings::events`] has one. Fails if either cannot be used.
     pub fn build(self) -> io::Result<Git> {
-        let GitBuilder { root, settings } = self;
+        let GitBuilder { root, settings, subscription } = self;
         let settings = Settings { bucket: None, webhooks: None, ..settings };
-        Ok(Git { running: Arc::new(Running::start(&root, settings, None)?) })
+        let running = Running::start(&root, settings, None)?;
+        if let (Some(subscription), Some(events)) = (subscription, running.shared.host.events.get()) {
+            subscription.start(events)?;
+        }
+        Ok(Git { running: Arc::new(running) })
     }
 }
 

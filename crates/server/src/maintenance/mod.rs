@@ -13,6 +13,7 @@ mod schedule;
 use std::time::Duration;
 
 pub use queue::MaintenanceQueue;
+pub(crate) use queue::maintained_path;
 pub(crate) use schedule::LookEnd;
 pub use schedule::{Health, HealthRow, LastJob};
 

@@ -17,6 +17,12 @@ pub struct MaintenanceQueue {
     changed: Condvar,
 }
 
+/// The path that a repository is known by: that of its work tree, if it has one.
+pub(crate) fn maintained_path(repository: &Repository) -> &Path {
+    let path = repository.common_dir();
+    if path.ends_with(".git") { path.parent().unwrap_or(path) } else { path }
+}
+
 impl Default for MaintenanceQueue {
     fn default() -> Self {
         MaintenanceQueue {
@@ -39,9 +45,7 @@ impl MaintenanceQueue {
         if !self.is_on.load(Relaxed) || rules.mode == MaintenanceMode::Off {
             return;
         }
-        let path = repository.common_dir();
-        let path = if path.ends_with(".git") { path.parent().unwrap_or(path) } else { path };
-        self.lock().changed(path, self.now(), rules.delay);
+        self.lock().changed(maintained_path(repository), self.now(), rules.delay);
         self.changed.notify_all();
     }
 

@@ -15,6 +15,7 @@ use packrace_remote::bucket::Bucket;
 use packrace_remote::bucket::s3::S3;
 use packrace_remote::cache::Cache;
 use packrace_remote::commit::Committer;
+use packrace_remote::probe;
 use packrace_store::{Config, Repository};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
@@ -55,18 +56,23 @@ fn push_memory(settings: &Settings) -> BudgetLimits {
     BudgetLimits { max: bytes, max_of_a_client: bytes_per_address, exempt, ..BudgetLimits::default() }
 }
 
-/// The cache of a bucket, in a folder. The bucket must answer.
+/// The cache of a bucket, in a folder. The bucket must answer, and must be suitable unless nothing is written.
 fn open_bucket(
     dir: &Path,
-    settings: &BucketSettings,
+    settings: &Settings,
+    options: &BucketSettings,
     repositories: &Arc<RepositoryCache>,
 ) -> Result<Arc<Cache>, packrace_remote::Error> {
-    let bucket = Bucket::new(Arc::new(S3::new(&settings.s3)?));
-    // Any answer shows that credentials, address and name of the bucket are right.
-    bucket.get_if_changed(START_KEY, None, 0)?;
+    let bucket = Bucket::new(Arc::new(S3::new(&options.s3)?));
+    if settings.rules.read_only {
+        // Any answer shows that credentials, address and name of the bucket are right.
+        bucket.get_if_changed(START_KEY, None, 0)?;
+    } else {
+        probe::require(&bucket, &options.s3.address())?;
+    }
     let repositories = repositories.clone();
     let forget = Box::new(move |path: &Path| repositories.release(path));
-    Cache::open(bucket, dir, settings.max_bytes, forget).map(Arc::new)
+    Cache::open(bucket, dir, options.max_bytes, forget).map(Arc::new)
 }
 
 /// What all connections share.
@@ -106,7 +112,8 @@ impl Shared {
             RefAdvertisementCache::new(if caching.enabled { caching.max_answer_bytes } else { 0 });
         let metrics = Arc::<Metrics>::default();
         let repositories = Arc::new(RepositoryCache::new(caching.clone(), metrics.clone()));
-        let bucket = settings.bucket.as_ref().map(|bucket| open_bucket(root, bucket, &repositories));
+        let bucket =
+            settings.bucket.as_ref().map(|bucket| open_bucket(root, &settings, bucket, &repositories));
         let bucket = bucket.transpose().map_err(std::io::Error::other)?;
         let committer = bucket.as_ref().map(|cache| Arc::new(Committer::new(cache.clone())));
         if let Some(committer) = &committer {

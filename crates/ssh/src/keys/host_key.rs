@@ -10,6 +10,7 @@ pub struct HostKey(PrivateKey);
 
 /// Why a host key is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum KeyError {
     /// There is no key, or it is broken.
     #[error("not a private key: {0}")]

@@ -38,6 +38,7 @@ impl FsckUse {
 
 /// The settings for one use; those of the other uses do not count.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FsckSettings {
     /// Whether incoming objects are checked; always true for `git fsck`.
     pub checks_objects: bool,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 /// What a caller can do about an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ErrorKind {
     /// The path is not a repository or must not be opened, or the configuration or request is invalid.
     Refused,

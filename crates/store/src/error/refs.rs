@@ -4,6 +4,7 @@ use super::ErrorKind;
 
 /// Why refs could not be read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RefError {
     /// The file system failed.
     #[error("{path}: {source}")]

@@ -5,6 +5,7 @@
 mod imports;
 mod manifest;
 mod names;
+mod publishing;
 mod source;
 mod text;
 
@@ -110,6 +111,22 @@ fn fuzz_targets_are_locked_to_what_is_there() {
     let rooms =
         files.iter().filter(|file| file.path.starts_with("crates/") && file.path.ends_with("/Cargo.toml"));
     assert_tidy(rooms.flat_map(|room| manifest::stale_lock(&room.text, &lock.text)).collect());
+}
+
+#[test]
+fn published_crates_have_what_a_registry_shows() {
+    let files = files();
+    let text = |path: &str| files.iter().find(|file| file.path == path).map(|file| file.text.as_str());
+    let rooms = files.iter().filter(|file| file.path.starts_with("crates/"));
+    let mut rooms: Vec<&str> = rooms.filter_map(|file| room_of(&file.path)).collect();
+    rooms.dedup();
+    let mut findings = publishing::requirements(text("Cargo.toml").expect("the workspace has a manifest"));
+    for room in rooms {
+        let manifest = text(&format!("crates/{room}/Cargo.toml")).expect("a crate has a manifest");
+        let library = text(&format!("crates/{room}/src/lib.rs")).unwrap_or_default();
+        findings.extend(publishing::lacks(manifest, text(&format!("crates/{room}/README.md")), library));
+    }
+    assert_tidy(findings);
 }
 
 #[test]

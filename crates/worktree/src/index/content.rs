@@ -18,6 +18,7 @@ use crate::paths::{LeadingDirs, head_of_nested};
 
 /// Why a file could not be read or stored. Each text is a line for standard error.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ContentError {
     /// A call failed.
     #[error("{call}(\"{}\"): {}", String::from_utf8_lossy(.path), packrace_os::reason(.source))]

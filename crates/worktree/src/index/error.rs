@@ -5,6 +5,7 @@ use packrace_format::index_file::IndexFileError;
 /// Why an index cannot be used. The text is git's where git has one; [`IndexError::cause`] is the line that
 /// git prints before it.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum IndexError {
     /// The bytes are not an index.
     #[error("{}", damaged(.path, .source))]

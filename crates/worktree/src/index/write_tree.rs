@@ -14,6 +14,7 @@ const MAX_DEPTH: usize = 2048;
 
 /// Why an index cannot be written as trees.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TreeError {
     /// These paths are in conflict; the last line may be `...`.
     #[error("error building trees")]

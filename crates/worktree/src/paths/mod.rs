@@ -26,6 +26,7 @@ pub type FindStaged<'a> = &'a dyn Fn(&[u8]) -> Option<ObjectId>;
 
 /// Why paths cannot be found or matched, with git's message.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PathError {
     /// An invalid pathspec.
     #[error("{0}")]

@@ -66,6 +66,7 @@ impl TableOptions {
 
 /// Why a record or table cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReftableWriteError {
     /// The block size is above the format's.
     #[error("reftable block size cannot exceed 16MB")]

@@ -5,6 +5,7 @@ use crate::wire::demultiplexer::BadBand;
 
 /// Why a conversation with a server failed, in git's words if git has any.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Error {
     /// The server's bytes are not packets.
     Packets(Refusal),

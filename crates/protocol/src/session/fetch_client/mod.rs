@@ -33,6 +33,7 @@ use crate::wire::pkt_line::{FLUSH, PktLine, text};
 
 /// Limits on what a server may send. Plain data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FetchLimits {
     /// Lines of the advertisement.
     pub capabilities: usize,

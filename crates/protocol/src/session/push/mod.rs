@@ -36,6 +36,7 @@ pub struct PushConfig {
 
 /// Limits of one push. All of it stays in memory until the push ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PushLimits {
     /// Commands: slightly more than a mirror with a million refs needs.
     pub commands: usize,

@@ -5,6 +5,7 @@ use crate::error::ErrorKind;
 
 /// Why a transaction or one of its edits is impossible.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PrepareError {
     /// An edit cannot be made.
     #[error(transparent)]
