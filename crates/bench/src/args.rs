@@ -101,7 +101,7 @@ pub enum Suite {
 }
 
 /// All suites.
-const ALL: [Suite; 23] = [
+const ALL: [Suite; 24] = [
     Suite::Clone,
     Suite::Fetch,
     Suite::Filter,

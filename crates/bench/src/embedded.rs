@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
-use packrace_testkit::raw_client::{Take, Transport};
+use packrace_testkit::raw_client::{Take, Target, Transport};
 use packrace_testkit::{Git, RepoBuilder, Size, clean_environment};
 use serde_json::{Value, json};
 
@@ -30,6 +30,10 @@ const TURN: usize = 10;
 
 const FORGE: &str = "the forge of the examples";
 
+fn failed(error: impl std::fmt::Display) -> std::io::Error {
+    std::io::Error::other(error.to_string())
+}
+
 /// Serves a folder as the forge, for as long as the process lives.
 pub fn host(root: &Path) -> Result<(), Error> {
     let app = forge::app(root)?.into_make_service_with_connect_info::<std::net::SocketAddr>();
@@ -54,7 +58,7 @@ pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>
         let root = dir.path().join(who);
         let cloned = root.join("alice/cloned.git");
         std::fs::create_dir_all(root.join("alice"))?;
-        RepoBuilder::new(if args.smoke { Size::Small } else { Size::Large }).build_at(&cloned, git);
+        RepoBuilder::new(if args.smoke { Size::Small } else { Size::Medium }).build_at(&cloned, git);
         git.run(&cloned, &["repack", "-adbq"]);
         let pushed = root.join("alice/pushed.git").display().to_string();
         git.run(
@@ -76,16 +80,17 @@ pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>
     let mut cpu = [[0.0; 2]; 2];
     for turn in 0..turns {
         for ((_, server, cloned), cpu) in contenders.iter().zip(&mut cpu) {
-            let target = server.target(Transport::Http, cloned)?;
+            let path = "/alice/cloned.git".to_owned();
+            let target = Target { path, ..server.target(Transport::Http, cloned)? };
             let request = target.request(&work::clone_request(git, cloned));
-            let clone = || (0..TURN).try_for_each(|_| target.fetch(&request, Take::Checksum).map(drop));
+            let clone = || {
+                (0..TURN).try_for_each(|_| target.fetch(&request, Take::Checksum).map(drop).map_err(failed))
+            };
             cpu[0] += server.with_processor_seconds(clone)?.1;
             let pushes = turn * TURN..(turn + 1) * TURN;
             let push = || {
                 let pushed = pushes.clone().map(|number| {
-                    pushers
-                        .push_one(target.address, "alice/pushed.git", number)
-                        .map_err(std::io::Error::other)
+                    pushers.push_one(target.address, "alice/pushed.git", number).map_err(failed)
                 });
                 pushed.collect::<Result<Vec<_>, _>>()
             };
