@@ -16,6 +16,7 @@ Suites (default: all but packs and care):
   swarm             crowds latency waiting: many clients at once
   door              passwords, rules, TLS and SSH
   events nodes      pushes with a journal and webhooks; nodes of one bucket
+  embedded          the server inside another program: the forge of its examples
   care              repositories that only the server maintains
   soak siege        misbehaving clients, for --minutes; fetches beside attackers
   all               everything, and the report in bench/report.html
@@ -87,6 +88,8 @@ pub enum Suite {
     Door,
     /// Pushes with a journal of events and webhooks.
     Events,
+    /// The server inside another program.
+    Embedded,
     /// Nodes that serve one bucket.
     Nodes,
     /// Repositories that only the server maintains, under pushes.
@@ -98,7 +101,7 @@ pub enum Suite {
 }
 
 /// All suites.
-const ALL: [Suite; 23] = [
+const ALL: [Suite; 24] = [
     Suite::Clone,
     Suite::Fetch,
     Suite::Filter,
@@ -118,6 +121,7 @@ const ALL: [Suite; 23] = [
     Suite::Waiting,
     Suite::Door,
     Suite::Events,
+    Suite::Embedded,
     Suite::Nodes,
     Suite::Care,
     Suite::Soak,
@@ -128,7 +132,7 @@ const ALL: [Suite; 23] = [
 const LONG: [Suite; 2] = [Suite::Packs, Suite::Care];
 
 /// Suites that make everything themselves, in which git does not take part.
-const WITHOUT_PEERS: [Suite; 4] = [Suite::Events, Suite::Nodes, Suite::Soak, Suite::Siege];
+const WITHOUT_PEERS: [Suite; 5] = [Suite::Events, Suite::Embedded, Suite::Nodes, Suite::Soak, Suite::Siege];
 
 /// Suites that make what they measure, for every git.
 const WITHOUT_HISTORY: [Suite; 7] =
@@ -295,6 +299,7 @@ fn named(word: &str) -> Option<Vec<Suite>> {
         "waiting" => Suite::Waiting,
         "door" => Suite::Door,
         "events" => Suite::Events,
+        "embedded" => Suite::Embedded,
         "nodes" => Suite::Nodes,
         "care" => Suite::Care,
         "soak" => Suite::Soak,

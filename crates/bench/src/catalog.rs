@@ -45,6 +45,7 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Wor
             | Suite::Waiting
             | Suite::Door
             | Suite::Events
+            | Suite::Embedded
             | Suite::Nodes
             | Suite::Care
             | Suite::Soak

@@ -14,6 +14,7 @@ mod commands;
 mod comparison;
 mod conditions;
 mod door;
+mod embedded;
 mod events;
 mod filters;
 mod goals;
@@ -74,6 +75,11 @@ fn main() -> ExitCode {
     if words.iter().any(|word| word == "--help" || word == "-h") {
         print!("{}", args::USAGE);
         return ExitCode::SUCCESS;
+    }
+    if let [embedded::HOST, root] = words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        let hosted = embedded::host(Path::new(root));
+        eprintln!("packrace-bench: {hosted:?}");
+        return ExitCode::FAILURE;
     }
     let result = args::parse(words.into_iter()).map_err(Error::from).and_then(|request| match request {
         Request::Measure(runs, files) => suites::all(&runs, &files),

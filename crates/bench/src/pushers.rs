@@ -12,6 +12,8 @@ use crate::Error;
 /// The pushes of clients, recorded: nothing is generated while they run.
 pub struct Pushers {
     clients: Vec<PushClient>,
+    /// More header lines of each request, each after a line feed.
+    headers: &'static str,
 }
 
 /// The pushes of one client, in order.
@@ -47,7 +49,12 @@ impl Pushers {
             }
         }
         git.run_with_input(&source, &["fast-import", "--quiet"], stream.as_bytes());
-        Pushers { clients: (0..count).map(|client| record(git, &source, client)).collect() }
+        Pushers { clients: (0..count).map(|client| record(git, &source, client)).collect(), headers: "" }
+    }
+
+    /// The same with these header lines in each request.
+    pub fn with_headers(self, headers: &'static str) -> Pushers {
+        Pushers { headers, ..self }
     }
 
     /// The first `count` clients push everything through one of the servers each, as git does: listing first.
@@ -61,7 +68,9 @@ impl Pushers {
                     let address = addresses[number % addresses.len()];
                     scope.spawn(move || {
                         let pushes = client.requests.iter();
-                        pushes.map(|request| push_once(address, name, request)).collect::<Result<Vec<_>, _>>()
+                        pushes
+                            .map(|request| self.push_once(address, name, request))
+                            .collect::<Result<Vec<_>, _>>()
                     })
                 })
                 .collect();
@@ -78,12 +87,12 @@ impl Pushers {
 
     /// The push of this number by the first client; how many seconds it took.
     pub fn push_one(&self, address: SocketAddr, name: &str, number: usize) -> Result<f64, Error> {
-        Ok(push_once(address, name, &self.clients[0].requests[number])?)
+        Ok(self.push_once(address, name, &self.clients[0].requests[number])?)
     }
 
     /// Whether the branches of the first `count` clients are where they left them after so many pushes each.
     pub fn check(&self, address: SocketAddr, name: &str, count: usize, pushes: usize) -> Result<(), Error> {
-        let head = format!("GET /{name}/info/refs?service=git-receive-pack HTTP/1.1");
+        let head = format!("GET /{name}/info/refs?service=git-receive-pack HTTP/1.1{}", self.headers);
         let listed = String::from_utf8_lossy(&http(address, &head, b"", Feed::Whole).body).into_owned();
         for (number, client) in self.clients[..count].iter().enumerate() {
             let Some(commit) = client.commits.iter().take(pushes).next_back() else { continue };
@@ -94,6 +103,26 @@ impl Pushers {
             }
         }
         Ok(())
+    }
+
+    fn push_once(&self, address: SocketAddr, name: &str, request: &[u8]) -> Result<f64, String> {
+        let start = Instant::now();
+        let headers = self.headers;
+        let head = format!("GET /{name}/info/refs?service=git-receive-pack HTTP/1.1{headers}");
+        let asked = http(address, &head, b"", Feed::Whole);
+        let head = format!(
+            "POST /{name}/git-receive-pack HTTP/1.1\nContent-Type: application/x-git-receive-pack-request{headers}"
+        );
+        let answered = http(address, &head, request, Feed::Whole);
+        let said = String::from_utf8_lossy(&answered.body);
+        match asked.status == 200
+            && answered.status == 200
+            && said.contains("unpack ok")
+            && said.contains("ok refs/heads/")
+        {
+            true => Ok(start.elapsed().as_secs_f64()),
+            false => Err(format!("a push came to HTTP {} and {}: {said}", asked.status, answered.status)),
+        }
     }
 }
 
@@ -115,23 +144,4 @@ fn record(git: &Git, source: &Path, client: usize) -> PushClient {
         old = Some(new);
     }
     PushClient { requests, commits }
-}
-
-fn push_once(address: SocketAddr, name: &str, request: &[u8]) -> Result<f64, String> {
-    let start = Instant::now();
-    let asked =
-        http(address, &format!("GET /{name}/info/refs?service=git-receive-pack HTTP/1.1"), b"", Feed::Whole);
-    let head = format!(
-        "POST /{name}/git-receive-pack HTTP/1.1\nContent-Type: application/x-git-receive-pack-request"
-    );
-    let answered = http(address, &head, request, Feed::Whole);
-    let said = String::from_utf8_lossy(&answered.body);
-    match asked.status == 200
-        && answered.status == 200
-        && said.contains("unpack ok")
-        && said.contains("ok refs/heads/")
-    {
-        true => Ok(start.elapsed().as_secs_f64()),
-        false => Err(format!("a push came to HTTP {} and {}: {said}", asked.status, answered.status)),
-    }
 }

@@ -189,6 +189,18 @@ impl Server {
         Server::started_by(command, false, None)
     }
 
+    /// A server that prints `http://ADDRESS/`, its only address.
+    pub fn http_only(mut command: Command) -> io::Result<Server> {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().ok_or_else(|| io::Error::other("no output"))?)
+            .read_line(&mut line)?;
+        let address = address_in(&line, "http://").ok_or_else(|| io::Error::other("it says no address"));
+        let mut server = Server::listening(child, address?);
+        server.http = Some(server.address);
+        Ok(server)
+    }
+
     fn started_by(mut command: Command, is_traced: bool, settings: Option<&Path>) -> io::Result<Server> {
         let (reader, writer) = io::pipe()?;
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);

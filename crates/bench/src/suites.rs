@@ -10,17 +10,18 @@ use crate::args::{Args, Packrace, ReportFiles, SWARM, Suite};
 use crate::prepare::Scratch;
 use crate::report::{self, BenchRun};
 use crate::{
-    Error, LEAST_QUICK_ROUNDS, care, catalog, comparison, conditions, door, events, measure, nodes, refs,
-    siege, soak, swarm,
+    Error, LEAST_QUICK_ROUNDS, care, catalog, comparison, conditions, door, embedded, events, measure, nodes,
+    refs, siege, soak, swarm,
 };
 
 /// Measures with a git and a packrace, and gives its records.
 type RunSuite = fn(&Args, &Git, Option<&Path>) -> Result<Vec<Value>, Error>;
 
 /// Suites that make everything themselves.
-const OTHERS: [(Suite, &str, RunSuite); 6] = [
+const OTHERS: [(Suite, &str, RunSuite); 7] = [
     (Suite::Door, "door", door::run),
     (Suite::Events, "events", events::run),
+    (Suite::Embedded, "embedded", embedded::run),
     (Suite::Nodes, "nodes", nodes::run),
     (Suite::Care, "care", care::run),
     (Suite::Siege, "siege", siege::run),

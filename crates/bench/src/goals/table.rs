@@ -344,6 +344,20 @@ pub static ROWS: &[GoalRow] = &[
         "packrace, *",
         Goal::wall_ratio(1.05),
     ),
+    row_of(
+        "embedded",
+        "a forge on axum beside serve: clone",
+        "embedded, clone",
+        "the forge of the examples",
+        Goal::cpu_ratio(1.05),
+    ),
+    row_of(
+        "embedded",
+        "a forge on axum beside serve: push",
+        "embedded, push",
+        "the forge of the examples",
+        Goal::cpu_ratio(1.05),
+    ),
     row(
         "nodes",
         "clones from several nodes, of linear",
