@@ -21,7 +21,14 @@ fn root() -> PathBuf {
 
 /// Runs cargo, which must succeed, and returns its output.
 fn cargo(dir: &Path, args: &[&str]) -> Vec<u8> {
-    let output = Command::new(env!("CARGO")).args(args).current_dir(dir).output().expect("cargo runs");
+    let mut command = Command::new(env!("CARGO"));
+    // `cargo test` describes this crate in variables. Build scripts that depend on them (ring's) would run anew, here and in
+    // the next build, with everything that depends on theirs.
+    let describes_us = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(describes_us)) {
+        command.env_remove(name);
+    }
+    let output = command.args(args).current_dir(dir).output().expect("cargo runs");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "cargo {}: {errors}", args.join(" "));
     output.stdout
