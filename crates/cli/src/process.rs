@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use listenfd::ListenFd;
 use packrace_commands::{Environment, Fatal, Input, Output, Streams};
@@ -114,6 +114,17 @@ pub fn inherited_listeners() -> Result<Vec<(Scheme, TcpListener)>, Fatal> {
         listeners.extend(listener.map(|listener| (scheme, listener)));
     }
     Ok(listeners)
+}
+
+/// Tells the service manager that the server is ready, if it wants to know (`Type=notify`, sd_notify(3)).
+pub fn tell_ready() -> std::io::Result<()> {
+    match std::env::var_os("NOTIFY_SOCKET") {
+        // Abstract names, which begin with `@`, are for managers without a file system.
+        Some(socket) if Path::new(&socket).is_absolute() => {
+            std::os::unix::net::UnixDatagram::unbound()?.send_to(b"READY=1", socket).map(drop)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The protocols of `count` sockets: by their names, else by their order.
