@@ -255,7 +255,7 @@ fn a_package_from_installation_to_purge() {
     hash.stdin.take().unwrap().write_all(b"sesame\n").unwrap();
     let hashed = hash.wait_with_output().unwrap();
     scratch.append("/etc/packrace/users", &String::from_utf8(hashed.stdout).unwrap());
-    let rule = "[[rule]]\nrepository = \"**\"\nwho = \"alice\"\nallow = [\"read\", \"write\"]\n";
+    let rule = "[[rule]]\nrepository = \"**\"\nwho = \"alice\"\nallow = [\"read\", \"write\", \"create\"]\n";
     scratch.append("/etc/packrace/rules.toml", rule);
     drop(running);
 
