@@ -86,9 +86,7 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
                 _ => writeln!(stdout, "packrace: serving {shown} at {scheme}://{address}/"),
             };
         }
-        if let Err(error) = process::tell_ready() {
-            tracing::warn!("cannot tell the service manager that the server is ready: {error}");
-        }
+        process::tell_ready();
     };
     let reload = || {
         let settings = reload_settings(call, args, &mut loaded, (has_https, has_ssh), webhooks.as_deref());

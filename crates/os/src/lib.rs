@@ -25,7 +25,7 @@
 //! `FALLOC_FL_KEEP_SIZE`, sizes of pipes, `TCP_QUICKACK`, `MADV_DONTNEED`. Code for it is in `durable`
 //! (`F_FULLFSYNC` by `sync_all`) and has never run.
 //!
-//! **Windows**: uses Unix descriptors throughout, so no.
+//! **Windows**: does not compile either: the crate uses Unix descriptors throughout.
 
 pub mod allocations;
 pub mod child;
