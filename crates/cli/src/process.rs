@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::PathBuf;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
 
 use listenfd::ListenFd;
 use packrace_commands::trace2::TraceVariables;
@@ -113,6 +114,17 @@ pub fn inherited_listeners() -> Result<Vec<(Scheme, TcpListener)>, Fatal> {
         listeners.extend(listener.map(|listener| (scheme, listener)));
     }
     Ok(listeners)
+}
+
+/// Tells the service manager that the server is ready, if it wants to know (`Type=notify`, sd_notify(3)).
+pub fn tell_ready() {
+    // Abstract names, which begin with `@`, are for managers without a file system.
+    let socket = std::env::var_os("NOTIFY_SOCKET").filter(|socket| Path::new(socket).is_absolute());
+    let Some(socket) = socket else { return };
+    let sent = UnixDatagram::unbound().and_then(|datagram| datagram.send_to(b"READY=1", socket));
+    if let Err(error) = sent {
+        tracing::warn!("cannot tell the service manager that the server is ready: {error}");
+    }
 }
 
 /// The protocols of `count` sockets: by their names, else by their order.

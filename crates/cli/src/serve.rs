@@ -86,6 +86,7 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
                 _ => writeln!(stdout, "packrace: serving {shown} at {scheme}://{address}/"),
             };
         }
+        process::tell_ready();
     };
     let reload = || {
         let settings = reload_settings(call, args, &mut loaded, (has_https, has_ssh), webhooks.as_deref());
@@ -360,9 +361,9 @@ fn bucket_settings(bucket: BucketSource, home: Option<&Path>) -> Result<Option<B
 /// Reads certificates and keys from their files.
 fn load_tls(files: &TlsFiles) -> Result<Option<Tls>, Fatal> {
     Tls::load(files).map_err(|error| {
-        let is_sandboxed =
-            "; restart the server if the file is in a new directory: the sandbox denies access to it";
-        Fatal::new(format!("{error}{}", if error.is_denied() { is_sandboxed } else { "" }))
+        let hint = "; the server's user must be able to read it (for a key: chmod 640 and the user's group); \
+                    if its directory is new, the sandbox needs a restart";
+        Fatal::new(format!("{error}{}", if error.is_denied() { hint } else { "" }))
     })
 }
 

@@ -186,6 +186,8 @@ fn default_settings() -> Settings {
         ServeConfig::default();
     let mut rules = serve;
     rules.hooks = HooksFrom::Nowhere;
+    let temporary_dir = std::env::temp_dir();
+    let cache = CacheSettings { directory: Some(temporary_dir.clone()), ..cache };
     Settings {
         http: None,
         https: None,
@@ -210,7 +212,7 @@ fn default_settings() -> Settings {
             new_repositories: None,
             committer: Committer::new(|_, pusher| Ok(identity(pusher))),
             hook_environment: Vec::new(),
-            temporary_dir: std::env::temp_dir(),
+            temporary_dir,
             budget: push.budget(),
             memory: push.memory(),
             auto_maintenance: None,

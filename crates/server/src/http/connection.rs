@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
@@ -16,7 +17,7 @@ use packrace_os::faults;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::watch::{ConnectionWatch, TooSlow};
 use super::{Addresses, answer};
@@ -38,11 +39,17 @@ const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 /// disconnected (CVE-2023-44487, "rapid reset").
 const MAX_RESET_STREAMS: usize = 20;
 
+/// How long a connection may take to its first request after the server has begun to stop. Clients repeat a
+/// request if a connection that they keep was closed, but not if a new one is.
+const LAST_REQUEST_TIME: Duration = Duration::from_secs(2);
+
 /// The state of a connection from accept on, whatever its protocol.
 pub(super) struct Accepted {
     pub(super) peer: SocketAddr,
     pub(super) watch: Arc<ConnectionWatch>,
     pub(super) shared: Arc<Shared>,
+    /// Whether the server is stopping. It waits until this is dropped.
+    stopping: watch::Receiver<bool>,
     /// Counts the connection while it is open.
     _open: Raised,
 }
@@ -55,7 +62,17 @@ impl Accepted {
             ConnectionWatch::new(limits.request_time, limits.stall_throughput(), Some(permit))
         };
         let open = shared.host.metrics.connection(DoorName::Http);
-        Accepted { peer, watch, shared, _open: open }
+        let stopping = shared.stopping.subscribe();
+        Accepted { peer, watch, shared, stopping, _open: open }
+    }
+
+    /// Ready when a connection without a request is too late for this server.
+    pub(super) fn too_late(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut stopping = self.stopping.clone();
+        async move {
+            drop(stopping.wait_for(|is_stopping| *is_stopping).await);
+            tokio::time::sleep(LAST_REQUEST_TIME).await;
+        }
     }
 }
 
@@ -91,19 +108,24 @@ pub(super) async fn serve<S>(stream: S, addresses: Addresses, accepted: Accepted
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Accepted { peer, watch, shared, _open } = accepted;
-    let mut stopping = shared.stopping.subscribe();
+    let Accepted { peer, watch, shared, mut stopping, _open } = accepted;
     let metrics = shared.host.metrics.clone();
-    let for_service = (shared.clone(), watch.clone());
+    // Keeps one notification: a request that began before somebody waits counts.
+    let begun = Arc::new(Notify::new());
+    let for_service = (shared.clone(), watch.clone(), begun.clone());
     let service = hyper::service::service_fn(move |request| {
-        let (shared, watch) = for_service.clone();
+        let (shared, watch, begun) = for_service.clone();
         let in_flight = watch.begin_request();
+        begun.notify_one();
         let addresses = addresses.clone();
         async move { Ok::<_, Infallible>(answer(request, in_flight, shared, addresses).await) }
     });
     let builder = builder();
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let stopped = async { drop(stopping.wait_for(|is_stopping| *is_stopping).await) };
+    let stopped = async {
+        drop(stopping.wait_for(|is_stopping| *is_stopping).await);
+        let _ = tokio::time::timeout(LAST_REQUEST_TIME, begun.notified()).await;
+    };
     let ended = async {
         tokio::select! {
             ended = connection.as_mut() => ended,

@@ -60,6 +60,7 @@ async fn shake_hands_and_serve(stream: TcpStream, accepted: Accepted) {
     let ended = tokio::select! {
         ended = shake_hands(stream, &shared) => ended,
         why = watch.too_slow() => Err(NoHandshake::TooSlow(why)),
+        () = accepted.too_late() => Err(NoHandshake::Gone),
     };
     let stream = match ended {
         Ok(stream) => stream,

@@ -22,6 +22,17 @@ pub fn connect(
     protocols: &[&str],
     own: Option<&Credentials>,
 ) -> io::Result<TlsClient> {
+    shake_hands(TcpStream::connect(address)?, name, authority, protocols, own)
+}
+
+/// The same on a connection that is open.
+pub fn shake_hands(
+    mut stream: TcpStream,
+    name: &str,
+    authority: &Authority,
+    protocols: &[&str],
+    own: Option<&Credentials>,
+) -> io::Result<TlsClient> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority.pem().as_bytes()).unwrap()).unwrap();
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
@@ -37,7 +48,6 @@ pub fn connect(
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
     let name = ServerName::try_from(name.to_owned()).unwrap();
     let mut connection = ClientConnection::new(Arc::new(config), name).unwrap();
-    let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
     while connection.is_handshaking() {
         connection.complete_io(&mut stream)?;

@@ -9,7 +9,7 @@ mod running;
 use packrace_testkit::certificates::Authority;
 
 use super::*;
-use client::{TlsClient, connect};
+use client::{TlsClient, connect, shake_hands};
 
 /// The listeners in these tests.
 const LISTEN: &str =

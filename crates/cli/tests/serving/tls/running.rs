@@ -123,3 +123,24 @@ fn a_certificate_that_expires_ends_no_clone() {
     assert!(begun.finish().0 > BLOB_BYTES as u64);
     assert!(is_let_in(&served.authority.sign("alice", &["alice@example.com"])));
 }
+
+/// A client that has just connected does not try again if it gets no answer.
+#[test]
+fn new_connections_are_answered_by_a_server_that_stops() {
+    let served = start("");
+    let server = &served.server;
+    let connect = |scheme| std::net::TcpStream::connect(server.address(scheme)).unwrap();
+    let (mut plain, encrypted) = (connect("http"), connect("https"));
+    let all = "packrace_connections{door=\"http\"} 3\n";
+    server.wait_until("both, and that of this request", |server| {
+        text(&server.get("/-/metrics").body).contains(all)
+    });
+    server.signal("-TERM");
+    server.wait_until("the stop", |server| server.log().contains("listeners closed"));
+    plain.write_all(b"GET /-/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut encrypted = shake_hands(encrypted, "localhost", &served.authority, &[], None).unwrap();
+    assert!(encrypted.get("/-/healthz").unwrap().starts_with("HTTP/1.1 200"));
+    let mut answer = String::new();
+    plain.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}

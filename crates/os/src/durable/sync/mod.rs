@@ -4,7 +4,6 @@
 //! Concurrent syncs wait for the same flush of the disk and the same commit of its journal; a thread that
 //! syncs one file after the other waits for one of each per file. If the file system can do it all in one
 //! call at no greater cost, that is used ([`file_system`]).
-//! one call at no greater cost, it does ([`file_system`]).
 
 use std::collections::HashMap;
 use std::fs::File;
