@@ -3,6 +3,7 @@
 //! Each rule is a function from a name and a text to findings, with a test that shows it can fail.
 
 mod imports;
+mod links;
 mod manifest;
 mod names;
 mod source;
@@ -49,6 +50,11 @@ fn files() -> Vec<File> {
     }
     found.sort_by(|a, b| a.path.cmp(&b.path));
     found
+}
+
+/// Whether there is a file or a directory at this path from the root.
+fn exists(path: &str) -> bool {
+    root().join(path).exists()
 }
 
 /// The room that a path lies in: the directory below `crates`, or `fuzz`.
@@ -203,6 +209,35 @@ fn ignored_tests_say_why() {
 #[test]
 fn nothing_is_left_over() {
     for_sources(source::leftovers);
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let files = files();
+    let pages: Vec<(&str, &str)> = files
+        .iter()
+        .filter(|file| file.path.ends_with(".md"))
+        .map(|file| (file.path.as_str(), file.text.as_str()))
+        .collect();
+    assert!(pages.len() > 80, "the pages were found");
+    assert_tidy(links::broken(&pages, exists));
+}
+
+#[test]
+fn named_pages_exist() {
+    for_texts(|path, text| match path.ends_with("tidy/links.rs") {
+        // Its tests name pages that are none.
+        true => Vec::new(),
+        false => links::unknown_pages(path, text, exists),
+    });
+}
+
+#[test]
+fn every_page_is_in_the_book() {
+    let files = files();
+    let summary = files.iter().find(|file| file.path == links::SUMMARY).expect("it is committed");
+    let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+    assert_tidy(links::not_in_the_book(&paths, &summary.text));
 }
 
 #[test]
