@@ -6,6 +6,7 @@ mod imports;
 mod links;
 mod manifest;
 mod names;
+mod pages;
 mod source;
 mod text;
 
@@ -238,6 +239,23 @@ fn every_page_is_in_the_book() {
     let summary = files.iter().find(|file| file.path == links::SUMMARY).expect("it is committed");
     let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
     assert_tidy(links::not_in_the_book(&paths, &summary.text));
+}
+
+/// Runs a rule over the shipped sources and one page.
+fn for_page(page: &str, rule: impl Fn(&[(&str, &str)], &str) -> Vec<String>) {
+    let files = files();
+    let page = files.iter().find(|file| file.path == page).expect("it is committed");
+    assert_tidy(rule(&shipped_sources(&files), &page.text));
+}
+
+#[test]
+fn every_error_text_has_its_remedy() {
+    for_page(pages::ERRORS, pages::errors);
+}
+
+#[test]
+fn every_metric_is_in_the_runbook() {
+    for_page(pages::RUNBOOK, pages::metrics);
 }
 
 #[test]
