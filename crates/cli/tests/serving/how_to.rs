@@ -46,10 +46,11 @@ fn check(page: &str) {
     let said = String::from_utf8_lossy(&ran.stderr);
     assert!(
         ran.status.success(),
-        "{page}: {said}\n{}\n{}{}",
+        "{page}: {said}\n{}\n{}{}{}",
         log("server.log"),
         log("nginx.log"),
-        log("nginx.err")
+        log("nginx.err"),
+        log("caddy.log")
     );
 }
 
@@ -86,7 +87,24 @@ fn from_gitolite() {
 }
 
 #[test]
+fn pack_objects_hook() {
+    check("pack-objects-hook.md");
+}
+
+#[test]
 #[ignore = "needs nginx"]
 fn behind_nginx() {
     check("behind-nginx.md");
+}
+
+#[test]
+#[ignore = "needs caddy"]
+fn behind_caddy() {
+    check("behind-caddy.md");
+}
+
+#[test]
+#[ignore = "needs nginx and fcgiwrap"]
+fn from_http_backend() {
+    check("from-http-backend.md");
 }

@@ -11,7 +11,7 @@ pub const ERRORS: &str = "docs/errors.md";
 pub const RUNBOOK: &str = "docs/runbook.md";
 
 /// Where texts come from that clients, operators and logs of a server get. A path that ends in `/` is a folder.
-const SOURCES_OF_ERRORS: [&str; 22] = [
+const SOURCES_OF_ERRORS: [&str; 25] = [
     "crates/cli/src/bucket.rs",
     "crates/cli/src/process.rs",
     "crates/cli/src/sandbox.rs",
@@ -27,13 +27,16 @@ const SOURCES_OF_ERRORS: [&str; 22] = [
     "crates/remote/src/",
     "crates/server/src/",
     "crates/ssh/src/",
+    "crates/store/src/config/",
     "crates/store/src/error/",
-    "crates/store/src/quarantine/migrate.rs",
-    "crates/store/src/refs/transaction/refusal.rs",
-    "crates/store/src/repository/extensions.rs",
-    "crates/store/src/repository/ownership.rs",
-    "crates/store/src/repository/served.rs",
-    "crates/store/src/config/last_read.rs",
+    "crates/store/src/hooks.rs",
+    "crates/store/src/objects/",
+    "crates/store/src/publish/",
+    "crates/store/src/quarantine/",
+    "crates/store/src/refs/files.rs",
+    "crates/store/src/refs/reftable.rs",
+    "crates/store/src/refs/transaction/",
+    "crates/store/src/repository/",
 ];
 
 /// Folders and files among them whose texts are pages, settings, reports or tests.
@@ -51,8 +54,9 @@ const OTHER_TEXTS: [&str; 9] = [
 
 /// Beginnings of texts there that nobody gets as a message: parts of protocols and files, and what a log says at the
 /// start.
-const NO_MESSAGES: [&str; 24] = [
+const NO_MESSAGES: [&str; 25] = [
     "HTTP/1.1 400",
+    "ref: refs/heads",
     "public, max-age",
     "event: gone",
     "id: … data",
