@@ -40,6 +40,8 @@ fn check(page: &str) {
     let mut command = Command::new("sh");
     clean_environment(&mut command);
     command.env("PATH", format!("{programs}:{path}:/usr/sbin")).env("HOME", folder.path());
+    // A page may write it.
+    command.env("GIT_CONFIG_GLOBAL", folder.path().join(".gitconfig"));
     command.env("GIT_TERMINAL_PROMPT", "0").current_dir(folder.path()).args(["-c", &script]);
     let ran = output(&mut command);
     let log = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap_or_default();
