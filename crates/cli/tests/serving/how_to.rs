@@ -40,16 +40,19 @@ fn check(page: &str) {
     let mut command = Command::new("sh");
     clean_environment(&mut command);
     command.env("PATH", format!("{programs}:{path}:/usr/sbin")).env("HOME", folder.path());
+    // A page may write it.
+    command.env("GIT_CONFIG_GLOBAL", folder.path().join(".gitconfig"));
     command.env("GIT_TERMINAL_PROMPT", "0").current_dir(folder.path()).args(["-c", &script]);
     let ran = output(&mut command);
     let log = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap_or_default();
     let said = String::from_utf8_lossy(&ran.stderr);
     assert!(
         ran.status.success(),
-        "{page}: {said}\n{}\n{}{}",
+        "{page}: {said}\n{}\n{}{}{}",
         log("server.log"),
         log("nginx.log"),
-        log("nginx.err")
+        log("nginx.err"),
+        log("caddy.log")
     );
 }
 
@@ -86,7 +89,24 @@ fn from_gitolite() {
 }
 
 #[test]
+fn pack_objects_hook() {
+    check("pack-objects-hook.md");
+}
+
+#[test]
 #[ignore = "needs nginx"]
 fn behind_nginx() {
     check("behind-nginx.md");
+}
+
+#[test]
+#[ignore = "needs caddy"]
+fn behind_caddy() {
+    check("behind-caddy.md");
+}
+
+#[test]
+#[ignore = "needs nginx and fcgiwrap"]
+fn from_http_backend() {
+    check("from-http-backend.md");
 }

@@ -38,6 +38,7 @@ use crate::caretaker;
 use crate::program::ProgramHooks;
 pub use crate::program::{ReceiveHook, ReceivedPush, ReceivedRef, RepositoryPaths};
 use crate::receive::{Committer, Pusher};
+use crate::send::pack_cache::CacheSettings;
 use crate::serve_config::ServeConfig;
 use crate::service::shared::Shared;
 use crate::settings::{Admin, Hosts, Pushing, Settings};

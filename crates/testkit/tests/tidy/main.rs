@@ -3,8 +3,10 @@
 //! Each rule is a function from a name and a text to findings, with a test that shows it can fail.
 
 mod imports;
+mod links;
 mod manifest;
 mod names;
+mod pages;
 mod publishing;
 mod source;
 mod text;
@@ -50,6 +52,11 @@ fn files() -> Vec<File> {
     }
     found.sort_by(|a, b| a.path.cmp(&b.path));
     found
+}
+
+/// Whether there is a file or a directory at this path from the root.
+fn exists(path: &str) -> bool {
+    root().join(path).exists()
 }
 
 /// The room that a path lies in: the directory below `crates`, or `fuzz`.
@@ -220,6 +227,52 @@ fn ignored_tests_say_why() {
 #[test]
 fn nothing_is_left_over() {
     for_sources(source::leftovers);
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let files = files();
+    let pages: Vec<(&str, &str)> = files
+        .iter()
+        .filter(|file| file.path.ends_with(".md"))
+        .map(|file| (file.path.as_str(), file.text.as_str()))
+        .collect();
+    assert!(pages.len() > 80, "the pages were found");
+    assert_tidy(links::broken(&pages, exists));
+}
+
+#[test]
+fn named_pages_exist() {
+    for_texts(|path, text| match path.ends_with("tidy/links.rs") {
+        // Its tests name pages that are none.
+        true => Vec::new(),
+        false => links::unknown_pages(path, text, exists),
+    });
+}
+
+#[test]
+fn every_page_is_in_the_book() {
+    let files = files();
+    let summary = files.iter().find(|file| file.path == links::SUMMARY).expect("it is committed");
+    let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+    assert_tidy(links::not_in_the_book(&paths, &summary.text));
+}
+
+/// Runs a rule over the shipped sources and one page.
+fn for_page(page: &str, rule: impl Fn(&[(&str, &str)], &str) -> Vec<String>) {
+    let files = files();
+    let page = files.iter().find(|file| file.path == page).expect("it is committed");
+    assert_tidy(rule(&shipped_sources(&files), &page.text));
+}
+
+#[test]
+fn every_error_text_has_its_remedy() {
+    for_page(pages::ERRORS, pages::errors);
+}
+
+#[test]
+fn every_metric_is_in_the_runbook() {
+    for_page(pages::RUNBOOK, pages::metrics);
 }
 
 #[test]

@@ -225,6 +225,55 @@ pub fn code_of(text: &str) -> String {
     code
 }
 
+/// The code of `text`, and each of its string literals outside tests: where it stands in the code, and its text.
+pub fn string_literals(text: &str) -> (String, Vec<(usize, String)>) {
+    let chars: Vec<char> = text.chars().collect();
+    let mut code = String::with_capacity(text.len());
+    let mut literals = Vec::new();
+    // How many braces are open since `#[cfg(test)]`.
+    let mut in_tests: Option<usize> = None;
+    let mut at = 0;
+    while at < chars.len() {
+        let end = skipped_until(&chars, at);
+        if end > at {
+            let literal = literal_text(&chars[at..end]).filter(|_| in_tests.is_none());
+            literals.extend(literal.map(|literal| (code.len(), literal)));
+            code.push(' ');
+            at = end;
+            continue;
+        }
+        code.push(chars[at]);
+        in_tests = match (in_tests, chars[at]) {
+            (None, ']') if code.ends_with("#[cfg(test)]") => Some(0),
+            (Some(depth), '{') => Some(depth + 1),
+            (Some(0), ';') | (Some(1), '}') => None,
+            (Some(depth), '}') => depth.checked_sub(1),
+            (state, _) => state,
+        };
+        at += 1;
+    }
+    (code, literals)
+}
+
+/// What a string literal says, on one line; nothing for a character or a comment.
+fn literal_text(chars: &[char]) -> Option<String> {
+    let open = chars.iter().position(|c| *c == '"').filter(|_| !matches!(chars[0], '/' | '\''))?;
+    let close = chars.iter().rposition(|c| *c == '"').filter(|close| *close > open)?;
+    let is_raw = chars[..open].contains(&'r');
+    let mut said = String::new();
+    let mut rest = chars[open + 1..close].iter();
+    while let Some(c) = rest.next() {
+        match (c, is_raw) {
+            ('\\', false) => match rest.next() {
+                Some('n' | 'r' | 't' | '\n') | None => said.push(' '),
+                Some(escaped) => said.push(*escaped),
+            },
+            (c, _) => said.push(*c),
+        }
+    }
+    Some(said)
+}
+
 /// Where the comment or literal that starts at `at` ends; `at` itself if none starts there.
 fn skipped_until(chars: &[char], at: usize) -> usize {
     let rest = &chars[at..];
@@ -434,6 +483,16 @@ mod tests {
             check(leftovers, "crates/store/src/a.rs", &format!("fn f() {{ {word}!(\"x\") }}"), 1);
         }
         check(leftovers, "crates/store/src/a.rs", "// todo!()\nfn f() { my_todo!() }", 0);
+    }
+
+    #[test]
+    fn string_literals_are_found() {
+        let text = "a(\"one \\\"two\\\"\\n\"); // \"not\"\nb(r#\"three \\n\"#, 'c', \"four \\\n    five\");\n\
+                    #[cfg(test)]\nmod tests { c(\"six\"); }\nd(\"seven\");";
+        let (code, literals) = string_literals(text);
+        let said: Vec<&str> = literals.iter().map(|(_, said)| said.trim_end()).collect();
+        assert_eq!(said, ["one \"two\"", "three \\n", "four      five", "seven"]);
+        assert!(code[..literals[3].0].ends_with("d("));
     }
 
     #[test]
