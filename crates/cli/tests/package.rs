@@ -9,9 +9,12 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use packrace_testkit::clean_environment;
+
+/// How long a server may take until it is ready.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A root with nothing but the package and the libraries that its program loads.
 struct Scratch {
@@ -119,12 +122,14 @@ impl Scratch {
         let mut running = Running(command.spawn().unwrap());
         notify.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         let mut message = [0; 64];
+        let deadline = Instant::now() + PATIENCE;
         loop {
             match notify.recv(&mut message) {
                 Ok(length) => break assert_eq!(&message[..length], b"READY=1"),
                 Err(_) => {
                     let ended = running.0.try_wait().unwrap();
-                    assert!(ended.is_none(), "{ended:?}: {}", fs::read_to_string(&log).unwrap());
+                    let is_late = Instant::now() > deadline;
+                    assert!(ended.is_none() && !is_late, "{ended:?}: {}", fs::read_to_string(&log).unwrap());
                 }
             }
         }

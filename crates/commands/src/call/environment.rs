@@ -386,7 +386,7 @@ fn parse_parameters(text: &str) -> Option<Vec<(String, Option<String>)>> {
 }
 
 /// Quotes a word so that a shell, and [`unquote`], can read it.
-fn quote(word: &str) -> String {
+pub(crate) fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''").replace('!', r"'\!'"))
 }
 

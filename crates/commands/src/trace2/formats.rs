@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use jiff::tz::Offset;
 
 use super::{EventDetail, TraceEvent, TracedRun};
+use crate::call::environment::quote;
 
 /// The version of the format of events.
 const EVENT_VERSION: u32 = 4;
@@ -78,7 +79,7 @@ fn command_line(argv: &[String]) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"+,-./:=@_^".contains(&byte);
     let quoted = |word: &String| match !word.is_empty() && word.bytes().all(is_plain) {
         true => word.clone(),
-        false => format!("'{}'", word.replace('\'', r"'\''").replace('!', r"'\!'")),
+        false => quote(word),
     };
     argv.iter().map(quoted).collect::<Vec<_>>().join(" ").replace('\n', " ")
 }

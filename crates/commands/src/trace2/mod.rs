@@ -43,13 +43,12 @@ impl TraceVariables {
     }
 
     fn is_on(&self, name: &str) -> bool {
-        self.value(name).is_some_and(|value| is_true(&value.to_string_lossy()))
+        self.value(name).is_some_and(|value| is_true(value.as_encoded_bytes()))
     }
 }
 
-fn is_true(text: &str) -> bool {
-    matches!(text.to_ascii_lowercase().as_str(), "true" | "yes" | "on")
-        || text.parse().is_ok_and(|number: i64| number != 0)
+fn is_true(text: &[u8]) -> bool {
+    packrace_store::parse_boolean(text) == Some(true)
 }
 
 /// The session id that identifies this process in traces, logs and to clients.
@@ -125,8 +124,7 @@ impl Trace {
     ) -> Option<Self> {
         let settings = settings.and_then(read_settings);
         let setting = |name: &str| settings.as_ref()?.string(&format!("trace2.{name}"));
-        let is_set =
-            |name: &str| setting(name).is_some_and(|value| is_true(&String::from_utf8_lossy(&value)));
+        let is_set = |name: &str| setting(name).is_some_and(|value| is_true(&value));
         let outputs: Vec<TraceOutput> = TraceFormat::ALL
             .into_iter()
             .filter_map(|format| {
@@ -250,7 +248,7 @@ mod tests {
         for (text, expect) in
             [("1", true), ("true", true), ("YES", true), ("0", false), ("", false), ("no", false)]
         {
-            assert_eq!(is_true(text), expect, "{text}");
+            assert_eq!(is_true(text.as_bytes()), expect, "{text}");
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Checks of one repository's head by concurrent requests.
 
-use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
 use super::lock;
 use crate::error::{Error, ErrorKind};
 
 /// Most concurrent checks. Requests beyond that share the next one: an unlimited number would cost a request to the
 /// store each, and a single one would make each wait for the one before.
-const MAX_CHECKS: usize = 4;
+pub(super) const MAX_CHECKS: usize = 4;
 
 /// A check that has not begun yet, is running, or has a result.
 type HeadCheck = Arc<OnceLock<Result<(), Error>>>;
@@ -35,7 +35,7 @@ impl HeadChecks {
             if let Some(result) = wanted.get() {
                 return result.clone();
             }
-            state = self.ended.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+            state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.next = HeadCheck::default();
         state.running += 1;
@@ -45,6 +45,14 @@ impl HeadChecks {
         // It is set only here and, after a panic, on drop.
         let _ = running.check.set(result.clone());
         result
+    }
+}
+
+#[cfg(test)]
+impl HeadChecks {
+    /// How many requests wait for the next check.
+    pub(super) fn waiting(&self) -> usize {
+        Arc::strong_count(&lock(&self.state).next) - 1
     }
 }
 
@@ -101,9 +109,7 @@ mod tests {
                     })
                 })
                 .collect();
-            // All of them wait: each holds a reference to the next check, as the state and this do.
-            let next = lock(&checks.state).next.clone();
-            while Arc::strong_count(&next) < 10 {
+            while checks.waiting() < 8 {
                 thread::yield_now();
             }
             drop(ends);

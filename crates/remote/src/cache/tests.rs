@@ -1,3 +1,4 @@
+use std::sync::Barrier;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -390,6 +391,39 @@ fn faults_never_show() {
         }
     }
     assert!(served > 50 && failed > 0, "{served} {failed}");
+}
+
+/// Concurrent requests share the next check; none gets the result of one that had begun before.
+#[test]
+fn many_at_once_ask_together() {
+    let node = node(1 << 30);
+    import(&node.writer, "a", &local_repository(1, HashKind::Sha1));
+    node.open("a").unwrap();
+    let before = node.requests();
+    let slot = lock(&node.cache.entries).get(&name("a")).unwrap().clone();
+    let all_run = Barrier::new(checks::MAX_CHECKS + 1);
+    let held = Mutex::new(());
+    std::thread::scope(|scope| {
+        let hold = lock(&held);
+        for _ in 0..checks::MAX_CHECKS {
+            scope.spawn(|| {
+                slot.checks.run(|| {
+                    all_run.wait();
+                    drop(lock(&held));
+                    Err(Error::damaged("an older check".to_owned()))
+                })
+            });
+        }
+        all_run.wait();
+        for _ in 0..16 {
+            scope.spawn(|| node.open("a").unwrap());
+        }
+        while slot.checks.waiting() < 16 {
+            std::thread::yield_now();
+        }
+        drop(hold);
+    });
+    assert_eq!(node.requests() - before, 1, "requests for 16");
 }
 
 /// The first read waits for the second, so both are in flight at once; the bytes still come in order.

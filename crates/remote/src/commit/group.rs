@@ -81,8 +81,8 @@ pub(super) struct Rivalry {
 
 impl Rivalry {
     /// Pauses before a group if there are rivals. The last winner knows the newest head, which others have to read
-    /// first: without a pause it would win again and again.
-    fn make_way(&self, bucket: &Bucket) {
+    /// first: without a pause it would win again and again. A push that is alone pauses only after a sign.
+    fn make_way(&self, bucket: &Bucket, is_alone: bool) {
         let polite = self.polite_groups.load(Relaxed);
         let swap = Duration::from_micros(self.swap_micros.load(Relaxed)).min(LONGEST_PAUSE);
         let is_turn = self.groups.fetch_add(1, Relaxed) % GROUPS_IN_A_ROW == GROUPS_IN_A_ROW - 1;
@@ -91,7 +91,7 @@ impl Rivalry {
                 self.polite_groups.store(polite - 1, Relaxed);
                 bucket.wait(swap + by_chance(4 * swap));
             }
-            () if is_turn => bucket.wait(2 * swap),
+            () if is_turn && !is_alone => bucket.wait(2 * swap),
             () => {}
         }
     }
@@ -130,7 +130,7 @@ fn join(open: &mut Vec<Open>, queue: &Queue) {
 pub(super) fn commit(committer: &Committer, held: &Opening, name: &BucketName, queue: &Queue) {
     let mut open = Vec::new();
     let (counts, rivalry) = (&committer.counts, &queue.rivalry);
-    rivalry.make_way(committer.cache.bucket());
+    rivalry.make_way(committer.cache.bucket(), lock(&queue.waiting).len() == 1);
     for attempt in 0..MAX_ATTEMPTS {
         if attempt > 0 {
             counts.lost.fetch_add(1, Relaxed);

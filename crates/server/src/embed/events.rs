@@ -44,6 +44,10 @@ impl Subscription {
                     Err(error) => {
                         tracing::warn!("events: cannot read the journal: {error}");
                         std::thread::sleep(DISK_RETRY_INTERVAL);
+                        // Nobody can mend a journal that is closed.
+                        if durable.has_changed().is_err() {
+                            return;
+                        }
                     }
                 }
             }
