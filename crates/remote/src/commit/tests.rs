@@ -518,7 +518,14 @@ pub(crate) fn race(seed: u64, rates: FaultRates, pushes: usize, also: Option<&Al
                         CommitOutcome::Decided(outcomes) => {
                             let is_done = outcomes[0].as_ref().is_ok_and(Vec::is_empty);
                             // The acknowledged value is visible on this node, unless there is a newer one.
-                            assert!(!is_done || value(repository.refs(), REFERENCES[reference]) != old);
+                            let is_old =
+                                |seen: Arc<Repository>| value(seen.refs(), REFERENCES[reference]) == old;
+                            if is_done && is_old(repository) {
+                                // The store did not let the node read what other nodes had added: the next
+                                // request does, or fails.
+                                assert!(rates.lost_before + rates.busy + rates.cut > 0, "seed {seed}");
+                                assert!(!node.open().is_ok_and(is_old), "seed {seed}: {new}");
+                            }
                             Some(is_done)
                         }
                         CommitOutcome::Failed(_) => Some(false),
