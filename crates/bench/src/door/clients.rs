@@ -11,7 +11,7 @@ use packrace_testkit::raw_client::{Received, Take, Target, Transport, read_answe
 use russh::client::{Config, Handle, Handler, Msg, connect};
 use russh::keys::{PrivateKey, PrivateKeyWithHashAlg, PublicKeyOrCertificate, load_secret_key};
 use russh::{Channel, ChannelMsg, Preferred, cipher};
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -80,8 +80,8 @@ impl TlsDoor {
     pub fn new(address: SocketAddr, authority: &str) -> io::Result<Self> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).map_err(other)?).map_err(other)?;
-        let mut provider = ring::default_provider();
-        provider.cipher_suites = vec![ring::cipher_suite::TLS13_AES_256_GCM_SHA384];
+        let mut provider = aws_lc_rs::default_provider();
+        provider.cipher_suites = vec![aws_lc_rs::cipher_suite::TLS13_AES_256_GCM_SHA384];
         let config = ClientConfig::builder_with_provider(Arc::new(provider));
         let config = config.with_safe_default_protocol_versions().map_err(other)?;
         let mut config = config.with_root_certificates(roots).with_no_client_auth();

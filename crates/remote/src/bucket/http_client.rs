@@ -14,7 +14,7 @@ use object_store::client::{
     HttpClient, HttpConnector as Connector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody,
     HttpResponse, HttpResponseBody, HttpService,
 };
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, RootCertStore};
 
 use super::PART_BYTES;
@@ -49,7 +49,7 @@ impl StoreClient {
         if let Some(file) = authorities.filter(|_| added == 0) {
             return Err(format!("AWS_CA_BUNDLE: {}: contains no certificate", file.display()));
         }
-        let config = ClientConfig::builder_with_provider(ring::default_provider().into())
+        let config = ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?
             .with_root_certificates(roots)

@@ -245,7 +245,7 @@ mod tests {
 
     use packrace_os::throughput::MinThroughput;
     use packrace_testkit::certificates::Authority;
-    use rustls::crypto::ring;
+    use rustls::crypto::aws_lc_rs;
     use rustls::pki_types::pem::PemObject as _;
     use rustls::pki_types::{CertificateDer, ServerName};
     use rustls::{ClientConfig, RootCertStore};
@@ -267,7 +267,7 @@ mod tests {
         let acceptor = TlsAcceptor::from(Tls::load(&files).unwrap().unwrap().config().clone());
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(authority.pem().as_bytes()).unwrap()).unwrap();
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
         let config = config.with_safe_default_protocol_versions().unwrap();
         let config = config.with_root_certificates(roots).with_no_client_auth();
 
@@ -288,6 +288,8 @@ mod tests {
 
     async fn check_a_slow_client() {
         let (stream, mut client) = pair().await;
+        let exchange = stream.get_ref().1.negotiated_key_exchange_group().map(|group| group.name());
+        assert_eq!(exchange, Some(rustls::NamedGroup::X25519MLKEM768), "hybrid, post-quantum");
         let min = MinThroughput { time: 20 * SECOND, bytes: 100 };
         let watch = ConnectionWatch::new(10 * SECOND, min, None);
         let mut server = Encrypted { stream: Box::new(stream), watch: watch.clone(), unsent: None };

@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 
@@ -52,7 +52,7 @@ impl Tls {
                 None => Ok(None),
             };
         }
-        let provider = Arc::new(ring::default_provider());
+        let provider = Arc::new(aws_lc_rs::default_provider());
         let chains = files::chains(&files.certificates, &files.keys, &provider)?;
         let description =
             chains.iter().map(|chain| chain.description.as_str()).collect::<Vec<_>>().join("; ");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use http::Uri;
 use packrace_journal::Action;
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use serde::Deserialize;
@@ -148,7 +148,7 @@ impl Webhooks {
     /// These hooks, without trusted authorities.
     #[cfg(test)]
     pub(super) fn of(hooks: Vec<Webhook>) -> Self {
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
         let config = config.with_safe_default_protocol_versions().expect("there are some");
         let config = config.with_root_certificates(RootCertStore::empty()).with_no_client_auth();
         let hooks = hooks.into_iter().map(Arc::new).collect();
@@ -223,7 +223,7 @@ fn client_config() -> Result<(Arc<ClientConfig>, Option<String>), String> {
     let (added, _) = roots.add_parsable_certificates(loaded.certs);
     let why = || loaded.errors.first().map_or_else(|| "none found".to_owned(), ToString::to_string);
     let no_authorities = (added == 0).then(why);
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
     let mut config = builder.with_root_certificates(roots).with_no_client_auth();

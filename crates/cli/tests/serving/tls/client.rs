@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use packrace_testkit::certificates::{Authority, Credentials};
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -35,7 +35,7 @@ pub fn shake_hands(
 ) -> io::Result<TlsClient> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority.pem().as_bytes()).unwrap()).unwrap();
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
     let config = config.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
     let mut config = match own {
         None => config.with_no_client_auth(),

@@ -176,7 +176,7 @@ fn encrypted_receiver(credentials: &Credentials) -> u16 {
     let port = listener.local_addr().unwrap().port();
     let chain = vec![CertificateDer::from_pem_slice(credentials.certificate.as_bytes()).unwrap()];
     let key = PrivateKeyDer::from_pem_slice(credentials.key.as_bytes()).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
