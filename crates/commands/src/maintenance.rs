@@ -6,7 +6,8 @@ use std::time::SystemTime;
 
 use packrace_maintenance::policy::{self, Occasion, PlannedTask};
 use packrace_maintenance::{
-    Facts, Locking, MaintenanceLock, MaintenanceSettings, Means, PackKind, RefFacts, Sizes, Task, measure,
+    Facts, Locking, MaintenanceLock, MaintenanceSettings, Means, PackKind, RefFacts, SearchGain, Sizes, Task,
+    measure,
 };
 use packrace_os::child::{Confinement, Program};
 use packrace_os::clock::time_of_day;
@@ -87,7 +88,7 @@ impl<'a> Maintenance<'a> {
     }
 
     fn measure(&self) -> Result<Facts, Fatal> {
-        Ok(measure(&self.repository, &self.settings, self.now)?)
+        Ok(measure(&self.repository, &self.settings, self.now, None)?)
     }
 
     /// The tasks that the repository needs, limited to the named ones.
@@ -252,6 +253,13 @@ impl<'a> Maintenance<'a> {
         });
         if let Some(deltas) = facts.deltas {
             text.push_str(&format!("deltas: {} of {} sampled objects whole\n", deltas.whole, deltas.sampled));
+            if let Some(SearchGain { stored_bytes, searched_bytes }) = deltas.gain {
+                text.push_str(&format!(
+                    "delta search: {} of a sample would become {}\n",
+                    shown_bytes(stored_bytes),
+                    shown_bytes(searched_bytes)
+                ));
+            }
         }
         text.push_str(&format!("stale files: {} ({})\n", facts.stale.count, shown_bytes(facts.stale.bytes)));
         self.call.write(text.as_bytes())

@@ -149,12 +149,33 @@ pub struct StaleFacts {
 }
 
 /// How a sample of trees and blobs of a pack is stored.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeltaFacts {
+    /// The name of the pack.
+    pub pack: String,
     /// Number of sampled objects.
     pub sampled: u64,
     /// How many of them are stored whole.
     pub whole: u64,
     /// Whether this pack is already the result of a new search for deltas.
     pub is_searched: bool,
+    /// What such a search would save, if that was estimated.
+    pub gain: Option<SearchGain>,
+}
+
+/// Sizes of some parts of the history.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SearchGain {
+    /// Of their deltas, as stored.
+    pub stored_bytes: u64,
+    /// Of all their objects, after a new search for deltas.
+    pub searched_bytes: u64,
+}
+
+impl SearchGain {
+    /// How much a search saves; 0 if nothing.
+    pub fn saved_percent(&self) -> u64 {
+        let saved = self.stored_bytes.saturating_sub(self.searched_bytes);
+        (saved * 100).checked_div(self.stored_bytes).unwrap_or(0)
+    }
 }

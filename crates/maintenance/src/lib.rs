@@ -23,7 +23,7 @@
 //! fn reasons(repository: &Path) -> Result<Vec<String>, Box<dyn std::error::Error>> {
 //!     let repository = Repository::open(repository, &OpenOptions::default())?;
 //!     let settings = MaintenanceSettings::of(&repository)?;
-//!     let facts = measure(&repository, &settings, SystemTime::now())?;
+//!     let facts = measure(&repository, &settings, SystemTime::now(), None)?;
 //!     Ok(plan(&facts, &settings, Occasion::Served).into_iter().map(|task| task.reason).collect())
 //! }
 //! # let repo = packrace_testkit::RepoBuilder::new(packrace_testkit::Size::Tiny).build();
@@ -58,7 +58,9 @@ mod task;
 mod tasks;
 
 pub use error::{Error, ErrorKind};
-pub use facts::{BitmapFacts, DeltaFacts, Facts, IndexFacts, PackFacts, PackKind, RefFacts, StaleFacts};
+pub use facts::{
+    BitmapFacts, DeltaFacts, Facts, IndexFacts, PackFacts, PackKind, RefFacts, SearchGain, StaleFacts,
+};
 pub use lock::{Locking, MaintenanceLock, Predecessor};
 pub use measure::{Sizes, exceeds_gc_limits, measure};
 pub use settings::MaintenanceSettings;

@@ -36,7 +36,7 @@ pub(super) fn sample(
     }
     let found = snapshot.packs().iter().find(|pack| pack.is_local() && pack.name() == largest.name);
     let Some(pack) = found.filter(|pack| pack.is_usable()) else { return Ok(None) };
-    let mut deltas = DeltaFacts::default();
+    let mut deltas = DeltaFacts { pack: largest.name.clone(), ..DeltaFacts::default() };
     let step = (pack.len() / SAMPLES).max(1);
     for position in (0..pack.len()).step_by(step as usize) {
         let offset = usize::try_from(pack.index().offset_at(position)).unwrap_or(usize::MAX);

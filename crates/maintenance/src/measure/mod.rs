@@ -1,7 +1,8 @@
-//! Measures a repository: reads indexes, names and lengths; of objects, only how a sample is stored.
+//! Measures a repository: reads indexes, names and lengths; of objects, how samples are stored.
 
 pub(crate) mod deltas;
 mod names;
+mod search_gain;
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -13,18 +14,20 @@ use packrace_store::refs::{Backend, Target};
 use packrace_store::{GraphFiles, Pack, Repository, Snapshot};
 
 use crate::error::Error;
-use crate::facts::{BitmapFacts, Facts, IndexFacts, PackFacts, PackKind, RefFacts};
+use crate::facts::{BitmapFacts, DeltaFacts, Facts, IndexFacts, PackFacts, PackKind, RefFacts};
 use crate::reflogs::ReflogExpiry;
 use crate::settings::MaintenanceSettings;
 use crate::stale_files;
 
 pub use names::{Sizes, exceeds_gc_limits, loose_objects};
 
-/// Measures a repository as of now.
+/// Measures a repository as of now. What an earlier measurement has estimated of a pack that is still there is
+/// not estimated again.
 pub fn measure(
     repository: &Repository,
     settings: &MaintenanceSettings,
     now: SystemTime,
+    earlier: Option<&Facts>,
 ) -> Result<Facts, Error> {
     let snapshot = repository.snapshot()?;
     let mut facts = Facts {
@@ -41,11 +44,27 @@ pub fn measure(
     };
     facts.is_partial = facts.packs.iter().any(|pack| pack.kind == PackKind::Promisor);
     facts.deltas = deltas::sample(repository, &snapshot, settings, &facts)?;
+    if let Some(deltas) = facts.deltas.take() {
+        let earlier = earlier.and_then(|earlier| earlier.deltas.as_ref());
+        let known = earlier.filter(|earlier| earlier.pack == deltas.pack).and_then(|earlier| earlier.gain);
+        let gain = match known {
+            None if can_search(&facts, settings) && !deltas.is_searched => {
+                search_gain::estimate(repository, &snapshot)?
+            }
+            known => known,
+        };
+        facts.deltas = Some(DeltaFacts { gain, ..deltas });
+    }
     add_tips(repository, &snapshot, &mut facts)?;
     if repository.refs().log(b"HEAD")?.is_some_and(|log| !log.is_empty()) {
         facts.expired_log_entries = ReflogExpiry::new(repository, None, None)?.too_old(b"HEAD")?;
     }
     Ok(facts)
+}
+
+/// Whether a new search for deltas is possible.
+fn can_search(facts: &Facts, settings: &MaintenanceSettings) -> bool {
+    !settings.is_precious && !settings.packs_alone && !facts.is_partial && !facts.is_shallow
 }
 
 fn packs(snapshot: &Snapshot, settings: &MaintenanceSettings, now: SystemTime) -> Vec<PackFacts> {

@@ -11,7 +11,7 @@ mod tests;
 
 use packrace_pack::maintain::geometry::packs_to_roll_up;
 
-use crate::facts::{Facts, PackKind, RefFacts};
+use crate::facts::{DeltaFacts, Facts, PackKind, RefFacts};
 use crate::settings::MaintenanceSettings;
 use crate::task::Task;
 
@@ -72,6 +72,9 @@ const UNKNOWN_PART: u64 = 3;
 
 /// If this percentage of objects is stored whole, more of them could be deltas.
 const WHOLE_PERCENT: u64 = 50;
+
+/// A new search must save this percentage of the sampled parts of the history.
+const SAVED_PERCENT: u64 = 25;
 
 /// Memory that a repack needs per object, and in addition: marks, names, the order, a bitmap's lists.
 const BYTES_AN_OBJECT: u64 = 120;
@@ -271,12 +274,10 @@ impl Policy<'_> {
         }
         // The note that they were searched stays behind with a copy: there they would be searched after each push.
         let can_note = !settings.packs_alone;
-        let is_poor = facts.deltas.is_some_and(|deltas| {
-            can_note && !deltas.is_searched && deltas.whole * 100 >= deltas.sampled * WHOLE_PERCENT
-        });
-        if let Some(deltas) = facts.deltas.filter(|_| is_poor) {
-            why.push(format!("{} of {} sampled objects stored whole", deltas.whole, deltas.sampled));
-        }
+        let poor = facts.deltas.as_ref().filter(|deltas| can_note && !deltas.is_searched);
+        let poor = poor.and_then(reason_to_search);
+        let is_thorough = poor.is_some();
+        why.extend(poor);
         why.extend(self.bitmap_of_one_pack());
         // By git's own thresholds, if the smaller task is disabled.
         if !settings.is_enabled(Task::GeometricRepack) {
@@ -289,7 +290,7 @@ impl Policy<'_> {
             }
         }
         (!why.is_empty()).then(|| PlannedTask {
-            is_thorough: is_poor,
+            is_thorough,
             ..planned(Task::Gc, why.join(", "), 2 * facts.packed_bytes(), facts)
         })
     }
@@ -354,6 +355,15 @@ impl Policy<'_> {
         let is_possible = !is_shallow && !borrows && !is_partial;
         is_possible && self.settings.bitmaps && self.settings.multi_pack_index
     }
+}
+
+/// The reason to search all deltas anew.
+fn reason_to_search(deltas: &DeltaFacts) -> Option<String> {
+    if deltas.whole * 100 >= deltas.sampled * WHOLE_PERCENT {
+        return Some(format!("{} of {} sampled objects stored whole", deltas.whole, deltas.sampled));
+    }
+    let percent = deltas.gain?.saved_percent();
+    (percent >= SAVED_PERCENT).then(|| format!("a new search for deltas saves {percent} % of a sample"))
 }
 
 fn planned(task: Task, reason: String, bytes: u64, facts: &Facts) -> PlannedTask {

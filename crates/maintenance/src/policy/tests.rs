@@ -1,5 +1,5 @@
 use super::*;
-use crate::facts::{BitmapFacts, DeltaFacts, IndexFacts, PackFacts, StaleFacts};
+use crate::facts::{BitmapFacts, DeltaFacts, IndexFacts, PackFacts, SearchGain, StaleFacts};
 
 fn settings() -> MaintenanceSettings {
     MaintenanceSettings {
@@ -131,7 +131,7 @@ fn packs_alone_are_rolled_up_and_get_a_bitmap_once() {
     // One pack that has all cannot be made, and deltas would be searched again and again.
     let big = MaintenanceSettings { big_pack_bytes: Some(5000 * 100), ..settings() }.for_packs_alone();
     check_with(&big, &none(&[5000]), NOTHING);
-    let deltas = Some(DeltaFacts { sampled: 100, whole: 99, is_searched: false });
+    let deltas = Some(DeltaFacts { sampled: 100, whole: 99, ..DeltaFacts::default() });
     check(Facts { deltas, ..tidy() }, NOTHING);
     let off = with_off(GEOMETRIC).for_packs_alone();
     check_with(&off, &with(&[3, 3, 3, 3, 3, 3, 5000]), NOTHING);
@@ -254,12 +254,22 @@ fn everything_is_packed_anew_now_and_then() {
 #[test]
 fn deltas_are_searched_anew_once() {
     let deltas = |sampled, whole, is_searched| Facts {
-        deltas: Some(DeltaFacts { sampled, whole, is_searched }),
+        deltas: Some(DeltaFacts { sampled, whole, is_searched, ..DeltaFacts::default() }),
         ..tidy()
     };
     check(deltas(100, 50, false), ["gc"; 3]);
     check(deltas(100, 49, false), NOTHING);
     check(deltas(100, 99, true), NOTHING);
+    let saves = |stored_bytes, searched_bytes, is_searched| {
+        let gain = Some(SearchGain { stored_bytes, searched_bytes });
+        let deltas = DeltaFacts { sampled: 100, whole: 1, is_searched, gain, ..DeltaFacts::default() };
+        Facts { deltas: Some(deltas), ..tidy() }
+    };
+    check(saves(100, 75, false), ["gc"; 3]);
+    check(saves(100, 76, false), NOTHING);
+    check(saves(100, 120, false), NOTHING);
+    check(saves(0, 0, false), NOTHING);
+    check(saves(100, 10, true), NOTHING);
     let planned = plan(&deltas(100, 50, false), &settings(), Occasion::Served);
     assert!(planned[0].is_thorough);
     let expired = PackFacts { kind: PackKind::Cruft, expired: 3, ..pack(70) };

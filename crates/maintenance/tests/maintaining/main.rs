@@ -1,6 +1,7 @@
 //! Repositories that are maintained: stock git finds the same objects in them, and there is nothing left to do.
 
 mod crashes;
+mod deltas;
 mod locks;
 mod stale;
 mod states;
@@ -23,13 +24,13 @@ fn open(path: &Path) -> Repository {
 
 fn facts(path: &Path, now: SystemTime) -> Facts {
     let repository = open(path);
-    measure(&repository, &MaintenanceSettings::of(&repository).unwrap(), now).unwrap()
+    measure(&repository, &MaintenanceSettings::of(&repository).unwrap(), now, None).unwrap()
 }
 
 fn planned(path: &Path, occasion: Occasion) -> Vec<Task> {
     let repository = open(path);
     let settings = MaintenanceSettings::of(&repository).unwrap();
-    let facts = measure(&repository, &settings, time_of_day()).unwrap();
+    let facts = measure(&repository, &settings, time_of_day(), None).unwrap();
     policy::plan(&facts, &settings, occasion).into_iter().map(|planned| planned.task).collect()
 }
 
@@ -45,7 +46,7 @@ fn maintain_at(path: &Path, now: SystemTime, named: &[Task]) -> Result<Vec<Task>
     let repository = open(path);
     let settings = MaintenanceSettings::of(&repository)?;
     let Locking::Held(lock) = MaintenanceLock::take(&repository, now)? else { panic!("somebody is at it") };
-    let facts = measure(&repository, &settings, now)?;
+    let facts = measure(&repository, &settings, now, None)?;
     let mut planned = policy::plan(&facts, &settings, Occasion::Asked);
     planned.extend(named.iter().map(|task| policy::asked_for(&facts, *task)));
     let means = Means {

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+use packrace_maintenance::DeltaFacts;
+
 use super::html::escaped;
 use super::units::{bytes, duration};
 use crate::maintenance::HealthRow;
@@ -45,7 +47,7 @@ impl MaintenanceView<'_> {
             out.push_str(
                 "<div class=\"scroll\"><table><thead><tr><th>Repository</th><th class=\"number\">Packs</th>\
              <th class=\"number\">Size</th><th class=\"number\">Loose</th><th class=\"number\">In bitmap</th>\
-             <th>Next</th><th>Last</th></tr></thead><tbody>",
+             <th>Deltas</th><th>Next</th><th>Last</th></tr></thead><tbody>",
             );
             for repository in self.health.iter().take(MAX_ROWS) {
                 self.row(repository, out);
@@ -64,6 +66,11 @@ impl MaintenanceView<'_> {
         let health = &repository.health;
         let facts = health.facts.clone().unwrap_or_default();
         let coverage = facts.bitmap_coverage().map_or("–".to_owned(), |percent| format!("{percent} %"));
+        let deltas = match &facts.deltas {
+            Some(deltas) if deltas.is_searched => "searched".to_owned(),
+            Some(DeltaFacts { gain: Some(gain), .. }) => format!("a search saves {} %", gain.saved_percent()),
+            _ => "–".to_owned(),
+        };
         let next = match (&health.next, repository.due) {
             _ if repository.is_running => "running".to_owned(),
             (Some((task, reason)), _) => format!("{}: {reason}", task.name()),
@@ -82,7 +89,7 @@ impl MaintenanceView<'_> {
         let _ = write!(
             out,
             "<tr><td class=\"mono wide\"><bdi>{}</bdi></td><td class=\"number\">{}</td><td class=\"number\">{}</td>\
-         <td class=\"number\">{}</td><td class=\"number\">{coverage}</td><td>{}</td><td>{}</td></tr>",
+         <td class=\"number\">{}</td><td class=\"number\">{coverage}</td><td>{deltas}</td><td>{}</td><td>{}</td></tr>",
             escaped(&path.to_string_lossy()),
             facts.packs.len(),
             bytes(facts.packed_bytes() as f64),

@@ -70,7 +70,9 @@ impl<'a> Job<'a> {
         if self.occasion == Occasion::Served && !is_automatic {
             return Ok(LookEnd::Gone);
         }
-        let facts = measure(repository, settings, time_of_day())?;
+        let mut earlier = None;
+        self.shared.host.maintenance.note(self.path, |health| earlier = health.facts.clone());
+        let facts = measure(repository, settings, time_of_day(), earlier.as_ref())?;
         let planned = policy::plan(&facts, settings, self.occasion);
         let is_tidy = policy::plan(&facts, settings, Occasion::Asked).is_empty();
         let next = planned.first().map(|planned| (planned.task, planned.reason.clone()));
