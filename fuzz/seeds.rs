@@ -82,6 +82,9 @@ impl Seeds {
             }
         }
         let refs = std::fs::read(repo.path().join("packed-refs")).unwrap();
+        repo.git(&["bundle", "create", "-q", "part.bundle", "main", "^main~3"]);
+        let bundle = std::fs::read(repo.path().join("part.bundle")).expect("git wrote it");
+        self.save("bundle", "part", &[self.flag], &bundle);
         self.save("packed_refs", "sorted", &[self.flag], &refs);
         let lines = refs.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"#"));
         self.save("packed_refs", "no-header", &[self.flag], &lines.collect::<Vec<_>>().concat());

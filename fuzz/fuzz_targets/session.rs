@@ -64,7 +64,7 @@ impl Settings {
             sideband_all: true,
             packfile_uris: true,
             object_info: true,
-            bundles: Some(vec![(b"bundle.version".to_vec(), b"1".to_vec())]),
+            bundle_uri: true,
             promisor_remote: Some(b"name=a,url=b".to_vec()),
         }
     }
@@ -218,6 +218,9 @@ fn answer(output: &Output) -> Option<Input<'static>> {
             Some(Input::RefsResolved(names.iter().filter_map(id).collect()))
         }
         Output::NeedObjectInfo(_) => Some(Input::ObjectInfoSent),
+        Output::NeedBundles => {
+            Some(Input::BundlesFound(vec![(b"bundle.version".to_vec(), b"1".to_vec())]))
+        }
         Output::ChooseUris(request) => {
             let uri = PackfileUri { pack_hash: vec![b'7'; 40], uri: request.uri_protocols.clone() };
             Some(Input::UrisChosen(if uri.fits() { vec![uri] } else { vec![] }))

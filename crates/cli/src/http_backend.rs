@@ -11,6 +11,7 @@ use packrace_os::sink::FdSink;
 use packrace_os::source::FdSource;
 use packrace_server::access::{Anyone, TrustedProxies};
 use packrace_server::auto_maintenance::AutoMaintenance;
+use packrace_server::bundles::BundleRules;
 use packrace_server::cgi::{self, CgiRequest};
 use packrace_server::events::EventSettings;
 use packrace_server::limits::Limits;
@@ -66,6 +67,7 @@ fn call_of_variables(call: &Call) -> Result<(CgiRequest, Settings), Fatal> {
         cache: CacheSettings { enabled: false, ..CacheSettings::default() },
         repository_cache: RepositoryCacheSettings { enabled: false, ..RepositoryCacheSettings::default() },
         maintenance: MaintenanceRules::default(),
+        bundles: BundleRules::default(),
         hook_environment: environment.for_upload_hooks(&call.globals),
         rules: ServeRules::default(),
         hosts: Hosts::default(),

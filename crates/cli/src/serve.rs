@@ -282,6 +282,7 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
         cache,
         repository_cache,
         maintenance,
+        bundles,
         push,
         access,
         hooks,
@@ -295,6 +296,13 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
     // Their clients are limited instead.
     limits.exempt_addresses.extend(access.trusted_proxies.iter().copied());
     check_certificates_are_asked_for(loaded)?;
+    let namespace = environment.namespace(&call.globals)?;
+    if bundles.keep && !namespace.is_empty() {
+        return Err(Fatal::new("bundles.keep: not supported with a namespace (--namespace, GIT_NAMESPACE)"));
+    }
+    if bundles.keep && bucket.url.is_some() {
+        return Err(Fatal::new("bundles.keep: not supported with a bucket"));
+    }
     let loaded_badly = |error: LoadError| Fatal::new(error.to_string());
     let policy = FilePolicy::load(&access).map_err(loaded_badly)?;
     let audit = access.audit_log.as_deref().map(AuditLog::open).transpose().map_err(loaded_badly)?;
@@ -311,7 +319,7 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
         admin: listen.admin,
         bucket: bucket_settings(bucket, environment.home().map(PathBuf::as_path))?,
         open: call.open_options()?,
-        namespace: environment.namespace(&call.globals)?,
+        namespace,
         agent: environment.agent(),
         session_id: environment.session_id.clone(),
         hosts: listen.hosts,
@@ -321,6 +329,7 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
         cache,
         repository_cache,
         maintenance,
+        bundles,
         hook_environment: environment.for_upload_hooks(&call.globals),
         pushing: Pushing {
             is_allowed: push.allowed,

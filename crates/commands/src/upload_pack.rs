@@ -32,6 +32,7 @@ pub fn run(call: &Call, args: &UploadPackOptions) -> Result<(), Fatal> {
     let fetch = upload::UploadPack {
         subject: subject(call, &directory, args.strict, mode)?,
         hook_environment: call.environment.for_upload_hooks(&call.globals),
+        bundles: None,
     };
     let timeout = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
     let mut input = call.streams.source(timeout).map_err(Fatal::new)?;

@@ -9,6 +9,7 @@
 //! | [`multi_pack_index`], [`bitmap`] | `multi-pack-index`, `.bitmap` |
 //! | [`commit_graph`] | `commit-graph` and its chains |
 //! | [`loose_object`], [`zlib`] | a loose object; zlib streams |
+//! | [`bundle`] | the header of a bundle |
 //! | [`packed_refs`], [`reftable`] | `packed-refs`, tables of refs and reflogs |
 //! | [`index_file`] | the index of a work tree |
 //! | [`head`] | the head of a repository in a bucket (packrace's own) |
@@ -41,6 +42,7 @@
 
 mod be;
 pub mod bitmap;
+pub mod bundle;
 mod checksum;
 mod chunks;
 pub mod commit_graph;

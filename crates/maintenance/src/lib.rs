@@ -65,4 +65,4 @@ pub use lock::{Locking, MaintenanceLock, Predecessor};
 pub use measure::{Sizes, exceeds_gc_limits, measure};
 pub use settings::MaintenanceSettings;
 pub use task::Task;
-pub use tasks::{Means, run};
+pub use tasks::{Means, run, within};

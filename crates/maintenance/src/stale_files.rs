@@ -2,7 +2,7 @@
 //!
 //! | what | where | removed |
 //! |---|---|---|
-//! | temporaries: `tmp_*`, `.tmp-*` | in `objects/` and folders below it, `reftable/`, `info/`; `tmp_info_*` beside `HEAD` | after a day; at once if a killed job of packrace made them |
+//! | temporaries: `tmp_*`, `.tmp-*` | in `objects/` and folders below it, `reftable/`, `info/`, `packrace-bundles/`; `tmp_info_*` beside `HEAD` | after a day; at once if a killed job of packrace made them |
 //! | quarantines of pushes: `tmp_objdir-incoming-*`, `incoming-*` | `objects/` | as above, counted from the last file in them |
 //! | files of packs without index, without `.keep` | `objects/pack/` | after an hour: a live writer adds the index soon after them |
 //! | `multi-pack-index.lock`, `commit-graph.lock`, `commit-graph-chain.lock`, `packed-refs.lock`, locks of refs below `refs/` and of reftables | git's places | after a day; after ten minutes if a killed job of packrace may have taken them |
@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime};
 use packrace_os::count::Role;
 use packrace_os::{DirEntry, EntryType, FileIdentity, durable};
 use packrace_store::Repository;
+use packrace_store::publish::BUNDLE_DIR;
 
 use crate::directory::list;
 use crate::error::Error;
@@ -95,7 +96,7 @@ pub fn find(
     for dir in ["pack", "info", "info/commit-graphs"] {
         search.temporaries(&objects.join(dir), &TEMPORARIES)?;
     }
-    for dir in ["reftable", "info"] {
+    for dir in ["reftable", "info", BUNDLE_DIR] {
         search.temporaries(&common.join(dir), &TEMPORARIES)?;
     }
     search.temporaries(common, &["tmp_info_"])?;

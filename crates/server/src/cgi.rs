@@ -134,7 +134,7 @@ impl<S: Sink> Backend<'_, S> {
         let method = method.ok_or_else(|| Refused::broken("No REQUEST_METHOD from server"))?;
         let path = self.path()?;
         match route(method, path.as_bytes(), &request.query) {
-            Route::Unknown => Err(Refused::new(
+            Route::Bundle(..) | Route::Unknown => Err(Refused::new(
                 StatusCode::NOT_FOUND,
                 format!("Request not supported: '{}'", path.display()),
             )),
@@ -308,6 +308,7 @@ impl<S: Sink> Backend<'_, S> {
             mode,
             client: pusher("http", self.user(), address),
             access: None,
+            bundles: None,
             transfer: Transfer::unlisted(self.settings.session_id.clone()),
             host: Arc::default(),
             // If standard error is closed, messages are lost.

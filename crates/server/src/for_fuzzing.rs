@@ -10,9 +10,11 @@ use crate::shell::ShellCommand;
 pub fn http_path(method: &str, path: &str, query: &str) -> Option<PathBuf> {
     let path = percent_decode(path)?;
     match route(method, &path, query) {
-        Route::Advertise(_, path) | Route::Call(_, path) | Route::File(_, path) | Route::NotOffered(path) => {
-            Some(check_path(&path).ok()?.to_owned())
-        }
+        Route::Advertise(_, path)
+        | Route::Call(_, path)
+        | Route::File(_, path)
+        | Route::Bundle(_, path)
+        | Route::NotOffered(path) => Some(check_path(&path).ok()?.to_owned()),
         Route::NotAllowed(_) | Route::Unknown => None,
     }
 }

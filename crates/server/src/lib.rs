@@ -29,6 +29,7 @@
 pub mod access;
 mod admin;
 pub mod auto_maintenance;
+pub mod bundles;
 mod caretaker;
 pub mod cgi;
 mod check_intervals;

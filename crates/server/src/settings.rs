@@ -12,6 +12,7 @@ use packrace_store::{HooksFrom, OpenOptions};
 
 use crate::access::{AccessPolicy, AuditLog, TrustedProxies};
 use crate::auto_maintenance::AutoMaintenance;
+use crate::bundles::BundleRules;
 use crate::events::EventSettings;
 use crate::limits::Limits;
 use crate::limits::admission::AdmissionSettings;
@@ -63,6 +64,8 @@ pub struct Settings {
     pub repository_cache: RepositoryCacheSettings,
     /// How repositories are maintained.
     pub maintenance: MaintenanceRules,
+    /// Which bundles are kept of them.
+    pub bundles: BundleRules,
     /// Variables that `uploadpack.packObjectsHook` gets in addition to those of this process.
     pub hook_environment: Vec<(OsString, OsString)>,
     /// Whether and how clients may push.

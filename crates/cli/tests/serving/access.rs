@@ -292,6 +292,37 @@ fn a_repository_is_hidden_under_every_name() {
     assert!(told.ends_with("ERR access denied or repository not exported: /private/b.git"), "{told}");
 }
 
+/// Whoever may fetch may have bundles, and nobody else learns of them.
+#[test]
+fn bundles_are_for_those_who_may_fetch() {
+    let variables = [("PACKRACE_SERVE_BUNDLES_KEEP", "true"), ("PACKRACE_SERVE_MAINTENANCE_DELAY", "1ms")];
+    let guarded = Guarded::start_with(RULES, &variables);
+    guarded.clone_and_commit("alice", "private/b.git", "b");
+    guarded.works("alice", &["-C", "b", "push", "-q", "origin", "HEAD:main"]);
+    let dir = guarded.file("root/private/b.git/packrace-bundles");
+    let full = || {
+        let entries = std::fs::read_dir(&dir).into_iter().flatten();
+        let mut names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.find(|name| name.ends_with("-full.bundle"))
+    };
+    guarded.server.wait_until("there is a bundle", |_| full().is_some());
+    for file in ["list", &full().unwrap()] {
+        let head = format!("GET /private/b.git/bundles/{file} HTTP/1.1");
+        assert_eq!(guarded.status(&head).status, 401, "{file}");
+        // bob:bob and reader:reader
+        for (credentials, expect) in [("Ym9iOmJvYg==", 404), ("cmVhZGVyOnJlYWRlcg==", 200)] {
+            let reply = guarded.status(&format!("{head}\nAuthorization: Basic {credentials}"));
+            assert_eq!(reply.status, expect, "{file}");
+        }
+    }
+    let url = guarded.url("private/b.git");
+    let cloned =
+        guarded.works("reader", &["-c", "transfer.bundleURI=true", "clone", "-q", &url, "with-bundles"]);
+    assert_eq!(said(&cloned), "");
+    let refs = guarded.works("", &["-C", "with-bundles", "for-each-ref", "refs/bundles"]);
+    assert!(!refs.stdout.is_empty());
+}
+
 #[test]
 fn whoever_may_read_is_told_why_a_push_is_forbidden() {
     let guarded = Guarded::start();

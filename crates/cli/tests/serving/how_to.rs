@@ -68,6 +68,11 @@ fn over_ssh() {
 }
 
 #[test]
+fn bundles() {
+    check("bundles.md");
+}
+
+#[test]
 fn from_git_daemon() {
     check("from-git-daemon.md");
 }

@@ -46,17 +46,22 @@ pub struct Means<'a> {
 impl Means<'_> {
     /// Applies the limits to the packing settings.
     fn limited(&self, settings: Settings) -> Settings {
-        let Some(bytes) = self.memory_bytes else { return settings };
-        let least = |configured: usize| if configured == 0 { bytes } else { configured.min(bytes) };
-        Settings {
-            threads: settings.threads.min(self.threads).max(1),
-            // The repository's owner sets the compression effort, but another user's processor does the work.
-            window: settings.window.min(MAX_WINDOW),
-            window_bytes: least(settings.window_bytes),
-            delta_cache_bytes: least(settings.delta_cache_bytes),
-            base_cache_bytes: least(settings.base_cache_bytes),
-            ..settings
-        }
+        self.memory_bytes.map_or(settings, |bytes| within(settings, self.threads, bytes))
+    }
+}
+
+/// Packing settings of a repository, limited to this many threads, and to this memory for each of: objects in the
+/// window, new deltas, delta bases.
+pub fn within(settings: Settings, threads: usize, bytes: usize) -> Settings {
+    let least = |configured: usize| if configured == 0 { bytes } else { configured.min(bytes) };
+    Settings {
+        threads: settings.threads.min(threads).max(1),
+        // The repository's owner sets the compression effort, but another user's processor does the work.
+        window: settings.window.min(MAX_WINDOW),
+        window_bytes: least(settings.window_bytes),
+        delta_cache_bytes: least(settings.delta_cache_bytes),
+        base_cache_bytes: least(settings.base_cache_bytes),
+        ..settings
     }
 }
 

@@ -35,6 +35,8 @@ fn what_is_old_and_nobody_s_goes() {
         ("objects/info/commit-graph.lock", Some(24)),
         ("packed-refs.lock", Some(24)),
         ("refs/heads/main.lock", Some(24)),
+        ("packrace-bundles/tmp_bundle_abcdef", Some(24)),
+        ("packrace-bundles/1-full.bundle", None),
         ("HEAD.lock", None),
         ("config.lock", None),
         ("index.lock", None),

@@ -30,7 +30,7 @@ pub fn write_v2(out: &mut Vec<u8>, config: &ServiceConfig) {
     if features.object_info {
         write_text("object-info=size", out);
     }
-    if features.bundles.is_some() {
+    if features.bundle_uri {
         write_text("bundle-uri", out);
     }
     if let Some(offer) = &features.promisor_remote {
@@ -215,7 +215,7 @@ mod tests {
             sideband_all: true,
             packfile_uris: true,
             object_info: true,
-            bundles: Some(Vec::new()),
+            bundle_uri: true,
             promisor_remote: Some(b"name=a,url=b".to_vec()),
         };
         write_v2(&mut out, &ServiceConfig { features, allow_filter: true, ..config() });

@@ -3,7 +3,7 @@
 
 use crate::wire::pkt_line::{FLUSH, MAX_PAYLOAD, write_data};
 
-/// Names and values of the `bundle.*` configuration, in order.
+/// Keys of the form `bundle.*` and their values, in order.
 pub type Bundles = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Appends the list and a flush. Entries that do not fit into a packet are omitted.

@@ -2,8 +2,6 @@
 
 use packrace_object::HashKind;
 
-use super::bundle_uri::Bundles;
-
 /// What a service offers and allows. Plain data.
 #[derive(Debug, Clone)]
 pub struct ServiceConfig {
@@ -61,8 +59,8 @@ pub struct Features {
     pub packfile_uris: bool,
     /// The command `object-info`.
     pub object_info: bool,
-    /// The command `bundle-uri`, and its answer.
-    pub bundles: Option<Bundles>,
+    /// The command `bundle-uri`.
+    pub bundle_uri: bool,
     /// The value of the capability `promisor-remote`.
     pub promisor_remote: Option<Vec<u8>>,
 }

@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 
 use packrace_object::ObjectId;
 
+use crate::message::bundle_uri::Bundles;
 pub use crate::message::fetch_request::Deepen;
 pub use crate::message::ls_refs::RefsRequest;
 pub use crate::message::object_info::ObjectInfoRequest;
@@ -51,6 +52,8 @@ pub enum Input<'a> {
     RefsResolved(Vec<ObjectId>),
     /// The lines that [`Output::NeedObjectInfo`] asked for were sent, without a flush.
     ObjectInfoSent,
+    /// The list that [`Output::NeedBundles`] asked for.
+    BundlesFound(Bundles),
     /// The client may request every object of [`Output::CheckWants`]. (If one is not allowed, the caller ends the
     /// session with [`Refusal::not_our_ref`] instead.)
     WantsGranted,
@@ -110,6 +113,8 @@ pub enum Output {
     ResolveRefs(Vec<Vec<u8>>),
     /// Send these objects as `object-info` lines.
     NeedObjectInfo(ObjectInfoRequest),
+    /// Find the bundles that this client can start from.
+    NeedBundles,
     /// The client's history is shallow at these commits. Expects no answer; [`Output::CheckWants`] follows.
     ClientShallow(Vec<ObjectId>),
     /// The client's own session id, for logs (gitprotocol-capabilities, "session-id"). Expects no answer.

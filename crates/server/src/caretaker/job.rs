@@ -18,13 +18,13 @@ use crate::service::access_log::quoted;
 use crate::service::shared::Shared;
 
 /// The objects in a window, new deltas, and bases may each take one part in this many of a job's memory.
-const MEMORY_PARTS: u64 = 8;
+pub(super) const MEMORY_PARTS: u64 = 8;
 
 /// The check and maintenance of one repository.
 pub(super) struct Job<'a> {
     pub(super) shared: &'a Shared,
     pub(super) path: &'a Path,
-    memory_bytes: u64,
+    pub(super) memory_bytes: u64,
     occasion: Occasion,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Job<'a> {
             }
         };
         match MaintenanceSettings::of(&repository).and_then(|settings| self.look(&repository, &settings)) {
-            Ok(end) => end,
+            Ok(end) => self.keep_bundles(&repository, end),
             Err(error) => self.failed("measure", &error),
         }
     }
@@ -188,14 +188,9 @@ impl<'a> Job<'a> {
     ) {
         use crate::metrics::Closed as _;
         let host = &self.shared.host;
-        host.metrics.maintained(MaintenanceTask::of(planned.task), outcome, took);
         host.metrics.maintenance_saved.inc_by(before.pack_bytes.saturating_sub(after.pack_bytes));
         let task = planned.task;
-        let ended = host.maintenance.now();
-        host.maintenance.note(self.path, |health| {
-            health.last = Some(LastJob { task, outcome, took, ended });
-            health.next = None;
-        });
+        self.note(MaintenanceTask::of(task), outcome, took);
         macro_rules! line {
             ($level:ident) => {
                 tracing::$level!(
@@ -218,6 +213,17 @@ impl<'a> Job<'a> {
             JobOutcome::Failed => line!(error),
             _ => line!(info),
         }
+    }
+
+    /// Counts a task, and records it for the page.
+    pub(super) fn note(&self, task: MaintenanceTask, outcome: JobOutcome, took: Duration) {
+        let host = &self.shared.host;
+        host.metrics.maintained(task, outcome, took);
+        let ended = host.maintenance.now();
+        host.maintenance.note(self.path, |health| {
+            health.last = Some(LastJob { task, outcome, took, ended });
+            health.next = None;
+        });
     }
 
     pub(super) fn failed(&self, what: &str, error: &dyn Display) -> LookEnd {

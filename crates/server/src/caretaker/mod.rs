@@ -1,6 +1,7 @@
 //! The caretaker: keeps the repositories that this server takes pushes for fast, by the tasks that
 //! `packrace_maintenance` plans (docs/decisions/0045-caretaker.md).
 
+mod bundling;
 mod fold;
 mod job;
 mod watch;

@@ -183,8 +183,18 @@ impl GitBuilder {
 
 /// The settings of `serve`, without what comes from a command line and an environment.
 fn default_settings() -> Settings {
-    let ServeConfig { limits, admission, cache, repository_cache, maintenance, push, events, serve, .. } =
-        ServeConfig::default();
+    let ServeConfig {
+        limits,
+        admission,
+        cache,
+        repository_cache,
+        maintenance,
+        bundles,
+        push,
+        events,
+        serve,
+        ..
+    } = ServeConfig::default();
     let mut rules = serve;
     rules.hooks = HooksFrom::Nowhere;
     let temporary_dir = std::env::temp_dir();
@@ -207,6 +217,7 @@ fn default_settings() -> Settings {
         cache,
         repository_cache,
         maintenance,
+        bundles,
         hook_environment: Vec::new(),
         pushing: Pushing {
             is_allowed: push.allowed,

@@ -17,6 +17,7 @@
 //! | too many connections or requests, too much memory in request bodies, or too many clones in the queue | 503 with `Retry-After` |
 //! | too many of them, or of wrong passwords, from one address | 429 with `Retry-After` |
 //! | a repository that cannot be read | 500 |
+//! | `GET …/bundles/…`, with `bundles.keep` | [`bundle_files`] |
 //! | anything else, or no repository | 404 |
 //! | `/-/api/v1/repositories` and below, with access rules | [`api`] |
 //! | `/-/events`, with access rules and a journal | [`event_stream`] |
@@ -28,6 +29,7 @@
 mod api;
 mod api_path;
 pub(crate) mod body;
+mod bundle_files;
 pub(crate) mod connection;
 pub(crate) mod dumb;
 mod event_stream;
@@ -51,6 +53,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::Receiver;
 
 use crate::admin;
+use crate::bundles::KeptBundles;
 use crate::limits::budget::CUT;
 use crate::limits::connections::{Permit, PermitReader};
 use crate::metrics::{DoorName, Reason};
@@ -133,6 +136,13 @@ pub(crate) async fn answer(
         Route::Advertise(service, path) => advertise(service, path, context, shared).await,
         Route::Call(Service::UploadPack, path) => upload_pack(request, path, context, shared).await,
         Route::Call(Service::ReceivePack, path) => receive_pack(request, path, context, shared).await,
+        Route::Bundle(wanted, path) if context.offer.settings.bundles.keep => {
+            let request = request.map(drop);
+            match bundle_files::find(&request, wanted, path, &context, &shared).await {
+                Ok(found) => return found.answer(access, in_flight),
+                Err(refusal) => Err(refusal),
+            }
+        }
         Route::NotAllowed(methods) => {
             let refusal = HttpRefusal::from(StatusCode::METHOD_NOT_ALLOWED);
             let mut answer = refusal.answer(access, in_flight);
@@ -141,7 +151,7 @@ pub(crate) async fn answer(
         }
         // This server does not offer the dumb protocol.
         Route::NotOffered(_) | Route::File(..) => Err(StatusCode::FORBIDDEN.into()),
-        Route::Unknown => Err(StatusCode::NOT_FOUND.into()),
+        Route::Bundle(..) | Route::Unknown => Err(StatusCode::NOT_FOUND.into()),
     };
     match result {
         Ok(start) => {
@@ -541,6 +551,7 @@ fn serve_request(
         mode: request.mode,
         client: pusher("http", user.as_deref(), Some(&peer.ip().to_string())),
         access: Some(access),
+        bundles: KeptBundles::of(&settings.bundles, &request.path, true),
         transfer: transfer.clone(),
         host: shared.host.clone(),
         messages: call::to_log(),

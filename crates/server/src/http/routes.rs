@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 
+use crate::bundles::{BundleName, LIST_NAME, URI_FOLDER};
 use crate::error::ErrorKind;
 use crate::service::call::Service;
 
@@ -50,6 +51,8 @@ pub(crate) enum Route {
     Call(Service, Vec<u8>),
     /// A file of the dumb protocol.
     File(File, Vec<u8>),
+    /// A bundle, or the list of them, if the server keeps any.
+    Bundle(Option<BundleName>, Vec<u8>),
     /// A service that is not offered.
     NotOffered(Vec<u8>),
     /// Only these methods are allowed.
@@ -121,6 +124,14 @@ impl File {
     }
 }
 
+/// The bundle at the end of a path, or `None` for the list, and the repository before it.
+fn bundle_at_end_of(path: &[u8]) -> Option<(Option<BundleName>, &[u8])> {
+    let (rest, name) = split_name(path)?;
+    let wanted = if name == LIST_NAME { None } else { Some(BundleName::parse(name)?) };
+    let (repository, folder) = split_name(rest)?;
+    (folder == URI_FOLDER).then_some((wanted, repository))
+}
+
 /// Splits off the text after the last slash; `None` if that is not UTF-8.
 fn split_name(path: &[u8]) -> Option<(&[u8], &str)> {
     let at = path.iter().rposition(|byte| *byte == b'/')?;
@@ -156,6 +167,12 @@ pub(crate) fn route(method: &str, path: &[u8], query: &str) -> Route {
             (Some(repository), Some(service)) => return Route::Call(service, rooted(repository)),
             (Some(repository), None) => return Route::NotOffered(rooted(repository)),
         }
+    }
+    if let Some((wanted, repository)) = bundle_at_end_of(path) {
+        return match is_get {
+            true => Route::Bundle(wanted, rooted(repository)),
+            false => Route::NotAllowed("GET, HEAD"),
+        };
     }
     match File::at_end_of(path) {
         Some(_) if !is_get => Route::NotAllowed("GET, HEAD"),
@@ -248,6 +265,28 @@ mod tests {
         check("GET", "/a/objects/pack/pack-12.pack", &Route::Unknown);
         check("GET", "/a/objects/x/34", &Route::Unknown);
         check("GET", "/objects/pack", &Route::Unknown);
+    }
+
+    #[test]
+    fn bundles() {
+        let bundle = |name: Option<&str>, path: &str| {
+            Route::Bundle(name.map(|name| BundleName::parse(name).unwrap()), path.as_bytes().to_vec())
+        };
+        check("GET", "/a/bundles/list", &bundle(None, "/a"));
+        check("HEAD", "/bundles/list", &bundle(None, "/"));
+        check("GET", "/a/bundles/7-full.bundle", &bundle(Some("7-full.bundle"), "/a"));
+        check("GET", "/bundles/7-increment.bundle", &bundle(Some("7-increment.bundle"), "/"));
+        check("POST", "/a/bundles/list", &Route::NotAllowed("GET, HEAD"));
+        for other in [
+            "/a/bundles/7-full.bundle/",
+            "/a/7-full.bundle",
+            "/a/bundles/x",
+            "/a/bundles",
+            "/a/bundles/",
+            "/a/list",
+        ] {
+            check("GET", other, &Route::Unknown);
+        }
     }
 
     #[test]

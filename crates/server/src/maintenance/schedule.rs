@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use packrace_maintenance::{Facts, Task};
 
-use crate::metrics::JobOutcome;
+use crate::metrics::{JobOutcome, MaintenanceTask};
 
 /// The most repositories that are known; beyond that, those with the latest check are dropped, first those
 /// with none.
@@ -43,7 +43,7 @@ pub struct Health {
 #[derive(Debug, Clone)]
 pub struct LastJob {
     /// The task.
-    pub task: Task,
+    pub task: MaintenanceTask,
     /// How it ended.
     pub outcome: JobOutcome,
     /// How long it took.

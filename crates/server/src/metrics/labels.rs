@@ -55,6 +55,8 @@ label! {
         Clone = "clone",
         /// A push.
         Push = "push",
+        /// A bundle, or the list of them.
+        Bundle = "bundle",
     }
 }
 
@@ -181,6 +183,8 @@ label! {
         Gc = "gc",
         /// See [`packrace_maintenance::Task::CommitGraph`].
         CommitGraph = "commit-graph",
+        /// Bundles are made or removed. Not a task of `packrace maintenance`.
+        Bundles = "bundles",
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::access::{ForwardAuthUrl, ForwardedHeader};
+use crate::bundles::BundleBaseUrl;
 use crate::limits::AddressRange;
 use crate::maintenance::MaintenanceMode;
 use crate::settings::{Admin, Hosts};
@@ -310,6 +311,21 @@ impl ConfigValue for Vec<String> {
 
 impl ConfigValue for Option<ForwardAuthUrl> {
     const EXPECTED: &'static str = "an http:// URL without a user, or \"none\"";
+
+    fn read(given: &Given<'_>) -> Option<Self> {
+        match given.text()? {
+            "none" => Some(None),
+            text => text.parse().ok().map(Some),
+        }
+    }
+
+    fn write(&self) -> String {
+        self.as_ref().map_or("\"none\"".to_owned(), |url| format!("{:?}", url.to_string()))
+    }
+}
+
+impl ConfigValue for Option<BundleBaseUrl> {
+    const EXPECTED: &'static str = "an http:// or https:// URL without a user and a query, or \"none\"";
 
     fn read(given: &Given<'_>) -> Option<Self> {
         match given.text()? {

@@ -18,6 +18,7 @@ use packrace_pack::ingest::MaxUnpacked;
 use packrace_remote::BucketUrl;
 
 use crate::access::AccessFiles;
+use crate::bundles::BundleRules;
 use crate::events::EventSettings;
 use crate::limits::Limits;
 use crate::limits::admission::AdmissionSettings;
@@ -56,6 +57,8 @@ pub struct ServeConfig {
     pub repository_cache: RepositoryCacheSettings,
     /// How repositories are maintained.
     pub maintenance: MaintenanceRules,
+    /// Which bundles are kept of them.
+    pub bundles: BundleRules,
     /// What may be pushed.
     pub push: PushPolicy,
     /// Who may do what.

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use crate::access::AccessFiles;
+use crate::bundles::BundleRules;
 use crate::events::EventSettings;
 use crate::limits::Limits;
 use crate::limits::admission::AdmissionSettings;
@@ -68,6 +69,7 @@ pub fn all() -> &'static [Setting] {
             cache(),
             repository_cache(),
             maintenance(),
+            bundles(),
             push(),
             access(),
             hooks(),
@@ -347,6 +349,24 @@ group!(maintenance: MaintenanceRules {
         "How long after a push its repository is checked.";
     look_interval: value, reload,
         "How often all repositories are checked, with mode = \"on\".";
+});
+
+group!(bundles: BundleRules {
+    keep: value, reload,
+        "Whether maintenance keeps bundles of the repositories that it works on, for clients with \
+         transfer.bundleURI: the branch that HEAD names and the tags, in full, and an increment a day. \
+         They are offered in protocol version 2 and served over HTTP below the repository's URL, in \
+         bundles/, to clients that may fetch; bundles/list is a list for git clone --bundle-uri. \
+         uploadpack.advertiseBundleURIs = false turns them off for one repository, and so do bundle.* keys \
+         in its configuration. Not available with a bucket or a namespace.";
+    base_url: value, reload,
+        "URL at which clients of git:// and SSH reach the served folder over HTTP, such as \
+         https://git.example.com. \"none\": these clients are offered no bundles. Clients of HTTP need no such \
+         URL.";
+    max_bytes: bytes, reload,
+        "Maximum size in bytes of one bundle, and of the packs of a repository of which bundles are made. \
+         The bundles of one repository take up to one and a half times the size of its full bundle, and \
+         twice that while a new one is made.";
 });
 
 group!(push: PushPolicy {

@@ -9,6 +9,7 @@ use packrace_os::clock::Clock;
 use packrace_store::{Config, Error as StoreError, MessageSink, Repository};
 
 use crate::access::RepositoryAccess;
+use crate::bundles::KeptBundles;
 use crate::error::Error;
 use crate::host::Host;
 use crate::path_names::PathNames;
@@ -117,6 +118,8 @@ pub(crate) struct Call {
     pub(crate) paths: PathNames,
     /// What the client may do with the repository; `None` if the operating system decides.
     pub(crate) access: Option<RepositoryAccess>,
+    /// See [`UploadPack::bundles`].
+    pub(crate) bundles: Option<KeptBundles>,
 }
 
 impl Call {
@@ -142,7 +145,8 @@ impl Call {
         };
         match self.service {
             Service::UploadPack => {
-                let call = UploadPack { subject, hook_environment: settings.hook_environment.clone() };
+                let hook_environment = settings.hook_environment.clone();
+                let call = UploadPack { subject, hook_environment, bundles: self.bundles };
                 upload::upload_pack(&call, input, sink, clock)
             }
             Service::ReceivePack => {

@@ -8,6 +8,7 @@ use packrace_store::MessageSink;
 use super::call::{Call, Client, Service};
 use super::counting::CountingReader;
 use super::shared::{Beginning, Opened, ServedRepository, Shared};
+use crate::bundles::KeptBundles;
 use crate::path_names::PathNames;
 use crate::send::outbox::ClientSink;
 use crate::settings::Settings;
@@ -65,6 +66,7 @@ impl StatefulCall<'_> {
             host: shared.host.clone(),
             messages: self.messages,
             access: Some(access),
+            bundles: KeptBundles::of(&settings.bundles, self.path, false),
         };
         call.serve(settings, &mut io::Read::chain(head, input), client, &shared.clock)
             .map_err(|error| error.to_string())

@@ -12,8 +12,9 @@ use packrace_store::Config;
 
 use crate::error::Error;
 
-/// The features that the configuration offers; `uris` comes from [`blob_uris`].
-pub(super) fn features(config: &Config, uris: &[BlobUri]) -> Result<Features, Error> {
+/// The features that the configuration offers; `uris` comes from [`blob_uris`]. The server may keep bundles of
+/// its own.
+pub(super) fn features(config: &Config, uris: &[BlobUri], has_bundles: bool) -> Result<Features, Error> {
     let is_on = |name| config.boolean(name).map(|value| value.unwrap_or(false));
     let promisors = if is_on("promisor.advertise")? { promisor_remotes(config)? } else { Vec::new() };
     Ok(Features {
@@ -21,7 +22,7 @@ pub(super) fn features(config: &Config, uris: &[BlobUri]) -> Result<Features, Er
         sideband_all: is_on("uploadpack.allowSidebandAll")?,
         packfile_uris: !uris.is_empty(),
         object_info: is_on("transfer.advertiseObjectInfo")?,
-        bundles: is_on("uploadpack.advertiseBundleURIs")?.then(|| bundles(config)),
+        bundle_uri: has_bundles || is_on("uploadpack.advertiseBundleURIs")?,
         promisor_remote: promisor_remote::write_offer(&promisors),
     })
 }
@@ -73,11 +74,14 @@ fn parse_blob_uri(text: &[u8], hash: HashKind) -> Option<BlobUri> {
     (is_plain && pack.pack_hash.len() == hash.len_in_hex() && pack.fits()).then_some(BlobUri { object, pack })
 }
 
-/// All of `bundle.*`, in the order of the files. (git prints `(null)` for a name without a value; we leave it
-/// out.)
-fn bundles(config: &Config) -> Bundles {
+/// All of `bundle.*`, in the order of the files, if the configuration offers it. (git prints `(null)` for a name
+/// without a value; we leave it out.)
+pub(super) fn configured_bundles(config: &Config) -> Result<Bundles, Error> {
+    if config.boolean("uploadpack.advertiseBundleURIs")? != Some(true) {
+        return Ok(Bundles::new());
+    }
     let entries = config.section("bundle");
-    entries.filter_map(|(name, value)| Some((name.to_vec(), value?.to_vec()))).collect()
+    Ok(entries.filter_map(|(name, value)| Some((name.to_vec(), value?.to_vec()))).collect())
 }
 
 /// The remotes that the repository itself borrows objects from, in the order in which it tries them
@@ -143,7 +147,9 @@ mod tests {
             ("remote.a.promisor", None),
             ("remote.a.url", Some("https://a")),
         ]);
-        assert_eq!(features(repository.config(), &[]).unwrap(), Features::default());
+        assert_eq!(features(repository.config(), &[], false).unwrap(), Features::default());
+        assert_eq!(configured_bundles(repository.config()).unwrap(), []);
+        assert!(features(repository.config(), &[], true).unwrap().bundle_uri);
     }
 
     #[test]
@@ -156,7 +162,8 @@ mod tests {
             ("bundle.heuristic", None),
             ("bundle.mode", Some("")),
         ]);
-        let bundles = features(repository.config(), &[]).unwrap().bundles.unwrap();
+        assert!(features(repository.config(), &[], false).unwrap().bundle_uri);
+        let bundles = configured_bundles(repository.config()).unwrap();
         let lines: Vec<String> = bundles
             .iter()
             .map(|(key, value)| {
@@ -231,7 +238,7 @@ mod tests {
         ];
         let offer = |config: &[(&str, Option<&str>)]| {
             let (repository, _repo) = repository(config);
-            let offer = features(repository.config(), &[]).unwrap().promisor_remote.unwrap();
+            let offer = features(repository.config(), &[], false).unwrap().promisor_remote.unwrap();
             let shown = |remote: PromisorRemote| {
                 let fields = remote
                     .fields

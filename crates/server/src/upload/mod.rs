@@ -1,6 +1,7 @@
 //! Calls of upload-pack: connects the outputs of a session to refs, plans and segments. Blocking: a transport
 //! calls it on a thread of its own.
 
+mod bundle_uri;
 mod features;
 mod filter;
 mod hook;
@@ -17,6 +18,7 @@ use std::io::Read;
 
 use packrace_os::clock::Clock;
 
+use crate::bundles::KeptBundles;
 use crate::error::Error;
 use crate::send::outbox::ClientSink;
 use crate::subject::Subject;
@@ -29,6 +31,8 @@ pub struct UploadPack {
     pub subject: Subject,
     /// Variables that `uploadpack.packObjectsHook` gets in addition to those of this process.
     pub hook_environment: Vec<(OsString, OsString)>,
+    /// The bundles that the server keeps, if it offers them to this client.
+    pub bundles: Option<KeptBundles>,
 }
 
 /// Serves one call, from the advertisement to the end. `Ok` is exit code 0; an error was already sent to the

@@ -25,6 +25,7 @@ use super::filter;
 use super::hook::{HookCall, HookRun};
 use super::send_pack::{CloneAdmission, PackWork, send_hook, send_pack, step_into_background};
 use super::settings::UploadSettings;
+use crate::bundles::OfferedBundles;
 use crate::error::{Error, ErrorKind};
 use crate::limits::admission::Admission;
 use crate::metrics::{Kind, Reason};
@@ -107,6 +108,9 @@ impl<'a> Upload<'a> {
         let repository = &call.subject.repository;
         let settings = UploadSettings::of(repository)?;
         let snapshot = repository.cached_snapshot()?;
+        let kept = call.bundles.as_ref().filter(|_| call.subject.version == ProtocolVersion::V2);
+        let has_bundles =
+            kept.map_or(Ok(false), |kept| OfferedBundles::may_exist(repository, &kept.rules))?;
         let config = ServiceConfig {
             agent: call.subject.agent.clone(),
             session_id: settings.advertise_session_id.then(|| call.subject.transfer.session_id().to_owned()),
@@ -117,7 +121,7 @@ impl<'a> Upload<'a> {
             allow_reachable: settings.allow_reachable,
             allow_filter: settings.allow_filter,
             is_shallow: !snapshot.shallow().is_empty(),
-            features: features(repository.config(), &settings.blob_uris)?,
+            features: features(repository.config(), &settings.blob_uris, has_bundles)?,
             limits: RequestLimits::default(),
         };
         Ok(Upload {
@@ -218,6 +222,10 @@ impl<'a> Upload<'a> {
                 Output::NeedObjectInfo(request) => {
                     self.send_object_info(&request)?;
                     session.handle(Input::ObjectInfoSent)?;
+                }
+                Output::NeedBundles => {
+                    let bundles = self.find_bundles()?;
+                    session.handle(Input::BundlesFound(bundles))?;
                 }
                 Output::ChooseUris(request) => {
                     self.flush()?;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::mpsc;
 
+use packrace_server::bundles::BundleRules;
 use packrace_server::events::EventSettings;
 use packrace_server::limits::Limits;
 use packrace_server::limits::admission::AdmissionSettings;
@@ -38,6 +39,7 @@ pub fn settings(temporary_dir: &Path) -> Settings {
         repository_cache: RepositoryCacheSettings::default(),
         // Tests say themselves what changes in a repository.
         maintenance: MaintenanceRules { mode: MaintenanceMode::Off, ..MaintenanceRules::default() },
+        bundles: BundleRules::default(),
         hook_environment: Vec::new(),
         rules: ServeRules::default(),
         hosts: Hosts::default(),

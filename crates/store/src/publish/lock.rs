@@ -28,6 +28,8 @@ pub enum FileKind {
     Refs,
     /// The index of a work tree.
     WorkTreeIndex,
+    /// A bundle that a server keeps.
+    Bundle,
 }
 
 impl FileKind {
@@ -39,7 +41,7 @@ impl FileKind {
             | FileKind::Shallow
             | FileKind::Refs
             | FileKind::WorkTreeIndex => 0o666,
-            FileKind::Bitmap | FileKind::CommitGraph | FileKind::CommitGraphChain => 0o444,
+            FileKind::Bitmap | FileKind::CommitGraph | FileKind::CommitGraphChain | FileKind::Bundle => 0o444,
         }
     }
 
@@ -49,6 +51,7 @@ impl FileKind {
             FileKind::Shallow | FileKind::Refs => Component::Reference,
             FileKind::CommitGraph | FileKind::CommitGraphChain => Component::CommitGraph,
             FileKind::WorkTreeIndex => Component::Index,
+            FileKind::Bundle => Component::Pack,
         }
     }
 
@@ -56,6 +59,7 @@ impl FileKind {
         match self {
             FileKind::Refs => Role::Refs,
             FileKind::WorkTreeIndex => Role::WorkTree,
+            FileKind::Bundle => Role::Pack,
             _ => Role::Index,
         }
     }
@@ -69,6 +73,7 @@ impl FileKind {
             FileKind::Shallow => "shallow_",
             FileKind::Refs => "tmp_refs_",
             FileKind::WorkTreeIndex => "tmp_index_",
+            FileKind::Bundle => "tmp_bundle_",
         }
     }
 }
@@ -191,15 +196,48 @@ impl LockFile {
     }
 }
 
+/// A file that needs no lock because its name identifies its content. Dropping it unpublished removes it.
+#[derive(Debug)]
+pub struct FileWriter {
+    file: NewFile,
+    path: PathBuf,
+    kind: FileKind,
+    policy: WritePolicy,
+}
+
+impl FileWriter {
+    /// Begins the file `path` under a temporary name in its directory, which is created if missing.
+    pub fn create(path: &Path, kind: FileKind, policy: WritePolicy) -> Result<Self, Error> {
+        let (prefix, component) = (kind.temporary_prefix(), kind.component());
+        let file = create_temporary(dir_of(path), prefix, kind.mode(), kind.role(), policy, component)?;
+        Ok(FileWriter { file, path: path.to_owned(), kind, policy })
+    }
+
+    /// Appends bytes.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.file.write(bytes).map_err(|error| Error::io(self.file.path(), error))
+    }
+
+    /// Its length so far.
+    pub fn length(&self) -> u64 {
+        self.file.len()
+    }
+
+    /// Gives it its name.
+    pub fn publish(self) -> Result<(), Error> {
+        let FileWriter { mut file, path, kind, policy } = self;
+        if prepare_to_settle(&mut file, &path, kind, policy)? {
+            file.sync().map_err(|error| Error::io(file.path(), error))?;
+        }
+        give_name(file, &path, kind, policy)
+    }
+}
+
 /// Publishes a file that needs no lock because its name identifies its content.
 pub fn publish_file(path: &Path, bytes: &[u8], kind: FileKind, policy: WritePolicy) -> Result<(), Error> {
-    let (prefix, component) = (kind.temporary_prefix(), kind.component());
-    let mut file = create_temporary(dir_of(path), prefix, kind.mode(), kind.role(), policy, component)?;
-    file.write(bytes).map_err(|error| Error::io(file.path(), error))?;
-    if prepare_to_settle(&mut file, path, kind, policy)? {
-        file.sync().map_err(|error| Error::io(file.path(), error))?;
-    }
-    give_name(file, path, kind, policy)
+    let mut file = FileWriter::create(path, kind, policy)?;
+    file.write(bytes)?;
+    file.publish()
 }
 
 /// Takes the lock of a file and replaces it.

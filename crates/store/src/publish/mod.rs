@@ -20,7 +20,7 @@ mod sealed_pack;
 
 pub use crate::paths::{dir_of, with_extension};
 pub use compression::{loose_compression, pack_compression};
-pub use lock::{FileKind, LockFile, publish_file, publish_locked};
+pub use lock::{FileKind, FileWriter, LockFile, publish_file, publish_locked};
 pub use loose::remove_loose;
 pub use loose_batch::{LooseBatch, PublishedLoose};
 pub use loose_limit::{DEFAULT_LOOSE_LIMIT, Form, LooseLimit};
@@ -39,6 +39,9 @@ use packrace_os::count::Role;
 use packrace_os::durable::{self, NewFile};
 
 use crate::error::Error;
+
+/// The folder of bundles that a server keeps of a repository, beside its refs.
+pub const BUNDLE_DIR: &str = "packrace-bundles";
 
 /// Creates a temporary file in `dir`. If `dir` is missing, creates it and its parent, with names as durable
 /// as the file's own name will be.

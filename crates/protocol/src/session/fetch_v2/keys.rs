@@ -39,7 +39,7 @@ impl FetchV2Command {
             b"ls-refs" => Some(FetchV2Command::LsRefs),
             b"fetch" => Some(FetchV2Command::Fetch),
             b"object-info" => config.features.object_info.then_some(FetchV2Command::ObjectInfo),
-            b"bundle-uri" => config.features.bundles.as_ref().map(|_| FetchV2Command::BundleUri),
+            b"bundle-uri" => config.features.bundle_uri.then_some(FetchV2Command::BundleUri),
             _ => None,
         }
     }
@@ -79,7 +79,10 @@ impl Keys {
                     outputs.push(Output::NeedObjectInfo(ObjectInfoRequest::default()));
                     Ok(FetchV2State::SendingObjectInfo)
                 }
-                FetchV2Command::BundleUri => Ok(FetchV2State::TellingBundles),
+                FetchV2Command::BundleUri => {
+                    outputs.push(Output::NeedBundles);
+                    Ok(FetchV2State::FindingBundles)
+                }
             },
             PktLine::Delim => match self.finish(config)? {
                 FetchV2Command::LsRefs => Ok(FetchV2State::RefsArguments(RefsArguments::default())),

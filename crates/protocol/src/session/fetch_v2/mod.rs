@@ -6,7 +6,7 @@
 //!   ▼
 //! Arguments ─ flush ─▶ ls-refs ─▶ Refs ──────────────────────────────────────────────▶ Keys
 //!                      object-info ─▶ Sizes ────────────────────────────────────────▶ Keys
-//!                      bundle-uri ──────────────────────────────────────────────────▶ Keys
+//!                      bundle-uri ─▶ Bundles ───────────────────────────────────────▶ Keys
 //!                      fetch ─▶ Want-refs ─▶ Wants ─▶ Haves ─▶ (not ready: flush) ──▶ Keys
 //!                                              │        │ ready, done or no haves
 //!                                              └────────┴─▶ Shallow ─▶ Uris ─▶ Pack ─▶ Keys
@@ -63,10 +63,10 @@ enum FetchV2State {
     BundleArguments,
     /// The whole request has been read; the answer begins.
     FetchComplete(Box<Fetch>),
-    TellingBundles,
     /// Waiting for the caller.
     SendingRefs,
     SendingObjectInfo,
+    FindingBundles,
     ResolvingRefs(Box<Fetch>),
     CheckingWants(Box<Fetch>),
     CheckingHaves(Box<Fetch>),
@@ -132,6 +132,11 @@ impl Session {
                 self.next_command();
                 Ok(())
             }
+            (Input::BundlesFound(bundles), FetchV2State::FindingBundles) => {
+                bundle_uri::write_list(self.outputs.bytes(), &bundles);
+                self.next_command();
+                Ok(())
+            }
             (Input::RefsResolved(ids), FetchV2State::ResolvingRefs(mut fetch)) => {
                 fetch.add_wanted_refs(ids)?;
                 self.check_wants(fetch);
@@ -165,6 +170,7 @@ impl Session {
                 Input::ShallowResolved(_) => "shallow resolved",
                 Input::RefsResolved(_) => "refs resolved",
                 Input::ObjectInfoSent => "object info sent",
+                Input::BundlesFound(_) => "bundles found",
                 Input::UrisChosen(_) => "uris chosen",
                 _ => "pack sent",
             })),
@@ -193,12 +199,11 @@ impl Session {
                 FetchV2State::RefsArguments(refs) => refs.take(packet, config, outputs)?,
                 FetchV2State::FetchArguments(fetch) => fetch.take(packet, config)?,
                 FetchV2State::ObjectInfoArguments(info) => info.take(packet, config, outputs)?,
-                FetchV2State::BundleArguments => take_bundle_argument(packet)?,
+                FetchV2State::BundleArguments => take_bundle_argument(packet, outputs)?,
                 other => other,
             };
             match next {
                 FetchV2State::FetchComplete(fetch) => self.start_fetch(fetch)?,
-                FetchV2State::TellingBundles => self.tell_bundles(),
                 next => {
                     if let FetchV2State::FetchArguments(fetch) = &next {
                         self.is_multiplexed = fetch.sideband_all;
@@ -241,13 +246,6 @@ impl Session {
             self.outputs.push_request(wants, &depth.client_shallow, filter.as_ref());
             self.state = FetchV2State::CheckingWants(fetch);
         }
-    }
-
-    fn tell_bundles(&mut self) {
-        if let Some(bundles) = &self.config.features.bundles {
-            bundle_uri::write_list(self.outputs.bytes(), bundles);
-        }
-        self.next_command();
     }
 
     /// Writes packets of a fetch answer, in a side-band if the client requested it for the whole answer.
@@ -377,9 +375,9 @@ impl FetchV2State {
             | FetchV2State::ObjectInfoArguments(_)
             | FetchV2State::BundleArguments => true,
             FetchV2State::FetchComplete(_)
-            | FetchV2State::TellingBundles
             | FetchV2State::SendingRefs
             | FetchV2State::SendingObjectInfo
+            | FetchV2State::FindingBundles
             | FetchV2State::ResolvingRefs(_)
             | FetchV2State::CheckingWants(_)
             | FetchV2State::CheckingHaves(_)
@@ -392,9 +390,12 @@ impl FetchV2State {
 }
 
 /// `bundle-uri` has no arguments yet.
-fn take_bundle_argument(packet: PktLine<'_>) -> Result<FetchV2State, Refusal> {
+fn take_bundle_argument(packet: PktLine<'_>, outputs: &mut Outputs) -> Result<FetchV2State, Refusal> {
     match packet {
-        PktLine::Flush => Ok(FetchV2State::TellingBundles),
+        PktLine::Flush => {
+            outputs.push(Output::NeedBundles);
+            Ok(FetchV2State::FindingBundles)
+        }
         PktLine::Data(payload) => Err(Refusal::bundle_uri_unexpected_argument(text(payload))),
         _ => Err(Refusal::command_expected_flush("bundle-uri")),
     }

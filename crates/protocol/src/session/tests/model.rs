@@ -125,18 +125,12 @@ impl Default for Model {
 impl Model {
     /// The features that the transcript files with features have turned on.
     pub fn with_features() -> Self {
-        let bundles = [
-            ("bundle.version", "1"),
-            ("bundle.mode", "all"),
-            ("bundle.Day.uri", "https://bundles.example/day?a=b"),
-        ];
-        let bundles = bundles.map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec()));
         let features = Features {
             ref_in_want: true,
             sideband_all: true,
             packfile_uris: true,
             object_info: true,
-            bundles: Some(bundles.to_vec()),
+            bundle_uri: true,
             promisor_remote: None,
         };
         Model { features, ..Model::default() }
@@ -289,6 +283,15 @@ impl Model {
                     object_info::write_object(said, id, &request, self.size(id));
                 }
                 Ok(Input::ObjectInfoSent)
+            }
+            Output::NeedBundles => {
+                let bundles = [
+                    ("bundle.version", "1"),
+                    ("bundle.mode", "all"),
+                    ("bundle.Day.uri", "https://bundles.example/day?a=b"),
+                ];
+                let bytes = |text: &str| text.as_bytes().to_vec();
+                Ok(Input::BundlesFound(bundles.map(|(key, value)| (bytes(key), bytes(value))).to_vec()))
             }
             Output::ChooseUris(request) => Ok(Input::UrisChosen(self.choose(&request))),
             Output::CheckWants(wants) => match wants.iter().find(|want| self.number(want).is_none()) {

@@ -69,7 +69,7 @@ fn call(path: &Path, hook: &str, config: &[(&str, &str)]) -> UploadPack {
         confinement: Default::default(),
         paths: Default::default(),
     };
-    UploadPack { subject, hook_environment: vec![("PACKRACE_X".into(), "x".into())] }
+    UploadPack { subject, hook_environment: vec![("PACKRACE_X".into(), "x".into())], bundles: None }
 }
 
 fn repo() -> Repo {
