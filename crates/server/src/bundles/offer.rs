@@ -31,8 +31,8 @@ impl OfferedBundles {
         Ok(files.is_ok_and(|files| !files.current.is_empty()))
     }
 
-    /// Those that can be offered; `None` if there are none. BundleRefs may have changed since they were made, by whatever program: while
-    /// anything in them can no longer be reached, none is offered.
+    /// Those that can be offered; `None` if there are none. Any program may have changed refs since they were
+    /// made: while anything in them can no longer be reached, none is offered.
     pub(crate) fn of(
         repository: &Arc<Repository>,
         host: &Host,
