@@ -27,7 +27,7 @@ use crate::aws_files;
 use crate::log;
 use crate::process;
 use crate::sandbox;
-use packrace_server::serve_config::{BucketSource, Hooks, ServeConfig, Setting, example};
+use packrace_server::serve_config::{BucketSource, Hooks, PushPolicy, ServeConfig, Setting, example};
 
 /// Default HTTP address.
 const DEFAULT_HTTP: ([u8; 4], u16) = ([127, 0, 0, 1], 8417);
@@ -297,12 +297,7 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
     limits.exempt_addresses.extend(access.trusted_proxies.iter().copied());
     check_certificates_are_asked_for(loaded)?;
     let namespace = environment.namespace(&call.globals)?;
-    if bundles.keep && !namespace.is_empty() {
-        return Err(Fatal::new("bundles.keep: not supported with a namespace (--namespace, GIT_NAMESPACE)"));
-    }
-    if bundles.keep && bucket.url.is_some() {
-        return Err(Fatal::new("bundles.keep: not supported with a bucket"));
-    }
+    check_bundles_are_possible(loaded, &namespace)?;
     let loaded_badly = |error: LoadError| Fatal::new(error.to_string());
     let policy = FilePolicy::load(&access).map_err(loaded_badly)?;
     let audit = access.audit_log.as_deref().map(AuditLog::open).transpose().map_err(loaded_badly)?;
@@ -331,16 +326,7 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
         maintenance,
         bundles,
         hook_environment: environment.for_upload_hooks(&call.globals),
-        pushing: Pushing {
-            is_allowed: push.allowed,
-            new_repositories: new_repositories(call, may_push)?,
-            committer: committer(environment),
-            hook_environment: environment.for_push_hooks(&call.globals),
-            temporary_dir: environment.temporary_dir.clone(),
-            budget: push.budget(),
-            memory: push.memory(),
-            auto_maintenance: None,
-        },
+        pushing: pushing(call, &push, may_push)?,
         confinement,
         proxies: access.proxies().map_err(loaded_badly)?,
         audit: audit.map(Arc::new),
@@ -350,6 +336,32 @@ pub fn settings(call: &Call, loaded: &ServeConfig) -> Result<Settings, Fatal> {
         repository_prototype: has_api.then(|| prototype(call)).transpose()?,
         access: policy.map_or_else(|| Arc::new(Anyone) as _, |policy| Arc::new(policy) as _),
     })
+}
+
+/// Whether and how clients may push.
+fn pushing(call: &Call, push: &PushPolicy, may_push: bool) -> Result<Pushing, Fatal> {
+    let environment = &call.environment;
+    Ok(Pushing {
+        is_allowed: push.allowed,
+        new_repositories: new_repositories(call, may_push)?,
+        committer: committer(environment),
+        hook_environment: environment.for_push_hooks(&call.globals),
+        temporary_dir: environment.temporary_dir.clone(),
+        budget: push.budget(),
+        memory: push.memory(),
+        auto_maintenance: None,
+    })
+}
+
+/// Bundles hold refs of whole repositories, in a folder.
+fn check_bundles_are_possible(loaded: &ServeConfig, namespace: &str) -> Result<(), Fatal> {
+    match loaded.bundles.keep {
+        true if loaded.bucket.url.is_some() => Err(Fatal::new("bundles.keep: not supported with a bucket")),
+        true if !namespace.is_empty() => {
+            Err(Fatal::new("bundles.keep: not supported with a namespace (--namespace, GIT_NAMESPACE)"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Client certificates identify users only if the server requests them.

@@ -54,14 +54,14 @@ fn are_reached(repository: &Arc<Repository>, host: &Host, files: &BundleFiles) -
     let names: Vec<String> = files.current.iter().map(ToString::to_string).collect();
     let question = format!("bundles {}", names.join(" ")).into_bytes();
     if let Some(answer) = host.ref_advertisements.find(repository, &question) {
-        return Ok(answer.chunks().iter().any(|chunk| chunk.bytes() == b"reached"));
+        return Ok(answer.chunks().iter().any(|chunk| chunk.bytes() == b"yes"));
     }
     let (refs, stamp) = repository.refs().stamped_snapshot(&PREFIXES)?;
     let request_objects = Arc::new(RequestObjects::new(repository.cached_snapshot()?));
     let tips = BundleTips::of(repository, &refs, &request_objects)?;
     let are_reached = tips.reach(&files.headers()?, &request_objects, &NoProgress)?;
     if tips.has_read_all {
-        let answer: &[u8] = if are_reached { b"reached" } else { b"not reached" };
+        let answer: &[u8] = if are_reached { b"yes" } else { b"no" };
         host.ref_advertisements.keep(repository, &question, stamp, vec![Chunk::new(answer.to_vec(), 0)]);
     }
     Ok(are_reached)

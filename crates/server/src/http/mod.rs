@@ -154,18 +154,7 @@ pub(crate) async fn answer(
         Route::Bundle(..) | Route::Unknown => Err(StatusCode::NOT_FOUND.into()),
     };
     match result {
-        Ok(start) => {
-            let body =
-                AnswerBody::new(start.first, start.rest, StatusCode::OK.as_u16(), Some(access), in_flight);
-            let mut answer = Response::new(body);
-            let content_type = HeaderValue::from_static(start.content_type);
-            answer.headers_mut().insert(header::CONTENT_TYPE, content_type);
-            no_cache(answer.headers_mut());
-            if method == Method::HEAD {
-                answer.body_mut().not_wanted();
-            }
-            answer
-        }
+        Ok(start) => start.answer(method != Method::HEAD, access, in_flight),
         Err(refusal) => refusal.answer(access, in_flight),
     }
 }
@@ -180,6 +169,19 @@ struct AnswerStart {
     first: GatherBatch,
     rest: Option<Receiver<BodyMessage>>,
     content_type: &'static str,
+}
+
+impl AnswerStart {
+    fn answer(self, is_body_wanted: bool, access: Access, in_flight: Arc<InFlight>) -> HttpAnswer {
+        let body = AnswerBody::new(self.first, self.rest, StatusCode::OK.as_u16(), Some(access), in_flight);
+        let mut answer = Response::new(body);
+        answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        no_cache(answer.headers_mut());
+        if !is_body_wanted {
+            answer.body_mut().not_wanted();
+        }
+        answer
+    }
 }
 
 async fn advertise(

@@ -54,10 +54,12 @@ const OTHER_TEXTS: [&str; 9] = [
 
 /// Beginnings of texts there that nobody gets as a message: parts of protocols and files, and what a log says at the
 /// start.
-const NO_MESSAGES: [&str; 25] = [
+const NO_MESSAGES: [&str; 27] = [
     "HTTP/1.1 400",
     "ref: refs/heads",
     "public, max-age",
+    "private, no-cache",
+    "[bundle \"…\"] uri",
     "event: gone",
     "id: … data",
     "HTTP/1.1 … … Retry",
