@@ -8,8 +8,8 @@ use packrace_format::commit_graph::{
 use packrace_object::{Kind, ObjectId};
 
 use super::history::CommitReader;
+use super::path_filters;
 pub use super::path_filters::FilterRequest;
-use super::path_filters::{self, FilterJob};
 use crate::error::Error;
 use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::RequestObjects;
@@ -167,17 +167,6 @@ pub fn make<D: AsRef<[u8]> + Clone + Sync>(
         }
     }
     let commits = commits.arrange(base.as_ref(), request.generations)?;
-    let filters = match request.filters.settings(graph.as_ref()) {
-        None => None,
-        Some(settings) => Some(path_filters::compute(&FilterJob {
-            request_objects,
-            request: &request.filters,
-            settings,
-            commits: &commits,
-            present: graph.as_ref(),
-            tips: &request.tips,
-            progress,
-        })?),
-    };
+    let filters = path_filters::compute(request_objects, request, &commits, graph.as_ref(), progress)?;
     Ok(Some(NewGraph { bytes: commits.write(filters.as_ref()), kept_layers }))
 }

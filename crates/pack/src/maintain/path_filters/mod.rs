@@ -15,6 +15,7 @@ use packrace_format::commit_graph::{
 };
 use packrace_object::ObjectId;
 
+use super::commit_graph::GraphRequest;
 use super::history::CommitReader;
 use crate::error::{Error, Reason};
 use crate::progress::{Phase, ProgressSink};
@@ -46,10 +47,7 @@ pub struct FilterRequest {
 
 impl FilterRequest {
     /// The settings of the new filters; `None` if there are none.
-    pub(super) fn settings<D: AsRef<[u8]>>(
-        &self,
-        present: Option<&CommitGraph<D>>,
-    ) -> Option<FilterSettings> {
+    fn settings<D: AsRef<[u8]>>(&self, present: Option<&CommitGraph<D>>) -> Option<FilterSettings> {
         let present = present.filter(|_| self.uses_present).and_then(CommitGraph::filter_settings);
         if !self.wanted.unwrap_or(present.is_some()) {
             return None;
@@ -59,15 +57,15 @@ impl FilterRequest {
     }
 }
 
-/// The input of [`compute`].
-pub(super) struct FilterJob<'a, D> {
-    pub(super) request_objects: &'a RequestObjects,
-    pub(super) request: &'a FilterRequest,
-    pub(super) settings: FilterSettings,
-    pub(super) commits: &'a ArrangedCommits<'a, D>,
-    pub(super) present: Option<&'a CommitGraph<D>>,
-    pub(super) tips: &'a [ObjectId],
-    pub(super) progress: &'a dyn ProgressSink,
+/// The input of all steps.
+struct FilterJob<'a, D> {
+    request_objects: &'a RequestObjects,
+    request: &'a FilterRequest,
+    settings: FilterSettings,
+    commits: &'a ArrangedCommits<'a, D>,
+    present: Option<&'a CommitGraph<D>>,
+    tips: &'a [ObjectId],
+    progress: &'a dyn ProgressSink,
 }
 
 /// A commit to compare with its first parent.
@@ -78,25 +76,34 @@ struct Comparison {
     new: Option<ObjectNo>,
 }
 
-/// Keeps or computes the filters of all rows.
-pub(super) fn compute<D: AsRef<[u8]> + Sync>(job: &FilterJob<'_, D>) -> Result<PathFilters, Error> {
-    let total = job.commits.len();
+/// Keeps or computes the filters of all rows; `None` if none are wanted. `present` are the present files.
+pub(super) fn compute<D: AsRef<[u8]> + Sync>(
+    request_objects: &RequestObjects,
+    request: &GraphRequest,
+    commits: &ArrangedCommits<'_, D>,
+    present: Option<&CommitGraph<D>>,
+    progress: &dyn ProgressSink,
+) -> Result<Option<PathFilters>, Error> {
+    let GraphRequest { filters: request, tips, .. } = request;
+    let Some(settings) = request.settings(present) else { return Ok(None) };
+    let job = FilterJob { request_objects, request, settings, commits, present, tips, progress };
+    let total = commits.len();
     let mut filters = vec![Box::default(); total];
-    job.progress.report(Phase::ComputingFilters, 0, total as u64);
+    progress.report(Phase::ComputingFilters, 0, total as u64);
     let mut comparisons = job.choose(&mut filters)?;
     // Neighbours in a pack share delta bases.
     comparisons.sort_by_cached_key(|comparison| {
-        let packed = comparison.new.and_then(|tree| job.request_objects.packed(tree));
+        let packed = comparison.new.and_then(|tree| request_objects.packed(tree));
         packed.map(|packed| {
-            let at = job.request_objects.snapshot().locate(packed);
+            let at = request_objects.snapshot().locate(packed);
             (at.pack.0, at.offset)
         })
     });
     for (row, filter) in job.compare(&comparisons)? {
         filters[row] = filter;
     }
-    job.progress.report(Phase::ComputingFilters, total as u64, total as u64);
-    Ok(PathFilters { settings: job.settings, filters })
+    progress.report(Phase::ComputingFilters, total as u64, total as u64);
+    Ok(Some(PathFilters { settings, filters }))
 }
 
 impl<D: AsRef<[u8]> + Sync> FilterJob<'_, D> {
