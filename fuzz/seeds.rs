@@ -156,6 +156,9 @@ impl Seeds {
         let repo = self.repo(Storage { commit_graph: GraphLayout::Single, ..Storage::default() });
         let graph = std::fs::read(repo.path().join("objects/info/commit-graph")).unwrap();
         self.save("commit_graph", "single", &[self.flag, 0, 0], &graph);
+        repo.git(&["commit-graph", "write", "--reachable", "--changed-paths"]);
+        let graph = std::fs::read(repo.path().join("objects/info/commit-graph")).unwrap();
+        self.save("commit_graph", "filters", &[self.flag, 0, 0], &graph);
         let repo = self.repo(Storage { commit_graph: GraphLayout::Split, ..Storage::default() });
         let graphs = repo.path().join("objects/info/commit-graphs");
         let chain = std::fs::read_to_string(graphs.join("commit-graph-chain")).unwrap();

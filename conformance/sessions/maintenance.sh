@@ -206,8 +206,57 @@ ls .git/objects/pack/*.idx | xargs -n 1 basename | git commit-graph write --stdi
 git commit-graph verify
 
 ## commit-graph with filters of paths
-# differs: --changed-paths is refused
+# in: sha1 sha256
 history 4
+git commit-graph write --reachable --changed-paths
+cksum .git/objects/info/commit-graph
+commit one
+git commit-graph write --reachable
+cksum .git/objects/info/commit-graph
+git commit-graph write --reachable --no-changed-paths
+cksum .git/objects/info/commit-graph
+
+## commit-graph with filters of paths that are not ASCII
+history 2
+for version in 1 2; do
+	commit "é$version"
+	git -c commitGraph.changedPathsVersion=$version commit-graph write --reachable --changed-paths
+	cksum .git/objects/info/commit-graph
+done
+git commit-graph write --reachable
+cksum .git/objects/info/commit-graph
+
+## commit-graph with filters of paths, in pieces
+history 3
+git commit-graph write --reachable --split --changed-paths
+commit one
+git commit-graph write --reachable --split=no-merge
+commit two
+git commit-graph write --reachable --split=no-merge --no-changed-paths
+cat .git/objects/info/commit-graphs/commit-graph-chain
+git commit-graph write --reachable --split=replace --changed-paths --max-new-filters=1
+cat .git/objects/info/commit-graphs/commit-graph-chain
+git commit-graph verify
+
+## commit-graph with some filters of paths
+# exits: 129
+history 8
+git commit-graph write --reachable --changed-paths --max-new-filters=3
+cksum .git/objects/info/commit-graph
+git -c commitGraph.maxNewFilters=2 commit-graph write --reachable
+cksum .git/objects/info/commit-graph
+git commit-graph write --reachable --max-new-filters=x
+git commit-graph write --reachable --no-max-new-filters
+cksum .git/objects/info/commit-graph
+
+## commit-graph with filters of paths by configuration
+# needs git: 2.52
+history 4
+git -c commitGraph.changedPaths=true commit-graph write --reachable
+cksum .git/objects/info/commit-graph
+git -c commitGraph.changedPaths=true commit-graph write --reachable --no-changed-paths
+cksum .git/objects/info/commit-graph
+git config commitGraph.changedPathsVersion 7
 git commit-graph write --reachable --changed-paths
 cksum .git/objects/info/commit-graph
 

@@ -22,6 +22,10 @@ fuzz_target!(|input: &[u8]| {
             assert!(commit.parents.clone().take(1000).all(|parent| parent < graph.len()));
             assert!(count < 1000 || commit.parents.size_hint() == (count, Some(count)));
         }
+        if let Ok(Some((settings, filter))) = graph.filter_at(position) {
+            assert!(!filter.is_empty());
+            assert!(settings.filter(&mut vec![u64::from(position)]).len() <= 128);
+        }
     }
-    let _ = (graph.generations(), graph.checksum(), graph.verify_checksum());
+    let _ = (graph.generations(), graph.filter_settings(), graph.filter_faults().len(), graph.checksum(), graph.verify_checksum());
 });

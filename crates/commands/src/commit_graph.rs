@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use packrace_format::commit_graph::{CommitGraph as Graph, Merging};
-use packrace_maintenance::commit_graphs::{self, GraphWriting};
+use packrace_maintenance::commit_graphs::{self, FilterWriting, GraphWriting};
 use packrace_maintenance::expiry::expiry;
 use packrace_object::ObjectId;
+use packrace_os::process::available_threads;
 use packrace_pack::maintain::commit_graph::{Split, packed_commits};
 use packrace_pack::maintain::verify_graph::verify_commits;
-use packrace_pack::{Phase, ProgressSink as _, RequestObjects};
+use packrace_pack::{Phase, ProgressSink as _, RequestObjects, Settings};
 use packrace_store::{GraphExpiry, GraphFiles, Mapped, Repository};
 
 use crate::call::Call;
@@ -56,6 +57,8 @@ struct Plan {
     split: Split,
     append: bool,
     expiry: GraphExpiry,
+    changed_paths: Option<bool>,
+    max_new_filters: Option<i64>,
 }
 
 impl Plan {
@@ -91,7 +94,14 @@ impl Plan {
                 SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).unwrap_or(now)
             }
         };
-        Ok(Plan { source, split, append: args.append, expiry: GraphExpiry { now, before } })
+        Ok(Plan {
+            source,
+            split,
+            append: args.append,
+            expiry: GraphExpiry { now, before },
+            changed_paths: args.changed_paths,
+            max_new_filters: args.max_new_filters,
+        })
     }
 
     fn write(
@@ -109,19 +119,19 @@ impl Plan {
             error_line!(call, "{text}");
             return Ok(());
         }
-        if config.boolean("commitGraph.changedPaths")?.unwrap_or(false) {
-            error_line!(
-                call,
-                "warning: commitGraph.changedPaths is not supported: no changed-path filters are written"
-            );
-        }
         let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
         if !commit_graphs::is_possible(repository, &request_objects) {
             return Ok(());
         }
         let tips = self.tips(call, repository, &request_objects, progress)?;
-        let Plan { split, append, expiry, .. } = *self;
-        let writing = GraphWriting { split, append, expiry };
+        let Plan { split, append, expiry, changed_paths, max_new_filters, .. } = *self;
+        let filters = FilterWriting {
+            wanted: changed_paths,
+            max_new: max_new_filters,
+            in_order_of_tips: matches!(self.source, CommitSource::StdinPacks | CommitSource::AllPacks),
+            threads: Settings::threads(config, available_threads())?,
+        };
+        let writing = GraphWriting { split, append, expiry, filters };
         commit_graphs::write(repository, &request_objects, object_dir, tips, writing, progress)?;
         progress.finish();
         Ok(())
@@ -199,6 +209,7 @@ fn verify(
     let hash = repository.hash_kind();
     let graph =
         Graph::open(layers.iter().cloned(), hash).map_err(|error| Fatal::error(said(layers, error, hash)))?;
+    graph.filter_faults().iter().for_each(|fault| error_line!(call, "warning: {fault}"));
     let request_objects = RequestObjects::new(repository.snapshot()?);
     let lens = graph.layer_lens();
     let first = if args.shallow { lens.len() - 1 } else { files.foreign_layers() };

@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use packrace_format::commit_graph::Generations;
+use packrace_format::commit_graph::{Generations, PathHash};
 use packrace_object::ObjectId;
-use packrace_pack::maintain::commit_graph::{GraphRequest, Split, make};
-use packrace_pack::{Phase, ProgressSink, RequestObjects};
+use packrace_pack::maintain::commit_graph::{FilterRequest, GraphRequest, Split, make};
+use packrace_pack::{Phase, ProgressSink, RequestObjects, Settings};
 use packrace_store::refs::Target;
 use packrace_store::{Config, GraphExpiry, GraphFiles, Mapped, Repository};
 
@@ -21,6 +21,21 @@ pub struct GraphWriting {
     pub append: bool,
     /// When files outside the chain are removed.
     pub expiry: GraphExpiry,
+    /// The changed-path filters.
+    pub filters: FilterWriting,
+}
+
+/// How changed-path filters are written, as far as the configuration does not say.
+#[derive(Debug, Clone, Copy)]
+pub struct FilterWriting {
+    /// Whether there are filters; `None`: as configured, or if the current commit-graph has them.
+    pub wanted: Option<bool>,
+    /// How many are computed at most; negative: no limit; `None`: as configured.
+    pub max_new: Option<i64>,
+    /// Whether the first tips are the first commits that get filters; otherwise the oldest commits.
+    pub in_order_of_tips: bool,
+    /// Threads that compare trees.
+    pub threads: usize,
 }
 
 /// The existing targets of refs; dangling refs are reported elsewhere.
@@ -58,6 +73,7 @@ pub fn write(
     writing: GraphWriting,
     progress: &dyn ProgressSink,
 ) -> Result<(), Error> {
+    let Some(filters) = filters(repository.config(), writing.filters)? else { return Ok(()) };
     let for_chain = writing.split != Split::Single;
     let lock = GraphFiles::open(repository, object_dir)?.lock(for_chain)?;
     // Reread now that no other process changes it.
@@ -70,6 +86,7 @@ pub fn write(
         split: writing.split,
         foreign_layers: files.foreign_layers(),
         generations: generations(repository.config())?,
+        filters,
     };
     let Some(new) = make(request_objects, present, &request, progress)? else { return Ok(()) };
     match for_chain {
@@ -84,4 +101,32 @@ fn generations(config: &Config) -> Result<Generations, Error> {
         2 => Generations::CorrectedDate,
         _ => Generations::TopologicalLevel,
     })
+}
+
+/// `None`, with a warning, if the configured version is unknown: git writes nothing then.
+fn filters(config: &Config, writing: FilterWriting) -> Result<Option<FilterRequest>, Error> {
+    let reads = config.boolean("commitGraph.readChangedPaths")?.unwrap_or(true);
+    let version = config.integer("commitGraph.changedPathsVersion")?.unwrap_or(if reads { -1 } else { 0 });
+    let hash = match version {
+        -1 => None,
+        0 | 1 => Some(PathHash::SignedBytes),
+        2 => Some(PathHash::Murmur3),
+        _ => {
+            let key = "commitGraph.changedPathsVersion";
+            tracing::warn!("attempting to write a commit-graph, but '{key}' ({version}) is not supported");
+            return Ok(None);
+        }
+    };
+    let configured = config.boolean("commitGraph.changedPaths")?.filter(|wanted| *wanted);
+    let max_new = config.integer("commitGraph.maxNewFilters")?;
+    Ok(Some(FilterRequest {
+        wanted: writing.wanted.or(configured),
+        hash,
+        uses_present: version != 0,
+        // A negative number is no limit.
+        max_new: writing.max_new.or(max_new).and_then(|max| u64::try_from(max).ok()),
+        in_order_of_tips: writing.in_order_of_tips,
+        threads: writing.threads,
+        max_tree_depth: Settings::max_tree_depth(config)?,
+    }))
 }

@@ -183,6 +183,7 @@ fn title(phase: Phase) -> String {
         Phase::CollectingReferenced => "Collecting referenced commits",
         Phase::CollectingInput => "Collecting commits from input",
         Phase::ExpandingCommits => "Expanding reachable commits in commit graph",
+        Phase::ComputingFilters => "Computing commit changed paths Bloom filters",
         Phase::VerifyingCommits => "Verifying commits in commit graph",
         Phase::CheckingConnectivity => "Checking connectivity",
         Phase::Receiving => "Receiving objects",

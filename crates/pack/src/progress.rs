@@ -44,6 +44,8 @@ pub enum Phase {
     CollectingInput,
     /// Walking from the collected commits.
     ExpandingCommits,
+    /// Computing the changed-path filters of a commit-graph.
+    ComputingFilters,
     /// Checking that everything that new refs reach exists.
     CheckingConnectivity,
     /// Comparing a commit-graph with the commits.

@@ -47,12 +47,18 @@ pub struct CommitGraphWrite {
     pub append: bool,
     #[arg(long, hide = true)]
     pub no_append: bool,
-    /// Not supported: changed-path filters cannot be written.
+    /// Write filters of the paths that each commit changes (default: as commitGraph.changedPaths says, or if
+    /// the existing commit-graph has them).
     #[arg(long, overrides_with = "no_changed_paths")]
     pub changed_paths: bool,
-    /// Write no changed-path filters (the default).
+    /// Write no changed-path filters.
     #[arg(long)]
     pub no_changed_paths: bool,
+    /// Compute at most N new filters; -1: no limit (default: commitGraph.maxNewFilters).
+    #[arg(long, value_name = "N", allow_negative_numbers = true, overrides_with = "no_max_new_filters")]
+    pub max_new_filters: Option<i64>,
+    #[arg(long, hide = true)]
+    pub no_max_new_filters: bool,
     /// Write a chain of files: `no-merge` always adds a file, `replace` replaces all by one.
     #[arg(long, value_name = "STRATEGY", num_args = 0..=1, require_equals = true, default_missing_value = "", overrides_with = "no_split")]
     pub split: Option<String>,
@@ -101,6 +107,8 @@ impl From<CommitGraphWrite> for CommitGraphWriteOptions {
             stdin_packs: args.stdin_packs,
             stdin_commits: args.stdin_commits,
             append: args.append,
+            changed_paths: chosen(args.changed_paths, args.no_changed_paths),
+            max_new_filters: if args.no_max_new_filters { Some(-1) } else { args.max_new_filters },
             split: args.split,
             size_multiple: args.size_multiple,
             max_commits: args.max_commits,
@@ -125,9 +133,6 @@ impl TryFrom<CommitGraphArgs> for CommitGraphOptions {
 
     fn try_from(args: CommitGraphArgs) -> Result<Self, Fatal> {
         match args.command {
-            CommitGraphCommand::Write(write) if write.changed_paths => {
-                Err(Fatal::usage("option `changed-paths' is not supported"))
-            }
             CommitGraphCommand::Write(mut write) => {
                 write.object_dir = write.object_dir.or(args.object_dir);
                 Ok(CommitGraphOptions::Write(Box::new((*write).into())))

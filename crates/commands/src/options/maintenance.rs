@@ -69,6 +69,11 @@ pub struct CommitGraphWriteOptions {
     pub stdin_commits: bool,
     /// Keep all commits of the existing commit-graph.
     pub append: bool,
+    /// Write changed-path filters or not; if not given: as configured, or if the existing commit-graph has
+    /// them.
+    pub changed_paths: Option<bool>,
+    /// Compute at most this many of them; negative: no limit; if not given: as configured.
+    pub max_new_filters: Option<i64>,
     /// Write a chain of files; `no-merge` always adds one file, `replace` writes a single new one.
     pub split: Option<String>,
     /// Merge with the file below if it has at most this many times the commits of the new one.
@@ -89,6 +94,8 @@ impl Default for CommitGraphWriteOptions {
             stdin_packs: false,
             stdin_commits: false,
             append: false,
+            changed_paths: None,
+            max_new_filters: None,
             split: None,
             size_multiple: 2,
             max_commits: 0,

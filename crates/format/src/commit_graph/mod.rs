@@ -8,24 +8,27 @@
 //! CDAT  (tree: id, parent: u32 × 2, level: 30 bits, seconds: 34 bits) × n
 //! GDA2  date offset: u32 × n        GDO2  large date offset: u64 × m
 //! EDGE  parent: u32 × k             BASE  checksum × base graphs
+//! BIDX, BDAT  filters of changed paths: see `path_filters`
 //! checksum of all of the above
 //! ```
 //!
 //! A chain is several files, each of which has the checksums of all files before it. Positions of commits
-//! count through the whole chain from its base, and parents are positions. The Bloom filters (BIDX, BDAT) are
-//! neither read nor written.
+//! count through the whole chain from its base, and parents are positions.
 
+mod path_filters;
 mod split;
 mod write;
 
 use packrace_object::{HashKind, ObjectId, oid};
 
+pub use path_filters::{FilterFault, FilterSettings, MAX_CHANGED_PATHS, PathFilters, PathHash};
 pub use split::{Merging, layers_to_keep};
-pub use write::{Commits, GraphWriteError};
+pub use write::{ArrangedCommits, Commits, FirstParent, GraphWriteError};
 
 use crate::chunks::Chunks;
 use crate::id_table::{FANOUT_BYTES, IdTable, check_fanout};
 use crate::{Error, be, checksum};
+use path_filters::FilterChunks;
 
 const FORMAT: &str = "commit-graph";
 const SIGNATURE: &[u8; 4] = b"CGPH";
@@ -43,6 +46,7 @@ pub struct CommitGraph<D> {
     layers: Vec<Layer<D>>,
     len: u32,
     generations: Generations,
+    filter_faults: Vec<FilterFault>,
 }
 
 /// What [`Commit::generation`] means in a graph.
@@ -90,6 +94,7 @@ struct Layer<D> {
     large_dates: u32,
     edges_at: usize,
     edges: u32,
+    filters: Option<FilterChunks>,
 }
 
 impl<D: AsRef<[u8]>> CommitGraph<D> {
@@ -97,12 +102,17 @@ impl<D: AsRef<[u8]>> CommitGraph<D> {
     /// sizes of chunks, fan-outs, and that each file names exactly the files before it as its base.
     pub fn open(files: impl IntoIterator<Item = D>, hash: HashKind) -> Result<Self, Error> {
         let mut layers: Vec<Layer<D>> = Vec::new();
+        let mut filter_faults = Vec::new();
         let mut len = 0u32;
         for data in files {
             let bytes = data.as_ref();
             let chunks = parse_header(bytes, hash, layers.len())?;
             check_base(bytes, &chunks, hash, &layers)?;
-            let layer = Layer::open(data, &chunks, hash, len)?;
+            let mut layer = Layer::open(data, &chunks, hash, len)?;
+            match FilterChunks::open(layer.data.as_ref(), &chunks, layer.ids.len()) {
+                Ok(filters) => layer.filters = filters,
+                Err(fault) => filter_faults.push(fault),
+            }
             len = len
                 .checked_add(layer.ids.len())
                 .filter(|len| *len <= NO_PARENT)
@@ -118,7 +128,22 @@ impl<D: AsRef<[u8]>> CommitGraph<D> {
         } else {
             Generations::TopologicalLevel
         };
-        Ok(CommitGraph { hash, layers, len, generations })
+        let mut graph = CommitGraph { hash, layers, len, generations, filter_faults };
+        graph.disable_other_filters();
+        Ok(graph)
+    }
+
+    /// Uses only filters with the settings of the topmost ones: readers ask all with one hash of a path.
+    fn disable_other_filters(&mut self) {
+        let mut settings = None;
+        for layer in self.layers.iter_mut().rev() {
+            let Some(filters) = &layer.filters else { continue };
+            if *settings.get_or_insert(filters.settings) != filters.settings {
+                let checksum = checksum::trailer(layer.data.as_ref(), self.hash);
+                self.filter_faults.push(FilterFault::OtherSettings(checksum));
+                layer.filters = None;
+            }
+        }
     }
 
     /// The number of commits in the whole chain.
@@ -187,6 +212,25 @@ impl<D: AsRef<[u8]>> CommitGraph<D> {
         be::u32_at(layer.data.as_ref(), layer.commits_at + row * (id_bytes + 16) + id_bytes + 8) >> 2
     }
 
+    /// The settings of the last file's changed-path filters, if it has usable ones.
+    pub fn filter_settings(&self) -> Option<FilterSettings> {
+        self.layers.last()?.filters.as_ref().map(|filters| filters.settings)
+    }
+
+    /// Why some files' changed-path filters are not used.
+    pub fn filter_faults(&self) -> &[FilterFault] {
+        &self.filter_faults
+    }
+
+    /// The changed-path filter of the commit at a position, which must be below [`Self::len`], and its
+    /// settings; `None` if it was not computed.
+    pub fn filter_at(&self, position: u32) -> Result<Option<(FilterSettings, &[u8])>, FilterFault> {
+        let layer = self.layer(position);
+        let Some(filters) = &layer.filters else { return Ok(None) };
+        let filter = filters.filter(layer.data.as_ref(), position - layer.start)?;
+        Ok((!filter.is_empty()).then_some((filters.settings, filter)))
+    }
+
     /// The number of commits in each file, base first.
     pub fn layer_lens(&self) -> Vec<u32> {
         self.layers.iter().map(|layer| layer.ids.len()).collect()
@@ -234,7 +278,18 @@ impl<D: AsRef<[u8]>> Layer<D> {
         let (large_dates_at, large_dates) = chunks.table(b"GDO2", 8)?;
         let (edges_at, edges) = chunks.table(b"EDGE", 4)?;
         let ids = IdTable::new(fanout_at, ids_at, id_bytes, hash, len);
-        Ok(Layer { data, start, ids, commits_at, dates_at, large_dates_at, large_dates, edges_at, edges })
+        Ok(Layer {
+            data,
+            start,
+            ids,
+            commits_at,
+            dates_at,
+            large_dates_at,
+            large_dates,
+            edges_at,
+            edges,
+            filters: None,
+        })
     }
 
     #[inline]

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use packrace_testkit::{GraphLayout as Written, Repo, Storage};
@@ -56,6 +57,8 @@ fn use_everything(files: &[&[u8]], hash: HashKind) -> bool {
             assert!(commit.parents.into_iter().all(|parent| parent < graph.len()));
         }
     }
+    let filters = (0..graph.len()).filter_map(|position| graph.filter_at(position).ok().flatten());
+    assert!(filters.into_iter().all(|(_, filter)| !filter.is_empty()));
     let _ = (graph.checksum(), graph.verify_checksum());
     true
 }
@@ -151,6 +154,8 @@ fn chains_in_the_wrong_order() {
 #[test]
 fn damage_never_panics() {
     for hash in HASHES {
+        let (_repo, file) = with_filters(hash, "2");
+        damage(&file, |bytes| use_everything(&[bytes], hash));
         let (_repo, files) = built(hash, Written::Single);
         damage(&files[0], |bytes| use_everything(&[bytes], hash));
         let (_repo, files) = built(hash, Written::Split);
@@ -263,4 +268,105 @@ fn deep_and_dense_histories() {
     let graph = CommitGraph::open([written], HashKind::Sha1).unwrap();
     let last = graph.position_of(&name(99_999)).unwrap();
     assert_eq!((graph.level_at(last), graph.commit_at(last).unwrap().generation), (100_000, 7 + 99_999));
+}
+
+/// A file with changed-path filters of this version.
+fn with_filters(hash: HashKind, version: &str) -> (Repo, Vec<u8>) {
+    let repo = tiny(hash, Storage::default());
+    let version = format!("commitGraph.changedPathsVersion={version}");
+    repo.git(&["-c", version.as_str(), "commit-graph", "write", "--reachable", "--changed-paths"]);
+    let file = graph_files(repo.path()).remove(0);
+    (repo, file)
+}
+
+/// The paths that git says a commit changes, and their directories.
+fn changed_paths(repo: &Repo, commit: &str) -> BTreeSet<Vec<u8>> {
+    let diff = ["log", "-1", "--format=", "--name-only", "--no-renames", "-z", "--diff-merges=first-parent"];
+    let listing = repo.git(&[&diff[..], &[commit]].concat());
+    let mut paths = BTreeSet::new();
+    for path in listing.trim_matches(['\n', '\0']).split('\0').filter(|path| !path.is_empty()) {
+        let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+        paths.extend(ends.map(|end| path.as_bytes()[..end].to_vec()));
+    }
+    paths
+}
+
+#[test]
+fn filters_as_git_writes_them() {
+    for hash in HASHES {
+        for (version, path_hash) in [("1", PathHash::SignedBytes), ("2", PathHash::Murmur3)] {
+            let (repo, file) = with_filters(hash, version);
+            let graph = CommitGraph::open([&file], hash).unwrap();
+            assert_eq!(graph.filter_faults(), []);
+            let settings = FilterSettings::new(path_hash);
+            assert_eq!(graph.filter_settings(), Some(settings));
+            let mut filters = Vec::new();
+            for position in 0..graph.len() {
+                let paths = changed_paths(&repo, &graph.id_at(position).to_string());
+                let mut hashes = paths.iter().map(|path| path_hash.hash(path)).collect();
+                let expect = settings.filter(&mut hashes);
+                assert_eq!(graph.filter_at(position), Ok(Some((settings, &*expect))), "{paths:?}");
+                filters.push(expect);
+            }
+            let commits = commits(&repo, &["--all"]).arrange(no_base(), Generations::CorrectedDate).unwrap();
+            assert!(commits.write(Some(&PathFilters { settings, filters })) == file);
+        }
+    }
+}
+
+#[test]
+fn filters_that_are_not_used() {
+    let hash = HashKind::Sha1;
+    let (_repo, file) = with_filters(hash, "1");
+    let table_row = |id: &[u8; 4]| (8..).step_by(12).find(|at| file[*at..*at + 4] == *id).unwrap();
+    let chunk = |id| be::u64_at(&file, table_row(id) + 4) as usize;
+    let check = |change: &dyn Fn(&mut Vec<u8>), expect: &[FilterFault], of_row_1: &[FilterFault]| {
+        let mut file = file.clone();
+        change(&mut file);
+        let graph = CommitGraph::open([&file], hash).unwrap();
+        assert_eq!(graph.filter_faults(), expect);
+        assert_eq!(graph.filter_settings().is_none(), !expect.is_empty());
+        assert_eq!(graph.filter_at(1).err().as_slice(), of_row_1);
+    };
+    let put =
+        |file: &mut Vec<u8>, at: usize, value: u32| file[at..at + 4].copy_from_slice(&value.to_be_bytes());
+    let (index, data) = (chunk(b"BIDX"), chunk(b"BDAT"));
+    let size = file.len() - hash.len_in_bytes() - data;
+    check(&|_| (), &[], &[]);
+    // BIDX gets longer, and BDAT shorter.
+    check(&|file| put(file, table_row(b"BDAT") + 8, data as u32 + 4), &[FilterFault::IndexSize], &[]);
+    check(&|file| put(file, data, 3), &[FilterFault::Unsupported { version: 3, hashes: 7, bits: 10 }], &[]);
+    let many = u32::MAX;
+    check(
+        &|file| put(file, data + 4, many),
+        &[FilterFault::Unsupported { version: 1, hashes: many, bits: 10 }],
+        &[],
+    );
+    check(
+        &|file| put(file, data + 8, 0),
+        &[FilterFault::Unsupported { version: 1, hashes: 7, bits: 0 }],
+        &[],
+    );
+    check(&|file| put(file, index + 4, many), &[], &[FilterFault::Beyond { offset: many, row: 1, size }]);
+    check(&|file| put(file, index, many), &[], &[FilterFault::Beyond { offset: many, row: 0, size }]);
+    let start = be::u32_at(&file, index);
+    check(&|file| put(file, index + 4, 0), &[], &[FilterFault::Decreasing { start, end: 0, row: 1 }]);
+}
+
+/// Filters of one chain with two versions: only those of the top are used.
+#[test]
+fn filters_of_two_versions() {
+    let repo = tiny(HashKind::Sha1, Storage::default());
+    for (version, range) in [("1", "main~5"), ("2", "--all")] {
+        let version = format!("commitGraph.changedPathsVersion={version}");
+        let write = ["commit-graph", "write", "--stdin-commits", "--split=no-merge", "--changed-paths"];
+        let commits = repo.git(&["rev-list", range]);
+        repo.git_with_input(&[&["-c", version.as_str()], &write[..]].concat(), commits.as_bytes());
+    }
+    let files = graph_files(repo.path());
+    let graph = CommitGraph::open(&files, HashKind::Sha1).unwrap();
+    assert_eq!(graph.filter_faults(), [FilterFault::OtherSettings(graph.checksums()[0])]);
+    assert_eq!(graph.filter_settings(), Some(FilterSettings::new(PathHash::Murmur3)));
+    assert_eq!(graph.filter_at(0), Ok(None));
+    assert!(graph.filter_at(graph.len() - 1).unwrap().is_some());
 }

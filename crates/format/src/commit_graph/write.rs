@@ -2,7 +2,7 @@
 
 use packrace_object::{HashKind, ObjectId};
 
-use super::{CommitGraph, Generations, MARK, NO_PARENT, SIGNATURE};
+use super::{CommitGraph, Generations, MARK, NO_PARENT, PathFilters, SIGNATURE};
 use crate::checksum;
 use crate::chunks::ChunkWriter;
 use crate::id_table::write_fanout;
@@ -37,6 +37,25 @@ struct Row {
     parents: usize,
 }
 
+/// The commits of a new file in the order of its rows, which is that of their ids.
+#[derive(Debug)]
+pub struct ArrangedCommits<'b, D> {
+    commits: Commits,
+    parents: ParentPositions,
+    generation: Vec<Generation>,
+    has_dates: bool,
+    base: Option<&'b CommitGraph<D>>,
+}
+
+/// Where a commit's first parent is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FirstParent {
+    /// In this row of the new file.
+    Row(usize),
+    /// The commit with this id, in a file below.
+    Below(ObjectId),
+}
+
 /// Why commits don't make a commit-graph.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -61,13 +80,14 @@ pub enum GraphWriteError {
 }
 
 /// A commit's generations, which its content does not state.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Generation {
     level: u32,
     corrected_date: u64,
 }
 
 /// The positions of the parents of each row.
+#[derive(Debug)]
 struct ParentPositions {
     /// The parents of all rows, row after row.
     positions: Vec<u32>,
@@ -117,10 +137,19 @@ impl Commits {
     /// `generations` is the best kind to write: corrected dates are left out on a base without them, because
     /// the two kinds are not comparable (commit-graph, "Handling Mixed Generation Number Chains").
     pub fn write<D: AsRef<[u8]>>(
-        mut self,
+        self,
         base: Option<&CommitGraph<D>>,
         generations: Generations,
     ) -> Result<Vec<u8>, GraphWriteError> {
+        Ok(self.arrange(base, generations)?.write(None))
+    }
+
+    /// The same without making the file, for a caller who adds changed-path filters.
+    pub fn arrange<D: AsRef<[u8]>>(
+        mut self,
+        base: Option<&CommitGraph<D>>,
+        generations: Generations,
+    ) -> Result<ArrangedCommits<'_, D>, GraphWriteError> {
         self.rows.sort_unstable_by_key(|row| row.id);
         self.rows.dedup_by(|a, b| a.id == b.id);
         let below = base.map_or(0, |base| base.len());
@@ -137,7 +166,7 @@ impl Commits {
         let generation = self.generations(&parents, base)?;
         let has_dates = generations == Generations::CorrectedDate
             && base.is_none_or(|base| base.generations() == Generations::CorrectedDate);
-        Ok(self.layout(&parents, &generation, has_dates, base))
+        Ok(ArrangedCommits { commits: self, parents, generation, has_dates, base })
     }
 
     fn parent_positions<D: AsRef<[u8]>>(
@@ -216,38 +245,6 @@ impl Commits {
         Ok(known.into_iter().map(|known| known.expect("every row was looked at")).collect())
     }
 
-    fn layout<D: AsRef<[u8]>>(
-        &self,
-        parents: &ParentPositions,
-        generation: &[Generation],
-        has_dates: bool,
-        base: Option<&CommitGraph<D>>,
-    ) -> Vec<u8> {
-        let id_bytes = self.hash.len_in_bytes();
-        let mut fanout = Vec::new();
-        write_fanout(&mut fanout, self.rows.iter().map(|row| row.id.first_byte()));
-        let mut ids_chunk = Vec::with_capacity(self.rows.len() * id_bytes);
-        self.rows.iter().for_each(|row| ids_chunk.extend_from_slice(row.id.as_slice()));
-        let (commits, edges) = self.commit_data(parents, generation);
-        let mut chunks = vec![(b"OIDF", fanout), (b"OIDL", ids_chunk), (b"CDAT", commits)];
-        if has_dates {
-            let (dates, large_dates) = self.dates(generation);
-            chunks.push((b"GDA2", dates));
-            chunks.extend((!large_dates.is_empty()).then_some((b"GDO2", large_dates)));
-        }
-        chunks.extend((!edges.is_empty()).then_some((b"EDGE", edges)));
-        let below = base.map_or_else(Vec::new, CommitGraph::checksums);
-        if !below.is_empty() {
-            let checksums = below.iter().flat_map(|checksum| checksum.as_slice()).copied();
-            chunks.push((b"BASE", checksums.collect()));
-        }
-        let [chunk_count, layers_below] = [chunks.len() as u8, below.len() as u8];
-        let header = [1, checksum::hash_number(self.hash), chunk_count, layers_below];
-        let mut file = ChunkWriter::new([&SIGNATURE[..], &header].concat());
-        chunks.into_iter().for_each(|(id, bytes)| file.add(id, bytes));
-        file.finish(self.hash)
-    }
-
     /// Makes CDAT and EDGE.
     fn commit_data(&self, parents: &ParentPositions, generation: &[Generation]) -> (Vec<u8>, Vec<u8>) {
         let mut commits = Vec::with_capacity(self.rows.len() * (self.hash.len_in_bytes() + 16));
@@ -289,6 +286,80 @@ impl Commits {
             dates.extend_from_slice(&stored.to_be_bytes());
         }
         (dates, large_dates)
+    }
+}
+
+impl<D: AsRef<[u8]>> ArrangedCommits<'_, D> {
+    /// The number of commits.
+    pub fn len(&self) -> usize {
+        self.commits.len()
+    }
+
+    /// Whether there is no commit.
+    pub fn is_empty(&self) -> bool {
+        self.commits.is_empty()
+    }
+
+    /// The id of the commit in a row.
+    pub fn id(&self, row: usize) -> ObjectId {
+        self.commits.rows[row].id
+    }
+
+    /// The root tree of the commit in a row.
+    pub fn tree(&self, row: usize) -> ObjectId {
+        self.commits.rows[row].tree
+    }
+
+    /// The first parent of the commit in a row.
+    pub fn first_parent(&self, row: usize) -> Option<FirstParent> {
+        let position = *self.parents.of(row).first()?;
+        Some(match (self.base, position) {
+            (Some(base), below) if below < base.len() => FirstParent::Below(base.id_at(below).to_owned()),
+            (base, position) => FirstParent::Row((position - base.map_or(0, CommitGraph::len)) as usize),
+        })
+    }
+
+    /// The rows from the oldest commit to the newest.
+    pub fn oldest_first(&self) -> Vec<usize> {
+        let mut rows: Vec<usize> = (0..self.commits.rows.len()).collect();
+        rows.sort_by_key(|row| {
+            let corrected_date = self.generation[*row].corrected_date;
+            (if self.has_dates { corrected_date } else { 0 }, self.commits.rows[*row].seconds)
+        });
+        rows
+    }
+
+    /// Makes the file, with these filters: one for each row.
+    pub fn write(&self, filters: Option<&PathFilters>) -> Vec<u8> {
+        let commits = &self.commits;
+        let id_bytes = commits.hash.len_in_bytes();
+        let mut fanout = Vec::new();
+        write_fanout(&mut fanout, commits.rows.iter().map(|row| row.id.first_byte()));
+        let mut ids_chunk = Vec::with_capacity(commits.rows.len() * id_bytes);
+        commits.rows.iter().for_each(|row| ids_chunk.extend_from_slice(row.id.as_slice()));
+        let (commit_data, edges) = commits.commit_data(&self.parents, &self.generation);
+        let mut chunks = vec![(b"OIDF", fanout), (b"OIDL", ids_chunk), (b"CDAT", commit_data)];
+        if self.has_dates {
+            let (dates, large_dates) = commits.dates(&self.generation);
+            chunks.push((b"GDA2", dates));
+            chunks.extend((!large_dates.is_empty()).then_some((b"GDO2", large_dates)));
+        }
+        chunks.extend((!edges.is_empty()).then_some((b"EDGE", edges)));
+        if let Some(filters) = filters {
+            assert_eq!(filters.filters.len(), commits.rows.len(), "one filter for each row");
+            let (index, data) = filters.chunks();
+            chunks.extend([(b"BIDX", index), (b"BDAT", data)]);
+        }
+        let below = self.base.map_or_else(Vec::new, CommitGraph::checksums);
+        if !below.is_empty() {
+            let checksums = below.iter().flat_map(|checksum| checksum.as_slice()).copied();
+            chunks.push((b"BASE", checksums.collect()));
+        }
+        let [chunk_count, layers_below] = [chunks.len() as u8, below.len() as u8];
+        let header = [1, checksum::hash_number(commits.hash), chunk_count, layers_below];
+        let mut file = ChunkWriter::new([&SIGNATURE[..], &header].concat());
+        chunks.into_iter().for_each(|(id, bytes)| file.add(id, bytes));
+        file.finish(commits.hash)
     }
 }
 

@@ -11,7 +11,7 @@ use packrace_pack::maintain::commit_graph::Split;
 use packrace_pack::{ProgressSink, RequestObjects, Settings};
 use packrace_store::{GraphExpiry, Repository};
 
-use crate::commit_graphs::{self, GraphWriting};
+use crate::commit_graphs::{self, FilterWriting, GraphWriting};
 use crate::error::Error;
 use crate::lock::MaintenanceLock;
 use crate::policy::PlannedTask;
@@ -113,6 +113,8 @@ fn commit_graph(repository: &Repository, means: &Means<'_>) -> Result<(), Error>
     let merging = Merging { size_multiple: GRAPH_MULTIPLE, max_commits: 0 };
     let before = means.now.checked_sub(GRAPH_GRACE).unwrap_or(means.now);
     let expiry = GraphExpiry { now: means.now, before };
-    let writing = GraphWriting { split: Split::Merge(merging), append: false, expiry };
+    let threads = Settings::threads(repository.config(), means.threads)?.min(means.threads);
+    let filters = FilterWriting { wanted: None, max_new: None, in_order_of_tips: false, threads };
+    let writing = GraphWriting { split: Split::Merge(merging), append: false, expiry, filters };
     commit_graphs::write(repository, &request_objects, None, tips, writing, means.progress)
 }

@@ -8,6 +8,8 @@ use packrace_format::commit_graph::{
 use packrace_object::{Kind, ObjectId};
 
 use super::history::CommitReader;
+use super::path_filters;
+pub use super::path_filters::FilterRequest;
 use crate::error::Error;
 use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::RequestObjects;
@@ -41,6 +43,8 @@ pub struct GraphRequest {
     pub foreign_layers: usize,
     /// The best kind of generations to write.
     pub generations: Generations,
+    /// The changed-path filters.
+    pub filters: FilterRequest,
 }
 
 /// A commit-graph file, not published yet.
@@ -87,7 +91,9 @@ pub fn packed_commits(
     let mut found = Vec::new();
     let mut seen = HashSet::new();
     for pack in packs {
-        for position in 0..pack.len() {
+        // As stored: the first of them are the first to get a changed-path filter.
+        let reverse = pack.reverse();
+        for position in (0..pack.len()).map(|position| reverse.index_position_at(position)) {
             done += 1;
             if done % BETWEEN_LOOKS == 0 {
                 progress.report(phase, done, total);
@@ -104,7 +110,7 @@ pub fn packed_commits(
 
 /// Makes a commit-graph file; `None` if there is nothing to write. `present` are the existing files, base
 /// first.
-pub fn make<D: AsRef<[u8]> + Clone>(
+pub fn make<D: AsRef<[u8]> + Clone + Sync>(
     request_objects: &RequestObjects,
     present: &[D],
     request: &GraphRequest,
@@ -116,6 +122,8 @@ pub fn make<D: AsRef<[u8]> + Clone>(
         files => CommitGraph::open(files.iter().cloned(), hash).ok(),
     };
     let graph = open(present);
+    let filter_faults = graph.iter().flat_map(CommitGraph::filter_faults);
+    filter_faults.for_each(|fault| tracing::warn!("{fault}"));
     let builds_on = matches!(request.split, Split::Merge(_) | Split::NoMerge);
     let below = graph.as_ref().filter(|_| builds_on);
     let mut history = CommitReader::new(request_objects);
@@ -158,6 +166,7 @@ pub fn make<D: AsRef<[u8]> + Clone>(
             commits.push(id, commit.tree, commit.parents, seconds);
         }
     }
-    let bytes = commits.write(base.as_ref(), request.generations)?;
-    Ok(Some(NewGraph { bytes, kept_layers }))
+    let commits = commits.arrange(base.as_ref(), request.generations)?;
+    let filters = path_filters::compute(request_objects, request, &commits, graph.as_ref(), progress)?;
+    Ok(Some(NewGraph { bytes: commits.write(filters.as_ref()), kept_layers }))
 }

@@ -7,6 +7,7 @@ pub mod geometry;
 mod history;
 pub mod multi_pack_index;
 pub mod pack_files;
+mod path_filters;
 pub mod prune;
 pub mod repack;
 pub mod server_info;

@@ -16,7 +16,7 @@ use crate::error::Reason;
 use crate::names::NameHash;
 use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::{ObjectNo, RequestObjects};
-use crate::walk::trees::{Tree, TreeDecoder};
+use crate::walk::trees::{Differences, Tree, TreeDecoder};
 
 /// Commits that a thread takes at a time: enough for their trees to share delta bases.
 const STRETCH: u32 = 1024;
@@ -355,7 +355,7 @@ impl<'a> Trees<'a> {
         let mut fresh: Option<Vec<(u32, Vec<ObjectNo>)>> = None;
         for base in &comparison.bases {
             let base_tree = self.decoder.tree(*base)?;
-            let differences = self.differences((comparison.tree, &tree), (*base, &base_tree))?;
+            let differences = self.differences(comparison.tree, &tree, &base_tree)?;
             fresh = Some(match fresh {
                 None => differences.into_iter().map(|fresh| (fresh.at, Vec::from_iter(fresh.base))).collect(),
                 Some(fresh) => in_both(fresh, differences),
@@ -401,56 +401,22 @@ impl<'a> Trees<'a> {
         Ok(entry)
     }
 
-    /// The entries of `tree` that `base` lacks or has with other bytes. Both trees should be sorted; if a
-    /// damaged one is not, more entries differ.
-    fn differences(
-        &self,
-        (ix, tree): (ObjectNo, &Tree),
-        (base_ix, base): (ObjectNo, &Tree),
-    ) -> Result<Vec<Fresh>, NoBitmap> {
+    /// The entries of `tree` that `base` lacks or has with other bytes.
+    fn differences(&self, ix: ObjectNo, tree: &Tree, base: &Tree) -> Result<Vec<Fresh>, NoBitmap> {
         let mut fresh = Vec::new();
-        let ends = |tree: &Tree| tree.starts.len() - 1;
-        let (mut at, mut base_at) = (0, 0);
-        while at < ends(tree) {
-            let (start, base_start) = (tree.starts[at] as usize, base.starts[base_at] as usize);
-            let same = common_prefix(&tree.bytes[start..], &base.bytes[base_start..]);
-            let whole = tree.starts[at..].partition_point(|next| *next as usize <= start + same) - 1;
-            // An entry ends with an id, so if it is complete in one tree, it is complete in the other.
-            at += whole;
-            base_at += whole;
-            if at == ends(tree) {
-                break;
-            }
-            if base_at >= ends(base) {
-                fresh.extend(tree.starts[at..ends(tree)].iter().map(|at| Fresh { at: *at, base: None }));
-                break;
-            }
-            let entry = self.entry_at(ix, tree, tree.starts[at])?;
-            let base_entry = self.entry_at(base_ix, base, base.starts[base_at])?;
-            match sort_key(&entry).cmp(sort_key(&base_entry)) {
-                std::cmp::Ordering::Less => {
-                    fresh.push(Fresh { at: tree.starts[at], base: None });
-                    at += 1;
-                }
-                std::cmp::Ordering::Greater => base_at += 1,
-                std::cmp::Ordering::Equal => {
-                    let is_tree = base_entry.kind() == EntryKind::Tree;
-                    let base_tree = if is_tree { self.request_objects.find(base_entry.id)? } else { None };
-                    fresh.push(Fresh { at: tree.starts[at], base: base_tree });
-                    at += 1;
-                    base_at += 1;
-                }
-            }
+        for difference in Differences::new(self.request_objects.hash(), base, tree) {
+            let difference =
+                difference.map_err(|source| Reason::Malformed { id: self.request_objects.id(ix), source })?;
+            let Some(new) = difference.new else { continue };
+            let old = difference.old.filter(|old| old.entry.kind() == EntryKind::Tree);
+            let base = match old {
+                Some(old) => self.request_objects.find(old.entry.id)?,
+                None => None,
+            };
+            fresh.push(Fresh { at: new.at, base });
         }
         Ok(fresh)
     }
-}
-
-/// Trees are sorted by name, directories as if theirs ended in a slash (git's user manual, "Git object
-/// model").
-fn sort_key<'e>(entry: &TreeEntry<'e>) -> impl Iterator<Item = u8> + 'e {
-    let slash = (entry.kind() == EntryKind::Tree).then_some(b'/');
-    entry.name.iter().copied().chain(slash)
 }
 
 /// Entries that both comparisons found, with the trees that either base has in their place.
@@ -463,31 +429,4 @@ fn in_both(fresh: Vec<(u32, Vec<ObjectNo>)>, differences: Vec<Fresh>) -> Vec<(u3
         Some((at, bases))
     };
     fresh.into_iter().filter_map(keep).collect()
-}
-
-/// The length of the longest common prefix.
-#[inline]
-fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    let mut at = 0;
-    for chunk in [4096, 512, 64, 1] {
-        let (a, b) = (a[at..].chunks_exact(chunk), b[at..].chunks_exact(chunk));
-        at += a.zip(b).take_while(|(a, b)| a == b).count() * chunk;
-    }
-    at
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn common_prefixes() {
-        let a = vec![7; 10_000];
-        for length in [0, 1, 63, 64, 65, 511, 513, 4096, 5000, 9999, 10_000] {
-            let mut b = a.clone();
-            assert_eq!(common_prefix(&a, &b[..length]), length);
-            b.get_mut(length).into_iter().for_each(|byte| *byte = 8);
-            assert_eq!(common_prefix(&a, &b), length);
-        }
-    }
 }

@@ -10,6 +10,7 @@
 
 mod by_path;
 mod decode;
+mod differences;
 
 use packrace_object::tree::{Entries, EntryKind};
 use packrace_object::{Kind, MalformedObject, oid};
@@ -21,6 +22,7 @@ use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::{ObjectNo, RequestObjects};
 pub(crate) use by_path::PathWalk;
 pub(crate) use decode::{Tree, TreeDecoder};
+pub(crate) use differences::{Difference, Differences};
 
 /// Below this many trees, a round does not use a second thread.
 const TREES_WORTH_A_THREAD: usize = 256;

@@ -1,0 +1,242 @@
+//! Makes the changed-path filters of a commit-graph file (gitformat-commit-graph, "Bloom Filter Index").
+//!
+//! ```text
+//! rows in order ─choose→ kept from the present files, or compared with the first parent ─several threads→ filters
+//! ```
+
+mod changed_paths;
+mod high_bytes;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use packrace_format::commit_graph::{
+    ArrangedCommits, CommitGraph, FilterSettings, FirstParent, PathFilters, PathHash,
+};
+use packrace_object::ObjectId;
+
+use super::commit_graph::GraphRequest;
+use super::history::CommitReader;
+use crate::error::{Error, Reason};
+use crate::progress::{Phase, ProgressSink};
+use crate::request_objects::{ObjectNo, RequestObjects};
+use changed_paths::ChangedPaths;
+use high_bytes::HighBytes;
+
+/// Commits that a thread takes at a time: enough for their trees to share delta bases.
+const STRETCH: usize = 256;
+
+/// Which changed-path filters a new commit-graph gets.
+#[derive(Debug, Clone)]
+pub struct FilterRequest {
+    /// Whether there are filters; `None`: if the present commit-graph has them.
+    pub wanted: Option<bool>,
+    /// The hash of new filters; `None`: that of the present filters, or version 1.
+    pub hash: Option<PathHash>,
+    /// Whether present filters are used.
+    pub uses_present: bool,
+    /// How many filters are computed at most; commits beyond get none.
+    pub max_new: Option<u64>,
+    /// Whether the first tips are the first commits that get filters; otherwise the oldest commits.
+    pub in_order_of_tips: bool,
+    /// Threads that compare trees; at least 1.
+    pub threads: usize,
+    /// The deepest tree that is compared.
+    pub max_tree_depth: usize,
+}
+
+impl FilterRequest {
+    /// The settings of the new filters; `None` if there are none.
+    fn settings<D: AsRef<[u8]>>(&self, present: Option<&CommitGraph<D>>) -> Option<FilterSettings> {
+        let present = present.filter(|_| self.uses_present).and_then(CommitGraph::filter_settings);
+        if !self.wanted.unwrap_or(present.is_some()) {
+            return None;
+        }
+        let settings = present.unwrap_or(FilterSettings::new(PathHash::SignedBytes));
+        Some(FilterSettings { hash: self.hash.unwrap_or(settings.hash), ..settings })
+    }
+}
+
+/// The input of all steps.
+struct FilterJob<'a, D> {
+    request_objects: &'a RequestObjects,
+    request: &'a FilterRequest,
+    settings: FilterSettings,
+    commits: &'a ArrangedCommits<'a, D>,
+    present: Option<&'a CommitGraph<D>>,
+    tips: &'a [ObjectId],
+    progress: &'a dyn ProgressSink,
+}
+
+/// A commit to compare with its first parent.
+struct Comparison {
+    row: usize,
+    /// The trees; `None` is the empty tree.
+    old: Option<ObjectNo>,
+    new: Option<ObjectNo>,
+}
+
+/// Keeps or computes the filters of all rows; `None` if none are wanted. `present` are the present files.
+pub(super) fn compute<D: AsRef<[u8]> + Sync>(
+    request_objects: &RequestObjects,
+    request: &GraphRequest,
+    commits: &ArrangedCommits<'_, D>,
+    present: Option<&CommitGraph<D>>,
+    progress: &dyn ProgressSink,
+) -> Result<Option<PathFilters>, Error> {
+    let GraphRequest { filters: request, tips, .. } = request;
+    let Some(settings) = request.settings(present) else { return Ok(None) };
+    let job = FilterJob { request_objects, request, settings, commits, present, tips, progress };
+    let total = commits.len();
+    let mut filters = vec![Box::default(); total];
+    progress.report(Phase::ComputingFilters, 0, total as u64);
+    let mut comparisons = job.choose(&mut filters)?;
+    // Neighbours in a pack share delta bases.
+    comparisons.sort_by_cached_key(|comparison| {
+        let packed = comparison.new.and_then(|tree| request_objects.packed(tree));
+        packed.map(|packed| {
+            let at = request_objects.snapshot().locate(packed);
+            (at.pack.0, at.offset)
+        })
+    });
+    for (row, filter) in job.compare(&comparisons)? {
+        filters[row] = filter;
+    }
+    progress.report(Phase::ComputingFilters, total as u64, total as u64);
+    Ok(Some(PathFilters { settings, filters }))
+}
+
+impl<D: AsRef<[u8]> + Sync> FilterJob<'_, D> {
+    /// Copies filters that the present files have, and returns the commits that need a new one.
+    fn choose(&self, filters: &mut [Box<[u8]>]) -> Result<Vec<Comparison>, Error> {
+        let max_new =
+            self.request.max_new.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX));
+        let mut comparisons = Vec::new();
+        let mut trees = FirstParents::new(self);
+        let mut high_bytes = HighBytes::new(self.request_objects);
+        let mut has_warned = false;
+        for row in self.order() {
+            let present = self.present_filter(row, &mut has_warned);
+            if let Some((settings, filter)) = present
+                && settings == self.settings
+            {
+                filters[row] = filter.into();
+                continue;
+            }
+            if comparisons.len() >= max_new {
+                continue;
+            }
+            let (old, new) = trees.of(row)?;
+            if let Some((_, filter)) = present
+                && !high_bytes.are_in(old)?
+                && !high_bytes.are_in(new)?
+            {
+                // Both hashes agree on such paths.
+                filters[row] = filter.into();
+                continue;
+            }
+            comparisons.push(Comparison { row, old, new });
+        }
+        Ok(comparisons)
+    }
+
+    /// A filter that may differ in its hash, but in nothing else.
+    fn present_filter(&self, row: usize, has_warned: &mut bool) -> Option<(FilterSettings, &[u8])> {
+        let present = self.present.filter(|_| self.request.uses_present)?;
+        let position = present.position_of(&self.commits.id(row))?;
+        let found = present.filter_at(position).unwrap_or_else(|fault| {
+            if !std::mem::replace(has_warned, true) {
+                tracing::warn!("{fault}");
+            }
+            None
+        });
+        found
+            .filter(|(settings, _)| FilterSettings { hash: self.settings.hash, ..*settings } == self.settings)
+    }
+
+    /// The order in which rows get filters if not all may get one.
+    fn order(&self) -> Vec<usize> {
+        let mut rows = self.commits.oldest_first();
+        if self.request.max_new.is_some() && self.request.in_order_of_tips {
+            let numbers: HashMap<&ObjectId, usize> =
+                self.tips.iter().enumerate().map(|(number, tip)| (tip, number)).collect();
+            rows.sort_by_key(|row| numbers.get(&self.commits.id(*row)).copied().unwrap_or(usize::MAX));
+        }
+        rows
+    }
+
+    /// Computes filters on several threads.
+    fn compare(&self, comparisons: &[Comparison]) -> Result<Vec<(usize, Box<[u8]>)>, Error> {
+        let stretches = comparisons.len().div_ceil(STRETCH);
+        let threads = self.request.threads.min(stretches).max(1);
+        let total = self.commits.len();
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(total - comparisons.len()));
+        let work = || {
+            let mut paths =
+                ChangedPaths::new(self.request_objects, self.settings.hash, self.request.max_tree_depth);
+            let mut filters = Vec::new();
+            while let Some(stretch) = comparisons.chunks(STRETCH).nth(next.fetch_add(1, Relaxed)) {
+                if self.progress.cancelled() {
+                    return Err(Reason::Cancelled.into());
+                }
+                for comparison in stretch {
+                    let filter = match paths.between(comparison.old, comparison.new)? {
+                        Some(hashes) => self.settings.filter(hashes),
+                        None => FilterSettings::filter_of_many(),
+                    };
+                    filters.push((comparison.row, filter));
+                }
+                let done = done.fetch_add(stretch.len(), Relaxed) + stretch.len();
+                self.progress.report(Phase::ComputingFilters, done as u64, total as u64);
+            }
+            Ok(filters)
+        };
+        // After an error, the other threads should find no more work.
+        let work = || work().inspect_err(|_: &Error| next.store(stretches, Relaxed));
+        let results: Vec<Result<Vec<_>, Error>> = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let mine = work();
+            let others = others.into_iter().map(|other| match other.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            std::iter::once(mine).chain(others).collect()
+        });
+        let mut filters = Vec::with_capacity(comparisons.len());
+        for result in results {
+            filters.extend(result?);
+        }
+        Ok(filters)
+    }
+}
+
+/// Finds the trees of rows and of their first parents.
+struct FirstParents<'a, D> {
+    job: &'a FilterJob<'a, D>,
+    history: CommitReader<'a>,
+}
+
+impl<'a, D: AsRef<[u8]>> FirstParents<'a, D> {
+    fn new(job: &'a FilterJob<'a, D>) -> Self {
+        FirstParents { job, history: CommitReader::new(job.request_objects) }
+    }
+
+    fn of(&mut self, row: usize) -> Result<(Option<ObjectNo>, Option<ObjectNo>), Error> {
+        let commits = self.job.commits;
+        let parent = match commits.first_parent(row) {
+            None => None,
+            Some(FirstParent::Row(row)) => self.find(&commits.tree(row))?,
+            // Not from the file below: see `CommitReader`.
+            Some(FirstParent::Below(id)) => {
+                let tree = self.history.commit(&id)?.tree;
+                self.find(&tree)?
+            }
+        };
+        Ok((parent, self.find(&commits.tree(row))?))
+    }
+
+    /// `None` if the tree is empty, which git knows without storing it.
+    fn find(&self, tree: &ObjectId) -> Result<Option<ObjectNo>, Error> {
+        if tree.is_empty_tree() { Ok(None) } else { self.job.request_objects.require(tree).map(Some) }
+    }
+}
