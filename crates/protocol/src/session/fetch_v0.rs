@@ -4,7 +4,6 @@
 //! Needs (want, shallow, deepen) ─ flush ─▶ Wants ─▶ Shallow ─▶ Haves ⇄ CheckingHaves ─ done, or ready ─▶ Pack
 //! ```
 
-
 use packrace_object::ObjectId;
 
 use super::lines::{Depth, check_object_format, write_shallow_lines};

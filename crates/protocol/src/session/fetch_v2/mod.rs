@@ -20,7 +20,6 @@ mod keys;
 mod object_info;
 mod refs_arguments;
 
-
 use super::lines::write_shallow_lines;
 use super::{
     Carriage, HavesAnswer, Input, Output, Outputs, PackRequest, ServiceConfig, ShallowAnswer, ShallowRequest,
