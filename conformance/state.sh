@@ -72,6 +72,7 @@ files_of() {
     show files
     # Samples of hooks come from git's own template, which packrace does not look for.
     (cd "$GIT_DIR" && find . \( -name '*.sample' -o -path ./objects -o -path ./reftable -o -path ./worktrees \) -prune -o -type f -print | sort) |
+        sed 's/sharedindex\.[0-9a-f]*/sharedindex.ID/' |
         if wants pseudorefs; then cat; else grep -v '/[A-Z_]*_HEAD$\|/AUTO_MERGE$'; fi
     show packed-refs
     cat "$GIT_DIR/packed-refs" 2>/dev/null

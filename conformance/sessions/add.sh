@@ -128,13 +128,49 @@ git --literal-pathspecs add 'x*'
 git add ':(nothing)a'
 
 ## pathspecs by attribute
-# differs: :(attr:…) is refused
 repository
 echo '*.c kind=source' >.gitattributes
 echo 1 >a.c
 echo 2 >a.h
 git add ':(attr:kind=source)'
 git ls-files
+
+## pathspecs by attribute, all forms
+repository
+printf '%s\n' '*.c kind=source' '*.h kind' '*.o -kind' 'd/x.c !kind' '*.m kind=source,header other' 'sub/ other' >.gitattributes
+mkdir -p d/e sub
+for file in a.c a.h a.o a.m a.t d/x.c d/y.c d/e/z.c sub/q.c; do echo $file >$file; done
+for form in kind=source kind -kind '!kind' 'kind=source other' other kind=nothing 'kind=source\,header' ' kind=source' 'kind  other'; do
+    git add ":(attr:$form)"
+    git ls-files
+    rm -f .git/index
+done
+git add ':(exclude,attr:kind=source)' .
+git ls-files
+rm -f .git/index
+git add ':(attr:kind=source,icase)A*' ':(attr:other)'
+git ls-files
+git add ':(attr:!kind)d'
+git ls-files
+git add ':(attr:kind=source)d/y.c' ':(attr)sub'
+git ls-files
+echo more >>d/x.c
+git add -u ':(attr:!kind)'
+git ls-files -s
+
+## pathspecs by attribute, refused
+# exits: 128 128 128 128 128 128 128 128 128
+repository
+echo 1 >a
+git add ':(attr:)'
+git add ':(attr:kind=source,attr:other)'
+git add ':(attr:-kind=x)'
+git add ':(attr:a@b)'
+git add ':(attr:kind=so$rce)'
+git add ':(attr:kind=so\)'
+git add ':(attr:-)'
+git add ':(attr:kind'
+git add ':(attr:kind)nothing'
 
 ## from a file of pathspecs
 # exits: 128 128
@@ -281,3 +317,28 @@ repository
 echo 1 >a
 git stage a
 git ls-files -s
+
+## what the user chooses
+history 2
+printf 'first\n' >edited
+cat dir1/file1 >>edited
+mv edited dir1/file1
+echo last >>dir1/file1
+echo new >new
+printf 's\ny\nn\n' | git add -p
+git diff --cached
+printf 'y\n' | git -C dir1 add --patch file1
+git ls-files -s
+echo again >>dir1/file1
+printf '2\n1\n\nq\n' | git add -i
+git ls-files -s
+echo more >>dir1/file1
+GIT_EDITOR=true git add -e
+git ls-files -s
+
+## what the user chooses, in vain
+# exits: 128
+repository
+echo 1 >a
+printf '' | git add -p
+git add -p --pathspec-from-file=-

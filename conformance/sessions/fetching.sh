@@ -163,7 +163,6 @@ git clone from to
 git ls-remote from
 
 ## what is common is not sent again
-# differs: every common commit is acknowledged; git leaves out what others reach
 history 20 from
 git clone -q --no-local from to
 (cd to && commit mine)

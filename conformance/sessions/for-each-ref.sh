@@ -145,7 +145,7 @@ stock symbolic-ref refs/heads/alias refs/heads/main
 git for-each-ref --format='%(refname) %(symref) %(symref:short) %(symref:lstrip=1)'
 
 ## unknown fields
-# differs: git shows its usage below one of the messages
+# masks: usage
 # exits: 128 129 128 128 128
 history 1
 git for-each-ref --format='%(nothing)'
@@ -163,7 +163,6 @@ git for-each-ref --format='%(align)x%(end)'
 git for-each-ref --format='%(then)x'
 
 ## options that make no sense
-# differs: git shows its usage where packrace says in a line what is wrong
 # masks: usage
 # exits: 129 129 129 129
 history 1
@@ -331,9 +330,46 @@ git for-each-ref --format='%(is-base)'
 git for-each-ref --format='%(is-base:nothing)'
 
 ## signatures
-# differs: %(signature) is refused
+# exits: 128
 history 1
-git for-each-ref --format='[%(signature:grade)] [%(signature:signer)]'
+git for-each-ref --format='[%(signature:grade)] [%(signature:signer)] [%(signature)] [%(signature:trustlevel)]'
+git for-each-ref --format='%(signature:nothing)'
+
+## signatures that gpg judges
+repository
+cat >gpg <<'EOF'
+#!/bin/sh
+# What is signed is on standard input.
+echo 'for people' >&2
+sed -n 's/^say //p' | tr '~' '\n'
+EOF
+chmod +x gpg
+stock config gpg.program ./gpg
+tree=$(stock write-tree)
+number=0
+signed() {
+    number=$((number + 1))
+    commit=$(printf 'tree %s\nauthor a <a@b> 1700000000 +0000\ncommitter a <a@b> 1700000000 +0000\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n abc\n -----END PGP SIGNATURE-----\n\nsay %s\n' "$tree" "$1" | stock hash-object -w -t commit --stdin)
+    stock update-ref refs/heads/$number "$commit"
+}
+good='[GNUPG:] GOODSIG 12AB C O <c@o>'
+valid='[GNUPG:] VALIDSIG AAAA 2020-01-01 1577836800 0 4 0 1 8 00 BBBB'
+signed "$good~$valid~[GNUPG:] TRUST_ULTIMATE 0 pgp"
+signed "$good~$valid~[GNUPG:] TRUST_MARGINAL"
+signed "$good~$valid~[GNUPG:] TRUST_NEVER"
+signed "$good"
+signed "$good~$good"
+signed '[GNUPG:] BADSIG 12AB C O <c@o>'
+signed '[GNUPG:] ERRSIG 12AB 1 8 00 1 9~[GNUPG:] NO_PUBKEY 12AB'
+signed "[GNUPG:] EXPKEYSIG 12AB C O~$valid~[GNUPG:] TRUST_FULLY"
+signed "[GNUPG:] REVKEYSIG 12AB C O~$valid"
+signed "[GNUPG:] EXPSIG 12AB C O~$valid"
+signed nothing
+stock tag -a -m tag tag 1
+for part in '' :grade :signer :key :fingerprint :primarykeyfingerprint :trustlevel; do
+    git for-each-ref --format="%(refname) [%(signature$part)] [%(*signature$part)]"
+done
+git for-each-ref --sort=signature:grade --format='%(refname) %(signature:grade)'
 
 ## work trees of branches
 # in: files

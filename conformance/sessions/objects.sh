@@ -35,7 +35,7 @@ echo nonsense | git hash-object --literally -t bogus --stdin
 echo nonsense | git hash-object -t tag --stdin
 
 ## hash-object through filters
-# differs: git shows all options below its usage
+# masks: usage
 # exits: 129
 repository
 echo '*.txt text' >.gitattributes

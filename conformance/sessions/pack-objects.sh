@@ -87,7 +87,6 @@ history 1
 echo 1111111111111111111111111111111111111111 | git pack-objects --stdout
 
 ## arguments that are too few or too many
-# differs: one line says what is missing, where git shows its usage
 # masks: usage
 # exits: 129 129 129
 history 1

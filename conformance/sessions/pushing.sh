@@ -185,7 +185,6 @@ git push --porcelain to.git main
 git push --porcelain to.git :main :nothing
 
 ## receive-pack by itself
-# differs: usage is shown where git says in a line what is wrong
 # exits: 128 129 129
 # masks: usage
 history 1

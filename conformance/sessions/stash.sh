@@ -341,3 +341,28 @@ history 2
 echo changed >dir1/file1
 git stash
 git stash pop
+
+## what the user chooses
+# state: no-logs
+history 2
+echo changed >>dir1/file1
+echo changed >>dir2/file2
+printf 'y\nn\n' | git stash -p
+git status --short
+git stash list
+printf 'y\n' | git stash push --patch -m chosen dir2
+git stash list
+git status --short
+
+## pathspecs by attribute
+# exits: 1
+history 2
+echo '*1 kind=one' >.gitattributes
+stock add .gitattributes
+stock commit -q -m attributes
+echo changed >dir1/file1
+echo changed >dir2/file2
+git stash push ':(attr:kind=one)'
+git status --short
+git stash push ':(attr:kind=two)'
+git stash pop

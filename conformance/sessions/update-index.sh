@@ -162,7 +162,6 @@ git update-index --refresh
 git update-index --unmerged --refresh
 
 ## split indexes
-# differs: split indexes are refused
 repository
 echo 1 >a
 git add a
@@ -170,9 +169,90 @@ git update-index --split-index
 git ls-files -s
 git update-index --no-split-index
 
-## untracked cache and fsmonitor
-# differs: untracked caches are refused
+## untracked caches
 repository
 git update-index --test-untracked-cache >/dev/null
 git update-index --untracked-cache
 git update-index --no-untracked-cache
+
+## split indexes, beside which entries change
+repository
+for n in 0 1 2 3 4 5 6 7 8 9; do echo $n >file$n; done
+stock add .
+stock config core.splitIndex true
+git update-index --split-index
+echo changed >file0
+git update-index file0
+git update-index --force-remove file1
+echo new >new0
+git add new0
+git ls-files -s
+ls .git | grep -c sharedindex
+echo new >new1
+echo new >new2
+git add .
+git ls-files -s
+ls .git | grep -c sharedindex
+git -c core.splitIndex=false update-index --split-index
+git update-index --no-split-index
+git ls-files -s
+ls .git | grep -c sharedindex
+
+## split indexes, that git goes on with
+# state: no-log-of-HEAD no-pseudorefs
+repository
+for n in 0 1 2 3 4 5 6 7 8 9; do echo $n >file$n; done
+stock add .
+stock commit -q -m one
+git update-index --split-index
+echo changed >file3
+git add file3
+stock rm -q -f file4
+echo new >new
+stock add new
+git stash
+stock status --short
+git stash pop --index
+stock status --short
+git -c splitIndex.maxPercentChange=0 -c splitIndex.sharedIndexExpire=now add .
+ls .git | grep -c sharedindex
+stock commit -q -m two
+git ls-files -s
+
+## split indexes, set up wrongly
+# masks: words
+# says: should be between 0 and 100
+# exits: 128
+repository
+echo 1 >a
+git -c splitIndex.maxPercentChange=101 -c splitIndex.sharedIndexExpire=foo add a
+git update-index --split-index
+echo 2 >b
+git -c splitIndex.maxPercentChange=101 add b
+git -c splitIndex.sharedIndexExpire=foo update-index --split-index
+git ls-files
+
+## untracked caches, of what comes and goes
+# state: no-log-of-HEAD no-pseudorefs
+repository
+mkdir -p a/b d
+for file in x a/x a/b/x d/x; do echo $file >$file; done
+stock add .
+stock commit -q -m one
+for file in y a/y a/b/y d/y; do echo $file >$file; done
+git update-index --untracked-cache
+stock status --short
+git add a/b/y
+stock status --short
+git update-index --force-remove d/x
+stock status --short
+git update-index --add --cacheinfo "100644,$(stock rev-parse :x),d/z"
+stock status --short
+git stash
+stock status --short
+git stash pop
+stock status --short
+git -c core.untrackedCache=true update-index --no-untracked-cache
+stock status --short
+git -c core.untrackedCache=false update-index --force-untracked-cache
+stock status --short

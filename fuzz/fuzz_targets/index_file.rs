@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use packrace_format::index_file::{IndexFile, IndexParts, encode};
+use packrace_format::index_file::{IndexFile, IndexParts, encode, invalidate_untracked, split};
 use packrace_format::mtimes::{self, Mtimes};
 use packrace_object::{HashKind, TrailerHasher};
 
@@ -21,10 +21,16 @@ fuzz_target!(|input: &[u8]| {
         }
         if let Ok(mut found) = IndexFile::decode(&file, hash) {
             assert!(found.named_objects().len() * hash.len_in_bytes() <= file.len());
+            if let Some(cache) = &found.untracked
+                && let Some(less) = invalidate_untracked(cache, hash, &mut |path| path.len() & 1 == 1)
+            {
+                assert!(invalidate_untracked(&less, hash, &mut |_| false).is_some_and(|again| again == less));
+            }
             let parts = IndexParts {
                 cache_tree: found.cache_tree.as_ref(),
                 resolve_undo: &found.resolve_undo,
                 untracked: found.untracked.as_deref(),
+                link: None,
                 skip_hash: way & 4 == 0,
             };
             let entries = found.entries.iter().map(|(key, entry)| (key, entry));

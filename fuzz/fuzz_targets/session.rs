@@ -205,8 +205,9 @@ fn answer(output: &Output) -> Option<Input<'static>> {
         Output::CheckWants(_) => Some(Input::WantsGranted),
         Output::CheckHaves(haves) => {
             let known: Vec<bool> = haves.iter().map(|id| id.first_byte() & 1 == 0).collect();
+            let implied = haves.iter().map(|id| id.first_byte() & 4 != 0).collect();
             let enough = haves.iter().map(|id| id.first_byte() & 2 != 0).collect();
-            Some(Input::HavesChecked(HavesAnswer { known, enough }))
+            Some(Input::HavesChecked(HavesAnswer { known, implied, enough }))
         }
         Output::ResolveShallow(request) => {
             let shallow: Vec<ObjectId> = request.wants.iter().take(3).copied().collect();
@@ -239,7 +240,7 @@ fn unasked(which: u8) -> Input<'static> {
     match which % 9 {
         0 => Input::RefsSent,
         1 => Input::WantsGranted,
-        2 => Input::HavesChecked(HavesAnswer { known: vec![true; 3], enough: vec![] }),
+        2 => Input::HavesChecked(HavesAnswer { known: vec![true; 3], ..HavesAnswer::default() }),
         3 => Input::ShallowResolved(ShallowAnswer::default()),
         4 => Input::PackSent,
         5 => Input::RefsResolved(vec![]),

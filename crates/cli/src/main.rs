@@ -15,6 +15,7 @@ mod bucket;
 mod completions;
 mod events;
 mod gitolite;
+mod hand_over;
 mod http_backend;
 mod interruption;
 mod log;
@@ -53,6 +54,12 @@ fn main() -> ExitCode {
                 trace.command(command.name());
             }
             (run(Call { ends_process: true, ..call }, command, trace.as_mut()), trace)
+        }
+        Parsed::HandOver(arguments) => {
+            let trace = Trace::begin(&reports.trace2, None, &session, &argv);
+            let reason = hand_over::to_git(&arguments);
+            eprint_line!("fatal: cannot run git: {reason}");
+            (FATAL, trace)
         }
         Parsed::Answer { text, to_stdout, code } => {
             let trace = Trace::begin(&reports.trace2, None, &session, &argv);
@@ -123,7 +130,7 @@ fn dispatch(call: Call, command: Command) -> Result<(), Fatal> {
         Command::UploadPack(args) => commands::upload_pack::run(&call, &args.into()),
         Command::ReceivePack(args) => commands::receive_pack::run(&call, &args.into()),
         Command::HttpBackend => http_backend::run(&call),
-        Command::Add(args) => commands::add::run(&call, &(*args).try_into()?),
+        Command::Add(args) => commands::add::run(&call, &(*args).into()),
         Command::Clone(args) => commands::clone::run(&call, &(*args).into(), interruption::watch),
         Command::CommitGraph(args) => commands::commit_graph::run(&call, &args.try_into()?),
         Command::ForEachRef(args) => commands::for_each_ref::run(&call, &(*args).into()),

@@ -7,12 +7,12 @@ use std::time::{Duration, SystemTime};
 
 use packrace_format::commit_graph::{CommitGraph as Graph, Merging};
 use packrace_maintenance::commit_graphs::{self, FilterWriting, GraphWriting};
-use packrace_maintenance::expiry::expiry;
 use packrace_object::ObjectId;
 use packrace_os::process::available_threads;
 use packrace_pack::maintain::commit_graph::{Split, packed_commits};
 use packrace_pack::maintain::verify_graph::verify_commits;
 use packrace_pack::{Phase, ProgressSink as _, RequestObjects, Settings};
+use packrace_store::expiry::expiry;
 use packrace_store::{GraphExpiry, GraphFiles, Mapped, Repository};
 
 use crate::call::Call;

@@ -23,7 +23,8 @@ pub fn run(call: &Call, args: &ForEachRefOptions) -> Result<(), Fatal> {
 fn request(call: &Call, args: &ForEachRefOptions) -> Result<ListingRequest, Fatal> {
     let count = match args.count {
         Some(count) if count < 0 => {
-            return Err(Fatal::refused(format!("invalid --count argument: `{count}'")));
+            let refused = Fatal::refused(format!("invalid --count argument: `{count}'"));
+            return Err(refused.with_usage_of("for-each-ref"));
         }
         Some(0) | None => None,
         Some(count) => Some(usize::try_from(count).unwrap_or(usize::MAX)),
@@ -80,7 +81,7 @@ fn quoting(args: &ForEachRefOptions) -> Result<Quoting, Fatal> {
     let first = asked.next().unwrap_or_default();
     match asked.next() {
         None => Ok(first),
-        Some(_) => Err(Fatal::refused("more than one quoting style?")),
+        Some(_) => Err(Fatal::refused("more than one quoting style?").with_usage_of("for-each-ref")),
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 
-use packrace_maintenance::expiry::expiry;
 use packrace_maintenance::reflogs::ReflogExpiry;
 use packrace_object::{Kind, ObjectId};
+use packrace_store::expiry::expiry;
 use packrace_store::refs::{Backend, LogEdit, LoggedChange, RefStore, Value, is_good_name};
 use packrace_store::{ObjectReader, Repository, WorkTreeReflogs, all_reflogs, cache_bytes};
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use packrace_maintenance::bitmaps::{bitmap_request, islands};
-use packrace_maintenance::expiry::expiry;
 use packrace_maintenance::repacking::{Finishing, finish};
 use packrace_os::process::available_threads;
 use packrace_pack::RequestObjects;
@@ -11,6 +10,7 @@ use packrace_pack::Settings;
 use packrace_pack::maintain::bitmap_build::not_closed_warning;
 use packrace_pack::maintain::pack_files::PackFilesError;
 use packrace_pack::maintain::repack::{RepackRequest, Scope, Unreachable, write};
+use packrace_store::expiry::expiry;
 use packrace_store::publish::loose_compression;
 use packrace_store::{Config, Repository, roots};
 

@@ -44,7 +44,6 @@ pub mod bitmaps;
 pub mod commit_graphs;
 mod directory;
 mod error;
-pub mod expiry;
 mod facts;
 mod lock;
 mod measure;

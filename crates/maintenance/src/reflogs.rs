@@ -10,8 +10,8 @@ use packrace_store::refs::{LoggedChange, RefStore, Target};
 use packrace_store::{ObjectReader, Repository, cache_bytes, ref_tips};
 
 use crate::error::Error;
-use crate::expiry::expiry;
 use crate::sound_commits::SoundCommits;
+use packrace_store::expiry::expiry;
 
 /// Finds expired entries.
 pub struct ReflogExpiry<'a> {

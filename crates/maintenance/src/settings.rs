@@ -3,8 +3,8 @@
 use packrace_store::{Config, Repository};
 
 use crate::error::Error;
-use crate::expiry::expiry;
 use crate::task::Task;
+use packrace_store::expiry::expiry;
 
 /// git's configuration of maintenance. Plain data.
 #[derive(Debug, Clone, PartialEq, Eq)]

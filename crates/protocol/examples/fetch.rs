@@ -45,8 +45,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
             Output::CheckHaves(haves) => {
                 println!("the client has: {haves:?}");
-                let (known, enough) = (vec![false; haves.len()], vec![false; haves.len()]);
-                Input::HavesChecked(HavesAnswer { known, enough })
+                let none = vec![false; haves.len()];
+                Input::HavesChecked(HavesAnswer { known: none.clone(), implied: none.clone(), enough: none })
             }
             Output::NeedPack(request) => {
                 println!("a pack is asked for: {request:?}");

@@ -59,6 +59,7 @@ mod service;
 pub mod settings;
 pub mod settings_file;
 pub mod shell;
+pub mod signature;
 mod ssh;
 pub mod ssh_keys;
 pub mod stdio;

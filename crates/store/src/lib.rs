@@ -45,6 +45,7 @@
 
 mod config;
 mod error;
+pub mod expiry;
 mod file_dependencies;
 mod hooks;
 pub mod init;

@@ -36,6 +36,7 @@ pub mod index;
 pub mod listing;
 pub mod merge;
 pub mod objects;
+pub mod path_attributes;
 pub mod paths;
 mod platforms;
 pub mod stage;

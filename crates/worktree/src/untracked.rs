@@ -110,7 +110,9 @@ impl<'a> Walk<'a> {
             if !kind.is_dir() || self.is_gitlink(name) || self.is_ignored(name, true)? {
                 return Ok(());
             }
-            if !self.index.contains_dir(name) && self.head(name) != NestedHead::None {
+            if !self.index.contains_dir(name)
+                && (self.head(name) != NestedHead::None || !self.specs.may_enter(name))
+            {
                 return Ok(());
             }
             from = end + 1;
@@ -160,6 +162,9 @@ impl<'a> Walk<'a> {
                 self.untracked.push(Untracked { path: path.clone(), found });
                 return Ok(());
             }
+        }
+        if !self.index.contains_dir(path) && !self.specs.may_enter(path) {
+            return Ok(());
         }
         self.walk(path, names)
     }

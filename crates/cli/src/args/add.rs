@@ -1,7 +1,6 @@
-use packrace_commands::Fatal;
 use packrace_commands::options::AddOptions;
 
-use super::chosen;
+use super::{Interaction, chosen};
 use std::ffi::OsString;
 
 #[derive(Debug, Default, clap::Args)]
@@ -16,15 +15,18 @@ pub struct Add {
     pub verbose: bool,
     #[arg(long, hide = true, overrides_with = "verbose")]
     pub no_verbose: bool,
-    /// Not supported.
-    #[arg(long, short = 'i', hide = true)]
+    /// Choose interactively what to add; git does this, and must be installed.
+    #[arg(long, short = 'i', overrides_with = "no_interactive")]
     pub interactive: bool,
-    /// Not supported.
-    #[arg(long, short = 'p', hide = true)]
-    pub patch: bool,
-    /// Not supported.
-    #[arg(long, short = 'e', hide = true)]
+    #[arg(long, hide = true, overrides_with = "interactive")]
+    pub no_interactive: bool,
+    #[command(flatten)]
+    pub interaction: Interaction,
+    /// Edit the differences and add the result; git does this, and must be installed.
+    #[arg(long, short = 'e', overrides_with = "no_edit")]
     pub edit: bool,
+    #[arg(long, hide = true, overrides_with = "edit")]
+    pub no_edit: bool,
     /// Also add ignored files.
     #[arg(long, short = 'f', overrides_with = "no_force")]
     pub force: bool,
@@ -95,18 +97,16 @@ pub struct Add {
     pub pathspecs: Vec<OsString>,
 }
 
-impl TryFrom<Add> for AddOptions {
-    type Error = Fatal;
+impl Add {
+    /// Whether the user is to choose what to add.
+    pub fn is_interactive(&self) -> bool {
+        self.interactive || self.edit || self.interaction.is_asked()
+    }
+}
 
-    fn try_from(args: Add) -> Result<Self, Fatal> {
-        for (is_asked, name) in
-            [(args.interactive, "--interactive"), (args.patch, "--patch"), (args.edit, "--edit")]
-        {
-            if is_asked {
-                return Err(Fatal::usage(format!("add: {name} is not supported")));
-            }
-        }
-        Ok(AddOptions {
+impl From<Add> for AddOptions {
+    fn from(args: Add) -> Self {
+        AddOptions {
             dry_run: args.dry_run,
             verbose: args.verbose,
             force: args.force,
@@ -123,6 +123,6 @@ impl TryFrom<Add> for AddOptions {
             pathspec_from_file: args.pathspec_from_file,
             pathspec_file_nul: args.pathspec_file_nul,
             pathspecs: args.pathspecs,
-        })
+        }
     }
 }

@@ -171,6 +171,15 @@ pub enum Command {
 }
 
 impl Command {
+    /// Whether the user is asked what to do, which git does.
+    fn is_interactive(&self) -> bool {
+        match self {
+            Command::Add(args) => args.is_interactive(),
+            Command::Stash(args) => args.is_interactive(),
+            _ => false,
+        }
+    }
+
     /// What it is called on the command line.
     pub fn name(&self) -> &'static str {
         match self {
@@ -291,6 +300,8 @@ pub struct Man {
 pub enum Parsed {
     /// Run a command.
     Run(Box<Globals>, Command),
+    /// Let git do it, with these arguments.
+    HandOver(Vec<OsString>),
     /// Say something and end.
     Answer {
         /// The text.
@@ -337,9 +348,10 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
         Ok(Cli { globals, command: Command::ReceivePack(ReceivePack { directory: None, .. }) })
             if globals.git_dir.is_none() =>
         {
-            let text = usage_of("receive-pack");
+            let text = format!("fatal: you must specify a directory\n\n{}", usage_of("receive-pack"));
             Parsed::Answer { text, to_stdout: false, code: USAGE }
         }
+        Ok(cli) if cli.command.is_interactive() => Parsed::HandOver(argv.split_off(1)),
         Ok(cli) => Parsed::Run(Box::new(cli.globals), cli.command),
         Err(error) => refusal::answer(&error, &argv),
     }
@@ -448,4 +460,26 @@ impl From<ReceivePack> for ReceivePackOptions {
 /// What an option and its opposite come to, of which the last that was typed is left.
 fn chosen(yes: bool, no: bool) -> Option<bool> {
     (yes || no).then_some(yes)
+}
+
+// Options with which git lets users choose among changes. No documentation: clap would take it for that of the command.
+#[derive(Debug, Default, clap::Args)]
+pub struct Interaction {
+    /// Choose the changes one by one; git does this, and must be installed.
+    #[arg(long, short = 'p', overrides_with = "no_patch")]
+    patch: bool,
+    #[arg(long, hide = true, overrides_with = "patch")]
+    no_patch: bool,
+    /// With -p, show N lines around each change.
+    #[arg(long, short = 'U', value_name = "N")]
+    unified: Option<OsString>,
+    /// With -p, show changes together with at most N lines between them.
+    #[arg(long, value_name = "N")]
+    inter_hunk_context: Option<OsString>,
+}
+
+impl Interaction {
+    fn is_asked(&self) -> bool {
+        self.patch || self.unified.is_some() || self.inter_hunk_context.is_some()
+    }
 }

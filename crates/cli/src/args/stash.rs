@@ -2,7 +2,7 @@ use packrace_commands::options::{
     self, StashApplyOptions, StashKeepOptions, StashPushOptions, StashShowOptions,
 };
 
-use super::chosen;
+use super::{Interaction, chosen};
 use std::ffi::OsString;
 
 /// Options of the whole command that have a value in the next argument.
@@ -31,6 +31,8 @@ pub enum StashCommand {
     Save {
         #[command(flatten)]
         options: StashOptions,
+        #[command(flatten)]
+        interaction: Interaction,
         /// The message.
         #[arg(value_name = "MESSAGE")]
         words: Vec<OsString>,
@@ -93,6 +95,17 @@ pub enum StashCommand {
     },
 }
 
+impl Stash {
+    /// Whether the user is to choose what to stash.
+    pub fn is_interactive(&self) -> bool {
+        match &self.command {
+            StashCommand::Push(args) => args.interaction.is_asked(),
+            StashCommand::Save { interaction, .. } => interaction.is_asked(),
+            _ => false,
+        }
+    }
+}
+
 /// What is kept, and what stays.
 #[derive(Debug, Clone, clap::Args)]
 pub struct StashOptions {
@@ -128,6 +141,8 @@ pub struct StashOptions {
 pub struct StashPush {
     #[command(flatten)]
     pub options: StashOptions,
+    #[command(flatten)]
+    pub interaction: Interaction,
     /// Message of the entry.
     #[arg(long, short = 'm', value_name = "MESSAGE", overrides_with = "no_message")]
     pub message: Option<OsString>,
@@ -224,7 +239,8 @@ pub(super) fn add_default_command(argv: &mut Vec<OsString>) -> Result<(), OsStri
     while let Some(argument) = rest.next() {
         let text = argument.as_encoded_bytes();
         match text {
-            b"--" => break,
+            // With -p, paths may follow without it.
+            b"--" | b"-p" | b"--patch" => break,
             b"--message" | b"--pathspec-from-file" => drop(rest.next()),
             // A message follows, in this argument or in the next.
             [b'-', switches @ ..] if !switches.starts_with(b"-") && switches.contains(&b'm') => {
@@ -291,7 +307,7 @@ impl From<Stash> for options::StashOptions {
     fn from(args: Stash) -> Self {
         match args.command {
             StashCommand::Push(args) => Self::Push(args.into()),
-            StashCommand::Save { options, words } => Self::Save { options: options.into(), words },
+            StashCommand::Save { options, words, .. } => Self::Save { options: options.into(), words },
             StashCommand::List { max_count } => Self::List { max_count },
             StashCommand::Show(args) => Self::Show(args.into()),
             StashCommand::Apply(args) => Self::Apply(args.into()),

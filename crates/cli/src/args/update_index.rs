@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use clap::{Arg, ArgAction, ArgMatches};
-use packrace_commands::options::{Step, Switch, UpdateIndexOptions};
+use packrace_commands::options::{Step, Switch, UntrackedCache, UpdateIndexOptions};
 
 /// The steps, as they were typed.
 #[derive(Debug)]
@@ -68,6 +68,12 @@ impl clap::FromArgMatches for UpdateIndex {
             ("unresolve", Step::Unresolve),
             ("again", Step::Again),
             ("clear-resolve-undo", Step::ClearResolveUndo),
+            ("split-index", Step::Split(true)),
+            ("no-split-index", Step::Split(false)),
+            ("untracked-cache", Step::UntrackedCache(UntrackedCache::On)),
+            ("force-untracked-cache", Step::UntrackedCache(UntrackedCache::On)),
+            ("no-untracked-cache", Step::UntrackedCache(UntrackedCache::Off)),
+            ("test-untracked-cache", Step::UntrackedCache(UntrackedCache::Test)),
         ] {
             collect(name, &|_| Ok(step.clone()))?;
         }
@@ -128,6 +134,12 @@ impl clap::Args for UpdateIndex {
             .arg(flag("unresolve").help("Restore the conflicts of the following paths"))
             .arg(flag("again").short('g').help("Update files whose entries differ from HEAD again"))
             .arg(flag("clear-resolve-undo").help("Forget how conflicts were resolved"))
+            .arg(flag("split-index").help("Write the index split, beside a new shared index"))
+            .arg(flag("no-split-index").help("Write the index whole"))
+            .arg(flag("untracked-cache").help("Let the index cache the names of untracked files"))
+            .arg(flag("force-untracked-cache").help("The same as --untracked-cache"))
+            .arg(flag("no-untracked-cache").help("Remove the cache of untracked files"))
+            .arg(flag("test-untracked-cache").help("Only test whether this cache works here"))
             .arg(
                 Arg::new("paths")
                     .num_args(0..)

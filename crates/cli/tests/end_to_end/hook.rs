@@ -142,7 +142,6 @@ fn hooks_are_called_as_by_git() {
         log = log.display()
     );
     let hook = format!("uploadpack.packObjectsHook={hook}");
-    // Haves differ if one follows from another; git names fewer.
     let cases: [&[&str]; 5] = [
         CASES[0],
         CASES[1],

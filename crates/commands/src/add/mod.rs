@@ -14,6 +14,7 @@ use packrace_store::publish::{BatchOptions, ObjectBatch};
 use packrace_store::{OpenOptions, Repository, Snapshot};
 use packrace_worktree::filter::{Direction, Filters};
 use packrace_worktree::index::{IndexLock, StatRules};
+use packrace_worktree::path_attributes::attach_attributes;
 use packrace_worktree::paths::{PathError, Pathspecs, SparseCheckout};
 
 use crate::call::Call;
@@ -147,6 +148,8 @@ impl AddCommand<'_> {
             self.unskip_present(lock)?;
         }
         self.check_specs(lock.index())?;
+        let (repository, snapshot, top) = (&self.repository, &self.snapshot, &self.tree.place);
+        attach_attributes(&mut self.specs, repository, snapshot, top, lock.index())?;
         let options = BatchOptions::of_work_tree(self.repository.config())?;
         let objects = ObjectBatch::new(self.repository.object_dir(), Arc::clone(&self.snapshot), options);
         let mut batch = Batch { objects, settled: Default::default() };
@@ -159,9 +162,11 @@ impl AddCommand<'_> {
         )?;
         if self.args.refresh {
             self.refresh(lock.index_mut(), &mut filters, &mut batch)?;
+            self.specs.check_attributes()?;
             return Ok(batch);
         }
         let MatchedPaths { changes, untracked, ignored } = self.find(lock.index())?;
+        self.specs.check_attributes()?;
         self.write_messages();
         self.take_changes(lock.index_mut(), changes, &mut filters, &mut batch)?;
         if self.args.update && !self.args.renormalize && !self.ignores_errors {

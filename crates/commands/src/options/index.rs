@@ -75,6 +75,21 @@ pub enum Step {
     ClearResolveUndo,
     /// The index version to write.
     Version(i64),
+    /// Whether to write the index split.
+    Split(bool),
+    /// What to do about the untracked cache.
+    UntrackedCache(UntrackedCache),
+}
+
+/// `--untracked-cache` and the like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UntrackedCache {
+    /// Add one; the same as `--force-untracked-cache`.
+    On,
+    /// Remove it.
+    Off,
+    /// Only test whether directories have the times that it needs.
+    Test,
 }
 
 /// Options that are on or off.

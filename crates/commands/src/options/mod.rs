@@ -11,7 +11,7 @@ mod stash;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-pub use index::{AddOptions, Step, Switch, UpdateIndexOptions};
+pub use index::{AddOptions, Step, Switch, UntrackedCache, UpdateIndexOptions};
 pub use maintenance::{
     CommitGraphOptions, CommitGraphVerifyOptions, CommitGraphWriteOptions, MaintenanceOptions,
     MaintenanceRunOptions, MultiPackIndexAction, MultiPackIndexOptions, MultiPackIndexWriteOptions,

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use packrace_format::pack_index;
 use packrace_maintenance::bitmaps::{bitmap_request, islands};
-use packrace_maintenance::expiry;
 use packrace_object::{Kind, ObjectId, oid};
 use packrace_os::process::available_threads;
 use packrace_os::sink::write_all;
@@ -21,6 +20,7 @@ use packrace_pack::plan::{Chosen, MissingObjects, PackPlan, plan_adjusted, plan_
 use packrace_pack::{NameHash, PackRequest, ProgressSink as _, RequestObjects, Settings};
 use packrace_protocol::message::packfile_uris::PackfileUri;
 use packrace_server::upload::{self, BlobUri};
+use packrace_store::expiry;
 use packrace_store::publish::{WritePolicy, loose_compression};
 use packrace_store::refs::Target;
 use packrace_store::{Pack, Repository, Snapshot, roots};
@@ -43,7 +43,7 @@ const GATHERED_SEGMENTS: usize = 64;
 pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
     refuse_what_is_missing(args)?;
     if args.stdout == args.base_name.is_some() {
-        return Err(Fatal::usage("either --stdout or a base name is needed"));
+        return Err(Fatal::usage_of("pack-objects"));
     }
     let mut open = call.open_options()?;
     if args.no_use_bitmap_index {

@@ -55,10 +55,24 @@ pub enum Field {
         has_signature: bool,
     },
     Signature,
+    /// What is known of the signature of a commit.
+    CommitSignature(SignaturePart),
     Trailers(TrailerForm),
     Lines(usize),
     /// A field that git accepts but leaves empty for every ref.
     Nothing,
+}
+
+/// A part of what is known of a signature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignaturePart {
+    Report,
+    Grade,
+    Signer,
+    Key,
+    Fingerprint,
+    PrimaryFingerprint,
+    Trust,
 }
 
 /// The form of a ref name.
@@ -171,7 +185,7 @@ impl Atom {
             return Err(Fatal::new("unknown date format "));
         }
         // With an argument, even an empty one, git finds no such line.
-        if matches!(rest, b"author:" | b"committer:" | b"tagger:") {
+        if matches!(rest, b"author:" | b"committer:" | b"tagger:" | b"signature:") {
             return Ok(Atom { field: Field::Nothing, is_deref });
         }
         let field = field(name, argument, is_deref, context)?.ok_or_else(unknown)?;
@@ -223,7 +237,8 @@ fn field(
         "body" => bare(name, argument, Field::Body { has_signature: true })?,
         "contents" => contents(argument)?,
         "trailers" => Field::Trailers(TrailerForm::parse(argument.unwrap_or_default())?),
-        "signature" | "flag" => return Err(unsupported(name)),
+        "signature" => signature(argument)?,
+        "flag" => return Err(unsupported(name)),
         "rest" => return Err(Fatal::new("this command reject atom %(rest)")),
         _ => return person(name, argument, context.is_terminal),
     }))
@@ -283,6 +298,20 @@ fn subject(name: &str, argument: Option<&[u8]>) -> Result<Field, Fatal> {
         Some(b"sanitize") => Ok(Field::SanitizedSubject),
         Some(other) => Err(unrecognized(name, other)),
     }
+}
+
+fn signature(argument: Option<&[u8]>) -> Result<Field, Fatal> {
+    let part = match argument {
+        None => SignaturePart::Report,
+        Some(b"grade") => SignaturePart::Grade,
+        Some(b"signer") => SignaturePart::Signer,
+        Some(b"key") => SignaturePart::Key,
+        Some(b"fingerprint") => SignaturePart::Fingerprint,
+        Some(b"primarykeyfingerprint") => SignaturePart::PrimaryFingerprint,
+        Some(b"trustlevel") => SignaturePart::Trust,
+        Some(other) => return Err(unrecognized("signature", other)),
+    };
+    Ok(Field::CommitSignature(part))
 }
 
 fn contents(argument: Option<&[u8]>) -> Result<Field, Fatal> {

@@ -16,6 +16,7 @@ use super::mailmap::{Mailmap, MappedCreators};
 use super::message::{self, Message};
 use super::names::{self, ShortNames};
 use super::objects::ListedObjects;
+use super::signatures::Signatures;
 use super::sort::KeyValue;
 use super::tracking::Tracking;
 use super::worktrees;
@@ -51,6 +52,7 @@ pub struct Values<'a> {
     pub derived: Vec<(Vec<u8>, bool)>,
     pub bases: Vec<Option<usize>>,
     describer: Option<Describer>,
+    signatures: Signatures,
     mailmap: Option<Rc<Mailmap>>,
     pub mapped_creators: MappedCreators,
     now: i64,
@@ -76,6 +78,7 @@ impl<'a> Values<'a> {
             derived: Vec::new(),
             bases: Vec::new(),
             describer: None,
+            signatures: Signatures::default(),
             mailmap: None,
             mapped_creators: MappedCreators::default(),
             now: super::now(),
@@ -183,6 +186,10 @@ impl<'a> Values<'a> {
             Field::ObjectSize | Field::RawSize => put(out, size),
             Field::Describe(form) if matches!(kind, Kind::Commit | Kind::Tag) => {
                 self.write_described(id, form, out)?
+            }
+            Field::CommitSignature(part) if kind == Kind::Commit => {
+                let data = looked.data.clone().unwrap_or_default();
+                self.signatures.write(self.call, self.repository, (id, &data), *part, out);
             }
             Field::DiskSize => {
                 put(out, self.objects.snapshot()?.stored(&id)?.map_or(0, |stored| stored.bytes))

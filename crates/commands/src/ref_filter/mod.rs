@@ -24,6 +24,7 @@ mod message;
 mod names;
 mod objects;
 mod quote;
+mod signatures;
 mod sort;
 mod tracking;
 mod trailers;
@@ -143,6 +144,7 @@ fn parse_format(request: &ListingRequest, context: &mut ParseContext) -> Result<
     let format = Format::parse(text, request.has_color, context).map_err(|error| match error {
         FormatError::Malformed(rest) => {
             Fatal::refused(format!("malformed format string {}", String::from_utf8_lossy(&rest)))
+                .with_usage_of("for-each-ref")
         }
         FormatError::Fatal(fatal) => fatal,
     })?;

@@ -32,13 +32,10 @@ pub(super) fn check(context: &Context<'_>, index: &Index, specs: &mut Pathspecs)
     }
     let mut is_missing = false;
     for spec in specs.without_entry() {
-        let shown = match spec.original.starts_with(b":") {
-            true => String::from_utf8_lossy(&spec.original).into_owned(),
-            false => {
-                let path = String::from_utf8_lossy(spec.path());
-                format!(":(prefix:{}){path}", context.prefix.len())
-            }
-        };
+        let magic = String::from_utf8_lossy(spec.long_magic());
+        let prefix_bytes = if spec.is_from_top() { 0 } else { context.prefix.len() };
+        let comma = if magic.is_empty() { "" } else { "," };
+        let shown = format!(":({magic}{comma}prefix:{prefix_bytes}){}", String::from_utf8_lossy(spec.path()));
         error_line!(context.call, "error: pathspec '{shown}' did not match any file(s) known to git");
         is_missing = true;
     }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use packrace_store::refs::{Expected, RefChange, TransactionMode};
 use packrace_worktree::WorkError;
+use packrace_worktree::path_attributes::attach_attributes;
 use packrace_worktree::paths::Pathspecs;
 use packrace_worktree::stash::{Head, Outcome, People, StashRequest, StashSession, StoredStash};
 use packrace_worktree::untracked::UntrackedKind;
@@ -108,6 +109,8 @@ fn push(
         return Err(Fatal::silent(1));
     }
     let mut session = context.lock()?;
+    let snapshot = context.repository.snapshot()?;
+    attach_attributes(&mut specs, context.repository, &snapshot, &context.top, session.index())?;
     if !specs.is_empty() && !includes_untracked {
         pathspecs::check(context, session.index(), &mut specs)?;
     }
@@ -139,6 +142,7 @@ fn push(
             return nothing_to_keep(context, options, matches!(other, Outcome::NothingStaged));
         }
     };
+    specs.check_attributes()?;
     set_ref(context, &kept)?;
     if !options.quiet {
         say(context.call, &[b"Saved working directory and index state ", &kept.message])?;

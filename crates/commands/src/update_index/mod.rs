@@ -1,6 +1,7 @@
 //! `git update-index`: updates index entries from files or from given entries.
 
 mod again;
+mod caches;
 mod info;
 mod paths;
 
@@ -17,7 +18,7 @@ use packrace_worktree::paths::NameRules;
 use crate::call::Call;
 use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
-use crate::options::{Step, Switch, UpdateIndexOptions};
+use crate::options::{Step, Switch, UntrackedCache, UpdateIndexOptions};
 use crate::work_tree::WorkTree;
 
 /// Implements `git update-index`.
@@ -81,6 +82,8 @@ struct Update<'a> {
     contents: Option<Contents>,
     batch: Option<ObjectBatch>,
     version: Option<i64>,
+    split: Option<bool>,
+    untracked_cache: Option<UntrackedCache>,
     reads_stdin: bool,
     has_errors: bool,
 }
@@ -110,6 +113,8 @@ impl<'a> Update<'a> {
             contents: None,
             batch: None,
             version: None,
+            split: None,
+            untracked_cache: None,
             reads_stdin: false,
             has_errors: false,
         })
@@ -210,6 +215,8 @@ impl<'a> Update<'a> {
             Step::IndexInfo => self.index_info()?,
             Step::ClearResolveUndo => self.index().clear_resolve_undo(),
             Step::Version(version) => self.version = Some(*version).filter(|version| *version != 0),
+            Step::Split(is_split) => self.split = Some(*is_split),
+            Step::UntrackedCache(asked) => self.untracked_cache = Some(*asked),
             Step::Unresolve | Step::Again => unreachable!("they take what follows"),
         }
         Ok(())
@@ -235,6 +242,11 @@ impl<'a> Update<'a> {
         if self.reads_stdin {
             self.paths_of_stdin()?;
         }
+        self.change_split()?;
+        if self.untracked_cache == Some(UntrackedCache::Test) {
+            return self.test_untracked_cache();
+        }
+        self.change_untracked_cache()?;
         if self.index().is_changed() || self.options.force_write {
             self.write()?;
         } else if let Some(batch) = self.batch.take() {

@@ -77,7 +77,7 @@ impl EwahBuf {
     }
 
     /// Writes the set as it is stored in a file.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
         out.extend(self.bits.to_be_bytes());
         out.extend((self.words.len() as u32).to_be_bytes());
         self.words.iter().for_each(|word| out.extend(word.to_be_bytes()));

@@ -2,7 +2,10 @@
 
 use packrace_object::{HashKind, ObjectId, StoredId, TrailerHasher};
 
-use super::{CacheTree, EntryKey, HEADER_BYTES, IndexEntry, Link, Mode, ResolveUndo, StatData, Time, split};
+use super::{
+    CacheTree, EntryKey, HEADER_BYTES, IndexEntry, Link, Mode, ResolveUndo, StatData, Time, encode_varint,
+    split, varint,
+};
 use crate::{be, checksum};
 
 const STAT_BYTES: usize = 40;
@@ -263,17 +266,14 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Encoded like offsets of deltas (gitformat-pack): each further byte adds one.
     fn varint(&mut self) -> Result<u64, IndexFileError> {
-        let mut byte = self.take(1)?[0];
-        let mut value = u64::from(byte & 0x7f);
-        while byte & 0x80 != 0 {
-            byte = self.take(1)?[0];
-            let shifted = value.checked_add(1).and_then(|value| value.checked_mul(128));
-            let shifted = shifted.ok_or_else(|| IndexFileError::Name(self.previous.clone()))?;
-            value = shifted + u64::from(byte & 0x7f);
-        }
-        Ok(value)
+        let mut rest = &self.bytes[self.at..];
+        let value = varint(&mut rest);
+        self.at = self.bytes.len() - rest.len();
+        value.ok_or_else(|| match rest.is_empty() {
+            true => IndexFileError::TooSmall,
+            false => IndexFileError::Name(self.previous.clone()),
+        })
     }
 
     fn extensions(&mut self, file: &mut IndexFile) -> Result<(), IndexFileError> {
@@ -335,11 +335,13 @@ pub struct IndexParts<'a> {
     pub resolve_undo: &'a [ResolveUndo],
     /// The extension `UNTR`.
     pub untracked: Option<&'a [u8]>,
+    /// The shared index, if the entries are only what differs from it.
+    pub link: Option<&'a Link>,
     /// Whether to leave the checksum out (`index.skipHash`).
     pub skip_hash: bool,
 }
 
-/// Writes an index of ascending entries; also returns its checksum. Version 3 is written only if an entry has
+/// Writes an index of ascending entries, or the entries of a [`split`](super::split()) one; also returns its checksum. Version 3 is written only if an entry has
 /// flags that version 2 cannot store.
 pub fn encode<'a>(
     entries: impl ExactSizeIterator<Item = (&'a EntryKey, &'a IndexEntry)> + Clone,
@@ -367,6 +369,9 @@ pub fn encode<'a>(
         let length = (out.len() - at - 4) as u32;
         out[at..at + 4].copy_from_slice(&length.to_be_bytes());
     };
+    if let Some(link) = parts.link {
+        extension(b"link", &mut |out| link.encode(out));
+    }
     if let Some(tree) = parts.cache_tree {
         extension(b"TREE", &mut |out| tree.encode(b"", out));
     }
@@ -423,16 +428,4 @@ fn encode_entry(key: &EntryKey, entry: &IndexEntry, version: u32, previous: &[u8
         let whole = (out.len() - start + 8) & !7;
         out.resize(start + whole, 0);
     }
-}
-
-fn encode_varint(mut value: usize, out: &mut Vec<u8>) {
-    let mut digits = [0; 10];
-    let mut at = digits.len() - 1;
-    digits[at] = (value & 0x7f) as u8;
-    while value > 0x7f {
-        value = (value >> 7) - 1;
-        at -= 1;
-        digits[at] = 0x80 | (value & 0x7f) as u8;
-    }
-    out.extend_from_slice(&digits[at..]);
 }

@@ -6,15 +6,19 @@ use super::*;
 use crate::checksum;
 use crate::test_files::{HASHES, damage, read};
 
-fn written(file: &IndexFile, hash: HashKind) -> Vec<u8> {
-    let parts = IndexParts {
+fn parts_of(file: &IndexFile) -> IndexParts<'_> {
+    IndexParts {
         cache_tree: file.cache_tree.as_ref(),
         resolve_undo: &file.resolve_undo,
         untracked: file.untracked.as_deref(),
+        link: file.link.as_ref(),
         skip_hash: file.checksum.is_null(),
-    };
+    }
+}
+
+fn written(file: &IndexFile, hash: HashKind) -> Vec<u8> {
     let entries = file.entries.iter().map(|(key, entry)| (key, entry));
-    encode(entries, file.version, &parts, hash).0
+    encode(entries, file.version, &parts_of(file), hash).0
 }
 
 /// Reads an index that git wrote, writes it again byte for byte, and compares the content with git's listing.
@@ -101,8 +105,60 @@ fn an_index_that_is_split() {
         let wrong = IndexFile::decode(&index_of(work_tree(hash, 2).path()), hash).unwrap();
         let error = file.clone().join(wrong).unwrap_err();
         assert!(error.to_string().starts_with("broken index, expect "), "{error}");
-        file.join(IndexFile::decode(&shared, hash).unwrap()).unwrap();
+        let shared = IndexFile::decode(&shared, hash).unwrap();
+        let (base, checksum) = (shared.entries.clone(), shared.checksum);
+        file.join(shared.clone()).unwrap();
         assert_eq!(list(&file), git(dir, &["ls-files", "-s"]));
+        // Split again, it is no longer than what git wrote, which may repeat entries of young files.
+        let split = split(file.entries.iter().map(|(key, entry)| (key, entry)), &base, checksum);
+        let parts = IndexParts { link: Some(&split.link), ..parts_of(&file) };
+        let entries = split.entries.iter().map(|(key, entry)| (key, *entry));
+        let (bytes, _) = encode(entries, file.version, &parts, hash);
+        assert!(bytes.len() <= index_of(dir).len(), "{hash:?}, version {version}");
+        let mut again = IndexFile::decode(&bytes, hash).unwrap();
+        again.join(shared).unwrap();
+        assert_eq!(again.entries, file.entries);
+        std::fs::write(dir.join(".git/index"), &bytes).unwrap();
+        assert_eq!(list(&file), git(dir, &["ls-files", "-s"]));
+        assert_eq!(split.added, 1);
+    }
+}
+
+/// What git knows of untracked files, without what it knows of some directories.
+#[test]
+fn an_untracked_cache() {
+    for hash in HASHES {
+        let dir = work_tree(hash, 2);
+        let dir = dir.path();
+        std::fs::create_dir_all(dir.join("a/b/c")).unwrap();
+        std::fs::create_dir_all(dir.join("z")).unwrap();
+        for name in ["a/x", "a/b/x", "a/b/c/x", "z/x"] {
+            std::fs::write(dir.join(name), name).unwrap();
+        }
+        git(dir, &["add", "."]);
+        for name in ["y", "a/y", "a/b/c/y", "z/y", "z/.gitignore"] {
+            std::fs::write(dir.join(name), name).unwrap();
+        }
+        git(dir, &["update-index", "--untracked-cache"]);
+        let cache = || IndexFile::decode(&index_of(dir), hash).unwrap().untracked.unwrap();
+        let top = std::fs::canonicalize(dir).unwrap();
+        assert!(cache() == new_untracked(top.as_os_str().as_encoded_bytes(), "Linux", 6, hash));
+        git(dir, &["status"]);
+        let full = cache();
+        let mut seen = Vec::new();
+        let same = invalidate_untracked(&full, hash, &mut |path| {
+            seen.push(String::from_utf8(path.to_vec()).unwrap());
+            false
+        });
+        assert!(same.unwrap() == full);
+        for expect in ["", "a", "a/b", "a/b/c", "z"] {
+            assert!(seen.iter().any(|path| path == expect), "{expect:?} of {seen:?}");
+        }
+        // As git does after the same change, down to the byte.
+        git(dir, &["update-index", "--force-remove", "a/b/x"]);
+        let less = invalidate_untracked(&full, hash, &mut |path| [&b""[..], b"a", b"a/b"].contains(&path));
+        assert!(less.unwrap() == cache());
+        damage(&full, |bytes| invalidate_untracked(bytes, hash, &mut |path| path.len() > 1).is_some());
     }
 }
 

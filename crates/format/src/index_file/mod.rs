@@ -10,7 +10,8 @@
 //!
 //! TREE  (name, NUL | entries: decimal, space | subtrees: decimal, LF | id unless entries is negative) × n
 //! REUC  (path, NUL | mode: octal, NUL | mode | mode | an id for each mode that is not 0) × n
-//! link  id of the shared index | two bitmaps
+//! UNTR  see untracked.rs
+//! link  id of the shared index | deleted positions: bitmap | replaced positions: bitmap
 //! ```
 
 mod cache_tree;
@@ -18,12 +19,14 @@ mod entry;
 mod file;
 mod resolve_undo;
 mod split;
+mod untracked;
 
 pub use cache_tree::CacheTree;
 pub use entry::{EntryKey, IndexEntry, Mode, StatData, Time};
 pub use file::{IndexFile, IndexFileError, IndexParts, encode};
 pub use resolve_undo::ResolveUndo;
-pub use split::Link;
+pub use split::{Link, Split, split};
+pub use untracked::{invalidate_untracked, new_untracked};
 
 const HEADER_BYTES: usize = 12;
 
@@ -33,6 +36,33 @@ fn until<'a>(rest: &mut &'a [u8], end: u8) -> Option<&'a [u8]> {
     let (found, after) = (&rest[..at], &rest[at + 1..]);
     *rest = after;
     Some(found)
+}
+
+/// Takes a number encoded like offsets of deltas (gitformat-pack): each further byte adds one. `None` if it is cut
+/// off, then with nothing left, or too large.
+fn varint(rest: &mut &[u8]) -> Option<u64> {
+    let mut value = 0u64;
+    loop {
+        let (byte, after) = rest.split_first()?;
+        *rest = after;
+        value += u64::from(byte & 0x7f);
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+        value = value.checked_add(1)?.checked_mul(128)?;
+    }
+}
+
+fn encode_varint(mut value: usize, out: &mut Vec<u8>) {
+    let mut digits = [0; 10];
+    let mut at = digits.len() - 1;
+    digits[at] = (value & 0x7f) as u8;
+    while value > 0x7f {
+        value = (value >> 7) - 1;
+        at -= 1;
+        digits[at] = 0x80 | (value & 0x7f) as u8;
+    }
+    out.extend_from_slice(&digits[at..]);
 }
 
 #[cfg(test)]

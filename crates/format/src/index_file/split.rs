@@ -3,7 +3,7 @@
 use packrace_object::{HashKind, ObjectId, StoredId};
 
 use super::{EntryKey, IndexEntry, IndexFileError};
-use crate::bitmap::{Bits, Ewah};
+use crate::bitmap::{Bits, Ewah, EwahBuf};
 
 /// The extension `link`.
 #[derive(Debug, Clone)]
@@ -19,6 +19,11 @@ impl Link {
         let shared =
             StoredId::raw(bytes, 0, hash).ok_or(IndexFileError::Link("extension too short"))?.to_id();
         Ok(Link { shared, bitmaps: bytes[hash.len_in_bytes()..].to_vec() })
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.shared.as_slice());
+        out.extend_from_slice(&self.bitmaps);
     }
 
     /// The deleted and the replaced entries of a shared index of `length`.
@@ -38,6 +43,49 @@ impl Link {
             false => Err(IndexFileError::Link("garbage at the end")),
         }
     }
+}
+
+/// What an index holds beside its shared index.
+#[derive(Debug)]
+pub struct Split<'a> {
+    /// The extension.
+    pub link: Link,
+    /// Entries to write: replacements, without names, and then added entries.
+    pub entries: Vec<(EntryKey, &'a IndexEntry)>,
+    /// How many entries were added.
+    pub added: usize,
+}
+
+/// Compares an index with a shared one; both are in ascending order.
+pub fn split<'a>(
+    entries: impl Iterator<Item = (&'a EntryKey, &'a IndexEntry)>,
+    shared: &[(EntryKey, IndexEntry)],
+    checksum: ObjectId,
+) -> Split<'a> {
+    let (mut delete, mut replace) = (Vec::new(), Vec::new());
+    let (mut written, mut added) = (Vec::new(), Vec::new());
+    let mut shared = (0u32..).zip(shared).peekable();
+    for (key, entry) in entries {
+        while let Some((position, _)) = shared.next_if(|(_, (old, _))| old < key) {
+            delete.push(position);
+        }
+        match shared.next_if(|(_, (old, _))| old == key) {
+            None => added.push((key.clone(), entry)),
+            Some((_, (_, old))) if old == entry => {}
+            Some((position, _)) => {
+                replace.push(position);
+                written.push((EntryKey::new(b"", key.stage()), entry));
+            }
+        }
+    }
+    delete.extend(shared.map(|(position, _)| position));
+    let mut bitmaps = Vec::new();
+    EwahBuf::from_ascending(delete).write(&mut bitmaps);
+    EwahBuf::from_ascending(replace).write(&mut bitmaps);
+    let link = Link { shared: checksum, bitmaps };
+    let count = added.len();
+    written.append(&mut added);
+    Split { link, entries: written, added: count }
 }
 
 /// Merges the entries of the shared index with those of the split one.

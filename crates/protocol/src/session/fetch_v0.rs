@@ -4,8 +4,6 @@
 //! Needs (want, shallow, deepen) ─ flush ─▶ Wants ─▶ Shallow ─▶ Haves ⇄ CheckingHaves ─ done, or ready ─▶ Pack
 //! ```
 
-use std::collections::HashSet;
-
 use packrace_object::ObjectId;
 
 use super::lines::{Depth, check_object_format, write_shallow_lines};
@@ -86,10 +84,8 @@ struct Negotiation {
     pending: Vec<ObjectId>,
     /// The number of haves in all rounds.
     taken: usize,
-    /// Common objects, in the order in which they were first named.
+    /// Common objects that no other implied, in order.
     common: Vec<ObjectId>,
-    /// The ids in `common`.
-    seen: HashSet<ObjectId>,
     last_common: Option<ObjectId>,
     /// Every wanted object reaches a common commit.
     is_enough: bool,
@@ -235,13 +231,13 @@ impl Session {
         let acks = self.needs.acks;
         let negotiation = &mut self.negotiation;
         let out = self.outputs.bytes();
-        let answers = answer.known.iter().zip(&answer.enough);
-        for (id, (known, enough)) in std::mem::take(&mut negotiation.pending).iter().zip(answers) {
+        let answers = answer.known.iter().zip(&answer.implied).zip(&answer.enough);
+        for (id, ((known, implied), enough)) in std::mem::take(&mut negotiation.pending).iter().zip(answers) {
             negotiation.is_enough = *enough;
             if *known {
                 negotiation.last_common = Some(*id);
                 negotiation.got_common = true;
-                if negotiation.seen.insert(*id) {
+                if !implied {
                     negotiation.common.push(*id);
                 }
                 match acks {

@@ -72,6 +72,8 @@ pub enum Input<'a> {
 pub struct HavesAnswer {
     /// Whether each have exists here, in the order of the question.
     pub known: Vec<bool>,
+    /// Whether each have is an earlier one again, or a parent of an earlier one. Not read for unknown haves.
+    pub implied: Vec<bool>,
     /// Whether, after each have, every wanted object is known to reach a common commit. Only read after
     /// unknown haves and after the last one.
     pub enough: Vec<bool>,
@@ -80,7 +82,7 @@ pub struct HavesAnswer {
 impl HavesAnswer {
     /// Checks that an answer has as many entries as the question: the caller must not mix up rounds.
     fn check_len(&self, asked: usize) -> Result<(), Refusal> {
-        if self.known.len() == asked && self.enough.len() == asked {
+        if [&self.known, &self.implied, &self.enough].iter().all(|answers| answers.len() == asked) {
             return Ok(());
         }
         Err(Refusal::out_of_order("an answer about other haves"))

@@ -15,9 +15,9 @@ use packrace_store::publish::{LooseBatch, WritePolicy, loose_compression};
 use super::client_messages::ClientMessages;
 use super::hook_run::Variables;
 use super::settings::PushSettings;
-use super::signature::{Signature, SignatureChecker};
 use super::{CallMode, ReceivePack};
 use crate::error::Error;
+use crate::signature::{Signature, SignatureChecker};
 
 /// Block size of either hash, in bytes.
 const BLOCK_BYTES: usize = 64;
@@ -79,7 +79,7 @@ impl CertificateCheck {
     /// The variables for hooks.
     pub(super) fn variables(&self) -> Variables {
         let Some(id) = self.id else { return Vec::new() };
-        let Signature { status, signer, key } = self.signature.clone();
+        let Signature { status, signer, key, .. } = self.signature.clone();
         let mut variables: Vec<(&str, String)> = vec![
             ("GIT_PUSH_CERT", id.to_string()),
             ("GIT_PUSH_CERT_SIGNER", signer),
@@ -122,7 +122,15 @@ impl CertificateChecker<'_> {
 
     fn verify(&self, certificate: &Certificate) -> Signature {
         let (signed, signature) = certificate.text.split_at(certificate.signature_at);
-        SignatureChecker { call: self.call, client: self.client }.check(signed, signature)
+        let subject = &self.call.subject;
+        SignatureChecker {
+            config: subject.repository.config(),
+            directory: subject.repository.git_dir(),
+            temporary_dir: &self.call.temporary_dir,
+            confinement: &subject.confinement,
+            on_error: &|text| self.client.error(text),
+        }
+        .check(signed, signature)
     }
 
     fn check_nonce(&self, certificate: &Certificate) -> Option<CheckedNonce> {

@@ -28,7 +28,6 @@ mod recorded;
 mod refs;
 mod settings;
 mod shallow;
-mod signature;
 mod spent;
 mod unpack;
 mod work_trees;

@@ -340,8 +340,8 @@ impl<'a> Upload<'a> {
                 self.negotiation.insert(negotiation)
             }
         };
-        let Checked { known, enough } = negotiation.check(haves, &watch)?;
-        Ok(HavesAnswer { known, enough })
+        let Checked { known, implied, enough } = negotiation.check(haves, &watch)?;
+        Ok(HavesAnswer { known, implied, enough })
     }
 
     fn resolve_shallow(&mut self, request: &ShallowRequest) -> Result<ShallowAnswer, Stop> {

@@ -1,4 +1,4 @@
-//! The attributes of paths that conversions need (gitattributes, "DESCRIPTION").
+//! The attributes of paths (gitattributes, "DESCRIPTION"): those that conversions need, or others.
 //!
 //! In order of precedence: `info/attributes`, the `.gitattributes` files from the directory of a path up to
 //! the top, the user's file, the system's. Files are read only as paths need them. A file missing in the work
@@ -12,8 +12,8 @@ use gix_glob::pattern::Case;
 use packrace_store::{ObjectReader, Repository};
 
 use super::{Direction, Error, path_of};
-use crate::paths::FindStaged;
 use crate::paths::levels::{self, Levels};
+use crate::paths::{AttributeState, FindStaged};
 
 /// Longer lines are ignored, as in git.
 const MAX_LINE_BYTES: usize = 2048;
@@ -21,19 +21,14 @@ const MAX_LINE_BYTES: usize = 2048;
 /// The attributes to look up, in the order of [`Asked`]'s fields.
 const NAMES: [&str; 6] = ["crlf", "ident", "filter", "eol", "text", "working-tree-encoding"];
 
+/// The names of the attributes that conversions need.
+pub(super) fn names() -> Vec<String> {
+    NAMES.map(str::to_owned).to_vec()
+}
+
 /// The warning about a pattern that cannot be used.
 const NEGATIVE: &str =
     "warning: Negative patterns are ignored in git attributes\nUse '\\!' for literal leading exclamation.";
-
-/// The state of one attribute.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) enum AttributeState {
-    #[default]
-    Unspecified,
-    Set,
-    Unset,
-    Value(Vec<u8>),
-}
 
 /// The attributes of a path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,9 +42,11 @@ pub(super) struct Asked {
 }
 
 /// All attribute files for the last path.
-pub(super) struct Attributes {
+pub(crate) struct Attributes {
     top: PathBuf,
     names: MetadataCollection,
+    /// What is looked up.
+    selection: Vec<String>,
     outside: Search,
     info: Search,
     levels: Levels<Option<Search>>,
@@ -60,10 +57,11 @@ pub(super) struct Attributes {
 
 impl Attributes {
     /// Reads the files outside the work tree.
-    pub(super) fn open(
+    pub(crate) fn open(
         repository: &Repository,
         top: &Path,
         direction: Direction,
+        selection: Vec<String>,
         messages: &mut Vec<String>,
     ) -> Result<Self, Error> {
         let mut names = MetadataCollection::default();
@@ -80,8 +78,8 @@ impl Attributes {
             add(&mut info, &bytes, &files.info.to_string_lossy(), &mut names, true, messages)?;
         }
         let case = levels::case(repository.config())?;
-        let (outcome, levels, top) = (outcome(&names), Levels::default(), top.to_owned());
-        Ok(Attributes { top, names, outside, info, levels, outcome, case, direction })
+        let (outcome, levels, top) = (outcome(&names, &selection), Levels::default(), top.to_owned());
+        Ok(Attributes { top, names, selection, outside, info, levels, outcome, case, direction })
     }
 
     /// The attributes of the file at `path`. Fast for consecutive paths of one directory.
@@ -92,12 +90,34 @@ impl Attributes {
         reader: &mut ObjectReader,
         messages: &mut Vec<String>,
     ) -> Result<Asked, Error> {
+        let mut asked = Asked::default();
+        self.each(path, false, staged, reader, messages, &mut |name, state| match name {
+            "crlf" => asked.crlf = state,
+            "ident" => asked.ident = state,
+            "filter" => asked.filter = state,
+            "eol" => asked.eol = state,
+            "text" => asked.text = state,
+            _ => asked.encoding = state,
+        })?;
+        Ok(asked)
+    }
+
+    /// Calls `each` for each of the selected attributes that a path has.
+    pub(crate) fn each(
+        &mut self,
+        path: &[u8],
+        is_dir: bool,
+        staged: FindStaged<'_>,
+        reader: &mut ObjectReader,
+        messages: &mut Vec<String>,
+        each: &mut dyn FnMut(&str, AttributeState),
+    ) -> Result<(), Error> {
         self.go_to(path, staged, reader, messages)?;
         let (case, outcome) = (self.case, &mut self.outcome);
         outcome.reset();
         let mut look = |search: &Search, path: &[u8]| {
             if !outcome.is_done() {
-                search.pattern_matching_relative_path(path.into(), case, Some(false), outcome);
+                search.pattern_matching_relative_path(path.into(), case, Some(is_dir), outcome);
             }
         };
         look(&self.info, path);
@@ -107,7 +127,6 @@ impl Attributes {
             }
         }
         look(&self.outside, path);
-        let mut asked = Asked::default();
         for found in outcome.iter_selected() {
             let state = match found.assignment.state {
                 StateRef::Unspecified => AttributeState::Unspecified,
@@ -115,16 +134,9 @@ impl Attributes {
                 StateRef::Unset => AttributeState::Unset,
                 StateRef::Value(value) => AttributeState::Value(value.as_bstr().to_vec()),
             };
-            match found.assignment.name.as_str() {
-                "crlf" => asked.crlf = state,
-                "ident" => asked.ident = state,
-                "filter" => asked.filter = state,
-                "eol" => asked.eol = state,
-                "text" => asked.text = state,
-                _ => asked.encoding = state,
-            }
+            each(found.assignment.name.as_str(), state);
         }
-        Ok(asked)
+        Ok(())
     }
 
     fn go_to(
@@ -148,7 +160,7 @@ impl Attributes {
             Ok::<_, Error>(Some(files))
         })?;
         if is_changed {
-            self.outcome = outcome(&self.names);
+            self.outcome = outcome(&self.names, &self.selection);
         }
         Ok(())
     }
@@ -179,9 +191,9 @@ fn content(
     })
 }
 
-fn outcome(names: &MetadataCollection) -> Outcome {
+fn outcome(names: &MetadataCollection, selection: &[String]) -> Outcome {
     let mut outcome = Outcome::default();
-    outcome.initialize_with_selection(names, NAMES);
+    outcome.initialize_with_selection(names, selection.iter().map(String::as_str));
     outcome
 }
 

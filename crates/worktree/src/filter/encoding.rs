@@ -4,7 +4,7 @@
 //! The Unicode encodings and ISO 8859-1 are implemented here, to match the C library's `iconv`, which git
 //! uses; others come from `encoding_rs`, with the WHATWG's tables.
 
-use super::attributes::AttributeState;
+use crate::paths::AttributeState;
 
 /// The encoding of a path's files.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use gix_filter::eol::{AttributesDigest, Configuration, Stats};
 
-use super::attributes::{Asked, AttributeState};
+use super::attributes::Asked;
+use crate::paths::AttributeState;
 
 /// How to handle content that would not survive a round trip (`core.safecrlf`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! small. [`Converter`] converts, on any thread. To objects: the external filter, the encoding, line endings,
 //! `$Id$`; to the work tree in reverse.
 
-mod attributes;
+pub(crate) mod attributes;
 mod driver;
 mod encoding;
 mod eol;
@@ -21,12 +21,12 @@ use gix_filter::eol::AttributesDigest;
 use packrace_object::{HashKind, ObjectId};
 use packrace_store::{ObjectReader, Repository, Snapshot, cache_bytes};
 
-use self::attributes::{Asked, AttributeState, Attributes};
+use self::attributes::{Asked, Attributes};
 use self::driver::{Processes, Way};
 use self::encoding::Encoding;
 use self::eol::Safety;
 use self::settings::FilterSettings;
-use crate::paths::{FindStaged, path_of};
+use crate::paths::{AttributeState, FindStaged, path_of};
 
 /// Where attribute files are read from first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,7 +123,7 @@ impl Filters {
             reader: Mutex::new(snapshot.reader(cache_bytes::FEW_OBJECTS)),
         };
         Ok(Filters {
-            attributes: Attributes::open(repository, top, direction, messages)?,
+            attributes: Attributes::open(repository, top, direction, attributes::names(), messages)?,
             reader: snapshot.reader(cache_bytes::FEW_OBJECTS),
             way: if direction == Direction::CheckIn { Way::Clean } else { Way::Smudge },
             converter: Arc::new(converter),

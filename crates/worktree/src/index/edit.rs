@@ -1,9 +1,15 @@
 //! Changes to an index.
 
+use std::path::Path;
+
+use packrace_format::index_file::new_untracked;
 use packrace_object::ObjectId;
 
 use super::{CacheTree, EntryKey, Index, IndexEntry, Mode, StatData};
 use crate::paths::directories_above;
+
+/// The kernel's name (`uname -s`), which an untracked cache names.
+const SYSTEM: &str = "Linux";
 
 /// A path would be a file and a directory at once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -97,6 +103,27 @@ impl Index {
         self.cache_tree = Some(cache_tree);
     }
 
+    /// Writes the index split, beside a new shared index, or whole.
+    pub fn set_split(&mut self, is_split: bool) {
+        self.splitting = Some(is_split);
+        self.is_changed = true;
+    }
+
+    /// Adds an untracked cache that knows nothing yet, unless there is one, or removes it. `flags` are those of the
+    /// listing that it is for.
+    pub fn set_untracked_cache(&mut self, new: Option<(&Path, u32)>) {
+        match new {
+            Some(_) if self.untracked.is_some() => return,
+            Some((top, flags)) => {
+                let top = top.as_os_str().as_encoded_bytes();
+                self.untracked = Some(new_untracked(top, SYSTEM, flags, self.hash));
+            }
+            None => self.untracked = None,
+        }
+        self.stale_directories.clear();
+        self.is_changed = true;
+    }
+
     /// Forgets resolved conflicts.
     pub fn clear_resolve_undo(&mut self) {
         self.is_changed |= !self.resolve_undo.is_empty();
@@ -131,7 +158,7 @@ impl Index {
             self.fresh.insert(key);
         }
         if before.is_none() {
-            self.untracked = None;
+            self.forget_untracked(path);
             // As in git: adding sides of a conflict beside an existing entry keeps them.
             for side in (1..4).filter(|_| stage == 0) {
                 self.remove_entry(&EntryKey::new(path, side));
@@ -149,9 +176,19 @@ impl Index {
             let undo = self.resolve_undo.entry(path.to_vec()).or_default();
             undo[side] = Some((entry.mode.bits(), entry.id));
         }
-        self.untracked = None;
+        self.forget_untracked(path);
         self.invalidate(path);
         self.is_changed = true;
+    }
+
+    /// What the untracked cache knows of directories above this path no longer holds.
+    fn forget_untracked(&mut self, path: &[u8]) {
+        if self.untracked.is_none() {
+            return;
+        }
+        for directory in directories_above(path).chain([&b""[..]]) {
+            self.stale_directories.insert(directory.to_vec());
+        }
     }
 
     fn invalidate(&mut self, path: &[u8]) {

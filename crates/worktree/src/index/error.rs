@@ -26,6 +26,9 @@ pub enum IndexError {
     /// The lock could not be taken.
     #[error(transparent)]
     Lock(packrace_store::Error),
+    /// `splitIndex.sharedIndexExpire` is no date.
+    #[error("unable to parse 'splitindex.sharedindexexpire'")]
+    Expire(String),
     /// An error about objects or the configuration.
     #[error(transparent)]
     Store(#[from] packrace_store::Error),
@@ -65,6 +68,7 @@ impl IndexError {
                 | IndexFileError::Link(_) => Some(source.to_string()),
                 _ => None,
             },
+            IndexError::Expire(text) => Some(format!("Invalid splitindex.sharedindexexpire: '{text}'")),
             IndexError::NullId(path) => {
                 Some(format!("cache entry has null sha1: {}", String::from_utf8_lossy(path)))
             }

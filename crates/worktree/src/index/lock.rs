@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use packrace_format::index_file::{IndexParts, encode};
+use packrace_format::index_file::{IndexParts, encode, invalidate_untracked, split};
 use packrace_os::count::Role;
 use packrace_store::Repository;
 use packrace_store::publish::{FileKind, LockFile, ObjectsStored, WritePolicy};
 
+use super::split::SplitRules;
 use super::{Contents, EntryKey, Index, IndexEntry, IndexError, Mode, ResolveUndo, Time, time_of};
 
 /// Longest chain of links from an index to its real file.
@@ -23,6 +24,7 @@ pub struct IndexLock {
     lock: LockFile,
     index: Index,
     format: IndexFormat,
+    split: SplitRules,
     /// The time when the lock was taken.
     taken: Time,
 }
@@ -41,10 +43,11 @@ impl IndexLock {
         let config = repository.config();
         let policy = WritePolicy::of(config)?;
         let format = IndexFormat::of(repository)?;
+        let split = SplitRules::of(repository, policy)?;
         let path = resolved(repository.index_file());
         let lock = LockFile::take(&path, FileKind::WorkTreeIndex, policy).map_err(IndexError::Lock)?;
         let index = Index::read(repository)?;
-        Ok(IndexLock { lock, index, format, taken: time_of(SystemTime::now()) })
+        Ok(IndexLock { lock, index, format, split, taken: time_of(SystemTime::now()) })
     }
 
     /// The index to be written.
@@ -99,7 +102,11 @@ impl IndexLock {
             return Err(IndexError::NullId(key.path().to_vec()));
         }
         self.smudge(is_modified);
-        let Index { entries, version, cache_tree, resolve_undo, untracked, hash, .. } = &self.index;
+        self.forget_stale_directories();
+        let version = self.index.version.unwrap_or(self.format.version);
+        let expire = self.split.apply(&mut self.index, version)?;
+        let Index { entries, cache_tree, resolve_undo, untracked, shared, hash, .. } = &self.index;
+        let split = shared.as_ref().map(|shared| split(entries.iter(), &shared.entries, shared.checksum));
         let resolve_undo: Vec<ResolveUndo> = resolve_undo
             .iter()
             .map(|(path, stages)| ResolveUndo { path: path.clone(), stages: *stages })
@@ -108,11 +115,30 @@ impl IndexLock {
             cache_tree: cache_tree.as_ref(),
             resolve_undo: &resolve_undo,
             untracked: untracked.as_deref(),
+            link: split.as_ref().map(|split| &split.link),
             skip_hash: self.format.skip_hash,
         };
-        let (bytes, _) = encode(entries.iter(), version.unwrap_or(self.format.version), &parts, *hash);
+        let (bytes, _) = match &split {
+            None => encode(entries.iter(), version, &parts, *hash),
+            Some(split) => {
+                encode(split.entries.iter().map(|(key, entry)| (key, *entry)), version, &parts, *hash)
+            }
+        };
         self.lock.write(&bytes).map_err(IndexError::Unwritten)?;
-        self.lock.commit().map_err(IndexError::Unwritten)
+        self.lock.commit().map_err(IndexError::Unwritten)?;
+        if let (Some(shared), Some(expire)) = (shared, expire) {
+            self.split.remove_expired(&shared.checksum, expire);
+        }
+        Ok(())
+    }
+
+    fn forget_stale_directories(&mut self) {
+        let stale = std::mem::take(&mut self.index.stale_directories);
+        if let Some(cache) = self.index.untracked.take_if(|_| !stale.is_empty()) {
+            // A damaged cache is of no use to anybody.
+            let is_stale = &mut |path: &[u8]| stale.contains(path);
+            self.index.untracked = invalidate_untracked(&cache, self.index.hash, is_stale);
+        }
     }
 
     fn smudge(&mut self, is_modified: &mut IsModified<'_>) {

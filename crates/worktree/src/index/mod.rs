@@ -2,9 +2,9 @@
 //!
 //! [`Index::read`] returns the current index, [`IndexLock::take`] the right to replace it. In memory an index
 //! is always complete: a split index is joined with its shared index, and directories of a sparse one are
-//! expanded. It is also written complete, in the version that it had, without the extensions that only speed
-//! up reading (`EOIE`, `IEOT`), without `link` and `sdir`, and without file system monitor data (`FSMN`),
-//! which depends on positions; git recreates each of them.
+//! expanded. It is written in the version that it had, split if it was or `core.splitIndex` says so, without the
+//! extensions that only speed up reading (`EOIE`, `IEOT`), without `sdir`, and without file system monitor data
+//! (`FSMN`), which depends on positions; git recreates each of them.
 
 mod content;
 mod edit;
@@ -12,10 +12,11 @@ mod error;
 mod lock;
 mod refresh;
 mod sparse;
+mod split;
 mod stat;
 mod write_tree;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -23,6 +24,7 @@ pub use packrace_format::index_file::{CacheTree, EntryKey, IndexEntry, Mode, Res
 use packrace_format::index_file::{IndexFile, IndexFileError};
 use packrace_object::{HashKind, ObjectId};
 use packrace_os::count::Role;
+use packrace_os::durable;
 use packrace_store::Repository;
 
 pub use self::content::{Comparison, ContentError, Contents};
@@ -30,6 +32,7 @@ pub use self::edit::FileDirectoryConflict;
 pub use self::error::IndexError;
 pub use self::lock::IndexLock;
 pub use self::refresh::{RefreshOptions, refresh};
+use self::split::{SHARED_PREFIX, Shared};
 pub use self::stat::{Kind, Seen, StatRules, look};
 pub use self::write_tree::TreeError;
 
@@ -46,8 +49,13 @@ pub struct Index {
     /// Always valid for `entries`.
     cache_tree: Option<CacheTree>,
     resolve_undo: BTreeMap<Vec<u8>, [Option<(u32, ObjectId)>; 3]>,
-    /// Kept until a path is added or removed.
     untracked: Option<Vec<u8>>,
+    /// Directories in which a path was added or removed since `untracked` was written, and those above.
+    stale_directories: BTreeSet<Vec<u8>>,
+    /// If it is split.
+    shared: Option<Shared>,
+    /// Whether to split it, if that was asked for.
+    splitting: Option<bool>,
     /// When the file was last changed: later changes may be invisible in the metadata.
     timestamp: Time,
     /// Entries whose files were examined since, and are known to match.
@@ -65,18 +73,23 @@ impl Index {
     pub fn read_from(repository: &Repository, path: &Path) -> Result<Self, IndexError> {
         let hash = repository.hash_kind();
         let Some((file, timestamp)) = read_file(path, hash)? else { return Ok(Index::empty(hash)) };
-        let mut file = file;
+        let (mut file, mut shared) = (file, None);
         if let Some(link) = &file.link {
-            let shared = shared_path(repository, &link.shared);
+            let path_of_shared = shared_path(repository, &link.shared);
             let missing = || IndexError::Unreadable {
-                path: shared.clone(),
+                path: path_of_shared.clone(),
                 source: std::io::ErrorKind::NotFound.into(),
             };
-            let (found, _) = read_file(&shared, hash)?.ok_or_else(missing)?;
-            file.join(found).map_err(|source| IndexError::Damaged { path: shared, source })?;
+            let (found, _) = read_file(&path_of_shared, hash)?.ok_or_else(missing)?;
+            shared = Some(Shared { checksum: found.checksum, entries: found.entries.clone() });
+            file.join(found)
+                .map_err(|source| IndexError::Damaged { path: path_of_shared.clone(), source })?;
+            // Its age counts from the last use. Whoever may only read need not change it.
+            let _ = durable::touch(&path_of_shared, Role::WorkTree);
         }
         if file.entries.iter().any(|(_, entry)| entry.mode == Mode::Dir) {
             sparse::expand(&mut file, path, repository)?;
+            shared = None;
         }
         let IndexFile { version, entries, cache_tree, resolve_undo, untracked, .. } = file;
         Ok(Index {
@@ -86,6 +99,9 @@ impl Index {
             cache_tree,
             resolve_undo: resolve_undo.into_iter().map(|undo| (undo.path, undo.stages)).collect(),
             untracked,
+            stale_directories: BTreeSet::new(),
+            shared,
+            splitting: None,
             timestamp,
             fresh: HashSet::new(),
             is_changed: false,
@@ -101,6 +117,9 @@ impl Index {
             cache_tree: None,
             resolve_undo: BTreeMap::new(),
             untracked: None,
+            stale_directories: BTreeSet::new(),
+            shared: None,
+            splitting: None,
             timestamp: Time::default(),
             fresh: HashSet::new(),
             is_changed: false,
@@ -209,7 +228,7 @@ fn time_of(time: SystemTime) -> Time {
 
 /// A shared index is in the git directory of the work tree, wherever the index itself is.
 fn shared_path(repository: &Repository, checksum: &ObjectId) -> PathBuf {
-    repository.git_dir().join(format!("sharedindex.{checksum}"))
+    repository.git_dir().join(format!("{SHARED_PREFIX}{checksum}"))
 }
 
 #[cfg(test)]

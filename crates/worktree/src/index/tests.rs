@@ -178,7 +178,7 @@ fn flags_and_versions() {
 }
 
 #[test]
-fn split_and_sparse_ones_are_read_whole() {
+fn split_and_sparse_ones() {
     let world = World::new(&[]);
     for name in ["in/a", "out/b/c", "out/b.c", "out/d", "top"] {
         world.write(name, name);
@@ -188,13 +188,15 @@ fn split_and_sparse_ones_are_read_whole() {
     world.write("new", "");
     world.git(&["add", "new"]);
     // In memory, git sets a flag on entries of the shared index.
-    let expect = world.listed().replace("flags: 8000000", "flags: 0");
+    let listed = || world.listed().replace("flags: 8000000", "flags: 0");
+    let expect = listed();
     let mut lock = world.lock();
     assert_eq!(lock.index().len(), 6);
     lock.index_mut().mark_changed();
     commit(lock);
-    assert_eq!(world.listed(), expect);
+    assert_eq!(listed(), expect);
     world.git(&["commit", "-qm", "all"]);
+    world.git(&["update-index", "--no-split-index"]);
     world.git(&["sparse-checkout", "set", "--cone", "--sparse-index", "in"]);
     let expect = world.git(&["ls-files", "-s", "-v"]);
     assert!(world.git(&["ls-files", "--sparse"]).contains("out/\n"), "a sparse index");
@@ -203,6 +205,104 @@ fn split_and_sparse_ones_are_read_whole() {
     commit(lock);
     assert_eq!(world.git(&["-c", "index.sparse=false", "ls-files", "-s", "-v"]), expect);
     assert_eq!(world.git(&["status", "--porcelain"]), "");
+}
+
+fn contains(bytes: &[u8], text: &[u8]) -> bool {
+    bytes.windows(text.len()).any(|window| window == text)
+}
+
+/// The shared indexes of a repository.
+fn shared_indexes(world: &World) -> Vec<std::path::PathBuf> {
+    let found = std::fs::read_dir(world.path().join(".git")).unwrap().map(|entry| entry.unwrap().path());
+    let is_shared = |path: &std::path::PathBuf| path.to_string_lossy().contains("sharedindex.");
+    found.filter(is_shared).collect()
+}
+
+#[test]
+fn an_index_is_split_and_shared_anew() {
+    for arguments in [&["--object-format=sha1"][..], &["--object-format=sha256"]] {
+        let world = World::new(arguments);
+        for number in 0..10 {
+            world.write(&format!("dir/f{number}"), "x");
+        }
+        world.git(&["add", "."]);
+        let mut lock = world.lock();
+        lock.index_mut().set_split(true);
+        commit(lock);
+        let index = || std::fs::read(world.path().join(".git/index")).unwrap();
+        let first = shared_indexes(&world);
+        assert_eq!(first.len(), 1);
+        assert!(contains(&index(), b"link"));
+        assert_eq!(index()[8..12], [0; 4], "no entries of its own");
+        // Of twelve entries, two new ones are less than a fifth; of thirteen, three are more.
+        let put = |name: &str| {
+            world.write(name, "new");
+            let entry = world.entry(name);
+            let mut lock = world.lock();
+            lock.index_mut().insert(name.as_bytes(), 0, entry);
+            commit(lock);
+        };
+        put("dir/g0");
+        put("dir/g1");
+        put("dir/f0");
+        let mut lock = world.lock();
+        lock.index_mut().remove(b"dir/f5");
+        commit(lock);
+        assert_eq!(shared_indexes(&world), first);
+        let listed = world.git(&["ls-files", "-s"]);
+        assert_eq!(listed.lines().count(), 11);
+        assert!(listed.contains("dir/g1") && !listed.contains("dir/f5"), "{listed}");
+        put("dir/g2");
+        assert_eq!(shared_indexes(&world).len(), 2);
+        let listed = world.git(&["ls-files", "-s"]);
+        // The first is old enough to go, the one in use is not touched by that.
+        let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+        for path in shared_indexes(&world) {
+            std::fs::File::open(path).unwrap().set_modified(old).unwrap();
+        }
+        let mut lock = world.lock();
+        lock.index_mut().set_split(true);
+        commit(lock);
+        assert!(!first[0].exists());
+        assert_eq!(world.git(&["ls-files", "-s"]), listed);
+        let mut lock = world.lock();
+        lock.index_mut().set_split(false);
+        commit(lock);
+        assert!(!contains(&index(), b"link"));
+        assert_eq!(world.git(&["ls-files", "-s"]), listed);
+        world.git(&["config", "core.splitIndex", "true"]);
+        put("top");
+        assert!(contains(&index(), b"link"));
+        assert_eq!(world.git(&["ls-files", "-s"]).lines().count(), listed.lines().count() + 1);
+    }
+}
+
+/// What git remembers of untracked files stays, but not of directories in which the index changed.
+#[test]
+fn untracked_files_are_remembered_where_nothing_changed() {
+    let world = World::new(&[]);
+    for name in ["x", "a/x", "a/b/x", "z/x"] {
+        world.write(name, name);
+    }
+    world.git(&["add", "."]);
+    world.git(&["update-index", "--untracked-cache"]);
+    for name in ["y", "a/y", "a/b/y", "z/y"] {
+        world.write(name, name);
+    }
+    let untracked = || world.git(&["status", "--porcelain"]);
+    let (before, cache) = (untracked(), || world.lock().index().untracked.clone().unwrap());
+    let full = cache();
+    let mut lock = world.lock();
+    lock.index_mut().insert(b"a/b/y", 0, world.entry("a/b/y"));
+    lock.index_mut().remove(b"a/x");
+    commit(lock);
+    let less = cache();
+    assert!(less.len() < full.len(), "{} of {} bytes", less.len(), full.len());
+    let find = |text: &[u8]| contains(&less, text);
+    assert!(find(b"z\0y\0") && !find(b"b\0y\0"), "{less:?}");
+    let after = untracked();
+    assert_eq!(after, world.git(&["-c", "core.untrackedCache=false", "status", "--porcelain"]));
+    assert_ne!(after, before);
 }
 
 #[test]

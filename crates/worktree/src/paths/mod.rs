@@ -1,8 +1,10 @@
 //! Paths of a work tree: pathspecs, ignore rules, and parent directories.
 
+mod attributes;
 mod ignore;
 mod leading;
 pub(crate) mod levels;
+mod magic;
 mod nested;
 mod pathspec;
 mod sparse;
@@ -14,6 +16,7 @@ use std::path::Path;
 
 use packrace_object::ObjectId;
 
+pub(crate) use self::attributes::{AttributeState, Condition, PathAttributes};
 pub use self::ignore::IgnoreRules;
 pub use self::leading::LeadingDirs;
 pub use self::nested::{NestedHead, head_of_nested};
@@ -31,6 +34,9 @@ pub enum PathError {
     /// An invalid pathspec.
     #[error("{0}")]
     Spec(String),
+    /// Attributes could not be read.
+    #[error("{0}")]
+    Attributes(String),
     /// The repository could not be read.
     #[error(transparent)]
     Store(#[from] packrace_store::Error),

@@ -1,9 +1,12 @@
-//! Pathspecs (gitglossary, "pathspec"). Attributes in pathspecs (`:(attr:…)`) are refused.
+//! Pathspecs (gitglossary, "pathspec").
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use gix_glob::wildmatch::Mode;
 
+use super::attributes::{Condition, PathAttributes};
+use super::magic::{self, Magic};
 use super::{PathError, directories_above};
 
 /// Settings for all pathspecs (git, `GIT_LITERAL_PATHSPECS` and similar).
@@ -30,16 +33,33 @@ pub struct Spec {
     prefix_bytes: usize,
     /// The position of the first wildcard.
     wildcard: Option<usize>,
+    is_from_top: bool,
     is_excluding: bool,
     folds_case: bool,
     /// Whether `*` stops at a slash.
     is_glob: bool,
+    /// Attributes that matching paths must have.
+    conditions: Vec<Condition>,
 }
 
 impl Spec {
     /// The path, with a trailing slash if a directory was asked for.
     pub fn path(&self) -> &[u8] {
         &self.path
+    }
+
+    /// The words of its magic, separated by commas.
+    pub fn long_magic(&self) -> &[u8] {
+        match self.original.strip_prefix(b":(") {
+            Some(long) => &long[..magic::end(long)],
+            None if self.is_from_top => b"top",
+            None => b"",
+        }
+    }
+
+    /// Whether its path begins at the top of the work tree (`:(top)`).
+    pub fn is_from_top(&self) -> bool {
+        self.is_from_top
     }
 
     /// Whether it excludes paths.
@@ -79,7 +99,7 @@ impl Spec {
         }
     }
 
-    /// Whether it matches a path.
+    /// Whether it matches a path, whatever attributes that has.
     pub fn is_match(&self, path: &[u8], is_dir: bool) -> bool {
         let (wanted, must_be_dir) = match self.path.strip_suffix(b"/") {
             Some(wanted) => (wanted, true),
@@ -140,6 +160,8 @@ pub struct Pathspecs {
     excluding: Vec<usize>,
     /// The index of a pathspec that matches everything.
     everything: Option<usize>,
+    /// If a pathspec asks for any.
+    attributes: Option<Rc<dyn PathAttributes>>,
 }
 
 impl Pathspecs {
@@ -161,9 +183,11 @@ impl Pathspecs {
                 path: Vec::new(),
                 prefix_bytes: 0,
                 wildcard: None,
+                is_from_top: false,
                 is_excluding: false,
                 folds_case: false,
                 is_glob: false,
+                conditions: Vec::new(),
             });
         }
         let mut found = Pathspecs {
@@ -172,13 +196,16 @@ impl Pathspecs {
             others: Vec::new(),
             excluding: Vec::new(),
             everything: None,
+            attributes: None,
             specs: Vec::new(),
         };
         for (at, spec) in specs.iter().enumerate() {
             match () {
                 () if spec.is_excluding => found.excluding.push(at),
-                () if spec.path.is_empty() => found.everything = found.everything.or(Some(at)),
-                () if spec.is_one_path() => {
+                () if spec.path.is_empty() && spec.conditions.is_empty() => {
+                    found.everything = found.everything.or(Some(at))
+                }
+                () if spec.is_one_path() && !spec.path.is_empty() => {
                     let path = spec.path.strip_suffix(b"/").unwrap_or(&spec.path).to_vec();
                     found.by_path.entry(path).or_default().push(at);
                 }
@@ -187,6 +214,35 @@ impl Pathspecs {
         }
         found.specs = specs;
         Ok(found)
+    }
+
+    /// The attributes that pathspecs ask for.
+    pub(crate) fn conditions(&self) -> impl Iterator<Item = &Condition> {
+        self.specs.iter().flat_map(|spec| &spec.conditions)
+    }
+
+    /// Where to look up attributes; before, pathspecs that ask for any match nothing.
+    pub(crate) fn set_attributes(&mut self, attributes: Rc<dyn PathAttributes>) {
+        self.attributes = Some(attributes);
+    }
+
+    /// Fails if attributes could not be read; their paths did not match.
+    pub fn check_attributes(&self) -> Result<(), PathError> {
+        match self.attributes.as_ref().and_then(|attributes| attributes.take_problem()) {
+            Some(problem) => Err(problem),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether untracked paths below an untracked directory may match. As in git, the directory itself must have the
+    /// attributes that are asked for.
+    pub fn may_enter(&self, dir: &[u8]) -> bool {
+        if self.attributes.is_none() {
+            return true;
+        }
+        let has = |spec: &Spec| has_attributes(self.attributes.as_deref(), spec, dir, true);
+        self.specs.iter().any(|spec| !spec.is_excluding && has(spec))
+            && !self.specs.iter().any(|spec| spec.is_excluding && spec.is_match(dir, true) && has(spec))
     }
 
     /// Each pathspec, and whether it matched.
@@ -231,9 +287,9 @@ impl Pathspecs {
             return true;
         }
         let mut is_meant = false;
-        let (specs, met) = (&self.specs, &mut self.met);
+        let (specs, met, attributes) = (&self.specs, &mut self.met, self.attributes.as_deref());
         let mut look = |at: usize| {
-            if specs[at].is_match(path, is_dir) {
+            if specs[at].is_match(path, is_dir) && has_attributes(attributes, &specs[at], path, is_dir) {
                 let is_exact = specs[at].path.len() == path.len() && !specs[at].path.is_empty();
                 let is_exact = is_exact && specs[at].path.eq_ignore_ascii_case(path);
                 if note(&mut met[at], is_exact) {
@@ -255,15 +311,19 @@ impl Pathspecs {
     }
 
     fn is_excluded(&self, path: &[u8], is_dir: bool) -> bool {
-        self.excluding.iter().any(|at| self.specs[*at].is_match(path, is_dir))
+        self.excluding.iter().any(|at| self.matches(&self.specs[*at], path, is_dir))
     }
 
     /// Whether a path matches; records nothing.
     pub fn is_meant(&self, path: &[u8], is_dir: bool) -> bool {
-        let is_match = |spec: &&Spec| spec.is_match(path, is_dir);
+        let is_match = |spec: &&Spec| self.matches(spec, path, is_dir);
         self.specs.is_empty()
             || (self.specs.iter().filter(|spec| !spec.is_excluding).any(|spec| is_match(&spec))
                 && !self.specs.iter().filter(|spec| spec.is_excluding).any(|spec| is_match(&spec)))
+    }
+
+    fn matches(&self, spec: &Spec, path: &[u8], is_dir: bool) -> bool {
+        spec.is_match(path, is_dir) && has_attributes(self.attributes.as_deref(), spec, path, is_dir)
     }
 
     /// Paths that contain all matches, none below another; "" is the top.
@@ -289,6 +349,12 @@ impl Pathspecs {
         }
         kept
     }
+}
+
+/// Whether a path has the attributes that a pathspec asks for.
+fn has_attributes(attributes: Option<&dyn PathAttributes>, spec: &Spec, path: &[u8], is_dir: bool) -> bool {
+    spec.conditions.is_empty()
+        || attributes.is_some_and(|attributes| attributes.have(path, is_dir, &spec.conditions))
 }
 
 fn parse(element: &[u8], prefix: &[u8], top: &[u8], defaults: SpecDefaults) -> Result<Spec, PathError> {
@@ -327,75 +393,12 @@ fn parse(element: &[u8], prefix: &[u8], top: &[u8], defaults: SpecDefaults) -> R
         path,
         prefix_bytes,
         wildcard: wildcard.map(|at| prefix_bytes + at),
+        is_from_top: magic.is_top,
         is_excluding: magic.is_exclude,
         folds_case: magic.is_icase,
         is_glob,
+        conditions: magic.conditions,
     })
-}
-
-#[derive(Default)]
-struct Magic {
-    is_top: bool,
-    is_literal: bool,
-    is_glob: bool,
-    is_icase: bool,
-    is_exclude: bool,
-}
-
-impl Magic {
-    /// Parses the magic before the path.
-    fn take<'a>(&mut self, element: &'a [u8]) -> Result<&'a [u8], PathError> {
-        let shown = || String::from_utf8_lossy(element).into_owned();
-        let Some(rest) = element.strip_prefix(b":") else { return Ok(element) };
-        let Some(long) = rest.strip_prefix(b"(") else {
-            return self.take_short(rest, &shown);
-        };
-        let end = long.iter().position(|byte| *byte == b')').ok_or_else(|| {
-            PathError::Spec(format!("Missing ')' at the end of pathspec magic in '{}'", shown()))
-        })?;
-        for word in long[..end].split(|byte| *byte == b',').filter(|word| !word.is_empty()) {
-            match word {
-                b"top" => self.is_top = true,
-                b"literal" => self.is_literal = true,
-                b"glob" => self.is_glob = true,
-                b"icase" => self.is_icase = true,
-                b"exclude" => self.is_exclude = true,
-                word if word.starts_with(b"attr:") || word == b"attr" => {
-                    let words = format!("{}: pathspec magic not supported by this command: 'attr'", shown());
-                    return Err(PathError::Spec(words));
-                }
-                word => {
-                    let word = String::from_utf8_lossy(word);
-                    return Err(PathError::Spec(format!("Invalid pathspec magic '{word}' in '{}'", shown())));
-                }
-            }
-        }
-        Ok(&long[end + 1..])
-    }
-
-    fn take_short<'a>(
-        &mut self,
-        mut rest: &'a [u8],
-        shown: &dyn Fn() -> String,
-    ) -> Result<&'a [u8], PathError> {
-        while let Some((letter, behind)) = rest.split_first() {
-            match letter {
-                b':' => return Ok(behind),
-                b'/' => self.is_top = true,
-                b'!' | b'^' => self.is_exclude = true,
-                letter if b"\"#%&',-;<=>@_`~".contains(letter) => {
-                    let letter = char::from(*letter);
-                    return Err(PathError::Spec(format!(
-                        "Unimplemented pathspec magic '{letter}' in '{}'",
-                        shown()
-                    )));
-                }
-                _ => break,
-            }
-            rest = behind;
-        }
-        Ok(rest)
-    }
 }
 
 /// A path relative to the top, without `.`, `..` and empty components; a trailing slash stays. `None` if it

@@ -365,7 +365,7 @@ fn errors() {
 #[test]
 fn what_is_left_out() {
     let fixture = Fixture::new("files");
-    for field in ["signature", "signature:grade", "authordate:format:%Ey"] {
+    for field in ["authordate:format:%Ey"] {
         let format = format!("--format=%({field})");
         let output = packrace(&fixture.path(), &["for-each-ref", &format], "");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -33,6 +33,9 @@ pub struct Negotiation {
 pub struct Checked {
     /// Whether each have exists here.
     pub known: Vec<bool>,
+    /// Whether each have is known and is an earlier one again, or a parent of an earlier one. A client that
+    /// sends its history needs no answer about these.
+    pub implied: Vec<bool>,
     /// Whether, after each have, every want has a common commit at or below it, so that more haves would not
     /// help. Computed only after unknown haves and after the last one; false after the others.
     pub enough: Vec<bool>,
@@ -65,22 +68,26 @@ impl Negotiation {
         Ok(Negotiation { request_objects: request_objects.clone(), loaded, search })
     }
 
-    /// Checks the haves of a round; those that exist become common, and so do their parents.
+    /// Checks the haves of a round. Commits that exist become common, and so do their parents; as in git, tags
+    /// do not speak for what they name.
     pub fn check(&mut self, haves: &[ObjectId], progress: &dyn ProgressSink) -> Result<Checked, Error> {
         let loaded = std::mem::take(&mut self.loaded);
         let mut commits = Commits::resume(&self.request_objects, loaded, progress);
         let mut checked = Checked::default();
         for (at, have) in haves.iter().enumerate() {
             let known = self.request_objects.find(have)?;
+            let mut is_implied = false;
             if let Some(ix) = known {
-                let peeled = commits.peel(ix)?;
                 self.search.is_any_common = true;
-                if peeled.kind == Kind::Commit {
-                    self.search.add_common(&mut commits, peeled.object)?;
+                is_implied = !self.search.common.insert(ix);
+                let peeled = commits.peel(ix)?;
+                if peeled.object == ix && peeled.kind == Kind::Commit {
+                    self.search.add_common(&mut commits, ix)?;
                 }
             }
             let is_asked = known.is_none() || at + 1 == haves.len();
             checked.known.push(known.is_some());
+            checked.implied.push(is_implied);
             checked.enough.push(is_asked && self.search.is_enough(&mut commits)?);
         }
         self.loaded = commits.into_loaded();
@@ -129,10 +136,9 @@ impl Search {
         self.oldest_common_seconds =
             Some(self.oldest_common_seconds.map_or(seconds, |oldest| oldest.min(seconds)));
         let parents = commits.get(no).parents.clone();
+        self.common.extend(parents.iter().copied());
         for ix in std::iter::once(have).chain(parents) {
-            if self.common.insert(ix)
-                && let Some(no) = commits.number(ix).filter(|no| self.seen.contains_key(no))
-            {
+            if let Some(no) = commits.number(ix) {
                 self.meet(no);
             }
         }

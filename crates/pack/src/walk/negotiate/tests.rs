@@ -51,19 +51,22 @@ impl History {
         Negotiation::new(&self.request_objects, &self.ids(wants), &self.ids(cut), &NoProgress).unwrap()
     }
 
-    /// Each round: haves, `=`, and for each have `k`nown or `u`nknown, in upper case if it was enough.
+    /// Each round: haves, `=`, and for each have `k`nown, `i`mplied by another or `u`nknown, in upper case if it was enough.
     fn check(&self, wants: &str, cut: &str, rounds: &[&str]) {
         let mut negotiation = self.negotiation(wants, cut);
         for round in rounds {
             let (haves, expect) = round.split_once('=').unwrap();
-            let Checked { known, enough } = negotiation.check(&self.ids(haves), &NoProgress).unwrap();
-            let letter = |(known, enough): (&bool, &bool)| match (known, enough) {
-                (true, false) => 'k',
-                (true, true) => 'K',
-                (false, false) => 'u',
-                (false, true) => 'U',
+            let Checked { known, implied, enough } =
+                negotiation.check(&self.ids(haves), &NoProgress).unwrap();
+            let letter = |((known, implied), enough): ((&bool, &bool), &bool)| {
+                let letter = match (known, implied) {
+                    (false, _) => 'u',
+                    (true, false) => 'k',
+                    (true, true) => 'i',
+                };
+                if *enough { letter.to_ascii_uppercase() } else { letter }
             };
-            let got: String = known.iter().zip(&enough).map(letter).collect();
+            let got: String = known.iter().zip(&implied).zip(&enough).map(letter).collect();
             assert_eq!(got, expect.trim(), "{wants} cut at {cut:?}: {round} of {rounds:?}");
         }
     }
@@ -98,6 +101,15 @@ fn parents_of_haves_are_common_too() {
     history.check("c", "", &["y =k", "? =u", "a =K"]);
     history.check("c y", "", &["m =K"]);
     history.check("b c", "", &["m =k"]);
+}
+
+#[test]
+fn what_follows_from_another_have_is_implied() {
+    let history = History::new(FORK);
+    history.check("c", "", &["root a b b =kkkI", "a root x =iiK"]);
+    history.check("c", "", &["b a root ? =kiiU"]);
+    // Below a shallow commit nothing is implied.
+    history.check("b", "x", &["x a =kK"]);
 }
 
 #[test]

@@ -20,8 +20,6 @@ mod keys;
 mod object_info;
 mod refs_arguments;
 
-use std::collections::HashSet;
-
 use super::lines::write_shallow_lines;
 use super::{
     Carriage, HavesAnswer, Input, Output, Outputs, PackRequest, ServiceConfig, ShallowAnswer, ShallowRequest,
@@ -267,10 +265,9 @@ impl Session {
     }
 
     fn after_haves(&mut self, mut fetch: Box<Fetch>, answer: &HavesAnswer) {
-        let known = fetch.haves.iter().zip(&answer.known).filter(|(_, known)| **known);
-        // A have sent twice is acknowledged once.
-        let mut seen = HashSet::new();
-        fetch.common = known.map(|(id, _)| *id).filter(|id| seen.insert(*id)).collect();
+        let answers = answer.known.iter().zip(&answer.implied);
+        let told = fetch.haves.iter().zip(answers).filter(|(_, (known, implied))| **known && !**implied);
+        fetch.common = told.map(|(id, _)| *id).collect();
         if fetch.is_done {
             return self.before_pack(fetch);
         }

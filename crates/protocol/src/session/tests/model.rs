@@ -334,6 +334,7 @@ impl Model {
         for have in haves {
             let number = self.number(have);
             answer.known.push(number.is_some());
+            answer.implied.push(number.is_some_and(|number| memory.common.contains(&number)));
             memory.common.extend(number);
             let is_met = |want| memory.common.iter().any(|number| Some(*number) <= self.number(want));
             answer.enough.push(!memory.common.is_empty() && memory.wants.iter().all(is_met));

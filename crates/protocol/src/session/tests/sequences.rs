@@ -96,7 +96,7 @@ fn one_sequence(
             (0, _) => Input::Eof,
             (1, _) => Input::RefsSent,
             (2, _) => Input::WantsGranted,
-            (3, _) => Input::HavesChecked(HavesAnswer { known: vec![true], enough: Vec::new() }),
+            (3, _) => Input::HavesChecked(HavesAnswer { known: vec![true], ..HavesAnswer::default() }),
             (4, _) => Input::ShallowResolved(ShallowAnswer::default()),
             (5, _) => Input::PackSent,
             (6, _) => Input::RefsResolved(vec![model.id("c5")]),

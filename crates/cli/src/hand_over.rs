@@ -1,0 +1,37 @@
+//! Hands a command line to git, for what only git does.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Programs that were taken for git and led back here, as in `PATH`. Each is started once, so a program that stands in
+/// for git with packrace is no loop.
+const TRIED: &str = "PACKRACE_TRIED_GIT";
+
+/// Replaces this process with git, which gets these arguments. Returns only if it cannot be started: why.
+pub fn to_git(arguments: &[OsString]) -> String {
+    match find() {
+        Ok(Some((git, tried))) => Command::new(git).args(arguments).env(TRIED, tried).exec().to_string(),
+        Ok(None) => "No such file or directory".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The first `git` in `PATH` that is not this program and was not tried, and what has been tried with it.
+fn find() -> io::Result<Option<(PathBuf, OsString)>> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let tried = std::env::var_os(TRIED).unwrap_or_default();
+    let mut tried: Vec<PathBuf> = std::env::split_paths(&tried).collect();
+    let own = packrace_os::real_path(&std::env::current_exe()?)?;
+    for git in std::env::split_paths(&path).map(|dir| dir.join("git")) {
+        let Ok(real) = packrace_os::real_path(&git) else { continue };
+        if real != own && !tried.contains(&real) {
+            tried.push(real);
+            let tried = std::env::join_paths(tried).map_err(io::Error::other)?;
+            return Ok(Some((git, tried)));
+        }
+    }
+    Ok(None)
+}

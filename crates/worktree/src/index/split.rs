@@ -1,0 +1,125 @@
+//! An index in two files: what has changed, and a shared index that stays (git-update-index, "Split index").
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use packrace_format::index_file::{EntryKey, IndexEntry, IndexParts, encode, split};
+use packrace_object::ObjectId;
+use packrace_os::count::Role;
+use packrace_os::durable;
+use packrace_store::publish::{FileKind, WritePolicy, publish_file};
+use packrace_store::{Repository, expiry};
+
+use super::{Index, IndexError};
+
+/// What all shared indexes are called, before their checksum.
+pub(super) const SHARED_PREFIX: &str = "sharedindex.";
+
+const MAX_PERCENT_CHANGE: i64 = 20;
+
+/// The shared index that an index belongs to.
+#[derive(Debug, Clone)]
+pub(super) struct Shared {
+    pub(super) checksum: ObjectId,
+    /// In ascending order.
+    pub(super) entries: Vec<(EntryKey, IndexEntry)>,
+}
+
+/// Whether and how to split an index.
+#[derive(Debug)]
+pub(super) struct SplitRules {
+    /// Shared indexes are in the git directory of the work tree, wherever the index itself is.
+    dir: PathBuf,
+    /// `core.splitIndex`.
+    is_on: Option<bool>,
+    /// `splitIndex.maxPercentChange`: at most this share of all entries may be added before everything is shared anew.
+    max_percent: i64,
+    /// `splitIndex.sharedIndexExpire`: other shared indexes are removed if they were last used before.
+    expire: String,
+    policy: WritePolicy,
+}
+
+impl SplitRules {
+    /// `core.splitIndex`, `splitIndex.maxPercentChange` and `splitIndex.sharedIndexExpire` (git-config).
+    pub(super) fn of(repository: &Repository, policy: WritePolicy) -> Result<Self, IndexError> {
+        let config = repository.config();
+        let expire = config.string("splitIndex.sharedIndexExpire").unwrap_or_else(|| b"2.weeks.ago".to_vec());
+        Ok(SplitRules {
+            dir: repository.git_dir().to_owned(),
+            is_on: config.boolean("core.splitIndex")?,
+            max_percent: config.integer("splitIndex.maxPercentChange")?.unwrap_or(MAX_PERCENT_CHANGE),
+            expire: String::from_utf8_lossy(&expire).into_owned(),
+            policy,
+        })
+    }
+
+    /// Gives the index the shared index that it is to be written beside, or none. It is durable before the index
+    /// names it. If it is new, returns the time before which others expire.
+    pub(super) fn apply(&self, index: &mut Index, version: u32) -> Result<Option<i64>, IndexError> {
+        let is_split = index.splitting.or(self.is_on).unwrap_or(index.shared.is_some());
+        if !is_split {
+            index.shared = None;
+        } else if let Some(shared) = index.shared.as_ref().filter(|shared| self.is_close(index, shared)) {
+            // Its age counts from the last use. It is no error if somebody else's file cannot be touched.
+            let _ = durable::touch(&self.path(&shared.checksum), Role::WorkTree);
+        } else {
+            let expire = expiry::expiry(&self.expire);
+            let expire = expire.ok_or_else(|| IndexError::Expire(self.expire.clone()))?;
+            index.shared = Some(self.share(index, version)?);
+            return Ok(Some(expire));
+        }
+        Ok(None)
+    }
+
+    /// Whether the index is to be written beside the same shared index: only added entries count.
+    fn is_close(&self, index: &Index, shared: &Shared) -> bool {
+        if index.splitting == Some(true) {
+            return false;
+        }
+        let max_percent = match self.max_percent {
+            0 => return false,
+            100 => return true,
+            percent @ 1..100 => percent as usize,
+            percent => {
+                tracing::error!("splitIndex.maxPercentChange value '{percent}' should be between 0 and 100");
+                MAX_PERCENT_CHANGE as usize
+            }
+        };
+        let added = split(index.entries.iter(), &shared.entries, shared.checksum).added;
+        added * 100 <= index.entries.len() * max_percent
+    }
+
+    fn share(&self, index: &Index, version: u32) -> Result<Shared, IndexError> {
+        // The checksum is the name, so it is never left out.
+        let parts =
+            IndexParts { cache_tree: None, resolve_undo: &[], untracked: None, link: None, skip_hash: false };
+        let (bytes, checksum) = encode(index.entries.iter(), version, &parts, index.hash);
+        publish_file(&self.path(&checksum), &bytes, FileKind::WorkTreeIndex, self.policy)
+            .map_err(IndexError::Unwritten)?;
+        let entries = index.entries.iter().map(|(key, entry)| (key.clone(), *entry)).collect();
+        Ok(Shared { checksum, entries })
+    }
+
+    fn path(&self, checksum: &ObjectId) -> PathBuf {
+        self.dir.join(format!("{SHARED_PREFIX}{checksum}"))
+    }
+
+    /// Removes shared indexes that nobody has used for long, once the index names `current`. What cannot be removed
+    /// stays.
+    pub(super) fn remove_expired(&self, current: &ObjectId, expire: i64) {
+        let Ok(found) = packrace_os::list_dir(&self.dir, Role::WorkTree) else { return };
+        let name = format!("{SHARED_PREFIX}{current}");
+        let others =
+            found.iter().map(|entry| &entry.name).filter(|other| other.as_os_str() != OsStr::new(&name));
+        for other in others.filter(|other| other.as_encoded_bytes().starts_with(SHARED_PREFIX.as_bytes())) {
+            let path = self.dir.join(other);
+            let identity = packrace_os::identity(&path, Role::WorkTree).ok().flatten();
+            let used = identity.and_then(|identity| identity.modified).map(super::time_of);
+            if used.is_some_and(|used| i64::from(used.seconds) <= expire)
+                && let Err(error) = durable::remove_file(&path, Role::WorkTree)
+            {
+                tracing::warn!("unable to unlink: {}: {error}", path.display());
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The attributes of files, for pathspecs that ask for them.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use packrace_object::ObjectId;
+use packrace_store::{ObjectReader, Repository, Snapshot, cache_bytes};
+
+use crate::filter::attributes::Attributes;
+use crate::filter::{self, Direction};
+use crate::index::Index;
+use crate::paths::{AttributeState, Condition, PathAttributes, PathError, Pathspecs};
+
+/// Lets pathspecs look up attributes; before, those that ask for any match nothing.
+pub fn attach_attributes(
+    specs: &mut Pathspecs,
+    repository: &Repository,
+    snapshot: &Arc<Snapshot>,
+    top: &Path,
+    index: &Index,
+) -> Result<(), filter::Error> {
+    let names: Vec<String> = specs.conditions().map(|condition| condition.name.clone()).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    // Its warnings are those of the conversion of files.
+    let attributes = Attributes::open(repository, top, Direction::CheckIn, names, &mut Vec::new())?;
+    let is_file = |path: &[u8]| path.rsplit(|byte| *byte == b'/').next() == Some(b".gitattributes");
+    let staged = index.entries().filter(|(key, _)| key.stage() == 0 && is_file(key.path()));
+    let staged = staged.map(|(key, entry)| (key.path().to_vec(), entry.id)).collect();
+    let reader = snapshot.reader(cache_bytes::FEW_OBJECTS);
+    let found = LookedUp { attributes, reader, staged, known: HashMap::new(), problem: None };
+    specs.set_attributes(Rc::new(FileAttributes(RefCell::new(found))));
+    Ok(())
+}
+
+/// The attributes of the files of a work tree. Each path keeps those that it had when it was first looked up.
+struct FileAttributes(RefCell<LookedUp>);
+
+struct LookedUp {
+    attributes: Attributes,
+    reader: ObjectReader,
+    /// Attribute files of the index.
+    staged: HashMap<Vec<u8>, ObjectId>,
+    known: HashMap<Vec<u8>, HashMap<String, AttributeState>>,
+    problem: Option<filter::Error>,
+}
+
+impl PathAttributes for FileAttributes {
+    fn have(&self, path: &[u8], is_dir: bool, conditions: &[Condition]) -> bool {
+        let mut found = self.0.borrow_mut();
+        let known = found.of(path, is_dir);
+        let has = |condition: &Condition| {
+            known.get(&condition.name).unwrap_or(&AttributeState::Unspecified) == &condition.state
+        };
+        conditions.iter().all(has)
+    }
+
+    fn take_problem(&self) -> Option<PathError> {
+        let mut found = self.0.borrow_mut();
+        found.problem.take().map(|error| PathError::Attributes(error.to_string()))
+    }
+}
+
+impl LookedUp {
+    fn of(&mut self, path: &[u8], is_dir: bool) -> &HashMap<String, AttributeState> {
+        if !self.known.contains_key(path) {
+            let mut states = HashMap::new();
+            let LookedUp { attributes, reader, staged, .. } = self;
+            let staged = |path: &[u8]| staged.get(path).copied();
+            let each = &mut |name: &str, state| drop(states.insert(name.to_owned(), state));
+            if let Err(error) = attributes.each(path, is_dir, &staged, reader, &mut Vec::new(), each) {
+                self.problem.get_or_insert(error);
+            }
+            self.known.insert(path.to_vec(), states);
+        }
+        &self.known[path]
+    }
+}
+
+impl std::fmt::Debug for FileAttributes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FileAttributes")
+    }
+}
