@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use packrace_format::index_file::{IndexFile, IndexParts, encode, invalidate_untracked, split};
+use packrace_format::index_file::{IndexFile, IndexParts, encode, invalidate_untracked};
 use packrace_format::mtimes::{self, Mtimes};
 use packrace_object::{HashKind, TrailerHasher};
 

@@ -62,7 +62,7 @@ impl Server {
             confinement: Default::default(),
             paths: Default::default(),
         };
-        let call = UploadPack { subject, hook_environment: Vec::new() };
+        let call = UploadPack { subject, hook_environment: Vec::new(), bundles: None };
         upload_pack(&call, &mut Cursor::new(script.bytes()), sink, &self.clock)
     }
 

@@ -58,7 +58,7 @@ fn a_fetch_is_interactive_and_a_clone_goes_to_the_background() {
             confinement: Default::default(),
             paths: Default::default(),
         };
-        let call = UploadPack { subject, hook_environment: Vec::new() };
+        let call = UploadPack { subject, hook_environment: Vec::new(), bundles: None };
         // The client has them as well.
         let mut client = Recorder { cpu: cpu.clone(), seen: 0, is_background: false };
         upload_pack(&call, &mut Cursor::new(script.bytes()), &mut client, &SimulatedClock::default())

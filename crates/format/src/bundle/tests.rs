@@ -10,8 +10,11 @@ fn id(text: &str) -> ObjectId {
     ObjectId::from_hex(text.as_bytes()).unwrap()
 }
 
+/// Prerequisites and refs; or an error and its offset.
+type Expected<'a> = Result<(&'a [&'a str], &'a [&'a str]), (&'a str, u64)>;
+
 /// The header, or what is wrong at which byte. It is no other if it is cut off, and it ends before any pack.
-fn check(text: &str, hash: HashKind, expect: Result<(&[&str], &[&str]), (&str, u64)>) {
+fn check(text: &str, hash: HashKind, expect: Expected<'_>) {
     let parsed = BundleHeader::parse(text.as_bytes(), hash);
     match (parsed, expect) {
         (Ok((header, length)), Ok((prerequisites, refs))) => {
@@ -31,10 +34,13 @@ fn check(text: &str, hash: HashKind, expect: Result<(&[&str], &[&str]), (&str, u
     }
 }
 
+fn check_1(text: &str, expect: Expected<'_>) {
+    check(text, HashKind::Sha1, expect);
+}
+
 #[test]
 fn headers() {
     let sha_256 = format!("{SHA_1}{}", &SHA_1[..24]);
-    let check_1 = |text: &str, expect| check(text, HashKind::Sha1, expect);
     check_1("# v2 git bundle\n\n", Ok((&[], &[])));
     let text = format!("# v2 git bundle\n-{SHA_1} a subject\n-{SHA_1}\n{SHA_1} refs/heads/a b\n\nPACK");
     check_1(&text, Ok((&[SHA_1, SHA_1], &[&format!("{SHA_1} refs/heads/a b")])));

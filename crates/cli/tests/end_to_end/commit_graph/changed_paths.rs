@@ -181,9 +181,9 @@ fn chains_with_filters_of_two_versions() {
     let write = |n: usize, options: &[&str]| {
         let at = twins.repo.git(&["rev-parse", &format!("paths~{n}")]);
         let args = [&["commit-graph", "write", "--stdin-commits"], options].concat();
-        for (name, run) in [("git", stock_git as fn(_, _, _) -> _), ("packrace", packrace)] {
-            assert!(run(&twins.path(name), &args, &at).status.success(), "{name}: {args:?}");
-        }
+        let outputs =
+            [stock_git(&twins.path("git"), &args, &at), packrace(&twins.path("packrace"), &args, &at)];
+        assert!(outputs.iter().all(|output| output.status.success()), "{args:?}: {outputs:?}");
         assert_eq!(files(&twins.path("git")), files(&twins.path("packrace")), "{args:?}");
     };
     write(20, &["--split", "--changed-paths"]);
