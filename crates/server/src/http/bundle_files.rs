@@ -256,7 +256,10 @@ mod tests {
     #[test]
     fn conditions() {
         let headers = |pairs: &[(header::HeaderName, &str)]| {
-            pairs.iter().map(|(name, value)| (name.clone(), HeaderValue::from_str(value).unwrap())).collect()
+            pairs
+                .iter()
+                .map(|(name, value)| (name.clone(), HeaderValue::from_str(value).unwrap()))
+                .collect::<HeaderMap>()
         };
         let part = |pairs: &[_]| FilePart::of(&headers(pairs), "\"a\"", 10);
         let range = (header::RANGE, "bytes=4-");

@@ -148,7 +148,7 @@ mod tests {
             ("remote.a.url", Some("https://a")),
         ]);
         assert_eq!(features(repository.config(), &[], false).unwrap(), Features::default());
-        assert_eq!(configured_bundles(repository.config()).unwrap(), []);
+        assert!(configured_bundles(repository.config()).unwrap().is_empty());
         assert!(features(repository.config(), &[], true).unwrap().bundle_uri);
     }
 
