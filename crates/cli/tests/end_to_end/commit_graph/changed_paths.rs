@@ -157,18 +157,18 @@ fn chains_with_filters() {
             let at = twins.repo.git(&["rev-parse", &format!("paths~{n}")]);
             twins.check(&[&["write", "--stdin-commits"], options].concat(), &at);
         };
-        write(30, &["--split", "--changed-paths"]);
-        write(29, &["--split=no-merge"]);
-        write(28, &["--split=no-merge", "--no-changed-paths"]);
+        write(28, &["--split", "--changed-paths"]);
         write(27, &["--split=no-merge"]);
-        write(26, &["--split=no-merge", "--changed-paths"]);
-        write(25, &["--split=no-merge", "--max-new-filters=0"]);
-        write(24, &["--split", "--max-new-filters=1"]);
-        write(20, &["--split", "--max-commits=3"]);
-        write(18, &["--split=replace", "--max-new-filters=5"]);
-        write(15, &["--split=no-merge"]);
-        write(14, &[]);
+        write(26, &["--split=no-merge", "--no-changed-paths"]);
+        write(25, &["--split=no-merge"]);
+        write(24, &["--split=no-merge", "--changed-paths"]);
+        write(23, &["--split=no-merge", "--max-new-filters=0"]);
+        write(22, &["--split", "--max-new-filters=1"]);
+        write(18, &["--split", "--max-commits=3"]);
+        write(16, &["--split=replace", "--max-new-filters=5"]);
         write(13, &["--split=no-merge"]);
+        write(12, &[]);
+        write(11, &["--split=no-merge"]);
         twins.check(&["write", "--reachable", "--split"], "");
         twins.check(&["write", "--reachable", "--append"], "");
     }
