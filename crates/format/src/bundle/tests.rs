@@ -31,10 +31,13 @@ fn check(text: &str, hash: HashKind, expect: Result<(&[&str], &[&str]), (&str, u
     }
 }
 
+fn check_1(text: &str, expect: Result<(&[&str], &[&str]), (&str, u64)>) {
+    check(text, HashKind::Sha1, expect);
+}
+
 #[test]
 fn headers() {
     let sha_256 = format!("{SHA_1}{}", &SHA_1[..24]);
-    let check_1 = |text: &str, expect| check(text, HashKind::Sha1, expect);
     check_1("# v2 git bundle\n\n", Ok((&[], &[])));
     let text = format!("# v2 git bundle\n-{SHA_1} a subject\n-{SHA_1}\n{SHA_1} refs/heads/a b\n\nPACK");
     check_1(&text, Ok((&[SHA_1, SHA_1], &[&format!("{SHA_1} refs/heads/a b")])));
