@@ -136,11 +136,12 @@ fn misses_value(error: &clap::Error) -> bool {
 }
 
 /// Options whose values are numbers.
-const NUMERIC: [&str; 12] = [
+const NUMERIC: [&str; 13] = [
     "compression",
     "count",
     "timeout",
     "size-multiple",
+    "max-new-filters",
     "max-commits",
     "window",
     "depth",
