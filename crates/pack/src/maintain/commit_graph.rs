@@ -167,6 +167,13 @@ pub fn make<D: AsRef<[u8]> + Clone + Sync>(
         }
     }
     let commits = commits.arrange(base.as_ref(), request.generations)?;
-    let filters = path_filters::compute(request_objects, request, &commits, graph.as_ref(), progress)?;
+    let filters = path_filters::compute(
+        request_objects,
+        &request.filters,
+        &request.tips,
+        &commits,
+        graph.as_ref(),
+        progress,
+    )?;
     Ok(Some(NewGraph { bytes: commits.write(filters.as_ref()), kept_layers }))
 }

@@ -1,5 +1,6 @@
 //! Changed-path filters.
 
+use packrace_format::commit_graph::CommitGraph;
 use packrace_object::HashKind;
 use packrace_testkit::{Repo, RepoBuilder, Size, Storage};
 
@@ -250,4 +251,35 @@ fn filters_by_maintenance() {
         assert_eq!(graphs_with_filters().iter().filter(|has| **has).count(), 1, "{task}");
     }
     assert!(stock_git(&twins.path("packrace"), &["commit-graph", "verify"], "").status.success());
+}
+
+/// 2⁴⁰ pairs of trees without a file. git 2.47 compares them all.
+#[test]
+fn nested_empty_trees() {
+    let repo = RepoBuilder::new(Size::Tiny).build();
+    let make = |entries: String| repo.git_with_input(&["mktree", "--missing"], entries.as_bytes());
+    let nested = |innermost: String| {
+        (0..40).fold(innermost, |tree, _| {
+            let tree = tree.trim();
+            make(format!("040000 tree {tree}\ta\n040000 tree {tree}\tb\n"))
+        })
+    };
+    let empty = make(String::new());
+    let trees = [nested(empty.clone()), nested(make(format!("040000 tree {}\tc\n", empty.trim())))];
+    let commit = |tree: &str, parents: &[&str]| {
+        let args = [&["commit-tree", "-m", "", tree.trim()], parents].concat();
+        repo.git(&args).trim().to_owned()
+    };
+    let first = commit(&trees[0], &[]);
+    let second = commit(&trees[1], &["-p", &first]);
+    let write = ["commit-graph", "write", "--stdin-commits", "--changed-paths"];
+    let output = packrace(repo.path(), &write, &second);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let file = std::fs::read(repo.path().join("objects/info/commit-graph")).unwrap();
+    let graph = CommitGraph::open([file], HashKind::Sha1).unwrap();
+    assert_eq!(graph.len(), 2);
+    for position in 0..2 {
+        let (_, filter) = graph.filter_at(position).unwrap().expect("it was computed");
+        assert_eq!(filter, [0]);
+    }
 }

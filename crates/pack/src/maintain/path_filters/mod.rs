@@ -15,7 +15,6 @@ use packrace_format::commit_graph::{
 };
 use packrace_object::ObjectId;
 
-use super::commit_graph::GraphRequest;
 use super::history::CommitReader;
 use crate::error::{Error, Reason};
 use crate::progress::{Phase, ProgressSink};
@@ -69,22 +68,26 @@ struct FilterJob<'a, D> {
 }
 
 /// A commit to compare with its first parent.
-struct Comparison {
+struct CommitTrees {
     row: usize,
     /// The trees; `None` is the empty tree.
     old: Option<ObjectNo>,
     new: Option<ObjectNo>,
 }
 
-/// Keeps or computes the filters of all rows; `None` if none are wanted. `present` are the present files.
+/// The filter of a row.
+type RowFilter = (usize, Box<[u8]>);
+
+/// Keeps or computes the filters of all rows; `None` if none are wanted. `present` are the present files, and
+/// `tips` where history was entered.
 pub(super) fn compute<D: AsRef<[u8]> + Sync>(
     request_objects: &RequestObjects,
-    request: &GraphRequest,
+    request: &FilterRequest,
+    tips: &[ObjectId],
     commits: &ArrangedCommits<'_, D>,
     present: Option<&CommitGraph<D>>,
     progress: &dyn ProgressSink,
 ) -> Result<Option<PathFilters>, Error> {
-    let GraphRequest { filters: request, tips, .. } = request;
     let Some(settings) = request.settings(present) else { return Ok(None) };
     let job = FilterJob { request_objects, request, settings, commits, present, tips, progress };
     let total = commits.len();
@@ -108,7 +111,7 @@ pub(super) fn compute<D: AsRef<[u8]> + Sync>(
 
 impl<D: AsRef<[u8]> + Sync> FilterJob<'_, D> {
     /// Copies filters that the present files have, and returns the commits that need a new one.
-    fn choose(&self, filters: &mut [Box<[u8]>]) -> Result<Vec<Comparison>, Error> {
+    fn choose(&self, filters: &mut [Box<[u8]>]) -> Result<Vec<CommitTrees>, Error> {
         let max_new =
             self.request.max_new.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX));
         let mut comparisons = Vec::new();
@@ -135,7 +138,7 @@ impl<D: AsRef<[u8]> + Sync> FilterJob<'_, D> {
                 filters[row] = filter.into();
                 continue;
             }
-            comparisons.push(Comparison { row, old, new });
+            comparisons.push(CommitTrees { row, old, new });
         }
         Ok(comparisons)
     }
@@ -166,7 +169,7 @@ impl<D: AsRef<[u8]> + Sync> FilterJob<'_, D> {
     }
 
     /// Computes filters on several threads.
-    fn compare(&self, comparisons: &[Comparison]) -> Result<Vec<(usize, Box<[u8]>)>, Error> {
+    fn compare(&self, comparisons: &[CommitTrees]) -> Result<Vec<RowFilter>, Error> {
         let stretches = comparisons.len().div_ceil(STRETCH);
         let threads = self.request.threads.min(stretches).max(1);
         let total = self.commits.len();
