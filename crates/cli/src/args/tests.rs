@@ -52,6 +52,7 @@ fn maintenance() {
     check("git-commit-graph write --split=replace", None, "Some(\"replace\")");
     check("packrace commit-graph", Some(129), "commit-graph");
     check("packrace commit-graph write --size-multiple=x", Some(129), "option `size-multiple' expects");
+    check("packrace commit-graph write --max-new-filters=x", Some(129), "option `max-new-filters' expects");
     check("packrace repack -adlfqn -k --window=5 --depth 7 -g2", None, "geometric: Some(2)");
     check("packrace repack --window-memory=3k ignored", None, "window_memory: Some(3072)");
     check("packrace repack --geometric=x", Some(129), "error: option `geometric' expects a numerical value");

@@ -27,7 +27,7 @@ pub(super) struct ChangedPaths<'a> {
 }
 
 /// Two trees at the same path, and how far they are compared.
-struct TreeLevel {
+struct TreePair {
     old: Option<ObjectNo>,
     new: Option<ObjectNo>,
     old_tree: Arc<Tree>,
@@ -78,7 +78,7 @@ impl<'a> ChangedPaths<'a> {
         old: Option<ObjectNo>,
         new: Option<ObjectNo>,
         path: usize,
-        levels: &mut Vec<TreeLevel>,
+        levels: &mut Vec<TreePair>,
     ) -> Result<(), Error> {
         if old == new || self.alike.contains(&(old, new)) {
             return Ok(());
@@ -87,12 +87,12 @@ impl<'a> ChangedPaths<'a> {
             return Err(Reason::DeepTree.into());
         }
         let (old_tree, new_tree) = (self.tree(old)?, self.tree(new)?);
-        levels.push(TreeLevel { old, new, old_tree, new_tree, at: (0, 0), path, differs: false });
+        levels.push(TreePair { old, new, old_tree, new_tree, at: (0, 0), path, differs: false });
         Ok(())
     }
 
     /// Notes what differs at the last level, and opens the trees that do.
-    fn step(&mut self, levels: &mut Vec<TreeLevel>) -> Result<(), Error> {
+    fn step(&mut self, levels: &mut Vec<TreePair>) -> Result<(), Error> {
         let Some(level) = levels.last_mut() else { return Ok(()) };
         let (old_tree, new_tree) = (level.old_tree.clone(), level.new_tree.clone());
         let hash = self.request_objects.hash();

@@ -68,14 +68,18 @@ struct FilterJob<'a, D> {
 }
 
 /// A commit to compare with its first parent.
-struct TreeComparison {
+struct CommitTrees {
     row: usize,
     /// The trees; `None` is the empty tree.
     old: Option<ObjectNo>,
     new: Option<ObjectNo>,
 }
 
-/// Keeps or computes the filters of all rows; `None` if none are wanted. `present` are the present files.
+/// The filter of a row.
+type RowFilter = (usize, Box<[u8]>);
+
+/// Keeps or computes the filters of all rows; `None` if none are wanted. `present` are the present files, and
+/// `tips` where history was entered.
 pub(super) fn compute<D: AsRef<[u8]> + Sync>(
     request_objects: &RequestObjects,
     request: &FilterRequest,
@@ -107,7 +111,7 @@ pub(super) fn compute<D: AsRef<[u8]> + Sync>(
 
 impl<D: AsRef<[u8]> + Sync> FilterJob<'_, D> {
     /// Copies filters that the present files have, and returns the commits that need a new one.
-    fn choose(&self, filters: &mut [Box<[u8]>]) -> Result<Vec<TreeComparison>, Error> {
+    fn choose(&self, filters: &mut [Box<[u8]>]) -> Result<Vec<CommitTrees>, Error> {
         let max_new =
             self.request.max_new.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX));
         let mut comparisons = Vec::new();
@@ -134,7 +138,7 @@ impl<D: AsRef<[u8]> + Sync> FilterJob<'_, D> {
                 filters[row] = filter.into();
                 continue;
             }
-            comparisons.push(TreeComparison { row, old, new });
+            comparisons.push(CommitTrees { row, old, new });
         }
         Ok(comparisons)
     }
@@ -165,7 +169,7 @@ impl<D: AsRef<[u8]> + Sync> FilterJob<'_, D> {
     }
 
     /// Computes filters on several threads.
-    fn compare(&self, comparisons: &[TreeComparison]) -> Result<Vec<RowFilter>, Error> {
+    fn compare(&self, comparisons: &[CommitTrees]) -> Result<Vec<RowFilter>, Error> {
         let stretches = comparisons.len().div_ceil(STRETCH);
         let threads = self.request.threads.min(stretches).max(1);
         let total = self.commits.len();
@@ -208,9 +212,6 @@ impl<D: AsRef<[u8]> + Sync> FilterJob<'_, D> {
         Ok(filters)
     }
 }
-
-/// A row, and its filter.
-type RowFilter = (usize, Box<[u8]>);
 
 /// Finds the trees of rows and of their first parents.
 struct FirstParents<'a, D> {
