@@ -57,6 +57,7 @@ mod progress;
 mod request_objects;
 mod select;
 mod settings;
+mod threads;
 mod walk;
 
 pub use encode::generate;

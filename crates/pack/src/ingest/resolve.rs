@@ -20,6 +20,7 @@ use super::error::IngestReason;
 use super::table::{Children, EntryNumber, EntryTable, Named, NamedDelta};
 use super::unpacked::Unpacked;
 use crate::progress::{Phase, ProgressSink};
+use crate::threads::on_threads;
 
 /// How many objects are named together; then how many bytes.
 const BATCH_OBJECTS: usize = 16;
@@ -132,19 +133,9 @@ impl Resolver<'_> {
             }
             result
         };
-        let results: Vec<_> = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-            let own = work();
-            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| thread.join();
-            let others = others.into_iter().map(join).map(|result| match result {
-                Ok(result) => result,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
-            others.chain([own]).collect()
-        });
         let mut outcome = Outcome::default();
         let mut failure = None;
-        for result in results {
+        for result in on_threads(threads, work) {
             match result {
                 Ok(mut part) => {
                     outcome.resolved.append(&mut part.resolved);

@@ -21,6 +21,7 @@ use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::select::plan::PackPlan;
 use crate::settings::Settings;
+use crate::threads::on_threads;
 
 /// Smaller objects are not worth a delta.
 pub(super) const MIN_BYTES: u64 = 50;
@@ -100,15 +101,7 @@ pub(super) fn run(
         found.lock().expect("no panic while held").append(&mut search.found);
         Ok(())
     };
-    std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let mut result = work();
-        for other in others {
-            let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            result = result.and(other);
-        }
-        result
-    })?;
+    on_threads(threads, work).into_iter().collect::<Result<(), Error>>()?;
     progress.report(Phase::Compressing, shared.total, shared.total);
     Ok(found.into_inner().expect("no panic while held"))
 }

@@ -16,6 +16,7 @@ use crate::error::Reason;
 use crate::names::NameHash;
 use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::{ObjectNo, RequestObjects};
+use crate::threads::on_threads;
 use crate::walk::trees::{Differences, Tree, TreeDecoder};
 
 /// Commits that a thread takes at a time: enough for their trees to share delta bases.
@@ -159,18 +160,7 @@ impl Introducing<'_> {
     fn run(&self, threads: usize) -> Result<Vec<Stretch>, NoBitmap> {
         let count = self.history.len().div_ceil(STRETCH) as usize;
         let threads = threads.min(count).max(1);
-        let done: Vec<Result<Vec<(u32, Stretch)>, NoBitmap>> = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| self.stretches())).collect();
-            let mine = self.stretches();
-            if mine.is_err() {
-                self.stop();
-            }
-            let others = others.into_iter().map(|other| match other.join() {
-                Ok(result) => result,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
-            std::iter::once(mine).chain(others).collect()
-        });
+        let done = on_threads(threads, || self.stretches().inspect_err(|_| self.stop()));
         let mut stretches: Vec<Stretch> = std::iter::repeat_with(Stretch::default).take(count).collect();
         for result in done {
             for (number, stretch) in result? {
@@ -194,7 +184,7 @@ impl Introducing<'_> {
             if number >= self.history.len().div_ceil(STRETCH) {
                 return Ok(done);
             }
-            let stretch = self.stretch(number, &mut trees).inspect_err(|_| self.stop())?;
+            let stretch = self.stretch(number, &mut trees)?;
             done.push((number, stretch));
         }
     }

@@ -19,6 +19,7 @@ use super::history::CommitReader;
 use crate::error::{Error, Reason};
 use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::{ObjectNo, RequestObjects};
+use crate::threads::on_threads;
 use changed_paths::ChangedPaths;
 use high_bytes::HighBytes;
 
@@ -196,17 +197,8 @@ impl<D: AsRef<[u8]> + Sync> FilterJob<'_, D> {
         };
         // After an error, the other threads should find no more work.
         let work = || work().inspect_err(|_: &Error| next.store(stretches, Relaxed));
-        let results: Vec<Result<Vec<_>, Error>> = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-            let mine = work();
-            let others = others.into_iter().map(|other| match other.join() {
-                Ok(result) => result,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
-            std::iter::once(mine).chain(others).collect()
-        });
         let mut filters = Vec::with_capacity(comparisons.len());
-        for result in results {
+        for result in on_threads(threads, work) {
             filters.extend(result?);
         }
         Ok(filters)
