@@ -47,6 +47,7 @@ mod error;
 mod facts;
 mod lock;
 mod measure;
+mod packing;
 pub mod policy;
 pub mod reflogs;
 pub mod repacking;
@@ -62,6 +63,7 @@ pub use facts::{
 };
 pub use lock::{Locking, MaintenanceLock, Predecessor};
 pub use measure::{Sizes, exceeds_gc_limits, measure};
+pub use packing::within;
 pub use settings::MaintenanceSettings;
 pub use task::Task;
-pub use tasks::{Means, run, within};
+pub use tasks::{Means, run};

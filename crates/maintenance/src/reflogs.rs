@@ -6,12 +6,12 @@ use std::ops::ControlFlow;
 use gix_glob::wildmatch;
 use gix_glob::wildmatch::Mode;
 use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
+use packrace_store::expiry::expiry;
 use packrace_store::refs::{LoggedChange, RefStore, Target};
 use packrace_store::{ObjectReader, Repository, cache_bytes, ref_tips};
 
 use crate::error::Error;
 use crate::sound_commits::SoundCommits;
-use packrace_store::expiry::expiry;
 
 /// Finds expired entries.
 pub struct ReflogExpiry<'a> {

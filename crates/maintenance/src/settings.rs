@@ -1,10 +1,10 @@
 //! git's configuration of maintenance.
 
+use packrace_store::expiry::expiry;
 use packrace_store::{Config, Repository};
 
 use crate::error::Error;
 use crate::task::Task;
-use packrace_store::expiry::expiry;
 
 /// git's configuration of maintenance. Plain data.
 #[derive(Debug, Clone, PartialEq, Eq)]

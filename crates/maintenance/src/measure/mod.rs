@@ -21,13 +21,12 @@ use crate::stale_files;
 
 pub use names::{Sizes, exceeds_gc_limits, loose_objects};
 
-/// Measures a repository as of now. What an earlier measurement has estimated of a pack that is still there is
-/// not estimated again.
+/// Measures a repository as of now. What was estimated `earlier` of the same pack is not estimated again.
 pub fn measure(
     repository: &Repository,
     settings: &MaintenanceSettings,
     now: SystemTime,
-    earlier: Option<&Facts>,
+    earlier: Option<&DeltaFacts>,
 ) -> Result<Facts, Error> {
     let snapshot = repository.snapshot()?;
     let mut facts = Facts {
@@ -45,7 +44,6 @@ pub fn measure(
     facts.is_partial = facts.packs.iter().any(|pack| pack.kind == PackKind::Promisor);
     facts.deltas = deltas::sample(repository, &snapshot, settings, &facts)?;
     if let Some(deltas) = facts.deltas.take() {
-        let earlier = earlier.and_then(|earlier| earlier.deltas.as_ref());
         let known = earlier.filter(|earlier| earlier.pack == deltas.pack).and_then(|earlier| earlier.gain);
         let gain = match known {
             None if can_search(&facts, settings) && !deltas.is_searched => {

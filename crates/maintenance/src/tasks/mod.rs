@@ -14,6 +14,7 @@ use packrace_store::{GraphExpiry, Repository};
 use crate::commit_graphs::{self, FilterWriting, GraphWriting};
 use crate::error::Error;
 use crate::lock::MaintenanceLock;
+use crate::packing::within;
 use crate::policy::PlannedTask;
 use crate::settings::MaintenanceSettings;
 use crate::stale_files;
@@ -49,24 +50,6 @@ impl Means<'_> {
         self.memory_bytes.map_or(settings, |bytes| within(settings, self.threads, bytes))
     }
 }
-
-/// Packing settings of a repository, limited to this many threads, and to this memory for each of: objects in the
-/// window, new deltas, delta bases.
-pub fn within(settings: Settings, threads: usize, bytes: usize) -> Settings {
-    let least = |configured: usize| if configured == 0 { bytes } else { configured.min(bytes) };
-    Settings {
-        threads: settings.threads.min(threads).max(1),
-        // The repository's owner sets the compression effort, but another user's processor does the work.
-        window: settings.window.min(MAX_WINDOW),
-        window_bytes: least(settings.window_bytes),
-        delta_cache_bytes: least(settings.delta_cache_bytes),
-        base_cache_bytes: least(settings.base_cache_bytes),
-        ..settings
-    }
-}
-
-/// The widest window if a limit applies.
-const MAX_WINDOW: usize = 250;
 
 /// Runs a task. The caller holds the lock.
 pub fn run(

@@ -1,6 +1,6 @@
 //! Packs whose deltas could be much better.
 
-use packrace_maintenance::{DeltaFacts, Facts, MaintenanceSettings, SearchGain, Task, measure};
+use packrace_maintenance::{DeltaFacts, MaintenanceSettings, SearchGain, Task, measure};
 use packrace_os::clock::time_of_day;
 use packrace_testkit::{Git, Random};
 use tempfile::TempDir;
@@ -87,13 +87,31 @@ fn an_estimate_is_made_once_for_a_pack() {
     let repository = open(dir.path());
     let settings = MaintenanceSettings::of(&repository).unwrap();
     let made_up = SearchGain { stored_bytes: 100, searched_bytes: 99 };
-    let mut earlier = facts(dir.path(), time_of_day());
-    earlier.deltas = Some(DeltaFacts { gain: Some(made_up), ..deltas(&dir) });
-    let gain_after = |earlier: &Facts| {
+    let gain_after = |earlier: &DeltaFacts| {
         let facts = measure(&repository, &settings, time_of_day(), Some(earlier));
         facts.unwrap().deltas.and_then(|deltas| deltas.gain)
     };
+    let earlier = DeltaFacts { gain: Some(made_up), ..deltas(&dir) };
     assert_eq!(gain_after(&earlier), Some(made_up));
-    earlier.deltas = Some(DeltaFacts { pack: "pack-0".to_owned(), gain: Some(made_up), ..deltas(&dir) });
-    assert_ne!(gain_after(&earlier), Some(made_up), "another pack");
+    let of_another = DeltaFacts { pack: "pack-0".to_owned(), ..earlier };
+    assert_ne!(gain_after(&of_another), Some(made_up), "another pack");
+}
+
+/// Nothing can be estimated then; the other tasks are planned all the same.
+#[test]
+fn missing_objects_prevent_only_the_estimate() {
+    let dir = history(2500);
+    let git = Git::stock();
+    pack(&dir, false, "2");
+    // As in `estimate`, one of the parts is in the middle.
+    let lost = git.run(dir.path(), &["rev-parse", &format!("main~{}:{}", COMMITS / 2, 3)]);
+    let objects = git.run(dir.path(), &["rev-list", "--all", "--objects"]);
+    let ids = objects.lines().map(|line| &line[..40]).filter(|id| *id != lost.trim());
+    let kept = ids.map(|id| format!("{id}\n")).collect::<String>();
+    let old = std::fs::read_dir(dir.path().join("objects/pack")).unwrap();
+    let old: Vec<_> = old.map(|entry| entry.unwrap().path()).collect();
+    git.run_with_input(dir.path(), &["pack-objects", "-q", "objects/pack/pack"], kept.as_bytes());
+    old.iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    assert_eq!(deltas(&dir).gain, None);
+    assert!(planned(dir.path(), Occasion::Asked).contains(&Task::CommitGraph));
 }

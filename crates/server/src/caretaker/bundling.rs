@@ -1,16 +1,15 @@
 use std::time::{Duration, Instant};
 
-use packrace_maintenance::{Locking, MaintenanceLock, stale_files};
+use packrace_maintenance::stale_files;
 use packrace_os::clock::time_of_day;
 use packrace_os::process::lower_thread_priority_fully;
 use packrace_pack::Settings;
 use packrace_store::Repository;
 
-use super::job::{Job, MEMORY_PARTS};
+use super::job::Job;
 use super::watch::StepAside;
 use crate::bundles::{BundleStep, BundleUpkeep};
 use crate::error::{Error, ErrorKind};
-use crate::limits::admission::Admission;
 use crate::maintenance::LookEnd;
 use crate::metrics::{Closed as _, JobOutcome, MaintenanceTask};
 
@@ -70,17 +69,9 @@ impl Job<'_> {
             );
             return Ok(LookEnd::Failed);
         }
-        let windows = 3 * self.memory_bytes / MEMORY_PARTS;
-        let Admission::Admitted(_memory) = self.shared.host.admission.claim(bytes + windows) else {
-            return Ok(LookEnd::Postponed);
-        };
         let locked = |why| Error::caused("maintenance lock", why);
-        let lock = match MaintenanceLock::take(repository, time_of_day()).map_err(locked)? {
-            Locking::Held(lock) => lock,
-            Locking::Busy(who) => {
-                tracing::debug!("bundles of {} postponed: {who}", self.name());
-                return Ok(LookEnd::Postponed);
-            }
+        let Some((_memory, lock)) = self.claim(repository, bytes).map_err(locked)? else {
+            return Ok(LookEnd::Postponed);
         };
         if let Some(killed) = lock.predecessor() {
             stale_files::find(repository, time_of_day(), Some(killed)).map_err(locked)?.remove();
@@ -113,8 +104,7 @@ impl Job<'_> {
 
     /// How packs of bundles are made: within the job's memory, on one thread.
     fn packing(&self, repository: &Repository) -> Result<Settings, Error> {
-        let part = usize::try_from(self.memory_bytes / MEMORY_PARTS).unwrap_or(usize::MAX);
-        Ok(packrace_maintenance::within(Settings::of(repository.config(), 1)?, 1, part))
+        Ok(packrace_maintenance::within(Settings::of(repository.config(), 1)?, 1, self.memory_part()))
     }
 }
 

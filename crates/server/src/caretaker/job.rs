@@ -11,14 +11,14 @@ use packrace_os::process::{lower_thread_priority, lower_thread_priority_fully};
 use packrace_store::Repository;
 
 use super::watch::StepAside;
-use crate::limits::admission::Admission;
+use crate::limits::admission::{Admission, AdmissionPermit};
 use crate::maintenance::{LastJob, LookEnd};
 use crate::metrics::{JobOutcome, MaintenanceTask};
 use crate::service::access_log::quoted;
 use crate::service::shared::Shared;
 
 /// The objects in a window, new deltas, and bases may each take one part in this many of a job's memory.
-pub(super) const MEMORY_PARTS: u64 = 8;
+const MEMORY_PARTS: u64 = 8;
 
 /// The check and maintenance of one repository.
 pub(super) struct Job<'a> {
@@ -71,7 +71,9 @@ impl<'a> Job<'a> {
             return Ok(LookEnd::Gone);
         }
         let mut earlier = None;
-        self.shared.host.maintenance.note(self.path, |health| earlier = health.facts.clone());
+        self.shared.host.maintenance.note(self.path, |health| {
+            earlier = health.facts.as_ref().and_then(|facts| facts.deltas.clone());
+        });
         let facts = measure(repository, settings, time_of_day(), earlier.as_ref())?;
         let planned = policy::plan(&facts, settings, self.occasion);
         let is_tidy = policy::plan(&facts, settings, Occasion::Asked).is_empty();
@@ -94,19 +96,36 @@ impl<'a> Job<'a> {
         let Some(bytes) = planned.iter().map(|planned| planned.memory_bytes).max() else {
             return Ok(LookEnd::Failed);
         };
+        Ok(match self.claim(repository, bytes)? {
+            Some((_memory, lock)) => self.run_all(repository, settings, planned, &lock),
+            None => LookEnd::Postponed,
+        })
+    }
+
+    /// Claims these bytes of memory, those of the windows and caches, and the right to change the repository.
+    /// `None` if one of them cannot be had now.
+    pub(super) fn claim(
+        &self,
+        repository: &Repository,
+        bytes: u64,
+    ) -> Result<Option<(AdmissionPermit, Box<MaintenanceLock>)>, Error> {
         let windows = 3 * self.memory_bytes / MEMORY_PARTS;
         // Clones go first: a waiting claim would be served before those of later clones.
-        let Admission::Admitted(_memory) = self.shared.host.admission.claim(bytes + windows) else {
-            return Ok(LookEnd::Postponed);
+        let Admission::Admitted(memory) = self.shared.host.admission.claim(bytes + windows) else {
+            return Ok(None);
         };
-        let lock = match MaintenanceLock::take(repository, time_of_day())? {
-            Locking::Held(lock) => lock,
+        match MaintenanceLock::take(repository, time_of_day())? {
+            Locking::Held(lock) => Ok(Some((memory, lock))),
             Locking::Busy(who) => {
                 tracing::debug!("maintenance of {} postponed: {who}", self.name());
-                return Ok(LookEnd::Postponed);
+                Ok(None)
             }
-        };
-        Ok(self.run_all(repository, settings, planned, &lock))
+        }
+    }
+
+    /// The memory for each of: objects in the window, new deltas, delta bases.
+    pub(super) fn memory_part(&self) -> usize {
+        usize::try_from(self.memory_bytes / MEMORY_PARTS).unwrap_or(usize::MAX)
     }
 
     fn run_all(
@@ -143,13 +162,12 @@ impl<'a> Job<'a> {
     ) -> Option<LookEnd> {
         let host = &self.shared.host;
         let progress = StepAside::new(host);
-        let part = usize::try_from(self.memory_bytes / MEMORY_PARTS).unwrap_or(usize::MAX);
         let now: SystemTime = time_of_day();
         // The configured program is not run here: all objects that it might want to keep are kept.
         let recent = (!settings.has_recent_objects_hook).then(Vec::new);
         let means = Means {
             threads: 1,
-            memory_bytes: Some(part),
+            memory_bytes: Some(self.memory_part()),
             recent,
             now,
             progress: &progress,
