@@ -19,6 +19,7 @@ use std::str::FromStr;
 
 use http::Uri;
 use packrace_store::Config;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
 use crate::error::Error;
 
@@ -31,6 +32,9 @@ pub(crate) const URI_FOLDER: &str = "bundles";
 
 /// The list of bundles in it.
 pub(crate) const LIST_NAME: &str = "list";
+
+/// The characters that are escaped in a path: all but slashes and the unreserved ones (RFC 3986, 2.3).
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Which bundles a server keeps. Plain data; all may change while it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +70,10 @@ impl KeptBundles {
             // Relative to the URL of the repository that the client uses.
             _ if is_http => format!("{URI_FOLDER}/"),
             Some(BundleBaseUrl(base)) => {
-                format!("{base}{}/{URI_FOLDER}/", percent_encoded(path.strip_suffix(b"/").unwrap_or(path)))
+                format!(
+                    "{base}{}/{URI_FOLDER}/",
+                    percent_encode(path.strip_suffix(b"/").unwrap_or(path), ESCAPED)
+                )
             }
             None => return None,
         };
@@ -105,20 +112,6 @@ impl fmt::Display for BundleBaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
-}
-
-/// A path as a URL has it.
-fn percent_encoded(path: &[u8]) -> String {
-    let mut text = String::new();
-    for &byte in path {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' | b'~' => {
-                text.push(char::from(byte));
-            }
-            other => text.push_str(&format!("%{other:02X}")),
-        }
-    }
-    text
 }
 
 #[cfg(test)]

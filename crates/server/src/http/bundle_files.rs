@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use packrace_object::oid;
 use packrace_os::Mapped;
 use packrace_os::count::Role;
 
@@ -139,7 +140,7 @@ fn file_of(
     let map = Mapped::open(&path, Role::Pack).map_err(|error| Error::caused(path.display(), error))?;
     // The checksum of the pack: no other file has this name, unless the repository was replaced.
     let checksum = &map[map.len().saturating_sub(offered.files.hash().len_in_bytes())..];
-    let checksum: String = checksum.iter().map(|byte| format!("{byte:02x}")).collect();
+    let checksum = oid::try_from_bytes(checksum).map_err(|error| Error::caused(path.display(), error))?;
     map.check().map_err(packrace_store::Error::from)?;
     let tag = format!("\"{}-{checksum}\"", name.id());
     let part = if *method == Method::GET { FilePart::of(headers, &tag, map.len()) } else { FilePart::Whole };

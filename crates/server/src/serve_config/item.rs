@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use crate::access::{ForwardAuthUrl, ForwardedHeader};
@@ -175,18 +176,28 @@ impl ConfigValue for bool {
     }
 }
 
+/// Reads a value that may be left out.
+fn text_or_none<T: FromStr>(given: &Given<'_>) -> Option<Option<T>> {
+    match given.text()? {
+        "none" => Some(None),
+        text => text.parse().ok().map(Some),
+    }
+}
+
+/// Writes it. Rust's escapes of text are those of TOML, except for characters that no such value has.
+fn written_or_none(value: &Option<impl ToString>) -> String {
+    value.as_ref().map_or("\"none\"".to_owned(), |value| format!("{:?}", value.to_string()))
+}
+
 impl ConfigValue for Option<SocketAddr> {
     const EXPECTED: &'static str = "an address with a port (127.0.0.1:8417, [::1]:8417), or \"none\"";
 
     fn read(given: &Given<'_>) -> Option<Self> {
-        match given.text()? {
-            "none" => Some(None),
-            text => text.parse().ok().map(Some),
-        }
+        text_or_none(given)
     }
 
     fn write(&self) -> String {
-        self.map_or("\"none\"".to_owned(), |address| format!("\"{address}\""))
+        written_or_none(self)
     }
 }
 
@@ -262,8 +273,7 @@ impl ConfigValue for Option<PathBuf> {
     }
 
     fn write(&self) -> String {
-        // Rust's escapes of text are those of TOML, except for characters that no real path has.
-        self.as_ref().map_or("\"none\"".to_owned(), |path| format!("{:?}", path.display().to_string()))
+        written_or_none(&self.as_ref().map(|path| path.display()))
     }
 }
 
@@ -313,14 +323,11 @@ impl ConfigValue for Option<ForwardAuthUrl> {
     const EXPECTED: &'static str = "an http:// URL without a user, or \"none\"";
 
     fn read(given: &Given<'_>) -> Option<Self> {
-        match given.text()? {
-            "none" => Some(None),
-            text => text.parse().ok().map(Some),
-        }
+        text_or_none(given)
     }
 
     fn write(&self) -> String {
-        self.as_ref().map_or("\"none\"".to_owned(), |url| format!("{:?}", url.to_string()))
+        written_or_none(self)
     }
 }
 
@@ -328,14 +335,11 @@ impl ConfigValue for Option<BundleBaseUrl> {
     const EXPECTED: &'static str = "an http:// or https:// URL without a user and a query, or \"none\"";
 
     fn read(given: &Given<'_>) -> Option<Self> {
-        match given.text()? {
-            "none" => Some(None),
-            text => text.parse().ok().map(Some),
-        }
+        text_or_none(given)
     }
 
     fn write(&self) -> String {
-        self.as_ref().map_or("\"none\"".to_owned(), |url| format!("{:?}", url.to_string()))
+        written_or_none(self)
     }
 }
 
@@ -343,14 +347,11 @@ impl ConfigValue for Option<BucketUrl> {
     const EXPECTED: &'static str = "s3://BUCKET/PREFIX, or \"none\"";
 
     fn read(given: &Given<'_>) -> Option<Self> {
-        match given.text()? {
-            "none" => Some(None),
-            text => text.parse().ok().map(Some),
-        }
+        text_or_none(given)
     }
 
     fn write(&self) -> String {
-        self.as_ref().map_or("\"none\"".to_owned(), |url| format!("\"{url}\""))
+        written_or_none(self)
     }
 }
 
