@@ -23,8 +23,9 @@ const ABORTING: &[u8] = b"aborting due to possible repository corruption on the 
 
 /// The repositories, and their server.
 struct Disk {
-    mount: Mount,
+    // Before the mount: what it maps keeps that mounted.
     server: Server,
+    mount: Mount,
     behind: tempfile::TempDir,
     _place: tempfile::TempDir,
 }

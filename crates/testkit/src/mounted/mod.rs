@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use fuser::{BackgroundSession, Config, INodeNo, MountOption};
 use packrace_os::simulated::{DiskState, Recording};
+use rustix::mount::{UnmountFlags, unmount};
 
 use nodes::Nodes;
 use passthrough::Passthrough;
@@ -121,9 +122,10 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        if let Some(session) = self.session.take() {
-            // An open file keeps the mount alive; the kernel ends it with this process.
-            let _ = session.umount_and_join();
+        let Some(session) = self.session.take() else { return };
+        if session.umount_and_join().is_err() {
+            // A file is still open. The directory is free at once; the kernel ends the rest when it is closed.
+            let _ = unmount(&self.place, UnmountFlags::DETACH);
         }
     }
 }

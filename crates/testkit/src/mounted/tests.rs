@@ -99,6 +99,18 @@ fn power_cuts_take_what_was_not_synced() {
 }
 
 #[test]
+#[ignore = "needs FUSE"]
+fn an_open_file_does_not_keep_it_mounted() {
+    let (behind, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mount = Mount::new(behind.path(), place.path()).unwrap();
+    let open = std::fs::File::create(mount.place().join("open")).unwrap();
+    drop(mount);
+    place.close().unwrap();
+    drop(open);
+}
+
+#[test]
+#[ignore = "needs FUSE"]
 fn names_that_are_taken_are_not_given_to_who_does_not_want_that() {
     let (behind, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mount = Mount::new(behind.path(), place.path()).unwrap();
