@@ -6,6 +6,7 @@
 //! A store that has passed gets a marker, `v1/probed-<address>`, so that nodes need not probe it again: see [`require`].
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use sha2::Digest as _;
@@ -36,6 +37,9 @@ pub struct Finding {
     /// A remark, or how the store deviates.
     pub result: Result<String, String>,
 }
+
+/// Number of rounds that run at once: a store may take a second for every writer of one object that waits.
+const ROUNDS_AT_ONCE: usize = 10;
 
 /// Longest object of a check.
 const MAX_BYTES: usize = 1 << 10;
@@ -252,37 +256,44 @@ impl Run<'_> {
     }
 
     fn races_to_create(&self) -> Checked {
-        self.races("create", |key, text| self.bucket.put_new(key, text))
+        self.races("create", |key| self.has_one_winner(key, |text| self.bucket.put_new(key, text)))
     }
 
     fn races_to_swap(&self) -> Checked {
-        let mut bad = 0;
-        for round in 0..self.options.rounds {
-            let key = self.key(&format!("match-{round}"));
-            self.put(&key, "first")?;
-            let Looked::Found(_, version) = self.bucket.get_if_changed(&key, None, MAX_BYTES)? else {
-                return finding("object is missing");
+        self.races("match", |key| {
+            self.put(key, "first")?;
+            let Looked::Found(_, version) = self.bucket.get_if_changed(key, None, MAX_BYTES)? else {
+                return Ok(false);
             };
             // As an earlier check found out, one of the two forms matches.
-            let swap = |text: &Bytes| match self.bucket.swap(&key, &version, text)? {
-                WriteOutcome::Lost { in_doubt: false } => self.bucket.swap(&key, &version.unquoted(), text),
+            let swap = |text: &Bytes| match self.bucket.swap(key, &version, text)? {
+                WriteOutcome::Lost { in_doubt: false } => self.bucket.swap(key, &version.unquoted(), text),
                 other => Ok(other),
             };
-            bad += usize::from(!self.has_one_winner(&key, swap)?);
-        }
-        self.told(bad)
+            self.has_one_winner(key, swap)
+        })
     }
 
-    fn races(
-        &self,
-        name: &str,
-        write: impl Fn(&str, &Bytes) -> Result<WriteOutcome, Error> + Sync,
-    ) -> Checked {
-        let mut bad = 0;
-        for round in 0..self.options.rounds {
-            let key = self.key(&format!("{name}-{round}"));
-            bad += usize::from(!self.has_one_winner(&key, |text| write(&key, text))?);
-        }
+    /// Runs all rounds, each with an object of its own.
+    fn races(&self, name: &str, race: impl Fn(&str) -> Result<bool, Error> + Sync) -> Checked {
+        let next = AtomicUsize::new(0);
+        let run = || -> Result<usize, Error> {
+            let mut bad = 0;
+            loop {
+                let round = next.fetch_add(1, Ordering::Relaxed);
+                if round >= self.options.rounds {
+                    return Ok(bad);
+                }
+                bad += usize::from(!race(&self.key(&format!("{name}-{round}")))?);
+            }
+        };
+        let bad = std::thread::scope(|scope| {
+            let running: Vec<_> = (0..ROUNDS_AT_ONCE).map(|_| scope.spawn(run)).collect();
+            let joined = running.into_iter().map(|running| running.join());
+            joined
+                .map(|bad| bad.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .sum::<Result<usize, _>>()
+        })?;
         self.told(bad)
     }
 
