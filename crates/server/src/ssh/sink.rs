@@ -23,9 +23,9 @@ impl SshSink {
 
 impl ClientSink for SshSink {
     fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
-        // Waits for a slot and releases it at once: another thread encrypts and writes the batch.
-        drop(self.cpu.as_deref().filter(|_| self.is_background).map(CpuScheduler::take_slot));
-        self.output.send(owned_pieces(batch))
+        // Another thread encrypts the batch; the slot is held until it has.
+        let slot = self.cpu.as_deref().filter(|_| self.is_background).map(CpuScheduler::take_slot);
+        self.output.send(owned_pieces(batch), slot)
     }
 
     fn peer_gone(&mut self) -> bool {

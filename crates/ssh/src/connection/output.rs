@@ -5,6 +5,7 @@ use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use bytes::Bytes;
 use russh::ChannelId;
@@ -16,6 +17,9 @@ use super::link::Link;
 
 /// The kind of data that is standard error (RFC 4254, section 5.2).
 const STDERR: u32 = 1;
+
+/// How long a session may keep a turn. Encrypting and sending a batch takes less than a millisecond.
+const MAX_TURN: Duration = Duration::from_millis(5);
 
 /// The exit code of a session that ends without one.
 const NO_CODE: u32 = 128;
@@ -47,13 +51,31 @@ impl SessionOutput {
         }))
     }
 
-    /// Sends these bytes, in order, without copying.
-    pub fn send(&self, pieces: impl Iterator<Item = Bytes>) -> io::Result<()> {
+    /// Sends these bytes, in order, without copying. With a `turn` it returns when they are encrypted, and then
+    /// drops it: the connections' tasks share threads, and those with a turn are ahead of all others. A client
+    /// that takes nothing does not keep it: it is dropped after [`MAX_TURN`] at the latest.
+    pub fn send<T>(&self, pieces: impl Iterator<Item = Bytes>, mut turn: Option<T>) -> io::Result<()> {
         let channel = &*self.0;
         channel.patiently(async {
+            let mut end = pin!(tokio::time::sleep(MAX_TURN));
             for piece in pieces {
-                channel.link.wire.hands(&piece);
-                channel.handle.data(channel.id, piece).await.map_err(|_| gone())?;
+                let piece = channel.link.wire.lend(piece);
+                let mut sending = pin!(channel.handle.data(channel.id, piece));
+                let sent = tokio::select! {
+                    biased;
+                    sent = &mut sending => sent,
+                    () = &mut end, if turn.is_some() => {
+                        turn = None;
+                        sending.await
+                    }
+                };
+                sent.map_err(|_| gone())?;
+            }
+            if turn.is_some() {
+                tokio::select! {
+                    () = channel.link.wire.encrypted() => {}
+                    () = end => {}
+                }
             }
             Ok(())
         })

@@ -6,7 +6,7 @@ use std::net::Shutdown;
 use std::os::fd::AsFd as _;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -14,6 +14,7 @@ use packrace_os::count::{self, Op, Role};
 use packrace_os::faults;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 
 /// The stream that russh uses.
 pub(super) struct Wire(Arc<WireState>);
@@ -26,8 +27,24 @@ pub(super) struct WireState {
     received_bytes: AtomicU64,
     /// Maximum of received bytes.
     max_received_bytes: AtomicU64,
-    /// Ranges that were passed on to be encrypted and sent.
-    handed: Mutex<VecDeque<Bytes>>,
+    lent: Mutex<LentRanges>,
+    all_encrypted: Notify,
+}
+
+/// Ranges that russh was given to encrypt and send.
+#[derive(Default)]
+struct LentRanges {
+    /// In order.
+    ranges: VecDeque<Bytes>,
+    /// How many of them, from the first, are encrypted: russh has dropped them.
+    encrypted: usize,
+}
+
+/// A range as russh has it. `Bytes::is_unique` does not tell when it is dropped: that is never true of ranges that
+/// have an owner.
+struct LentRange {
+    range: Bytes,
+    wire: Arc<WireState>,
 }
 
 impl Wire {
@@ -37,7 +54,8 @@ impl Wire {
             sent_bytes: AtomicU64::new(0),
             received_bytes: AtomicU64::new(0),
             max_received_bytes: AtomicU64::new(max_received_bytes),
-            handed: Mutex::default(),
+            lent: Mutex::default(),
+            all_encrypted: Notify::new(),
         }))
     }
 
@@ -60,15 +78,27 @@ impl WireState {
         self.max_received_bytes.store(u64::MAX, Relaxed);
     }
 
-    /// Remembers a range until it was encrypted and sent.
-    pub(super) fn hands(&self, range: &Bytes) {
-        self.handed.lock().unwrap_or_else(PoisonError::into_inner).push_back(range.clone());
+    /// The same range for russh; remembered until it was encrypted and sent.
+    pub(super) fn lend(self: &Arc<Self>, range: Bytes) -> Bytes {
+        self.lock().ranges.push_back(range.clone());
+        Bytes::from_owner(LentRange { range, wire: self.clone() })
     }
 
-    /// Everything encrypted was sent: drops ranges that are held only here.
+    /// Ready when all ranges are encrypted. For one caller at a time.
+    pub(super) async fn encrypted(&self) {
+        while !self.lock().are_encrypted() {
+            self.all_encrypted.notified().await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LentRanges> {
+        self.lent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Everything encrypted was sent.
     fn has_flushed(&self) {
-        let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
-        handed.retain(|range| !range.is_unique());
+        let lent = &mut *self.lock();
+        lent.ranges.drain(..std::mem::take(&mut lent.encrypted));
     }
 
     /// Shuts down the socket, even while reads or writes wait.
@@ -86,13 +116,34 @@ impl WireState {
         if faults::damaged_maps() == 0 {
             return Ok(());
         }
-        let handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
-        match handed.iter().find_map(|range| faults::touch(range)) {
+        match self.lock().ranges.iter().find_map(|range| faults::touch(range)) {
             None => Ok(()),
             Some(damaged) => {
                 tracing::error!("response cut off: {damaged}");
                 Err(damaged.into())
             }
+        }
+    }
+}
+
+impl LentRanges {
+    fn are_encrypted(&self) -> bool {
+        self.encrypted == self.ranges.len()
+    }
+}
+
+impl AsRef<[u8]> for LentRange {
+    fn as_ref(&self) -> &[u8] {
+        &self.range
+    }
+}
+
+impl Drop for LentRange {
+    fn drop(&mut self) {
+        let mut lent = self.wire.lock();
+        lent.encrypted += 1;
+        if lent.are_encrypted() {
+            self.wire.all_encrypted.notify_one();
         }
     }
 }
@@ -152,5 +203,39 @@ impl AsyncWrite for Wire {
             let _ = std::net::TcpStream::from(socket).shutdown(Shutdown::Write);
         }
         Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn wire() -> Wire {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        Wire::new(TcpStream::connect(address).await.unwrap(), 0)
+    }
+
+    #[tokio::test]
+    async fn ranges_are_kept_until_they_are_encrypted_and_sent() {
+        let wire = wire().await;
+        let state = wire.state();
+        let kept = || state.lock().ranges.len();
+        let [first, mut second, third] =
+            [&b"one"[..], b"two", b"three"].map(|bytes| state.lend(Bytes::from_owner(bytes.to_vec())));
+        assert_eq!((&*first, &*second, &*third), (&b"one"[..], &b"two"[..], &b"three"[..]));
+        state.has_flushed();
+        assert_eq!(kept(), 3);
+        let part = second.split_to(1);
+        drop((first, second));
+        assert_eq!(kept(), 3);
+        state.has_flushed();
+        assert_eq!(kept(), 2);
+        assert!(!state.lock().are_encrypted());
+        drop((part, third));
+        state.encrypted().await;
+        assert_eq!(kept(), 2);
+        state.has_flushed();
+        assert_eq!(kept(), 0);
     }
 }
