@@ -129,7 +129,8 @@ fn import(call: &Call, args: &BucketImport) -> Result<(), Fatal> {
     refuse_odd(&source)?;
     let config = taken_settings(&source);
     tell_what_stays(&source);
-    require(&bucket, &address).map_err(fatal)?;
+    let begins = || eprint_line!("bucket has not been probed at this address yet: probing it");
+    require(&bucket, &address, begins).map_err(fatal)?;
     let scratch = ScratchFolder::new(&call.environment.temporary_dir, "packrace-import-")?;
     let git_dir = scratch.0.join("import.git");
     one_pack(call, &source, &git_dir)?;

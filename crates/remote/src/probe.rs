@@ -64,12 +64,13 @@ pub fn probe(bucket: &Bucket, options: &ProbeOptions, each: &mut dyn FnMut(&Find
     Ok(is_good)
 }
 
-/// Probes a store unless it has passed before under this address, and fails if it does not pass. One request if it has.
-pub fn require(bucket: &Bucket, address: &str) -> Result<(), Error> {
+/// Probes a store unless it has passed before under this address, and fails if it does not pass. One request if it
+/// has; otherwise calls `begins` first, because it may take a minute.
+pub fn require(bucket: &Bucket, address: &str, begins: impl FnOnce()) -> Result<(), Error> {
     if bucket.get_if_changed(&marker_key(address), None, MAX_BYTES)? != Looked::Absent {
         return Ok(());
     }
-    tracing::info!("bucket has not been probed at this address yet: probing it");
+    begins();
     let mut failed = Vec::new();
     let is_good = probe(bucket, &ProbeOptions::default(), &mut |found| {
         if let Err(why) = &found.result {
@@ -379,12 +380,12 @@ mod tests {
     fn a_store_is_probed_once_for_each_address() {
         let double = Arc::new(Double::new());
         let bucket = Bucket::new(double.clone());
-        require(&bucket, "http://a").unwrap();
+        require(&bucket, "http://a", || ()).unwrap();
         assert_eq!(double.keys().len(), 1);
         double.leave_after(1);
-        require(&bucket, "http://a").unwrap();
+        require(&bucket, "http://a", || ()).unwrap();
         double.set_away(false);
-        require(&bucket, "http://b").unwrap();
+        require(&bucket, "http://b", || ()).unwrap();
         assert_eq!(double.keys().len(), 2);
         mark(&bucket, "http://b", false).unwrap();
         assert_eq!(double.keys().len(), 1);
@@ -393,7 +394,7 @@ mod tests {
     #[test]
     fn a_store_that_fails_is_refused_with_the_reason() {
         let double = Arc::new(Double::flawed(StoreFlaw::IgnoresConditions));
-        let refused = require(&Bucket::new(double.clone()), "http://a").unwrap_err();
+        let refused = require(&Bucket::new(double.clone()), "http://a", || ()).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Refused);
         let words = refused.to_string();
         assert!(words.contains("not suitable") && words.contains("If-Match is ignored"), "{words}");

@@ -260,7 +260,8 @@ fn what_has_no_place_in_a_bucket_is_told() {
     assert_eq!(
         String::from_utf8(ran.stderr).unwrap(),
         "warning: settings not imported: gc.auto\nwarning: reflogs not imported\n\
-         warning: hooks not imported; use serve.hooks for hooks of all repositories\n"
+         warning: hooks not imported; use serve.hooks for hooks of all repositories\n\
+         bucket has not been probed at this address yet: probing it\n"
     );
     let node = store.node();
     let shown = Git::stock().run(node.folder.path(), &["ls-remote", &node.url("a.git")]);

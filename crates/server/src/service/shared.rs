@@ -68,7 +68,8 @@ fn open_bucket(
         // Any answer shows that credentials, address and name of the bucket are right.
         bucket.get_if_changed(START_KEY, None, 0)?;
     } else {
-        probe::require(&bucket, &options.s3.address())?;
+        let begins = || tracing::info!("bucket has not been probed at this address yet: probing it");
+        probe::require(&bucket, &options.s3.address(), begins)?;
     }
     let repositories = repositories.clone();
     let forget = Box::new(move |path: &Path| repositories.release(path));
