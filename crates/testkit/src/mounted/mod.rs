@@ -17,11 +17,11 @@ mod passthrough;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use fuser::{BackgroundSession, Config, INodeNo, MountOption};
 use packrace_os::simulated::{DiskState, Recording};
-use rustix::mount::{UnmountFlags, unmount};
 
 use nodes::Nodes;
 use passthrough::Passthrough;
@@ -125,7 +125,7 @@ impl Drop for Mount {
         let Some(session) = self.session.take() else { return };
         if session.umount_and_join().is_err() {
             // A file is still open. The directory is free at once; the kernel ends the rest when it is closed.
-            let _ = unmount(&self.place, UnmountFlags::DETACH);
+            let _ = Command::new("umount").arg("--lazy").arg(&self.place).status();
         }
     }
 }
