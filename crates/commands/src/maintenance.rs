@@ -138,6 +138,7 @@ impl<'a> Maintenance<'a> {
         let environment = self.call.environment.for_hooks(&self.call.globals).into_iter();
         let program = Program {
             argv: argv.collect(),
+            hook: None,
             directory: ".".into(),
             environment: environment.map(|(name, value)| (name, Some(value))).collect(),
             reads_messages: false,

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
+use crate::child_log::{self, LogEntry};
 use crate::count::{self, Op, Role};
 
 /// The requested size of the pipe for the program's output. Linux allows every user 1 MiB
@@ -35,6 +36,8 @@ const END_INTERVAL: Duration = Duration::from_millis(5);
 pub struct Program {
     /// The program and its arguments.
     pub argv: Vec<OsString>,
+    /// The name of the hook, if it is one.
+    pub hook: Option<String>,
     /// Its working directory.
     pub directory: PathBuf,
     /// Changes to the inherited environment: variables to set, or to remove if there is no value.
@@ -71,6 +74,7 @@ pub struct ChildProcess {
     messages: Option<OwnedFd>,
     has_ended: bool,
     deadline: Option<Instant>,
+    log: Option<LogEntry>,
 }
 
 /// An output of a program.
@@ -181,7 +185,10 @@ impl Program {
     pub fn start_detached(&self) -> io::Result<()> {
         let mut command = self.command()?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command.spawn().map(drop)
+        let started = Instant::now();
+        let child = command.spawn()?;
+        child_log::has_started(&self.argv, self.hook.as_deref(), child.id(), started);
+        Ok(())
     }
 }
 
@@ -191,13 +198,15 @@ impl ChildProcess {
         let mut command = program.command()?;
         let messages = if program.reads_messages { Stdio::piped() } else { Stdio::inherit() };
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(messages);
+        let now = Instant::now();
         let mut child = command.spawn()?;
+        let log = child_log::has_started(&program.argv, program.hook.as_deref(), child.id(), now);
         let input = child.stdin.take().map(OwnedFd::from);
         let output = child.stdout.take().map(OwnedFd::from);
         let messages = child.stderr.take().map(OwnedFd::from);
         // A time beyond the clock's range means no deadline.
-        let deadline = program.confinement.time.and_then(|time| Instant::now().checked_add(time));
-        let started = ChildProcess { child, input, output, messages, has_ended: false, deadline };
+        let deadline = program.confinement.time.and_then(|time| now.checked_add(time));
+        let started = ChildProcess { child, input, output, messages, has_ended: false, deadline, log };
         for fd in [&started.input, &started.output, &started.messages].into_iter().flatten() {
             rustix::io::ioctl_fionbio(fd, true)?;
         }
@@ -288,7 +297,7 @@ impl ChildProcess {
         }
         count::add(Role::Hook, Op::Wait, 0);
         let status = self.child.wait()?;
-        self.has_ended = true;
+        self.ends(status);
         Ok(status)
     }
 
@@ -300,11 +309,18 @@ impl ChildProcess {
     /// The program's exit status, if it has ended.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         let status = self.child.try_wait()?;
-        self.has_ended |= status.is_some();
-        if status.is_none() {
-            self.time_left()?;
+        match status {
+            Some(status) => self.ends(status),
+            None => drop(self.time_left()?),
         }
         Ok(status)
+    }
+
+    fn ends(&mut self, status: ExitStatus) {
+        self.has_ended = true;
+        if let Some(entry) = self.log.take() {
+            child_log::has_ended(entry, status);
+        }
     }
 
     /// The time left to run. If none, kills the program and its group.
@@ -371,7 +387,9 @@ impl Drop for ChildProcess {
         if !self.has_ended {
             self.kill(Signal::KILL);
             // A killed process cannot avoid ending.
-            let _ = self.child.wait();
+            if let Ok(status) = self.child.wait() {
+                self.ends(status);
+            }
         }
     }
 }
@@ -407,6 +425,7 @@ mod tests {
     fn confined(script: &str, confinement: Confinement) -> ChildProcess {
         let program = Program {
             argv: ["/bin/sh", "-c", script].map(OsString::from).to_vec(),
+            hook: None,
             directory: "/".into(),
             environment: vec![("PACKRACE_X".into(), Some("x y".into())), ("HOME".into(), None)],
             reads_messages: true,
@@ -539,6 +558,7 @@ mod tests {
     fn what_cannot_be_started_is_an_error() {
         let program = Program {
             argv: Vec::new(),
+            hook: None,
             directory: "/".into(),
             environment: Vec::new(),
             reads_messages: false,

@@ -54,6 +54,7 @@
 
 pub mod allocations;
 pub mod child;
+pub mod child_log;
 pub mod clock;
 pub mod count;
 pub mod descriptors;

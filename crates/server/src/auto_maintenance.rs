@@ -35,6 +35,7 @@ impl AutoMaintenance {
         let arguments = ["maintenance", "run", "--auto", "--quiet"].map(OsString::from);
         let program = Program {
             argv: [self.program.clone().into(), directory].into_iter().chain(arguments).collect(),
+            hook: None,
             directory: ".".into(),
             environment: self.environment.iter().cloned().map(|(name, value)| (name, Some(value))).collect(),
             reads_messages: false,

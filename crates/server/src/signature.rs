@@ -188,6 +188,7 @@ impl SignatureChecker<'_> {
     fn ask(&self, argv: Vec<OsString>, input: &[u8]) -> Option<Said> {
         let program = Program {
             argv,
+            hook: None,
             directory: self.directory.to_owned(),
             environment: Vec::new(),
             reads_messages: true,

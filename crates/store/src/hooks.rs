@@ -127,6 +127,7 @@ impl Hooks {
         let arguments = arguments.iter().map(|argument| OsStr::from_bytes(argument).to_owned());
         Ok(Some(Program {
             argv: [absolute.into_os_string()].into_iter().chain(arguments).collect(),
+            hook: Some(name.to_owned()),
             directory: self.directory.clone(),
             environment,
             reads_messages: true,

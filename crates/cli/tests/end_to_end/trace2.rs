@@ -160,28 +160,90 @@ fn traces_look_like_gits() {
     );
 }
 
-#[test]
-fn children_know_their_parent() {
-    let dir = tempfile::tempdir().unwrap();
-    let repo = dir.path().join("repo.git");
-    Git::stock().run(dir.path(), &["init", "-q", "--bare", "repo.git"]);
-    let hook = repo.join("hooks/reference-transaction");
+/// A bare repository with a commit and a hook, and a command that creates a branch there.
+fn hooked(dir: &Path, script: &str) -> (std::path::PathBuf, String) {
+    let repo = dir.join("repo.git");
+    Git::stock().run(dir, &["init", "-q", "--bare", "repo.git"]);
     std::fs::create_dir_all(repo.join("hooks")).unwrap();
-    let seen = dir.path().join("seen");
-    std::fs::write(&hook, format!("#!/bin/sh\necho \"$GIT_TRACE2_PARENT_SID\" >\"{}\"\n", seen.display()))
-        .unwrap();
+    let hook = repo.join("hooks/reference-transaction");
+    std::fs::write(&hook, format!("#!/bin/sh\n{script}\n")).unwrap();
     std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let tree = Git::stock().run(&repo, &["hash-object", "-t", "tree", "-w", "/dev/null"]);
     let commit = Git::stock().run(&repo, &["commit-tree", "-m", "x", tree.trim()]);
+    (repo, commit.trim().to_owned())
+}
+
+#[test]
+fn children_know_their_parent() {
+    let dir = tempfile::tempdir().unwrap();
+    let seen = dir.path().join("seen");
+    let (repo, commit) =
+        hooked(dir.path(), &format!("echo \"$GIT_TRACE2_PARENT_SID\" >\"{}\"", seen.display()));
     let trace = dir.path().join("trace");
     let mut command = Command::new(PACKRACE);
     clean_environment(&mut command);
     command
-        .args(["update-ref", "refs/heads/main", commit.trim()])
+        .args(["update-ref", "refs/heads/main", &commit])
         .current_dir(&repo)
         .env("GIT_TRACE2_EVENT", &trace);
     assert!(command.status().unwrap().success());
     let first: Value =
         serde_json::from_str(std::fs::read_to_string(trace).unwrap().lines().next().unwrap()).unwrap();
     assert_eq!(std::fs::read_to_string(seen).unwrap().trim(), first["sid"].as_str().unwrap());
+}
+
+/// The start and the end of the hook's call `prepared`: git before 2.54 makes no call `preparing`.
+fn traced_hook(dir: &Path, tool: &Path, variable: &str) -> [String; 2] {
+    let (repo, commit) = hooked(dir, "[ \"$1\" != prepared ] || exit 3");
+    let trace = dir.join(variable);
+    let _ = std::fs::remove_file(&trace);
+    let mut command = Command::new(tool);
+    clean_environment(&mut command);
+    command.args(["update-ref", "refs/heads/main", &commit]).current_dir(&repo);
+    assert!(!command.env(variable, &trace).status().unwrap().success());
+    let traced = std::fs::read_to_string(&trace).unwrap();
+    let mut lines = traced.lines().skip_while(|line| !line.contains("prepared"));
+    let start = lines.next().unwrap_or_else(|| panic!("{traced}")).to_owned();
+    let end = lines.find(|line| line.contains("child_exit")).unwrap_or_else(|| panic!("{traced}")).to_owned();
+    std::fs::remove_dir_all(repo).unwrap();
+    [start, end]
+}
+
+#[test]
+fn children_are_traced_as_by_git() {
+    let dir = tempfile::tempdir().unwrap();
+    let both = |variable: &str| {
+        [Git::stock().binary(), Path::new(PACKRACE)].map(|tool| traced_hook(dir.path(), tool, variable))
+    };
+    let [theirs, ours] = both("GIT_TRACE2_EVENT").map(|lines| {
+        lines.map(|line| {
+            let mut event: Value = serde_json::from_str(&line).unwrap();
+            let event = event.as_object_mut().unwrap();
+            for name in ["file", "line", "sid", "time", "pid", "t_rel", "child_id"] {
+                let is_there = event.remove(name).is_some();
+                assert!(is_there || !["pid", "t_rel"].contains(&name) || event["event"] == "child_start");
+            }
+            // git names the hook as seen from the repository.
+            if let Some(program) = event.get_mut("argv").and_then(|argv| argv.get_mut(0)) {
+                *program = program.as_str().unwrap().rsplit('/').next().unwrap().into();
+            }
+            event.clone()
+        })
+    });
+    assert_eq!(ours, theirs);
+    assert_eq!(ours[1]["code"], 3);
+    for variable in ["GIT_TRACE2", "GIT_TRACE2_PERF"] {
+        let [theirs, ours] = both(variable).map(|lines| {
+            lines.map(|line| {
+                let line =
+                    line.split_once("child_").unwrap().1.replace(&dir.path().display().to_string(), "");
+                let line = line.replace("/repo.git/", "");
+                line.split(|c: char| c.is_ascii_digit())
+                    .filter(|part| *part != "")
+                    .collect::<Vec<_>>()
+                    .join("0")
+            })
+        });
+        assert_eq!(ours, theirs, "{variable}");
+    }
 }

@@ -102,6 +102,10 @@ fn normal(out: &mut String, run: &TracedRun, event: &TraceEvent, at: Option<Time
         EventDetail::Counter { category, name, count } => {
             writeln!(out, "counter {category}/{name} value:{count}")
         }
+        EventDetail::ChildStart { id, argv, .. } => writeln!(out, "child_start[{id}] {}", command_line(argv)),
+        EventDetail::ChildExit { id, pid, code, ran } => {
+            writeln!(out, "child_exit[{id}] pid:{pid} code:{code} elapsed:{}", seconds(*ran))
+        }
         EventDetail::Exit(code) => writeln!(out, "exit elapsed:{elapsed} code:{code}"),
         EventDetail::AtExit(code) => writeln!(out, "atexit elapsed:{elapsed} code:{code}"),
     };
@@ -114,6 +118,7 @@ fn perf(out: &mut String, run: &TracedRun, event: &TraceEvent, at: Option<Timest
     }
     let elapsed = format!("{:>9}", seconds(event.after));
     let nothing = String::new();
+    let mut duration = String::new();
     let (name, elapsed, category, message) = match &event.detail {
         EventDetail::Version => ("version", nothing, "", EXE.to_owned()),
         EventDetail::Start => ("start", elapsed, "", command_line(&run.argv)),
@@ -122,14 +127,22 @@ fn perf(out: &mut String, run: &TracedRun, event: &TraceEvent, at: Option<Timest
         EventDetail::Counter { category, name, count } => {
             ("counter", nothing, *category, format!("name:{name} value:{count}"))
         }
+        EventDetail::ChildStart { id, hook, argv } => {
+            let class = hook.as_ref().map_or_else(|| "?".to_owned(), |hook| format!("hook hook:{hook}"));
+            ("child_start", elapsed, "", format!("[ch{id}] class:{class} argv:[{}]", command_line(argv)))
+        }
+        EventDetail::ChildExit { id, pid, code, ran } => {
+            duration = format!("{:>9}", seconds(*ran));
+            ("child_exit", elapsed, "", format!("[ch{id}] pid:{pid} code:{code}"))
+        }
         EventDetail::Exit(code) => ("exit", elapsed, "", format!("code:{code}")),
         EventDetail::AtExit(code) => ("atexit", elapsed, "", format!("code:{code}")),
     };
     let depth = run.sid.matches('/').count();
     let _ = writeln!(
         out,
-        "d{depth} | {:<24} | {name:<12} | {:<3} | {elapsed:<9} | {:<9} | {category:<12.12} | {message}",
-        "main", "", ""
+        "d{depth} | {:<24} | {name:<12} | {:<3} | {elapsed:<9} | {duration:<9} | {category:<12.12} | {message}",
+        "main", ""
     );
 }
 
@@ -138,14 +151,24 @@ fn json_line(out: &mut String, run: &TracedRun, event: &TraceEvent, at: Timestam
     let elapsed = seconds(event.after);
     let (name, more) = match &event.detail {
         EventDetail::Version => ("version", format!("\"evt\":\"{EVENT_VERSION}\",\"exe\":{}", json(EXE))),
-        EventDetail::Start => {
-            let argv: Vec<String> = run.argv.iter().map(|arg| json(arg)).collect();
-            ("start", format!("\"t_abs\":{elapsed},\"argv\":[{}]", argv.join(",")))
-        }
+        EventDetail::Start => ("start", format!("\"t_abs\":{elapsed},\"argv\":{}", json_list(&run.argv))),
         EventDetail::CommandName(name) => ("cmd_name", format!("\"name\":{0},\"hierarchy\":{0}", json(name))),
         EventDetail::Error(message) => ("error", format!("\"msg\":{0},\"fmt\":{0}", json(message))),
         EventDetail::Counter { category, name, count } => {
             ("counter", format!("\"category\":{},\"name\":{},\"count\":{count}", json(category), json(name)))
+        }
+        EventDetail::ChildStart { id, hook, argv } => {
+            let class = hook
+                .as_ref()
+                .map_or_else(|| "\"?\"".to_owned(), |hook| format!("\"hook\",\"hook_name\":{}", json(hook)));
+            let argv = json_list(argv);
+            let more =
+                format!("\"child_id\":{id},\"child_class\":{class},\"use_shell\":false,\"argv\":{argv}");
+            ("child_start", more)
+        }
+        EventDetail::ChildExit { id, pid, code, ran } => {
+            let ran = seconds(*ran);
+            ("child_exit", format!("\"child_id\":{id},\"pid\":{pid},\"code\":{code},\"t_rel\":{ran}"))
         }
         EventDetail::Exit(code) => ("exit", format!("\"t_abs\":{elapsed},\"code\":{code}")),
         EventDetail::AtExit(code) => ("atexit", format!("\"t_abs\":{elapsed},\"code\":{code}")),
@@ -173,6 +196,11 @@ fn json(text: &str) -> String {
     }
     out.push('"');
     out
+}
+
+fn json_list(words: &[String]) -> String {
+    let words: Vec<String> = words.iter().map(|word| json(word)).collect();
+    format!("[{}]", words.join(","))
 }
 
 #[cfg(test)]

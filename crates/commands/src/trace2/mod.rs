@@ -1,8 +1,8 @@
 //! Git's trace2 (api-trace2): `GIT_TRACE2`, `GIT_TRACE2_PERF` and `GIT_TRACE2_EVENT`, and the settings `trace2.*`.
 //!
 //! All events are written in one append per target when the process ends: `version`, `start`, `cmd_name`, `error`, a
-//! `counter` for each kind of call by the file's role, and for syncs as git counts them, then `exit` and `atexit`.
-//! There are no regions and no child processes; children know their parent.
+//! `counter` for each kind of call by the file's role, and for syncs as git counts them, `child_start` and `child_exit`,
+//! then `exit` and `atexit`. There are no regions.
 
 mod formats;
 mod target;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use packrace_object::TrailerHasher;
-use packrace_os::count;
+use packrace_os::{child_log, count};
 use packrace_store::{Config, ConfigSources};
 
 use formats::TraceFormat;
@@ -110,6 +110,8 @@ enum EventDetail {
     CommandName(String),
     Error(String),
     Counter { category: &'static str, name: &'static str, count: u64 },
+    ChildStart { id: usize, hook: Option<String>, argv: Vec<String> },
+    ChildExit { id: usize, pid: u32, code: i32, ran: Duration },
     Exit(u8),
     AtExit(u8),
 }
@@ -143,11 +145,11 @@ impl Trace {
             return None;
         }
         packrace_os::process::set_variable_for_children(PARENT_SID, &session.id);
-        let argv = argv.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+        child_log::begin();
         let run = TracedRun {
             sid: session.id.clone(),
             began: (session.began, Instant::now()),
-            argv,
+            argv: words(argv),
             events: Vec::new(),
         };
         let reports_failures = variables.is_on("GIT_TRACE2_DST_DEBUG") || is_set("destinationdebug");
@@ -159,6 +161,23 @@ impl Trace {
 
     fn add(&mut self, detail: EventDetail) {
         self.run.events.push(TraceEvent { after: self.run.began.1.elapsed(), detail });
+    }
+
+    /// Adds the programs that this process has started, at their times.
+    fn add_children(&mut self) {
+        let start = self.run.began.1;
+        for (id, child) in child_log::all().into_iter().enumerate() {
+            let after = child.started.saturating_duration_since(start);
+            let detail = EventDetail::ChildStart { id, hook: child.hook, argv: words(&child.argv) };
+            self.run.events.push(TraceEvent { after, detail });
+            if let Some((ended, code)) = child.ended {
+                let (after, ran) =
+                    (ended.saturating_duration_since(start), ended.saturating_duration_since(child.started));
+                let detail = EventDetail::ChildExit { id, pid: child.pid, code, ran };
+                self.run.events.push(TraceEvent { after, detail });
+            }
+        }
+        self.run.events.sort_by_key(|event| event.after);
     }
 
     /// The command was parsed.
@@ -173,6 +192,7 @@ impl Trace {
 
     /// Writes all events. `to_stderr` gets the text for standard error, and warnings where git has them.
     pub fn end(mut self, code: u8, to_stderr: &mut dyn FnMut(&str)) {
+        self.add_children();
         self.add(EventDetail::Exit(code));
         let mut syncs = 0;
         for (category, name, count) in count::all_calls() {
@@ -206,6 +226,10 @@ impl Trace {
             }
         }
     }
+}
+
+fn words(argv: &[OsString]) -> Vec<String> {
+    argv.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// The settings of the system and the user, if they may say something of trace2: most processes are not traced, and need

@@ -127,6 +127,7 @@ fn tips_of_command(subject: &Subject, command: &[u8], dir: &Path) -> Vec<ObjectI
     let argv = vec!["/bin/sh".into(), "-c".into(), script, name, dir.into()];
     let program = Program {
         argv,
+        hook: None,
         directory: subject.repository.git_dir().to_owned(),
         environment: vec![("GIT_DIR".into(), None)],
         reads_messages: false,

@@ -128,8 +128,14 @@ impl Push<'_> {
             let argv = ["git"].iter().chain(arguments).map(OsString::from).collect();
             let environment = vec![("GIT_DIR".into(), Some(git_dir.clone().into_os_string()))];
             let confinement = self.call.subject.confinement.clone();
-            let program =
-                Program { argv, directory: top.clone(), environment, reads_messages: true, confinement };
+            let program = Program {
+                argv,
+                hook: None,
+                directory: top.clone(),
+                environment,
+                reads_messages: true,
+                confinement,
+            };
             if !run(&program, b"", &self.client)? {
                 return Ok(Some(failed.to_owned()));
             }

@@ -70,6 +70,7 @@ impl KeyCommand {
         let arguments = [&key.fingerprint(), kind, base64].map(OsString::from);
         let program = Program {
             argv: std::iter::once(self.program.clone().into_os_string()).chain(arguments).collect(),
+            hook: None,
             directory: "/".into(),
             environment: Vec::new(),
             reads_messages: false,

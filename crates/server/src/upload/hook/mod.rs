@@ -111,6 +111,7 @@ impl HookCall {
         environment.extend(inherited.map(|(name, value)| (name.clone(), Some(value.clone()))));
         let program = Program {
             argv,
+            hook: None,
             directory: subject.repository.git_dir().to_owned(),
             environment,
             reads_messages: request.sideband != session::Sideband::None,
