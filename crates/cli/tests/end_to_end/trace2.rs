@@ -239,7 +239,7 @@ fn children_are_traced_as_by_git() {
                     line.split_once("child_").unwrap().1.replace(&dir.path().display().to_string(), "");
                 let line = line.replace("/repo.git/", "");
                 line.split(|c: char| c.is_ascii_digit())
-                    .filter(|part| *part != "")
+                    .filter(|part| !part.is_empty())
                     .collect::<Vec<_>>()
                     .join("0")
             })
