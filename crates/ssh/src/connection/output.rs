@@ -18,8 +18,9 @@ use super::link::Link;
 /// The kind of data that is standard error (RFC 4254, section 5.2).
 const STDERR: u32 = 1;
 
-/// How long a session may keep a turn. Encrypting and sending a batch takes less than a millisecond.
-const MAX_TURN: Duration = Duration::from_millis(5);
+/// How long a session may keep a turn. Encrypting a batch takes a part of a millisecond; where it takes longer, the
+/// client is slow, and others need not wait for it.
+const MAX_TURN: Duration = Duration::from_millis(1);
 
 /// The exit code of a session that ends without one.
 const NO_CODE: u32 = 128;
