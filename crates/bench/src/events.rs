@@ -1,7 +1,7 @@
 //! What the journal of events and webhooks add to a push.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -178,22 +178,33 @@ fn receiver(received: Arc<AtomicUsize>) -> io::Result<u16> {
     let port = listener.local_addr()?.port();
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            let mut stream = BufReader::new(stream);
-            let mut length = 0;
-            let mut line = String::new();
-            while stream.read_line(&mut line).is_ok_and(|count| count > 2) {
-                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                    length = value.trim().parse().unwrap_or(0);
-                }
-                line.clear();
-            }
-            let mut body = vec![0; length];
-            if stream.read_exact(&mut body).is_ok() {
-                let answer = b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-                let _ = stream.get_mut().write_all(answer);
-                received.fetch_add(1, SeqCst);
-            }
+            let received = received.clone();
+            std::thread::spawn(move || take_webhooks(stream, &received));
         }
     });
     Ok(port)
+}
+
+/// Accepts the webhooks of a connection.
+fn take_webhooks(stream: TcpStream, received: &AtomicUsize) {
+    let mut stream = BufReader::new(stream);
+    let mut line = String::new();
+    loop {
+        let mut length = 0;
+        line.clear();
+        while stream.read_line(&mut line).is_ok_and(|count| count > 2) {
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap_or(0);
+            }
+            line.clear();
+        }
+        let mut body = vec![0; length];
+        if length == 0 || stream.read_exact(&mut body).is_err() {
+            return;
+        }
+        if stream.get_mut().write_all(b"HTTP/1.1 204 No Content\r\n\r\n").is_err() {
+            return;
+        }
+        received.fetch_add(1, SeqCst);
+    }
 }

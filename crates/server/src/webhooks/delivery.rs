@@ -1,4 +1,5 @@
-//! One POST of an event: signed, to a checked address, with limits for everything that the receiver does.
+//! One POST of an event: signed, to a checked address, with limits for everything that the receiver does. The next one
+//! uses the same connection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,18 +8,19 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use http::header::{CONNECTION, CONTENT_TYPE, HOST, USER_AGENT};
+use http::header::{CONTENT_TYPE, HOST, USER_AGENT};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper::client::conn::http1;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use sha2::Sha256;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
 use super::address::may_connect;
@@ -32,6 +34,9 @@ const MAX_HEAD_BYTES: usize = 32 << 10;
 /// How much of a response's body is read, so that receivers see no error; and for how long.
 const MAX_BODY_BYTES: usize = 64 << 10;
 const MAX_BODY_TIME: Duration = Duration::from_secs(1);
+
+/// How long a connection without an event stays open: events come in quick succession, or seldom.
+const MAX_IDLE_TIME: Duration = Duration::from_secs(5);
 
 /// Addresses of a host that are tried.
 const MAX_ADDRESSES: usize = 4;
@@ -79,8 +84,10 @@ pub(super) fn signature(secret: &[u8], body: &[u8]) -> String {
     format!("sha256={}", digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 
-/// Posts an event. Connecting, the TLS handshake, and the head of the response may take `max_time` each.
+/// Posts an event, over the `kept` connection if the receiver still has it. Connecting, the TLS handshake, and the head
+/// of the response may take `max_time` each.
 pub(super) async fn post(
+    kept: &mut Option<ReceiverConnection>,
     hook: &Webhook,
     tls: &Arc<ClientConfig>,
     message: &Message,
@@ -91,22 +98,48 @@ pub(super) async fn post(
         Ok(request) => request,
         Err(error) => return Attempted::failed(&error),
     };
+    if let Some(connection) = kept.take() {
+        match connection.exchange(request.clone(), max_time).await {
+            Ok((attempted, rest)) => {
+                *kept = rest;
+                return attempted;
+            }
+            // Receivers close idle connections at any time. Whether this one has read the event is not known: it may
+            // get it twice.
+            Err(error) => tracing::debug!("webhook {}: kept connection was closed: {error}", hook.name),
+        }
+    }
+    let connection = match open(hook, tls, max_time).await {
+        Ok(connection) => connection,
+        Err(attempted) => return attempted,
+    };
+    match connection.exchange(request, max_time).await {
+        Ok((attempted, rest)) => {
+            *kept = rest;
+            attempted
+        }
+        Err(error) => Attempted::failed(&with_cause(&error)),
+    }
+}
+
+/// Connects to the receiver.
+async fn open(
+    hook: &Webhook,
+    tls: &Arc<ClientConfig>,
+    max_time: Duration,
+) -> Result<ReceiverConnection, Attempted> {
     let stream = match timeout(max_time, connect(hook, max_time)).await {
-        Err(_) => return Attempted::late("connection", max_time),
-        Ok(Err(attempted)) => return attempted,
-        Ok(Ok(stream)) => stream,
+        Err(_) => return Err(Attempted::late("connection", max_time)),
+        Ok(connected) => connected?,
     };
     if !hook.url.is_encrypted {
-        return exchange(stream, request, max_time).await;
+        return ReceiverConnection::begin(stream).await;
     }
-    let name = match ServerName::try_from(hook.url.host.clone()) {
-        Ok(name) => name,
-        Err(error) => return Attempted::failed(&error),
-    };
+    let name = ServerName::try_from(hook.url.host.clone()).map_err(|error| Attempted::failed(&error))?;
     match timeout(max_time, TlsConnector::from(tls.clone()).connect(name, stream)).await {
-        Err(_) => Attempted::late("TLS handshake", max_time),
-        Ok(Err(error)) => Attempted::failed(&tls_failure(&error)),
-        Ok(Ok(stream)) => exchange(stream, request, max_time).await,
+        Err(_) => Err(Attempted::late("TLS handshake", max_time)),
+        Ok(Err(error)) => Err(Attempted::failed(&tls_failure(&error))),
+        Ok(Ok(stream)) => ReceiverConnection::begin(stream).await,
     }
 }
 
@@ -126,7 +159,6 @@ fn tls_failure(error: &io::Error) -> String {
 fn request(hook: &Webhook, message: &Message, delivery: &str) -> http::Result<Request<Full<Bytes>>> {
     Request::post(&hook.url.target)
         .header(HOST, &hook.url.authority)
-        .header(CONNECTION, "close")
         .header(CONTENT_TYPE, "application/json")
         .header(USER_AGENT, concat!("packrace/", env!("CARGO_PKG_VERSION")))
         .header("x-packrace-hook", &hook.name)
@@ -179,35 +211,55 @@ where
     Err(last)
 }
 
-/// Sends a request and reads the response, of which only the status counts. Its head must arrive within
-/// `max_time`; its body may take longer.
-pub(super) async fn exchange<S>(stream: S, request: Request<Full<Bytes>>, max_time: Duration) -> Attempted
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    let mut builder = http1::Builder::new();
-    builder.max_buf_size(MAX_HEAD_BYTES);
-    let (mut sender, connection) = match builder.handshake(TokioIo::new(stream)).await {
-        Ok(pair) => pair,
-        Err(error) => return Attempted::failed(&with_cause(&error)),
-    };
-    let answering = async {
-        match timeout(max_time, sender.send_request(request)).await {
-            Ok(Ok(answer)) => {
-                let attempted = judge(&answer);
-                let _ = timeout(MAX_BODY_TIME, discard(answer.into_body())).await;
-                attempted
-            }
-            Ok(Err(error)) => Attempted::failed(&with_cause(&error)),
-            Err(_) => Attempted::late("answer", max_time),
-        }
-    };
-    tokio::pin!(answering, connection);
-    tokio::select! {
-        biased;
-        attempted = &mut answering => attempted,
-        // A response that was read before is still available.
-        _ = &mut connection => answering.await,
+/// An open connection to a receiver. A task reads and writes it until this is dropped.
+#[derive(Debug)]
+pub(super) struct ReceiverConnection {
+    sender: SendRequest<Full<Bytes>>,
+    driver: AbortHandle,
+    /// When it is to be closed, if no event comes.
+    pub(super) idle_until: Instant,
+}
+
+impl ReceiverConnection {
+    pub(super) async fn begin<S>(stream: S) -> Result<Self, Attempted>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(MAX_HEAD_BYTES);
+        let begun = builder.handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = begun.map_err(|error| Attempted::failed(&with_cause(&error)))?;
+        // Its errors are those of the requests.
+        let driver = tokio::spawn(async { drop(connection.await) }).abort_handle();
+        Ok(ReceiverConnection { sender, driver, idle_until: Instant::now() })
+    }
+
+    /// Sends a request and reads the response, of which only the status counts. Its head must arrive within
+    /// `max_time`; its body may take longer. Returns the connection if it can be used again; an error if it was
+    /// closed without a response.
+    pub(super) async fn exchange(
+        mut self,
+        request: Request<Full<Bytes>>,
+        max_time: Duration,
+    ) -> Result<(Attempted, Option<Self>), hyper::Error> {
+        let answering = async {
+            self.sender.ready().await?;
+            self.sender.send_request(request).await
+        };
+        let answer = match timeout(max_time, answering).await {
+            Ok(answer) => answer?,
+            Err(_) => return Ok((Attempted::late("answer", max_time), None)),
+        };
+        let attempted = judge(&answer);
+        let is_whole = timeout(MAX_BODY_TIME, discard(answer.into_body())).await.unwrap_or(false);
+        self.idle_until = Instant::now() + MAX_IDLE_TIME;
+        Ok((attempted, is_whole.then_some(self)))
+    }
+}
+
+impl Drop for ReceiverConnection {
+    fn drop(&mut self) {
+        self.driver.abort();
     }
 }
 
@@ -230,14 +282,17 @@ fn judge(answer: &Response<Incoming>) -> Attempted {
     Attempted { outcome, why, retry_after }
 }
 
-async fn discard(mut body: Incoming) {
+/// Reads a body; false if it is longer than that or ends early.
+async fn discard(mut body: Incoming) -> bool {
     let mut read = 0;
-    while let Some(Ok(frame)) = body.frame().await {
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else { return false };
         read += frame.data_ref().map_or(0, Bytes::len);
         if read > MAX_BODY_BYTES {
-            return;
+            return false;
         }
     }
+    true
 }
 
 fn with_cause(error: &hyper::Error) -> io::Error {

@@ -14,7 +14,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::cursor::Cursor;
-use super::delivery::{Attempted, Message, post};
+use super::delivery::{Attempted, Message, ReceiverConnection, post};
 use super::retry::Attempts;
 use super::settings::Webhook;
 use crate::events::{EventSettings, hide_from_readers};
@@ -66,6 +66,8 @@ pub(super) struct HookTask {
     save_at: Instant,
     /// The number of the last line that is durable.
     durable: watch::Receiver<u64>,
+    /// Kept after an event, for a moment.
+    connection: Option<ReceiverConnection>,
     counts: Arc<WebhookCounts>,
 }
 
@@ -118,6 +120,7 @@ impl HookTask {
             saved: Some(next),
             save_at: Instant::now(),
             durable,
+            connection: None,
             counts,
         })
     }
@@ -155,9 +158,10 @@ impl HookTask {
         }
     }
 
-    /// Waits for the next line, or until the cursor must be written.
+    /// Waits for the next line, or until the cursor must be written or the connection be closed.
     async fn wait(&mut self) {
         let (is_moved, save_at) = (self.is_moved(), self.save_at);
+        let idle_until = self.connection.as_ref().map(|connection| connection.idle_until);
         tokio::select! {
             changed = self.durable.changed() => {
                 if changed.is_err() {
@@ -166,6 +170,7 @@ impl HookTask {
                 }
             }
             () = sleep_until(save_at), if is_moved => {}
+            () = sleep_until(idle_until.unwrap_or(save_at)), if idle_until.is_some() => self.connection = None,
         }
     }
 
@@ -194,7 +199,10 @@ impl HookTask {
         let (hook, tls, max_time) = (self.hook.clone(), self.tls.clone(), self.rules.max_time);
         loop {
             let delivery = new_id();
-            let attempted = self.saving_meanwhile(post(&hook, &tls, message, &delivery, max_time)).await;
+            let mut connection = self.connection.take();
+            let posting = post(&mut connection, &hook, &tls, message, &delivery, max_time);
+            let attempted = self.saving_meanwhile(posting).await;
+            self.connection = connection;
             let Attempted { outcome, why, retry_after } = attempted;
             self.counts.attempted(outcome);
             let (name, seq) = (&self.hook.name, message.seq);

@@ -7,7 +7,7 @@ use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::super::delivery::{exchange, first_that_connects};
+use super::super::delivery::{ReceiverConnection, first_that_connects};
 use super::*;
 
 /// Makes one attempt.
@@ -17,7 +17,7 @@ fn attempt(hook: &Webhook, max_time: Duration) -> Attempted {
 
 fn attempt_trusting(hook: &Webhook, authorities: &[&str], max_time: Duration) -> Attempted {
     let message = Message { seq: 7, kind: "push".to_owned(), body: b"{}".as_slice().into() };
-    runtime().block_on(post(hook, &trusting(authorities), &message, "d", max_time))
+    runtime().block_on(post(&mut None, hook, &trusting(authorities), &message, "d", max_time))
 }
 
 /// Whether no connection was made.
@@ -136,11 +136,53 @@ fn an_answer_counts_whose_body_does_not_come() {
     };
     let attempted = runtime().block_on(async {
         tokio::select! {
-            attempted = exchange(near, request, max_time) => attempted,
+            attempted = async {
+                let connection = ReceiverConnection::begin(near).await.unwrap();
+                connection.exchange(request, max_time).await.unwrap()
+            } => attempted,
             () = answer => unreachable!("it has no end"),
         }
     });
-    assert_eq!(attempted.outcome, AttemptOutcome::Delivered, "{attempted:?}");
+    assert!(attempted.0.outcome == AttemptOutcome::Delivered && attempted.1.is_none(), "{attempted:?}");
+}
+
+/// A receiver that answers as many requests on each connection, and then closes it. Sends the number of the connection.
+fn keeping_receiver(requests: usize) -> (SocketAddr, Receiver<usize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, taken) = channel();
+    std::thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let mut stream = stream.unwrap();
+            for _ in 0..requests {
+                if Posted::read(&mut stream).is_none() || sender.send(number).is_err() {
+                    break;
+                }
+                says(&mut stream, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+            }
+        }
+    });
+    (address, taken)
+}
+
+#[test]
+fn a_connection_is_used_again_until_the_receiver_closes_it() {
+    for (requests, expect) in [(3, [0, 0, 0, 1, 1, 1, 2]), (1, [0, 1, 2, 3, 4, 5, 6])] {
+        let (address, taken) = keeping_receiver(requests);
+        let (hook, tls) = (hook(address, &["127.0.0.1"]), trusting(&[]));
+        let connections = runtime().block_on(async {
+            let mut kept = None;
+            let mut connections = Vec::new();
+            for seq in 0..expect.len() as u64 {
+                let message = Message { seq, kind: "push".to_owned(), body: b"{}".as_slice().into() };
+                let attempted = post(&mut kept, &hook, &tls, &message, "d", HANG).await;
+                assert_eq!(attempted.outcome, AttemptOutcome::Delivered, "{attempted:?}");
+                connections.push(taken.recv_timeout(HANG).unwrap());
+            }
+            connections
+        });
+        assert_eq!(connections, expect);
+    }
 }
 
 #[test]
