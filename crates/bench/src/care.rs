@@ -71,7 +71,7 @@ pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>
         FETCH_PAUSE.as_millis()
     );
     let mut records = Vec::new();
-    for of_git in [true, false] {
+    for of_git in [false, true] {
         let folder = tempfile::tempdir()?;
         let outcome = measure(args, git, binary, folder.path(), of_git)?;
         let record = record(&outcome, args.pushes);

@@ -54,7 +54,7 @@ impl SessionOutput {
 
     /// Sends these bytes, in order, without copying. With a `turn` it returns when they are encrypted, and then
     /// drops it: the connections' tasks share threads, and those with a turn are ahead of all others. A client
-    /// that takes nothing does not keep it: it is dropped after [`MAX_TURN`] at the latest.
+    /// that takes nothing does not keep it: it is dropped after a millisecond at the latest.
     pub fn send<T>(&self, pieces: impl Iterator<Item = Bytes>, mut turn: Option<T>) -> io::Result<()> {
         let channel = &*self.0;
         channel.patiently(async {
