@@ -35,8 +35,9 @@ const MAX_LOGIN_BYTES: u64 = 128 << 10;
 /// Maximum number of refused offers. Agents offer their keys one after the other.
 const MAX_REFUSED_OFFERS: usize = 12;
 
-/// Messages queued between a session's thread and its connection: mostly ranges of mapped files.
-const WAITING_MESSAGES: usize = 4;
+/// Messages queued between a session's thread and its connection: mostly ranges of mapped files. A whole batch, so that
+/// it is encrypted in one step: if it took several, others would be in between, and its turn would end before.
+const WAITING_MESSAGES: usize = 40;
 
 /// Bytes that a client may send before its window is extended.
 const WINDOW_BYTES: u32 = 2 << 20;

@@ -20,7 +20,7 @@ const STDERR: u32 = 1;
 
 /// How long a session may keep a turn. Encrypting a batch takes a part of a millisecond; where it takes longer, the
 /// client is slow, and others need not wait for it.
-const MAX_TURN: Duration = Duration::from_millis(1);
+const MAX_TURN: Duration = Duration::from_millis(2);
 
 /// The exit code of a session that ends without one.
 const NO_CODE: u32 = 128;
@@ -54,7 +54,7 @@ impl SessionOutput {
 
     /// Sends these bytes, in order, without copying. With a `turn` it returns when they are encrypted, and then
     /// drops it: the connections' tasks share threads, and those with a turn are ahead of all others. A client
-    /// that takes nothing does not keep it: it is dropped after a millisecond at the latest.
+    /// that takes nothing does not keep it: it is dropped after two milliseconds at the latest.
     pub fn send<T>(&self, pieces: impl Iterator<Item = Bytes>, mut turn: Option<T>) -> io::Result<()> {
         let channel = &*self.0;
         channel.patiently(async {
