@@ -134,8 +134,7 @@ fn measure(args: &Args, git: &Git, binary: &Path, folder: &Path, of_git: bool) -
     for repo in &repos {
         git.run(repo, &["repack", "-adbq"]);
     }
-    // The first clones open new files.
-    clones(git, &server, &repos)?;
+    // The first clones here, too: later ones get a kept pack.
     let fresh_cpu = clones(git, &server, &repos)?;
     Ok(CareOutcome {
         name: if of_git { "git" } else { PACKRACE },
