@@ -38,8 +38,9 @@ pub struct Finding {
     pub result: Result<String, String>,
 }
 
-/// Number of rounds that run at once: a store may take a second for every writer of one object that waits.
-const ROUNDS_AT_ONCE: usize = 10;
+/// Writers of all rounds that run at once: a store may take a second for every writer of one object that waits. Each has
+/// a thread and a connection.
+const MAX_WRITERS: usize = 320;
 
 /// Longest object of a check.
 const MAX_BYTES: usize = 1 << 10;
@@ -289,7 +290,8 @@ impl Run<'_> {
             }
         };
         let bad = std::thread::scope(|scope| {
-            let running: Vec<_> = (0..ROUNDS_AT_ONCE).map(|_| scope.spawn(run)).collect();
+            let at_once = (MAX_WRITERS / self.options.writers.max(1)).clamp(1, self.options.rounds.max(1));
+            let running: Vec<_> = (0..at_once).map(|_| scope.spawn(run)).collect();
             let joined = running.into_iter().map(|running| running.join());
             joined
                 .map(|bad| bad.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))

@@ -160,7 +160,7 @@ fn traces_look_like_gits() {
     );
 }
 
-/// A bare repository with a commit and a hook, and a command that creates a branch there.
+/// A bare repository with this hook `reference-transaction`, and a commit in it that no ref names.
 fn hooked(dir: &Path, script: &str) -> (std::path::PathBuf, String) {
     let repo = dir.join("repo.git");
     Git::stock().run(dir, &["init", "-q", "--bare", "repo.git"]);

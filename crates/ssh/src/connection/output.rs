@@ -18,8 +18,8 @@ use super::link::Link;
 /// The kind of data that is standard error (RFC 4254, section 5.2).
 const STDERR: u32 = 1;
 
-/// How long a session may keep a turn. Encrypting a batch takes a part of a millisecond; where it takes longer, the
-/// client is slow, and others need not wait for it.
+/// How long a session may keep a turn. Encrypting a batch takes a part of a millisecond; where it takes longer, mostly
+/// the client is slow, and others need not wait for it.
 const MAX_TURN: Duration = Duration::from_millis(2);
 
 /// The exit code of a session that ends without one.
