@@ -1,9 +1,29 @@
 //! Input: most bytes that a delta may take (2 bytes), length of the base (2 bytes), the base, the target. What is encoded makes
 //! the target again, and fits; what is not leaves no trace. That nothing is given up that would have fitted is not promised.
+//! The inverse of that delta, and of the target read as a delta, makes the base from the result.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use packrace_format::pack::{DeltaIndex, delta};
+use packrace_format::pack::{DeltaIndex, delta, invert};
+
+/// Longer results are not made.
+const MAX_RESULT_BYTES: u64 = 1 << 20;
+
+/// Inverts a delta, damaged or not, of an object on `base`.
+fn check_inverse(delta: &[u8], base: &[u8], max_bytes: usize) {
+    let mut inverse = b"before".to_vec();
+    match invert(delta, base, max_bytes, &mut inverse) {
+        Ok(true) if delta::sizes(delta).is_ok_and(|sizes| sizes.result <= MAX_RESULT_BYTES) => {
+            assert!(inverse.len() - 6 <= max_bytes);
+            let (mut result, mut again) = (Vec::new(), Vec::new());
+            delta::apply(base, delta, &mut result).expect("what is inverted can be applied");
+            delta::apply(&result, &inverse[6..], &mut again).expect("inverses are read");
+            assert!(again == base);
+        }
+        Ok(true) => {}
+        Ok(false) | Err(_) => assert_eq!(inverse, b"before"),
+    }
+}
 
 fuzz_target!(|input: &[u8]| {
     let [high, low, base_high, base_low, rest @ ..] = input else { return };
@@ -20,6 +40,9 @@ fuzz_target!(|input: &[u8]| {
     let mut again = Vec::new();
     delta::apply(base, whole, &mut again).expect("own deltas are read");
     assert!(again == target);
+    check_inverse(whole, base, usize::MAX);
+    check_inverse(whole, base, max_bytes);
+    check_inverse(target, base, usize::MAX);
     let mut limited = b"before".to_vec();
     if index.encode(base, target, max_bytes, &mut limited) {
         assert!(limited.len() - 6 <= max_bytes);

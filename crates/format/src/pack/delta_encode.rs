@@ -6,6 +6,8 @@
 //!
 //! The module `delta` has the layout of a delta.
 
+use super::delta_writer::DeltaWriter;
+
 /// The bytes compared by a look-up, and the distance between blocks of the base.
 const BLOCK_BYTES: usize = 16;
 
@@ -15,12 +17,6 @@ const MAX_SAME_HASH: u32 = 32;
 
 /// A match of this length is taken without looking for a longer one.
 const GOOD_MATCH_BYTES: usize = 4096;
-
-/// The longest copy of one instruction: packs of version 2 have two bytes for it.
-const MAX_COPY_BYTES: usize = 0x10000;
-
-/// The longest insertion of one instruction.
-const MAX_INSERT_BYTES: usize = 127;
 
 /// Longer bases are not indexed: offsets of copies have 32 bits.
 const MAX_BASE_BYTES: usize = u32::MAX as usize;
@@ -88,9 +84,7 @@ impl DeltaIndex {
     /// before the place where it was found.
     pub fn encode(&self, base: &[u8], target: &[u8], max_bytes: usize, out: &mut Vec<u8>) -> bool {
         let start = out.len();
-        let mut writer = DeltaWriter { target, pending: 0, limit: start.saturating_add(max_bytes), out };
-        push_size(base.len(), writer.out);
-        push_size(target.len(), writer.out);
+        let mut writer = DeltaWriter::new(base.len(), target, max_bytes, out);
         if self.write_all(base, &mut writer) {
             return true;
         }
@@ -99,7 +93,7 @@ impl DeltaIndex {
     }
 
     fn write_all(&self, base: &[u8], writer: &mut DeltaWriter<'_>) -> bool {
-        let target = writer.target;
+        let target = writer.target();
         // Versions of a file mostly begin alike, and finding that takes no look-up.
         let mut at = common_prefix(base, target);
         if at >= BLOCK_BYTES {
@@ -109,7 +103,7 @@ impl DeltaIndex {
         }
         while let Some(window) = target.get(at..).and_then(|rest| rest.first_chunk::<BLOCK_BYTES>()) {
             // A match found here may begin earlier: mostly by up to two blocks.
-            if writer.is_over(at.saturating_sub(2 * BLOCK_BYTES).max(writer.pending)) {
+            if writer.is_over(at.saturating_sub(2 * BLOCK_BYTES).max(writer.made())) {
                 return false;
             }
             let hash = hash(window, self.shift) as usize;
@@ -122,12 +116,11 @@ impl DeltaIndex {
                 at += 1;
                 continue;
             };
-            let backward = common_suffix(&base[..offset], &target[writer.pending..at]);
+            let backward = common_suffix(&base[..offset], &target[writer.made()..at]);
             writer.copy(offset - backward, backward + length, at - backward);
             at += length;
         }
-        writer.insert_up_to(target.len());
-        !writer.is_over(target.len())
+        writer.finish()
     }
 }
 
@@ -153,71 +146,6 @@ fn longest(base: &[u8], target: &[u8], at: usize, blocks: &[u32]) -> Option<(usi
         }
     }
     (best >= BLOCK_BYTES).then_some((best_offset, best))
-}
-
-/// Writes instructions while matches are found.
-struct DeltaWriter<'a> {
-    target: &'a [u8],
-    /// The start of the part of the target that no instruction makes yet.
-    pending: usize,
-    /// The longest that `out` may become.
-    limit: usize,
-    out: &'a mut Vec<u8>,
-}
-
-impl DeltaWriter<'_> {
-    /// Whether the delta is too long once everything before `at` is inserted.
-    #[inline]
-    fn is_over(&self, at: usize) -> bool {
-        let pending = at - self.pending;
-        self.out.len() + pending + pending.div_ceil(MAX_INSERT_BYTES) > self.limit
-    }
-
-    /// Copies `length` bytes of the base, which make the target from `at` on.
-    fn copy(&mut self, offset: usize, length: usize, at: usize) {
-        self.insert_up_to(at);
-        let (mut offset, mut left) = (offset, length);
-        while left > 0 {
-            let length = left.min(MAX_COPY_BYTES);
-            push_copy(offset as u32, length as u32, self.out);
-            offset += length;
-            left -= length;
-        }
-        self.pending = at + length;
-    }
-
-    fn insert_up_to(&mut self, at: usize) {
-        for piece in self.target[self.pending..at].chunks(MAX_INSERT_BYTES) {
-            self.out.push(piece.len() as u8);
-            self.out.extend_from_slice(piece);
-        }
-        self.pending = at;
-    }
-}
-
-fn push_copy(offset: u32, length: u32, out: &mut Vec<u8>) {
-    let at = out.len();
-    out.push(0x80);
-    let mut opcode = 0x80;
-    for (bit, byte) in offset.to_le_bytes().into_iter().enumerate().filter(|(_, byte)| *byte != 0) {
-        out.push(byte);
-        opcode |= 1 << bit;
-    }
-    // 0x10000 is encoded by omitting the size.
-    for (bit, byte) in length.to_le_bytes()[..2].iter().enumerate().filter(|(_, byte)| **byte != 0) {
-        out.push(*byte);
-        opcode |= 0x10 << bit;
-    }
-    out[at] = opcode;
-}
-
-fn push_size(size: usize, out: &mut Vec<u8>) {
-    let mut left = size;
-    while left >= 0x80 {
-        out.push(left as u8 | 0x80);
-        left >>= 7;
-    }
-    out.push(left as u8);
 }
 
 /// Mixes all 16 bytes into the upper bits and keeps as many as the table uses.

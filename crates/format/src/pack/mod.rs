@@ -14,9 +14,12 @@
 
 pub mod delta;
 mod delta_encode;
+mod delta_invert;
+mod delta_writer;
 mod entry;
 
 pub use delta_encode::DeltaIndex;
+pub use delta_invert::invert;
 pub use entry::{
     EntryHeader, EntryHeaderBytes, EntryKind, MAX_ENTRY_HEADER_BYTES, parse_entry_header, write_entry_header,
 };

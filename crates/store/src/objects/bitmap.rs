@@ -97,6 +97,9 @@ impl<'a> Owner<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DamagedBitmap;
 
+/// How many hashes of paths are looked at to find out whether there are any.
+const NAME_SAMPLES: u32 = 128;
+
 /// The bitmaps of a snapshot.
 #[derive(Debug, Clone, Copy)]
 pub struct SnapshotBitmap<'a> {
@@ -190,6 +193,15 @@ impl<'a> SnapshotBitmap<'a> {
             Owner::Pack(pack) => pack.position_of_offset(pack.index().offset_at(position)),
             Owner::Multi(index) => index.bit_of_position(position),
         }
+    }
+
+    /// Whether the hashes of paths are stored. A multi-pack-index made without a walk has only zeros, so some are
+    /// looked at; commits and root trees have none.
+    pub fn has_name_hashes(&self) -> bool {
+        let objects = self.open.index.objects();
+        let samples = (0..objects).step_by((objects / NAME_SAMPLES).max(1) as usize);
+        let named = |at: &u32| self.open.index.name_hash_at(*at).is_some_and(|hash| hash != 0);
+        samples.clone().filter(named).count() > samples.len() / 8
     }
 
     /// The hash of a path at which the object was found when the bitmaps were made, if stored.

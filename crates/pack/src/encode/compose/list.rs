@@ -15,6 +15,12 @@ use crate::settings::MAX_DEPTH;
 
 use super::{DeltaBase, EntryNo, How};
 
+/// A stored delta of an object that the receiver has is sent as it is, without a search for a shorter one, if it has
+/// at most this many bytes, or at most this share of the object: the search costs as much as the object is long.
+/// Measured on git/git as its host packs it.
+const GOOD_DELTA_BYTES: u64 = 2048;
+const GOOD_DELTA_SHARE: u64 = 16;
+
 /// An object of the new pack.
 #[derive(Debug)]
 pub(crate) struct ComposedEntry {
@@ -22,10 +28,12 @@ pub(crate) struct ComposedEntry {
     pub(crate) kind: Kind,
     pub(crate) how: How,
     pub(super) name: NameHash,
-    /// The length of the object; only set if the search needs it: for all objects but stored deltas.
+    /// The length of the object; only set if the search needs it: for all objects but stored deltas that are good.
     pub(super) size: u64,
     pub(crate) stored: Option<StoredSpan>,
     pub(super) is_stored_as_delta: bool,
+    /// The length of a stored delta that is likely to be longer than one that the search finds.
+    pub(super) poor_bytes: Option<u64>,
 }
 
 /// Where an entry is stored.
@@ -38,7 +46,7 @@ pub(crate) struct StoredSpan {
 }
 
 impl StoredSpan {
-    fn of(entry: &StoredEntry) -> Self {
+    pub(super) fn of(entry: &StoredEntry) -> Self {
         let header_bytes = entry.header.length as u8;
         StoredSpan { pack: entry.pack, start: entry.start, end: entry.end, header_bytes }
     }
@@ -57,7 +65,7 @@ pub(crate) fn is_needed(plan: &PackPlan) -> Result<bool, Error> {
     {
         return Ok(true);
     }
-    if settings.window > 0 && (!plan.bases.is_empty() || plan.packs.len() > 1 && !plan.is_by_bitmap) {
+    if settings.window > 0 && (plan.has_likely_bases() || plan.packs.len() > 1 && !plan.is_by_bitmap) {
         return Ok(true);
     }
     for (pack, selected) in &plan.packs {
@@ -85,6 +93,7 @@ pub(super) fn build(plan: &PackPlan) -> Result<Vec<ComposedEntry>, Error> {
             size: 0,
             stored: None,
             is_stored_as_delta: false,
+            poor_bytes: None,
         });
     }
     for (pack, selected) in &plan.packs {
@@ -120,6 +129,7 @@ impl EntryList<'_> {
             size: 0,
             stored: Some(StoredSpan::of(&stored)),
             is_stored_as_delta: true,
+            poor_bytes: None,
         };
         if let EntryKind::Object(kind) = stored.header.kind {
             (entry.kind, entry.size, entry.is_stored_as_delta) = (kind, stored.header.size, false);
@@ -142,9 +152,16 @@ impl EntryList<'_> {
         } else {
             self.entries.iter().zip(0..).map(|(entry, no)| (entry.ix, EntryNo(no))).collect()
         };
+        // A walk already found the bases that matter.
+        let searches = self.plan.finds_bases_by_name();
         for (no, base) in std::mem::take(&mut self.deltas) {
             let base = numbers.get(&base).map_or(DeltaBase::Outside(base), |base| DeltaBase::Entry(*base));
-            self.entries[no.at()].how = How::StoredDelta(base);
+            let entry = &mut self.entries[no.at()];
+            entry.how = How::StoredDelta(base);
+            let stored_bytes = entry.stored.map_or(0, |stored| (stored.end - stored.start) as u64);
+            if searches && matches!(base, DeltaBase::Outside(_)) && stored_bytes > GOOD_DELTA_BYTES {
+                entry.poor_bytes = Some(stored_bytes);
+            }
         }
         break_chains(&mut self.entries, self.plan.settings.reused_depth.min(MAX_DEPTH));
         self.find_kinds()?;
@@ -172,7 +189,14 @@ impl EntryList<'_> {
                     }
                     How::StoredDelta(DeltaBase::Outside(base)) => {
                         chain.push(next);
-                        break request_objects.kind(&mut reader, base)?;
+                        let entry = &mut self.entries[next];
+                        let Some(stored_bytes) = entry.poor_bytes else {
+                            break request_objects.kind(&mut reader, base)?;
+                        };
+                        let (kind, size) = request_objects.kind_and_size(&mut reader, entry.ix)?;
+                        entry.size = size;
+                        entry.poor_bytes = Some(stored_bytes).filter(|bytes| bytes * GOOD_DELTA_SHARE > size);
+                        break kind;
                     }
                     _ => {
                         let (kind, size) =

@@ -9,6 +9,8 @@
 //! [`is_needed`] decides.
 
 mod attributes;
+mod bases;
+mod inverted;
 mod list;
 mod order;
 mod search;
@@ -88,12 +90,23 @@ fn find_deltas(
     let (request_objects, settings) = (&plan.request_objects, &plan.settings);
     let heights = list::heights(entries);
     let undeltified = attributes::undeltified(plan, entries, progress)?;
+    let is_searched = |entry: &ComposedEntry| {
+        let has_good_size = (search::MIN_BYTES..=settings.big_file_bytes).contains(&entry.size);
+        let may_be_better = match entry.how {
+            How::Stored | How::Whole => true,
+            How::StoredDelta(_) => entry.poor_bytes.is_some(),
+            How::NewDelta { .. } => false,
+        };
+        may_be_better && has_good_size && !undeltified.contains(&entry.ix)
+    };
+    let bases = bases::find(plan, entries.iter().filter(|entry| is_searched(entry)));
+    let may_be_delta =
+        |entry: &ComposedEntry| !undeltified.contains(&entry.ix) && entry.size <= settings.big_file_bytes;
+    inverted::invert(plan, entries, &bases.all, &heights, may_be_delta, progress)?;
     let mut numbers = Vec::new();
     let mut candidates = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
-        let is_whole = matches!(entry.how, How::Stored | How::Whole);
-        let has_good_size = (search::MIN_BYTES..=settings.big_file_bytes).contains(&entry.size);
-        if !is_whole || !has_good_size || undeltified.contains(&entry.ix) {
+        if !is_searched(entry) {
             continue;
         }
         let pack = entry.stored.map(|stored| stored.pack.0);
@@ -107,17 +120,18 @@ fn find_deltas(
             whole_in: pack.filter(|_| !entry.is_stored_as_delta),
             pack,
             height: heights[at],
+            must_beat: entry.poor_bytes.unwrap_or(u64::MAX),
         });
     }
     if candidates.iter().all(|one| one.whole_in.is_some() && one.whole_in == candidates[0].whole_in)
-        && plan.bases.is_empty()
+        && bases.searched.is_empty()
         && settings.reuse_deltas
     {
         // All were compared with each other when their pack was made.
         return Ok(());
     }
     let mut reader = request_objects.snapshot().reader(settings.base_cache_bytes / 4);
-    for &(ix, name) in &plan.bases {
+    for &(ix, name) in &bases.searched {
         // An unreadable object cannot be a base.
         let Ok((kind, size)) = request_objects.kind_and_size(&mut reader, ix) else { continue };
         if size >= search::MIN_BYTES && size <= settings.big_file_bytes && !plan.wanted.contains(ix) {
@@ -130,6 +144,7 @@ fn find_deltas(
                 whole_in: None,
                 pack: None,
                 height: 0,
+                must_beat: u64::MAX,
             };
             candidates.push(candidate);
         }

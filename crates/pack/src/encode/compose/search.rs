@@ -31,7 +31,7 @@ pub(super) const MIN_BYTES: u64 = 50;
 const STRETCHES_A_THREAD: usize = 8;
 
 /// The least number of candidates in a stretch.
-const MIN_STRETCH: usize = 256;
+pub(super) const MIN_STRETCH: usize = 256;
 
 /// An object that can become a delta or a delta base.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +49,8 @@ pub(super) struct Candidate {
     pub(super) pack: Option<u32>,
     /// The length of the longest chain of stored deltas on it.
     pub(super) height: u16,
+    /// A delta is only useful if it is shorter; `u64::MAX` for any length.
+    pub(super) must_beat: u64,
 }
 
 /// A delta that the search found.
@@ -278,11 +280,13 @@ impl<'a> Search<'a> {
             && !from.is_preferred
             && to.whole_in.is_some()
             && to.whole_in == from.pack;
-        if was_tried || !self.shared.plan.allows(to.ix, from.ix) {
+        // Bases by name belong to one path; a comparison with another path has found nothing in 1,800 tries.
+        let is_of_other_path = from.is_preferred && to.name != from.name && self.shared.plan.is_by_bitmap;
+        if was_tried || is_of_other_path || !self.shared.plan.allows(to.ix, from.ix) {
             return Ok(());
         }
         let hash_bytes = self.shared.request_objects.hash().len_in_bytes();
-        let Some(limit) = size_limit(to.size, hash_bytes, best.as_ref(), from_slot.depth, max_depth) else {
+        let Some(limit) = size_limit(to, hash_bytes, best.as_ref(), from_slot.depth, max_depth) else {
             return Ok(());
         };
         // At least the length difference has to be inserted.
@@ -370,14 +374,14 @@ impl<'a> Search<'a> {
 /// The longest delta that is better than none, or than the best so far; shorter if the base is at the end of
 /// a long chain.
 fn size_limit(
-    target_bytes: u64,
+    target: &Candidate,
     hash_bytes: usize,
     best: Option<&Best>,
     base_depth: u16,
     max_depth: u16,
 ) -> Option<usize> {
     let (limit, reference_depth) = match best {
-        None => ((target_bytes / 2).saturating_sub(hash_bytes as u64), 1),
+        None => ((target.size / 2).saturating_sub(hash_bytes as u64).min(target.must_beat), 1),
         Some(best) => (best.size as u64, best.depth),
     };
     let room = u64::from(max_depth) - u64::from(base_depth);

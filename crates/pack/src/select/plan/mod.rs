@@ -132,6 +132,21 @@ impl PackPlan {
         PackPlan { islands, ..self }
     }
 
+    /// Whether deltas of objects that the client has are worth a search.
+    pub(crate) fn has_likely_bases(&self) -> bool {
+        !self.bases.is_empty() || self.finds_bases_by_name()
+    }
+
+    /// Whether bases are searched among all objects that the client has, by the hashes of their paths.
+    pub(crate) fn finds_bases_by_name(&self) -> bool {
+        let snapshot = self.request_objects.snapshot();
+        self.is_by_bitmap
+            && self.objects <= MAX_SEARCHED_BY_BITMAP
+            && self.had.as_ref().is_some_and(|had| had.count_packed(0..self.request_objects.packed_end()) > 0)
+            && self.names.version() == NameHashVersion::V1
+            && snapshot.bitmap().is_some_and(|bitmap| bitmap.has_name_hashes())
+    }
+
     /// Whether an object may be a delta of `base`.
     pub(crate) fn allows(&self, object: ObjectNo, base: ObjectNo) -> bool {
         self.islands.as_ref().is_none_or(|islands| islands.allow(object, base))
@@ -167,8 +182,15 @@ pub(crate) struct MarkedObjects {
 }
 
 /// The most commits visited to find where a client's history begins; beyond that, bitmaps find what it lacks.
-/// A walk sends less: it knows the paths, and so the best bases.
+/// A walk sends less: it knows the paths, and so the best bases. For bitmaps without the hashes of paths, and for
+/// filters.
 pub(crate) const WALK_RATHER_THAN_BITMAP: usize = 32 << 10;
+
+/// The same for bitmaps with the hashes of paths, which find bases, too: not always the best ones, in half the time.
+const WALK_RATHER_THAN_BITMAP_WITH_NAMES: usize = 256;
+
+/// The objects of a larger pack found by bitmaps are sent as they are stored, without a search for bases.
+const MAX_SEARCHED_BY_BITMAP: u32 = 1 << 18;
 
 /// Plans the answer to `request`, with bitmaps where they apply, otherwise by a walk.
 pub fn plan(
@@ -254,8 +276,14 @@ fn find_filtered(
     let mut trees = TreeWalk::new(request_objects, request.threads, progress)
         .allowed_missing(allowed_missing)
         .hashing(request.settings.name_hash);
-    let mut find =
-        |commits: &mut Commits<'_>| find(request_objects, may_use_bitmap, commits, &mut trees, &tips);
+    let walk_limit = match rules {
+        None => WALK_RATHER_THAN_BITMAP_WITH_NAMES,
+        // The client lacks what the filter leaves out, so bitmaps do not know its objects.
+        Some(_) => WALK_RATHER_THAN_BITMAP,
+    };
+    let mut find = |commits: &mut Commits<'_>| {
+        find(request_objects, may_use_bitmap, walk_limit, commits, &mut trees, &tips)
+    };
     let found = match rules {
         Some(rules) => Filtering {
             request_objects,
@@ -387,19 +415,30 @@ pub(crate) fn to_store(
 fn find(
     request_objects: &RequestObjects,
     may_use_bitmap: bool,
+    walk_limit: usize,
     commits: &mut Commits<'_>,
     trees: &mut TreeWalk<'_>,
     tips: &Tips,
 ) -> Result<MarkedObjects, Error> {
     if may_use_bitmap {
-        if !tips.had_commits.is_empty()
-            && let Some(found) =
-                by_walk::find(request_objects, commits, trees, tips, WALK_RATHER_THAN_BITMAP)?
+        let walk = |commits: &mut Commits<'_>, trees: &mut TreeWalk<'_>, max_commits| match tips.had_commits[..]
         {
+            [] => Ok(None),
+            _ => by_walk::find(request_objects, commits, trees, tips, max_commits),
+        };
+        if let Some(found) = walk(commits, trees, walk_limit)? {
             return Ok(found);
         }
         // Opened as late as here, because opening costs more than a small fetch.
-        if let Some(bitmap) = request_objects.snapshot().bitmap()
+        let bitmap = request_objects.snapshot().bitmap();
+        let has_names = bitmap.is_some_and(|bitmap| bitmap.has_name_hashes());
+        if walk_limit < WALK_RATHER_THAN_BITMAP
+            && !has_names
+            && let Some(found) = walk(commits, trees, WALK_RATHER_THAN_BITMAP)?
+        {
+            return Ok(found);
+        }
+        if let Some(bitmap) = bitmap
             && let Some(found) = by_bitmap::find(request_objects, bitmap, commits, trees, tips)?
         {
             return Ok(found);

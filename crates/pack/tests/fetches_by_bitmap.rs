@@ -1,0 +1,135 @@
+//! Fetches of so many commits that bitmaps find the objects: which deltas are sent, to a receiver that has only
+//! what it named.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use packrace_object::{HashKind, ObjectId};
+use packrace_pack::generate::PackStream;
+use packrace_pack::plan::plan;
+use packrace_pack::{NoProgress, PackRequest, RequestObjects};
+use packrace_store::{OpenOptions, Repository};
+use packrace_testkit::{Git, Repo, RepoBuilder, Size};
+
+const COMMITS: u32 = 700;
+const NEW_COMMITS: u32 = 400;
+const RENAMED_AT: u32 = 690;
+const FILES: usize = 40;
+
+fn line(file: u32, number: u32, version: u32) -> String {
+    let mixed = u64::from(file * 1_000_003 + number * 7919 + version).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    format!("line {number} says {mixed:016x} and no more\n")
+}
+
+/// Each commit changes a line of three files and appends one, so the newest version contains most of the older ones.
+/// One file is renamed on the way.
+fn history(hash: HashKind) -> Repo {
+    let repo = RepoBuilder::new(Size::Tiny).hash(hash).build();
+    let mut versions: Vec<Vec<u32>> = vec![vec![0; 500]; FILES];
+    let mut stream = String::new();
+    for commit in 1..=COMMITS {
+        let message = format!("commit {commit}");
+        let date = 1_700_000_000 + commit * 60;
+        writeln!(stream, "commit refs/heads/long\ncommitter A <a@example.com> {date} +0000").unwrap();
+        writeln!(stream, "data {}\n{message}", message.len()).unwrap();
+        for step in 0..3 {
+            let file = (commit as usize * 7 + step) % FILES;
+            let lines = &mut versions[file];
+            let at = (commit as usize * 37) % lines.len();
+            lines[at] = commit;
+            lines.push(commit);
+            let lines = (0..).zip(lines.iter());
+            let content: String =
+                lines.map(|(number, version)| line(file as u32, number, *version)).collect();
+            let name =
+                if file == 2 && commit > RENAMED_AT { "renamed".to_owned() } else { format!("f{file}") };
+            writeln!(stream, "M 100644 inline dir/{name}.text\ndata {}\n{content}", content.len()).unwrap();
+        }
+        if commit == RENAMED_AT {
+            writeln!(stream, "R dir/f2.text dir/renamed.text").unwrap();
+        }
+        stream.push('\n');
+    }
+    repo.git_with_input(&["fast-import", "--quiet"], stream.as_bytes());
+    repo.git(&["update-ref", "refs/heads/old", &format!("refs/heads/long~{NEW_COMMITS}")]);
+    repo
+}
+
+fn id(repo: &Repo, rev: &str) -> ObjectId {
+    ObjectId::from_hex(repo.git(&["rev-parse", rev]).trim().as_bytes()).unwrap()
+}
+
+/// The pack of a fetch, and its number of deltas.
+fn fetch(repo: &Repo, threads: usize, ofs_delta: bool) -> (Vec<u8>, u32) {
+    let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
+    let request_objects = Arc::new(RequestObjects::new(repository.snapshot().unwrap()));
+    let (wants, haves) = (vec![id(repo, "long")], vec![id(repo, "old")]);
+    let request = PackRequest { wants, haves, thin: true, ofs_delta, threads, ..PackRequest::default() };
+    let mut stream = PackStream::new(plan(&request_objects, &request, &NoProgress).unwrap());
+    let mut pack = Vec::new();
+    while let Some(segment) = stream.next_segment(&NoProgress).unwrap() {
+        pack.extend_from_slice(segment.bytes());
+    }
+    (pack, stream.totals().deltas)
+}
+
+/// Stores `pack` in a repository that has only `old`, and checks that `long` is complete there.
+fn receive(repo: &Repo, dir: &Path, pack: &[u8]) {
+    let git = Git::stock();
+    let hash = format!("--object-format={}", repo.hash());
+    git.run(dir, &["init", "-q", "--bare", &hash, "."]);
+    let source = repo.path().to_str().unwrap();
+    git.run(
+        dir,
+        &["-c", "protocol.file.allow=always", "fetch", "-q", source, "refs/heads/old:refs/heads/old"],
+    );
+    git.run_with_input(dir, &["index-pack", "--stdin", "--fix-thin", "--strict"], pack);
+    git.run(dir, &["update-ref", "refs/heads/long", &id(repo, "long").to_string()]);
+    git.run(dir, &["fsck", "--strict", "--no-dangling"]);
+    let objects = |dir: &Path| git.run(dir, &["rev-list", "--objects", "refs/heads/long"]);
+    assert_eq!(objects(dir), objects(repo.path()));
+}
+
+/// How long git's own pack of this fetch is, made with the same bitmaps.
+fn gits_length(repo: &Repo) -> usize {
+    let revs = "refs/heads/long\n^refs/heads/old\n";
+    let args = ["pack-objects", "--revs", "--thin", "--stdout", "-q", "--delta-base-offset"];
+    Git::stock().run_with_input(repo.path(), &args, revs.as_bytes()).len()
+}
+
+#[test]
+fn deltas_of_old_versions_on_new_ones_are_inverted() {
+    for hash in [HashKind::Sha1, HashKind::Sha256] {
+        let repo = history(hash);
+        repo.git(&["repack", "-adfbq"]);
+        for (threads, ofs_delta) in [(1, true), (2, false)] {
+            let (pack, deltas) = fetch(&repo, threads, ofs_delta);
+            receive(&repo, tempfile::tempdir().unwrap().path(), &pack);
+            // Nearly all versions of all files and of their directory; root trees are too short.
+            assert!(deltas >= NEW_COMMITS * 4 - 15, "{deltas} deltas");
+            let gits = gits_length(&repo);
+            assert!(pack.len() < gits * 3 / 4, "{} bytes, git {gits}", pack.len());
+        }
+    }
+}
+
+#[test]
+fn deltas_of_new_versions_on_old_ones_are_sent_as_they_are() {
+    let repo = history(HashKind::Sha1);
+    // What fast-import wrote: deltas on the version before.
+    repo.git(&["repack", "-adbq"]);
+    let (pack, _) = fetch(&repo, 1, true);
+    receive(&repo, tempfile::tempdir().unwrap().path(), &pack);
+    let gits = gits_length(&repo);
+    assert!(pack.len() <= gits + gits / 50, "{} bytes, git {gits}", pack.len());
+}
+
+#[test]
+fn bitmaps_without_the_hashes_of_paths_leave_the_search_to_a_walk() {
+    let repo = history(HashKind::Sha1);
+    repo.git(&["-c", "pack.writeBitmapHashCache=false", "repack", "-adfbq"]);
+    let (pack, _) = fetch(&repo, 1, true);
+    receive(&repo, tempfile::tempdir().unwrap().path(), &pack);
+    assert!(pack.len() < gits_length(&repo));
+}
