@@ -25,10 +25,10 @@ const IDLE_FETCHES: usize = 200;
 const FETCH_PAUSE: Duration = Duration::from_millis(20);
 
 /// How long to wait after the last push until all maintenance is done.
-const SETTLE_TIME: Duration = Duration::from_secs(400);
+const SETTLE_TIME: Duration = Duration::from_secs(900);
 
-/// A server that is idle for this long has settled.
-const QUIET_TIME: Duration = Duration::from_secs(15);
+/// A server that is idle for this long has settled. `packrace serve` looks again five minutes after the last push.
+const QUIET_TIME: Duration = Duration::from_secs(330);
 
 /// The results of one server.
 struct CareOutcome {

@@ -70,6 +70,13 @@ const FULL_REPACK_PART: u64 = 10;
 /// most three times the new objects.
 const UNKNOWN_PART: u64 = 3;
 
+/// Repositories up to this size become one pack when pushes cease. A clone of one pack that is exactly the answer
+/// needs no decisions per object and no hashing: a third of the cost of the same objects in four packs.
+const ONE_PACK_BYTES: u64 = 64 << 20;
+
+/// Seconds without a new pack after which a server does that.
+const QUIET_SECONDS: u64 = 240;
+
 /// If this percentage of objects is stored whole, more of them could be deltas.
 const WHOLE_PERCENT: u64 = 50;
 
@@ -111,6 +118,13 @@ pub fn plan_one(
     task: Task,
 ) -> Option<PlannedTask> {
     Policy { facts, settings, occasion }.of(task)
+}
+
+/// Whether a server has something to do once pushes cease.
+pub fn waits_for_quiet(facts: &Facts, settings: &MaintenanceSettings) -> bool {
+    let may_begin = settings.is_automatic && settings.follows_pushes && settings.is_enabled(Task::Gc);
+    let policy = Policy { facts, settings, occasion: Occasion::Served };
+    may_begin && !settings.is_precious && policy.packs_for_one() > 1
 }
 
 /// A task done on request, needed or not.
@@ -278,6 +292,7 @@ impl Policy<'_> {
         let poor = poor.and_then(reason_to_search);
         let is_thorough = poor.is_some();
         why.extend(poor);
+        why.extend(self.one_pack());
         why.extend(self.bitmap_of_one_pack());
         // By git's own thresholds, if the smaller task is disabled.
         if !settings.is_enabled(Task::GeometricRepack) {
@@ -293,6 +308,22 @@ impl Policy<'_> {
             is_thorough,
             ..planned(Task::Gc, why.join(", "), 2 * facts.packed_bytes(), facts)
         })
+    }
+
+    /// The reason to pack a small repository into one pack, which a server does when pushes have ceased.
+    fn one_pack(&self) -> Option<String> {
+        let quiet_seconds = self.facts.packs.iter().map(|pack| pack.age_seconds).min()?;
+        if self.occasion != Occasion::Served || quiet_seconds < QUIET_SECONDS {
+            return None;
+        }
+        let packs = self.packs_for_one();
+        (packs > 1).then(|| format!("{} that can be one", counted(packs as u64, "pack")))
+    }
+
+    /// How many packs of a small repository could be one.
+    fn packs_for_one(&self) -> usize {
+        let packs = || self.facts.ordinary_below(self.settings.big_pack_bytes);
+        if packs().map(|pack| pack.bytes).sum::<u64>() > ONE_PACK_BYTES { 0 } else { packs().count() }
     }
 
     /// The reason to pack everything into one pack with a bitmap, if a multi-pack-index cannot have one.

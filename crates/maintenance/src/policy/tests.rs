@@ -353,3 +353,32 @@ fn numbers_are_words() {
         ["1 entry", "2 entries", "0 branches"]
     );
 }
+
+#[test]
+fn a_small_repository_becomes_one_pack_when_pushes_cease() {
+    let aged = |age_seconds, bytes| {
+        let pack = |pack| PackFacts { age_seconds, bytes, ..pack };
+        Facts { packs: packs(&[5000, 1000]).into_iter().map(pack).collect(), ..tidy() }
+    };
+    let gc = |facts: &Facts, settings: &MaintenanceSettings, occasion| {
+        let planned = plan(facts, settings, occasion);
+        planned.into_iter().find(|planned| planned.task == Task::Gc).map(|planned| planned.reason)
+    };
+    let quiet = aged(QUIET_SECONDS, 1000);
+    assert_eq!(gc(&quiet, &settings(), Occasion::Served).as_deref(), Some("2 packs that can be one"));
+    assert_eq!(gc(&quiet, &settings(), Occasion::Automatic), None);
+    assert_eq!(gc(&quiet, &with(Task::Gc, false), Occasion::Served), None);
+    assert!(!waits_for_quiet(&quiet, &with(Task::Gc, false)));
+    // The newest pack counts.
+    let mut busy = aged(QUIET_SECONDS, 1000);
+    busy.packs[1].age_seconds = QUIET_SECONDS - 1;
+    assert_eq!(gc(&busy, &settings(), Occasion::Served), None);
+    assert!(waits_for_quiet(&busy, &settings()));
+    for facts in [aged(QUIET_SECONDS, ONE_PACK_BYTES / 2 + 1), tidy()] {
+        assert_eq!(gc(&facts, &settings(), Occasion::Served), None);
+        assert!(!waits_for_quiet(&facts, &settings()));
+    }
+    let precious = MaintenanceSettings { is_precious: true, ..settings() };
+    assert_eq!(gc(&quiet, &precious, Occasion::Served), None);
+    assert!(!waits_for_quiet(&quiet, &precious));
+}

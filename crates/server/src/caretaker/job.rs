@@ -76,7 +76,8 @@ impl<'a> Job<'a> {
         });
         let facts = measure(repository, settings, time_of_day(), earlier.as_ref())?;
         let planned = policy::plan(&facts, settings, self.occasion);
-        let is_tidy = policy::plan(&facts, settings, Occasion::Asked).is_empty();
+        let is_tidy = policy::plan(&facts, settings, Occasion::Asked).is_empty()
+            && !policy::waits_for_quiet(&facts, settings);
         let next = planned.first().map(|planned| (planned.task, planned.reason.clone()));
         self.shared.host.maintenance.note(self.path, |health| {
             health.facts = Some(facts);
