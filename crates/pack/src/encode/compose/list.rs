@@ -70,6 +70,9 @@ pub(crate) fn is_needed(plan: &PackPlan) -> Result<bool, Error> {
     }
     for (pack, selected) in &plan.packs {
         let Selected::Positions(positions) = selected else { continue };
+        if has_all_bases(plan, *pack, positions) {
+            continue;
+        }
         for &position in positions {
             let entry = StoredEntry::at(&plan.request_objects, *pack, position)?;
             if entry.is_delta() && usable_base(plan, &entry)?.is_none() {
@@ -78,6 +81,27 @@ pub(crate) fn is_needed(plan: &PackPlan) -> Result<bool, Error> {
         }
     }
     Ok(false)
+}
+
+/// Whether the receiver gets or has all objects of a stored pack of which it gets these entries: the rest is taken from
+/// other packs. So it has all bases, without a look at each entry. Looks only at packs that are sent nearly whole.
+fn has_all_bases(plan: &PackPlan, pack: PackIx, positions: &[u32]) -> bool {
+    let snapshot = plan.request_objects.snapshot();
+    let stored = &snapshot.packs()[pack.0 as usize];
+    if positions.len() < stored.len() as usize / 2 {
+        return false;
+    }
+    let mut selected = positions.iter().copied().peekable();
+    let mut others = (0..stored.len()).filter(|position| selected.next_if_eq(position).is_none());
+    others.all(|position| {
+        let object = snapshot.ix_of_offset(pack, stored.entry_range(position).0);
+        object.is_some_and(|object| is_there(plan, ObjectNo(object.0)))
+    })
+}
+
+/// Whether the receiver will have an object.
+fn is_there(plan: &PackPlan, object: ObjectNo) -> bool {
+    plan.wanted.contains(object) || plan.had.as_ref().is_some_and(|had| had.contains(object))
 }
 
 /// Lists the objects of `plan` in stored order: loose ones, then packs, newest first.
@@ -282,10 +306,8 @@ pub(super) fn heights(entries: &[ComposedEntry]) -> Vec<u16> {
 
 /// The base of a stored delta, if the receiver will have it.
 fn usable_base(plan: &PackPlan, entry: &StoredEntry) -> Result<Option<ObjectNo>, Error> {
-    let is_there = |base: &ObjectNo| {
-        plan.wanted.contains(*base) || plan.had.as_ref().is_some_and(|had| had.contains(*base))
-    };
-    let Some(base) = entry.base(&plan.request_objects)?.filter(is_there) else { return Ok(None) };
+    let base = entry.base(&plan.request_objects)?.filter(|base| is_there(plan, *base));
+    let Some(base) = base else { return Ok(None) };
     let is_allowed = plan.islands.is_none() || plan.allows(entry.ix(&plan.request_objects)?, base);
     Ok(is_allowed.then_some(base))
 }
