@@ -16,9 +16,12 @@ mod order;
 mod search;
 
 use crate::error::Error;
+use crate::names::NameHash;
 use crate::progress::ProgressSink;
 use crate::request_objects::ObjectNo;
 use crate::select::plan::PackPlan;
+
+use search::Candidate;
 
 pub(crate) use list::{ComposedEntry, StoredSpan, is_needed};
 
@@ -87,7 +90,7 @@ fn find_deltas(
     entries: &mut [ComposedEntry],
     progress: &dyn ProgressSink,
 ) -> Result<(), Error> {
-    let (request_objects, settings) = (&plan.request_objects, &plan.settings);
+    let settings = &plan.settings;
     let heights = list::heights(entries);
     let undeltified = attributes::undeltified(plan, entries, progress)?;
     let is_searched = |entry: &ComposedEntry| {
@@ -109,19 +112,8 @@ fn find_deltas(
         if !is_searched(entry) {
             continue;
         }
-        let pack = entry.stored.map(|stored| stored.pack.0);
         numbers.push((entry.ix, EntryNo(at as u32)));
-        candidates.push(search::Candidate {
-            ix: entry.ix,
-            kind: entry.kind,
-            name: entry.name,
-            size: entry.size,
-            is_preferred: false,
-            whole_in: pack.filter(|_| !entry.is_stored_as_delta),
-            pack,
-            height: heights[at],
-            must_beat: entry.poor_bytes.unwrap_or(u64::MAX),
-        });
+        candidates.push(Candidate::target(entry, heights[at]));
     }
     if candidates.iter().all(|one| one.whole_in.is_some() && one.whole_in == candidates[0].whole_in)
         && bases.searched.is_empty()
@@ -130,25 +122,7 @@ fn find_deltas(
         // All were compared with each other when their pack was made.
         return Ok(());
     }
-    let mut reader = request_objects.snapshot().reader(settings.base_cache_bytes / 4);
-    for &(ix, name) in &bases.searched {
-        // An unreadable object cannot be a base.
-        let Ok((kind, size)) = request_objects.kind_and_size(&mut reader, ix) else { continue };
-        if size >= search::MIN_BYTES && size <= settings.big_file_bytes && !plan.wanted.contains(ix) {
-            let candidate = search::Candidate {
-                ix,
-                kind,
-                name,
-                size,
-                is_preferred: true,
-                whole_in: None,
-                pack: None,
-                height: 0,
-                must_beat: u64::MAX,
-            };
-            candidates.push(candidate);
-        }
-    }
+    add_bases(plan, &bases.searched, &mut candidates);
     let found = search::run(plan, &mut candidates, progress)?;
     numbers.sort_unstable();
     let number_of =
@@ -160,4 +134,17 @@ fn find_deltas(
         entries[target.at()].how = How::NewDelta { base, size: delta.size, deflated: delta.deflated };
     }
     Ok(())
+}
+
+/// Adds objects that the receiver has as bases.
+fn add_bases(plan: &PackPlan, bases: &[(ObjectNo, NameHash)], candidates: &mut Vec<Candidate>) {
+    let (request_objects, settings) = (&plan.request_objects, &plan.settings);
+    let mut reader = request_objects.snapshot().reader(settings.base_cache_bytes / 4);
+    for &(ix, name) in bases {
+        // An unreadable object cannot be a base.
+        let Ok((kind, size)) = request_objects.kind_and_size(&mut reader, ix) else { continue };
+        if size >= search::MIN_BYTES && size <= settings.big_file_bytes && !plan.wanted.contains(ix) {
+            candidates.push(Candidate::base(ix, kind, name, size));
+        }
+    }
 }

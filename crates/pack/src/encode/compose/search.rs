@@ -23,6 +23,8 @@ use crate::select::plan::PackPlan;
 use crate::settings::Settings;
 use crate::threads::on_threads;
 
+use super::list::ComposedEntry;
+
 /// Smaller objects are not worth a delta.
 pub(super) const MIN_BYTES: u64 = 50;
 
@@ -51,6 +53,30 @@ pub(super) struct Candidate {
     pub(super) height: u16,
     /// A delta is only useful if it is shorter; `u64::MAX` for any length.
     pub(super) must_beat: u64,
+}
+
+impl Candidate {
+    /// An object that may become a delta, and a base.
+    pub(super) fn target(entry: &ComposedEntry, height: u16) -> Self {
+        let pack = entry.stored.map(|stored| stored.pack.0);
+        Candidate {
+            ix: entry.ix,
+            kind: entry.kind,
+            name: entry.name,
+            size: entry.size,
+            is_preferred: false,
+            whole_in: pack.filter(|_| !entry.is_stored_as_delta),
+            pack,
+            height,
+            must_beat: entry.poor_bytes.unwrap_or(u64::MAX),
+        }
+    }
+
+    /// An object that the receiver has.
+    pub(super) fn base(ix: ObjectNo, kind: Kind, name: NameHash, size: u64) -> Self {
+        let (whole_in, pack, height, must_beat) = (None, None, 0, u64::MAX);
+        Candidate { ix, kind, name, size, is_preferred: true, whole_in, pack, height, must_beat }
+    }
 }
 
 /// A delta that the search found.
