@@ -114,7 +114,10 @@ impl Seeds {
             shrunk: 2,
             config: vec![(b"transfer.hiderefs".to_vec(), b"refs/pull".to_vec())],
             shallow: vec![checksum],
-            packs: vec![StoredPack { checksum, files: [PackFileKind::Pack, PackFileKind::Index].map(of_object).to_vec() }],
+            packs: vec![StoredPack {
+                checksum,
+                files: [PackFileKind::Pack, PackFileKind::Index].map(of_object).to_vec(),
+            }],
             tables: vec![StoredTable {
                 name: b"0x000000000001-0x000000000001-01234567.ref".to_vec(),
                 file: stored(3, FilePlace::Inline(b"abc".to_vec())),

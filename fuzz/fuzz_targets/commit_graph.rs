@@ -27,5 +27,11 @@ fuzz_target!(|input: &[u8]| {
             assert!(settings.filter(&mut vec![u64::from(position)]).len() <= 128);
         }
     }
-    let _ = (graph.generations(), graph.filter_settings(), graph.filter_faults().len(), graph.checksum(), graph.verify_checksum());
+    let _ = (
+        graph.generations(),
+        graph.filter_settings(),
+        graph.filter_faults().len(),
+        graph.checksum(),
+        graph.verify_checksum(),
+    );
 });

@@ -219,9 +219,7 @@ fn answer(output: &Output) -> Option<Input<'static>> {
             Some(Input::RefsResolved(names.iter().filter_map(id).collect()))
         }
         Output::NeedObjectInfo(_) => Some(Input::ObjectInfoSent),
-        Output::NeedBundles => {
-            Some(Input::BundlesFound(vec![(b"bundle.version".to_vec(), b"1".to_vec())]))
-        }
+        Output::NeedBundles => Some(Input::BundlesFound(vec![(b"bundle.version".to_vec(), b"1".to_vec())])),
         Output::ChooseUris(request) => {
             let uri = PackfileUri { pack_hash: vec![b'7'; 40], uri: request.uri_protocols.clone() };
             Some(Input::UrisChosen(if uri.fits() { vec![uri] } else { vec![] }))
