@@ -25,7 +25,7 @@ struct Common {
 /// for. If it would exceed `max_bytes`, returns false and leaves `out` unchanged.
 ///
 /// `delta` may be damaged: what is appended makes `base` from any object with which it applies, or an error is
-/// returned. The result itself is not needed.
+/// returned. The result itself is not needed. Needs up to 24 bytes of memory for each byte of `delta`.
 pub fn invert(delta: &[u8], base: &[u8], max_bytes: usize, out: &mut Vec<u8>) -> Result<bool, Error> {
     let damaged = |what| Error::new(FORMAT, what, delta.len() as u64);
     let sizes = sizes(delta)?;

@@ -29,6 +29,10 @@ use crate::threads::on_threads;
 use super::list::{ComposedEntry, StoredSpan};
 use super::{DeltaBase, EntryNo, How, search};
 
+/// Longer deltas are not inverted: reading one can take 24 times its length of memory, as an instruction can have one
+/// byte.
+const MAX_DELTA_BYTES: usize = 1 << 20;
+
 /// A chain of stored deltas, from an object that the receiver has to one that would be sent whole.
 struct Chain {
     had: ObjectNo,
@@ -198,9 +202,7 @@ impl<'a> Inverter<'a> {
         let bytes = request_objects.snapshot().packs()[of_base.pack.0 as usize].bytes();
         let header =
             pack::parse_entry_header(&bytes[of_base.start..of_base.end], request_objects.hash()).ok()?;
-        // The instructions take 24 times as much memory at most.
-        let size =
-            usize::try_from(header.size).ok().filter(|size| *size <= self.content.len().max(1 << 10))?;
+        let size = usize::try_from(header.size).ok().filter(|size| *size <= MAX_DELTA_BYTES)?;
         let stored = &bytes[of_base.start + header.length..of_base.end];
         self.inflater.inflate_exact(stored, size, &mut self.stored).ok()?;
         self.inverse.clear();
