@@ -27,7 +27,7 @@ pub(super) struct LikelyBases {
 
 /// The likely bases of `entries`: those that the walk found, or else those that bitmaps know.
 pub(super) fn find<'e>(plan: &PackPlan, entries: impl Iterator<Item = &'e ComposedEntry>) -> LikelyBases {
-    if !plan.finds_bases_by_name() {
+    if !plan.finds_bases_by_name {
         return LikelyBases { all: plan.bases.clone(), searched: plan.bases.clone() };
     }
     let Some(had) = &plan.had else { return LikelyBases::default() };

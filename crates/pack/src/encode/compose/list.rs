@@ -177,7 +177,7 @@ impl EntryList<'_> {
             self.entries.iter().zip(0..).map(|(entry, no)| (entry.ix, EntryNo(no))).collect()
         };
         // A walk already found the bases that matter.
-        let searches = self.plan.finds_bases_by_name();
+        let searches = self.plan.finds_bases_by_name;
         for (no, base) in std::mem::take(&mut self.deltas) {
             let base = numbers.get(&base).map_or(DeltaBase::Outside(base), |base| DeltaBase::Entry(*base));
             let entry = &mut self.entries[no.at()];

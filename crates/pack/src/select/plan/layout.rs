@@ -7,11 +7,14 @@ use packrace_store::{PackIx, Snapshot};
 
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
-use crate::names::Names;
+use crate::names::{NameHashVersion, Names};
 use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::RequestObjects;
 
 use super::{MarkedObjects, Order, PackPlan, PackRequest, Selected};
+
+/// The objects of a larger pack found by bitmaps are sent as they are stored, without a search for bases.
+const MAX_SEARCHED_BY_BITMAP: u32 = 1 << 18;
 
 /// The wanted objects by pack, in the order of their entries, and their total number.
 fn select_by_pack(
@@ -82,6 +85,8 @@ pub(super) fn lay_out(
     let objects = u32::try_from(in_packs + loose.len() as u64).map_err(|_| Reason::TooManyObjects)?;
     progress.report(Phase::Enumerating, u64::from(objects), 0);
     progress.report(Phase::Counting, u64::from(objects), u64::from(objects));
+    let finds_bases_by_name =
+        objects <= MAX_SEARCHED_BY_BITMAP && knows_names(request_objects, request, &found, &names);
     Ok(PackPlan {
         request_objects: request_objects.clone(),
         packs,
@@ -95,7 +100,24 @@ pub(super) fn lay_out(
         is_by_bitmap: found.is_by_bitmap,
         names,
         bases: if request.thin { found.bases } else { Vec::new() },
+        finds_bases_by_name,
         islands: None,
         objects,
     })
+}
+
+/// Whether bitmaps tell which objects a client has, and at which paths. With a filter they do not: it lacks what the filter
+/// leaves out.
+fn knows_names(
+    request_objects: &RequestObjects,
+    request: &PackRequest,
+    found: &MarkedObjects,
+    names: &Names,
+) -> bool {
+    request.thin
+        && request.filter.is_none()
+        && found.is_by_bitmap
+        && found.had.count_packed(0..request_objects.packed_end()) > 0
+        && names.version() == NameHashVersion::V1
+        && request_objects.snapshot().bitmap().is_some_and(|bitmap| bitmap.has_name_hashes())
 }

@@ -105,6 +105,8 @@ pub struct PackPlan {
     pub(crate) names: Names,
     /// Objects that the client has and that are likely delta bases, with their paths.
     pub(crate) bases: Vec<(ObjectNo, NameHash)>,
+    /// Whether bases are searched among all of `had` instead, by the hashes of their paths.
+    pub(crate) finds_bases_by_name: bool,
     /// The delta islands, which restrict deltas.
     pub(crate) islands: Option<Arc<Islands>>,
     objects: u32,
@@ -136,17 +138,7 @@ impl PackPlan {
 
     /// Whether deltas of objects that the client has are worth a search.
     pub(crate) fn has_likely_bases(&self) -> bool {
-        !self.bases.is_empty() || self.finds_bases_by_name()
-    }
-
-    /// Whether bases are searched among all objects that the client has, by the hashes of their paths.
-    pub(crate) fn finds_bases_by_name(&self) -> bool {
-        let snapshot = self.request_objects.snapshot();
-        self.is_by_bitmap
-            && self.objects <= MAX_SEARCHED_BY_BITMAP
-            && self.had.as_ref().is_some_and(|had| had.count_packed(0..self.request_objects.packed_end()) > 0)
-            && self.names.version() == NameHashVersion::V1
-            && snapshot.bitmap().is_some_and(|bitmap| bitmap.has_name_hashes())
+        !self.bases.is_empty() || self.finds_bases_by_name
     }
 
     /// Whether an object may be a delta of `base`.
@@ -190,9 +182,6 @@ pub(crate) const WALK_RATHER_THAN_BITMAP: usize = 32 << 10;
 
 /// The same for bitmaps with the hashes of paths, which find bases, too: not always the best ones, in half the time.
 const WALK_RATHER_THAN_BITMAP_WITH_NAMES: usize = 256;
-
-/// The objects of a larger pack found by bitmaps are sent as they are stored, without a search for bases.
-const MAX_SEARCHED_BY_BITMAP: u32 = 1 << 18;
 
 /// Plans the answer to `request`, with bitmaps where they apply, otherwise by a walk.
 pub fn plan(
