@@ -27,7 +27,9 @@ const FETCH_PAUSE: Duration = Duration::from_millis(20);
 /// How long to wait after the last push until all maintenance is done.
 const SETTLE_TIME: Duration = Duration::from_secs(900);
 
-/// A server that is idle for this long has settled. `packrace serve` looks again five minutes after the last push.
+/// A server that is idle for this long has settled: git's maintenance runs with a push, and `packrace serve` looks again
+/// five minutes after the last one.
+const GIT_QUIET_TIME: Duration = Duration::from_secs(15);
 const QUIET_TIME: Duration = Duration::from_secs(330);
 
 /// The results of one server.
@@ -125,7 +127,7 @@ fn measure(args: &Args, git: &Git, binary: &Path, folder: &Path, of_git: bool) -
     let asking = Asking::new(git, &server, &repos)?;
     let idle = asking.times(IDLE_FETCHES.min(args.pushes))?;
     let (pushes, fetches) = under_load(args, git, &server, &repos, folder, &asking)?;
-    settle(&repos);
+    settle(&repos, if of_git { GIT_QUIET_TIME } else { QUIET_TIME });
     for repo in &repos {
         git.run(repo, &["fsck", "--full", "--connectivity-only", "--no-dangling"]);
     }
@@ -233,7 +235,7 @@ fn push_all(
 }
 
 /// Waits until no job runs, and none starts for a while.
-fn settle(repos: &[PathBuf]) {
+fn settle(repos: &[PathBuf], quiet_time: Duration) {
     let is_busy = || {
         repos
             .iter()
@@ -241,7 +243,7 @@ fn settle(repos: &[PathBuf]) {
     };
     let start = Instant::now();
     let mut quiet_since = Instant::now();
-    while start.elapsed() < SETTLE_TIME && quiet_since.elapsed() < QUIET_TIME {
+    while start.elapsed() < SETTLE_TIME && quiet_since.elapsed() < quiet_time {
         if is_busy() {
             quiet_since = Instant::now();
         }

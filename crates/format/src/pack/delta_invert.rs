@@ -14,7 +14,6 @@ const FORMAT: &str = "delta";
 const MIN_COPY_BYTES: usize = 8;
 
 /// A part of the base that the result contains, too.
-#[derive(Clone, Copy)]
 struct Common {
     in_base: usize,
     in_result: usize,
@@ -57,7 +56,6 @@ pub fn invert(delta: &[u8], base: &[u8], max_bytes: usize, out: &mut Vec<u8>) ->
     let start = out.len();
     common.sort_unstable_by_key(|one| (one.in_base, std::cmp::Reverse(one.length)));
     let mut writer = DeltaWriter::new(result_bytes as usize, base, max_bytes, out);
-    let mut is_short = true;
     for one in common {
         // The base may have been copied from several times.
         let skipped = writer.made().saturating_sub(one.in_base);
@@ -66,12 +64,11 @@ pub fn invert(delta: &[u8], base: &[u8], max_bytes: usize, out: &mut Vec<u8>) ->
         }
         let at = one.in_base + skipped;
         if writer.is_over(at) {
-            is_short = false;
             break;
         }
         writer.copy(one.in_result + skipped, one.length - skipped, at);
     }
-    if is_short && writer.finish() {
+    if writer.finish() {
         return Ok(true);
     }
     out.truncate(start);

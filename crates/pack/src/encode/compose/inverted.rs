@@ -20,7 +20,6 @@ use packrace_store::ObjectReader;
 
 use crate::encode::stored_entry::StoredEntry;
 use crate::error::{Error, Reason};
-use crate::names::NameHash;
 use crate::progress::ProgressSink;
 use crate::request_objects::ObjectNo;
 use crate::select::plan::PackPlan;
@@ -49,7 +48,7 @@ type Inverted = (EntryNo, How);
 pub(super) fn invert(
     plan: &PackPlan,
     entries: &mut [ComposedEntry],
-    bases: &[(ObjectNo, NameHash)],
+    bases: &[ObjectNo],
     heights: &[u16],
     may_be_delta: impl Fn(&ComposedEntry) -> bool,
     progress: &dyn ProgressSink,
@@ -100,11 +99,11 @@ fn kept_bytes(how: &How) -> usize {
 }
 
 /// For each whole object, the shortest chain that leads to it.
-fn chains(plan: &PackPlan, entries: &[ComposedEntry], bases: &[(ObjectNo, NameHash)]) -> Vec<Chain> {
+fn chains(plan: &PackPlan, entries: &[ComposedEntry], bases: &[ObjectNo]) -> Vec<Chain> {
     let numbers: HashMap<ObjectNo, EntryNo> =
         entries.iter().zip(0..).map(|(entry, no)| (entry.ix, EntryNo(no))).collect();
     let mut best: HashMap<EntryNo, Chain> = HashMap::new();
-    for &(had, _) in bases {
+    for &had in bases {
         let Ok(Some((stored, base))) = stored_delta(plan, had) else { continue };
         let Some(first) = numbers.get(&base) else { continue };
         let mut sent = vec![*first];

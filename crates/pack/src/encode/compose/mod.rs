@@ -105,7 +105,7 @@ fn find_deltas(
     let bases = bases::find(plan, entries.iter().filter(|entry| is_searched(entry)));
     let may_be_delta =
         |entry: &ComposedEntry| !undeltified.contains(&entry.ix) && entry.size <= settings.big_file_bytes;
-    inverted::invert(plan, entries, &bases.all, &heights, may_be_delta, progress)?;
+    inverted::invert(plan, entries, &bases.inverted, &heights, may_be_delta, progress)?;
     let mut numbers = Vec::new();
     let mut candidates = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
