@@ -36,6 +36,74 @@ git add --pathspec-from-file=nothing --no-pathspec-from-file a
 git for-each-ref --count=1 --no-count
 git init -q --bare --no-bare --object-format=sha256 --no-object-format other
 
+## numbers that are taken back are 0
+history 12
+for options in '--window=9 --no-window' --no-depth '--no-window --window=9' '--no-threads --no-all-progress --no-all-progress-implied --no-keep-true-parents --no-uri-protocol'; do
+    echo HEAD | git pack-objects --revs --stdout -q $options >pack
+    stock index-pack -o idx pack >/dev/null
+    stock verify-pack -s idx
+done
+echo HEAD | git pack-objects --revs --stdout -q --no-window --compression=9 --no-compression | wc -c
+rm -f pack idx
+
+## options of repack that are taken back
+# masks: pack-names
+# state: packs
+history 12
+stock repack -dq
+commit one
+pack=$(basename .git/objects/pack/*.pack)
+git repack -dq --geometric=2 --no-geometric
+git repack -adfq --depth=0 --no-depth --window=0 --no-window --no-threads --window-memory=1k --no-window-memory
+stock verify-pack -s .git/objects/pack/*.idx | grep -q chain && echo deltas
+git repack -adq --filter=blob:none --no-filter --filter-to=x --no-filter-to
+git repack -adq --keep-pack="$pack" --no-keep-pack --expire-to=x --no-expire-to
+git repack -dq --cruft --cruft-expiration=now --no-cruft-expiration
+git count-objects -v | grep -v size
+
+## options of multi-pack-index that are taken back
+history 3
+stock repack -dq
+git multi-pack-index --object-dir=nothing --no-object-dir write
+git multi-pack-index --object-dir=nothing write --no-object-dir
+git multi-pack-index write --object-dir=nothing --no-object-dir --preferred-pack=nothing --no-preferred-pack
+git multi-pack-index write --bitmap --refs-snapshot=nothing --no-refs-snapshot
+git multi-pack-index verify --object-dir=nothing --no-object-dir
+
+## options of commit-graph that are taken back
+history 5
+git commit-graph --object-dir=nothing --no-object-dir write --reachable --split
+for options in '--size-multiple=9 --no-size-multiple' '--max-commits=1 --no-max-commits' '--expire-time=never --no-expire-time'; do
+    commit "$options"
+    git commit-graph --object-dir=nothing write --no-object-dir --reachable --split $options
+    wc -l <.git/objects/info/commit-graphs/commit-graph-chain
+done
+git commit-graph verify --object-dir=nothing --no-object-dir
+
+## options of reflog that are taken back
+# exits: 129 129 255
+# masks: usage
+history 1
+for n in 1 2 3; do commit "file$n"; done
+git reflog expire --expire=now --all --no-all
+git reflog expire --expire=now --dry-run --no-dry-run --verbose --no-verbose --no-stale-fix --no-single-worktree main
+git reflog main
+git reflog delete -n --no-dry-run --rewrite --no-rewrite --updateref --no-updateref --verbose --no-verbose HEAD@{0}
+git reflog
+git reflog expire --no-expire --all
+git reflog expire --no-expire-unreachable --all
+git reflog delete --no-verb none@{0}
+
+## options of update-index that are taken back
+# needs git: 2.41
+history 1
+git update-index --index-version=4 --no-index-version
+git update-index --show-index-version
+git update-index --untracked-cache
+git update-index --no-test-untracked-cache
+git update-index --force-untracked-cache
+git update-index --no-force-untracked-cache
+
 ## -h shows how a command is used
 # exits: 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129 129
 repository
@@ -84,6 +152,55 @@ git --no-pager -C one for-each-ref --format='%(refname)'
 git -c core.logAllRefUpdates=always -C one update-ref refs/odd/a HEAD
 git --namespace=x -C one show-ref
 git -C nothing show-ref
+
+## settings from variables
+# exits: 128 128 128 128
+history 1
+FOUR=4 EIGHT=8
+export FOUR EIGHT
+git --config-env=core.abbrev=FOUR show-ref --abbrev
+git --config-env core.abbrev=FOUR -c core.abbrev=8 show-ref --abbrev
+git -c core.abbrev=4 --config-env=core.abbrev=EIGHT show-ref --abbrev
+git --config-env=core.abbrev=NONE show-ref
+git --config-env=core.abbrev= show-ref
+git --config-env=core.abbrev show-ref
+NONSENSE=x git --config-env=core.abbrev=NONSENSE show-ref --abbrev
+
+## no hints
+# exits: 1
+# state: no-log-of-HEAD
+history 1
+touch .git/hooks/reference-transaction new
+git --no-advice add
+git --no-advice update-ref refs/heads/a HEAD
+git add new
+git --no-advice stash
+git --no-advice stash branch a..b
+GIT_ADVICE=0 git add
+GIT_ADVICE=1 git add
+
+## options before the command, and what hooks see of them
+history 1
+cat >.git/hooks/reference-transaction <<'EOF'
+#!/bin/sh
+echo "$GIT_EXEC_PATH,$GIT_NO_REPLACE_OBJECTS,$GIT_ADVICE,$GIT_NO_LAZY_FETCH,$GIT_LITERAL_PATHSPECS" >>seen
+EOF
+chmod +x .git/hooks/reference-transaction
+git --exec-path=x --no-replace-objects --no-advice --no-lazy-fetch --literal-pathspecs update-ref refs/heads/a HEAD
+sort -u seen
+rm seen
+git -p --paginate --no-pager show-ref
+git --exec-path=x --exec-path
+git --exec-path=x --exec-path --bogus
+stock replace --graft HEAD
+git --no-replace-objects for-each-ref --format='%(objectname) %(subject)' refs/heads
+
+## the work tree beside a stash
+# state: no-log-of-HEAD
+history 1 one
+mkdir two
+echo 1 >two/a
+git --git-dir one/.git --work-tree two stash -u
 
 ## options before the command are not shortened
 # exits: 129 129

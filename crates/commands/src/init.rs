@@ -324,7 +324,7 @@ fn initial_branch(call: &Call, args: &InitOptions, config: &Config) -> Result<Ve
             false => Err(Fatal::new(format!("invalid branch name: init.defaultBranch = {shown}"))),
         };
     }
-    if !args.quiet {
+    if !args.quiet && !call.environment.has_no_advice {
         error_line!(call, "{BRANCH_HINT}");
     }
     Ok(full(b"master"))

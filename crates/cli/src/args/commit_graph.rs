@@ -8,8 +8,10 @@ use std::path::PathBuf;
 #[command(subcommand_required = true, disable_help_subcommand = true)]
 pub struct CommitGraphArgs {
     /// Object directory of the commit-graph: the repository's own or an alternate.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", overrides_with = "no_object_dir")]
     pub object_dir: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    pub no_object_dir: bool,
     #[command(subcommand)]
     pub command: CommitGraphCommand,
 }
@@ -25,8 +27,10 @@ pub enum CommitGraphCommand {
 #[derive(Debug, clap::Args)]
 pub struct CommitGraphWrite {
     /// Object directory, as before `write`.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", overrides_with = "no_object_dir")]
     pub object_dir: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    pub no_object_dir: bool,
     /// Start from all refs.
     #[arg(long, overrides_with = "no_reachable")]
     pub reachable: bool,
@@ -65,14 +69,33 @@ pub struct CommitGraphWrite {
     #[arg(long, hide = true)]
     pub no_split: bool,
     /// With --split, merge the file below if it has at most X times the commits of the new one.
-    #[arg(long, value_name = "X", default_value_t = 2, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "X",
+        default_value_t = 2,
+        default_value_if("no_size_multiple", "true", "0"),
+        allow_negative_numbers = true,
+        overrides_with = "no_size_multiple"
+    )]
     pub size_multiple: i64,
+    #[arg(long, hide = true)]
+    pub no_size_multiple: bool,
     /// With --split, merge the file below if the new one has more than M commits; 0: no limit.
-    #[arg(long, value_name = "M", default_value_t = 0, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "M",
+        default_value_t = 0,
+        allow_negative_numbers = true,
+        overrides_with = "no_max_commits"
+    )]
     pub max_commits: i64,
+    #[arg(long, hide = true)]
+    pub no_max_commits: bool,
     /// Delete files that belong to no chain and are older than WHEN (default: now).
-    #[arg(long, value_name = "WHEN")]
+    #[arg(long, value_name = "WHEN", overrides_with = "no_expire_time")]
     pub expire_time: Option<String>,
+    #[arg(long, hide = true)]
+    pub no_expire_time: bool,
     /// Show progress even if standard error is not a terminal.
     #[arg(long, overrides_with = "no_progress")]
     pub progress: bool,
@@ -84,8 +107,10 @@ pub struct CommitGraphWrite {
 #[derive(Debug, clap::Args)]
 pub struct CommitGraphVerify {
     /// Object directory, as before `verify`.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", overrides_with = "no_object_dir")]
     pub object_dir: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    pub no_object_dir: bool,
     /// Check only the newest file of a chain.
     #[arg(long, overrides_with = "no_shallow")]
     pub shallow: bool,
@@ -134,11 +159,13 @@ impl TryFrom<CommitGraphArgs> for CommitGraphOptions {
     fn try_from(args: CommitGraphArgs) -> Result<Self, Fatal> {
         match args.command {
             CommitGraphCommand::Write(mut write) => {
-                write.object_dir = write.object_dir.or(args.object_dir);
+                let before = args.object_dir.filter(|_| !write.no_object_dir);
+                write.object_dir = write.object_dir.or(before);
                 Ok(CommitGraphOptions::Write(Box::new((*write).into())))
             }
             CommitGraphCommand::Verify(mut verify) => {
-                verify.object_dir = verify.object_dir.or(args.object_dir);
+                let before = args.object_dir.filter(|_| !verify.no_object_dir);
+                verify.object_dir = verify.object_dir.or(before);
                 Ok(CommitGraphOptions::Verify(verify.into()))
             }
         }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::ArgMatches;
 use packrace_commands::options::GlobalOptions;
 
 /// Options that stand before the command, as in git.
@@ -14,6 +15,9 @@ pub struct Globals {
     /// Set a configuration variable for this run; without =VALUE, to true.
     #[arg(short = 'c', value_name = "NAME[=VALUE]")]
     pub config: Vec<String>,
+    /// Set a configuration variable for this run to the value of an environment variable.
+    #[arg(long, value_name = "NAME=VARIABLE", value_parser = from_variable)]
+    pub config_env: Vec<String>,
     /// Path of the repository, for commands without a repository argument.
     #[arg(long, value_name = "PATH")]
     pub git_dir: Option<PathBuf>,
@@ -54,6 +58,18 @@ pub struct VariableOptions {
     /// Set GIT_NO_LAZY_FETCH for hooks; packrace itself never fetches missing objects.
     #[arg(long)]
     no_lazy_fetch: bool,
+    /// Path of git's programs, for hooks (GIT_EXEC_PATH); without =PATH, print it, or else where packrace is, and exit.
+    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    exec_path: Option<OsString>,
+    /// Set GIT_NO_REPLACE_OBJECTS for hooks; packrace itself never follows replacement refs.
+    #[arg(long)]
+    no_replace_objects: bool,
+    /// Print no hints (GIT_ADVICE=0).
+    #[arg(long)]
+    no_advice: bool,
+    /// Accepted for compatibility: no pager is ever used.
+    #[arg(long, short = 'p')]
+    paginate: bool,
     /// Accepted for compatibility: no pager is ever used.
     #[arg(long, short = 'P')]
     no_pager: bool,
@@ -73,6 +89,9 @@ impl VariableOptions {
             "GIT_NOGLOB_PATHSPECS" => one(self.noglob_pathspecs),
             "GIT_ICASE_PATHSPECS" => one(self.icase_pathspecs),
             "GIT_NO_LAZY_FETCH" => one(self.no_lazy_fetch),
+            "GIT_NO_REPLACE_OBJECTS" => one(self.no_replace_objects),
+            "GIT_ADVICE" => self.no_advice.then(|| "0".into()),
+            "GIT_EXEC_PATH" => self.exec_path.clone(),
             "GIT_DIR" if without.is_none() && self.bare => Some(".".into()),
             _ => None,
         };
@@ -82,8 +101,72 @@ impl VariableOptions {
 
 impl From<Globals> for GlobalOptions {
     fn from(args: Globals) -> Self {
-        let Globals { directories, config, git_dir, shallow_file, attr_source, namespace, variables: _ } =
-            args;
+        let Globals { directories, config, git_dir, shallow_file, attr_source, namespace, .. } = args;
         GlobalOptions { directories, config, git_dir, shallow_file, attr_source, namespace }
+    }
+}
+
+/// Options that have a value in the next argument.
+const WITH_VALUE: [&str; 8] = [
+    "-C",
+    "-c",
+    "--config-env",
+    "--git-dir",
+    "--work-tree",
+    "--shallow-file",
+    "--attr-source",
+    "--namespace",
+];
+
+/// Where the command stands, or what is asked in its place: behind the options before it.
+pub fn command_position(argv: &[OsString]) -> usize {
+    let mut at = 1;
+    while let Some(argument) = argv.get(at) {
+        if WITH_VALUE.iter().any(|option| argument == option) {
+            at += 1;
+        } else if argument == "--exec-path" || !argument.as_encoded_bytes().starts_with(b"-") {
+            break;
+        }
+        at += 1;
+    }
+    at
+}
+
+/// What `--exec-path` prints: the path that is set, or else the directory of this program, which also has the links to it.
+pub fn asked_exec_path(argv: &[OsString]) -> Option<OsString> {
+    let at = command_position(argv);
+    argv.get(at).filter(|argument| *argument == "--exec-path")?;
+    let typed = argv[1..at].iter().rev().find_map(|argument| {
+        argument.to_str().and_then(|text| text.strip_prefix("--exec-path=")).map(OsString::from)
+    });
+    let own = || Some(std::env::current_exe().ok()?.parent()?.as_os_str().to_owned());
+    typed.or_else(|| std::env::var_os("GIT_EXEC_PATH")).or_else(own)
+}
+
+/// What `-c` and `--config-env` set, in the order in which they were typed: the last one counts.
+pub fn config_in_order(matches: &ArgMatches) -> Vec<String> {
+    let mut found: Vec<(usize, String)> = Vec::new();
+    for name in ["config", "config_env"] {
+        let at = matches.indices_of(name).into_iter().flatten();
+        found.extend(at.zip(matches.get_many::<String>(name).into_iter().flatten().cloned()));
+    }
+    found.sort_by_key(|(at, _)| *at);
+    found.into_iter().map(|(_, setting)| setting).collect()
+}
+
+/// The setting that `NAME=VARIABLE` describes. The last `=` separates the two.
+fn from_variable(text: &str) -> Result<String, String> {
+    let Some((name, variable)) = text.rsplit_once('=') else {
+        return Err(format!("invalid config format: {text}"));
+    };
+    if variable.is_empty() {
+        return Err(format!("missing environment variable name for configuration '{name}'"));
+    }
+    if name.contains('=') {
+        return Err(format!("--config-env does not support names with '=': '{name}'"));
+    }
+    match std::env::var_os(variable) {
+        Some(value) => Ok(format!("{name}={}", value.to_string_lossy())),
+        None => Err(format!("missing environment variable '{variable}' for configuration '{name}'")),
     }
 }

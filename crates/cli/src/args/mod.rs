@@ -17,6 +17,7 @@ mod objects;
 mod one_ref;
 mod pack_objects;
 mod packing;
+mod reflog;
 mod refs;
 mod refusal;
 mod repack;
@@ -46,7 +47,8 @@ pub use maintenance::Maintenance;
 pub use multi_pack_index::MultiPackIndex;
 pub use objects::{CommitTree, HashObject, WriteTree};
 pub use pack_objects::PackObjects;
-pub use refs::{PackRefs, Reflog, Refs, ShowRef, SymbolicRef, UpdateRef};
+pub use reflog::Reflog;
+pub use refs::{PackRefs, Refs, ShowRef, SymbolicRef, UpdateRef};
 pub use refusal::usage_of;
 pub use repack::Repack;
 pub use repo::{Repo, RepoCommand, RepoCreate, RepoDelete, RepoDescribe, RepoList, RepoRename};
@@ -327,6 +329,9 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
     if let Some(usage) = refusal::asked_usage(&argv) {
         return usage;
     }
+    if let Some(path) = globals::asked_exec_path(&argv) {
+        return Parsed::Answer { text: format!("{}\n", path.display()), to_stdout: true, code: 0 };
+    }
     add_default_addresses(&mut argv);
     expand_counts(&mut argv);
     update_index::join_cache_info(&mut argv);
@@ -360,7 +365,11 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
 /// What clap makes of a command line.
 fn typed(argv: &[OsString]) -> Result<Cli, clap::Error> {
     let mut matches = command_line().try_get_matches_from(argv)?;
-    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command_line()))
+    let config = globals::config_in_order(&matches);
+    let mut cli =
+        Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command_line()))?;
+    cli.globals.config = config;
+    Ok(cli)
 }
 
 /// Those that stand in for git's own of the same name.

@@ -7,8 +7,10 @@ use std::path::PathBuf;
 #[command(subcommand_required = true, disable_help_subcommand = true)]
 pub struct MultiPackIndex {
     /// Object directory of the multi-pack-index: the repository's own or an alternate.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", overrides_with = "no_object_dir")]
     pub object_dir: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    pub no_object_dir: bool,
     #[command(subcommand)]
     pub command: MultiPackIndexCommand,
 }
@@ -38,8 +40,10 @@ pub struct MultiPackIndexRepack {
 #[derive(Debug, Default, clap::Args)]
 pub struct MultiPackIndexCommon {
     /// Object directory, as before the subcommand.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", overrides_with = "no_object_dir")]
     pub object_dir: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    pub no_object_dir: bool,
     /// Show progress even if standard error is not a terminal.
     #[arg(long, overrides_with = "no_progress")]
     pub progress: bool,
@@ -53,8 +57,10 @@ pub struct MultiPackIndexWrite {
     #[command(flatten)]
     pub common: MultiPackIndexCommon,
     /// Prefer copies of objects in this pack.
-    #[arg(long, value_name = "PACK")]
+    #[arg(long, value_name = "PACK", overrides_with = "no_preferred_pack")]
     pub preferred_pack: Option<String>,
+    #[arg(long, hide = true)]
+    pub no_preferred_pack: bool,
     /// Cover only the packs whose indexes are named on standard input.
     #[arg(long, overrides_with = "no_stdin_packs")]
     pub stdin_packs: bool,
@@ -67,8 +73,10 @@ pub struct MultiPackIndexWrite {
     #[arg(long)]
     pub no_bitmap: bool,
     /// With --bitmap, read the tips from this file, one per line; those that begin with + are preferred.
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", overrides_with = "no_refs_snapshot")]
     pub refs_snapshot: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    pub no_refs_snapshot: bool,
 }
 
 impl From<MultiPackIndexWrite> for MultiPackIndexWriteOptions {
@@ -95,7 +103,7 @@ impl From<MultiPackIndex> for MultiPackIndexOptions {
             }
         };
         MultiPackIndexOptions {
-            object_dir: common.object_dir.or(args.object_dir),
+            object_dir: common.object_dir.or(args.object_dir.filter(|_| !common.no_object_dir)),
             progress: chosen(common.progress, common.no_progress),
             action,
         }

@@ -79,8 +79,10 @@ pub struct PackObjects {
     #[arg(long, hide = true)]
     pub no_exclude_promisor_objects: bool,
     /// Omit objects that uploadpack.blobPackfileUri offers over this protocol, and print the URIs of their packs.
-    #[arg(long, value_name = "PROTOCOL")]
+    #[arg(long, value_name = "PROTOCOL", overrides_with = "no_uri_protocol")]
     pub uri_protocol: Vec<String>,
+    #[arg(long, hide = true, overrides_with = "uri_protocol")]
+    pub no_uri_protocol: bool,
     /// Add unreachable objects that are in packs; implies --revs.
     #[arg(long, overrides_with = "no_keep_unreachable")]
     pub keep_unreachable: bool,
@@ -121,11 +123,15 @@ pub struct PackObjects {
     /// Accepted for compatibility: no effect.
     #[arg(long)]
     pub keep_true_parents: bool,
+    #[arg(long, hide = true)]
+    pub no_keep_true_parents: bool,
     #[command(flatten)]
     pub packing: Packing,
     /// Compression level, 0 to 9; -1: the default of zlib.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, overrides_with = "no_compression")]
     pub compression: Option<i64>,
+    #[arg(long, hide = true)]
+    pub no_compression: bool,
     /// Compute all deltas again.
     #[arg(long, overrides_with = "reuse_delta")]
     pub no_reuse_delta: bool,
@@ -170,14 +176,16 @@ pub struct PackObjects {
     /// Show progress even if standard error is not a terminal; with --stdout, except while the pack is written.
     #[arg(long, overrides_with_all = ["quiet", "no_progress", "all_progress"])]
     pub progress: bool,
-    #[arg(long, hide = true, overrides_with_all = ["quiet", "progress", "all_progress"])]
+    #[arg(long, hide = true, alias = "no-all-progress", overrides_with_all = ["quiet", "progress", "all_progress"])]
     pub no_progress: bool,
     /// Like --progress, also while the pack is written.
     #[arg(long, overrides_with_all = ["quiet", "progress", "no_progress"])]
     pub all_progress: bool,
     /// If progress is shown, show it as with --all-progress.
-    #[arg(long)]
+    #[arg(long, overrides_with = "no_all_progress_implied")]
     pub all_progress_implied: bool,
+    #[arg(long, hide = true)]
+    pub no_all_progress_implied: bool,
     /// Accepted for compatibility: no effect.
     #[arg(long)]
     pub sparse: bool,
@@ -231,8 +239,8 @@ impl TryFrom<PackObjects> for PackObjectsOptions {
             cruft: args.cruft,
             cruft_expiration: args.cruft_expiration,
             non_empty: args.non_empty,
-            packing: args.packing.into(),
-            compression: args.compression,
+            packing: args.packing.with_zeros().into(),
+            compression: if args.no_compression { Some(0) } else { args.compression },
             no_reuse_delta: args.no_reuse_delta,
             no_reuse_object: args.no_reuse_object,
             delta_base_offset: args.delta_base_offset,

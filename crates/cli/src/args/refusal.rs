@@ -1,8 +1,11 @@
 //! What is said of a command line that makes no sense, or that asks how a command is used: git's words, and our own usage.
 
+use std::error::Error as _;
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ErrorKind};
+
+use crate::FATAL;
 
 use super::{COMMANDS_OF_GIT, Parsed, USAGE, command_line};
 
@@ -44,6 +47,10 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed {
             refused(format!("error: unknown subcommand: `{name}'\n{}", usage_of_typed(argv)))
         }
         ErrorKind::MissingRequiredArgument if is_of_git(argv) => refused(usage_of_typed(argv)),
+        ErrorKind::ValueValidation if invalid_argument(error).starts_with("--config-env ") => {
+            let reason = error.source().map(ToString::to_string).unwrap_or_default();
+            Parsed::Answer { text: format!("fatal: {reason}\n"), to_stdout: false, code: FATAL }
+        }
         ErrorKind::ValueValidation if numeric_option(error).is_some() => {
             let option = numeric_option(error).unwrap_or_default();
             refused(format!("error: option `{option}' expects a numerical value\n"))

@@ -19,8 +19,10 @@ pub struct Repack {
     #[arg(long, hide = true)]
     pub no_cruft: bool,
     /// With --cruft, drop unreachable objects older than WHEN.
-    #[arg(long, value_name = "WHEN")]
+    #[arg(long, value_name = "WHEN", overrides_with = "no_cruft_expiration")]
     pub cruft_expiration: Option<String>,
+    #[arg(long, hide = true)]
+    pub no_cruft_expiration: bool,
     /// Split cruft packs at N bytes, with k, m or g as units (default: --max-pack-size).
     #[arg(long, value_name = "N", value_parser = parse_bytes)]
     pub max_cruft_size: Option<u64>,
@@ -69,31 +71,49 @@ pub struct Repack {
     pub no_keep_unreachable: bool,
     #[command(flatten)]
     pub packing: Packing,
+    #[arg(long, hide = true, overrides_with = "window_memory")]
+    pub no_window_memory: bool,
     /// With -a, write objects that this filter omits to a separate pack; of several filters, those that any omits.
-    #[arg(long, value_name = "SPEC")]
+    #[arg(long, value_name = "SPEC", overrides_with = "no_filter")]
     pub filter: Vec<String>,
+    #[arg(long, hide = true, overrides_with = "filter")]
+    pub no_filter: bool,
     /// With --filter, prefix of the file names of the separate pack.
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX", overrides_with = "no_filter_to")]
     pub filter_to: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    pub no_filter_to: bool,
     /// Also pack objects of packs with a .keep file; these packs stay.
     #[arg(long, overrides_with = "no_pack_kept_objects")]
     pub pack_kept_objects: bool,
     #[arg(long, hide = true)]
     pub no_pack_kept_objects: bool,
     /// Keep this pack, as if it had a .keep file; may be repeated.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", overrides_with = "no_keep_pack")]
     pub keep_pack: Vec<String>,
+    #[arg(long, hide = true, overrides_with = "keep_pack")]
+    pub no_keep_pack: bool,
     /// Combine small packs until each pack has at least FACTOR times the objects of the next smaller one.
-    #[arg(short = 'g', long, value_name = "FACTOR", allow_negative_numbers = true)]
+    #[arg(
+        short = 'g',
+        long,
+        value_name = "FACTOR",
+        allow_negative_numbers = true,
+        overrides_with = "no_geometric"
+    )]
     pub geometric: Option<i64>,
+    #[arg(long, hide = true)]
+    pub no_geometric: bool,
     /// Write a multi-pack-index of the remaining packs.
     #[arg(short = 'm', long, overrides_with = "no_write_midx")]
     pub write_midx: bool,
     #[arg(long, hide = true)]
     pub no_write_midx: bool,
     /// With --cruft and -d, write expired objects to a pack with this file name prefix.
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX", overrides_with = "no_expire_to")]
     pub expire_to: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    pub no_expire_to: bool,
     /// Ignored, as in git.
     #[arg(hide = true)]
     pub ignored: Vec<String>,

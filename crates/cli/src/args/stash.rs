@@ -2,11 +2,9 @@ use packrace_commands::options::{
     self, StashApplyOptions, StashKeepOptions, StashPushOptions, StashShowOptions,
 };
 
+use super::globals::command_position;
 use super::{Interaction, chosen};
 use std::ffi::OsString;
-
-/// Options of the whole command that have a value in the next argument.
-const WITH_VALUE: [&str; 6] = ["-C", "-c", "--git-dir", "--shallow-file", "--attr-source", "--namespace"];
 
 /// What may follow `stash`.
 const COMMANDS: [&str; 11] =
@@ -217,15 +215,7 @@ pub struct StashShow {
 /// `stash` alone means `stash push`, but then paths stand behind `--`, so that no command that is spelled wrongly is taken for a
 /// path. Gives what stands elsewhere.
 pub(super) fn add_default_command(argv: &mut Vec<OsString>) -> Result<(), OsString> {
-    let mut at = 1;
-    while let Some(argument) = argv.get(at) {
-        if WITH_VALUE.iter().any(|option| argument == option) {
-            at += 1;
-        } else if !argument.as_encoded_bytes().starts_with(b"-") {
-            break;
-        }
-        at += 1;
-    }
+    let at = command_position(argv);
     if argv.get(at).is_none_or(|command| command != "stash") {
         return Ok(());
     }

@@ -76,7 +76,7 @@ fn listing_refs() {
 fn what_is_not_known_is_refused_by_name() {
     check("packrace upload-pack --frobnicate dir", Some(129), "error: unknown option `frobnicate'");
     check("packrace upload-pack -z dir", Some(129), "error: unknown switch `z'");
-    check("packrace --paginate upload-pack dir", Some(129), "error: unknown option `paginate'");
+    check("packrace --super-prefix=x upload-pack dir", Some(129), "error: unknown option `super-prefix'");
     check("packrace frobnicate", Some(129), "frobnicate");
     check("packrace", Some(129), "");
     check(
@@ -129,4 +129,35 @@ fn options_as_git_reads_them() {
     check("packrace --literal-pathspecs --no-pager add x", None, "literal_pathspecs: true");
     check("packrace --work=x add a", Some(129), "error: unknown option `work'");
     check("packrace stash push --mess=x", None, "message: Some(\"x\")");
+    check("packrace --no-advice -p --no-replace-objects --exec-path=x add x", None, "exec_path: Some(\"x\")");
+    check("packrace --exec-path=/x --exec-path --bogus", Some(0), "/x\n");
+    check("packrace --work-tree --exec-path add x", Some(129), "requires a value");
+}
+
+#[test]
+fn settings_from_variables() {
+    let typed = "packrace -c a.b=1 --config-env x.y=PATH -c c.d=2 add x";
+    check(typed, None, r#"config: ["a.b=1", "x.y=/"#);
+    check(
+        "packrace --config-env=x.y=PACKRACE_NONE add x",
+        Some(128),
+        "fatal: missing environment variable 'PACKRACE_NONE' for configuration 'x.y'\n",
+    );
+    check("packrace --config-env=x.y add x", Some(128), "fatal: invalid config format: x.y\n");
+    check("packrace --config-env= add x", Some(128), "fatal: invalid config format: \n");
+    check("packrace --config-env=x.a=b.c=PATH add x", Some(128), "fatal: --config-env does not support");
+    check("packrace --config-env", Some(129), "error: option `config-env' requires a value");
+}
+
+#[test]
+fn what_is_taken_back() {
+    check("packrace pack-objects --window=3 --no-window --stdout", None, "window: None, no_window: true");
+    check("packrace repack --no-dep --depth=3", None, "depth: Some(3)");
+    check("packrace repack --depth=3 --no-depth", None, "depth: None");
+    check("packrace repack --keep-pack=a --no-keep-pack --keep-pack=b", None, r#"keep_pack: ["b"]"#);
+    check("packrace commit-graph write --no-size-multiple", None, "size_multiple: 0");
+    check("packrace commit-graph write --no-size-multiple --size-multiple=3", None, "size_multiple: 3");
+    check("packrace reflog expire --no-expire", Some(129), "error: unknown option `no-expire'");
+    check("packrace pack-objects --no-all", Some(129), "error: ambiguous option: no-all");
+    check("packrace pack-objects --no-window-memory", Some(129), "error: unknown option `no-window-memory'");
 }

@@ -70,9 +70,12 @@ impl clap::FromArgMatches for UpdateIndex {
             ("clear-resolve-undo", Step::ClearResolveUndo),
             ("split-index", Step::Split(true)),
             ("no-split-index", Step::Split(false)),
+            ("no-index-version", Step::Version(0)),
             ("untracked-cache", Step::UntrackedCache(UntrackedCache::On)),
             ("force-untracked-cache", Step::UntrackedCache(UntrackedCache::On)),
             ("no-untracked-cache", Step::UntrackedCache(UntrackedCache::Off)),
+            ("no-force-untracked-cache", Step::UntrackedCache(UntrackedCache::Off)),
+            ("no-test-untracked-cache", Step::UntrackedCache(UntrackedCache::Off)),
             ("test-untracked-cache", Step::UntrackedCache(UntrackedCache::Test)),
         ] {
             collect(name, &|_| Ok(step.clone()))?;
@@ -128,6 +131,7 @@ impl clap::Args for UpdateIndex {
             ))
             .arg(value("chmod", "(+|-)x", "Set or clear the executable bit of the files"))
             .arg(value("index-version", "N", "Write the index in version 2, 3 or 4"))
+            .arg(flag("no-index-version").hide(true))
             .arg(short("nul", 'z', "With --stdin and --index-info, input lines end with NUL"))
             .arg(flag("stdin").help("Read paths from standard input; must be the last option"))
             .arg(flag("index-info").help("Read entries from standard input; must be the last option"))
@@ -139,6 +143,8 @@ impl clap::Args for UpdateIndex {
             .arg(flag("untracked-cache").help("Let the index cache the names of untracked files"))
             .arg(flag("force-untracked-cache").help("The same as --untracked-cache"))
             .arg(flag("no-untracked-cache").help("Remove the cache of untracked files"))
+            .arg(flag("no-force-untracked-cache").hide(true))
+            .arg(flag("no-test-untracked-cache").hide(true))
             .arg(flag("test-untracked-cache").help("Only test whether this cache works here"))
             .arg(
                 Arg::new("paths")

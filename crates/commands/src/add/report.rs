@@ -60,7 +60,7 @@ pub fn embedded(call: &Call, path: &[u8], is_first: bool, config: &Config) -> Re
 }
 
 fn hint(call: &Call, config: &Config, name: &str, text: &str) -> Result<(), Fatal> {
-    let set = config.boolean(&format!("advice.{name}"))?;
+    let set = call.advice(config, name)?;
     if set == Some(false) {
         return Ok(());
     }

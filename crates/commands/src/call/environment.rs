@@ -28,6 +28,18 @@ const MAX_CONFIG_COUNT: usize = 10_000;
 /// How long usually short operations run before their progress is shown (git, `GIT_PROGRESS_DELAY`).
 const PROGRESS_DELAY: Duration = Duration::from_secs(2);
 
+/// Variables that options before the command set also for hooks.
+const PASSED_ON: [&str; 8] = [
+    "GIT_ADVICE",
+    "GIT_EXEC_PATH",
+    "GIT_GLOB_PATHSPECS",
+    "GIT_ICASE_PATHSPECS",
+    "GIT_LITERAL_PATHSPECS",
+    "GIT_NOGLOB_PATHSPECS",
+    "GIT_NO_LAZY_FETCH",
+    "GIT_NO_REPLACE_OBJECTS",
+];
+
 /// The variables that packrace reads (git, "ENVIRONMENT VARIABLES").
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
@@ -56,7 +68,9 @@ pub struct Environment {
     namespace: Option<String>,
     user_agent: Option<String>,
     max_request_buffer: Option<String>,
-    no_lazy_fetch: Option<OsString>,
+    passed_on: Vec<(OsString, OsString)>,
+    /// Whether no hints are given, whatever `advice.*` says (`GIT_ADVICE`).
+    pub has_no_advice: bool,
     progress_delay: Option<String>,
     /// `SUDO_UID`.
     pub sudo_user: Option<u32>,
@@ -136,7 +150,8 @@ impl Environment {
             namespace: text("GIT_NAMESPACE"),
             user_agent: text("GIT_USER_AGENT"),
             max_request_buffer: text("GIT_HTTP_MAX_REQUEST_BUFFER"),
-            no_lazy_fetch: get("GIT_NO_LAZY_FETCH"),
+            passed_on: PASSED_ON.iter().filter_map(|name| Some((name.into(), get(name)?))).collect(),
+            has_no_advice: text("GIT_ADVICE").is_some_and(|value| !is_true(&value)),
             progress_delay: text("GIT_PROGRESS_DELAY"),
             sudo_user: text("SUDO_UID").and_then(|user| user.parse().ok()),
             assume_other_owner: text("GIT_TEST_ASSUME_DIFFERENT_OWNER").is_some_and(|value| is_true(&value)),
@@ -282,10 +297,9 @@ impl Environment {
     /// Variables for hooks of git's upload-pack: no lazy fetch unless the environment allows it, and
     /// command-line configuration.
     pub fn for_upload_hooks(&self, globals: &GlobalOptions) -> Vec<(OsString, OsString)> {
-        let no_lazy_fetch = self.no_lazy_fetch.clone().unwrap_or_else(|| "1".into());
-        let mut variables = vec![("GIT_NO_LAZY_FETCH".into(), no_lazy_fetch)];
-        variables.extend(self.for_hooks(globals));
-        variables
+        // A later value counts.
+        let no_lazy_fetch = [("GIT_NO_LAZY_FETCH".into(), "1".into())];
+        no_lazy_fetch.into_iter().chain(self.for_hooks(globals)).collect()
     }
 
     /// Variables for push hooks: command-line configuration, and the committer if set.
@@ -298,17 +312,19 @@ impl Environment {
         self.for_hooks(globals).into_iter().chain(person).collect()
     }
 
-    /// Variables for every hook: command-line configuration.
+    /// Variables for every hook: command-line configuration, and what other options before the command set.
     pub fn for_hooks(&self, globals: &GlobalOptions) -> Vec<(OsString, OsString)> {
+        let mut variables = self.passed_on.clone();
         if globals.config.is_empty() {
-            return Vec::new();
+            return variables;
         }
         let typed = globals.config.iter().map(|text| match split_assignment(text) {
             (name, Some(value)) => format!("{}={}", quote(&name), quote(&value)),
             (name, None) => format!("{}=", quote(&name)),
         });
         let all: Vec<String> = self.config_parameters.iter().cloned().chain(typed).collect();
-        vec![("GIT_CONFIG_PARAMETERS".into(), all.join(" ").into())]
+        variables.push(("GIT_CONFIG_PARAMETERS".into(), all.join(" ").into()));
+        variables
     }
 
     /// The value of `agent=`.
@@ -459,14 +475,14 @@ mod tests {
         check(Environment::default(), &[], &[("GIT_NO_LAZY_FETCH", "1")]);
         let environment = Environment {
             config_parameters: Some("'a.b'='c'".into()),
-            no_lazy_fetch: Some("0".into()),
+            passed_on: vec![("GIT_NO_LAZY_FETCH".into(), "0".into())],
             ..Environment::default()
         };
         let all = r"'a.b'='c' 'd.e'='it'\''s' 'f.g'= 'h.i'=''\!''";
         check(
             environment,
             &["d.e=it's", "f.g", "h.i=!"],
-            &[("GIT_NO_LAZY_FETCH", "0"), ("GIT_CONFIG_PARAMETERS", all)],
+            &[("GIT_NO_LAZY_FETCH", "1"), ("GIT_NO_LAZY_FETCH", "0"), ("GIT_CONFIG_PARAMETERS", all)],
         );
         let read_back = [("a.b", Some("c")), ("d.e", Some("it's")), ("f.g", None), ("h.i", Some("!"))];
         let read_back = read_back.map(|(n, v)| (n.to_owned(), v.map(str::to_owned)));

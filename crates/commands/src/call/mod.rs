@@ -12,7 +12,7 @@ pub mod users;
 
 use std::fmt;
 
-use packrace_store::OpenOptions;
+use packrace_store::{Config, OpenOptions};
 
 use self::environment::Environment;
 use self::fatal::Fatal;
@@ -63,6 +63,14 @@ impl Call {
     /// Writes a line to the output.
     pub(crate) fn write_line(&self, line: impl AsRef<[u8]>) -> Result<(), Fatal> {
         self.write(&[line.as_ref(), b"\n"].concat())
+    }
+
+    /// What `advice.<name>` says of a hint: nothing is yes.
+    pub(crate) fn advice(&self, config: &Config, name: &str) -> Result<Option<bool>, Fatal> {
+        match self.environment.has_no_advice {
+            true => Ok(Some(false)),
+            false => Ok(config.boolean(&format!("advice.{name}"))?),
+        }
     }
 
     /// Options for opening repositories.

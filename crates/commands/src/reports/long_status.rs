@@ -95,7 +95,7 @@ impl<'a> LongStatus<'a> {
         Ok(LongStatus {
             repository,
             style: PathStyle::of(config, if is_relative { prefix } else { b"" })?,
-            gives_hints: config.boolean("advice.statusHints")?.unwrap_or(true),
+            gives_hints: call.advice(config, "statusHints")?.unwrap_or(true),
             is_colored,
             is_merging: packrace_os::identity(&merge_head, Role::Refs).is_ok_and(|found| found.is_some()),
             shows_untracked: untracked_mode(config)? != UntrackedMode::No,

@@ -30,7 +30,7 @@ pub(super) fn run(context: &Context<'_>, arguments: &[OsString]) -> Result<(), F
     };
     if !is_ref_name(&full) || name.starts_with(b"-") || name == b"HEAD" {
         complain(context.call, &[format!("fatal: '{shown}' is not a valid branch name")]);
-        if context.repository.config().boolean("advice.refSyntax")?.unwrap_or(true) {
+        if context.call.advice(context.repository.config(), "refSyntax")?.unwrap_or(true) {
             complain(
                 context.call,
                 &[

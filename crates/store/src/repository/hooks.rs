@@ -26,8 +26,9 @@ impl Hooks {
             Some(path) => directory.join(path),
             None => repository.common_dir().join("hooks"),
         };
+        let warns_of_ignored = config.boolean("advice.ignoredHook")?.unwrap_or(true)
+            && !environment.iter().any(|(name, value)| name == "GIT_ADVICE" && value == "0");
         let environment = environment.into_iter().map(|(name, value)| (name, Some(value))).collect();
-        let warns_of_ignored = config.boolean("advice.ignoredHook")?.unwrap_or(true);
         Ok(Hooks {
             messages,
             dir: Some(dir),

@@ -1,0 +1,204 @@
+use std::ffi::OsString;
+
+use packrace_commands::options::{
+    ReflogChangeOptions, ReflogDeleteOptions, ReflogDropOptions, ReflogExpireOptions, ReflogOptions,
+    ReflogShowOptions,
+};
+
+#[derive(Debug, clap::Args)]
+#[command(disable_help_subcommand = true, args_conflicts_with_subcommands = true)]
+pub struct Reflog {
+    #[command(subcommand)]
+    pub command: Option<ReflogCommand>,
+    #[command(flatten)]
+    pub show: ReflogShow,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum ReflogCommand {
+    /// Show the entries of a reflog (the default).
+    Show(ReflogShow),
+    /// List the refs that have a reflog.
+    List {
+        #[arg(hide = true)]
+        arguments: Vec<String>,
+    },
+    /// Exit with 0 if a ref has a reflog, and with 1 if not.
+    Exists {
+        /// The full name of the ref.
+        #[arg(value_name = "REF")]
+        names: Vec<OsString>,
+    },
+    /// Add an entry.
+    Write {
+        /// The full name of the ref, the old and the new object ID, and the message.
+        #[arg(value_name = "REF OLD NEW MESSAGE")]
+        arguments: Vec<OsString>,
+    },
+    /// Delete entries.
+    Delete(ReflogDelete),
+    /// Delete whole reflogs.
+    Drop(ReflogDrop),
+    /// Delete old entries.
+    Expire(ReflogExpire),
+}
+
+#[derive(Debug, Clone, clap::Args)]
+pub struct ReflogShow {
+    /// Show at most N entries.
+    #[arg(long, short = 'n', value_name = "N")]
+    pub max_count: Option<usize>,
+    /// Show full object IDs.
+    #[arg(long)]
+    pub no_abbrev: bool,
+    /// Abbreviate object IDs to at least N digits.
+    #[arg(long, value_name = "N", require_equals = true)]
+    pub abbrev: Option<usize>,
+    /// The refs (default: HEAD).
+    #[arg(value_name = "REF")]
+    pub names: Vec<OsString>,
+}
+
+/// What `delete` and `expire` have in common.
+#[derive(Debug, clap::Args)]
+pub struct ReflogChange {
+    /// Change nothing; with --verbose, print what would change.
+    #[arg(long, short = 'n', overrides_with = "no_dry_run")]
+    pub dry_run: bool,
+    #[arg(long, hide = true)]
+    pub no_dry_run: bool,
+    /// Set the old object of each remaining entry to the new object of the one before it.
+    #[arg(long, overrides_with = "no_rewrite")]
+    pub rewrite: bool,
+    #[arg(long, hide = true)]
+    pub no_rewrite: bool,
+    /// Set the ref to the new object of its last entry.
+    #[arg(long, overrides_with = "no_updateref")]
+    pub updateref: bool,
+    #[arg(long, hide = true)]
+    pub no_updateref: bool,
+    /// Print what happens to each entry.
+    #[arg(long, overrides_with = "no_verbose")]
+    pub verbose: bool,
+    #[arg(long, hide = true)]
+    pub no_verbose: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ReflogDelete {
+    #[command(flatten)]
+    pub change: ReflogChange,
+    /// The entries: REF@{N}.
+    #[arg(value_name = "ENTRY")]
+    pub entries: Vec<OsString>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ReflogDrop {
+    /// Process the reflogs of all refs, in all work trees.
+    #[arg(long, overrides_with = "no_all")]
+    pub all: bool,
+    #[arg(long, hide = true)]
+    pub no_all: bool,
+    /// With --all, leave out the reflogs of other work trees.
+    #[arg(long, overrides_with = "no_single_worktree")]
+    pub single_worktree: bool,
+    #[arg(long, hide = true)]
+    pub no_single_worktree: bool,
+    /// The refs.
+    #[arg(value_name = "REF")]
+    pub names: Vec<OsString>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ReflogExpire {
+    #[command(flatten)]
+    pub change: ReflogChange,
+    /// Delete entries older than TIME (default: gc.reflogExpire, else 90 days).
+    #[arg(long, value_name = "TIME")]
+    pub expire: Option<String>,
+    /// Delete entries older than TIME that the ref does not reach (default: gc.reflogExpireUnreachable, else 30 days).
+    #[arg(long, value_name = "TIME")]
+    pub expire_unreachable: Option<String>,
+    /// Also delete entries that name anything but a commit, or a commit that no ref reaches and that lacks objects.
+    #[arg(long, overrides_with = "no_stale_fix")]
+    pub stale_fix: bool,
+    #[arg(long, hide = true)]
+    pub no_stale_fix: bool,
+    /// Process the reflogs of all refs, in all work trees.
+    #[arg(long, overrides_with = "no_all")]
+    pub all: bool,
+    #[arg(long, hide = true)]
+    pub no_all: bool,
+    /// With --all, leave out the reflogs of other work trees.
+    #[arg(long, overrides_with = "no_single_worktree")]
+    pub single_worktree: bool,
+    #[arg(long, hide = true)]
+    pub no_single_worktree: bool,
+    /// The refs.
+    #[arg(value_name = "REF")]
+    pub names: Vec<OsString>,
+}
+
+impl From<ReflogShow> for ReflogShowOptions {
+    fn from(args: ReflogShow) -> Self {
+        ReflogShowOptions {
+            max_count: args.max_count,
+            no_abbrev: args.no_abbrev,
+            abbrev: args.abbrev,
+            names: args.names,
+        }
+    }
+}
+
+impl From<ReflogChange> for ReflogChangeOptions {
+    fn from(args: ReflogChange) -> Self {
+        ReflogChangeOptions {
+            dry_run: args.dry_run,
+            rewrite: args.rewrite,
+            updateref: args.updateref,
+            verbose: args.verbose,
+        }
+    }
+}
+
+impl From<ReflogDelete> for ReflogDeleteOptions {
+    fn from(args: ReflogDelete) -> Self {
+        ReflogDeleteOptions { change: args.change.into(), entries: args.entries }
+    }
+}
+
+impl From<ReflogDrop> for ReflogDropOptions {
+    fn from(args: ReflogDrop) -> Self {
+        ReflogDropOptions { all: args.all, single_worktree: args.single_worktree, names: args.names }
+    }
+}
+
+impl From<ReflogExpire> for ReflogExpireOptions {
+    fn from(args: ReflogExpire) -> Self {
+        ReflogExpireOptions {
+            change: args.change.into(),
+            expire: args.expire,
+            expire_unreachable: args.expire_unreachable,
+            stale_fix: args.stale_fix,
+            all: args.all,
+            single_worktree: args.single_worktree,
+            names: args.names,
+        }
+    }
+}
+
+impl From<Reflog> for ReflogOptions {
+    fn from(args: Reflog) -> Self {
+        match args.command {
+            None => ReflogOptions::Show(args.show.into()),
+            Some(ReflogCommand::Show(args)) => ReflogOptions::Show(args.into()),
+            Some(ReflogCommand::List { arguments }) => ReflogOptions::List { arguments },
+            Some(ReflogCommand::Exists { names }) => ReflogOptions::Exists { names },
+            Some(ReflogCommand::Write { arguments }) => ReflogOptions::Write { arguments },
+            Some(ReflogCommand::Delete(args)) => ReflogOptions::Delete(args.into()),
+            Some(ReflogCommand::Drop(args)) => ReflogOptions::Drop(args.into()),
+            Some(ReflogCommand::Expire(args)) => ReflogOptions::Expire(args.into()),
+        }
+    }
+}
