@@ -75,12 +75,12 @@ git repack --cruft -dq
 git repack --cruft -d --cruft-expiration=now -q
 
 ## repack, options that do not go together
-# differs: --filter is refused without -a
-# exits: 128 128
+# exits: 128 128 128
 history 1
 git repack -a -A
 git repack --cruft --keep-unreachable -d
 git repack --geometric=2 -A
+git repack --filter-to=x
 git repack --filter=blob:none
 
 ## repack, options that there are not
@@ -102,10 +102,50 @@ git count-objects -v | grep -v size
 git repack -adq
 
 ## repack beside a filter
-# differs: loose objects that the filter leaves out stay loose, where git puts them into the second pack
+# differs: git writes a second pack even if it has no objects
 history 5
 git repack -adq --filter=blob:none --filter-to=../elsewhere
 ls ..
+
+## repack beside a filter, packed and loose objects
+# state: packs loose
+history 5
+stock repack -adq
+for n in 1 2 3; do commit "file$n"; done
+stock rm -q file1
+git repack -q --filter=blob:none --filter-to=../first
+git count-objects -v | grep -v size
+cat ../first-*.idx | stock show-index | cut -d ' ' -f 2 | sort
+git repack -dq --filter=tree:1 --filter-to=../third
+git count-objects -v | grep -v size
+stock repack -adq
+git repack -Adq --filter=blob:none
+stock reset -q --hard HEAD~1
+stock reflog expire --expire=now --all
+git repack -aq --filter=blob:none
+git repack -adq --filter=blob:none
+git count-objects -v | grep -v size
+
+## repack beside a filter, loose objects without -a
+# differs: packed objects stay in their packs; git copies those that the new pack lacks
+history 5
+stock repack -dq
+commit one
+stock repack -dq
+commit two
+git repack -d --filter=blob:none
+git count-objects -v | grep -v size
+
+## repack beside a filter, with a cruft pack
+# differs: what is reachable is no cruft, which expires
+history 3
+stock repack -adq
+commit one
+stock reset -q --hard HEAD~1
+stock reflog expire --expire=now --all
+git repack --cruft -dq --filter=blob:none
+git count-objects -v | grep -v size
+for pack in .git/objects/pack/*.mtimes; do stock show-index <"${pack%.mtimes}.idx" | wc -l; done
 
 ## multi-pack-index
 # in: sha1 sha256

@@ -24,7 +24,6 @@ use crate::revisions::Revisions;
 
 /// Implements `git repack`.
 pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
-    refuse_what_is_missing(args)?;
     let repository = repository(call)?;
     let config = repository.config();
     let bitmaps = Bitmaps::of(args, &repository)?;
@@ -193,6 +192,10 @@ impl Plan {
         if factor != 0 && all {
             return conflict("--geometric", "-A/-a");
         }
+        if factor != 0 && !args.filter.is_empty() {
+            // Git starts `pack-objects --stdin-packs`, which refuses it.
+            return conflict("--stdin-packs", "--filter");
+        }
         if is_asked && !all && !args.write_midx {
             let text = "Incremental repacks are incompatible with bitmap indexes.  Use\n--no-write-bitmap-index or disable the pack.writeBitmaps configuration.";
             return Err(Fatal::new(text));
@@ -238,14 +241,6 @@ fn unreachable(args: &RepackOptions) -> Result<Unreachable, Fatal> {
     } else {
         Unreachable::Drop
     })
-}
-
-fn refuse_what_is_missing(args: &RepackOptions) -> Result<(), Fatal> {
-    let is_for_all = args.all && !args.all_and_loosen && !args.cruft && !args.keep_unreachable;
-    match args.filter.is_empty() || is_for_all {
-        true => Ok(()),
-        false => Err(Fatal::usage("option `filter' is not supported without -a")),
-    }
 }
 
 /// Settings of cruft packs; `repack.cruft…` replace options that are not given.

@@ -73,7 +73,7 @@ pub struct Repack {
     pub packing: Packing,
     #[arg(long, hide = true, overrides_with = "window_memory")]
     pub no_window_memory: bool,
-    /// With -a, write objects that this filter omits to a separate pack; of several filters, those that any omits.
+    /// Write packed objects that this filter omits to a separate pack; of several filters, those that any omits.
     #[arg(long, value_name = "SPEC", overrides_with = "no_filter")]
     pub filter: Vec<String>,
     #[arg(long, hide = true, overrides_with = "filter")]

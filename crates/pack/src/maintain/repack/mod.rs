@@ -92,8 +92,8 @@ pub struct RepackRequest {
     pub ofs_delta: bool,
     /// The bitmaps for the pack of all reachable objects, if there is one such pack.
     pub bitmap: Option<BitmapRequest>,
-    /// A filter for the reachable objects; what it leaves out gets its own pack. Only with
-    /// [`Unreachable::Drop`].
+    /// A filter for the reachable objects; what it leaves out of packs gets its own pack. Not with
+    /// [`Scope::Geometric`].
     pub filter: Option<Filter>,
     /// The path prefix for the pack of filtered-out objects; without it, that pack is stored with the others.
     pub filter_to: Option<PathBuf>,
@@ -250,11 +250,13 @@ impl Repack<'_> {
     fn loose(&mut self) -> Result<(), PackFilesError> {
         let (reached, names) = self.reach()?;
         let wanted = Marks::new(self.request_objects.packed_end());
-        for ix in reached.extra() {
+        for ix in self.kept(reached)?.extra() {
             wanted.insert(ix);
         }
         wanted.subtract(&self.left_out(false)?);
-        self.write(wanted, names, &Special::default())
+        let packed = wanted.snapshot();
+        self.write(wanted, names, &Special::default())?;
+        self.write_filtered(&packed, &self.left_out(!self.request.pack_kept)?)
     }
 
     /// Packs all reachable objects, and the others as requested; returns whether nothing reachable was left
@@ -270,28 +272,14 @@ impl Repack<'_> {
         let all = count(&wanted);
         wanted.subtract(&left_out);
         let is_closed = count(&wanted) == all;
+        let wanted = self.kept(wanted)?;
         if unreachable == Unreachable::Append && request.delete {
             wanted.unite(&rest);
         }
-        let wanted = match &request.filter {
-            Some(filter) => {
-                let tips = request.tips.clone();
-                plan::kept_by(request_objects, filter, tips, wanted, self.progress)?
-            }
-            None => wanted,
-        };
-        let filtered = match &request.filter {
-            Some(_) => {
-                let filtered = Marks::of_packs(
-                    request_objects,
-                    &self.roles.with(&[PackRole::Ordinary, PackRole::Cruft]),
-                )?;
-                filtered.subtract(&wanted);
-                filtered.subtract(&left_out);
-                Some(filtered)
-            }
-            None => None,
-        };
+        let packed = wanted.snapshot();
+        if matches!(unreachable, Unreachable::Cruft { .. }) {
+            packed.unite(&rest);
+        }
         if count(&promised) > 0 {
             let names = Names::new(request_objects.packed_end());
             let special = Special { is_promisor: true, ..Special::default() };
@@ -299,15 +287,11 @@ impl Repack<'_> {
         }
         let bitmap = request.bitmap.as_ref().filter(|_| is_closed);
         self.write(wanted, names, &Special { bitmap, ..Special::default() })?;
-        if let Some(filtered) = filtered {
-            let names = Names::new(request_objects.packed_end());
-            let prefix = request.filter_to.as_deref();
-            let special = Special { prefix, ..Special::default() };
-            let new = store(request_objects, request, (filtered, names), &special, self.progress)?;
-            self.new.extend(new.into_iter().filter(|_| prefix.is_none()));
-        }
+        self.write_filtered(&packed, &left_out)?;
         match unreachable {
             Unreachable::Drop | Unreachable::Append => {}
+            // The filter has put them into a pack of the repository.
+            Unreachable::Loosen { .. } if request.filter.is_some() && request.filter_to.is_none() => {}
             Unreachable::Loosen { expired } if request.delete => {
                 // Their packs are about to be deleted.
                 let (compression, policy) = (request.loose_compression, request.files.policy.of_rewrites());
@@ -335,6 +319,37 @@ impl Repack<'_> {
         let is_own = |pack: &PackIx| self.roles.of_pack(*pack) != PackRole::Foreign;
         let largest = left.into_iter().rev().find(is_own);
         Ok((rolled_up, largest))
+    }
+
+    /// Of reachable objects, those that the filter keeps.
+    fn kept(&self, reached: Marks) -> Result<Marks, Error> {
+        let Some(filter) = &self.request.filter else { return Ok(reached) };
+        let mut tips = self.request.tips.clone();
+        for id in &self.request.soft_tips {
+            if self.request_objects.find(id)?.is_some_and(|no| reached.contains(no)) {
+                tips.push(*id);
+            }
+        }
+        plan::kept_by(self.request_objects, filter, tips, reached, self.progress)
+    }
+
+    /// With a filter, packs the objects of the packs to be repacked that are neither `packed` nor `left_out`. If
+    /// these packs stay, and the new one would be beside them, it has nothing to add.
+    fn write_filtered(&mut self, packed: &Marks, left_out: &Marks) -> Result<(), PackFilesError> {
+        let stay = self.request.scope == Scope::Loose && self.request.filter_to.is_none();
+        if self.request.filter.is_none() || stay {
+            return Ok(());
+        }
+        let packs = self.roles.with(&[PackRole::Ordinary, PackRole::Cruft]);
+        let filtered = Marks::of_packs(self.request_objects, &packs)?;
+        filtered.subtract(packed);
+        filtered.subtract(left_out);
+        let names = Names::new(self.request_objects.packed_end());
+        let prefix = self.request.filter_to.as_deref();
+        let special = Special { prefix, ..Special::default() };
+        let new = store(self.request_objects, self.request, (filtered, names), &special, self.progress)?;
+        self.new.extend(new.into_iter().filter(|_| prefix.is_none()));
+        Ok(())
     }
 
     fn write(&mut self, wanted: Marks, names: Names, special: &Special<'_>) -> Result<(), PackFilesError> {
