@@ -170,7 +170,7 @@ fn promisor_remotes_that_a_client_accepts() {
     }
 }
 
-/// Git reports errors of this command in `ERR` packets, continues, and exits with success.
+/// An `ERR` packet ends a session (gitprotocol-pack); of this command git sends one for each error, and continues.
 #[test]
 fn errors_of_object_info_end_the_session() {
     for (line, words) in [
