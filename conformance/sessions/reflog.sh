@@ -108,19 +108,59 @@ git reflog bogus
 git reflog list more
 
 ## dates select an entry
-# differs: --date is refused: of options of git log, few are known
+# exits: 128 128 128
+# says: only goes back to
 history 1
 for n in 1 2 3; do commit "file$n"; done
 git reflog show --date=iso main
 git reflog show main@{1}
+git reflog show main@{1} --date=iso
+git reflog 'main@{2005-04-07 15:16:13 -0700}'
+git reflog 'main@{2005-04-07 15:16:13 -0700}' --date=short
+git reflog '@{now}' -1
+git reflog 'main@{2001-01-01}'
+git reflog 'main@{nonsense}'
+git reflog main@{9}
+git reflog main@{-1}
+git -c log.date=iso reflog -1
+
+## since and until
+history 1
+for n in 1 2 3 4; do commit "file$n"; done
+git reflog --since='2005-04-07 15:17:00 -0700' main
+git reflog --until='2005-04-07 15:17:00 -0700' main
+git reflog --after='2005-04-07 15:16:00 -0700' --before='2005-04-07 15:18:00 -0700' --format='%gd %cI' main
+git reflog --since=1.day.ago
+git reflog --skip=1 -2
+git reflog --skip 9
 
 ## formats of git log
-# differs: --format is refused: of options of git log, few are known
+# exits: 128 128
 history 1
 for n in 1 2; do commit "file$n"; done
 git reflog show --format='%gd %gs' main
 git reflog --no-abbrev-commit
-git reflog --oneline --decorate
+git reflog --oneline --no-decorate
+git reflog --pretty=oneline --no-abbrev
+git reflog --abbrev=9 --format='%h %t %p|%H %T %P|%gD %gd %gn %ge' refs/heads/main
+git reflog --date=raw --format='%gd %an %ae %al %aN %aE %aL %ad %aD %at %ai %aI %as'
+git -c log.date=iso reflog --format='%gd %cn %ce %cl %cN %cE %cL %cd %cD %ct %ci %cI %cs'
+git reflog --format='%s|%f|%b|%B|%+b|%-b|% s|%%|%n|%m|%x41|%zz|%'
+git reflog --format='%Cred%C(bold blue)%C(auto)%h%Creset|%C(always,red)x|%G?|%(trailers)'
+git reflog --pretty=format:%h
+git reflog --format= -1
+git -c pretty.own='%h %gs' reflog --pretty=own
+git reflog --format=bogus
+git reflog --date=bogus
+
+## a format for trailers
+history 1
+tick
+git reflog >/dev/null
+stock commit -q --allow-empty -m subject -m 'body
+of it' -m 'Signed-off-by: A <a@example.com>'
+git reflog --format='%(trailers)|%(trailers:key=Signed-off-by,valueonly)|%b|%+b'
+git reflog --format='%s%-b' -2
 
 ## an entry by its date is deleted
 history 1

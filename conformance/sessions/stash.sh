@@ -159,13 +159,30 @@ git stash show --word-diff
 git stash show --raw
 
 ## listed with options of git log
-# differs: options of git log are refused but for -n
+# exits: 1 1
+history 2
+for n in 1 2 3; do
+    tick
+    echo "$n" >dir1/file1
+    git stash -q
+done
+git stash list -1
+git stash list --format=%gd:%s
+git stash list --oneline
+git stash list --pretty=oneline
+git stash list --format='%gD %H %P %as' --skip=1
+git stash list --date=iso
+git stash list --until='2005-04-07 15:16:00 -0700'
+git stash list --since=1.day.ago
+git stash list --date=bogus
+git stash list --format=bogus
+
+## listed with a patch
+# differs: stash list shows no patches
 history 2
 echo changed >dir1/file1
 git stash -q
-git stash list -1
 git stash list -p
-git stash list --format=%gd:%s
 
 ## a branch of it
 history 3

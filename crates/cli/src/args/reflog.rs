@@ -1,9 +1,11 @@
 use std::ffi::OsString;
 
 use packrace_commands::options::{
-    ReflogChangeOptions, ReflogDeleteOptions, ReflogDropOptions, ReflogExpireOptions, ReflogOptions,
-    ReflogShowOptions,
+    LogOptions, ReflogChangeOptions, ReflogDeleteOptions, ReflogDropOptions, ReflogExpireOptions,
+    ReflogOptions, ReflogShowOptions,
 };
+
+use super::chosen;
 
 #[derive(Debug, clap::Args)]
 #[command(disable_help_subcommand = true, args_conflicts_with_subcommands = true)]
@@ -43,17 +45,59 @@ pub enum ReflogCommand {
     Expire(ReflogExpire),
 }
 
-#[derive(Debug, Clone, clap::Args)]
-pub struct ReflogShow {
+// Options of git log. No documentation: clap would take it for that of the command.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct LogArgs {
     /// Show at most N entries.
     #[arg(long, short = 'n', value_name = "N")]
     pub max_count: Option<usize>,
+    /// Leave out the newest N entries.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub skip: usize,
+    /// Show only entries that are not older than TIME.
+    #[arg(long, visible_alias = "after", value_name = "TIME")]
+    pub since: Option<String>,
+    /// Show only entries that are not newer than TIME.
+    #[arg(long, visible_alias = "before", value_name = "TIME")]
+    pub until: Option<String>,
+    /// Name entries by date, and show dates in this format.
+    #[arg(long, value_name = "FORMAT")]
+    pub date: Option<String>,
+    /// Show entries in this format: oneline, or text with placeholders of git log.
+    #[arg(
+        long,
+        visible_alias = "pretty",
+        value_name = "FORMAT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "medium",
+        overrides_with = "oneline"
+    )]
+    pub format: Option<OsString>,
+    /// Like --format=oneline --abbrev-commit.
+    #[arg(long)]
+    pub oneline: bool,
+    /// Abbreviate the object IDs of --format=oneline.
+    #[arg(long, overrides_with = "no_abbrev_commit")]
+    pub abbrev_commit: bool,
+    /// Show full object IDs in lines of --format=oneline.
+    #[arg(long)]
+    pub no_abbrev_commit: bool,
     /// Show full object IDs.
     #[arg(long)]
     pub no_abbrev: bool,
     /// Abbreviate object IDs to at least N digits.
     #[arg(long, value_name = "N", require_equals = true)]
     pub abbrev: Option<usize>,
+    /// Accepted for compatibility: reflogs are always shown, and refs never beside them.
+    #[arg(long, short = 'g', alias = "no-decorate", hide = true)]
+    pub walk_reflogs: bool,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+pub struct ReflogShow {
+    #[command(flatten)]
+    pub log: LogArgs,
     /// The refs (default: HEAD).
     #[arg(value_name = "REF")]
     pub names: Vec<OsString>,
@@ -140,14 +184,29 @@ pub struct ReflogExpire {
     pub names: Vec<OsString>,
 }
 
-impl From<ReflogShow> for ReflogShowOptions {
-    fn from(args: ReflogShow) -> Self {
-        ReflogShowOptions {
+impl From<LogArgs> for LogOptions {
+    fn from(args: LogArgs) -> Self {
+        let format = if args.oneline { Some("oneline".into()) } else { args.format };
+        LogOptions {
             max_count: args.max_count,
+            skip: args.skip,
+            since: args.since,
+            until: args.until,
+            date: args.date,
+            format,
+            abbrev_commit: chosen(
+                args.abbrev_commit || args.oneline && !args.no_abbrev_commit,
+                args.no_abbrev_commit,
+            ),
             no_abbrev: args.no_abbrev,
             abbrev: args.abbrev,
-            names: args.names,
         }
+    }
+}
+
+impl From<ReflogShow> for ReflogShowOptions {
+    fn from(args: ReflogShow) -> Self {
+        ReflogShowOptions { log: args.log.into(), names: args.names }
     }
 }
 

@@ -3,6 +3,7 @@ use packrace_commands::options::{
 };
 
 use super::globals::command_position;
+use super::reflog::LogArgs;
 use super::{Interaction, chosen};
 use std::ffi::OsString;
 
@@ -36,11 +37,7 @@ pub enum StashCommand {
         words: Vec<OsString>,
     },
     /// List the entries.
-    List {
-        /// Show at most N entries.
-        #[arg(long, short = 'n', value_name = "N")]
-        max_count: Option<usize>,
-    },
+    List(LogArgs),
     /// Show the changes of an entry.
     Show(StashShow),
     /// Apply an entry, and keep it.
@@ -298,7 +295,7 @@ impl From<Stash> for options::StashOptions {
         match args.command {
             StashCommand::Push(args) => Self::Push(args.into()),
             StashCommand::Save { options, words, .. } => Self::Save { options: options.into(), words },
-            StashCommand::List { max_count } => Self::List { max_count },
+            StashCommand::List(args) => Self::List(args.into()),
             StashCommand::Show(args) => Self::Show(args.into()),
             StashCommand::Apply(args) => Self::Apply(args.into()),
             StashCommand::Pop(args) => Self::Pop(args.into()),

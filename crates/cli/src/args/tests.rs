@@ -150,6 +150,15 @@ fn settings_from_variables() {
 }
 
 #[test]
+fn options_of_git_log() {
+    check("packrace reflog --pretty=%h --oneline main", None, "oneline: true");
+    check("packrace reflog --oneline --format=%h main", None, "oneline: false");
+    check("packrace stash list --pretty -3", None, r#"format: Some("medium")"#);
+    check("packrace reflog --since", Some(129), "error: option `since' requires a value");
+    check("packrace stash list --stat", Some(129), "error: unknown option `stat'");
+}
+
+#[test]
 fn what_is_taken_back() {
     check("packrace pack-objects --window=3 --no-window --stdout", None, "window: None, no_window: true");
     check("packrace repack --no-dep --depth=3", None, "depth: Some(3)");

@@ -23,7 +23,7 @@ pub use packs::{
     VerifyPackOptions,
 };
 pub use refs::{
-    ForEachRefOptions, PackRefsOptions, RefChangeKind, ReflogChangeOptions, ReflogDeleteOptions,
+    ForEachRefOptions, LogOptions, PackRefsOptions, RefChangeKind, ReflogChangeOptions, ReflogDeleteOptions,
     ReflogDropOptions, ReflogExpireOptions, ReflogOptions, ReflogShowOptions, RefsChangeOptions,
     RefsMigrateOptions, RefsOptions, RefsVerifyOptions, ShowRefOptions, SymbolicRefOptions, UpdateRefOptions,
 };

@@ -150,14 +150,33 @@ pub struct RefsVerifyOptions {
 /// The entries that `reflog show` prints.
 #[derive(Debug, Clone, Default)]
 pub struct ReflogShowOptions {
+    /// Which entries, and how.
+    pub log: LogOptions,
+    /// The refs; if empty, HEAD.
+    pub names: Vec<OsString>,
+}
+
+/// Options of `git log` for entries of reflogs.
+#[derive(Debug, Clone, Default)]
+pub struct LogOptions {
     /// Show at most this many entries.
     pub max_count: Option<usize>,
+    /// Leave out this many of the newest.
+    pub skip: usize,
+    /// Show only entries that are not older than this.
+    pub since: Option<String>,
+    /// Show only entries that are not newer than this.
+    pub until: Option<String>,
+    /// The format of dates; entries are then named by date.
+    pub date: Option<String>,
+    /// The format of an entry.
+    pub format: Option<OsString>,
+    /// Abbreviate the object names of `oneline`, or do not.
+    pub abbrev_commit: Option<bool>,
     /// Show full object names.
     pub no_abbrev: bool,
     /// Abbreviate object names to at least this many digits.
     pub abbrev: Option<usize>,
-    /// The refs; if empty, HEAD.
-    pub names: Vec<OsString>,
 }
 
 /// Shared options of `reflog delete` and `reflog expire`.

@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 
+use super::LogOptions;
+
 /// What `stash` saves, and what stays.
 #[derive(Debug, Clone, Default)]
 pub struct StashKeepOptions {
@@ -79,10 +81,7 @@ pub enum StashOptions {
         words: Vec<OsString>,
     },
     /// Lists the entries.
-    List {
-        /// At most this many entries.
-        max_count: Option<usize>,
-    },
+    List(LogOptions),
     /// Shows what an entry changes.
     Show(StashShowOptions),
     /// Applies an entry, and keeps it.

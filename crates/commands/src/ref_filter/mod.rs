@@ -19,6 +19,7 @@ mod history;
 mod human;
 mod is_base;
 mod item;
+mod log_format;
 mod mailmap;
 mod message;
 mod names;
@@ -42,13 +43,16 @@ use packrace_store::refs::{Peeled, RefRecord, RefSnapshot, Target, Value};
 use self::atom::{Atom, Field, NameForm};
 use self::commits::CommitFilter;
 use self::context::ParseContext;
-use self::fields::Values;
+pub use self::dates::DateFormat;
+pub use self::fields::Values;
 use self::filter::Patterns;
 use self::format::{Format, FormatError};
 use self::item::RefItem;
+pub use self::log_format::{LogEntry, LogFormat, LogStyle};
 use self::mailmap::MappedCreators;
+pub use self::message::moment;
 pub use self::names::shorten;
-use self::objects::ListedObjects;
+pub use self::objects::ListedObjects;
 pub use self::quote::Quoting;
 use self::sort::{KeyValue, SortKey, Sorting};
 pub use self::tracking::Tracking;
@@ -134,7 +138,7 @@ pub fn list(call: &Call, repository: &Repository, request: &ListingRequest) -> R
 }
 
 /// Seconds since 1970.
-fn now() -> i64 {
+pub fn now() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX))
 }

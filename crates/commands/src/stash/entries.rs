@@ -9,7 +9,9 @@ use packrace_worktree::stash::Stash;
 
 use super::{Context, REF, complain, say};
 use crate::call::fatal::Fatal;
+use crate::options::LogOptions;
 use crate::ref_changes::{RefChanges, edit};
+use crate::reflog::show;
 use crate::revisions::RULES;
 
 /// A requested entry.
@@ -112,15 +114,15 @@ fn logged(context: &Context<'_>, name: &[u8], number: usize) -> Result<Option<Ob
     }
 }
 
-pub(super) fn list(context: &Context<'_>, max_count: usize) -> Result<(), Fatal> {
+pub(super) fn list(context: &Context<'_>, options: &LogOptions) -> Result<(), Fatal> {
     if context.repository.refs().resolve(REF).map_err(Fatal::new)?.is_none() {
         return Ok(());
     }
-    let log = context.repository.refs().log(REF).map_err(Fatal::new)?.unwrap_or_default();
-    for (number, change) in log.iter().rev().enumerate().take(max_count) {
-        say(context.call, &[format!("stash@{{{number}}}: ").as_bytes(), &change.message])?;
-    }
-    Ok(())
+    show::of_stash(context.call, context.repository, REF, options).map_err(|mut fatal| {
+        // Git runs `git log` for it, and fails in its own way if that fails.
+        fatal.code = if fatal.code == 128 { 1 } else { fatal.code };
+        fatal
+    })
 }
 
 pub(super) fn drop_one(context: &Context<'_>, arguments: &[OsString], is_quiet: bool) -> Result<(), Fatal> {

@@ -39,7 +39,7 @@ pub fn run(call: &Call, args: &StashOptions) -> Result<(), Fatal> {
     match args {
         StashOptions::Push(args) => push::run(&context, args),
         StashOptions::Save { options, words } => push::save(&context, options, words),
-        StashOptions::List { max_count } => entries::list(&context, max_count.unwrap_or(usize::MAX)),
+        StashOptions::List(options) => entries::list(&context, options),
         StashOptions::Show(args) => show::run(&context, args),
         StashOptions::Apply(args) => apply::run(&context, args, false),
         StashOptions::Pop(args) => apply::run(&context, args, true),

@@ -1,19 +1,20 @@
 //! `git reflog`: shows reflogs and prunes their entries.
 
+pub mod show;
+
 use std::ffi::OsString;
 
 use packrace_maintenance::reflogs::ReflogExpiry;
-use packrace_object::{Kind, ObjectId};
+use packrace_object::ObjectId;
 use packrace_store::expiry::expiry;
 use packrace_store::refs::{Backend, LogEdit, LoggedChange, RefStore, Value, is_good_name};
-use packrace_store::{ObjectReader, Repository, WorkTreeReflogs, all_reflogs, cache_bytes};
+use packrace_store::{Repository, WorkTreeReflogs, all_reflogs, cache_bytes};
 
 use crate::call::Call;
 use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
 use crate::options::{
     ReflogChangeOptions, ReflogDeleteOptions, ReflogDropOptions, ReflogExpireOptions, ReflogOptions,
-    ReflogShowOptions,
 };
 use crate::ref_changes::RefChanges;
 use crate::revisions::RULES;
@@ -24,7 +25,7 @@ const FAILED: u8 = 255;
 /// Implements `git reflog`.
 pub fn run(call: &Call, args: &ReflogOptions) -> Result<(), Fatal> {
     match args {
-        ReflogOptions::Show(args) => show(call, &repository(call)?, args),
+        ReflogOptions::Show(args) => show::run(call, &repository(call)?, args),
         ReflogOptions::List { arguments } => match arguments.first() {
             Some(argument) => Err(failed(call, format!("list does not accept arguments: '{argument}'"))),
             None => list(call, &repository(call)?),
@@ -107,92 +108,6 @@ fn number(spec: &[u8]) -> Option<usize> {
 /// Seconds since 1970.
 fn moment(spec: &[u8]) -> Option<u64> {
     u64::try_from(expiry(std::str::from_utf8(spec).ok()?)?).ok()
-}
-
-/// An entry to show, and the label of its line.
-struct Shown {
-    seconds: u64,
-    id: ObjectId,
-    label: String,
-    message: Vec<u8>,
-}
-
-fn show(call: &Call, repository: &Repository, args: &ReflogShowOptions) -> Result<(), Fatal> {
-    let snapshot = repository.snapshot()?;
-    let mut reader = snapshot.reader(cache_bytes::MANY_OBJECTS);
-    let head = [std::ffi::OsString::from("HEAD")];
-    let names = if args.names.is_empty() { &head[..] } else { &args.names };
-    let mut logs = Vec::new();
-    for name in names {
-        logs.push(shown_log(repository, &mut reader, name.as_encoded_bytes())?);
-    }
-    let digits = match (args.no_abbrev, args.abbrev) {
-        (true, _) => None,
-        (false, Some(digits)) => Some(digits.max(4)),
-        (false, None) => Some(snapshot.usual_digits(repository.config())?),
-    };
-    let mut text = Vec::new();
-    let mut left = args.max_count.unwrap_or(usize::MAX);
-    // With several reflogs, the newest entry is first.
-    while let Some(newest) = logs
-        .iter_mut()
-        .filter(|log| !log.is_empty())
-        .reduce(|a, b| if b[b.len() - 1].seconds > a[a.len() - 1].seconds { b } else { a })
-    {
-        let Some(shown) = newest.pop().filter(|_| left > 0) else { break };
-        left -= 1;
-        let mut hex = shown.id.to_hex().to_string();
-        if let Some(digits) = digits {
-            hex.truncate(snapshot.unique_digits(&shown.id, digits)?);
-        }
-        text.extend_from_slice(format!("{hex} {}: ", shown.label).as_bytes());
-        text.extend_from_slice(&shown.message);
-        text.push(b'\n');
-    }
-    call.write(&text)
-}
-
-/// The entries of a reflog that point to commits, oldest first.
-fn shown_log(repository: &Repository, reader: &mut ObjectReader, typed: &[u8]) -> Result<Vec<Shown>, Fatal> {
-    let shown = String::from_utf8_lossy(typed).into_owned();
-    let (name, first) = match entry(typed) {
-        Some((name, spec)) => {
-            let first = number(spec);
-            let unsupported = || Fatal::new(format!("packrace shows entries by number only: {shown}"));
-            (if name.is_empty() { b"HEAD" } else { name }, first.ok_or_else(unsupported)?)
-        }
-        None => (typed, 0),
-    };
-    let name = if name == b"@" { b"HEAD" } else { name };
-    let Some(full) = logged_name(repository, name)? else {
-        if ref_name(repository, name)?.is_some() {
-            return Ok(Vec::new());
-        }
-        return Err(Fatal::new(format!(
-            "ambiguous argument '{shown}': unknown revision or path not in the working tree.\n\
-             Use '--' to separate paths from revisions, like this:\n\
-             'git <command> [<revision>...] -- [<file>...]'"
-        )));
-    };
-    let log = repository.refs().log(&full).map_err(Fatal::new)?.unwrap_or_default();
-    let count = log.len();
-    let name = String::from_utf8_lossy(name).into_owned();
-    let mut entries = Vec::new();
-    for (position, change) in log.into_iter().enumerate() {
-        let number = count - 1 - position;
-        let is_commit = !change.new.is_null()
-            && reader.kind_and_size(&change.new)?.is_some_and(|(kind, _)| kind == Kind::Commit);
-        if is_commit && number >= first {
-            let (seconds, id) = (change.seconds(), change.new);
-            entries.push(Shown {
-                seconds,
-                id,
-                label: format!("{name}@{{{number}}}"),
-                message: change.message,
-            });
-        }
-    }
-    Ok(entries)
 }
 
 fn list(call: &Call, repository: &Repository) -> Result<(), Fatal> {
