@@ -4,49 +4,37 @@ use super::{Interaction, chosen};
 use std::ffi::OsString;
 
 #[derive(Debug, Default, clap::Args)]
+#[command(args = super::taken_back(&[
+    "dry_run", "verbose", "interactive", "edit", "force", "update", "renormalize", "intent_to_add", "refresh",
+    "ignore_missing", "sparse", "chmod", "pathspec_from_file", "pathspec_file_nul",
+]))]
 pub struct Add {
     /// Change nothing; only print what would change.
-    #[arg(long, short = 'n', overrides_with = "no_dry_run")]
+    #[arg(long, short = 'n')]
     pub dry_run: bool,
-    #[arg(long, hide = true, overrides_with = "dry_run")]
-    pub no_dry_run: bool,
     /// Print added and removed paths.
-    #[arg(long, short = 'v', overrides_with = "no_verbose")]
+    #[arg(long, short = 'v')]
     pub verbose: bool,
-    #[arg(long, hide = true, overrides_with = "verbose")]
-    pub no_verbose: bool,
     /// Choose interactively what to add; git does this, and must be installed.
-    #[arg(long, short = 'i', overrides_with = "no_interactive")]
+    #[arg(long, short = 'i')]
     pub interactive: bool,
-    #[arg(long, hide = true, overrides_with = "interactive")]
-    pub no_interactive: bool,
     #[command(flatten)]
     pub interaction: Interaction,
     /// Edit the differences and add the result; git does this, and must be installed.
-    #[arg(long, short = 'e', overrides_with = "no_edit")]
+    #[arg(long, short = 'e')]
     pub edit: bool,
-    #[arg(long, hide = true, overrides_with = "edit")]
-    pub no_edit: bool,
     /// Also add ignored files.
-    #[arg(long, short = 'f', overrides_with = "no_force")]
+    #[arg(long, short = 'f')]
     pub force: bool,
-    #[arg(long, hide = true, overrides_with = "force")]
-    pub no_force: bool,
     /// Update and remove tracked files only; add no new files.
-    #[arg(long, short = 'u', overrides_with = "no_update")]
+    #[arg(long, short = 'u')]
     pub update: bool,
-    #[arg(long, hide = true, overrides_with = "update")]
-    pub no_update: bool,
     /// Normalize the line endings of all tracked files again; implies -u.
-    #[arg(long, overrides_with = "no_renormalize")]
+    #[arg(long)]
     pub renormalize: bool,
-    #[arg(long, hide = true, overrides_with = "renormalize")]
-    pub no_renormalize: bool,
     /// Record only that new files will be added later.
-    #[arg(long, short = 'N', overrides_with = "no_intent_to_add")]
+    #[arg(long, short = 'N')]
     pub intent_to_add: bool,
-    #[arg(long, hide = true, overrides_with = "intent_to_add")]
-    pub no_intent_to_add: bool,
     /// Add, update and remove files (the default if paths are given); without paths, in the whole work tree.
     #[arg(long, short = 'A', visible_alias = "no-ignore-removal", overrides_with = "no_all")]
     pub all: bool,
@@ -54,44 +42,32 @@ pub struct Add {
     #[arg(long, visible_alias = "ignore-removal", overrides_with = "all")]
     pub no_all: bool,
     /// Add nothing; only refresh the stat data of the index.
-    #[arg(long, overrides_with = "no_refresh")]
+    #[arg(long)]
     pub refresh: bool,
-    #[arg(long, hide = true, overrides_with = "refresh")]
-    pub no_refresh: bool,
     /// Continue after a file that cannot be read (default: add.ignoreErrors).
     #[arg(long, overrides_with = "no_ignore_errors")]
     pub ignore_errors: bool,
     #[arg(long, hide = true, overrides_with = "ignore_errors")]
     pub no_ignore_errors: bool,
     /// With -n, check whether paths would be ignored, even if they do not exist.
-    #[arg(long, overrides_with = "no_ignore_missing")]
+    #[arg(long)]
     pub ignore_missing: bool,
-    #[arg(long, hide = true, overrides_with = "ignore_missing")]
-    pub no_ignore_missing: bool,
     /// Also change paths outside the sparse checkout.
-    #[arg(long, overrides_with = "no_sparse")]
+    #[arg(long)]
     pub sparse: bool,
-    #[arg(long, hide = true, overrides_with = "sparse")]
-    pub no_sparse: bool,
     #[arg(long, hide = true, overrides_with = "no_warn_embedded_repo")]
     pub warn_embedded_repo: bool,
     #[arg(long, hide = true, overrides_with = "warn_embedded_repo")]
     pub no_warn_embedded_repo: bool,
     /// Set or clear the executable bit in the index.
-    #[arg(long, value_name = "(+|-)x", allow_hyphen_values = true, overrides_with = "no_chmod")]
+    #[arg(long, value_name = "(+|-)x", allow_hyphen_values = true)]
     pub chmod: Option<String>,
-    #[arg(long, hide = true, overrides_with = "chmod")]
-    pub no_chmod: bool,
     /// Read pathspecs from FILE, one per line; - is standard input.
-    #[arg(long, value_name = "FILE", allow_hyphen_values = true, overrides_with = "no_pathspec_from_file")]
+    #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     pub pathspec_from_file: Option<OsString>,
-    #[arg(long, hide = true, overrides_with = "pathspec_from_file")]
-    pub no_pathspec_from_file: bool,
     /// With --pathspec-from-file, pathspecs end with NUL.
-    #[arg(long, overrides_with = "no_pathspec_file_nul")]
+    #[arg(long)]
     pub pathspec_file_nul: bool,
-    #[arg(long, hide = true, overrides_with = "pathspec_file_nul")]
-    pub no_pathspec_file_nul: bool,
     /// The paths to add.
     #[arg(value_name = "PATHSPEC")]
     pub pathspecs: Vec<OsString>,

@@ -25,6 +25,10 @@ pub enum CommitGraphCommand {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(args = super::taken_back(&[
+    "reachable", "stdin_packs", "stdin_commits", "append", "split", "size_multiple", "max_commits",
+    "expire_time",
+]))]
 pub struct CommitGraphWrite {
     /// Object directory, as before `write`.
     #[arg(long, value_name = "DIR", overrides_with = "no_object_dir")]
@@ -32,25 +36,17 @@ pub struct CommitGraphWrite {
     #[arg(long, hide = true)]
     pub no_object_dir: bool,
     /// Start from all refs.
-    #[arg(long, overrides_with = "no_reachable")]
+    #[arg(long)]
     pub reachable: bool,
-    #[arg(long, hide = true)]
-    pub no_reachable: bool,
     /// Start from the commits in the packs whose indexes are named on standard input.
-    #[arg(long, overrides_with = "no_stdin_packs")]
+    #[arg(long)]
     pub stdin_packs: bool,
-    #[arg(long, hide = true)]
-    pub no_stdin_packs: bool,
     /// Start from the objects named on standard input.
-    #[arg(long, overrides_with = "no_stdin_commits")]
+    #[arg(long)]
     pub stdin_commits: bool,
-    #[arg(long, hide = true)]
-    pub no_stdin_commits: bool,
     /// Keep all commits of the existing commit-graph.
-    #[arg(long, overrides_with = "no_append")]
+    #[arg(long)]
     pub append: bool,
-    #[arg(long, hide = true)]
-    pub no_append: bool,
     /// Write filters of the paths that each commit changes (default: as commitGraph.changedPaths says, or if
     /// the existing commit-graph has them).
     #[arg(long, overrides_with = "no_changed_paths")]
@@ -64,38 +60,23 @@ pub struct CommitGraphWrite {
     #[arg(long, hide = true)]
     pub no_max_new_filters: bool,
     /// Write a chain of files: `no-merge` always adds a file, `replace` replaces all by one.
-    #[arg(long, value_name = "STRATEGY", num_args = 0..=1, require_equals = true, default_missing_value = "", overrides_with = "no_split")]
+    #[arg(long, value_name = "STRATEGY", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub split: Option<String>,
-    #[arg(long, hide = true)]
-    pub no_split: bool,
     /// With --split, merge the file below if it has at most X times the commits of the new one.
     #[arg(
         long,
         value_name = "X",
         default_value_t = 2,
         default_value_if("no_size_multiple", "true", "0"),
-        allow_negative_numbers = true,
-        overrides_with = "no_size_multiple"
+        allow_negative_numbers = true
     )]
     pub size_multiple: i64,
-    #[arg(long, hide = true)]
-    pub no_size_multiple: bool,
     /// With --split, merge the file below if the new one has more than M commits; 0: no limit.
-    #[arg(
-        long,
-        value_name = "M",
-        default_value_t = 0,
-        allow_negative_numbers = true,
-        overrides_with = "no_max_commits"
-    )]
+    #[arg(long, value_name = "M", default_value_t = 0, allow_negative_numbers = true)]
     pub max_commits: i64,
-    #[arg(long, hide = true)]
-    pub no_max_commits: bool,
     /// Delete files that belong to no chain and are older than WHEN (default: now).
-    #[arg(long, value_name = "WHEN", overrides_with = "no_expire_time")]
+    #[arg(long, value_name = "WHEN")]
     pub expire_time: Option<String>,
-    #[arg(long, hide = true)]
-    pub no_expire_time: bool,
     /// Show progress even if standard error is not a terminal.
     #[arg(long, overrides_with = "no_progress")]
     pub progress: bool,

@@ -3,62 +3,44 @@ use std::ffi::OsString;
 use packrace_commands::options::ForEachRefOptions;
 
 #[derive(Debug, Default, clap::Args)]
+#[command(args = super::taken_back(&[
+    "shell", "perl", "python", "tcl", "omit_empty", "count", "format", "color", "exclude", "sort",
+    "points_at", "ignore_case", "stdin", "include_root_refs",
+]))]
 pub struct ForEachRef {
     /// Quote values for a shell.
-    #[arg(short = 's', long, overrides_with = "no_shell")]
+    #[arg(short = 's', long)]
     pub shell: bool,
-    #[arg(long, hide = true)]
-    pub no_shell: bool,
     /// Quote values for Perl.
-    #[arg(short = 'p', long, overrides_with = "no_perl")]
+    #[arg(short = 'p', long)]
     pub perl: bool,
-    #[arg(long, hide = true)]
-    pub no_perl: bool,
     /// Quote values for Python.
-    #[arg(long, overrides_with = "no_python")]
+    #[arg(long)]
     pub python: bool,
-    #[arg(long, hide = true)]
-    pub no_python: bool,
     /// Quote values for Tcl.
-    #[arg(long, overrides_with = "no_tcl")]
+    #[arg(long)]
     pub tcl: bool,
-    #[arg(long, hide = true)]
-    pub no_tcl: bool,
     /// Print no line for refs whose formatted text is empty.
-    #[arg(long, overrides_with = "no_omit_empty")]
+    #[arg(long)]
     pub omit_empty: bool,
-    #[arg(long, hide = true)]
-    pub no_omit_empty: bool,
     /// Show at most N refs; 0: all.
-    #[arg(long, value_name = "N", allow_hyphen_values = true, overrides_with = "no_count")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub count: Option<i64>,
-    #[arg(long, hide = true)]
-    pub no_count: bool,
     /// Format of a line, with fields as %(FIELD).
-    #[arg(long, value_name = "FORMAT", allow_hyphen_values = true, overrides_with = "no_format")]
+    #[arg(long, value_name = "FORMAT", allow_hyphen_values = true)]
     pub format: Option<OsString>,
-    #[arg(long, hide = true)]
-    pub no_format: bool,
     /// When to use the colors of the format: always, never or auto.
-    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always", overrides_with = "no_color")]
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
     pub color: Option<OsString>,
-    #[arg(long, hide = true)]
-    pub no_color: bool,
     /// Omit refs that match PATTERN.
-    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true, overrides_with = "no_exclude")]
+    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     pub exclude: Vec<OsString>,
-    #[arg(long, hide = true)]
-    pub no_exclude: bool,
     /// Sort by this field, in descending order if it begins with -; the last of several is the primary key.
-    #[arg(long, value_name = "KEY", allow_hyphen_values = true, overrides_with = "no_sort")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub sort: Vec<OsString>,
-    #[arg(long, hide = true)]
-    pub no_sort: bool,
     /// List only refs that point at OBJECT.
-    #[arg(long, value_name = "OBJECT", allow_hyphen_values = true, overrides_with = "no_points_at")]
+    #[arg(long, value_name = "OBJECT", allow_hyphen_values = true)]
     pub points_at: Vec<OsString>,
-    #[arg(long, hide = true)]
-    pub no_points_at: bool,
     /// List only refs whose tips are reachable from COMMIT (HEAD if the option comes last).
     #[arg(long, value_name = "COMMIT", allow_hyphen_values = true)]
     pub merged: Vec<OsString>,
@@ -72,20 +54,14 @@ pub struct ForEachRef {
     #[arg(long, value_name = "COMMIT", allow_hyphen_values = true)]
     pub no_contains: Vec<OsString>,
     /// Ignore case in sorting and filtering.
-    #[arg(long, overrides_with = "no_ignore_case")]
+    #[arg(long)]
     pub ignore_case: bool,
-    #[arg(long, hide = true)]
-    pub no_ignore_case: bool,
     /// Read patterns from standard input, one per line.
-    #[arg(long, overrides_with = "no_stdin")]
+    #[arg(long)]
     pub stdin: bool,
-    #[arg(long, hide = true)]
-    pub no_stdin: bool,
     /// Also show HEAD and other refs outside refs/.
-    #[arg(long, overrides_with = "no_include_root_refs")]
+    #[arg(long)]
     pub include_root_refs: bool,
-    #[arg(long, hide = true)]
-    pub no_include_root_refs: bool,
     /// Refs to show: a full name, a prefix up to a slash, or a pattern with wildcards.
     pub pattern: Vec<OsString>,
 }

@@ -75,22 +75,17 @@ pub struct IndexPack {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(args = super::taken_back(&["verbose", "stat_only", "object_format"]))]
 pub struct VerifyPack {
     /// Print a line for each object.
-    #[arg(short, long, overrides_with = "no_verbose")]
+    #[arg(short, long)]
     pub verbose: bool,
-    #[arg(long, hide = true)]
-    pub no_verbose: bool,
     /// Print only the lengths of delta chains.
-    #[arg(short, long, overrides_with = "no_stat_only")]
+    #[arg(short, long)]
     pub stat_only: bool,
-    #[arg(long, hide = true)]
-    pub no_stat_only: bool,
     /// Hash of object IDs: sha1 or sha256.
-    #[arg(long, value_name = "HASH", overrides_with = "no_object_format")]
+    #[arg(long, value_name = "HASH")]
     pub object_format: Option<String>,
-    #[arg(long, hide = true, overrides_with = "object_format")]
-    pub no_object_format: bool,
     /// The index files of packs.
     #[arg(value_name = "PACK", required = true)]
     pub packs: Vec<PathBuf>,

@@ -466,6 +466,15 @@ impl From<ReceivePack> for ReceivePackOptions {
     }
 }
 
+/// `--no-…` of these options, which does nothing but take them back: of both, the last that was typed is left.
+fn taken_back(options: &'static [&'static str]) -> impl Iterator<Item = clap::Arg> {
+    options.iter().map(|option| {
+        let name = format!("no_{option}");
+        let opposite = clap::Arg::new(name.clone()).long(name.replace('_', "-")).hide(true);
+        opposite.action(clap::ArgAction::SetTrue).overrides_with(*option)
+    })
+}
+
 /// What an option and its opposite come to, of which the last that was typed is left.
 fn chosen(yes: bool, no: bool) -> Option<bool> {
     (yes || no).then_some(yes)

@@ -48,17 +48,14 @@ pub struct HashObject {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(args = super::taken_back(&["missing_ok", "prefix"]))]
 pub struct WriteTree {
     /// Do not check that the objects in the index exist.
-    #[arg(long, overrides_with = "no_missing_ok")]
+    #[arg(long)]
     pub missing_ok: bool,
-    #[arg(long, hide = true)]
-    pub no_missing_ok: bool,
     /// Write the tree of this directory.
-    #[arg(long, value_name = "PREFIX/", overrides_with = "no_prefix")]
+    #[arg(long, value_name = "PREFIX/")]
     pub prefix: Option<OsString>,
-    #[arg(long, hide = true)]
-    pub no_prefix: bool,
     /// Ignored, as in git.
     #[arg(hide = true)]
     pub rest: Vec<OsString>,

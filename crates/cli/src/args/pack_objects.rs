@@ -7,17 +7,20 @@ use super::chosen;
 use super::packing::Packing;
 
 #[derive(Debug, Default, clap::Args)]
+#[command(args = super::taken_back(&[
+    "revs", "stdin_packs", "incremental", "local", "honor_pack_keep", "keep_pack", "thin", "shallow",
+    "include_tag", "filter", "exclude_promisor_objects", "uri_protocol", "keep_unreachable",
+    "pack_loose_unreachable", "unpack_unreachable", "cruft", "cruft_expiration", "non_empty",
+    "keep_true_parents", "delta_base_offset", "delta_islands", "write_bitmap_index", "quiet",
+    "all_progress_implied", "sparse", "stdout",
+]))]
 pub struct PackObjects {
     /// Read revisions from standard input, one per line, and pack the objects that they reach.
-    #[arg(long, overrides_with = "no_revs")]
+    #[arg(long)]
     pub revs: bool,
-    #[arg(long, hide = true)]
-    pub no_revs: bool,
     /// Read pack names from standard input and pack their objects, except those in packs marked with ^.
-    #[arg(long, overrides_with = "no_stdin_packs")]
+    #[arg(long)]
     pub stdin_packs: bool,
-    #[arg(long, hide = true)]
-    pub no_stdin_packs: bool,
     /// Pack all objects reachable from refs; implies --revs.
     #[arg(long)]
     pub all: bool,
@@ -31,68 +34,44 @@ pub struct PackObjects {
     #[arg(long)]
     pub unpacked: bool,
     /// Omit objects that are in a pack, including packs of alternates.
-    #[arg(long, overrides_with = "no_incremental")]
+    #[arg(long)]
     pub incremental: bool,
-    #[arg(long, hide = true)]
-    pub no_incremental: bool,
     /// Omit objects of alternates.
-    #[arg(long, overrides_with = "no_local")]
+    #[arg(long)]
     pub local: bool,
-    #[arg(long, hide = true)]
-    pub no_local: bool,
     /// Omit objects of packs with a .keep file.
-    #[arg(long, overrides_with = "no_honor_pack_keep")]
+    #[arg(long)]
     pub honor_pack_keep: bool,
-    #[arg(long, hide = true)]
-    pub no_honor_pack_keep: bool,
     /// Omit objects of this pack, as if it had a .keep file.
-    #[arg(long, value_name = "NAME", overrides_with = "no_keep_pack")]
+    #[arg(long, value_name = "NAME")]
     pub keep_pack: Vec<String>,
-    #[arg(long, hide = true, overrides_with = "keep_pack")]
-    pub no_keep_pack: bool,
     /// Create a thin pack: omit delta bases that the receiver has; needs --stdout.
-    #[arg(long, overrides_with = "no_thin")]
+    #[arg(long)]
     pub thin: bool,
-    #[arg(long, hide = true)]
-    pub no_thin: bool,
     /// Accepted for compatibility: with --revs, `--shallow OBJECT` lines on standard input name the receiver's shallow commits.
-    #[arg(long, overrides_with = "no_shallow")]
+    #[arg(long)]
     pub shallow: bool,
-    #[arg(long, hide = true)]
-    pub no_shallow: bool,
     /// Pack annotated tags of packed objects.
-    #[arg(long, overrides_with = "no_include_tag")]
+    #[arg(long)]
     pub include_tag: bool,
-    #[arg(long, hide = true)]
-    pub no_include_tag: bool,
     /// Omit objects that this filter omits; of several filters, those that any omits.
-    #[arg(long, value_name = "SPEC", overrides_with = "no_filter")]
+    #[arg(long, value_name = "SPEC")]
     pub filter: Vec<String>,
-    #[arg(long, hide = true)]
-    pub no_filter: bool,
     /// How to handle missing objects: error (the default), allow-any or allow-promisor.
     #[arg(long, value_name = "ACTION")]
     pub missing: Option<String>,
     /// Omit objects of promisor packs, and objects that only they reach.
-    #[arg(long, overrides_with = "no_exclude_promisor_objects")]
+    #[arg(long)]
     pub exclude_promisor_objects: bool,
-    #[arg(long, hide = true)]
-    pub no_exclude_promisor_objects: bool,
     /// Omit objects that uploadpack.blobPackfileUri offers over this protocol, and print the URIs of their packs.
-    #[arg(long, value_name = "PROTOCOL", overrides_with = "no_uri_protocol")]
+    #[arg(long, value_name = "PROTOCOL")]
     pub uri_protocol: Vec<String>,
-    #[arg(long, hide = true, overrides_with = "uri_protocol")]
-    pub no_uri_protocol: bool,
     /// Add unreachable objects that are in packs; implies --revs.
-    #[arg(long, overrides_with = "no_keep_unreachable")]
+    #[arg(long)]
     pub keep_unreachable: bool,
-    #[arg(long, hide = true)]
-    pub no_keep_unreachable: bool,
     /// Add unreachable loose objects; implies --revs.
-    #[arg(long, overrides_with = "no_pack_loose_unreachable")]
+    #[arg(long)]
     pub pack_loose_unreachable: bool,
-    #[arg(long, hide = true)]
-    pub no_pack_loose_unreachable: bool,
     /// Make packed objects loose that are not packed now; with --all, --reflog and --indexed-objects, drop those older than WHEN; implies --revs.
     #[arg(
         long,
@@ -100,31 +79,20 @@ pub struct PackObjects {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "",
-        overrides_with = "no_unpack_unreachable"
     )]
     pub unpack_unreachable: Option<String>,
-    #[arg(long, hide = true)]
-    pub no_unpack_unreachable: bool,
     /// Create a cruft pack: objects that are loose or in packs marked with - on standard input, and in no other pack.
-    #[arg(long, overrides_with = "no_cruft")]
+    #[arg(long)]
     pub cruft: bool,
-    #[arg(long, hide = true)]
-    pub no_cruft: bool,
     /// Like --cruft, without objects older than WHEN.
-    #[arg(long, value_name = "WHEN", overrides_with = "no_cruft_expiration")]
+    #[arg(long, value_name = "WHEN")]
     pub cruft_expiration: Option<String>,
-    #[arg(long, hide = true)]
-    pub no_cruft_expiration: bool,
     /// Create no empty pack.
-    #[arg(long, overrides_with = "no_non_empty")]
+    #[arg(long)]
     pub non_empty: bool,
-    #[arg(long, hide = true)]
-    pub no_non_empty: bool,
     /// Accepted for compatibility: no effect.
     #[arg(long)]
     pub keep_true_parents: bool,
-    #[arg(long, hide = true)]
-    pub no_keep_true_parents: bool,
     #[command(flatten)]
     pub packing: Packing,
     /// Compression level, 0 to 9; -1: the default of zlib.
@@ -143,15 +111,11 @@ pub struct PackObjects {
     #[arg(long, hide = true)]
     pub reuse_object: bool,
     /// Store delta bases as offsets, which are shorter than object IDs.
-    #[arg(long, overrides_with = "no_delta_base_offset")]
+    #[arg(long)]
     pub delta_base_offset: bool,
-    #[arg(long, hide = true)]
-    pub no_delta_base_offset: bool,
     /// Restrict deltas to objects of the same islands (pack.island).
-    #[arg(long, overrides_with = "no_delta_islands")]
+    #[arg(long)]
     pub delta_islands: bool,
-    #[arg(long, hide = true)]
-    pub no_delta_islands: bool,
     /// Version of the index: 1 or 2.
     #[arg(long, value_name = "VERSION")]
     pub index_version: Option<String>,
@@ -160,8 +124,6 @@ pub struct PackObjects {
     pub write_bitmap_index: bool,
     #[arg(long, hide = true, overrides_with_all = ["no_write_bitmap_index", "write_bitmap_index"])]
     pub write_bitmap_index_quiet: bool,
-    #[arg(long, hide = true)]
-    pub no_write_bitmap_index: bool,
     /// Use bitmaps if available (default: pack.useBitmaps).
     #[arg(long, overrides_with = "no_use_bitmap_index")]
     pub use_bitmap_index: bool,
@@ -171,8 +133,6 @@ pub struct PackObjects {
     /// Show no progress.
     #[arg(short = 'q', long, overrides_with_all = ["no_quiet", "progress", "no_progress", "all_progress"])]
     pub quiet: bool,
-    #[arg(long, hide = true, overrides_with = "quiet")]
-    pub no_quiet: bool,
     /// Show progress even if standard error is not a terminal; with --stdout, except while the pack is written.
     #[arg(long, overrides_with_all = ["quiet", "no_progress", "all_progress"])]
     pub progress: bool,
@@ -182,20 +142,14 @@ pub struct PackObjects {
     #[arg(long, overrides_with_all = ["quiet", "progress", "no_progress"])]
     pub all_progress: bool,
     /// If progress is shown, show it as with --all-progress.
-    #[arg(long, overrides_with = "no_all_progress_implied")]
+    #[arg(long)]
     pub all_progress_implied: bool,
-    #[arg(long, hide = true)]
-    pub no_all_progress_implied: bool,
     /// Accepted for compatibility: no effect.
     #[arg(long)]
     pub sparse: bool,
-    #[arg(long, hide = true)]
-    pub no_sparse: bool,
     /// Write the pack to standard output.
-    #[arg(long, overrides_with = "no_stdout")]
+    #[arg(long)]
     pub stdout: bool,
-    #[arg(long, hide = true)]
-    pub no_stdout: bool,
     /// Prefix of the names of the written files.
     pub base_name: Option<PathBuf>,
     #[command(flatten)]

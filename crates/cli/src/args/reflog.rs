@@ -105,27 +105,20 @@ pub struct ReflogShow {
 
 /// What `delete` and `expire` have in common.
 #[derive(Debug, clap::Args)]
+#[command(args = super::taken_back(&["dry_run", "rewrite", "updateref", "verbose"]))]
 pub struct ReflogChange {
     /// Change nothing; with --verbose, print what would change.
-    #[arg(long, short = 'n', overrides_with = "no_dry_run")]
+    #[arg(long, short = 'n')]
     pub dry_run: bool,
-    #[arg(long, hide = true)]
-    pub no_dry_run: bool,
     /// Set the old object of each remaining entry to the new object of the one before it.
-    #[arg(long, overrides_with = "no_rewrite")]
+    #[arg(long)]
     pub rewrite: bool,
-    #[arg(long, hide = true)]
-    pub no_rewrite: bool,
     /// Set the ref to the new object of its last entry.
-    #[arg(long, overrides_with = "no_updateref")]
+    #[arg(long)]
     pub updateref: bool,
-    #[arg(long, hide = true)]
-    pub no_updateref: bool,
     /// Print what happens to each entry.
-    #[arg(long, overrides_with = "no_verbose")]
+    #[arg(long)]
     pub verbose: bool,
-    #[arg(long, hide = true)]
-    pub no_verbose: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -138,23 +131,21 @@ pub struct ReflogDelete {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(args = super::taken_back(&["all", "single_worktree"]))]
 pub struct ReflogDrop {
     /// Process the reflogs of all refs, in all work trees.
-    #[arg(long, overrides_with = "no_all")]
+    #[arg(long)]
     pub all: bool,
-    #[arg(long, hide = true)]
-    pub no_all: bool,
     /// With --all, leave out the reflogs of other work trees.
-    #[arg(long, overrides_with = "no_single_worktree")]
+    #[arg(long)]
     pub single_worktree: bool,
-    #[arg(long, hide = true)]
-    pub no_single_worktree: bool,
     /// The refs.
     #[arg(value_name = "REF")]
     pub names: Vec<OsString>,
 }
 
 #[derive(Debug, clap::Args)]
+#[command(args = super::taken_back(&["stale_fix", "all", "single_worktree"]))]
 pub struct ReflogExpire {
     #[command(flatten)]
     pub change: ReflogChange,
@@ -165,20 +156,14 @@ pub struct ReflogExpire {
     #[arg(long, value_name = "TIME")]
     pub expire_unreachable: Option<String>,
     /// Also delete entries that name anything but a commit, or a commit that no ref reaches and that lacks objects.
-    #[arg(long, overrides_with = "no_stale_fix")]
+    #[arg(long)]
     pub stale_fix: bool,
-    #[arg(long, hide = true)]
-    pub no_stale_fix: bool,
     /// Process the reflogs of all refs, in all work trees.
-    #[arg(long, overrides_with = "no_all")]
+    #[arg(long)]
     pub all: bool,
-    #[arg(long, hide = true)]
-    pub no_all: bool,
     /// With --all, leave out the reflogs of other work trees.
-    #[arg(long, overrides_with = "no_single_worktree")]
+    #[arg(long)]
     pub single_worktree: bool,
-    #[arg(long, hide = true)]
-    pub no_single_worktree: bool,
     /// The refs.
     #[arg(value_name = "REF")]
     pub names: Vec<OsString>,

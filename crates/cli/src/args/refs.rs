@@ -84,55 +84,42 @@ pub struct SymbolicRef {
 
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
+#[command(args = super::taken_back(&[
+    "tags", "exists", "verify", "head", "dereference", "hash", "abbrev", "quiet",
+]))]
 pub struct ShowRef {
     /// Print help.
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
     /// Show only tags.
-    #[arg(long, overrides_with = "no_tags")]
+    #[arg(long)]
     pub tags: bool,
-    #[arg(long, hide = true)]
-    pub no_tags: bool,
     /// Show only branches.
     #[arg(long, visible_alias = "heads", overrides_with = "no_branches")]
     pub branches: bool,
     #[arg(long, hide = true, alias = "no-heads")]
     pub no_branches: bool,
     /// Exit with 0 if the ref exists, without resolving it, and with 2 if not.
-    #[arg(long, overrides_with = "no_exists")]
+    #[arg(long)]
     pub exists: bool,
-    #[arg(long, hide = true)]
-    pub no_exists: bool,
     /// Accept only full names, and fail if one is missing.
-    #[arg(long, overrides_with = "no_verify")]
+    #[arg(long)]
     pub verify: bool,
-    #[arg(long, hide = true)]
-    pub no_verify: bool,
     /// Show HEAD even if filters exclude it.
-    #[arg(long, overrides_with = "no_head")]
+    #[arg(long)]
     pub head: bool,
-    #[arg(long, hide = true)]
-    pub no_head: bool,
     /// Also show the objects that tags point at.
-    #[arg(long, short = 'd', overrides_with = "no_dereference")]
+    #[arg(long, short = 'd')]
     pub dereference: bool,
-    #[arg(long, hide = true)]
-    pub no_dereference: bool,
     /// Show only object IDs, with at least N digits.
-    #[arg(long, short = 's', value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "-1", allow_hyphen_values = true, overrides_with = "no_hash")]
+    #[arg(long, short = 's', value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "-1", allow_hyphen_values = true)]
     pub hash: Option<i64>,
-    #[arg(long, hide = true)]
-    pub no_hash: bool,
     /// Abbreviate object IDs to at least N digits.
-    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "-1", allow_hyphen_values = true, overrides_with = "no_abbrev")]
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "-1", allow_hyphen_values = true)]
     pub abbrev: Option<i64>,
-    #[arg(long, hide = true)]
-    pub no_abbrev: bool,
     /// Print nothing; the exit code has the result.
-    #[arg(long, short = 'q', overrides_with = "no_quiet")]
+    #[arg(long, short = 'q')]
     pub quiet: bool,
-    #[arg(long, hide = true)]
-    pub no_quiet: bool,
     /// Print lines of standard input whose refs begin with PATTERN and do not exist.
     #[arg(long, value_name = "PATTERN", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub exclude_existing: Option<OsString>,
@@ -142,12 +129,11 @@ pub struct ShowRef {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(args = super::taken_back(&["all", "auto", "include", "exclude"]))]
 pub struct PackRefs {
     /// Pack all refs, not only tags.
-    #[arg(long, overrides_with = "no_all")]
+    #[arg(long)]
     pub all: bool,
-    #[arg(long, hide = true)]
-    pub no_all: bool,
     /// Delete loose refs that were packed (the default).
     #[arg(long, overrides_with = "no_prune")]
     pub prune: bool,
@@ -155,20 +141,14 @@ pub struct PackRefs {
     #[arg(long)]
     pub no_prune: bool,
     /// Pack only if it is worthwhile.
-    #[arg(long, overrides_with = "no_auto")]
+    #[arg(long)]
     pub auto: bool,
-    #[arg(long, hide = true)]
-    pub no_auto: bool,
     /// Pack refs that match PATTERN, instead of tags; may be repeated.
-    #[arg(long, value_name = "PATTERN", overrides_with = "no_include")]
+    #[arg(long, value_name = "PATTERN")]
     pub include: Vec<OsString>,
-    #[arg(long, hide = true, overrides_with = "include")]
-    pub no_include: bool,
     /// Do not pack refs that match PATTERN; may be repeated.
-    #[arg(long, value_name = "PATTERN", overrides_with = "no_exclude")]
+    #[arg(long, value_name = "PATTERN")]
     pub exclude: Vec<OsString>,
-    #[arg(long, hide = true, overrides_with = "exclude")]
-    pub no_exclude: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -213,17 +193,14 @@ pub enum RefsCommand {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(args = super::taken_back(&["ref_format", "dry_run"]))]
 pub struct RefsMigrate {
     /// The new ref format: files or reftable.
-    #[arg(long, value_name = "FORMAT", overrides_with = "no_ref_format")]
+    #[arg(long, value_name = "FORMAT")]
     pub ref_format: Option<String>,
-    #[arg(long, hide = true, overrides_with = "ref_format")]
-    pub no_ref_format: bool,
     /// Only write the migrated refs to a directory, and print its name.
-    #[arg(long, overrides_with = "no_dry_run")]
+    #[arg(long)]
     pub dry_run: bool,
-    #[arg(long, hide = true)]
-    pub no_dry_run: bool,
     /// Also migrate reflogs (the default).
     #[arg(long, overrides_with = "no_reflog")]
     pub reflog: bool,
@@ -235,17 +212,14 @@ pub struct RefsMigrate {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(args = super::taken_back(&["strict", "verbose"]))]
 pub struct RefsVerify {
     /// Treat warnings as errors.
-    #[arg(long, overrides_with = "no_strict")]
+    #[arg(long)]
     pub strict: bool,
-    #[arg(long, hide = true)]
-    pub no_strict: bool,
     /// Print what is checked.
-    #[arg(long, overrides_with = "no_verbose")]
+    #[arg(long)]
     pub verbose: bool,
-    #[arg(long, hide = true)]
-    pub no_verbose: bool,
 }
 
 impl From<UpdateRef> for UpdateRefOptions {

@@ -103,6 +103,7 @@ impl Stash {
 
 /// What is kept, and what stays.
 #[derive(Debug, Clone, clap::Args)]
+#[command(args = super::taken_back(&["staged", "all", "quiet"]))]
 pub struct StashOptions {
     /// Leave staged changes in the index and the work tree.
     #[arg(long, short = 'k', overrides_with = "no_keep_index")]
@@ -111,65 +112,51 @@ pub struct StashOptions {
     #[arg(long, overrides_with = "keep_index")]
     pub no_keep_index: bool,
     /// Stash only staged changes.
-    #[arg(long, short = 'S', overrides_with = "no_staged")]
+    #[arg(long, short = 'S')]
     pub staged: bool,
-    #[arg(long, hide = true)]
-    pub no_staged: bool,
     /// Also stash untracked files.
     #[arg(long, short = 'u', overrides_with = "no_include_untracked")]
     pub include_untracked: bool,
     #[arg(long, hide = true)]
     pub no_include_untracked: bool,
     /// Also stash untracked and ignored files.
-    #[arg(long, short = 'a', overrides_with = "no_all")]
+    #[arg(long, short = 'a')]
     pub all: bool,
-    #[arg(long, hide = true)]
-    pub no_all: bool,
     /// Print only errors.
-    #[arg(long, short = 'q', overrides_with = "no_quiet")]
+    #[arg(long, short = 'q')]
     pub quiet: bool,
-    #[arg(long, hide = true)]
-    pub no_quiet: bool,
 }
 
 #[derive(Debug, clap::Args)]
+#[command(args = super::taken_back(&["message", "pathspec_from_file", "pathspec_file_nul"]))]
 pub struct StashPush {
     #[command(flatten)]
     pub options: StashOptions,
     #[command(flatten)]
     pub interaction: Interaction,
     /// Message of the entry.
-    #[arg(long, short = 'm', value_name = "MESSAGE", overrides_with = "no_message")]
+    #[arg(long, short = 'm', value_name = "MESSAGE")]
     pub message: Option<OsString>,
-    #[arg(long, hide = true, overrides_with = "message")]
-    pub no_message: bool,
     /// Read pathspecs from FILE, one per line; - is standard input.
-    #[arg(long, value_name = "FILE", overrides_with = "no_pathspec_from_file")]
+    #[arg(long, value_name = "FILE")]
     pub pathspec_from_file: Option<OsString>,
-    #[arg(long, hide = true, overrides_with = "pathspec_from_file")]
-    pub no_pathspec_from_file: bool,
     /// With --pathspec-from-file, pathspecs end with NUL.
-    #[arg(long, overrides_with = "no_pathspec_file_nul")]
+    #[arg(long)]
     pub pathspec_file_nul: bool,
-    #[arg(long, hide = true)]
-    pub no_pathspec_file_nul: bool,
     /// Stash only changes of matching paths.
     #[arg(value_name = "PATHSPEC")]
     pub pathspecs: Vec<OsString>,
 }
 
 #[derive(Debug, clap::Args)]
+#[command(args = super::taken_back(&["index", "quiet"]))]
 pub struct StashApply {
     /// Also restore the index.
-    #[arg(long, overrides_with = "no_index")]
+    #[arg(long)]
     pub index: bool,
-    #[arg(long, hide = true)]
-    pub no_index: bool,
     /// Do not print the status of the work tree.
-    #[arg(long, short = 'q', overrides_with = "no_quiet")]
+    #[arg(long, short = 'q')]
     pub quiet: bool,
-    #[arg(long, hide = true)]
-    pub no_quiet: bool,
     /// The entry: stash@{N} or N (default: the newest).
     #[arg(value_name = "STASH")]
     pub entries: Vec<OsString>,

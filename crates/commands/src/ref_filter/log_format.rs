@@ -28,7 +28,7 @@ pub struct LogStyle {
 
 /// An entry of a reflog.
 #[derive(Debug)]
-pub struct LogEntry<'a> {
+pub struct ShownEntry<'a> {
     pub id: ObjectId,
     /// Its name, `refs/heads/main@{0}`, and that with a short name of the ref.
     pub selector: &'a [u8],
@@ -41,7 +41,7 @@ pub struct LogEntry<'a> {
 /// A format.
 #[derive(Debug)]
 pub struct LogFormat {
-    parts: Vec<Part>,
+    parts: Vec<FormatPart>,
     /// Whether the format has no text at all: git writes nothing then, not even newlines.
     pub is_empty: bool,
     /// Whether each entry ends with a newline, not only all but the last.
@@ -49,7 +49,7 @@ pub struct LogFormat {
 }
 
 #[derive(Debug)]
-struct Part {
+struct FormatPart {
     value: PartValue,
     /// `%+…`, `%-…` and `% …`: what an empty value, or another, does to the text before it.
     spacing: Option<u8>,
@@ -164,12 +164,12 @@ impl LogFormat {
                 PartValue::Text(text) if spacing.is_none() => plain.extend_from_slice(&text),
                 value => {
                     let before = PartValue::Text(std::mem::take(&mut plain));
-                    parts.push(Part { value: before, spacing: None });
-                    parts.push(Part { value, spacing });
+                    parts.push(FormatPart { value: before, spacing: None });
+                    parts.push(FormatPart { value, spacing });
                 }
             }
         }
-        parts.push(Part { value: PartValue::Text(plain), spacing: None });
+        parts.push(FormatPart { value: PartValue::Text(plain), spacing: None });
         Ok(LogFormat { parts, is_empty: text.is_empty(), is_terminated: true })
     }
 
@@ -182,7 +182,7 @@ impl LogFormat {
     pub fn write(
         &self,
         values: &mut Values<'_>,
-        entry: &LogEntry<'_>,
+        entry: &ShownEntry<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), Fatal> {
         let name = PersonPart::Name { is_mapped: false };

@@ -48,7 +48,7 @@ pub use self::fields::Values;
 use self::filter::Patterns;
 use self::format::{Format, FormatError};
 use self::item::RefItem;
-pub use self::log_format::{LogEntry, LogFormat, LogStyle};
+pub use self::log_format::{LogFormat, LogStyle, ShownEntry};
 use self::mailmap::MappedCreators;
 pub use self::message::moment;
 pub use self::names::shorten;

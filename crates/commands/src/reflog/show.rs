@@ -11,7 +11,7 @@ use super::{entry, logged_name, moment, number, ref_name};
 use crate::call::Call;
 use crate::call::fatal::Fatal;
 use crate::options::{LogOptions, ReflogShowOptions};
-use crate::ref_filter::{self, DateFormat, ListedObjects, LogEntry, LogFormat, LogStyle, Values, shorten};
+use crate::ref_filter::{self, DateFormat, ListedObjects, LogFormat, LogStyle, ShownEntry, Values, shorten};
 
 /// Output is written in pieces of at least this size.
 const WRITE_BYTES: usize = 64 << 10;
@@ -210,7 +210,7 @@ fn print(
     }
     let is_terminal = call.streams.output().is_terminal();
     let date = DateFormat::parse(options.date.as_deref().unwrap_or_default().as_bytes(), is_terminal)?;
-    let names = Names::of(repository, &logs, options.date.is_some(), date, format)?;
+    let names = EntryNames::of(repository, &logs, options.date.is_some(), date, format)?;
     let objects = ListedObjects::new(repository, &call.streams.errors);
     // No placeholder asks for refs.
     let refs = repository.refs().snapshot(&[b"HEAD"]).map_err(Fatal::new)?;
@@ -230,7 +230,7 @@ fn print(
             text.push(b'\n');
         }
         let (id, who, message) = (change.new, &change.who, &change.message);
-        let entry = LogEntry { id, selector: &selector, short_selector: &short_selector, who, message };
+        let entry = ShownEntry { id, selector: &selector, short_selector: &short_selector, who, message };
         format.write(&mut values, &entry, &mut text)?;
         if format.is_terminated && !format.is_empty {
             text.push(b'\n');
@@ -252,15 +252,15 @@ fn newest(logs: &mut [ShownLog]) -> Option<(usize, usize, LoggedChange)> {
     Some((at, number, change))
 }
 
-/// Names entries.
-struct Names {
+/// EntryNames entries.
+struct EntryNames {
     /// For each reflog, its name, its short name, and whether entries are named by date.
     logs: Vec<([Vec<u8>; 2], bool)>,
     date: DateFormat,
     now: i64,
 }
 
-impl Names {
+impl EntryNames {
     fn of(
         repository: &Repository,
         logs: &[ShownLog],
@@ -278,7 +278,7 @@ impl Names {
             };
             named.push(([log.name.clone(), short.to_vec()], log.is_dated.unwrap_or(has_date)));
         }
-        Ok(Names { logs: named, date, now: ref_filter::now() })
+        Ok(EntryNames { logs: named, date, now: ref_filter::now() })
     }
 
     /// The names of an entry by the name of its ref, and by the short one.
