@@ -6,6 +6,10 @@ use super::chosen;
 use super::packing::{Packing, parse_bytes};
 
 #[derive(Debug, Default, clap::Args)]
+#[command(args = super::taken_back(&[
+    "cruft", "cruft_expiration", "quiet", "local", "unpack_unreachable", "keep_unreachable", "filter",
+    "filter_to", "keep_pack", "geometric", "write_midx", "expire_to",
+]))]
 pub struct Repack {
     /// Pack all reachable objects into a single pack.
     #[arg(short = 'a')]
@@ -14,15 +18,11 @@ pub struct Repack {
     #[arg(short = 'A')]
     pub all_and_loosen: bool,
     /// Like -a; with -d, unreachable objects go into a cruft pack.
-    #[arg(long, overrides_with = "no_cruft")]
+    #[arg(long)]
     pub cruft: bool,
-    #[arg(long, hide = true)]
-    pub no_cruft: bool,
     /// With --cruft, drop unreachable objects older than WHEN.
-    #[arg(long, value_name = "WHEN", overrides_with = "no_cruft_expiration")]
+    #[arg(long, value_name = "WHEN")]
     pub cruft_expiration: Option<String>,
-    #[arg(long, hide = true)]
-    pub no_cruft_expiration: bool,
     /// Split cruft packs at N bytes, with k, m or g as units (default: --max-pack-size).
     #[arg(long, value_name = "N", value_parser = parse_bytes)]
     pub max_cruft_size: Option<u64>,
@@ -39,15 +39,11 @@ pub struct Repack {
     #[arg(short = 'n')]
     pub no_update_server_info: bool,
     /// Print only errors and warnings.
-    #[arg(short = 'q', long, overrides_with = "no_quiet")]
+    #[arg(short = 'q', long)]
     pub quiet: bool,
-    #[arg(long, hide = true)]
-    pub no_quiet: bool,
     /// Omit objects of alternates.
-    #[arg(short = 'l', long, overrides_with = "no_local")]
+    #[arg(short = 'l', long)]
     pub local: bool,
-    #[arg(long, hide = true)]
-    pub no_local: bool,
     /// Write a reachability bitmap.
     #[arg(short = 'b', long, overrides_with = "no_write_bitmap_index")]
     pub write_bitmap_index: bool,
@@ -60,60 +56,38 @@ pub struct Repack {
     #[arg(long, hide = true)]
     pub no_delta_islands: bool,
     /// With -A, drop unreachable objects older than WHEN.
-    #[arg(long, value_name = "WHEN", overrides_with = "no_unpack_unreachable")]
+    #[arg(long, value_name = "WHEN")]
     pub unpack_unreachable: Option<String>,
-    #[arg(long, hide = true)]
-    pub no_unpack_unreachable: bool,
     /// With -a and -d, add unreachable objects to the pack.
-    #[arg(short = 'k', long, overrides_with = "no_keep_unreachable")]
+    #[arg(short = 'k', long)]
     pub keep_unreachable: bool,
-    #[arg(long, hide = true)]
-    pub no_keep_unreachable: bool,
     #[command(flatten)]
     pub packing: Packing,
     #[arg(long, hide = true, overrides_with = "window_memory")]
     pub no_window_memory: bool,
     /// Write packed objects that this filter omits to a separate pack; of several filters, those that any omits.
-    #[arg(long, value_name = "SPEC", overrides_with = "no_filter")]
+    #[arg(long, value_name = "SPEC")]
     pub filter: Vec<String>,
-    #[arg(long, hide = true, overrides_with = "filter")]
-    pub no_filter: bool,
     /// With --filter, prefix of the file names of the separate pack.
-    #[arg(long, value_name = "PREFIX", overrides_with = "no_filter_to")]
+    #[arg(long, value_name = "PREFIX")]
     pub filter_to: Option<PathBuf>,
-    #[arg(long, hide = true)]
-    pub no_filter_to: bool,
     /// Also pack objects of packs with a .keep file; these packs stay.
     #[arg(long, overrides_with = "no_pack_kept_objects")]
     pub pack_kept_objects: bool,
     #[arg(long, hide = true)]
     pub no_pack_kept_objects: bool,
     /// Keep this pack, as if it had a .keep file; may be repeated.
-    #[arg(long, value_name = "NAME", overrides_with = "no_keep_pack")]
+    #[arg(long, value_name = "NAME")]
     pub keep_pack: Vec<String>,
-    #[arg(long, hide = true, overrides_with = "keep_pack")]
-    pub no_keep_pack: bool,
     /// Combine small packs until each pack has at least FACTOR times the objects of the next smaller one.
-    #[arg(
-        short = 'g',
-        long,
-        value_name = "FACTOR",
-        allow_negative_numbers = true,
-        overrides_with = "no_geometric"
-    )]
+    #[arg(short = 'g', long, value_name = "FACTOR", allow_negative_numbers = true)]
     pub geometric: Option<i64>,
-    #[arg(long, hide = true)]
-    pub no_geometric: bool,
     /// Write a multi-pack-index of the remaining packs.
-    #[arg(short = 'm', long, overrides_with = "no_write_midx")]
+    #[arg(short = 'm', long)]
     pub write_midx: bool,
-    #[arg(long, hide = true)]
-    pub no_write_midx: bool,
     /// With --cruft and -d, write expired objects to a pack with this file name prefix.
-    #[arg(long, value_name = "PREFIX", overrides_with = "no_expire_to")]
+    #[arg(long, value_name = "PREFIX")]
     pub expire_to: Option<PathBuf>,
-    #[arg(long, hide = true)]
-    pub no_expire_to: bool,
     /// Ignored, as in git.
     #[arg(hide = true)]
     pub ignored: Vec<String>,
