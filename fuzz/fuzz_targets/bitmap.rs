@@ -1,4 +1,4 @@
-//! Input: hash (1 byte), number of objects (2 bytes), a `.bitmap`.
+//! Input: hash and whether it is above others of a chain (1 byte), number of objects (2 bytes), a `.bitmap`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -6,10 +6,11 @@ use packrace_format::bitmap::{BitmapIndex, Bits};
 use packrace_object::{HashKind, Kind};
 
 fuzz_target!(|input: &[u8]| {
-    let [hash, high, low, file @ ..] = input else { return };
-    let hash = if hash & 1 == 0 { HashKind::Sha1 } else { HashKind::Sha256 };
+    let [kind, high, low, file @ ..] = input else { return };
+    let hash = if kind & 1 == 0 { HashKind::Sha1 } else { HashKind::Sha256 };
     let objects = u32::from(u16::from_be_bytes([*high, *low]));
-    let Ok(bitmap) = BitmapIndex::open(file, objects, hash) else { return };
+    let base = if kind & 2 == 0 { 0 } else { objects / 2 };
+    let Ok(bitmap) = BitmapIndex::open_layer(file, base..objects, hash) else { return };
     assert!(bitmap.len() as usize <= file.len());
     for kind in Kind::ALL {
         if let Ok(bits) = bitmap.type_bitmap(kind) {

@@ -1,14 +1,31 @@
-//! Input: hash (1 byte), a multi-pack-index.
+//! Input: hash and whether it is above others of a chain (1 byte), a multi-pack-index.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use packrace_format::multi_pack_index::MultiPackIndex;
+use packrace_format::multi_pack_index::{CompactedBits, MultiPackIndex, MultiPackIndexChain, compact, parse_chain_file};
 use packrace_object::HashKind;
 
 fuzz_target!(|input: &[u8]| {
-    let [hash, file @ ..] = input else { return };
-    let hash = if hash & 1 == 0 { HashKind::Sha1 } else { HashKind::Sha256 };
-    let Ok(midx) = MultiPackIndex::open(file, hash) else { return };
+    let [kind, file @ ..] = input else { return };
+    let hash = if kind & 1 == 0 { HashKind::Sha1 } else { HashKind::Sha256 };
+    let base = if kind & 2 == 0 { 0 } else { 1000 };
+    if let Some(checksums) = parse_chain_file(file, hash) {
+        assert!(checksums.iter().all(|checksum| checksum.kind() == hash));
+    }
+    let Ok(midx) = MultiPackIndex::open_layer(file, hash, base) else { return };
+    for bits in [CompactedBits::No, CompactedBits::ByName, CompactedBits::Kept] {
+        if let Ok(bytes) = compact(std::slice::from_ref(&midx), hash, base, bits) {
+            let again = MultiPackIndex::open_layer(&bytes, hash, base).expect("made here");
+            assert_eq!((again.len(), again.pack_count()), (midx.len(), midx.pack_count()));
+        }
+    }
+    if base == 0 {
+        let chain = MultiPackIndexChain::from(midx.clone());
+        for position in 0..midx.len() {
+            assert_eq!(chain.position_at_bit(position), midx.position_at_bit(position));
+            assert_eq!(chain.pack_and_offset_at(position), midx.pack_and_offset_at(position));
+        }
+    }
     assert_eq!(midx.pack_names().count(), midx.pack_count() as usize);
     assert!(midx.pack_names().all(|name| !name.is_empty() && !name.contains(['/', '\0'])));
     for position in 0..midx.len() {

@@ -5,8 +5,9 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 
-use packrace_format::multi_pack_index::{MidxWriteError, MultiPackIndex as Index};
+use packrace_format::multi_pack_index::{MidxWriteError, MultiPackIndex as Index, MultiPackIndexChain};
 use packrace_maintenance::bitmaps;
+use packrace_maintenance::chain::NewChain;
 use packrace_object::{HashKind, ObjectId};
 use packrace_os::Mapped;
 use packrace_os::count::Role;
@@ -15,14 +16,15 @@ use packrace_pack::maintain::multi_pack_index::make;
 use packrace_pack::maintain::pack_files::BitmapRequest;
 use packrace_pack::maintain::repack::write_some;
 use packrace_pack::{Phase, ProgressSink, RequestObjects};
-use packrace_store::publish::{MultiPackIndexLock, WritePolicy, remove_pack};
-use packrace_store::{Pack, Repository, Snapshot, roots};
+use packrace_store::publish::{ChainLayer, MultiPackIndexFile, MultiPackIndexLock, WritePolicy, remove_pack};
+use packrace_store::{OwnMultiPackIndex, Pack, Repository, Snapshot, roots};
 
 use crate::call::Call;
 use crate::call::discovery::{in_directory, repository, repository_at};
 use crate::call::fatal::Fatal;
 use crate::options::{
-    MultiPackIndexAction, MultiPackIndexOptions, MultiPackIndexWriteOptions, RepackOptions,
+    MultiPackIndexAction, MultiPackIndexCompactOptions, MultiPackIndexLayerOptions, MultiPackIndexOptions,
+    MultiPackIndexWriteOptions, RepackOptions,
 };
 use crate::progress::{self, Progress};
 
@@ -40,6 +42,7 @@ pub fn run(call: &Call, args: &MultiPackIndexOptions) -> Result<(), Fatal> {
     let progress = Progress::new(progress::is_wanted(call, args.progress), call)?;
     match &args.action {
         MultiPackIndexAction::Write(write) => self::write(call, &repository, write, &progress),
+        MultiPackIndexAction::Compact(compact) => self::compact(call, &repository, compact, &progress),
         MultiPackIndexAction::Verify => verify(call, &repository, &progress),
         MultiPackIndexAction::Expire => expire(&repository, &progress),
         MultiPackIndexAction::Repack { batch_size } => repack(call, &repository, *batch_size, progress),
@@ -52,8 +55,13 @@ fn write(
     args: &MultiPackIndexWriteOptions,
     progress: &Progress,
 ) -> Result<(), Fatal> {
+    refuse_without_incremental(&args.layer)?;
+    if args.layer.base.is_some() && !args.layer.no_write_chain_file {
+        let refused = Fatal::refused("cannot use --base without --no-write-chain-file");
+        return Err(refused.with_usage_of("multi-pack-index"));
+    }
     let bitmap = match args.bitmap {
-        true => Some(bitmap_request(call, repository, args)?),
+        true => Some(bitmap_request(call, repository, args.refs_snapshot.as_deref())?),
         false => None,
     };
     let named: Option<Vec<String>> = match args.stdin_packs {
@@ -66,36 +74,152 @@ fn write(
         let is_named = |names: &Vec<String>| names.iter().any(|name| stem(name) == pack.name());
         named.as_ref().is_none_or(is_named)
     };
-    let preferred = args.preferred_pack.as_deref();
-    let lock = lock(repository)?;
+    let lock = lock(repository, args.layer.incremental)?;
     let snapshot = repository.snapshot()?;
+    let preferred = args.preferred_pack.as_deref();
     if let Some(name) = preferred {
         let mut own = snapshot.packs().iter().filter(|pack| pack.is_local() && is_wanted(pack));
         if !own.any(|pack| pack.name() == stem(name)) {
             error_line!(call, "warning: unknown preferred pack: '{name}'");
         }
     }
-    let made = make(&snapshot, is_wanted, preferred.map(stem), bitmap.is_some(), progress);
-    let made = made.map_err(|error| match error {
-        MidxWriteError::EmptyPreferredPack(_) => Fatal::error(error),
-        _ => Fatal::new(error),
-    })?;
-    let bytes = made.ok_or_else(|| Fatal::error("no pack files to index."))?;
-    let bitmap = bitmap
-        .map(|request| bitmaps::bitmap_of_multi_pack_index(&snapshot, &bytes, &request, progress))
-        .transpose()?;
+    let mut chain = match args.layer.incremental {
+        true => base(&snapshot, &args.layer, bitmap.is_some())?,
+        false => NewChain::of(None, 0),
+    };
+    let added = chain.add_packs(&snapshot, is_wanted, preferred.map(stem), bitmap.as_ref(), progress);
+    let is_added = added.map_err(said_of_packs)?;
     progress.finish();
-    Ok(lock.publish(&bytes, bitmap.flatten().as_deref())?)
+    if !is_added {
+        return match args.layer.incremental {
+            true => Ok(()),
+            false => Err(Fatal::error("no pack files to index.")),
+        };
+    }
+    publish(call, lock, &args.layer, chain)
+}
+
+/// The chain below a new file.
+fn base(snapshot: &Snapshot, args: &MultiPackIndexLayerOptions, has_bitmap: bool) -> Result<NewChain, Fatal> {
+    let own = snapshot.own_multi_pack_index();
+    let count = match (&args.base, &own) {
+        (None, own) => own.as_ref().map_or(0, |own| own.chain.layers().len()),
+        (Some(base), _) if base == "none" => 0,
+        (Some(base), Some(own)) => layer_of(own, base)? + 1,
+        (Some(base), None) => return Err(no_layer(base)),
+    };
+    let chain = NewChain::of(own.as_ref(), count);
+    let without_order = chain.chain().layers().iter().rev().find(|layer| !layer.has_bit_order());
+    match without_order.filter(|_| has_bitmap) {
+        Some(layer) => {
+            let mut fatal =
+                Fatal::error(format!("could not load reverse index for MIDX {}", layer.checksum()));
+            fatal.code = 255;
+            Err(fatal)
+        }
+        None => Ok(chain),
+    }
+}
+
+/// Publishes a chain, only its top file, or this as the single file.
+fn publish(
+    call: &Call,
+    lock: MultiPackIndexLock,
+    args: &MultiPackIndexLayerOptions,
+    chain: NewChain,
+) -> Result<(), Fatal> {
+    if args.incremental && !args.no_write_chain_file {
+        return Ok(lock.publish_chain(&chain.into_layers().unwrap_or_default())?);
+    }
+    let Some(ChainLayer::New(file)) = chain.into_top() else { return Ok(()) };
+    if !args.incremental {
+        return Ok(lock.publish(&file)?);
+    }
+    let checksum = lock.write_layer(&file)?;
+    call.write_line(&checksum.to_string())
+}
+
+fn refuse_without_incremental(args: &MultiPackIndexLayerOptions) -> Result<(), Fatal> {
+    if args.no_write_chain_file && !args.incremental {
+        let refused = Fatal::refused("cannot use --no-write-chain-file without --incremental");
+        return Err(refused.with_usage_of("multi-pack-index"));
+    }
+    Ok(())
+}
+
+fn said_of_packs(error: packrace_maintenance::Error) -> Fatal {
+    match error {
+        packrace_maintenance::Error::MultiPackIndex(error @ MidxWriteError::EmptyPreferredPack(_)) => {
+            Fatal::error(error)
+        }
+        error => error.into(),
+    }
+}
+
+fn no_layer(name: &str) -> Fatal {
+    Fatal::new(format!("could not find MIDX: {name}"))
+}
+
+/// The number of the file of this checksum.
+fn layer_of(own: &OwnMultiPackIndex, name: &str) -> Result<usize, Fatal> {
+    let mut layers = own.chain.layers().iter();
+    layers.position(|layer| layer.checksum().to_string() == name).ok_or_else(|| no_layer(name))
+}
+
+/// Makes one file of those of a chain from one to another.
+fn compact(
+    call: &Call,
+    repository: &Repository,
+    args: &MultiPackIndexCompactOptions,
+    progress: &Progress,
+) -> Result<(), Fatal> {
+    refuse_without_incremental(&args.layer)?;
+    let lock = lock(repository, args.layer.incremental)?;
+    let snapshot = repository.snapshot()?;
+    let own = snapshot.own_multi_pack_index().ok_or_else(|| no_layer(&args.from))?;
+    let [from, to] = [layer_of(&own, &args.from)?, layer_of(&own, &args.to)?];
+    if from == to {
+        return Err(Fatal::new("MIDX compaction endpoints must be unique"));
+    }
+    if from > to {
+        return Err(Fatal::new(format!("MIDX {} must be an ancestor of {}", args.from, args.to)));
+    }
+    let bitmap = match args.bitmap {
+        true => Some(bitmap_request(call, repository, None)?),
+        false => None,
+    };
+    let below = match args.layer.base.as_deref() {
+        _ if !args.layer.incremental => 0,
+        Some("none") => 0,
+        Some(base) => layer_of(&own, base)? + 1,
+        None => from,
+    };
+    let mut chain = NewChain::of(Some(&own), below);
+    let mut source = own.chain.clone();
+    if !args.layer.incremental {
+        // Nothing will be above.
+        source.truncate(to + 1);
+    }
+    let range = from..to + 1;
+    chain.add_compacted(&snapshot, (&source, range), bitmap.as_ref(), progress).map_err(said_of_packs)?;
+    progress.finish();
+    if args.layer.incremental && !args.layer.no_write_chain_file {
+        if below != from {
+            return Err(Fatal::new("cannot use --base without --no-write-chain-file"));
+        }
+        chain.keep(&own, to + 1..own.chain.layers().len())?;
+    }
+    publish(call, lock, &args.layer, chain)
 }
 
 /// The commits that bitmaps start from: the refs, or a list of refs made earlier.
 fn bitmap_request(
     call: &Call,
     repository: &Repository,
-    args: &MultiPackIndexWriteOptions,
+    refs_snapshot: Option<&Path>,
 ) -> Result<BitmapRequest, Fatal> {
     let threads = available_threads();
-    let Some(path) = &args.refs_snapshot else {
+    let Some(path) = refs_snapshot else {
         return Ok(bitmaps::bitmap_request(repository, &roots(repository)?.refs, threads)?);
     };
     let mut request = bitmaps::bitmap_request(repository, &[], threads)?;
@@ -121,10 +245,14 @@ fn stem(name: &str) -> &str {
     name.strip_suffix(".idx").or_else(|| name.strip_suffix(".pack")).unwrap_or(name)
 }
 
-fn lock(repository: &Repository) -> Result<MultiPackIndexLock, Fatal> {
+/// The lock of the single file, or of the chain.
+fn lock(repository: &Repository, is_of_chain: bool) -> Result<MultiPackIndexLock, Fatal> {
     let pack_dir = repository.object_dir().join("pack");
     let policy = WritePolicy::of(repository.config())?;
-    Ok(MultiPackIndexLock::take(&pack_dir, repository.hash_kind(), policy)?)
+    Ok(match is_of_chain {
+        true => MultiPackIndexLock::take_chain(&pack_dir, repository.hash_kind(), policy)?,
+        false => MultiPackIndexLock::take(&pack_dir, repository.hash_kind(), policy)?,
+    })
 }
 
 /// The repository's own multi-pack-index, if it exists.
@@ -161,16 +289,20 @@ fn said(bytes: &[u8], error: &packrace_format::Error, hash: HashKind) -> Fatal {
 }
 
 fn verify(call: &Call, repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
-    let Some(index) = open(repository)? else { return Ok(()) };
+    let single = open(repository)?;
     let snapshot = repository.snapshot()?;
+    let chain = || snapshot.own_multi_pack_index().map(|own| own.chain);
+    let Some(index) = single.map(MultiPackIndexChain::from).or_else(chain) else { return Ok(()) };
     let mut is_damaged = false;
     let mut report = |text: String| {
         is_damaged = true;
         progress.stop();
         error_line!(call, "{text}");
     };
-    if index.verify_checksum().is_err() {
-        report("incorrect checksum".to_owned());
+    for layer in index.layers() {
+        if layer.verify_checksum().is_err() {
+            report("incorrect checksum".to_owned());
+        }
     }
     let own: HashMap<&str, &Pack> =
         snapshot.packs().iter().filter(|pack| pack.is_local()).map(|pack| (pack.name(), pack)).collect();
@@ -182,9 +314,10 @@ fn verify(call: &Call, repository: &Repository, progress: &Progress) -> Result<(
         }
     }
     progress.report(Phase::LookingForPacks, packs.len() as u64, packs.len() as u64);
+    let starts: Vec<u32> = (0..index.layers().len()).map(|layer| index.range_of_layer(layer).start).collect();
     for position in 1..index.len() {
         let [before, id] = [index.id_at(position - 1), index.id_at(position)];
-        if before >= id {
+        if before >= id && starts.binary_search(&position).is_err() {
             report(format!(
                 "oid lookup out of order: oid[{}] = {before} >= {id} = oid[{position}]",
                 position - 1
@@ -217,10 +350,34 @@ fn verify(call: &Call, repository: &Repository, progress: &Progress) -> Result<(
     }
 }
 
+/// Whether there is no multi-pack-index; an error if there is a chain, of which git refuses to `verb` anything.
+fn is_without_single(repository: &Repository, verb: &str) -> Result<bool, Fatal> {
+    if open(repository)?.is_some() {
+        return Ok(false);
+    }
+    match repository.snapshot()?.own_multi_pack_index() {
+        Some(_) => Err(Fatal::new(format!("cannot {verb} an incremental multi-pack-index"))),
+        None => Ok(true),
+    }
+}
+
+/// A multi-pack-index without bitmaps; `None` if there are no packs for it.
+fn single(
+    snapshot: &Arc<Snapshot>,
+    is_wanted: impl Fn(&Pack) -> bool,
+    progress: &Progress,
+) -> Result<Option<MultiPackIndexFile>, Fatal> {
+    let below = MultiPackIndexChain::<Mapped>::empty();
+    let made = make(snapshot, &below, is_wanted, None, false, progress).map_err(Fatal::new)?;
+    Ok(made.map(|bytes| MultiPackIndexFile { bytes, bitmap: None }))
+}
+
 /// Deletes packs that no object is read from: first from the index, then from the disk.
 fn expire(repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
-    let Some(_) = open(repository)? else { return Ok(()) };
-    let lock = lock(repository)?;
+    if is_without_single(repository, "expire packs from")? {
+        return Ok(());
+    }
+    let lock = lock(repository, false)?;
     let Some(index) = open(repository)? else { return Ok(()) };
     let snapshot = repository.snapshot()?;
     let mut used = vec![false; index.pack_count() as usize];
@@ -245,9 +402,8 @@ fn expire(repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
         return Ok(());
     }
     let is_wanted = |pack: &Pack| names.contains(&pack.name()) && stays(pack);
-    let made = make(&snapshot, is_wanted, None, false, progress).map_err(Fatal::new)?;
-    match made {
-        Some(bytes) => lock.publish(&bytes, None)?,
+    match single(&snapshot, is_wanted, progress)? {
+        Some(file) => lock.publish(&file)?,
         None => lock.remove()?,
     }
     progress.finish();
@@ -260,10 +416,10 @@ fn expire(repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
 
 /// Writes the indexed objects of the selected packs to a new pack, and an index that uses it.
 fn repack(call: &Call, repository: &Repository, batch_bytes: u64, progress: Progress) -> Result<(), Fatal> {
-    if open(repository)?.is_none() {
+    if is_without_single(repository, "repack")? {
         return Ok(());
     }
-    let lock = lock(repository)?;
+    let lock = lock(repository, false)?;
     let Some(index) = open(repository)? else { return Ok(()) };
     let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
     let snapshot = request_objects.snapshot();
@@ -284,9 +440,9 @@ fn repack(call: &Call, repository: &Repository, batch_bytes: u64, progress: Prog
     let new: Vec<&str> = new.iter().filter_map(|new| new.stem.file_name()?.to_str()).collect();
     let is_wanted = |pack: &Pack| new.contains(&pack.name()) || names.contains(&pack.name());
     let after = repository.snapshot()?;
-    if let Some(bytes) = make(&after, is_wanted, None, false, &progress).map_err(Fatal::new)? {
+    if let Some(file) = single(&after, is_wanted, &progress)? {
         progress.finish();
-        lock.publish(&bytes, None)?;
+        lock.publish(&file)?;
     }
     Ok(())
 }

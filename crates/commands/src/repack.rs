@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use packrace_maintenance::bitmaps::{bitmap_request, islands};
-use packrace_maintenance::repacking::{Finishing, finish};
+use packrace_maintenance::repacking::{Finishing, MultiPackIndexMode, finish};
 use packrace_os::process::available_threads;
 use packrace_pack::RequestObjects;
 use packrace_pack::Settings;
@@ -12,7 +12,7 @@ use packrace_pack::maintain::pack_files::PackFilesError;
 use packrace_pack::maintain::repack::{RepackRequest, Scope, Unreachable, write};
 use packrace_store::expiry::expiry;
 use packrace_store::publish::loose_compression;
-use packrace_store::{Config, Repository, roots};
+use packrace_store::{Config, Repository, Snapshot, roots};
 
 use crate::call::Call;
 use crate::call::discovery::{in_directory, repository};
@@ -32,6 +32,8 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     }
     let filter_to = args.filter_to.as_ref().map(|path| in_directory(call, path)).transpose()?;
     let plan = Plan::of(args, config, bitmaps == Bitmaps::Asked)?;
+    let midx = midx_mode(args, config)?;
+    let writes_midx = midx != MultiPackIndexMode::No;
     let threads = available_threads();
     let expire_to = args.expire_to.as_ref().map(|path| in_directory(call, path)).transpose()?;
     // The snapshot is taken before refs are read: objects pushed in between are loose, or in packs that stay.
@@ -39,15 +41,19 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let mut revisions = Revisions::new(&repository, request_objects.snapshot());
     let found = roots(&repository)?;
     let bitmap = bitmap_request(&repository, &found.refs, threads)?;
+    let mut keep_packs = args.keep_pack.clone();
+    if matches!((plan.scope, midx), (Scope::Geometric(_), MultiPackIndexMode::Chain { .. })) {
+        keep_packs.extend(packs_of_chain(request_objects.snapshot(), config)?);
+    }
     let mut request = RepackRequest {
         scope: plan.scope,
         delete: args.delete,
         local: args.local,
         pack_kept: plan.pack_kept,
-        keep_packs: args.keep_pack.clone(),
+        keep_packs,
         soft_tips: found.soft().collect(),
         tips: found.refs,
-        bitmap: (bitmaps != Bitmaps::No && !args.write_midx).then(|| bitmap.clone()),
+        bitmap: (bitmaps != Bitmaps::No && !writes_midx).then(|| bitmap.clone()),
         filter: filter_of(&args.filter, |name| revisions.resolve(name))?,
         filter_to,
         expire_to,
@@ -68,7 +74,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let repacked = write(&request_objects, &request, &progress);
     let repacked = repacked.map_err(|error| not_written(call, &progress, error))?;
     progress.finish();
-    if bitmaps == Bitmaps::Asked && !args.write_midx && !repacked.is_closed && plan.scope != Scope::Loose {
+    if bitmaps == Bitmaps::Asked && !writes_midx && !repacked.is_closed && plan.scope != Scope::Loose {
         error_line!(call, "warning: disabling bitmap writing, as some objects are not being packed");
     }
     if repacked.new.is_empty() && !args.quiet {
@@ -76,8 +82,8 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     }
     let finishing = Finishing {
         policy: request.files.policy,
-        multi_pack_index: args.write_midx,
-        bitmap: (args.write_midx && bitmaps == Bitmaps::Asked).then_some(bitmap),
+        multi_pack_index: midx,
+        bitmap: (writes_midx && bitmaps == Bitmaps::Asked).then_some(bitmap),
         delete: args.delete,
         drops_unreachable: plan.drops_unreachable(),
         server_info: !args.no_update_server_info
@@ -89,6 +95,41 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
         Err(_) => progress.stop(),
     }
     Ok(finished?)
+}
+
+/// The multi-pack-indexes to write.
+fn midx_mode(args: &RepackOptions, config: &Config) -> Result<MultiPackIndexMode, Fatal> {
+    Ok(match args.write_midx.as_deref() {
+        None => MultiPackIndexMode::No,
+        Some("default") => MultiPackIndexMode::Single,
+        Some("incremental") => {
+            let factor = at_least(config, "repack.midxSplitFactor", "--midx-split-factor", 2, 2)?;
+            MultiPackIndexMode::Chain { split_factor: factor }
+        }
+        Some(other) => return Err(Fatal::refused(format!("unknown value for write-midx: {other}"))),
+    })
+}
+
+/// A number of the configuration; git refuses it in the name of an option.
+fn at_least(config: &Config, name: &str, option: &str, default: u32, least: i64) -> Result<u32, Fatal> {
+    match config.integer(name)? {
+        None => Ok(default),
+        Some(number) if number >= least => Ok(u32::try_from(number).unwrap_or(u32::MAX)),
+        Some(number) => Err(Fatal::new(format!("invalid value for {option}: {number}"))),
+    }
+}
+
+/// The packs of a chain of multi-pack-indexes that a geometric repack leaves alone: all but those of a file on top
+/// that has many.
+fn packs_of_chain(snapshot: &Snapshot, config: &Config) -> Result<Vec<String>, Fatal> {
+    let threshold = at_least(config, "repack.midxNewLayerThreshold", "--midx-new-layer-threshold", 8, 1)?;
+    let Some(own) = snapshot.own_multi_pack_index() else { return Ok(Vec::new()) };
+    let mut chain = own.chain;
+    if chain.layers().last().is_some_and(|top| top.pack_count() >= threshold) {
+        chain.truncate(chain.layers().len() - 1);
+    }
+    let stem = |name: &str| name.strip_suffix(".idx").unwrap_or(name).to_owned();
+    Ok(chain.pack_names().map(stem).collect())
 }
 
 /// The error if packs could not be written.
@@ -156,7 +197,7 @@ impl Bitmaps {
         Ok(match args.write_bitmap_index.or(configured) {
             Some(true) => Bitmaps::Asked,
             Some(false) => Bitmaps::No,
-            None if all && !args.write_midx && repository.is_bare()? => Bitmaps::Usual,
+            None if all && args.write_midx.is_none() && repository.is_bare()? => Bitmaps::Usual,
             None => Bitmaps::No,
         })
     }
@@ -196,7 +237,7 @@ impl Plan {
             // Git starts `pack-objects --stdin-packs`, which refuses it.
             return conflict("--stdin-packs", "--filter");
         }
-        if is_asked && !all && !args.write_midx {
+        if is_asked && !all && args.write_midx.is_none() {
             let text = "Incremental repacks are incompatible with bitmap indexes.  Use\n--no-write-bitmap-index or disable the pack.writeBitmaps configuration.";
             return Err(Fatal::new(text));
         }
@@ -208,7 +249,9 @@ impl Plan {
         };
         let pack_kept = match args.pack_kept_objects {
             Some(typed) => typed,
-            None => config.boolean("repack.packKeptObjects")?.unwrap_or(is_asked && !args.write_midx),
+            None => {
+                config.boolean("repack.packKeptObjects")?.unwrap_or(is_asked && args.write_midx.is_none())
+            }
         };
         Ok(Plan { scope, pack_kept })
     }

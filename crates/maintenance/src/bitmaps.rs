@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use packrace_format::multi_pack_index::MultiPackIndex;
+use packrace_format::multi_pack_index::MultiPackIndexChain;
 use packrace_object::ObjectId;
+use packrace_os::Mapped;
 use packrace_pack::islands::{IslandRules, Islands};
 use packrace_pack::maintain::bitmap_build::{BitOrder, BitmapOptions, BitmapTips, BuiltBitmap, build};
 use packrace_pack::maintain::pack_files::BitmapRequest;
@@ -43,16 +44,16 @@ pub fn bitmap_request(
     Ok(BitmapRequest { refs: refs.to_vec(), preferred, options })
 }
 
-/// The bitmap file for a multi-pack-index about to be published; none in a shallow repository.
+/// The bitmap file for a multi-pack-index about to be published, the topmost of `chain`; none in a shallow
+/// repository.
 pub fn bitmap_of_multi_pack_index(
     snapshot: &Arc<Snapshot>,
-    bytes: &[u8],
+    chain: &MultiPackIndexChain<Mapped>,
     request: &BitmapRequest,
     progress: &dyn ProgressSink,
 ) -> Result<Option<Vec<u8>>, Error> {
     let request_objects = RequestObjects::new(snapshot.clone());
-    let index = MultiPackIndex::open(bytes, snapshot.hash_kind()).map_err(|_| Error::NoBitmap)?;
-    let order = BitOrder::of_multi_pack_index(&request_objects, &index).ok_or(Error::NoBitmap)??;
+    let order = BitOrder::of_multi_pack_index(&request_objects, chain).ok_or(Error::NoBitmap)??;
     let tips = BitmapTips { refs: &request.refs, preferred: &request.preferred };
     match build(&request_objects, &order, tips, &request.options, progress)? {
         BuiltBitmap::File(bytes) => Ok(Some(bytes)),

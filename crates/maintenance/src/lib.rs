@@ -41,6 +41,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bitmaps;
+pub mod chain;
 pub mod commit_graphs;
 mod directory;
 mod error;

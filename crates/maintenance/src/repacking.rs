@@ -3,20 +3,21 @@
 //!
 //! In this order readers find every object at every moment, also after a crash.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use packrace_os::count::Role;
 use packrace_os::durable;
 use packrace_pack::maintain::pack_files::BitmapRequest;
 use packrace_pack::maintain::repack::{Repacked, Scope, delete_packs};
-use packrace_pack::maintain::{multi_pack_index, prune, server_info};
+use packrace_pack::maintain::{prune, server_info};
 use packrace_pack::{ProgressSink, RequestObjects};
 use packrace_store::publish::{
-    FileKind, MultiPackIndexLock, WritePolicy, publish_file, publish_locked, remove_pack,
+    ChainLayer, FileKind, MultiPackIndexLock, WritePolicy, publish_file, publish_locked, remove_pack,
 };
 use packrace_store::{Pack, Repository};
 
-use crate::bitmaps::bitmap_of_multi_pack_index;
+use crate::chain::{NewChain, first_compacted, staying_layers};
 use crate::error::Error;
 
 /// Options of these steps.
@@ -24,8 +25,8 @@ use crate::error::Error;
 pub struct Finishing {
     /// How files are written.
     pub policy: WritePolicy,
-    /// Whether to write a multi-pack-index over new and remaining packs.
-    pub multi_pack_index: bool,
+    /// Whether and how to write a multi-pack-index over new and remaining packs.
+    pub multi_pack_index: MultiPackIndexMode,
     /// Its bitmap.
     pub bitmap: Option<BitmapRequest>,
     /// Whether to remove packs and loose objects that became redundant.
@@ -34,6 +35,22 @@ pub struct Finishing {
     pub drops_unreachable: bool,
     /// Whether to write the lists of the dumb HTTP protocol.
     pub server_info: bool,
+}
+
+/// Multi-pack-indexes that are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MultiPackIndexMode {
+    /// None; one that names a removed pack is removed.
+    #[default]
+    No,
+    /// One.
+    Single,
+    /// One for packs that are in none yet, on top of a chain of others.
+    Chain {
+        /// After a geometric repack, files on top are made into one while they have together at least this part of the
+        /// objects of the next lower one (`repack.midxSplitFactor`).
+        split_factor: u32,
+    },
 }
 
 /// Performs these steps. `request_objects` are the objects from which the packs were made.
@@ -46,8 +63,11 @@ pub fn finish(
 ) -> Result<(), Error> {
     check_sources(repository, request_objects, repacked)?;
     match finishing.multi_pack_index {
-        true => write_multi_pack_index(repository, repacked, finishing, progress)?,
-        false => forget_multi_pack_index(request_objects, repacked, finishing.policy)?,
+        MultiPackIndexMode::No => forget_multi_pack_index(request_objects, repacked, finishing.policy)?,
+        MultiPackIndexMode::Single => write_multi_pack_index(repository, repacked, finishing, progress)?,
+        MultiPackIndexMode::Chain { split_factor } => {
+            write_chain(repository, repacked, split_factor, finishing, progress)?;
+        }
     }
     if finishing.delete {
         delete_packs(request_objects, repacked)?;
@@ -92,22 +112,71 @@ fn write_multi_pack_index(
     let pack_dir = repository.object_dir().join("pack");
     let lock = MultiPackIndexLock::take(&pack_dir, repository.hash_kind(), finishing.policy)?;
     let snapshot = repository.snapshot()?;
-    let new: Vec<&str> = repacked.new.iter().filter_map(|new| new.stem.file_name()?.to_str()).collect();
-    let is_wanted =
-        |pack: &Pack| new.contains(&pack.name()) || repacked.staying.iter().any(|name| name == pack.name());
+    let remaining = Remaining::of(repacked);
     let preferred = match repacked.scope {
-        Scope::Geometric(_) => repacked.largest.as_deref().or(new.first().copied()),
+        Scope::Geometric(_) => repacked.largest.as_deref().or(remaining.new.first().copied()),
         _ => None,
     };
-    let bit_order = finishing.bitmap.is_some();
-    let made = multi_pack_index::make(&snapshot, is_wanted, preferred, bit_order, progress)?;
-    let Some(bytes) = made else { return Ok(()) };
-    let bitmap = finishing
-        .bitmap
-        .as_ref()
-        .map(|request| bitmap_of_multi_pack_index(&snapshot, &bytes, request, progress))
-        .transpose()?;
-    Ok(lock.publish(&bytes, bitmap.flatten().as_deref())?)
+    let is_wanted = |pack: &Pack| remaining.has(pack.name());
+    let mut made = NewChain::of(None, 0);
+    made.add_packs(&snapshot, is_wanted, preferred, finishing.bitmap.as_ref(), progress)?;
+    match made.into_top() {
+        Some(ChainLayer::New(file)) => Ok(lock.publish(&file)?),
+        _ => Ok(()),
+    }
+}
+
+/// Covers new packs and those that are in no multi-pack-index yet; those whose packs stay are kept.
+fn write_chain(
+    repository: &Repository,
+    repacked: &Repacked,
+    split_factor: u32,
+    finishing: &Finishing,
+    progress: &dyn ProgressSink,
+) -> Result<(), Error> {
+    let pack_dir = repository.object_dir().join("pack");
+    let lock = MultiPackIndexLock::take_chain(&pack_dir, repository.hash_kind(), finishing.policy)?;
+    let snapshot = repository.snapshot()?;
+    let remaining = Remaining::of(repacked);
+    let bitmap = finishing.bitmap.as_ref();
+    let own = snapshot.own_multi_pack_index();
+    let stays = |own| staying_layers(own, |name| remaining.has(name), bitmap.is_some());
+    let count = own.as_ref().map_or(0, stays);
+    let mut kept = NewChain::of(own.as_ref(), count);
+    let first = match repacked.scope {
+        Scope::Geometric(_) => first_compacted(kept.chain(), split_factor),
+        _ => count,
+    };
+    if count > first + 1 {
+        let chain = kept.chain().clone();
+        kept = NewChain::of(own.as_ref(), first);
+        kept.add_compacted(&snapshot, (&chain, first..count), bitmap, progress)?;
+    }
+    kept.add_packs(&snapshot, |pack| remaining.has(pack.name()), None, bitmap, progress)?;
+    match kept.into_layers() {
+        Some(layers) if layers.is_empty() => Ok(lock.remove()?),
+        Some(layers) => Ok(lock.publish_chain(&layers)?),
+        None => Ok(()),
+    }
+}
+
+/// The repository's packs after a repack.
+struct Remaining<'a> {
+    new: Vec<&'a str>,
+    staying: HashSet<&'a str>,
+}
+
+impl<'a> Remaining<'a> {
+    fn of(repacked: &'a Repacked) -> Self {
+        Remaining {
+            new: repacked.new.iter().filter_map(|new| new.stem.file_name()?.to_str()).collect(),
+            staying: repacked.staying.iter().map(String::as_str).collect(),
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.new.contains(&name) || self.staying.contains(name)
+    }
 }
 
 /// Removes a multi-pack-index that names a pack about to be deleted: readers would find it damaged.

@@ -5,7 +5,7 @@
 //! | temporaries: `tmp_*`, `.tmp-*` | in `objects/` and folders below it, `reftable/`, `info/`, `packrace-bundles/`; `tmp_info_*` beside `HEAD` | after a day; at once if a killed job of packrace made them |
 //! | quarantines of pushes: `tmp_objdir-incoming-*`, `incoming-*` | `objects/` | as above, counted from the last file in them |
 //! | files of packs without index, without `.keep` | `objects/pack/` | after an hour: a live writer adds the index soon after them |
-//! | `multi-pack-index.lock`, `commit-graph.lock`, `commit-graph-chain.lock`, `packed-refs.lock`, locks of refs below `refs/` and of reftables | git's places | after a day; after ten minutes if a killed job of packrace may have taken them |
+//! | `multi-pack-index.lock`, `multi-pack-index-chain.lock`, `commit-graph.lock`, `commit-graph-chain.lock`, `packed-refs.lock`, locks of refs below `refs/` and of reftables | git's places | after a day; after ten minutes if a killed job of packrace may have taken them |
 //!
 //! Nothing else is removed: not `index.lock`, `HEAD.lock`, `config.lock` or `shallow.lock`, which users
 //! may hold for any time. Ages are by this machine's clock: setting it forward by more than a day removes
@@ -93,7 +93,7 @@ pub fn find(
     for first in 0..=u8::MAX {
         search.temporaries(&objects.join(format!("{first:02x}")), &TEMPORARIES)?;
     }
-    for dir in ["pack", "info", "info/commit-graphs"] {
+    for dir in ["pack", "pack/multi-pack-index.d", "info", "info/commit-graphs"] {
         search.temporaries(&objects.join(dir), &TEMPORARIES)?;
     }
     for dir in ["reftable", "info", BUNDLE_DIR] {
@@ -103,6 +103,7 @@ pub fn find(
     search.packs(&objects.join("pack"))?;
     for lock in [
         objects.join("pack/multi-pack-index.lock"),
+        objects.join("pack/multi-pack-index.d/multi-pack-index-chain.lock"),
         objects.join("info/commit-graph.lock"),
         objects.join("info/commit-graphs/commit-graph-chain.lock"),
         common.join("packed-refs.lock"),

@@ -238,13 +238,65 @@ fn a_bitmap_behind_other_packs_has_the_numbers_of_lookup() {
 }
 
 #[test]
-fn a_chain_of_multi_pack_indexes_is_done_without() {
-    let repo = RepoBuilder::new(Size::Tiny).storage(Storage { packs: 3, ..Storage::default() }).build();
-    repo.git(&["multi-pack-index", "write", "--incremental"]);
-    assert!(repo.path().join("objects/pack/multi-pack-index.d/multi-pack-index-chain").exists());
-    let snapshot = open(repo.path()).snapshot().unwrap();
-    assert_eq!(snapshot.units().len(), 3);
-    check_everything(repo.path(), &snapshot, &listed(repo.path()));
+fn a_chain_of_multi_pack_indexes() {
+    for hash in HASHES {
+        let storage = Storage { packs: 4, ..Storage::default() };
+        let repo = RepoBuilder::new(Size::Tiny).hash(hash).storage(storage).build();
+        let dir = repo.path().join("objects/pack");
+        let mut names: Vec<_> =
+            std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.retain(|name| name.to_str().unwrap().ends_with(".idx"));
+        let count = names.len();
+        let repository = open(repo.path());
+        assert_eq!(repository.snapshot().unwrap().units().len(), count);
+        // A repository that is open already notices each new file.
+        for (covered, name) in (1..).zip(&names) {
+            let args = ["multi-pack-index", "write", "--incremental", "--stdin-packs"];
+            repo.git_with_input(&args, name.as_encoded_bytes());
+            let snapshot = repository.snapshot().unwrap();
+            assert_eq!(snapshot.units().len(), count - covered + 1, "{covered} packs are covered");
+            check_everything(repo.path(), &snapshot, &listed(repo.path()));
+        }
+        let units = || open(repo.path()).snapshot().unwrap().units().len();
+        let check = || {
+            let snapshot = open(repo.path()).snapshot().unwrap();
+            check_everything(repo.path(), &snapshot, &listed(repo.path()));
+        };
+        let chain_dir = dir.join("multi-pack-index.d");
+        let list = chain_dir.join("multi-pack-index-chain");
+        let text = std::fs::read_to_string(&list).unwrap();
+        let layers: Vec<&str> = text.lines().collect();
+        assert_eq!(layers.len(), count);
+        // The lowest files are used up to the first that cannot be.
+        let second = chain_dir.join(format!("multi-pack-index-{}.midx", layers[1]));
+        let bytes = std::fs::read(&second).unwrap();
+        std::fs::remove_file(&second).unwrap();
+        assert_eq!(units(), count);
+        check();
+        std::fs::write(&second, &bytes[..bytes.len() / 2]).unwrap();
+        assert_eq!(units(), count);
+        check();
+        std::fs::write(
+            &second,
+            std::fs::read(chain_dir.join(format!("multi-pack-index-{}.midx", layers[2]))).unwrap(),
+        )
+        .unwrap();
+        assert_eq!(units(), count, "the file of another checksum");
+        std::fs::write(&second, &bytes).unwrap();
+        assert_eq!(units(), 1);
+        std::fs::write(&list, format!("{text}../../../x\n")).unwrap();
+        assert_eq!(units(), count);
+        std::fs::write(&list, format!("{}\n", layers[..2].join("\n"))).unwrap();
+        assert_eq!(units(), count - 1);
+        check();
+        // A single file is preferred.
+        std::fs::write(&list, &text).unwrap();
+        repo.git_with_input(&["multi-pack-index", "write", "--stdin-packs"], names[0].as_encoded_bytes());
+        std::fs::create_dir_all(&chain_dir).unwrap();
+        std::fs::write(&list, &text).unwrap();
+        assert_eq!(units(), count);
+        check();
+    }
 }
 
 #[test]

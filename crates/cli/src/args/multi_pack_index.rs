@@ -1,4 +1,7 @@
-use packrace_commands::options::{MultiPackIndexAction, MultiPackIndexOptions, MultiPackIndexWriteOptions};
+use packrace_commands::options::{
+    MultiPackIndexAction, MultiPackIndexCompactOptions, MultiPackIndexLayerOptions, MultiPackIndexOptions,
+    MultiPackIndexWriteOptions,
+};
 
 use super::chosen;
 use std::path::PathBuf;
@@ -19,12 +22,72 @@ pub struct MultiPackIndex {
 pub enum MultiPackIndexCommand {
     /// Write a multi-pack-index of all packs, or of selected packs.
     Write(MultiPackIndexWrite),
+    /// Replace adjacent files of a chain with one.
+    Compact(MultiPackIndexCompact),
     /// Verify the multi-pack-index against the indexes of the packs.
     Verify(MultiPackIndexCommon),
     /// Delete packs from which the multi-pack-index uses no objects.
     Expire(MultiPackIndexCommon),
     /// Repack small packs into a new one, so that expire can delete them.
     Repack(MultiPackIndexRepack),
+}
+
+// Where a file of a chain goes.
+#[derive(Debug, clap::Args)]
+pub struct MultiPackIndexLayer {
+    /// Write a file of a chain (multi-pack-index.d) instead of a single multi-pack-index.
+    #[arg(long, overrides_with = "no_incremental")]
+    pub incremental: bool,
+    #[arg(long, hide = true)]
+    pub no_incremental: bool,
+    /// With --incremental, do not add the file to the chain; print its checksum.
+    #[arg(long, overrides_with = "write_chain_file")]
+    pub no_write_chain_file: bool,
+    #[arg(long, hide = true)]
+    pub write_chain_file: bool,
+    /// Put the file on top of that with this checksum, or of none.
+    #[arg(long, value_name = "CHECKSUM", overrides_with = "no_base")]
+    pub base: Option<String>,
+    #[arg(long, hide = true)]
+    pub no_base: bool,
+}
+
+impl From<MultiPackIndexLayer> for MultiPackIndexLayerOptions {
+    fn from(args: MultiPackIndexLayer) -> Self {
+        MultiPackIndexLayerOptions {
+            incremental: args.incremental,
+            no_write_chain_file: args.no_write_chain_file,
+            base: args.base,
+        }
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub struct MultiPackIndexCompact {
+    #[command(flatten)]
+    pub common: MultiPackIndexCommon,
+    #[command(flatten)]
+    pub layer: MultiPackIndexLayer,
+    /// Write reachability bitmaps.
+    #[arg(long, overrides_with = "no_bitmap")]
+    pub bitmap: bool,
+    #[arg(long, hide = true)]
+    pub no_bitmap: bool,
+    /// Checksum of the lowest file.
+    pub from: String,
+    /// Checksum of the topmost file.
+    pub to: String,
+}
+
+impl From<MultiPackIndexCompact> for MultiPackIndexCompactOptions {
+    fn from(args: MultiPackIndexCompact) -> Self {
+        MultiPackIndexCompactOptions {
+            from: args.from,
+            to: args.to,
+            bitmap: args.bitmap,
+            layer: args.layer.into(),
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -56,6 +119,8 @@ pub struct MultiPackIndexCommon {
 pub struct MultiPackIndexWrite {
     #[command(flatten)]
     pub common: MultiPackIndexCommon,
+    #[command(flatten)]
+    pub layer: MultiPackIndexLayer,
     /// Prefer copies of objects in this pack.
     #[arg(long, value_name = "PACK", overrides_with = "no_preferred_pack")]
     pub preferred_pack: Option<String>,
@@ -86,6 +151,7 @@ impl From<MultiPackIndexWrite> for MultiPackIndexWriteOptions {
             stdin_packs: args.stdin_packs,
             bitmap: args.bitmap,
             refs_snapshot: args.refs_snapshot,
+            layer: args.layer.into(),
         }
     }
 }
@@ -95,6 +161,9 @@ impl From<MultiPackIndex> for MultiPackIndexOptions {
         let (common, action) = match args.command {
             MultiPackIndexCommand::Write(mut write) => {
                 (std::mem::take(&mut write.common), MultiPackIndexAction::Write(write.into()))
+            }
+            MultiPackIndexCommand::Compact(mut compact) => {
+                (std::mem::take(&mut compact.common), MultiPackIndexAction::Compact(compact.into()))
             }
             MultiPackIndexCommand::Verify(common) => (common, MultiPackIndexAction::Verify),
             MultiPackIndexCommand::Expire(common) => (common, MultiPackIndexAction::Expire),

@@ -82,9 +82,16 @@ pub struct Repack {
     /// Combine small packs until each pack has at least FACTOR times the objects of the next smaller one.
     #[arg(short = 'g', long, value_name = "FACTOR", allow_negative_numbers = true)]
     pub geometric: Option<i64>,
-    /// Write a multi-pack-index of the remaining packs.
-    #[arg(short = 'm', long)]
-    pub write_midx: bool,
+    /// Write a multi-pack-index of the remaining packs; with `incremental`, a file of a chain of them.
+    #[arg(
+        short = 'm',
+        long,
+        value_name = "MODE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "default"
+    )]
+    pub write_midx: Option<String>,
     /// With --cruft and -d, write expired objects to a pack with this file name prefix.
     #[arg(long, value_name = "PREFIX")]
     pub expire_to: Option<PathBuf>,

@@ -30,6 +30,7 @@ mod maintenance;
 mod matrix;
 mod migrate;
 mod multi_pack_index;
+mod multi_pack_index_chain;
 mod negotiation;
 mod one_ref;
 mod outputs;

@@ -50,8 +50,8 @@ pub struct RepackOptions {
     pub keep_pack: Vec<String>,
     /// Combine small packs until each has at least this many times the objects of the next smaller one.
     pub geometric: Option<i64>,
-    /// Write a multi-pack-index of the remaining packs.
-    pub write_midx: bool,
+    /// Write a multi-pack-index of the remaining packs: `default`, or `incremental` for one on top of a chain.
+    pub write_midx: Option<String>,
     /// With `cruft` and `delete`, path prefix of a pack for expired objects.
     pub expire_to: Option<PathBuf>,
 }
@@ -127,6 +127,32 @@ pub struct MultiPackIndexWriteOptions {
     pub bitmap: bool,
     /// With `bitmap`, a list of the refs' objects; lines with a `+` are preferred.
     pub refs_snapshot: Option<PathBuf>,
+    /// Whether to write a file of a chain.
+    pub layer: MultiPackIndexLayerOptions,
+}
+
+/// How `multi-pack-index` writes a file of a chain.
+#[derive(Debug, Clone, Default)]
+pub struct MultiPackIndexLayerOptions {
+    /// Write a file of a chain, and not the single file.
+    pub incremental: bool,
+    /// Leave the chain as it is, and print the checksum of the new file.
+    pub no_write_chain_file: bool,
+    /// The checksum of the file below the new one, or `none`; if not given, that on top of the chain.
+    pub base: Option<String>,
+}
+
+/// What `multi-pack-index compact` makes into one file.
+#[derive(Debug, Clone, Default)]
+pub struct MultiPackIndexCompactOptions {
+    /// The checksum of the lowest file.
+    pub from: String,
+    /// The checksum of the topmost one.
+    pub to: String,
+    /// Write reachability bitmaps.
+    pub bitmap: bool,
+    /// Whether the new file is part of a chain.
+    pub layer: MultiPackIndexLayerOptions,
 }
 
 /// The actions of `commit-graph`.
@@ -154,6 +180,8 @@ pub struct MultiPackIndexOptions {
 pub enum MultiPackIndexAction {
     /// Writes a multi-pack-index of all packs, or of selected packs.
     Write(MultiPackIndexWriteOptions),
+    /// Makes one file of several of a chain.
+    Compact(MultiPackIndexCompactOptions),
     /// Compares the multi-pack-index with the packs' own indexes.
     Verify,
     /// Deletes packs from which the multi-pack-index uses no object.

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 pub use index::{AddOptions, Step, Switch, UntrackedCache, UpdateIndexOptions};
 pub use maintenance::{
     CommitGraphOptions, CommitGraphVerifyOptions, CommitGraphWriteOptions, MaintenanceOptions,
-    MaintenanceRunOptions, MultiPackIndexAction, MultiPackIndexOptions, MultiPackIndexWriteOptions,
-    RepackOptions,
+    MaintenanceRunOptions, MultiPackIndexAction, MultiPackIndexCompactOptions, MultiPackIndexLayerOptions,
+    MultiPackIndexOptions, MultiPackIndexWriteOptions, RepackOptions,
 };
 pub use objects::{CommitTreeOptions, HashObjectOptions, MessagePart, WriteTreeOptions};
 pub use packs::{

@@ -6,13 +6,16 @@
 //! (commit: u32, xor: u8, flags: u8, compressed bitmap) × entries
 //! pseudo-merges (module `pseudo_merges`)                   flag 0x20; its length is its last number
 //! (commit: u32, offset: u64, xor row: u32) × entries      flag 0x10: lookup table, sorted by commit
-//! name hash: u32 × objects                                flag 0x04, in the order of the index
+//! name hash: u32 × objects                                flag 0x04, in the order of the index (in a chain:
+//!                                                          of the objects of this file of it)
 //! checksum of all of the above
 //! ```
 //!
 //! Bit n of a bitmap is the object at pack position n, or at bit n of a multi-pack-index. Commits are
 //! identified by their index position. The bitmap of a commit is what it reaches, including itself; an entry
-//! with an xor is stored as the difference from the bitmap of an earlier entry.
+//! with an xor is stored as the difference from the bitmap of an earlier entry. In a chain of
+//! multi-pack-indexes, bits and positions count from its lowest file; the bitmaps of kinds have only objects of
+//! their own file, those of commits everything.
 
 mod bits;
 mod encode;
@@ -26,6 +29,8 @@ pub use encode::EwahBuf;
 pub use ewah::Ewah;
 pub use pseudo_merges::PseudoMerge;
 pub use write::BitmapWriter;
+
+use std::ops::Range;
 
 use packrace_object::{HashKind, Kind, ObjectId, oid};
 
@@ -47,6 +52,9 @@ const PSEUDO_MERGES: u16 = 0x20;
 pub struct BitmapIndex<D> {
     data: D,
     hash: HashKind,
+    /// The number of objects in the files below this one of a chain.
+    base: u32,
+    /// The number of objects, with those of `base`.
     objects: u32,
     /// The offset of the compressed bitmap of each kind.
     types_at: [usize; 4],
@@ -65,6 +73,12 @@ impl<D: AsRef<[u8]>> BitmapIndex<D> {
     /// (not into their words) and keeps 16 bytes per entry; with a lookup table, reads no entry and no
     /// pseudo-merge.
     pub fn open(data: D, objects: u32, hash: HashKind) -> Result<Self, Error> {
+        Self::open_layer(data, 0..objects, hash)
+    }
+
+    /// As above, for a file of a chain of multi-pack-indexes, which has these positions of the chain.
+    pub fn open_layer(data: D, positions: Range<u32>, hash: HashKind) -> Result<Self, Error> {
+        let (base, objects) = (positions.start, positions.end);
         let bytes = data.as_ref();
         let (flags, entries) = parse_header(bytes, hash)?;
         let mut end = bytes.len() - hash.len_in_bytes();
@@ -74,7 +88,7 @@ impl<D: AsRef<[u8]>> BitmapIndex<D> {
             Ok::<usize, Error>(end)
         };
         let has = |flag| flags & flag != 0;
-        let name_hashes_at = has(HASH_CACHE).then(|| section(u64::from(objects) * 4)).transpose()?;
+        let name_hashes_at = has(HASH_CACHE).then(|| section(u64::from(objects - base) * 4)).transpose()?;
         let table_at =
             has(LOOKUP_TABLE).then(|| section(u64::from(entries) * ROW_BYTES as u64)).transpose()?;
         let mut pseudo_merges = PseudoMerges::default();
@@ -99,6 +113,7 @@ impl<D: AsRef<[u8]>> BitmapIndex<D> {
         Ok(BitmapIndex {
             data,
             hash,
+            base,
             objects,
             types_at,
             entries_end: end,
@@ -108,7 +123,7 @@ impl<D: AsRef<[u8]>> BitmapIndex<D> {
         })
     }
 
-    /// The number of objects; each has a bit.
+    /// The number of objects, each with a bit; with those of the files below this one.
     pub fn objects(&self) -> u32 {
         self.objects
     }
@@ -161,15 +176,15 @@ impl<D: AsRef<[u8]>> BitmapIndex<D> {
         Some(self.xor_chain_into(row, &mut bits).map(|()| bits))
     }
 
-    /// Adds what the commit at this index position reaches to `bits`; `None` if it has no bitmap. Cheaper
-    /// than [`Self::bitmap_of`] if the entry is stored whole. After an error, `bits` may contain part of it.
+    /// Adds what the commit at this index position reaches to `bits`, which may be longer; `None` if it has no
+    /// bitmap. Cheaper than [`Self::bitmap_of`] if the entry is stored whole. After an error, `bits` may contain part of it.
     pub fn or_bitmap_into(&self, index_position: u32, bits: &mut Bits) -> Option<Result<(), Error>> {
         let row = self.rows.find(self.data.as_ref(), index_position)?;
         let result = self.entry(row, u64::MAX).and_then(|entry| {
             if entry.xor_row == NO_XOR {
                 return entry.words.or_into(bits);
             }
-            let mut whole = Bits::new(self.objects);
+            let mut whole = Bits::new(bits.len());
             self.xor_chain_into(row, &mut whole)?;
             bits.or_with(&whole);
             Ok(())
@@ -184,11 +199,12 @@ impl<D: AsRef<[u8]>> BitmapIndex<D> {
     }
 
     /// The hash of a path of the object at this index position (git's name hash, version 1); `None` if the
-    /// file has no hashes.
+    /// file has no hashes, or the object is in a file below.
     #[inline]
     pub fn name_hash_at(&self, index_position: u32) -> Option<u32> {
         assert!(index_position < self.objects, "position {index_position} of {} objects", self.objects);
-        self.name_hashes_at.map(|at| be::u32_at(self.data.as_ref(), at + index_position as usize * 4))
+        let row = index_position.checked_sub(self.base)? as usize;
+        self.name_hashes_at.map(|at| be::u32_at(self.data.as_ref(), at + row * 4))
     }
 
     /// Hashes the whole file and compares the hash with its checksum; nothing else detects a flipped bit in a

@@ -46,7 +46,8 @@ struct Recent {
 
 impl BitmapWriter {
     /// Begins the bitmaps of the pack or multi-pack-index with this checksum. `kinds` are the commits, trees,
-    /// blobs and tags, in this order; each set has as many positions as there are objects.
+    /// blobs and tags, in this order; each set has as many positions as there are objects. In a chain, it has
+    /// positions for those of the files below, too, but none of them is set.
     pub fn new(hash: HashKind, owner_checksum: &ObjectId, kinds: &[Bits; 4]) -> Self {
         assert_eq!(owner_checksum.kind(), hash);
         let objects = kinds[0].len();
@@ -113,7 +114,8 @@ impl BitmapWriter {
         self.recent.push_front(Recent { bits: reached, chain });
     }
 
-    /// Completes the file; `name_hashes` are in index order, with zero for objects without a path.
+    /// Completes the file; `name_hashes` are in index order, with zero for objects without a path. In a chain
+    /// they are those of the file's own objects, which come last.
     pub fn finish(self, name_hashes: Option<&[u32]>, lookup_table: bool) -> Vec<u8> {
         let BitmapWriter { hash, objects, mut out, entries, .. } = self;
         let mut flags = FULL_DAG;
@@ -122,7 +124,7 @@ impl BitmapWriter {
             write_lookup_table(&entries, &mut out);
         }
         if let Some(name_hashes) = name_hashes {
-            assert_eq!(name_hashes.len(), objects as usize);
+            assert!(name_hashes.len() <= objects as usize);
             flags |= HASH_CACHE;
             name_hashes.iter().for_each(|hash| out.extend(hash.to_be_bytes()));
         }

@@ -1,7 +1,7 @@
 //! Multi-pack-indexes, one index for many packs (gitformat-pack, "multi-pack-index (MIDX) files").
 //!
 //! ```text
-//! "MIDX" | version: u8 (1, 2) | hash: u8 | chunks: u8 | base files: u8 (0) | packs: u32
+//! "MIDX" | version: u8 (1, 2) | hash: u8 | chunks: u8 | base files: u8 (0, even in a chain) | packs: u32
 //! table of chunks
 //! PNAM  names of the packs' indexes, each ended by NUL; NULs to a multiple of 4
 //! OIDF  fan-out: u32 × 256               OIDL  id × n, sorted
@@ -12,7 +12,8 @@
 //! ```
 //!
 //! An object in several packs has one entry here, and one bit. Bits are ordered by pack, the preferred pack
-//! first and the others by number, then by offset.
+//! first and the others by number, then by offset. A file in a chain (module [`chain`]) counts positions in
+//! RIDX, and first bits in BTMP, from those of the files below it.
 
 use std::ops::Range;
 
@@ -23,9 +24,11 @@ use crate::id_table::{FANOUT_BYTES, IdTable, check_fanout, partition_point};
 use crate::reverse_index::check_positions;
 use crate::{Error, be, checksum};
 
+mod chain;
 mod write;
 
-pub use write::{MidxWriteError, SourcePack, WriteOptions, write};
+pub use chain::{MultiPackIndexChain, chain_file, parse_chain_file};
+pub use write::{Base, CompactedBits, MidxWriteError, SourcePack, WriteOptions, compact, write};
 
 const FORMAT: &str = "midx";
 const SIGNATURE: &[u8; 4] = b"MIDX";
@@ -39,12 +42,14 @@ const LARGE: u32 = 1 << 31;
 pub struct MultiPackIndex<D> {
     data: D,
     hash: HashKind,
+    /// The number of objects in the files below this one of a chain.
+    base: u32,
     pack_names: Vec<Range<usize>>,
     ids: IdTable,
     offsets_at: usize,
     large_at: usize,
     large: u32,
-    /// Every position in the order of bits is below the number of ids.
+    /// Every position in the order of bits, less `base`, is below the number of ids.
     bit_order_at: Option<usize>,
     bitmapped_at: Option<usize>,
 }
@@ -60,8 +65,14 @@ pub struct BitmappedPack {
 
 impl<D: AsRef<[u8]>> MultiPackIndex<D> {
     /// Checks the header, bounds and sizes of chunks, the fan-out, the packs' names, and that every position
-    /// in the bit order exists (4 bytes per object). A chain of several files (incremental) is refused.
+    /// in the bit order exists (4 bytes per object).
     pub fn open(data: D, hash: HashKind) -> Result<Self, Error> {
+        Self::open_layer(data, hash, 0)
+    }
+
+    /// As above, for a file of a chain; the files below it have `base` objects. Positions and bits begin at 0
+    /// here, too.
+    pub fn open_layer(data: D, hash: HashKind, base: u32) -> Result<Self, Error> {
         let bytes = data.as_ref();
         let (chunk_count, packs) = parse_header(bytes, hash)?;
         let chunks = Chunks::parse(FORMAT, bytes, HEADER_BYTES, chunk_count, hash)?;
@@ -72,14 +83,17 @@ impl<D: AsRef<[u8]>> MultiPackIndex<D> {
         let offsets_at = chunks.require_rows(b"OOFF", len, 8)?;
         let (large_at, large) = chunks.table(b"LOFF", 8)?;
         let bit_order_at = chunks.find_rows(b"RIDX", len, 4)?;
+        let end = base.checked_add(len);
+        let end = end.ok_or_else(|| Error::new(FORMAT, "more than 4294967295 objects", fanout_at as u64))?;
         if let Some(at) = bit_order_at {
-            check_positions(FORMAT, &bytes[at..at + len as usize * 4], at, len)?;
+            check_positions(FORMAT, &bytes[at..at + len as usize * 4], at, base..end)?;
         }
         let bitmapped_at = chunks.find_rows(b"BTMP", packs, 8)?;
         let ids = IdTable::new(fanout_at, ids_at, hash.len_in_bytes(), hash, len);
         Ok(MultiPackIndex {
             data,
             hash,
+            base,
             pack_names,
             ids,
             offsets_at,
@@ -172,7 +186,7 @@ impl<D: AsRef<[u8]>> MultiPackIndex<D> {
     #[inline]
     pub fn position_at_bit(&self, bit: u32) -> Option<u32> {
         assert!(bit < self.len(), "bit {bit} of {} objects", self.len());
-        self.bit_order_at.map(|at| be::u32_at(self.data.as_ref(), at + bit as usize * 4))
+        be::u32_at(self.data.as_ref(), self.bit_order_at? + bit as usize * 4).checked_sub(self.base)
     }
 
     /// The bit of the object at `position`; reads about log₂ n positions. For many objects, a table made with
@@ -204,7 +218,10 @@ impl<D: AsRef<[u8]>> MultiPackIndex<D> {
         assert!(pack < self.pack_count(), "pack {pack} of {}", self.pack_count());
         let at = self.bitmapped_at? + pack as usize * 8;
         let bytes = self.data.as_ref();
-        let found = BitmappedPack { first_bit: be::u32_at(bytes, at), bits: be::u32_at(bytes, at + 4) };
+        let (first_bit, bits) = (be::u32_at(bytes, at), be::u32_at(bytes, at + 4));
+        // A pack without bits has no first one.
+        let first_bit = if bits == 0 { 0 } else { first_bit.checked_sub(self.base)? };
+        let found = BitmappedPack { first_bit, bits };
         let end = found.first_bit.checked_add(found.bits)?;
         (end <= self.len()).then_some(found)
     }
@@ -235,7 +252,7 @@ fn parse_header(bytes: &[u8], hash: HashKind) -> Result<(u8, u32), Error> {
         return Err(Error::new(FORMAT, "made for another hash", 5));
     }
     if bytes[7] != 0 {
-        return Err(Error::new(FORMAT, "chains of files are not supported", 7));
+        return Err(Error::new(FORMAT, "number of base files is not 0", 7));
     }
     Ok((bytes[6], be::u32_at(bytes, 8)))
 }

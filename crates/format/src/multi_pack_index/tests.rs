@@ -120,7 +120,7 @@ fn what_is_refused() {
         (4, 3, "version is neither 1 nor 2"),
         (5, 2, "made for another hash"),
         (6, 9, "chunk is not within the file"),
-        (7, 1, "chains of files are not supported"),
+        (7, 1, "number of base files is not 0"),
         (8, 9, "more packs than names"),
         (11, 60, "pack name is not a file name"),
         (12, 0, "a required chunk is missing"),
@@ -172,8 +172,8 @@ fn written(sources: &[TestPack], hash: HashKind, options: WriteOptions) -> Resul
     // The order of the packs does not matter.
     let turned: Vec<_> = packs.iter().rev().map(|pack| SourcePack { ..*pack }).collect();
     let preferred = options.preferred.map(|at| turned.len() - 1 - at);
-    let result = write(&packs, hash, options);
-    assert!(result == write(&turned, hash, WriteOptions { preferred, ..options }));
+    let result = write(&packs, hash, Base::NONE, options);
+    assert!(result == write(&turned, hash, Base::NONE, WriteOptions { preferred, ..options }));
     result
 }
 

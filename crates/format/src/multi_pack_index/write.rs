@@ -1,14 +1,13 @@
-//! Makes a multi-pack-index of version 1, which every git reads; the parent module has the layout.
+//! Makes multi-pack-indexes of version 1, which every git reads, and of version 2 where packs are not sorted by
+//! name; the parent module has the layout.
 
 use packrace_object::{HashKind, oid};
 
-use super::{HEADER_BYTES, LARGE, SIGNATURE};
+use super::{HEADER_BYTES, LARGE, MultiPackIndex, SIGNATURE};
 use crate::checksum;
 use crate::chunks::ChunkWriter;
 use crate::id_table::{FANOUT_BYTES, write_counts};
 use crate::pack_index::PackIndex;
-
-const VERSION: u8 = 1;
 
 /// A pack that the multi-pack-index covers.
 #[derive(Debug)]
@@ -31,6 +30,20 @@ pub struct WriteOptions {
     pub bit_order: bool,
 }
 
+/// The files below a new one of a chain.
+#[derive(Clone, Copy)]
+pub struct Base<'a> {
+    /// The number of their objects.
+    pub objects: u32,
+    /// Whether they have an object.
+    pub has: &'a dyn Fn(&oid) -> bool,
+}
+
+impl Base<'static> {
+    /// No file.
+    pub const NONE: Base<'static> = Base { objects: 0, has: &|_| false };
+}
+
 /// Why packs don't make a multi-pack-index.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -47,6 +60,9 @@ pub enum MidxWriteError {
     /// The index gives an offset outside its table, so it is damaged.
     #[error("{0} has an offset that is not in its table")]
     DamagedIndex(String),
+    /// A file of a chain has another checksum, or names a missing pack or offset, so it is damaged.
+    #[error("multi-pack-index {0} is damaged")]
+    DamagedLayer(String),
 }
 
 /// The chosen copy of an object.
@@ -63,14 +79,16 @@ struct Merged {
     copies: Vec<ChosenCopy>,
 }
 
-/// Makes the file. Of several copies of an object, the preferred pack's wins, then the newest pack's; packs
-/// of the same second are taken in the order of their names. Takes twice the memory of the file, and 20 bytes
-/// per object.
+/// Makes the file, of the objects that `base` lacks. Of several copies of an object, the preferred pack's wins,
+/// then the newest pack's; packs of the same second are taken in the order of their names. Above others of a
+/// chain, no pack comes first in the order of bits for being preferred. Takes twice the memory of the file, and
+/// 20 bytes per object.
 ///
 /// Every index must use the hash `hash`.
 pub fn write<D: AsRef<[u8]>>(
     packs: &[SourcePack<'_, D>],
     hash: HashKind,
+    base: Base<'_>,
     options: WriteOptions,
 ) -> Result<Vec<u8>, MidxWriteError> {
     assert!(packs.iter().all(|pack| pack.index.hash_kind() == hash), "an index of another hash");
@@ -79,12 +97,95 @@ pub fn write<D: AsRef<[u8]>>(
     sorted.sort_by_key(|pack| pack.name);
     assert!(sorted.windows(2).all(|pair| pair[0].name < pair[1].name), "two packs of one name");
     let preferred = preferred_name.and_then(|name| sorted.iter().position(|pack| pack.name == name));
-    let merged = merge(&sorted, hash, preferred)?;
+    let merged = merge(&sorted, hash, base, preferred)?;
+    let names: Vec<&str> = sorted.iter().map(|pack| pack.name).collect();
+    let first = preferred.filter(|_| base.objects == 0).map(|pack| pack as u32);
+    file(&names, merged, hash, options.bit_order.then_some(BitChunks { base: base.objects, first }))
+}
 
+/// Bits of a file made of several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompactedBits {
+    /// No order of bits.
+    No,
+    /// In the order of the packs' names: the file is of version 1.
+    ByName,
+    /// Every object keeps its bit, so that bitmaps of files above remain right. Git before 2.54 cannot read the file
+    /// if its packs are then not sorted by name.
+    Kept,
+}
+
+/// Makes one file of adjacent files of a chain, above `base` objects.
+pub fn compact<D: AsRef<[u8]>>(
+    layers: &[MultiPackIndex<D>],
+    hash: HashKind,
+    base: u32,
+    bits: CompactedBits,
+) -> Result<Vec<u8>, MidxWriteError> {
+    // By number in the new file: name, layer, number there.
+    let mut packs: Vec<(&str, usize, u32)> = Vec::new();
+    for (at, layer) in layers.iter().enumerate() {
+        let names: Vec<&str> = layer.pack_names().collect();
+        packs.extend(packs_by_bits(layer).into_iter().map(|pack| (names[pack as usize], at, pack)));
+    }
+    if bits != CompactedBits::Kept {
+        packs.sort_unstable();
+    }
+    let mut numbers: Vec<Vec<u32>> =
+        layers.iter().map(|layer| vec![0; layer.pack_count() as usize]).collect();
+    for (number, (_, at, pack)) in (0u32..).zip(&packs) {
+        numbers[*at][*pack as usize] = number;
+    }
+    let mut objects: Vec<(&oid, ChosenCopy)> = Vec::new();
+    for (layer, numbers) in layers.iter().zip(&numbers) {
+        for position in 0..layer.len() {
+            let place = layer.pack_and_offset_at(position);
+            let (pack, offset) =
+                place.ok_or_else(|| MidxWriteError::DamagedLayer(layer.checksum().to_string()))?;
+            objects.push((layer.id_at(position), ChosenCopy { pack: numbers[pack as usize], offset }));
+        }
+    }
+    objects.sort_unstable_by_key(|(id, _)| *id);
+    let mut counts = [0u32; 256];
+    let mut merged = Merged {
+        ids: Vec::with_capacity(objects.len() * hash.len_in_bytes()),
+        fanout: Vec::with_capacity(FANOUT_BYTES),
+        copies: Vec::with_capacity(objects.len()),
+    };
+    for (id, copy) in objects {
+        counts[usize::from(id.first_byte())] += 1;
+        merged.ids.extend_from_slice(id.as_bytes());
+        merged.copies.push(copy);
+    }
+    write_counts(&mut merged.fanout, &counts);
+    let names: Vec<&str> = packs.into_iter().map(|(name, _, _)| name).collect();
+    file(&names, merged, hash, (bits != CompactedBits::No).then_some(BitChunks { base, first: None }))
+}
+
+/// The numbers of all packs of a file in the order of their bits; the preferred pack comes first.
+fn packs_by_bits<D: AsRef<[u8]>>(layer: &MultiPackIndex<D>) -> Vec<u32> {
+    let preferred = layer.preferred_pack();
+    let mut packs: Vec<u32> = (0..layer.pack_count()).collect();
+    packs.sort_by_key(|pack| (preferred.is_some_and(|preferred| *pack != preferred), *pack));
+    packs
+}
+
+/// How bits are numbered: from `base` on, pack `first` before the others.
+struct BitChunks {
+    base: u32,
+    first: Option<u32>,
+}
+
+fn file(
+    names: &[&str],
+    merged: Merged,
+    hash: HashKind,
+    bits: Option<BitChunks>,
+) -> Result<Vec<u8>, MidxWriteError> {
     let needs_large = merged.copies.iter().any(|copy| copy.offset > u64::from(u32::MAX));
     let (offsets, large) = offset_chunks(&merged.copies, needs_large)?;
     let mut chunks = vec![
-        (b"PNAM", names_chunk(&sorted)),
+        (b"PNAM", names_chunk(names)),
         (b"OIDF", merged.fanout),
         (b"OIDL", merged.ids),
         (b"OOFF", offsets),
@@ -92,16 +193,16 @@ pub fn write<D: AsRef<[u8]>>(
     if needs_large {
         chunks.push((b"LOFF", large));
     }
-    if options.bit_order {
-        let preferred = preferred.map_or(u32::MAX, |pack| pack as u32);
-        let (order, ranges) = bit_chunks(&merged.copies, preferred, sorted.len());
+    if let Some(bits) = bits {
+        let (order, ranges) = bit_chunks(&merged.copies, &bits, names.len())?;
         chunks.extend([(b"RIDX", order), (b"BTMP", ranges)]);
     }
 
+    let version = if names.is_sorted() { 1 } else { 2 };
     let mut header = Vec::with_capacity(HEADER_BYTES);
     header.extend_from_slice(SIGNATURE);
-    header.extend_from_slice(&[VERSION, checksum::hash_number(hash), chunks.len() as u8, 0]);
-    let pack_count = u32::try_from(sorted.len()).map_err(|_| MidxWriteError::TooManyObjects)?;
+    header.extend_from_slice(&[version, checksum::hash_number(hash), chunks.len() as u8, 0]);
+    let pack_count = u32::try_from(names.len()).map_err(|_| MidxWriteError::TooManyObjects)?;
     header.extend_from_slice(&pack_count.to_be_bytes());
     let mut writer = ChunkWriter::new(header);
     chunks.into_iter().for_each(|(id, bytes)| writer.add(id, bytes));
@@ -130,6 +231,7 @@ fn preferred<D: AsRef<[u8]>>(
 fn merge<D: AsRef<[u8]>>(
     packs: &[&SourcePack<'_, D>],
     hash: HashKind,
+    base: Base<'_>,
     preferred: Option<usize>,
 ) -> Result<Merged, MidxWriteError> {
     let mut by_rank: Vec<u32> = (0..packs.len() as u32).collect();
@@ -152,7 +254,8 @@ fn merge<D: AsRef<[u8]>>(
         for (rank, pack) in (0u32..).zip(&by_rank) {
             let index = packs[*pack as usize].index;
             let positions = index.range_of_prefix(&prefix, 2);
-            bucket.extend(positions.map(|position| (index.id_at(position), rank, position)));
+            let is_new = |position: &u32| base.objects == 0 || !(base.has)(index.id_at(*position));
+            bucket.extend(positions.filter(is_new).map(|position| (index.id_at(position), rank, position)));
         }
         bucket.sort_unstable();
         bucket.dedup_by_key(|(id, _, _)| *id);
@@ -169,18 +272,19 @@ fn merge<D: AsRef<[u8]>>(
         counts[usize::from(first_byte)] =
             u32::try_from(bucket.len()).map_err(|_| MidxWriteError::TooManyObjects)?;
     }
-    if u32::try_from(merged.copies.len()).is_err() {
+    let len = u32::try_from(merged.copies.len()).ok();
+    if len.and_then(|len| len.checked_add(base.objects)).is_none() {
         return Err(MidxWriteError::TooManyObjects);
     }
     write_counts(&mut merged.fanout, &counts);
     Ok(merged)
 }
 
-fn names_chunk<D>(packs: &[&SourcePack<'_, D>]) -> Vec<u8> {
+fn names_chunk(names: &[&str]) -> Vec<u8> {
     let mut chunk = Vec::new();
-    for pack in packs {
-        assert!(!pack.name.is_empty() && !pack.name.contains(['/', '\0']), "no file name: {}", pack.name);
-        chunk.extend_from_slice(pack.name.as_bytes());
+    for name in names {
+        assert!(!name.is_empty() && !name.contains(['/', '\0']), "no file name: {name}");
+        chunk.extend_from_slice(name.as_bytes());
         chunk.push(0);
     }
     chunk.resize(chunk.len().next_multiple_of(4), 0);
@@ -206,22 +310,28 @@ fn offset_chunks(copies: &[ChosenCopy], needs_large: bool) -> Result<(Vec<u8>, V
     Ok((offsets, large))
 }
 
-/// Makes RIDX and BTMP: the preferred pack first, then packs by number; within a pack by offset.
-fn bit_chunks(copies: &[ChosenCopy], preferred: u32, packs: usize) -> (Vec<u8>, Vec<u8>) {
-    let mut order: Vec<u32> = (0..copies.len() as u32).collect();
+/// Makes RIDX and BTMP: the first pack, then packs by number; within a pack by offset.
+fn bit_chunks(
+    copies: &[ChosenCopy],
+    BitChunks { base, first }: &BitChunks,
+    packs: usize,
+) -> Result<(Vec<u8>, Vec<u8>), MidxWriteError> {
+    let len = u32::try_from(copies.len()).map_err(|_| MidxWriteError::TooManyObjects)?;
+    base.checked_add(len).ok_or(MidxWriteError::TooManyObjects)?;
+    let mut order: Vec<u32> = (0..len).collect();
     order.sort_unstable_by_key(|position| {
         let copy = copies[*position as usize];
-        (copy.pack != preferred, copy.pack, copy.offset)
+        (first.is_some_and(|first| copy.pack != first), copy.pack, copy.offset)
     });
     let mut ranges = vec![(0u32, 0u32); packs];
-    for (bit, position) in (0..).zip(&order) {
+    for (bit, position) in (*base..).zip(&order) {
         let (first, bits) = &mut ranges[copies[*position as usize].pack as usize];
         if *bits == 0 {
             *first = bit;
         }
         *bits += 1;
     }
-    let order = order.into_iter().flat_map(u32::to_be_bytes).collect();
+    let order = order.into_iter().flat_map(|position| (base + position).to_be_bytes()).collect();
     let ranges = ranges.into_iter().flat_map(|(first, bits)| [first, bits]).flat_map(u32::to_be_bytes);
-    (order, ranges.collect())
+    Ok((order, ranges.collect()))
 }

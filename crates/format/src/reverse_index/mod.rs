@@ -10,6 +10,8 @@
 //! A pack position counts the entries of a pack from its start, from 0; bit n of a pack's bitmaps is the
 //! object at pack position n.
 
+use std::ops::Range;
+
 use packrace_object::{HashKind, oid};
 
 use crate::id_table::partition_point;
@@ -54,7 +56,7 @@ impl<D: AsRef<[u8]>> ReverseIndex<D> {
             return Err(Error::new(FORMAT, "made for another hash", 8));
         }
         let table_end = HEADER_BYTES + len as usize * 4;
-        check_positions(FORMAT, &bytes[HEADER_BYTES..table_end], HEADER_BYTES, len)?;
+        check_positions(FORMAT, &bytes[HEADER_BYTES..table_end], HEADER_BYTES, 0..len)?;
         if bytes[table_end..table_end + id_bytes] != *index.pack_checksum().as_slice() {
             return Err(Error::new(FORMAT, "made for another pack", table_end as u64));
         }
@@ -140,14 +142,20 @@ fn sorted_by_offset(offsets: impl Iterator<Item = u64>) -> Vec<u32> {
     by_offset.into_iter().map(|(_, position)| position).collect()
 }
 
-/// Checks that every number of `table`, which is at `at`, is below `len`.
-pub(crate) fn check_positions(format: &'static str, table: &[u8], at: usize, len: u32) -> Result<(), Error> {
-    // The maximum first, which the compiler vectorizes; the position matters only for the error.
+/// Checks that every number of `table`, which is at `at`, is expected.
+pub(crate) fn check_positions(
+    format: &'static str,
+    table: &[u8],
+    at: usize,
+    expected: Range<u32>,
+) -> Result<(), Error> {
+    // Minimum and maximum first, which the compiler vectorizes; the position matters only for the error.
     let numbers = || table.chunks_exact(4).map(|number| be::u32_at(number, 0));
-    if numbers().max().is_none_or(|largest| largest < len) {
+    let bounds = numbers().fold((u32::MAX, 0), |(low, high), number| (low.min(number), high.max(number)));
+    if table.is_empty() || (expected.contains(&bounds.0) && expected.contains(&bounds.1)) {
         return Ok(());
     }
-    let bad = numbers().position(|number| number >= len).unwrap_or(0);
+    let bad = numbers().position(|number| !expected.contains(&number)).unwrap_or(0);
     Err(Error::new(format, "position is beyond the index", (at + bad * 4) as u64))
 }
 

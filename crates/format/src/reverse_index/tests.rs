@@ -69,7 +69,8 @@ fn damage_never_panics() {
 #[test]
 fn positions_beyond_the_index() {
     let numbers: Vec<u8> = [0u32, 1, 3, 2].into_iter().flat_map(u32::to_be_bytes).collect();
-    assert_eq!(check_positions(FORMAT, &numbers, 12, 4), Ok(()));
-    assert_eq!(check_positions(FORMAT, &numbers, 12, 3).unwrap_err().offset, 20);
-    assert_eq!(check_positions(FORMAT, &[], 12, 0), Ok(()));
+    assert_eq!(check_positions(FORMAT, &numbers, 12, 0..4), Ok(()));
+    assert_eq!(check_positions(FORMAT, &numbers, 12, 0..3).unwrap_err().offset, 20);
+    assert_eq!(check_positions(FORMAT, &numbers, 12, 1..4).unwrap_err().offset, 12);
+    assert_eq!(check_positions(FORMAT, &[], 12, 0..0), Ok(()));
 }

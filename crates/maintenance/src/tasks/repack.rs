@@ -10,7 +10,7 @@ use super::Means;
 use crate::bitmaps::{bitmap_request, islands};
 use crate::error::Error;
 use crate::measure::deltas;
-use crate::repacking::{Finishing, finish};
+use crate::repacking::{Finishing, MultiPackIndexMode, finish};
 use crate::settings::MaintenanceSettings;
 
 /// A repack, configured step by step.
@@ -159,7 +159,10 @@ impl<'a> RepackTask<'a> {
         let repacked = write(&self.request_objects, &self.request, self.means.progress)?;
         let finishing = Finishing {
             policy: self.request.files.policy,
-            multi_pack_index: self.multi_pack_index,
+            multi_pack_index: match self.multi_pack_index {
+                true => MultiPackIndexMode::Single,
+                false => MultiPackIndexMode::No,
+            },
             bitmap: self.bitmap,
             delete: true,
             drops_unreachable,

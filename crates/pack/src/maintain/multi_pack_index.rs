@@ -1,26 +1,29 @@
 //! Which packs a multi-pack-index covers (git-multi-pack-index).
 
+use std::collections::HashSet;
 use std::time::UNIX_EPOCH;
 
-use packrace_format::multi_pack_index::{MidxWriteError, SourcePack, WriteOptions, write};
+use packrace_format::multi_pack_index::{
+    Base, MidxWriteError, MultiPackIndexChain, SourcePack, WriteOptions, write,
+};
 use packrace_store::{Pack, Snapshot};
 
 use crate::progress::{Phase, ProgressSink};
 
-/// Makes a multi-pack-index of the repository's own packs that `is_wanted`; `None` if there are none. Copies
-/// in the pack named `preferred` win. `bit_order` allows bitmaps for it.
+/// Makes a multi-pack-index of the repository's own packs that `is_wanted` and `base`, the chain below, does not
+/// cover; `None` if there are none. Copies in the pack named `preferred` win. `bit_order` allows bitmaps for it.
 pub fn make(
     snapshot: &Snapshot,
+    base: &MultiPackIndexChain<impl AsRef<[u8]>>,
     is_wanted: impl Fn(&Pack) -> bool,
     preferred: Option<&str>,
     bit_order: bool,
     progress: &dyn ProgressSink,
 ) -> Result<Option<Vec<u8>>, MidxWriteError> {
-    let packs: Vec<&Pack> = snapshot
-        .packs()
-        .iter()
-        .filter(|pack| pack.is_local() && is_wanted(pack) && pack.is_usable())
-        .collect();
+    let covered: HashSet<&str> =
+        base.pack_names().map(|name| name.strip_suffix(".idx").unwrap_or(name)).collect();
+    let is_new = |pack: &&Pack| pack.is_local() && is_wanted(pack) && !covered.contains(pack.name());
+    let packs: Vec<&Pack> = snapshot.packs().iter().filter(is_new).filter(|pack| pack.is_usable()).collect();
     if packs.is_empty() {
         return Ok(None);
     }
@@ -36,7 +39,8 @@ pub fn make(
         .collect();
     progress.report(Phase::AddingPacks, 0, 0);
     let preferred = preferred.and_then(|name| packs.iter().position(|pack| pack.name() == name));
-    let made = write(&sources, snapshot.hash_kind(), WriteOptions { preferred, bit_order })?;
+    let base = Base { objects: base.len(), has: &|id| base.position_of(id).is_some() };
+    let made = write(&sources, snapshot.hash_kind(), base, WriteOptions { preferred, bit_order })?;
     progress.report(Phase::AddingPacks, sources.len() as u64, 0);
     Ok(Some(made))
 }

@@ -69,13 +69,16 @@ impl Snapshot {
             }
         };
         for unit in self.units() {
-            let range = match &unit.index {
+            let mut add = |position| add(self.id(ObjectIx(unit.start + position)).to_owned());
+            match &unit.index {
                 UnitIndex::Pack(pack) => {
-                    self.packs()[pack.0 as usize].index().range_of_prefix(prefix, hex_len)
+                    let index = self.packs()[pack.0 as usize].index();
+                    index.range_of_prefix(prefix, hex_len).take(3).for_each(&mut add);
                 }
-                UnitIndex::Multi { index, .. } => index.range_of_prefix(prefix, hex_len),
-            };
-            range.take(3).for_each(|position| add(self.id(ObjectIx(unit.start + position)).to_owned()));
+                UnitIndex::Multi { index, .. } => {
+                    index.positions_of_prefix(prefix, hex_len).take(3).for_each(&mut add);
+                }
+            }
         }
         let hex = prefix.to_hex().to_string();
         for id in self.loose_of_byte(prefix.first_byte())? {

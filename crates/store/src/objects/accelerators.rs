@@ -1,11 +1,8 @@
-//! Files that speed up searches in packs and walks: multi-pack-index and commit-graph. None is required; a
-//! damaged one is reported and skipped.
+//! Files that speed up walks: commit-graphs. None is required; a damaged one is reported and skipped.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use packrace_format::commit_graph::CommitGraph;
-use packrace_format::multi_pack_index::MultiPackIndex;
 use packrace_object::HashKind;
 use packrace_os::Mapped;
 use packrace_os::count::Role;
@@ -13,32 +10,8 @@ use packrace_os::count::Role;
 use crate::objects::objects_dir::ObjectsDir;
 use crate::objects::verified;
 
-/// Longest `commit-graph-chain`: one hash per line.
+/// Longest list of the files of a chain: one hash per line.
 pub(crate) const MAX_CHAIN_BYTES: u64 = 1 << 20;
-
-/// The multi-pack-index of a pack directory.
-pub(crate) fn multi_pack_index(pack_dir: &Path, hash: HashKind) -> Option<MultiPackIndex<Mapped>> {
-    let path = pack_dir.join("multi-pack-index");
-    let bytes = map(&path)?;
-    match MultiPackIndex::open(bytes, hash) {
-        Ok(index) => Some(index),
-        Err(error) => {
-            tracing::error!("ignoring {}: {error}", path.display());
-            None
-        }
-    }
-}
-
-/// As above; returns `known` if the file is unchanged.
-pub(crate) fn multi_pack_index_again(
-    pack_dir: &Path,
-    hash: HashKind,
-    known: Option<&Arc<MultiPackIndex<Mapped>>>,
-) -> Option<Arc<MultiPackIndex<Mapped>>> {
-    let now = || packrace_os::identity(&pack_dir.join("multi-pack-index"), Role::Index).ok().flatten();
-    let same = known.filter(|known| known.data().identity().is_some_and(|then| now() == Some(then)));
-    same.cloned().or_else(|| multi_pack_index(pack_dir, hash).map(Arc::new))
-}
 
 /// The files of the first commit-graph in the object directories, base of the chain first.
 pub(crate) fn commit_graph_files(dirs: &[ObjectsDir]) -> Option<Vec<Mapped>> {

@@ -1,7 +1,9 @@
 //! The reachability bitmaps of a snapshot, in the snapshot's numbers.
 
+use std::path::{Path, PathBuf};
+
 use packrace_format::bitmap::{BitmapIndex, Bits};
-use packrace_format::multi_pack_index::MultiPackIndex;
+use packrace_format::multi_pack_index::MultiPackIndexChain;
 use packrace_object::Kind;
 use packrace_os::Mapped;
 
@@ -21,49 +23,68 @@ impl Snapshot {
     }
 }
 
-/// Opens `file` and verifies all of it; a damaged one is reported and not used.
+/// Opens `file` and verifies all of it; a damaged one is reported and not used. Of a chain of multi-pack-indexes,
+/// bitmaps above a damaged file are not used either.
 ///
 /// Checksums are verified because a flipped bit would omit objects from a response.
 fn open(file: &BitmapFile, snapshot: &Snapshot) -> Option<OpenBitmap> {
-    let unusable = |why: &dyn std::fmt::Display| {
-        tracing::warn!("ignoring bitmap {}: {why}", file.path.display());
-    };
-    let (objects, checksum) = match Owner::of(file.owner, snapshot)? {
-        Owner::Pack(pack) => (pack.len(), *pack.checksum()),
-        Owner::Multi(index) if !index.has_bit_order() => {
-            unusable(&"the multi-pack-index has no order of bits");
-            return None;
-        }
-        Owner::Multi(index) => {
-            let verify = || index.verify_checksum();
-            verified::once(std::slice::from_ref(index.data()), verify)
-                .map_err(|error| unusable(&error))
-                .ok()?;
-            (index.len(), index.checksum())
-        }
-    };
-    let opened = BitmapIndex::open(file.bytes.clone(), objects, snapshot.hash_kind()).and_then(|index| {
-        verified::once(std::slice::from_ref(&file.bytes), || index.verify_checksum()).map(|()| index)
-    });
-    let index = opened.map_err(|error| unusable(&error)).ok()?;
-    if index.owner_checksum() != checksum {
-        unusable(&"it was made for other packs");
+    let owner = Owner::of(file.owner, snapshot)?;
+    let layers = file.layers.iter().enumerate();
+    let layers: Vec<_> = layers.map_while(|(at, layer)| open_layer(at, layer, &owner, snapshot)).collect();
+    if layers.is_empty() {
         return None;
     }
     // Bits are mapped to objects without a lookup, so nothing else would notice a missing pack.
     let missing = Owner::packs(file.owner, snapshot).into_iter().find(|pack| !pack.is_usable());
     if let Some(pack) = missing {
-        unusable(&format_args!("{} is missing or damaged", pack.name()));
+        unusable(&file.layers[0].0, &format_args!("{} is missing or damaged", pack.name()));
         return None;
     }
     let is_first = snapshot.units().first().is_some_and(|unit| unit.index.is_of(file.owner));
-    Some(OpenBitmap { index, owner: file.owner, is_first })
+    Some(OpenBitmap { layers, owner: file.owner, is_first })
+}
+
+/// Opens the file of a layer; `at` is the layer's number.
+fn open_layer(
+    at: usize,
+    (path, bytes): &(PathBuf, Mapped),
+    owner: &Owner<'_>,
+    snapshot: &Snapshot,
+) -> Option<BitmapIndex<Mapped>> {
+    let (positions, checksum) = match owner {
+        Owner::Pack(pack) => (0..pack.len(), *pack.checksum()),
+        Owner::Multi(chain) => {
+            let index = &chain.layers()[at];
+            if !index.has_bit_order() {
+                unusable(path, &"the multi-pack-index has no order of bits");
+                return None;
+            }
+            let verify = || index.verify_checksum();
+            verified::once(std::slice::from_ref(index.data()), verify)
+                .map_err(|error| unusable(path, &error))
+                .ok()?;
+            (chain.range_of_layer(at), index.checksum())
+        }
+    };
+    let opened = BitmapIndex::open_layer(bytes.clone(), positions, snapshot.hash_kind()).and_then(|index| {
+        verified::once(std::slice::from_ref(bytes), || index.verify_checksum()).map(|()| index)
+    });
+    let index = opened.map_err(|error| unusable(path, &error)).ok()?;
+    if index.owner_checksum() != checksum {
+        unusable(path, &"it was made for other packs");
+        return None;
+    }
+    Some(index)
+}
+
+fn unusable(path: &Path, why: &dyn std::fmt::Display) {
+    tracing::warn!("ignoring bitmap {}: {why}", path.display());
 }
 
 /// The owner itself.
 enum Owner<'a> {
     Pack(&'a Pack),
-    Multi(&'a MultiPackIndex<Mapped>),
+    Multi(&'a MultiPackIndexChain<Mapped>),
 }
 
 impl<'a> Owner<'a> {
@@ -110,24 +131,25 @@ pub struct SnapshotBitmap<'a> {
 impl<'a> SnapshotBitmap<'a> {
     /// Number of objects that the bitmaps cover.
     pub fn objects(&self) -> u32 {
-        self.open.index.objects()
+        self.open.objects()
     }
 
     /// An empty bitmap, with one bit per object.
     pub fn no_bits(&self) -> Bits {
-        Bits::new(self.open.index.objects())
+        Bits::new(self.open.objects())
     }
 
     /// Whether a bitmap is stored for a commit.
     pub fn has(&self, commit: ObjectIx) -> bool {
-        self.position(commit).is_some_and(|position| self.open.index.has_bitmap_of(position))
+        let has = |position| self.open.layers.iter().any(|layer| layer.has_bitmap_of(position));
+        self.position(commit).is_some_and(has)
     }
 
     /// Adds everything reachable from a commit to `bits`; false if it has no stored bitmap. After an error,
     /// `bits` is invalid.
     pub fn or_into(&self, commit: ObjectIx, bits: &mut Bits) -> Result<bool, DamagedBitmap> {
         let Some(position) = self.position(commit) else { return Ok(false) };
-        match self.open.index.or_bitmap_into(position, bits) {
+        match self.open.layers.iter().find_map(|layer| layer.or_bitmap_into(position, bits)) {
             None => Ok(false),
             Some(Ok(())) => Ok(true),
             Some(Err(error)) => {
@@ -145,7 +167,7 @@ impl<'a> SnapshotBitmap<'a> {
             DamagedBitmap
         };
         let mut used = 0;
-        for merge in self.open.index.pseudo_merges() {
+        for merge in self.open.layers.iter().flat_map(BitmapIndex::pseudo_merges) {
             let merge = merge.map_err(damaged)?;
             let mut others = merge.commits.to_bits(bits.len()).map_err(damaged)?;
             if others.none() {
@@ -163,10 +185,14 @@ impl<'a> SnapshotBitmap<'a> {
 
     /// The objects of this kind.
     pub fn of_kind(&self, kind: Kind) -> Result<Bits, DamagedBitmap> {
-        self.open.index.type_bitmap(kind).map_err(|error| {
-            tracing::warn!("ignoring type bitmaps: {error}");
-            DamagedBitmap
-        })
+        let mut bits = self.no_bits();
+        for layer in &self.open.layers {
+            layer.type_ewah(kind).or_into(&mut bits).map_err(|error| {
+                tracing::warn!("ignoring type bitmaps: {error}");
+                DamagedBitmap
+            })?;
+        }
+        Ok(bits)
     }
 
     /// The object that a bit stands for.
@@ -198,25 +224,28 @@ impl<'a> SnapshotBitmap<'a> {
     /// Whether the hashes of paths are stored. A multi-pack-index made without a walk has only zeros, so some are
     /// looked at; commits and root trees have none.
     pub fn has_name_hashes(&self) -> bool {
-        let objects = self.open.index.objects();
+        let objects = self.open.objects();
         let samples = (0..objects).step_by((objects / NAME_SAMPLES).max(1) as usize);
-        let named = |at: &u32| self.open.index.name_hash_at(*at).is_some_and(|hash| hash != 0);
+        let named = |at: &u32| self.open.name_hash_at(*at).is_some_and(|hash| hash != 0);
         samples.clone().filter(named).count() > samples.len() / 8
     }
 
     /// The hash of a path at which the object was found when the bitmaps were made, if stored.
     pub fn name_hash(&self, ix: ObjectIx) -> Option<u32> {
-        self.open.index.name_hash_at(self.position(ix)?)
+        self.open.name_hash_at(self.position(ix)?)
     }
 
     /// The object's position in the owner's index.
     fn position(&self, ix: ObjectIx) -> Option<u32> {
         if self.open.is_first {
-            return (ix.0 < self.open.index.objects()).then_some(ix.0);
+            return (ix.0 < self.open.objects()).then_some(ix.0);
         }
         match Owner::of(self.open.owner, self.snapshot)? {
             Owner::Pack(pack) => pack.index().position_of(self.snapshot.id(ix)),
-            Owner::Multi(index) => index.position_of(self.snapshot.id(ix)),
+            // The upper files of a chain may have no bitmaps.
+            Owner::Multi(index) => {
+                index.position_of(self.snapshot.id(ix)).filter(|position| *position < self.open.objects())
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ mod bitmap_file;
 pub mod cache_bytes;
 pub(crate) mod freshen;
 mod locality;
+pub(crate) mod multi_pack_index;
 pub(crate) mod numbers;
 pub(crate) mod objects_dir;
 pub(crate) mod pack;

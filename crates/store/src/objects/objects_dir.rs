@@ -10,6 +10,7 @@ use packrace_os::count::Role;
 
 use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
+use crate::objects::multi_pack_index::{MIDX_CHAIN_DIR, MIDX_CHAIN_FILE};
 use crate::quoted::{quote, unquote};
 
 /// Maximum depth of nested alternates, as in git.
@@ -148,6 +149,10 @@ pub(crate) fn open_seen(
         files.iter().for_each(|file| seen.file(file));
         seen.file(&info.join("commit-graphs/commit-graph-chain"));
         seen.file(&pack_dir.join("multi-pack-index"));
+        // One that appears later changes the directory of the packs.
+        if packrace_os::identity(&pack_dir.join(MIDX_CHAIN_DIR), Role::Index).is_ok_and(|dir| dir.is_some()) {
+            seen.file(&pack_dir.join(MIDX_CHAIN_FILE));
+        }
         seen.file(&pack_dir);
     }
     found

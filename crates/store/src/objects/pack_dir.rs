@@ -10,7 +10,7 @@ use packrace_os::count::Role;
 use packrace_os::{FileIdentity, Mapped, clock};
 
 use crate::error::Error;
-use crate::objects::accelerators;
+use crate::objects::multi_pack_index::{self, MIDX_CHAIN_DIR, OpenMultiPackIndex};
 use crate::objects::objects_dir::ObjectsDir;
 use crate::objects::pack::{Beside, ListedPack, PackFiles};
 use crate::objects::pack_finder::{Finder, Index};
@@ -29,6 +29,8 @@ pub(crate) struct PackDir {
     /// Searches the multi-pack-index, then the uncovered packs.
     pub(crate) finder: Finder,
     uses_multi: bool,
+    /// Whether there is a directory for a chain of multi-pack-indexes, and they are used.
+    has_chain_dir: bool,
     hash: HashKind,
     /// The state of the directory just before it was listed.
     identity: Option<FileIdentity>,
@@ -41,7 +43,7 @@ pub(crate) struct PackDir {
 /// A multi-pack-index whose packs all exist.
 #[derive(Debug)]
 pub(crate) struct Multi {
-    pub(crate) index: Arc<MultiPackIndex<Mapped>>,
+    pub(crate) opened: OpenMultiPackIndex,
     /// The packs by their numbers in the index.
     pub(crate) packs: Vec<usize>,
 }
@@ -113,8 +115,9 @@ impl PackDir {
             Err(_) if !dir.is_local => None,
             Err(error) => return Err(Error::io(path, error)),
         };
-        let is_same =
-            |known: &&Arc<PackDir>| known.is_settled && known.identity == identity && known.is_whole();
+        let is_same = |known: &&Arc<PackDir>| {
+            known.is_settled && known.identity == identity && known.is_whole() && !known.has_new_chain(&path)
+        };
         if let Some(known) = known.filter(is_same) {
             return Ok(known.clone());
         }
@@ -125,6 +128,7 @@ impl PackDir {
             uncovered: Vec::new(),
             finder: Finder::new(&[], None),
             uses_multi,
+            has_chain_dir: false,
             hash,
             identity,
             is_settled,
@@ -155,9 +159,17 @@ impl PackDir {
         Err(Error::io(path, std::io::Error::other("packs keep changing while they are listed")))
     }
 
+    /// Whether there may be another chain of multi-pack-indexes.
+    fn has_new_chain(&self, path: &Path) -> bool {
+        match &self.multi {
+            Some(multi) => !multi.opened.has_current_chain(path),
+            None => self.has_chain_dir && multi_pack_index::chain_file(path).is_some(),
+        }
+    }
+
     /// Whether a file used by the finder is damaged.
     fn is_damaged(&self) -> bool {
-        let multi = self.multi.iter().map(|multi| multi.index.data());
+        let multi = self.multi.iter().flat_map(|multi| multi.opened.index.layers()).map(MultiPackIndex::data);
         self.packs.iter().flat_map(|(files, _)| files.maps()).chain(multi).any(Mapped::is_damaged)
     }
 
@@ -218,7 +230,11 @@ impl PackDir {
     /// Adopts the named packs, in order. If some are missing, adopts the others and returns errors.
     fn fill(&mut self, path: &Path, names: &[&str], known: Option<&Arc<PackDir>>) -> Result<(), Vec<Error>> {
         let (packs, mut vanished) = self.list(path, names, known);
-        let multi = if self.uses_multi { open_multi(path, &packs, self.hash, known) } else { None };
+        self.has_chain_dir = self.uses_multi && names.binary_search(&MIDX_CHAIN_DIR).is_ok();
+        let multi = match self.uses_multi {
+            true => open_multi(path, &packs, self.hash, self.has_chain_dir, known),
+            false => None,
+        };
         let mut is_covered = vec![false; packs.len()];
         multi.iter().flat_map(|multi| &multi.packs).for_each(|pack| is_covered[*pack] = true);
         // Packs get their numbers after those that cannot be opened are dropped.
@@ -246,7 +262,7 @@ impl PackDir {
         self.multi = multi
             .map(|multi| Multi { packs: multi.packs.iter().map(|pack| numbers[*pack]).collect(), ..multi });
         let mut indexes: Vec<Index> =
-            self.multi.iter().map(|multi| Index::Multi(multi.index.clone())).collect();
+            self.multi.iter().map(|multi| Index::Multi(multi.opened.index.clone())).collect();
         indexes.extend(self.uncovered.iter().map(|pack| Index::Pack(self.packs[*pack].0.clone())));
         self.finder = Finder::new(&indexes, known.map(|known| &known.finder));
         if vanished.is_empty() { Ok(()) } else { Err(vanished) }
@@ -274,18 +290,21 @@ fn stems<'a>(names: &'a [&'a str]) -> impl Iterator<Item = (&'a str, Beside)> {
     )
 }
 
-/// The multi-pack-index, unless it is damaged or one of its packs is missing.
+/// The multi-pack-index, unless it is damaged or one of its packs is missing; of a chain, the lowest files up to the
+/// first with a missing pack.
 fn open_multi(
     path: &Path,
     packs: &[(Arc<PackFiles>, Beside)],
     hash: HashKind,
+    has_chain: bool,
     known: Option<&Arc<PackDir>>,
 ) -> Option<Multi> {
-    let known = known.and_then(|known| known.multi.as_ref()).map(|multi| &multi.index);
-    let index = accelerators::multi_pack_index_again(path, hash, known)?;
+    let known = known.and_then(|known| known.multi.as_ref()).map(|multi| &multi.opened);
+    let known = known.filter(|known| known.is_current(path)).cloned();
+    let mut opened = known.or_else(|| OpenMultiPackIndex::open(path, hash, has_chain))?;
     let numbers: HashMap<&str, usize> =
         packs.iter().enumerate().map(|(at, (files, _))| (files.listed.name.as_str(), at)).collect();
-    let found = index.pack_names().map(|name| {
+    let found = |name: &str| {
         let stem = name.strip_suffix(".idx").or_else(|| name.strip_suffix(".pack")).unwrap_or(name);
         let at = numbers.get(stem).copied();
         if at.is_none() {
@@ -293,7 +312,12 @@ fn open_multi(
             tracing::warn!("ignoring multi-pack-index of {objects}: {stem} is missing");
         }
         at
-    });
-    let packs = found.collect::<Option<Vec<_>>>()?;
-    Some(Multi { index, packs })
+    };
+    let layers = opened.index.layers().iter();
+    let whole: Vec<Vec<usize>> =
+        layers.map_while(|layer| layer.pack_names().map(found).collect::<Option<_>>()).collect();
+    if whole.len() < opened.index.layers().len() {
+        Arc::make_mut(&mut opened.index).truncate(whole.len());
+    }
+    (!whole.is_empty()).then(|| Multi { opened, packs: whole.concat() })
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use packrace_format::multi_pack_index::MultiPackIndex;
+use packrace_format::multi_pack_index::MultiPackIndexChain;
 use packrace_format::pack_index::PackIndex;
 use packrace_object::oid;
 use packrace_os::Mapped;
@@ -13,6 +13,7 @@ use packrace_os::Mapped;
 use crate::error::{Error, Reason};
 use crate::objects::accelerators;
 use crate::objects::bitmap_file::{BitmapFile, BitmapOwner};
+use crate::objects::multi_pack_index::MIDX_CHAIN_DIR;
 use crate::objects::numbers::{Location, ObjectIx, PackIx};
 use crate::objects::objects_dir::ObjectsDir;
 use crate::objects::pack::Pack;
@@ -31,11 +32,13 @@ pub struct Unit {
 pub(crate) enum UnitIndex {
     Pack(PackIx),
     Multi {
-        index: Arc<MultiPackIndex<Mapped>>,
+        index: Arc<MultiPackIndexChain<Mapped>>,
         /// The packs by their numbers in the index.
         packs: Vec<PackIx>,
         /// The number of its object directory.
         dir: usize,
+        /// Whether it is in the directory for chains.
+        is_chain: bool,
     },
 }
 
@@ -69,7 +72,7 @@ impl Unit {
 #[derive(Clone, Copy)]
 enum IndexRef<'a> {
     Pack(&'a PackIndex<Mapped>),
-    Multi(&'a MultiPackIndex<Mapped>),
+    Multi(&'a MultiPackIndexChain<Mapped>),
 }
 
 impl<'a> IndexRef<'a> {
@@ -135,9 +138,10 @@ impl PackSet {
             let numbered = |pack: usize| PackIx(first + pack as u32);
             if let Some(multi) = &found.multi {
                 indexes.push(UnitIndex::Multi {
-                    index: multi.index.clone(),
+                    index: multi.opened.index.clone(),
                     packs: multi.packs.iter().map(|pack| numbered(*pack)).collect(),
                     dir: number,
+                    is_chain: multi.opened.is_chain(),
                 });
             }
             indexes.extend(found.uncovered.iter().map(|pack| UnitIndex::Pack(numbered(*pack))));
@@ -308,18 +312,23 @@ fn map_bitmaps(
     indexes: &mut [UnitIndex],
 ) -> (Vec<BitmapFile>, Option<usize>) {
     let mut files = Vec::new();
-    let mut add = |path: PathBuf, owner| {
-        files.extend(accelerators::map(&path).map(|bytes| BitmapFile { path, bytes, owner }));
-    };
+    let map = |path: PathBuf| accelerators::map(&path).map(|bytes| (path, bytes));
     for index in indexes.iter() {
-        if let UnitIndex::Multi { index, dir, .. } = index {
-            let name = format!("multi-pack-index-{}.bitmap", index.checksum());
-            add(dirs[*dir].pack_dir().join(name), BitmapOwner::Multi { dir: *dir });
+        if let UnitIndex::Multi { index, dir, is_chain, .. } = index {
+            let pack_dir = dirs[*dir].pack_dir();
+            let pack_dir = if *is_chain { pack_dir.join(MIDX_CHAIN_DIR) } else { pack_dir };
+            // Those of a higher file of a chain need those of the lower ones.
+            let names =
+                index.layers().iter().map(|layer| format!("multi-pack-index-{}.bitmap", layer.checksum()));
+            let layers: Vec<_> = names.map_while(|name| map(pack_dir.join(name))).collect();
+            let owner = BitmapOwner::Multi { dir: *dir };
+            files.extend((!layers.is_empty()).then_some(BitmapFile { layers, owner }));
         }
     }
     for (at, pack) in packs.iter().enumerate().filter(|(_, pack)| pack.has_bitmap()) {
         let path = dirs[pack.dir()].pack_dir().join(format!("{}.bitmap", pack.name()));
-        add(path, BitmapOwner::Pack(PackIx(at as u32)));
+        let owner = BitmapOwner::Pack(PackIx(at as u32));
+        files.extend(map(path).map(|file| BitmapFile { layers: vec![file], owner }));
     }
     let owner = files.first().and_then(|file| indexes.iter().position(|index| index.is_of(file.owner)));
     if let Some(at) = owner {

@@ -11,8 +11,10 @@ use crate::error::{Error, Reason};
 /// A file that is replaced as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
-    /// `multi-pack-index`.
+    /// `multi-pack-index`, or the list of the files of a chain of them.
     MultiPackIndex,
+    /// A file of a chain of multi-pack-indexes.
+    MultiPackIndexLayer,
     /// The bitmap of a pack or of a multi-pack-index.
     Bitmap,
     /// A commit-graph, alone or in a chain.
@@ -41,13 +43,20 @@ impl FileKind {
             | FileKind::Shallow
             | FileKind::Refs
             | FileKind::WorkTreeIndex => 0o666,
-            FileKind::Bitmap | FileKind::CommitGraph | FileKind::CommitGraphChain | FileKind::Bundle => 0o444,
+            FileKind::MultiPackIndexLayer
+            | FileKind::Bitmap
+            | FileKind::CommitGraph
+            | FileKind::CommitGraphChain
+            | FileKind::Bundle => 0o444,
         }
     }
 
     fn component(self) -> Component {
         match self {
-            FileKind::MultiPackIndex | FileKind::Bitmap | FileKind::ServerInfo => Component::PackMetadata,
+            FileKind::MultiPackIndex
+            | FileKind::MultiPackIndexLayer
+            | FileKind::Bitmap
+            | FileKind::ServerInfo => Component::PackMetadata,
             FileKind::Shallow | FileKind::Refs => Component::Reference,
             FileKind::CommitGraph | FileKind::CommitGraphChain => Component::CommitGraph,
             FileKind::WorkTreeIndex => Component::Index,
@@ -66,7 +75,7 @@ impl FileKind {
 
     fn temporary_prefix(self) -> &'static str {
         match self {
-            FileKind::MultiPackIndex => "tmp_midx_",
+            FileKind::MultiPackIndex | FileKind::MultiPackIndexLayer => "tmp_midx_",
             FileKind::Bitmap => "tmp_bitmap_",
             FileKind::CommitGraph | FileKind::CommitGraphChain => "tmp_graph_",
             FileKind::ServerInfo => "tmp_info_",

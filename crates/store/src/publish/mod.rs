@@ -24,7 +24,7 @@ pub use lock::{FileKind, FileWriter, LockFile, publish_file, publish_locked};
 pub use loose::remove_loose;
 pub use loose_batch::{LooseBatch, PublishedLoose};
 pub use loose_limit::{DEFAULT_LOOSE_LIMIT, Form, LooseLimit};
-pub use multi_pack_index::MultiPackIndexLock;
+pub use multi_pack_index::{ChainLayer, MultiPackIndexFile, MultiPackIndexLock};
 pub use object_batch::{BatchOptions, ObjectBatch, PublishedObjects, StreamError, name_blob_stream};
 pub use objects_stored::ObjectsStored;
 pub use pack_writer::PackWriter;

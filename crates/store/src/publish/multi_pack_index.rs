@@ -1,16 +1,20 @@
 use std::path::{Path, PathBuf};
 
-use packrace_object::{HashKind, oid};
+use packrace_format::multi_pack_index::chain_file;
+use packrace_object::{HashKind, ObjectId, oid};
 use packrace_os::count::Role;
 use packrace_os::durable;
 
-use super::lock::{FileKind, LockFile};
+use super::lock::{FileKind, LockFile, publish_file};
 use super::{Component, WritePolicy, create_temporary};
 use crate::error::{Error, Reason};
+use crate::objects::multi_pack_index::MIDX_CHAIN_DIR;
 
 const NAME: &str = "multi-pack-index";
+const CHAIN_NAME: &str = "multi-pack-index-chain";
 
-/// The right to replace the multi-pack-index of a directory. Take it before examining the packs to be named.
+/// The right to replace the multi-pack-index of a directory, or the chain of several. Take it before examining the
+/// packs to be named.
 #[derive(Debug)]
 pub struct MultiPackIndexLock {
     lock: LockFile,
@@ -19,12 +23,47 @@ pub struct MultiPackIndexLock {
     policy: WritePolicy,
 }
 
+/// A file of a chain of multi-pack-indexes.
+#[derive(Debug)]
+pub enum ChainLayer {
+    /// The file of this checksum, which is in the chain's directory.
+    Kept(ObjectId),
+    /// A file to be written.
+    New(MultiPackIndexFile),
+}
+
+/// The bytes of a multi-pack-index and of its bitmap.
+#[derive(Debug)]
+pub struct MultiPackIndexFile {
+    /// The file.
+    pub bytes: Vec<u8>,
+    /// Its bitmap.
+    pub bitmap: Option<Vec<u8>>,
+}
+
+impl MultiPackIndexFile {
+    /// The checksum at the end of the file.
+    pub fn checksum(&self, hash: HashKind) -> Result<ObjectId, Error> {
+        let at = self.bytes.len().checked_sub(hash.len_in_bytes());
+        let at = at.ok_or_else(|| Reason::Damaged("multi-pack-index is cut off".into()))?;
+        Ok(oid::from_bytes_unchecked(&self.bytes[at..]).to_owned())
+    }
+}
+
 impl MultiPackIndexLock {
     /// Takes `multi-pack-index.lock` in `pack_dir`.
     pub fn take(pack_dir: &Path, hash: HashKind, policy: WritePolicy) -> Result<Self, Error> {
-        let path = pack_dir.join(NAME);
-        let mut lock = LockFile::take(&path, FileKind::MultiPackIndex, policy)?;
-        let old = packrace_os::identity(&path, Role::Index).map_err(|error| Error::io(&path, error))?;
+        Self::take_file(pack_dir, &pack_dir.join(NAME), hash, policy)
+    }
+
+    /// Takes the lock of the list of the files of the chain.
+    pub fn take_chain(pack_dir: &Path, hash: HashKind, policy: WritePolicy) -> Result<Self, Error> {
+        Self::take_file(pack_dir, &pack_dir.join(MIDX_CHAIN_DIR).join(CHAIN_NAME), hash, policy)
+    }
+
+    fn take_file(pack_dir: &Path, path: &Path, hash: HashKind, policy: WritePolicy) -> Result<Self, Error> {
+        let mut lock = LockFile::take(path, FileKind::MultiPackIndex, policy)?;
+        let old = packrace_os::identity(path, Role::Index).map_err(|error| Error::io(path, error))?;
         let policy = if old.is_some() { policy.of_rewrites() } else { policy };
         if old.is_some() {
             // Names included, because the old index's companions are removed then.
@@ -33,40 +72,69 @@ impl MultiPackIndexLock {
         Ok(MultiPackIndexLock { lock, pack_dir: pack_dir.to_owned(), hash, policy })
     }
 
-    /// Publishes `bytes`, after their bitmap, and removes the companions of the previous index.
-    pub fn publish(mut self, bytes: &[u8], bitmap: Option<&[u8]>) -> Result<(), Error> {
-        let at = bytes.len().checked_sub(self.hash.len_in_bytes());
-        let at = at.ok_or_else(|| Reason::Damaged("multi-pack-index is cut off".into()))?;
-        let own = format!("{NAME}-{}.", oid::from_bytes_unchecked(&bytes[at..]));
-        let bitmap = bitmap.map(|bitmap| self.write_bitmap(bitmap)).transpose()?;
-        self.lock.write(bytes)?;
+    /// Publishes the file, after its bitmap, and removes the companions of the previous index, or the chain.
+    pub fn publish(mut self, file: &MultiPackIndexFile) -> Result<(), Error> {
+        let own = format!("{NAME}-{}.", file.checksum(self.hash)?);
+        let bitmap =
+            file.bitmap.as_ref().map(|bitmap| self.write_bitmap(&self.pack_dir, bitmap)).transpose()?;
+        self.lock.write(&file.bytes)?;
         self.lock.settle()?;
         if let Some(bitmap) = bitmap {
             let path = self.pack_dir.join(format!("{own}bitmap"));
             bitmap.replace(&path).map_err(|error| Error::io(path, error))?;
         }
         self.lock.commit()?;
-        remove_companions(&self.pack_dir, Some(&own))
+        remove_companions(&self.pack_dir, &[own])?;
+        remove_chain(&self.pack_dir)
     }
 
-    /// Removes the multi-pack-index and its companions: the packs' own indexes are used again.
+    /// Publishes a chain of these files, lowest first, and removes all other files of chains, or the single file.
+    /// The lock must be that of the chain.
+    pub fn publish_chain(mut self, layers: &[ChainLayer]) -> Result<(), Error> {
+        let mut checksums = Vec::with_capacity(layers.len());
+        for layer in layers {
+            checksums.push(match layer {
+                ChainLayer::Kept(checksum) => *checksum,
+                ChainLayer::New(file) => self.write_layer(file)?,
+            });
+        }
+        self.lock.write(&chain_file(&checksums))?;
+        self.lock.commit()?;
+        let path = self.pack_dir.join(NAME);
+        durable::remove_file(&path, Role::Index).map_err(|error| Error::io(path, error))?;
+        remove_companions(&self.pack_dir, &[])?;
+        let own: Vec<String> = checksums.iter().map(|checksum| format!("{NAME}-{checksum}.")).collect();
+        remove_companions(&self.pack_dir.join(MIDX_CHAIN_DIR), &own)
+    }
+
+    /// Writes a file of a chain, after its bitmap, but does not add it to the chain; returns its checksum.
+    pub fn write_layer(&self, file: &MultiPackIndexFile) -> Result<ObjectId, Error> {
+        let checksum = file.checksum(self.hash)?;
+        let dir = self.pack_dir.join(MIDX_CHAIN_DIR);
+        let stem = dir.join(format!("{NAME}-{checksum}"));
+        if let Some(bitmap) = &file.bitmap {
+            let path = stem.with_extension("bitmap");
+            let bitmap = self.write_bitmap(&dir, bitmap)?;
+            bitmap.replace(&path).map_err(|error| Error::io(path, error))?;
+        }
+        publish_file(&stem.with_extension("midx"), &file.bytes, FileKind::MultiPackIndexLayer, self.policy)?;
+        Ok(checksum)
+    }
+
+    /// Removes the multi-pack-index, its companions, and the chain: the packs' own indexes are used again.
     pub fn remove(self) -> Result<(), Error> {
         let path = self.pack_dir.join(NAME);
         durable::remove_file(&path, Role::Index).map_err(|error| Error::io(path, error))?;
-        remove_companions(&self.pack_dir, None)
+        remove_companions(&self.pack_dir, &[])?;
+        remove_chain(&self.pack_dir)
     }
 
-    fn write_bitmap(&self, bytes: &[u8]) -> Result<durable::NewFile, Error> {
-        let mut file = create_temporary(
-            &self.pack_dir,
-            "tmp_bitmap_",
-            0o444,
-            Role::Index,
-            self.policy,
-            Component::PackMetadata,
-        )?;
+    /// Writes a bitmap under a temporary name.
+    fn write_bitmap(&self, dir: &Path, bytes: &[u8]) -> Result<durable::NewFile, Error> {
+        let component = Component::PackMetadata;
+        let mut file = create_temporary(dir, "tmp_bitmap_", 0o444, Role::Index, self.policy, component)?;
         let mut done = file.write(bytes).and_then(|()| file.flush());
-        if self.policy.syncs(Component::PackMetadata) {
+        if self.policy.syncs(component) {
             done = done.and_then(|()| file.sync());
         }
         done.map_err(|error| Error::io(file.path(), error))?;
@@ -74,16 +142,27 @@ impl MultiPackIndexLock {
     }
 }
 
-/// Removes bitmaps and reverse indexes of other multi-pack-indexes; `own` is the prefix of those that stay.
-fn remove_companions(pack_dir: &Path, own: Option<&str>) -> Result<(), Error> {
-    let entries = packrace_os::list_dir(pack_dir, Role::Index).map_err(|error| Error::io(pack_dir, error))?;
+/// Removes the list of the files of the chain, then the files.
+fn remove_chain(pack_dir: &Path) -> Result<(), Error> {
+    let dir = pack_dir.join(MIDX_CHAIN_DIR);
+    let list = dir.join(CHAIN_NAME);
+    match durable::remove_file(&list, Role::Index).map_err(|error| Error::io(list, error))? {
+        true => remove_companions(&dir, &[]),
+        false => Ok(()),
+    }
+}
+
+/// Removes bitmaps, reverse indexes and files of chains of other multi-pack-indexes; `own` are the prefixes of
+/// those that stay.
+fn remove_companions(dir: &Path, own: &[String]) -> Result<(), Error> {
+    let entries = packrace_os::list_dir(dir, Role::Index).map_err(|error| Error::io(dir, error))?;
     let names = entries.iter().filter_map(|entry| entry.name.to_str());
     let of_any = names.filter(|name| {
         let rest = name.strip_prefix(NAME).and_then(|rest| rest.strip_prefix('-'));
-        rest.is_some_and(|rest| rest.ends_with(".bitmap") || rest.ends_with(".rev"))
+        rest.is_some_and(|rest| [".bitmap", ".rev", ".midx"].iter().any(|ending| rest.ends_with(ending)))
     });
-    for name in of_any.filter(|name| own.is_none_or(|own| !name.starts_with(own))) {
-        let path = pack_dir.join(name);
+    for name in of_any.filter(|name| !own.iter().any(|own| name.starts_with(own))) {
+        let path = dir.join(name);
         durable::remove_file(&path, Role::Index).map_err(|error| Error::io(path, error))?;
     }
     Ok(())

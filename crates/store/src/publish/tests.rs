@@ -489,8 +489,10 @@ fn a_multi_pack_index_comes_after_its_bitmap_and_takes_the_place_of_another() {
     let midx_names = || names(&dir).into_iter().filter(|name| name.contains("multi")).collect::<Vec<_>>();
     let old = midx_names();
     assert_eq!(old.len(), 2, "{old:?}");
-    let bitmap = std::fs::read(dir.join(&old[1])).unwrap();
-    let file = std::fs::read(dir.join(&old[0])).unwrap();
+    let file = MultiPackIndexFile {
+        bytes: std::fs::read(dir.join(&old[0])).unwrap(),
+        bitmap: Some(std::fs::read(dir.join(&old[1])).unwrap()),
+    };
     let policy = WritePolicy::default();
     let take = || MultiPackIndexLock::take(&dir, HashKind::Sha1, policy);
 
@@ -500,7 +502,7 @@ fn a_multi_pack_index_comes_after_its_bitmap_and_takes_the_place_of_another() {
     std::fs::remove_file(dir.join(&old[0])).unwrap();
     let lock = take().unwrap();
     assert!(take().unwrap_err().to_string().starts_with("Unable to create '"));
-    let (result, steps) = on_disk(DiskFault::None, || lock.publish(&file, Some(&bitmap)));
+    let (result, steps) = on_disk(DiskFault::None, || lock.publish(&file));
     result.unwrap();
     check_durable(&steps);
     assert_eq!(midx_names(), old);
@@ -510,7 +512,7 @@ fn a_multi_pack_index_comes_after_its_bitmap_and_takes_the_place_of_another() {
     repo.git(&["multi-pack-index", "verify"]);
     repo.git(&["rev-list", "--test-bitmap", "HEAD"]);
 
-    let again = || take().and_then(|lock| lock.publish(&file, Some(&bitmap)));
+    let again = || take().and_then(|lock| lock.publish(&file));
     let (result, steps) = on_disk(DiskFault::None, again);
     result.unwrap();
     for at in 0..steps.len() {
@@ -519,7 +521,7 @@ fn a_multi_pack_index_comes_after_its_bitmap_and_takes_the_place_of_another() {
         assert!(!names(&dir).iter().any(|name| name.starts_with("tmp_") || name.ends_with(".lock")));
         assert_eq!(midx_names(), old);
     }
-    assert!(take().unwrap().publish(b"short", None).is_err());
+    assert!(take().unwrap().publish(&MultiPackIndexFile { bytes: b"short".to_vec(), bitmap: None }).is_err());
     take().unwrap().remove().unwrap();
     assert_eq!(midx_names(), [""; 0]);
     take().unwrap().remove().unwrap();

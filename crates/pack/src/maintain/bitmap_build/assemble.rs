@@ -32,9 +32,11 @@ pub(super) fn assemble(
         stored.complete(order, introduced)?;
     }
     let kinds = kinds(request_objects, order, introduced)?;
+    let first_own = order.first_own();
     let mut writer = BitmapWriter::new(request_objects.hash(), order.checksum(), &kinds);
     drop(kinds);
     let mut reach = ReachedBits {
+        order,
         history,
         introduced,
         again: Trees::again(request_objects, order, history),
@@ -48,23 +50,23 @@ pub(super) fn assemble(
         let Some(bit) = history.bits[*commit as usize] else { continue };
         let reached = match &mut stored {
             Some(stored) if history.is_stored[*commit as usize] => stored.reached(order, bit)?,
-            _ => reach.of(*commit, &writer, Bits::new(order.len()))?,
+            stored => reach.of(*commit, &writer, stored, Bits::new(order.len()))?,
         };
         reach.entries.insert(*commit, writer.len());
         writer.push(order.position(bit), reached);
         progress.report(Phase::BuildingBitmaps, writer.len() as u64, selected.len() as u64);
     }
     let name_hashes = options.name_hashes.then(|| {
-        let mut by_position = vec![0; order.len() as usize];
-        for (bit, name) in (0u32..).zip(introduced.names()) {
-            by_position[order.position(bit) as usize] = name;
+        let mut by_position = vec![0; (order.len() - first_own) as usize];
+        for (bit, name) in (0u32..).zip(introduced.names()).skip(first_own as usize) {
+            by_position[(order.position(bit) - first_own) as usize] = name;
         }
         by_position
     });
     Ok(writer.finish(name_hashes.as_deref(), options.lookup_table))
 }
 
-/// The objects of each kind; objects that no commit reaches are looked up.
+/// The file's own objects of each kind; objects that no commit reaches are looked up.
 fn kinds(
     request_objects: &RequestObjects,
     order: &BitOrder,
@@ -72,7 +74,7 @@ fn kinds(
 ) -> Result<[Bits; 4], NoBitmap> {
     let mut reader = request_objects.snapshot().reader(cache_bytes::FEW_OBJECTS);
     let mut kinds = Kind::ALL.map(|_| Bits::new(order.len()));
-    for (bit, kind) in (0u32..).zip(&introduced.kinds) {
+    for (bit, kind) in (0u32..).zip(&introduced.kinds).skip(order.first_own() as usize) {
         let kind = match Kind::from_pack_type(kind.load(Relaxed)) {
             Some(kind) => kind,
             None => request_objects.kind(&mut reader, order.object(bit))?,
@@ -83,6 +85,7 @@ fn kinds(
 }
 
 struct ReachedBits<'a> {
+    order: &'a BitOrder,
     history: &'a CommitHistory,
     introduced: &'a Introduced,
     again: Trees<'a>,
@@ -95,7 +98,13 @@ struct ReachedBits<'a> {
 
 impl ReachedBits<'_> {
     /// Adds what `commit` reaches to `bits`.
-    fn of(&mut self, commit: u32, writer: &BitmapWriter, mut bits: Bits) -> Result<Bits, NoBitmap> {
+    fn of(
+        &mut self,
+        commit: u32,
+        writer: &BitmapWriter,
+        stored: &mut Option<StoredBitmaps<'_>>,
+        mut bits: Bits,
+    ) -> Result<Bits, NoBitmap> {
         let history = self.history;
         self.open.push(commit);
         while let Some(commit) = self.open.pop() {
@@ -107,7 +116,12 @@ impl ReachedBits<'_> {
                 writer.or_entry_into(*entry, &mut bits);
                 continue;
             }
-            bits.set(bit.expect("what is outside the pack was refused when history was read"));
+            let bit = bit.expect("what is outside the pack was refused when history was read");
+            if let Some(stored) = stored.as_mut().filter(|_| history.is_stored_below(commit)) {
+                bits.or_with(&stored.reached(self.order, bit)?);
+                continue;
+            }
+            bits.set(bit);
             match self.introduced.of(commit) {
                 List::Kept(list) => {
                     for bit in list {

@@ -19,6 +19,8 @@ const BATCH: usize = 32;
 /// a newer one's.
 #[derive(Debug, Default)]
 pub(super) struct CommitHistory {
+    /// The first bit of objects that are not in a lower file of a chain.
+    first_own: u32,
     /// The bit; `None` for commits outside the pack.
     pub(super) bits: Vec<Option<u32>>,
     /// `None` for an empty tree that is not stored, and for commits outside the pack.
@@ -64,6 +66,7 @@ impl CommitHistory {
             numbers[*position as usize] = number;
         }
         let mut history = CommitHistory::with_capacity(read.len());
+        history.first_own = order.first_own();
         for position in newest_first.iter().rev() {
             let commit = &read[*position as usize];
             let parents = commit.parents.iter().map(|parent| numbers[positions[parent] as usize]);
@@ -113,6 +116,16 @@ impl CommitHistory {
     /// The number of commits.
     pub(super) fn len(&self) -> u32 {
         self.bits.len() as u32
+    }
+
+    /// Whether the commit can get a bitmap in the new file.
+    pub(super) fn is_own(&self, commit: u32) -> bool {
+        self.bits[commit as usize].is_some_and(|bit| bit >= self.first_own)
+    }
+
+    /// Whether a lower file of a chain has a bitmap of the commit.
+    pub(super) fn is_stored_below(&self, commit: u32) -> bool {
+        self.is_stored[commit as usize] && !self.is_own(commit)
     }
 
     /// The numbers of a commit's parents, each lower than its own.

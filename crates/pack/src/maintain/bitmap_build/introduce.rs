@@ -119,7 +119,7 @@ impl Introduced {
 /// The commits reachable from the selected ones, without those that stored bitmaps cover.
 fn needed(history: &CommitHistory, selected: &[u32]) -> Vec<bool> {
     let mut is_needed = vec![false; history.len() as usize];
-    let mut is_reused = vec![false; history.len() as usize];
+    let mut is_reused: Vec<bool> = (0..history.len()).map(|commit| history.is_stored_below(commit)).collect();
     for commit in selected.iter().map(|commit| *commit as usize) {
         is_reused[commit] = history.is_stored[commit];
         is_needed[commit] = !history.is_stored[commit];

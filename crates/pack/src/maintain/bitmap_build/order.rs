@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use packrace_format::multi_pack_index::MultiPackIndex;
+use packrace_format::multi_pack_index::MultiPackIndexChain;
 use packrace_format::pack_index::PackIndex;
 use packrace_format::reverse_index::ReverseIndex;
 use packrace_object::{ObjectId, oid};
@@ -24,6 +24,8 @@ pub struct BitOrder {
     packed_bits: Vec<u32>,
     /// The bits of objects outside the packs of the request's objects.
     extra_bits: HashMap<ObjectNo, u32>,
+    /// The first bit of the file's own objects; those before are in lower files of a chain.
+    first_own: u32,
 }
 
 impl BitOrder {
@@ -38,13 +40,16 @@ impl BitOrder {
         BitOrder::new(request_objects, index.pack_checksum(), |position| index.id_at(position), positions)
     }
 
-    /// The bits of a multi-pack-index; `None` if it does not store their order.
+    /// The bits of a multi-pack-index, the topmost of a chain; `None` if their order is not stored.
     pub fn of_multi_pack_index<D: AsRef<[u8]>>(
         request_objects: &RequestObjects,
-        index: &MultiPackIndex<D>,
+        chain: &MultiPackIndexChain<D>,
     ) -> Option<Result<Self, Error>> {
-        let positions = (0..index.len()).map(|bit| index.position_at_bit(bit)).collect::<Option<Vec<_>>>()?;
-        Some(BitOrder::new(request_objects, index.checksum(), |position| index.id_at(position), positions))
+        let positions = (0..chain.len()).map(|bit| chain.position_at_bit(bit)).collect::<Option<Vec<_>>>()?;
+        let top = chain.layers().len().checked_sub(1)?;
+        let checksum = chain.layers()[top].checksum();
+        let order = BitOrder::new(request_objects, checksum, |position| chain.id_at(position), positions);
+        Some(order.map(|order| BitOrder { first_own: chain.range_of_layer(top).start, ..order }))
     }
 
     /// The bits of an index with this checksum (the pack's, for a pack). `positions` are positions in the
@@ -73,11 +78,16 @@ impl BitOrder {
                 }
             }
         }
-        Ok(BitOrder { checksum, objects, positions, packed_bits, extra_bits })
+        Ok(BitOrder { checksum, objects, positions, packed_bits, extra_bits, first_own: 0 })
     }
 
     pub(super) fn len(&self) -> u32 {
         self.objects.len() as u32
+    }
+
+    /// The first bit of the file's own objects.
+    pub(super) fn first_own(&self) -> u32 {
+        self.first_own
     }
 
     pub(super) fn checksum(&self) -> &ObjectId {

@@ -10,7 +10,7 @@ const MAX_TIPS: usize = 512;
 
 /// The numbers of the selected commits, ascending. Only commits of the pack are selected.
 pub(super) fn select(history: &CommitHistory) -> Vec<u32> {
-    let is_inside = |commit: &u32| history.bits[*commit as usize].is_some();
+    let is_inside = |commit: &u32| history.is_own(*commit);
     let mut selected = vec![false; history.len() as usize];
     for commit in (0..history.len()).filter(|commit| history.is_preferred[*commit as usize]) {
         selected[commit as usize] = is_inside(&commit);
@@ -36,7 +36,7 @@ pub(super) fn select(history: &CommitHistory) -> Vec<u32> {
 /// The commits of the pack that are no parent of another commit of the pack, newest first. Where refs lead
 /// outside the pack, these are the commits where their histories enter it.
 fn heads(history: &CommitHistory) -> impl Iterator<Item = u32> {
-    let is_inside = |commit: &u32| history.bits[*commit as usize].is_some();
+    let is_inside = |commit: &u32| history.is_own(*commit);
     let mut has_child = vec![false; history.len() as usize];
     for commit in (0..history.len()).filter(is_inside) {
         history.parents(commit).iter().for_each(|parent| has_child[*parent as usize] = true);

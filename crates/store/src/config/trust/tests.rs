@@ -170,6 +170,8 @@ const HARMLESS: &[&str] = &[
     "repack.cruftthreads",
     "repack.cruftwindow",
     "repack.cruftwindowmemory",
+    "repack.midxnewlayerthreshold",
+    "repack.midxsplitfactor",
     "repack.packkeptobjects",
     "repack.updateserverinfo",
     "repack.usedeltabaseoffset",

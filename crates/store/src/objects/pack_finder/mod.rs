@@ -5,7 +5,7 @@ use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, OnceLock};
 
-use packrace_format::multi_pack_index::MultiPackIndex;
+use packrace_format::multi_pack_index::MultiPackIndexChain;
 use packrace_object::oid;
 use packrace_os::Mapped;
 
@@ -37,7 +37,7 @@ static KEY: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0u8) | 
 #[derive(Debug, Clone)]
 pub(crate) enum Index {
     Pack(Arc<PackFiles>),
-    Multi(Arc<MultiPackIndex<Mapped>>),
+    Multi(Arc<MultiPackIndexChain<Mapped>>),
 }
 
 impl Index {

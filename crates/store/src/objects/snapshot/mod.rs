@@ -18,6 +18,7 @@ use packrace_os::{FileIdentity, Mapped, clock};
 use crate::error::Error;
 use crate::objects::accelerators;
 use crate::objects::bitmap_file::{BitmapFile, OpenBitmap};
+use crate::objects::multi_pack_index::{MIDX_CHAIN_DIR, OpenMultiPackIndex, OwnMultiPackIndex};
 use crate::objects::numbers::{Location, ObjectIx, PackIx};
 use crate::objects::objects_dir::{self, ObjectsDir};
 use crate::objects::pack::Pack;
@@ -217,13 +218,19 @@ impl Snapshot {
         for unit in units {
             match &unit.index {
                 UnitIndex::Pack(pack) => pack.hash(hasher),
-                UnitIndex::Multi { index, packs, dir } => (index.data().identity(), packs, dir).hash(hasher),
+                UnitIndex::Multi { index, packs, dir, .. } => {
+                    let files: Vec<_> = index.layers().iter().map(|layer| layer.data().identity()).collect();
+                    (files, packs, dir).hash(hasher);
+                }
             }
         }
         let identities = |files: &[Mapped]| files.iter().map(Mapped::identity).collect::<Vec<_>>();
         commit_graph_files.as_deref().map(identities).hash(hasher);
         bitmap_files.len().hash(hasher);
-        bitmap_files.iter().for_each(|file| (&file.path, file.bytes.identity()).hash(hasher));
+        for file in bitmap_files {
+            file.layers.len().hash(hasher);
+            file.layers.iter().for_each(|(path, bytes)| (path, bytes.identity()).hash(hasher));
+        }
     }
 
     /// The packs, in search order. A pack that is not open yet may turn out to be unusable.
@@ -413,8 +420,21 @@ impl Snapshot {
     /// The names, without `.idx`, of the packs that the repository's own multi-pack-index covers, even if the
     /// configuration disables it; `None` if no readable one exists.
     pub fn own_multi_pack_index_names(&self) -> Option<Vec<String>> {
-        let index = accelerators::multi_pack_index(&self.own_pack_dir(), self.shared.sources.hash)?;
-        Some(index.pack_names().map(|name| name.strip_suffix(".idx").unwrap_or(name).to_owned()).collect())
+        let own = self.own_multi_pack_index()?;
+        Some(
+            own.chain.pack_names().map(|name| name.strip_suffix(".idx").unwrap_or(name).to_owned()).collect(),
+        )
+    }
+
+    /// The repository's own multi-pack-index or chain of them, even if the configuration disables it or packs are
+    /// missing; `None` if no readable one exists.
+    pub fn own_multi_pack_index(&self) -> Option<OwnMultiPackIndex> {
+        let pack_dir = self.own_pack_dir();
+        let opened = OpenMultiPackIndex::open(&pack_dir, self.shared.sources.hash, true)?;
+        let is_chain = opened.is_chain();
+        let dir = if is_chain { pack_dir.join(MIDX_CHAIN_DIR) } else { pack_dir };
+        let chain = Arc::unwrap_or_clone(opened.index);
+        Some(OwnMultiPackIndex { chain, is_chain, dir })
     }
 
     /// The directory of the repository's own packs.

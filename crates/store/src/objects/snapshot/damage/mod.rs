@@ -1,5 +1,6 @@
 //! Detects changes to the files of a snapshot since they were mapped: docs/decisions/0030-disk-faults.md.
 
+use packrace_format::multi_pack_index::MultiPackIndex;
 use packrace_object::{HashKind, TrailerHasher};
 use packrace_os::count::Role;
 use packrace_os::{FileIdentity, Mapped, Standing, faults};
@@ -63,17 +64,17 @@ impl Snapshot {
     /// The files that may have been used besides packs and their companions.
     fn helpers(&self) -> impl Iterator<Item = &Mapped> {
         let shared = &*self.shared;
-        let multi =
-            self.listed().into_iter().flat_map(|set| &set.units).filter_map(|unit| match &unit.index {
-                UnitIndex::Multi { index, .. } => Some(index.data()),
-                UnitIndex::Pack(_) => None,
-            });
+        let multi = self.listed().into_iter().flat_map(|set| &set.units).flat_map(|unit| match &unit.index {
+            UnitIndex::Multi { index, .. } => index.layers(),
+            UnitIndex::Pack(_) => &[],
+        });
         // Files that were never opened have not affected any result.
         let graph =
             shared.commit_graph_files.iter().flatten().filter(|_| shared.commit_graph.get().is_some());
         let bitmaps = self.listed().into_iter().flat_map(|set| &set.bitmap_files);
         let bitmaps = bitmaps.filter(|_| shared.bitmap.get().is_some());
-        multi.chain(graph).chain(bitmaps.map(|file| &file.bytes))
+        let bitmaps = bitmaps.flat_map(|file| &file.layers).map(|(_, bytes)| bytes);
+        multi.map(MultiPackIndex::data).chain(graph).chain(bitmaps)
     }
 }
 
