@@ -10,12 +10,15 @@ use std::process::Command;
 /// for git with packrace is no loop.
 const TRIED: &str = "PACKRACE_TRIED_GIT";
 
+/// No such file or directory (errno(3)).
+const ENOENT: i32 = 2;
+
 /// Replaces this process with git, which gets these arguments. Returns only if it cannot be started: why.
-pub fn to_git(arguments: &[OsString]) -> String {
+pub fn to_git(arguments: &[OsString]) -> io::Error {
     match find() {
-        Ok(Some((git, tried))) => Command::new(git).args(arguments).env(TRIED, tried).exec().to_string(),
-        Ok(None) => "No such file or directory".to_owned(),
-        Err(error) => error.to_string(),
+        Ok(Some((git, tried))) => Command::new(git).args(arguments).env(TRIED, tried).exec(),
+        Ok(None) => io::Error::from_raw_os_error(ENOENT),
+        Err(error) => error,
     }
 }
 

@@ -49,20 +49,26 @@ fn main() -> ExitCode {
             let call = Call::new((*globals).into(), environment, process::streams());
             // A configuration that is broken is reported by the command.
             let settings = call.open_options().ok().map(|options| options.config);
-            let mut trace = Trace::begin(&reports.trace2, settings.as_ref(), &session, &argv);
-            if let Some(trace) = &mut trace {
-                trace.command(command.name());
+            let trace = Trace::begin(&reports.trace2, settings.as_ref(), &session, &argv, to_stderr);
+            if let Some(trace) = &trace {
+                trace.command(&call, command.name(), &|name| std::env::var_os(name));
             }
-            (run(Call { ends_process: true, ..call }, command, trace.as_mut()), trace)
+            (run(Call { ends_process: true, ..call }, command, trace.as_ref()), trace)
         }
         Parsed::HandOver(arguments) => {
-            let trace = Trace::begin(&reports.trace2, None, &session, &argv);
-            let reason = hand_over::to_git(&arguments);
-            eprint_line!("fatal: cannot run git: {reason}");
+            let trace = Trace::begin(&reports.trace2, None, &session, &argv, to_stderr);
+            if let Some(trace) = &trace {
+                trace.exec("git", &arguments);
+            }
+            let error = hand_over::to_git(&arguments);
+            if let Some(trace) = &trace {
+                trace.exec_failed(&error);
+            }
+            eprint_line!("fatal: cannot run git: {}", packrace_os::reason(&error));
             (FATAL, trace)
         }
         Parsed::Answer { text, to_stdout, code } => {
-            let trace = Trace::begin(&reports.trace2, None, &session, &argv);
+            let trace = Trace::begin(&reports.trace2, None, &session, &argv, to_stderr);
             // The reader may be gone, as with `| head`.
             let _ = match to_stdout {
                 true => write!(std::io::stdout(), "{text}"),
@@ -77,13 +83,17 @@ fn main() -> ExitCode {
         eprint_line!("warning: cannot write {}: {error}", path.display());
     }
     if let Some(trace) = trace {
-        // If standard error is closed, the text is lost.
-        trace.end(code, &mut |text| drop(std::io::stderr().write_all(text.as_bytes())));
+        trace.end(code);
     }
     ExitCode::from(code)
 }
 
-fn run(call: Call, command: Command, trace: Option<&mut Trace>) -> u8 {
+/// If standard error is closed, the text is lost.
+fn to_stderr(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+fn run(call: Call, command: Command, trace: Option<&Trace>) -> u8 {
     // A disk fault ends what uses the file: in a server one response, otherwise the process.
     let scope = if matches!(command, Command::Serve(_)) { Scope::Work } else { Scope::Process };
     if let Err(error) = faults::contain(scope) {
@@ -99,7 +109,7 @@ fn run(call: Call, command: Command, trace: Option<&mut Trace>) -> u8 {
     }
 }
 
-fn execute(call: Call, command: Command, trace: Option<&mut Trace>) -> u8 {
+fn execute(call: Call, command: Command, trace: Option<&Trace>) -> u8 {
     // Servers have a log; other commands print warnings in git's format.
     if !matches!(command, Command::Serve(_) | Command::Shell(_)) {
         warnings::to_stderr();
@@ -137,8 +147,12 @@ fn dispatch(call: Call, command: Command) -> Result<(), Fatal> {
         Command::IndexPack(args) => commands::index_pack::run(&call, &(*args).into()),
         Command::Init(args) => commands::init::run(&call, &(*args).into()),
         Command::Maintenance(args) => commands::maintenance::run(&call, &(*args).try_into()?),
-        Command::MultiPackIndex(args) => commands::multi_pack_index::run(&call, &args.into()),
-        Command::PackObjects(args) => commands::pack_objects::run(&call, &(*args).try_into()?),
+        Command::MultiPackIndex(args) => {
+            let options = args.into();
+            commands::trace2::mode_of_multi_pack_index(&options);
+            commands::multi_pack_index::run(&call, &options)
+        }
+        Command::PackObjects(args) => commands::pack_objects::run(&call, &(*args).into()),
         Command::Repack(args) => commands::repack::run(&call, &(*args).into()),
         Command::HashObject(args) => commands::hash_object::run(&call, &(*args).into()),
         Command::WriteTree(args) => commands::write_tree::run(&call, &args.into()),

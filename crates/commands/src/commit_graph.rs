@@ -9,6 +9,7 @@ use packrace_format::commit_graph::{CommitGraph as Graph, Merging};
 use packrace_maintenance::commit_graphs::{self, FilterWriting, GraphWriting};
 use packrace_object::ObjectId;
 use packrace_os::process::available_threads;
+use packrace_os::trace::{self, TraceStep};
 use packrace_pack::maintain::commit_graph::{Split, packed_commits};
 use packrace_pack::maintain::verify_graph::verify_commits;
 use packrace_pack::{Phase, ProgressSink as _, RequestObjects, Settings};
@@ -28,6 +29,7 @@ const WRONG_CHECKSUM: u8 = 2;
 pub fn run(call: &Call, args: &CommitGraphOptions) -> Result<(), Fatal> {
     match args {
         CommitGraphOptions::Write(write) => {
+            trace::tell(TraceStep::Mode("write"));
             // Option errors are reported before the repository is opened.
             let plan = Plan::of(write)?;
             let repository = repository(call)?;
@@ -36,6 +38,7 @@ pub fn run(call: &Call, args: &CommitGraphOptions) -> Result<(), Fatal> {
             plan.write(call, &repository, object_dir.as_deref(), &progress)
         }
         CommitGraphOptions::Verify(verify) => {
+            trace::tell(TraceStep::Mode("verify"));
             let repository = repository(call)?;
             let object_dir = verify.object_dir.as_ref().map(|path| in_directory(call, path)).transpose()?;
             let progress = Progress::new(progress::is_wanted(call, verify.progress), call)?;

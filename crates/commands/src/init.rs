@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use packrace_object::HashKind;
 use packrace_os::count::Role;
 use packrace_os::durable;
+use packrace_os::trace::{self, TraceStep};
 use packrace_store::Config;
 use packrace_store::init::{self, Begun, Template};
 use packrace_store::publish::{Sharing, WritePolicy};
@@ -56,6 +57,7 @@ pub fn run(call: &Call, args: &InitOptions) -> Result<(), Fatal> {
     if place.is_bare && separate.is_some() {
         return Err(Fatal::new("--separate-git-dir incompatible with bare repository"));
     }
+    place.trace();
     let (hash, default_hash) = hashes(args, call, &config)?;
     let (refs, default_refs) = ref_formats(args, call, &config)?;
     let existing = init::git_dir_at(&place.git_dir)?;
@@ -169,6 +171,13 @@ impl InitTarget {
         // A git directory named `.git` in its work tree needs no setting.
         let work_tree = work_tree.filter(|tree| tree.join(".git") != git_dir);
         Ok(InitTarget { git_dir, is_bare, work_tree })
+    }
+
+    fn trace(&self) {
+        let top = self.work_tree.as_deref().or(self.git_dir.parent());
+        if let Some(top) = top.filter(|_| !self.is_bare) {
+            trace::tell(TraceStep::WorkTree(top));
+        }
     }
 }
 

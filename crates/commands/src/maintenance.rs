@@ -177,6 +177,7 @@ impl<'a> Maintenance<'a> {
         lock: &MaintenanceLock,
         args: &MaintenanceRunOptions,
     ) -> Result<(), Fatal> {
+        let _region = packrace_os::trace::region("maintenance", planned.task.name());
         let threads = available_threads();
         let progress = Progress::new(self.speaks(args), self.call)?;
         let progress = progress.with_threads(threads);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use packrace_os::clock::RealClock;
+use packrace_os::trace;
 use packrace_server::auto_maintenance::AutoMaintenance;
 use packrace_server::receive::{self, Committer, PushBudget, Pusher};
 use packrace_server::subject::CallMode;
@@ -38,6 +39,7 @@ pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
         hooks: HooksFrom::Repository,
         messages: MessageSink::new(move |text| drop(errors.say(text))),
     };
+    trace::negotiated(push.subject.version as u8);
     let mut input = call.streams.source(None).map_err(Fatal::new)?;
     let mut client = client(call)?;
     receive::receive_pack(&push, &mut input, &mut client, &RealClock::default())?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use packrace_os::clock::RealClock;
+use packrace_os::trace;
 use packrace_server::stdio::StreamSink;
 use packrace_server::subject::{CallMode, ProtocolVersion, Subject};
 use packrace_server::transfers::Transfer;
@@ -34,6 +35,7 @@ pub fn run(call: &Call, args: &UploadPackOptions) -> Result<(), Fatal> {
         hook_environment: call.environment.for_upload_hooks(&call.globals),
         bundles: None,
     };
+    trace::negotiated(fetch.subject.version as u8);
     let timeout = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
     let mut input = call.streams.source(timeout).map_err(Fatal::new)?;
     let mut client = client(call)?;

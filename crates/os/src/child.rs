@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use crate::child_log::{self, LogEntry};
 use crate::count::{self, Op, Role};
+use crate::trace::{self, ChildClass, TracedChild};
 
 /// The requested size of the pipe for the program's output. Linux allows every user 1 MiB
 /// (`/proc/sys/fs/pipe-max-size`); if it is not allowed, the pipe keeps its size.
@@ -74,7 +74,7 @@ pub struct ChildProcess {
     messages: Option<OwnedFd>,
     has_ended: bool,
     deadline: Option<Instant>,
-    log: Option<LogEntry>,
+    traced: Option<TracedChild>,
 }
 
 /// An output of a program.
@@ -185,10 +185,19 @@ impl Program {
     pub fn start_detached(&self) -> io::Result<()> {
         let mut command = self.command()?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let started = Instant::now();
-        let child = command.spawn()?;
-        child_log::has_started(&self.argv, self.hook.as_deref(), child.id(), started);
-        Ok(())
+        self.spawn(&mut command).map(drop)
+    }
+
+    fn spawn(&self, command: &mut Command) -> io::Result<(Child, Option<TracedChild>)> {
+        let class = self.hook.as_deref().map_or(ChildClass::Other, ChildClass::Hook);
+        let traced = trace::child(&self.argv, class, false);
+        match command.spawn() {
+            Ok(child) => Ok((child, traced)),
+            Err(error) => {
+                traced.into_iter().for_each(TracedChild::failed);
+                Err(error)
+            }
+        }
     }
 }
 
@@ -199,14 +208,13 @@ impl ChildProcess {
         let messages = if program.reads_messages { Stdio::piped() } else { Stdio::inherit() };
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(messages);
         let now = Instant::now();
-        let mut child = command.spawn()?;
-        let log = child_log::has_started(&program.argv, program.hook.as_deref(), child.id(), now);
+        let (mut child, traced) = program.spawn(&mut command)?;
         let input = child.stdin.take().map(OwnedFd::from);
         let output = child.stdout.take().map(OwnedFd::from);
         let messages = child.stderr.take().map(OwnedFd::from);
         // A time beyond the clock's range means no deadline.
         let deadline = program.confinement.time.and_then(|time| now.checked_add(time));
-        let started = ChildProcess { child, input, output, messages, has_ended: false, deadline, log };
+        let started = ChildProcess { child, input, output, messages, has_ended: false, deadline, traced };
         for fd in [&started.input, &started.output, &started.messages].into_iter().flatten() {
             rustix::io::ioctl_fionbio(fd, true)?;
         }
@@ -318,8 +326,8 @@ impl ChildProcess {
 
     fn ends(&mut self, status: ExitStatus) {
         self.has_ended = true;
-        if let Some(entry) = self.log.take() {
-            child_log::has_ended(entry, status);
+        if let Some(traced) = self.traced.take() {
+            traced.ended(self.child.id(), status);
         }
     }
 

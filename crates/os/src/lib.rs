@@ -54,7 +54,6 @@
 
 pub mod allocations;
 pub mod child;
-pub mod child_log;
 pub mod clock;
 pub mod count;
 pub mod descriptors;
@@ -72,6 +71,7 @@ pub mod sink;
 pub mod source;
 pub mod spool;
 pub mod throughput;
+pub mod trace;
 
 pub use file::{
     DirEntry, EntryType, FileIdentity, identity, is_absent, is_executable, list_dir, mode,

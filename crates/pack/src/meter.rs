@@ -158,7 +158,8 @@ fn is_usually_short(phase: Phase) -> bool {
     )
 }
 
-fn title(phase: Phase) -> String {
+/// git's title of a phase.
+pub fn title(phase: Phase) -> String {
     let title = match phase {
         Phase::Enumerating => "Enumerating objects",
         Phase::EnumeratingCruft => "Enumerating cruft objects",

@@ -241,7 +241,9 @@ impl CloneJob<'_> {
 }
 
 fn open<E: ServerConnection>(connection: E, agent: &str, timeouts: Timeouts) -> Result<Remote<E>, Fatal> {
-    Ok(Remote::open(connection, agent, FetchLimits::default(), timeouts)?)
+    let remote = Remote::open(connection, agent, FetchLimits::default(), timeouts)?;
+    packrace_os::trace::negotiated(2);
+    Ok(remote)
 }
 
 impl From<packrace_client::Error> for Fatal {

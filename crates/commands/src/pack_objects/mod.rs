@@ -32,6 +32,7 @@ use crate::options::PackObjectsOptions;
 use crate::packs::settings::{filter_of, pack_files, recent_objects};
 use crate::progress::{self, Progress};
 use crate::revisions::{Revisions, Selection};
+use crate::trace2::phases::PackStep;
 
 /// Longest list of revisions that is read.
 const MAX_INPUT_BYTES: u64 = 1 << 30;
@@ -63,6 +64,7 @@ pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
         settings,
         progress: &progress,
     };
+    progress.begin_step(PackStep::Enumerate);
     let mut planned = job.plan()?;
     if args.delta_islands {
         planned.plan = planned.plan.with_islands(Some(islands(&repository, &request_objects, &progress)?));
@@ -73,6 +75,7 @@ pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
     }
     let Some(base) = &args.base_name else {
         to_output(call, planned.plan, &planned.uris, &progress)?;
+        progress.end_packs();
         return job.loosen(&planned.loosened);
     };
     let base = in_directory(call, base)?;
@@ -91,6 +94,7 @@ pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
         error_line!(call, "warning: {}", not_closed_warning(missing));
     }
     let made = made?;
+    progress.end_packs();
     if bitmap.is_some() && args.write_bitmap_index {
         if !planned.is_closed {
             error_line!(call, "warning: disabling bitmap writing, as some objects are not being packed");
@@ -390,7 +394,9 @@ fn implies_revisions(args: &PackObjectsOptions) -> bool {
 
 fn settings(call: &Call, args: &PackObjectsOptions, repository: &Repository) -> Result<Settings, Fatal> {
     let threads = available_threads();
-    let mut settings = crate::packs::settings::settings(call, &args.packing, repository.config(), threads)?;
+    let config = repository.config();
+    let mut settings =
+        crate::packs::settings::settings(call, &args.packing, &args.filter, config, threads)?;
     settings.reuse_deltas = !args.no_reuse_delta && !args.no_reuse_object;
     settings.reuse_objects = !args.no_reuse_object;
     match args.compression {

@@ -1,25 +1,65 @@
 //! Git's trace2 (api-trace2): `GIT_TRACE2`, `GIT_TRACE2_PERF` and `GIT_TRACE2_EVENT`, and the settings `trace2.*`.
 //!
-//! All events are written in one append per target when the process ends: `version`, `start`, `cmd_name`, `error`, a
-//! `counter` for each kind of call by the file's role, and for syncs as git counts them, `child_start` and `child_exit`,
-//! then `exit` and `atexit`. There are no regions.
+//! Events are written as they happen, with one call each. Besides git's there are a `counter` for each kind of call by the
+//! file's role. What git does in other processes, and a command here itself, has no events of a child.
 
+mod event;
 mod formats;
+mod normal;
+mod params;
+mod perf;
+pub(crate) mod phases;
+mod recorder;
 mod target;
 
-use std::ffi::OsString;
-use std::time::{Duration, Instant};
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use jiff::Timestamp;
 use packrace_object::TrailerHasher;
-use packrace_os::{child_log, count};
+use packrace_os::count;
+use packrace_os::process::set_variable_for_children;
+use packrace_os::trace::{self, TraceStep};
 use packrace_store::{Config, ConfigSources};
 
-use formats::TraceFormat;
+use crate::call::Call;
+use crate::call::discovery::repository_if_any;
+use crate::options::{MultiPackIndexAction, MultiPackIndexOptions};
+use crate::work_tree::WorkTree;
+use formats::{EventDetail, TraceFormat};
+use params::TraceParams;
+use recorder::{TraceOutput, TraceRecorder};
 use target::TraceTarget;
 
 /// The session id of the parent, and of this process for its children.
 const PARENT_SID: &str = "GIT_TRACE2_PARENT_SID";
+
+/// The commands of the parents, and of this process for its children.
+const PARENT_NAME: &str = "GIT_TRACE2_PARENT_NAME";
+
+/// Without a setting, regions within this many others are not in `GIT_TRACE2_EVENT`.
+const EVENT_NESTING: i64 = 2;
+
+/// Commands that work without a repository, or with one that they make or are told. The work tree that they are called in
+/// says nothing about them.
+const ELSEWHERE: [&str; 14] = [
+    "access",
+    "bucket",
+    "clone",
+    "completions",
+    "events",
+    "http-backend",
+    "init",
+    "man",
+    "receive-pack",
+    "repo",
+    "serve",
+    "shell",
+    "upload-pack",
+    "verify-pack",
+];
 
 /// The variables of the environment that say what is traced.
 #[derive(Debug, Clone, Default)]
@@ -41,9 +81,40 @@ impl TraceVariables {
     fn get(&self, name: &str) -> Option<TraceTarget> {
         TraceTarget::parse(self.value(name)?)
     }
+}
 
-    fn is_on(&self, name: &str) -> bool {
-        self.value(name).is_some_and(|value| is_true(value.as_encoded_bytes()))
+/// Variables, and the settings that they override.
+struct TraceSettings<'a> {
+    variables: &'a TraceVariables,
+    config: Option<Config>,
+}
+
+impl TraceSettings<'_> {
+    fn target(&self, format: TraceFormat) -> Option<TraceTarget> {
+        match self.variables.value(format.variable()) {
+            Some(value) => TraceTarget::parse(value),
+            None => TraceTarget::parse(&self.setting(format.setting())?.into()),
+        }
+    }
+
+    fn setting(&self, name: &str) -> Option<String> {
+        let value = self.config.as_ref()?.string(&format!("trace2.{name}"))?;
+        Some(String::from_utf8_lossy(&value).into_owned())
+    }
+
+    /// The variable unless it is empty, or else the setting.
+    fn text(&self, variable: &str, setting: &str) -> Option<String> {
+        let typed = self.variables.value(variable).filter(|value| !value.is_empty());
+        typed.map(|value| value.to_string_lossy().into_owned()).or_else(|| self.setting(setting))
+    }
+
+    fn is_on(&self, variable: &str, setting: &str) -> bool {
+        self.text(variable, setting).is_some_and(|text| is_true(text.as_bytes()))
+    }
+
+    /// `None` also if it is no number.
+    fn number(&self, variable: &str, setting: &str) -> Option<i64> {
+        self.text(variable, setting)?.trim().parse().ok()
     }
 }
 
@@ -73,126 +144,139 @@ impl TraceSession {
 /// The trace of this process.
 #[derive(Debug)]
 pub struct Trace {
-    outputs: Vec<TraceOutput>,
-    /// Whether failures to write are reported (`GIT_TRACE2_DST_DEBUG`, `trace2.destinationDebug`).
-    reports_failures: bool,
-    run: TracedRun,
-}
-
-/// One form of the trace, and where it goes.
-#[derive(Debug)]
-struct TraceOutput {
-    format: TraceFormat,
-    target: TraceTarget,
-    is_brief: bool,
-}
-
-/// What is known of a process at its end.
-#[derive(Debug)]
-struct TracedRun {
-    sid: String,
-    began: (Timestamp, Instant),
-    argv: Vec<String>,
-    events: Vec<TraceEvent>,
-}
-
-/// An event, and when it happened after the start.
-#[derive(Debug)]
-struct TraceEvent {
-    after: Duration,
-    detail: EventDetail,
-}
-
-#[derive(Debug)]
-enum EventDetail {
-    Version,
-    Start,
-    CommandName(String),
-    Error(String),
-    Counter { category: &'static str, name: &'static str, count: u64 },
-    ChildStart { id: usize, hook: Option<String>, argv: Vec<String> },
-    ChildExit { id: usize, pid: u32, code: i32, ran: Duration },
-    Exit(u8),
-    AtExit(u8),
+    recorder: Arc<Mutex<TraceRecorder>>,
+    params: TraceParams,
+    /// The commands of the parents.
+    parents: Option<String>,
 }
 
 impl Trace {
-    /// Starts a trace if a variable, or a setting of the system or the user, names a target.
+    /// Starts a trace if a variable, or a setting of the system or the user, names a target. `to_stderr` gets the text for
+    /// standard error, and warnings where git has them.
     pub fn begin(
         variables: &TraceVariables,
         settings: Option<&ConfigSources>,
         session: &TraceSession,
         argv: &[OsString],
+        to_stderr: fn(&str),
     ) -> Option<Self> {
-        let settings = settings.and_then(read_settings);
-        let setting = |name: &str| settings.as_ref()?.string(&format!("trace2.{name}"));
-        let is_set = |name: &str| setting(name).is_some_and(|value| is_true(&value));
-        let outputs: Vec<TraceOutput> = TraceFormat::ALL
-            .into_iter()
-            .filter_map(|format| {
-                let target = match variables.value(format.variable()) {
-                    Some(value) => TraceTarget::parse(value),
-                    None => TraceTarget::parse(
-                        &String::from_utf8_lossy(&setting(format.setting())?).into_owned().into(),
-                    ),
-                }?;
-                let brief = format!("{}_BRIEF", format.variable());
-                let is_brief = variables.is_on(&brief) || is_set(format.brief_setting());
-                Some(TraceOutput { format, target, is_brief })
-            })
-            .collect();
-        if outputs.is_empty() {
+        let asked = TraceSettings { variables, config: settings.and_then(read_settings) };
+        let formats = TraceFormat::ALL.into_iter();
+        let wanted: Vec<_> = formats.filter_map(|format| Some((format, asked.target(format)?))).collect();
+        if wanted.is_empty() {
             return None;
         }
-        packrace_os::process::set_variable_for_children(PARENT_SID, &session.id);
-        child_log::begin();
-        let run = TracedRun {
+        set_variable_for_children(PARENT_SID, &session.id);
+        let max_files = asked.number("GIT_TRACE2_MAX_FILES", "maxfiles");
+        let mut recorder = TraceRecorder {
             sid: session.id.clone(),
             began: (session.began, Instant::now()),
-            argv: words(argv),
-            events: Vec::new(),
+            outputs: Vec::new(),
+            regions: Vec::new(),
+            repositories: 0,
+            nesting: asked.number("GIT_TRACE2_EVENT_NESTING", "eventnesting").unwrap_or(EVENT_NESTING),
+            redacts: asked
+                .variables
+                .value("GIT_TRACE2_REDACT")
+                .is_none_or(|text| is_true(text.as_encoded_bytes())),
+            reports_failures: asked.is_on("GIT_TRACE2_DST_DEBUG", "destinationdebug"),
+            to_stderr,
         };
-        let reports_failures = variables.is_on("GIT_TRACE2_DST_DEBUG") || is_set("destinationdebug");
-        let mut trace = Trace { outputs, reports_failures, run };
-        trace.add(EventDetail::Version);
-        trace.add(EventDetail::Start);
+        for (format, target) in wanted {
+            let brief = format!("{}_BRIEF", format.variable());
+            let is_brief = asked.is_on(&brief, format.brief_setting());
+            let max_files = max_files.and_then(|most| usize::try_from(most).ok()).unwrap_or(0);
+            recorder.open(TraceOutput { format, is_brief, ..TraceOutput::default() }, &target, max_files);
+        }
+        let params = TraceParams {
+            patterns: asked.text("GIT_TRACE2_CONFIG_PARAMS", "configparams").unwrap_or_default(),
+            variables: asked.text("GIT_TRACE2_ENV_VARS", "envvars").unwrap_or_default(),
+        };
+        let parents = variables.value(PARENT_NAME).map(|names| names.to_string_lossy().into_owned());
+        let trace = Trace { recorder: Arc::new(Mutex::new(recorder)), params, parents };
+        trace.starts(words(argv));
         Some(trace)
     }
 
-    fn add(&mut self, detail: EventDetail) {
-        self.run.events.push(TraceEvent { after: self.run.began.1.elapsed(), detail });
-    }
-
-    /// Adds the programs that this process has started, at their times.
-    fn add_children(&mut self) {
-        let start = self.run.began.1;
-        for (id, child) in child_log::all().into_iter().enumerate() {
-            let after = child.started.saturating_duration_since(start);
-            let detail = EventDetail::ChildStart { id, hook: child.hook, argv: words(&child.argv) };
-            self.run.events.push(TraceEvent { after, detail });
-            if let Some((ended, code)) = child.ended {
-                let (after, ran) =
-                    (ended.saturating_duration_since(start), ended.saturating_duration_since(child.started));
-                let detail = EventDetail::ChildExit { id, pid: child.pid, code, ran };
-                self.run.events.push(TraceEvent { after, detail });
-            }
+    /// The first events, and from now on all steps.
+    fn starts(&self, argv: Vec<String>) {
+        self.add(EventDetail::Version);
+        self.add(EventDetail::TooManyFiles);
+        self.add(EventDetail::Start(&self.shown(argv)));
+        let ancestry = params::ancestry(Path::new("/proc"), std::os::unix::process::parent_id());
+        if !ancestry.is_empty() {
+            self.add(EventDetail::Ancestry(&ancestry));
         }
-        self.run.events.sort_by_key(|event| event.after);
+        let recorder = self.recorder.clone();
+        trace::listen(move |step| recorder.lock().unwrap_or_else(PoisonError::into_inner).step(step));
     }
 
-    /// The command was parsed.
-    pub fn command(&mut self, name: &str) {
-        self.add(EventDetail::CommandName(name.to_owned()));
+    fn add(&self, detail: EventDetail<'_>) {
+        self.recorder.lock().unwrap_or_else(PoisonError::into_inner).add(detail);
+    }
+
+    fn shown(&self, words: Vec<String>) -> Vec<String> {
+        self.recorder.lock().unwrap_or_else(PoisonError::into_inner).shown(words)
+    }
+
+    /// The command was parsed. `variable` looks up variables of the environment.
+    pub fn command(&self, call: &Call, name: &str, variable: &dyn Fn(&str) -> Option<OsString>) {
+        let is_elsewhere = ELSEWHERE.contains(&name);
+        // What is wrong with the repository is reported by the command.
+        let repository = match is_elsewhere && self.params.patterns.is_empty() {
+            true => None,
+            false => repository_if_any(call, None).ok().flatten(),
+        };
+        let top = repository.as_ref().filter(|_| !is_elsewhere);
+        let top = top.and_then(|repository| WorkTree::find(repository, call).ok().flatten());
+        let add_repository = || {
+            if let Some(tree) = &top {
+                self.add(EventDetail::Repository(&tree.top.to_string_lossy()));
+            }
+        };
+        // As in git, which looks for a repository late.
+        let is_late = name == "hash-object";
+        if !is_late {
+            add_repository();
+        }
+        let hierarchy =
+            self.parents.as_ref().map_or_else(|| name.to_owned(), |above| format!("{above}/{name}"));
+        set_variable_for_children(PARENT_NAME, &hierarchy);
+        self.add(EventDetail::CommandName { name, hierarchy: &hierarchy });
+        let outside = || Config::outside(&call.open_options().ok()?.config).ok();
+        let config = match &repository {
+            _ if self.params.patterns.is_empty() => None,
+            Some(repository) => Some(repository.config().clone()),
+            None => outside(),
+        };
+        for (scope, name, value) in self.params.found(config.as_ref(), variable) {
+            let value = self.shown(value.into_iter().collect());
+            self.add(EventDetail::Param { scope, name: &name, value: value.first().map(String::as_str) });
+        }
+        if is_late {
+            add_repository();
+        }
+    }
+
+    /// This process is about to become another program.
+    pub fn exec(&self, program: &str, arguments: &[OsString]) {
+        let argv = std::iter::once(program.to_owned()).chain(words(arguments)).collect();
+        self.add(EventDetail::Exec { program, argv: &self.shown(argv) });
+    }
+
+    /// It has not become another program.
+    pub fn exec_failed(&self, error: &std::io::Error) {
+        let code = error.raw_os_error().unwrap_or(-1);
+        self.add(EventDetail::ExecResult { code, reason: &packrace_os::reason(error) });
     }
 
     /// An error was printed.
-    pub fn error(&mut self, message: &str) {
-        self.add(EventDetail::Error(message.to_owned()));
+    pub fn error(&self, message: &str) {
+        self.add(EventDetail::Error(message));
     }
 
-    /// Writes all events. `to_stderr` gets the text for standard error, and warnings where git has them.
-    pub fn end(mut self, code: u8, to_stderr: &mut dyn FnMut(&str)) {
-        self.add_children();
+    /// The last events.
+    pub fn end(self, code: u8) {
         self.add(EventDetail::Exit(code));
         let mut syncs = 0;
         for (category, name, count) in count::all_calls() {
@@ -201,35 +285,22 @@ impl Trace {
         }
         self.add(EventDetail::Counter { category: "fsync", name: "hardware-flush", count: syncs });
         self.add(EventDetail::AtExit(code));
-        for TraceOutput { format, target, is_brief } in &self.outputs {
-            let text = format.text(&self.run, *is_brief);
-            let variable = format.variable();
-            let (path, written) = match target {
-                TraceTarget::StandardError => {
-                    to_stderr(&text);
-                    continue;
-                }
-                TraceTarget::Unknown(value) => {
-                    to_stderr(&format!("warning: trace2: unknown value for '{variable}': '{value}'\n"));
-                    continue;
-                }
-                TraceTarget::Path(path) => (path, target::append(path, &self.run.sid, &text)),
-                TraceTarget::Socket(kind, path) => (path, target::send(*kind, path, &text)),
-            };
-            if let Err(error) = written
-                && self.reports_failures
-            {
-                let path = path.display();
-                to_stderr(&format!(
-                    "warning: trace2: could not open '{path}' for '{variable}' tracing: {error}\n"
-                ));
-            }
-        }
     }
 }
 
-fn words(argv: &[OsString]) -> Vec<String> {
-    argv.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+/// Traces the variant of `multi-pack-index`, which git's trace names.
+pub fn mode_of_multi_pack_index(options: &MultiPackIndexOptions) {
+    trace::tell(TraceStep::Mode(match options.action {
+        MultiPackIndexAction::Write(_) => "write",
+        MultiPackIndexAction::Compact(_) => "compact",
+        MultiPackIndexAction::Verify => "verify",
+        MultiPackIndexAction::Expire => "expire",
+        MultiPackIndexAction::Repack { .. } => "repack",
+    }));
+}
+
+fn words<T: AsRef<OsStr>>(argv: &[T]) -> Vec<String> {
+    argv.iter().map(|word| word.as_ref().to_string_lossy().into_owned()).collect()
 }
 
 /// The settings of the system and the user, if they may say something of trace2: most processes are not traced, and need

@@ -1,10 +1,16 @@
 //! Where traces go (api-trace2, "Trace2 Targets").
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
+
+/// The file that stops further traces in a directory (git-config, "trace2.maxFiles").
+const DISCARD: &str = "git-trace2-discard";
+
+/// How many names for a file are tried.
+const MAX_ATTEMPTS: usize = 10;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TraceTarget {
@@ -60,28 +66,135 @@ impl TraceTarget {
     }
 }
 
-/// Appends to a file, or to one of the session in a directory.
-pub(super) fn append(path: &Path, sid: &str, text: &str) -> io::Result<()> {
-    let path = match path.is_dir() {
-        // git names files by the last part of the id.
-        true => path.join(sid.rsplit('/').next().unwrap_or(sid)),
-        false => path.to_owned(),
-    };
-    OpenOptions::new().append(true).create(true).open(path)?.write_all(text.as_bytes())
+/// A target that is open.
+#[derive(Debug, Default)]
+pub(super) enum TraceWriter {
+    #[default]
+    StandardError,
+    File(File),
+    Stream(UnixStream),
+    Datagrams(UnixDatagram),
 }
 
-/// Sends to a socket; each line is a datagram, as in git.
-pub(super) fn send(kind: Option<SocketKind>, path: &Path, text: &str) -> io::Result<()> {
+/// A target, opened.
+#[derive(Debug)]
+pub(super) struct OpenedTarget {
+    pub(super) writer: TraceWriter,
+    /// Whether it is the file that stops further traces in its directory.
+    pub(super) is_last: bool,
+}
+
+/// Why nothing is written to a target.
+#[derive(Debug)]
+pub(super) enum TargetFailure {
+    Unknown(String),
+    TooManyFiles(PathBuf),
+    NotOpened(PathBuf, io::Error),
+}
+
+impl TargetFailure {
+    /// Whether git reports it without being asked.
+    pub(super) fn is_always_told(&self) -> bool {
+        matches!(self, TargetFailure::Unknown(_))
+    }
+
+    /// git's words.
+    pub(super) fn text(&self, variable: &str) -> String {
+        match self {
+            TargetFailure::Unknown(value) => format!("unknown value for '{variable}': '{value}'"),
+            TargetFailure::TooManyFiles(path) => format!(
+                "not opening {variable} trace file due to too many files in target directory {}",
+                path.display()
+            ),
+            TargetFailure::NotOpened(path, error) => {
+                let reason = packrace_os::reason(error);
+                format!("could not open '{}' for '{variable}' tracing: {reason}", path.display())
+            }
+        }
+    }
+}
+
+impl TraceWriter {
+    /// Writes a line with one call. Each line is a datagram, as in git.
+    pub(super) fn write(&mut self, line: &str, to_stderr: fn(&str)) -> io::Result<()> {
+        match self {
+            TraceWriter::StandardError => to_stderr(line),
+            TraceWriter::File(file) => file.write_all(line.as_bytes())?,
+            TraceWriter::Stream(stream) => stream.write_all(line.as_bytes())?,
+            TraceWriter::Datagrams(socket) => drop(socket.send(line.as_bytes())?),
+        }
+        Ok(())
+    }
+}
+
+impl TraceTarget {
+    /// Opens it. A directory gets a file named by the session, unless it has `max_files` entries, which 0 allows always.
+    pub(super) fn open(&self, sid: &str, max_files: usize) -> Result<OpenedTarget, TargetFailure> {
+        let opened = |writer| OpenedTarget { writer, is_last: false };
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            |error| TargetFailure::NotOpened(path, error)
+        };
+        match self {
+            TraceTarget::StandardError => Ok(opened(TraceWriter::StandardError)),
+            TraceTarget::Unknown(value) => Err(TargetFailure::Unknown(value.clone())),
+            TraceTarget::Socket(kind, path) => connect(*kind, path).map(opened).map_err(failed(path)),
+            // git names files by the last part of the id.
+            TraceTarget::Path(path) if path.is_dir() => {
+                open_in(path, sid.rsplit('/').next().unwrap_or(sid), max_files)
+            }
+            TraceTarget::Path(path) => {
+                let file = OpenOptions::new().append(true).create(true).open(path);
+                file.map(|file| opened(TraceWriter::File(file))).map_err(failed(path))
+            }
+        }
+    }
+}
+
+/// Opens a new file in a directory: one that stops further traces there, if it has too many files.
+fn open_in(dir: &Path, name: &str, max_files: usize) -> Result<OpenedTarget, TargetFailure> {
+    let create = |path: &Path| OpenOptions::new().append(true).create_new(true).open(path);
+    let opened = |file, is_last| Ok(OpenedTarget { writer: TraceWriter::File(file), is_last });
+    if max_files > 0 {
+        let too_many = || Err(TargetFailure::TooManyFiles(dir.to_owned()));
+        let last = dir.join(DISCARD);
+        if last.symlink_metadata().is_ok() {
+            return too_many();
+        }
+        // git counts `.` and `..`.
+        let files = 2 + std::fs::read_dir(dir).map_or(0, |entries| entries.take(max_files).count());
+        if files >= max_files {
+            return match create(&last) {
+                Ok(file) => opened(file, true),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => too_many(),
+                Err(error) => Err(TargetFailure::NotOpened(last, error)),
+            };
+        }
+    }
+    let mut path = dir.join(name);
+    for attempt in 1..=MAX_ATTEMPTS {
+        match create(&path) {
+            Ok(file) => return opened(file, false),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt < MAX_ATTEMPTS => {
+                path = dir.join(format!("{name}.{attempt}"));
+            }
+            Err(error) => return Err(TargetFailure::NotOpened(path, error)),
+        }
+    }
+    Err(TargetFailure::NotOpened(path, io::ErrorKind::AlreadyExists.into()))
+}
+
+fn connect(kind: Option<SocketKind>, path: &Path) -> io::Result<TraceWriter> {
     if kind != Some(SocketKind::Datagram) {
         match UnixStream::connect(path) {
-            Ok(mut stream) => return stream.write_all(text.as_bytes()),
+            Ok(stream) => return Ok(TraceWriter::Stream(stream)),
             Err(error) if kind.is_some() => return Err(error),
             Err(_) => {}
         }
     }
     let socket = UnixDatagram::unbound()?;
     socket.connect(path)?;
-    text.split_inclusive('\n').try_for_each(|line| socket.send(line.as_bytes()).map(drop))
+    Ok(TraceWriter::Datagrams(socket))
 }
 
 #[cfg(test)]
@@ -112,19 +225,47 @@ mod tests {
     #[test]
     fn sockets() {
         let dir = tempfile::tempdir().unwrap();
-        let send = |kind, name: &str| send(kind, &dir.path().join(name), "one\ntwo\n");
+        let open = |kind, name: &str| TraceTarget::Socket(kind, dir.path().join(name)).open("sid", 0);
+        let send = |kind, name: &str| {
+            let mut writer = open(kind, name).unwrap().writer;
+            ["one\n", "two\n"].iter().for_each(|line| writer.write(line, |_| {}).unwrap());
+        };
         let listener = UnixListener::bind(dir.path().join("stream")).unwrap();
-        send(None, "stream").unwrap();
+        send(None, "stream");
         let mut read = String::new();
         listener.accept().unwrap().0.read_to_string(&mut read).unwrap();
         assert_eq!(read, "one\ntwo\n");
         let datagrams = UnixDatagram::bind(dir.path().join("dgram")).unwrap();
-        send(None, "dgram").unwrap();
+        send(None, "dgram");
         let mut line = [0; 16];
         for expect in ["one\n", "two\n"] {
             let length = datagrams.recv(&mut line).unwrap();
             assert_eq!(&line[..length], expect.as_bytes());
         }
-        send(Some(SocketKind::Stream), "none").unwrap_err();
+        open(Some(SocketKind::Stream), "none").unwrap_err();
+    }
+
+    #[test]
+    fn files_in_a_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = |max_files| TraceTarget::Path(dir.path().to_owned()).open("parent/own", max_files);
+        let names = || {
+            let entries = std::fs::read_dir(dir.path()).unwrap();
+            let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        assert!(!open(0).unwrap().is_last);
+        assert!(!open(4).unwrap().is_last);
+        assert_eq!(names(), ["own", "own.1"]);
+        assert!(open(4).unwrap().is_last);
+        assert_eq!(names(), [DISCARD, "own", "own.1"]);
+        assert!(matches!(open(9).unwrap_err(), TargetFailure::TooManyFiles(_)));
+        // Without a limit the file stops nothing.
+        assert!(!open(0).unwrap().is_last);
+        for _ in 0..MAX_ATTEMPTS - 3 {
+            open(0).unwrap();
+        }
+        assert!(matches!(open(0).unwrap_err(), TargetFailure::NotOpened(..)));
     }
 }

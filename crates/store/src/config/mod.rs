@@ -5,6 +5,7 @@ pub(crate) mod fsck_settings;
 mod includes;
 mod last_read;
 pub(crate) mod parameters;
+mod scopes;
 mod trust;
 
 use std::ffi::OsStr;

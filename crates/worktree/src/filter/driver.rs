@@ -6,9 +6,10 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use gix_filter::driver::process::Client;
+use packrace_os::trace::{self, ChildClass, TracedChild};
 
 /// The direction of a conversion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +56,7 @@ impl Driver {
 /// Running filter processes; they end with this value.
 #[derive(Default)]
 pub(super) struct Processes {
-    running: HashMap<Vec<u8>, Client>,
+    running: HashMap<Vec<u8>, (Client, Option<TracedChild>)>,
 }
 
 impl Processes {
@@ -93,8 +94,8 @@ impl Processes {
         let shown = String::from_utf8_lossy(command);
         let failed = || format!("error: external filter '{shown}' failed");
         if !self.running.contains_key(command) {
-            let child = match start(command, top) {
-                Ok(child) => child,
+            let (child, traced) = match start(command, top, ChildClass::Subprocess) {
+                Ok(started) => started,
                 Err(error) => {
                     messages.push(cannot_exec(command, &error));
                     messages.push(format!("error: cannot fork to run subprocess '{shown}'"));
@@ -102,14 +103,14 @@ impl Processes {
                 }
             };
             match Client::handshake(child, "git-filter", &[2], &["clean", "smudge"]) {
-                Ok(client) => self.running.insert(command.to_vec(), client),
+                Ok(client) => self.running.insert(command.to_vec(), (client, traced)),
                 Err(_) => {
                     messages.push(format!("error: initialization for subprocess '{shown}' failed"));
                     return None;
                 }
             };
         }
-        let client = self.running.get_mut(command)?;
+        let (client, _) = self.running.get_mut(command)?;
         if !client.capabilities().contains(way.word()) {
             return None;
         }
@@ -134,10 +135,10 @@ impl Processes {
             }
             _ => {
                 messages.push(failed());
-                if let Some(client) = self.running.remove(command) {
+                if let Some((client, traced)) = self.running.remove(command) {
                     let mut child = client.into_child();
                     let _ = child.kill();
-                    let _ = child.wait();
+                    let _ = wait(child, traced);
                 }
             }
         }
@@ -147,9 +148,9 @@ impl Processes {
 
 impl Drop for Processes {
     fn drop(&mut self) {
-        for (_, client) in self.running.drain() {
+        for (_, (client, traced)) in self.running.drain() {
             // This closes its pipes, which ends the process.
-            let _ = client.into_child().wait();
+            let _ = wait(client.into_child(), traced);
         }
     }
 }
@@ -163,8 +164,8 @@ fn run(
     messages: &mut Vec<String>,
 ) -> Option<Vec<u8>> {
     let shown = String::from_utf8_lossy(command).into_owned();
-    let mut child = match start(&with_path(command, path), top) {
-        Ok(child) => child,
+    let (mut child, traced) = match start(&with_path(command, path), top, ChildClass::Other) {
+        Ok(started) => started,
         Err(error) => {
             messages.push(cannot_exec(command, &error));
             messages.push(format!("error: cannot fork to run external filter '{shown}'"));
@@ -185,7 +186,7 @@ fn run(
         let is_read = output.is_some_and(|mut output| output.read_to_end(&mut converted).is_ok());
         (writing.join().unwrap_or(false), is_read)
     });
-    let status = child.wait().ok()?;
+    let status = wait(child, traced).ok()?;
     if !is_written {
         messages.push(format!("error: cannot feed the input to external filter '{shown}'"));
     }
@@ -240,9 +241,10 @@ fn shell_word(path: &[u8]) -> Vec<u8> {
 }
 
 /// Starts a command as git does: in a shell only if it contains shell characters.
-fn start(command: &[u8], top: &Path) -> std::io::Result<Child> {
+fn start(command: &[u8], top: &Path, class: ChildClass<'_>) -> std::io::Result<(Child, Option<TracedChild>)> {
     let text = OsString::from_vec(command.to_vec());
     let is_for_shell = command.iter().any(|byte| b"|&;<>()$`\\\"' \t\n*?[#~=%".contains(byte));
+    let traced = trace::child(std::slice::from_ref(&text), class, true);
     let mut started = match is_for_shell {
         true => {
             let mut shell = Command::new("/bin/sh");
@@ -252,5 +254,17 @@ fn start(command: &[u8], top: &Path) -> std::io::Result<Child> {
         false => Command::new(PathBuf::from(text)),
     };
     started.current_dir(top).stdin(Stdio::piped()).stdout(Stdio::piped());
-    started.spawn()
+    match started.spawn() {
+        Ok(child) => Ok((child, traced)),
+        Err(error) => {
+            traced.into_iter().for_each(TracedChild::failed);
+            Err(error)
+        }
+    }
+}
+
+fn wait(mut child: Child, traced: Option<TracedChild>) -> std::io::Result<ExitStatus> {
+    let status = child.wait()?;
+    traced.into_iter().for_each(|traced| traced.ended(child.id(), status));
+    Ok(status)
 }

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use packrace_format::index_file::{IndexParts, encode, invalidate_untracked, split};
 use packrace_os::count::Role;
+use packrace_os::trace::{self, TraceRegion};
 use packrace_store::Repository;
 use packrace_store::publish::{FileKind, LockFile, ObjectsStored, WritePolicy};
 
@@ -22,6 +23,8 @@ type IsModified<'a> = dyn FnMut(&Index, &EntryKey, &IndexEntry) -> bool + 'a;
 #[derive(Debug)]
 pub struct IndexLock {
     lock: LockFile,
+    /// The file that the lock is of.
+    path: PathBuf,
     index: Index,
     format: IndexFormat,
     split: SplitRules,
@@ -47,7 +50,7 @@ impl IndexLock {
         let path = resolved(repository.index_file());
         let lock = LockFile::take(&path, FileKind::WorkTreeIndex, policy).map_err(IndexError::Lock)?;
         let index = Index::read(repository)?;
-        Ok(IndexLock { lock, index, format, split, taken: time_of(SystemTime::now()) })
+        Ok(IndexLock { lock, path, index, format, split, taken: time_of(SystemTime::now()) })
     }
 
     /// The index to be written.
@@ -118,6 +121,7 @@ impl IndexLock {
             link: split.as_ref().map(|split| &split.link),
             skip_hash: self.format.skip_hash,
         };
+        let region = self.trace_region();
         let (bytes, _) = match &split {
             None => encode(entries.iter(), version, &parts, *hash),
             Some(split) => {
@@ -125,11 +129,23 @@ impl IndexLock {
             }
         };
         self.lock.write(&bytes).map_err(IndexError::Unwritten)?;
+        trace::data("index", "write/version", version);
+        trace::data("index", "write/cache_nr", entries.len());
+        drop(region);
         self.lock.commit().map_err(IndexError::Unwritten)?;
         if let (Some(shared), Some(expire)) = (shared, expire) {
             self.split.remove_expired(&shared.checksum, expire);
         }
         Ok(())
+    }
+
+    fn trace_region(&self) -> Option<TraceRegion> {
+        if !trace::is_on() {
+            return None;
+        }
+        let mut path = self.path.clone().into_os_string();
+        path.push(".lock");
+        trace::region_with("index", "do_write_index", Path::new(&path))
     }
 
     fn forget_stale_directories(&mut self) {

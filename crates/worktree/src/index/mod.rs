@@ -24,7 +24,7 @@ pub use packrace_format::index_file::{CacheTree, EntryKey, IndexEntry, Mode, Res
 use packrace_format::index_file::{IndexFile, IndexFileError};
 use packrace_object::{HashKind, ObjectId};
 use packrace_os::count::Role;
-use packrace_os::durable;
+use packrace_os::{durable, trace};
 use packrace_store::Repository;
 
 pub use self::content::{Comparison, ContentError, Contents};
@@ -71,6 +71,7 @@ impl Index {
 
     /// Reads the index from another file.
     pub fn read_from(repository: &Repository, path: &Path) -> Result<Self, IndexError> {
+        let _region = trace::region_with("index", "do_read_index", path);
         let hash = repository.hash_kind();
         let Some((file, timestamp)) = read_file(path, hash)? else { return Ok(Index::empty(hash)) };
         let (mut file, mut shared) = (file, None);
@@ -92,6 +93,8 @@ impl Index {
             shared = None;
         }
         let IndexFile { version, entries, cache_tree, resolve_undo, untracked, .. } = file;
+        trace::data("index", "read/version", version);
+        trace::data("index", "read/cache_nr", entries.len());
         Ok(Index {
             hash,
             version: Some(version),

@@ -1,0 +1,131 @@
+//! Regions of the phases of a command's work on packs: git's `pack-objects`, and one for each progress that is shown.
+
+use packrace_os::trace::{self, TraceRegion};
+use packrace_pack::{Phase, Totals};
+
+/// The parts of git's pack-objects, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PackStep {
+    Enumerate,
+    Prepare,
+    Write,
+}
+
+impl PackStep {
+    fn of(phase: Phase) -> Option<PackStep> {
+        match phase {
+            Phase::Enumerating | Phase::EnumeratingCruft => Some(PackStep::Enumerate),
+            Phase::Counting | Phase::Compressing => Some(PackStep::Prepare),
+            Phase::Writing => Some(PackStep::Write),
+            _ => None,
+        }
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            PackStep::Enumerate => "enumerate-objects",
+            PackStep::Prepare => "prepare-pack",
+            PackStep::Write => "write-pack-file",
+        }
+    }
+}
+
+/// The open regions of one progress.
+#[derive(Debug, Default)]
+pub(crate) struct TracedPhases {
+    shown: Option<(Phase, u64, TraceRegion)>,
+    step: Option<(PackStep, TraceRegion)>,
+    /// Of the packs since the last [`TracedPhases::end`].
+    totals: Option<Totals>,
+    packs_reused: u32,
+}
+
+impl TracedPhases {
+    /// For a process that is traced.
+    pub(crate) fn begin() -> Option<Self> {
+        trace::is_on().then(TracedPhases::default)
+    }
+
+    /// A report to a [`packrace_pack::ProgressSink`]; with a title if it is shown.
+    pub(crate) fn report(&mut self, phase: Phase, done: u64, total: u64, title: Option<&str>) {
+        if done == 0 && total == 0 {
+            return;
+        }
+        if self.shown.as_ref().is_some_and(|(shown, ..)| *shown != phase) {
+            self.hide();
+        }
+        if let Some(step) = PackStep::of(phase) {
+            self.enter(step);
+        }
+        match (&mut self.shown, title) {
+            (Some((_, last, _)), _) => *last = total,
+            (None, Some(title)) => {
+                self.shown = trace::region("progress", title).map(|region| (phase, total, region));
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Enters a part of git's pack-objects, unless it or a later one is open.
+    pub(crate) fn enter(&mut self, step: PackStep) {
+        if self.totals.is_some() && step < PackStep::Write {
+            // The next pack.
+            self.end();
+        }
+        if self.step.as_ref().is_some_and(|(open, _)| *open >= step) {
+            return;
+        }
+        self.hide();
+        self.step = None;
+        self.step = trace::region("pack-objects", step.label()).map(|region| (step, region));
+    }
+
+    /// A pack is written.
+    pub(crate) fn packed(&mut self, pack: &Totals) {
+        self.enter(PackStep::Write);
+        self.hide();
+        trace::data("pack-objects", "write_pack_file/wrote", pack.objects);
+        let all = self.totals.get_or_insert_default();
+        let sums = [
+            (&mut all.objects, pack.objects),
+            (&mut all.deltas, pack.deltas),
+            (&mut all.reused, pack.reused),
+            (&mut all.reused_deltas, pack.reused_deltas),
+            (&mut all.pack_reused, pack.pack_reused),
+        ];
+        sums.into_iter().for_each(|(sum, more)| *sum = sum.saturating_add(more));
+        self.packs_reused = self.packs_reused.saturating_add(u32::from(pack.pack_reused > 0));
+    }
+
+    /// The work is done, or is interrupted by a message.
+    pub(crate) fn hide(&mut self) {
+        if let Some((_, total, region)) = self.shown.take() {
+            trace::data("progress", "total_objects", total);
+            drop(region);
+        }
+    }
+
+    /// No more packs.
+    pub(crate) fn end(&mut self) {
+        self.hide();
+        self.step = None;
+        let packs_reused = std::mem::take(&mut self.packs_reused);
+        if let Some(totals) = self.totals.take() {
+            let values = [
+                ("written", totals.objects),
+                ("written/delta", totals.deltas),
+                ("reused", totals.reused),
+                ("reused/delta", totals.reused_deltas),
+                ("pack-reused", totals.pack_reused),
+                ("packs-reused", packs_reused),
+            ];
+            values.into_iter().for_each(|(key, value)| trace::data("pack-objects", key, value));
+        }
+    }
+}
+
+impl Drop for TracedPhases {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,234 @@
+//! What this process does, step by step, for a listener that traces it (`commands::trace2`). Without one, a step costs an
+//! atomic load.
+
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+type TraceListener = Box<dyn Fn(TraceStep<'_>) + Send + Sync>;
+
+/// Empty until [`listen`].
+static LISTENER: OnceLock<TraceListener> = OnceLock::new();
+
+/// The number of programs that were to be started.
+static CHILDREN: AtomicUsize = AtomicUsize::new(0);
+
+/// Something that happened.
+#[derive(Debug, Clone, Copy)]
+pub enum TraceStep<'a> {
+    /// A program is about to be started.
+    ChildStart {
+        /// Counts from 0.
+        id: usize,
+        /// Whose it is.
+        class: ChildClass<'a>,
+        /// Whether a shell runs it.
+        uses_shell: bool,
+        /// The program and its arguments; with a shell, its command.
+        argv: &'a [OsString],
+    },
+    /// A program has ended, or was not started.
+    ChildExit {
+        /// As at its start.
+        id: usize,
+        /// The number of its process.
+        pid: Option<u32>,
+        /// Its exit code: 128 plus the number of a signal, or -1.
+        code: i32,
+        /// The time from its start until its end was noticed.
+        ran: Duration,
+    },
+    /// A part of the work begins.
+    Enter(RegionNames<'a>),
+    /// The part that began last is over.
+    Leave(RegionNames<'a>),
+    /// Something was counted or decided.
+    Data {
+        /// Whether it concerns the repository.
+        of_repository: bool,
+        /// The part of the program.
+        category: &'a str,
+        /// What it is.
+        key: &'a str,
+        /// The value, as text.
+        value: &'a str,
+    },
+    /// The command uses this work tree.
+    WorkTree(&'a Path),
+    /// The variant of the command.
+    Mode(&'a str),
+}
+
+/// The names of a part of the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RegionNames<'a> {
+    /// The part of the program.
+    pub category: &'a str,
+    /// What is done.
+    pub label: &'a str,
+    /// With what.
+    pub message: Option<&'a str>,
+}
+
+/// What a program is started for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChildClass<'a> {
+    /// A hook with this name.
+    Hook(&'a str),
+    /// A helper that answers questions until its input ends.
+    Subprocess,
+    /// Anything else.
+    Other,
+}
+
+/// A program of which the listener knows.
+#[derive(Debug)]
+pub struct TracedChild {
+    id: usize,
+    started: Instant,
+}
+
+/// A part of the work of which the listener knows. Dropping it ends the part.
+#[derive(Debug)]
+pub struct TraceRegion {
+    category: &'static str,
+    label: String,
+    message: Option<String>,
+}
+
+/// Passes all steps from now on to `listener`, from all threads. The first listener stays.
+pub fn listen(listener: impl Fn(TraceStep<'_>) + Send + Sync + 'static) {
+    let _ = LISTENER.set(Box::new(listener));
+}
+
+/// Whether anybody listens.
+pub fn is_on() -> bool {
+    LISTENER.get().is_some()
+}
+
+/// Reports a step.
+pub fn tell(step: TraceStep<'_>) {
+    if let Some(listener) = LISTENER.get() {
+        listener(step);
+    }
+}
+
+/// A program is about to be started.
+pub fn child(argv: &[OsString], class: ChildClass<'_>, uses_shell: bool) -> Option<TracedChild> {
+    let listener = LISTENER.get()?;
+    let id = CHILDREN.fetch_add(1, Ordering::Relaxed);
+    let started = Instant::now();
+    listener(TraceStep::ChildStart { id, class, uses_shell, argv });
+    Some(TracedChild { id, started })
+}
+
+/// A part of the work begins; it lasts as long as what is returned.
+#[must_use]
+pub fn region(category: &'static str, label: &str) -> Option<TraceRegion> {
+    enter(category, label, None)
+}
+
+/// As above, and says with which file.
+#[must_use]
+pub fn region_with(category: &'static str, label: &str, path: &Path) -> Option<TraceRegion> {
+    if is_on() { enter(category, label, Some(path.to_string_lossy().into_owned())) } else { None }
+}
+
+/// Reports a value that concerns the repository.
+pub fn data(category: &str, key: &str, value: impl Display) {
+    if is_on() {
+        tell(TraceStep::Data { of_repository: true, category, key, value: &value.to_string() });
+    }
+}
+
+/// Reports the version of the wire protocol.
+pub fn negotiated(version: u8) {
+    if is_on() {
+        let (category, key) = ("transfer", "negotiated-version");
+        tell(TraceStep::Data { of_repository: false, category, key, value: &version.to_string() });
+    }
+}
+
+fn enter(category: &'static str, label: &str, message: Option<String>) -> Option<TraceRegion> {
+    let listener = LISTENER.get()?;
+    let region = TraceRegion { category, label: label.to_owned(), message };
+    listener(TraceStep::Enter(region.names()));
+    Some(region)
+}
+
+impl TracedChild {
+    /// It has ended.
+    pub fn ended(self, pid: u32, status: ExitStatus) {
+        let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(-1);
+        self.tell(Some(pid), code);
+    }
+
+    /// It could not be started.
+    pub fn failed(self) {
+        self.tell(None, -1);
+    }
+
+    fn tell(self, pid: Option<u32>, code: i32) {
+        tell(TraceStep::ChildExit { id: self.id, pid, code, ran: self.started.elapsed() });
+    }
+}
+
+impl TraceRegion {
+    fn names(&self) -> RegionNames<'_> {
+        RegionNames { category: self.category, label: &self.label, message: self.message.as_deref() }
+    }
+}
+
+impl Drop for TraceRegion {
+    fn drop(&mut self) {
+        tell(TraceStep::Leave(self.names()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[test]
+    fn steps_reach_the_listener() {
+        assert!(region("a", "b").is_none() && child(&[], ChildClass::Other, false).is_none());
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let to = heard.clone();
+        listen(move |step| {
+            let text = match step {
+                TraceStep::Enter(names) => format!("enter {} {:?}", names.label, names.message),
+                TraceStep::Leave(names) => format!("leave {}", names.label),
+                TraceStep::Data { key, value, .. } => format!("{key}={value}"),
+                TraceStep::ChildExit { pid, code, .. } => format!("exit {pid:?} {code}"),
+                // Programs of other tests.
+                _ => return,
+            };
+            to.lock().unwrap().push(text);
+        });
+        let outer = region("a", "outer");
+        let inner = region_with("a", "inner", Path::new("/x"));
+        data("a", "n", 3);
+        drop((inner, outer));
+        if let Some(child) = child(&["/none".into()], ChildClass::Hook("update"), false) {
+            child.failed();
+        }
+        let heard = heard.lock().unwrap().clone();
+        let expect = [
+            "enter outer None",
+            "enter inner Some(\"/x\")",
+            "n=3",
+            "leave inner",
+            "leave outer",
+            "exit None -1",
+        ];
+        let ours: Vec<&str> = heard.iter().map(String::as_str).filter(|text| expect.contains(text)).collect();
+        assert_eq!(ours, expect);
+    }
+}
