@@ -147,6 +147,94 @@ git repack --cruft -dq --filter=blob:none
 git count-objects -v | grep -v size
 for pack in .git/objects/pack/*.mtimes; do stock show-index <"${pack%.mtimes}.idx" | wc -l; done
 
+## multi-pack-index, chain
+# in: sha1 sha256
+# exits: 128 128
+history 3
+stock repack -dq
+git multi-pack-index write --incremental
+for n in 1 2; do
+	commit "file$n"
+	stock repack -dq
+	git multi-pack-index write --incremental
+	git multi-pack-index write --incremental
+	git multi-pack-index verify
+done
+cat .git/objects/pack/multi-pack-index.d/multi-pack-index-chain
+ls .git/objects/pack/multi-pack-index.d
+git multi-pack-index expire
+git multi-pack-index repack
+commit file3
+stock repack -dq
+git multi-pack-index write
+ls .git/objects/pack | grep multi
+ls .git/objects/pack/multi-pack-index.d
+git multi-pack-index write --incremental
+commit file4
+stock repack -dq
+git multi-pack-index write --incremental
+ls .git/objects/pack | grep multi
+wc -l <.git/objects/pack/multi-pack-index.d/multi-pack-index-chain
+
+## multi-pack-index, chain made shorter
+# needs git: 2.54
+# exits: 129 129 129 128 128 128
+# masks: usage
+chain=.git/objects/pack/multi-pack-index.d/multi-pack-index-chain
+history 3
+stock repack -dq
+git multi-pack-index write --incremental --bitmap
+for n in 1 2 3; do
+	commit "file$n"
+	stock repack -dq
+	git multi-pack-index write --incremental --bitmap
+done
+git multi-pack-index write --no-write-chain-file
+git multi-pack-index write --incremental --base=none
+git multi-pack-index compact --no-write-chain-file "$(sed -n 1p $chain)" "$(sed -n 2p $chain)"
+git multi-pack-index compact "$(sed -n 1p $chain)" "$(sed -n 1p $chain)"
+git multi-pack-index compact "$(sed -n 2p $chain)" "$(sed -n 1p $chain)"
+git multi-pack-index compact abcd "$(sed -n 1p $chain)"
+git multi-pack-index compact --incremental --bitmap "$(sed -n 2p $chain)" "$(sed -n 3p $chain)"
+wc -l <$chain
+ls .git/objects/pack/multi-pack-index.d | sed 's/.*\.//'
+stock multi-pack-index verify
+stock rev-list --test-bitmap HEAD 2>&1 | grep OK
+git multi-pack-index compact "$(sed -n 1p $chain)" "$(sed -n 3p $chain)"
+ls .git/objects/pack/multi-pack-index.d
+stock multi-pack-index verify
+
+## multi-pack-index, chain that repack keeps
+# needs git: 2.55
+# exits: 129 128 128
+layers() {
+	sed 's/.*/x/' .git/objects/pack/multi-pack-index.d/multi-pack-index-chain | tr '\n' ' '
+	ls .git/objects/pack/*.pack | wc -l
+}
+history 40
+git repack -adfq --write-midx=incremental --write-bitmap-index
+for n in 1 2 3 4 5 6; do
+	commit "file$n"
+	git repack -dq --geometric=2 --write-midx=incremental --write-bitmap-index
+	layers
+	stock rev-list --test-bitmap HEAD 2>&1 | grep OK
+done
+git config repack.midxNewLayerThreshold 1
+commit file7
+stock repack -dq
+commit file8
+git repack -dq --geometric=2 --write-midx=incremental --write-bitmap-index
+layers
+git repack -d --write-midx=foo
+git config repack.midxSplitFactor 1
+git repack -dq --geometric=2 --write-midx=incremental
+git config repack.midxSplitFactor 2
+git config repack.midxNewLayerThreshold 0
+git repack -dq --geometric=2 --write-midx=incremental
+git config repack.midxNewLayerThreshold 8
+git repack -adq
+ls .git/objects/pack/multi-pack-index.d
+
 ## multi-pack-index
 # in: sha1 sha256
 history 3

@@ -136,7 +136,7 @@ fn publish(
         return Ok(lock.publish(&file)?);
     }
     let checksum = lock.write_layer(&file)?;
-    call.write_line(&checksum.to_string())
+    call.write_line(checksum.to_string())
 }
 
 fn refuse_without_incremental(args: &MultiPackIndexLayerOptions) -> Result<(), Fatal> {
@@ -162,8 +162,9 @@ fn no_layer(name: &str) -> Fatal {
 
 /// The number of the file of this checksum.
 fn layer_of(own: &OwnMultiPackIndex, name: &str) -> Result<usize, Fatal> {
+    let wanted = ObjectId::from_hex(name.as_bytes()).ok();
     let mut layers = own.chain.layers().iter();
-    layers.position(|layer| layer.checksum().to_string() == name).ok_or_else(|| no_layer(name))
+    layers.position(|layer| Some(layer.checksum()) == wanted).ok_or_else(|| no_layer(name))
 }
 
 /// Makes one file of those of a chain from one to another.

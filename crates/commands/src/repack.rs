@@ -41,16 +41,12 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let mut revisions = Revisions::new(&repository, request_objects.snapshot());
     let found = roots(&repository)?;
     let bitmap = bitmap_request(&repository, &found.refs, threads)?;
-    let mut keep_packs = args.keep_pack.clone();
-    if matches!((plan.scope, midx), (Scope::Geometric(_), MultiPackIndexMode::Chain { .. })) {
-        keep_packs.extend(packs_of_chain(request_objects.snapshot(), config)?);
-    }
     let mut request = RepackRequest {
         scope: plan.scope,
         delete: args.delete,
         local: args.local,
         pack_kept: plan.pack_kept,
-        keep_packs,
+        keep_packs: kept_packs(args, (plan.scope, midx), request_objects.snapshot(), config)?,
         soft_tips: found.soft().collect(),
         tips: found.refs,
         bitmap: (bitmaps != Bitmaps::No && !writes_midx).then(|| bitmap.clone()),
@@ -119,17 +115,25 @@ fn at_least(config: &Config, name: &str, option: &str, default: u32, least: i64)
     }
 }
 
-/// The packs of a chain of multi-pack-indexes that a geometric repack leaves alone: all but those of a file on top
-/// that has many.
-fn packs_of_chain(snapshot: &Snapshot, config: &Config) -> Result<Vec<String>, Fatal> {
-    let threshold = at_least(config, "repack.midxNewLayerThreshold", "--midx-new-layer-threshold", 8, 1)?;
-    let Some(own) = snapshot.own_multi_pack_index() else { return Ok(Vec::new()) };
-    let mut chain = own.chain;
-    if chain.layers().last().is_some_and(|top| top.pack_count() >= threshold) {
-        chain.truncate(chain.layers().len() - 1);
+/// The packs that stay: those of `--keep-pack`, and, in a geometric repack, those of a chain of multi-pack-indexes,
+/// but for the packs of the file on top if they are many.
+fn kept_packs(
+    args: &RepackOptions,
+    mode: (Scope, MultiPackIndexMode),
+    snapshot: &Snapshot,
+    config: &Config,
+) -> Result<Vec<String>, Fatal> {
+    let mut kept = args.keep_pack.clone();
+    if let (Scope::Geometric(_), MultiPackIndexMode::Chain { .. }) = mode {
+        let threshold = at_least(config, "repack.midxNewLayerThreshold", "--midx-new-layer-threshold", 8, 1)?;
+        let Some(own) = snapshot.own_multi_pack_index() else { return Ok(kept) };
+        let mut chain = own.chain;
+        if chain.layers().last().is_some_and(|top| top.pack_count() >= threshold) {
+            chain.truncate(chain.layers().len() - 1);
+        }
+        kept.extend(chain.pack_names().map(|name| name.strip_suffix(".idx").unwrap_or(name).to_owned()));
     }
-    let stem = |name: &str| name.strip_suffix(".idx").unwrap_or(name).to_owned();
-    Ok(chain.pack_names().map(stem).collect())
+    Ok(kept)
 }
 
 /// The error if packs could not be written.
@@ -164,7 +168,7 @@ pub(crate) fn base_request(
         keep_packs: Vec::new(),
         tips: Vec::new(),
         soft_tips: Vec::new(),
-        settings: reused(args, settings(call, &args.packing, config, threads)?),
+        settings: reused(args, settings(call, &args.packing, &args.filter, config, threads)?),
         cruft_settings: reused(args, cruft_settings(call, args, config, threads)?),
         ofs_delta: config.boolean("repack.useDeltaBaseOffset")?.unwrap_or(true),
         bitmap: None,
@@ -308,7 +312,7 @@ fn cruft_settings(
         threads: number(args.packing.threads, "repack.cruftThreads")?,
         ..args.packing.clone()
     };
-    settings(call, &packing, config, threads)
+    settings(call, &packing, &[], config, threads)
 }
 
 fn reused(args: &RepackOptions, settings: Settings) -> Settings {

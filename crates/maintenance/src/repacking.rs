@@ -43,7 +43,7 @@ pub enum MultiPackIndexMode {
     /// None; one that names a removed pack is removed.
     #[default]
     No,
-    /// One.
+    /// One of all packs.
     Single,
     /// One for packs that are in none yet, on top of a chain of others.
     Chain {

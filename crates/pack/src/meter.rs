@@ -144,6 +144,7 @@ fn is_usually_short(phase: Phase) -> bool {
         Phase::Enumerating
             | Phase::EnumeratingCruft
             | Phase::Counting
+            | Phase::CompressingByPath
             | Phase::Compressing
             | Phase::Writing
             | Phase::SelectingBitmaps
@@ -164,6 +165,7 @@ pub fn title(phase: Phase) -> String {
         Phase::Enumerating => "Enumerating objects",
         Phase::EnumeratingCruft => "Enumerating cruft objects",
         Phase::Counting => "Counting objects",
+        Phase::CompressingByPath => "Compressing objects by path",
         Phase::Compressing => "Compressing objects",
         Phase::Writing => "Writing objects",
         Phase::RemovingDuplicates => "Removing duplicate objects",

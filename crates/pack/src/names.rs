@@ -39,21 +39,37 @@ impl NameHash {
         match version {
             NameHashVersion::V1 => self.entry(name),
             NameHashVersion::V2 => NameHash(NameHash::of(name).0.wrapping_add(self.0 >> 6)),
+            // The upper half of version 1 needs nothing of its lower half.
+            NameHashVersion::ByPath => {
+                let ending = self.ending().entry(name).0 & ENDING;
+                let bytes = std::iter::once(&b'/').chain(name);
+                let path =
+                    bytes.fold(self.0, |path, byte| path.wrapping_mul(0x93).wrapping_add(u32::from(*byte)));
+                NameHash(ending | path & !ENDING)
+            }
         }
+    }
+
+    /// The part of [`NameHashVersion::ByPath`] that says how the path ends.
+    pub(crate) fn ending(self) -> Self {
+        NameHash(self.0 & ENDING)
     }
 
     /// The hash of a whole path by the given version.
     pub fn of_by(version: NameHashVersion, path: &[u8]) -> Self {
         match version {
             NameHashVersion::V1 => NameHash::of(path),
-            NameHashVersion::V2 => path
+            NameHashVersion::V2 | NameHashVersion::ByPath => path
                 .split(|byte| *byte == b'/')
                 .fold(NameHash::default(), |dir, name| dir.entry_by(version, name)),
         }
     }
 }
 
-/// How paths are hashed for the delta search (git-pack-objects, "--name-hash-version").
+/// The bits of [`NameHashVersion::ByPath`] that are those of version 1.
+const ENDING: u32 = 0xffff_0000;
+
+/// How paths are hashed for the delta search (git-pack-objects, "--name-hash-version" and "--path-walk").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum NameHashVersion {
     /// As stored in bitmaps: the last bytes of the path. Files of one name in many directories become
@@ -63,6 +79,9 @@ pub enum NameHashVersion {
     /// The last bytes of the name, then those of its directories, which separate files of one name. Only used
     /// for sorting, so it need not equal git's number.
     V2,
+    /// The upper half of version 1, then a hash of the whole path: objects are compared with those of the same path
+    /// first, and then with those whose paths end alike (`--path-walk`).
+    ByPath,
 }
 
 /// Packed objects per chunk, which takes 4 KiB.
@@ -154,6 +173,22 @@ mod tests {
         let step = NameHash::default().entry_by(by, b"one").entry_by(by, b"dir").entry_by(by, b"Makefile");
         assert_eq!(step, one);
         assert_eq!(NameHash::of_by(NameHashVersion::V1, b"a/b"), NameHash::of(b"a/b"));
+    }
+
+    #[test]
+    fn paths_that_end_alike_are_parted_but_stay_adjacent() {
+        let by = NameHashVersion::ByPath;
+        let paths = ["a/configuration.json", "b/configuration.json", "c/d/configuration.json", "Makefile"];
+        let [one, two, three, other] = paths.map(|path| NameHash::of_by(by, path.as_bytes()));
+        assert!(one != two && two != three && one != three);
+        for path in paths {
+            let by_path = NameHash::of_by(by, path.as_bytes());
+            assert_eq!(by_path.0 & ENDING, NameHash::of(path.as_bytes()).0 & ENDING);
+        }
+        assert!(one.0 & ENDING == three.0 & ENDING && one.0 & ENDING != other.0 & ENDING);
+        let step =
+            NameHash::default().entry_by(by, b"c").entry_by(by, b"d").entry_by(by, b"configuration.json");
+        assert_eq!(step, three);
     }
 
     #[test]

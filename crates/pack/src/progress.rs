@@ -7,6 +7,8 @@ pub enum Phase {
     EnumeratingCruft,
     /// Deciding how to send each object.
     Counting,
+    /// Searching for deltas among objects of the same path.
+    CompressingByPath,
     /// Searching for deltas, and deflating objects without a usable representation.
     Compressing,
     /// Making the bytes of a pack.

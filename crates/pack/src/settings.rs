@@ -25,7 +25,7 @@ pub struct Settings {
     pub delta_cache_limit_bytes: usize,
     /// Bytes of cached delta bases, for all threads together (`core.deltaBaseCacheLimit`).
     pub base_cache_bytes: usize,
-    /// How paths are hashed for the delta search.
+    /// How paths are hashed for the delta search (`pack.usePathWalk`).
     pub name_hash: NameHashVersion,
     /// The zlib level (`pack.compression`); -1: zlib's default.
     pub compression: i32,
@@ -92,7 +92,10 @@ impl Settings {
             delta_cache_limit_bytes: number("pack.deltaCacheLimit")?
                 .map_or(default.delta_cache_limit_bytes, |limit| limit.min(MAX_DELTA_CACHE_LIMIT) as usize),
             base_cache_bytes: base_cache_bytes(config)?,
-            name_hash: default.name_hash,
+            name_hash: match config.boolean("pack.usePathWalk")? {
+                Some(true) => NameHashVersion::ByPath,
+                _ => default.name_hash,
+            },
             compression: pack_compression(config)?,
             big_file_bytes: config.big_file_bytes()?,
             max_tree_depth: Settings::max_tree_depth(config)?,

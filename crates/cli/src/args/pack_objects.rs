@@ -1,6 +1,5 @@
 use std::path::PathBuf;
 
-use packrace_commands::Fatal;
 use packrace_commands::options::PackObjectsOptions;
 
 use super::chosen;
@@ -152,25 +151,11 @@ pub struct PackObjects {
     pub stdout: bool,
     /// Prefix of the names of the written files.
     pub base_name: Option<PathBuf>,
-    #[command(flatten)]
-    pub missing_options: NotOffered,
 }
 
-// Options of git pack-objects that are known so that they can be refused by their name.
-#[derive(Debug, Default, clap::Args)]
-pub struct NotOffered {
-    #[arg(long, hide = true)]
-    pub path_walk: bool,
-}
-
-impl TryFrom<PackObjects> for PackObjectsOptions {
-    type Error = Fatal;
-
-    fn try_from(args: PackObjects) -> Result<Self, Fatal> {
-        if args.missing_options.path_walk {
-            return Err(Fatal::usage("option `path-walk' is not supported"));
-        }
-        Ok(PackObjectsOptions {
+impl From<PackObjects> for PackObjectsOptions {
+    fn from(args: PackObjects) -> Self {
+        PackObjectsOptions {
             revs: args.revs,
             stdin_packs: args.stdin_packs,
             all: args.all,
@@ -209,6 +194,6 @@ impl TryFrom<PackObjects> for PackObjectsOptions {
             all_progress_implied: args.all_progress_implied,
             stdout: args.stdout,
             base_name: args.base_name,
-        })
+        }
     }
 }

@@ -26,6 +26,11 @@ pub struct Packing {
     pub name_hash_version: Option<i64>,
     #[arg(long, hide = true)]
     no_name_hash_version: bool,
+    /// Compare objects with those of the same path first, then with others (default: pack.usePathWalk).
+    #[arg(long, overrides_with = "no_path_walk")]
+    path_walk: bool,
+    #[arg(long, hide = true)]
+    no_path_walk: bool,
     /// Split output into packs of at most N bytes (minimum: 1m), with k, m or g as units.
     #[arg(long, value_name = "N", value_parser = parse_bytes)]
     pub max_pack_size: Option<u64>,
@@ -68,6 +73,7 @@ impl From<Packing> for PackingOptions {
             depth: args.depth,
             threads: args.threads,
             name_hash_version: args.name_hash_version,
+            path_walk: super::chosen(args.path_walk, args.no_path_walk),
             max_pack_size: args.max_pack_size,
         }
     }

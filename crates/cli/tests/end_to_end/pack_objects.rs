@@ -217,11 +217,29 @@ fn lists_of_objects_and_of_packs() {
 }
 
 #[test]
-fn what_is_not_offered_is_refused_by_name() {
+fn versions_of_the_name_hash_and_filters_of_a_path_walk() {
     let repo = RepoBuilder::new(Size::Tiny).build();
-    let ours = packrace(repo.path(), &["pack-objects", "--revs", "--path-walk", "p"], "");
-    assert_eq!(ours.status.code(), Some(129));
-    assert_eq!(String::from_utf8_lossy(&ours.stderr), "fatal: option `path-walk' is not supported\n");
+    let dir = tempfile::tempdir().unwrap();
+    let base = dir.path().join("p");
+    for (filter, words) in [
+        ("blob:none", ""),
+        ("tree:0", ""),
+        ("combine:blob:none+object:type=blob", ""),
+        (
+            "combine:blob:none+tree:2",
+            "error: tree:2 filter not supported by the path-walk API\nwarning: cannot use --filter with --path-walk\n",
+        ),
+    ] {
+        let filter = format!("--filter={filter}");
+        let args = ["pack-objects", "-q", "--all", "--path-walk", &filter, base.to_str().unwrap()];
+        let ours = packrace(repo.path(), &args, "");
+        assert!(ours.status.success());
+        assert_eq!(String::from_utf8_lossy(&ours.stderr), words);
+        let by_setting = ["-c", "pack.usePathWalk=true", "pack-objects", "-q", "--all", &filter, args[5]];
+        assert_eq!(packrace(repo.path(), &by_setting, "").stderr, ours.stderr);
+        let not = [&by_setting[..], &["--no-path-walk"]].concat();
+        assert!(packrace(repo.path(), &not, "").stderr.is_empty());
+    }
     let ours = packrace(repo.path(), &["pack-objects", "--all", "--name-hash-version=3", "p"], "");
     assert_eq!(ours.status.code(), Some(128));
 }
@@ -264,8 +282,13 @@ fn files_of_one_name_are_parted_by_their_directories() {
     assert_eq!(objects_of_one, objects_of_two);
     assert!(two * 10 < one * 9, "{two} against {one}");
     let list = repo.git(&["rev-list", "--objects", "--all"]);
-    let (listed, _) = bytes("listed", &["--name-hash-version=2"], &list);
-    assert!(listed * 10 < one * 9, "{listed} against {one}");
+    for option in ["--name-hash-version=2", "--path-walk"] {
+        let (listed, _) = bytes("listed", &[option], &list);
+        assert!(listed * 10 < one * 9, "{listed} against {one}");
+    }
+    let (by_path, objects_by_path) = bytes("by-path", &["--all", "--path-walk"], "");
+    assert_eq!(objects_of_one, objects_by_path);
+    assert!(by_path * 10 < one * 9, "{by_path} against {one}");
 }
 
 #[test]

@@ -92,6 +92,8 @@ pub struct PackingOptions {
     pub threads: Option<i64>,
     /// The path hash for the delta search; 2 separates equal file names in different directories.
     pub name_hash_version: Option<i64>,
+    /// Compare objects with those of the same path first; if not given, `pack.usePathWalk` decides.
+    pub path_walk: Option<bool>,
     /// Longest pack in bytes, at least 1 MiB; larger output is split. Suffixes k, m and g.
     pub max_pack_size: Option<u64>,
 }

@@ -18,10 +18,11 @@ use crate::options::PackingOptions;
 /// Minimum of the pack size limit (git-pack-objects, "--max-pack-size").
 const LEAST_PACK_BYTES: u64 = 1 << 20;
 
-/// Pack settings; `threads` is the number of processors.
+/// Pack settings; `threads` is the number of processors, `filters` are those of the walk.
 pub(crate) fn settings(
     call: &Call,
     args: &PackingOptions,
+    filters: &[String],
     config: &Config,
     threads: usize,
 ) -> Result<Settings, Fatal> {
@@ -40,7 +41,9 @@ pub(crate) fn settings(
         settings.depth = not_negative(depth).min(usize::from(MAX_DEPTH)) as u16;
         settings.reused_depth = settings.depth;
     }
+    let is_by_path = args.path_walk.unwrap_or(settings.name_hash == NameHashVersion::ByPath);
     settings.name_hash = match args.name_hash_version {
+        None | Some(1 | 2) if is_by_path && supports_path_walk(call, filters)? => NameHashVersion::ByPath,
         None | Some(1) => NameHashVersion::V1,
         Some(2) => NameHashVersion::V2,
         Some(version) => {
@@ -54,6 +57,18 @@ pub(crate) fn settings(
         None => {}
     }
     Ok(settings)
+}
+
+/// Whether `--path-walk` goes with these filters; git warns and does without it if it does not.
+fn supports_path_walk(call: &Call, filters: &[String]) -> Result<bool, Fatal> {
+    for filter in filters {
+        if let Some(depth) = Filter::parse(filter.as_bytes()).map_err(Fatal::new)?.tree_depth() {
+            error_line!(call, "error: tree:{depth} filter not supported by the path-walk API");
+            error_line!(call, "warning: cannot use --filter with --path-walk");
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// How packs are stored.

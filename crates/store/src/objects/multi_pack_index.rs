@@ -10,12 +10,7 @@ use packrace_os::count::Role;
 use packrace_os::{FileIdentity, Mapped};
 
 use crate::objects::accelerators::{MAX_CHAIN_BYTES, map};
-
-/// The list of the files of a chain of multi-pack-indexes.
-pub(crate) const MIDX_CHAIN_FILE: &str = "multi-pack-index.d/multi-pack-index-chain";
-
-/// The directory of a chain of multi-pack-indexes, in that of the packs.
-pub(crate) const MIDX_CHAIN_DIR: &str = "multi-pack-index.d";
+use crate::objects::objects_dir::{MIDX_CHAIN_DIR, MIDX_CHAIN_FILE};
 
 /// The multi-pack-index of a pack directory, or the chain of several; as in git, the single file is preferred.
 #[derive(Debug, Clone)]

@@ -10,8 +10,13 @@ use packrace_os::count::Role;
 
 use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
-use crate::objects::multi_pack_index::{MIDX_CHAIN_DIR, MIDX_CHAIN_FILE};
 use crate::quoted::{quote, unquote};
+
+/// The directory of a chain of multi-pack-indexes, in that of the packs.
+pub(crate) const MIDX_CHAIN_DIR: &str = "multi-pack-index.d";
+
+/// The list of its files, there.
+pub(crate) const MIDX_CHAIN_FILE: &str = "multi-pack-index.d/multi-pack-index-chain";
 
 /// Maximum depth of nested alternates, as in git.
 const MAX_ALTERNATES_DEPTH: usize = 5;

@@ -10,8 +10,8 @@ use packrace_os::count::Role;
 use packrace_os::{FileIdentity, Mapped, clock};
 
 use crate::error::Error;
-use crate::objects::multi_pack_index::{self, MIDX_CHAIN_DIR, OpenMultiPackIndex};
-use crate::objects::objects_dir::ObjectsDir;
+use crate::objects::multi_pack_index::{self, OpenMultiPackIndex};
+use crate::objects::objects_dir::{MIDX_CHAIN_DIR, ObjectsDir};
 use crate::objects::pack::{Beside, ListedPack, PackFiles};
 use crate::objects::pack_finder::{Finder, Index};
 

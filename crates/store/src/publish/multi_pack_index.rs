@@ -8,7 +8,7 @@ use packrace_os::durable;
 use super::lock::{FileKind, LockFile, publish_file};
 use super::{Component, WritePolicy, create_temporary};
 use crate::error::{Error, Reason};
-use crate::objects::multi_pack_index::MIDX_CHAIN_DIR;
+use crate::objects::objects_dir::MIDX_CHAIN_DIR;
 
 const NAME: &str = "multi-pack-index";
 const CHAIN_NAME: &str = "multi-pack-index-chain";

@@ -242,7 +242,7 @@ impl EntryList<'_> {
 
 /// Breaks chains that are too long or form a loop, by storing an object whole; deltas from several packs can
 /// form loops.
-fn break_chains(entries: &mut [ComposedEntry], max_depth: u16) {
+pub(super) fn break_chains(entries: &mut [ComposedEntry], max_depth: u16) {
     const UNKNOWN: u16 = u16::MAX;
     const ON_THE_WAY: u16 = u16::MAX - 1;
     let mut depths = vec![UNKNOWN; entries.len()];

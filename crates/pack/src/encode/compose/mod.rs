@@ -10,16 +10,19 @@
 
 mod attributes;
 mod bases;
+mod by_path;
+mod earlier;
 mod inverted;
 mod list;
 mod order;
 mod search;
 
 use crate::error::Error;
-use crate::names::NameHash;
+use crate::names::{NameHash, NameHashVersion};
 use crate::progress::ProgressSink;
 use crate::request_objects::ObjectNo;
 use crate::select::plan::PackPlan;
+use crate::settings::MAX_DEPTH;
 
 use search::Candidate;
 
@@ -123,7 +126,11 @@ fn find_deltas(
         return Ok(());
     }
     add_bases(plan, &bases.searched, &mut candidates);
-    let found = search::run(plan, &mut candidates, progress)?;
+    let is_by_path = settings.name_hash == NameHashVersion::ByPath;
+    let found = match is_by_path {
+        true => by_path::run(plan, &mut candidates, progress)?,
+        false => search::run(plan, &mut candidates, progress)?,
+    };
     numbers.sort_unstable();
     let number_of =
         |ix: ObjectNo| numbers.binary_search_by_key(&ix, |(ix, _)| *ix).ok().map(|at| numbers[at].1);
@@ -132,6 +139,9 @@ fn find_deltas(
         let Some(target) = number_of(target.ix) else { continue };
         let base = number_of(base.ix).map_or(DeltaBase::Outside(base.ix), DeltaBase::Entry);
         entries[target.at()].how = How::NewDelta { base, size: delta.size, deflated: delta.deflated };
+    }
+    if is_by_path {
+        list::break_chains(entries, settings.reused_depth.min(MAX_DEPTH));
     }
     Ok(())
 }

@@ -23,6 +23,7 @@ use crate::select::plan::PackPlan;
 use crate::settings::Settings;
 use crate::threads::on_threads;
 
+use super::earlier::EarlierDeltas;
 use super::list::ComposedEntry;
 
 /// Smaller objects are not worth a delta.
@@ -97,15 +98,45 @@ pub(super) fn run(
     candidates: &mut [Candidate],
     progress: &dyn ProgressSink,
 ) -> Result<Vec<FoundDelta>, Error> {
+    sort(candidates, |candidate| candidate.name);
+    pass(plan, candidates, Pass::OVER_ALL, progress)
+}
+
+/// Sorts by kind, by name, what the receiver has first, then from large to small.
+pub(super) fn sort(candidates: &mut [Candidate], name: impl Fn(&Candidate) -> NameHash) {
     candidates.sort_by(|one, other| {
-        (kind_order(one.kind), one.name, other.is_preferred, other.size).cmp(&(
+        (kind_order(one.kind), name(one), other.is_preferred, other.size).cmp(&(
             kind_order(other.kind),
-            other.name,
+            name(other),
             one.is_preferred,
             one.size,
         ))
     });
-    let candidates = &*candidates;
+}
+
+/// What one pass over the candidates compares.
+#[derive(Clone, Copy)]
+pub(super) struct Pass<'a> {
+    pub(super) phase: Phase,
+    /// Only objects of the same path.
+    pub(super) within_paths: bool,
+    /// The deltas that an earlier pass has found, by candidate.
+    pub(super) earlier: Option<&'a EarlierDeltas>,
+}
+
+impl Pass<'static> {
+    /// The usual one.
+    pub(super) const OVER_ALL: Pass<'static> =
+        Pass { phase: Phase::Compressing, within_paths: false, earlier: None };
+}
+
+/// Finds deltas between sorted candidates.
+pub(super) fn pass(
+    plan: &PackPlan,
+    candidates: &[Candidate],
+    pass: Pass<'_>,
+    progress: &dyn ProgressSink,
+) -> Result<Vec<FoundDelta>, Error> {
     let (request_objects, settings) = (&*plan.request_objects, &plan.settings);
     let threads = settings.threads.clamp(1, candidates.len().div_ceil(MIN_STRETCH).max(1));
     let stretches = stretches(candidates, threads);
@@ -115,6 +146,7 @@ pub(super) fn run(
         settings,
         progress,
         candidates,
+        pass,
         cached_bytes: AtomicUsize::new(0),
         done: AtomicU64::new(0),
         total: candidates.iter().filter(|candidate| !candidate.is_preferred).count() as u64,
@@ -130,7 +162,7 @@ pub(super) fn run(
         Ok(())
     };
     on_threads(threads, work).into_iter().collect::<Result<(), Error>>()?;
-    progress.report(Phase::Compressing, shared.total, shared.total);
+    progress.report(pass.phase, shared.total, shared.total);
     Ok(found.into_inner().expect("no panic while held"))
 }
 
@@ -171,6 +203,7 @@ struct SearchContext<'a> {
     settings: &'a Settings,
     progress: &'a dyn ProgressSink,
     candidates: &'a [Candidate],
+    pass: Pass<'a>,
     cached_bytes: AtomicUsize,
     done: AtomicU64,
     total: u64,
@@ -241,7 +274,7 @@ impl<'a> Search<'a> {
                     if self.shared.progress.cancelled() {
                         return Err(Reason::Cancelled.into());
                     }
-                    self.shared.progress.report(Phase::Compressing, done, self.shared.total);
+                    self.shared.progress.report(self.shared.pass.phase, done, self.shared.total);
                 }
             }
             self.visit(at as u32)?;
@@ -252,19 +285,27 @@ impl<'a> Search<'a> {
     /// Searches for a base for a candidate, then adds the candidate to the window.
     fn visit(&mut self, at: u32) -> Result<(), Error> {
         let mut slot = self.spare.pop().unwrap_or_default();
-        (slot.candidate, slot.depth) = (at, 0);
+        let earlier = self.shared.pass.earlier;
+        slot.candidate = at;
+        slot.depth = earlier.map_or(0, |earlier| earlier.depth_of(at));
         let target = self.candidate(at);
-        let max_depth = self.shared.settings.depth.saturating_sub(target.height);
-        if !target.is_preferred && max_depth > 0 {
+        let height = earlier.map_or(target.height, |earlier| earlier.height_of(at));
+        let max_depth = self.shared.settings.depth.saturating_sub(height);
+        let is_done = earlier.is_some_and(|earlier| earlier.has_delta(at));
+        if !target.is_preferred && !is_done && max_depth > 0 {
             let mut best: Option<Best> = None;
             for place in (0..self.window.len()).rev() {
-                if self.candidate(self.window[place].candidate).kind != target.kind {
+                let other = self.candidate(self.window[place].candidate);
+                if other.kind != target.kind || (self.shared.pass.within_paths && other.name != target.name) {
                     break;
                 }
                 self.compare(&mut slot, place, max_depth, &mut best)?;
             }
             if let Some(best) = best {
                 slot.depth = best.depth;
+                if let Some(earlier) = earlier {
+                    earlier.set_depth(at, best.depth);
+                }
                 self.record(at, &best);
                 // A good base stays longest.
                 if let Some(base) = self.window.remove(best.slot) {

@@ -48,6 +48,15 @@ pub fn sparse_decision(patterns: &[u8], path: &[u8], is_dir: bool) -> Result<Opt
 }
 
 impl Filter {
+    /// The first `tree:<depth>` below the root: git's `--path-walk` does not support it.
+    pub fn tree_depth(&self) -> Option<u64> {
+        match self {
+            Filter::Tree(depth) => Some(*depth).filter(|depth| *depth > 0),
+            Filter::Combine(filters) => filters.iter().find_map(Filter::tree_depth),
+            Filter::BlobNone | Filter::BlobLimit(_) | Filter::ObjectType(_) | Filter::Sparse(_) => None,
+        }
+    }
+
     /// Parses a filter-spec.
     ///
     /// Accepts longer ones than git writes: nested `combine`, up to a limit of nesting and of combined

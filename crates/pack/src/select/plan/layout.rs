@@ -118,6 +118,6 @@ fn knows_names(
         && request.filter.is_none()
         && found.is_by_bitmap
         && found.had.count_packed(0..request_objects.packed_end()) > 0
-        && names.version() == NameHashVersion::V1
+        && names.version() != NameHashVersion::V2
         && request_objects.snapshot().bitmap().is_some_and(|bitmap| bitmap.has_name_hashes())
 }

@@ -116,7 +116,7 @@ impl PackPlan {
     /// The hash of the path at which an object was found, or else the hash stored with the bitmaps.
     pub(crate) fn name_of(&self, ix: ObjectNo) -> NameHash {
         let name = self.names.get(ix);
-        let is_other = self.names.version() != NameHashVersion::V1;
+        let is_other = self.names.version() == NameHashVersion::V2;
         if name != NameHash::default() || !self.is_by_bitmap || is_other {
             return name;
         }
