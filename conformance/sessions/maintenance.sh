@@ -261,7 +261,6 @@ git multi-pack-index expire
 git multi-pack-index repack
 
 ## multi-pack-index expires and repacks
-# differs: expire keeps a pack that git deletes
 history 3
 for n in 1 2 3; do commit "file$n"; stock repack -dq; done
 git multi-pack-index write

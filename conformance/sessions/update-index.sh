@@ -169,6 +169,21 @@ git update-index --split-index
 git ls-files -s
 git update-index --no-split-index
 
+## file system monitors
+# exits: 128
+history 2
+stock checkout -q -f
+git update-index --fsmonitor
+git update-index --no-fsmonitor
+git config core.fsmonitor false
+git update-index --fsmonitor
+git update-index --fsmonitor-valid dir1/file1
+git update-index --no-fsmonitor-valid dir1/file1
+git update-index --fsmonitor-valid missing
+git config core.fsmonitor /bin/false
+git update-index --no-fsmonitor 2>&1 | grep 'is set'
+git config --unset core.fsmonitor
+
 ## untracked caches
 repository
 git update-index --test-untracked-cache >/dev/null

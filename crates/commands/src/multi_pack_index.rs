@@ -366,10 +366,11 @@ fn is_without_single(repository: &Repository, verb: &str) -> Result<bool, Fatal>
 fn single(
     snapshot: &Arc<Snapshot>,
     is_wanted: impl Fn(&Pack) -> bool,
+    preferred: Option<&str>,
     progress: &Progress,
 ) -> Result<Option<MultiPackIndexFile>, Fatal> {
     let below = MultiPackIndexChain::<Mapped>::empty();
-    let made = make(snapshot, &below, is_wanted, None, false, progress).map_err(Fatal::new)?;
+    let made = make(snapshot, &below, is_wanted, preferred, false, progress).map_err(Fatal::new)?;
     Ok(made.map(|bytes| MultiPackIndexFile { bytes, bitmap: None }))
 }
 
@@ -403,7 +404,7 @@ fn expire(repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
         return Ok(());
     }
     let is_wanted = |pack: &Pack| names.contains(&pack.name()) && stays(pack);
-    match single(&snapshot, is_wanted, progress)? {
+    match single(&snapshot, is_wanted, None, progress)? {
         Some(file) => lock.publish(&file)?,
         None => lock.remove()?,
     }
@@ -441,7 +442,9 @@ fn repack(call: &Call, repository: &Repository, batch_bytes: u64, progress: Prog
     let new: Vec<&str> = new.iter().filter_map(|new| new.stem.file_name()?.to_str()).collect();
     let is_wanted = |pack: &Pack| new.contains(&pack.name()) || names.contains(&pack.name());
     let after = repository.snapshot()?;
-    if let Some(file) = single(&after, is_wanted, &progress)? {
+    // So that `expire` finds nothing used in the packs that were combined.
+    let preferred = new.first().copied();
+    if let Some(file) = single(&after, is_wanted, preferred, &progress)? {
         progress.finish();
         lock.publish(&file)?;
     }

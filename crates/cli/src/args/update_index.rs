@@ -11,7 +11,7 @@ use packrace_commands::options::{Step, Switch, UntrackedCache, UpdateIndexOption
 pub struct UpdateIndex(pub UpdateIndexOptions);
 
 /// Long names, what they switch, and help.
-const SWITCHES: [(&str, Switch, &str); 14] = [
+const SWITCHES: [(&str, Switch, &str); 15] = [
     ("ignore-submodules", Switch::IgnoreSubmodules, "Let a later --refresh ignore submodules"),
     ("add", Switch::Add, "Add files that are not in the index"),
     ("replace", Switch::Replace, "Let files replace directories in the index, and vice versa"),
@@ -19,6 +19,11 @@ const SWITCHES: [(&str, Switch, &str); 14] = [
     ("unmerged", Switch::Unmerged, "Let a later --refresh ignore conflicts"),
     ("assume-unchanged", Switch::AssumeUnchanged, "Only mark files as assumed to be unchanged"),
     ("skip-worktree", Switch::SkipWorktree, "Only mark files as absent from the work tree"),
+    (
+        "fsmonitor-valid",
+        Switch::FsMonitorValid,
+        "Only mark files as unchanged for a file system monitor: no effect",
+    ),
     (
         "ignore-skip-worktree-entries",
         Switch::IgnoreSkipWorktree,
@@ -71,6 +76,8 @@ impl clap::FromArgMatches for UpdateIndex {
             ("split-index", Step::Split(true)),
             ("no-split-index", Step::Split(false)),
             ("no-index-version", Step::Version(0)),
+            ("fsmonitor", Step::FsMonitor(true)),
+            ("no-fsmonitor", Step::FsMonitor(false)),
             ("untracked-cache", Step::UntrackedCache(UntrackedCache::On)),
             ("force-untracked-cache", Step::UntrackedCache(UntrackedCache::On)),
             ("no-untracked-cache", Step::UntrackedCache(UntrackedCache::Off)),
@@ -140,6 +147,8 @@ impl clap::Args for UpdateIndex {
             .arg(flag("clear-resolve-undo").help("Forget how conflicts were resolved"))
             .arg(flag("split-index").help("Write the index split, beside a new shared index"))
             .arg(flag("no-split-index").help("Write the index whole"))
+            .arg(flag("fsmonitor").help("Warn if no file system monitor is set (core.fsmonitor)"))
+            .arg(flag("no-fsmonitor").help("Forget what a file system monitor has said"))
             .arg(flag("untracked-cache").help("Let the index cache the names of untracked files"))
             .arg(flag("force-untracked-cache").help("The same as --untracked-cache"))
             .arg(flag("no-untracked-cache").help("Remove the cache of untracked files"))

@@ -79,6 +79,8 @@ pub enum Step {
     Split(bool),
     /// What to do about the untracked cache.
     UntrackedCache(UntrackedCache),
+    /// Whether a file system monitor is to be used.
+    FsMonitor(bool),
 }
 
 /// `--untracked-cache` and the like.
@@ -111,6 +113,8 @@ pub enum Switch {
     AssumeUnchanged,
     /// `--skip-worktree`: set, or unset by its opposite.
     SkipWorktree,
+    /// `--fsmonitor-valid`, or its opposite.
+    FsMonitorValid,
     /// `--ignore-skip-worktree-entries`
     IgnoreSkipWorktree,
     /// `--info-only`

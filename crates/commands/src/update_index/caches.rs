@@ -1,4 +1,4 @@
-//! `update-index --split-index`, `--untracked-cache` and their opposites.
+//! `update-index --split-index`, `--untracked-cache`, `--fsmonitor` and their opposites.
 
 use std::path::Path;
 use std::time::UNIX_EPOCH;
@@ -6,6 +6,7 @@ use std::{fs, io};
 
 use packrace_os::count::Role;
 use packrace_os::durable;
+use packrace_store::parse_boolean;
 
 use super::{Update, say};
 use crate::call::fatal::Fatal;
@@ -42,6 +43,27 @@ impl Update<'_> {
             (true, true) => say(self.call, &format!("Untracked cache enabled for '{}'", top.display()), b""),
             (true, false) => say(self.call, "Untracked cache disabled", b""),
         }
+    }
+
+    /// Turns the use of a file system monitor on or off. What a monitor has said is left out of every index that is
+    /// written; git asks a configured one again.
+    pub(super) fn change_fs_monitor(&mut self) -> Result<(), Fatal> {
+        let Some(is_on) = self.fs_monitor else { return Ok(()) };
+        let configured = self.repository.config().string("core.fsmonitor");
+        let is_set = configured.is_some_and(|value| parse_boolean(&value) != Some(false));
+        match (is_on, is_set) {
+            (true, false) => error_line!(
+                self.call,
+                "warning: core.fsmonitor is unset; set it if you really want to enable fsmonitor"
+            ),
+            (false, true) => error_line!(
+                self.call,
+                "warning: core.fsmonitor is set; remove it if you really want to disable fsmonitor"
+            ),
+            _ => {}
+        }
+        self.options.force_write |= !is_on;
+        Ok(())
     }
 
     /// Warns that a setting which says the opposite stays.

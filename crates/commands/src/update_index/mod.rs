@@ -63,6 +63,8 @@ struct ActiveOptions {
     ignore_skip_worktree: bool,
     assume_unchanged: Option<bool>,
     skip_worktree: Option<bool>,
+    /// Whether `--fsmonitor-valid` or its opposite was given. What a monitor says is not kept in the index.
+    marks_for_monitor: bool,
     executable: Option<bool>,
     force_write: bool,
     show_version: bool,
@@ -84,6 +86,7 @@ struct Update<'a> {
     version: Option<i64>,
     split: Option<bool>,
     untracked_cache: Option<UntrackedCache>,
+    fs_monitor: Option<bool>,
     reads_stdin: bool,
     has_errors: bool,
 }
@@ -115,6 +118,7 @@ impl<'a> Update<'a> {
             version: None,
             split: None,
             untracked_cache: None,
+            fs_monitor: None,
             reads_stdin: false,
             has_errors: false,
         })
@@ -199,6 +203,10 @@ impl<'a> Update<'a> {
                 options.skip_worktree = Some(on);
                 return true;
             }
+            Switch::FsMonitorValid => {
+                options.marks_for_monitor = true;
+                return true;
+            }
         };
         *target = on;
         true
@@ -217,6 +225,7 @@ impl<'a> Update<'a> {
             Step::Version(version) => self.version = Some(*version).filter(|version| *version != 0),
             Step::Split(is_split) => self.split = Some(*is_split),
             Step::UntrackedCache(asked) => self.untracked_cache = Some(*asked),
+            Step::FsMonitor(is_on) => self.fs_monitor = Some(*is_on),
             Step::Unresolve | Step::Again => unreachable!("they take what follows"),
         }
         Ok(())
@@ -247,6 +256,7 @@ impl<'a> Update<'a> {
             return self.test_untracked_cache();
         }
         self.change_untracked_cache()?;
+        self.change_fs_monitor()?;
         if self.index().is_changed() || self.options.force_write {
             self.write()?;
         } else if let Some(batch) = self.batch.take() {

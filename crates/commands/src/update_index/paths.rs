@@ -31,7 +31,7 @@ impl Update<'_> {
             return Ok(());
         }
         let (assume, skip) = (self.options.assume_unchanged, self.options.skip_worktree);
-        if assume.is_some() || skip.is_some() {
+        if assume.is_some() || skip.is_some() || self.options.marks_for_monitor {
             let mark = |entry: &mut IndexEntry| {
                 entry.assume_valid = assume.unwrap_or(entry.assume_valid);
                 entry.skip_worktree = skip.unwrap_or(entry.skip_worktree);

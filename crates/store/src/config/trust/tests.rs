@@ -32,8 +32,6 @@ const HARMLESS: &[&str] = &[
     "add.ignore-errors",
     "add.ignoreerrors",
     "advice.ignoredhook",
-    "advice.refsyntax",
-    "advice.statushints",
     "advice.x",
     "attr.tree",
     "bundle.x",
