@@ -269,8 +269,7 @@ git multi-pack-index expire
 git multi-pack-index verify
 
 ## multi-pack-index that is damaged
-# differs: damage of offsets is told in other words
-# exits: 1
+# exits: 1 1 128 128 128 1 1 128 128 128 1
 # state: no-fsck no-objects
 history 3
 stock repack -dq
@@ -278,7 +277,24 @@ commit one
 stock repack -dq
 stock multi-pack-index write
 chmod u+w .git/objects/pack/multi-pack-index
-printf x | dd of=.git/objects/pack/multi-pack-index bs=1 seek=1200 conv=notrunc 2>/dev/null
+index=.git/objects/pack/multi-pack-index
+cp $index ../whole
+damage() {
+	cp ../whole $index
+	printf "$2" | dd of=$index bs=1 seek="$1" conv=notrunc 2>/dev/null
+	git multi-pack-index verify
+}
+damage 1200 x
+damage 6 '\377'
+damage 8 x
+damage 12 x
+damage 47 '\000'
+damage 23 '\001'
+damage 60 '\001'
+damage 71 '\010'
+damage 300 x
+damage 24 x
+head -c 30 ../whole >$index
 git multi-pack-index verify
 
 ## multi-pack-index, options

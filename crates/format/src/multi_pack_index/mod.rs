@@ -1,7 +1,7 @@
 //! Multi-pack-indexes, one index for many packs (gitformat-pack, "multi-pack-index (MIDX) files").
 //!
 //! ```text
-//! "MIDX" | version: u8 (1, 2) | hash: u8 | chunks: u8 | base files: u8 (0, even in a chain) | packs: u32
+//! "MIDX" | version: u8 (1, 2) | hash: u8 | chunks: u8 | base files: u8 (0, even in a chain; not read) | packs: u32
 //! table of chunks
 //! PNAM  names of the packs' indexes, each ended by NUL; NULs to a multiple of 4
 //! OIDF  fan-out: u32 × 256               OIDL  id × n, sorted
@@ -176,6 +176,13 @@ impl<D: AsRef<[u8]>> MultiPackIndex<D> {
         (row < self.large).then(|| (pack, be::u64_at(bytes, self.large_at + row as usize * 8)))
     }
 
+    /// The number of the object's pack if the file is damaged and there is no such pack.
+    pub fn missing_pack_at(&self, position: u32) -> Option<u32> {
+        assert!(position < self.len(), "position {position} of {} objects", self.len());
+        let pack = be::u32_at(self.data.as_ref(), self.offsets_at + position as usize * 8);
+        (pack >= self.pack_count()).then_some(pack)
+    }
+
     /// Whether the file has an order of bits, which bitmaps need; without one, `position_at_bit` returns
     /// `None`.
     pub fn has_bit_order(&self) -> bool {
@@ -250,9 +257,6 @@ fn parse_header(bytes: &[u8], hash: HashKind) -> Result<(u8, u32), Error> {
     }
     if bytes[5] != checksum::hash_number(hash) {
         return Err(Error::new(FORMAT, "made for another hash", 5));
-    }
-    if bytes[7] != 0 {
-        return Err(Error::new(FORMAT, "number of base files is not 0", 7));
     }
     Ok((bytes[6], be::u32_at(bytes, 8)))
 }

@@ -120,7 +120,6 @@ fn what_is_refused() {
         (4, 3, "version is neither 1 nor 2"),
         (5, 2, "made for another hash"),
         (6, 9, "chunk is not within the file"),
-        (7, 1, "number of base files is not 0"),
         (8, 9, "more packs than names"),
         (11, 60, "pack name is not a file name"),
         (12, 0, "a required chunk is missing"),

@@ -1,5 +1,7 @@
 //! `git multi-pack-index`: one index for many packs.
 
+mod damage;
+
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -8,7 +10,7 @@ use std::sync::Arc;
 use packrace_format::multi_pack_index::{MidxWriteError, MultiPackIndex as Index, MultiPackIndexChain};
 use packrace_maintenance::bitmaps;
 use packrace_maintenance::chain::NewChain;
-use packrace_object::{HashKind, ObjectId};
+use packrace_object::ObjectId;
 use packrace_os::Mapped;
 use packrace_os::count::Role;
 use packrace_os::process::available_threads;
@@ -44,7 +46,7 @@ pub fn run(call: &Call, args: &MultiPackIndexOptions) -> Result<(), Fatal> {
         MultiPackIndexAction::Write(write) => self::write(call, &repository, write, &progress),
         MultiPackIndexAction::Compact(compact) => self::compact(call, &repository, compact, &progress),
         MultiPackIndexAction::Verify => verify(call, &repository, &progress),
-        MultiPackIndexAction::Expire => expire(&repository, &progress),
+        MultiPackIndexAction::Expire => expire(call, &repository, &progress),
         MultiPackIndexAction::Repack { batch_size } => repack(call, &repository, *batch_size, progress),
     }
 }
@@ -257,7 +259,7 @@ fn lock(repository: &Repository, is_of_chain: bool) -> Result<MultiPackIndexLock
 }
 
 /// The repository's own multi-pack-index, if it exists.
-fn open(repository: &Repository) -> Result<Option<Index<Mapped>>, Fatal> {
+fn open(call: &Call, repository: &Repository) -> Result<Option<Index<Mapped>>, Fatal> {
     let path = repository.object_dir().join("pack/multi-pack-index");
     let bytes = match Mapped::open(&path, Role::Index) {
         Ok(bytes) => bytes,
@@ -265,32 +267,13 @@ fn open(repository: &Repository) -> Result<Option<Index<Mapped>>, Fatal> {
         Err(error) => return Err(Fatal::new(format!("{}: {error}", path.display()))),
     };
     let hash = repository.hash_kind();
-    Index::open(bytes.clone(), hash).map(Some).map_err(|error| said(&bytes, &error, hash))
-}
-
-/// Why a file cannot be opened, in git's words where it has some.
-fn said(bytes: &[u8], error: &packrace_format::Error, hash: HashKind) -> Fatal {
-    let number = if hash == HashKind::Sha256 { 2 } else { 1 };
-    let Some(header) = bytes.first_chunk::<6>() else {
-        return Fatal::error(format!("{error}\nerror: multi-pack-index file exists, but failed to parse"));
-    };
-    let signature = u32::from_be_bytes([header[0], header[1], header[2], header[3]]);
-    match *header {
-        [b'M', b'I', b'D', b'X', 1, hash] if hash != number => Fatal::error(format!(
-            "multi-pack-index hash version {hash} does not match version {number}\nerror: multi-pack-index file exists, but failed to parse"
-        )),
-        [b'M', b'I', b'D', b'X', 1, _] => Fatal::new(error),
-        [b'M', b'I', b'D', b'X', version, _] => {
-            Fatal::new(format!("multi-pack-index version {version} not recognized"))
-        }
-        _ => Fatal::new(format!(
-            "multi-pack-index signature 0x{signature:08x} does not match signature 0x4d494458"
-        )),
-    }
+    let here = std::path::absolute(in_directory(call, Path::new("."))?).map_err(Fatal::new)?;
+    damage::check(&bytes, path.strip_prefix(here).unwrap_or(&path), hash)?;
+    Index::open(bytes, hash).map(Some).map_err(Fatal::new)
 }
 
 fn verify(call: &Call, repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
-    let single = open(repository)?;
+    let single = open(call, repository)?;
     let snapshot = repository.snapshot()?;
     let chain = || snapshot.own_multi_pack_index().map(|own| own.chain);
     let Some(index) = single.map(MultiPackIndexChain::from).or_else(chain) else { return Ok(()) };
@@ -328,13 +311,18 @@ fn verify(call: &Call, repository: &Repository, progress: &Progress) -> Result<(
     }
     for position in 0..index.len() {
         let id = index.id_at(position);
+        if let Some(pack) = index.missing_pack_at(position) {
+            progress.stop();
+            return Err(Fatal::new(format!("bad pack-int-id: {pack} ({} total packs)", packs.len())));
+        }
         let place = index.pack_and_offset_at(position);
-        let pack = place.and_then(|(pack, offset)| Some((packs[pack as usize]?, offset)));
-        let entry = pack.and_then(|(pack, offset)| Some((pack, pack.index().position_of(id)?, offset)));
+        let entry = place.and_then(|(pack, offset)| Some((packs[pack as usize]?, offset)));
         match entry {
             None => report(format!("failed to load pack entry for oid[{position}] = {id}")),
-            Some((pack, at, offset)) => {
-                let stored = pack.index().offset_at(at);
+            Some((pack, offset)) => {
+                // As in git, an object that the pack lacks is at 0.
+                let at = pack.index().position_of(id);
+                let stored = at.map_or(0, |at| pack.index().offset_at(at));
                 if stored != offset {
                     report(format!(
                         "incorrect object offset for oid[{position}] = {id}: {offset:x} != {stored:x}"
@@ -352,8 +340,8 @@ fn verify(call: &Call, repository: &Repository, progress: &Progress) -> Result<(
 }
 
 /// Whether there is no multi-pack-index; an error if there is a chain, of which git refuses to `verb` anything.
-fn is_without_single(repository: &Repository, verb: &str) -> Result<bool, Fatal> {
-    if open(repository)?.is_some() {
+fn is_without_single(call: &Call, repository: &Repository, verb: &str) -> Result<bool, Fatal> {
+    if open(call, repository)?.is_some() {
         return Ok(false);
     }
     match repository.snapshot()?.own_multi_pack_index() {
@@ -375,12 +363,12 @@ fn single(
 }
 
 /// Deletes packs that no object is read from: first from the index, then from the disk.
-fn expire(repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
-    if is_without_single(repository, "expire packs from")? {
+fn expire(call: &Call, repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
+    if is_without_single(call, repository, "expire packs from")? {
         return Ok(());
     }
     let lock = lock(repository, false)?;
-    let Some(index) = open(repository)? else { return Ok(()) };
+    let Some(index) = open(call, repository)? else { return Ok(()) };
     let snapshot = repository.snapshot()?;
     let mut used = vec![false; index.pack_count() as usize];
     progress.report(Phase::CountingReferenced, 0, u64::from(index.len()));
@@ -418,11 +406,11 @@ fn expire(repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
 
 /// Writes the indexed objects of the selected packs to a new pack, and an index that uses it.
 fn repack(call: &Call, repository: &Repository, batch_bytes: u64, progress: Progress) -> Result<(), Fatal> {
-    if is_without_single(repository, "repack")? {
+    if is_without_single(call, repository, "repack")? {
         return Ok(());
     }
     let lock = lock(repository, false)?;
-    let Some(index) = open(repository)? else { return Ok(()) };
+    let Some(index) = open(call, repository)? else { return Ok(()) };
     let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
     let snapshot = request_objects.snapshot();
     let config = repository.config();
