@@ -404,11 +404,30 @@ git commit-graph write --reachable --changed-paths
 cksum .git/objects/info/commit-graph
 
 ## commit-graph that is damaged
-# exits: 2
+# exits: 2 1 1 1 1 1 1 1 1 1 1 1
 history 4
 stock commit-graph write --reachable
-chmod u+w .git/objects/info/commit-graph
-printf x | dd of=.git/objects/info/commit-graph bs=1 seek=1200 conv=notrunc 2>/dev/null
+graph=.git/objects/info/commit-graph
+chmod u+w $graph
+cp $graph ../whole
+damage() {
+	cp ../whole $graph
+	printf "$2" | dd of=$graph bs=1 seek="$1" conv=notrunc 2>/dev/null
+	git commit-graph verify
+}
+damage 1200 x
+damage 4 '\377'
+damage 5 '\003'
+damage 6 '\001'
+damage 6 '\377'
+damage 8 x
+damage 12 x
+damage 19 '\001'
+damage 43 '\160'
+damage 72 x
+head -c 100 ../whole >$graph
+git commit-graph verify
+head -c 1300 ../whole >$graph
 git commit-graph verify
 
 ## commit-graph, options

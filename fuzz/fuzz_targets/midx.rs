@@ -2,7 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use packrace_format::multi_pack_index::{CompactedBits, MultiPackIndex, MultiPackIndexChain, compact, parse_chain_file};
+use packrace_format::multi_pack_index::{
+    CompactedBits, MultiPackIndex, MultiPackIndexChain, compact, parse_chain_file,
+};
 use packrace_object::HashKind;
 
 fuzz_target!(|input: &[u8]| {

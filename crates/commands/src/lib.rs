@@ -38,6 +38,7 @@
 
 #[macro_use]
 mod call;
+mod chunk_table;
 
 pub mod add;
 pub mod clone;

@@ -47,7 +47,8 @@ fn order(repo: &Repo, request_objects: &RequestObjects) -> (BitOrder, PathBuf) {
     if let Ok(bytes) = std::fs::read(dir.join("multi-pack-index")) {
         let index = MultiPackIndex::open(bytes, repo.hash()).unwrap();
         let checksum = index.checksum();
-        let order = BitOrder::of_multi_pack_index(request_objects, &index.into()).expect("it has an order of bits");
+        let order =
+            BitOrder::of_multi_pack_index(request_objects, &index.into()).expect("it has an order of bits");
         return (order.unwrap(), dir.join(format!("multi-pack-index-{checksum}.bitmap")));
     }
     let [path] = files(repo, "idx").try_into().expect("one pack");

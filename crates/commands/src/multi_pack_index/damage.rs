@@ -5,10 +5,9 @@ use std::path::Path;
 use packrace_object::HashKind;
 
 use crate::call::fatal::Fatal;
+use crate::chunk_table::{ChunkTable, FANOUT_BYTES, fanout_out_of_order, number_at};
 
 const HEADER_BYTES: usize = 12;
-const CHUNK_BYTES: usize = 12;
-const FANOUT_BYTES: usize = 1024;
 
 /// An error if git would not open the file. `shown` is its path as git prints it.
 pub(super) fn check(bytes: &[u8], shown: &Path, hash: HashKind) -> Result<(), Fatal> {
@@ -33,11 +32,8 @@ pub(super) fn check(bytes: &[u8], shown: &Path, hash: HashKind) -> Result<(), Fa
             "multi-pack-index hash version {found} does not match version {number}"
         )));
     }
-    let chunks = table(bytes, header[6], hash)?;
-    let chunk = |id: &[u8; 4]| {
-        let found = chunks.iter().find(|(other, ..)| *other == u32::from_be_bytes(*id));
-        found.and_then(|(_, start, end)| bytes.get(*start..*end))
-    };
+    let chunks = ChunkTable::read(bytes, HEADER_BYTES, header[6], hash, true).map_err(unparsed)?;
+    let chunk = |id: &[u8; 4]| chunks.find(id);
     let packs = number_at(bytes, 8).unwrap_or(0);
     let names = chunk(b"PNAM").ok_or_else(|| missing("pack-name", None))?;
     let objects = fanout(chunk(b"OIDF"))?;
@@ -56,42 +52,6 @@ pub(super) fn check(bytes: &[u8], shown: &Path, hash: HashKind) -> Result<(), Fa
     }
 }
 
-/// Ids and ranges of all chunks.
-fn table(bytes: &[u8], count: u8, hash: HashKind) -> Result<Vec<(u32, usize, usize)>, Fatal> {
-    let mut chunks: Vec<(u32, usize, usize)> = Vec::new();
-    let limit = bytes.len().saturating_sub(hash.len_in_bytes()) as u64;
-    let entry = |number: usize| {
-        let at = HEADER_BYTES + number * CHUNK_BYTES;
-        Some((
-            number_at(bytes, at)?,
-            u64::from(number_at(bytes, at + 4)?) << 32 | u64::from(number_at(bytes, at + 8)?),
-        ))
-    };
-    let cut_off = || unparsed("terminating chunk id appears earlier than expected".to_owned());
-    for number in 0..usize::from(count) {
-        let (id, start) = entry(number).ok_or_else(cut_off)?;
-        let (_, end) = entry(number + 1).ok_or_else(cut_off)?;
-        if id == 0 {
-            return Err(cut_off());
-        }
-        if start % 4 != 0 {
-            return Err(unparsed(format!("chunk id {id:x} not 4-byte aligned")));
-        }
-        if end < start || end > limit {
-            return Err(unparsed(format!("improper chunk offset(s) {start:x} and {end:x}")));
-        }
-        if chunks.iter().any(|(other, ..)| *other == id) {
-            return Err(unparsed(format!("duplicate chunk ID {id:x} found")));
-        }
-        chunks.push((id, start as usize, end as usize));
-    }
-    match entry(usize::from(count)) {
-        Some((0, _)) => Ok(chunks),
-        Some((id, _)) => Err(unparsed(format!("final chunk has non-zero id {id:x}"))),
-        None => Err(cut_off()),
-    }
-}
-
 /// The number of objects.
 fn fanout(chunk: Option<&[u8]>) -> Result<u32, Fatal> {
     let chunk = chunk.ok_or_else(|| missing("OID fanout", None))?;
@@ -101,18 +61,16 @@ fn fanout(chunk: Option<&[u8]>) -> Result<u32, Fatal> {
             Some("multi-pack-index OID fanout is of the wrong size".to_owned()),
         ));
     }
-    let count = |byte: usize| number_at(chunk, byte * 4).unwrap_or(0);
-    for byte in 1..256 {
-        let [before, here] = [count(byte - 1), count(byte)];
-        if before > here {
+    match fanout_out_of_order(chunk) {
+        None => Ok(number_at(chunk, FANOUT_BYTES - 4).unwrap_or(0)),
+        Some((byte, before, here)) => {
             let words = format!(
                 "oid fanout out of order: fanout[{}] = {before:x} > {here:x} = fanout[{byte}]",
                 byte - 1
             );
-            return Err(missing("OID fanout", Some(words)));
+            Err(missing("OID fanout", Some(words)))
         }
     }
-    Ok(count(255))
 }
 
 fn check_names(names: &[u8], packs: u32) -> Result<(), Fatal> {
@@ -133,11 +91,6 @@ fn check_names(names: &[u8], packs: u32) -> Result<(), Fatal> {
         rest = &rest[end + 1..];
     }
     Ok(())
-}
-
-fn number_at(bytes: &[u8], at: usize) -> Option<u32> {
-    let bytes = bytes.get(at..)?.first_chunk::<4>()?;
-    Some(u32::from_be_bytes(*bytes))
 }
 
 fn unparsed(words: String) -> Fatal {

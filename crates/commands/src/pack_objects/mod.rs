@@ -395,8 +395,7 @@ fn implies_revisions(args: &PackObjectsOptions) -> bool {
 fn settings(call: &Call, args: &PackObjectsOptions, repository: &Repository) -> Result<Settings, Fatal> {
     let threads = available_threads();
     let config = repository.config();
-    let mut settings =
-        crate::packs::settings::settings(call, &args.packing, &args.filter, config, threads)?;
+    let mut settings = crate::packs::settings::settings(call, &args.packing, &args.filter, config, threads)?;
     settings.reuse_deltas = !args.no_reuse_delta && !args.no_reuse_object;
     settings.reuse_objects = !args.no_reuse_object;
     match args.compression {

@@ -1,5 +1,7 @@
 //! `git commit-graph`: writes and verifies commit-graphs.
 
+mod damage;
+
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use packrace_format::commit_graph::{CommitGraph as Graph, Merging};
 use packrace_maintenance::commit_graphs::{self, FilterWriting, GraphWriting};
-use packrace_object::ObjectId;
+use packrace_object::{HashKind, ObjectId};
 use packrace_os::process::available_threads;
 use packrace_os::trace::{self, TraceStep};
 use packrace_pack::maintain::commit_graph::{Split, packed_commits};
@@ -210,8 +212,8 @@ fn verify(
         };
     }
     let hash = repository.hash_kind();
-    let graph =
-        Graph::open(layers.iter().cloned(), hash).map_err(|error| Fatal::error(said(layers, error, hash)))?;
+    let graph = Graph::open(layers.iter().cloned(), hash)
+        .map_err(|error| Fatal::error(said(layers, &error, hash)))?;
     graph.filter_faults().iter().for_each(|fault| error_line!(call, "warning: {fault}"));
     let request_objects = RequestObjects::new(repository.snapshot()?);
     let lens = graph.layer_lens();
@@ -243,22 +245,8 @@ fn verify(
 }
 
 /// Why the first unreadable file cannot be opened, in git's words where it has some.
-fn said(layers: &[Mapped], error: packrace_format::Error, hash: packrace_object::HashKind) -> String {
+fn said(layers: &[Mapped], error: &packrace_format::Error, hash: HashKind) -> String {
     let wrong = (1..=layers.len()).find(|count| Graph::open(layers[..*count].iter().cloned(), hash).is_err());
     let bytes: &[u8] = wrong.map_or(&[], |count| &layers[count - 1]);
-    let Some(header) = bytes.first_chunk::<8>().filter(|_| bytes.len() > 8 + hash.len_in_bytes()) else {
-        return "commit-graph file is too small".to_owned();
-    };
-    let signature = u32::from_be_bytes([header[0], header[1], header[2], header[3]]);
-    let number = if hash == packrace_object::HashKind::Sha256 { 2 } else { 1 };
-    match *header {
-        [b'C', b'G', b'P', b'H', 1, hash, ..] if hash != number => {
-            format!("commit-graph hash version {hash} does not match version {number}")
-        }
-        [b'C', b'G', b'P', b'H', 1, ..] => error.to_string(),
-        [b'C', b'G', b'P', b'H', version, ..] => {
-            format!("commit-graph version {version} does not match version 1")
-        }
-        _ => format!("commit-graph signature {signature:X} does not match signature 43475048"),
-    }
+    damage::check(bytes, hash).err().unwrap_or_else(|| error.to_string())
 }
