@@ -12,7 +12,7 @@
 //! ```
 //!
 //! An object in several packs has one entry here, and one bit. Bits are ordered by pack, the preferred pack
-//! first and the others by number, then by offset. A file in a chain (module [`chain`]) counts positions in
+//! first and the others by number, then by offset. A file in a chain ([`MultiPackIndexChain`]) counts positions in
 //! RIDX, and first bits in BTMP, from those of the files below it.
 
 use std::ops::Range;
