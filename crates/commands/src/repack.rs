@@ -131,7 +131,7 @@ fn kept_packs(
         if chain.layers().last().is_some_and(|top| top.pack_count() >= threshold) {
             chain.truncate(chain.layers().len() - 1);
         }
-        kept.extend(chain.pack_names().map(|name| name.strip_suffix(".idx").unwrap_or(name).to_owned()));
+        kept.extend(chain.pack_stems().map(str::to_owned));
     }
     Ok(kept)
 }

@@ -53,9 +53,12 @@ impl NewChain {
         self.is_changed.then_some(self.layers)
     }
 
-    /// The file on top.
-    pub fn into_top(self) -> Option<ChainLayer> {
-        self.layers.into_iter().next_back()
+    /// The file on top, if it is a new one.
+    pub fn into_new_file(self) -> Option<MultiPackIndexFile> {
+        match self.layers.into_iter().next_back()? {
+            ChainLayer::New(file) => Some(file),
+            ChainLayer::Kept(_) => None,
+        }
     }
 
     /// Adds a file of the packs that `is_wanted` and that are in none yet; false if there are none.
@@ -74,21 +77,20 @@ impl NewChain {
         }
     }
 
-    /// Adds one file in place of these layers of `chain`, which are on top of those here. Bits change, unless there are
-    /// bitmaps above.
+    /// Adds one file in place of these, which are on top of those here. Bitmaps above need every object to keep its bit.
     pub fn add_compacted(
         &mut self,
         snapshot: &Arc<Snapshot>,
-        (chain, layers): (&MultiPackIndexChain<Mapped>, Range<usize>),
+        layers: &[MultiPackIndex<Mapped>],
+        keeps_bits: bool,
         bitmap: Option<&BitmapRequest>,
         progress: &dyn ProgressSink,
     ) -> Result<(), Error> {
-        let (above, layers) = (&chain.layers()[layers.end..], &chain.layers()[layers]);
         // Damage must not spread into a file with a checksum of its own.
         if let Some(damaged) = layers.iter().find(|layer| layer.verify_checksum().is_err()) {
             return Err(MidxWriteError::DamagedLayer(damaged.checksum().to_string()).into());
         }
-        let bits = match above.iter().any(MultiPackIndex::has_bit_order) {
+        let bits = match keeps_bits {
             true => CompactedBits::Kept,
             false if bitmap.is_some() => CompactedBits::ByName,
             false => CompactedBits::No,
@@ -136,16 +138,16 @@ pub(crate) fn staying_layers(
 ) -> usize {
     let layers = own.chain.layers().iter().enumerate();
     let is_staying = |(at, layer): &(usize, &MultiPackIndex<Mapped>)| {
-        let has_all = layer.pack_names().all(|name| stays(name.strip_suffix(".idx").unwrap_or(name)));
-        has_all && (!has_bitmaps || (layer.has_bit_order() && own.bitmap_of(*at).is_some()))
+        layer.pack_stems().all(&stays)
+            && (!has_bitmaps || (layer.has_bit_order() && own.bitmap_of(*at).is_some()))
     };
     layers.take_while(is_staying).count()
 }
 
 /// The first of the topmost layers that are made into one (git-repack, `--write-midx=incremental`): while those on
 /// top have together at least a `factor`th of the objects of the next lower one, it is taken in, too.
-pub(crate) fn first_compacted(chain: &MultiPackIndexChain<Mapped>, factor: u32) -> usize {
-    let counts: Vec<u64> = chain.layers().iter().map(|layer| u64::from(layer.len())).collect();
+pub(crate) fn first_compacted(layers: &[MultiPackIndex<Mapped>], factor: u32) -> usize {
+    let counts: Vec<u64> = layers.iter().map(|layer| u64::from(layer.len())).collect();
     let Some(mut first) = counts.len().checked_sub(1) else { return 0 };
     let mut taken = counts[first];
     while first > 0 && taken.saturating_mul(u64::from(factor)) >= counts[first - 1] {

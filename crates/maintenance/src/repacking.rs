@@ -13,7 +13,7 @@ use packrace_pack::maintain::repack::{Repacked, Scope, delete_packs};
 use packrace_pack::maintain::{prune, server_info};
 use packrace_pack::{ProgressSink, RequestObjects};
 use packrace_store::publish::{
-    ChainLayer, FileKind, MultiPackIndexLock, WritePolicy, publish_file, publish_locked, remove_pack,
+    FileKind, MultiPackIndexLock, WritePolicy, publish_file, publish_locked, remove_pack,
 };
 use packrace_store::{Pack, Repository};
 
@@ -120,9 +120,9 @@ fn write_multi_pack_index(
     let is_wanted = |pack: &Pack| remaining.has(pack.name());
     let mut made = NewChain::of(None, 0);
     made.add_packs(&snapshot, is_wanted, preferred, finishing.bitmap.as_ref(), progress)?;
-    match made.into_top() {
-        Some(ChainLayer::New(file)) => Ok(lock.publish(&file)?),
-        _ => Ok(()),
+    match made.into_new_file() {
+        Some(file) => Ok(lock.publish(&file)?),
+        None => Ok(()),
     }
 }
 
@@ -142,18 +142,19 @@ fn write_chain(
     let own = snapshot.own_multi_pack_index();
     let stays = |own| staying_layers(own, |name| remaining.has(name), bitmap.is_some());
     let count = own.as_ref().map_or(0, stays);
-    let mut kept = NewChain::of(own.as_ref(), count);
+    let staying = own.as_ref().map_or(&[][..], |own| &own.chain.layers()[..count]);
     let first = match repacked.scope {
-        Scope::Geometric(_) => first_compacted(kept.chain(), split_factor),
+        Scope::Geometric(_) => first_compacted(staying, split_factor),
         _ => count,
     };
-    if count > first + 1 {
-        let chain = kept.chain().clone();
-        kept = NewChain::of(own.as_ref(), first);
-        kept.add_compacted(&snapshot, (&chain, first..count), bitmap, progress)?;
+    // One file is as it should be.
+    let first = if count > first + 1 { first } else { count };
+    let mut chain = NewChain::of(own.as_ref(), first);
+    if first < count {
+        chain.add_compacted(&snapshot, &staying[first..], false, bitmap, progress)?;
     }
-    kept.add_packs(&snapshot, |pack| remaining.has(pack.name()), None, bitmap, progress)?;
-    match kept.into_layers() {
+    chain.add_packs(&snapshot, |pack| remaining.has(pack.name()), None, bitmap, progress)?;
+    match chain.into_layers() {
         Some(layers) if layers.is_empty() => Ok(lock.remove()?),
         Some(layers) => Ok(lock.publish_chain(&layers)?),
         None => Ok(()),

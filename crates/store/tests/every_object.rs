@@ -289,6 +289,12 @@ fn a_chain_of_multi_pack_indexes() {
         std::fs::write(&list, format!("{}\n", layers[..2].join("\n"))).unwrap();
         assert_eq!(units(), count - 1);
         check();
+        // A list that only makes look-ups slow: the same file again and again.
+        std::fs::write(&list, format!("{}\n", layers[0]).repeat(1000)).unwrap();
+        assert_eq!(units(), count);
+        check();
+        let own = open(repo.path()).snapshot().unwrap().own_multi_pack_index().unwrap();
+        assert_eq!(own.chain.layers().len(), 256);
         // A single file is preferred.
         std::fs::write(&list, &text).unwrap();
         repo.git_with_input(&["multi-pack-index", "write", "--stdin-packs"], names[0].as_encoded_bytes());

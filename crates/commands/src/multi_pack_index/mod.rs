@@ -7,18 +7,19 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 
-use packrace_format::multi_pack_index::{MidxWriteError, MultiPackIndex as Index, MultiPackIndexChain};
+use packrace_format::multi_pack_index::{
+    MidxWriteError, MultiPackIndex as Index, MultiPackIndexChain, pack_stem,
+};
 use packrace_maintenance::bitmaps;
 use packrace_maintenance::chain::NewChain;
 use packrace_object::ObjectId;
 use packrace_os::Mapped;
 use packrace_os::count::Role;
 use packrace_os::process::available_threads;
-use packrace_pack::maintain::multi_pack_index::make;
 use packrace_pack::maintain::pack_files::BitmapRequest;
 use packrace_pack::maintain::repack::write_some;
 use packrace_pack::{Phase, ProgressSink, RequestObjects};
-use packrace_store::publish::{ChainLayer, MultiPackIndexFile, MultiPackIndexLock, WritePolicy, remove_pack};
+use packrace_store::publish::{MultiPackIndexFile, MultiPackIndexLock, WritePolicy, remove_pack};
 use packrace_store::{OwnMultiPackIndex, Pack, Repository, Snapshot, roots};
 
 use crate::call::Call;
@@ -73,7 +74,7 @@ fn write(
         false => None,
     };
     let is_wanted = |pack: &Pack| {
-        let is_named = |names: &Vec<String>| names.iter().any(|name| stem(name) == pack.name());
+        let is_named = |names: &Vec<String>| names.iter().any(|name| pack_stem(name) == pack.name());
         named.as_ref().is_none_or(is_named)
     };
     let lock = lock(repository, args.layer.incremental)?;
@@ -81,7 +82,7 @@ fn write(
     let preferred = args.preferred_pack.as_deref();
     if let Some(name) = preferred {
         let mut own = snapshot.packs().iter().filter(|pack| pack.is_local() && is_wanted(pack));
-        if !own.any(|pack| pack.name() == stem(name)) {
+        if !own.any(|pack| pack.name() == pack_stem(name)) {
             error_line!(call, "warning: unknown preferred pack: '{name}'");
         }
     }
@@ -89,7 +90,7 @@ fn write(
         true => base(&snapshot, &args.layer, bitmap.is_some())?,
         false => NewChain::of(None, 0),
     };
-    let added = chain.add_packs(&snapshot, is_wanted, preferred.map(stem), bitmap.as_ref(), progress);
+    let added = chain.add_packs(&snapshot, is_wanted, preferred.map(pack_stem), bitmap.as_ref(), progress);
     let is_added = added.map_err(said_of_packs)?;
     progress.finish();
     if !is_added {
@@ -133,7 +134,7 @@ fn publish(
     if args.incremental && !args.no_write_chain_file {
         return Ok(lock.publish_chain(&chain.into_layers().unwrap_or_default())?);
     }
-    let Some(ChainLayer::New(file)) = chain.into_top() else { return Ok(()) };
+    let Some(file) = chain.into_new_file() else { return Ok(()) };
     if !args.incremental {
         return Ok(lock.publish(&file)?);
     }
@@ -197,20 +198,19 @@ fn compact(
         Some(base) => layer_of(&own, base)? + 1,
         None => from,
     };
-    let mut chain = NewChain::of(Some(&own), below);
-    let mut source = own.chain.clone();
-    if !args.layer.incremental {
-        // Nothing will be above.
-        source.truncate(to + 1);
+    let replaces = args.layer.incremental && !args.layer.no_write_chain_file;
+    if replaces && below != from {
+        return Err(Fatal::new("cannot use --base without --no-write-chain-file"));
     }
-    let range = from..to + 1;
-    chain.add_compacted(&snapshot, (&source, range), bitmap.as_ref(), progress).map_err(said_of_packs)?;
+    // A single file has nothing above it.
+    let above = if args.layer.incremental { to + 1..own.chain.layers().len() } else { 0..0 };
+    let keeps_bits = own.chain.layers()[above.clone()].iter().any(Index::has_bit_order);
+    let mut chain = NewChain::of(Some(&own), below);
+    let layers = &own.chain.layers()[from..=to];
+    chain.add_compacted(&snapshot, layers, keeps_bits, bitmap.as_ref(), progress).map_err(said_of_packs)?;
     progress.finish();
-    if args.layer.incremental && !args.layer.no_write_chain_file {
-        if below != from {
-            return Err(Fatal::new("cannot use --base without --no-write-chain-file"));
-        }
-        chain.keep(&own, to + 1..own.chain.layers().len())?;
+    if replaces {
+        chain.keep(&own, above)?;
     }
     publish(call, lock, &args.layer, chain)
 }
@@ -241,11 +241,6 @@ fn bitmap_request(
         request.preferred.extend(is_preferred.then_some(id));
     }
     Ok(request)
-}
-
-/// A pack's stem from the name of one of its files.
-fn stem(name: &str) -> &str {
-    name.strip_suffix(".idx").or_else(|| name.strip_suffix(".pack")).unwrap_or(name)
 }
 
 /// The lock of the single file, or of the chain.
@@ -290,7 +285,7 @@ fn verify(call: &Call, repository: &Repository, progress: &Progress) -> Result<(
     }
     let own: HashMap<&str, &Pack> =
         snapshot.packs().iter().filter(|pack| pack.is_local()).map(|pack| (pack.name(), pack)).collect();
-    let packs: Vec<Option<&Pack>> = index.pack_names().map(|name| own.get(stem(name)).copied()).collect();
+    let packs: Vec<Option<&Pack>> = index.pack_stems().map(|name| own.get(name).copied()).collect();
     progress.report(Phase::LookingForPacks, 0, packs.len() as u64);
     for (number, pack) in packs.iter().enumerate() {
         if pack.is_none() {
@@ -357,9 +352,9 @@ fn single(
     preferred: Option<&str>,
     progress: &Progress,
 ) -> Result<Option<MultiPackIndexFile>, Fatal> {
-    let below = MultiPackIndexChain::<Mapped>::empty();
-    let made = make(snapshot, &below, is_wanted, preferred, false, progress).map_err(Fatal::new)?;
-    Ok(made.map(|bytes| MultiPackIndexFile { bytes, bitmap: None }))
+    let mut made = NewChain::of(None, 0);
+    made.add_packs(snapshot, is_wanted, preferred, None, progress)?;
+    Ok(made.into_new_file())
 }
 
 /// Deletes packs that no object is read from: first from the index, then from the disk.
@@ -378,7 +373,7 @@ fn expire(call: &Call, repository: &Repository, progress: &Progress) -> Result<(
         }
     }
     progress.report(Phase::CountingReferenced, u64::from(index.len()), u64::from(index.len()));
-    let names: Vec<&str> = index.pack_names().map(stem).collect();
+    let names: Vec<&str> = index.pack_stems().collect();
     progress.report(Phase::DeletingPacks, 0, names.len() as u64);
     let stays = |pack: &Pack| {
         let number = names.iter().position(|name| *name == pack.name());
@@ -415,7 +410,7 @@ fn repack(call: &Call, repository: &Repository, batch_bytes: u64, progress: Prog
     let snapshot = request_objects.snapshot();
     let config = repository.config();
     let with_kept = config.boolean("repack.packKeptObjects")?.unwrap_or(false);
-    let names: Vec<&str> = index.pack_names().map(stem).collect();
+    let names: Vec<&str> = index.pack_stems().collect();
     let selected = select(&index, snapshot, &names, with_kept, batch_bytes);
     if selected.len() < 2 {
         return Ok(());

@@ -116,7 +116,7 @@ impl LogFormat {
     /// The format that `--format` names; `None` is `oneline`.
     pub fn named(text: &[u8], config: &Config, style: &LogStyle) -> Result<Option<Self>, Fatal> {
         let shown = String::from_utf8_lossy(text).into_owned();
-        let own = config.string(&format!("pretty.{shown}")).map(|own| own.to_vec());
+        let own = config.string(&format!("pretty.{shown}"));
         let text = own.as_deref().unwrap_or(text);
         if let Some(format) = text.strip_prefix(b"format:") {
             return Ok(Some(LogFormat { is_terminated: false, ..LogFormat::parse(format, style)? }));

@@ -160,7 +160,7 @@ fn style(call: &Call, repository: &Repository, options: &LogOptions) -> Result<L
     let is_terminal = call.streams.output().is_terminal();
     let date = match &options.date {
         Some(date) => date.clone().into_bytes(),
-        None => config.string("log.date").map(|date| date.to_vec()).unwrap_or_default(),
+        None => config.string("log.date").unwrap_or_default(),
     };
     if options.date.as_deref() == Some("") {
         return Err(Fatal::new("unknown date format "));
@@ -252,7 +252,7 @@ fn newest(logs: &mut [ShownLog]) -> Option<(usize, usize, LoggedChange)> {
     Some((at, number, change))
 }
 
-/// EntryNames entries.
+/// Names entries.
 struct EntryNames {
     /// For each reflog, its name, its short name, and whether entries are named by date.
     logs: Vec<([Vec<u8>; 2], bool)>,

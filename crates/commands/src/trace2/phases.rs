@@ -15,7 +15,7 @@ impl PackStep {
     fn of(phase: Phase) -> Option<PackStep> {
         match phase {
             Phase::Enumerating | Phase::EnumeratingCruft => Some(PackStep::Enumerate),
-            Phase::Counting | Phase::Compressing => Some(PackStep::Prepare),
+            Phase::Counting | Phase::CompressingByPath | Phase::Compressing => Some(PackStep::Prepare),
             Phase::Writing => Some(PackStep::Write),
             _ => None,
         }

@@ -76,11 +76,6 @@ impl<D: AsRef<[u8]>> MultiPackIndexChain<D> {
         self.starts[layer]..self.starts[layer + 1]
     }
 
-    /// The numbers of a layer's packs.
-    pub fn packs_of_layer(&self, layer: usize) -> Range<u32> {
-        self.pack_starts[layer]..self.pack_starts[layer + 1]
-    }
-
     /// The number of objects.
     #[inline]
     pub fn len(&self) -> u32 {
@@ -100,6 +95,11 @@ impl<D: AsRef<[u8]>> MultiPackIndexChain<D> {
     /// As [`MultiPackIndex::pack_names`].
     pub fn pack_names(&self) -> impl Iterator<Item = &str> {
         self.layers.iter().flat_map(MultiPackIndex::pack_names)
+    }
+
+    /// As [`MultiPackIndex::pack_stems`].
+    pub fn pack_stems(&self) -> impl Iterator<Item = &str> {
+        self.layers.iter().flat_map(MultiPackIndex::pack_stems)
     }
 
     /// The position of an object, if one of the packs has it. Searches one file after the other.

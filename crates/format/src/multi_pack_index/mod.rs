@@ -138,6 +138,11 @@ impl<D: AsRef<[u8]>> MultiPackIndex<D> {
             .map(|range| str::from_utf8(&bytes[range.clone()]).expect("checked when opened"))
     }
 
+    /// The names of the packs without ending, in the same order.
+    pub fn pack_stems(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.pack_names().map(pack_stem)
+    }
+
     /// The position of an object, if one of the packs has it.
     #[inline]
     pub fn position_of(&self, id: &oid) -> Option<u32> {
@@ -242,6 +247,11 @@ impl<D: AsRef<[u8]>> MultiPackIndex<D> {
     pub fn verify_checksum(&self) -> Result<(), Error> {
         checksum::verify(FORMAT, self.data.as_ref(), self.hash)
     }
+}
+
+/// A pack's name without ending, from the name of its index or of itself.
+pub fn pack_stem(name: &str) -> &str {
+    name.strip_suffix(".idx").or_else(|| name.strip_suffix(".pack")).unwrap_or(name)
 }
 
 /// Reads the numbers of chunks and packs.

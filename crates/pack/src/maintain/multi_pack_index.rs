@@ -20,8 +20,7 @@ pub fn make(
     bit_order: bool,
     progress: &dyn ProgressSink,
 ) -> Result<Option<Vec<u8>>, MidxWriteError> {
-    let covered: HashSet<&str> =
-        base.pack_names().map(|name| name.strip_suffix(".idx").unwrap_or(name)).collect();
+    let covered: HashSet<&str> = base.pack_stems().collect();
     let is_new = |pack: &&Pack| pack.is_local() && is_wanted(pack) && !covered.contains(pack.name());
     let packs: Vec<&Pack> = snapshot.packs().iter().filter(is_new).filter(|pack| pack.is_usable()).collect();
     if packs.is_empty() {

@@ -12,6 +12,10 @@ use packrace_os::{FileIdentity, Mapped};
 use crate::objects::accelerators::{MAX_CHAIN_BYTES, map};
 use crate::objects::objects_dir::{MIDX_CHAIN_DIR, MIDX_CHAIN_FILE};
 
+/// The most files of a chain that are used: each is mapped, and searched one after the other. Other packs are found by
+/// their own indexes.
+const MAX_LAYERS: usize = 256;
+
 /// The multi-pack-index of a pack directory, or the chain of several; as in git, the single file is preferred.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenMultiPackIndex {
@@ -46,8 +50,11 @@ impl OpenMultiPackIndex {
             tracing::error!("ignoring {}: a line is not a checksum", list.display());
             return None;
         };
+        if names.len() > MAX_LAYERS {
+            tracing::warn!("{} names more than {MAX_LAYERS} files: only the lowest are used", list.display());
+        }
         let mut index = MultiPackIndexChain::empty();
-        for name in names {
+        for name in names.into_iter().take(MAX_LAYERS) {
             let path = dir.join(format!("multi-pack-index-{name}.midx"));
             let Some(bytes) = map(&path) else {
                 tracing::warn!("unable to find all multi-pack index files");

@@ -304,8 +304,7 @@ fn open_multi(
     let mut opened = known.or_else(|| OpenMultiPackIndex::open(path, hash, has_chain))?;
     let numbers: HashMap<&str, usize> =
         packs.iter().enumerate().map(|(at, (files, _))| (files.listed.name.as_str(), at)).collect();
-    let found = |name: &str| {
-        let stem = name.strip_suffix(".idx").or_else(|| name.strip_suffix(".pack")).unwrap_or(name);
+    let found = |stem: &str| {
         let at = numbers.get(stem).copied();
         if at.is_none() {
             let objects = path.parent().unwrap_or(path).display();
@@ -315,7 +314,7 @@ fn open_multi(
     };
     let layers = opened.index.layers().iter();
     let whole: Vec<Vec<usize>> =
-        layers.map_while(|layer| layer.pack_names().map(found).collect::<Option<_>>()).collect();
+        layers.map_while(|layer| layer.pack_stems().map(found).collect::<Option<_>>()).collect();
     if whole.len() < opened.index.layers().len() {
         Arc::make_mut(&mut opened.index).truncate(whole.len());
     }

@@ -21,26 +21,21 @@ pub(super) fn run(
 ) -> Result<Vec<FoundDelta>, Error> {
     sort(candidates, |candidate| candidate.name);
     let first = Pass { phase: Phase::CompressingByPath, within_paths: true, earlier: None };
-    let found = pass(plan, candidates, first, progress)?;
+    let mut found = pass(plan, candidates, first, progress)?;
     let ids: Vec<(ObjectNo, ObjectNo)> = found
         .iter()
         .map(|delta| (candidates[delta.target as usize].ix, candidates[delta.base as usize].ix))
         .collect();
     sort(candidates, |candidate| candidate.name.ending());
     let places: HashMap<ObjectNo, u32> = candidates.iter().map(|candidate| candidate.ix).zip(0..).collect();
-    let mut by_target: Vec<Option<FoundDelta>> =
-        std::iter::repeat_with(|| None).take(candidates.len()).collect();
-    for (delta, (target, base)) in found.into_iter().zip(ids) {
-        let (target, base) = (places[&target], places[&base]);
-        by_target[target as usize] = Some(FoundDelta { target, base, ..delta });
+    let mut bases = vec![None; candidates.len()];
+    for (delta, (target, base)) in found.iter_mut().zip(ids) {
+        (delta.target, delta.base) = (places[&target], places[&base]);
+        bases[delta.target as usize] = Some(delta.base);
     }
-    let known = by_target.iter().map(|delta| delta.as_ref().map(|delta| delta.base)).collect();
     let heights = candidates.iter().map(|candidate| candidate.height).collect();
-    let earlier = EarlierDeltas::new(heights, known);
+    let earlier = EarlierDeltas::new(heights, bases);
     let second = Pass { earlier: Some(&earlier), ..Pass::OVER_ALL };
-    for delta in pass(plan, candidates, second, progress)? {
-        let at = delta.target as usize;
-        by_target[at] = Some(delta);
-    }
-    Ok(by_target.into_iter().flatten().collect())
+    found.extend(pass(plan, candidates, second, progress)?);
+    Ok(found)
 }

@@ -422,9 +422,7 @@ impl Snapshot {
     /// configuration disables it; `None` if no readable one exists.
     pub fn own_multi_pack_index_names(&self) -> Option<Vec<String>> {
         let own = self.own_multi_pack_index()?;
-        Some(
-            own.chain.pack_names().map(|name| name.strip_suffix(".idx").unwrap_or(name).to_owned()).collect(),
-        )
+        Some(own.chain.pack_stems().map(str::to_owned).collect())
     }
 
     /// The repository's own multi-pack-index or chain of them, even if the configuration disables it or packs are
