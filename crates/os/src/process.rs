@@ -33,7 +33,7 @@ pub fn available_threads() -> usize {
     *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
-/// The niceness of a background thread (`nice` (1)): 0 is normal, 19 the maximum.
+/// How much nicer a background thread is than its process (`nice` (1)).
 const BACKGROUND_NICE: i32 = 10;
 
 /// Lowers this thread below the other threads of the process, permanently. A hint: if refused,
@@ -42,10 +42,16 @@ pub fn lower_thread_priority() {
     // On Linux, 0 is the calling thread alone (setpriority(2), "C library/kernel differences"); elsewhere it is the
     // process.
     #[cfg(target_os = "linux")]
-    let _ = rustix::process::setpriority_process(None, BACKGROUND_NICE);
+    let _ = rustix::process::setpriority_process(None, (nice_of_process() + BACKGROUND_NICE).min(LAST_NICE));
 }
 
-/// The niceness of a thread that no other work waits for.
+/// The niceness of the first thread, which has the number of the process.
+#[cfg(target_os = "linux")]
+fn nice_of_process() -> i32 {
+    rustix::process::getpriority_process(Some(rustix::process::getpid())).unwrap_or(0)
+}
+
+/// The niceness of a thread that no other work waits for: the maximum.
 const LAST_NICE: i32 = 19;
 
 /// Lowers this thread, and threads that it starts, below all others of the machine for processor and disk,
@@ -77,11 +83,13 @@ pub fn is_running(id: u32) -> bool {
     !matches!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH))
 }
 
-/// Whether this thread has lowered priority, by `lower_thread_priority` or inherited from the thread
-/// that started it.
+/// Whether this thread has a lower priority than the process's first one: by `lower_thread_priority`, or inherited from the
+/// thread that started it. The whole process may have been started at any priority.
 pub fn is_thread_priority_lowered() -> bool {
     #[cfg(target_os = "linux")]
-    return rustix::process::getpriority_process(None).is_ok_and(|nice| nice >= BACKGROUND_NICE);
+    {
+        rustix::process::getpriority_process(None).is_ok_and(|nice| nice > nice_of_process())
+    }
     #[cfg(not(target_os = "linux"))]
     false
 }
