@@ -117,6 +117,18 @@ fn fetches(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<Vec<
                 bytes_of: Some(format!("P10 fetch {count}, no bitmap")),
             });
         }
+        // The same again, of a server that has kept the deltas.
+        for (row, state, repo) in &states[1..] {
+            let state = state.replacen("bitmap", "kept deltas", 1);
+            work.push(Work {
+                name: format!("{row} fetch {count}, {state}"),
+                how: How::ServedKeepingDeltas,
+                request: fetch_request(git, repo, &[commits[0]], &[have]),
+                repo: repo.clone(),
+                check: Check::Covers(needed.clone()),
+                bytes_of: None,
+            });
+        }
     }
     Ok(work)
 }

@@ -77,7 +77,9 @@ pub fn known_to<'a>(who: &str, peer: &'a [u8]) -> Cow<'a, [u8]> {
 fn objects(git: &Git, work: &Work, answer: &[u8]) -> Result<BTreeSet<String>, String> {
     let pack = match work.how {
         How::Command { .. } | How::Receive | How::Add(_) => answer.to_vec(),
-        How::UploadPack | How::Served | How::Take(_) | How::Push(_) => pack_of(answer)?,
+        How::UploadPack | How::Served | How::ServedKeepingDeltas | How::Take(_) | How::Push(_) => {
+            pack_of(answer)?
+        }
     };
     let hash = git.run(&work.repo, &["rev-parse", "--show-object-format"]);
     let hash = if hash.trim() == "sha256" { HashKind::Sha256 } else { HashKind::Sha1 };

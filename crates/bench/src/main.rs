@@ -101,7 +101,7 @@ fn compare(args: &Args, git: &Git, packrace: Option<&Path>, work: &Work) -> Resu
             let argv = ["upload-pack".to_string(), work.repo.display().to_string()];
             compare_on_stdio(args, git, packrace, work, &argv)
         }
-        How::Served => compare_served(args, git, packrace, work),
+        How::Served | How::ServedKeepingDeltas => compare_served(args, git, packrace, work),
         How::Command { args: words, is_on_copy: true } => compare_on_copies(args, git, packrace, work, words),
         How::Command { args: words, is_on_copy: false } => {
             let repo = ["-C".to_string(), work.repo.display().to_string()];

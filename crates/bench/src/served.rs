@@ -9,10 +9,11 @@ use packrace_testkit::raw_client::{READ_BYTES, Transport};
 
 use crate::measure::{Observation, Timing};
 use crate::serve::Server;
-use crate::work::Work;
+use crate::work::{How, Work};
 
 /// For packrace, which otherwise would generate a pack only for the first request.
-const SETTINGS: &str = "[cache]\nenabled = false\n";
+const KEEPS_NOTHING: &str = "[cache]\nenabled = false\n";
+const KEEPS_DELTAS: &str = "[cache]\nmax-memory-bytes = 0\nmax-disk-bytes = 0\n";
 
 /// A contender that is requested over git://.
 pub struct Served {
@@ -28,7 +29,8 @@ impl Served {
     /// A server of the repository's directory.
     pub fn new(binary: &Path, work: &Work, git: &Git) -> io::Result<Self> {
         let settings = tempfile::NamedTempFile::new()?;
-        std::fs::write(settings.path(), SETTINGS)?;
+        let keeps = if work.how == How::ServedKeepingDeltas { KEEPS_DELTAS } else { KEEPS_NOTHING };
+        std::fs::write(settings.path(), keeps)?;
         let mut served = Served {
             settings,
             binary: binary.to_path_buf(),
@@ -115,7 +117,7 @@ mod tests {
     use packrace_testkit::{RepoBuilder, Size};
 
     use super::*;
-    use crate::work::{self, Check, How};
+    use crate::work::{self, Check};
 
     #[test]
     fn a_server_is_asked() {

@@ -36,8 +36,10 @@ pub enum Check {
 pub enum How {
     /// `upload-pack REPO`, over stdio.
     UploadPack,
-    /// The same with a running server, over git://.
+    /// The same with a running server, over git://, which makes each pack anew.
     Served,
+    /// The same, but deltas of one pack may serve the next.
+    ServedKeepingDeltas,
     /// `clone --bare` from the same `git daemon`.
     Receive,
     /// Another command that both programs have.

@@ -49,6 +49,7 @@
 mod encode;
 mod error;
 pub mod ingest;
+mod kept_deltas;
 pub mod maintain;
 mod marks;
 pub mod meter;
@@ -63,6 +64,7 @@ mod walk;
 pub use encode::generate;
 pub use error::{Error, ErrorKind};
 pub use ingest::unpack;
+pub use kept_deltas::{KeptDeltas, RepositoryDeltas};
 pub use names::{NameHash, NameHashVersion};
 pub use progress::{NoProgress, Phase, ProgressSink, Totals};
 pub use request_objects::RequestObjects;

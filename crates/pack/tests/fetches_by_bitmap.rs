@@ -2,13 +2,14 @@
 //! what it named.
 
 use std::fmt::Write;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
 use packrace_object::{HashKind, ObjectId};
 use packrace_pack::generate::PackStream;
 use packrace_pack::plan::plan;
-use packrace_pack::{NoProgress, PackRequest, RequestObjects};
+use packrace_pack::{KeptDeltas, NoProgress, PackRequest, RepositoryDeltas, RequestObjects};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::{Git, Repo, RepoBuilder, Size};
 
@@ -62,11 +63,22 @@ fn id(repo: &Repo, rev: &str) -> ObjectId {
 
 /// The pack of a fetch, and its number of deltas.
 fn fetch(repo: &Repo, threads: usize, ofs_delta: bool) -> (Vec<u8>, u32) {
+    fetch_with(repo, ["long", "old"], None, |request| PackRequest { ofs_delta, threads, ..request })
+}
+
+/// The same of `want` for somebody who has `have`, with deltas of earlier fetches.
+fn fetch_with(
+    repo: &Repo,
+    [want, have]: [&str; 2],
+    deltas: Option<RepositoryDeltas>,
+    adjusted: impl FnOnce(PackRequest) -> PackRequest,
+) -> (Vec<u8>, u32) {
     let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
     let request_objects = Arc::new(RequestObjects::new(repository.snapshot().unwrap()));
-    let (wants, haves) = (vec![id(repo, "long")], vec![id(repo, "old")]);
-    let request = PackRequest { wants, haves, thin: true, ofs_delta, threads, ..PackRequest::default() };
-    let mut stream = PackStream::new(plan(&request_objects, &request, &NoProgress).unwrap());
+    let (wants, haves) = (vec![id(repo, want)], vec![id(repo, have)]);
+    let request = PackRequest { wants, haves, thin: true, ofs_delta: true, ..PackRequest::default() };
+    let plan = plan(&request_objects, &adjusted(request), &NoProgress).unwrap();
+    let mut stream = PackStream::new(plan.with_deltas(deltas));
     let mut pack = Vec::new();
     while let Some(segment) = stream.next_segment(&NoProgress).unwrap() {
         pack.extend_from_slice(segment.bytes());
@@ -76,19 +88,25 @@ fn fetch(repo: &Repo, threads: usize, ofs_delta: bool) -> (Vec<u8>, u32) {
 
 /// Stores `pack` in a repository that has only `old`, and checks that `long` is complete there.
 fn receive(repo: &Repo, dir: &Path, pack: &[u8]) {
+    receive_of(repo, ["long", "old"], dir, pack);
+}
+
+fn receive_of(repo: &Repo, [want, have]: [&str; 2], dir: &Path, pack: &[u8]) {
     let git = Git::stock();
     let hash = format!("--object-format={}", repo.hash());
     git.run(dir, &["init", "-q", "--bare", &hash, "."]);
     let source = repo.path().to_str().unwrap();
+    repo.git(&["update-ref", "refs/heads/had", have]);
     git.run(
         dir,
-        &["-c", "protocol.file.allow=always", "fetch", "-q", source, "refs/heads/old:refs/heads/old"],
+        &["-c", "protocol.file.allow=always", "fetch", "-q", source, "refs/heads/had:refs/heads/old"],
     );
+    repo.git(&["update-ref", "-d", "refs/heads/had"]);
     git.run_with_input(dir, &["index-pack", "--stdin", "--fix-thin", "--strict"], pack);
-    git.run(dir, &["update-ref", "refs/heads/long", &id(repo, "long").to_string()]);
+    git.run(dir, &["update-ref", "refs/heads/long", &id(repo, want).to_string()]);
     git.run(dir, &["fsck", "--strict", "--no-dangling"]);
-    let objects = |dir: &Path| git.run(dir, &["rev-list", "--objects", "refs/heads/long"]);
-    assert_eq!(objects(dir), objects(repo.path()));
+    let objects = |dir: &Path, rev: &str| git.run(dir, &["rev-list", "--objects", rev]);
+    assert_eq!(objects(dir, "refs/heads/long"), objects(repo.path(), want));
 }
 
 /// How long git's own pack of this fetch is, made with the same bitmaps.
@@ -132,4 +150,52 @@ fn bitmaps_without_the_hashes_of_paths_leave_the_search_to_a_walk() {
     let (pack, _) = fetch(&repo, 1, true);
     receive(&repo, tempfile::tempdir().unwrap().path(), &pack);
     assert!(pack.len() < gits_length(&repo));
+}
+
+/// Fetches by receivers of different ages, one after the other, with deltas kept from each for the next.
+fn check_kept_deltas(repack: &[&str]) {
+    let repo = history(HashKind::Sha1);
+    repo.git(repack);
+    let kept = Arc::new(KeptDeltas::new(NonZeroUsize::new(64 << 20).unwrap()));
+    let mut made_before = 0;
+    for (have, want) in
+        [("old", "long"), ("old", "long"), ("old~3", "long"), ("old~3", "long~5"), ("long~70", "long")]
+    {
+        let (fresh, _) = fetch_with(&repo, [want, have], None, |request| request);
+        let before = kept.reused();
+        let (pack, deltas) = fetch_with(&repo, [want, have], Some(kept.of(1)), |request| request);
+        receive_of(&repo, [want, have], tempfile::tempdir().unwrap().path(), &pack);
+        let reused = kept.reused() - before;
+        let (length, fresh) = (pack.len(), fresh.len());
+        assert!(length <= fresh + fresh / 20, "{have} {want}: {length} bytes, fresh {fresh}, {reused} kept");
+        // What the last fetch needs may have been stored deltas of the others.
+        let is_first = made_before == 0;
+        assert!(is_first || reused > 0 || have == "long~70", "{have} {want}: no kept one of {deltas} deltas");
+        made_before += deltas;
+    }
+    let before = kept.reused();
+    fetch_with(&repo, ["long", "old"], Some(kept.of(2)), |request| request);
+    assert_eq!(kept.reused(), before, "of another repository");
+    // Each target is evicted soon after it was kept.
+    let small = Arc::new(KeptDeltas::new(NonZeroUsize::new(4 << 10).unwrap()));
+    for _ in 0..2 {
+        let (pack, _) = fetch_with(&repo, ["long", "old"], Some(small.of(1)), |request| request);
+        receive(&repo, tempfile::tempdir().unwrap().path(), &pack);
+    }
+    assert!(small.bytes() <= 4 << 10);
+}
+
+#[test]
+fn deltas_of_one_fetch_serve_the_next() {
+    check_kept_deltas(&["repack", "-adfbq"]);
+}
+
+#[test]
+fn deltas_of_one_fetch_serve_the_next_from_a_badly_packed_history() {
+    check_kept_deltas(&["-c", "pack.window=1", "-c", "pack.depth=2", "repack", "-adfbq"]);
+}
+
+#[test]
+fn deltas_of_one_fetch_serve_the_next_without_bitmaps() {
+    check_kept_deltas(&["repack", "-adfq"]);
 }

@@ -54,6 +54,7 @@ impl Host {
             (&metrics.cache_hits_kept, packs.hits_kept),
             (&metrics.cache_misses, packs.misses),
             (&metrics.cache_evictions, packs.evictions),
+            (&metrics.cache_reused_deltas, packs.reused_deltas),
         ] {
             counter.inner().store(count, Relaxed);
         }
@@ -61,6 +62,7 @@ impl Host {
         metrics.maintenance_running.set(running as i64);
         metrics.maintenance_backlog.set(due as i64);
         metrics.push_memory.set(i64::try_from(self.push_memory.taken()).unwrap_or(i64::MAX));
+        metrics.cache_delta_bytes.set(i64::try_from(packs.delta_bytes).unwrap_or(i64::MAX));
         metrics.cache_bytes.set(i64::try_from(packs.memory_bytes + packs.disk_bytes).unwrap_or(i64::MAX));
         metrics
     }

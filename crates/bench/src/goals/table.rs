@@ -170,6 +170,12 @@ pub static ROWS: &[GoalRow] = &[
     row("P10b", "with deltas kept from an earlier fetch", "P10b fetch *, kept deltas", Goal::cpu_ratio(0.5)),
     row(
         "P10c",
+        "with deltas kept from an earlier fetch",
+        "P10c fetch *, kept deltas, well packed",
+        Goal::cpu_ratio(0.5),
+    ),
+    row(
+        "P10c",
         "fetch of 1 commit, bitmap, well packed",
         "P10c fetch 1, bitmap, well packed",
         Goal::cpu_ratio(2.0),

@@ -79,6 +79,10 @@ pub struct Metrics {
     pub cache_misses: Counter,
     /// Kept packs that were evicted.
     pub cache_evictions: Counter,
+    /// Entries of packs that were written from kept deltas.
+    pub cache_reused_deltas: Counter,
+    /// Bytes of kept deltas.
+    pub cache_delta_bytes: Gauge,
     /// Bytes of the packs that are kept, or shared while they are made.
     pub cache_bytes: Gauge,
     /// Ref advertisements and listings that were sent from the cache.
@@ -234,28 +238,7 @@ impl Metrics {
         add.one("queue_length", "Clones in the queue", &self.queue_length);
         add.seconds("queue_wait", "Time clones spent in the queue", &self.queue_wait);
         add.one("running_clones", "Running clones", &self.running_clones);
-        add.one(
-            "cache_hits_running",
-            "Requests that joined a pack while it was being generated",
-            &self.cache_hits_running,
-        );
-        add.one("cache_hits_kept", "Requests answered with a cached pack", &self.cache_hits_kept);
-        add.one("cache_misses", "Packs generated", &self.cache_misses);
-        add.one("cache_evictions", "Cached packs evicted", &self.cache_evictions);
-        add.bytes("cache", "Size of packs that are cached or shared", &self.cache_bytes);
-        add.one("answer_hits", "Ref advertisements sent from the cache", &self.answer_hits);
-        add.one("answer_misses", "Ref advertisements built", &self.answer_misses);
-        add.one("repository_cache_open", "Open repositories in the cache", &self.repository_cache_open);
-        add.one(
-            "repository_cache_hits",
-            "Requests that found their repository in the cache",
-            &self.repository_cache_hits,
-        );
-        add.one(
-            "repository_cache_misses",
-            "Requests that had to open their repository",
-            &self.repository_cache_misses,
-        );
+        self.register_caches(&mut add);
         add.seconds("phase", "Duration of the phases of a pack", &self.phases);
         add.one("batches", "Batches sent to clients", &self.batches);
         add.one("keepalives", "Empty packets sent to keep a connection alive", &self.keepalives);
@@ -279,6 +262,37 @@ impl Metrics {
             webhooks.register(&mut registry);
         }
         registry
+    }
+
+    fn register_caches(&self, add: &mut Adding<'_>) {
+        add.one(
+            "cache_hits_running",
+            "Requests that joined a pack while it was being generated",
+            &self.cache_hits_running,
+        );
+        add.one("cache_hits_kept", "Requests answered with a cached pack", &self.cache_hits_kept);
+        add.one("cache_misses", "Packs generated", &self.cache_misses);
+        add.one("cache_evictions", "Cached packs evicted", &self.cache_evictions);
+        add.one(
+            "cache_reused_deltas",
+            "Pack entries written from deltas that were kept from earlier packs",
+            &self.cache_reused_deltas,
+        );
+        add.bytes("cache_delta", "Size of deltas that are kept for later packs", &self.cache_delta_bytes);
+        add.bytes("cache", "Size of packs that are cached or shared", &self.cache_bytes);
+        add.one("answer_hits", "Ref advertisements sent from the cache", &self.answer_hits);
+        add.one("answer_misses", "Ref advertisements built", &self.answer_misses);
+        add.one("repository_cache_open", "Open repositories in the cache", &self.repository_cache_open);
+        add.one(
+            "repository_cache_hits",
+            "Requests that found their repository in the cache",
+            &self.repository_cache_hits,
+        );
+        add.one(
+            "repository_cache_misses",
+            "Requests that had to open their repository",
+            &self.repository_cache_misses,
+        );
     }
 
     /// Creates all series, so that those exist that were never counted.
@@ -334,6 +348,8 @@ impl Default for Metrics {
             cache_hits_kept: Counter::default(),
             cache_misses: Counter::default(),
             cache_evictions: Counter::default(),
+            cache_reused_deltas: Counter::default(),
+            cache_delta_bytes: Gauge::default(),
             cache_bytes: Gauge::default(),
             answer_hits: Counter::default(),
             answer_misses: Counter::default(),

@@ -306,6 +306,9 @@ group!(cache: CacheSettings {
     max_disk_bytes: bytes, restart,
         "Maximum size in bytes of cached packs on disk. At the limit, the least recently used are evicted; \
          a pack that still does not fit is not cached. 0: no packs on disk.";
+    max_delta_bytes: bytes, restart,
+        "Maximum size in bytes of deltas that were made for packs and are kept in memory for later packs of \
+         the same repository. At the limit, the least recently used are evicted. 0: none.";
     max_age: value, restart,
         "How long an unused pack is kept.";
     directory: value, restart,

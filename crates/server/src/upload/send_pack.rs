@@ -6,7 +6,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use packrace_os::clock::{Clock, RealClock};
 use packrace_pack::generate::PackStream;
 use packrace_pack::plan::PackPlan;
-use packrace_pack::{PackRequest, ProgressSink, RequestObjects, Totals};
+use packrace_pack::{PackRequest, ProgressSink, RepositoryDeltas, RequestObjects, Totals};
 
 use super::hook::{HookCall, HookRun};
 use crate::check_intervals::CLIENT_CHECK_INTERVAL;
@@ -65,7 +65,8 @@ pub(super) fn send_pack(
                 }
                 PackWork::Make(_) => None,
             };
-            Ok(make(&request_objects, work, &transfer, generator)?)
+            let deltas = host.packs.deltas_of(request_objects.snapshot());
+            Ok(make(&request_objects, work, deltas, &transfer, generator)?)
         })
     };
     let (reader, request) = match work {
@@ -172,6 +173,7 @@ fn claim(
 fn make(
     request_objects: &Arc<RequestObjects>,
     work: PackWork,
+    deltas: Option<RepositoryDeltas>,
     transfer: &Transfer,
     generator: &mut Generator,
 ) -> Result<Totals, packrace_pack::Error> {
@@ -185,7 +187,7 @@ fn make(
         PackWork::Make(plan) => plan,
     };
     let _phase = transfer.phase(Stage::Generate, &clock);
-    let mut stream = PackStream::new(plan);
+    let mut stream = PackStream::new(plan.with_deltas(deltas));
     while let Some(segment) = stream.next_segment(generator)? {
         generator.push(segment);
     }

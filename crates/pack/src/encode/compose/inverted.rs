@@ -210,10 +210,6 @@ impl<'a> Inverter<'a> {
         }
         let mut deflated = Vec::new();
         self.deflater.deflate(&self.inverse, &mut deflated);
-        Some(How::NewDelta {
-            base,
-            size: self.inverse.len() as u64,
-            deflated: Some(deflated.into_boxed_slice()),
-        })
+        Some(How::NewDelta { base, size: self.inverse.len() as u64, deflated: Some(deflated.into()) })
     }
 }

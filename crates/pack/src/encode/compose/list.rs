@@ -286,6 +286,30 @@ pub(super) fn break_chains(entries: &mut [ComposedEntry], max_depth: u16) {
     }
 }
 
+/// Whether `target` can become a delta of `base`: it is not in the chain below that, which is not too long.
+pub(super) fn can_be_base(
+    plan: &PackPlan,
+    entries: &[ComposedEntry],
+    base: DeltaBase,
+    target: EntryNo,
+) -> bool {
+    let mut chain = std::iter::successors(Some(base), |base| match base {
+        DeltaBase::Entry(no) => entries[no.at()].how.base(),
+        DeltaBase::Outside(_) => None,
+    });
+    let max_depth = usize::from(plan.settings.reused_depth.min(MAX_DEPTH));
+    chain.by_ref().take(max_depth).all(|base| base != DeltaBase::Entry(target)) && chain.next().is_none()
+}
+
+/// The last entry of the chain below an entry; chains have no loops.
+pub(super) fn root_of(entries: &[ComposedEntry], entry: EntryNo) -> EntryNo {
+    let mut root = entry;
+    while let Some(DeltaBase::Entry(base)) = entries[root.at()].how.base() {
+        root = base;
+    }
+    root
+}
+
 /// For each entry, the length of the longest chain of stored deltas on it.
 pub(super) fn heights(entries: &[ComposedEntry]) -> Vec<u16> {
     let mut heights = vec![0u16; entries.len()];

@@ -7,8 +7,8 @@
 //! on the stretches.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 use packrace_format::pack::DeltaIndex;
 use packrace_format::zlib::Deflater;
@@ -89,7 +89,7 @@ pub(super) struct FoundDelta {
     /// The length of the delta.
     pub(super) size: u64,
     /// The deflated delta, if the cache had room.
-    pub(super) deflated: Option<Box<[u8]>>,
+    pub(super) deflated: Option<Arc<[u8]>>,
 }
 
 /// Sorts `candidates` and finds deltas between them.
@@ -406,7 +406,7 @@ impl<'a> Search<'a> {
             let mut bytes = Vec::new();
             self.deflater.deflate(&self.best_delta, &mut bytes);
             self.shared.cached_bytes.fetch_add(bytes.len(), Relaxed);
-            deflated = Some(bytes.into_boxed_slice());
+            deflated = Some(bytes.into());
         }
         self.found.push(FoundDelta {
             target,

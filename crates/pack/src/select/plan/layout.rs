@@ -102,6 +102,7 @@ pub(super) fn lay_out(
         bases: if request.thin { found.bases } else { Vec::new() },
         finds_bases_by_name,
         islands: None,
+        deltas: None,
         objects,
     })
 }

@@ -13,6 +13,7 @@ use packrace_object::{Kind, ObjectId, oid};
 use packrace_store::PackIx;
 
 use crate::error::Error;
+use crate::kept_deltas::RepositoryDeltas;
 use crate::marks::Marks;
 use crate::names::{NameHash, NameHashVersion, Names};
 use crate::progress::ProgressSink;
@@ -109,6 +110,8 @@ pub struct PackPlan {
     pub(crate) finds_bases_by_name: bool,
     /// The delta islands, which restrict deltas.
     pub(crate) islands: Option<Arc<Islands>>,
+    /// Deltas of earlier packs.
+    pub(crate) deltas: Option<RepositoryDeltas>,
     objects: u32,
 }
 
@@ -134,6 +137,11 @@ impl PackPlan {
     /// The same plan, without deltas between islands.
     pub fn with_islands(self, islands: Option<Arc<Islands>>) -> Self {
         PackPlan { islands, ..self }
+    }
+
+    /// The same plan, with deltas from earlier packs of the repository; those made for this one are kept for later ones.
+    pub fn with_deltas(self, deltas: Option<RepositoryDeltas>) -> Self {
+        PackPlan { deltas, ..self }
     }
 
     /// Whether deltas of objects that the client has are worth a search.

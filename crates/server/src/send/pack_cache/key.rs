@@ -44,6 +44,14 @@ impl Key {
     }
 }
 
+/// The number under which deltas of a repository are kept.
+pub(super) fn repository_number(snapshot: &Snapshot) -> u128 {
+    let place = digest(|hasher| snapshot.hash_place(hasher));
+    let mut number = [0; 16];
+    number.copy_from_slice(&place[..16]);
+    u128::from_le_bytes(number)
+}
+
 /// The normal form of a request, which equal requests share.
 fn normal(request: &PackRequest) -> PackRequest {
     let mut normal = request.clone();

@@ -19,13 +19,15 @@ mod settings;
 mod shared_pack;
 
 use std::io;
+use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use packrace_os::count::Role;
 use packrace_os::spool::Spool;
-use packrace_pack::Totals;
+use packrace_pack::{KeptDeltas, RepositoryDeltas, Totals};
+use packrace_store::Snapshot;
 use prometheus_client::metrics::gauge::Gauge;
 
 use crate::error::{Error, ErrorKind};
@@ -49,6 +51,8 @@ pub(super) struct SharedCache {
     memory: Arc<ByteBudget>,
     disk: Arc<ByteBudget>,
     index: std::sync::Mutex<CacheIndex>,
+    /// Deltas of all packs that were made, whether or not those are kept.
+    deltas: Option<Arc<KeptDeltas>>,
     metrics: Arc<Metrics>,
 }
 
@@ -76,6 +80,10 @@ pub struct CacheStatus {
     pub memory_bytes: u64,
     /// Their bytes on disk.
     pub disk_bytes: u64,
+    /// Entries of packs that were written from kept deltas.
+    pub reused_deltas: u64,
+    /// Bytes of kept deltas.
+    pub delta_bytes: u64,
 }
 
 /// How a request gets its pack.
@@ -108,6 +116,10 @@ impl PackCache {
         PackCache(Some(Arc::new(SharedCache {
             memory: ByteBudget::new(settings.max_memory_bytes, &metrics.cache_bytes),
             disk: ByteBudget::new(settings.max_disk_bytes, &metrics.cache_bytes),
+            deltas: usize::try_from(settings.max_delta_bytes)
+                .ok()
+                .and_then(NonZeroUsize::new)
+                .map(|max| Arc::new(KeptDeltas::new(max))),
             settings,
             bounds,
             index: std::sync::Mutex::default(),
@@ -119,6 +131,12 @@ impl PackCache {
     pub fn join(&self, key: impl FnOnce() -> Key, now: Duration) -> Joined {
         let Some(shared) = &self.0 else { return Joined::Produce(PackCache::produce_alone()) };
         shared.join(key(), now)
+    }
+
+    /// The deltas kept of the repository of a snapshot.
+    pub fn deltas_of(&self, snapshot: &Snapshot) -> Option<RepositoryDeltas> {
+        let deltas = self.0.as_ref()?.deltas.as_ref()?;
+        Some(deltas.of(key::repository_number(snapshot)))
     }
 
     /// A pack that is not shared.
@@ -147,6 +165,8 @@ impl PackCache {
             packs: shared.lock().len() as u64,
             memory_bytes: shared.memory.used(),
             disk_bytes: shared.disk.used(),
+            reused_deltas: shared.deltas.as_ref().map_or(0, |deltas| deltas.reused()),
+            delta_bytes: shared.deltas.as_ref().map_or(0, |deltas| deltas.bytes()),
         }
     }
 }

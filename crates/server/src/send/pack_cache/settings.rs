@@ -15,6 +15,9 @@ pub struct CacheSettings {
     /// Bytes on disk of all kept packs together; 0 for none. Evicts as for memory, but a pack that does not
     /// fit on disk is not kept. Ranges of the repositories' own packs do not count. Default: 2 GiB.
     pub max_disk_bytes: u64,
+    /// Bytes in memory of deltas that were made for packs, to be used in later packs of the same repository. When they run
+    /// out, the least recently used are evicted. 0: none are kept. Default: 32 MiB.
+    pub max_delta_bytes: u64,
     /// How long an unrequested pack is kept. For as long, packs that a repack has deleted may still take up
     /// disk, unless another request to the repository comes first. Default: 300 seconds.
     pub max_age: Duration,
@@ -31,6 +34,7 @@ impl Default for CacheSettings {
             enabled: true,
             max_memory_bytes: 64 << 20,
             max_disk_bytes: 2 << 30,
+            max_delta_bytes: 32 << 20,
             max_age: Duration::from_secs(300),
             directory: None,
         }

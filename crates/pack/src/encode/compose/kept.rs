@@ -1,0 +1,155 @@
+//! Uses deltas that were kept from earlier packs, and keeps the new ones.
+
+use std::collections::HashMap;
+
+use packrace_object::ObjectId;
+
+use crate::kept_deltas::{Candidates, KeptDelta, KnownTarget, RepositoryDeltas};
+use crate::names::NameHash;
+use crate::request_objects::ObjectNo;
+use crate::select::plan::PackPlan;
+
+use super::list::{self, ComposedEntry};
+use super::{DeltaBase, EntryNo, How};
+
+/// Candidates of the search by path, or for all paths together.
+#[derive(Default)]
+pub(super) struct CandidatesByPath(HashMap<Option<NameHash>, Candidates>);
+
+impl CandidatesByPath {
+    /// Those for an object with this path.
+    pub(super) fn of(&self, name: NameHash) -> Candidates {
+        self.0.get(&Some(name)).or_else(|| self.0.get(&None)).copied().unwrap_or_default()
+    }
+}
+
+/// What was known of the entries of a pack before the search.
+pub(super) struct KnownEntries<'a> {
+    deltas: &'a RepositoryDeltas,
+    ids: Vec<ObjectId>,
+    known: Vec<Option<KnownTarget>>,
+    /// Entries that are written from kept deltas.
+    reused: Vec<bool>,
+    /// Entries whose stored delta could be sent.
+    has_stored_delta: Vec<bool>,
+}
+
+impl<'a> KnownEntries<'a> {
+    /// Makes entries deltas where a kept one has a base that the receiver has or gets.
+    pub(super) fn reuse(
+        plan: &PackPlan,
+        deltas: &'a RepositoryDeltas,
+        entries: &mut [ComposedEntry],
+        may_be_delta: impl Fn(&ComposedEntry) -> bool,
+    ) -> Self {
+        let ids: Vec<ObjectId> = entries.iter().map(|entry| plan.request_objects.id(entry.ix)).collect();
+        let known = deltas.find(ids.iter().copied());
+        let has_stored_delta =
+            entries.iter().map(|entry| matches!(entry.how, How::StoredDelta(DeltaBase::Entry(_)))).collect();
+        let reused = vec![false; entries.len()];
+        let mut known = KnownEntries { deltas, ids, known, reused, has_stored_delta };
+        if known.known.iter().all(Option::is_none) {
+            return known;
+        }
+        let numbers: HashMap<ObjectNo, EntryNo> =
+            entries.iter().zip(0..).map(|(entry, no)| (entry.ix, EntryNo(no))).collect();
+        let mut pending: Vec<usize> = (0..entries.len())
+            .filter(|&at| known.known[at].is_some() && may_be_delta(&entries[at]))
+            .collect();
+        let mut left = usize::MAX;
+        // An entry whose base is a delta of it waits until that one has got another base.
+        while pending.len() < left {
+            left = pending.len();
+            pending.retain(|&at| !known.reuse_for(plan, at, entries, &numbers));
+        }
+        known.deltas.count_reused(known.reused.iter().filter(|is_reused| **is_reused).count());
+        known
+    }
+
+    /// Makes an entry a delta, if one is known that is shorter than what is stored.
+    fn reuse_for(
+        &mut self,
+        plan: &PackPlan,
+        at: usize,
+        entries: &mut [ComposedEntry],
+        numbers: &HashMap<ObjectNo, EntryNo>,
+    ) -> bool {
+        let entry = &entries[at];
+        let best = self.known[at].iter().flat_map(|target| &target.deltas).find_map(|delta| {
+            let is_better = match entry.how {
+                How::Stored | How::Whole => true,
+                How::StoredDelta(DeltaBase::Entry(_)) => delta.replaces_stored,
+                How::StoredDelta(DeltaBase::Outside(_)) => {
+                    entry.poor_bytes.is_some_and(|bytes| (delta.deflated.len() as u64) < bytes)
+                }
+                How::NewDelta { .. } => false,
+            };
+            let base = ObjectNo(plan.request_objects.snapshot().lookup(&delta.base).filter(|_| is_better)?.0);
+            let base = match numbers.get(&base) {
+                Some(no) => DeltaBase::Entry(*no),
+                None if plan.had.as_ref().is_some_and(|had| had.contains(base)) => DeltaBase::Outside(base),
+                None => return None,
+            };
+            list::can_be_base(plan, entries, base, EntryNo(at as u32)).then_some((delta, base))
+        });
+        let Some((delta, base)) = best else { return false };
+        let deflated = Some(delta.deflated.clone());
+        entries[at].how = How::NewDelta { base, size: delta.size, deflated };
+        self.reused[at] = true;
+        true
+    }
+
+    /// Whether an entry has got a kept delta.
+    pub(super) fn is_reused(&self, at: usize) -> bool {
+        self.reused[at]
+    }
+
+    /// Whether an entry was compared with these candidates before, without success.
+    pub(super) fn is_fruitless(&self, at: usize, candidates: Candidates) -> bool {
+        self.known[at].as_ref().is_some_and(|target| target.fruitless == Some(candidates))
+    }
+
+    /// The candidates that the search has for objects of each path: others of the pack, and objects that the receiver has.
+    pub(super) fn candidates(
+        &self,
+        plan: &PackPlan,
+        entries: &[ComposedEntry],
+        bases: &[(ObjectNo, NameHash)],
+    ) -> CandidatesByPath {
+        let mut by_path = CandidatesByPath::default();
+        // Only without bitmaps are objects compared with those of other paths.
+        let of = |name: NameHash| if plan.is_by_bitmap { Some(name) } else { None };
+        for (entry, id) in entries.iter().zip(&self.ids).filter(|(entry, _)| entry.size > 0) {
+            by_path.0.entry(of(entry.name)).or_default().add(id);
+        }
+        for (base, name) in bases {
+            by_path.0.entry(of(*name)).or_default().add(&plan.request_objects.id(*base));
+        }
+        by_path
+    }
+
+    /// Keeps the new deltas of `entries`, and that none was found for those `searched`.
+    pub(super) fn keep(
+        &self,
+        plan: &PackPlan,
+        entries: &[ComposedEntry],
+        searched: &[(EntryNo, Candidates)],
+    ) {
+        let id_of = |base: DeltaBase| match base {
+            DeltaBase::Entry(no) => self.ids[no.at()],
+            DeltaBase::Outside(base) => plan.request_objects.id(base),
+        };
+        self.deltas.keep(entries.iter().enumerate().filter_map(|(at, entry)| {
+            let How::NewDelta { base, size, deflated: Some(deflated) } = &entry.how else { return None };
+            let delta = KeptDelta {
+                base: id_of(*base),
+                size: *size,
+                deflated: deflated.clone(),
+                replaces_stored: self.has_stored_delta[at],
+            };
+            (!self.is_reused(at)).then(|| (self.ids[at], delta))
+        }));
+        let without = searched.iter().filter(|(no, _)| !matches!(entries[no.at()].how, How::NewDelta { .. }));
+        self.deltas.keep_fruitless(without.map(|(no, candidates)| (self.ids[no.at()], *candidates)));
+    }
+}
