@@ -36,13 +36,13 @@ fn failed(error: impl std::fmt::Display) -> std::io::Error {
 
 /// Serves a folder as the forge, for as long as the process lives.
 pub fn host(root: &Path) -> Result<(), Error> {
-    let app = forge::app(root)?.into_make_service_with_connect_info::<std::net::SocketAddr>();
+    let git = forge::git(root)?;
     let listener = TcpListener::bind("127.0.0.1:0")?;
     println!("http://{}/", listener.local_addr()?);
     listener.set_nonblocking(true)?;
     tokio::runtime::Runtime::new()?.block_on(async {
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        Ok(axum::serve(listener, app).await?)
+        git.serve(tokio::net::TcpListener::from_std(listener)?, forge::pages()).await;
+        Ok(())
     })
 }
 

@@ -1,12 +1,10 @@
-//! A forge with its own users and pages, and Git below them: `cargo run -p packrace-server --example forge -- FOLDER`
+//! A forge with its own users and pages, and Git beside them: `cargo run -p packrace-server --example forge -- FOLDER`
 
-use std::net::SocketAddr;
 use std::path::Path;
 
-use axum::extract::{ConnectInfo, Request};
-use axum::{Router, middleware, routing};
+use axum::{Router, routing};
 use packrace_server::access::*;
-use packrace_server::embed::{Git, Peer};
+use packrace_server::embed::Git;
 
 /// A real forge keeps hashes of passwords in a database.
 #[derive(Debug)]
@@ -38,23 +36,22 @@ impl AccessPolicy for Users {
     }
 }
 
-async fn with_peer(ConnectInfo(peer): ConnectInfo<SocketAddr>, mut request: Request) -> Request {
-    request.extensions_mut().insert(Peer(peer));
-    request
+/// The repositories below a folder, for these users.
+pub fn git(root: &Path) -> std::io::Result<Git> {
+    Git::builder(root).access(Users(vec![("alice", "wonder"), ("bob", "builder")])).build()
 }
 
-/// Pages, and repositories below them.
-pub fn app(root: &Path) -> std::io::Result<Router> {
-    let git = Git::builder(root).access(Users(vec![("alice", "wonder"), ("bob", "builder")])).build()?;
-    let app = Router::new().route("/", routing::get(async || "A forge.\n")).fallback_service(git.http());
-    Ok(app.layer(middleware::map_request(with_peer)))
+/// Everything that is not Git's.
+pub fn pages() -> Router {
+    Router::new().route("/", routing::get(async || "A forge.\n"))
 }
 
 fn main() -> std::io::Result<()> {
-    let app = app(Path::new(&std::env::args().nth(1).unwrap_or_else(|| ".".to_owned())))?;
+    let git = git(Path::new(&std::env::args().nth(1).unwrap_or_else(|| ".".to_owned())))?;
     tokio::runtime::Runtime::new()?.block_on(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         println!("http://{}/", listener.local_addr()?);
-        axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await
+        git.serve(listener, pages()).await;
+        Ok(())
     })
 }

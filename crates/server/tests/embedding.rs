@@ -47,7 +47,7 @@ fn hosted() -> (tempfile::TempDir, PathBuf) {
 #[test]
 fn a_forge_with_users_of_its_own() {
     let (folder, repo) = hosted();
-    let served_at = serve_app(forge::app(&folder.path().join("root")).unwrap());
+    let served_at = serve_beside(forge::git(&folder.path().join("root")).unwrap(), forge::pages());
     let clone = folder.path().join("clone");
     let url = format!("{served_at}alice/a.git");
     let as_user = |who: &str| url.replace("http://", &format!("http://{who}@"));
@@ -158,6 +158,63 @@ fn serve(git: Embedded) -> String {
 }
 
 /// Serves on a port of its own for as long as the process runs.
+/// Serves repositories, and these pages at the same address.
+fn serve_beside(git: Embedded, pages: axum::Router) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        tokio::runtime::Runtime::new().unwrap().block_on(async move {
+            git.serve(tokio::net::TcpListener::from_std(listener).unwrap(), pages).await;
+        });
+    });
+    url
+}
+
+/// The answer to a request over HTTP/1.1, without headers that differ each time.
+fn answer_of(url: &str, request: &str) -> String {
+    let address = url.trim_start_matches("http://").trim_end_matches('/');
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.write_all(request.replace('\n', "\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split_inclusive("\r\n").filter(|line| !line.starts_with("date:")).collect()
+}
+
+#[test]
+fn pages_beside_repositories() {
+    let (folder, _) = hosted();
+    let from = async |request: axum::extract::Request| {
+        let packrace_server::embed::Peer(peer) = request.extensions().get().unwrap();
+        format!("{} from {}", request.uri(), peer.ip())
+    };
+    let echo = async |body: axum::body::Bytes| body;
+    let long = || "long ".repeat(1 << 20);
+    let pages = axum::Router::new()
+        .route("/", axum::routing::get(from))
+        .route("/-/", axum::routing::get(async || "mine"))
+        .route("/echo", axum::routing::post(echo))
+        .route("/long", axum::routing::get(async move || long()));
+    let git = Embedded::builder(folder.path().join("root")).settings(|settings| {
+        settings.limits.request_time = std::time::Duration::from_millis(200);
+    });
+    let url = serve_beside(git.build().unwrap(), pages);
+    let get = |path: &str| answer_of(&url, &format!("GET {path} HTTP/1.1\nHost: a\nConnection: close\n\n"));
+    let ends_with = |answer: String, words: &str| assert!(answer.ends_with(words), "{answer}");
+    ends_with(get("/?a=b"), "\r\n\r\n/?a=b from 127.0.0.1");
+    ends_with(get("/-/"), "mine");
+    assert!(get("/nothing").starts_with("HTTP/1.1 404"));
+    assert_eq!(get("/long").split("\r\n\r\n").nth(1).unwrap(), long());
+    let posted = "POST /echo HTTP/1.1\nHost: a\nConnection: close\nContent-Length: 5\n\nhello";
+    ends_with(answer_of(&url, posted), "hello");
+    // Git's own, also where there is no repository.
+    assert!(get("/alice/a.git/info/refs?service=git-upload-pack").contains("# service=git-upload-pack"));
+    assert!(get("/alice/b.git/info/refs?service=git-upload-pack").starts_with("HTTP/1.1 404"));
+    assert!(get("/alice/a.git/git-upload-pack").starts_with("HTTP/1.1 405"));
+    // As everywhere, who asks nothing is disconnected.
+    assert_eq!(answer_of(&url, ""), "");
+}
+
 fn serve_app(app: axum::Router) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();

@@ -15,14 +15,10 @@ use http_body::{Body, Frame};
 
 use super::{Git, Running};
 use crate::http::body::AnswerBody;
+use crate::http::pages::Peer;
 use crate::http::watch::ConnectionWatch;
 use crate::http::{Addresses, answer};
 use crate::send::outbox::owned_pieces;
-
-/// The address of a client, as an extension of its request. Limits per address, hooks and logs use it; all requests without
-/// one count as one client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Peer(pub SocketAddr);
 
 /// Answers requests for the repositories of a [`Git`]: `/NAME/info/refs`, `/NAME/git-upload-pack` and `/NAME/git-receive-pack`;
 /// everything else is refused.

@@ -16,6 +16,7 @@
 mod events;
 mod http;
 mod maintain;
+mod serve;
 mod session;
 
 use std::io;
@@ -26,15 +27,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use packrace_os::child::Confinement;
 use packrace_store::{HooksFrom, OpenOptions};
-use tokio::runtime::Handle;
+use tokio::runtime::Runtime;
 
 pub use self::events::JournalLine;
 use self::events::Subscription;
-pub use self::http::{GitBody, GitHttp, Peer};
+pub use self::http::{GitBody, GitHttp};
 pub use self::maintain::{MaintainError, Maintained, MaintenanceBudget};
 pub use self::session::SessionError;
 use crate::access::{AccessPolicy, Anyone, TrustedProxies};
 use crate::caretaker;
+pub use crate::http::pages::Peer;
 use crate::program::ProgramHooks;
 pub use crate::program::{ReceiveHook, ReceivedPush, ReceivedRef, RepositoryPaths};
 use crate::receive::{Committer, Pusher};
@@ -48,17 +50,26 @@ use crate::subject::AGENT;
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) shared: Arc<Shared>,
+    /// For long responses, at low priority. `None` once it ends.
+    background: Option<Runtime>,
     /// Dropped to end housekeeping.
     _housekeeping: mpsc::Sender<()>,
 }
 
 impl Running {
-    /// Opens the folder and the journal, and starts housekeeping and maintenance. With a runtime of low priority for
-    /// long responses, the process belongs to the server: free memory is returned to the system when it is idle.
-    pub(crate) fn start(root: &Path, settings: Settings, background: Option<Handle>) -> io::Result<Self> {
-        let has_process = background.is_some();
+    /// Opens the folder and the journal, and starts housekeeping and maintenance. If the process belongs to the server, free memory
+    /// is returned to the system when it is idle.
+    pub(crate) fn start(root: &Path, settings: Settings, has_process: bool) -> io::Result<Self> {
+        let processors = packrace_os::process::available_threads();
+        let background = tokio::runtime::Builder::new_multi_thread()
+            // Half as many, so that clones do not delay all short work.
+            .worker_threads((processors / 2).clamp(1, 4))
+            .thread_name("background")
+            .on_thread_start(packrace_os::process::lower_thread_priority)
+            .enable_all()
+            .build()?;
         let mut shared = Shared::new(root, settings)?;
-        shared.background = background;
+        shared.background = Some(background.handle().clone());
         shared.open_journal()?;
         let shared = Arc::new(shared);
         let (sender, ended) = mpsc::channel();
@@ -66,7 +77,7 @@ impl Running {
         let keep_house = move || keep_house(&kept, &ended, has_process);
         std::thread::Builder::new().name("housekeeping".to_owned()).spawn(keep_house)?;
         // From here on, a drop ends everything.
-        let running = Running { shared, _housekeeping: sender };
+        let running = Running { shared, background: Some(background), _housekeeping: sender };
         caretaker::start(running.shared.clone())?;
         Ok(running)
     }
@@ -78,6 +89,9 @@ impl Drop for Running {
         self.shared.host.transfers.stop();
         self.shared.stopping.send_replace(true);
         caretaker::stop(&self.shared.host.maintenance);
+        if let Some(background) = self.background.take() {
+            background.shutdown_background();
+        }
     }
 }
 
@@ -173,7 +187,7 @@ impl GitBuilder {
     pub fn build(self) -> io::Result<Git> {
         let GitBuilder { root, settings, subscription } = self;
         let settings = Settings { bucket: None, webhooks: None, ..settings };
-        let running = Running::start(&root, settings, None)?;
+        let running = Running::start(&root, settings, false)?;
         if let (Some(subscription), Some(events)) = (subscription, running.shared.host.events.get()) {
             subscription.start(events)?;
         }

@@ -296,7 +296,7 @@ pub(crate) struct BatchBuf {
 }
 
 impl BatchBuf {
-    fn new(batch: GatherBatch, in_flight: Arc<InFlight>) -> Self {
+    pub(super) fn new(batch: GatherBatch, in_flight: Arc<InFlight>) -> Self {
         in_flight.handed(batch.len());
         BatchBuf { remaining: batch.len(), batch, at: 0, skip: 0, in_flight }
     }

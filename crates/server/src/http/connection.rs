@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use http::Request;
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use packrace_os::count::{self, Op, Role};
@@ -19,6 +21,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
+use super::pages::{ConnectionBody, NoPages, PageBody, Pages, Peer};
 use super::watch::{ConnectionWatch, TooSlow};
 use super::{Addresses, answer};
 use crate::limits::connections::Permit;
@@ -78,12 +81,23 @@ impl Accepted {
 
 /// Serves one connection without TLS to its end.
 pub(crate) async fn connection(stream: TcpStream, peer: SocketAddr, permit: Permit, shared: Arc<Shared>) {
+    connection_with(stream, peer, permit, shared, NoPages).await;
+}
+
+/// The same, with pages beside Git's requests.
+pub(crate) async fn connection_with(
+    stream: TcpStream,
+    peer: SocketAddr,
+    permit: Permit,
+    shared: Arc<Shared>,
+    pages: impl Pages,
+) {
     let accepted = Accepted::new(peer, permit, shared.clone());
     let demoted = accepted.watch.background().clone();
     let addresses = Addresses { peer, local: stream.local_addr().ok(), certificate: None };
     // Small answers must not wait for more bytes.
     let _ = stream.set_nodelay(true);
-    run(serve(Counted::new(stream), addresses, accepted), &demoted, shared.background.clone()).await;
+    run(serve(Counted::new(stream), addresses, accepted, pages), &demoted, shared.background.clone()).await;
 }
 
 /// Runs the service of a connection. When a clone begins on it, it moves to the background, behind all
@@ -104,21 +118,30 @@ pub(super) async fn run(
 }
 
 /// Answers requests until one side ends the connection.
-pub(super) async fn serve<S>(stream: S, addresses: Addresses, accepted: Accepted)
+pub(super) async fn serve<S, P>(stream: S, addresses: Addresses, accepted: Accepted, pages: P)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    P: Pages,
 {
     let Accepted { peer, watch, shared, mut stopping, _open } = accepted;
     let metrics = shared.host.metrics.clone();
     // Keeps one notification: a request that began before somebody waits counts.
     let begun = Arc::new(Notify::new());
     let for_service = (shared.clone(), watch.clone(), begun.clone());
-    let service = hyper::service::service_fn(move |request| {
+    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         let (shared, watch, begun) = for_service.clone();
         let in_flight = watch.begin_request();
         begun.notify_one();
-        let addresses = addresses.clone();
-        async move { Ok::<_, Infallible>(answer(request, in_flight, shared, addresses).await) }
+        let (addresses, mut pages) = (addresses.clone(), pages.clone());
+        async move {
+            if !pages.have(&request) {
+                let answer = answer(request, in_flight, shared, addresses).await;
+                return Ok::<_, Infallible>(answer.map(ConnectionBody::<P>::Left));
+            }
+            request.extensions_mut().insert(Peer(addresses.peer));
+            let answer = pages.answer(request).await;
+            Ok(answer.map(|body| ConnectionBody::<P>::Right(PageBody { body, in_flight })))
+        }
     });
     let builder = builder();
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));

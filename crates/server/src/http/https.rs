@@ -14,6 +14,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::Addresses;
 use super::connection::{Accepted, Counted, run, serve};
+use super::pages::NoPages;
 use super::watch::{ConnectionWatch, InFlight, TooSlow};
 use crate::limits::connections::{LimitReached, Permit};
 use crate::metrics::{HandshakeOutcome, Reason};
@@ -79,7 +80,7 @@ async fn shake_hands_and_serve(stream: TcpStream, accepted: Accepted) {
     if let Some(certificate) = &addresses.certificate {
         tracing::debug!("https {peer}: client certificate: {certificate}");
     }
-    serve(Encrypted { stream, watch, unsent: None }, addresses, accepted).await;
+    serve(Encrypted { stream, watch, unsent: None }, addresses, accepted, NoPages).await;
 }
 
 /// Why a handshake failed.

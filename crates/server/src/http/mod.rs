@@ -36,6 +36,7 @@ mod event_stream;
 pub(crate) mod https;
 mod identity;
 pub(crate) mod limit_reached;
+pub(crate) mod pages;
 mod refusal;
 pub(crate) mod routes;
 mod streamed_body;

@@ -2,22 +2,20 @@
 
 mod signals;
 
-use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use packrace_store::HooksFrom;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinSet;
 
 use crate::embed::Running;
 use crate::host::Host;
 use crate::http::connection::connection as http_connection;
 use crate::http::{https, limit_reached};
-use crate::limits::connections::{LimitReached, Permit};
+use crate::service::accept::accept;
 use crate::service::shared::Shared;
 use crate::settings::{Admin, Hosts, Settings};
 use crate::shell::{ShellListener, accept as accept_shells};
@@ -31,10 +29,6 @@ const MAX_OTHER_THREADS: usize = 16;
 /// Connections that wait to be accepted. The kernel drops more of them, and their clients retry only after a
 /// second. It takes no more than `net.core.somaxconn`.
 const BACKLOG: u32 = 1 << 16;
-
-/// How long a refused client may take to send its request: a close with unread bytes would discard the
-/// answer.
-const REFUSING_TIME: Duration = Duration::from_secs(1);
 
 /// The protocol of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,16 +88,12 @@ pub fn serve_and_reload(
     reload: impl FnMut() -> Option<Settings>,
 ) -> std::io::Result<()> {
     let processors = packrace_os::process::available_threads();
-    let background = tokio::runtime::Builder::new_multi_thread()
-        // Half as many, so that clones do not delay all short work.
-        .worker_threads((processors / 2).clamp(1, 4))
-        .thread_name("background")
-        .on_thread_start(packrace_os::process::lower_thread_priority)
-        .enable_all()
-        .build()?;
-    let running = Running::start(root, settings, Some(background.handle().clone()))?;
+    let running = Running::start(root, settings, true)?;
     let shared = running.shared.clone();
-    let webhooks = start_webhooks(&shared, background.handle())?;
+    let webhooks = match &shared.background {
+        Some(background) => start_webhooks(&shared, background)?,
+        None => None,
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(processors.min(4))
         // A request with a permit never waits for a thread.
@@ -114,7 +104,6 @@ pub fn serve_and_reload(
     let result = runtime.block_on(run(shared, (inherited, shell), listening, reload, webhooks));
     drop(running);
     runtime.shutdown_background();
-    background.shutdown_background();
     result
 }
 
@@ -281,46 +270,4 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     };
     listen()
         .map_err(|error| std::io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))
-}
-
-/// Accepts connections until it is dropped, together with the listener.
-async fn accept<F>(
-    listener: TcpListener,
-    shared: Arc<Shared>,
-    connection: impl Fn(TcpStream, SocketAddr, Permit) -> F,
-    limit_reached: fn(LimitReached) -> Vec<u8>,
-) where
-    F: Future<Output = ()> + Send + 'static,
-{
-    loop {
-        let (stream, peer) = match listener.accept().await {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                // Mostly out of descriptors: wait for some to be released instead of spinning.
-                tracing::error!("cannot accept a connection: {error}");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
-        match shared.limits.connection(peer.ip()) {
-            Ok(permit) => drop(tokio::spawn(connection(stream, peer, permit))),
-            Err(why) => {
-                shared.has_refused(format_args!("{peer}"), why, "connection");
-                if let (Some(background), Ok(refusing)) =
-                    (&shared.background, shared.refusing.clone().try_acquire_owned())
-                {
-                    // In a flood of these, admitted clients go first.
-                    background.spawn(async move { refuse(stream, &limit_reached(why), refusing).await });
-                }
-            }
-        }
-    }
-}
-
-/// Tells a client that a limit is reached.
-async fn refuse(stream: TcpStream, words: &[u8], _refusing: OwnedSemaphorePermit) {
-    let _ = tokio::time::timeout(REFUSING_TIME, stream.readable()).await;
-    let _ = stream.try_read(&mut [0; 4096]);
-    // The client may have disconnected.
-    let _ = stream.try_write(words);
 }

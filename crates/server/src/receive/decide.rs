@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use packrace_object::Kind;
+use packrace_object::{Kind, ObjectId, parse_commit};
 use packrace_pack::{RequestObjects, reach};
-use packrace_store::Snapshot;
 use packrace_store::refs::{RefSnapshot, is_good_name};
+use packrace_store::{ObjectReader, Snapshot};
 
 use super::commands::{Push, ReceivedCommand};
 use super::hook_run::Variables;
@@ -210,6 +210,10 @@ impl Push<'_> {
         if !is_commit(&command.old)? || !is_commit(&command.new)? {
             return Ok(None);
         }
+        // Most pushes add a commit or a few to what is there.
+        if has_parent(&mut reader, &command.new, &command.old)? {
+            return Ok(Some(true));
+        }
         let request_objects = Arc::new(RequestObjects::new(snapshot.clone()));
         let threads = self.threads()?;
         let left =
@@ -236,6 +240,13 @@ impl Push<'_> {
         self.commands[at].old = null;
         Ok(())
     }
+}
+
+/// Whether a commit names `parent` as one of its parents.
+fn has_parent(reader: &mut ObjectReader, commit: &ObjectId, parent: &ObjectId) -> Result<bool, Error> {
+    let content = reader.read(commit)?.data;
+    // A malformed one is reported by whoever walks it.
+    Ok(parse_commit(&content, commit.kind()).is_ok_and(|commit| commit.parents.contains(parent)))
 }
 
 /// The end of a symbolic ref: `None` for a ref that is not symbolic, `Some(None)` for a chain that is too

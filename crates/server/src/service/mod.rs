@@ -1,6 +1,7 @@
 //! Shared by all transports: a client's call, its line in the log, the served repositories, the state of a
 //! server.
 
+pub(crate) mod accept;
 pub(crate) mod access_log;
 pub(crate) mod call;
 pub(crate) mod counting;
