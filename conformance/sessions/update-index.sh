@@ -271,3 +271,38 @@ git -c core.untrackedCache=true update-index --no-untracked-cache
 stock status --short
 git -c core.untrackedCache=false update-index --force-untracked-cache
 stock status --short
+
+## the hook post-index-change
+# exits: 128
+repository
+mkdir -p .git/hooks
+printf '#!/bin/sh\necho "$(pwd | sed s,.*/,,)" "$@" "$(git ls-files | tr "\\n" " ")" >>.git/changes\nexit 3\n' >.git/hooks/post-index-change
+chmod +x .git/hooks/post-index-change
+mkdir dir
+for file in a b dir/c; do echo $file >$file; done
+git add a
+(cd dir && git add c)
+git add --dry-run b
+git update-index --add b
+git update-index --skip-worktree b
+git update-index --no-skip-worktree b
+git write-tree
+git write-tree
+cat .git/changes
+git add missing
+
+## the hook post-index-change of stash
+# state: no-log-of-HEAD no-pseudorefs no-files
+history 2
+printf '#!/bin/sh\necho "$@" >>.git/changes\n' >.git/hooks/post-index-change
+chmod +x .git/hooks/post-index-change
+seen() { sort -u .git/changes | tail -1; rm .git/changes; }
+echo changed >>dir1/file1
+git stash
+seen
+git stash apply
+seen
+stock reset -q --hard
+rm .git/changes
+git stash pop
+seen

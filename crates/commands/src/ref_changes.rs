@@ -8,10 +8,11 @@ use packrace_store::refs::{
     Expected, Peeled, PrepareError, RefChange, RefEdit, RefObjects, RefWrites, Refusal, StoredObjects,
     TransactionMode, is_ref_name, is_safe_name,
 };
-use packrace_store::{Hooks, MessageSink, Repository, Snapshot};
+use packrace_store::{Repository, Snapshot};
 
 use crate::call::Call;
 use crate::call::fatal::Fatal;
+use crate::hooks;
 use crate::revisions::Revisions;
 
 /// Changes refs of a repository.
@@ -33,11 +34,7 @@ impl<'a> RefChanges<'a> {
         let config = repository.config();
         let who = call.environment.committer.committer(config)?;
         let mut writes = RefWrites::of(config, repository.hash_kind(), repository.is_bare()?, who)?;
-        // If standard error is closed, messages are lost.
-        let errors = call.streams.errors.clone();
-        let outlet = MessageSink::new(move |bytes| drop(errors.say(bytes)));
-        writes.hooks =
-            Some(Arc::new(Hooks::of(repository, call.environment.for_hooks(&call.globals), outlet)?));
+        writes.hooks = Some(Arc::new(hooks::of(call, repository)?));
         Ok(RefChanges {
             call,
             repository,

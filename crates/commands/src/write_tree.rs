@@ -6,6 +6,7 @@ use packrace_worktree::index::{IndexLock, TreeError};
 use crate::call::Call;
 use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
+use crate::hooks::{IndexChange, index_changed};
 use crate::options::WriteTreeOptions;
 
 /// Implements `git write-tree`.
@@ -20,10 +21,13 @@ pub fn run(call: &Call, args: &WriteTreeOptions) -> Result<(), Fatal> {
         lock.index_mut().write_tree(&batch, dir, args.missing_ok).map_err(|error| failed(call, &error))?;
     let stored = batch.publish()?.stored();
     // The cached trees are optional: without write access to the index, the trees are still written.
-    if lock.index().is_changed()
-        && let Err(error) = lock.commit(&stored, &mut |_, _| false)
-    {
-        error_line!(call, "warning: {}", error.cause().unwrap_or_else(|| error.to_string()));
+    if lock.index().is_changed() {
+        match lock.commit(&stored, &mut |_, _| false) {
+            Ok(()) => index_changed(call, &repository, IndexChange::Alone)?,
+            Err(error) => {
+                error_line!(call, "warning: {}", error.cause().unwrap_or_else(|| error.to_string()));
+            }
+        }
     }
     let id = id.ok_or_else(|| {
         let prefix = String::from_utf8_lossy(prefix);

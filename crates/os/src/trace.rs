@@ -15,6 +15,9 @@ type TraceListener = Box<dyn Fn(TraceStep<'_>) + Send + Sync>;
 /// Empty until [`listen`].
 static LISTENER: OnceLock<TraceListener> = OnceLock::new();
 
+/// The category of hooks.
+const HOOK: &str = "hook";
+
 /// The number of programs that were to be started.
 static CHILDREN: AtomicUsize = AtomicUsize::new(0);
 
@@ -75,6 +78,13 @@ pub struct RegionNames<'a> {
     pub message: Option<&'a str>,
 }
 
+impl RegionNames<'_> {
+    /// Whether the part concerns the repository. As in git, hooks do not.
+    pub fn concern_repository(&self) -> bool {
+        self.category != HOOK
+    }
+}
+
 /// What a program is started for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChildClass<'a> {
@@ -91,6 +101,8 @@ pub enum ChildClass<'a> {
 pub struct TracedChild {
     id: usize,
     started: Instant,
+    /// Hooks are a part of the work.
+    region: Option<TraceRegion>,
 }
 
 /// A part of the work of which the listener knows. Dropping it ends the part.
@@ -122,9 +134,13 @@ pub fn tell(step: TraceStep<'_>) {
 pub fn child(argv: &[OsString], class: ChildClass<'_>, uses_shell: bool) -> Option<TracedChild> {
     let listener = LISTENER.get()?;
     let id = CHILDREN.fetch_add(1, Ordering::Relaxed);
+    let region = match class {
+        ChildClass::Hook(name) => enter(HOOK, name, Some("max:1".to_owned())),
+        ChildClass::Subprocess | ChildClass::Other => None,
+    };
     let started = Instant::now();
     listener(TraceStep::ChildStart { id, class, uses_shell, argv });
-    Some(TracedChild { id, started })
+    Some(TracedChild { id, started, region })
 }
 
 /// A part of the work begins; it lasts as long as what is returned.
@@ -174,7 +190,12 @@ impl TracedChild {
     }
 
     fn tell(self, pid: Option<u32>, code: i32) {
-        tell(TraceStep::ChildExit { id: self.id, pid, code, ran: self.started.elapsed() });
+        let TracedChild { id, started, region } = self;
+        tell(TraceStep::ChildExit { id, pid, code, ran: started.elapsed() });
+        if let Some(mut region) = region {
+            // As in git, at the beginning only.
+            region.message = None;
+        }
     }
 }
 
@@ -226,7 +247,9 @@ mod tests {
             "n=3",
             "leave inner",
             "leave outer",
+            "enter update Some(\"max:1\")",
             "exit None -1",
+            "leave update",
         ];
         let ours: Vec<&str> = heard.iter().map(String::as_str).filter(|text| expect.contains(text)).collect();
         assert_eq!(ours, expect);

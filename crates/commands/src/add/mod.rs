@@ -20,6 +20,7 @@ use packrace_worktree::paths::{PathError, Pathspecs, SparseCheckout};
 use crate::call::Call;
 use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
+use crate::hooks::{IndexChange, index_changed};
 use crate::options::AddOptions;
 use crate::work_tree::WorkTree;
 use crate::work_tree::pathspec_file::PathspecSource;
@@ -139,6 +140,7 @@ impl AddCommand<'_> {
         // The objects are stored before the index names them.
         let stored = batch.objects.publish()?.stored();
         lock.commit(&stored, &mut |key, _| modified.contains(key.path()))?;
+        index_changed(self.call, &self.repository, IndexChange::Alone)?;
         if self.code == 0 { Ok(()) } else { Err(Fatal::silent(self.code)) }
     }
 

@@ -5,6 +5,7 @@ use packrace_worktree::stash::{IndexMode, Stash};
 
 use super::{Context, complain, entries, say};
 use crate::call::fatal::Fatal;
+use crate::hooks::IndexChange;
 use crate::options::StashApplyOptions;
 use crate::reports::long_status::{LongStatus, rename_limit, untracked_mode};
 
@@ -47,7 +48,7 @@ pub(super) fn apply(
     }
     complain(context.call, &session.take_messages());
     complain(context.call, &applied.errors);
-    complain(context.call, &session.finish()?);
+    context.finish(session, IndexChange::WithWorkTree)?;
     if applied.shows_status && !is_quiet {
         show_status(context)?;
     }
@@ -71,7 +72,7 @@ fn show_status(context: &Context<'_>) -> Result<(), Fatal> {
         untracked_mode(config)?,
         &options,
     )?;
-    complain(context.call, &session.finish()?);
+    context.finish(session, IndexChange::Alone)?;
     let text = LongStatus::new(context.call, context.repository, &context.prefix)?
         .render(&status, head.map(|head| head.commit))?;
     context.call.write(text.as_bytes())

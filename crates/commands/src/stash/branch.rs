@@ -12,6 +12,7 @@ use packrace_worktree::status::{FileState, UntrackedMode};
 
 use super::{Context, apply, complain, entries, say};
 use crate::call::fatal::Fatal;
+use crate::hooks::IndexChange;
 use crate::ref_changes::{RefChanges, edit};
 use crate::text::quoting::PathStyle;
 
@@ -73,7 +74,7 @@ fn check_out(context: &Context<'_>, branch: &[u8], commit: &ObjectId) -> Result<
         return Err(Fatal::silent(1));
     }
     let carried = carried(context, &mut session, &tree)?;
-    complain(context.call, &session.finish()?);
+    context.finish(session, IndexChange::WithWorkTree)?;
     let mut changes = RefChanges::new(context.repository, context.call)?;
     let before = match context.repository.refs().read(b"HEAD").map_err(Fatal::new)? {
         Some(Value::Symbolic(name)) => name.strip_prefix(b"refs/heads/").unwrap_or(&name).to_vec(),

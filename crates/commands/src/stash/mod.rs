@@ -19,6 +19,7 @@ use crate::call::Call;
 use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
 use crate::call::identity::Role;
+use crate::hooks::{IndexChange, index_changed};
 use crate::options::StashOptions;
 use crate::revisions::Revisions;
 use crate::work_tree::WorkTree;
@@ -86,6 +87,16 @@ impl<'a> Context<'a> {
                 Err(Fatal::silent(1))
             }
             session => Ok(session?),
+        }
+    }
+
+    /// Writes the index, which changed with what is said.
+    fn finish(&self, session: StashSession<'_>, change: IndexChange) -> Result<(), Fatal> {
+        let finished = session.finish()?;
+        complain(self.call, &finished.messages);
+        match finished.has_new_index {
+            true => index_changed(self.call, self.repository, change),
+            false => Ok(()),
         }
     }
 

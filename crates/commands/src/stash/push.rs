@@ -12,6 +12,7 @@ use packrace_worktree::untracked::UntrackedKind;
 use super::{Context, REF, complain, pathspecs, say};
 use crate::call::fatal::Fatal;
 use crate::commit_tree::encoding as commit_encoding;
+use crate::hooks::IndexChange;
 use crate::options::{StashKeepOptions, StashPushOptions};
 use crate::ref_changes::{RefChanges, edit};
 
@@ -50,7 +51,7 @@ pub(super) fn create(context: &Context<'_>, words: &[OsString]) -> Result<(), Fa
         quiet: false,
     };
     let kept = keep(context, &mut session, &work, &mut pathspecs::parse(context, &[])?)?;
-    complain(context.call, &session.finish()?);
+    context.finish(session, IndexChange::Alone)?;
     match kept {
         Outcome::Unchanged | Outcome::NothingStaged => Ok(()),
         Outcome::Stored(kept) => say(context.call, &[kept.commit.to_hex().to_string().as_bytes()]),
@@ -138,7 +139,7 @@ fn push(
     let kept = match keep(context, &mut session, &work, &mut specs)? {
         Outcome::Stored(kept) => kept,
         other => {
-            complain(context.call, &session.finish()?);
+            context.finish(session, IndexChange::Alone)?;
             return nothing_to_keep(context, options, matches!(other, Outcome::NothingStaged));
         }
     };
@@ -157,7 +158,7 @@ fn push(
         let is_meant = &mut |path: &[u8]| specs.is_meant(path, false);
         session.clear(&kept, &head, is_meant, includes_untracked, options.keep_index)?;
     }
-    complain(context.call, &session.finish()?);
+    context.finish(session, IndexChange::WithWorkTree)?;
     Ok(())
 }
 

@@ -60,7 +60,8 @@ pub(super) enum EventDetail<'a> {
 impl EventDetail<'_> {
     pub(super) fn concerns_repository(&self) -> bool {
         match self {
-            EventDetail::Repository(_) | EventDetail::RegionEnter(_) | EventDetail::RegionLeave(_) => true,
+            EventDetail::Repository(_) => true,
+            EventDetail::RegionEnter(names) | EventDetail::RegionLeave(names) => names.concern_repository(),
             EventDetail::Data { of_repository, .. } => *of_repository,
             _ => false,
         }

@@ -18,6 +18,7 @@ use packrace_worktree::paths::NameRules;
 use crate::call::Call;
 use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
+use crate::hooks::{IndexChange, index_changed};
 use crate::options::{Step, Switch, UntrackedCache, UpdateIndexOptions};
 use crate::work_tree::WorkTree;
 
@@ -325,7 +326,8 @@ impl<'a> Update<'a> {
                 }
             },
         };
-        Ok(written?)
+        written?;
+        index_changed(self.call, self.repository, IndexChange::WithSkipWorktree)
     }
 }
 

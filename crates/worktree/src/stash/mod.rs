@@ -103,6 +103,15 @@ fn read_commit(objects: &Objects, id: &ObjectId) -> Result<Option<packrace_objec
     parse_commit(&content, objects.hash_kind()).map(Some).map_err(|error| WorkError::malformed(*id, error))
 }
 
+/// What a session leaves.
+#[derive(Debug)]
+pub struct FinishedSession {
+    /// For standard error.
+    pub messages: Vec<String>,
+    /// Whether the index was written.
+    pub has_new_index: bool,
+}
+
 /// Index, work tree and objects while a stash is made or applied. The index is locked.
 pub struct StashSession<'a> {
     repository: &'a Repository,
@@ -158,17 +167,18 @@ impl<'a> StashSession<'a> {
         self.files.refresh(self.lock.index_mut())
     }
 
-    /// Writes the index and ends the session.
-    pub fn finish(self) -> Result<Vec<String>, WorkError> {
+    /// Writes the index if it changed, and ends the session.
+    pub fn finish(self) -> Result<FinishedSession, WorkError> {
         let StashSession { lock, mut files, .. } = self;
-        if lock.index().is_changed() {
+        let has_new_index = lock.index().is_changed();
+        if has_new_index {
             let index = lock.index().clone();
             // The session publishes its objects before it stages them.
             lock.commit(&ObjectsStored::earlier(), &mut |key, entry| {
                 files.is_modified(&index, key.path(), entry)
             })?;
         }
-        Ok(files.messages)
+        Ok(FinishedSession { messages: files.messages, has_new_index })
     }
 
     /// Compares the file of an entry with the entry.

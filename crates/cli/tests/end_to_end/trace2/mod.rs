@@ -248,3 +248,32 @@ fn children_are_traced_as_by_git() {
         assert_eq!(ours, theirs, "{variable}");
     }
 }
+
+#[test]
+fn hooks_are_regions() {
+    let both = [Git::stock().binary(), Path::new(PACKRACE)].map(|tool| {
+        let dir = tempfile::tempdir().unwrap();
+        Git::stock().run(dir.path(), &["init", "-q"]);
+        let hook = dir.path().join(".git/hooks/post-index-change");
+        std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+        std::fs::write(&hook, "#!/bin/sh\nexit 3\n").unwrap();
+        std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::write(dir.path().join("f"), "f").unwrap();
+        let trace = dir.path().join(".git/trace");
+        let mut command = Command::new(tool);
+        clean_environment(&mut command);
+        let added = command.args(["add", "f"]).current_dir(&dir).env("GIT_TRACE2_EVENT", &trace).status();
+        assert!(added.unwrap().success());
+        let events = std::fs::read_to_string(&trace).unwrap();
+        let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let of_hook = events.filter(|event| {
+            let is_child = event["event"].as_str().unwrap().starts_with("child_");
+            is_child || event["event"] != "counter" && event["category"] == "hook"
+        });
+        let names = ["event", "repo", "nesting", "category", "label", "msg", "hook_name", "code"];
+        let shown = |event: Value| names.map(|name| event[name].to_string()).join(" ");
+        of_hook.map(shown).collect::<Vec<_>>()
+    });
+    assert_eq!(both[1], both[0]);
+    assert_eq!(both[1].len(), 4);
+}
