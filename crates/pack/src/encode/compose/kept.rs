@@ -12,6 +12,9 @@ use crate::select::plan::PackPlan;
 use super::list::{self, ComposedEntry};
 use super::{DeltaBase, EntryNo, How};
 
+/// A larger pack neither uses nor keeps deltas: it would push out all others, and its entries are looked up in memory of their own.
+pub(super) const MAX_ENTRIES: usize = 1 << 18;
+
 /// Candidates of the search by path, or for all paths together.
 #[derive(Default)]
 pub(super) struct CandidatesByPath(HashMap<Option<NameHash>, Candidates>);

@@ -103,7 +103,8 @@ fn find_deltas(
     let may_be_delta = |entry: &ComposedEntry| {
         !undeltified.contains(&entry.ix) && entry.size <= plan.settings.big_file_bytes
     };
-    let known = plan.deltas.as_ref().map(|deltas| KnownEntries::reuse(plan, deltas, entries, may_be_delta));
+    let deltas = plan.deltas.as_ref().filter(|_| entries.len() <= kept::MAX_ENTRIES);
+    let known = deltas.map(|deltas| KnownEntries::reuse(plan, deltas, entries, may_be_delta));
     let searched = search_new(plan, entries, known.as_ref(), may_be_delta, progress)?;
     if let Some(known) = known {
         known.keep(plan, entries, &searched);
