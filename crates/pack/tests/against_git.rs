@@ -159,6 +159,44 @@ fn a_whole_pack_goes_out_as_it_is() {
 }
 
 #[test]
+fn a_whole_pack_goes_out_as_it_is_beside_what_pushes_left() {
+    for bitmap in [Bitmap::Plain, Bitmap::No] {
+        let repo = RepoBuilder::new(Size::Small).storage(Storage { bitmap, ..Storage::default() }).build();
+        let packed: u32 = {
+            let counted = repo.git(&["count-objects", "-v"]);
+            counted.lines().find_map(|line| line.strip_prefix("in-pack: ")).unwrap().parse().unwrap()
+        };
+        let commit = |message: &str| {
+            let id = repo.git(&["commit-tree", "-m", message, "-p", "main", "main^{tree}"]);
+            repo.git(&["update-ref", "refs/heads/main", id.trim()]);
+            id
+        };
+        commit("loose");
+        let check_whole = |packed: u32, segments_beside: usize| {
+            let wants = repo.git(&["for-each-ref", "--format=%(objectname)"]);
+            let wants: Vec<_> = wants.lines().map(|id| ObjectId::from_hex(id.as_bytes()).unwrap()).collect();
+            let request = PackRequest { wants, ofs_delta: true, threads: 2, ..PackRequest::default() };
+            let (pack, totals, segments) = stream(&request_objects(&repo), &request);
+            assert_self_contained(&pack, repo.hash());
+            let sent = objects_in_pack(Git::stock(), &pack, repo.hash(), None);
+            assert_eq!(sent, needed(&repo, &["--all"], &[]));
+            assert_eq!(totals.pack_reused, packed, "{bitmap:?}, {segments_beside} beside");
+            assert!(segments <= pack.len() / (4 << 20) + 3 + segments_beside, "{segments} segments");
+        };
+        check_whole(packed, 1);
+        if bitmap != Bitmap::No {
+            let id = commit("packed");
+            let stem = repo.path().join("objects/pack/pack");
+            repo.git_with_input(&["pack-objects", "-q", stem.to_str().unwrap()], id.as_bytes());
+            repo.git(&["prune-packed"]);
+            // The second pack is a whole one, too.
+            check_whole(packed + 1, 2);
+        }
+        check_all(&repo);
+    }
+}
+
+#[test]
 fn tags_come_along_with_what_they_tag() {
     let repo = build(HashKind::Sha1, Storage::default());
     let request_objects = request_objects(&repo);

@@ -164,8 +164,10 @@ fn check_kept_deltas(repack: &[&str]) {
         let (fresh, _) = fetch_with(&repo, [want, have], None, |request| request);
         let before = kept.reused();
         let (pack, deltas) = fetch_with(&repo, [want, have], Some(kept.of(1)), |request| request);
-        receive_of(&repo, [want, have], tempfile::tempdir().unwrap().path(), &pack);
         let reused = kept.reused() - before;
+        if reused > 0 {
+            receive_of(&repo, [want, have], tempfile::tempdir().unwrap().path(), &pack);
+        }
         let (length, fresh) = (pack.len(), fresh.len());
         assert!(length <= fresh + fresh / 20, "{have} {want}: {length} bytes, fresh {fresh}, {reused} kept");
         // What the last fetch needs may have been stored deltas of the others.
@@ -173,16 +175,21 @@ fn check_kept_deltas(repack: &[&str]) {
         assert!(is_first || reused > 0 || have == "long~70", "{have} {want}: no kept one of {deltas} deltas");
         made_before += deltas;
     }
-    let before = kept.reused();
-    fetch_with(&repo, ["long", "old"], Some(kept.of(2)), |request| request);
-    assert_eq!(kept.reused(), before, "of another repository");
+}
+
+#[test]
+fn kept_deltas_are_bounded_and_belong_to_a_repository() {
+    let repo = history(HashKind::Sha1);
+    repo.git(&["repack", "-adfbq"]);
     // Each target is evicted soon after it was kept.
-    let small = Arc::new(KeptDeltas::new(NonZeroUsize::new(4 << 10).unwrap()));
-    for _ in 0..2 {
-        let (pack, _) = fetch_with(&repo, ["long", "old"], Some(small.of(1)), |request| request);
-        receive(&repo, tempfile::tempdir().unwrap().path(), &pack);
-    }
-    assert!(small.bytes() <= 4 << 10);
+    let kept = Arc::new(KeptDeltas::new(NonZeroUsize::new(4 << 10).unwrap()));
+    let fetch = |number| fetch_with(&repo, ["long", "old"], Some(kept.of(number)), |request| request);
+    let first = fetch(1);
+    assert!(kept.bytes() > 0);
+    assert_eq!(fetch(2), first, "nothing of another repository");
+    assert_eq!(kept.reused(), 0);
+    receive(&repo, tempfile::tempdir().unwrap().path(), &fetch(2).0);
+    assert!(kept.bytes() <= 4 << 10);
 }
 
 #[test]
@@ -198,4 +205,31 @@ fn deltas_of_one_fetch_serve_the_next_from_a_badly_packed_history() {
 #[test]
 fn deltas_of_one_fetch_serve_the_next_without_bitmaps() {
     check_kept_deltas(&["repack", "-adfq"]);
+}
+
+#[test]
+fn kept_deltas_make_no_longer_chains_than_the_search() {
+    let repo = history(HashKind::Sha1);
+    repo.git(&["repack", "-adfq", "--depth=0"]);
+    let kept = Arc::new(KeptDeltas::new(NonZeroUsize::new(64 << 20).unwrap()));
+    // One commit after the other: each directory becomes a delta of the one before.
+    for back in (0..80).rev() {
+        let revs = [format!("long~{back}"), format!("long~{}", back + 1)];
+        fetch_with(&repo, [&revs[0], &revs[1]], Some(kept.of(1)), |request| request);
+    }
+    let before = kept.reused();
+    let (pack, _) = fetch_with(&repo, ["long", "long~80"], Some(kept.of(1)), |request| request);
+    assert!(kept.reused() - before > 150, "{}", kept.reused() - before);
+    let dir = tempfile::tempdir().unwrap();
+    receive_of(&repo, ["long", "long~80"], dir.path(), &pack);
+    // The thin pack is the only one with deltas.
+    let packs = std::fs::read_dir(dir.path().join("objects/pack")).unwrap();
+    let indexes = packs.map(|entry| entry.unwrap().path()).filter(|path| path.extension().unwrap() == "idx");
+    let longest = indexes.map(|index| {
+        let listed = Git::stock().run(dir.path(), &["verify-pack", "-v", index.to_str().unwrap()]);
+        let lengths = listed.lines().filter_map(|line| line.strip_prefix("chain length = "));
+        lengths.filter_map(|rest| rest.split(':').next()?.parse::<u32>().ok()).max().unwrap_or(0)
+    });
+    let longest = longest.max().unwrap();
+    assert!((10..=50).contains(&longest), "{longest}");
 }

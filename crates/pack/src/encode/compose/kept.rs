@@ -9,7 +9,7 @@ use crate::names::NameHash;
 use crate::request_objects::ObjectNo;
 use crate::select::plan::PackPlan;
 
-use super::list::{self, ComposedEntry};
+use super::list::ComposedEntry;
 use super::{DeltaBase, EntryNo, How};
 
 /// A larger pack neither uses nor keeps deltas: it would push out all others, and its entries are looked up in memory of their own.
@@ -23,6 +23,120 @@ impl CandidatesByPath {
     /// Those for an object with this path.
     pub(super) fn of(&self, name: NameHash) -> Candidates {
         self.0.get(&Some(name)).or_else(|| self.0.get(&None)).copied().unwrap_or_default()
+    }
+}
+
+/// Which kept delta each entry gets: bases first, so that no chain has a loop or becomes too long.
+struct Choice {
+    /// For each entry, deltas with a base that the receiver has or gets, the shortest first: the place among the kept ones of the
+    /// entry, and the base.
+    usable: Vec<Vec<(usize, DeltaBase)>>,
+    states: Vec<EntryState>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum EntryState {
+    Open,
+    /// It waits for one of its bases.
+    Waiting,
+    Settled,
+}
+
+impl Choice {
+    fn new(
+        plan: &PackPlan,
+        known: &[Option<KnownTarget>],
+        entries: &[ComposedEntry],
+        may_be_delta: impl Fn(&ComposedEntry) -> bool,
+    ) -> Self {
+        let numbers: HashMap<ObjectNo, EntryNo> =
+            entries.iter().zip(0..).map(|(entry, no)| (entry.ix, EntryNo(no))).collect();
+        let base_of = |delta: &KeptDelta| {
+            let base = ObjectNo(plan.request_objects.snapshot().lookup(&delta.base)?.0);
+            match numbers.get(&base) {
+                Some(no) => Some(DeltaBase::Entry(*no)),
+                None if plan.had.as_ref().is_some_and(|had| had.contains(base)) => {
+                    Some(DeltaBase::Outside(base))
+                }
+                None => None,
+            }
+        };
+        let usable = known.iter().zip(entries).map(|(target, entry)| {
+            let target = target.as_ref().filter(|_| may_be_delta(entry));
+            let deltas = target.into_iter().flat_map(|target| &target.deltas).enumerate();
+            let better = deltas.filter(|(_, delta)| is_better(delta, entry));
+            better.filter_map(|(place, delta)| Some((place, base_of(delta)?))).collect()
+        });
+        let usable: Vec<Vec<_>> = usable.collect();
+        let state = |deltas: &Vec<_>| if deltas.is_empty() { EntryState::Settled } else { EntryState::Open };
+        Choice { states: usable.iter().map(state).collect(), usable }
+    }
+
+    fn is_open(&self, at: usize) -> bool {
+        self.states[at] == EntryState::Open
+    }
+
+    /// Chooses for an entry, after its bases.
+    fn settle(
+        &mut self,
+        plan: &PackPlan,
+        at: usize,
+        entries: &mut [ComposedEntry],
+        known: &mut KnownEntries<'_>,
+    ) {
+        let mut waiting = if self.is_open(at) { vec![at] } else { Vec::new() };
+        while let Some(&at) = waiting.last() {
+            self.states[at] = EntryState::Waiting;
+            let next = match self.usable[at].first() {
+                Some((_, DeltaBase::Entry(base))) if self.is_open(base.at()) => {
+                    waiting.push(base.at());
+                    continue;
+                }
+                Some(next) => *next,
+                None => {
+                    self.states[at] = EntryState::Settled;
+                    waiting.pop();
+                    continue;
+                }
+            };
+            let (place, base) = next;
+            if !self.is_short(plan, entries, base) {
+                self.usable[at].remove(0);
+                continue;
+            }
+            if let Some(delta) = known.known[at].as_ref().and_then(|target| target.deltas.get(place)) {
+                let deflated = Some(delta.deflated.clone());
+                entries[at].how = How::NewDelta { base, size: delta.size, deflated };
+                known.reused[at] = true;
+            }
+            self.states[at] = EntryState::Settled;
+            waiting.pop();
+        }
+    }
+
+    /// Whether the chain below a base has no entry that waits, and room for one more delta.
+    fn is_short(&self, plan: &PackPlan, entries: &[ComposedEntry], base: DeltaBase) -> bool {
+        let mut next = Some(base);
+        for _ in 0..plan.settings.depth {
+            match next {
+                Some(DeltaBase::Entry(no)) if self.states[no.at()] == EntryState::Waiting => return false,
+                Some(DeltaBase::Entry(no)) => next = entries[no.at()].how.base(),
+                Some(DeltaBase::Outside(_)) | None => return true,
+            }
+        }
+        false
+    }
+}
+
+/// Whether a kept delta is shorter than what is stored, or to be used instead.
+fn is_better(delta: &KeptDelta, entry: &ComposedEntry) -> bool {
+    match entry.how {
+        How::Stored | How::Whole => true,
+        How::StoredDelta(DeltaBase::Entry(_)) => delta.replaces_stored,
+        How::StoredDelta(DeltaBase::Outside(_)) => {
+            entry.poor_bytes.is_some_and(|bytes| (delta.deflated.len() as u64) < bytes)
+        }
+        How::NewDelta { .. } => false,
     }
 }
 
@@ -54,52 +168,12 @@ impl<'a> KnownEntries<'a> {
         if known.known.iter().all(Option::is_none) {
             return known;
         }
-        let numbers: HashMap<ObjectNo, EntryNo> =
-            entries.iter().zip(0..).map(|(entry, no)| (entry.ix, EntryNo(no))).collect();
-        let mut pending: Vec<usize> = (0..entries.len())
-            .filter(|&at| known.known[at].is_some() && may_be_delta(&entries[at]))
-            .collect();
-        let mut left = usize::MAX;
-        // An entry whose base is a delta of it waits until that one has got another base.
-        while pending.len() < left {
-            left = pending.len();
-            pending.retain(|&at| !known.reuse_for(plan, at, entries, &numbers));
+        let mut choice = Choice::new(plan, &known.known, entries, may_be_delta);
+        for at in 0..entries.len() {
+            choice.settle(plan, at, entries, &mut known);
         }
         known.deltas.count_reused(known.reused.iter().filter(|is_reused| **is_reused).count());
         known
-    }
-
-    /// Makes an entry a delta, if one is known that is shorter than what is stored.
-    fn reuse_for(
-        &mut self,
-        plan: &PackPlan,
-        at: usize,
-        entries: &mut [ComposedEntry],
-        numbers: &HashMap<ObjectNo, EntryNo>,
-    ) -> bool {
-        let entry = &entries[at];
-        let best = self.known[at].iter().flat_map(|target| &target.deltas).find_map(|delta| {
-            let is_better = match entry.how {
-                How::Stored | How::Whole => true,
-                How::StoredDelta(DeltaBase::Entry(_)) => delta.replaces_stored,
-                How::StoredDelta(DeltaBase::Outside(_)) => {
-                    entry.poor_bytes.is_some_and(|bytes| (delta.deflated.len() as u64) < bytes)
-                }
-                How::NewDelta { .. } => false,
-            };
-            let base = ObjectNo(plan.request_objects.snapshot().lookup(&delta.base).filter(|_| is_better)?.0);
-            let base = match numbers.get(&base) {
-                Some(no) => DeltaBase::Entry(*no),
-                None if plan.had.as_ref().is_some_and(|had| had.contains(base)) => DeltaBase::Outside(base),
-                None => return None,
-            };
-            list::can_be_base(plan, entries, base, EntryNo(at as u32)).then_some((delta, base))
-        });
-        let Some((delta, base)) = best else { return false };
-        let deflated = Some(delta.deflated.clone());
-        entries[at].how = How::NewDelta { base, size: delta.size, deflated };
-        self.reused[at] = true;
-        true
     }
 
     /// Whether an entry has got a kept delta.

@@ -21,6 +21,11 @@ use super::{DeltaBase, EntryNo, How};
 const GOOD_DELTA_BYTES: u64 = 2048;
 const GOOD_DELTA_SHARE: u64 = 16;
 
+/// At most this many loose objects, and at most this share of all objects, are sent whole: they are what a few pushes
+/// left since the last repack, and a search would look at every object of the packs.
+const MAX_WHOLE_LOOSE: usize = 256;
+const LOOSE_SHARE: u64 = 128;
+
 /// An object of the new pack.
 #[derive(Debug)]
 pub(crate) struct ComposedEntry {
@@ -60,7 +65,7 @@ pub(crate) fn is_needed(plan: &PackPlan) -> Result<bool, Error> {
         || !settings.reuse_deltas
         || plan.order == Order::ByKind
         || settings.reused_depth < MAX_DEPTH
-        || !plan.loose.is_empty()
+        || has_many_loose(plan)
         || plan.islands.is_some()
     {
         return Ok(true);
@@ -81,6 +86,12 @@ pub(crate) fn is_needed(plan: &PackPlan) -> Result<bool, Error> {
         }
     }
     Ok(false)
+}
+
+/// Whether loose objects are worth a search for deltas, and with it a look at each object of all packs.
+fn has_many_loose(plan: &PackPlan) -> bool {
+    let loose = plan.loose.len();
+    loose > MAX_WHOLE_LOOSE || loose as u64 * LOOSE_SHARE > u64::from(plan.objects())
 }
 
 /// Whether the receiver gets or has all objects of a stored pack of which it gets these entries: the rest is taken from
@@ -284,21 +295,6 @@ pub(super) fn break_chains(entries: &mut [ComposedEntry], max_depth: u16) {
             depths[at] = depth;
         }
     }
-}
-
-/// Whether `target` can become a delta of `base`: it is not in the chain below that, which is not too long.
-pub(super) fn can_be_base(
-    plan: &PackPlan,
-    entries: &[ComposedEntry],
-    base: DeltaBase,
-    target: EntryNo,
-) -> bool {
-    let mut chain = std::iter::successors(Some(base), |base| match base {
-        DeltaBase::Entry(no) => entries[no.at()].how.base(),
-        DeltaBase::Outside(_) => None,
-    });
-    let max_depth = usize::from(plan.settings.reused_depth.min(MAX_DEPTH));
-    chain.by_ref().take(max_depth).all(|base| base != DeltaBase::Entry(target)) && chain.next().is_none()
 }
 
 /// The last entry of the chain below an entry; chains have no loops.

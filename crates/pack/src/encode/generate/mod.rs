@@ -6,9 +6,11 @@ mod reuse;
 mod segment;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use packrace_format::{pack, pack_index};
 use packrace_object::TrailerHasher;
+use packrace_store::Pack;
 
 use crate::encode::compose;
 use crate::error::{Error, Reason};
@@ -47,6 +49,16 @@ enum State {
     Pack {
         at: usize,
         reuse: Box<PackReuse>,
+    },
+    /// A pack whose entries are all sent as they are stored.
+    WholePack {
+        at: usize,
+        /// What is left of them.
+        entries: Range<usize>,
+    },
+    /// Loose objects, after all packs.
+    Loose {
+        at: usize,
     },
     Composed(Box<Composed>),
     Trailer,
@@ -118,7 +130,7 @@ impl PackStream {
             match std::mem::replace(&mut self.state, State::End) {
                 State::Header => {
                     let is_composed = self.with_index || compose::is_needed(&self.plan)?;
-                    if !is_composed && let Some((whole, trailer)) = self.whole_pack()? {
+                    if !is_composed && let Some((whole, trailer)) = self.whole_pack() {
                         self.ready = whole;
                         self.state = State::StoredTrailer(trailer);
                         continue;
@@ -141,6 +153,27 @@ impl PackStream {
                     let more = self.advance_pack(&mut reuse)?;
                     self.state = if more { State::Pack { at, reuse } } else { self.pack_state(at + 1) };
                 }
+                State::WholePack { at, entries } => {
+                    let end = entries.end.min(entries.start + MAX_SPAN_BYTES);
+                    self.push(Segment::Mapped(self.stored(at).map().clone(), entries.start..end));
+                    self.state = if end < entries.end {
+                        State::WholePack { at, entries: end..entries.end }
+                    } else {
+                        let objects = self.stored(at).len();
+                        self.done += objects;
+                        self.totals.pack_reused += objects;
+                        self.pack_state(at + 1)
+                    };
+                }
+                State::Loose { at } => match self.plan.loose.get(at) {
+                    Some(&ix) => {
+                        let entry = self.maker.whole(&self.plan, ix)?;
+                        self.done += 1;
+                        self.push_owned(entry);
+                        self.state = State::Loose { at: at + 1 };
+                    }
+                    None => self.state = State::Trailer,
+                },
                 State::Composed(mut composed) => {
                     if self.advance_composed(&mut composed)? {
                         self.state = State::Composed(composed);
@@ -189,42 +222,48 @@ impl PackStream {
     }
 
     fn pack_state(&self, at: usize) -> State {
-        match self.plan.packs.get(at) {
-            Some((pack, _)) => State::Pack { at, reuse: Box::new(PackReuse::new(*pack)) },
-            None => State::Trailer,
+        let Some((pack, selected)) = self.plan.packs.get(at) else { return State::Loose { at: 0 } };
+        let entries = if *selected == Selected::All { self.whole_entries(at) } else { None };
+        match entries {
+            Some(entries) => State::WholePack { at, entries },
+            None => State::Pack { at, reuse: Box::new(PackReuse::new(*pack)) },
         }
+    }
+
+    /// A stored pack of the plan.
+    fn stored(&self, at: usize) -> &Pack {
+        let (pack, _) = self.plan.packs[at];
+        &self.plan.request_objects.snapshot().packs()[pack.0 as usize]
+    }
+
+    /// The bytes of all entries of a stored pack, if the client accepts its deltas unchanged. All their bases are in
+    /// the pack, as in every stored one.
+    fn whole_entries(&self, at: usize) -> Option<Range<usize>> {
+        let stored = self.stored(at);
+        let bytes = stored.bytes();
+        let header = pack::Header::parse(bytes).ok()?;
+        let is_ours = header.version == 2 && header.objects == stored.len() && self.plan.ofs_delta;
+        let trailer_at = bytes.len().checked_sub(self.plan.request_objects.hash().len_in_bytes())?;
+        // The index has the checksum of the pack that it was made for.
+        (is_ours && trailer_at >= pack::HEADER_BYTES && bytes[trailer_at..] == *stored.checksum().as_bytes())
+            .then_some(pack::HEADER_BYTES..trailer_at)
     }
 
     /// Sends a stored pack as a whole, if the plan holds exactly its objects and the client accepts its
     /// deltas unchanged.
-    fn whole_pack(&mut self) -> Result<Option<(VecDeque<Segment>, Segment)>, Error> {
-        let [(pack, Selected::All)] = self.plan.packs.as_slice() else { return Ok(None) };
-        if !self.plan.loose.is_empty() || !self.plan.ofs_delta {
-            return Ok(None);
-        }
-        let snapshot = self.plan.request_objects.snapshot();
-        let stored = &snapshot.packs()[pack.0 as usize];
-        let bytes = stored.bytes();
-        let is_ours = pack::Header::parse(bytes)
-            .is_ok_and(|header| header.version == 2 && header.objects == self.plan.objects());
-        let trailer_bytes = self.plan.request_objects.hash().len_in_bytes();
-        if !is_ours || bytes.len() < pack::HEADER_BYTES + trailer_bytes {
-            return Ok(None);
-        }
-        // The index has the checksum of the pack that it was made for.
-        let trailer_at = bytes.len() - trailer_bytes;
-        if bytes[trailer_at..] != *stored.checksum().as_bytes() {
-            return Ok(None);
-        }
+    fn whole_pack(&mut self) -> Option<(VecDeque<Segment>, Segment)> {
+        let [(_, Selected::All)] = self.plan.packs.as_slice() else { return None };
+        let entries = self.whole_entries(0).filter(|_| self.plan.loose.is_empty())?;
+        let (stored, trailer_at) = (self.stored(0), entries.end);
         let mut segments = VecDeque::new();
         let starts = (0..trailer_at).step_by(MAX_SPAN_BYTES);
         segments.extend(starts.map(|start| {
             Segment::Mapped(stored.map().clone(), start..trailer_at.min(start + MAX_SPAN_BYTES))
         }));
-        let trailer = Segment::Mapped(stored.map().clone(), trailer_at..bytes.len());
+        let trailer = Segment::Mapped(stored.map().clone(), trailer_at..stored.bytes().len());
         self.totals.pack_reused = self.totals.objects;
         self.done = self.totals.objects;
-        Ok(Some((segments, trailer)))
+        Some((segments, trailer))
     }
 
     /// Emits at most one span, or one entry that changes; false at the end of the pack.
