@@ -5,6 +5,7 @@ use packrace_object::{HashKind, ObjectId, oid};
 use packrace_store::{ObjectIx, ObjectReader, Snapshot};
 
 use crate::error::{Error, Reason};
+use crate::walk::commits::Loaded;
 
 /// The number of an object during a request: the snapshot's number for a packed object; loose objects follow
 /// in the order in which they are found.
@@ -20,6 +21,8 @@ pub struct RequestObjects {
     loose: Mutex<LooseNumbers>,
     /// Missing objects that a remote has promised; computed on first use.
     pub(crate) promised: Mutex<Option<Arc<HashSet<ObjectId>>>>,
+    /// Commits that a negotiation has read, for the plan that follows.
+    pub(crate) negotiated: Mutex<Option<Loaded>>,
 }
 
 #[derive(Default)]
@@ -36,6 +39,7 @@ impl RequestObjects {
             snapshot,
             loose: Mutex::default(),
             promised: Mutex::default(),
+            negotiated: Mutex::default(),
         }
     }
 

@@ -99,6 +99,17 @@ impl<'a> Commits<'a> {
         Commits { loaded, numbers, ..Commits::new(request_objects, cut, progress) }
     }
 
+    /// Continues where a negotiation about the same history has ended, if there was one.
+    pub(crate) fn after_negotiation(
+        request_objects: &'a RequestObjects,
+        cut: HashSet<ObjectNo>,
+        progress: &'a dyn ProgressSink,
+    ) -> Self {
+        let mut negotiated = request_objects.negotiated.lock().expect("no panic while held");
+        let loaded = negotiated.take_if(|loaded| loaded.cut == cut);
+        Commits::resume(request_objects, loaded.unwrap_or(Loaded { cut, ..Loaded::default() }), progress)
+    }
+
     pub(crate) fn into_loaded(self) -> Loaded {
         Loaded { cut: self.cut, loaded: self.loaded, numbers: self.numbers }
     }

@@ -229,6 +229,7 @@ impl<'a> Upload<'a> {
                 }
                 Output::ChooseUris(request) => {
                     self.flush()?;
+                    self.negotiation.take().into_iter().for_each(Negotiation::end);
                     let uris = self.choose_uris(request).map_err(|error| self.abort(session, error))?;
                     session.handle(Input::UrisChosen(uris))?;
                 }
@@ -252,6 +253,7 @@ impl<'a> Upload<'a> {
                 }
                 Output::NeedPack(request) => {
                     let has_nothing = request.haves.is_empty();
+                    self.negotiation.take().into_iter().for_each(Negotiation::end);
                     self.call.subject.transfer.enter(if has_nothing { Kind::Clone } else { Kind::Fetch });
                     let admission = self.enter(&request)?;
                     self.flush()?;

@@ -266,7 +266,7 @@ fn find_filtered(
         cut.extend(request_objects.find(id)?);
     }
     let may_use_bitmap = cut.is_empty() && request_objects.snapshot().has_bitmap_files();
-    let mut commits = Commits::new(request_objects, cut, progress);
+    let mut commits = Commits::after_negotiation(request_objects, cut, progress);
     let tips = Tips::resolve(request_objects, &mut commits, request)?;
     let rules = request.filter.as_ref().map(|filter| Rules::of(request_objects, filter)).transpose()?;
     let sends_blobs = rules.as_ref().is_none_or(|rules| rules.keeps(Kind::Blob));

@@ -68,6 +68,11 @@ impl Negotiation {
         Ok(Negotiation { request_objects: request_objects.clone(), loaded, search })
     }
 
+    /// Ends the negotiation. The commits that it has read are not read again by the plan of the pack.
+    pub fn end(self) {
+        *self.request_objects.negotiated.lock().expect("no panic while held") = Some(self.loaded);
+    }
+
     /// Checks the haves of a round. Commits that exist become common, and so do their parents; as in git, tags
     /// do not speak for what they name.
     pub fn check(&mut self, haves: &[ObjectId], progress: &dyn ProgressSink) -> Result<Checked, Error> {

@@ -164,3 +164,34 @@ fn the_work_of_all_rounds_is_bounded_by_the_history() {
     assert_eq!(negotiation.check(&history.ids("c0"), &NoProgress).unwrap().enough, [false]);
     assert!(negotiation.search.expanded <= 3, "{} commits", negotiation.search.expanded);
 }
+
+#[test]
+fn a_plan_continues_where_the_negotiation_ended() {
+    let history = History::new("a:\nb: a\nc: b\nd: c");
+    let request = crate::PackRequest {
+        wants: history.ids("d"),
+        haves: history.ids("a"),
+        thin: true,
+        threads: 1,
+        ..crate::PackRequest::default()
+    };
+    let ids = |request: &crate::PackRequest| {
+        crate::plan::plan(&history.request_objects, request, &NoProgress).unwrap().ids()
+    };
+    let negotiated = || history.request_objects.negotiated.lock().unwrap().is_some();
+    let fresh = ids(&request);
+    let end_one = || {
+        let mut negotiation = history.negotiation("d", "");
+        negotiation.check(&history.ids("a"), &NoProgress).unwrap();
+        negotiation.end();
+    };
+    end_one();
+    assert!(negotiated());
+    assert_eq!(ids(&request), fresh);
+    assert!(!negotiated(), "the plan has taken what was read");
+    // For a client without the parents of c, other commits count.
+    end_one();
+    let shallow = crate::PackRequest { shallow: history.ids("c"), ..request };
+    assert_ne!(ids(&shallow), fresh);
+    assert!(negotiated(), "what was read is of no use");
+}
