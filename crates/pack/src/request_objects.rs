@@ -5,12 +5,8 @@ use packrace_object::{HashKind, ObjectId, oid};
 use packrace_store::{ObjectIx, ObjectReader, Snapshot};
 
 use crate::error::{Error, Reason};
-use crate::walk::commits::Loaded;
-
-/// The number of an object during a request: the snapshot's number for a packed object; loose objects follow
-/// in the order in which they are found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ObjectNo(pub(crate) u32);
+use crate::loaded_commits::LoadedCommits;
+pub(crate) use crate::object_no::ObjectNo;
 
 /// All objects that a request can reach, by number: those in the snapshot's packs, and the loose ones found
 /// so far.
@@ -22,7 +18,7 @@ pub struct RequestObjects {
     /// Missing objects that a remote has promised; computed on first use.
     pub(crate) promised: Mutex<Option<Arc<HashSet<ObjectId>>>>,
     /// Commits that a negotiation has read, for the plan that follows.
-    pub(crate) negotiated: Mutex<Option<Loaded>>,
+    pub(crate) negotiated: Mutex<Option<LoadedCommits>>,
 }
 
 #[derive(Default)]

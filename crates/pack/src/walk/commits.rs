@@ -2,10 +2,11 @@
 
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
-use packrace_object::{Kind, MAX_TAG_DEPTH, ObjectId, parse_commit, parse_tag};
+use packrace_object::{Kind, MAX_TAG_DEPTH, parse_commit, parse_tag};
 use packrace_store::{ObjectReader, cache_bytes};
 
 use crate::error::{Error, Reason};
+pub(crate) use crate::loaded_commits::{CommitNo, LoadedCommit, LoadedCommits};
 use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::{ObjectNo, RequestObjects};
 
@@ -15,32 +16,6 @@ const COMMITS_BETWEEN_LOOKS: usize = 1024;
 /// Without generation numbers, how many commits older than all found ones are still visited, because
 /// committers' clocks differ. If they are too few, the pack is only larger than necessary.
 const DATE_SKEW_SLOP: u32 = 8;
-
-/// A loaded commit; valid for the [`Commits`] that returned it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct CommitNo(u32);
-
-/// A loaded commit.
-#[derive(Debug)]
-pub(crate) struct LoadedCommit {
-    pub(crate) ix: ObjectNo,
-    pub(crate) tree: ObjectId,
-    /// Empty for a root commit and where history is shallow.
-    pub(crate) parents: Vec<ObjectNo>,
-    pub(crate) seconds: i64,
-    /// Larger than the generation of every ancestor; `None` if no commit-graph has the commit.
-    pub(crate) generation: Option<u64>,
-    /// Whether history is shallow here: the stored commit has parents that a walk must not visit.
-    pub(crate) is_cut: bool,
-}
-
-impl LoadedCommit {
-    /// Newer commits first: by generation if known (commits outside the commit-graph are newer than all in
-    /// it), then by date.
-    fn age_key(&self) -> (u64, i64) {
-        (self.generation.unwrap_or(u64::MAX), self.seconds)
-    }
-}
 
 /// The object that a tag, want or have of any kind peels to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,14 +33,6 @@ pub(crate) struct Commits<'a> {
     reader: ObjectReader,
     content: Vec<u8>,
     /// Commits whose parents a walk must not visit: shallow commits.
-    cut: HashSet<ObjectNo>,
-    loaded: Vec<LoadedCommit>,
-    numbers: HashMap<ObjectNo, CommitNo>,
-}
-
-/// The commits that a [`Commits`] has loaded, kept between requests.
-#[derive(Default)]
-pub(crate) struct Loaded {
     cut: HashSet<ObjectNo>,
     loaded: Vec<LoadedCommit>,
     numbers: HashMap<ObjectNo, CommitNo>,
@@ -92,10 +59,10 @@ impl<'a> Commits<'a> {
     /// Continues with commits loaded before; their numbers stay valid.
     pub(crate) fn resume(
         request_objects: &'a RequestObjects,
-        loaded: Loaded,
+        loaded: LoadedCommits,
         progress: &'a dyn ProgressSink,
     ) -> Self {
-        let Loaded { cut, loaded, numbers } = loaded;
+        let LoadedCommits { cut, loaded, numbers } = loaded;
         Commits { loaded, numbers, ..Commits::new(request_objects, cut, progress) }
     }
 
@@ -107,11 +74,15 @@ impl<'a> Commits<'a> {
     ) -> Self {
         let mut negotiated = request_objects.negotiated.lock().expect("no panic while held");
         let loaded = negotiated.take_if(|loaded| loaded.cut == cut);
-        Commits::resume(request_objects, loaded.unwrap_or(Loaded { cut, ..Loaded::default() }), progress)
+        Commits::resume(
+            request_objects,
+            loaded.unwrap_or(LoadedCommits { cut, ..LoadedCommits::default() }),
+            progress,
+        )
     }
 
-    pub(crate) fn into_loaded(self) -> Loaded {
-        Loaded { cut: self.cut, loaded: self.loaded, numbers: self.numbers }
+    pub(crate) fn into_loaded(self) -> LoadedCommits {
+        LoadedCommits { cut: self.cut, loaded: self.loaded, numbers: self.numbers }
     }
 
     /// The number of a commit, if it is loaded.

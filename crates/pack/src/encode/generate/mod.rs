@@ -153,27 +153,8 @@ impl PackStream {
                     let more = self.advance_pack(&mut reuse)?;
                     self.state = if more { State::Pack { at, reuse } } else { self.pack_state(at + 1) };
                 }
-                State::WholePack { at, entries } => {
-                    let end = entries.end.min(entries.start + MAX_SPAN_BYTES);
-                    self.push(Segment::Mapped(self.stored(at).map().clone(), entries.start..end));
-                    self.state = if end < entries.end {
-                        State::WholePack { at, entries: end..entries.end }
-                    } else {
-                        let objects = self.stored(at).len();
-                        self.done += objects;
-                        self.totals.pack_reused += objects;
-                        self.pack_state(at + 1)
-                    };
-                }
-                State::Loose { at } => match self.plan.loose.get(at) {
-                    Some(&ix) => {
-                        let entry = self.maker.whole(&self.plan, ix)?;
-                        self.done += 1;
-                        self.push_owned(entry);
-                        self.state = State::Loose { at: at + 1 };
-                    }
-                    None => self.state = State::Trailer,
-                },
+                State::WholePack { at, entries } => self.state = self.advance_whole_pack(at, entries),
+                State::Loose { at } => self.state = self.advance_loose(at)?,
                 State::Composed(mut composed) => {
                     if self.advance_composed(&mut composed)? {
                         self.state = State::Composed(composed);
@@ -291,6 +272,28 @@ impl PackStream {
             }
         }
         Ok(true)
+    }
+
+    /// Emits a part of a pack that is sent as it is.
+    fn advance_whole_pack(&mut self, at: usize, entries: Range<usize>) -> State {
+        let end = entries.end.min(entries.start + MAX_SPAN_BYTES);
+        self.push(Segment::Mapped(self.stored(at).map().clone(), entries.start..end));
+        if end < entries.end {
+            return State::WholePack { at, entries: end..entries.end };
+        }
+        let objects = self.stored(at).len();
+        self.done += objects;
+        self.totals.pack_reused += objects;
+        self.pack_state(at + 1)
+    }
+
+    /// Emits a loose object.
+    fn advance_loose(&mut self, at: usize) -> Result<State, Error> {
+        let Some(&ix) = self.plan.loose.get(at) else { return Ok(State::Trailer) };
+        let entry = self.maker.whole(&self.plan, ix)?;
+        self.done += 1;
+        self.push_owned(entry);
+        Ok(State::Loose { at: at + 1 })
     }
 
     fn advance_composed(&mut self, composed: &mut Composed) -> Result<bool, Error> {

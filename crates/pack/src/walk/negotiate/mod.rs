@@ -19,12 +19,12 @@ use packrace_object::{Kind, ObjectId};
 use crate::error::Error;
 use crate::progress::ProgressSink;
 use crate::request_objects::{ObjectNo, RequestObjects};
-use crate::walk::commits::{CommitNo, Commits, Loaded};
+use crate::walk::commits::{CommitNo, Commits, LoadedCommits};
 
 /// One client's negotiation, over all its rounds.
 pub struct Negotiation {
     request_objects: Arc<RequestObjects>,
-    loaded: Loaded,
+    loaded: LoadedCommits,
     search: Search,
 }
 
