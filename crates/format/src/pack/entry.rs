@@ -34,6 +34,9 @@ pub struct EntryHeader {
     pub length: usize,
 }
 
+/// The type of a delta that names its base by id (gitformat-pack, "object types").
+const REF_DELTA: u8 = 7;
+
 /// Reads the entry header at the start of `bytes`, which may extend to the end of the pack.
 #[inline]
 pub fn parse_entry_header(bytes: &[u8], hash: HashKind) -> Result<EntryHeader, Error> {
@@ -54,13 +57,13 @@ pub fn parse_entry_header(bytes: &[u8], hash: HashKind) -> Result<EntryHeader, E
         shift += 7;
         at += 1;
     }
-    let kind = match first >> 4 & 7 {
+    let kind = match type_of(first) {
         1 => EntryKind::Object(Kind::Commit),
         2 => EntryKind::Object(Kind::Tree),
         3 => EntryKind::Object(Kind::Blob),
         4 => EntryKind::Object(Kind::Tag),
         6 => EntryKind::OfsDelta { distance: parse_distance(bytes, &mut at)? },
-        7 => {
+        REF_DELTA => {
             let end = at + hash.len_in_bytes();
             let base = bytes.get(at..end).ok_or_else(|| cut_off(bytes.len()))?;
             at = end;
@@ -69,6 +72,15 @@ pub fn parse_entry_header(bytes: &[u8], hash: HashKind) -> Result<EntryHeader, E
         _ => return Err(Error::new(FORMAT, "entry has no valid type", 0)),
     };
     Ok(EntryHeader { kind, size, length: at })
+}
+
+/// Whether an entry that begins with this byte is a delta that names its base by id.
+pub fn names_its_base(first: u8) -> bool {
+    type_of(first) == REF_DELTA
+}
+
+fn type_of(first: u8) -> u8 {
+    first >> 4 & 7
 }
 
 /// Appends the header of an entry whose content (or delta) has `size` bytes.

@@ -62,6 +62,8 @@ pub enum Take {
 /// A completely received pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceivedPack {
+    /// Its number of objects, as it says.
+    pub objects: u32,
     /// Its size.
     pub bytes: u64,
     /// CRC-32 of all of it.
@@ -355,13 +357,14 @@ impl PackBytes {
 
     /// The whole pack, if it is one (gitformat-pack, "pack-*.pack files have the following format").
     fn end(mut self) -> Result<ReceivedPack, &'static str> {
-        if !self.head.starts_with(b"PACK") || self.head.len() < 12 {
+        let Some(&[b'P', b'A', b'C', b'K', _, _, _, _, a, b, c, d]) = self.head.first_chunk() else {
             return Err("no pack");
-        }
+        };
+        let objects = u32::from_be_bytes([a, b, c, d]);
         if self.hasher.take().is_some_and(|hasher| hasher.finish().as_bytes() != self.tail) {
             return Err("the trailer of the pack is wrong");
         }
-        Ok(ReceivedPack { bytes: self.bytes, crc: self.crc.finalize(), kept: self.kept })
+        Ok(ReceivedPack { objects, bytes: self.bytes, crc: self.crc.finalize(), kept: self.kept })
     }
 }
 

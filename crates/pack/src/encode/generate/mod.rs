@@ -205,7 +205,7 @@ impl PackStream {
     fn pack_state(&self, at: usize) -> State {
         let Some((pack, selected)) = self.plan.packs.get(at) else { return State::Loose { at: 0 } };
         let entries = if *selected == Selected::All { self.whole_entries(at) } else { None };
-        match entries {
+        match entries.filter(|_| self.has_own_bases(at)) {
             Some(entries) => State::WholePack { at, entries },
             None => State::Pack { at, reuse: Box::new(PackReuse::new(*pack)) },
         }
@@ -217,8 +217,18 @@ impl PackStream {
         &self.plan.request_objects.snapshot().packs()[pack.0 as usize]
     }
 
-    /// The bytes of all entries of a stored pack, if the client accepts its deltas unchanged. All their bases are in
-    /// the pack, as in every stored one.
+    /// Whether all deltas of a stored pack name their bases by distance, so that they are in the pack: a damaged repository
+    /// may have packs whose bases are in each other.
+    fn has_own_bases(&self, at: usize) -> bool {
+        let stored = self.stored(at);
+        (0..stored.len()).all(|position| {
+            let start = usize::try_from(stored.entry_range(position).0).ok();
+            let first = start.and_then(|start| stored.bytes().get(start));
+            first.is_some_and(|byte| !pack::names_its_base(*byte))
+        })
+    }
+
+    /// The bytes of all entries of a stored pack, if the client accepts its deltas unchanged.
     fn whole_entries(&self, at: usize) -> Option<Range<usize>> {
         let stored = self.stored(at);
         let bytes = stored.bytes();
