@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf as _, Bytes};
+use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{Either, Empty};
@@ -90,7 +90,7 @@ where
     }
 }
 
-/// The body of a page.
+/// The body of a page, in the form of answers. A combinator would lose its length.
 pub(crate) struct PageBody<B> {
     pub(super) body: B,
     pub(super) in_flight: Arc<InFlight>,
@@ -109,10 +109,7 @@ where
     ) -> Poll<Option<Result<Frame<BatchBuf>, io::Error>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
         let in_flight = &self.in_flight;
-        let counted = |mut bytes: Bytes| {
-            let bytes = bytes.copy_to_bytes(bytes.remaining());
-            BatchBuf::new(GatherBatch::of(bytes.into()), in_flight.clone())
-        };
+        let counted = |bytes: Bytes| BatchBuf::new(GatherBatch::of(bytes.into()), in_flight.clone());
         Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(counted)).map_err(io::Error::other)))
     }
 
