@@ -28,10 +28,16 @@ pub struct DeltaIndex {
     starts: Vec<u32>,
     /// Offsets in the base, grouped by hash, ascending.
     blocks: Vec<u32>,
+    /// A bit for each value of a longer hash, set if a block has it: most look-ups end here, and the table for them
+    /// stays in the processor's nearest cache.
+    filter: Vec<u64>,
     /// Hashes have `64 - shift` bits.
     shift: u32,
     hashes: Vec<u32>,
 }
+
+/// How much longer the hash of the filter is: one look-up in 30 or fewer passes it by chance.
+const FILTER_BITS: u32 = 4;
 
 impl DeltaIndex {
     /// Indexes `base` instead of the previous content.
@@ -43,39 +49,42 @@ impl DeltaIndex {
         self.shift = 64 - bits;
         self.starts.clear();
         self.starts.resize((1 << bits) + 1, 0);
+        self.filter.clear();
+        self.filter.resize(1 << (bits + FILTER_BITS - u64::BITS.trailing_zeros()), 0);
         self.hashes.clear();
         let mut previous = u32::MAX;
         for block in base.chunks_exact(BLOCK_BYTES) {
-            let hash = hash(block.first_chunk().expect("a whole block"), self.shift);
+            let long = hash(block.first_chunk().expect("a whole block"), self.shift - FILTER_BITS);
+            self.filter[long as usize / 64] |= 1 << (long % 64);
+            let hash = long >> FILTER_BITS;
             // In a run of equal blocks, the first is the best to copy from.
             let is_repeated = hash == previous;
             previous = hash;
             self.hashes.push(if is_repeated { u32::MAX } else { hash });
             self.starts[hash as usize] += u32::from(!is_repeated);
         }
-        let mut next = 0;
+        // The end of each hash's blocks; filling from the last block on moves it to the start.
+        let mut end = 0;
         for start in &mut self.starts {
-            let count = std::mem::replace(start, next);
-            next += count;
+            end += *start;
+            *start = end;
         }
         self.blocks.clear();
-        self.blocks.resize(next as usize, 0);
-        // Filling moves the start of each hash to that of the next one; the table is moved back below.
-        for (at, &hash) in self.hashes.iter().enumerate() {
+        self.blocks.resize(end as usize, 0);
+        for (at, &hash) in self.hashes.iter().enumerate().rev() {
             if hash == u32::MAX {
                 continue;
             }
             let slot = &mut self.starts[hash as usize];
+            *slot -= 1;
             self.blocks[*slot as usize] = (at * BLOCK_BYTES) as u32;
-            *slot += 1;
         }
-        self.starts.rotate_right(1);
-        self.starts[0] = 0;
     }
 
     /// The memory that it holds, approximately.
     pub fn memory_bytes(&self) -> usize {
         4 * (self.starts.capacity() + self.blocks.capacity() + self.hashes.capacity())
+            + 8 * self.filter.capacity()
     }
 
     /// Appends to `out` a delta that makes `target` from the indexed `base`; if it would exceed `max_bytes`,
@@ -101,30 +110,47 @@ impl DeltaIndex {
         } else {
             at = 0;
         }
-        while let Some(window) = target.get(at..).and_then(|rest| rest.first_chunk::<BLOCK_BYTES>()) {
-            // A match found here may begin earlier: mostly by up to two blocks.
-            if writer.is_over(at.saturating_sub(2 * BLOCK_BYTES).max(writer.made())) {
-                return false;
-            }
-            let hash = hash(window, self.shift) as usize;
-            let found = &self.blocks[self.starts[hash] as usize..self.starts[hash + 1] as usize];
-            if found.is_empty() {
-                at += 1;
-                continue;
-            }
-            let Some((offset, length)) = longest(base, target, at, found) else {
-                at += 1;
-                continue;
-            };
-            let backward = common_suffix(&base[..offset], &target[writer.made()..at]);
-            writer.copy(offset - backward, backward + length, at - backward);
-            at += length;
+        loop {
+            // A match found later may begin earlier: mostly by up to two blocks.
+            let end = writer.reach().saturating_add(2 * BLOCK_BYTES + 1);
+            let Some((offset, length, found_at)) = self.next_match(base, target, at, end) else { break };
+            let backward = common_suffix(&base[..offset], &target[writer.made()..found_at]);
+            writer.copy(offset - backward, backward + length, found_at - backward);
+            at = found_at + length;
         }
         writer.finish()
     }
+
+    /// The first match of the target that begins at `from` or later, and before `end`: its offset in the base, its
+    /// length, and where in the target it begins.
+    #[inline]
+    fn next_match(
+        &self,
+        base: &[u8],
+        target: &[u8],
+        from: usize,
+        end: usize,
+    ) -> Option<(usize, usize, usize)> {
+        let end = end.saturating_add(BLOCK_BYTES - 1).min(target.len());
+        for (at, window) in target.get(from..end)?.windows(BLOCK_BYTES).enumerate() {
+            let long = hash(window.first_chunk()?, self.shift - FILTER_BITS);
+            if self.filter[long as usize / 64] >> (long % 64) & 1 == 0 {
+                continue;
+            }
+            let hash = (long >> FILTER_BITS) as usize;
+            let found = &self.blocks[self.starts[hash] as usize..self.starts[hash + 1] as usize];
+            if found.is_empty() {
+                continue;
+            }
+            if let Some((offset, length)) = longest(base, target, from + at, found) {
+                return Some((offset, length, from + at));
+            }
+        }
+        None
+    }
 }
 
-/// The longest match of the target from `at` on with any of the blocks.
+/// The longest match of the target from `at` on with any of the blocks: its offset in the base and its length.
 #[inline]
 fn longest(base: &[u8], target: &[u8], at: usize, blocks: &[u32]) -> Option<(usize, usize)> {
     let rest = &target[at..];

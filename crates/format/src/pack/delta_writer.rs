@@ -35,6 +35,12 @@ impl<'a> DeltaWriter<'a> {
         self.pending
     }
 
+    /// The last place in the target, or a later one, up to which it can be inserted without making the delta too long.
+    pub(super) fn reach(&self) -> usize {
+        let room = self.limit.saturating_sub(self.out.len());
+        self.pending.saturating_add(room - room.div_ceil(MAX_INSERT_BYTES + 1))
+    }
+
     /// Whether the delta is too long once everything before `at` is inserted.
     #[inline]
     pub(super) fn is_over(&self, at: usize) -> bool {
