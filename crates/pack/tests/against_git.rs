@@ -1,10 +1,11 @@
 //! Plans and streams packs from repositories of many layouts, and compares their objects with stock git's.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use packrace_object::{HashKind, ObjectId};
-use packrace_pack::generate::PackStream;
+use packrace_pack::generate::{PackStream, Segment};
 use packrace_pack::plan::plan;
 use packrace_pack::{NoProgress, PackRequest, RequestObjects};
 use packrace_store::{OpenOptions, Repository};
@@ -49,6 +50,13 @@ fn stream(
         segments += 1;
     }
     (pack, stream.totals(), segments)
+}
+
+/// The files of a repository's packs.
+fn stored_packs(repo: &Repo) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(repo.path().join("objects/pack")).unwrap();
+    let files = files.map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "pack")).collect()
 }
 
 /// Asserts that every delta has its base in the pack.
@@ -150,9 +158,7 @@ fn a_whole_pack_goes_out_as_it_is() {
     let wants: Vec<_> = refs.lines().map(|id| ObjectId::from_hex(id.as_bytes()).unwrap()).collect();
     let request = PackRequest { wants, ofs_delta: true, threads: 2, ..PackRequest::default() };
     let (pack, totals, segments) = stream(&request_objects, &request);
-    let stored =
-        std::fs::read_dir(repo.path().join("objects/pack")).unwrap().map(|entry| entry.unwrap().path());
-    let stored = stored.into_iter().find(|path| path.extension().is_some_and(|ext| ext == "pack")).unwrap();
+    let stored = stored_packs(&repo).remove(0);
     assert!(pack == std::fs::read(stored).unwrap(), "the stored pack itself is sent");
     assert_eq!((totals.pack_reused, totals.reused), (totals.objects, 0));
     assert!(segments <= pack.len() / (4 << 20) + 2, "{segments} segments");
@@ -295,4 +301,52 @@ fn what_was_moved_is_not_sent_again() {
     let mut expect = ids(&repo, &names);
     expect.sort();
     assert_eq!(sent, expect);
+}
+
+/// Index-pack completes a thin pack with copies of its delta bases. They are not taken from there: the large pack has
+/// them as deltas.
+#[test]
+fn what_thin_pushes_repeat_is_taken_from_the_large_pack() {
+    let repo = RepoBuilder::new(Size::Small).build();
+    let large = stored_packs(&repo).remove(0);
+    let large_bytes = std::fs::metadata(&large).unwrap().len() as usize;
+    for push in 0..4 {
+        let old = repo.git(&["rev-parse", "main"]);
+        let files = repo.git(&["ls-tree", "-r", "--format=%(objectmode) %(path)", "main"]);
+        let files = files.lines().filter_map(|line| line.strip_prefix("100644 "));
+        let changed = files.filter(|path| !path.starts_with('"') && path.len() % 4 == push).take(40);
+        let mut commit =
+            format!("commit refs/heads/main\ncommitter A <a@b> 1800000000 +0000\ndata 1\n.\nfrom {old}");
+        for path in changed {
+            let content = repo.git(&["cat-file", "-p", &format!("main:{path}")]) + "one line more\n";
+            commit += &format!("M 100644 inline {path}\ndata {}\n{content}\n", content.len());
+        }
+        repo.git_with_input(
+            &["-c", "fastimport.unpackLimit=10000", "fast-import", "--quiet"],
+            commit.as_bytes(),
+        );
+        let revs = format!("main\n^{old}");
+        let words = ["pack-objects", "--revs", "--thin", "--stdout", "-q", "--delta-base-offset"];
+        let thin = Git::stock().run_with_input(repo.path(), &words, revs.as_bytes());
+        Git::stock().run_with_input(repo.path(), &["index-pack", "--stdin", "--fix-thin"], &thin);
+        repo.git(&["prune-packed"]);
+    }
+    assert_eq!(stored_packs(&repo).len(), 5);
+    let wants = ids(&repo, &["--all"]);
+    let request = PackRequest { wants, ofs_delta: true, threads: 1, ..PackRequest::default() };
+    let mut stream = PackStream::new(plan(&request_objects(&repo), &request, &NoProgress).unwrap());
+    let (mut pack, mut bytes) = (Vec::new(), 0);
+    while let Some(segment) = stream.next_segment(&NoProgress).unwrap() {
+        if let Segment::Mapped(map, range) = &segment
+            && map.len() == large_bytes
+        {
+            bytes += range.len();
+        }
+        pack.extend_from_slice(segment.bytes());
+    }
+    assert_self_contained(&pack, repo.hash());
+    let sent = objects_in_pack(Git::stock(), &pack, repo.hash(), None);
+    assert_eq!(sent, needed(&repo, &["--all"], &[]));
+    // Some objects become deltas of new versions.
+    assert!(bytes > large_bytes * 995 / 1000, "{bytes} of {large_bytes}");
 }

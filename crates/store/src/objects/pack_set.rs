@@ -127,7 +127,8 @@ impl PackSet {
     }
 
     /// Numbers the objects of all packs. Directories are searched in order; in each, the multi-pack-index
-    /// precedes the packs that it does not cover, newest first. Directories and packs in `known` are reused.
+    /// precedes the packs that it does not cover, newest first. One index may precede all others: see
+    /// [`first_index`]. Directories and packs in `known` are reused.
     pub(crate) fn open(dirs: &[ObjectsDir], sources: &Sources, known: &PackDirs) -> Result<Self, Error> {
         let mut packs = Vec::new();
         let mut indexes = Vec::new();
@@ -153,13 +154,12 @@ impl PackSet {
             );
             opened.push((found, indexes.len()));
         }
-        let mut bitmap_files = Vec::new();
-        let mut moved = None;
-        if sources.use_bitmap {
-            (bitmap_files, moved) = map_bitmaps(dirs, &packs, &mut indexes);
+        let bitmap_files = if sources.use_bitmap { map_bitmaps(dirs, &packs, &indexes) } else { Vec::new() };
+        let moved = first_index(&bitmap_files, &packs, &indexes).filter(|moved| *moved > 0);
+        if let Some(at) = moved {
+            indexes[..=at].rotate_right(1);
         }
         let units = number_units(indexes, &packs)?;
-        let moved = moved.filter(|moved| *moved > 0);
         let mut first_unit = 0;
         let dirs = opened.into_iter().map(|(packs, end)| {
             // A moved unit is still in its directory's finder, and those after it are one further along.
@@ -290,10 +290,7 @@ impl DirUnits {
 fn number_units(indexes: Vec<UnitIndex>, packs: &[Pack]) -> Result<Vec<Unit>, Error> {
     let mut start = 0u32;
     let number = |index| {
-        let room = match &index {
-            UnitIndex::Pack(pack) => packs[pack.0 as usize].room(),
-            UnitIndex::Multi { index, .. } => index.len(),
-        };
+        let room = room_of(&index, packs);
         let unit = Unit { start, room, index };
         start = start
             .checked_add(room)
@@ -303,14 +300,28 @@ fn number_units(indexes: Vec<UnitIndex>, packs: &[Pack]) -> Result<Vec<Unit>, Er
     indexes.into_iter().map(number).collect()
 }
 
-/// Maps every bitmap file, those of multi-pack-indexes first. The index of the first file moves to the front,
-/// from the returned position: its objects then have the lowest numbers, which makes bits and numbers
-/// convertible by counting.
-fn map_bitmaps(
-    dirs: &[ObjectsDir],
-    packs: &[Pack],
-    indexes: &mut [UnitIndex],
-) -> (Vec<BitmapFile>, Option<usize>) {
+/// How many numbers the objects of an index get.
+fn room_of(index: &UnitIndex, packs: &[Pack]) -> u32 {
+    match index {
+        UnitIndex::Pack(pack) => packs[pack.0 as usize].room(),
+        UnitIndex::Multi { index, .. } => index.len(),
+    }
+}
+
+/// The index that is searched before all others. With bitmaps, it is the one that they belong to: its objects then
+/// have the lowest numbers, which makes bits and numbers convertible by counting. Otherwise, it is the one that has
+/// more than half of all objects, if there is one: later packs repeat some of its objects, the delta bases of thin
+/// packs above all, and have them whole.
+fn first_index(bitmaps: &[BitmapFile], packs: &[Pack], indexes: &[UnitIndex]) -> Option<usize> {
+    if let Some(file) = bitmaps.first() {
+        return indexes.iter().position(|index| index.is_of(file.owner));
+    }
+    let total: u64 = indexes.iter().map(|index| u64::from(room_of(index, packs))).sum();
+    indexes.iter().position(|index| u64::from(room_of(index, packs)) * 2 > total)
+}
+
+/// Maps every bitmap file, those of multi-pack-indexes first.
+fn map_bitmaps(dirs: &[ObjectsDir], packs: &[Pack], indexes: &[UnitIndex]) -> Vec<BitmapFile> {
     let mut files = Vec::new();
     let map = |path: PathBuf| accelerators::map(&path).map(|bytes| (path, bytes));
     for index in indexes.iter() {
@@ -330,9 +341,5 @@ fn map_bitmaps(
         let owner = BitmapOwner::Pack(PackIx(at as u32));
         files.extend(map(path).map(|file| BitmapFile { layers: vec![file], owner }));
     }
-    let owner = files.first().and_then(|file| indexes.iter().position(|index| index.is_of(file.owner)));
-    if let Some(at) = owner {
-        indexes[..=at].rotate_right(1);
-    }
-    (files, owner)
+    files
 }
