@@ -166,6 +166,7 @@ impl AccessRules {
         let admins = admins.map_err(|why| LoadError::of(path, format!("admins: {why}")))?;
         let mut rules = Vec::new();
         let mut candidates = Candidates::default();
+        let line_ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
         for entry in parsed.rules {
             let start = entry.span().start;
             let RuleEntry { who, .. } = entry.get_ref();
@@ -175,7 +176,7 @@ impl AccessRules {
                 false => Ok(all),
             });
             let rule = subjects.and_then(|subjects| {
-                let line = text[..start].matches('\n').count() + 1;
+                let line = line_ends.partition_point(|end| *end < start) + 1;
                 Ok((subjects, entry.into_inner().into_rule(line)?))
             });
             let (subjects, rule) = rule.map_err(|why| LoadError::at_byte(path, text, start, why))?;
