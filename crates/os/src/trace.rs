@@ -60,6 +60,8 @@ pub enum TraceStep<'a> {
         key: &'a str,
         /// The value, as text.
         value: &'a str,
+        /// Whether the value is JSON.
+        is_json: bool,
     },
     /// The command uses this work tree.
     WorkTree(&'a Path),
@@ -158,7 +160,15 @@ pub fn region_with(category: &'static str, label: &str, path: &Path) -> Option<T
 /// Reports a value that concerns the repository.
 pub fn data(category: &str, key: &str, value: impl Display) {
     if is_on() {
-        tell(TraceStep::Data { of_repository: true, category, key, value: &value.to_string() });
+        let value = &value.to_string();
+        tell(TraceStep::Data { of_repository: true, category, key, value, is_json: false });
+    }
+}
+
+/// Reports a value that concerns the repository, as JSON; computed only if somebody listens.
+pub fn data_json(category: &str, key: &str, value: impl FnOnce() -> String) {
+    if is_on() {
+        tell(TraceStep::Data { of_repository: true, category, key, value: &value(), is_json: true });
     }
 }
 
@@ -166,7 +176,8 @@ pub fn data(category: &str, key: &str, value: impl Display) {
 pub fn negotiated(version: u8) {
     if is_on() {
         let (category, key) = ("transfer", "negotiated-version");
-        tell(TraceStep::Data { of_repository: false, category, key, value: &version.to_string() });
+        let value = &version.to_string();
+        tell(TraceStep::Data { of_repository: false, category, key, value, is_json: false });
     }
 }
 

@@ -77,6 +77,20 @@ pub struct Totals {
     pub pack_reused: u32,
 }
 
+impl Totals {
+    /// The numbers by their names in git's traces; `packs_reused` counts the packs that were sent unchanged.
+    pub fn by_name(&self, packs_reused: u32) -> [(&'static str, u32); 6] {
+        [
+            ("written", self.objects),
+            ("written/delta", self.deltas),
+            ("reused", self.reused),
+            ("reused/delta", self.reused_deltas),
+            ("pack-reused", self.pack_reused),
+            ("packs-reused", packs_reused),
+        ]
+    }
+}
+
 /// Receives progress and may cancel the work; called from several threads.
 pub trait ProgressSink: Sync {
     /// Reports `done` of `total` (0: unknown) in `phase`.

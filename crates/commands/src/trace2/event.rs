@@ -67,14 +67,15 @@ fn fields(event: &TraceEvent<'_>) -> (&'static str, String) {
         EventDetail::RegionLeave(names) => {
             ("region_leave", format!("\"t_rel\":{},{}", seconds(event.inside), region(names, event.depth)))
         }
-        EventDetail::Data { category, key, value, .. } => {
+        EventDetail::Data { category, key, value, is_json, .. } => {
             let (inside, nesting) = (seconds(event.inside), event.depth + 1);
-            let (category, key, value) = (json(category), json(key), json(value));
+            let (category, key) = (json(category), json(key));
+            let value = if is_json { value.to_owned() } else { json(value) };
             let own = format!(
                 "\"t_abs\":{elapsed},\"t_rel\":{inside},\"nesting\":{nesting},\"category\":{category},\
                  \"key\":{key},\"value\":{value}"
             );
-            ("data", own)
+            (if is_json { "data_json" } else { "data" }, own)
         }
         EventDetail::Exit(code) => ("exit", format!("\"t_abs\":{elapsed},\"code\":{code}")),
         EventDetail::AtExit(code) => ("atexit", format!("\"t_abs\":{elapsed},\"code\":{code}")),

@@ -52,7 +52,7 @@ pub(super) enum EventDetail<'a> {
     ExecResult { code: i32, reason: &'a str },
     RegionEnter(RegionNames<'a>),
     RegionLeave(RegionNames<'a>),
-    Data { of_repository: bool, category: &'a str, key: &'a str, value: &'a str },
+    Data { of_repository: bool, category: &'a str, key: &'a str, value: &'a str, is_json: bool },
     Exit(u8),
     AtExit(u8),
 }

@@ -85,9 +85,10 @@ fn columns<'a>(event: &TraceEvent<'a>) -> Option<PerfColumns<'a>> {
             let (category, duration) = (names.category.to_owned(), Some(event.inside));
             PerfColumns { category, duration, ..timed("region_leave", label(names)) }
         }
-        EventDetail::Data { category, key, value, .. } => {
+        EventDetail::Data { category, key, value, is_json, .. } => {
             let (category, duration) = (category.to_owned(), Some(event.inside));
-            PerfColumns { category, duration, ..timed("data", format!("{key}:{}", one_line(value))) }
+            let name = if is_json { "data_json" } else { "data" };
+            PerfColumns { category, duration, ..timed(name, format!("{key}:{}", one_line(value))) }
         }
         EventDetail::Exit(code) => timed("exit", format!("code:{code}")),
         EventDetail::AtExit(code) => timed("atexit", format!("code:{code}")),

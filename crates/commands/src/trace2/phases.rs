@@ -111,15 +111,8 @@ impl TracedPhases {
         self.step = None;
         let packs_reused = std::mem::take(&mut self.packs_reused);
         if let Some(totals) = self.totals.take() {
-            let values = [
-                ("written", totals.objects),
-                ("written/delta", totals.deltas),
-                ("reused", totals.reused),
-                ("reused/delta", totals.reused_deltas),
-                ("pack-reused", totals.pack_reused),
-                ("packs-reused", packs_reused),
-            ];
-            values.into_iter().for_each(|(key, value)| trace::data("pack-objects", key, value));
+            let numbers = totals.by_name(packs_reused);
+            numbers.into_iter().for_each(|(key, value)| trace::data("pack-objects", key, value));
         }
     }
 }

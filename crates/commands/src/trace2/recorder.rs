@@ -111,8 +111,8 @@ impl TraceRecorder {
             }
             TraceStep::Enter(names) => self.add(EventDetail::RegionEnter(names)),
             TraceStep::Leave(names) => self.add(EventDetail::RegionLeave(names)),
-            TraceStep::Data { of_repository, category, key, value } => {
-                self.add(EventDetail::Data { of_repository, category, key, value });
+            TraceStep::Data { of_repository, category, key, value, is_json } => {
+                self.add(EventDetail::Data { of_repository, category, key, value, is_json });
             }
             TraceStep::WorkTree(path) => self.add(EventDetail::Repository(&path.to_string_lossy())),
             TraceStep::Mode(mode) => self.add(EventDetail::Mode(mode)),

@@ -136,6 +136,23 @@ pub enum Output {
     Done,
 }
 
+/// What a fetch of version 2 asks for, for traces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FetchInfo<'a> {
+    /// The wanted objects, also those of refs that are wanted by name; some may be repeated.
+    pub wants: &'a [ObjectId],
+    /// The number of refs that are wanted by name.
+    pub want_refs: usize,
+    /// What the client says that it has.
+    pub haves: &'a [ObjectId],
+    /// Where the client's history is cut.
+    pub client_shallow: &'a [ObjectId],
+    /// How to change that.
+    pub deepen: Option<&'a Deepen>,
+    /// The filter-spec, as the client wrote it.
+    pub filter: Option<&'a [u8]>,
+}
+
 /// The input for changes of the shallow boundary.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ShallowRequest {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use packrace_object::HashKind;
 use packrace_os::clock::Clock;
+use packrace_os::trace;
 use packrace_pack::Totals;
 use packrace_pack::generate::Segment;
 use packrace_pack::meter::{Meter, ProgressInterval, total_line};
@@ -241,6 +242,11 @@ impl<'a> Sending<'a> {
         self.delivery.transfer.metrics().keepalives.inc_by(self.outbox.keepalives_sent());
         match result {
             Ok(totals) => {
+                if let Some(totals) = &totals {
+                    let numbers = totals.by_name(u32::from(totals.pack_reused > 0));
+                    let numbers = [("write_pack_file/wrote", totals.objects)].into_iter().chain(numbers);
+                    numbers.for_each(|(key, value)| trace::data("pack-objects", key, value));
+                }
                 if let Some(totals) = totals.filter(|_| self.delivery.progress) {
                     let text = format!("{}{}", self.meter.finish(now), total_line(&totals));
                     self.outbox.progress(text.as_bytes(), now).map_err(Error::gone)?;

@@ -3,6 +3,7 @@
 
 mod bundle_uri;
 mod features;
+mod fetch_trace;
 mod filter;
 mod hook;
 mod object_info;

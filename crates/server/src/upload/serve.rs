@@ -13,7 +13,7 @@ use packrace_pack::plan::{MissingObjects, PackPlan};
 use packrace_pack::{PackRequest, Phase, ProgressSink, RequestObjects, shallow};
 use packrace_protocol::message::advertisement;
 use packrace_protocol::session::{
-    Carriage, Deepen, HavesAnswer, Input, Output, RequestLimits, ServiceConfig, ShallowAnswer,
+    Carriage, Deepen, FetchInfo, HavesAnswer, Input, Output, RequestLimits, ServiceConfig, ShallowAnswer,
     ShallowRequest, Sideband, fetch_v0, fetch_v2,
 };
 use packrace_protocol::wire::{pkt_line, sideband};
@@ -21,6 +21,7 @@ use packrace_protocol::{Refusal, session};
 
 use super::UploadPack;
 use super::features::features;
+use super::fetch_trace;
 use super::filter;
 use super::hook::{HookCall, HookRun};
 use super::send_pack::{CloneAdmission, PackWork, send_hook, send_pack, step_into_background};
@@ -62,6 +63,13 @@ impl FetchSession {
         match self {
             FetchSession::V0(_) => refusal.wire(),
             FetchSession::V2(session) => session.wire(refusal),
+        }
+    }
+
+    fn fetch_info(&self) -> Option<FetchInfo<'_>> {
+        match self {
+            FetchSession::V0(_) => None,
+            FetchSession::V2(session) => session.fetch_info(),
         }
     }
 
@@ -236,6 +244,7 @@ impl<'a> Upload<'a> {
                 Output::ClientSession(id) => self.call.subject.transfer.client_is(&id),
                 Output::ClientShallow(commits) => self.client_shallow = commits,
                 Output::CheckWants(wants) => {
+                    fetch_trace::tell_request(session.fetch_info(), &self.request_objects);
                     self.check_wants(&wants)?;
                     self.wants = wants;
                     self.negotiation = None;

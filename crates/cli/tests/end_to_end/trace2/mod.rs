@@ -1,5 +1,6 @@
 //! Reports of a call in the format of git's trace2.
 
+mod fetches;
 mod steps;
 
 use std::path::Path;

@@ -22,8 +22,8 @@ mod refs_arguments;
 
 use super::lines::write_shallow_lines;
 use super::{
-    Carriage, HavesAnswer, Input, Output, Outputs, PackRequest, ServiceConfig, ShallowAnswer, ShallowRequest,
-    Sideband,
+    Carriage, FetchInfo, HavesAnswer, Input, Output, Outputs, PackRequest, ServiceConfig, ShallowAnswer,
+    ShallowRequest, Sideband,
 };
 use crate::message::acknowledgment::{self, Meaning};
 use crate::message::packfile_uris::PackfileUri;
@@ -101,6 +101,19 @@ impl Session {
     /// goes into the side-band, where an `ERR` packet would be invalid.
     pub fn wire(&self, refusal: &Refusal) -> Option<Vec<u8>> {
         if self.is_multiplexed { refusal.wire_in_band() } else { refusal.wire() }
+    }
+
+    /// What the client asks for, from [`Output::CheckWants`] until [`Input::WantsGranted`].
+    pub fn fetch_info(&self) -> Option<FetchInfo<'_>> {
+        let FetchV2State::CheckingWants(fetch) = &self.state else { return None };
+        Some(FetchInfo {
+            wants: &fetch.wants,
+            want_refs: fetch.want_refs.len(),
+            haves: &fetch.haves,
+            client_shallow: &fetch.depth.client_shallow,
+            deepen: fetch.deepen.as_ref(),
+            filter: fetch.filter.as_deref(),
+        })
     }
 
     /// The next output.

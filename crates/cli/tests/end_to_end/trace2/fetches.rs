@@ -1,0 +1,88 @@
+//! What a trace of upload-pack has of a request and of its pack.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use packrace_testkit::peer::Script;
+use packrace_testkit::{Git, Repo, RepoBuilder, Size, clean_environment};
+use serde_json::Value;
+
+use crate::running::PACKRACE;
+
+/// The events of a fetch with these arguments.
+fn events(tool: &Path, repo: &Repo, arguments: &[String]) -> Vec<Value> {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("trace");
+    let request = Script::new().line("command=fetch").line("object-format=sha1").delim();
+    let request = arguments.iter().fold(request, |request, line| request.line(line)).flush();
+    let input = dir.path().join("request");
+    std::fs::write(&input, request.bytes()).unwrap();
+    let mut command = Command::new(tool);
+    clean_environment(&mut command);
+    command.args(["upload-pack", "--stateless-rpc"]).arg(repo.path());
+    command.env("GIT_PROTOCOL", "version=2").env("GIT_TRACE2_EVENT", &trace);
+    command.stdin(std::fs::File::open(&input).unwrap()).stdout(Stdio::null());
+    assert!(command.status().unwrap().success(), "{arguments:?}");
+    let trace = std::fs::read_to_string(trace).unwrap();
+    trace.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+fn values(events: &[Value], category: &str) -> Vec<(String, Value)> {
+    let of_category =
+        events.iter().filter(|event| event["category"] == category && event.get("key").is_some());
+    of_category.map(|event| (event["key"].as_str().unwrap().to_owned(), event["value"].clone())).collect()
+}
+
+#[test]
+fn requests_and_packs_are_told_as_by_git() {
+    let repo = RepoBuilder::new(Size::Small).build();
+    for name in ["allowRefInWant", "allowFilter"] {
+        repo.git(&["config", &format!("uploadpack.{name}"), "true"]);
+    }
+    let id = |rev: &str| repo.git(&["rev-parse", rev]).trim().to_owned();
+    let (tip, old) = (id("main"), id("main~3"));
+    repo.git(&["update-ref", "refs/heads/old", &old]);
+    let (want, have) = (format!("want {tip}"), format!("have {old}"));
+    let unknown = format!("have {}", "1".repeat(40));
+    let shallow = format!("shallow {old}");
+    let cases: [&[&str]; 8] = [
+        &[&want, "done"],
+        &[&want, &want, "want-ref refs/heads/main", &have, &have, &unknown, "done"],
+        &["want-ref refs/heads/main", "filter blob:limit=10", "done"],
+        &[
+            &want,
+            "deepen 3",
+            "deepen-relative",
+            &shallow,
+            &shallow,
+            "filter combine:blob:none+tree:3",
+            "done",
+        ],
+        &[&want, "deepen-since 1000000000", "filter tree:2", "done"],
+        &[&want, "deepen-not refs/heads/old", "deepen-not refs/heads/old", "done"],
+        &[&have, "wait-for-done"],
+        &[&want, &unknown],
+    ];
+    for case in cases {
+        let arguments: Vec<String> = case.iter().map(|line| (*line).to_owned()).collect();
+        let [theirs, ours] =
+            [Git::stock().binary(), Path::new(PACKRACE)].map(|tool| events(tool, &repo, &arguments));
+        let told = values(&ours, "upload-pack");
+        // Git before 2.41 does not tell it.
+        if !values(&theirs, "upload-pack").is_empty() {
+            assert_eq!(told, values(&theirs, "upload-pack"), "{case:?}");
+        }
+        assert_eq!(told.len(), 1, "{case:?}");
+        let objects = |events: &[Value]| {
+            let of_pack = values(events, "pack-objects").into_iter();
+            of_pack
+                .filter(|(key, _)| ["write_pack_file/wrote", "written"].contains(&key.as_str()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(objects(&ours), objects(&theirs), "{case:?}");
+        let keys = |events: &[Value]| {
+            values(events, "pack-objects").into_iter().map(|(key, _)| key).collect::<Vec<_>>()
+        };
+        assert_eq!(keys(&ours), keys(&theirs), "{case:?}");
+    }
+}
