@@ -395,3 +395,14 @@ git for-each-ref --format='%(trailers:foo)'
 git for-each-ref --format='%(trailers:key)'
 git for-each-ref --format='%(trailers:only=maybe)'
 git for-each-ref --format='%(contents:trailersx)'
+
+## dates in a form of strftime, with flags, widths and modifiers
+history 3
+git for-each-ref --format='%(committerdate:format:%-d|%_d|%0d|%5d|%-5d|%_5d|%05d|%_-d|%-_5d)'
+git for-each-ref --format='%(committerdate:format:%^a|%#a|%5a|%05a|%-5a|%^10B|%#p|%^p|%#P|%^P|%5p|%#^p)'
+git for-each-ref --format='%(committerdate:format:%12F|%_10F|%012F|%-F|%^c|%#c|%30c|%030c|%_10D|%010r|%30x)'
+git for-each-ref --format='%(committerdate:format:%-e|%0e|%5e|%-k|%0l|%-j|%5j|%-C|%_C|%06C|%-Y|%6Y|%_6Y|%5G|%_g|%-u|%05w|%-I)'
+git for-each-ref --format='%(committerdate:format:%+d|%5_d|%q|%10q|%-|%5n|%5t|%5%|%05%|%5)'
+for letter in a A b B c C d D e F g G h H I j k l m M n p P r R S t T u U V w W x X y Y % E; do
+    git for-each-ref --format="%(committerdate:format:%E$letter,%O$letter,%-$letter,%09$letter,%_9$letter,%^$letter,%#$letter)"
+done

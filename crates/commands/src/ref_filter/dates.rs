@@ -1,11 +1,11 @@
 //! Dates of commits and tags in the formats of `--date` (git-log, `--date=<format>`).
 
-use std::io::Write as _;
-
 use gix_date::{Time, Zoned};
 
 use super::argument::fatal;
-use super::human::{Day, HumanForm};
+use super::calendar::{Civil, MONTHS, Moment, WEEKDAYS, Zone, put};
+use super::human::HumanForm;
+use super::strftime;
 use crate::call::fatal::Fatal;
 
 /// The format of a date.
@@ -33,15 +33,6 @@ enum DateForm {
     Custom(Vec<u8>),
 }
 
-/// A time as written in a commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
-    /// Seconds since 1970.
-    pub seconds: u64,
-    /// As written: `+0130` is 130.
-    pub zone: i32,
-}
-
 impl DateFormat {
     /// Parses the text after the colon of a date atom. A format behind `auto:` is for terminals.
     pub fn parse(text: &[u8], is_terminal: bool) -> Result<Self, Fatal> {
@@ -67,7 +58,9 @@ impl DateFormat {
             let Some(format) = format else {
                 return Err(fatal("date format missing colon separator: ", text));
             };
-            check_conversions(format)?;
+            if !strftime::is_supported(format) {
+                return Err(fatal("date format is not supported by packrace: format:", format));
+            }
             return done(DateForm::Custom(format.to_vec()), is_local);
         }
         let form = match name {
@@ -186,7 +179,7 @@ impl DateFormat {
                 format_args!("{weekday}, {day} {month_name} {year} {hour:02}:{minute:02}:{second:02} {zone}"),
             ),
             DateForm::Short => put(out, format_args!("{year:04}-{number:02}-{day:02}")),
-            DateForm::Custom(format) => custom(format, moment, date, abbreviation, out),
+            DateForm::Custom(format) => strftime::write(format, moment, date, abbreviation, out),
             DateForm::Raw | DateForm::Unix | DateForm::Relative | DateForm::Human => {}
         }
     }
@@ -214,20 +207,6 @@ fn too_large(seconds: u64) -> Fatal {
     Fatal::new(format!("Timestamp too large for this system: {seconds}"))
 }
 
-fn put(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
-    out.write_fmt(text).expect("memory takes all");
-}
-
-/// Formats 130 as `+0130`.
-struct Zone(i32);
-
-impl std::fmt::Display for Zone {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let sign = if self.0 < 0 { '-' } else { '+' };
-        write!(f, "{sign}{:04}", self.0.unsigned_abs())
-    }
-}
-
 /// The time in this machine's time zone, and the zone's short name. Times outside the calendar are in UTC.
 fn local(seconds: u64) -> Result<(Moment, String), Fatal> {
     let signed = i64::try_from(seconds).map_err(|_| too_large(seconds))?;
@@ -238,106 +217,6 @@ fn local(seconds: u64) -> Result<(Moment, String), Fatal> {
     let minutes = there.offset().seconds() / 60;
     let zone = minutes / 60 * 100 + minutes % 60;
     Ok((Moment { seconds, zone }, there.strftime("%Z").to_string()))
-}
-
-const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
-
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-
-/// A calendar date and time.
-struct Civil {
-    year: i64,
-    month: usize,
-    day: i64,
-    hour: i64,
-    minute: i64,
-    second: i64,
-    /// 0 is Sunday.
-    weekday: usize,
-    /// 0 is January 1.
-    day_of_year: i64,
-}
-
-impl Civil {
-    fn of(seconds: i64) -> Self {
-        let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-        let (year, month, day) = date_of(days);
-        Civil {
-            year,
-            month,
-            day,
-            hour: rest / 3600,
-            minute: rest / 60 % 60,
-            second: rest % 60,
-            weekday: (days + 4).rem_euclid(7) as usize,
-            day_of_year: days - days_before(year),
-        }
-    }
-
-    fn day(&self) -> Day {
-        Day { year: self.year, month: self.month, day: self.day }
-    }
-
-    /// The year and week by ISO 8601: week 1 has the year's first Thursday.
-    fn iso_week(&self) -> (i64, i64) {
-        let weekday = (self.weekday as i64 + 6) % 7;
-        let week = (self.day_of_year - weekday + 10) / 7;
-        let weeks = |year: i64| {
-            let first = (days_before(year) + 3).rem_euclid(7);
-            let is_leap = days_before(year + 1) - days_before(year) == 366;
-            if first == 3 || (first == 2 && is_leap) { 53 } else { 52 }
-        };
-        match week {
-            0 => (self.year - 1, weeks(self.year - 1)),
-            53 if weeks(self.year) == 52 => (self.year + 1, 1),
-            week => (self.year, week),
-        }
-    }
-}
-
-/// Days from 1970-01-01 to January 1 of a year.
-fn days_before(year: i64) -> i64 {
-    let before = year - 1;
-    before * 365 + before.div_euclid(4) - before.div_euclid(100) + before.div_euclid(400) - 719_162
-}
-
-/// The date `days` after 1970-01-01.
-fn date_of(days: i64) -> (i64, usize, i64) {
-    let mut year = 1970 + days.div_euclid(366);
-    // With 97 leap days in 400 years, the guess above is low, by only a few years per century.
-    let mut step = (days - days_before(year)) / 366;
-    while step > 0 {
-        year += step;
-        step = (days - days_before(year)) / 366;
-    }
-    while days_before(year + 1) <= days {
-        year += 1;
-    }
-    while days_before(year) > days {
-        year -= 1;
-    }
-    let february = days_before(year + 1) - days_before(year) - 337;
-    let mut rest = days - days_before(year);
-    let lengths = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let mut month = 0;
-    while month < 11 && rest >= lengths[month] {
-        rest -= lengths[month];
-        month += 1;
-    }
-    (year, month + 1, rest + 1)
 }
 
 /// How long ago, in words.
@@ -383,93 +262,6 @@ fn relative(seconds: u64, now: i64, out: &mut Vec<u8>) {
         return put(out, format_args!("{months} month{plural} ago"));
     }
     say((days + 183) / 365, "year");
-}
-
-/// The supported strftime conversions; others, flags and widths are refused.
-const CONVERSIONS: &[u8] = b"aAbBcCdDeFgGhHIjklmMnpPrRsStTuUVwWxXyYzZ%";
-
-fn check_conversions(format: &[u8]) -> Result<(), Fatal> {
-    let mut bytes = format.iter();
-    while let Some(byte) = bytes.next() {
-        if *byte != b'%' {
-            continue;
-        }
-        match bytes.next() {
-            Some(byte) if CONVERSIONS.contains(byte) => {}
-            _ => return Err(fatal("date format is not supported by packrace: format:", format)),
-        }
-    }
-    Ok(())
-}
-
-fn custom(format: &[u8], moment: Moment, date: &Civil, abbreviation: &str, out: &mut Vec<u8>) {
-    let mut bytes = format.iter();
-    while let Some(byte) = bytes.next() {
-        match (byte, bytes.as_slice().first()) {
-            (b'%', Some(conversion)) => {
-                bytes.next();
-                match conversion {
-                    b's' => put(out, format_args!("{}", moment.seconds)),
-                    b'z' => put(out, format_args!("{}", Zone(moment.zone))),
-                    b'Z' => out.extend_from_slice(abbreviation.as_bytes()),
-                    conversion => convert(*conversion, date, out),
-                }
-            }
-            _ => out.push(*byte),
-        }
-    }
-}
-
-/// Expands one conversion, in the C locale.
-fn convert(conversion: u8, date: &Civil, out: &mut Vec<u8>) {
-    let Civil { year, month, day, hour, minute, second, .. } = *date;
-    let weekday = date.weekday as i64;
-    let half = if hour % 12 == 0 { 12 } else { hour % 12 };
-    let two = |number: i64| format!("{number:02}");
-    let blank = |number: i64| format!("{number:2}");
-    let time = || format!("{hour:02}:{minute:02}:{second:02}");
-    let american = || format!("{month:02}/{day:02}/{:02}", year.rem_euclid(100));
-    let text = match conversion {
-        b'a' => WEEKDAYS[date.weekday][..3].to_owned(),
-        b'A' => WEEKDAYS[date.weekday].to_owned(),
-        b'b' | b'h' => MONTHS[month - 1][..3].to_owned(),
-        b'B' => MONTHS[month - 1].to_owned(),
-        b'c' => {
-            format!("{} {} {day:2} {} {year}", &WEEKDAYS[date.weekday][..3], &MONTHS[month - 1][..3], time())
-        }
-        b'C' => two(year.div_euclid(100)),
-        b'd' => two(day),
-        b'D' | b'x' => american(),
-        b'e' => blank(day),
-        b'F' => format!("{year}-{month:02}-{day:02}"),
-        b'g' => two(date.iso_week().0.rem_euclid(100)),
-        b'G' => date.iso_week().0.to_string(),
-        b'H' => two(hour),
-        b'I' => two(half),
-        b'j' => format!("{:03}", date.day_of_year + 1),
-        b'k' => blank(hour),
-        b'l' => blank(half),
-        b'm' => two(month as i64),
-        b'M' => two(minute),
-        b'n' => "\n".to_owned(),
-        b'p' => if hour < 12 { "AM" } else { "PM" }.to_owned(),
-        b'P' => if hour < 12 { "am" } else { "pm" }.to_owned(),
-        b'r' => format!("{half:02}:{minute:02}:{second:02} {}", if hour < 12 { "AM" } else { "PM" }),
-        b'R' => format!("{hour:02}:{minute:02}"),
-        b'S' => two(second),
-        b't' => "\t".to_owned(),
-        b'T' | b'X' => time(),
-        b'u' => (if weekday == 0 { 7 } else { weekday }).to_string(),
-        b'U' => two((date.day_of_year + 7 - weekday) / 7),
-        b'V' => two(date.iso_week().1),
-        b'w' => weekday.to_string(),
-        b'W' => two((date.day_of_year + 7 - (weekday + 6) % 7) / 7),
-        b'y' => two(year.rem_euclid(100)),
-        b'Y' => year.to_string(),
-        // `%%`: other conversions were refused.
-        _ => "%".to_owned(),
-    };
-    out.extend_from_slice(text.as_bytes());
 }
 
 #[cfg(test)]
@@ -554,7 +346,7 @@ mod tests {
         check("auto:", "unknown date format ");
         check("auto:x", "unknown date format x");
         check("auto:auto:iso", "unknown date format auto:iso");
-        check("format:%Ey", "date format is not supported by packrace: format:%Ey");
-        check("format:%", "date format is not supported by packrace: format:%");
+        check("format:%-z", "date format is not supported by packrace: format:%-z");
+        check("format:%99999d", "date format is not supported by packrace: format:%99999d");
     }
 }

@@ -3,7 +3,7 @@
 use packrace_object::ObjectId;
 
 use super::atom::{PersonPart, Who};
-use super::dates::Moment;
+use super::calendar::Moment;
 
 /// The value of the header line with this key.
 pub fn header_line<'a>(data: &'a [u8], key: &str) -> Option<&'a [u8]> {

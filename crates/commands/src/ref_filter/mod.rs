@@ -6,6 +6,7 @@
 
 mod argument;
 mod atom;
+mod calendar;
 mod color;
 mod commits;
 mod context;
@@ -27,6 +28,7 @@ mod objects;
 mod quote;
 mod signatures;
 mod sort;
+mod strftime;
 mod tracking;
 mod trailers;
 mod version;
