@@ -82,7 +82,9 @@ pub fn check_name(name: &[u8], change: &RefChange) -> Result<(), String> {
     let is_good = match change {
         // Refs with bad names can still be deleted.
         RefChange::Delete | RefChange::Verify => is_safe_name(name),
-        RefChange::Set(_) | RefChange::SetSymbolic(_) => is_ref_name(name),
+        // As in git, refs of other work trees only get values.
+        RefChange::SetSymbolic(_) => is_ref_name(name) && is_safe_name(name),
+        RefChange::Set(_) => is_ref_name(name),
     };
     if !is_good {
         return Err(format!("refusing to update ref with bad name '{shown}'"));

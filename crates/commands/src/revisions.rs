@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use packrace_object::tree::{Entries, EntryKind};
 use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
-use packrace_store::refs::RefSnapshot;
+use packrace_store::refs::{RefSnapshot, is_ref_name};
 use packrace_store::{ObjectReader, Repository, Snapshot};
 
 use crate::call::fatal::Fatal;
@@ -181,7 +181,13 @@ impl<'a> Revisions<'a> {
         let refs = self.refs.as_ref().expect("just set");
         for (before, after) in RULES {
             let full = [before, name, after].concat();
-            if let Some(found) = refs.resolve(&full).map_err(Fatal::new)? {
+            // The list of refs has none beside `HEAD` of those outside `refs/`.
+            let is_listed = full.starts_with(b"refs/") || full == b"HEAD" || !is_ref_name(&full);
+            let found = match is_listed {
+                true => refs.resolve(&full),
+                false => self.repository.refs().resolve(&full),
+            };
+            if let Some(found) = found.map_err(Fatal::new)? {
                 return Ok(Some(found.id));
             }
         }

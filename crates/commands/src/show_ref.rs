@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use packrace_object::oid;
-use packrace_store::refs::{Peeled, RefObjects as _, StoredObjects, Target, is_good_name};
+use packrace_store::refs::{Peeled, RefObjects as _, StoredObjects, Target, is_good_name, is_safe_name};
 use packrace_store::{Repository, Snapshot};
 
 use crate::call::Call;
@@ -113,7 +113,11 @@ impl<'a> ShowRefListing<'a> {
             return Err(Fatal::new("--verify requires a reference"));
         }
         for name in names {
-            match self.repository.refs().resolve(name).map_err(Fatal::new)? {
+            let found = match is_safe_name(name) {
+                true => self.repository.refs().resolve(name).map_err(Fatal::new)?,
+                false => None,
+            };
+            match found {
                 Some(found) => self.show(name, &found.id, Peeled::Unknown)?,
                 None if self.args.quiet => return Err(Fatal::silent(1)),
                 None => {

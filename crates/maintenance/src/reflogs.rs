@@ -7,7 +7,7 @@ use gix_glob::wildmatch;
 use gix_glob::wildmatch::Mode;
 use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
 use packrace_store::expiry::expiry;
-use packrace_store::refs::{LoggedChange, RefStore, Target};
+use packrace_store::refs::{LoggedChange, RefStore, Target, name_in_work_tree};
 use packrace_store::{ObjectReader, Repository, cache_bytes, ref_tips};
 
 use crate::error::Error;
@@ -176,7 +176,7 @@ impl<'a> ReflogExpiry<'a> {
     /// All commits reachable from a ref, and for `HEAD` from all refs; `None` if it points at none.
     fn reached_from(&mut self, refs: &RefStore, name: &[u8]) -> Result<Option<HashSet<ObjectId>>, Error> {
         let mut tips = Vec::new();
-        if name == b"HEAD" {
+        if name_in_work_tree(name) == b"HEAD" {
             refs.snapshot(&[])?.visit(b"refs/", &mut |record| {
                 if let Target::Direct { id, .. } = record.target {
                     tips.push(id);

@@ -465,3 +465,49 @@ sampled! {
         check(RefFormat::Files, &[("core.logAllRefUpdates", "always")], 3, count);
     }
 }
+
+#[test]
+fn refs_of_work_trees_have_several_names() {
+    for format in [RefFormat::Files, RefFormat::Reftable] {
+        let both = Both::new(format, &[]);
+        let (main, tree) = (both.ours(), both.ours.path().join("tree"));
+        git(&main, &["worktree", "add", "--quiet", "--detach", tree.to_str().unwrap()], "").unwrap();
+        let linked = main.join("worktrees/tree");
+        let set = |name: &str| RefEdit {
+            name: name.into(),
+            change: RefChange::Set(both.ids[1]),
+            expected: Expected::Any,
+            deref: true,
+            message: Arc::from(&b"why"[..]),
+            force_log: true,
+        };
+        let id = both.ids[1].to_string();
+        for (from, name, dir, plain) in [
+            (&main, "worktrees/tree/refs/bisect/a", &tree, "refs/bisect/a"),
+            (&linked, "worktrees/tree/refs/bisect/b", &tree, "refs/bisect/b"),
+            (&linked, "main-worktree/refs/bisect/c", &main, "refs/bisect/c"),
+            (&main, "main-worktree/refs/bisect/d", &main, "refs/bisect/d"),
+        ] {
+            transact(from, vec![set(name), set("refs/heads/beside")]).unwrap();
+            assert_eq!(git(dir, &["rev-parse", plain], "").unwrap().trim(), id, "{name}");
+            let log = git(dir, &["reflog", "show", "--format=%gs", plain], "").unwrap();
+            assert_eq!(log, "why\n", "{name}");
+            transact(from, vec![RefEdit { change: RefChange::Delete, ..set(name) }]).unwrap();
+            assert!(git(dir, &["rev-parse", "--verify", plain], "").is_err(), "{name}");
+        }
+        let multiple = "multiple updates for ref";
+        let in_use = if format == RefFormat::Files { "Unable to create" } else { multiple };
+        for (from, names, words) in [
+            (&main, ["main-worktree/refs/bisect/x", "refs/bisect/x"], in_use),
+            (&linked, ["refs/bisect/x", "worktrees/tree/refs/bisect/x"], in_use),
+            (&linked, ["worktrees/tree/refs/bisect/x/y", "refs/bisect/x"], "at the same time"),
+            (&main, ["worktrees/tree/refs/bisect/x", "worktrees/tree/refs/bisect/x"], multiple),
+        ] {
+            let error = transact(from, names.map(set).into()).unwrap_err();
+            assert!(error.contains(words), "{names:?}: {error}");
+        }
+        for dir in [&main, &tree] {
+            assert_eq!(git(dir, &["for-each-ref", "refs/bisect"], "").unwrap(), "");
+        }
+    }
+}

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use packrace_object::ObjectId;
-use packrace_store::refs::{Expected, PrepareError, RefChange, RefEdit, Value, is_good_name};
+use packrace_store::refs::{
+    Expected, PrepareError, RefChange, RefEdit, Value, is_good_name, names_work_tree,
+};
 
 use crate::call::Call;
 use crate::call::discovery::repository;
@@ -116,6 +118,12 @@ fn rename(mut changes: RefChanges<'_>, old: &[u8], new: &[u8], message: &[u8]) -
     }
     if resolves(new).map_err(Fatal::new)? {
         return Err(Fatal::new(format!("reference already exists: '{}'", shown(new))));
+    }
+    if names_work_tree(old) && matches!(refs.read(old).map_err(Fatal::new)?, Some(Value::Id(_))) {
+        // As in git, refs of other work trees can't be deleted.
+        check_name(old, &RefChange::Delete).map_err(|words| {
+            Fatal::error(format!("unable to delete old {}", shown(old))).after(format!("error: {words}\n"))
+        })?;
     }
     match refs.rename(old, new, message, &changes.writes, &mut changes.objects) {
         Ok(()) => Ok(()),

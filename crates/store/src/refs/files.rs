@@ -431,7 +431,7 @@ impl<'a> LooseRefs<'a> {
     /// paths of the directories above that were entered through symbolic links.
     fn read_directory(&mut self, name: &[u8], prefix: &[u8], via: &mut Vec<PathBuf>) -> Result<(), RefError> {
         let path = self.dirs.path_of(name);
-        self.builder.look(self.dirs.place_of(name), name);
+        self.builder.look_ref(name);
         let entries = match packrace_os::list_dir(&path, Role::Refs) {
             Ok(entries) => entries,
             Err(error) if is_absent(&error) => return Ok(()),
@@ -496,7 +496,7 @@ impl<'a> LooseRefs<'a> {
 
     /// Reads a loose ref, if it exists. A broken one is reported and skipped, as in git's listings.
     fn read_file(&mut self, name: Vec<u8>) -> Result<(), RefError> {
-        self.builder.look(self.dirs.place_of(&name), &name);
+        self.builder.look_ref(&name);
         match read_loose(self.dirs, &name, self.hash)? {
             LooseFile::Is(loose) => drop(self.found.insert(name, loose)),
             LooseFile::Broken => {

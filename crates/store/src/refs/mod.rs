@@ -12,11 +12,10 @@ mod stamp;
 mod tests;
 mod transaction;
 mod verify;
+mod work_trees;
 
-use std::ffi::OsStr;
 use std::ops::ControlFlow;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use crate::error::refs::RefError;
@@ -32,6 +31,9 @@ pub use transaction::{
 };
 
 pub use verify::{Problem, Severity};
+pub(crate) use work_trees::is_per_worktree;
+use work_trees::{Holder, PER_WORKTREE, Place, RefDirs};
+pub use work_trees::{name_in_work_tree, names_work_tree};
 
 /// How refs are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,44 +53,6 @@ pub struct RefStore {
     dirs: RefDirs,
     backend: Backend,
     hash: HashKind,
-}
-
-/// The directories of refs.
-#[derive(Debug, Clone)]
-struct RefDirs {
-    /// Of this work tree.
-    git_dir: PathBuf,
-    /// Shared by all work trees.
-    common_dir: PathBuf,
-}
-
-impl RefDirs {
-    /// The directory that a ref belongs to: some are a work tree's own (gitglossary, "per-worktree ref").
-    fn of(&self, name: &[u8]) -> &PathBuf {
-        if is_per_worktree(name) { &self.git_dir } else { &self.common_dir }
-    }
-
-    /// As above, without its path.
-    fn place_of(&self, name: &[u8]) -> stamp::StampDir {
-        if is_per_worktree(name) { stamp::StampDir::Own } else { stamp::StampDir::Common }
-    }
-
-    /// The path of a ref's own file, if it has one.
-    fn path_of(&self, name: &[u8]) -> PathBuf {
-        self.of(name).join(Path::new(OsStr::from_bytes(name)))
-    }
-
-    /// The path of its reflog.
-    fn log_of(&self, name: &[u8]) -> PathBuf {
-        self.of(name).join("logs").join(Path::new(OsStr::from_bytes(name)))
-    }
-}
-
-/// Refs below these directories belong to a work tree.
-const PER_WORKTREE: [&[u8]; 3] = [b"refs/bisect/", b"refs/rewritten/", b"refs/worktree/"];
-
-pub(crate) fn is_per_worktree(name: &[u8]) -> bool {
-    !name.starts_with(b"refs/") || PER_WORKTREE.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// A ref, with ids as values or ([`StoredRef`]) as stored.
@@ -193,8 +157,8 @@ impl RefStore {
         match self.backend {
             Backend::Files => files::read_one(&self.dirs, name, self.hash),
             Backend::Reftable => {
-                let stacks = reftable::Stacks::read(&self.dirs, self.hash)?;
-                Ok(stacks.find(name)?.map(|target| match target {
+                let (stack, name) = self.stack_of(name)?;
+                Ok(stack.find(name)?.map(|target| match target {
                     Target::Direct { id, .. } => Value::Id(id),
                     Target::Symbolic(target) => Value::Symbolic(target.to_vec()),
                 }))
@@ -219,8 +183,17 @@ impl RefStore {
     pub fn log(&self, name: &[u8]) -> Result<Option<Vec<LoggedChange>>, RefError> {
         match self.backend {
             Backend::Files => files::read_log(&self.dirs, name, self.hash),
-            Backend::Reftable => reftable::Stacks::read(&self.dirs, self.hash)?.log(name),
+            Backend::Reftable => {
+                let (stack, name) = self.stack_of(name)?;
+                stack.log(name)
+            }
         }
+    }
+
+    /// The stack of a ref, and the ref's name there.
+    fn stack_of<'a>(&self, name: &'a [u8]) -> Result<(reftable::Stack, &'a [u8]), RefError> {
+        let place = self.dirs.place(name);
+        Ok((reftable::Stack::read(&self.dirs.dir(place.holder), self.hash)?, place.name))
     }
 
     /// Follows symbolic refs from `name` to an object, reading one ref at a time; `None` as for
@@ -377,10 +350,10 @@ fn is_odd_good_name(name: &[u8]) -> bool {
     gix_validate::reference::name(name.into()).is_ok()
 }
 
-/// Whether a ref may have this name: below `refs/`, or in capitals beside `HEAD`. Stock git creates refs of
-/// any other name too, even where it keeps other files.
+/// Whether a ref may have this name: below `refs/`, in capitals beside `HEAD`, or a work tree's and told so.
+/// Stock git creates refs of any other name too, even where it keeps other files.
 pub fn is_ref_name(name: &[u8]) -> bool {
-    is_good_name(name) && (name.starts_with(b"refs/") || is_safe_name(name))
+    is_good_name(name) && (name.starts_with(b"refs/") || is_safe_name(name) || names_work_tree(name))
 }
 
 /// Whether the name, valid or not, stays inside the directory of refs, so that such a ref may be removed.

@@ -14,7 +14,9 @@ use packrace_os::Mapped;
 use packrace_os::count::Role;
 
 use super::reflog::LoggedChange;
-use super::{NameRange, PER_WORKTREE, Peeled, RefDirs, RefError, StoredRef, Target, is_per_worktree};
+use super::{
+    Holder, NameRange, PER_WORKTREE, Peeled, Place, RefDirs, RefError, StoredRef, Target, is_per_worktree,
+};
 
 /// Longest list of tables: git keeps a stack at some 20 tables.
 const MAX_LIST_BYTES: u64 = 1 << 20;
@@ -24,6 +26,7 @@ const MAX_TRIES: usize = 20;
 
 #[derive(Debug)]
 pub(super) struct Stacks {
+    dirs: RefDirs,
     /// Shared by all work trees.
     common: Stack,
     /// Of a linked work tree.
@@ -51,22 +54,22 @@ impl Stacks {
             true => None,
             false => Some(Stack::read(&dirs.git_dir, hash)?),
         };
-        Ok(Stacks { common, own })
+        Ok(Stacks { dirs: dirs.clone(), common, own })
     }
 
+    /// Finds no refs of other linked work trees, whose stacks are not read.
     pub(super) fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, RefError> {
-        let stack = self.own.as_ref().filter(|_| is_per_worktree(name)).unwrap_or(&self.common);
-        stack.find(name)
+        let Place { holder, name } = self.dirs.place(name);
+        match holder {
+            Holder::Common => self.common.find(name),
+            Holder::Own => self.own.as_ref().unwrap_or(&self.common).find(name),
+            Holder::Linked(_) => Ok(None),
+        }
     }
 
     /// An error if a table is damaged, or was changed in place since it was mapped.
     pub(super) fn check_unchanged(&self) -> Result<(), RefError> {
         self.own.iter().chain([&self.common]).try_for_each(Stack::check_unchanged)
-    }
-
-    /// The entries of a reflog.
-    pub(super) fn log(&self, name: &[u8]) -> Result<Option<Vec<LoggedChange>>, RefError> {
-        self.own.as_ref().filter(|_| is_per_worktree(name)).unwrap_or(&self.common).log(name)
     }
 
     /// The names of refs that have reflogs, sorted.

@@ -15,7 +15,7 @@ use packrace_object::{HashKind, ObjectId, TrailerHasher};
 use packrace_os::count::Role;
 use packrace_os::{FileIdentity, clock};
 
-use super::RefDirs;
+use super::{Holder, RefDirs};
 
 /// The list of the tables of a stack.
 pub(super) const TABLES_LIST: &[u8] = b"reftable/tables.list";
@@ -102,6 +102,18 @@ impl StampBuilder {
         if self.dirs.is_some() {
             let found = self.identity(place, name);
             self.file(place, name, found);
+        }
+    }
+
+    /// As above, for a loose ref or a directory of refs.
+    pub(super) fn look_ref(&mut self, name: &[u8]) {
+        let Some(dirs) = &self.dirs else { return };
+        let place = dirs.place(name);
+        match place.holder {
+            Holder::Common => self.look(StampDir::Common, place.name),
+            Holder::Own => self.look(StampDir::Own, place.name),
+            // The name is its path.
+            Holder::Linked(_) => self.look(StampDir::Common, name),
         }
     }
 

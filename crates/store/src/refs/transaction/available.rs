@@ -47,7 +47,7 @@ pub(super) fn conflicts(
             }
         }
         let below = [name, b"/"].concat();
-        if let Some(existing) = locks.first_below(&below)? {
+        if let Some(existing) = locks.first_below(name)? {
             add(Cause::Conflict { name: name.to_vec(), existing });
         }
         let others = changed.range(below.as_slice()..).take_while(|(other, _)| other.starts_with(&below));

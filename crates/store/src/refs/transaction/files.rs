@@ -161,16 +161,17 @@ impl FileLocks {
         Ok(file.is_some_and(|file| file.is_file) || self.packed.find(name)?.is_some())
     }
 
-    /// The first ref whose name starts with `prefix`, which ends with a slash.
-    pub(super) fn first_below(&mut self, prefix: &[u8]) -> Result<Option<Vec<u8>>, PrepareError> {
-        if let Some(name) = self.packed.first_below(prefix)? {
+    /// The first ref below a name.
+    pub(super) fn first_below(&mut self, name: &[u8]) -> Result<Option<Vec<u8>>, PrepareError> {
+        let prefix = [name, b"/"].concat();
+        if let Some(name) = self.packed.first_below(&prefix)? {
             return Ok(Some(name));
         }
-        let path = self.dirs.path_of(&prefix[..prefix.len() - 1]);
+        let path = self.dirs.path_of(name);
         if self.is_bulk && !self.listings.has(&path)? {
             return Ok(None);
         }
-        Ok(first_file(&path, prefix)?)
+        Ok(first_file(&path, &prefix)?)
     }
 
     /// Writes new values into the locks; nothing is visible yet.
@@ -238,7 +239,8 @@ impl FileLocks {
             steps.iter().filter(|(_, step)| !step.is_log_only && step.change == RefChange::Delete)
         {
             self.remove_log(&step.name)?;
-            remove_empty_parents(&self.dirs.of(&step.name).clone(), &step.name);
+            let place = self.dirs.place(&step.name);
+            remove_empty_parents(&self.dirs.dir(place.holder), place.name);
         }
         if self.writes.policy.syncs_names(Component::Reference) {
             sync_all(stashes.as_deref(), &changed_dirs)?;
@@ -393,7 +395,7 @@ impl FileLocks {
                 return Err(io_error(error));
             }
             let dir = path.parent().unwrap_or(&path);
-            make_dir_below(self.dirs.of(name), dir, Role::Refs, policy).map_err(io_error)?;
+            make_dir_below(self.dirs.top_of(name), dir, Role::Refs, policy).map_err(io_error)?;
         }
         let words = format!("Unable to create '{}': No such file or directory", lock_of(&path).display());
         Ok(LockedFile::Refused(Cause::Locked(words)))
@@ -451,7 +453,7 @@ impl FileLocks {
             match error.kind() {
                 ErrorKind::NotFound if is_begun => {
                     let dir = path.parent().unwrap_or(path);
-                    make_dir_below(self.dirs.of(name), dir, Role::Refs, policy).map_err(io_error)?;
+                    make_dir_below(self.dirs.top_of(name), dir, Role::Refs, policy).map_err(io_error)?;
                 }
                 // No log of this name, only logs below it, or nothing at all.
                 ErrorKind::IsADirectory if !is_begun => return Ok(false),
@@ -467,7 +469,7 @@ impl FileLocks {
     /// they belong to deleted refs and were left by a kill or a crash. Git keeps them and cannot
     /// create such a ref.
     fn clear_way(&self, name: &[u8], path: &Path) -> Result<(), RefError> {
-        let logs = self.dirs.of(name).join("logs");
+        let logs = self.dirs.logs_of(name);
         for above in path.ancestors().skip(1).take_while(|above| **above != *logs) {
             let io = |source| RefError::Io { path: above.to_owned(), source };
             if packrace_os::identity(above, Role::Refs).map_err(io)?.is_some_and(|file| file.is_file) {
@@ -484,8 +486,8 @@ impl FileLocks {
         }
         match durable::remove_file(&path, Role::Refs) {
             Ok(true) => {
-                let name = [b"logs/", name].concat();
-                remove_empty_parents(&self.dirs.of(&name[5..]).clone(), &name);
+                let place = self.dirs.place(name);
+                remove_empty_parents(&self.dirs.dir(place.holder), &[b"logs/", place.name].concat());
                 Ok(())
             }
             Ok(false) => Ok(()),

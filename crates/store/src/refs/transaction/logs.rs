@@ -74,7 +74,7 @@ impl RefStore {
             }
             LogEdit::Replace { changes, value } => {
                 let dir = path.parent().unwrap_or(&path);
-                make_dir_below(self.dirs.of(name), dir, Role::Refs, writes.policy).map_err(io_error)?;
+                make_dir_below(self.dirs.top_of(name), dir, Role::Refs, writes.policy).map_err(io_error)?;
                 let mut file = LockFile::take(&path, FileKind::Refs, writes.policy).map_err(io_error)?;
                 for change in &changes {
                     file.write(&change.as_entry().line()).map_err(io_error)?;
@@ -104,6 +104,7 @@ impl RefStore {
     ) -> Result<(), PrepareError> {
         let mut locks = StackLocks::begin(self, &[], writes)?;
         let side = locks.lock(name)?;
+        let name = self.dirs.place(name).name;
         let log = side.stack.log(name)?;
         let mut records = Records::default();
         match edit(log.as_deref()) {

@@ -202,10 +202,10 @@ impl Locks {
         }
     }
 
-    fn first_below(&mut self, prefix: &[u8]) -> Result<Option<Vec<u8>>, PrepareError> {
+    fn first_below(&mut self, name: &[u8]) -> Result<Option<Vec<u8>>, PrepareError> {
         match self {
-            Locks::Files(locks) => locks.first_below(prefix),
-            Locks::Stack(locks) => locks.first_below(prefix),
+            Locks::Files(locks) => locks.first_below(name),
+            Locks::Stack(locks) => locks.first_below(name),
         }
     }
 }
@@ -264,9 +264,11 @@ impl Prepared<'_> {
     /// The changes, in the order of the edits; each symbolic ref is replaced by its target, at the end.
     pub fn updates(&self) -> impl Iterator<Item = Update<'_>> {
         let refused: HashSet<usize> = self.refused.iter().map(|refusal| refusal.edit).collect();
-        let is_reported = move |step: &&RefStep| !refused.contains(&step.edit) && !step.is_log_only;
-        self.steps.iter().filter(is_reported).map(|step| Update {
-            name: &step.name,
+        let is_reported =
+            move |(_, step): &(usize, &RefStep)| !refused.contains(&step.edit) && !step.is_log_only;
+        self.steps.iter().enumerate().filter(is_reported).map(|(at, step)| Update {
+            // The name that was asked for may tell this work tree.
+            name: if at == step.edit { &self.edits[at].name } else { &step.name },
             expected: &step.expected,
             change: &step.change,
         })

@@ -103,7 +103,8 @@ impl RefStore {
             durable::remove_file(&path, Role::Refs).map_err(|source| RefError::Io { path, source })?;
         }
         drop(lock);
-        super::directories::remove_empty_parents(self.dirs.of(name), name);
+        let place = self.dirs.place(name);
+        super::directories::remove_empty_parents(&self.dirs.dir(place.holder), place.name);
         Ok(())
     }
 }

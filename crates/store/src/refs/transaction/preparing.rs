@@ -53,31 +53,9 @@ impl<'a, 's> Preparing<'a, 's> {
         mode: TransactionMode,
         writes: &'s RefWrites,
     ) -> Result<Prepared<'s>, PrepareError> {
-        let mut twice = Vec::new();
-        for (edit, asked) in self.edits.iter().enumerate() {
-            let step = RefStep {
-                edit,
-                name: asked.name.clone(),
-                change: asked.change.clone(),
-                expected: asked.expected.clone(),
-                is_log_only: false,
-                is_of_head: false,
-                to: None,
-                known_from: 0,
-                old: None,
-                old_id: None,
-                new_id: None,
-            };
-            if self.names.insert(asked.name.clone(), edit).is_some() {
-                twice.push(edit);
-            }
-            self.steps.push(step);
-        }
-        if let Some(edit) = twice.into_iter().min_by_key(|edit| &self.edits[*edit].name) {
-            let cause = Cause::Duplicate { name: self.edits[edit].name.clone(), via: None };
-            return Err(self.refusal(FailedStep { step: edit, cause }).into());
-        }
+        self.begin_steps()?;
         if let Some(Value::Symbolic(target)) = self.locks.read(b"HEAD")? {
+            let target = self.store.dirs.plain(&target).to_vec();
             if let Some(to) = self.names.get(&target).copied() {
                 self.log_head(to);
             }
@@ -117,6 +95,37 @@ impl<'a, 's> Preparing<'a, 's> {
             Locks::Stack(_) => {}
         }
         Ok(Prepared { store, edits, steps, refused, mode, writes, locks, hook: HookCall::of(None) })
+    }
+
+    /// Makes a step of each edit; no ref may be changed twice.
+    fn begin_steps(&mut self) -> Result<(), PrepareError> {
+        let mut twice = Vec::new();
+        for (edit, asked) in self.edits.iter().enumerate() {
+            let step = RefStep {
+                edit,
+                name: self.store.dirs.plain(&asked.name).to_vec(),
+                change: asked.change.clone(),
+                expected: asked.expected.clone(),
+                is_log_only: false,
+                is_of_head: false,
+                to: None,
+                known_from: 0,
+                old: None,
+                old_id: None,
+                new_id: None,
+            };
+            let other = self.names.insert(step.name.clone(), edit).map(|other| &self.edits[other].name);
+            // Files refuse two names of one ref by its lock.
+            if other.is_some_and(|other| self.store.backend == Backend::Reftable || *other == asked.name) {
+                twice.push(edit);
+            }
+            self.steps.push(step);
+        }
+        if let Some(edit) = twice.into_iter().min_by_key(|edit| &self.edits[*edit].name) {
+            let cause = Cause::Duplicate { name: self.edits[edit].name.clone(), via: None };
+            return Err(self.refusal(FailedStep { step: edit, cause }).into());
+        }
+        Ok(())
     }
 
     /// Adds the reflog line of `HEAD` for a change of the ref that it points to.
@@ -191,6 +200,7 @@ impl<'a, 's> Preparing<'a, 's> {
 
     /// Continues from a symbolic ref to its target.
     fn follow(&mut self, at: usize, target: Vec<u8>) -> Result<(), PrepareError> {
+        let target = self.store.dirs.plain(&target).to_vec();
         let next = self.steps.len();
         let step = &mut self.steps[at];
         step.is_log_only = true;
@@ -246,7 +256,7 @@ impl<'a, 's> Preparing<'a, 's> {
             match value {
                 None => return Ok(Some(None)),
                 Some(Value::Id(id)) => return Ok(Some(Some(id))),
-                Some(Value::Symbolic(target)) => name = target,
+                Some(Value::Symbolic(target)) => name = self.store.dirs.plain(&target).to_vec(),
             }
         }
         Ok(None)

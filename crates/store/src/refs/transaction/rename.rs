@@ -37,7 +37,7 @@ impl RefStore {
                 let words = format!("refname {} is a symbolic ref, renaming it is not supported", shown(old));
                 return Err(RefError::Write(words).into());
             }
-            None => return Err(RefError::Write(format!("refname {} not found", shown(old))).into()),
+            None => return Err(not_found(old)),
         };
         if self.read(new)?.is_some() {
             return Err(
@@ -125,7 +125,12 @@ impl RefStore {
             Peeled::NotATag | Peeled::Unknown => None,
         };
         let mut locks = StackLocks::begin(self, &[], writes)?;
+        // As in git, which looks only in the stack of the new name.
+        if locks.side_of(old).0 != locks.side_of(new).0 {
+            return Err(not_found(old));
+        }
         let side = locks.lock(new)?;
+        let [old, new] = [old, new].map(|name| self.dirs.place(name).name);
         for directory in new.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| &new[..end])
         {
             if directory != old && side.stack.find(directory)?.is_some() {
@@ -159,6 +164,10 @@ impl RefStore {
         }
         Ok(())
     }
+}
+
+fn not_found(name: &[u8]) -> PrepareError {
+    RefError::Write(format!("refname {} not found", String::from_utf8_lossy(name))).into()
 }
 
 fn in_the_way(existing: &[u8], new: &[u8]) -> PrepareError {

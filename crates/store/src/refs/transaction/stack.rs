@@ -11,7 +11,7 @@
 //! that no list names, and a lock.
 
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use packrace_format::reftable::{LogChange, LogRecord, RefRecord, RefValue, TableName, Writer, format_list};
 use packrace_object::{HashKind, ObjectId};
@@ -20,7 +20,7 @@ use packrace_os::durable::{self, random_number};
 
 use super::super::reflog::{LoggedChange, parse_who};
 use super::super::reftable::Stack;
-use super::super::{Peeled, RefDirs, RefError, Target, is_per_worktree};
+use super::super::{Holder, Peeled, Place, RefDirs, RefError, Target};
 use super::stack_files::{failed, publish_list, sync_dir, write_table};
 use super::{
     CommitWork, LockedRef, PrepareError, RefChange, RefEdit, RefObjects, RefStep, RefWrites, Value,
@@ -34,17 +34,31 @@ use crate::refs::RefStore;
 pub(super) struct StackLocks {
     hash: HashKind,
     writes: RefWrites,
-    common: Side,
-    /// Of a linked work tree.
-    own: Option<Side>,
+    dirs: RefDirs,
+    has_own: bool,
+    /// The stacks that were needed so far.
+    sides: Vec<Side>,
 }
 
 /// A stack with its lock.
 #[derive(Debug)]
 pub(super) struct Side {
+    holder: SideHolder,
     pub(super) dir: PathBuf,
+    /// Read when it is needed, and again once it is locked.
     pub(super) stack: Stack,
+    is_read: bool,
     lock: Option<LockFile>,
+}
+
+/// The holder of a stack, owned.
+#[derive(Debug, PartialEq, Eq)]
+enum SideHolder {
+    Common,
+    /// Only in a linked work tree.
+    Own,
+    /// By id.
+    Linked(Vec<u8>),
 }
 
 /// The contents of a new table.
@@ -85,17 +99,10 @@ impl StackLocks {
         edits: &[RefEdit],
         writes: &RefWrites,
     ) -> Result<Self, PrepareError> {
-        let RefDirs { git_dir, common_dir } = &store.dirs;
-        let side = |dir: &Path, is_read_later: bool| -> Result<Side, RefError> {
-            let stack = if is_read_later { Stack::empty() } else { Stack::read(dir, store.hash)? };
-            Ok(Side { dir: dir.join("reftable"), stack, lock: None })
-        };
-        let has_own = git_dir != common_dir;
-        // A stack that is locked at once is read after locking.
-        let is_changed = |own: bool| edits.iter().any(|edit| (has_own && is_per_worktree(&edit.name)) == own);
-        let own = has_own.then(|| side(git_dir, is_changed(true))).transpose()?;
-        let common = side(common_dir, is_changed(false))?;
-        let mut locks = StackLocks { hash: store.hash, writes: writes.clone(), common, own };
+        let dirs = store.dirs.clone();
+        let has_own = dirs.git_dir != dirs.common_dir;
+        let (hash, writes) = (store.hash, writes.clone());
+        let mut locks = StackLocks { hash, writes, dirs, has_own, sides: Vec::new() };
         for edit in edits {
             locks.lock(&edit.name)?;
         }
@@ -104,9 +111,48 @@ impl StackLocks {
 
     /// Locks the stack of a ref and rereads it.
     pub(super) fn lock(&mut self, name: &[u8]) -> Result<&mut Side, PrepareError> {
+        let (at, _) = self.side_of(name);
+        self.lock_side(at)
+    }
+
+    /// The number of the stack of a ref, and the ref's name there.
+    pub(super) fn side_of<'a>(&mut self, name: &'a [u8]) -> (usize, &'a [u8]) {
+        let Place { holder, name } = self.dirs.place(name);
+        let has_own = self.has_own;
+        let is_held = |side: &Side| match (holder, &side.holder) {
+            (Holder::Common, SideHolder::Common) | (Holder::Own, SideHolder::Own) => true,
+            (Holder::Own, SideHolder::Common) => !has_own,
+            (Holder::Linked(id), SideHolder::Linked(other)) => id == other,
+            _ => false,
+        };
+        if let Some(at) = self.sides.iter().position(is_held) {
+            return (at, name);
+        }
+        let side_holder = match holder {
+            Holder::Linked(id) => SideHolder::Linked(id.to_vec()),
+            Holder::Own if has_own => SideHolder::Own,
+            Holder::Own | Holder::Common => SideHolder::Common,
+        };
+        let dir = self.dirs.dir(holder).join("reftable");
+        self.sides.push(Side { holder: side_holder, dir, stack: Stack::empty(), is_read: false, lock: None });
+        (self.sides.len() - 1, name)
+    }
+
+    /// The stack of a ref, and the ref's name there.
+    fn side<'a>(&mut self, name: &'a [u8]) -> Result<(&mut Side, &'a [u8]), RefError> {
+        let (at, name) = self.side_of(name);
+        let side = &mut self.sides[at];
+        if !side.is_read {
+            side.read(self.hash)?;
+        }
+        Ok((side, name))
+    }
+
+    fn lock_side(&mut self, at: usize) -> Result<&mut Side, PrepareError> {
         let (hash, policy, patience) = (self.hash, self.writes.policy, self.writes.reftable_patience);
-        let side = self.side_mut(name);
+        let side = &mut self.sides[at];
         if side.lock.is_none() {
+            side.check_holder()?;
             let list = side.dir.join("tables.list");
             let taken = LockFile::take_within(&list, FileKind::Refs, policy, patience);
             let taken = taken.map_err(|error| match error.is_locked() {
@@ -116,16 +162,9 @@ impl StackLocks {
                 false => RefError::from(error),
             })?;
             side.lock = Some(taken);
-            side.stack = Stack::read(side.dir.parent().unwrap_or(&side.dir), hash)?;
+            side.read(hash)?;
         }
         Ok(side)
-    }
-
-    fn side_mut(&mut self, name: &[u8]) -> &mut Side {
-        match &mut self.own {
-            Some(own) if is_per_worktree(name) => own,
-            _ => &mut self.common,
-        }
     }
 
     pub(super) fn take(&mut self, step: &RefStep) -> Result<LockedRef, PrepareError> {
@@ -134,18 +173,24 @@ impl StackLocks {
     }
 
     pub(super) fn read(&mut self, name: &[u8]) -> Result<Option<Value>, PrepareError> {
-        Ok(self.side_mut(name).stack.find(name)?.map(|target| match target {
+        let (side, name) = self.side(name)?;
+        Ok(side.stack.find(name)?.map(|target| match target {
             Target::Direct { id, .. } => Value::Id(id),
             Target::Symbolic(target) => Value::Symbolic(target.to_vec()),
         }))
     }
 
     pub(super) fn exists(&mut self, name: &[u8]) -> Result<bool, PrepareError> {
-        Ok(self.side_mut(name).stack.find(name)?.is_some())
+        let (side, name) = self.side(name)?;
+        Ok(side.stack.find(name)?.is_some())
     }
 
-    pub(super) fn first_below(&mut self, prefix: &[u8]) -> Result<Option<Vec<u8>>, PrepareError> {
-        Ok(self.side_mut(prefix).stack.first_below(prefix)?)
+    /// The first ref below a name.
+    pub(super) fn first_below(&mut self, name: &[u8]) -> Result<Option<Vec<u8>>, PrepareError> {
+        let (side, there) = self.side(name)?;
+        let found = side.stack.first_below(&[there, b"/"].concat())?;
+        let told = &name[..name.len() - there.len()];
+        Ok(found.map(|found| [told, &found].concat()))
     }
 
     pub(super) fn commit(
@@ -153,19 +198,20 @@ impl StackLocks {
         work: &CommitWork<'_>,
         objects: &mut dyn RefObjects,
     ) -> Result<(), PrepareError> {
-        let (mut common, mut own) = (Records::default(), Records::default());
+        let mut all: Vec<Records> = Vec::new();
         for (_, step) in work.steps() {
-            let is_own = self.own.is_some() && is_per_worktree(&step.name);
-            let records = if is_own { &mut own } else { &mut common };
-            self.add(work, step, records, objects)?;
+            let (at, _) = self.side_of(&step.name);
+            all.resize_with(all.len().max(at + 1), Records::default);
+            self.add(work, step, &mut all[at], objects)?;
         }
+        let mut changed: Vec<(usize, Records)> = all.into_iter().enumerate().collect();
+        changed.retain(|(_, records)| !records.refs.is_empty() || !records.logs.is_empty());
+        // Those of work trees first.
+        changed.sort_by_key(|(at, _)| self.sides[*at].holder == SideHolder::Common);
         let mut written = Vec::new();
-        for (records, name) in [(own, &b"HEAD"[..]), (common, b"refs/heads/")] {
-            if records.refs.is_empty() && records.logs.is_empty() {
-                continue;
-            }
+        for (at, records) in changed {
             let writes = self.writes.clone();
-            let side = self.lock(name)?;
+            let side = self.lock_side(at)?;
             side.write(records, &writes)?;
             written.push(side.dir.clone());
         }
@@ -186,12 +232,12 @@ impl StackLocks {
         records: &mut Records,
         objects: &mut dyn RefObjects,
     ) -> Result<(), PrepareError> {
-        let name = || step.name.clone();
         let hash = self.hash;
         let is_begun = work.edits[step.edit].force_log || self.writes.log.begins(&step.name);
-        let side = self.side_mut(&step.name);
+        let (side, there) = self.side(&step.name)?;
+        let name = || there.to_vec();
         if let Some((old, new)) = work.logged(step, hash)
-            && (is_begun || side.stack.has_log(&step.name)?)
+            && (is_begun || side.stack.has_log(there)?)
         {
             let message = &work.edits[step.edit].message;
             let change = LoggedChange::new(old, new, &work.writes.who, message);
@@ -220,7 +266,7 @@ impl StackLocks {
                 if work.keeps_log(step) {
                     return Ok(());
                 }
-                for update_index in side.stack.log_updates(&step.name)? {
+                for update_index in side.stack.log_updates(there)? {
                     records.logs.push((name(), Log::TakenBack(update_index)));
                 }
             }
@@ -230,6 +276,24 @@ impl StackLocks {
 }
 
 impl Side {
+    /// An error if this is the stack of a work tree that does not exist.
+    fn check_holder(&self) -> Result<(), RefError> {
+        let (SideHolder::Linked(_), Some(work_tree)) = (&self.holder, self.dir.parent()) else {
+            return Ok(());
+        };
+        let found = packrace_os::identity(work_tree, Role::Refs);
+        match found.map_err(|source| RefError::Io { path: work_tree.to_owned(), source })? {
+            Some(file) if file.is_dir => Ok(()),
+            _ => Err(RefError::Write("reftable: transaction prepare: I/O error".to_owned())),
+        }
+    }
+
+    fn read(&mut self, hash: HashKind) -> Result<(), RefError> {
+        self.stack = Stack::read(self.dir.parent().unwrap_or(&self.dir), hash)?;
+        self.is_read = true;
+        Ok(())
+    }
+
     /// Adds a table to the stack and releases the lock.
     pub(super) fn write(&mut self, mut records: Records, writes: &RefWrites) -> Result<(), RefError> {
         let Some(lock) = self.lock.take() else { return Ok(()) };
