@@ -159,6 +159,31 @@ stock -C to.git config receive.shallowUpdate true
 git -C shallow push "file://$PWD/to.git" main
 cat to.git/shallow
 
+## hooks of a shallow push know where history ends
+# masks: progress
+history 5 from
+git init -q --bare to.git
+stock -C to.git config receive.shallowUpdate true
+git clone -q --depth=2 "file://$PWD/from" shallow
+printf '#!/bin/sh\necho "$(basename "$0") ${GIT_SHALLOW_FILE+is told}"\n[ -z "$GIT_SHALLOW_FILE" ] || sort "$GIT_SHALLOW_FILE"\n' >hook
+printf 'case $0 in\n*/pre-receive|*/post-receive) while read old new ref; do git log --oneline "$new"; done ;;\n*/update) git log --oneline "$3" ;;\nesac\n' >>hook
+for hook in pre-receive update post-receive post-update; do
+    cp hook to.git/hooks/$hook
+    chmod +x to.git/hooks/$hook
+done
+printf '#!/bin/sh\n[ "$1" = prepared ] || exit 0\necho "transaction ${GIT_SHALLOW_FILE+is told}" >>../told\n' >to.git/hooks/reference-transaction
+chmod +x to.git/hooks/reference-transaction
+git -C shallow push "file://$PWD/to.git" main 2>&1 | sed 's/ *$//; /missing object/d'
+cat to.git/shallow
+stock -C shallow commit -q --allow-empty -m more
+git -C shallow push "file://$PWD/to.git" main 2>&1 | sed 's/ *$//'
+stock init -q --bare whole.git
+cp to.git/hooks/pre-receive whole.git/hooks/
+git -C from push ../whole.git main 2>&1 | sed 's/ *$//'
+cat told
+find to.git whole.git -maxdepth 1 -name 'shallow*'
+rm -r to.git/hooks whole.git/hooks
+
 ## unpacked or kept, by number
 # state: loose packs
 # masks: progress pack-names

@@ -2,7 +2,7 @@
 //!
 //! | what | where | removed |
 //! |---|---|---|
-//! | temporaries: `tmp_*`, `.tmp-*` | in `objects/` and folders below it, `reftable/`, `info/`, `packrace-bundles/`; `tmp_info_*` beside `HEAD` | after a day; at once if a killed job of packrace made them |
+//! | temporaries: `tmp_*`, `.tmp-*` | in `objects/` and folders below it, `reftable/`, `info/`, `packrace-bundles/`; `tmp_info_*` and `shallow_*` beside `HEAD` | after a day; at once if a killed job of packrace made them |
 //! | quarantines of pushes: `tmp_objdir-incoming-*`, `incoming-*` | `objects/` | as above, counted from the last file in them |
 //! | files of packs without index, without `.keep` | `objects/pack/` | after an hour: a live writer adds the index soon after them |
 //! | `multi-pack-index.lock`, `multi-pack-index-chain.lock`, `commit-graph.lock`, `commit-graph-chain.lock`, `packed-refs.lock`, locks of refs below `refs/` and of reftables | git's places | after a day; after ten minutes if a killed job of packrace may have taken them |
@@ -99,7 +99,7 @@ pub fn find(
     for dir in ["reftable", "info", BUNDLE_DIR] {
         search.temporaries(&common.join(dir), &TEMPORARIES)?;
     }
-    search.temporaries(common, &["tmp_info_"])?;
+    search.temporaries(common, &["tmp_info_", "shallow_"])?;
     search.packs(&objects.join("pack"))?;
     for lock in [
         objects.join("pack/multi-pack-index.lock"),

@@ -24,6 +24,7 @@ fn what_is_old_and_nobody_s_goes() {
         ("objects/tmp_obj_abcdef", Some(24)),
         ("objects/17/tmp_obj_abcdef", Some(24)),
         ("objects/pack/tmp_pack_abcdef", Some(24)),
+        ("shallow_abcdef", Some(24)),
         ("objects/pack/.tmp-123-pack-abc.pack", Some(24)),
         ("objects/info/commit-graphs/tmp_graph_abcdef", Some(24)),
         ("objects/tmp_objdir-incoming-abcdef/pack/tmp_pack_x", Some(24)),

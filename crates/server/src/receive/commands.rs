@@ -6,6 +6,7 @@ use std::sync::Arc;
 use packrace_object::ObjectId;
 use packrace_os::HeldDir;
 use packrace_os::clock::Clock;
+use packrace_os::durable::NewFile;
 use packrace_protocol::message::push_report::{PushReport, RefOutcome, RefReport, Rewritten};
 use packrace_protocol::session::push::{PushInput, PushOutput, PushRequest, PushSession};
 use packrace_store::refs::RefSnapshot;
@@ -100,6 +101,8 @@ pub(super) struct Push<'a> {
     pub(super) commands: Vec<ReceivedCommand>,
     pub(super) client: ClientMessages,
     pub(super) hooks: Arc<Hooks>,
+    /// Where the history ends for hooks, if it ends where the repository's did not.
+    shallow_file: Option<NewFile>,
     pub(super) certificate: Option<CertificateCheck>,
 }
 
@@ -145,6 +148,7 @@ impl<'a> Push<'a> {
             commands,
             client,
             hooks,
+            shallow_file: None,
             certificate: None,
         })
     }
@@ -220,6 +224,8 @@ impl<'a> Push<'a> {
             return Ok(());
         }
         let shallow = connected?;
+        // Removed when the hooks after the push have run.
+        self.shallow_file = self.shallow_file(&shallow)?;
         self.refuse_beyond_quota(quarantine.as_ref(), &refs)?;
         self.refuse_hidden();
         self.refuse_forbidden(snapshot, &refs)?;
@@ -251,6 +257,19 @@ impl<'a> Push<'a> {
             return Ok(());
         }
         self.move_in(quarantine, &refs, shallow)
+    }
+
+    /// Tells all hooks where the history ends, if a command cuts it.
+    fn shallow_file(&mut self, shallow: &Shallow) -> Result<Option<NewFile>, Error> {
+        let Some(cut) =
+            shallow.as_ref().filter(|_| self.commands.iter().any(|command| command.needs_shallow))
+        else {
+            return Ok(None);
+        };
+        let file = cut.file_for_hooks(&self.call.subject.repository)?;
+        let variable = ("GIT_SHALLOW_FILE".into(), file.path().to_owned().into());
+        self.hooks = Arc::new(self.hooks.with_environment([variable]));
+        Ok(Some(file))
     }
 
     /// Stores the objects and changes refs, unless that cannot be recorded.

@@ -1,9 +1,11 @@
 //! Pushes from shallow repositories (git-config, "receive.shallowUpdate").
 
+use std::path::Path;
 use std::sync::Arc;
 
 use packrace_object::{Kind, ObjectId, parse_commit};
 use packrace_os::count::Role;
+use packrace_os::durable::NewFile;
 use packrace_store::publish::{FileKind, LockFile, WritePolicy};
 use packrace_store::{Repository, Snapshot, cache_bytes};
 
@@ -51,7 +53,27 @@ impl NewShallow {
         let path = repository.common_dir().join("shallow");
         let policy = WritePolicy::of(repository.config())?;
         let mut lock = LockFile::take(&path, FileKind::Shallow, policy)?;
-        let before = match packrace_os::read_file(&path, Role::Config, MAX_SHALLOW_BYTES) {
+        lock.write(&self.added_to(&path)?)?;
+        lock.commit()?;
+        Ok(())
+    }
+
+    /// A file of the repository's shallow commits and these, for hooks (`GIT_SHALLOW_FILE`), which run before and after
+    /// they are added. Dropping it removes it.
+    pub(super) fn file_for_hooks(&self, repository: &Repository) -> Result<NewFile, Error> {
+        // Hooks run in other directories.
+        let dir = packrace_os::real_path(repository.common_dir());
+        let failed = |error| Error::caused(repository.common_dir().display(), error);
+        let dir = dir.map_err(failed)?;
+        let content = self.added_to(&dir.join("shallow"))?;
+        let mut file = NewFile::create_temporary(&dir, "shallow_", 0o600, Role::Config).map_err(failed)?;
+        file.write(&content).and_then(|()| file.flush()).map_err(failed)?;
+        Ok(file)
+    }
+
+    /// The lines of a shallow file and these, sorted.
+    fn added_to(&self, path: &Path) -> Result<Vec<u8>, Error> {
+        let before = match packrace_os::read_file(path, Role::Config, MAX_SHALLOW_BYTES) {
             Ok(text) => text,
             Err(error) if packrace_os::is_absent(&error) => Vec::new(),
             Err(error) => return Err(Error::caused(path.display(), error)),
@@ -62,11 +84,6 @@ impl NewShallow {
         lines.extend(new.iter().map(String::as_bytes));
         lines.sort_unstable();
         lines.dedup();
-        for line in lines {
-            lock.write(line)?;
-            lock.write(b"\n")?;
-        }
-        lock.commit()?;
-        Ok(())
+        Ok(lines.into_iter().flat_map(|line| [line, b"\n"]).flatten().copied().collect())
     }
 }
