@@ -222,3 +222,26 @@ stock clone -q --bare from bare.git
 git -C bare.git repack -adbq
 git clone -q --no-local bare.git to
 git -C to rev-list --objects --all --count
+
+## refs that are never listed are wanted by name
+# in: files reftable
+# exits: 128 128 128 128 128 128
+history 5
+stock config uploadpack.allowRefInWant true
+stock config transfer.hideRefs refs/hidden
+stock worktree add -q -b side ../wt HEAD~2
+stock update-ref ORIG_HEAD HEAD~3
+stock symbolic-ref MY_HEAD refs/heads/side
+stock -C ../wt update-ref refs/bisect/x HEAD~1
+stock update-ref refs/bisect/x HEAD~4
+stock update-ref refs/hidden/x HEAD~4
+echo "$(stock rev-parse HEAD)		branch 'main' of elsewhere" >.git/FETCH_HEAD
+line() {
+    printf '%04x%s' $((${#1} + 4)) "$1"
+}
+for name in HEAD ORIG_HEAD MY_HEAD FETCH_HEAD refs/bisect/x worktrees/wt/HEAD worktrees/wt/refs/bisect/x main-worktree/HEAD \
+    MERGE_HEAD worktrees/none/HEAD worktrees/../HEAD refs/heads/../../HEAD main refs/hidden/x; do
+    { line command=fetch; line object-format=sha1; printf 0001; line "want-ref $name"; line done; printf 0000; } >request
+    GIT_PROTOCOL=version=2 git upload-pack --stateless-rpc . <request 2>/dev/null | grep -a -o '[0-9a-f]\{40\} [a-zA-Z].*\|ERR .*'
+done
+rm -r ../wt

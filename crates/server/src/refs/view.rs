@@ -153,15 +153,6 @@ impl<'a> RefsView<'a> {
         }
     }
 
-    /// The object of a ref that is not hidden; `full_name` is `name` in the namespace.
-    pub(crate) fn resolve(&self, name: &[u8], full_name: &[u8]) -> Result<Option<ObjectId>, Error> {
-        let is_full = name == b"HEAD" || name.starts_with(b"refs/");
-        if !is_full || self.hidden.hides(name, full_name) {
-            return Ok(None);
-        }
-        Ok(self.refs.resolve(full_name)?.map(|resolved| resolved.id))
-    }
-
     /// Calls `each` with every visible ref whose name starts with one of `prefixes` (none: every ref), by
     /// name.
     pub(crate) fn visit(

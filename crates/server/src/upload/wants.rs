@@ -3,6 +3,7 @@
 use packrace_object::ObjectId;
 use packrace_pack::reach::{Reached, first_unreached};
 use packrace_protocol::Refusal;
+use packrace_store::refs::is_ref_name;
 
 use super::serve::{CancelOnDisconnect, Stop, Upload};
 use crate::error::Error;
@@ -80,7 +81,8 @@ impl Upload<'_> {
         Ok(tips)
     }
 
-    /// Resolves `want-ref` lines: full names as the client sees them, of refs that are not hidden.
+    /// Resolves `want-ref` lines: full names as the client sees them, of refs that are not hidden. As in git, they
+    /// may be refs that are never listed, such as `ORIG_HEAD` and `worktrees/ID/HEAD`.
     pub(super) fn resolve_wanted_refs(&self, names: &[Vec<u8>]) -> Result<Vec<ObjectId>, Stop> {
         let full_names: Vec<Vec<u8>> =
             names.iter().map(|name| [self.namespace.as_slice(), name].concat()).collect();
@@ -88,12 +90,16 @@ impl Upload<'_> {
             0..=FEW_REFS => full_names.iter().map(Vec::as_slice).collect(),
             _ => Vec::new(),
         };
-        let refs = self.call.subject.repository.refs().snapshot(&few).map_err(Error::from)?;
-        let view =
-            RefsView::new(&refs, self.request_objects.snapshot(), &self.settings.hidden, &self.namespace);
-        let resolve = |(name, full_name): (&Vec<u8>, &Vec<u8>)| match view.resolve(name, full_name)? {
-            Some(id) => Ok(id),
-            None => Err(Refusal::unknown_ref(name).into()),
+        let store = self.call.subject.repository.refs();
+        let refs = store.snapshot(&few).map_err(Error::from)?;
+        let resolve = |(name, full_name): (&Vec<u8>, &Vec<u8>)| {
+            let is_listed = full_name == b"HEAD" || full_name.starts_with(b"refs/");
+            let found = match is_listed {
+                _ if !is_ref_name(full_name) || self.settings.hidden.hides_ref(Some(name), full_name) => None,
+                true => refs.resolve(full_name).map_err(Error::from)?,
+                false => store.resolve(full_name).map_err(Error::from)?,
+            };
+            found.map(|found| found.id).ok_or_else(|| Refusal::unknown_ref(name).into())
         };
         names.iter().zip(&full_names).map(resolve).collect()
     }

@@ -156,6 +156,9 @@ impl RefStore {
     pub fn read(&self, name: &[u8]) -> Result<Option<Value>, RefError> {
         match self.backend {
             Backend::Files => files::read_one(&self.dirs, name, self.hash),
+            Backend::Reftable if LISTS.contains(&self.dirs.place(name).name) => {
+                files::read_one(&self.dirs, name, self.hash)
+            }
             Backend::Reftable => {
                 let (stack, name) = self.stack_of(name)?;
                 Ok(stack.find(name)?.map(|target| match target {
@@ -324,14 +327,15 @@ impl RefSnapshot {
     }
 }
 
+/// Files that begin with an object's name, with all backends, but are lists, not refs (gitglossary, "pseudoref").
+const LISTS: [&[u8]; 2] = [b"FETCH_HEAD", b"MERGE_HEAD"];
+
 /// Whether a name outside `refs/` is that of a ref, by git's rules.
 fn is_root_name(name: &[u8]) -> bool {
     let irregular: [&[u8]; 5] =
         [b"HEAD", b"AUTO_MERGE", b"BISECT_EXPECTED_REV", b"NOTES_MERGE_PARTIAL", b"NOTES_MERGE_REF"];
-    // These are lists, not refs (gitglossary, "pseudoref").
-    let special: [&[u8]; 2] = [b"FETCH_HEAD", b"MERGE_HEAD"];
     let is_word = name.iter().all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'_' | b'-'));
-    !special.contains(&name) && (irregular.contains(&name) || (is_word && name.ends_with(b"_HEAD")))
+    !LISTS.contains(&name) && (irregular.contains(&name) || (is_word && name.ends_with(b"_HEAD")))
 }
 
 #[cold]
