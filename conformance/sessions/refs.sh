@@ -60,3 +60,14 @@ git refs verify --strict
 history 1
 git refs
 git refs nothing
+
+## verify, targets of symbolic refs
+# in: files reftable
+# needs git: 2.55
+# exits: 255 255
+history 1
+for target in main-worktree/HEAD worktrees/wt/HEAD worktrees/x ORIG_HEAD A-B_HEAD foo/bar FETCH_HEAD Foo refs/heads/none; do
+    stock symbolic-ref refs/heads/link "$target"
+    echo "$target"
+    git refs verify
+done

@@ -3,13 +3,13 @@
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 
-use packrace_format::reftable::{Deletions, Stack as Tables, TableName};
+use packrace_format::reftable::{Deletions, RefValue, Stack as Tables, TableName};
 use packrace_object::{HashKind, ObjectId};
 use packrace_os::EntryType;
 use packrace_os::count::Role;
 
 use super::reftable::Stack;
-use super::{Backend, RefDirs, RefError, RefStore, is_good_name, is_safe_name};
+use super::{Backend, RefDirs, RefError, RefStore, is_good_name, is_root_name};
 
 /// Longest loose ref and longest `packed-refs` that are read.
 const MAX_LOOSE_BYTES: u64 = 64 << 10;
@@ -122,7 +122,7 @@ impl FilesCheck<'_> {
         report(&shown, None);
         let content = packrace_os::read_file(&path, Role::Refs, MAX_LOOSE_BYTES);
         let content = content.map_err(|source| RefError::Io { path, source })?;
-        if let Some(problem) = loose_problem(name, &content, self.hash) {
+        for problem in loose_problems(name, &content, self.hash) {
             report(&shown, Some(problem));
         }
         Ok(())
@@ -212,26 +212,44 @@ impl FilesCheck<'_> {
     }
 }
 
-/// The problem of a loose ref, if any.
-fn loose_problem(name: &[u8], content: &[u8], hash: HashKind) -> Option<Problem> {
-    if let Some(target) = content.strip_prefix(b"ref:") {
-        let target = target.trim_ascii_start();
-        let whole = target.trim_ascii_end();
-        let is_root = is_good_name(whole) && is_safe_name(whole);
-        if !whole.starts_with(b"refs/") && !is_root || !is_good_name(whole) {
-            let words = format!("points to invalid refname '{}'", text(whole));
-            return Some(Problem::error("badReferentName", words));
-        }
-        if name == b"HEAD" && !whole.starts_with(b"refs/heads/") {
-            let words = format!("HEAD points to non-branch '{}'", text(whole));
-            return Some(Problem::error("badHeadTarget", words));
-        }
-        return match &target[whole.len()..] {
-            b"\n" => None,
-            b"" => Some(Problem::info("refMissingNewline", "misses LF at the end")),
-            _ => Some(Problem::info("trailingRefContent", "has trailing whitespaces or newlines")),
-        };
+/// The problems of a loose ref.
+fn loose_problems(name: &[u8], content: &[u8], hash: HashKind) -> Vec<Problem> {
+    let Some(target) = content.strip_prefix(b"ref:") else {
+        return direct_problem(content, hash).into_iter().collect();
+    };
+    let target = target.trim_ascii_start();
+    let whole = target.trim_ascii_end();
+    let of_target = target_problem(whole);
+    if let Some(problem) = of_target.clone().filter(|problem| problem.severity == Severity::Error) {
+        return vec![problem];
     }
+    if name == b"HEAD" && !whole.starts_with(b"refs/heads/") {
+        let words = format!("HEAD points to non-branch '{}'", text(whole));
+        return vec![Problem::error("badHeadTarget", words)];
+    }
+    let of_end = match &target[whole.len()..] {
+        b"\n" => None,
+        b"" => Some(Problem::info("refMissingNewline", "misses LF at the end")),
+        _ => Some(Problem::info("trailingRefContent", "has trailing whitespaces or newlines")),
+    };
+    of_end.into_iter().chain(of_target).collect()
+}
+
+/// The problem of the target of a symbolic ref, if any. As in git 2.55, `worktrees/` may be followed by any name.
+fn target_problem(target: &[u8]) -> Option<Problem> {
+    let is_root = is_root_name(target);
+    let is_full = target.contains(&b'/') && is_good_name(target);
+    if !is_root && !is_full {
+        let words = format!("points to invalid refname '{}'", text(target));
+        return Some(Problem::error("badReferentName", words));
+    }
+    let is_ref = is_root || target.starts_with(b"refs/") || target.starts_with(b"worktrees/");
+    let words = || format!("points to non-ref target '{}'", text(target));
+    (!is_ref).then(|| Problem::info("symrefTargetIsNotARef", words()))
+}
+
+/// The problem of a loose ref that is not symbolic, if any.
+fn direct_problem(content: &[u8], hash: HashKind) -> Option<Problem> {
     let Some(id) = id_of(content, hash) else {
         let first = text(content.strip_suffix(b"\n").unwrap_or(content));
         return Some(Problem::error("badRefContent", first));
@@ -277,6 +295,11 @@ fn verify_stack(dir: &Path, hash: HashKind, report: &mut ProblemSink<'_>) -> Res
             let Some(record) = refs.current() else { break };
             if !is_good_name(record.name) {
                 let problem = Problem::error("badRefName", "invalid refname format");
+                report(&text(record.name), Some(problem));
+            }
+            if let RefValue::Symbolic(target) = record.value
+                && let Some(problem) = target_problem(target)
+            {
                 report(&text(record.name), Some(problem));
             }
         }
