@@ -176,3 +176,40 @@ history 1
 commit one
 git reflog delete 'main@{nonsense}'
 git reflog main
+
+## other options of git log
+# exits: 128 128 128
+history 2
+commit one
+stock notes add -m 'a note' HEAD
+git reflog --stat
+git reflog show --pretty=fuller -1
+git reflog -p -1 HEAD
+git reflog --format='%h%d %N' -2
+git reflog --format='%<(12,trunc)%gs|%>(9)%gd' HEAD
+git reflog --format='%(describe)|%(decorate)|%e|%gN %gE'
+git reflog --decorate --no-color
+git reflog --pretty=short -1
+git reflog --pretty -1
+git reflog --reverse
+git reflog --all --author=Nobody
+git reflog show main -- dir1
+git reflog main --
+git reflog -- nothing
+git reflog HEAD~1 || echo no log
+git reflog dir1
+git reflog 'main@{2001-01-01}' --stat
+git reflog 'main@{2001-01-01}' nothing
+git reflog --no-such
+
+## as the user has set it
+history 2
+stock tag a
+git -c log.decorate=short reflog
+git -c log.decorate=short reflog --format=%h
+git -c color.ui=always reflog main
+git -c color.diff=always reflog -1
+git -c color.ui=never reflog
+git -c pretty.own='%h%d' reflog --pretty=own
+git -c log.showSignature=true reflog --format=%h
+GIT_PAGER_IN_USE=1 git reflog -1

@@ -149,14 +149,58 @@ git stash show --shortstat
 git -c stash.showStat=false -c stash.showPatch=true stash show
 
 ## shown with options of git diff
-# differs: options of git diff are refused but for a few
+# exits: 1
 history 2
-echo changed >dir1/file1
+printf '1\n2\n  changed\n' >dir1/file1
 git stash -q
 git stash show --patience
 git stash show -p -U0
+git stash show -U1
 git stash show --word-diff
+git stash show --color-words
 git stash show --raw
+git stash show -w -p
+git stash show --stat=40
+git stash show --diff-filter=D
+git stash show --no-patch
+git stash show --numstat -z
+git stash show --
+git stash show --color stash@{0}
+git stash show --src-prefix=old/ 0
+git -C dir1 stash show --relative -p
+git stash show --exit-code
+git -C dir2 stash show --diff-algorithm=histogram --output=out
+cat dir2/out
+
+## shown as the user has set it
+history 2
+printf '1\n2\n  changed\n' >dir1/file1
+git stash -q
+git -c diff.noPrefix=true stash show -p
+git -c diff.context=0 stash show -p
+git -c diff.algorithm=patience stash show -p
+git -c diff.statNameWidth=3 stash show
+git -c diff.relative=true -C dir2 stash show
+git -c color.ui=always stash show -p
+git -c color.diff=always stash show
+git -c stash.showPatch=true -c diff.interHunkContext=9 stash show
+git -c diff.tool=any -c color.ui=auto stash show -p
+GIT_DIFF_OPTS=-u0 git stash show -p
+COLUMNS=30 git stash show --stat
+
+## shown as attributes say
+history 2
+echo 'file1 diff=upper' >.gitattributes
+echo changed >dir1/file1
+echo changed >dir2/file2
+git stash -q
+git config diff.upper.textconv 'tr a-z A-Z <'
+git stash show -p
+git stash show
+git stash show --name-only
+echo '*2 -diff' >dir2/.gitattributes
+git stash show -p
+git stash show --numstat
 
 ## listed with options of git log
 # exits: 1 1
@@ -177,12 +221,39 @@ git stash list --since=1.day.ago
 git stash list --date=bogus
 git stash list --format=bogus
 
-## listed with a patch
-# differs: stash list shows no patches
+## listed with other options of git log
+# exits: 1 1 1 1 1
+history 2
+for n in 1 2 3; do
+    tick
+    echo "$n" >dir1/file1
+    git stash -q -m "number $n"
+done
+git stash list -p
+git stash list --cc
+git stash list -p --first-parent -1
+git stash list --graph
+git stash list --stat -2
+git stash list --pretty=fuller --no-walk
+git stash list --pretty=ful -1
+git stash list --format='%gd%d %N|%<(9)%gs|%w(20)%B'
+git stash list --grep-reflog='number 2'
+git stash list --oneline --decorate
+git stash list -- dir1
+git stash list --format=bogus
+git stash list --no-such
+git stash list nothing
+
+## listed as the user has set it
 history 2
 echo changed >dir1/file1
 git stash -q
-git stash list -p
+git -c log.decorate=full stash list --oneline
+git -c log.abbrevCommit=true stash list --pretty=oneline
+git -c color.ui=always stash list --oneline
+git -c color.ui=always stash list --format='%C(auto)%h %Cred%gd%Creset'
+git -c color.ui=auto stash list --oneline
+git -c pretty.own='%h%d' stash list --pretty=own
 
 ## a branch of it
 history 3
@@ -252,7 +323,6 @@ git stash save -q -k more words here
 git stash list
 
 ## unknown options
-# differs: git passes an option on to git log, which passes over it
 # exits: 129 129 129
 # masks: usage
 history 1

@@ -13,6 +13,11 @@ const TRIED: &str = "PACKRACE_TRIED_GIT";
 /// No such file or directory (errno(3)).
 const ENOENT: i32 = 2;
 
+/// Whether there is a git to hand over to.
+pub fn is_there() -> bool {
+    matches!(find(), Ok(Some(_)))
+}
+
 /// Replaces this process with git, which gets these arguments. Returns only if it cannot be started: why.
 pub fn to_git(arguments: &[OsString]) -> io::Error {
     match find() {

@@ -26,10 +26,11 @@ mod serve;
 mod shell;
 mod warnings;
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use args::{Command, Parsed};
+use args::{Command, Parsed, USAGE};
 use packrace_commands::trace2::{Trace, TraceSession};
 use packrace_commands::{self as commands, Call, Fatal};
 use packrace_os::faults::{self, Scope};
@@ -41,7 +42,8 @@ const FATAL: u8 = 128;
 fn main() -> ExitCode {
     let reports = Reports::asked_for();
     let session = TraceSession::begin(&reports.trace2);
-    let argv: Vec<_> = std::env::args_os().collect();
+    let typed: Vec<_> = std::env::args_os().collect();
+    let argv = args::with_command(typed.clone());
     let (code, trace) = match args::parse(argv.clone()) {
         Parsed::Run(globals, command) => {
             let mut environment = process::environment(&globals.variables);
@@ -49,26 +51,22 @@ fn main() -> ExitCode {
             let call = Call::new((*globals).into(), environment, process::streams());
             // A configuration that is broken is reported by the command.
             let settings = call.open_options().ok().map(|options| options.config);
-            let trace = Trace::begin(&reports.trace2, settings.as_ref(), &session, &argv, to_stderr);
+            let trace = Trace::begin(&reports.trace2, settings.as_ref(), &session, &typed, to_stderr);
             if let Some(trace) = &trace {
                 trace.command(&call, command.name(), &|name| std::env::var_os(name));
             }
-            (run(Call { ends_process: true, ..call }, command, trace.as_ref()), trace)
+            let call = Call { ends_process: true, has_git: hand_over::is_there, ..call };
+            (run(call, command, &argv[1..], trace.as_ref()), trace)
         }
-        Parsed::HandOver(arguments) => {
-            let trace = Trace::begin(&reports.trace2, None, &session, &argv, to_stderr);
-            if let Some(trace) = &trace {
-                trace.exec("git", &arguments);
-            }
-            let error = hand_over::to_git(&arguments);
-            if let Some(trace) = &trace {
-                trace.exec_failed(&error);
-            }
-            eprint_line!("fatal: cannot run git: {}", packrace_os::reason(&error));
-            (FATAL, trace)
+        Parsed::HandOver(refusal) => {
+            let trace = Trace::begin(&reports.trace2, None, &session, &typed, to_stderr);
+            (
+                to_git(&argv[1..], trace.as_ref(), refusal.as_deref().map(|text| (text.as_bytes(), USAGE))),
+                trace,
+            )
         }
         Parsed::Answer { text, to_stdout, code } => {
-            let trace = Trace::begin(&reports.trace2, None, &session, &argv, to_stderr);
+            let trace = Trace::begin(&reports.trace2, None, &session, &typed, to_stderr);
             // The reader may be gone, as with `| head`.
             let _ = match to_stdout {
                 true => write!(std::io::stdout(), "{text}"),
@@ -93,13 +91,32 @@ fn to_stderr(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-fn run(call: Call, command: Command, trace: Option<&Trace>) -> u8 {
+/// Lets git do it, which gets these arguments. Returns only if it cannot be started: the exit code, after what is said where there is
+/// no git.
+fn to_git(arguments: &[OsString], trace: Option<&Trace>, refusal: Option<(&[u8], u8)>) -> u8 {
+    trace.iter().for_each(|trace| trace.exec("git", arguments));
+    let error = hand_over::to_git(arguments);
+    trace.iter().for_each(|trace| trace.exec_failed(&error));
+    match refusal.filter(|_| error.kind() == std::io::ErrorKind::NotFound) {
+        Some((text, code)) => {
+            // If standard error is closed, the text is lost.
+            let _ = std::io::stderr().write_all(text);
+            code
+        }
+        None => {
+            eprint_line!("fatal: cannot run git: {}", packrace_os::reason(&error));
+            FATAL
+        }
+    }
+}
+
+fn run(call: Call, command: Command, argv: &[OsString], trace: Option<&Trace>) -> u8 {
     // A disk fault ends what uses the file: in a server one response, otherwise the process.
     let scope = if matches!(command, Command::Serve(_)) { Scope::Work } else { Scope::Process };
     if let Err(error) = faults::contain(scope) {
         eprint_line!("warning: disk faults will kill this process: {error}");
     }
-    let code = execute(call, command, trace);
+    let code = execute(call, command, argv, trace);
     match faults::first_damaged().filter(|_| scope == Scope::Process && code != FATAL) {
         Some(damaged) => {
             eprint_line!("fatal: {damaged}");
@@ -109,13 +126,14 @@ fn run(call: Call, command: Command, trace: Option<&Trace>) -> u8 {
     }
 }
 
-fn execute(call: Call, command: Command, trace: Option<&Trace>) -> u8 {
+fn execute(call: Call, command: Command, argv: &[OsString], trace: Option<&Trace>) -> u8 {
     // Servers have a log; other commands print warnings in git's format.
     if !matches!(command, Command::Serve(_) | Command::Shell(_)) {
         warnings::to_stderr();
     }
     match dispatch(call, command) {
         Ok(()) => 0,
+        Err(fatal) if fatal.is_for_git => to_git(argv, trace, Some((&fatal.text(), fatal.code))),
         Err(fatal) => {
             if let Some(trace) = trace.filter(|_| !fatal.message.is_empty()) {
                 trace.error(&fatal.message);

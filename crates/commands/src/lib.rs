@@ -82,6 +82,7 @@ pub use call::Call;
 pub use call::discovery::in_directory;
 pub use call::environment::{Environment, InitVariables};
 pub use call::fatal::Fatal;
+pub use call::git_output;
 pub use call::identity::{Person, Role};
 pub use call::printable::{harmless, one_line};
 pub use call::streams::{ErrorOutput, Input, Output, Streams, Written};

@@ -67,10 +67,10 @@ pub struct VariableOptions {
     /// Print no hints (GIT_ADVICE=0).
     #[arg(long)]
     no_advice: bool,
-    /// Accepted for compatibility: no pager is ever used.
+    /// Accepted for compatibility: only git, which does some commands, uses a pager.
     #[arg(long, short = 'p')]
     paginate: bool,
-    /// Accepted for compatibility: no pager is ever used.
+    /// Accepted for compatibility: only git, which does some commands, uses a pager.
     #[arg(long, short = 'P')]
     no_pager: bool,
     /// Accepted for compatibility: optional locks are never taken.

@@ -60,10 +60,11 @@ pub use unpack_objects::UnpackObjects;
 pub use update_index::UpdateIndex;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use packrace_commands::git_output::{has_paths, is_log};
 use packrace_commands::options::{ReceivePackOptions, UploadPackOptions};
 
 /// Exit code for a command line that makes no sense.
-const USAGE: u8 = 129;
+pub const USAGE: u8 = 129;
 
 /// Where `--http` listens unless an address follows it.
 pub const DEFAULT_HTTP: &str = "127.0.0.1:8417";
@@ -302,8 +303,8 @@ pub struct Man {
 pub enum Parsed {
     /// Run a command.
     Run(Box<Globals>, Command),
-    /// Let git do it, with these arguments.
-    HandOver(Vec<OsString>),
+    /// Let git do it, or say this if there is no git.
+    HandOver(Option<String>),
     /// Say something and end.
     Answer {
         /// The text.
@@ -320,12 +321,17 @@ pub fn command_line() -> clap::Command {
     Cli::command().mut_subcommands(|command| command.infer_long_args(true))
 }
 
-/// Reads a command line, the program's own name first.
-pub fn parse(mut argv: Vec<OsString>) -> Parsed {
+/// A command line in which the command stands even if it is the name of the program.
+pub fn with_command(mut argv: Vec<OsString>) -> Vec<OsString> {
     if let Some(command) = argv.first().and_then(|name| command_of_name(Path::new(name))) {
         argv[0] = "packrace".into();
         argv.insert(1, command.into());
     }
+    argv
+}
+
+/// Reads a command line, the program's own name first, and then the command or options before it.
+pub fn parse(mut argv: Vec<OsString>) -> Parsed {
     if let Some(usage) = refusal::asked_usage(&argv) {
         return usage;
     }
@@ -343,6 +349,7 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
         );
         return Parsed::Answer { text, to_stdout: false, code: 128 };
     }
+    let words = argv.get(globals::command_position(&argv)..).unwrap_or_default();
     match typed(&argv) {
         Ok(Cli { globals, command: Command::UploadPack(UploadPack { directory: None, .. }) })
             if globals.git_dir.is_none() =>
@@ -356,9 +363,16 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
             let text = format!("fatal: you must specify a directory\n\n{}", usage_of("receive-pack"));
             Parsed::Answer { text, to_stdout: false, code: USAGE }
         }
-        Ok(cli) if cli.command.is_interactive() => Parsed::HandOver(argv.split_off(1)),
+        Ok(cli) if cli.command.is_interactive() => Parsed::HandOver(None),
+        Ok(_) if has_paths(words) => Parsed::HandOver(Some("fatal: paths are not supported\n".to_owned())),
         Ok(cli) => Parsed::Run(Box::new(cli.globals), cli.command),
-        Err(error) => refusal::answer(&error, &argv),
+        Err(error) => match refusal::answer(&error, &argv) {
+            // What packrace has not of the options of `git log` and `git diff`, git has.
+            Parsed::Answer { text, to_stdout: false, code: USAGE } if is_log(words) => {
+                Parsed::HandOver(Some(text))
+            }
+            answer => answer,
+        },
     }
 }
 

@@ -2,7 +2,7 @@ use super::*;
 
 fn check(line: &str, expect_code: Option<u8>, expect_text: &str) {
     let argv = line.split(' ').map(OsString::from).collect();
-    match (parse(argv), expect_code) {
+    match (parse(with_command(argv)), expect_code) {
         (Parsed::Run(globals, command), None) => {
             let text = format!("{globals:?} {command:?}");
             assert!(text.contains(expect_text), "{line}: {text}");
@@ -11,6 +11,7 @@ fn check(line: &str, expect_code: Option<u8>, expect_text: &str) {
             assert_eq!(code, expect, "{line}: {text}");
             assert!(text.contains(expect_text), "{line}: {text}");
         }
+        (Parsed::HandOver(said), Some(129)) => assert!(said.unwrap().contains(expect_text), "{line}"),
         (other, _) => panic!("{line}: {other:?}"),
     }
 }

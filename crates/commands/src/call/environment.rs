@@ -71,6 +71,10 @@ pub struct Environment {
     passed_on: Vec<(OsString, OsString)>,
     /// Whether no hints are given, whatever `advice.*` says (`GIT_ADVICE`).
     pub has_no_advice: bool,
+    /// Whether the output goes to a pager (`GIT_PAGER_IN_USE`).
+    pub is_paged: bool,
+    /// Whether a variable changes the form of differences (`GIT_DIFF_OPTS`, `COLUMNS`).
+    pub forms_diffs: bool,
     progress_delay: Option<String>,
     /// `SUDO_UID`.
     pub sudo_user: Option<u32>,
@@ -114,6 +118,7 @@ impl Environment {
     pub fn from_lookup(get: &dyn Fn(&str) -> Option<OsString>) -> Self {
         let path = |name: &str| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let text = |name: &str| get(name).map(|value| value.to_string_lossy().into_owned());
+        let flag = |name: &str| text(name).is_some_and(|value| is_true(&value));
         let bytes = |name: &str| get(name).map(OsString::into_encoded_bytes);
         let person = |role: &str| Person {
             name: bytes(&format!("GIT_{role}_NAME")),
@@ -152,19 +157,18 @@ impl Environment {
             max_request_buffer: text("GIT_HTTP_MAX_REQUEST_BUFFER"),
             passed_on: PASSED_ON.iter().filter_map(|name| Some((name.into(), get(name)?))).collect(),
             has_no_advice: text("GIT_ADVICE").is_some_and(|value| !is_true(&value)),
+            is_paged: flag("GIT_PAGER_IN_USE"),
+            forms_diffs: get("GIT_DIFF_OPTS").is_some() || get("COLUMNS").is_some(),
             progress_delay: text("GIT_PROGRESS_DELAY"),
             sudo_user: text("SUDO_UID").and_then(|user| user.parse().ok()),
             assume_other_owner: text("GIT_TEST_ASSUME_DIFFERENT_OWNER").is_some_and(|value| is_true(&value)),
             protocol: text("GIT_PROTOCOL").unwrap_or_default(),
             temporary_dir: path("TMPDIR").unwrap_or_else(|| "/tmp".into()),
-            pathspecs: {
-                let flag = |name: &str| text(name).is_some_and(|value| is_true(&value));
-                SpecDefaults {
-                    literal: flag("GIT_LITERAL_PATHSPECS"),
-                    glob: flag("GIT_GLOB_PATHSPECS"),
-                    noglob: flag("GIT_NOGLOB_PATHSPECS"),
-                    icase: flag("GIT_ICASE_PATHSPECS"),
-                }
+            pathspecs: SpecDefaults {
+                literal: flag("GIT_LITERAL_PATHSPECS"),
+                glob: flag("GIT_GLOB_PATHSPECS"),
+                noglob: flag("GIT_NOGLOB_PATHSPECS"),
+                icase: flag("GIT_ICASE_PATHSPECS"),
             },
             committer: person("COMMITTER"),
             author: person("AUTHOR"),

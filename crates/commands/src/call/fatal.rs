@@ -13,6 +13,8 @@ pub struct Fatal {
     pub code: u8,
     /// The command whose usage is printed too.
     pub usage_of: Option<&'static str>,
+    /// Whether git is to do the command instead, if there is one. Nothing has been printed then.
+    pub is_for_git: bool,
     /// The prefix of the message.
     word: &'static str,
     /// Lines printed before the message.
@@ -23,7 +25,8 @@ impl Fatal {
     /// A fatal error.
     pub fn new(message: impl ToString) -> Self {
         let message = message.to_string();
-        Fatal { message, code: 128, usage_of: None, word: "fatal: ", before: Vec::new() }
+        let word = "fatal: ";
+        Fatal { message, code: 128, usage_of: None, is_for_git: false, word, before: Vec::new() }
     }
 
     /// An error that git reports with `error:` and exit code 1.
@@ -49,6 +52,11 @@ impl Fatal {
     /// An unsupported request.
     pub fn usage(message: impl ToString) -> Self {
         Fatal { code: 129, ..Fatal::new(message) }
+    }
+
+    /// The same, only if there is no git that can do the command instead.
+    pub fn unless_git(self) -> Self {
+        Fatal { is_for_git: true, ..self }
     }
 
     /// The same, with the command's usage.

@@ -4,6 +4,7 @@ pub mod discovery;
 pub mod discovery_limits;
 pub mod environment;
 pub mod fatal;
+pub mod git_output;
 pub mod http_variables;
 pub mod identity;
 pub mod printable;
@@ -30,6 +31,8 @@ pub struct Call {
     pub streams: Streams,
     /// Whether the process ends after this call: then memory is left to the kernel, which frees it faster.
     pub ends_process: bool,
+    /// Whether there is a git that does commands which end with [`Fatal::is_for_git`].
+    pub has_git: fn() -> bool,
 }
 
 /// Writes a line to the error output of a call, or to an error output itself.
@@ -42,7 +45,7 @@ macro_rules! error_line {
 impl Call {
     /// A call after which the process continues.
     pub fn new(globals: GlobalOptions, environment: Environment, streams: Streams) -> Self {
-        Call { globals, environment, streams, ends_process: false }
+        Call { globals, environment, streams, ends_process: false, has_git: || false }
     }
 
     /// Writes a line to the error output.

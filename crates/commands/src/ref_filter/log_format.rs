@@ -105,8 +105,8 @@ const OF_PEOPLE: [(u8, &str); 13] = [
 ];
 
 /// Placeholders that git has and packrace has not.
-const MISSING: [&[u8]; 11] =
-    [b"d", b"D", b"N", b"e", b"gN", b"gE", b"w(", b"<", b">", b"(describe", b"(decorate"];
+const MISSING: [&[u8]; 12] =
+    [b"d", b"D", b"N", b"e", b"gN", b"gE", b"w(", b"<", b">", b"(describe", b"(decorate", b"(count"];
 
 /// Names of formats that git has and packrace has not.
 const MISSING_NAMES: [&[u8]; 8] =
@@ -126,9 +126,10 @@ impl LogFormat {
             None if text.is_empty() || text.contains(&b'%') => LogFormat::parse(text, style).map(Some),
             None if text == b"oneline" => Ok(None),
             None if MISSING_NAMES.contains(&text) => {
-                Err(Fatal::usage(format!("format `{shown}' is not supported")))
+                Err(Fatal::usage(format!("format `{shown}' is not supported")).unless_git())
             }
-            None => Err(Fatal::new(format!("invalid --pretty format: {shown}"))),
+            // Git also knows the beginnings of names.
+            None => Err(Fatal::new(format!("invalid --pretty format: {shown}")).unless_git()),
         }
     }
 
@@ -240,7 +241,7 @@ fn placeholder_value(text: &[u8], style: &LogStyle) -> Result<Option<(PartValue,
     }
     if let Some(missing) = MISSING.iter().find(|missing| text.starts_with(missing)) {
         let missing = String::from_utf8_lossy(missing);
-        return Err(Fatal::usage(format!("placeholder `%{missing}' is not supported")));
+        return Err(Fatal::usage(format!("placeholder `%{missing}' is not supported")).unless_git());
     }
     let Some((field, length)) = field_of(text, style) else { return Ok(None) };
     let mut context = ParseContext { is_terminal: style.is_terminal, ..ParseContext::default() };

@@ -10,6 +10,7 @@ use packrace_store::{ObjectReader, Repository, cache_bytes};
 use super::{entry, logged_name, moment, number, ref_name};
 use crate::call::Call;
 use crate::call::fatal::Fatal;
+use crate::call::git_output::leave_log;
 use crate::options::{LogOptions, ReflogShowOptions};
 use crate::ref_filter::{self, DateFormat, ListedObjects, LogFormat, LogStyle, ShownEntry, Values, shorten};
 
@@ -24,19 +25,22 @@ struct ShownLog {
     is_dated: Option<bool>,
     /// Numbers and changes, oldest first.
     entries: Vec<(usize, LoggedChange)>,
+    /// What is said of a log that begins later than its first entry to show.
+    since: Option<String>,
 }
 
 /// Implements `git reflog show`.
 pub fn run(call: &Call, repository: &Repository, args: &ReflogShowOptions) -> Result<(), Fatal> {
+    leave_log(call, repository.config())?;
     let head = [OsString::from("HEAD")];
     let names = if args.names.is_empty() { &head[..] } else { &args.names };
+    let style = style(call, repository, &args.log)?;
+    let format = format(repository, &args.log, &style, LogFormat::one_line, true)?;
     let mut reader = repository.snapshot()?.reader(cache_bytes::MANY_OBJECTS);
     let mut logs = Vec::new();
     for name in names {
-        logs.push(shown_log(call, repository, &mut reader, name.as_encoded_bytes())?);
+        logs.push(shown_log(repository, &mut reader, name.as_encoded_bytes())?);
     }
-    let style = style(call, repository, &args.log)?;
-    let format = format(repository, &args.log, &style, LogFormat::one_line, true)?;
     print(call, repository, logs, &args.log, &format)
 }
 
@@ -47,8 +51,9 @@ pub fn of_stash(
     name: &[u8],
     options: &LogOptions,
 ) -> Result<(), Fatal> {
+    leave_log(call, repository.config())?;
     let mut reader = repository.snapshot()?.reader(cache_bytes::MANY_OBJECTS);
-    let logs = vec![shown_log(call, repository, &mut reader, name)?];
+    let logs = vec![shown_log(repository, &mut reader, name)?];
     let style = style(call, repository, options)?;
     let usual = |style: &LogStyle| LogFormat::parse(b"%gd: %gs", style);
     let format = format(repository, options, &style, usual, false)?;
@@ -56,12 +61,7 @@ pub fn of_stash(
 }
 
 /// The entries of a reflog that point to commits, from the one that is typed on.
-fn shown_log(
-    call: &Call,
-    repository: &Repository,
-    reader: &mut ObjectReader,
-    typed: &[u8],
-) -> Result<ShownLog, Fatal> {
+fn shown_log(repository: &Repository, reader: &mut ObjectReader, typed: &[u8]) -> Result<ShownLog, Fatal> {
     let unknown = || {
         let shown = String::from_utf8_lossy(typed);
         Fatal::new(format!(
@@ -69,6 +69,8 @@ fn shown_log(
              Use '--' to separate paths from revisions, like this:\n\
              'git <command> [<revision>...] -- [<file>...]'"
         ))
+        // Git knows more names, and paths.
+        .unless_git()
     };
     let (name, first) = match entry(typed).filter(|_| typed.ends_with(b"}")) {
         Some((name, spec)) => (name, Some(first_entry(spec).ok_or_else(unknown)?)),
@@ -82,7 +84,7 @@ fn shown_log(
     let is_dated = first.as_ref().map(|first| matches!(first, FirstEntry::At(_)));
     let Some(full) = logged_name(repository, &name)? else {
         return match ref_name(repository, &name)? {
-            Some(_) => Ok(ShownLog { name, is_dated, entries: Vec::new() }),
+            Some(_) => Ok(ShownLog { name, is_dated, entries: Vec::new(), since: None }),
             None => Err(unknown()),
         };
     };
@@ -91,7 +93,8 @@ fn shown_log(
     // Git tells the name that was typed, and for none that of the branch.
     let told =
         if typed.starts_with(b"@{") { name.strip_prefix(b"refs/heads/").unwrap_or(&name) } else { &name };
-    log.truncate(shown_count(call, told, &log, first)?);
+    let (shown, since) = shown_count(told, &log, first)?;
+    log.truncate(shown);
     let mut entries = Vec::new();
     for (position, change) in log.into_iter().enumerate() {
         let is_commit = !change.new.is_null()
@@ -100,7 +103,7 @@ fn shown_log(
             entries.push((count - 1 - position, change));
         }
     }
-    Ok(ShownLog { name, is_dated, entries })
+    Ok(ShownLog { name, is_dated, entries, since })
 }
 
 /// The entry to begin with.
@@ -115,33 +118,32 @@ fn first_entry(spec: &[u8]) -> Option<FirstEntry> {
     number(spec).map(FirstEntry::Number).or_else(|| moment(spec).map(FirstEntry::At))
 }
 
-/// How many entries of a log, from its oldest, are the first to show and those before it.
+/// How many entries of a log, from its oldest, are the first to show and those before it, and what is said of a log that begins later.
 fn shown_count(
-    call: &Call,
     name: &[u8],
     log: &[LoggedChange],
     first: Option<FirstEntry>,
-) -> Result<usize, Fatal> {
+) -> Result<(usize, Option<String>), Fatal> {
     let shown = || String::from_utf8_lossy(name).into_owned();
     match first {
-        None => Ok(log.len()),
+        None => Ok((log.len(), None)),
         Some(FirstEntry::Number(number)) => log
             .len()
             .checked_sub(number)
             .filter(|left| *left > 0)
+            .map(|left| (left, None))
             .ok_or_else(|| Fatal::new(format!("log for '{}' only has {} entries", shown(), log.len()))),
         Some(FirstEntry::At(moment)) => {
             let last = log.iter().rposition(|change| change.seconds() <= moment);
-            if let (None, Some(oldest)) = (last, log.first()) {
-                let mut since = Vec::new();
-                let when = ref_filter::moment(&oldest.who);
-                if let Some(when) = when {
-                    DateFormat::parse(b"rfc", false)?.write(when, 0, &mut since)?;
-                }
-                let since = String::from_utf8_lossy(&since);
-                error_line!(call, "warning: log for '{}' only goes back to {since}", shown());
+            let Some(oldest) = log.first().filter(|_| last.is_none()) else {
+                return Ok((last.map_or(0, |last| last + 1), None));
+            };
+            let mut since = Vec::new();
+            if let Some(when) = ref_filter::moment(&oldest.who) {
+                DateFormat::parse(b"rfc", false)?.write(when, 0, &mut since)?;
             }
-            Ok(last.map_or(0, |last| last + 1))
+            let since = String::from_utf8_lossy(&since);
+            Ok((0, Some(format!("warning: log for '{}' only goes back to {since}", shown()))))
         }
     }
 }
@@ -206,6 +208,9 @@ fn print(
     let since = options.since.as_deref().map(time).transpose()?.unwrap_or(0);
     let until = options.until.as_deref().map(time).transpose()?.unwrap_or(u64::MAX);
     for log in &mut logs {
+        if let Some(since) = &log.since {
+            error_line!(call, "{since}");
+        }
         log.entries.retain(|(_, change)| (since..=until).contains(&change.seconds()));
     }
     let is_terminal = call.streams.output().is_terminal();

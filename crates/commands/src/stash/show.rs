@@ -1,11 +1,18 @@
 //! `stash show`.
 
+use std::sync::Arc;
+
+use packrace_store::Snapshot;
 use packrace_worktree::difference::{Difference, between};
+use packrace_worktree::index::Index;
 use packrace_worktree::listing::{list, make_trees};
 use packrace_worktree::objects::Objects;
+use packrace_worktree::path_attributes::attach_attributes;
+use packrace_worktree::paths::{Pathspecs, SpecDefaults};
 
 use super::{Context, entries};
 use crate::call::fatal::Fatal;
+use crate::call::git_output::leave_diff;
 use crate::options::StashShowOptions;
 use crate::reports::diff_stat;
 use crate::reports::long_status::diff_rename_limit;
@@ -27,6 +34,7 @@ pub(super) fn run(context: &Context<'_>, args: &StashShowOptions) -> Result<(), 
         Some(typed) => typed,
         None => configured("stash.showIncludeUntracked", false)?,
     };
+    leave_diff(context.call, config, false)?;
     let snapshot = context.repository.snapshot()?;
     let objects = Objects::new(&snapshot);
     let stash = &entry.stash;
@@ -42,6 +50,9 @@ pub(super) fn run(context: &Context<'_>, args: &StashShowOptions) -> Result<(), 
         (false, _) => [stash.base_tree, stash.tree],
     };
     let found = between(context.repository, &objects, trees.each_ref(), diff_rename_limit(config)?)?;
+    if !(args.name_only || args.name_status) && has_attributes(context, &snapshot, &found)? {
+        leave_diff(context.call, config, true)?;
+    }
     // Paths are relative to the top, not to the current directory.
     let style = PathStyle::of(config, b"")?;
     let mut text = Vec::new();
@@ -66,6 +77,19 @@ pub(super) fn run(context: &Context<'_>, args: &StashShowOptions) -> Result<(), 
         text.extend(PatchWriter::new(&objects, &snapshot, &style, config)?.write(&found)?);
     }
     context.call.write(&text)
+}
+
+/// Whether the attribute `diff` says of any of the files how it is compared.
+fn has_attributes(
+    context: &Context<'_>,
+    snapshot: &Arc<Snapshot>,
+    found: &[Difference],
+) -> Result<bool, Fatal> {
+    let plain = [b":(top,attr:!diff)".to_vec()];
+    let mut plain = Pathspecs::parse(&plain, b"", b"", SpecDefaults::default()).map_err(Fatal::new)?;
+    let index = Index::read(context.repository)?;
+    attach_attributes(&mut plain, context.repository, snapshot, &context.top, &index)?;
+    Ok(found.iter().any(|difference| !plain.is_meant(&difference.path, false)))
 }
 
 /// `--name-only` and `--name-status`.

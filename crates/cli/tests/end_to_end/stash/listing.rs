@@ -1,6 +1,11 @@
 //! `stash list`, `show`, `drop` and `clear`, and invalid arguments.
 
-use super::Twins;
+use std::path::Path;
+
+use packrace_testkit::Git;
+
+use super::{Twins, Who};
+use crate::running::{PACKRACE, packrace_with};
 
 fn three() -> Twins {
     let twins = Twins::new();
@@ -139,4 +144,42 @@ fn what_makes_no_sense() {
     twins.both("echo c >> a; echo d >> b");
     twins.check("stash -m message -- a");
     twins.check("stash -mshort");
+}
+
+/// What only git has is refused by name where there is no git, or only packrace in its place; what is set is passed over.
+#[test]
+fn what_only_git_has() {
+    let twins = three();
+    let dir = twins.path(Who::Packrace);
+    let bin = tempfile::tempdir().unwrap();
+    let git = bin.path().join("git");
+    std::os::unix::fs::symlink(PACKRACE, &git).unwrap();
+    let said = |path: &Path, line: &str| {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        let output = packrace_with(&dir, &arguments, b"", &[("PATH", path.to_str().unwrap())]);
+        (output.status.code(), String::from_utf8(output.stderr).unwrap(), output.stdout)
+    };
+    for path in [Path::new(""), Path::new("/nonexistent"), bin.path()] {
+        for (line, refusal) in [
+            ("stash show --patience", "error: unknown option `patience'\n"),
+            ("stash show -p -w", "error: unknown switch `w'\n"),
+            ("stash show --", "fatal: paths are not supported\n"),
+            ("stash list --format=%gd%d", "fatal: placeholder `%d' is not supported\n"),
+            ("reflog --pretty=fuller", "fatal: format `fuller' is not supported\n"),
+            ("reflog show main -- a", "fatal: paths are not supported\n"),
+        ] {
+            let (code, stderr, stdout) = said(path, line);
+            assert!(stderr.starts_with(refusal), "{line}: {stderr}");
+            assert_eq!((code, stdout.as_slice()), (Some(129), &b""[..]), "{line}");
+        }
+        let plain = said(path, "stash show -p");
+        assert_eq!(plain.0, Some(0), "{}", plain.1);
+        assert_eq!(said(path, "-c color.ui=always -c diff.noPrefix=true stash show -p"), plain);
+    }
+    // Packrace stands in for git, which comes later in PATH.
+    let stock = Git::stock().binary().parent().unwrap();
+    let path = std::env::join_paths([bin.path(), stock]).unwrap();
+    let (code, stderr, stdout) = said(Path::new(&path), "stash list -p -U0");
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert!(String::from_utf8(stdout).unwrap().contains("\n@@ "));
 }
