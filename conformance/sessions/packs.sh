@@ -195,3 +195,63 @@ stock -C from repack -adq
 git init -q to
 cd to
 git unpack-objects -q --max-input-size=100 <"$(ls ../from/.git/objects/pack/*.pack)"
+
+## a damaged delta base of which there is another copy
+# exits: 128 128 128 128 128
+# masks: words progress pack-names
+# state: no-logs
+# Of an object that many others are deltas of: another copy, in a pack or loose, and then damage in the pack.
+bases() {
+    stock verify-pack -v .git/objects/pack/pack-*.idx | awk -v kind="$1" '$2 == kind && NF == 5 { print $1, $5; exit }'
+}
+damaged() {
+    repository "$1" && cd "$1" || return
+    for number in 1 2 3 4; do
+        for file in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+            echo "file $file" >"file$file"
+        done
+        seq 1 200 | sed "s/^${number}7\$/changed $number/" >many
+        seq 1 "$number" >>many
+        echo "$number" >"file$number"
+        stock add . && tick && stock commit -q -m "$number"
+    done
+    stock repack -q -a -d --depth=50 --window=50
+    set -- "$1" "$2" "$3" "$4" "$5" $(bases "$2")
+    case $3 in
+    loose)
+        pack=$(echo .git/objects/pack/pack-*.pack)
+        mkdir ../away && mv .git/objects/pack/* ../away
+        stock unpack-objects -q <"../away/${pack##*/}"
+        name=$(echo "$6" | sed 's|..|&/|')
+        mv ".git/objects/$name" ../copy
+        rm -r .git/objects/[0-9a-f][0-9a-f] && mv ../away/* .git/objects/pack && rmdir ../away
+        mkdir -p ".git/objects/${name%/*}" && mv ../copy ".git/objects/$name"
+        ;;
+    packed) echo "$6" | stock pack-objects -q .git/objects/pack/pack >/dev/null ;;
+    esac
+    for pack in .git/objects/pack/pack-*.pack; do
+        chmod u+w "$pack"
+        # The pack of one object is short.
+        [ "$(wc -c <"$pack")" -lt 1000 ] || printf "$5" | dd of="$pack" bs=1 seek=$(($7 + $4)) conv=notrunc 2>/dev/null
+    done
+}
+check() {
+    (
+        damaged "$@"
+        git pack-objects --all --stdout --no-reuse-object --no-reuse-delta </dev/null >../pack
+        stock index-pack --stdin <../pack >/dev/null 2>&1 || echo no pack
+        git rev-list --objects --all >/dev/null || echo not walked
+        git repack -q -a -d -f
+        stock fsck --full --strict
+        stock cat-file --batch-all-objects --batch-check | cksum
+    )
+}
+check a blob loose 9 '\377\377'
+check b blob packed 9 '\377\377'
+check c tree loose 9 '\377\377'
+check d tree packed 9 '\377\377'
+check e commit loose 9 '\377\377'
+check f blob packed 0 '\360'
+check g tree packed 0 '\360'
+check h blob none 9 '\377\377'
+check i tree none 9 '\377\377'

@@ -67,6 +67,11 @@ impl Error {
         matches!(&self.0, Reason::Store(error) if error.is_fault())
     }
 
+    /// Whether an object could be read if there is another copy of it or of its delta bases.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(&self.0, Reason::DamagedEntry { .. } | Reason::WrongKind { .. })
+    }
+
     /// What the caller can do.
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {

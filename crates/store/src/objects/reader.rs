@@ -1,5 +1,6 @@
 //! Reads whole objects, with a bounded cache of delta bases.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use packrace_format::loose_object;
@@ -17,6 +18,12 @@ use crate::objects::snapshot::{Snapshot, is_built_in};
 /// (git-pack-objects, "--depth"). This bounds the cost of a hand-made pack and ends cycles, which only bases
 /// by name can form.
 pub const MAX_CHAIN: usize = 65_535;
+
+/// Most entries that are followed for one object, with those of other copies of damaged bases.
+const MAX_LINKS: usize = 4 * MAX_CHAIN;
+
+/// How many other copies of damaged bases may be read within each other: a copy may be a delta of a damaged base, too.
+const MAX_NESTED: usize = 16;
 
 /// Largest object that is read whole, whatever its header claims, unless the caller sets another limit.
 const DEFAULT_MAX_OBJECT_BYTES: u64 = 1 << 32;
@@ -46,6 +53,12 @@ pub struct ObjectReader {
     damaged_maps_seen: u64,
     /// Reads objects that were loose when the snapshot was made and have been packed since.
     later: Option<Box<ObjectReader>>,
+    /// Damaged bases, and whether another copy was found. While one is looked for, there is none: copies can be deltas of each other.
+    damaged_bases: HashMap<Location, bool>,
+    /// What is left of [`MAX_LINKS`].
+    links_left: usize,
+    /// How many other copies are being read.
+    nested: usize,
 }
 
 impl Snapshot {
@@ -65,9 +78,18 @@ struct ChainLink {
 /// The end of a delta chain.
 enum ChainEnd {
     Cached(Kind, Arc<Vec<u8>>),
-    /// A whole object, read into the caller's buffer.
+    /// A whole object, or another copy of it, read into the caller's buffer.
     Read(Kind, Location),
     Loose(Kind),
+}
+
+/// What an entry is, within a chain.
+enum ChainStep {
+    Delta(EntryHeader, Location),
+    /// A delta of a base that is in no pack and was read.
+    DeltaOfLoose(EntryHeader, Kind),
+    /// A whole object, which was read.
+    Whole(Kind),
 }
 
 impl ObjectReader {
@@ -80,6 +102,9 @@ impl ObjectReader {
             max_object_bytes: DEFAULT_MAX_OBJECT_BYTES,
             damaged_maps_seen: 0,
             later: None,
+            damaged_bases: HashMap::new(),
+            links_left: MAX_LINKS,
+            nested: 0,
         }
     }
 
@@ -116,9 +141,10 @@ impl ObjectReader {
         Ok(())
     }
 
-    /// Replaces `content` by that of a packed object. If it is damaged, another copy is used if there is one,
-    /// as in git. After an error, `content` is empty.
+    /// Replaces `content` by that of a packed object. If it or a delta base is damaged, another copy is used if there is
+    /// one, as in git. After an error, `content` is empty.
     pub fn read_at(&mut self, ix: ObjectIx, content: &mut Vec<u8>) -> Result<Kind, Error> {
+        self.links_left = MAX_LINKS;
         let at = self.snapshot.locate(ix);
         let result = match self.read_location(at, content) {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
@@ -263,21 +289,65 @@ impl ObjectReader {
         content: &mut Vec<u8>,
     ) -> Result<Kind, Error> {
         tracing::error!("{error}");
+        self.read_elsewhere(id, damaged, content).ok_or(error)
+    }
+
+    /// Reads an object that is damaged here.
+    fn read_elsewhere(&mut self, id: &oid, damaged: Location, content: &mut Vec<u8>) -> Option<Kind> {
         let copies: Vec<Location> = self.snapshot.copies(id).filter(|copy| *copy != damaged).collect();
         for copy in copies {
             if let Ok(kind) = self.read_location(copy, content) {
-                return Ok(kind);
+                return Some(kind);
             }
         }
-        match self.read_unpacked(id, content) {
-            Ok(Some(kind)) => Ok(kind),
-            _ => Err(error),
+        self.read_unpacked(id, content).ok().flatten()
+    }
+
+    /// Reads another copy of the damaged base at `at`, or else of the nearest object above it in the chain that has one: gives
+    /// its location and kind, and leaves in `chain` what is above it. `error` is what is wrong with the base.
+    fn rescue(
+        &mut self,
+        mut at: Location,
+        chain: &mut Vec<ChainLink>,
+        error: Error,
+        content: &mut Vec<u8>,
+    ) -> Result<(Location, Kind), Error> {
+        // The first link is the object that is asked for.
+        while error.kind() == ErrorKind::Corrupt && !chain.is_empty() {
+            if let Some(kind) = self.read_other_base(at, &error, content) {
+                return Ok((at, kind));
+            }
+            match chain.pop() {
+                Some(link) => at = link.at,
+                None => break,
+            }
         }
+        Err(error)
+    }
+
+    fn read_other_base(&mut self, at: Location, error: &Error, content: &mut Vec<u8>) -> Option<Kind> {
+        let known = self.damaged_bases.get(&at).copied();
+        if known == Some(false) || self.nested == MAX_NESTED {
+            return None;
+        }
+        let ix = self.snapshot.ix_of_offset(at.pack, at.offset)?;
+        let id = self.snapshot.id(ix).to_owned();
+        self.damaged_bases.insert(at, false);
+        self.nested += 1;
+        let found = self.read_elsewhere(&id, at, content);
+        self.nested -= 1;
+        if found.is_some() {
+            self.damaged_bases.insert(at, true);
+            if known.is_none() {
+                tracing::error!("{error}");
+            }
+        }
+        found
     }
 
     fn read_location(&mut self, at: Location, content: &mut Vec<u8>) -> Result<Kind, Error> {
         let (mut chain, base) = self.follow(at, content)?;
-        let (kind, mut current) = match base {
+        let (mut kind, mut current) = match base {
             ChainEnd::Cached(kind, cached) if chain.is_empty() => {
                 content.clear();
                 content.extend_from_slice(&cached);
@@ -298,14 +368,17 @@ impl ObjectReader {
                 break;
             }
             let mut result = Vec::new();
-            self.apply(&link, &current, &mut result)?;
+            let mut at = link.at;
+            if let Err(error) = self.apply(&link, &current, &mut result) {
+                (at, kind) = self.rescue(at, &mut chain, error, &mut result)?;
+            }
             current = Arc::new(result);
-            self.cache.keep(link.at, kind, &current);
+            self.cache.keep(at, kind, &current);
         }
         Ok(kind)
     }
 
-    /// Follows a delta chain to its end.
+    /// Follows a delta chain to its end, or to a damaged base of which there is another copy.
     fn follow(&mut self, at: Location, content: &mut Vec<u8>) -> Result<(Vec<ChainLink>, ChainEnd), Error> {
         let mut at = at;
         let mut chain: Vec<ChainLink> = Vec::new();
@@ -313,31 +386,48 @@ impl ObjectReader {
             if let Some((kind, cached)) = self.cache.get(at) {
                 return Ok((chain, ChainEnd::Cached(kind, cached)));
             }
-            if chain.len() > MAX_CHAIN {
+            if chain.len() > MAX_CHAIN || self.links_left == 0 {
                 return Err(self.damaged(at, "delta chain is longer than 65535"));
             }
-            let header = self.entry(at)?;
-            match header.kind {
-                EntryKind::Object(kind) => {
-                    self.inflate(at, &header, content)?;
+            self.links_left -= 1;
+            match self.step(at, content) {
+                Ok(ChainStep::Whole(kind)) => return Ok((chain, ChainEnd::Read(kind, at))),
+                Ok(ChainStep::Delta(header, base)) => {
+                    chain.push(ChainLink { at, header });
+                    at = base;
+                }
+                Ok(ChainStep::DeltaOfLoose(header, kind)) => {
+                    chain.push(ChainLink { at, header });
+                    return Ok((chain, ChainEnd::Loose(kind)));
+                }
+                Err(error) => {
+                    let (at, kind) = self.rescue(at, &mut chain, error, content)?;
                     return Ok((chain, ChainEnd::Read(kind, at)));
                 }
-                EntryKind::OfsDelta { distance } => {
-                    chain.push(ChainLink { at, header });
-                    at.offset = self.base_offset(at, distance)?;
-                }
-                EntryKind::RefDelta { base } => {
-                    chain.push(ChainLink { at, header });
-                    match self.base_by_name(at.pack, &base) {
-                        Some(location) => at = location,
-                        None => {
-                            let kind = self.read_unpacked(&base, content)?;
-                            let kind = kind.ok_or_else(|| self.damaged(at, "delta base is missing"))?;
-                            return Ok((chain, ChainEnd::Loose(kind)));
-                        }
-                    }
-                }
             }
+        }
+    }
+
+    /// One entry of a chain.
+    fn step(&mut self, at: Location, content: &mut Vec<u8>) -> Result<ChainStep, Error> {
+        let header = self.entry(at)?;
+        match header.kind {
+            EntryKind::Object(kind) => {
+                self.inflate(at, &header, content)?;
+                Ok(ChainStep::Whole(kind))
+            }
+            EntryKind::OfsDelta { distance } => {
+                let offset = self.base_offset(at, distance)?;
+                Ok(ChainStep::Delta(header, Location { offset, ..at }))
+            }
+            EntryKind::RefDelta { base } => match self.base_by_name(at.pack, &base) {
+                Some(location) => Ok(ChainStep::Delta(header, location)),
+                None => {
+                    let kind = self.read_unpacked(&base, content)?;
+                    let kind = kind.ok_or_else(|| self.damaged(at, "delta base is missing"))?;
+                    Ok(ChainStep::DeltaOfLoose(header, kind))
+                }
+            },
         }
     }
 

@@ -138,8 +138,11 @@ fn stored_delta(plan: &PackPlan, object: ObjectNo) -> Result<Option<(StoredEntry
     let location = request_objects.snapshot().locate(packed);
     let pack = &request_objects.snapshot().packs()[location.pack.0 as usize];
     let Some(position) = pack.position_of_offset(location.offset) else { return Ok(None) };
-    let stored = StoredEntry::at(request_objects, location.pack, position)?;
-    Ok(stored.base(request_objects)?.map(|base| (stored, base)))
+    let stored = StoredEntry::at(request_objects, location.pack, position);
+    match stored.and_then(|stored| Ok(stored.base(request_objects)?.map(|base| (stored, base)))) {
+        Err(error) if error.is_damage() => Ok(None),
+        found => found,
+    }
 }
 
 /// One thread's inverter.

@@ -79,9 +79,12 @@ pub(crate) fn is_needed(plan: &PackPlan) -> Result<bool, Error> {
             continue;
         }
         for &position in positions {
-            let entry = StoredEntry::at(&plan.request_objects, *pack, position)?;
-            if entry.is_delta() && usable_base(plan, &entry)?.is_none() {
-                return Ok(true);
+            let entry = StoredEntry::at(&plan.request_objects, *pack, position);
+            match entry.and_then(|entry| Ok(!entry.is_delta() || usable_base(plan, &entry)?.is_some())) {
+                Ok(true) => {}
+                Ok(false) => return Ok(true),
+                Err(error) if error.is_damage() => return Ok(true),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -120,16 +123,7 @@ pub(super) fn build(plan: &PackPlan) -> Result<Vec<ComposedEntry>, Error> {
     let mut listing =
         EntryList { plan, entries: Vec::with_capacity(plan.objects() as usize), deltas: Vec::new() };
     for &ix in &plan.loose {
-        listing.entries.push(ComposedEntry {
-            ix,
-            kind: Kind::Blob,
-            how: How::Whole,
-            name: plan.name_of(ix),
-            size: 0,
-            stored: None,
-            is_stored_as_delta: false,
-            poor_bytes: None,
-        });
+        listing.add_whole(ix);
     }
     for (pack, selected) in &plan.packs {
         let len = plan.request_objects.snapshot().packs()[pack.0 as usize].len();
@@ -151,7 +145,33 @@ struct EntryList<'a> {
 }
 
 impl EntryList<'_> {
+    /// Adds an object that is loose, or damaged where it was found: it is read, where it may be found elsewhere.
+    fn add_whole(&mut self, ix: ObjectNo) {
+        self.entries.push(ComposedEntry {
+            ix,
+            kind: Kind::Blob,
+            how: How::Whole,
+            name: self.plan.name_of(ix),
+            size: 0,
+            stored: None,
+            is_stored_as_delta: false,
+            poor_bytes: None,
+        });
+    }
+
     fn add(&mut self, pack: PackIx, position: u32) -> Result<(), Error> {
+        let snapshot = self.plan.request_objects.snapshot();
+        match self.add_stored(pack, position) {
+            Err(error) if error.is_damage() => {
+                let start = snapshot.packs()[pack.0 as usize].entry_range(position).0;
+                self.add_whole(ObjectNo(snapshot.ix_of_offset(pack, start).ok_or(error)?.0));
+                Ok(())
+            }
+            added => added,
+        }
+    }
+
+    fn add_stored(&mut self, pack: PackIx, position: u32) -> Result<(), Error> {
         let plan = self.plan;
         let stored = StoredEntry::at(&plan.request_objects, pack, position)?;
         let ix = stored.ix(&plan.request_objects)?;

@@ -74,19 +74,20 @@ impl PackReuse {
     pub(super) fn next(&mut self, plan: &PackPlan, written: u64) -> Result<Option<ReuseStep>, Error> {
         let selected = plan.packs.iter().find(|(ix, _)| *ix == self.pack).map(|(_, selected)| selected);
         let Some(selected) = selected else { return Ok(None) };
-        let Some(first) = self.entry(plan, selected, self.next)? else { return Ok(None) };
+        let first = match self.entry(plan, selected, self.next) {
+            Ok(Some(first)) => first,
+            Ok(None) => return Ok(None),
+            Err(error) if error.is_damage() => return self.damaged(plan, selected, written, error).map(Some),
+            Err(error) => return Err(error),
+        };
         let verdict = match self.held.take() {
             Some(verdict) => verdict,
             None => self.judge(plan, &first, written)?,
         };
         match verdict {
             Verdict::Recompress => {
-                self.next += 1;
-                // Deltas of this entry look up its start; no other stored byte of it is sent.
-                let start = first.start as u64;
-                self.runs.push(Run { start, end: start + 1, sent_at: written });
                 let ix = first.ix(&plan.request_objects)?;
-                Ok(Some(ReuseStep { bytes: StepBytes::Recompress(ix), objects: 0, deltas: 0 }))
+                Ok(Some(self.recompress(first.start as u64, ix, written)))
             }
             Verdict::NewHeader { header, body_at } => {
                 self.next += 1;
@@ -99,6 +100,29 @@ impl PackReuse {
             }
             Verdict::AsIs => self.span(plan, selected, first, written).map(Some),
         }
+    }
+
+    /// Takes the object whose entry begins at `start`, which is not sent as it is stored.
+    fn recompress(&mut self, start: u64, ix: ObjectNo, written: u64) -> ReuseStep {
+        self.next += 1;
+        // Deltas of this entry look up its start; no other stored byte of it is sent.
+        self.runs.push(Run { start, end: start + 1, sent_at: written });
+        ReuseStep { bytes: StepBytes::Recompress(ix), objects: 0, deltas: 0 }
+    }
+
+    /// Takes an object whose entry cannot be read: there may be another copy.
+    fn damaged(
+        &mut self,
+        plan: &PackPlan,
+        selected: &Selected,
+        written: u64,
+        error: Error,
+    ) -> Result<ReuseStep, Error> {
+        let snapshot = plan.request_objects.snapshot();
+        let Some(position) = self.position(plan, selected, self.next) else { return Err(error) };
+        let start = snapshot.packs()[self.pack.0 as usize].entry_range(position).0;
+        let ix = snapshot.ix_of_offset(self.pack, start).ok_or(error)?;
+        Ok(self.recompress(start, ObjectNo(ix.0), written))
     }
 
     /// Takes a span of entries that stay unchanged.
@@ -114,7 +138,12 @@ impl PackReuse {
         self.add_run(&first, written);
         self.next += 1;
         while span.len() < MAX_SPAN_BYTES {
-            let Some(entry) = self.entry(plan, selected, self.next)? else { break };
+            let entry = match self.entry(plan, selected, self.next) {
+                Ok(Some(entry)) => entry,
+                Ok(None) => break,
+                Err(error) if error.is_damage() => break,
+                Err(error) => return Err(error),
+            };
             if entry.start != span.end {
                 break;
             }
@@ -142,6 +171,13 @@ impl PackReuse {
     }
 
     fn judge(&self, plan: &PackPlan, entry: &StoredEntry, sent_at: u64) -> Result<Verdict, Error> {
+        match self.verdict(plan, entry, sent_at) {
+            Err(error) if error.is_damage() => Ok(Verdict::Recompress),
+            verdict => verdict,
+        }
+    }
+
+    fn verdict(&self, plan: &PackPlan, entry: &StoredEntry, sent_at: u64) -> Result<Verdict, Error> {
         let request_objects = &plan.request_objects;
         match entry.header.kind {
             EntryKind::Object(_) => Ok(Verdict::AsIs),
@@ -221,13 +257,18 @@ impl PackReuse {
         plan.request_objects.packed(ix).map(|ix| plan.request_objects.snapshot().locate(ix).pack.0)
     }
 
-    /// The selected entry at index `at`.
-    fn entry(&self, plan: &PackPlan, selected: &Selected, at: usize) -> Result<Option<StoredEntry>, Error> {
+    /// The position in the pack of the selected entry at index `at`.
+    fn position(&self, plan: &PackPlan, selected: &Selected, at: usize) -> Option<u32> {
         let len = plan.request_objects.snapshot().packs()[self.pack.0 as usize].len();
-        let position = match selected {
+        match selected {
             Selected::All => u32::try_from(at).ok().filter(|at| *at < len),
             Selected::Positions(positions) => positions.get(at).copied(),
-        };
+        }
+    }
+
+    /// The selected entry at index `at`.
+    fn entry(&self, plan: &PackPlan, selected: &Selected, at: usize) -> Result<Option<StoredEntry>, Error> {
+        let position = self.position(plan, selected, at);
         position.map(|position| StoredEntry::at(&plan.request_objects, self.pack, position)).transpose()
     }
 }

@@ -69,8 +69,15 @@ impl<'a> TreeDecoder<'a> {
         }
     }
 
-    /// The tree `ix`.
+    /// The tree `ix`. If it or a delta base is damaged, the store's reader looks for other copies.
     pub(crate) fn tree(&mut self, ix: ObjectNo) -> Result<Arc<Tree>, Error> {
+        match self.decoded(ix) {
+            Err(error) if error.is_damage() => self.read_whole(ix),
+            found => found,
+        }
+    }
+
+    fn decoded(&mut self, ix: ObjectNo) -> Result<Arc<Tree>, Error> {
         let Some(packed) = self.request_objects.packed(ix) else { return self.read_whole(ix) };
         let location = self.request_objects.snapshot().locate(packed);
         let mut at = (location.pack, location.offset);
