@@ -306,3 +306,79 @@ stock reset -q --hard
 rm .git/changes
 git stash pop
 seen
+
+## what a file system monitor has said is kept
+history 3
+# A monitor that knows of the changes that are in a file.
+cat >../monitor <<'EOF'
+#!/bin/sh
+printf 'token\0'
+cat ../changed
+EOF
+chmod +x ../monitor
+: >../changed
+stock config core.fsmonitor ../monitor
+stock update-index --fsmonitor
+stock status --short
+stock ls-files -f
+git write-tree
+git update-index --force-write-index
+stock ls-files -f
+echo changed >>dir1/file1
+printf 'dir1/file1\0' >../changed
+git add dir1/file1
+stock ls-files -f
+stock status --short
+git update-index --chmod=+x dir2/file2
+stock ls-files -f
+git update-index --no-fsmonitor-valid dir0/file3
+stock ls-files -f
+git update-index --fsmonitor-valid dir0/file3 dir2/file2
+stock ls-files -f
+git update-index --force-remove dir0/file3
+stock ls-files -f
+stock status --short
+git update-index --index-version 4
+stock ls-files -f
+git update-index --no-fsmonitor
+stock ls-files -f
+stock -c core.fsmonitor= status --short
+
+## a file system monitor, turned on and off
+# exits: 128
+history 2
+git update-index --verbose --fsmonitor
+stock -c core.fsmonitor=true config core.fsmonitor true
+git update-index --verbose --fsmonitor
+git update-index --verbose --no-fsmonitor
+git update-index --fsmonitor-valid nothing
+
+## an untracked cache as configured
+# state: no-log-of-HEAD no-pseudorefs
+history 2
+has() {
+    grep -c UNTR .git/index
+}
+git -c core.untrackedCache=true write-tree
+has
+git -c core.untrackedCache=true update-index --refresh
+has
+git -c core.untrackedCache=false add dir1/file1
+has
+echo new >new
+git -c core.untrackedCache=true add new
+has
+git -c core.untrackedCache=keep add new
+has
+git -c core.untrackedCache=keep update-index --untracked-cache
+git -c core.untrackedCache=false write-tree
+has
+git -c feature.manyFiles=true add dir2/file2
+has
+git -c core.untrackedCache=false -c feature.manyFiles=true update-index --refresh
+has
+git -c core.untrackedCache=true stash -q
+has
+git -c core.untrackedCache=false stash pop -q
+has
+stock status --short

@@ -8,6 +8,7 @@ use crate::call::discovery::repository;
 use crate::call::fatal::Fatal;
 use crate::hooks::{IndexChange, index_changed};
 use crate::options::WriteTreeOptions;
+use crate::work_tree::WorkTree;
 
 /// Implements `git write-tree`.
 pub fn run(call: &Call, args: &WriteTreeOptions) -> Result<(), Fatal> {
@@ -22,6 +23,9 @@ pub fn run(call: &Call, args: &WriteTreeOptions) -> Result<(), Fatal> {
     let stored = batch.publish()?.stored();
     // The cached trees are optional: without write access to the index, the trees are still written.
     if lock.index().is_changed() {
+        if let Ok(tree) = WorkTree::of(&repository, call) {
+            lock.index_mut().follow_untracked_setting(repository.config(), &tree.top)?;
+        }
         match lock.commit(&stored, &mut |_, _| false) {
             Ok(()) => index_changed(call, &repository, IndexChange::Alone)?,
             Err(error) => {

@@ -147,7 +147,7 @@ impl clap::Args for UpdateIndex {
             .arg(flag("clear-resolve-undo").help("Forget how conflicts were resolved"))
             .arg(flag("split-index").help("Write the index split, beside a new shared index"))
             .arg(flag("no-split-index").help("Write the index whole"))
-            .arg(flag("fsmonitor").help("Warn if no file system monitor is set (core.fsmonitor)"))
+            .arg(flag("fsmonitor").help("Keep what a file system monitor says (core.fsmonitor)"))
             .arg(flag("no-fsmonitor").help("Forget what a file system monitor has said"))
             .arg(flag("untracked-cache").help("Let the index cache the names of untracked files"))
             .arg(flag("force-untracked-cache").help("The same as --untracked-cache"))

@@ -43,7 +43,7 @@ pub fn run(call: &Call, args: &AddOptions) -> Result<(), Fatal> {
     check(args)?;
     let repository = repository(call)?;
     let tree = WorkTree::of(&repository, call)?;
-    let lock = IndexLock::take(&repository)?;
+    let lock = IndexLock::take_in(&repository, &tree.top)?;
     let source = PathspecSource {
         typed: &args.pathspecs,
         file: args.pathspec_from_file.as_ref(),

@@ -6,14 +6,11 @@ use std::{fs, io};
 
 use packrace_os::count::Role;
 use packrace_os::durable;
-use packrace_store::parse_boolean;
+use packrace_worktree::index::{is_monitored, untracked_cache_flags, untracked_cache_setting};
 
 use super::{Update, say};
 use crate::call::fatal::Fatal;
 use crate::options::UntrackedCache;
-
-/// What an untracked cache is for: directories as a whole, and no empty ones (`git status` by default).
-const NORMAL_FLAGS: u32 = 6;
 
 impl Update<'_> {
     /// Says whether the index is to be split from now on.
@@ -32,11 +29,10 @@ impl Update<'_> {
             Some(asked) => asked == UntrackedCache::On,
         };
         let config = self.repository.config();
-        let configured = config.boolean("core.untrackedCache")?;
-        let lists_all = config.string("status.showUntrackedFiles").is_some_and(|value| value == b"all");
+        let configured = untracked_cache_setting(config)?;
         self.warn_of_setting("core.untrackedCache", configured, is_on, "the untracked cache");
         let top = self.work_tree.as_ref().map(|work_tree| work_tree.top.clone()).unwrap_or_default();
-        let flags = if lists_all { 0 } else { NORMAL_FLAGS };
+        let flags = untracked_cache_flags(config);
         self.index().set_untracked_cache(is_on.then_some((&top, flags)));
         match (self.options.verbose, is_on) {
             (false, _) => Ok(()),
@@ -45,13 +41,10 @@ impl Update<'_> {
         }
     }
 
-    /// Turns the use of a file system monitor on or off. What a monitor has said is left out of every index that is
-    /// written; git asks a configured one again.
+    /// Turns the use of a file system monitor on or off.
     pub(super) fn change_fs_monitor(&mut self) -> Result<(), Fatal> {
         let Some(is_on) = self.fs_monitor else { return Ok(()) };
-        let configured = self.repository.config().string("core.fsmonitor");
-        let is_set = configured.is_some_and(|value| parse_boolean(&value) != Some(false));
-        match (is_on, is_set) {
+        match (is_on, is_monitored(self.repository.config())) {
             (true, false) => error_line!(
                 self.call,
                 "warning: core.fsmonitor is unset; set it if you really want to enable fsmonitor"
@@ -63,7 +56,11 @@ impl Update<'_> {
             _ => {}
         }
         self.options.force_write |= !is_on;
-        Ok(())
+        self.index().set_monitored(is_on);
+        match self.options.verbose {
+            true => say(self.call, if is_on { "fsmonitor enabled" } else { "fsmonitor disabled" }, b""),
+            false => Ok(()),
+        }
     }
 
     /// Warns that a setting which says the opposite stays.

@@ -64,8 +64,8 @@ struct ActiveOptions {
     ignore_skip_worktree: bool,
     assume_unchanged: Option<bool>,
     skip_worktree: Option<bool>,
-    /// Whether `--fsmonitor-valid` or its opposite was given. What a monitor says is not kept in the index.
-    marks_for_monitor: bool,
+    /// `--fsmonitor-valid`, or its opposite.
+    monitor_valid: Option<bool>,
     executable: Option<bool>,
     force_write: bool,
     show_version: bool,
@@ -97,7 +97,11 @@ impl<'a> Update<'a> {
         let config = repository.config();
         let rules = NameRules::of(config).map_err(Fatal::new)?;
         let assumes_unchanged = config.boolean("core.ignoreStat")?.unwrap_or(false);
-        let held = match IndexLock::take(repository) {
+        let lock = match &work_tree {
+            Some(work_tree) => IndexLock::take_in(repository, &work_tree.top),
+            None => IndexLock::take(repository),
+        };
+        let held = match lock {
             Ok(lock) => HeldIndex::Locked(Box::new(lock)),
             // Possibly nothing has to be written.
             Err(error) => match (&error, Index::read(repository)) {
@@ -205,7 +209,7 @@ impl<'a> Update<'a> {
                 return true;
             }
             Switch::FsMonitorValid => {
-                options.marks_for_monitor = true;
+                options.monitor_valid = Some(on);
                 return true;
             }
         };

@@ -31,13 +31,17 @@ impl Update<'_> {
             return Ok(());
         }
         let (assume, skip) = (self.options.assume_unchanged, self.options.skip_worktree);
-        if assume.is_some() || skip.is_some() || self.options.marks_for_monitor {
+        let monitor_valid = self.options.monitor_valid;
+        if assume.is_some() || skip.is_some() || monitor_valid.is_some() {
             let mark = |entry: &mut IndexEntry| {
                 entry.assume_valid = assume.unwrap_or(entry.assume_valid);
                 entry.skip_worktree = skip.unwrap_or(entry.skip_worktree);
             };
             return match self.index().set_flags(path, mark) {
-                true => Ok(()),
+                true => {
+                    monitor_valid.iter().for_each(|valid| self.index().set_monitor_valid(path, *valid));
+                    Ok(())
+                }
                 false => Err(Fatal::new(format!("Unable to mark file {shown}"))),
             };
         }

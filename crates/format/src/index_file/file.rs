@@ -3,8 +3,8 @@
 use packrace_object::{HashKind, ObjectId, StoredId, TrailerHasher};
 
 use super::{
-    CacheTree, EntryKey, HEADER_BYTES, IndexEntry, Link, Mode, ResolveUndo, StatData, Time, encode_varint,
-    split, varint,
+    CacheTree, EntryKey, HEADER_BYTES, IndexEntry, Link, Mode, Monitored, ResolveUndo, StatData, Time,
+    encode_varint, split, varint,
 };
 use crate::{be, checksum};
 
@@ -85,6 +85,8 @@ pub struct IndexFile {
     pub resolve_undo: Vec<ResolveUndo>,
     /// The extension `UNTR` as read: names of files that are not in the index.
     pub untracked: Option<Vec<u8>>,
+    /// What a file system monitor has said; not of a split index.
+    pub monitored: Option<Monitored>,
     /// The shared index that holds most entries.
     pub link: Option<Link>,
     /// Whether directories may replace the entries below them.
@@ -129,13 +131,16 @@ impl IndexFile {
             cache_tree: None,
             resolve_undo: Vec::new(),
             untracked: None,
+            monitored: None,
             link: None,
             is_sparse: false,
             checksum,
         };
         decoder.extensions(&mut file)?;
-        if file.link.is_none() {
-            check_order(&file.entries)?;
+        match file.link {
+            None => check_order(&file.entries)?,
+            // Its positions are those of the joined index.
+            Some(_) => file.monitored = None,
         }
         Ok(file)
     }
@@ -289,9 +294,9 @@ impl<'a> Decoder<'a> {
                     file.link = Some(Link::decode(content, self.hash)?).filter(|link| !link.shared.is_null())
                 }
                 b"sdir" => file.is_sparse = true,
-                // Offsets within this file, and the data of a file system monitor, which the next reader
-                // queries again.
-                b"EOIE" | b"IEOT" | b"FSMN" => {}
+                b"FSMN" => file.monitored = Monitored::decode(content, file.entries.len() as u32),
+                // Offsets within this file.
+                b"EOIE" | b"IEOT" => {}
                 _ if signature[0].is_ascii_uppercase() => {}
                 _ => return Err(IndexFileError::Extension(signature)),
             }
@@ -335,6 +340,8 @@ pub struct IndexParts<'a> {
     pub resolve_undo: &'a [ResolveUndo],
     /// The extension `UNTR`.
     pub untracked: Option<&'a [u8]>,
+    /// What a file system monitor has said.
+    pub monitored: Option<&'a Monitored>,
     /// The shared index, if the entries are only what differs from it.
     pub link: Option<&'a Link>,
     /// Whether to leave the checksum out (`index.skipHash`).
@@ -380,6 +387,9 @@ pub fn encode<'a>(
     }
     if let Some(untracked) = parts.untracked {
         extension(b"UNTR", &mut |out| out.extend_from_slice(untracked));
+    }
+    if let Some(monitored) = parts.monitored {
+        extension(b"FSMN", &mut |out| monitored.encode(out));
     }
     let checksum = match parts.skip_hash {
         true => ObjectId::null(hash),

@@ -11,6 +11,7 @@ fn parts_of(file: &IndexFile) -> IndexParts<'_> {
         cache_tree: file.cache_tree.as_ref(),
         resolve_undo: &file.resolve_undo,
         untracked: file.untracked.as_deref(),
+        monitored: file.monitored.as_ref(),
         link: file.link.as_ref(),
         skip_hash: file.checksum.is_null(),
     }

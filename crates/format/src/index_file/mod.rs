@@ -11,12 +11,14 @@
 //! TREE  (name, NUL | entries: decimal, space | subtrees: decimal, LF | id unless entries is negative) × n
 //! REUC  (path, NUL | mode: octal, NUL | mode | mode | an id for each mode that is not 0) × n
 //! UNTR  see untracked.rs
+//! FSMN  version: u32 (1, 2) | a time: u64 (1), or a token, NUL (2) | length of the bitmap: u32 | positions of changed entries: bitmap
 //! link  id of the shared index | deleted positions: bitmap | replaced positions: bitmap
 //! ```
 
 mod cache_tree;
 mod entry;
 mod file;
+mod monitor;
 mod resolve_undo;
 mod split;
 mod untracked;
@@ -24,6 +26,7 @@ mod untracked;
 pub use cache_tree::CacheTree;
 pub use entry::{EntryKey, IndexEntry, Mode, StatData, Time};
 pub use file::{IndexFile, IndexFileError, IndexParts, encode};
+pub use monitor::Monitored;
 pub use resolve_undo::ResolveUndo;
 pub use split::{Link, Split, split};
 pub use untracked::{invalidate_untracked, new_untracked};

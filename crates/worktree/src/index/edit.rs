@@ -4,6 +4,7 @@ use std::path::Path;
 
 use packrace_format::index_file::new_untracked;
 use packrace_object::ObjectId;
+use packrace_store::Config;
 
 use super::{CacheTree, EntryKey, Index, IndexEntry, Mode, StatData};
 use crate::paths::directories_above;
@@ -11,10 +12,28 @@ use crate::paths::directories_above;
 /// The kernel's name (`uname -s`), which an untracked cache names.
 const SYSTEM: &str = "Linux";
 
+/// What an untracked cache is for: directories as a whole, and no empty ones.
+const NORMAL_FLAGS: u32 = 6;
+
 /// A path would be a file and a directory at once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{}' appears as both a file and as a directory", String::from_utf8_lossy(.0))]
 pub struct FileDirectoryConflict(pub Vec<u8>);
+
+/// What `core.untrackedCache` says; `None` is to keep what is there.
+pub fn untracked_cache_setting(config: &Config) -> Result<Option<bool>, packrace_store::Error> {
+    if config.string("core.untrackedCache").is_some_and(|value| value.eq_ignore_ascii_case(b"keep")) {
+        return Ok(None);
+    }
+    let set = config.boolean("core.untrackedCache")?;
+    Ok(set.or(config.boolean("feature.manyFiles")?.filter(|is_large| *is_large)))
+}
+
+/// The flags of a new untracked cache: which files `git status` lists by default.
+pub fn untracked_cache_flags(config: &Config) -> u32 {
+    let lists_all = config.string("status.showUntrackedFiles").is_some_and(|value| value == b"all");
+    if lists_all { 0 } else { NORMAL_FLAGS }
+}
 
 impl Index {
     /// Inserts an entry whose metadata was just read. Removes entries at its parent directories, and entries
@@ -56,6 +75,7 @@ impl Index {
             && entry.stat != stat
         {
             entry.stat = stat;
+            self.doubt(&key);
             self.fresh.insert(key);
             self.is_changed = true;
         }
@@ -66,6 +86,7 @@ impl Index {
         let entry = self.entries.get_mut(&EntryKey::new(path, 0)).filter(|entry| entry.mode.is_file());
         let Some(entry) = entry else { return false };
         entry.mode = if is_executable { Mode::Executable } else { Mode::File };
+        self.doubt(&EntryKey::new(path, 0));
         self.is_changed = true;
         self.invalidate(path);
         true
@@ -124,6 +145,20 @@ impl Index {
         self.is_changed = true;
     }
 
+    /// Adds or removes the untracked cache, as `core.untrackedCache` says, for the work tree at `top`.
+    pub fn follow_untracked_setting(
+        &mut self,
+        config: &Config,
+        top: &Path,
+    ) -> Result<(), packrace_store::Error> {
+        match untracked_cache_setting(config)? {
+            Some(true) => self.set_untracked_cache(Some((top, untracked_cache_flags(config)))),
+            Some(false) if self.untracked.is_some() => self.set_untracked_cache(None),
+            _ => {}
+        }
+        Ok(())
+    }
+
     /// Forgets resolved conflicts.
     pub fn clear_resolve_undo(&mut self) {
         self.is_changed |= !self.resolve_undo.is_empty();
@@ -154,6 +189,7 @@ impl Index {
     fn put(&mut self, path: &[u8], stage: u8, entry: IndexEntry) {
         let key = EntryKey::new(path, stage);
         let before = self.entries.insert(key.clone(), entry);
+        self.doubt(&key);
         if before.is_none_or(|before| before != entry) {
             self.fresh.insert(key);
         }

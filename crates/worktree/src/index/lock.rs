@@ -53,6 +53,13 @@ impl IndexLock {
         Ok(IndexLock { lock, path, index, format, split, taken: time_of(SystemTime::now()) })
     }
 
+    /// The same for commands in a work tree, with or without an untracked cache, as configured.
+    pub fn take_in(repository: &Repository, top: &Path) -> Result<Self, IndexError> {
+        let mut lock = IndexLock::take(repository)?;
+        lock.index.follow_untracked_setting(repository.config(), top)?;
+        Ok(lock)
+    }
+
     /// The index to be written.
     pub fn index(&self) -> &Index {
         &self.index
@@ -109,6 +116,8 @@ impl IndexLock {
         let version = self.index.version.unwrap_or(self.format.version);
         let expire = self.split.apply(&mut self.index, version)?;
         let Index { entries, cache_tree, resolve_undo, untracked, shared, hash, .. } = &self.index;
+        let monitored = self.index.monitor.as_ref().filter(|_| shared.is_none());
+        let monitored = monitored.map(|monitor| monitor.stored(entries));
         let split = shared.as_ref().map(|shared| split(entries.iter(), &shared.entries, shared.checksum));
         let resolve_undo: Vec<ResolveUndo> = resolve_undo
             .iter()
@@ -118,6 +127,7 @@ impl IndexLock {
             cache_tree: cache_tree.as_ref(),
             resolve_undo: &resolve_undo,
             untracked: untracked.as_deref(),
+            monitored: monitored.as_ref(),
             link: split.as_ref().map(|split| &split.link),
             skip_hash: self.format.skip_hash,
         };
@@ -175,6 +185,7 @@ impl IndexLock {
     fn say_empty(&mut self, key: &EntryKey) {
         if let Some(entry) = self.index.entries.get_mut(key) {
             entry.stat.size_bytes = 0;
+            self.index.doubt(key);
         }
     }
 }

@@ -3,13 +3,13 @@
 //! [`Index::read`] returns the current index, [`IndexLock::take`] the right to replace it. In memory an index
 //! is always complete: a split index is joined with its shared index, and directories of a sparse one are
 //! expanded. It is written in the version that it had, split if it was or `core.splitIndex` says so, without the
-//! extensions that only speed up reading (`EOIE`, `IEOT`), without `sdir`, and without file system monitor data
-//! (`FSMN`), which depends on positions; git recreates each of them.
+//! extensions that only speed up reading (`EOIE`, `IEOT`), and without `sdir`; git recreates them.
 
 mod content;
 mod edit;
 mod error;
 mod lock;
+mod monitor;
 mod refresh;
 mod sparse;
 mod split;
@@ -28,9 +28,11 @@ use packrace_os::{durable, trace};
 use packrace_store::Repository;
 
 pub use self::content::{Comparison, ContentError, Contents};
-pub use self::edit::FileDirectoryConflict;
+pub use self::edit::{FileDirectoryConflict, untracked_cache_flags, untracked_cache_setting};
 pub use self::error::IndexError;
 pub use self::lock::IndexLock;
+use self::monitor::Monitor;
+pub use self::monitor::is_monitored;
 pub use self::refresh::{RefreshOptions, refresh};
 use self::split::{SHARED_PREFIX, Shared};
 pub use self::stat::{Kind, Seen, StatRules, look};
@@ -50,6 +52,8 @@ pub struct Index {
     cache_tree: Option<CacheTree>,
     resolve_undo: BTreeMap<Vec<u8>, [Option<(u32, ObjectId)>; 3]>,
     untracked: Option<Vec<u8>>,
+    /// What a file system monitor has said of the entries.
+    monitor: Option<Monitor>,
     /// Directories in which a path was added or removed since `untracked` was written, and those above.
     stale_directories: BTreeSet<Vec<u8>>,
     /// If it is split.
@@ -92,12 +96,15 @@ impl Index {
             sparse::expand(&mut file, path, repository)?;
             shared = None;
         }
-        let IndexFile { version, entries, cache_tree, resolve_undo, untracked, .. } = file;
+        let IndexFile { version, entries, cache_tree, resolve_undo, untracked, monitored, .. } = file;
+        // As in git, it is forgotten if there is no monitor any more.
+        let monitored = monitored.filter(|_| is_monitored(repository.config()));
         trace::data("index", "read/version", version);
         trace::data("index", "read/cache_nr", entries.len());
         Ok(Index {
             hash,
             version: Some(version),
+            monitor: monitored.map(|monitored| Monitor::new(monitored, &entries)),
             entries: entries.into_iter().collect(),
             cache_tree,
             resolve_undo: resolve_undo.into_iter().map(|undo| (undo.path, undo.stages)).collect(),
@@ -120,6 +127,7 @@ impl Index {
             cache_tree: None,
             resolve_undo: BTreeMap::new(),
             untracked: None,
+            monitor: None,
             stale_directories: BTreeSet::new(),
             shared: None,
             splitting: None,

@@ -33,6 +33,8 @@ pub(super) fn expand(file: &mut IndexFile, path: &Path, repository: &Repository)
     entries.sort_by(|(a, _), (b, _)| a.cmp(b));
     file.entries = entries;
     file.cache_tree = None;
+    // Its positions are those of the directories.
+    file.monitored = None;
     Ok(())
 }
 

@@ -91,8 +91,14 @@ impl SplitRules {
 
     fn share(&self, index: &Index, version: u32) -> Result<Shared, IndexError> {
         // The checksum is the name, so it is never left out.
-        let parts =
-            IndexParts { cache_tree: None, resolve_undo: &[], untracked: None, link: None, skip_hash: false };
+        let parts = IndexParts {
+            cache_tree: None,
+            resolve_undo: &[],
+            untracked: None,
+            monitored: None,
+            link: None,
+            skip_hash: false,
+        };
         let (bytes, checksum) = encode(index.entries.iter(), version, &parts, index.hash);
         publish_file(&self.path(&checksum), &bytes, FileKind::WorkTreeIndex, self.policy)
             .map_err(IndexError::Unwritten)?;

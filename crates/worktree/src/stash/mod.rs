@@ -127,7 +127,7 @@ impl<'a> StashSession<'a> {
         let snapshot = repository.snapshot()?;
         let objects = Rc::new(Objects::new(&snapshot));
         let files = Files::open(repository, &snapshot, top, objects.clone())?;
-        let lock = IndexLock::take(repository)?;
+        let lock = IndexLock::take_in(repository, top)?;
         Ok(StashSession { repository, snapshot, lock, files, objects })
     }
 
