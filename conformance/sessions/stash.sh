@@ -143,6 +143,15 @@ git stash show
 git stash show --stat
 git stash show -p
 git stash show --numstat
+
+## shown beside a damaged index
+# state: no-log-of-HEAD no-pseudorefs no-index no-work no-fsck
+history 2
+echo changed >dir1/file1
+git stash -q
+echo damaged >.git/index
+git stash show -p
+git stash list
 git stash show --name-only
 git stash show --name-status
 git stash show --shortstat
