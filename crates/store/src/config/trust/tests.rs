@@ -240,7 +240,7 @@ const CHECKED_ELSEWHERE: &[&str] = &[
 
 /// Sections that are read whole, key by key: bundles and remotes advertised to clients, expiry of reflogs by
 /// pattern, labels of merges, extensions of the format; and `filter`, which is denied whole.
-const SECTIONS: [&str; 6] = ["bundle", "extensions", "filter", "gc", "merge", "remote"];
+const SECTIONS: [&str; 7] = ["bundle", "diff", "extensions", "filter", "gc", "merge", "remote"];
 
 /// Methods of [`Config`](super::super::Config) that take a key.
 const BY_KEY: [&str; 10] = [
