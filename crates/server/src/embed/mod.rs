@@ -52,6 +52,8 @@ pub(crate) struct Running {
     pub(crate) shared: Arc<Shared>,
     /// For long responses, at low priority. `None` once it ends.
     background: Option<Runtime>,
+    /// For SSH, at low priority.
+    ssh: Option<Runtime>,
     /// Dropped to end housekeeping.
     _housekeeping: mpsc::Sender<()>,
 }
@@ -61,15 +63,14 @@ impl Running {
     /// is returned to the system when it is idle.
     pub(crate) fn start(root: &Path, settings: Settings, has_process: bool) -> io::Result<Self> {
         let processors = packrace_os::process::available_threads();
-        let background = tokio::runtime::Builder::new_multi_thread()
-            // Half as many, so that clones do not delay all short work.
-            .worker_threads((processors / 2).clamp(1, 4))
-            .thread_name("background")
-            .on_thread_start(packrace_os::process::lower_thread_priority)
-            .enable_all()
-            .build()?;
+        // Half as many, so that clones do not delay all short work.
+        let background = low_priority_runtime("background", processors / 2)?;
+        // While one thread encrypts a clone, another one answers logins and fetches.
+        let ssh = settings.ssh_keys.is_some().then(|| low_priority_runtime("ssh", processors.max(2)));
+        let ssh = ssh.transpose()?;
         let mut shared = Shared::new(root, settings)?;
         shared.background = Some(background.handle().clone());
+        shared.ssh_runtime = ssh.as_ref().map(|ssh| ssh.handle().clone());
         shared.open_journal()?;
         let shared = Arc::new(shared);
         let (sender, ended) = mpsc::channel();
@@ -77,7 +78,7 @@ impl Running {
         let keep_house = move || keep_house(&kept, &ended, has_process);
         std::thread::Builder::new().name("housekeeping".to_owned()).spawn(keep_house)?;
         // From here on, a drop ends everything.
-        let running = Running { shared, background: Some(background), _housekeeping: sender };
+        let running = Running { shared, background: Some(background), ssh, _housekeeping: sender };
         caretaker::start(running.shared.clone())?;
         Ok(running)
     }
@@ -89,10 +90,19 @@ impl Drop for Running {
         self.shared.host.transfers.stop();
         self.shared.stopping.send_replace(true);
         caretaker::stop(&self.shared.host.maintenance);
-        if let Some(background) = self.background.take() {
-            background.shutdown_background();
-        }
+        let runtimes = [self.background.take(), self.ssh.take()];
+        runtimes.into_iter().flatten().for_each(Runtime::shutdown_background);
     }
+}
+
+/// A runtime of one to four threads that are behind others.
+fn low_priority_runtime(name: &str, threads: usize) -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads.clamp(1, 4))
+        .thread_name(name)
+        .on_thread_start(packrace_os::process::lower_thread_priority)
+        .enable_all()
+        .build()
 }
 
 /// Drops what expired or changed from the caches, until `ended` is disconnected.

@@ -94,6 +94,8 @@ pub(crate) struct Shared {
     pub(crate) history: Mutex<SampleHistory>,
     /// A runtime of low priority, to which connections with long answers move.
     pub(crate) background: Option<Handle>,
+    /// A runtime of low priority for connections of SSH, if there were keys at the start.
+    pub(crate) ssh_runtime: Option<Handle>,
     /// Threads for requests.
     pub(crate) workers: Arc<WorkerPool>,
     /// Shared by the calls of all connections.
@@ -146,6 +148,7 @@ impl Shared {
             began: Instant::now(),
             history: Mutex::default(),
             background: None,
+            ssh_runtime: None,
             workers: Arc::default(),
             settings: RwLock::new(Arc::new(settings)),
             clock: RealClock::default(),

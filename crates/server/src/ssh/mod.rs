@@ -20,14 +20,14 @@ pub(crate) fn limit_reached(why: LimitReached) -> Vec<u8> {
     format!("{why}\r\n").into_bytes()
 }
 
-/// Serves one connection to its end. All of it runs in the background, behind short work of other listeners:
-/// encryption cannot move there when an answer turns out to be long.
+/// Serves one connection to its end. All of it runs at low priority, behind short work of other listeners: encryption
+/// cannot move there when an answer turns out to be long.
 pub(crate) async fn connection(stream: TcpStream, peer: SocketAddr, permit: Permit, shared: Arc<Shared>) {
-    let background = shared.background.clone();
+    let runtime = shared.ssh_runtime.as_ref().or(shared.background.as_ref()).cloned();
     let serving = serve(stream, peer, permit, shared);
-    match background {
+    match runtime {
         // The runtime has reported a panic.
-        Some(background) => drop(background.spawn(serving).await),
+        Some(runtime) => drop(runtime.spawn(serving).await),
         None => serving.await,
     }
 }
