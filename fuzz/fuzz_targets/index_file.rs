@@ -30,6 +30,7 @@ fuzz_target!(|input: &[u8]| {
                 cache_tree: found.cache_tree.as_ref(),
                 resolve_undo: &found.resolve_undo,
                 untracked: found.untracked.as_deref(),
+                monitored: found.monitored.as_ref(),
                 link: None,
                 skip_hash: way & 4 == 0,
             };
@@ -38,6 +39,7 @@ fuzz_target!(|input: &[u8]| {
                 let again = encode(entries, found.version, &parts, hash).0;
                 let again = IndexFile::decode(&again, hash).expect("what is written can be read");
                 assert_eq!((again.entries, again.cache_tree), (found.entries, found.cache_tree));
+                assert_eq!(again.monitored, found.monitored);
             } else {
                 let _ = found.join(found.clone());
             }
