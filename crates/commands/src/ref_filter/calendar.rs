@@ -81,6 +81,11 @@ impl Civil {
         Day { year: self.year, month: self.month, day: self.day }
     }
 
+    /// The hour from 1 to 12.
+    pub(super) fn hour12(&self) -> i64 {
+        if self.hour % 12 == 0 { 12 } else { self.hour % 12 }
+    }
+
     /// The year and week by ISO 8601: week 1 has the year's first Thursday.
     pub(super) fn iso_week(&self) -> (i64, i64) {
         let weekday = (self.weekday as i64 + 6) % 7;

@@ -142,14 +142,13 @@ fn convert(spec: Spec, date: &Civil, out: &mut Vec<u8>) {
 fn number(conversion: u8, date: &Civil) -> Option<(i64, usize, bool)> {
     let Civil { year, month, day, hour, minute, second, .. } = *date;
     let weekday = date.weekday as i64;
-    let half = if hour % 12 == 0 { 12 } else { hour % 12 };
     let (value, digits) = match conversion {
         b'C' => (year.div_euclid(100), 2),
         b'd' | b'e' => (day, 2),
         b'g' => (date.iso_week().0.rem_euclid(100), 2),
         b'G' => (date.iso_week().0, 1),
         b'H' | b'k' => (hour, 2),
-        b'I' | b'l' => (half, 2),
+        b'I' | b'l' => (date.hour12(), 2),
         b'j' => (date.day_of_year + 1, 3),
         b'm' => (month as i64, 2),
         b'M' => (minute, 2),
@@ -169,7 +168,6 @@ fn number(conversion: u8, date: &Civil) -> Option<(i64, usize, bool)> {
 /// The text of any other conversion.
 fn text(conversion: u8, date: &Civil) -> String {
     let Civil { year, month, day, hour, minute, second, .. } = *date;
-    let half = if hour % 12 == 0 { 12 } else { hour % 12 };
     let (weekday, name) = (WEEKDAYS[date.weekday], MONTHS[month - 1]);
     let time = format!("{hour:02}:{minute:02}:{second:02}");
     let of_day = if hour < 12 { "AM" } else { "PM" };
@@ -184,7 +182,7 @@ fn text(conversion: u8, date: &Civil) -> String {
         b'n' => "\n".to_owned(),
         b'p' => of_day.to_owned(),
         b'P' => of_day.to_lowercase(),
-        b'r' => format!("{half:02}:{minute:02}:{second:02} {of_day}"),
+        b'r' => format!("{:02}:{minute:02}:{second:02} {of_day}", date.hour12()),
         b'R' => format!("{hour:02}:{minute:02}"),
         b't' => "\t".to_owned(),
         b'T' | b'X' => time,
