@@ -7,6 +7,7 @@ use packrace_testkit::Git;
 use serde_json::{Value, json};
 
 use crate::args::{Args, Packrace};
+use crate::measure::service_of;
 
 /// The conditions of a run, for its records.
 pub fn of(args: &Args, git: &Git, packrace: Option<&Path>) -> Value {
@@ -19,6 +20,7 @@ pub fn of(args: &Args, git: &Git, packrace: Option<&Path>) -> Value {
         "history": history(args),
         "git": said(git.command(Path::new("/")).arg("version")).map(|text| text.replace("git version ", "")),
         "packrace": packrace.and_then(|packrace| version(args, packrace)),
+        "answers_one_request": packrace.map(service_of).and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned())),
         "gix": gix,
         "profile": profile(args, packrace),
         "bench_profile": own_profile(),

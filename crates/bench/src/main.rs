@@ -99,7 +99,8 @@ fn compare(args: &Args, git: &Git, packrace: Option<&Path>, work: &Work) -> Resu
     match &work.how {
         How::UploadPack => {
             let argv = ["upload-pack".to_string(), work.repo.display().to_string()];
-            compare_on_stdio(args, git, packrace, work, &argv)
+            let service = packrace.map(measure::service_of);
+            compare_on_stdio(args, git, service.as_deref(), work, &argv)
         }
         How::Served | How::ServedKeepingDeltas => compare_served(args, git, packrace, work),
         How::Command { args: words, is_on_copy: true } => compare_on_copies(args, git, packrace, work, words),

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -39,6 +39,13 @@ TIMEFORMAT='%3R %3U %3S'
 once() { if [ "$feed" = Pipe ]; then cat "$request" | "$@"; else "$@" <"$request"; fi; }
 { time for ((i = 0; i < count; i++)); do once "$@" 2>&4 4>&- || exit 9; done; } 2>"$times"
 "#;
+
+/// What answers one request in a process: `packrace-service`, if it is beside `packrace`. git is its own.
+pub fn service_of(program: &Path) -> PathBuf {
+    let service = program.with_file_name("packrace-service");
+    let has_one = program.file_name().is_some_and(|name| name == "packrace") && service.is_file();
+    if has_one { service } else { program.to_owned() }
+}
 
 /// A program to run on a request: `git upload-pack REPO` or `packrace upload-pack REPO`.
 #[derive(Debug, Clone)]

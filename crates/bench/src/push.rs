@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use packrace_testkit::Git;
 use packrace_testkit::peer::Script;
 
-use crate::measure::{Calls, Contender, Observation, StdinFeed, Timing, has_strace};
+use crate::measure::{Calls, Contender, Observation, StdinFeed, Timing, has_strace, service_of};
 use crate::on_copy::OnCopy;
 use crate::prepare::Scratch;
 use crate::serve::Server;
@@ -242,10 +242,11 @@ impl Pushed {
         // Over git:// the program's name is sent, and must be the known one.
         let program = match server {
             Some(_) => "git-receive-pack".to_string(),
-            None => format!("{} receive-pack", self.binary.display()),
+            None => format!("{} receive-pack", service_of(&self.binary).display()),
         };
         let clients = self.pushes.clients.to_string();
-        let (binary, git, list) = (text(&self.binary), text(self.git.binary()), text(&self.list));
+        let (binary, git, list) =
+            (text(&service_of(&self.binary)), text(self.git.binary()), text(&self.list));
         let words = match self.pushes.transport {
             PushTransport::Recorded => vec!["bash", "-c", REPLAY, "bash", &binary, &url, &source],
             _ => vec!["bash", "-c", PUSH, "bash", &git, &source, &program, &url, &list, &clients],

@@ -8,8 +8,8 @@ use packrace_commands::options::{GlobalOptions, RepackOptions};
 use packrace_commands::{Call, Environment, Fatal, Streams, harmless, in_directory, init, repack};
 use packrace_os::count::Role;
 use packrace_os::durable;
-use packrace_remote::bucket::Bucket;
 use packrace_remote::bucket::s3::{S3, S3Options};
+use packrace_remote::bucket::{Bucket, aws_files};
 use packrace_remote::cache::{self, Cache};
 use packrace_remote::commit::Committer;
 use packrace_remote::probe::{ProbeOptions, mark, probe, require};
@@ -21,7 +21,7 @@ use packrace_store::refs::{Backend, LogPolicy, Migration, RefWrites, StoredObjec
 use packrace_store::{OpenOptions, Repository, needs_quotes, quote};
 
 use crate::args::{self, BucketCheck, BucketCollect, BucketCommand, BucketExport, BucketFold, BucketImport};
-use crate::{aws_files, process};
+use crate::process;
 
 /// Settings about storage, for which a head has fields of its own.
 const STORAGE_SETTINGS: [&str; 7] = [
@@ -61,7 +61,7 @@ fn opened(call: &Call, url: &BucketUrl) -> Result<Bucket, Fatal> {
 /// The same with its address.
 fn opened_at(call: &Call, url: &BucketUrl) -> Result<(Bucket, String), Fatal> {
     let home = call.environment.home().map(PathBuf::as_path);
-    let variables = aws_files::with_files(process::aws_variables(), home)?;
+    let variables = aws_files::with_files(process::aws_variables(), home).map_err(fatal)?;
     let options = S3Options { url: url.clone(), variables };
     Ok((Bucket::new(Arc::new(S3::new(&options).map_err(fatal)?)), options.address()))
 }

@@ -1,9 +1,9 @@
-//! Hands a command line to git, for what only git does.
+//! Hands a command line to git, for what only git does, or to `packrace`.
 
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Programs that were taken for git and led back here, as in `PATH`. Each is started once, so a program that stands in
@@ -24,6 +24,22 @@ pub fn to_git(arguments: &[OsString]) -> io::Error {
         Ok(Some((git, tried))) => Command::new(git).args(arguments).env(TRIED, tried).exec(),
         Ok(None) => io::Error::from_raw_os_error(ENOENT),
         Err(error) => error,
+    }
+}
+
+/// Replaces this process with the `packrace` beside it, or else in `PATH`. Returns only if it cannot be started: why.
+pub fn to_packrace(arguments: &[OsString]) -> io::Error {
+    let own = match std::env::current_exe().and_then(|own| packrace_os::real_path(&own)) {
+        Ok(own) => own,
+        Err(error) => return error,
+    };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let beside = own.parent().map(Path::to_owned);
+    let mut all = beside.into_iter().chain(std::env::split_paths(&path)).map(|dir| dir.join("packrace"));
+    // A link to this program is no other one.
+    match all.find(|packrace| packrace_os::real_path(packrace).is_ok_and(|real| real != own)) {
+        Some(packrace) => Command::new(packrace).args(arguments).exec(),
+        None => io::Error::from_raw_os_error(ENOENT),
     }
 }
 

@@ -32,7 +32,26 @@ fn pages() -> std::io::Result<Vec<(String, Vec<u8>)>> {
         render(command.clone().name(name))?;
     }
     render(top)?;
+    render(service())?;
     Ok(pages)
+}
+
+/// What the page of `packrace-service` is made of.
+fn service() -> clap::Command {
+    let arguments = clap::Arg::new("arguments")
+        .num_args(0..)
+        .help("A command line of packrace: see packrace-upload-pack(1) and packrace-receive-pack(1)");
+    clap::Command::new("packrace-service")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Serve one client of Git, for hosts that start a process for each")
+        .long_about(
+            "Does what packrace does with the commands upload-pack and receive-pack, also as a link named git-upload-pack or \
+             git-receive-pack. It has no code for anything else, so a process starts in half the time. Other commands, and what \
+             packrace refuses, it leaves to the packrace beside it, or else in PATH.",
+        )
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .arg(arguments)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use packrace_commands::{Call, Environment, Fatal, in_directory, init, users};
 use packrace_os::child::Confinement;
 use packrace_os::count::Role;
 use packrace_os::durable;
+use packrace_remote::bucket::aws_files;
 use packrace_remote::bucket::s3::S3Options;
 use packrace_server::access::{Anyone, AuditLog, FilePolicy, LoadError};
 use packrace_server::listen::{Scheme, inetd, serve_and_reload};
@@ -23,7 +24,6 @@ use packrace_server::webhooks::Webhooks;
 use packrace_store::{Config, HooksFrom};
 
 use crate::args::Serve;
-use crate::aws_files;
 use crate::log;
 use crate::process;
 use crate::sandbox;
@@ -375,7 +375,8 @@ fn check_certificates_are_asked_for(loaded: &ServeConfig) -> Result<(), Fatal> {
 /// The bucket and its credentials, if repositories are in one.
 fn bucket_settings(bucket: BucketSource, home: Option<&Path>) -> Result<Option<BucketSettings>, Fatal> {
     let Some(url) = bucket.url else { return Ok(None) };
-    let s3 = S3Options { url, variables: aws_files::with_files(process::aws_variables(), home)? };
+    let variables = aws_files::with_files(process::aws_variables(), home).map_err(Fatal::new)?;
+    let s3 = S3Options { url, variables };
     Ok(Some(BucketSettings { s3, max_bytes: bucket.cache_bytes }))
 }
 

@@ -184,7 +184,8 @@ fn build(folder: &Path) -> (PathBuf, PathBuf) {
     let mut build = Command::new(script);
     // Compressing takes longer than everything else.
     build.env("DPKG_DEB_COMPRESSOR_TYPE", "none");
-    succeeds(build.args(["--binary", env!("CARGO_BIN_EXE_packrace")]).arg(&release));
+    let programs = Path::new(env!("CARGO_BIN_EXE_packrace")).parent().unwrap();
+    succeeds(build.arg("--binaries").args([programs, &release]));
     let named = |end: &str| {
         let mut found = fs::read_dir(&release).unwrap().map(|entry| entry.unwrap().path());
         found.find(|path| path.to_str().unwrap().ends_with(end)).unwrap_or_else(|| panic!("no {end}"))
@@ -251,6 +252,8 @@ fn a_package_from_installation_to_purge() {
     for name in ["team/tool", "other"] {
         succeeds(&mut scratch.as_service(&["/usr/bin/packrace", "repo", "create", "/srv/git", name]));
     }
+    let service = ["/usr/bin/packrace-service", "upload-pack", "--advertise-refs", "/srv/git/other.git"];
+    assert!(succeeds(&mut scratch.as_service(&service)).contains("capabilities^{}"));
     let running = scratch.start();
     let closed =
         scratch.git(work, &["ls-remote", &scratch.url("alice:sesame", "other.git")]).output().unwrap();

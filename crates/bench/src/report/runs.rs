@@ -55,7 +55,11 @@ impl BenchRun {
         let smoke =
             if self.conditions["is_smoke"] == true { ", a smoke run: figures mean nothing" } else { "" };
         let rounds = self.conditions["rounds"].as_u64().unwrap_or(0);
-        format!("{}{profile}{clients}, rounds: {rounds}{cold}{smoke}", self.condition("packrace"))
+        let service = match self.conditions["answers_one_request"] == "packrace-service" {
+            true => ", one request a process: packrace-service",
+            false => "",
+        };
+        format!("{}{profile}{clients}{service}, rounds: {rounds}{cold}{smoke}", self.condition("packrace"))
     }
 
     /// The machine in words.

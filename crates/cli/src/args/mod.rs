@@ -87,11 +87,18 @@ pub const DEFAULT_SSH: &str = "127.0.0.1:8422";
     disable_help_subcommand = true,
     subcommand_required = true
 )]
-pub struct Cli {
+pub struct Cli<C: Subcommand> {
     #[command(flatten)]
     globals: Globals,
     #[command(subcommand)]
-    command: Command,
+    command: C,
+}
+
+/// The commands of `packrace-service`.
+#[derive(Debug, Subcommand)]
+pub enum Service {
+    UploadPack(UploadPack),
+    ReceivePack(ReceivePack),
 }
 
 /// The commands. Only the options of the one that runs are put together: those of all would take half of the time of a quick one.
@@ -182,46 +189,6 @@ impl Command {
             _ => false,
         }
     }
-
-    /// What it is called on the command line.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Command::UploadPack(_) => "upload-pack",
-            Command::ReceivePack(_) => "receive-pack",
-            Command::HttpBackend => "http-backend",
-            Command::Serve(_) => "serve",
-            Command::Shell(_) => "shell",
-            Command::Access(_) => "access",
-            Command::Repo(_) => "repo",
-            Command::Bucket(_) => "bucket",
-            Command::Events(_) => "events",
-            Command::Add(_) => "add",
-            Command::Clone(_) => "clone",
-            Command::CommitGraph(_) => "commit-graph",
-            Command::ForEachRef(_) => "for-each-ref",
-            Command::IndexPack(_) => "index-pack",
-            Command::Init(_) => "init",
-            Command::Maintenance(_) => "maintenance",
-            Command::MultiPackIndex(_) => "multi-pack-index",
-            Command::PackObjects(_) => "pack-objects",
-            Command::Repack(_) => "repack",
-            Command::UnpackObjects(_) => "unpack-objects",
-            Command::HashObject(_) => "hash-object",
-            Command::WriteTree(_) => "write-tree",
-            Command::CommitTree(_) => "commit-tree",
-            Command::UpdateIndex(_) => "update-index",
-            Command::UpdateRef(_) => "update-ref",
-            Command::SymbolicRef(_) => "symbolic-ref",
-            Command::ShowRef(_) => "show-ref",
-            Command::PackRefs(_) => "pack-refs",
-            Command::Refs(_) => "refs",
-            Command::Reflog(_) => "reflog",
-            Command::Stash(_) => "stash",
-            Command::VerifyPack(_) => "verify-pack",
-            Command::Completions(_) => "completions",
-            Command::Man(_) => "man",
-        }
-    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -300,9 +267,16 @@ pub struct Man {
 
 /// What a command line comes down to.
 #[derive(Debug)]
-pub enum Parsed {
+pub enum Parsed<C> {
     /// Run a command.
-    Run(Box<Globals>, Command),
+    Run {
+        /// The options before the command.
+        globals: Box<Globals>,
+        /// What the command is called.
+        name: String,
+        /// The command with its options.
+        command: C,
+    },
     /// Let git do it, or say this if there is no git.
     HandOver(Option<String>),
     /// Say something and end.
@@ -318,7 +292,11 @@ pub enum Parsed {
 
 /// The command line as clap knows it. As in git, long options can be abbreviated behind the command, and not before it.
 pub fn command_line() -> clap::Command {
-    Cli::command().mut_subcommands(|command| command.infer_long_args(true))
+    command_line_of::<Command>()
+}
+
+fn command_line_of<C: Subcommand>() -> clap::Command {
+    Cli::<C>::command().mut_subcommands(|command| command.infer_long_args(true))
 }
 
 /// A command line in which the command stands even if it is the name of the program.
@@ -331,7 +309,7 @@ pub fn with_command(mut argv: Vec<OsString>) -> Vec<OsString> {
 }
 
 /// Reads a command line, the program's own name first, and then the command or options before it.
-pub fn parse(mut argv: Vec<OsString>) -> Parsed {
+pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
     if let Some(usage) = refusal::asked_usage(&argv) {
         return usage;
     }
@@ -350,22 +328,22 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
         return Parsed::Answer { text, to_stdout: false, code: 128 };
     }
     let words = argv.get(globals::command_position(&argv)..).unwrap_or_default();
-    match typed(&argv) {
-        Ok(Cli { globals, command: Command::UploadPack(UploadPack { directory: None, .. }) })
+    match typed::<Command>(&argv) {
+        Ok((_, Cli { globals, command: Command::UploadPack(UploadPack { directory: None, .. }) }))
             if globals.git_dir.is_none() =>
         {
             let text = usage_of("upload-pack");
             Parsed::Answer { text, to_stdout: false, code: USAGE }
         }
-        Ok(Cli { globals, command: Command::ReceivePack(ReceivePack { directory: None, .. }) })
+        Ok((_, Cli { globals, command: Command::ReceivePack(ReceivePack { directory: None, .. }) }))
             if globals.git_dir.is_none() =>
         {
             let text = format!("fatal: you must specify a directory\n\n{}", usage_of("receive-pack"));
             Parsed::Answer { text, to_stdout: false, code: USAGE }
         }
-        Ok(cli) if cli.command.is_interactive() => Parsed::HandOver(None),
+        Ok((_, cli)) if cli.command.is_interactive() => Parsed::HandOver(None),
         Ok(_) if has_paths(words) => Parsed::HandOver(Some("fatal: paths are not supported\n".to_owned())),
-        Ok(cli) => Parsed::Run(Box::new(cli.globals), cli.command),
+        Ok((name, cli)) => Parsed::Run { globals: Box::new(cli.globals), name, command: cli.command },
         Err(error) => match refusal::answer(&error, &argv) {
             // What packrace has not of the options of `git log` and `git diff`, git has.
             Parsed::Answer { text, to_stdout: false, code: USAGE } if is_log(words) => {
@@ -376,14 +354,23 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
     }
 }
 
-/// What clap makes of a command line.
-fn typed(argv: &[OsString]) -> Result<Cli, clap::Error> {
-    let mut matches = command_line().try_get_matches_from(argv)?;
+/// Reads a command line of `packrace-service`. `None`: `packrace` has the command, or knows what is wrong.
+pub fn parse_service(argv: &[OsString]) -> Option<Parsed<Service>> {
+    let (name, Cli { globals, command }) = typed(argv).ok()?;
+    let (Service::UploadPack(UploadPack { directory, .. })
+    | Service::ReceivePack(ReceivePack { directory, .. })) = &command;
+    directory.is_some().then(|| Parsed::Run { globals: Box::new(globals), name, command })
+}
+
+/// What clap makes of a command line, and the name of the command.
+fn typed<C: Subcommand>(argv: &[OsString]) -> Result<(String, Cli<C>), clap::Error> {
+    let mut matches = command_line_of::<C>().try_get_matches_from(argv)?;
+    let name = matches.subcommand_name().unwrap_or_default().to_owned();
     let config = globals::config_in_order(&matches);
     let mut cli =
-        Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command_line()))?;
+        Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command_line_of::<C>()))?;
     cli.globals.config = config;
-    Ok(cli)
+    Ok((name, cli))
 }
 
 /// Those that stand in for git's own of the same name.

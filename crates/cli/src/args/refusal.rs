@@ -7,10 +7,10 @@ use clap::error::{ContextKind, ErrorKind};
 
 use crate::FATAL;
 
-use super::{COMMANDS_OF_GIT, Parsed, USAGE, command_line};
+use super::{COMMANDS_OF_GIT, Command, Parsed, USAGE, command_line};
 
 /// What `COMMAND -h` shows.
-pub fn asked_usage(argv: &[OsString]) -> Option<Parsed> {
+pub fn asked_usage(argv: &[OsString]) -> Option<Parsed<Command>> {
     let (_, before) = argv.split_last().filter(|(last, _)| *last == "-h")?;
     // All commands are put together for it, which other calls do not pay for.
     let mut command = typed_command(before)?;
@@ -20,7 +20,7 @@ pub fn asked_usage(argv: &[OsString]) -> Option<Parsed> {
 }
 
 /// What is said of a command line that clap refuses.
-pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed {
+pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
     let help = |code| Parsed::Answer { text: error.to_string(), to_stdout: true, code };
     let refused = |text: String| Parsed::Answer { text, to_stdout: false, code: USAGE };
     let usage = |text: String| {

@@ -3,7 +3,7 @@ use super::*;
 fn check(line: &str, expect_code: Option<u8>, expect_text: &str) {
     let argv = line.split(' ').map(OsString::from).collect();
     match (parse(with_command(argv)), expect_code) {
-        (Parsed::Run(globals, command), None) => {
+        (Parsed::Run { globals, command, .. }, None) => {
             let text = format!("{globals:?} {command:?}");
             assert!(text.contains(expect_text), "{line}: {text}");
         }

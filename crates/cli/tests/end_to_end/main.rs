@@ -47,6 +47,7 @@ mod repack;
 mod repack_command;
 mod repeated_options;
 mod running;
+mod service;
 mod stash;
 mod stored_refs;
 mod trace2;

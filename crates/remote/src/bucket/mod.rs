@@ -3,6 +3,7 @@
 //! [`Bucket`] retries requests; an [`ObjectBackend`] makes each once: [`s3`] over the network, and `double`,
 //! for tests, in memory with every fault that a store can have.
 
+pub mod aws_files;
 mod counts;
 #[cfg(test)]
 pub(crate) mod double;

@@ -25,7 +25,7 @@ use super::fetch_trace;
 use super::filter;
 use super::hook::{HookCall, HookRun};
 use super::send_pack::{CloneAdmission, PackWork, send_hook, send_pack, step_into_background};
-use super::settings::UploadSettings;
+use super::settings::{UploadSettings, pack_settings};
 use crate::bundles::OfferedBundles;
 use crate::error::{Error, ErrorKind};
 use crate::limits::admission::Admission;
@@ -461,6 +461,7 @@ impl<'a> Upload<'a> {
         haves.extend_from_slice(&boundary.unshallow);
         let mut cut = request.client_shallow;
         cut.extend(boundary.shallow);
+        let settings = pack_settings(&self.call.subject.repository)?;
         Ok(PackRequest {
             wants,
             haves,
@@ -475,8 +476,8 @@ impl<'a> Upload<'a> {
             thin: request.thin_pack,
             ofs_delta: request.ofs_delta,
             filter,
-            threads: self.settings.pack.threads,
-            settings: self.settings.pack,
+            threads: settings.threads,
+            settings,
         })
     }
 

@@ -39,8 +39,6 @@ pub(super) struct UploadSettings {
     pub(super) advertise_session_id: bool,
     /// `uploadpack.packObjectsHook`, only from configuration that no repository can change.
     pub(super) hook: Option<Vec<u8>>,
-    /// `pack.*`.
-    pub(super) pack: packrace_pack::Settings,
 }
 
 impl UploadSettings {
@@ -67,7 +65,12 @@ impl UploadSettings {
             allow_unborn: unborn == b"advertise" || unborn == b"allow",
             advertise_session_id: config.boolean("transfer.advertiseSID")?.unwrap_or(false),
             hook: config.protected_strings("uploadpack.packObjectsHook").pop(),
-            pack: packrace_pack::Settings::of(config, packrace_os::process::available_threads())?,
         })
     }
+}
+
+/// `pack.*`, for requests that need it: counting the processors takes some ten system calls.
+pub(super) fn pack_settings(repository: &Repository) -> Result<packrace_pack::Settings, Error> {
+    let threads = packrace_os::process::available_threads();
+    Ok(packrace_pack::Settings::of(repository.config(), threads)?)
 }

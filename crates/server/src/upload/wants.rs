@@ -6,6 +6,7 @@ use packrace_protocol::Refusal;
 use packrace_store::refs::is_ref_name;
 
 use super::serve::{CancelOnDisconnect, Stop, Upload};
+use super::settings::pack_settings;
 use crate::error::Error;
 use crate::refs::view::{HiddenRefs, RefsView, VisibleRef};
 use crate::subject::{CallMode, ProtocolVersion};
@@ -41,8 +42,8 @@ impl Upload<'_> {
         if !is_later && !self.settings.allow_reachable {
             return Err(Refusal::not_our_ref(first).into());
         }
+        let threads = pack_settings(&self.call.subject.repository)?.threads;
         let watch = CancelOnDisconnect::new(&mut *self.client);
-        let threads = self.settings.pack.threads;
         match first_unreached(&self.request_objects, &unadvertised, &tips, threads, &watch)
             .map_err(Error::from)?
         {
@@ -57,8 +58,9 @@ impl Upload<'_> {
             return Ok(None);
         }
         let tips = self.allowed_tips()?;
+        let threads = pack_settings(&self.call.subject.repository)?.threads;
         let watch = CancelOnDisconnect::new(&mut *self.client);
-        Ok(Some(Reached::by(&self.request_objects, &tips, self.settings.pack.threads, &watch)?))
+        Ok(Some(Reached::by(&self.request_objects, &tips, threads, &watch)?))
     }
 
     /// Wants reachable from these tips are allowed. As in git, both settings also allow hidden refs.

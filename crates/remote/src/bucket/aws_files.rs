@@ -4,8 +4,9 @@
 use std::path::Path;
 
 use configparser::ini::Ini;
-use packrace_commands::Fatal;
 use packrace_os::count::Role;
+
+use crate::error::{Error, ErrorKind};
 
 /// Largest file that is read.
 const MAX_BYTES: u64 = 1 << 20;
@@ -34,7 +35,7 @@ const OWN_WAYS: [&str; 4] = [
 pub fn with_files(
     mut variables: Vec<(String, String)>,
     home: Option<&Path>,
-) -> Result<Vec<(String, String)>, Fatal> {
+) -> Result<Vec<(String, String)>, Error> {
     // An empty variable counts as unset, as in the AWS CLI.
     variables.retain(|(_, value)| !value.is_empty());
     let of = |name: &str| variables.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone());
@@ -56,14 +57,14 @@ pub fn with_files(
     };
     let is_there = credentials.sections().contains(&profile) || config.sections().contains(&section);
     if named.is_some() && !is_there {
-        return Err(Fatal::new(format!("AWS_PROFILE: no such profile: '{profile}'")));
+        return Err(refused(format!("AWS_PROFILE: no such profile: '{profile}'")));
     }
     let takes_key = !has_own && said("aws_access_key_id").is_some();
     let mut found = Vec::new();
     if takes_key {
         found.extend(SECRETS.iter().filter_map(|(key, name)| Some(((*name).to_owned(), said(key)?))));
     } else if !has_own && let Some(way) = UNKNOWN_WAYS.iter().find(|way| said(way).is_some()) {
-        return Err(Fatal::new(format!(
+        return Err(refused(format!(
             "profile '{profile}': {way} is not supported; use access keys or environment variables"
         )));
     }
@@ -81,12 +82,16 @@ pub fn with_files(
     Ok(variables)
 }
 
+fn refused(why: String) -> Error {
+    Error::new(ErrorKind::Refused, why)
+}
+
 /// Reads a file, if it exists. One that is not `needed` need not be readable: services may have no access to
 /// home directories.
-fn read(path: &Path, is_needed: bool) -> Result<Ini, Fatal> {
+fn read(path: &Path, is_needed: bool) -> Result<Ini, Error> {
     let mut ini = Ini::new_cs();
     // The error has no details: they could show secrets.
-    let failed = |why: &str| Fatal::new(format!("{}: {why}", path.display()));
+    let failed = |why: &str| refused(format!("{}: {why}", path.display()));
     match packrace_os::read_file(path, Role::Config, MAX_BYTES) {
         Ok(bytes) => {
             let text = String::from_utf8(bytes).map_err(|_| failed("not UTF-8"))?;
@@ -118,7 +123,7 @@ mod tests {
         }
         let variables: Vec<(String, String)> =
             variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let all = with_files(variables.clone(), Some(home.path())).map_err(|fatal| fatal.message)?;
+        let all = with_files(variables.clone(), Some(home.path())).map_err(|error| error.to_string())?;
         Ok(all.into_iter().filter(|variable| !variables.contains(variable)).collect())
     }
 
@@ -177,7 +182,7 @@ mod tests {
         std::fs::create_dir(home.path().join(".aws")).unwrap();
         std::fs::write(home.path().join(".aws/credentials"), KEYS).unwrap();
         let left = left.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        let all = with_files(left, Some(home.path())).map_err(|fatal| fatal.message).unwrap();
+        let all = with_files(left, Some(home.path())).map_err(|error| error.to_string()).unwrap();
         assert!(all.iter().all(|(_, value)| value != "old"), "{all:?}");
     }
 
