@@ -151,7 +151,8 @@ fn rounds_and_runs(args: &Args, first_seconds: f64) -> (usize, usize) {
     (args.rounds.max(least_rounds), runs.clamp(1, most_runs))
 }
 
-/// The servers run through all rounds, unless each round starts cold.
+/// The servers run through all rounds, unless each round starts cold: then each runs alone, because packs that a server has mapped
+/// stay in memory for the other.
 fn compare_served(args: &Args, git: &Git, packrace: Option<&Path>, work: &Work) -> Result<Comparison, Error> {
     let contender = |binary: &Path| Served::new(binary, work, git);
     let (peer, ours) = (contender(git.binary())?, packrace.map(contender).transpose()?);
@@ -159,12 +160,21 @@ fn compare_served(args: &Args, git: &Git, packrace: Option<&Path>, work: &Work) 
     in_turns(
         (rounds, runs, git, work),
         named(peer, ours),
-        |contender| contender.observe(),
         |contender| {
+            let observed = contender.observe();
             if args.is_cold {
-                contender.start_anew(drop_page_cache)?;
+                contender.stop();
             }
-            contender.time(runs)
+            observed
+        },
+        |contender| {
+            if !args.is_cold {
+                return contender.time(runs);
+            }
+            contender.start_anew(drop_page_cache)?;
+            let timing = contender.time(runs);
+            contender.stop();
+            timing
         },
     )
 }

@@ -43,9 +43,14 @@ impl Served {
         Ok(served)
     }
 
+    /// Ends the server, with all that it has mapped.
+    pub fn stop(&mut self) {
+        self.server = None;
+    }
+
     /// A new server, started after `prepare`: it has no open repository.
     pub fn start_anew(&mut self, prepare: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        self.server = None;
+        self.stop();
         prepare()?;
         self.start()
     }

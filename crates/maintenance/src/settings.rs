@@ -29,6 +29,8 @@ pub struct MaintenanceSettings {
     pub prune_before: i64,
     /// Packs of at least this many bytes are kept by `gc` (`gc.bigPackThreshold`).
     pub big_pack_bytes: Option<u64>,
+    /// The longest pack that a repack writes (`pack.packSizeLimit`, at least 1 MiB, as in git).
+    pub max_pack_bytes: Option<u64>,
     /// Minimum ratio of objects between a pack and the next smaller one
     /// (`maintenance.geometric-repack.splitFactor`).
     pub split_factor: u32,
@@ -89,6 +91,7 @@ impl MaintenanceSettings {
             max_cruft_bytes: bytes("gc.maxCruftSize")?,
             prune_before: prune_before(config)?,
             big_pack_bytes: bytes("gc.bigPackThreshold")?,
+            max_pack_bytes: bytes("pack.packSizeLimit")?.map(|bytes| bytes.max(1 << 20)),
             split_factor: u32::try_from(number("maintenance.geometric-repack.splitFactor", 2)?)
                 .unwrap_or(2)
                 .max(2),

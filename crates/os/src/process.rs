@@ -26,6 +26,42 @@ pub fn set_variable_for_children(name: &str, value: &str) {
     }
 }
 
+/// What a process uses.
+#[derive(Debug, Clone, Copy)]
+pub struct ProcessUsage {
+    /// User and system time of all its threads, also of those that have ended, but not of other processes.
+    pub processor_time: std::time::Duration,
+    /// The part of its memory that is not swapped out, mapped files included; in bytes.
+    pub resident_bytes: u64,
+    /// All its memory, mapped or reserved; in bytes.
+    pub virtual_bytes: u64,
+    /// Its descriptors.
+    pub open_files: u64,
+    /// How many descriptors it may have (`RLIMIT_NOFILE`); `None`: any number.
+    pub max_open_files: Option<u64>,
+}
+
+/// What this process uses now. Fails if `/proc` cannot be read.
+pub fn usage() -> std::io::Result<ProcessUsage> {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    // "statm" of proc_pid_statm(5): pages of all memory, pages of resident memory, and others.
+    let pages = std::fs::read_to_string("/proc/self/statm")?;
+    let mut pages = pages.split(' ').filter_map(|count| count.parse::<u64>().ok());
+    let mut bytes = || Some(pages.next()? * rustix::param::page_size() as u64);
+    let (Some(virtual_bytes), Some(resident_bytes)) = (bytes(), bytes()) else {
+        return Err(std::io::ErrorKind::InvalidData.into());
+    };
+    // The folder itself is open while it is counted.
+    let open_files = std::fs::read_dir("/proc/self/fd")?.count().saturating_sub(1) as u64;
+    Ok(ProcessUsage {
+        processor_time: std::time::Duration::new(time.tv_sec as u64, time.tv_nsec as u32),
+        resident_bytes,
+        virtual_bytes,
+        open_files,
+        max_open_files: rustix::process::getrlimit(rustix::process::Resource::Nofile).current,
+    })
+}
+
 /// The number of threads that can run at once, as of the first call; at least 1. The query takes some ten
 /// system calls.
 pub fn available_threads() -> usize {

@@ -323,7 +323,8 @@ impl Policy<'_> {
     /// How many packs of a small repository could be one.
     fn packs_for_one(&self) -> usize {
         let packs = || self.facts.ordinary_below(self.settings.big_pack_bytes);
-        if packs().map(|pack| pack.bytes).sum::<u64>() > ONE_PACK_BYTES { 0 } else { packs().count() }
+        let most = self.settings.max_pack_bytes.map_or(ONE_PACK_BYTES, |bytes| bytes.min(ONE_PACK_BYTES));
+        if packs().map(|pack| pack.bytes).sum::<u64>() > most { 0 } else { packs().count() }
     }
 
     /// The reason to pack everything into one pack with a bitmap, if a multi-pack-index cannot have one.

@@ -13,6 +13,7 @@ fn settings() -> MaintenanceSettings {
         max_cruft_bytes: None,
         prune_before: 0,
         big_pack_bytes: None,
+        max_pack_bytes: None,
         split_factor: 2,
         geometric_auto: 100,
         loose_auto: 100,
@@ -378,6 +379,11 @@ fn a_small_repository_becomes_one_pack_when_pushes_cease() {
         assert_eq!(gc(&facts, &settings(), Occasion::Served), None);
         assert!(!waits_for_quiet(&facts, &settings()));
     }
+    // What a repack would cut again stays.
+    let cut = |bytes| MaintenanceSettings { max_pack_bytes: Some(bytes), ..settings() };
+    assert_eq!(gc(&quiet, &cut(1999), Occasion::Served), None);
+    assert!(!waits_for_quiet(&quiet, &cut(1999)));
+    assert!(gc(&quiet, &cut(2000), Occasion::Served).is_some());
     let precious = MaintenanceSettings { is_precious: true, ..settings() };
     assert_eq!(gc(&quiet, &precious, Occasion::Served), None);
     assert!(!waits_for_quiet(&quiet, &precious));

@@ -37,7 +37,6 @@ impl<'a> RepackTask<'a> {
         let request_objects = Arc::new(RequestObjects::new(repository.snapshot()?));
         let found = roots(repository)?;
         let PublishOptions { reverse_index, index_version, .. } = PublishOptions::of(config)?;
-        let max_bytes = config.integer("pack.packSizeLimit")?.and_then(|bytes| u64::try_from(bytes).ok());
         let packing = means.limited(Settings::of(config, means.threads)?);
         let request = RepackRequest {
             scope: Scope::Loose,
@@ -59,7 +58,7 @@ impl<'a> RepackTask<'a> {
                 policy: WritePolicy::of(config)?.of_rewrites(),
                 reverse_index,
                 index_version,
-                max_bytes: max_bytes.filter(|bytes| *bytes > 0).map(|bytes| bytes.max(1 << 20)),
+                max_bytes: settings.max_pack_bytes,
             },
             islands: None,
             recent: means.recent.clone().unwrap_or_default(),

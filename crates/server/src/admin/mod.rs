@@ -100,7 +100,10 @@ pub(crate) fn answer<B>(
             (StatusCode::SERVICE_UNAVAILABLE, "text/plain", "stopping\n".to_owned())
         }
         ("/-/readyz", _) => (StatusCode::OK, "text/plain", "ready\n".to_owned()),
-        ("/-/metrics", _) if is_told => (StatusCode::OK, METRICS_TYPE, shared.metrics_now().text()),
+        ("/-/metrics", _) if is_told => {
+            let usage = packrace_os::process::usage().ok();
+            (StatusCode::OK, METRICS_TYPE, shared.metrics_now().text_with(usage.as_ref()))
+        }
         ("/-/", AdminAccess::User(view)) => {
             (StatusCode::OK, HTML_TYPE, view.render(&shared.settings().agent))
         }

@@ -10,12 +10,14 @@
 
 mod bucket;
 mod labels;
+mod process;
 mod webhook;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use packrace_os::count;
+use packrace_os::process::ProcessUsage;
 use packrace_remote::commit::Committer;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric};
@@ -207,17 +209,24 @@ impl Metrics {
 
     /// All metrics, in the text format of Prometheus (OpenMetrics 1.0).
     pub fn text(&self) -> String {
+        self.text_with(None)
+    }
+
+    /// The same, with what the process uses. A program with other metrics has those of its own.
+    pub(crate) fn text_with(&self, usage: Option<&ProcessUsage>) -> String {
         self.fill();
+        let mut registry = Registry::default();
+        self.register(registry.sub_registry_with_prefix("packrace"));
+        usage.into_iter().for_each(|usage| process::register(&mut registry, usage));
         let mut text = String::new();
         // Writing to a String cannot fail.
-        let _ = encode(&mut text, &self.registry());
+        let _ = encode(&mut text, &registry);
         text
     }
 
-    /// All metrics, by name. Made on demand: most processes are never asked.
-    fn registry(&self) -> Registry {
-        let mut registry = Registry::with_prefix("packrace");
-        let mut add = Adding(&mut registry);
+    /// Adds all metrics, by name. Done on demand: most processes are never asked.
+    fn register(&self, registry: &mut Registry) {
+        let mut add = Adding(registry);
         add.one("transfers_started", "Transfers started", &self.started);
         add.one("transfers_finished", "Transfers finished successfully", &self.finished);
         add.one("transfers_failed", "Transfers that were refused, cut off or failed", &self.failed);
@@ -256,12 +265,11 @@ impl Metrics {
         let help = "Mapped files that were truncated, changed in place or unreadable while in use";
         registry.register("disk_faults", help, DamagedMaps);
         if let Some(committer) = self.bucket.get() {
-            bucket::register(&mut registry, committer);
+            bucket::register(registry, committer);
         }
         if let Some(webhooks) = self.webhooks.get() {
-            webhooks.register(&mut registry);
+            webhooks.register(registry);
         }
-        registry
     }
 
     fn register_caches(&self, add: &mut Adding<'_>) {
@@ -457,6 +465,23 @@ mod tests {
     fn check(metrics: &Metrics, line: &str) {
         let text = metrics.text();
         assert!(text.lines().any(|other| other == line), "no line {line:?} in:\n{text}");
+    }
+
+    #[test]
+    fn what_the_process_uses() {
+        let usage = packrace_os::process::usage().unwrap();
+        let text = Metrics::default().text_with(Some(&usage));
+        for name in [
+            "process_cpu_seconds_total",
+            "process_resident_memory_bytes",
+            "process_virtual_memory_bytes",
+            "process_open_fds",
+            "process_max_fds",
+        ] {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            assert!(line.unwrap_or_else(|| panic!("no {name}")).parse::<f64>().unwrap() > 0.0, "{name}");
+        }
+        assert!(!Metrics::default().text().contains("process_cpu"));
     }
 
     #[test]

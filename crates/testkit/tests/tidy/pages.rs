@@ -121,8 +121,10 @@ pub fn metrics(sources: &[(&str, &str)], page: &str) -> Vec<String> {
             let registers = ["add.one(", "add.bytes(", "add.seconds(", ".register(", ".register_with_unit("];
             let is_name = registers.iter().any(|call| before.ends_with(call));
             let is_label = path.ends_with("labels.rs") && before.ends_with(" =");
-            if is_name && !page.contains(&format!("packrace_{literal}")) {
-                findings.push(format!("{RUNBOOK} lacks packrace_{literal}"));
+            // Only those of the process have the same names everywhere.
+            let prefix = if literal.starts_with("process_") { "`" } else { "packrace_" };
+            if is_name && !page.contains(&format!("{prefix}{literal}")) {
+                findings.push(format!("{RUNBOOK} lacks {prefix}{literal}"));
             }
             if is_label
                 && !page.contains(&format!("`{literal}`"))
