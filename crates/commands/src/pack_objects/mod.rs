@@ -466,8 +466,9 @@ impl<'a> LeftOut<'a> {
     }
 
     fn contains(&self, snapshot: &Snapshot, id: &oid) -> Result<bool, Fatal> {
-        let in_pack = snapshot.packs_with(id).any(|pack| self.packed || pack.is_local() && self.keeps(pack));
-        Ok(in_pack || self.local && snapshot.is_borrowed(id)?)
+        let is_packed = || self.packed && snapshot.lookup(id).is_some();
+        let stays = || snapshot.is_in_pack(id, |pack| pack.is_local() && self.keeps(pack));
+        Ok(is_packed() || stays() || self.local && snapshot.is_borrowed(id)?)
     }
 
     /// Whether the pack and its objects stay.
@@ -497,7 +498,7 @@ impl<'a> Unreachable<'a> {
 
     /// Whether the object is also in a pack that stays.
     fn is_safe(&self, id: &oid) -> Result<bool, Fatal> {
-        Ok(self.snapshot.packs_with(id).any(|pack| !self.is_taken_apart(pack)))
+        Ok(self.snapshot.is_in_pack(id, |pack| !self.is_taken_apart(pack)))
     }
 
     fn is_taken_apart(&self, pack: &Pack) -> bool {

@@ -24,6 +24,31 @@ pub(crate) fn insert_all(
     Ok(())
 }
 
+/// Removes the objects that one of these packs has, too. The packs may be much larger than what is repacked, or much smaller:
+/// either each object is looked up in each pack, or all objects of the packs are looked up.
+pub(crate) fn subtract_packs(
+    request_objects: &RequestObjects,
+    wanted: &Marks,
+    packs: &[PackIx],
+) -> Result<(), Error> {
+    let snapshot = request_objects.snapshot();
+    let indexes: Vec<_> = packs.iter().map(|pack| snapshot.packs()[pack.0 as usize].index()).collect();
+    let objects: u64 = indexes.iter().map(|index| u64::from(index.len())).sum();
+    if wanted.packed().count() as u64 * packs.len() as u64 > objects {
+        wanted.subtract(&Marks::of_packs(request_objects, packs)?);
+        return Ok(());
+    }
+    let there = Marks::new(request_objects.packed_end());
+    for no in wanted.packed() {
+        let id = request_objects.id(no);
+        if indexes.iter().any(|index| index.position_of(&id).is_some()) {
+            there.insert(no);
+        }
+    }
+    wanted.subtract(&there);
+    Ok(())
+}
+
 /// When the `wanted` packed and loose objects were last wanted, in seconds since 1970: the time in a cruft
 /// pack, or else of the pack or file. Of several copies, the latest counts.
 pub(crate) fn times(
@@ -60,4 +85,43 @@ pub(crate) fn times(
 fn seconds_of(time: SystemTime) -> u32 {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     u32::try_from(seconds).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use packrace_store::{OpenOptions, Repository};
+    use packrace_testkit::{Git, RepoBuilder, Size};
+
+    use super::*;
+
+    /// Both ways have the same result: few objects beside a large pack, and all objects beside a small one.
+    #[test]
+    fn objects_of_packs_are_subtracted() {
+        let repo = RepoBuilder::new(Size::Tiny).build();
+        let git = Git::stock();
+        git.run(repo.path(), &["repack", "-adq"]);
+        let some = git.run(repo.path(), &["rev-list", "--objects", "--max-count=1", "HEAD"]);
+        let some: Vec<&str> = some.lines().map(|line| &line[..40]).collect();
+        let stem = repo.path().join("objects/pack/pack").display().to_string();
+        git.run_with_input(repo.path(), &["pack-objects", "-q", &stem], some.join("\n").as_bytes());
+
+        let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
+        let request_objects = RequestObjects::new(repository.snapshot().unwrap());
+        let numbers: Vec<PackIx> = (0..request_objects.snapshot().packs().len() as u32).map(PackIx).collect();
+        let lengths: Vec<usize> =
+            request_objects.snapshot().packs().iter().map(|pack| pack.len() as usize).collect();
+        let (small, large) = if lengths[0] < lengths[1] { (0, 1) } else { (1, 0) };
+        assert_eq!((lengths[small], numbers.len()), (some.len(), 2));
+        for (wanted, packs, left) in [
+            (vec![small], vec![large], 0),
+            (vec![large], vec![small], lengths[large] - lengths[small]),
+            (vec![small], vec![], lengths[small]),
+            (vec![large], vec![small, large], 0),
+        ] {
+            let of = |packs: &[usize]| packs.iter().map(|at| numbers[*at]).collect::<Vec<_>>();
+            let marks = Marks::of_packs(&request_objects, &of(&wanted)).unwrap();
+            subtract_packs(&request_objects, &marks, &of(&packs)).unwrap();
+            assert_eq!(marks.packed().count(), left, "{wanted:?} without {packs:?}");
+        }
+    }
 }

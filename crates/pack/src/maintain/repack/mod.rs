@@ -24,7 +24,7 @@ use packrace_store::publish::{PublishedPack, remove_pack};
 
 use self::roles::{PackRole, Roles};
 use super::pack_files::{BitmapRequest, PackFiles, PackFilesError, Special};
-use super::sets::insert_all;
+use super::sets::{insert_all, subtract_packs};
 use super::unreachable::{Caretaker, Loosening, Parted, plan_cruft};
 use crate::error::Error;
 use crate::marks::Marks;
@@ -312,8 +312,11 @@ impl Repack<'_> {
             self.roles.roll_up(request_objects.snapshot(), factor, with_kept, with_foreign);
         let wanted = Marks::of_packs(request_objects, &rolled_up)?;
         insert_all(request_objects, &wanted, &request_objects.snapshot().own_loose()?)?;
-        wanted.subtract(&Marks::of_packs(request_objects, &left)?);
-        wanted.subtract(&self.left_out(!self.request.pack_kept)?);
+        subtract_packs(request_objects, &wanted, &left)?;
+        subtract_packs(request_objects, &wanted, &self.packs_left_out(!with_kept))?;
+        let borrowed = Marks::new(request_objects.packed_end());
+        self.insert_borrowed_loose(&borrowed)?;
+        wanted.subtract(&borrowed);
         let names = LenientWalk::new(request_objects).name_by_trees(&wanted, &self.request.settings)?;
         self.write(wanted, names, &Special::default())?;
         let is_own = |pack: &PackIx| self.roles.of_pack(*pack) != PackRole::Foreign;
@@ -383,11 +386,21 @@ impl Repack<'_> {
 
     /// Objects that are not repacked: in kept packs and, with `-l`, in alternates.
     fn left_out(&self, without_kept: bool) -> Result<Marks, Error> {
-        let request_objects = self.request_objects;
+        let marks = Marks::of_packs(self.request_objects, &self.packs_left_out(without_kept))?;
+        self.insert_borrowed_loose(&marks)?;
+        Ok(marks)
+    }
+
+    fn packs_left_out(&self, without_kept: bool) -> Vec<PackIx> {
         let mut roles = Vec::new();
         roles.extend(without_kept.then_some(PackRole::Kept));
         roles.extend(self.request.local.then_some(PackRole::Foreign));
-        let marks = Marks::of_packs(request_objects, &self.roles.with(&roles))?;
+        self.roles.with(&roles)
+    }
+
+    /// With `-l`, adds the loose objects of alternates.
+    fn insert_borrowed_loose(&self, marks: &Marks) -> Result<(), Error> {
+        let request_objects = self.request_objects;
         if self.request.local {
             let own = request_objects.snapshot().own_loose()?;
             for id in request_objects.loose_met() {
@@ -396,7 +409,7 @@ impl Repack<'_> {
                 }
             }
         }
-        Ok(marks)
+        Ok(())
     }
 
     /// Unreachable objects that are loose or in packs to be repacked.
