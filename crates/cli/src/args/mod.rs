@@ -356,6 +356,9 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed<Command> {
 
 /// Reads a command line of `packrace-service`. `None`: `packrace` has the command, or knows what is wrong.
 pub fn parse_service(argv: &[OsString]) -> Option<Parsed<Service>> {
+    if globals::asked_exec_path(argv).is_some() {
+        return None;
+    }
     let (name, Cli { globals, command }) = typed(argv).ok()?;
     let (Service::UploadPack(UploadPack { directory, .. })
     | Service::ReceivePack(ReceivePack { directory, .. })) = &command;

@@ -69,6 +69,8 @@ fn everything_else_is_left_to_packrace() {
         &["upload-pack", "--advertise-refs", at],
         &["--namespace=none", "receive-pack", "--http-backend-info-refs", at],
         &["--config-env=a.b", "upload-pack", at],
+        &["--exec-path", "upload-pack", at],
+        &["upload-pack", at, "-h"],
         &["bogus"],
         &[],
     ] {
