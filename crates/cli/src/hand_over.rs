@@ -29,33 +29,38 @@ pub fn to_git(arguments: &[OsString]) -> io::Error {
 
 /// Replaces this process with the `packrace` beside it, or else in `PATH`. Returns only if it cannot be started: why.
 pub fn to_packrace(arguments: &[OsString]) -> io::Error {
-    let own = match std::env::current_exe().and_then(|own| packrace_os::real_path(&own)) {
-        Ok(own) => own,
-        Err(error) => return error,
-    };
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let beside = own.parent().map(Path::to_owned);
-    let mut all = beside.into_iter().chain(std::env::split_paths(&path)).map(|dir| dir.join("packrace"));
-    // A link to this program is no other one.
-    match all.find(|packrace| packrace_os::real_path(packrace).is_ok_and(|real| real != own)) {
-        Some(packrace) => Command::new(packrace).args(arguments).exec(),
-        None => io::Error::from_raw_os_error(ENOENT),
+    let found = own_path().map(|own| {
+        let beside = own.parent().map(Path::to_owned);
+        others("packrace", &own, beside).next()
+    });
+    match found {
+        Ok(Some((packrace, _))) => Command::new(packrace).args(arguments).exec(),
+        Ok(None) => io::Error::from_raw_os_error(ENOENT),
+        Err(error) => error,
     }
 }
 
 /// The first `git` in `PATH` that is not this program and was not tried, and what has been tried with it.
 fn find() -> io::Result<Option<(PathBuf, OsString)>> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
     let tried = std::env::var_os(TRIED).unwrap_or_default();
     let mut tried: Vec<PathBuf> = std::env::split_paths(&tried).collect();
-    let own = packrace_os::real_path(&std::env::current_exe()?)?;
-    for git in std::env::split_paths(&path).map(|dir| dir.join("git")) {
-        let Ok(real) = packrace_os::real_path(&git) else { continue };
-        if real != own && !tried.contains(&real) {
-            tried.push(real);
-            let tried = std::env::join_paths(tried).map_err(io::Error::other)?;
-            return Ok(Some((git, tried)));
-        }
-    }
-    Ok(None)
+    let found = others("git", &own_path()?, None).find(|(_, real)| !tried.contains(real));
+    let Some((git, real)) = found else { return Ok(None) };
+    tried.push(real);
+    let tried = std::env::join_paths(tried).map_err(io::Error::other)?;
+    Ok(Some((git, tried)))
+}
+
+/// Where this program is, without links.
+fn own_path() -> io::Result<PathBuf> {
+    packrace_os::real_path(&std::env::current_exe()?)
+}
+
+/// The programs of this name in a directory and in `PATH`, each with its path without links, except links to the one at `own`.
+fn others(name: &str, own: &Path, first: Option<PathBuf>) -> impl Iterator<Item = (PathBuf, PathBuf)> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories: Vec<PathBuf> = first.into_iter().chain(std::env::split_paths(&path)).collect();
+    let found = directories.into_iter().map(move |directory| directory.join(name));
+    let found = found.filter_map(|program| Some((packrace_os::real_path(&program).ok()?, program)));
+    found.filter(move |(real, _)| real != own).map(|(real, program)| (program, real))
 }

@@ -45,6 +45,29 @@ fn stock_git_clones_and_pushes() {
     }
 }
 
+/// Maintenance is one of the commands that it leaves to `packrace`.
+#[test]
+fn a_push_is_followed_by_maintenance() {
+    let dir = tempfile::tempdir().unwrap();
+    let git = Git::stock();
+    git.run(dir.path(), &["init", "-q", "--bare", "a.git"]);
+    let repo = dir.path().join("a.git");
+    for (name, value) in [("receive.unpackLimit", "1"), ("gc.autoPackLimit", "2"), ("gc.autoDetach", "false")]
+    {
+        git.run(&repo, &["config", name, value]);
+    }
+    git.run(dir.path(), &["init", "-q", "work"]);
+    let work = dir.path().join("work");
+    let (program, url) = (format!("{SERVICE} receive-pack"), repo.display().to_string());
+    // The third pack is one too many.
+    for packs in [1, 2, 1] {
+        git.run(&work, &["commit", "-q", "--allow-empty", "-m", "One"]);
+        git.run(&work, &["push", "-q", "--receive-pack", &program, &url, "HEAD:refs/heads/main"]);
+        let counts = git.run(&repo, &["count-objects", "-v"]);
+        assert!(counts.lines().any(|line| line == format!("packs: {packs}")), "{packs}: {counts}");
+    }
+}
+
 #[test]
 fn everything_else_is_left_to_packrace() {
     let dir = tempfile::tempdir().unwrap();

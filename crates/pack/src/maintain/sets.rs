@@ -38,14 +38,12 @@ pub(crate) fn subtract_packs(
         wanted.subtract(&Marks::of_packs(request_objects, packs)?);
         return Ok(());
     }
-    let there = Marks::new(request_objects.packed_end());
     for no in wanted.packed() {
         let id = request_objects.id(no);
         if indexes.iter().any(|index| index.position_of(&id).is_some()) {
-            there.insert(no);
+            wanted.remove(no);
         }
     }
-    wanted.subtract(&there);
     Ok(())
 }
 
