@@ -81,7 +81,7 @@ impl<'a> IndexPackJob<'a> {
             None => Config::outside(&call.open_options()?.config)?,
         };
         let hash = chosen_hash(args.object_format.as_deref(), repository.as_ref())?;
-        let options = options(args, &config, hash)?;
+        let options = options(args, repository.as_ref(), &config, hash)?;
         let stem = |path: Option<&PathBuf>, extension| match path {
             Some(path) => stem(call, path, extension).map(Some),
             None => Ok(None),
@@ -208,23 +208,36 @@ impl Notes {
 }
 
 /// Ingest options from the command line and the configuration.
-fn options(args: &IndexPackOptions, config: &Config, hash: HashKind) -> Result<IngestOptions, Fatal> {
+fn options(
+    args: &IndexPackOptions,
+    repository: Option<&Repository>,
+    config: &Config,
+    hash: HashKind,
+) -> Result<IngestOptions, Fatal> {
     Ok(IngestOptions {
         threads: threads(args.threads, config)?,
         max_bytes: args.max_input_size.filter(|bytes| *bytes > 0),
         fix_thin: args.fix_thin,
         refuse_duplicates: args.fsck.strict,
-        checks: checks(args, hash)?,
+        checks: checks(args, repository, hash)?,
         ..IngestOptions::of(config, hash)?
     })
 }
 
 /// The object checks that the options ask for.
-fn checks(args: &IndexPackOptions, hash: HashKind) -> Result<Option<Checks>, Fatal> {
+fn checks(
+    args: &IndexPackOptions,
+    repository: Option<&Repository>,
+    hash: HashKind,
+) -> Result<Option<Checks>, Fatal> {
     let links = args.fsck.strict || args.check_self_contained_and_connected;
     let rules = args.fsck.settings.as_ref().map(|settings| strict_fsck_rules(settings.as_bytes(), hash));
     let rules = rules.transpose()?.map(Arc::new);
-    Ok((links || rules.is_some()).then_some(Checks { rules, links }))
+    let shallow = match repository.filter(|_| links) {
+        Some(repository) => repository.unlisted_snapshot()?.shallow().to_vec(),
+        None => Vec::new(),
+    };
+    Ok((links || rules.is_some()).then_some(Checks { rules, links, shallow }))
 }
 
 fn threads(asked: Option<u32>, config: &Config) -> Result<usize, Fatal> {

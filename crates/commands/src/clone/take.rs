@@ -66,7 +66,7 @@ fn options(repository: &Repository) -> Result<IngestOptions, Fatal> {
     };
     Ok(IngestOptions {
         threads: Settings::threads(config, packrace_os::process::available_threads())?,
-        checks: Some(Checks { rules, links: true }),
+        checks: Some(Checks { rules, links: true, ..Checks::default() }),
         ..IngestOptions::of(config, hash)?
     })
 }

@@ -17,6 +17,8 @@ pub struct Checks {
     pub rules: Option<Arc<Rules>>,
     /// Whether linked objects must exist, in the pack or in the repository.
     pub links: bool,
+    /// Commits whose parents need not exist: the shallow boundary, sorted.
+    pub shallow: Vec<ObjectId>,
 }
 
 /// The findings in an accepted pack.
@@ -35,6 +37,7 @@ pub(super) struct Inspector {
     hash: HashKind,
     checker: Option<Checker>,
     looks_at_links: bool,
+    shallow: Vec<ObjectId>,
     /// Linked objects, with the kind that each must have.
     linked: HashMap<ObjectId, Kind>,
     /// The inspected objects of the pack.
@@ -49,6 +52,7 @@ impl Inspector {
             hash,
             checker,
             looks_at_links: checks.links,
+            shallow: checks.shallow.clone(),
             linked: HashMap::new(),
             kinds: HashMap::new(),
             lines: Vec::new(),
@@ -71,8 +75,10 @@ impl Inspector {
             self.kinds.insert(id.to_owned(), kind);
             let linked = &mut self.linked;
             let mut conflict = None;
+            let is_cut = kind == Kind::Commit && self.shallow.binary_search_by(|cut| (**cut).cmp(id)).is_ok();
             // An unreadable object has no links; fsck reports it.
             let _ = links(kind, content, self.hash, |id, kind| match linked.get(id) {
+                _ if is_cut && kind == Kind::Commit => {}
                 Some(known) if *known == kind => {}
                 Some(known) => conflict = Some((id.to_owned(), kind, *known)),
                 None => drop(linked.insert(id.to_owned(), kind)),
