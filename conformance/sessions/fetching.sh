@@ -245,3 +245,41 @@ for name in HEAD ORIG_HEAD MY_HEAD FETCH_HEAD refs/bisect/x worktrees/wt/HEAD wo
     GIT_PROTOCOL=version=2 git upload-pack --stateless-rpc . <request 2>/dev/null | grep -a -o '[0-9a-f]\{40\} [a-zA-Z].*\|ERR .*'
 done
 rm -r ../wt
+
+## shallow, with all objects checked
+history 5 from
+git -c fetch.fsckObjects=true clone -q --depth=2 "file://$PWD/from" to
+cat to/.git/shallow
+git -C to -c fetch.fsckObjects=true fetch -q --deepen=1
+cat to/.git/shallow
+(cd from && commit six)
+git -C to -c fetch.fsckObjects=true -c fetch.unpackLimit=100 fetch -q
+
+## packets are traced
+history 3 from
+git clone -q from to
+(cd from && commit four)
+GIT_TRACE_BARE=1 GIT_TRACE_PACKET="$PWD/trace" git -C to fetch -q
+grep -E 'upload-pack[<>] (command|want|have|ACK|ready|packfile|0)' trace
+stock rev-parse HEAD 2>/dev/null
+GIT_TRACE_BARE=1 GIT_TRACE_PACKET="$PWD/old" git -C to -c protocol.version=0 ls-remote -q origin
+grep 'upload-pack[<>]' old | sed 's/\\0.*//'
+GIT_TRACE_PACKET=trace git upload-pack --advertise-refs from | wc -l
+
+## hidden by one setting and shown by another
+history 2 from
+stock -C from tag hidden && stock -C from tag shown
+stock -C from config uploadpack.hideRefs refs/tags
+stock -C from config --add transfer.hideRefs '!refs/tags/shown'
+git ls-remote from
+stock -C from config --unset uploadpack.hideRefs
+stock -C from config --add uploadpack.hideRefs refs/tags
+git ls-remote from
+
+## settings without a value
+# masks: words
+# exits: 128 128 128
+history 1 from
+git -c transfer.hideRefs upload-pack from </dev/null
+git -c uploadpack.hideRefs upload-pack from </dev/null
+git -c uploadpackfilter.tree.maxDepth upload-pack from </dev/null

@@ -228,3 +228,28 @@ git init -q --bare to.git
 printf '#!/bin/sh\nwhile read old new ref; do git log --oneline "$new"; done\ngit update-ref refs/heads/x HEAD 2>/dev/null || echo not now\n' >to.git/hooks/pre-receive
 chmod +x to.git/hooks/pre-receive
 git push to.git main 2>&1 | sed 's/ *$//'
+
+## packets of a push are traced
+history 2
+git init -q --bare to.git
+GIT_TRACE_BARE=1 GIT_TRACE_PACKET="$PWD/trace" git push -q to.git main
+grep 'receive-pack[<>]' trace | sed 's/\\0.*//'
+
+## a hook that changes refs while objects are in quarantine
+# exits: 128 1 1
+history 2
+git init -q --bare to.git
+printf '#!/bin/sh\nread old new name\ngit update-ref refs/heads/other $new\ngit symbolic-ref refs/heads/name refs/heads/other\nexit 1\n' >to.git/hooks/pre-receive
+chmod +x to.git/hooks/pre-receive
+git push to.git main
+
+## bad objects that a list in the repository names
+# exits: 1
+history 1
+git init -q --bare to.git
+stock -C to.git config receive.fsckObjects true
+bad=$(printf 'tree %s\nauthor a <a> 1 +0000\n\nx\n' "$(stock rev-parse HEAD^{tree})" | stock hash-object -t commit --literally -w --stdin)
+echo "$bad" >to.git/known
+git push -q to.git "$bad":refs/heads/bad 2>/dev/null
+stock -C to.git config receive.fsck.skipList known
+git push -q to.git "$bad":refs/heads/bad

@@ -79,10 +79,9 @@ fn call_of_variables(call: &Call) -> Result<(CgiRequest, Settings), Fatal> {
             temporary_dir: environment.temporary_dir.clone(),
             budget: PushBudget::default(),
             memory: PushMemory::default(),
-            auto_maintenance: std::env::current_exe().ok().map(|program| AutoMaintenance {
-                program,
-                environment: environment.for_hooks(&call.globals),
-            }),
+            auto_maintenance: std::env::current_exe()
+                .ok()
+                .map(|program| AutoMaintenance::run_by(program, environment.for_hooks(&call.globals))),
         },
         // As in git.
         confinement: Confinement::default(),

@@ -111,6 +111,8 @@ fn readable(
 ) -> Result<Vec<PathBuf>, Fatal> {
     let mut paths: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
     paths.extend(settings.map(Path::to_owned));
+    // Maintenance after a push, by a process that serves nothing else.
+    paths.extend(std::env::current_exe().ok());
     paths.extend(sources.system.iter().chain(&sources.global).cloned());
     paths.extend(sources.user_attributes.iter().chain(&sources.user_excludes).cloned());
     // The configuration for all repositories.

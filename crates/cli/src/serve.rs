@@ -27,6 +27,7 @@ use crate::args::Serve;
 use crate::log;
 use crate::process;
 use crate::sandbox;
+use crate::shell::after_push;
 use packrace_server::serve_config::{BucketSource, Hooks, PushPolicy, ServeConfig, Setting, example};
 
 /// Default HTTP address.
@@ -64,7 +65,9 @@ pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
         &call.environment,
     )?;
     if args.inetd {
-        return inetd(&root, settings).map_err(failed);
+        let auto_maintenance = after_push(&settings, config.as_deref(), &root);
+        let pushing = Pushing { auto_maintenance, ..settings.pushing };
+        return inetd(&root, Settings { pushing, ..settings }).map_err(failed);
     }
     packrace_os::process::return_large_values();
     let inherited = process::inherited_listeners()?;

@@ -325,7 +325,8 @@ fn initial_branch(call: &Call, args: &InitOptions, config: &Config) -> Result<Ve
             false => Err(Fatal::new(format!("invalid initial branch name: '{shown}'"))),
         };
     }
-    if let Some(name) = config.string("init.defaultBranch") {
+    let of_variable = call.environment.init.initial_branch.as_ref().map(|name| name.clone().into_bytes());
+    if let Some(name) = of_variable.or_else(|| config.string("init.defaultBranch")) {
         let branch = full(&name);
         let shown = String::from_utf8_lossy(&name);
         return match is_good_name(&branch) {

@@ -52,6 +52,7 @@ pub mod index_pack;
 pub mod init;
 pub mod maintenance;
 pub mod multi_pack_index;
+pub mod numbers;
 pub mod options;
 pub mod pack_objects;
 pub mod pack_refs;
@@ -80,7 +81,7 @@ pub mod write_tree;
 
 pub use call::Call;
 pub use call::discovery::in_directory;
-pub use call::environment::{Environment, InitVariables};
+pub use call::environment::{Environment, InitVariables, PacketTraceVariables};
 pub use call::fatal::Fatal;
 pub use call::git_output;
 pub use call::identity::{Person, Role};

@@ -13,6 +13,7 @@ use crate::call::Call;
 use crate::call::environment::Environment;
 use crate::call::fatal::Fatal;
 use crate::options::ReceivePackOptions;
+use crate::trace2::packets::traced;
 use crate::upload_pack::{client, expand_home, mode, subject};
 
 /// Implements `git receive-pack`.
@@ -40,12 +41,12 @@ pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
         messages: MessageSink::new(move |text| drop(errors.say(text))),
     };
     trace::negotiated(push.subject.version as u8);
-    let mut input = call.streams.source(None).map_err(Fatal::new)?;
-    let mut client = client(call)?;
+    let input = call.streams.source(None).map_err(Fatal::new)?;
+    let (mut input, mut client) = traced(call, "receive-pack", input, client(call)?);
     receive::receive_pack(&push, &mut input, &mut client, &RealClock::default())?;
     let program = args.maintenance_program.clone().filter(|_| mode != CallMode::Advertise);
     if let Some(program) = program {
-        let auto = AutoMaintenance { program, environment: push.hook_environment };
+        let auto = AutoMaintenance::run_by(program, push.hook_environment);
         if let Err(error) = auto.begin(&push.subject.repository) {
             // The push itself succeeded.
             error_line!(call, "warning: {error}");

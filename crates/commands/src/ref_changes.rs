@@ -35,6 +35,7 @@ impl<'a> RefChanges<'a> {
         let who = call.environment.committer.committer(config)?;
         let mut writes = RefWrites::of(config, repository.hash_kind(), repository.is_bare()?, who)?;
         writes.hooks = Some(Arc::new(hooks::of(call, repository)?));
+        writes.is_quarantined = call.environment.is_quarantined;
         Ok(RefChanges {
             call,
             repository,

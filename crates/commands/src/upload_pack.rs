@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use packrace_os::clock::RealClock;
 use packrace_os::trace;
+use packrace_server::error::{Error, ErrorKind};
 use packrace_server::stdio::StreamSink;
 use packrace_server::subject::{CallMode, ProtocolVersion, Subject};
 use packrace_server::transfers::Transfer;
@@ -17,9 +18,11 @@ use crate::call::Call;
 use crate::call::discovery::in_directory;
 use crate::call::environment::Environment;
 use crate::call::fatal::Fatal;
+use crate::call::printable::harmless;
 use crate::call::streams::OutputSink;
 use crate::call::users;
 use crate::options::UploadPackOptions;
+use crate::trace2::packets::traced;
 
 /// Requested pipe buffer; Linux allows 1 MiB to every user (`/proc/sys/fs/pipe-max-size`).
 const PIPE_BYTES: usize = 1 << 20;
@@ -37,14 +40,27 @@ pub fn run(call: &Call, args: &UploadPackOptions) -> Result<(), Fatal> {
     };
     trace::negotiated(fetch.subject.version as u8);
     let timeout = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
-    let mut input = call.streams.source(timeout).map_err(Fatal::new)?;
-    let mut client = client(call)?;
+    let input = call.streams.source(timeout).map_err(Fatal::new)?;
+    let (mut input, mut client) = traced(call, "upload-pack", input, client(call)?);
     let served = upload::upload_pack(&fetch, &mut input, &mut client, &RealClock::default());
     if call.ends_process {
         // At exit the kernel unmaps all packs together, which is cheaper than one by one.
         std::mem::forget(fetch);
     }
-    Ok(served?)
+    served.map_err(failed)
+}
+
+/// Of a damaged repository, the words of the two processes that git would have run.
+fn failed(error: Error) -> Fatal {
+    if error.kind() != ErrorKind::Corrupt {
+        return error.into();
+    }
+    let lines = format!(
+        "fatal: {}\nerror: git upload-pack: git-pack-objects died with error.\n",
+        harmless(&error.to_string())
+    );
+    let aborting = "git upload-pack: aborting due to possible repository corruption on the remote side.";
+    Fatal::new(aborting).after(lines)
 }
 
 /// The output, through a pipe that can hold one batch.

@@ -1,4 +1,4 @@
-use packrace_object::{MalformedObject, ObjectId};
+use packrace_object::{Kind, MalformedObject, ObjectId};
 
 /// What a caller can do about an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,12 +27,14 @@ pub struct Error(#[from] Reason);
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Reason {
-    #[error("missing object {0}")]
+    #[error("unable to read {0}")]
     Missing(ObjectId),
+    #[error("bad tree object {0}")]
+    MissingTree(ObjectId),
     #[error("object {id}: {source}")]
     Malformed { id: ObjectId, source: MalformedObject },
     #[error("object {id} is a {is}, not a {expected}")]
-    WrongKind { id: ObjectId, is: packrace_object::Kind, expected: packrace_object::Kind },
+    WrongKind { id: ObjectId, is: Kind, expected: Kind },
     #[error("object {0} is named as two kinds of object")]
     TwoKinds(ObjectId),
     #[error("pack {pack} at offset {offset}: {what}")]
@@ -61,6 +63,16 @@ pub(crate) enum Reason {
     Store(#[from] packrace_store::Error),
 }
 
+impl Reason {
+    /// In git's words, which differ by kind.
+    pub(crate) fn missing(id: ObjectId, kind: Kind) -> Self {
+        match kind {
+            Kind::Tree => Reason::MissingTree(id),
+            _ => Reason::Missing(id),
+        }
+    }
+}
+
 impl Error {
     /// Whether a file became unreadable, or was changed in place, while it was in use.
     pub fn is_fault(&self) -> bool {
@@ -76,6 +88,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
             Reason::Missing(_)
+            | Reason::MissingTree(_)
             | Reason::Malformed { .. }
             | Reason::WrongKind { .. }
             | Reason::TwoKinds(_)

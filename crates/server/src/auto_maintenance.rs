@@ -13,13 +13,19 @@ use crate::error::Error;
 /// The program that maintains repositories.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AutoMaintenance {
-    /// `packrace`. It is started as `packrace --git-dir=DIRECTORY maintenance run --auto --quiet`.
-    pub program: PathBuf,
+    /// The program and its arguments. It runs in the git directory, with `GIT_DIR=.`.
+    pub argv: Vec<OsString>,
     /// Variables that it gets in addition to those of this process.
     pub environment: Vec<(OsString, OsString)>,
 }
 
 impl AutoMaintenance {
+    /// `packrace maintenance run --auto --quiet`.
+    pub fn run_by(packrace: PathBuf, environment: Vec<(OsString, OsString)>) -> Self {
+        let arguments = ["maintenance", "run", "--auto", "--quiet"].map(OsString::from);
+        AutoMaintenance { argv: [packrace.into()].into_iter().chain(arguments).collect(), environment }
+    }
+
     /// Starts it if a push has left more packs or loose objects than `gc.autoPackLimit` and `gc.auto` allow.
     /// It runs on its own; if `maintenance.autoDetach` is false, this waits for its end.
     pub fn begin(&self, repository: &Repository) -> Result<(), Error> {
@@ -30,14 +36,12 @@ impl AutoMaintenance {
         {
             return Ok(());
         }
-        let mut directory = OsString::from("--git-dir=");
-        directory.push(repository.git_dir());
-        let arguments = ["maintenance", "run", "--auto", "--quiet"].map(OsString::from);
+        let environment = self.environment.iter().cloned().chain([("GIT_DIR".into(), ".".into())]);
         let program = Program {
-            argv: [self.program.clone().into(), directory].into_iter().chain(arguments).collect(),
+            argv: self.argv.clone(),
             hook: None,
-            directory: ".".into(),
-            environment: self.environment.iter().cloned().map(|(name, value)| (name, Some(value))).collect(),
+            directory: repository.git_dir().to_owned(),
+            environment: environment.map(|(name, value)| (name, Some(value))).collect(),
             reads_messages: false,
             confinement: Confinement::default(),
         };

@@ -66,13 +66,14 @@ pub struct CommitGraphWrite {
     #[arg(
         long,
         value_name = "X",
-        default_value_t = 2,
+        default_value = "2",
         default_value_if("no_size_multiple", "true", "0"),
-        allow_negative_numbers = true
+        allow_negative_numbers = true,
+        value_parser = packrace_commands::numbers::integer
     )]
     pub size_multiple: i64,
     /// With --split, merge the file below if the new one has more than M commits; 0: no limit.
-    #[arg(long, value_name = "M", default_value_t = 0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "M", default_value = "0", allow_negative_numbers = true, value_parser = packrace_commands::numbers::integer)]
     pub max_commits: i64,
     /// Delete files that belong to no chain and are older than WHEN (default: now).
     #[arg(long, value_name = "WHEN")]

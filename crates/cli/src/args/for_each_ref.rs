@@ -24,7 +24,7 @@ pub struct ForEachRef {
     #[arg(long)]
     pub omit_empty: bool,
     /// Show at most N refs; 0: all.
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = packrace_commands::numbers::integer)]
     pub count: Option<i64>,
     /// Format of a line, with fields as %(FIELD).
     #[arg(long, value_name = "FORMAT", allow_hyphen_values = true)]

@@ -200,8 +200,8 @@ pub struct UploadPack {
     #[arg(long)]
     pub no_strict: bool,
     /// Abort the transfer after N seconds without input from the client; 0: no limit.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub timeout: u64,
+    #[arg(long, value_name = "N", default_value = "0", allow_negative_numbers = true, value_parser = packrace_commands::numbers::integer)]
+    pub timeout: i64,
     /// Answer one request, then exit (for HTTP).
     #[arg(long)]
     pub stateless_rpc: bool,
@@ -449,7 +449,7 @@ impl From<UploadPack> for UploadPackOptions {
     fn from(args: UploadPack) -> Self {
         UploadPackOptions {
             strict: args.strict,
-            timeout: args.timeout,
+            timeout: args.timeout.try_into().unwrap_or(0),
             stateless_rpc: args.stateless_rpc,
             http_backend_info_refs: args.http_backend_info_refs,
             directory: args.directory,

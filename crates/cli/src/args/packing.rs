@@ -1,28 +1,30 @@
 use packrace_commands::options::PackingOptions;
 
+use packrace_commands::numbers;
+
 // How packs are made: options that several commands have.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Packing {
     /// Number of objects among which a delta base is searched (default: pack.window, else 10).
-    #[arg(long, value_name = "N", allow_negative_numbers = true, overrides_with = "no_window")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = numbers::integer, overrides_with = "no_window")]
     pub window: Option<i64>,
     #[arg(long, hide = true)]
     no_window: bool,
     /// Limit the objects in each thread's window to N bytes, with k, m or g as units; 0: no limit.
-    #[arg(long, value_name = "N", value_parser = parse_bytes)]
+    #[arg(long, value_name = "N", value_parser = numbers::bytes)]
     pub window_memory: Option<u64>,
     /// Maximum length of delta chains, at most 4095 (default: pack.depth, else 50).
-    #[arg(long, value_name = "N", allow_negative_numbers = true, overrides_with = "no_depth")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = numbers::integer, overrides_with = "no_depth")]
     pub depth: Option<i64>,
     #[arg(long, hide = true)]
     no_depth: bool,
     /// Number of threads for the walk and the delta search; 0: one per processor.
-    #[arg(long, value_name = "N", allow_negative_numbers = true, overrides_with = "no_threads")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = numbers::integer, overrides_with = "no_threads")]
     pub threads: Option<i64>,
     #[arg(long, hide = true)]
     no_threads: bool,
     /// Version of the path hash for the delta search: 1, or 2, which separates equal names in different directories.
-    #[arg(long, value_name = "N", allow_negative_numbers = true, overrides_with = "no_name_hash_version")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = numbers::integer, overrides_with = "no_name_hash_version")]
     pub name_hash_version: Option<i64>,
     #[arg(long, hide = true)]
     no_name_hash_version: bool,
@@ -32,7 +34,7 @@ pub struct Packing {
     #[arg(long, hide = true)]
     no_path_walk: bool,
     /// Split output into packs of at most N bytes (minimum: 1m), with k, m or g as units.
-    #[arg(long, value_name = "N", value_parser = parse_bytes)]
+    #[arg(long, value_name = "N", value_parser = numbers::bytes)]
     pub max_pack_size: Option<u64>,
 }
 
@@ -51,18 +53,6 @@ impl Packing {
         }
         self
     }
-}
-
-/// A number of bytes, which k, m and g multiply.
-pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
-    let (digits, factor) = match text.char_indices().last() {
-        Some((at, 'k' | 'K')) => (&text[..at], 1 << 10),
-        Some((at, 'm' | 'M')) => (&text[..at], 1 << 20),
-        Some((at, 'g' | 'G')) => (&text[..at], 1 << 30),
-        _ => (text, 1u64),
-    };
-    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-    bytes.ok_or_else(|| "not a number of bytes".to_owned())
 }
 
 impl From<Packing> for PackingOptions {

@@ -8,6 +8,7 @@ use clap::error::{ContextKind, ErrorKind};
 use crate::FATAL;
 
 use super::{COMMANDS_OF_GIT, Command, Parsed, USAGE, command_line};
+use packrace_commands::numbers::NumberError;
 
 /// What `COMMAND -h` shows.
 pub fn asked_usage(argv: &[OsString]) -> Option<Parsed<Command>> {
@@ -51,9 +52,8 @@ pub fn answer(error: &clap::Error, argv: &[OsString]) -> Parsed<Command> {
             let reason = error.source().map(ToString::to_string).unwrap_or_default();
             Parsed::Answer { text: format!("fatal: {reason}\n"), to_stdout: false, code: FATAL }
         }
-        ErrorKind::ValueValidation if numeric_option(error).is_some() => {
-            let option = numeric_option(error).unwrap_or_default();
-            refused(format!("error: option `{option}' expects a numerical value\n"))
+        ErrorKind::ValueValidation if number_error(error).is_some() => {
+            refused(format!("error: {}\n", number_error(error).unwrap_or_default()))
         }
         ErrorKind::InvalidValue if misses_value(error) => {
             let option = invalid_argument(error);
@@ -142,35 +142,22 @@ fn misses_value(error: &clap::Error) -> bool {
     value.is_some_and(|value| value.is_empty()) && invalid_argument(error).starts_with('-')
 }
 
-/// Options whose values are numbers.
-const NUMERIC: [&str; 13] = [
-    "compression",
-    "count",
-    "timeout",
-    "size-multiple",
-    "max-new-filters",
-    "max-commits",
-    "window",
-    "depth",
-    "threads",
-    "geometric",
-    "name-hash-version",
-    "hash",
-    "abbrev",
-];
+/// Options whose values are numbers without a unit.
+const NUMERIC: [&str; 3] = ["max-new-filters", "hash", "abbrev"];
 
-/// The option that was given something else.
-fn numeric_option(error: &clap::Error) -> Option<&'static str> {
+/// What is wrong with the value of an option that takes a number.
+fn number_error(error: &clap::Error) -> Option<String> {
     let argument = invalid_argument(error);
-    let name = argument.strip_prefix("--")?.split(['=', ' ', '[']).next()?;
-    NUMERIC.into_iter().find(|option| *option == name)
+    let name = argument.trim_start_matches('-').split(['=', ' ', '[']).next()?;
+    let own = error.source().and_then(|source| source.downcast_ref::<NumberError>());
+    own.or(NUMERIC.contains(&name).then_some(&NumberError::Empty)).map(|own| own.message(name))
 }
 
 fn invalid_argument(error: &clap::Error) -> String {
     error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default()
 }
 
-/// Text without colours and in git's lower case `usage:`.
+/// Text without colours and in git's lower case `usage:`. Git's commands are git's there: scripts look for that.
 fn plain(usage: &str) -> String {
     let mut text = String::new();
     let mut is_escape = false;
@@ -182,5 +169,8 @@ fn plain(usage: &str) -> String {
             other => text.push(other),
         }
     }
-    text.replace("Usage:", "usage:")
+    let text = text.replace("Usage:", "usage:");
+    COMMANDS_OF_GIT
+        .iter()
+        .fold(text, |text, name| text.replace(&format!("packrace {name}"), &format!("git {name}")))
 }

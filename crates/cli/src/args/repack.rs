@@ -3,7 +3,8 @@ use std::path::PathBuf;
 use packrace_commands::options::RepackOptions;
 
 use super::chosen;
-use super::packing::{Packing, parse_bytes};
+use super::packing::Packing;
+use packrace_commands::numbers;
 
 #[derive(Debug, Default, clap::Args)]
 #[command(args = super::taken_back(&[
@@ -24,7 +25,7 @@ pub struct Repack {
     #[arg(long, value_name = "WHEN")]
     pub cruft_expiration: Option<String>,
     /// Split cruft packs at N bytes, with k, m or g as units (default: --max-pack-size).
-    #[arg(long, value_name = "N", value_parser = parse_bytes)]
+    #[arg(long, value_name = "N", value_parser = numbers::bytes)]
     pub max_cruft_size: Option<u64>,
     /// Delete redundant packs and loose objects afterwards.
     #[arg(short = 'd')]
@@ -80,7 +81,7 @@ pub struct Repack {
     #[arg(long, value_name = "NAME")]
     pub keep_pack: Vec<String>,
     /// Combine small packs until each pack has at least FACTOR times the objects of the next smaller one.
-    #[arg(short = 'g', long, value_name = "FACTOR", allow_negative_numbers = true)]
+    #[arg(short = 'g', long, value_name = "FACTOR", allow_negative_numbers = true, value_parser = numbers::integer)]
     pub geometric: Option<i64>,
     /// Write a multi-pack-index of the remaining packs; with `incremental`, a file of a chain of them.
     #[arg(

@@ -8,6 +8,9 @@ pub struct Shell {
     /// Read settings from this file (TOML), as for serve --config; PACKRACE_SERVE_… variables are ignored.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Maintain the repository in the current directory, and serve nothing: what a push starts.
+    #[arg(long, hide = true)]
+    pub maintain: bool,
     /// The folder whose repositories are served, as for serve.
     pub root: PathBuf,
     /// The user that sshd has authenticated, as named in access.rules.

@@ -6,6 +6,8 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use clap::{Arg, ArgAction, ArgMatches};
 use packrace_commands::options::{Step, Switch, UntrackedCache, UpdateIndexOptions};
 
+use packrace_commands::numbers::integer;
+
 /// The steps, as they were typed.
 #[derive(Debug)]
 pub struct UpdateIndex(pub UpdateIndexOptions);
@@ -62,10 +64,8 @@ impl clap::FromArgMatches for UpdateIndex {
             _ => Err(refused("option 'chmod' expects \"+x\" or \"-x\"")),
         })?;
         collect("index-version", &|value| {
-            let number = value.to_str().and_then(|text| text.parse().ok());
-            number
-                .map(Step::Version)
-                .ok_or_else(|| refused("option `index-version' expects a numerical value"))
+            let number = integer(&value.to_string_lossy());
+            number.map(Step::Version).map_err(|error| refused(&error.message("index-version")))
         })?;
         for (name, step) in [
             ("stdin", Step::Stdin),

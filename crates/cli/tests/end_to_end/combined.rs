@@ -132,7 +132,7 @@ fn damage_that_is_found_while_uris_are_chosen() {
     for (sideband_all, mark) in [(&[][..], "ERR "), (&["sideband-all"], "\u{3}")] {
         let reply = fetch(&repo, &[sideband_all, &[&want, "packfile-uris https", "done"]].concat());
         assert_eq!(reply.status.code(), Some(128));
-        assert!(reply.stderr.contains(&format!("missing object {lost}")), "{}", reply.stderr);
+        assert!(reply.stderr.contains(&format!("unable to read {lost}")), "{}", reply.stderr);
         let message = format!("{mark}{words}");
         assert_eq!(packets(&reply.stdout).unwrap(), [Packet::Data(message.as_bytes())]);
     }

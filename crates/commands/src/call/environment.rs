@@ -40,6 +40,15 @@ const PASSED_ON: [&str; 8] = [
     "GIT_NO_REPLACE_OBJECTS",
 ];
 
+/// Whether packets are traced, and how.
+#[derive(Debug, Clone, Default)]
+pub struct PacketTraceVariables {
+    /// Where the lines go (`GIT_TRACE_PACKET`).
+    pub target: OsString,
+    /// Whether they begin without the time (`GIT_TRACE_BARE`).
+    pub is_bare: bool,
+}
+
 /// The variables that packrace reads (git, "ENVIRONMENT VARIABLES").
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
@@ -94,8 +103,12 @@ pub struct Environment {
     pub init: InitVariables,
     /// Variables for HTTP servers.
     pub http: HttpVariables,
+    /// Whether a hook of a push runs this whose objects are in quarantine (`GIT_QUARANTINE_PATH`).
+    pub is_quarantined: bool,
     /// Identifies this process in traces, logs and to clients; not a variable, but derived from one.
     pub session_id: String,
+    /// Whether packets are traced.
+    pub packet_trace: PacketTraceVariables,
 }
 
 /// The variables that only `init` reads.
@@ -111,6 +124,8 @@ pub struct InitVariables {
     pub template_dir: Option<PathBuf>,
     /// Whether `GIT_COMMON_DIR` is set.
     pub has_common_dir: bool,
+    /// `GIT_TEST_DEFAULT_INITIAL_BRANCH_NAME`, which git's tests set: goes before `init.defaultBranch`.
+    pub initial_branch: Option<String>,
 }
 
 impl Environment {
@@ -178,9 +193,15 @@ impl Environment {
                 default_ref_format: text("GIT_DEFAULT_REF_FORMAT"),
                 template_dir: get("GIT_TEMPLATE_DIR").map(PathBuf::from),
                 has_common_dir: path("GIT_COMMON_DIR").is_some(),
+                initial_branch: text("GIT_TEST_DEFAULT_INITIAL_BRANCH_NAME").filter(|name| !name.is_empty()),
             },
             http: HttpVariables::from_lookup(get),
+            is_quarantined: get("GIT_QUARANTINE_PATH").is_some(),
             session_id: String::new(),
+            packet_trace: PacketTraceVariables {
+                target: get("GIT_TRACE_PACKET").unwrap_or_default(),
+                is_bare: flag("GIT_TRACE_BARE"),
+            },
         };
         environment.read_config_count(&text);
         environment

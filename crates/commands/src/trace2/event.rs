@@ -35,7 +35,7 @@ fn fields(event: &TraceEvent<'_>) -> (&'static str, String) {
         EventDetail::Start(argv) => ("start", format!("\"t_abs\":{elapsed},\"argv\":{}", json_list(argv))),
         EventDetail::Ancestry(names) => ("cmd_ancestry", format!("\"ancestry\":{}", json_list(names))),
         EventDetail::Repository(path) => ("def_repo", format!("\"worktree\":{}", json(path))),
-        EventDetail::CommandName { name, hierarchy } => {
+        EventDetail::CommandName { name, hierarchy, .. } => {
             ("cmd_name", format!("\"name\":{},\"hierarchy\":{}", json(name), json(hierarchy)))
         }
         EventDetail::Mode(name) => ("cmd_mode", format!("\"name\":{}", json(name))),

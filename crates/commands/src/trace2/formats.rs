@@ -16,6 +16,8 @@ pub(super) enum TraceFormat {
     Normal,
     Perf,
     Event,
+    /// The older trace of commands: of this process, and of those that it starts.
+    Commands,
 }
 
 /// An event, and when it happened.
@@ -41,18 +43,54 @@ pub(super) enum EventDetail<'a> {
     Start(&'a [String]),
     Ancestry(&'a [String]),
     Repository(&'a str),
-    CommandName { name: &'a str, hierarchy: &'a str },
+    /// `argv` are the command and its arguments, without the options in front of it.
+    CommandName {
+        name: &'a str,
+        hierarchy: &'a str,
+        argv: &'a [String],
+    },
     Mode(&'a str),
-    Param { scope: &'a str, name: &'a str, value: Option<&'a str> },
+    Param {
+        scope: &'a str,
+        name: &'a str,
+        value: Option<&'a str>,
+    },
     Error(&'a str),
-    Counter { category: &'a str, name: &'a str, count: u64 },
-    ChildStart { id: usize, class: &'a str, hook: Option<&'a str>, uses_shell: bool, argv: &'a [String] },
-    ChildExit { id: usize, pid: i64, code: i32, ran: Duration },
-    Exec { program: &'a str, argv: &'a [String] },
-    ExecResult { code: i32, reason: &'a str },
+    Counter {
+        category: &'a str,
+        name: &'a str,
+        count: u64,
+    },
+    ChildStart {
+        id: usize,
+        class: &'a str,
+        hook: Option<&'a str>,
+        uses_shell: bool,
+        argv: &'a [String],
+    },
+    ChildExit {
+        id: usize,
+        pid: i64,
+        code: i32,
+        ran: Duration,
+    },
+    Exec {
+        program: &'a str,
+        argv: &'a [String],
+    },
+    ExecResult {
+        code: i32,
+        reason: &'a str,
+    },
     RegionEnter(RegionNames<'a>),
     RegionLeave(RegionNames<'a>),
-    Data { of_repository: bool, category: &'a str, key: &'a str, value: &'a str, is_json: bool },
+    Data {
+        of_repository: bool,
+        category: &'a str,
+        key: &'a str,
+        value: &'a str,
+        is_json: bool,
+    },
     Exit(u8),
     AtExit(u8),
 }
@@ -69,33 +107,60 @@ impl EventDetail<'_> {
 }
 
 impl TraceFormat {
-    pub(super) const ALL: [TraceFormat; 3] = [TraceFormat::Normal, TraceFormat::Perf, TraceFormat::Event];
+    pub(super) const ALL: [TraceFormat; 4] =
+        [TraceFormat::Normal, TraceFormat::Perf, TraceFormat::Event, TraceFormat::Commands];
 
     pub(super) fn variable(self) -> &'static str {
         match self {
             TraceFormat::Normal => "GIT_TRACE2",
             TraceFormat::Perf => "GIT_TRACE2_PERF",
             TraceFormat::Event => "GIT_TRACE2_EVENT",
+            TraceFormat::Commands => "GIT_TRACE",
         }
     }
 
-    /// Below `trace2.`.
-    pub(super) fn setting(self) -> &'static str {
+    pub(super) fn brief_variable(self) -> &'static str {
         match self {
-            TraceFormat::Normal => "normaltarget",
-            TraceFormat::Perf => "perftarget",
-            TraceFormat::Event => "eventtarget",
+            TraceFormat::Normal => "GIT_TRACE2_BRIEF",
+            TraceFormat::Perf => "GIT_TRACE2_PERF_BRIEF",
+            TraceFormat::Event => "GIT_TRACE2_EVENT_BRIEF",
+            TraceFormat::Commands => "GIT_TRACE_BARE",
         }
     }
 
-    /// Below `trace2.`.
-    pub(super) fn brief_setting(self) -> &'static str {
+    /// Below `trace2.`, if there is one.
+    pub(super) fn setting(self) -> Option<&'static str> {
         match self {
-            TraceFormat::Normal => "normalbrief",
-            TraceFormat::Perf => "perfbrief",
-            TraceFormat::Event => "eventbrief",
+            TraceFormat::Normal => Some("normaltarget"),
+            TraceFormat::Perf => Some("perftarget"),
+            TraceFormat::Event => Some("eventtarget"),
+            TraceFormat::Commands => None,
         }
     }
+
+    /// Below `trace2.`, if there is one.
+    pub(super) fn brief_setting(self) -> Option<&'static str> {
+        match self {
+            TraceFormat::Normal => Some("normalbrief"),
+            TraceFormat::Perf => Some("perfbrief"),
+            TraceFormat::Event => Some("eventbrief"),
+            TraceFormat::Commands => None,
+        }
+    }
+}
+
+/// A line of the older trace (git(1), `GIT_TRACE`).
+pub(super) fn commands_line(event: &TraceEvent<'_>, is_brief: bool) -> Option<String> {
+    let text = match event.detail {
+        EventDetail::CommandName { argv, .. } => format!("built-in: git {}", command_line(argv)),
+        EventDetail::ChildStart { argv, .. } => format!("run_command: {}", command_line(argv)),
+        EventDetail::Exec { argv, .. } => format!("exec: {}", command_line(argv)),
+        _ => return None,
+    };
+    Some(match is_brief {
+        true => format!("trace: {text}\n"),
+        false => format!("{:<40}trace: {text}\n", clock(event.at)),
+    })
 }
 
 pub(super) fn seconds(time: Duration) -> String {

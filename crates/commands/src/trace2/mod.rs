@@ -6,6 +6,7 @@
 mod event;
 mod formats;
 mod normal;
+pub(crate) mod packets;
 mod params;
 mod perf;
 pub(crate) mod phases;
@@ -64,7 +65,7 @@ const ELSEWHERE: [&str; 14] = [
 /// The variables of the environment that say what is traced.
 #[derive(Debug, Clone, Default)]
 pub struct TraceVariables {
-    /// Name and value of each that is set and begins with `GIT_TRACE2`.
+    /// Name and value of each that is set and begins with `GIT_TRACE2`, of `GIT_TRACE` and of `GIT_TRACE_BARE`.
     pub variables: Vec<(String, OsString)>,
 }
 
@@ -93,7 +94,7 @@ impl TraceSettings<'_> {
     fn target(&self, format: TraceFormat) -> Option<TraceTarget> {
         match self.variables.value(format.variable()) {
             Some(value) => TraceTarget::parse(value),
-            None => TraceTarget::parse(&self.setting(format.setting())?.into()),
+            None => TraceTarget::parse(&self.setting(format.setting()?)?.into()),
         }
     }
 
@@ -108,8 +109,8 @@ impl TraceSettings<'_> {
         typed.map(|value| value.to_string_lossy().into_owned()).or_else(|| self.setting(setting))
     }
 
-    fn is_on(&self, variable: &str, setting: &str) -> bool {
-        self.text(variable, setting).is_some_and(|text| is_true(text.as_bytes()))
+    fn is_on(&self, variable: &str, setting: Option<&str>) -> bool {
+        self.text(variable, setting.unwrap_or_default()).is_some_and(|text| is_true(text.as_bytes()))
     }
 
     /// `None` also if it is no number.
@@ -148,6 +149,7 @@ pub struct Trace {
     params: TraceParams,
     /// The commands of the parents.
     parents: Option<String>,
+    argv: Vec<String>,
 }
 
 impl Trace {
@@ -179,12 +181,11 @@ impl Trace {
                 .variables
                 .value("GIT_TRACE2_REDACT")
                 .is_none_or(|text| is_true(text.as_encoded_bytes())),
-            reports_failures: asked.is_on("GIT_TRACE2_DST_DEBUG", "destinationdebug"),
+            reports_failures: asked.is_on("GIT_TRACE2_DST_DEBUG", Some("destinationdebug")),
             to_stderr,
         };
         for (format, target) in wanted {
-            let brief = format!("{}_BRIEF", format.variable());
-            let is_brief = asked.is_on(&brief, format.brief_setting());
+            let is_brief = asked.is_on(format.brief_variable(), format.brief_setting());
             let max_files = max_files.and_then(|most| usize::try_from(most).ok()).unwrap_or(0);
             recorder.open(TraceOutput { format, is_brief, ..TraceOutput::default() }, &target, max_files);
         }
@@ -193,8 +194,9 @@ impl Trace {
             variables: asked.text("GIT_TRACE2_ENV_VARS", "envvars").unwrap_or_default(),
         };
         let parents = variables.value(PARENT_NAME).map(|names| names.to_string_lossy().into_owned());
-        let trace = Trace { recorder: Arc::new(Mutex::new(recorder)), params, parents };
-        trace.starts(words(argv));
+        let argv = words(argv);
+        let trace = Trace { recorder: Arc::new(Mutex::new(recorder)), params, parents, argv: argv.clone() };
+        trace.starts(argv);
         Some(trace)
     }
 
@@ -242,7 +244,8 @@ impl Trace {
         let hierarchy =
             self.parents.as_ref().map_or_else(|| name.to_owned(), |above| format!("{above}/{name}"));
         set_variable_for_children(PARENT_NAME, &hierarchy);
-        self.add(EventDetail::CommandName { name, hierarchy: &hierarchy });
+        let argv = self.shown(self.argv.iter().skip_while(|word| *word != name).cloned().collect());
+        self.add(EventDetail::CommandName { name, hierarchy: &hierarchy, argv: &argv });
         let outside = || Config::outside(&call.open_options().ok()?.config).ok();
         let config = match &repository {
             _ if self.params.patterns.is_empty() => None,

@@ -10,7 +10,7 @@ pub(super) fn line(event: &TraceEvent<'_>, is_brief: bool) -> Option<String> {
         EventDetail::Start(argv) => format!("start {}", command_line(argv)),
         EventDetail::Ancestry(names) => one_line(&format!("cmd_ancestry {}", names.join(" <- "))),
         EventDetail::Repository(path) => format!("worktree {}", command_line(&[path.to_owned()])),
-        EventDetail::CommandName { name, hierarchy } => format!("cmd_name {name} ({hierarchy})"),
+        EventDetail::CommandName { name, hierarchy, .. } => format!("cmd_name {name} ({hierarchy})"),
         EventDetail::Mode(name) => format!("cmd_mode {name}"),
         EventDetail::Param { scope, name, value } => {
             let value = value.map_or_else(String::new, |value| format!("={}", one_line(value)));

@@ -50,7 +50,9 @@ fn columns<'a>(event: &TraceEvent<'a>) -> Option<PerfColumns<'a>> {
         EventDetail::Repository(path) => {
             plain("def_repo", format!("worktree:{}", command_line(&[path.to_owned()])))
         }
-        EventDetail::CommandName { name, hierarchy } => plain("cmd_name", format!("{name} ({hierarchy})")),
+        EventDetail::CommandName { name, hierarchy, .. } => {
+            plain("cmd_name", format!("{name} ({hierarchy})"))
+        }
         EventDetail::Mode(name) => plain("cmd_mode", name.to_owned()),
         EventDetail::Param { scope, name, value } => {
             let value = value.map_or_else(String::new, |value| format!(":{}", one_line(value)));

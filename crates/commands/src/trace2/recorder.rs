@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use packrace_os::trace::{ChildClass, TraceStep};
 
-use super::formats::{EventDetail, TraceEvent, TraceFormat};
+use super::formats::{EventDetail, TraceEvent, TraceFormat, commands_line};
 use super::params::redacted;
 use super::target::{OpenedTarget, TraceTarget, TraceWriter};
 use super::{event, normal, perf, words};
@@ -44,13 +44,21 @@ impl TraceRecorder {
     /// left out.
     pub(super) fn open(&mut self, output: TraceOutput, target: &TraceTarget, max_files: usize) {
         let variable = output.format.variable();
-        let failed = match target.open(&self.sid, max_files) {
+        let opened = match output.format {
+            TraceFormat::Commands => {
+                target.open_classic().map(|writer| OpenedTarget { writer, is_last: false })
+            }
+            _ => target.open(&self.sid, max_files),
+        };
+        let failed = match opened {
             Ok(OpenedTarget { writer, is_last }) => {
                 return self.outputs.push(TraceOutput { writer, is_last, ..output });
             }
             Err(failed) => failed,
         };
-        if failed.is_always_told() || self.reports_failures {
+        if output.format == TraceFormat::Commands {
+            (self.to_stderr)(&format!("warning: {}\n", failed.classic_text(variable)));
+        } else if failed.is_always_told() || self.reports_failures {
             (self.to_stderr)(&format!("warning: trace2: {}\n", failed.text(variable)));
         }
     }
@@ -139,6 +147,7 @@ impl TraceOutput {
             (_, TraceFormat::Normal) => normal::line(event, self.is_brief),
             (_, TraceFormat::Perf) => perf::line(event, self.is_brief),
             (_, TraceFormat::Event) => Some(event::line(event, self.is_brief)),
+            (_, TraceFormat::Commands) => commands_line(event, self.is_brief),
         }
     }
 }

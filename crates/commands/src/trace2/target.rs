@@ -98,6 +98,20 @@ impl TargetFailure {
         matches!(self, TargetFailure::Unknown(_))
     }
 
+    /// Git's words for the older kinds of trace (`GIT_TRACE`, `GIT_TRACE_PACKET`).
+    pub(super) fn classic_text(&self, variable: &str) -> String {
+        match self {
+            TargetFailure::NotOpened(path, error) => {
+                format!("could not open '{}' for tracing: {}", path.display(), packrace_os::reason(error))
+            }
+            TargetFailure::Unknown(value) => format!(
+                "unknown trace value for '{variable}': {value}\n         If you want to trace into a file, then please set \
+                 {variable}\n         to an absolute pathname (starting with /)"
+            ),
+            TargetFailure::TooManyFiles(_) => self.text(variable),
+        }
+    }
+
     /// git's words.
     pub(super) fn text(&self, variable: &str) -> String {
         match self {
@@ -128,6 +142,16 @@ impl TraceWriter {
 }
 
 impl TraceTarget {
+    /// Opens it for an older kind of trace, which knows neither directories nor sockets.
+    pub(super) fn open_classic(&self) -> Result<TraceWriter, TargetFailure> {
+        match self {
+            TraceTarget::StandardError => Ok(TraceWriter::StandardError),
+            TraceTarget::Unknown(value) => Err(TargetFailure::Unknown(value.clone())),
+            TraceTarget::Socket(_, path) => Err(TargetFailure::Unknown(path.display().to_string())),
+            TraceTarget::Path(path) => append_to(path).map(TraceWriter::File),
+        }
+    }
+
     /// Opens it. A directory gets a file named by the session, unless it has `max_files` entries, which 0 allows always.
     pub(super) fn open(&self, sid: &str, max_files: usize) -> Result<OpenedTarget, TargetFailure> {
         let opened = |writer| OpenedTarget { writer, is_last: false };
@@ -143,12 +167,14 @@ impl TraceTarget {
             TraceTarget::Path(path) if path.is_dir() => {
                 open_in(path, sid.rsplit('/').next().unwrap_or(sid), max_files)
             }
-            TraceTarget::Path(path) => {
-                let file = OpenOptions::new().append(true).create(true).open(path);
-                file.map(|file| opened(TraceWriter::File(file))).map_err(failed(path))
-            }
+            TraceTarget::Path(path) => append_to(path).map(|file| opened(TraceWriter::File(file))),
         }
     }
+}
+
+fn append_to(path: &Path) -> Result<File, TargetFailure> {
+    let file = OpenOptions::new().append(true).create(true).open(path);
+    file.map_err(|error| TargetFailure::NotOpened(path.to_owned(), error))
 }
 
 /// Opens a new file in a directory: one that stops further traces there, if it has too many files.

@@ -263,7 +263,7 @@ impl<'a> Check<'a> {
             match request_objects.find(tree)? {
                 Some(ix) => roots.extend(wanted.insert(ix).then_some(ix)),
                 None if walk.may_be_missing(tree, Kind::Tree)? => {}
-                None => return Err(Reason::Missing(*tree).into()),
+                None => return Err(Reason::MissingTree(*tree).into()),
             }
         }
         roots.extend(starts.trees.into_iter().filter(|tree| wanted.insert(*tree)));

@@ -37,8 +37,7 @@ impl BundleTips {
         request_objects: &RequestObjects,
     ) -> Result<Self, Error> {
         let config = repository.config();
-        let patterns = ["transfer.hideRefs", "uploadpack.hideRefs"].map(|name| config.strings(name));
-        let hidden = HiddenRefs::new(patterns.into_iter().flatten());
+        let hidden = HiddenRefs::new(config.strings_of(&["transfer.hideRefs", "uploadpack.hideRefs"]));
         let snapshot = request_objects.snapshot();
         let view = RefsView::new(refs, snapshot, &hidden, b"");
         let branch = view.head()?.and_then(|head| head.target);

@@ -114,6 +114,11 @@ pub(crate) fn run_now(shared: &Shared, path: &Path, memory_bytes: u64) -> io::Re
     })
 }
 
+/// Checks one repository on this thread, and does what it needs.
+pub(crate) fn check_now(shared: &Shared, path: &Path) {
+    Job::new(shared, path).run();
+}
+
 fn panicked(shared: &Shared, path: &Path) -> LookEnd {
     shared.host.metrics.panics.inc();
     tracing::error!("maintenance of {} panicked", path.display());

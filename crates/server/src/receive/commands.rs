@@ -35,6 +35,8 @@ pub(super) struct ReceivedCommand {
     pub(super) full_name: Vec<u8>,
     /// Why it is rejected.
     pub(super) error: Option<String>,
+    /// It deletes a ref, whatever its value: the one that the client knows is the name of no object.
+    pub(super) ignores_old: bool,
     /// It deletes a ref that did not exist: hooks and the journal skip it.
     pub(super) did_not_exist: bool,
     /// Another command of this push makes the same change through another name.
@@ -129,6 +131,7 @@ impl<'a> Push<'a> {
             full_name: [namespace.as_slice(), &command.name].concat(),
             name: command.name,
             error: None,
+            ignores_old: false,
             did_not_exist: false,
             is_done_by_other: false,
             is_forbidden: false,
@@ -409,10 +412,6 @@ impl<'a> Push<'a> {
     pub(super) fn threads(&self) -> Result<usize, Error> {
         let all = packrace_os::process::available_threads();
         Ok(packrace_pack::Settings::threads(self.call.subject.repository.config(), all)?)
-    }
-
-    pub(super) fn null(&self) -> ObjectId {
-        ObjectId::null(self.call.subject.repository.hash_kind())
     }
 }
 

@@ -227,8 +227,6 @@ impl Push<'_> {
         if !command.is_delete() || !command.old.is_null() && snapshot.contains(&command.old)? {
             return Ok(());
         }
-        // Then the old value that the client sent means nothing.
-        let null = self.null();
         let refs = self.call.subject.repository.refs();
         match refs.read(&command.full_name)? {
             Some(_) => self.client.warn("allowing deletion of corrupt ref"),
@@ -237,7 +235,7 @@ impl Push<'_> {
                 self.commands[at].did_not_exist = true;
             }
         }
-        self.commands[at].old = null;
+        self.commands[at].ignores_old = true;
         Ok(())
     }
 }

@@ -129,7 +129,8 @@ impl Push<'_> {
                 Some(ReportLine::Option(key, value)) => {
                     let Some((at, is_new)) = &mut current else {
                         errors.push(
-                            "proc-receive reported 'option' without a matching 'ok/ng' directive".to_owned(),
+                            "proc-receive reported \"option\" without a matching \"ok/ng\" directive"
+                                .to_owned(),
                         );
                         continue;
                     };

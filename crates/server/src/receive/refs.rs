@@ -142,6 +142,7 @@ impl Push<'_> {
             false => RefChange::Set(command.new),
         };
         let expected = match command.old {
+            _ if command.ignores_old => Expected::Any,
             old if !old.is_null() => Expected::Id(old),
             _ if command.is_delete() => Expected::Any,
             _ => Expected::Absent,

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use packrace_store::Config;
 use packrace_store::publish::LooseLimit;
+use packrace_store::{Config, FsckSettings, FsckUse};
 
 use crate::error::Error;
 use crate::refs::view::HiddenRefs;
@@ -31,7 +31,7 @@ pub(super) struct PushSettings {
     pub(super) nonce_seed: Option<Vec<u8>>,
     pub(super) nonce_slop: i64,
     pub(super) keepalive: Option<Duration>,
-    /// `transfer.hideRefs`, then `receive.hideRefs`.
+    /// `transfer.hideRefs` and `receive.hideRefs`, in the order of the configuration.
     pub(super) hidden: HiddenRefs,
     pub(super) deny_current: Deny,
     pub(super) deny_delete_current: Deny,
@@ -67,8 +67,15 @@ impl PushSettings {
         let flag = |name: &str, default: bool| -> Result<bool, Error> {
             Ok(config.boolean(name)?.unwrap_or(default))
         };
-        let hidden =
-            config.strings("transfer.hideRefs").into_iter().chain(config.strings("receive.hideRefs"));
+        config.need_values(&[
+            "transfer.hideRefs",
+            "receive.hideRefs",
+            "receive.certNonceSeed",
+            "receive.procReceiveRefs",
+        ])?;
+        // What makes no sense there is an error even if no pack arrives.
+        FsckSettings::of(config, FsckUse::Receive)?;
+        let hidden = config.strings_of(&["transfer.hideRefs", "receive.hideRefs"]);
         let keepalive = config.integer("receive.keepAlive")?.unwrap_or(5);
         let proc_receive = config.strings("receive.procReceiveRefs");
         Ok(PushSettings {

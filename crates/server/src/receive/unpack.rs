@@ -119,8 +119,12 @@ fn options(
     let fsck = FsckSettings::of(view.config(), FsckUse::Receive)?;
     let checks = match fsck.checks_objects {
         true => {
-            let rules = fsck.rules(Severities::strict(), view.hash_kind())?;
-            Some(Checks { rules: Some(Arc::new(rules)), links: !is_cut })
+            let rules = fsck.rules_below(view.git_dir(), Severities::strict(), view.hash_kind())?;
+            Some(Checks {
+                rules: Some(Arc::new(rules)),
+                links: !is_cut,
+                shallow: view.unlisted_snapshot()?.shallow().to_vec(),
+            })
         }
         false => None,
     };

@@ -12,4 +12,4 @@ pub use hand_over::hand_over;
 pub use listener::ShellListener;
 pub(crate) use listener::accept;
 pub(crate) use session::{SessionStreams, serve as serve_session};
-pub use session::{ShellRequest, serve_alone};
+pub use session::{ShellRequest, maintain_alone, serve_alone};

@@ -11,6 +11,7 @@ use packrace_store::MessageSink;
 
 use super::command::ShellCommand;
 use crate::access::Principal;
+use crate::caretaker;
 use crate::limits::budget::CUT;
 use crate::limits::connections::{Permit, PermitReader};
 use crate::metrics::{DoorName, Reason};
@@ -85,6 +86,17 @@ pub fn serve_alone(root: &Path, mut settings: Settings, request: &ShellRequest) 
         messages: MessageSink::new(|text| drop(io::stderr().write_all(text))),
     };
     serve(request, streams, None, &shared)
+}
+
+/// Checks a repository below `root`, as a server does after a push, and does what it needs. What went wrong is
+/// in the log.
+pub fn maintain_alone(root: &Path, mut settings: Settings, git_dir: &Path) -> Result<(), String> {
+    settings.cache.enabled = false;
+    settings.repository_cache.enabled = false;
+    let shared = Shared::new(root, settings).map_err(|error| format!("{}: {error}", root.display()))?;
+    let path = if git_dir.ends_with(".git") { git_dir.parent() } else { None };
+    caretaker::check_now(&shared, path.unwrap_or(git_dir));
+    Ok(())
 }
 
 /// A descriptor as the sink for a client.

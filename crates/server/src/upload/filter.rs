@@ -26,6 +26,7 @@ impl FilterPolicy {
     /// counts as `tree.allow = true`; the later of the two decides, as in git.
     pub(super) fn of(config: &Config) -> Result<Self, Error> {
         const MAX_DEPTH: &str = "uploadpackfilter.tree.maxDepth";
+        config.need_values(&[MAX_DEPTH])?;
         let max_tree_depth = config.integer(MAX_DEPTH)?.map(|depth| {
             let negative = || {
                 let name = MAX_DEPTH.to_ascii_lowercase();

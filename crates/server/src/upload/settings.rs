@@ -14,7 +14,7 @@ use crate::refs::view::HiddenRefs;
 pub(super) struct UploadSettings {
     /// `uploadpack.keepAlive`, in seconds; 0 turns it off.
     pub(super) keepalive: Option<Duration>,
-    /// `transfer.hideRefs`, then `uploadpack.hideRefs`.
+    /// `transfer.hideRefs` and `uploadpack.hideRefs`, in the order of the configuration.
     pub(super) hidden: HiddenRefs,
     /// `uploadpack.allowTipSHA1InWant`.
     pub(super) allow_tip: bool,
@@ -45,8 +45,8 @@ impl UploadSettings {
     pub(super) fn of(repository: &Repository) -> Result<Self, Error> {
         let config = repository.config();
         let keepalive = config.integer("uploadpack.keepAlive")?.unwrap_or(5);
-        let hidden =
-            config.strings("transfer.hideRefs").into_iter().chain(config.strings("uploadpack.hideRefs"));
+        config.need_values(&["transfer.hideRefs", "uploadpack.hideRefs"])?;
+        let hidden = config.strings_of(&["transfer.hideRefs", "uploadpack.hideRefs"]);
         let unborn = config.string("lsrefs.unborn");
         let unborn = unborn.as_deref().unwrap_or(b"advertise");
         let allow_any = config.boolean("uploadpack.allowAnySHA1InWant")?.unwrap_or(false);

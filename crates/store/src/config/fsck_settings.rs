@@ -10,7 +10,7 @@ use packrace_object::fsck::{MessageId, Rules, Severities, SkipList};
 use packrace_os::count::Role;
 
 use crate::config::Config;
-use crate::error::{Error, ErrorKind, Reason};
+use crate::error::{Error, ErrorKind};
 
 /// Longest skip list that is read: some million objects.
 const MAX_SKIP_LIST_BYTES: u64 = 256 << 20;
@@ -76,23 +76,20 @@ impl FsckSettings {
         config: &Config,
         used_by: FsckUse,
     ) -> Result<(), Error> {
-        let missing = || format!("missing value for '{}'", String::from_utf8_lossy(full_name));
+        let shown_name = String::from_utf8_lossy(full_name);
         if name == b"skiplist" {
-            match value {
-                Some(value) => {
-                    let name = String::from_utf8_lossy(full_name);
-                    let is_protected = config.protected_strings(&name).iter().any(|other| other == value);
-                    self.skip_lists.push((config.expand(value), is_protected));
-                }
-                None => tracing::warn!("{}", missing()),
-            }
+            config.need_values(&[&shown_name])?;
+            let value = value.unwrap_or_default();
+            let is_protected = config.protected_strings(&shown_name).iter().any(|other| other == value);
+            self.skip_lists.push((config.expand(value), is_protected));
             return Ok(());
         }
         if MessageId::from_name(name).is_none() && used_by != FsckUse::Fsck {
             tracing::warn!("skipping unknown msg id '{}'", String::from_utf8_lossy(name));
             return Ok(());
         }
-        let value = value.ok_or_else(|| Reason::Config(missing()))?;
+        config.need_values(&[&shown_name])?;
+        let value = value.unwrap_or_default();
         match Severities::strict().set(name, value) {
             // Reported when objects are checked.
             Ok(()) | Err(packrace_object::fsck::SettingError::CannotDemote { .. }) => {
@@ -104,13 +101,23 @@ impl FsckSettings {
     }
 
     /// Reads the skip lists and applies the settings on top of `severities`.
-    pub fn rules(&self, mut severities: Severities, hash: HashKind) -> Result<Rules, Error> {
+    pub fn rules(&self, severities: Severities, hash: HashKind) -> Result<Rules, Error> {
+        self.rules_below(Path::new(""), severities, hash)
+    }
+
+    /// The same, if relative paths are below this directory, in which git's process would be.
+    pub fn rules_below(
+        &self,
+        directory: &Path,
+        mut severities: Severities,
+        hash: HashKind,
+    ) -> Result<Rules, Error> {
         for (name, value) in &self.settings {
             severities.set(name, value).map_err(invalid)?;
         }
         let mut skip = SkipList::default();
         for (path, is_protected) in &self.skip_lists {
-            add_skip_list(path, *is_protected, &mut skip, hash)?;
+            add_skip_list(directory, path, *is_protected, &mut skip, hash)?;
         }
         Ok(Rules { severities, skip })
     }
@@ -121,14 +128,21 @@ pub fn strict_fsck_rules(settings: &[u8], hash: HashKind) -> Result<Rules, Error
     let mut rules = Rules { severities: Severities::strict(), skip: SkipList::default() };
     let paths = rules.severities.set_all(settings).map_err(invalid)?;
     for path in paths {
-        add_skip_list(Path::new(OsStr::from_bytes(path)), true, &mut rules.skip, hash)?;
+        let path = Path::new(OsStr::from_bytes(path));
+        add_skip_list(Path::new(""), path, true, &mut rules.skip, hash)?;
     }
     Ok(rules)
 }
 
 /// A skip list that protected configuration names may be anywhere.
-fn add_skip_list(path: &Path, anywhere: bool, skip: &mut SkipList, hash: HashKind) -> Result<(), Error> {
-    let file = packrace_os::read_regular_file(path, anywhere, Role::Config, MAX_SKIP_LIST_BYTES);
+fn add_skip_list(
+    below: &Path,
+    path: &Path,
+    anywhere: bool,
+    skip: &mut SkipList,
+    hash: HashKind,
+) -> Result<(), Error> {
+    let file = packrace_os::read_regular_file(&below.join(path), anywhere, Role::Config, MAX_SKIP_LIST_BYTES);
     let file = file.map_err(|error| {
         tracing::debug!("{}: {error}", path.display());
         let words = format!("could not open object name list: {}", path.display());
@@ -182,7 +196,6 @@ mod tests {
             ("receive.fsck.foo", Some("warn")),
             ("fetch.fsck.badEmail", Some("warn")),
             ("fsck.hasDot", Some("error")),
-            ("receive.fsck.skipList", None),
         ];
         let rules =
             |used_by, base| settings(used_by, &overrides).unwrap().rules(base, HashKind::Sha1).unwrap();
@@ -208,7 +221,11 @@ mod tests {
         };
         let receive = FsckUse::Receive;
         check(receive, "receive.fsck.badDate", Some("foo"), "Unknown fsck message type: 'foo'");
-        check(receive, "receive.fsck.badDate", None, "missing value for 'receive.fsck.baddate'");
+        for (name, shown) in [("badDate", "baddate"), ("skipList", "skiplist")] {
+            let expect =
+                format!("unable to parse 'receive.fsck.{shown}' from command-line config: missing value");
+            check(receive, &format!("receive.fsck.{name}"), None, &expect);
+        }
         check(receive, "receive.fsck.nulInHeader", Some("warn"), "Cannot demote nulinheader to warn");
         check(FsckUse::Fsck, "fsck.foo", Some("warn"), "Unhandled message id: foo");
         let absent = "could not open object name list: /users/of/absent";

@@ -251,6 +251,20 @@ impl Config {
         self.values(name, |_| true)
     }
 
+    /// All values of several names, in ascending priority: which name they have does not matter.
+    pub fn strings_of(&self, names: &[&str]) -> Vec<Vec<u8>> {
+        let names: Vec<_> = names.iter().map(|name| normalized(name)).collect();
+        let entries = self.entries.iter().filter(|entry| names.contains(&entry.name));
+        entries.map(|entry| entry.value.clone().unwrap_or_default()).collect()
+    }
+
+    /// Fails if one of these names is set without a value.
+    pub fn need_values(&self, names: &[&str]) -> Result<(), Error> {
+        let names: Vec<_> = names.iter().map(|name| normalized(name)).collect();
+        let missing = |entry: &&ConfigEntry| entry.value.is_none() && names.contains(&entry.name);
+        self.entries.iter().find(missing).map_or(Ok(()), |entry| Err(entry.missing_value()))
+    }
+
     /// Names (sections and keys in lower case) and values that the repository itself sets.
     pub fn own_entries(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
         let own = self.entries.iter().filter(|entry| !entry.scope.is_protected());
@@ -385,6 +399,15 @@ impl ConfigEntry {
 
     fn value_text(&self) -> String {
         String::from_utf8_lossy(self.value.as_deref().unwrap_or_default()).into_owned()
+    }
+
+    fn missing_value(&self) -> Error {
+        let name = self.name_text();
+        let text = match &self.file {
+            Some(_) => format!("missing value for '{name}'"),
+            None => format!("unable to parse '{name}' from command-line config: missing value"),
+        };
+        Reason::Config(text).into()
     }
 
     fn name_text(&self) -> String {

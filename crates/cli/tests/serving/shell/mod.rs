@@ -1,6 +1,7 @@
 //! `packrace shell`, with stock git as the client, and a script in place of ssh and sshd.
 
 mod handed_over;
+mod maintained;
 mod sshd;
 
 use super::*;

@@ -133,7 +133,7 @@ impl<'a> TreeReader<'a> {
                     kind,
                     self.progress,
                 )? => {}
-                None => return Err(Reason::Missing(entry.id.to_owned()).into()),
+                None => return Err(Reason::missing(entry.id.to_owned(), kind).into()),
             }
         }
         Ok(())

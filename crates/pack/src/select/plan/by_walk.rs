@@ -66,7 +66,7 @@ pub(super) fn mark_roots(
             Some(tree) if seen.insert(tree) => roots.push(tree),
             Some(_) => {}
             None if on_missing == OnMissing::Skip || walk.may_be_missing(&id, Kind::Tree)? => {}
-            None => return Err(Reason::Missing(id).into()),
+            None => return Err(Reason::MissingTree(id).into()),
         }
     }
     Ok(())

@@ -160,7 +160,7 @@ impl Filtering<'_> {
                             Kind::Tree,
                             self.progress,
                         )? => {}
-                        None => return Err(Reason::Missing(root).into()),
+                        None => return Err(Reason::MissingTree(root).into()),
                     }
                 }
                 Kind::Tree | Kind::Blob => wanted.remove(ix),

@@ -188,7 +188,7 @@ impl<'w, 'a> PathWalk<'w, 'a> {
                     if self.walk.may_be_missing(entry.id, kind)? {
                         continue;
                     }
-                    return Err(Reason::Missing(entry.id.to_owned()).into());
+                    return Err(Reason::missing(entry.id.to_owned(), kind).into());
                 };
                 if let Some(kinds) = &self.walk.kinds {
                     kinds.insert(found, kind);

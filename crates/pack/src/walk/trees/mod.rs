@@ -319,7 +319,7 @@ impl Visit<'_, '_> {
             {
                 return Ok(());
             }
-            return Err(Reason::Missing(entry.id.to_owned()).into());
+            return Err(Reason::missing(entry.id.to_owned(), kind).into());
         };
         if let Some(kinds) = self.kinds {
             kinds.insert(found, kind);

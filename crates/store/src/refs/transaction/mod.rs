@@ -219,6 +219,9 @@ impl RefStore {
         writes: &'s RefWrites,
         objects: &mut dyn RefObjects,
     ) -> Result<Prepared<'s>, PrepareError> {
+        if writes.is_quarantined {
+            return Err(PrepareError::Quarantined);
+        }
         let null = ObjectId::null(self.hash);
         // Dropped last: when the hook is told of an abort, the locks are released.
         let mut hook = HookCall::of(writes.hooks.as_ref());

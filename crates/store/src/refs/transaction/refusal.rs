@@ -16,6 +16,9 @@ pub enum PrepareError {
     /// Objects of new values cannot be read.
     #[error(transparent)]
     Objects(crate::error::Error),
+    /// A hook of a push that is not accepted yet runs this (git-receive-pack, "Quarantine Environment").
+    #[error("ref updates forbidden inside quarantine environment")]
+    Quarantined,
     /// The hook has vetoed in this state.
     #[error("in '{0}' phase, update aborted by the reference-transaction hook")]
     Vetoed(&'static str),
@@ -31,7 +34,7 @@ impl PrepareError {
             PrepareError::Refused(refusal) => refusal.cause.kind(),
             PrepareError::Store(error) => error.kind(),
             PrepareError::Objects(error) | PrepareError::Hook(error) => error.kind(),
-            PrepareError::Vetoed(_) => ErrorKind::Refused,
+            PrepareError::Quarantined | PrepareError::Vetoed(_) => ErrorKind::Refused,
         }
     }
 }

@@ -28,6 +28,8 @@ pub struct RefWrites {
     pub tables: TableWrites,
     /// The hooks to notify of transactions, if any.
     pub hooks: Option<Arc<Hooks>>,
+    /// Whether nothing may change: the objects of a push are in quarantine (`GIT_QUARANTINE_PATH`).
+    pub is_quarantined: bool,
 }
 
 /// The settings of `reftable.*` that determine the layout of tables.
@@ -126,6 +128,7 @@ impl RefWrites {
             reftable_patience: patience(config, "reftable.lockTimeout", reftable_patience)?,
             tables: TableWrites::of(config, hash)?,
             hooks: None,
+            is_quarantined: false,
         })
     }
 }
