@@ -34,6 +34,27 @@ git repack -Adq
 git repack -adkq
 git count-objects -v | grep -v size
 
+## repack beside broken refs, which may name what nothing else keeps
+# exits: 128 128 128 128 128
+# masks: words
+# state: no-fsck
+history 3
+commit one
+lost=$(stock rev-parse HEAD)
+stock repack -adq
+stock reset -q --hard HEAD~1
+stock reflog expire --expire=now --all
+echo "$lost" >.git/refs/heads/a..b
+git repack -adq
+git repack -Adq --unpack-unreachable=now
+git repack --cruft --cruft-expiration=now -dq
+git cat-file -e "$lost"
+rm .git/refs/heads/a..b
+echo nothing >.git/refs/heads/c
+git repack -adq
+git pack-objects --all --stdout </dev/null
+git cat-file -e "$lost"
+
 ## repack -A turns what is unreachable loose
 # state: packs loose
 history 3

@@ -38,6 +38,9 @@ pub enum RefError {
         /// The line.
         line: String,
     },
+    /// The ref of this name has a name or a value that git refuses.
+    #[error("bad object {0}")]
+    Bad(String),
     /// A file or its lock failed; the text may be git's.
     #[error("{words}")]
     File {
@@ -59,7 +62,7 @@ impl RefError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             RefError::Io { .. } | RefError::Faulted(_) | RefError::Unstable(_) => ErrorKind::Unavailable,
-            RefError::Damaged { .. } | RefError::Line { .. } => ErrorKind::Corrupt,
+            RefError::Damaged { .. } | RefError::Line { .. } | RefError::Bad(_) => ErrorKind::Corrupt,
             RefError::File { source, .. } => source.kind(),
             RefError::Conflict(_) => ErrorKind::Conflict,
             RefError::Write(_) => ErrorKind::Refused,

@@ -255,8 +255,8 @@ impl PackedFile {
 #[derive(Debug)]
 pub(super) struct RefFiles {
     loose: BTreeMap<Vec<u8>, LooseValue>,
-    /// Loose refs that cannot be parsed. Packed refs of the same names are out of date.
-    broken: BTreeSet<Vec<u8>>,
+    /// Loose refs of bad names or values. Packed refs of the same names are out of date.
+    pub(super) broken: BTreeSet<Vec<u8>>,
     packed: PackedFile,
 }
 
@@ -427,8 +427,7 @@ impl<'a> LooseRefs<'a> {
         Ok(target.filter(|target| target.starts_with(b"refs/") && is_good_name(target)))
     }
 
-    /// Reads everything below the directory `name` that has the prefix or may lead to it. `via` are the real
-    /// paths of the directories above that were entered through symbolic links.
+    /// Reads what is below `name` and has the prefix. `via`: real paths of the links entered on the way.
     fn read_directory(&mut self, name: &[u8], prefix: &[u8], via: &mut Vec<PathBuf>) -> Result<(), RefError> {
         let path = self.dirs.path_of(name);
         self.builder.look_ref(name);
@@ -475,6 +474,7 @@ impl<'a> LooseRefs<'a> {
                     self.read_file(full_name)?;
                 } else {
                     tracing::warn!("ignoring ref with broken name {}", String::from_utf8_lossy(&full_name));
+                    self.broken.insert(full_name);
                 }
             }
         }

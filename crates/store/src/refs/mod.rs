@@ -304,25 +304,53 @@ impl RefSnapshot {
         })
     }
 
-    /// As above, for a range of names, with ids as stored.
+    /// As above, but a ref that git refuses is an error: nothing else may keep alive what it names.
+    pub fn visit_strictly(
+        &self,
+        prefix: &[u8],
+        each: &mut dyn FnMut(RefRecord<'_>) -> ControlFlow<()>,
+    ) -> Result<(), RefError> {
+        let mut broken = match &*self.0 {
+            Inner::Files(files) => files.broken.iter().find(|name| name.starts_with(prefix)).cloned(),
+            Inner::Reftable(_) => None,
+        };
+        if broken.is_none() {
+            self.visit_stored(&NameRange::of_prefix(prefix), |record| {
+                if is_sound(&record) {
+                    return each(RefRecord { name: record.name, target: record.target.to_ids() });
+                }
+                broken = Some(record.name.to_vec());
+                ControlFlow::Break(())
+            })?;
+        }
+        broken.map_or(Ok(()), |name| Err(RefError::Bad(String::from_utf8_lossy(&name).into_owned())))
+    }
+
+    /// As `visit`, for a range of names, with ids as stored.
     pub fn visit_range(
         &self,
         range: &NameRange,
         mut each: impl FnMut(StoredRef<'_>) -> ControlFlow<()>,
     ) -> Result<(), RefError> {
-        // `HEAD` and other pseudo-refs are not visited.
-        let Some(range) = range.within(&NameRange::of_prefix(b"refs/")) else { return Ok(()) };
-        let each_sound = |record: StoredRef<'_>| {
-            let has_value = !matches!(record.target, Target::Direct { id, .. } if id.is_null());
-            if has_value && is_good_name(record.name) {
+        self.visit_stored(range, |record| {
+            if is_sound(&record) {
                 return each(record);
             }
             warn_of_broken(record.name);
             ControlFlow::Continue(())
-        };
+        })
+    }
+
+    fn visit_stored(
+        &self,
+        range: &NameRange,
+        each: impl FnMut(StoredRef<'_>) -> ControlFlow<()>,
+    ) -> Result<(), RefError> {
+        // `HEAD` and other pseudo-refs are not visited.
+        let Some(range) = range.within(&NameRange::of_prefix(b"refs/")) else { return Ok(()) };
         match &*self.0 {
-            Inner::Files(files) => files.visit(&range, each_sound),
-            Inner::Reftable(stacks) => stacks.visit(&range, each_sound),
+            Inner::Files(files) => files.visit(&range, each),
+            Inner::Reftable(stacks) => stacks.visit(&range, each),
         }
     }
 }
@@ -336,6 +364,11 @@ fn is_root_name(name: &[u8]) -> bool {
         [b"HEAD", b"AUTO_MERGE", b"BISECT_EXPECTED_REV", b"NOTES_MERGE_PARTIAL", b"NOTES_MERGE_REF"];
     let is_word = name.iter().all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'_' | b'-'));
     !LISTS.contains(&name) && (irregular.contains(&name) || (is_word && name.ends_with(b"_HEAD")))
+}
+
+fn is_sound(record: &StoredRef<'_>) -> bool {
+    let has_value = !matches!(record.target, Target::Direct { id, .. } if id.is_null());
+    has_value && is_good_name(record.name)
 }
 
 #[cold]

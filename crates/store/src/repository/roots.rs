@@ -10,7 +10,7 @@ use packrace_os::EntryType;
 use packrace_os::count::Role;
 
 use crate::error::{Error, Reason};
-use crate::refs::{self, RefStore, Target};
+use crate::refs::{self, RefRecord, RefSnapshot, RefStore, Target};
 use crate::repository::Repository;
 use crate::repository::work_trees::{self, list};
 
@@ -35,9 +35,14 @@ impl Roots {
     }
 }
 
-/// Finds the roots of a repository. Unreadable files are an error, because the result may decide deletions.
+/// Calls a function with every ref below a prefix.
+type Visit =
+    fn(&RefSnapshot, &[u8], &mut dyn FnMut(RefRecord<'_>) -> ControlFlow<()>) -> Result<(), refs::RefError>;
+
+/// Finds the roots of a repository. Unreadable files and broken refs are an error, because the result may decide
+/// deletions.
 pub fn roots(repository: &Repository) -> Result<Roots, Error> {
-    let mut roots = Roots { refs: ref_tips(repository)?, ..Roots::default() };
+    let mut roots = Roots { refs: tips_by(repository, RefSnapshot::visit_strictly)?, ..Roots::default() };
     for dir in work_trees::git_dirs(repository)? {
         let store = repository.refs().of_work_tree(dir.clone());
         store.logged(&mut roots.logged).map_err(Reason::Refs)?;
@@ -51,19 +56,23 @@ pub fn roots(repository: &Repository) -> Result<Roots, Error> {
     Ok(roots)
 }
 
-/// The targets of all refs of all work trees.
+/// The targets of all refs of all work trees, without broken ones.
 pub fn ref_tips(repository: &Repository) -> Result<Vec<ObjectId>, Error> {
+    tips_by(repository, RefSnapshot::visit)
+}
+
+fn tips_by(repository: &Repository, visit: Visit) -> Result<Vec<ObjectId>, Error> {
     let mut tips = Vec::new();
     for dir in work_trees::git_dirs(repository)? {
-        add_refs(&repository.refs().of_work_tree(dir), &mut tips).map_err(Reason::Refs)?;
+        add_refs(&repository.refs().of_work_tree(dir), visit, &mut tips).map_err(Reason::Refs)?;
     }
     Ok(tips)
 }
 
-fn add_refs(store: &RefStore, ids: &mut Vec<ObjectId>) -> Result<(), refs::RefError> {
+fn add_refs(store: &RefStore, visit: Visit, ids: &mut Vec<ObjectId>) -> Result<(), refs::RefError> {
     let snapshot = store.snapshot(&[])?;
     ids.extend(snapshot.resolve(b"HEAD")?.map(|head| head.id));
-    snapshot.visit(b"refs/", &mut |record| {
+    visit(&snapshot, b"refs/", &mut |record| {
         if let Target::Direct { id, .. } = record.target {
             ids.push(id);
         }
