@@ -26,6 +26,14 @@ git init -q --bare other.git
 stock push -q other.git HEAD~2:refs/heads/main
 git -C other.git index-pack --fix-thin --stdin <thin.pack | sed 's/[0-9a-f]\{40\}/ID/'
 
+## what the receiver has may have gaps
+# state: no-fsck no-objects
+repository
+for name in one two three; do commit $name; done
+rm ".git/objects/$(stock rev-parse HEAD~2 | sed 's|..|&/|')"
+printf 'HEAD\n^HEAD~1\n' | git pack-objects --revs -q out >/dev/null
+git show-index <"$(echo out-*.idx)" | cut -d' ' -f2
+
 ## only what is not packed
 history 5
 git repack -adq

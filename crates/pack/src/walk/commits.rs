@@ -2,7 +2,7 @@
 
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
-use packrace_object::{Kind, MAX_TAG_DEPTH, parse_commit, parse_tag};
+use packrace_object::{Kind, MAX_TAG_DEPTH, ObjectId, oid, parse_commit, parse_tag};
 use packrace_store::{ObjectReader, cache_bytes};
 
 use crate::error::{Error, Reason};
@@ -94,8 +94,20 @@ impl<'a> Commits<'a> {
         &self.loaded[no.0 as usize]
     }
 
-    /// Loads the commit `ix`.
+    /// Loads the commit `ix`, whose parents must exist.
     pub(crate) fn load(&mut self, ix: ObjectNo) -> Result<CommitNo, Error> {
+        let no = self.load_had(ix)?;
+        self.check_parents(no)?;
+        Ok(no)
+    }
+
+    /// An error if a parent of the commit does not exist.
+    fn check_parents(&self, no: CommitNo) -> Result<(), Error> {
+        self.get(no).lacks.map_or(Ok(()), |lacked| Err(Reason::Missing(lacked).into()))
+    }
+
+    /// Loads a commit that the receiver may have, whether or not its parents exist.
+    pub(crate) fn load_had(&mut self, ix: ObjectNo) -> Result<CommitNo, Error> {
         if let Some(no) = self.numbers.get(&ix) {
             return Ok(*no);
         }
@@ -121,16 +133,13 @@ impl<'a> Commits<'a> {
         // A damaged graph is not trusted; the commit object names the parents.
         let Ok(stored) = graph.commit_at(position) else { return Ok(None) };
         let is_cut = self.cut.contains(&ix);
-        let parents = if is_cut {
-            Vec::new()
-        } else {
-            let parents = stored.parents.map(|parent| self.request_objects.require(graph.id_at(parent)));
-            parents.collect::<Result<_, _>>()?
-        };
+        let named = stored.parents.map(|parent| graph.id_at(parent)).filter(|_| !is_cut);
+        let (parents, lacks) = self.existing(named)?;
         Ok(Some(LoadedCommit {
             ix,
             tree: stored.tree.to_owned(),
             parents,
+            lacks,
             seconds: i64::try_from(stored.committer_seconds).unwrap_or(i64::MAX),
             generation: Some(stored.generation).filter(|generation| *generation > 0),
             is_cut,
@@ -147,17 +156,32 @@ impl<'a> Commits<'a> {
         let commit = parse_commit(&self.content, self.request_objects.hash())
             .map_err(|source| Reason::Malformed { id: self.request_objects.id(ix), source })?;
         let is_cut = self.cut.contains(&ix);
-        let parents = if is_cut { &[] } else { commit.parents.as_slice() };
-        let parents =
-            parents.iter().map(|parent| self.request_objects.require(parent)).collect::<Result<_, _>>()?;
+        let named = commit.parents.iter().map(|parent| &**parent).filter(|_| !is_cut);
+        let (parents, lacks) = self.existing(named)?;
         Ok(LoadedCommit {
             ix,
             tree: commit.tree,
             parents,
+            lacks,
             seconds: commit.committer_seconds,
             generation: None,
             is_cut,
         })
+    }
+
+    /// The parents that exist, and the first that does not.
+    fn existing<'p>(
+        &self,
+        named: impl Iterator<Item = &'p oid>,
+    ) -> Result<(Vec<ObjectNo>, Option<ObjectId>), Error> {
+        let (mut parents, mut lacks) = (Vec::new(), None);
+        for parent in named {
+            match self.request_objects.find(parent)? {
+                Some(parent) => parents.push(parent),
+                None => lacks = lacks.or_else(|| Some(parent.to_owned())),
+            }
+        }
+        Ok((parents, lacks))
     }
 
     /// Peels annotated tags, starting at `ix`.
@@ -288,6 +312,7 @@ impl<'c, 'a> Painting<'c, 'a> {
                 return Ok(None);
             }
             if colour & HAD == 0 {
+                self.commits.check_parents(no)?;
                 self.undecided -= 1;
                 order.push(no);
                 oldest_missing = oldest_missing.min(key);
@@ -320,7 +345,7 @@ impl<'c, 'a> Painting<'c, 'a> {
     fn paint(&mut self, ix: ObjectNo, colour: u8) -> Result<(), Error> {
         let mut stack = vec![ix];
         while let Some(ix) = stack.pop() {
-            let no = self.commits.load(ix)?;
+            let no = self.commits.load_had(ix)?;
             if self.colours.len() <= no.0 as usize {
                 self.colours.resize(no.0 as usize + 1, 0);
             }
