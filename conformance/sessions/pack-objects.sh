@@ -26,6 +26,28 @@ git init -q --bare other.git
 stock push -q other.git HEAD~2:refs/heads/main
 git -C other.git index-pack --fix-thin --stdin <thin.pack | sed 's/[0-9a-f]\{40\}/ID/'
 
+## thin, which means revisions
+history 4
+ids=$(stock rev-parse HEAD ^HEAD~2)
+printf '%s\n' $ids | git pack-objects --thin -q --stdout >thin.pack
+stock init -q --bare other.git
+stock push -q other.git HEAD~2:refs/heads/main
+git -C other.git index-pack --fix-thin --stdin <thin.pack | sed 's/[0-9a-f]\{40\}/ID/'
+
+## bundles
+history 6
+git bundle create -q part.bundle HEAD~2..main
+git bundle create -q some.bundle --all --filter=blob:none
+git bundle create -q all.bundle --all
+git bundle list-heads part.bundle
+git clone -q --bare all.bundle all.git
+git -C all.git rev-list --objects --all | wc -l
+git init -q --bare part.git
+git push -q part.git HEAD~2:refs/heads/main
+git -C part.git fetch -q ../part.bundle main:new
+git -C part.git rev-list --objects --all | wc -l
+rm ./*.bundle
+
 ## what the receiver has may have gaps
 # state: no-fsck no-objects
 repository
@@ -109,6 +131,14 @@ printf 'HEAD\n' | git pack-objects --revs --stdout -q >/dev/null
 printf 'HEAD\n' | git pack-objects --revs out 2>err >/dev/null
 grep -c . err
 
+## progress, unless quiet is taken back
+history 3
+git pack-objects --all --stdout --no-quiet </dev/null 2>err >/dev/null
+grep -c '^Total' err
+git bundle create --quiet --no-quiet a.bundle --all 2>err
+grep -c '^Total' err
+rm err a.bundle
+
 ## packs named on standard input
 # masks: progress
 history 4
@@ -117,6 +147,70 @@ commit one
 git repack -dq
 ls .git/objects/pack/*.pack | xargs -n 1 basename | git pack-objects --stdin-packs -q out >/dev/null
 git verify-pack -v out-*.idx | grep -E '^[0-9a-f]{40}' | cut -d' ' -f1,2 | sort
+
+## packs named on standard input, and loose objects
+history 4
+for name in one two; do
+    commit $name
+    git pack-objects --incremental --all -q ".git/objects/pack/$name" </dev/null >/dev/null
+done
+commit three
+(cd .git/objects/pack && ls one-*.pack && ls two-*.pack | sed 's/^/^/') >packs
+git pack-objects --stdin-packs --unpacked -q out <packs >/dev/null
+git show-index <"$(echo out-*.idx)" | cut -d' ' -f2
+rm packs
+
+## packs named on standard input, and what they reach
+# needs git: 2.55
+history 2
+for name in one two three four; do
+    commit $name
+    git pack-objects --incremental --all -q ".git/objects/pack/$name" </dev/null >/dev/null
+done
+stock prune-packed
+commit five
+name() { (cd .git/objects/pack && ls "$1"-*.pack); }
+pack() { git pack-objects --stdin-packs=follow "$@" -q out | while read -r name; do git show-index <"out-$name.idx" | cut -d' ' -f2; done; }
+{ name four; echo "^$(name three)"; } | pack
+{ name four; echo "^$(name two)"; echo "!$(name three)"; } | pack
+echo "^$(name four)" | pack --unpacked
+
+## packs named on standard input, in ways that make no sense
+# exits: 128 128 128
+# needs git: 2.55
+history 2
+git repack -adq
+git pack-objects --stdin-packs=more --stdout </dev/null
+git pack-objects --stdin-packs --filter=blob:none --stdout </dev/null
+echo '!x.pack' | git pack-objects --stdin-packs --stdout
+
+## packs of a promisor named on standard input
+# exits: 128
+# needs git: 2.55
+# masks: words
+history 2
+git repack -adq
+pack=$(cd .git/objects/pack && ls pack-*.pack)
+: >".git/objects/pack/${pack%.pack}.promisor"
+echo "$pack" | git pack-objects --stdin-packs --exclude-promisor-objects --stdout
+echo "$pack" | git pack-objects --stdin-packs -q out >/dev/null
+
+## an index with long offsets
+# exits: 128 128
+history 4
+git pack-objects --all -q --index-version=2,0x40 out </dev/null >/dev/null
+cksum <"$(echo out-*.idx)" | cut -d' ' -f2
+git verify-pack out-*.idx
+git pack-objects --all -q --index-version=2,x out </dev/null
+git pack-objects --all -q --index-version=3 out </dev/null
+
+## versions of the hash of names
+# exits: 128 128
+# needs git: 2.49
+history 4
+for version in -1 1 2 0 3; do
+    git pack-objects --all --stdout -q --name-hash-version=$version </dev/null >/dev/null
+done
 
 ## with tags that point at what is packed
 history 4

@@ -97,6 +97,14 @@ cat from/.git/objects/pack/*.pack >a.pack
 git index-pack a.pack | sed 's/[0-9a-f]\{40\}/ID/'
 git index-pack --stdin <a.pack
 
+## index-pack --strict outside of a repository, of what names missing files
+# exits: 128
+# needs git: 2.55
+stock init -q from
+tree=$(printf '100644 blob 1111111111111111111111111111111111111111\t.gitattributes\n' | stock -C from mktree --missing)
+echo "$tree" | stock -C from pack-objects -q ../a >/dev/null
+git index-pack --fsck-objects a-*.pack
+
 ## index-pack --verify
 # exits: 128
 history 3
@@ -108,6 +116,19 @@ git index-pack --verify a.pack
 git index-pack --verify-stat a.pack
 printf x | dd of=a.idx bs=1 seek=1100 conv=notrunc 2>/dev/null
 git index-pack --verify a.pack
+
+## index-pack --verify and verify-pack with a reverse index
+# exits: 128 1
+history 3
+stock -c pack.writeReverseIndex=true repack -adq
+for file in .git/objects/pack/*; do cp "$file" "a.${file##*.}"; done
+chmod u+w a.rev
+git index-pack --verify a.pack
+git verify-pack a.pack
+printf xxxx | dd of=a.rev bs=1 seek=14 conv=notrunc 2>/dev/null
+git index-pack --verify a.pack
+git index-pack --no-rev-index --verify a.pack
+git verify-pack a.pack
 
 ## verify-pack
 history 10

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use packrace_format::pack_index;
 use packrace_object::HashKind;
 use packrace_os::process::available_threads;
 use packrace_pack::ingest::{CheckResults, Checks, Ingest, IngestOptions};
@@ -19,6 +18,7 @@ use crate::call::fatal::Fatal;
 use crate::options::IndexPackOptions;
 use crate::packs::hash::chosen_hash;
 use crate::packs::input::{PackInput, parse_pack_header, read_pack_file, refused};
+use crate::packs::settings::index_version;
 use crate::progress::Progress;
 use crate::verify_pack::{self, PackReport};
 
@@ -151,7 +151,8 @@ impl<'a> IndexPackJob<'a> {
                 (_, true) => PackReport::Objects,
                 _ => PackReport::Nothing,
             };
-            return verify_pack::verify(self.call, stem, listing, self.options.clone(), &self.progress);
+            let (options, with_reverse) = (self.options.clone(), self.publishing.reverse_index);
+            return verify_pack::verify(self.call, stem, listing, options, with_reverse, &self.progress);
         }
         let existing = self.repository.as_ref().map(Repository::snapshot).transpose()?;
         let path = with_extension(stem, "pack");
@@ -164,6 +165,9 @@ impl<'a> IndexPackJob<'a> {
         let notes = Notes::of(self.args);
         publish_index(stem, index, checksum, entries, &self.publishing(&notes), self.policy)?;
         self.call.write_line(checksum.to_string())?;
+        if existing.is_none() && !indexed.found().missing_modules.is_empty() {
+            return Err(Fatal::new("cannot perform queued object checks outside of a repository"));
+        }
         self.report_links(indexed.found())
     }
 
@@ -257,33 +261,11 @@ fn threads(asked: Option<u32>, config: &Config) -> Result<usize, Fatal> {
 fn publishing(args: &IndexPackOptions, config: &Config) -> Result<PublishOptions<'static>, Fatal> {
     let mut options = PublishOptions::of(config)?;
     if let Some(text) = &args.index_version {
-        options.index_version = index_version(text)?;
+        let bad = || Fatal::new(format!("bad --index-version={text}"));
+        options.index_version = index_version(text).ok_or_else(bad)?;
     }
     options.reverse_index = args.rev_index.unwrap_or(options.reverse_index);
     Ok(options)
-}
-
-/// `--index-version=VERSION[,OFFSET]`.
-fn index_version(text: &str) -> Result<pack_index::Version, Fatal> {
-    let bad = || Fatal::new(format!("bad --index-version={text}"));
-    let (version, offset) =
-        text.split_once(',').map_or((text, None), |(version, offset)| (version, Some(offset)));
-    let large_above = match offset {
-        None => None,
-        Some(offset) => {
-            let number = match offset.strip_prefix("0x") {
-                Some(hex) => u32::from_str_radix(hex, 16),
-                None => offset.parse(),
-            };
-            Some(number.ok().filter(|number| *number < 1 << 31).ok_or_else(bad)?)
-        }
-    };
-    match (version, large_above) {
-        ("1", _) => Ok(pack_index::Version::V1),
-        ("2", Some(large_above)) => Ok(pack_index::Version::V2 { large_above }),
-        ("2", None) => Ok(pack_index::Version::default()),
-        _ => Err(bad()),
-    }
 }
 
 /// A path without its extension, which must be `extension`.

@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use packrace_format::pack_index::PackIndex;
+use packrace_format::reverse_index;
 use packrace_os::count::Role;
 use packrace_pack::ingest::{IndexedPack, IngestOptions, Listed};
-use packrace_store::publish::with_extension;
+use packrace_store::publish::{PublishOptions, with_extension};
 use packrace_store::{Config, Mapped};
 
 use crate::call::Call;
@@ -42,10 +43,11 @@ pub fn run(call: &Call, args: &VerifyPackOptions) -> Result<(), Fatal> {
         (_, true) => PackReport::Objects,
         _ => PackReport::Nothing,
     };
+    let with_reverse = PublishOptions::of(&config)?.reverse_index;
     let mut is_good = true;
     for path in &args.packs {
         let stem = in_directory(call, &stem(path))?;
-        let verified = verify(call, &stem, listing, options.clone(), &progress);
+        let verified = verify(call, &stem, listing, options.clone(), with_reverse, &progress);
         let word = if verified.is_ok() { "ok" } else { "bad" };
         if let Err(fatal) = verified {
             is_good = false;
@@ -58,12 +60,13 @@ pub fn run(call: &Call, args: &VerifyPackOptions) -> Result<(), Fatal> {
     if is_good { Ok(()) } else { Err(Fatal::silent(1)) }
 }
 
-/// Compares a pack with its index.
+/// Compares a pack with its index and, if there is one and it is wanted, with its reverse index.
 pub(crate) fn verify(
     call: &Call,
     stem: &Path,
     listing: PackReport,
     options: IngestOptions,
+    with_reverse: bool,
     progress: &Progress,
 ) -> Result<(), Fatal> {
     let hash = options.hash;
@@ -82,11 +85,23 @@ pub(crate) fn verify(
     if listing != PackReport::Nothing {
         say(call, &list(&indexed.list()?, listing))?;
     }
-    if is_index_of(&stored, &indexed) {
-        return Ok(());
+    let damaged = |path: &Path| {
+        let hash = hash.to_string().to_lowercase().replace("sha-", "sha");
+        Err(Fatal::new(format!("{hash} file '{}' validation error", path.display())))
+    };
+    if !is_index_of(&stored, &indexed) {
+        return damaged(&index_path);
     }
-    let hash = hash.to_string().to_uppercase().replace("SHA-", "sha");
-    Err(Fatal::new(format!("{} file '{shown}' validation error", hash.to_lowercase())))
+    let reverse_path = with_extension(stem, "rev");
+    match Mapped::open(&reverse_path, Role::Index) {
+        Ok(stored) if with_reverse && !is_reverse_of(&stored, &indexed) => damaged(&reverse_path),
+        _ => Ok(()),
+    }
+}
+
+fn is_reverse_of(stored: &[u8], pack: &IndexedPack) -> bool {
+    let checksum = pack.checksum();
+    *stored == *reverse_index::write(pack.entries(), checksum.kind(), checksum)
 }
 
 /// Whether an index describes a pack correctly.

@@ -10,16 +10,16 @@ use super::packing::Packing;
     "revs", "stdin_packs", "incremental", "local", "honor_pack_keep", "keep_pack", "thin", "shallow",
     "include_tag", "filter", "exclude_promisor_objects", "uri_protocol", "keep_unreachable",
     "pack_loose_unreachable", "unpack_unreachable", "cruft", "cruft_expiration", "non_empty",
-    "keep_true_parents", "delta_base_offset", "delta_islands", "write_bitmap_index", "quiet",
+    "keep_true_parents", "delta_base_offset", "delta_islands", "write_bitmap_index",
     "all_progress_implied", "sparse", "stdout",
 ]))]
 pub struct PackObjects {
     /// Read revisions from standard input, one per line, and pack the objects that they reach.
     #[arg(long)]
     pub revs: bool,
-    /// Read pack names from standard input and pack their objects, except those in packs marked with ^.
-    #[arg(long)]
-    pub stdin_packs: bool,
+    /// Read pack names from standard input and pack their objects, except those in packs marked with ^; =follow: and objects of other packs that they reach, also through packs marked with !.
+    #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub stdin_packs: Option<String>,
     /// Pack all objects reachable from refs; implies --revs.
     #[arg(long)]
     pub all: bool,
@@ -44,7 +44,7 @@ pub struct PackObjects {
     /// Omit objects of this pack, as if it had a .keep file.
     #[arg(long, value_name = "NAME")]
     pub keep_pack: Vec<String>,
-    /// Create a thin pack: omit delta bases that the receiver has; needs --stdout.
+    /// Create a thin pack: omit delta bases that the receiver has; needs --stdout, implies --revs.
     #[arg(long)]
     pub thin: bool,
     /// Accepted for compatibility: with --revs, `--shallow OBJECT` lines on standard input name the receiver's shallow commits.
@@ -115,8 +115,8 @@ pub struct PackObjects {
     /// Restrict deltas to objects of the same islands (pack.island).
     #[arg(long)]
     pub delta_islands: bool,
-    /// Version of the index: 1 or 2.
-    #[arg(long, value_name = "VERSION")]
+    /// Version of the index, and the offset from which it uses 64-bit offsets.
+    #[arg(long, value_name = "VERSION[,OFFSET]")]
     pub index_version: Option<String>,
     /// With --all, write a reachability bitmap.
     #[arg(long, overrides_with_all = ["no_write_bitmap_index", "write_bitmap_index_quiet"])]
@@ -130,10 +130,10 @@ pub struct PackObjects {
     #[arg(long)]
     pub no_use_bitmap_index: bool,
     /// Show no progress.
-    #[arg(short = 'q', long, overrides_with_all = ["no_quiet", "progress", "no_progress", "all_progress"])]
+    #[arg(short = 'q', long, overrides_with_all = ["progress", "no_progress", "all_progress"])]
     pub quiet: bool,
     /// Show progress even if standard error is not a terminal; with --stdout, except while the pack is written.
-    #[arg(long, overrides_with_all = ["quiet", "no_progress", "all_progress"])]
+    #[arg(long, alias = "no-quiet", overrides_with_all = ["quiet", "no_progress", "all_progress"])]
     pub progress: bool,
     #[arg(long, hide = true, alias = "no-all-progress", overrides_with_all = ["quiet", "progress", "all_progress"])]
     pub no_progress: bool,

@@ -103,8 +103,9 @@ pub struct PackingOptions {
 pub struct PackObjectsOptions {
     /// Read revisions from the input, one per line, and pack what they reach.
     pub revs: bool,
-    /// Read pack names from the input and pack their objects, without the objects of packs marked with ^.
-    pub stdin_packs: bool,
+    /// Read pack names from the input and pack their objects, without the objects of packs marked with ^. If `follow`,
+    /// also what they reach, as git-pack-objects says; otherwise the text is empty.
+    pub stdin_packs: Option<String>,
     /// Pack everything that refs reach; implies `revs`.
     pub all: bool,
     /// Pack everything that reflogs reach; implies `revs`.
@@ -158,7 +159,7 @@ pub struct PackObjectsOptions {
     pub delta_base_offset: bool,
     /// Make no delta across the islands of `pack.island`.
     pub delta_islands: bool,
-    /// Version of the index, 1 or 2.
+    /// Version of the index, and the offset from which it uses eight bytes per offset.
     pub index_version: Option<String>,
     /// With `all`, write a bitmap for the pack.
     pub write_bitmap_index: bool,

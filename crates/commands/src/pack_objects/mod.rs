@@ -25,11 +25,12 @@ use packrace_store::publish::{WritePolicy, loose_compression};
 use packrace_store::refs::Target;
 use packrace_store::{Pack, Repository, Snapshot, roots};
 
+use self::object_list::OfPacks;
 use crate::call::Call;
 use crate::call::discovery::{in_directory, repository_with};
 use crate::call::fatal::Fatal;
 use crate::options::PackObjectsOptions;
-use crate::packs::settings::{filter_of, pack_files, recent_objects};
+use crate::packs::settings::{filter_of, index_version, pack_files, recent_objects};
 use crate::progress::{self, Progress};
 use crate::revisions::{Revisions, Selection};
 use crate::trace2::phases::PackStep;
@@ -212,14 +213,18 @@ impl PackObjectsJob<'_> {
     fn plan_listed(&self) -> Result<PackPlan, Fatal> {
         let (args, request_objects) = (self.args, self.request_objects);
         let input = input(self.call)?;
-        let mut listed = match args.stdin_packs {
-            true => object_list::of_packs(request_objects, &input)?,
+        let listed = match args.stdin_packs.is_some() {
+            true => object_list::of_packs(
+                request_objects,
+                &input,
+                &OfPacks {
+                    unpacked: args.unpacked,
+                    without_promised: args.exclude_promisor_objects,
+                    follow: follows_packs(args)?,
+                },
+            )?,
             false => object_list::objects(request_objects, &input, self.settings.name_hash)?,
         };
-        if args.stdin_packs && args.unpacked {
-            let loose = request_objects.snapshot().own_loose()?;
-            listed.extend(loose.into_iter().map(|id| (id, NameHash::default())));
-        }
         let left_out = LeftOut::of(args);
         let mut objects = Vec::with_capacity(listed.len());
         for (id, name) in listed {
@@ -333,7 +338,17 @@ fn input(call: &Call) -> Result<Vec<u8>, Fatal> {
 }
 
 fn refuse_what_is_missing(args: &PackObjectsOptions) -> Result<(), Fatal> {
+    follows_packs(args)?;
     gaps(args).map(drop)
+}
+
+/// Whether to add what the objects of listed packs reach.
+fn follows_packs(args: &PackObjectsOptions) -> Result<bool, Fatal> {
+    match args.stdin_packs.as_deref() {
+        None | Some("") => Ok(false),
+        Some("follow") => Ok(true),
+        Some(other) => Err(Fatal::new(format!("invalid value for 'stdin-packs': '{other}'"))),
+    }
 }
 
 /// The policy for missing objects.
@@ -359,13 +374,19 @@ fn refuse_what_is_incompatible(args: &PackObjectsOptions) -> Result<(), Fatal> {
             args.keep_unreachable && args.unpack_unreachable.is_some(),
             "options '--keep-unreachable' and '--unpack-unreachable' cannot be used together",
         ),
-        (args.stdin_packs && !args.filter.is_empty(), "cannot use --filter with --stdin-packs"),
-        (args.stdin_packs && implies_revisions(args), "cannot use internal rev list with --stdin-packs"),
+        (
+            args.stdin_packs.is_some() && !args.filter.is_empty(),
+            "options '--stdin-packs' and '--filter' cannot be used together",
+        ),
+        (
+            args.stdin_packs.is_some() && implies_revisions(args),
+            "cannot use internal rev list with --stdin-packs",
+        ),
         (
             is_cruft(args) && (implies_revisions(args) || args.unpacked),
             "cannot use internal rev list with --cruft",
         ),
-        (is_cruft(args) && args.stdin_packs, "cannot use --stdin-packs with --cruft"),
+        (is_cruft(args) && args.stdin_packs.is_some(), "cannot use --stdin-packs with --cruft"),
     ];
     if let Some((_, words)) = refused.iter().find(|(is_refused, _)| *is_refused) {
         return Err(Fatal::new(words));
@@ -382,14 +403,14 @@ fn is_cruft(args: &PackObjectsOptions) -> bool {
 
 /// Whether revisions, not an object list, select the objects.
 fn reads_revisions(args: &PackObjectsOptions) -> bool {
-    implies_revisions(args) || args.unpacked && !args.stdin_packs
+    implies_revisions(args) || args.unpacked && !args.stdin_packs.is_some()
 }
 
 fn implies_revisions(args: &PackObjectsOptions) -> bool {
     let unreachable =
         args.keep_unreachable || args.pack_loose_unreachable || args.unpack_unreachable.is_some();
-    let is_gapped = args.exclude_promisor_objects;
-    args.revs || args.all || args.reflog || args.indexed_objects || unreachable || is_gapped
+    let is_gapped = args.exclude_promisor_objects && !args.stdin_packs.is_some();
+    args.revs || args.thin || args.all || args.reflog || args.indexed_objects || unreachable || is_gapped
 }
 
 fn settings(call: &Call, args: &PackObjectsOptions, repository: &Repository) -> Result<Settings, Fatal> {
@@ -408,11 +429,10 @@ fn settings(call: &Call, args: &PackObjectsOptions, repository: &Repository) -> 
 
 fn version(args: &PackObjectsOptions) -> Result<Option<pack_index::Version>, Fatal> {
     let Some(text) = &args.index_version else { return Ok(None) };
-    match text.parse::<u32>() {
-        Ok(1) => Ok(Some(pack_index::Version::V1)),
-        Ok(2) => Ok(Some(pack_index::Version::default())),
-        Ok(other) => Err(Fatal::new(format!("unsupported index version {other}"))),
-        Err(_) => Err(Fatal::new(format!("bad index version '{text}'"))),
+    match (index_version(text), text.parse::<i64>()) {
+        (Some(version), _) => Ok(Some(version)),
+        (None, Ok(other)) => Err(Fatal::new(format!("unsupported index version {other}"))),
+        (None, Err(_)) => Err(Fatal::new(format!("bad index version '{text}'"))),
     }
 }
 
@@ -454,7 +474,7 @@ struct LeftOut<'a> {
 impl<'a> LeftOut<'a> {
     fn of(args: &'a PackObjectsOptions) -> Self {
         LeftOut {
-            packed: args.incremental || args.unpacked && !args.stdin_packs,
+            packed: args.incremental || args.unpacked && !args.stdin_packs.is_some(),
             local: args.local,
             kept: args.honor_pack_keep,
             keep_packs: &args.keep_pack,

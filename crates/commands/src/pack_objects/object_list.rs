@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use packrace_object::ObjectId;
+use packrace_pack::plan::reached_from;
 use packrace_pack::{NameHash, NameHashVersion, RequestObjects};
 use packrace_store::Pack;
 
@@ -58,27 +59,70 @@ fn find_pack<'a>(request_objects: &'a RequestObjects, name: &[u8]) -> Result<&'a
     found.ok_or_else(|| Fatal::new(format!("could not find pack '{}'", String::from_utf8_lossy(name))))
 }
 
-/// Reads pack names; objects of packs with a leading `^` are left out.
-pub fn of_packs(request_objects: &RequestObjects, input: &[u8]) -> Result<ObjectsToPack, Fatal> {
+/// What to pack of packs.
+pub struct OfPacks {
+    /// Whether to add loose objects.
+    pub unpacked: bool,
+    /// Whether to refuse packs of promised objects.
+    pub without_promised: bool,
+    /// Whether to add what all these reach.
+    pub follow: bool,
+}
+
+/// Reads pack names; objects of packs with a leading `^` are left out. If objects are followed, those of packs with
+/// a leading `!` are left out, but not what they reach.
+pub fn of_packs(
+    request_objects: &RequestObjects,
+    input: &[u8],
+    args: &OfPacks,
+) -> Result<ObjectsToPack, Fatal> {
     let find = |name: &[u8]| find_pack(request_objects, name);
-    let (mut included, mut excluded) = (Vec::new(), Vec::new());
+    let (mut included, mut excluded, mut open) = (Vec::new(), Vec::new(), Vec::new());
     for line in lines(input).filter(|line| !line.is_empty()) {
-        match line.strip_prefix(b"^") {
-            Some(name) => excluded.push(find(name)?.index()),
-            None => included.push(find(line)?.index()),
+        match line.split_first() {
+            Some((b'^', name)) => excluded.push(find(name)?),
+            Some((b'!', name)) if args.follow => open.push(find(name)?),
+            _ => included.push(find(line)?),
         }
     }
+    if let Some(pack) = included.iter().find(|pack| args.without_promised && pack.is_promisor()) {
+        let text = "is a promisor but --exclude-promisor-objects was given";
+        return Err(Fatal::new(format!("packfile {}.pack {text}", pack.name())));
+    }
+    let mut found = ids_of(&included);
+    if args.unpacked {
+        found.extend(request_objects.snapshot().own_loose()?);
+    }
+    let mut objects: ObjectsToPack = found.iter().map(|id| (*id, NameHash::default())).collect();
+    if args.follow {
+        found.extend(ids_of(&open));
+        let packs = request_objects.snapshot().packs().iter();
+        let promised: Vec<&Pack> = packs.filter(|pack| args.without_promised && pack.is_promisor()).collect();
+        // Without open packs, packs that are left out may have gaps.
+        let mut stop = if open.is_empty() { Vec::new() } else { ids_of(&excluded) };
+        stop.extend(ids_of(&promised));
+        excluded.extend(promised);
+        let mut reached = reached_from(request_objects, &found, &stop)?;
+        reached.retain(|(id, _)| args.unpacked || request_objects.snapshot().lookup(id).is_some());
+        // The first mention counts, and these know their paths.
+        reached.append(&mut objects);
+        objects = reached;
+    }
+    excluded.append(&mut open);
     let mut seen = HashSet::new();
-    let mut objects = ObjectsToPack::new();
-    for index in included {
-        for id in (0..index.len()).map(|position| index.id_at(position)) {
-            let is_left_out = excluded.iter().any(|other| other.position_of(id).is_some());
-            if !is_left_out && seen.insert(id) {
-                objects.push((id.to_owned(), NameHash::default()));
-            }
-        }
-    }
+    objects.retain(|(id, _)| {
+        let is_left_out = excluded.iter().any(|pack| pack.index().position_of(id).is_some());
+        !is_left_out && seen.insert(*id)
+    });
     Ok(objects)
+}
+
+fn ids_of(packs: &[&Pack]) -> Vec<ObjectId> {
+    let of_pack = |pack: &&Pack| {
+        let ids = (0..pack.len()).map(|position| pack.index().id_at(position).to_owned());
+        ids.collect::<Vec<_>>()
+    };
+    packs.iter().flat_map(of_pack).collect()
 }
 
 fn lines(input: &[u8]) -> impl Iterator<Item = &[u8]> {

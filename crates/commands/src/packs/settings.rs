@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
 
+use packrace_format::pack_index::Version;
 use packrace_object::ObjectId;
 use packrace_pack::filter::Filter;
 use packrace_pack::maintain::pack_files::PackFiles;
@@ -42,7 +43,8 @@ pub(crate) fn settings(
         settings.reused_depth = settings.depth;
     }
     let is_by_path = args.path_walk.unwrap_or(settings.name_hash == NameHashVersion::ByPath);
-    settings.name_hash = match args.name_hash_version {
+    // As in git, a negative number means the default.
+    settings.name_hash = match args.name_hash_version.filter(|version| *version >= 0) {
         None | Some(1 | 2) if is_by_path && supports_path_walk(call, filters)? => NameHashVersion::ByPath,
         None | Some(1) => NameHashVersion::V1,
         Some(2) => NameHashVersion::V2,
@@ -78,6 +80,26 @@ pub(crate) fn pack_files(call: &Call, args: &PackingOptions, config: &Config) ->
     Ok(PackFiles { policy, reverse_index, index_version, max_bytes: limit(call, args, config)? })
 }
 
+/// `VERSION[,OFFSET]`: the version of an index, and the offset from which it uses eight bytes per offset.
+pub(crate) fn index_version(text: &str) -> Option<Version> {
+    let (version, offset) = match text.split_once(',') {
+        None => (text, None),
+        Some((version, offset)) => {
+            let number = match offset.strip_prefix("0x") {
+                Some(hex) => u32::from_str_radix(hex, 16),
+                None => offset.parse(),
+            };
+            (version, Some(number.ok().filter(|number| *number < 1 << 31)?))
+        }
+    };
+    match (version, offset) {
+        ("1", _) => Some(Version::V1),
+        ("2", Some(large_above)) => Some(Version::V2 { large_above }),
+        ("2", None) => Some(Version::default()),
+        _ => None,
+    }
+}
+
 /// The pack size limit, if there is one.
 fn limit(call: &Call, args: &PackingOptions, config: &Config) -> Result<Option<u64>, Fatal> {
     let configured = config.integer("pack.packSizeLimit")?.and_then(|bytes| u64::try_from(bytes).ok());
@@ -93,16 +115,19 @@ pub(crate) fn at_least_a_mebibyte(call: &Call, limit: Option<u64>) -> Option<u64
     Some(limit.max(LEAST_PACK_BYTES))
 }
 
-/// Objects named by the hooks in `gc.recentObjectsHook`, which run in a shell.
+/// Objects named by the hooks in `gc.recentObjectsHook`, which run in a shell at the top of the work tree, or in the
+/// git directory if there is none.
 pub(crate) fn recent_objects(call: &Call, repository: &Repository) -> Result<Vec<ObjectId>, Fatal> {
     let mut recent = Vec::new();
+    let work_tree = repository.work_tree()?;
+    let dir = work_tree.as_deref().unwrap_or(repository.git_dir());
     for command in repository.config().strings("gc.recentObjectsHook") {
         let mut shell = Command::new("/bin/sh");
         shell.arg("-c").arg(OsStr::from_bytes(&command)).stdin(Stdio::null());
         if let Some(errors) = call.streams.errors.descriptor().map_err(Fatal::new)? {
             shell.stderr(errors);
         }
-        let output = shell.current_dir(repository.git_dir()).output().map_err(Fatal::new)?;
+        let output = shell.current_dir(dir).output().map_err(Fatal::new)?;
         let _ = call.streams.errors.say(&output.stderr);
         if !output.status.success() {
             return Err(Fatal::new("unable to enumerate additional recent objects"));

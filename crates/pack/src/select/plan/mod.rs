@@ -391,6 +391,29 @@ pub fn plan_list(
     to_store(request_objects, wanted, names, settings, ofs_delta, progress)
 }
 
+/// What the commits and tags of `from` reach, with the hash of each path, without `stop` and what only those reach;
+/// missing objects are skipped.
+pub fn reached_from(
+    request_objects: &RequestObjects,
+    from: &[ObjectId],
+    stop: &[ObjectId],
+) -> Result<Vec<(ObjectId, NameHash)>, Error> {
+    let end = request_objects.packed_end();
+    let (stopped, seen, names) = (Marks::new(end), Marks::new(end), Names::new(end));
+    for id in stop {
+        stopped.insert(request_objects.require(id)?);
+    }
+    let mut walk = LenientWalk::new(request_objects);
+    let mut tips = Vec::new();
+    for id in from {
+        if matches!(walk.kind(request_objects.require(id)?)?, Kind::Commit | Kind::Tag) {
+            tips.push(*id);
+        }
+    }
+    walk.reach(tips, &stopped, &seen, &names)?;
+    Ok(seen.members().map(|ix| (request_objects.id(ix), names.get(ix))).collect())
+}
+
 /// Plans a pack of exactly these objects, to store: all delta bases are in the pack, and what a walk needs is
 /// adjacent.
 pub(crate) fn to_store(
