@@ -55,6 +55,73 @@ git repack -adq
 git pack-objects --all --stdout </dev/null
 git cat-file -e "$lost"
 
+## repack until dates in any order
+# state: packs loose
+history 3
+commit one
+stock repack -adq
+stock reset -q --hard HEAD~1
+stock reflog expire --expire=now --all
+git repack -Adq --unpack-unreachable=01/31/2001
+git repack -Adq --unpack-unreachable=31.01.2001
+git repack --cruft --cruft-expiration=31-01-2001 -dq
+git count-objects | cut -d, -f1
+
+## repack asks a hook at the top of the work tree what is recent
+history 3
+commit one
+lost=$(stock rev-parse HEAD)
+stock repack -adq
+stock reset -q --hard HEAD~1
+stock reflog expire --expire=now --all
+printf '#!/bin/sh\necho %s\n' "$lost" >hook
+chmod +x hook
+stock config gc.recentObjectsHook ./hook
+git -C dir1 repack --cruft --cruft-expiration=now -dq
+git cat-file -e "$lost"
+
+## repack without the bitmap that there was
+history 3
+git repack -adqb
+git repack -adq
+ls .git/objects/pack | sed 's/.*\.//' | sort
+
+## repack with a multi-pack-index whose bitmap replaces that of a pack
+history 3
+git repack -adqb
+commit one
+git repack -dqbm
+ls .git/objects/pack | sed 's/.*\.//' | sort
+
+## repack with cruft packs that are long enough
+# needs git: 2.49
+history 3
+for name in one two; do
+    stock checkout -q -b $name main
+    commit $name
+    stock checkout -q main
+    stock branch -q -D $name
+    stock reflog expire --expire=now --all
+    stock repack -d -q --cruft --combine-cruft-below-size=1
+done
+ls .git/objects/pack/*.mtimes | wc -l
+git repack -d -q --cruft --combine-cruft-below-size=1
+ls .git/objects/pack/*.mtimes | wc -l
+git repack -d -q --cruft --combine-cruft-below-size=1m
+ls .git/objects/pack/*.mtimes | wc -l
+
+## repack with a multi-pack-index without cruft packs
+# needs git: 2.51
+# differs: git leaves them out only if a geometric repack has made the other packs complete
+history 3
+commit one
+stock reset -q --hard HEAD~1
+stock reflog expire --expire=now --all
+git -c repack.midxMustContainCruft=false repack -d -q --cruft --write-midx
+grep -ao 'pack-[0-9a-f]*.idx' .git/objects/pack/multi-pack-index | wc -l
+git repack -d -q --cruft --write-midx
+grep -ao 'pack-[0-9a-f]*.idx' .git/objects/pack/multi-pack-index | wc -l
+
 ## repack -A turns what is unreachable loose
 # state: packs loose
 history 3
@@ -121,6 +188,16 @@ commit one
 git repack -ad -l -q
 git count-objects -v | grep -v size
 git repack -adq
+
+## repack with alternates and bitmaps
+# needs git: 2.55
+history 4 from
+stock -C from repack -adq
+stock clone -q -s from to
+cd to
+commit one
+git repack -adlbq
+git repack -dlq --geometric=2 --write-midx --write-bitmap-index
 
 ## repack beside a filter
 # differs: git writes a second pack even if it has no objects
@@ -280,6 +357,26 @@ git multi-pack-index write
 git multi-pack-index verify
 git multi-pack-index expire
 git multi-pack-index repack
+
+## multi-pack-index that is as it should be
+# needs git: 2.55
+history 3
+git repack -adq
+index=.git/objects/pack/multi-pack-index
+for options in '' --bitmap; do
+    git multi-pack-index write $options
+    touch -d 2001-01-01 $index
+    git multi-pack-index write $options
+    git repack -dq --geometric=2 --write-midx --no-write-bitmap-index
+    find $index -newermt 2002-01-01
+done
+
+## multi-pack-index without objects
+# exits: 1
+repository
+git pack-objects -q .git/objects/pack/pack </dev/null >/dev/null
+git multi-pack-index write
+git multi-pack-index verify
 
 ## multi-pack-index expires and repacks
 history 3

@@ -22,14 +22,13 @@ use crate::packs::settings::{at_least_a_mebibyte, filter_of, pack_files, recent_
 use crate::progress::{self, Progress};
 use crate::revisions::Revisions;
 
+const NOT_ALL_PACKED: &str = "warning: disabling bitmap writing, as some objects are not being packed";
+
 /// Implements `git repack`.
 pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     let config = repository.config();
-    let bitmaps = Bitmaps::of(args, &repository)?;
-    if args.filter.is_empty() && args.filter_to.is_some() {
-        return Err(Fatal::new("option '--filter-to' can only be used along with '--filter'"));
-    }
+    let bitmaps = Bitmaps::of(call, args, &repository)?;
     let filter_to = args.filter_to.as_ref().map(|path| in_directory(call, path)).transpose()?;
     let plan = Plan::of(args, config, bitmaps == Bitmaps::Asked)?;
     let midx = midx_mode(args, config)?;
@@ -59,6 +58,8 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
         },
         recent: if plan.drops_unreachable() { recent_objects(call, &repository)? } else { Vec::new() },
         max_cruft_bytes: at_least_a_mebibyte(call, args.max_cruft_size),
+        // If objects expire, no pack is spared.
+        long_cruft_bytes: args.combine_cruft_below_size.filter(|_| args.cruft_expiration.is_none()),
         ..base_request(call, args, config, threads)?
     };
     if args.delete {
@@ -71,7 +72,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     let repacked = repacked.map_err(|error| not_written(call, &progress, error))?;
     progress.finish();
     if bitmaps == Bitmaps::Asked && !writes_midx && !repacked.is_closed && plan.scope != Scope::Loose {
-        error_line!(call, "warning: disabling bitmap writing, as some objects are not being packed");
+        error_line!(call, "{NOT_ALL_PACKED}");
     }
     if repacked.new.is_empty() && !args.quiet {
         call.write_line("Nothing new to pack.")?;
@@ -80,6 +81,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
         policy: request.files.policy,
         multi_pack_index: midx,
         bitmap: (writes_midx && bitmaps == Bitmaps::Asked).then_some(bitmap),
+        without_cruft: !config.boolean("repack.midxMustContainCruft")?.unwrap_or(true),
         delete: args.delete,
         drops_unreachable: plan.drops_unreachable(),
         server_info: !args.no_update_server_info
@@ -179,6 +181,7 @@ pub(crate) fn base_request(
         islands: None,
         recent: Vec::new(),
         max_cruft_bytes: None,
+        long_cruft_bytes: None,
         loose_compression: loose_compression(config)?,
     })
 }
@@ -193,12 +196,16 @@ enum Bitmaps {
 }
 
 impl Bitmaps {
-    fn of(args: &RepackOptions, repository: &Repository) -> Result<Self, Fatal> {
+    fn of(call: &Call, args: &RepackOptions, repository: &Repository) -> Result<Self, Fatal> {
         let config = repository.config();
         let configured = config.boolean("repack.writeBitmaps")?;
         let configured = configured.or(config.boolean("pack.writeBitmaps")?);
         let all = args.all || args.all_and_loosen || args.cruft;
         Ok(match args.write_bitmap_index.or(configured) {
+            Some(true) if args.local && !repository.borrowed_object_dirs().is_empty() => {
+                error_line!(call, "{NOT_ALL_PACKED}");
+                Bitmaps::No
+            }
             Some(true) => Bitmaps::Asked,
             Some(false) => Bitmaps::No,
             None if all && args.write_midx.is_none() && repository.is_bare()? => Bitmaps::Usual,
@@ -219,6 +226,9 @@ impl Plan {
         let factor = args.geometric.unwrap_or(0);
         let conflict =
             |a: &str, b: &str| Err(Fatal::new(format!("options '{a}' and '{b}' cannot be used together")));
+        if args.filter.is_empty() && args.filter_to.is_some() {
+            return Err(Fatal::new("option '--filter-to' can only be used along with '--filter'"));
+        }
         if args.delete && config.boolean("extensions.preciousObjects")?.unwrap_or(false) {
             return Err(Fatal::new("cannot delete packs in a precious-objects repo"));
         }

@@ -27,6 +27,8 @@ pub fn bitmap_request(
     if !prefixes.is_empty() {
         let snapshot = repository.refs().snapshot(&[])?;
         for prefix in prefixes {
+            // A hierarchy, whether or not its name ends with a slash.
+            let prefix = [prefix.strip_suffix(b"/").unwrap_or(&prefix), b"/"].concat();
             snapshot.visit(&prefix, &mut |record| {
                 if let Target::Direct { id, .. } = record.target {
                     preferred.push(id);
@@ -52,6 +54,10 @@ pub fn bitmap_of_multi_pack_index(
     request: &BitmapRequest,
     progress: &dyn ProgressSink,
 ) -> Result<Option<Vec<u8>>, Error> {
+    if chain.layers().last().is_some_and(|layer| layer.len() == 0) {
+        tracing::warn!("refusing to write multi-pack .bitmap without any objects");
+        return Ok(None);
+    }
     let request_objects = RequestObjects::new(snapshot.clone());
     let order = BitOrder::of_multi_pack_index(&request_objects, chain).ok_or(Error::NoBitmap)??;
     let tips = BitmapTips { refs: &request.refs, preferred: &request.preferred };

@@ -13,7 +13,8 @@ use packrace_pack::maintain::repack::{Repacked, Scope, delete_packs};
 use packrace_pack::maintain::{prune, server_info};
 use packrace_pack::{ProgressSink, RequestObjects};
 use packrace_store::publish::{
-    FileKind, MultiPackIndexLock, WritePolicy, publish_file, publish_locked, remove_pack,
+    FileKind, MultiPackIndexFile, MultiPackIndexLock, WritePolicy, publish_file, publish_locked,
+    remove_bitmap, remove_pack,
 };
 use packrace_store::{Pack, Repository};
 
@@ -29,6 +30,9 @@ pub struct Finishing {
     pub multi_pack_index: MultiPackIndexMode,
     /// Its bitmap.
     pub bitmap: Option<BitmapRequest>,
+    /// Whether a single multi-pack-index leaves cruft packs out, unless its bitmap needs them
+    /// (`repack.midxMustContainCruft`).
+    pub without_cruft: bool,
     /// Whether to remove packs and loose objects that became redundant.
     pub delete: bool,
     /// Whether the repack may have dropped objects.
@@ -117,13 +121,27 @@ fn write_multi_pack_index(
         Scope::Geometric(_) => repacked.largest.as_deref().or(remaining.new.first().copied()),
         _ => None,
     };
-    let is_wanted = |pack: &Pack| remaining.has(pack.name());
-    let mut made = NewChain::of(None, 0);
-    made.add_packs(&snapshot, is_wanted, preferred, finishing.bitmap.as_ref(), progress)?;
-    match made.into_new_file() {
-        Some(file) => Ok(lock.publish(&file)?),
-        None => Ok(()),
+    let bitmap = finishing.bitmap.as_ref();
+    let make = |with_cruft: bool| -> Result<Option<MultiPackIndexFile>, Error> {
+        let is_wanted = |pack: &Pack| remaining.has(pack.name()) && (with_cruft || !pack.is_cruft());
+        let mut made = NewChain::of(None, 0);
+        made.add_packs(&snapshot, is_wanted, preferred, bitmap, progress)?;
+        Ok(made.into_new_file())
+    };
+    let made = match make(!finishing.without_cruft) {
+        Err(Error::NotClosed(_)) if finishing.without_cruft => make(true)?,
+        made => made?,
+    };
+    let Some(file) = made else { return Ok(()) };
+    lock.publish(&file)?;
+    if file.bitmap.is_some() {
+        // As in git, this one replaces those of packs.
+        let covered = snapshot.packs().iter().filter(|pack| pack.is_local() && remaining.has(pack.name()));
+        for pack in covered.filter(|pack| !pack.has_keep()) {
+            remove_bitmap(&pack_dir.join(pack.name()))?;
+        }
     }
+    Ok(())
 }
 
 /// Covers new packs and those that are in no multi-pack-index yet; those whose packs stay are kept.

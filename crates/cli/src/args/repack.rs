@@ -27,6 +27,9 @@ pub struct Repack {
     /// Split cruft packs at N bytes, with k, m or g as units (default: --max-pack-size).
     #[arg(long, value_name = "N", value_parser = numbers::bytes)]
     pub max_cruft_size: Option<u64>,
+    /// With --cruft, leave cruft packs alone that have N or more bytes, unless objects expire; units as above.
+    #[arg(long, value_name = "N", value_parser = parse_bytes)]
+    pub combine_cruft_below_size: Option<u64>,
     /// Delete redundant packs and loose objects afterwards.
     #[arg(short = 'd')]
     pub delete: bool,
@@ -109,6 +112,7 @@ impl From<Repack> for RepackOptions {
             cruft: args.cruft,
             cruft_expiration: args.cruft_expiration,
             max_cruft_size: args.max_cruft_size,
+            combine_cruft_below_size: args.combine_cruft_below_size,
             delete: args.delete,
             no_reuse_delta: args.no_reuse_delta,
             no_reuse_object: args.no_reuse_object,

@@ -17,6 +17,8 @@ pub struct RepackOptions {
     pub cruft_expiration: Option<String>,
     /// Longest cruft pack in bytes, if it differs from `packing.max_pack_size`.
     pub max_cruft_size: Option<u64>,
+    /// With `cruft`, cruft packs from this length on stay as they are, unless objects expire.
+    pub combine_cruft_below_size: Option<u64>,
     /// Then delete redundant packs and loose objects.
     pub delete: bool,
     /// Compute all deltas again.

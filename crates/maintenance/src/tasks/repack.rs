@@ -63,6 +63,7 @@ impl<'a> RepackTask<'a> {
             islands: None,
             recent: means.recent.clone().unwrap_or_default(),
             max_cruft_bytes: settings.max_cruft_bytes.map(|bytes| bytes.max(1 << 20)),
+            long_cruft_bytes: None,
             loose_compression: loose_compression(config)?,
         };
         Ok(RepackTask {
@@ -163,6 +164,7 @@ impl<'a> RepackTask<'a> {
                 false => MultiPackIndexMode::No,
             },
             bitmap: self.bitmap,
+            without_cruft: false,
             delete: true,
             drops_unreachable,
             server_info: self.settings.server_info,

@@ -29,7 +29,7 @@ pub use object_batch::{BatchOptions, ObjectBatch, PublishedObjects, StreamError,
 pub use objects_stored::ObjectsStored;
 pub use pack_writer::PackWriter;
 pub use policy::{Component, Sharing, WritePolicy};
-pub use remove::remove_pack;
+pub use remove::{remove_bitmap, remove_pack};
 pub use scratch::{Scratch, ScratchFile};
 pub use sealed_pack::{PackName, PublishOptions, PublishedPack, SealedPack, publish_index};
 

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use packrace_format::multi_pack_index::chain_file;
 use packrace_object::{HashKind, ObjectId, oid};
 use packrace_os::count::Role;
-use packrace_os::durable;
+use packrace_os::{Mapped, durable};
 
 use super::lock::{FileKind, LockFile, publish_file};
 use super::{Component, WritePolicy, create_temporary};
@@ -72,9 +72,16 @@ impl MultiPackIndexLock {
         Ok(MultiPackIndexLock { lock, pack_dir: pack_dir.to_owned(), hash, policy })
     }
 
-    /// Publishes the file, after its bitmap, and removes the companions of the previous index, or the chain.
+    /// Publishes the file, after its bitmap, and removes the companions of the previous index, or the chain. Files that
+    /// have the same contents already are left alone.
     pub fn publish(mut self, file: &MultiPackIndexFile) -> Result<(), Error> {
         let own = format!("{NAME}-{}.", file.checksum(self.hash)?);
+        if self.has_file(NAME, &file.bytes)
+            && file.bitmap.as_ref().is_none_or(|bitmap| self.has_file(&format!("{own}bitmap"), bitmap))
+        {
+            remove_companions(&self.pack_dir, &[own])?;
+            return remove_chain(&self.pack_dir);
+        }
         let bitmap =
             file.bitmap.as_ref().map(|bitmap| self.write_bitmap(&self.pack_dir, bitmap)).transpose()?;
         self.lock.write(&file.bytes)?;
@@ -127,6 +134,10 @@ impl MultiPackIndexLock {
         durable::remove_file(&path, Role::Index).map_err(|error| Error::io(path, error))?;
         remove_companions(&self.pack_dir, &[])?;
         remove_chain(&self.pack_dir)
+    }
+
+    fn has_file(&self, name: &str, bytes: &[u8]) -> bool {
+        Mapped::open(&self.pack_dir.join(name), Role::Index).is_ok_and(|found| *found == *bytes)
     }
 
     /// Writes a bitmap under a temporary name.

@@ -25,3 +25,9 @@ pub fn remove_pack(stem: &Path) -> Result<bool, Error> {
     }
     Ok(true)
 }
+
+/// Removes the bitmap of a pack, if it has one.
+pub fn remove_bitmap(stem: &Path) -> Result<(), Error> {
+    let path = with_extension(stem, "bitmap");
+    durable::remove_file(&path, Role::Pack).map(drop).map_err(|error| Error::io(&path, error))
+}

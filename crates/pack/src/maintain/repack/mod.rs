@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use packrace_object::ObjectId;
 use packrace_store::PackIx;
-use packrace_store::publish::{PublishedPack, remove_pack};
+use packrace_store::publish::{PublishedPack, remove_bitmap, remove_pack};
 
 use self::roles::{PackRole, Roles};
 use super::pack_files::{BitmapRequest, PackFiles, PackFilesError, Special};
@@ -107,6 +107,8 @@ pub struct RepackRequest {
     pub recent: Vec<ObjectId>,
     /// The most bytes per cruft pack, if different from other packs.
     pub max_cruft_bytes: Option<u64>,
+    /// Cruft packs from this length on stay as they are.
+    pub long_cruft_bytes: Option<u64>,
     /// zlib's level for loose objects.
     pub loose_compression: i32,
 }
@@ -136,7 +138,7 @@ pub fn write(
     request: &RepackRequest,
     progress: &dyn ProgressSink,
 ) -> Result<Repacked, PackFilesError> {
-    let roles = Roles::of(request_objects.snapshot(), &request.keep_packs);
+    let roles = Roles::of(request_objects.snapshot(), &request.keep_packs, request.long_cruft_bytes);
     Repack { request_objects, request, roles, progress, new: Vec::new() }.run()
 }
 
@@ -237,7 +239,7 @@ impl Repack<'_> {
         let is_redundant = |pack: &PackIx| self.request.delete && !stays(*pack);
         let redundant: Vec<String> =
             taken_apart.into_iter().filter(is_redundant).map(name).filter(|name| !is_new(name)).collect();
-        let own = self.roles.with(&[PackRole::Kept, PackRole::Promisor, PackRole::Cruft, PackRole::Ordinary]);
+        let own = self.roles.own();
         let goes: HashSet<&String> = redundant.iter().collect();
         let staying = own.into_iter().map(name).filter(|name| !goes.contains(name) && !is_new(name));
         let staying = staying.collect();
@@ -343,7 +345,10 @@ impl Repack<'_> {
         if self.request.filter.is_none() || stay {
             return Ok(());
         }
-        let packs = self.roles.with(&[PackRole::Ordinary, PackRole::Cruft]);
+        let mut packs = self.roles.with(&[PackRole::Ordinary, PackRole::Cruft]);
+        if self.request.pack_kept {
+            packs.extend(self.roles.with(&[PackRole::Kept]));
+        }
         let filtered = Marks::of_packs(self.request_objects, &packs)?;
         filtered.subtract(packed);
         filtered.subtract(left_out);
@@ -356,7 +361,11 @@ impl Repack<'_> {
     }
 
     fn write(&mut self, wanted: Marks, names: Names, special: &Special<'_>) -> Result<(), PackFilesError> {
-        self.new.extend(store(self.request_objects, self.request, (wanted, names), special, self.progress)?);
+        let new = store(self.request_objects, self.request, (wanted, names), special, self.progress)?;
+        for pack in new.iter().filter(|pack| pack.was_there && special.bitmap.is_none()) {
+            remove_bitmap(&pack.stem)?;
+        }
+        self.new.extend(new);
         Ok(())
     }
 
@@ -416,6 +425,8 @@ impl Repack<'_> {
     fn unreachable(&self, reached: &Marks, left_out: &Marks) -> Result<Marks, Error> {
         let rest =
             Marks::of_packs(self.request_objects, &self.roles.with(&[PackRole::Ordinary, PackRole::Cruft]))?;
+        subtract_packs(self.request_objects, &rest, &self.roles.with(&[PackRole::LongCruft]))?;
+        // Loose objects are packed even if such a pack has them: they were wanted later.
         if !matches!(self.request.scope, Scope::All(Unreachable::Drop)) {
             insert_all(self.request_objects, &rest, &self.request_objects.snapshot().own_loose()?)?;
         }

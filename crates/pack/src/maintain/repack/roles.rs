@@ -15,6 +15,8 @@ pub(super) enum PackRole {
     Promisor,
     /// Holds unreachable objects.
     Cruft,
+    /// The same, and stays as it is.
+    LongCruft,
     /// Any other pack.
     Ordinary,
 }
@@ -25,8 +27,9 @@ pub(super) struct Roles {
 }
 
 impl Roles {
-    /// `keep_packs` are names, with or without `.pack`, of packs to treat as if they had a `.keep`.
-    pub(super) fn of(snapshot: &Snapshot, keep_packs: &[String]) -> Self {
+    /// `keep_packs` are names, with or without `.pack`, of packs to treat as if they had a `.keep`; `long_cruft_bytes`
+    /// is the length from which cruft packs stay.
+    pub(super) fn of(snapshot: &Snapshot, keep_packs: &[String], long_cruft_bytes: Option<u64>) -> Self {
         let is_named = |pack: &Pack| {
             keep_packs.iter().any(|name| name.strip_suffix(".pack").unwrap_or(name) == pack.name())
         };
@@ -34,10 +37,21 @@ impl Roles {
             pack if !pack.is_local() || !pack.is_usable() => PackRole::Foreign,
             pack if pack.has_keep() || is_named(pack) => PackRole::Kept,
             pack if pack.is_promisor() => PackRole::Promisor,
-            pack if pack.is_cruft() => PackRole::Cruft,
+            pack if pack.is_cruft() => {
+                match long_cruft_bytes.is_some_and(|bytes| pack.bytes().len() as u64 >= bytes) {
+                    true => PackRole::LongCruft,
+                    false => PackRole::Cruft,
+                }
+            }
             _ => PackRole::Ordinary,
         };
         Roles { roles: snapshot.packs().iter().map(role).collect() }
+    }
+
+    /// The repository's own packs, without damaged ones.
+    pub(super) fn own(&self) -> Vec<PackIx> {
+        let numbered = (0u32..).map(PackIx).zip(&self.roles);
+        numbered.filter(|(_, role)| **role != PackRole::Foreign).map(|(pack, _)| pack).collect()
     }
 
     /// The packs with one of these roles.
@@ -64,7 +78,7 @@ impl Roles {
                 PackRole::Foreign => {
                     with_foreign && !pack.is_promisor() && !pack.is_cruft() && (with_kept || !pack.has_keep())
                 }
-                PackRole::Promisor | PackRole::Cruft => false,
+                PackRole::Promisor | PackRole::Cruft | PackRole::LongCruft => false,
             }
         };
         let all = [PackRole::Ordinary, PackRole::Kept, PackRole::Foreign];
