@@ -6,8 +6,26 @@ pub fn expiry(text: &str) -> Option<i64> {
     match text {
         "never" | "false" => Some(0),
         "all" | "now" => Some(i64::MAX),
-        _ => gix_date::parse(text, Some(gix_date::Zoned::now())).ok().map(|time| time.seconds),
+        _ => {
+            let seconds = |text: &str| gix_date::parse(text, Some(gix_date::Zoned::now())).ok();
+            let time = seconds(text).or_else(|| seconds(&in_iso_order(text)?))?;
+            Some(time.seconds)
+        }
     }
+}
+
+/// A date whose year is written with four digits, first or last: the month comes first in `01/31/2026` and
+/// `01-31-2026`, the day in `31.01.2026`. As in git, they change places if there is no such month.
+fn in_iso_order(text: &str) -> Option<String> {
+    let separator = text.chars().find(|letter| matches!(letter, '/' | '-' | '.'))?;
+    let mut numbers = text.split(separator);
+    let [one, two, three] = [numbers.next()?, numbers.next()?, numbers.next()?];
+    let (year, first, second) = if one.len() == 4 { (one, two, three) } else { (three, one, two) };
+    let [first, second]: [u32; 2] = [first.parse().ok()?, second.parse().ok()?];
+    let is_day_first = first > 12 || (separator == '.' && one.len() < 4 && second <= 12);
+    let (month, day) = if is_day_first { (second, first) } else { (first, second) };
+    let is_date = numbers.next().is_none() && year.len() == 4;
+    is_date.then(|| format!("{year}-{month:02}-{day:02}"))
 }
 
 #[cfg(test)]
@@ -28,6 +46,13 @@ mod tests {
         check("@7", Some(7));
         check("2026-01-31 00:00:00 +0000", Some(1_769_817_600));
         check("foo", None);
+        check("01-32-2026", None);
+        check("1-2-3-2026", None);
+        for text in ["01/31/2026", "1-31-2026", "31-01-2026", "31.01.2026", "2026/01/31", "2026.1.31"] {
+            check(text, expiry("2026-01-31"));
+        }
+        check("02/01/2026", expiry("2026-02-01"));
+        check("01.02.2026", expiry("2026-02-01"));
         check("", None);
     }
 
