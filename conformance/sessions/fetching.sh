@@ -283,3 +283,16 @@ history 1 from
 git -c transfer.hideRefs upload-pack from </dev/null
 git -c uploadpack.hideRefs upload-pack from </dev/null
 git -c uploadpackfilter.tree.maxDepth upload-pack from </dev/null
+## from a repository whose history has gaps
+# state: no-fsck no-objects
+repository from
+cd from
+for name in one two; do commit $name; done
+cd ..
+stock clone -q from to
+cd from
+commit three
+rm ".git/objects/$(stock rev-parse HEAD~2 | sed 's|..|&/|')"
+cd ..
+git -C to fetch -q origin
+git -C to log --format=%s origin/main

@@ -131,12 +131,12 @@ struct Search {
 
 impl Search {
     fn add_want(&mut self, commits: &mut Commits<'_>, want: ObjectNo) -> Result<(), Error> {
-        self.waiting_wants.push(commits.load(want)?);
+        self.waiting_wants.push(commits.load_had(want)?);
         Ok(())
     }
 
     fn add_common(&mut self, commits: &mut Commits<'_>, have: ObjectNo) -> Result<(), Error> {
-        let no = commits.load(have)?;
+        let no = commits.load_had(have)?;
         let seconds = commits.get(no).seconds;
         self.oldest_common_seconds =
             Some(self.oldest_common_seconds.map_or(seconds, |oldest| oldest.min(seconds)));
@@ -196,7 +196,8 @@ impl Search {
 
     /// Records a commit below the wants.
     fn see(&mut self, commits: &mut Commits<'_>, ix: ObjectNo) -> Result<CommitNo, Error> {
-        let no = commits.load(ix)?;
+        // Whether a wanted commit lacks parents is found when the pack is planned.
+        let no = commits.load_had(ix)?;
         if !self.seen.contains_key(&no) {
             let is_met = self.common.contains(&ix);
             self.seen.insert(no, SeenCommit { is_met, ..SeenCommit::default() });
