@@ -173,7 +173,6 @@ fn refusals() {
         check_refusal(&repo, &["--stdin-packs", "--stdout", "-q"], &format!("{line}\n"));
     }
     check_refusal(&repo, &["--stdin-packs", "--all", "p"], "");
-    check_refusal(&repo, &["--stdin-packs", "--filter=blob:none", "p"], "");
     check_refusal(&repo, &["--stdin-packs", "--keep-unreachable", "p"], "");
     check_refusal(&repo, &["--all", "--stdout", "--max-pack-size=1m"], "");
     check_refusal(&repo, &["--all", "--keep-unreachable", "--unpack-unreachable", "p"], "");
