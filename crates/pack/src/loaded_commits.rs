@@ -18,7 +18,7 @@ pub(crate) struct LoadedCommit {
     /// Those that exist; none for a root commit and where history is shallow.
     pub(crate) parents: Vec<ObjectNo>,
     /// The first parent that does not exist: only a walk of what a receiver has may go past it.
-    pub(crate) lacks: Option<ObjectId>,
+    pub(crate) lacks: Option<Box<ObjectId>>,
     pub(crate) seconds: i64,
     /// Larger than the generation of every ancestor; `None` if no commit-graph has the commit.
     pub(crate) generation: Option<u64>,

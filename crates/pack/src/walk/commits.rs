@@ -103,7 +103,7 @@ impl<'a> Commits<'a> {
 
     /// An error if a parent of the commit does not exist.
     fn check_parents(&self, no: CommitNo) -> Result<(), Error> {
-        self.get(no).lacks.map_or(Ok(()), |lacked| Err(Reason::Missing(lacked).into()))
+        self.get(no).lacks.as_deref().map_or(Ok(()), |lacked| Err(Reason::Missing(*lacked).into()))
     }
 
     /// Loads a commit that the receiver may have, whether or not its parents exist.
@@ -173,12 +173,12 @@ impl<'a> Commits<'a> {
     fn existing<'p>(
         &self,
         named: impl Iterator<Item = &'p oid>,
-    ) -> Result<(Vec<ObjectNo>, Option<ObjectId>), Error> {
+    ) -> Result<(Vec<ObjectNo>, Option<Box<ObjectId>>), Error> {
         let (mut parents, mut lacks) = (Vec::new(), None);
         for parent in named {
             match self.request_objects.find(parent)? {
                 Some(parent) => parents.push(parent),
-                None => lacks = lacks.or_else(|| Some(parent.to_owned())),
+                None => lacks = lacks.or_else(|| Some(Box::new(parent.to_owned()))),
             }
         }
         Ok((parents, lacks))
