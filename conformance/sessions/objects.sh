@@ -31,8 +31,36 @@ echo nonsense | git hash-object -t bogus --stdin
 # exits: 128
 repository
 echo nonsense | git hash-object --literally -t commit --stdin
-echo nonsense | git hash-object --literally -t bogus --stdin
 echo nonsense | git hash-object -t tag --stdin
+
+## hash-object --literally, and a type that there is not
+# needs git: 2.55
+# exits: 128 128
+repository
+echo nonsense | git hash-object --literally -t bogus --stdin
+echo nonsense | git hash-object --literally -w -t bogus --stdin
+
+## a threshold for large files that is no size
+# needs git: 2.55
+# exits: 128 128
+repository
+echo 1 >a
+git -c core.bigFileThreshold=-1 hash-object a
+git -c core.bigFileThreshold=-1 add a
+
+## the name that a conditional include of the user sets
+repository
+printf '[user]\n\tname = Somebody Else\n' >else
+unset GIT_AUTHOR_NAME GIT_COMMITTER_NAME
+tree=$(git write-tree)
+for condition in 'gitdir:**/.git' 'onbranch:main' 'gitdir:/nowhere/' 'onbranch:other'; do
+    printf '[user]\n\tname = Me\n[includeIf "%s"]\n\tpath = "%s"\n' "$condition" "$PWD/else" >.git/user-config
+    commit=$(GIT_CONFIG_GLOBAL=.git/user-config git commit-tree -m Message "$tree")
+    stock cat-file -p "$commit"
+    commit=$(git -c user.name=Me -c "includeIf.$condition.path=$PWD/else" commit-tree -m Message "$tree")
+    stock cat-file -p "$commit"
+done
+rm .git/user-config
 
 ## hash-object through filters
 # masks: usage

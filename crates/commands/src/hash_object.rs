@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packrace_object::fsck::{Checker, Rules, Severities, SkipList};
-use packrace_object::{HashKind, Kind, ObjectHasher, ObjectId, object_id};
+use packrace_object::{HashKind, Kind, ObjectId, object_id};
 use packrace_store::publish::{BatchOptions, ObjectBatch, StreamError, name_blob_stream};
 use packrace_store::{BIG_FILE_BYTES, Repository, Snapshot, unquote_line};
 use packrace_worktree::filter::{Direction, Filters, Purpose};
@@ -47,21 +47,13 @@ pub fn run(call: &Call, args: &HashObjectOptions) -> Result<(), Fatal> {
     done
 }
 
-/// The object type.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Type {
-    Known(Kind),
-    /// Any type name (`--literally`).
-    Word(String),
-}
-
 struct Hashing<'a> {
     call: &'a Call,
     args: &'a HashObjectOptions,
     repository: Option<&'a Repository>,
     work_tree: Option<WorkTree>,
     hash: HashKind,
-    kind: Type,
+    kind: Kind,
     snapshot: Option<Arc<Snapshot>>,
     filters: Option<(Filters, Index)>,
     big_file_bytes: u64,
@@ -76,11 +68,8 @@ impl<'a> Hashing<'a> {
         args: &'a HashObjectOptions,
         repository: Option<&'a Repository>,
     ) -> Result<Self, Fatal> {
-        let kind = match Kind::from_name(args.kind.as_bytes()) {
-            Some(kind) => Type::Known(kind),
-            None if args.literally => Type::Word(args.kind.clone()),
-            None => return Err(Fatal::new(format!("invalid object type \"{}\"", args.kind))),
-        };
+        let kind = Kind::from_name(args.kind.as_bytes())
+            .ok_or_else(|| Fatal::new(format!("invalid object type \"{}\"", args.kind)))?;
         let work_tree = match repository {
             Some(repository) => WorkTree::find(repository, call)?,
             None => None,
@@ -158,7 +147,7 @@ impl<'a> Hashing<'a> {
             name.to_vec()
         });
         let is_big = size.is_file() && size.len() > self.big_file_bytes;
-        if is_big && self.kind == Type::Known(Kind::Blob) && self.is_plain(name.as_deref())? {
+        if is_big && self.kind == Kind::Blob && self.is_plain(name.as_deref())? {
             return self.large(&mut file, size.len(), &shown);
         }
         let mut content = Vec::new();
@@ -179,7 +168,7 @@ impl<'a> Hashing<'a> {
 
     /// The content as git stores it; unchanged if there is no name or the object is no blob.
     fn converted(&mut self, name: Option<&[u8]>, content: Vec<u8>) -> Result<Vec<u8>, Fatal> {
-        let is_blob = self.kind == Type::Known(Kind::Blob);
+        let is_blob = self.kind == Kind::Blob;
         let Some(name) = name.filter(|_| is_blob && !self.args.no_filters && self.repository.is_some())
         else {
             return Ok(content);
@@ -222,10 +211,7 @@ impl<'a> Hashing<'a> {
     }
 
     fn content(&mut self, content: &[u8], shown: Option<&str>) -> Result<(), Fatal> {
-        let kind = match &self.kind {
-            Type::Word(word) => return self.literal(&word.clone(), content),
-            Type::Known(kind) => *kind,
-        };
+        let kind = self.kind;
         let id = object_id(self.hash, kind, content).map_err(Fatal::new)?;
         if !self.args.literally {
             self.check(kind, &id, content)?;
@@ -258,18 +244,6 @@ impl<'a> Hashing<'a> {
             true => Ok(()),
             false => Err(Fatal::new("refusing to create malformed object")),
         }
-    }
-
-    /// Names an object of an unknown type; it is never stored.
-    fn literal(&mut self, word: &str, content: &[u8]) -> Result<(), Fatal> {
-        if self.args.write {
-            return Err(Fatal::usage(format!("objects of type \"{word}\" are not stored")));
-        }
-        let mut hasher = ObjectHasher::of_stream(self.hash);
-        hasher.update(format!("{word} {}\0", content.len()).as_bytes());
-        hasher.update(content);
-        let id = hasher.finish().map_err(Fatal::new)?;
-        self.name(&id)
     }
 
     fn large(&mut self, file: &mut File, size: u64, shown: &str) -> Result<(), Fatal> {

@@ -32,7 +32,7 @@ pub struct HashObject {
     /// Convert files as their attributes specify (the default).
     #[arg(long, overrides_with = "no_filters")]
     pub filters: bool,
-    /// Accept invalid content and any word as TYPE.
+    /// Accept invalid content.
     #[arg(long, overrides_with = "no_literally")]
     pub literally: bool,
     #[arg(long, hide = true)]

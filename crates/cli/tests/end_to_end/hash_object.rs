@@ -65,7 +65,6 @@ fn kinds_and_what_is_wrong_with_them() {
         "-t commit a".to_owned(),
         "-t tag a".to_owned(),
         "-t bogus a".to_owned(),
-        "-t bogus --literally a".to_owned(),
         "--literally -t tree a".to_owned(),
         "-t blob a".to_owned(),
         format!("-t commit -w --stdin | tree {{t}}\\n{people}"),

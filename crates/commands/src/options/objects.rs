@@ -16,7 +16,7 @@ pub struct HashObjectOptions {
     pub stdin_paths: bool,
     /// Do not convert files.
     pub no_filters: bool,
-    /// Accept invalid content, and any word as the type.
+    /// Accept invalid content.
     pub literally: bool,
     /// Convert as if the content were in this file.
     pub path: Option<OsString>,

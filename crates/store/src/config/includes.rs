@@ -11,7 +11,9 @@ use gix_config::parse::EventRef;
 use gix_glob::wildmatch::{self, Mode};
 use packrace_os::count::Role;
 
-use super::{Config, ConfigEntry, ConfigScope, MAX_CONFIG_BYTES, bad_command_line, parse_entries};
+use super::{
+    Config, ConfigEntry, ConfigScope, ConfigSources, MAX_CONFIG_BYTES, bad_command_line, parse_entries,
+};
 use crate::error::{Error, Reason};
 use crate::line_file::read_line;
 
@@ -84,6 +86,24 @@ fn or_absent(scope: ConfigScope, path: &Path, read: io::Result<Vec<u8>>) -> Resu
 }
 
 impl Config {
+    /// [`Config::outside`], where includes may have conditions about a repository. What a server has read before is
+    /// of no repository, so such conditions never hold there.
+    pub(crate) fn around(sources: &ConfigSources, git_dir: &Path) -> Result<Self, Error> {
+        match sources.last {
+            Some(_) => Config::outside(sources),
+            None => Config::read_outside(sources, Some(git_dir)),
+        }
+    }
+
+    /// The settings of a file in a work tree, such as `.gitmodules`; it includes no others.
+    pub fn of_file(path: &Path) -> Result<Self, Error> {
+        let mut config = Config::outside(&ConfigSources::default())?;
+        if let Some(text) = read(ConfigScope::Local, path)? {
+            config.entries = parse_entries(ConfigScope::Local, &text, Some(path))?;
+        }
+        Ok(config)
+    }
+
     /// Adds the entries of a file to `found`; included entries come directly after the entry that
     /// names their file.
     pub(super) fn follow(

@@ -95,7 +95,7 @@ struct ConfigEntry {
 impl Config {
     /// All configuration outside a repository.
     pub fn outside(sources: &ConfigSources) -> Result<Self, Error> {
-        let read = Config::read_outside(sources);
+        let read = Config::read_outside(sources, None);
         let Some(last) = &sources.last else { return read };
         match read {
             Ok(config) => {
@@ -106,7 +106,7 @@ impl Config {
         }
     }
 
-    fn read_outside(sources: &ConfigSources) -> Result<Self, Error> {
+    fn read_outside(sources: &ConfigSources, git_dir: Option<&Path>) -> Result<Self, Error> {
         let mut config = Config {
             entries: Vec::new(),
             home: sources.home.clone(),
@@ -116,13 +116,13 @@ impl Config {
         };
         let files = sources.system.iter().map(|path| (ConfigScope::System, path));
         for (scope, path) in files.chain(sources.global.iter().map(|path| (ConfigScope::Global, path))) {
-            config.add_file(scope, path, None)?;
+            config.add_file(scope, path, git_dir)?;
         }
         let mut text = String::new();
         for (name, value) in &sources.overrides {
             write_override(name, value.as_deref(), &mut text)?;
         }
-        config.add_text(ConfigScope::Command, text.as_bytes(), None, None)?;
+        config.add_text(ConfigScope::Command, text.as_bytes(), None, git_dir)?;
         Ok(config)
     }
 
@@ -297,10 +297,10 @@ impl Config {
     }
 
     /// The size above which contents are kept out of memory if possible and are not deltified (git-config,
-    /// "core.bigFileThreshold"). A negative number means the default.
+    /// "core.bigFileThreshold").
     pub fn big_file_bytes(&self) -> Result<u64, Error> {
-        let set = self.integer("core.bigFileThreshold")?;
-        Ok(set.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(BIG_FILE_BYTES))
+        let Some(entry) = self.last("core.bigFileThreshold") else { return Ok(BIG_FILE_BYTES) };
+        u64::try_from(entry.integer()?).map_err(|_| entry.bad_number("invalid unit"))
     }
 
     /// The number that the repository itself sets, ignoring all other sources.
@@ -382,15 +382,19 @@ impl Config {
 impl ConfigEntry {
     fn integer(&self) -> Result<i64, Error> {
         parse_integer(self.value.as_deref().unwrap_or_default()).ok_or_else(|| {
-            let (value, name) = (self.value_text(), self.name_text());
-            let place = self.file.as_ref().map(|path| format!(" in file {}", path.display()));
-            let place = place.unwrap_or_default();
+            let value = self.value_text();
             let digits =
                 value.trim_start_matches(['-', '+']).trim_end_matches(['k', 'm', 'g', 'K', 'M', 'G']);
             let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-            let why = if is_number { "out of range" } else { "invalid unit" };
-            Reason::Config(format!("bad numeric config value '{value}' for '{name}'{place}: {why}")).into()
+            self.bad_number(if is_number { "out of range" } else { "invalid unit" })
         })
+    }
+
+    fn bad_number(&self, why: &str) -> Error {
+        let (value, name) = (self.value_text(), self.name_text());
+        let place = self.file.as_ref().map(|path| format!(" in file {}", path.display()));
+        let place = place.unwrap_or_default();
+        Reason::Config(format!("bad numeric config value '{value}' for '{name}'{place}: {why}")).into()
     }
 
     fn path(&self) -> &Path {

@@ -111,7 +111,7 @@ impl Repository {
             None => discovery::common_dir_of(&found.git_dir)?,
         };
         let outside = &options.config;
-        let mut config = Config::outside(outside)?;
+        let mut config = Config::around(outside, &found.git_dir)?;
         outside.system.iter().chain(&outside.global).for_each(|path| seen.file(path));
         if options.check_ownership {
             let user = packrace_os::process::effective_user();
