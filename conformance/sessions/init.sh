@@ -104,3 +104,99 @@ stat -c '%a' .git .git/HEAD .git/objects
 # says: ignored
 git init -q
 git init --initial-branch=other
+
+## a name of a branch that nobody chose
+# needs git: 2.55
+GIT_CONFIG_GLOBAL=/dev/null git init b
+GIT_CONFIG_GLOBAL=/dev/null git -c advice.defaultBranchName=true init c
+GIT_CONFIG_GLOBAL=/dev/null git -c advice.defaultBranchName=false init d
+GIT_CONFIG_GLOBAL=/dev/null git -c color.advice=always init e
+GIT_CONFIG_GLOBAL=/dev/null git init -q f
+
+## --bare beside GIT_DIR and GIT_WORK_TREE
+# state: no-files no-work
+# exits: 128 128 128
+mkdir work
+GIT_WORK_TREE=work git --bare init a
+GIT_WORK_TREE=work GIT_DIR=x git --bare init b
+GIT_WORK_TREE=work git init --bare c
+GIT_DIR=x git --bare init d
+GIT_DIR=x git init --bare e
+GIT_DIR=x git --bare init
+git --git-dir=y --bare init f
+
+## formats that are configured or in variables, and not known
+# state: no-config
+# needs git: 2.55
+# exits: 128 128
+git -c init.defaultObjectFormat=none -c init.defaultRefFormat=none init a
+GIT_DEFAULT_HASH=sha1 GIT_DEFAULT_REF_FORMAT=files \
+    git -c init.defaultObjectFormat=none -c init.defaultRefFormat=none init b
+GIT_DEFAULT_HASH=none GIT_DEFAULT_REF_FORMAT=none git init --object-format=sha256 --ref-format=reftable c
+GIT_DEFAULT_HASH=none git init d
+GIT_DEFAULT_REF_FORMAT=none git init d
+
+## feature.experimental
+# state: no-config
+# needs git: 2.55
+git -c feature.experimental=true init a
+git -c feature.experimental=true -c init.defaultRefFormat=files init b
+git -C a rev-parse --show-ref-format
+git -C b rev-parse --show-ref-format
+
+## a repository that is moved from its linked work tree
+# state: no-files
+history 1 main
+stock -C main worktree add -q ../linked
+stock -C main worktree add -q ../other
+git -C linked init --separate-git-dir ../real.git
+for tree in main linked other; do
+    sed "s|$PWD|HERE|" "$tree/.git"
+    stock -C "$tree" rev-parse HEAD
+done
+git -C main init --separate-git-dir ../again.git
+stock -C linked status --short
+
+## a repository that is moved away from relative links
+# needs git: 2.48
+# state: no-files
+history 1 main
+stock -C main config worktree.useRelativePaths true
+stock -C main worktree add -q ../linked
+git -C main init --separate-git-dir ../real.git
+cat linked/.git real.git/worktrees/linked/gitdir
+stock -C linked status --short
+
+## a repository whose directory is a link
+# state: no-files no-work no-config
+repository work
+mv work/.git work/here
+ln -s here work/.git
+git -C work init --separate-git-dir ../real.git
+readlink work/.git
+sed "s|$PWD|HERE|" work/here
+
+## a bare one is not moved
+# exits: 128
+# state: no-files
+history 1 main
+stock clone -q --bare main bare.git
+stock -C bare.git worktree add -q --detach ../linked
+git -C linked init --separate-git-dir ../real.git
+
+## again, in a linked work tree
+# state: no-files
+mkdir -p template/info
+echo '*.o' >template/info/exclude
+history 1 main
+stock -C main worktree add -q ../linked
+rm main/.git/info/exclude
+git -C linked init --template=../template
+cat main/.git/info/exclude
+find main/.git/worktrees | sort
+
+## again, with a file for its branch that cannot be read
+# exits: 128
+repository
+echo '[' >broken
+git -c "includeIf.onbranch:main.path=$PWD/broken" init

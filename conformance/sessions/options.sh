@@ -167,6 +167,7 @@ git --config-env=core.abbrev show-ref
 NONSENSE=x git --config-env=core.abbrev=NONSENSE show-ref --abbrev
 
 ## no hints
+# needs git: 2.55
 # exits: 1
 # state: no-log-of-HEAD
 history 1

@@ -8,7 +8,7 @@ use packrace_os::count::Role;
 use packrace_os::durable;
 use packrace_os::trace::{self, TraceStep};
 use packrace_store::Config;
-use packrace_store::init::{self, Begun, Template};
+use packrace_store::init::{self, Begun, Separation, Template};
 use packrace_store::publish::{Sharing, WritePolicy};
 use packrace_store::refs::{Backend, is_good_name};
 
@@ -20,16 +20,18 @@ use crate::packs::hash::hash_of_name;
 
 /// Git's hint if no branch name was chosen, word for word.
 const BRANCH_HINT: &str = "\
-hint: Using 'master' as the name for the initial branch. This default branch name
-hint: is subject to change. To configure the initial branch name to use in all
-hint: of your new repositories, which will suppress this warning, call:
-hint:
-hint: \tgit config --global init.defaultBranch <name>
-hint:
-hint: Names commonly chosen instead of 'master' are 'main', 'trunk' and
-hint: 'development'. The just-created branch can be renamed via this command:
-hint:
-hint: \tgit branch -m <name>";
+Using 'master' as the name for the initial branch. This default branch name
+will change to \"main\" in Git 3.0. To configure the initial branch name
+to use in all of your new repositories, which will suppress this warning,
+call:
+
+\tgit config --global init.defaultBranch <name>
+
+Names commonly chosen instead of 'master' are 'main', 'trunk' and
+'development'. The just-created branch can be renamed via this command:
+
+\tgit branch -m <name>
+";
 
 /// Implements `git init`.
 pub fn run(call: &Call, args: &InitOptions) -> Result<(), Fatal> {
@@ -60,18 +62,21 @@ pub fn run(call: &Call, args: &InitOptions) -> Result<(), Fatal> {
     place.trace();
     let (hash, default_hash) = hashes(args, call, &config)?;
     let (refs, default_refs) = ref_formats(args, call, &config)?;
-    let existing = init::git_dir_at(&place.git_dir)?;
+    let mut gitfile = None;
     let git_dir = match &separate {
-        Some(separate) => separate.clone(),
-        None => existing.clone(),
+        Some(separate) => {
+            gitfile = Some(separated(&place.git_dir, separate, &config)?);
+            separate.clone()
+        }
+        None => init::git_dir_at(&place.git_dir)?,
     };
     let options = init::InitOptions {
         git_dir,
         object_dir: call.open_options()?.object_dir.map(|dir| base.join(dir)),
-        gitfile: separate.as_ref().map(|_| place.git_dir.clone()),
+        gitfile,
         work_tree: place.work_tree,
         is_bare: place.is_bare,
-        is_bare_guessed: !args.bare,
+        is_bare_guessed: !args.bare && !call.globals.bare,
         template: template(args, call, &config, &start, &base),
         hash,
         default_hash,
@@ -81,9 +86,6 @@ pub fn run(call: &Call, args: &InitOptions) -> Result<(), Fatal> {
         config: config_sources,
         sections: Vec::new(),
     };
-    if let Some(separate) = &separate {
-        separate_existing(&place.git_dir, &existing, separate, &config)?;
-    }
     make(call, args, options, &config)
 }
 
@@ -150,16 +152,18 @@ impl InitTarget {
     fn of(call: &Call, args: &InitOptions, base: &Path) -> Result<Self, Fatal> {
         let named = call.globals.git_dir.as_ref().or(call.environment.git_dir.as_ref());
         let work_tree = call.environment.init.work_tree.as_ref();
-        let Some(named) = named.filter(|_| !(args.bare && work_tree.is_some())) else {
-            if work_tree.is_some() {
-                return Err(Fatal::new(
-                    "GIT_WORK_TREE (or --work-tree=<directory>) not allowed without specifying GIT_DIR (or --git-dir=<directory>)",
-                ));
-            }
-            let git_dir = if args.bare { base.to_owned() } else { base.join(".git") };
-            return Ok(InitTarget { git_dir, is_bare: args.bare, work_tree: None });
+        let is_said_bare = args.bare || call.globals.bare;
+        if work_tree.is_some() && (is_said_bare || named.is_none()) {
+            return Err(Fatal::new(
+                "GIT_WORK_TREE (or --work-tree=<directory>) not allowed without specifying GIT_DIR (or --git-dir=<directory>)",
+            ));
+        }
+        // A bare repository is in the directory that was typed, whatever GIT_DIR says.
+        let Some(named) = named.filter(|_| !is_said_bare || args.directory.is_none()) else {
+            let git_dir = if is_said_bare { base.to_owned() } else { base.join(".git") };
+            return Ok(InitTarget { git_dir, is_bare: is_said_bare, work_tree: None });
         };
-        let is_bare = args.bare || work_tree.is_none() && is_name_of_bare(named, base);
+        let is_bare = is_said_bare || work_tree.is_none() && is_name_of_bare(named, base);
         let in_its_work_tree = base.join(named).parent().map(Path::to_owned);
         if let (false, None, Some(top)) = (is_bare, work_tree, &in_its_work_tree)
             && let Err(why) = look(top)
@@ -187,15 +191,13 @@ fn is_name_of_bare(named: &Path, base: &Path) -> bool {
     named == base || name != b".git" && !name.ends_with(b"/.git")
 }
 
-/// Moves the existing repository, if there is one.
-fn separate_existing(gitfile: &Path, existing: &Path, separate: &Path, config: &Config) -> Result<(), Fatal> {
-    let real = packrace_os::real_path(existing).unwrap_or_else(|_| existing.to_owned());
-    if look(existing).is_err() || real == separate {
-        return Ok(());
+/// Moves the existing repository, if there is one. Gives the file that will point to it.
+fn separated(git: &Path, separate: &Path, config: &Config) -> Result<PathBuf, Fatal> {
+    let separation = Separation::of(git)?;
+    if look(&separation.from).is_ok() && separation.from != separate {
+        separation.carry_out(separate, WritePolicy::of(config)?)?;
     }
-    let policy = WritePolicy::of(config)?;
-    init::move_repository(&real, separate, policy)?;
-    Ok(init::write_gitfile(gitfile, separate, policy)?)
+    Ok(separation.gitfile)
 }
 
 /// The named directory, created with all its parents.
@@ -286,7 +288,9 @@ fn ref_formats(
     };
     let typed = args.ref_format.as_deref();
     let variable = call.environment.init.default_ref_format.as_deref();
-    chosen(typed, variable, config, "init.defaultRefFormat", parse, Backend::Files)
+    let is_experimental = config.boolean("feature.experimental")?.unwrap_or(false);
+    let usual = if is_experimental { Backend::Reftable } else { Backend::Files };
+    chosen(typed, variable, config, "init.defaultRefFormat", parse, usual)
 }
 
 /// Option, then variable, then configuration; an unknown configured name is only a warning.
@@ -298,20 +302,15 @@ fn chosen<T: Copy>(
     parse: impl Fn(&str) -> Result<T, String>,
     usual: T,
 ) -> Result<(Option<T>, T), Fatal> {
-    let typed = typed.map(&parse).transpose().map_err(Fatal::new)?;
-    if let Some(variable) = variable {
-        return Ok((typed, parse(variable).map_err(Fatal::new)?));
-    }
     let configured = config.string(name).map(|value| parse(&String::from_utf8_lossy(&value)));
-    let default = match configured {
-        Some(Ok(value)) => value,
-        Some(Err(unknown)) => {
-            tracing::warn!("{unknown}");
-            usual
-        }
-        None => usual,
-    };
-    Ok((typed, default))
+    let configured =
+        configured.and_then(|value| value.inspect_err(|unknown| tracing::warn!("{unknown}")).ok());
+    if let Some(typed) = typed {
+        let typed = parse(typed).map_err(Fatal::new)?;
+        return Ok((Some(typed), typed));
+    }
+    let variable = variable.map(&parse).transpose().map_err(Fatal::new)?;
+    Ok((None, variable.or(configured).unwrap_or(usual)))
 }
 
 /// The initial target of `HEAD`.
@@ -334,8 +333,8 @@ fn initial_branch(call: &Call, args: &InitOptions, config: &Config) -> Result<Ve
             false => Err(Fatal::new(format!("invalid branch name: init.defaultBranch = {shown}"))),
         };
     }
-    if !args.quiet && !call.environment.has_no_advice {
-        error_line!(call, "{BRANCH_HINT}");
+    if !args.quiet {
+        call.hint(config, "defaultBranchName", BRANCH_HINT)?;
     }
     Ok(full(b"master"))
 }

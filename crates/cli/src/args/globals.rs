@@ -101,8 +101,10 @@ impl VariableOptions {
 
 impl From<Globals> for GlobalOptions {
     fn from(args: Globals) -> Self {
-        let Globals { directories, config, git_dir, shallow_file, attr_source, namespace, .. } = args;
-        GlobalOptions { directories, config, git_dir, shallow_file, attr_source, namespace }
+        let Globals { directories, config, git_dir, shallow_file, attr_source, namespace, variables, .. } =
+            args;
+        let bare = variables.bare;
+        GlobalOptions { directories, config, git_dir, bare, shallow_file, attr_source, namespace }
     }
 }
 

@@ -12,9 +12,9 @@ use crate::running::{PACKRACE, packrace, stock_git};
 /// results are the same.
 const SAME: &[&str] = &[
     "$i --template= -b main a",
-    "$i --template= a\n$i --template= a",
+    "$i --template= -b main a\n$i --template= a",
     "$i --template= -q a",
-    "$i --template= --bare a.git",
+    "$i --template= -b main --bare a.git",
     "$i --template= -q --bare -b x/y --object-format=sha256 a.git",
     "$i --template= -b main",
     "$i --template= -b main a/b/c",
@@ -96,7 +96,7 @@ const SAME: &[&str] = &[
     "touch t; $i --template=t -b main a",
     "$t; mkfifo t/pipe; $i --template=t -b main a",
     "$t; echo ref: refs/heads/tt >t/HEAD; $i --template=t a",
-    "$t; printf '[core]\\n\\tsharedrepository = all\\n\\tbare = true\\n[a]\\n\\tb=c ; d\\n' >t/config; $i --template=t a",
+    "$t; printf '[core]\\n\\tsharedrepository = all\\n\\tbare = true\\n[a]\\n\\tb=c ; d\\n' >t/config; $i --template=t -b main a",
     "$t; printf '[core]\\n\\trepositoryformatversion = 7\\n' >t/config; $i --template=t -b main a",
 ];
 
@@ -318,8 +318,8 @@ fn refuses_by_name_what_it_cannot_do() {
     assert!(packrace(dir.path(), &["init", "-q", "r"], "").status.success());
     Git::stock().run(&path, &["commit", "-q", "--allow-empty", "-m", "x"]);
     Git::stock().run(&path, &["worktree", "add", "-q", "../w"]);
-    let output = shell(dir.path(), PACKRACE, "$i --separate-git-dir=s w");
-    let text = "fatal: --separate-git-dir is not supported in a linked work tree".to_owned();
+    let output = shell(dir.path(), PACKRACE, "$i -q --separate-git-dir=s r; $i --separate-git-dir=t w");
+    let text = "fatal: --separate-git-dir incompatible with bare repository".to_owned();
     assert_eq!(said(dir.path(), &output), (Some(128), String::new(), text));
     assert!(stock_git(&dir.path().join("w"), &["status"], "").status.success());
 }

@@ -8,7 +8,7 @@ use crate::call::Call;
 /// Reports that no pathspec was given.
 pub fn nothing_specified(call: &Call, config: &Config) -> Result<(), Fatal> {
     error_line!(call, "Nothing specified, nothing added.");
-    hint(call, config, "addEmptyPathspec", "Maybe you wanted to say 'git add .'?")
+    call.hint(config, "addEmptyPathspec", "Maybe you wanted to say 'git add .'?")
 }
 
 /// Reports named paths that are ignored.
@@ -17,7 +17,7 @@ pub fn ignored(call: &Call, paths: &[Vec<u8>], config: &Config) -> Result<(), Fa
     for path in paths {
         error_line!(call, "{}", String::from_utf8_lossy(path));
     }
-    hint(call, config, "addIgnoredFile", "Use -f if you really want to add them.")
+    call.hint(config, "addIgnoredFile", "Use -f if you really want to add them.")
 }
 
 /// Reports paths outside the sparse checkout.
@@ -31,7 +31,17 @@ pub fn outside_of_sparse(call: &Call, paths: &[Vec<u8>], config: &Config) -> Res
     let text = "If you intend to update such entries, try one of the following:\n\
                 * Use the --sparse option.\n\
                 * Disable or modify the sparsity rules.";
-    hint(call, config, "updateSparsePath", text)
+    call.hint(config, "updateSparsePath", text)
+}
+
+/// Reports a submodule that is never staged.
+pub fn ignored_submodule(call: &Call, path: &[u8], config: &Config) -> Result<(), Fatal> {
+    let path = String::from_utf8_lossy(path);
+    let text = format!(
+        "Skipping submodule due to ignore=all: {path}\n\
+         Use --force if you really want to add the submodule."
+    );
+    call.hint(config, "addIgnoredFile", &text)
 }
 
 /// Warns about an embedded repository; the hint comes only with the first.
@@ -56,23 +66,5 @@ pub fn embedded(call: &Call, path: &[u8], is_first: bool, config: &Config) -> Re
          \n\
          See \"git help submodule\" for more information."
     );
-    hint(call, config, "addEmbeddedRepo", &text)
-}
-
-fn hint(call: &Call, config: &Config, name: &str, text: &str) -> Result<(), Fatal> {
-    let set = call.advice(config, name)?;
-    if set == Some(false) {
-        return Ok(());
-    }
-    for line in text.split('\n') {
-        match line.is_empty() {
-            true => error_line!(call, "hint:"),
-            false => error_line!(call, "hint: {line}"),
-        }
-    }
-    // If the setting exists, the user knows how to disable the hint.
-    if set.is_none() {
-        error_line!(call, "hint: Disable this message with \"git config advice.{name} false\"");
-    }
-    Ok(())
+    call.hint(config, "addEmbeddedRepo", &text)
 }

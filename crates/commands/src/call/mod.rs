@@ -76,6 +76,36 @@ impl Call {
         }
     }
 
+    /// Prints a hint in git's form, unless `advice.<name>` disables it. An empty line comes before git's own last line
+    /// if the text ends in a line feed.
+    pub(crate) fn hint(&self, config: &Config, name: &str, text: &str) -> Result<(), Fatal> {
+        let set = self.advice(config, name)?;
+        if set == Some(false) {
+            return Ok(());
+        }
+        let mut lines: Vec<&str> = text.lines().collect();
+        let last = format!("Disable this message with \"git config set advice.{name} false\"");
+        // If the setting exists, the user knows how to disable the hint.
+        if set.is_none() {
+            lines.extend(text.ends_with('\n').then_some(""));
+            lines.push(&last);
+        }
+        let key = if config.string("color.advice").is_some() { "color.advice" } else { "color.ui" };
+        let is_terminal = || self.streams.errors.is_terminal();
+        let is_colored = match config.string(key).as_deref() {
+            Some(b"always") => true,
+            Some(b"never") => false,
+            Some(b"auto") | None => is_terminal(),
+            Some(_) => config.boolean(key)?.unwrap_or(true) && is_terminal(),
+        };
+        let (before, after) = if is_colored { ("\x1b[33m", "\x1b[m") } else { ("", "") };
+        for line in lines {
+            let space = if line.is_empty() { "" } else { " " };
+            error_line!(self, "{before}hint:{space}{line}{after}");
+        }
+        Ok(())
+    }
+
     /// Options for opening repositories.
     pub fn open_options(&self) -> Result<OpenOptions, Fatal> {
         self.environment.open_options(&self.globals)

@@ -39,6 +39,8 @@ pub struct GlobalOptions {
     pub config: Vec<String>,
     /// The repository, for commands without a repository argument.
     pub git_dir: Option<PathBuf>,
+    /// The repository is to be bare (`--bare`).
+    pub bare: bool,
     /// The file of shallow commits, instead of the repository's; an empty path: none.
     pub shallow_file: Option<OsString>,
     /// Read attributes also from this tree.

@@ -31,15 +31,8 @@ pub(super) fn run(context: &Context<'_>, arguments: &[OsString]) -> Result<(), F
     };
     if !is_ref_name(&full) || name.starts_with(b"-") || name == b"HEAD" {
         complain(context.call, &[format!("fatal: '{shown}' is not a valid branch name")]);
-        if context.call.advice(context.repository.config(), "refSyntax")?.unwrap_or(true) {
-            complain(
-                context.call,
-                &[
-                    "hint: See `man git check-ref-format`".to_owned(),
-                    "hint: Disable this message with \"git config advice.refSyntax false\"".to_owned(),
-                ],
-            );
-        }
+        let config = context.repository.config();
+        context.call.hint(config, "refSyntax", "See 'git help check-ref-format'")?;
         return Err(Fatal::silent(1));
     }
     if context.repository.refs().read(&full).map_err(Fatal::new)?.is_some() {
@@ -50,7 +43,7 @@ pub(super) fn run(context: &Context<'_>, arguments: &[OsString]) -> Result<(), F
     for line in carried {
         say(context.call, &[&line])?;
     }
-    apply::apply(context, &entry.stash, IndexMode::Restored, false)?;
+    apply::apply(context, &entry.stash, IndexMode::Restored, &apply::usual_names(), false)?;
     match entry.is_listed {
         true => entries::drop_entry(context, &entry, false),
         false => Ok(()),

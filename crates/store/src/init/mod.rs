@@ -20,7 +20,7 @@ use packrace_object::{HashKind, Kind, oid};
 use packrace_os::count::Role;
 use packrace_os::durable::{self, NewFile, ToSync};
 
-pub use separate::{move_repository, write_gitfile};
+pub use separate::{Separation, write_gitfile};
 pub use template::Template;
 
 use crate::config::{Config, ConfigSources};
@@ -111,7 +111,7 @@ impl Begun {
         // Refuse impossible requests before anything is written.
         agree(&options, &config, format, !has_head(git_dir))?;
         make_dir(git_dir, policy)?;
-        template::copy(&options.template, git_dir, policy)?;
+        template::copy(&options.template, &common_dir, policy)?;
         common_dir = discovery::common_dir_of(git_dir)?;
         let (config, format) = read_config(&options, &common_dir)?;
         let policy = policy_of(&options, &config)?;
@@ -245,7 +245,7 @@ fn has_head(git_dir: &Path) -> bool {
 }
 
 fn read_config(options: &InitOptions, common_dir: &Path) -> Result<(Config, RepositoryFormat), Error> {
-    let mut config = Config::outside(&options.config)?;
+    let mut config = Config::around(&options.config, &options.git_dir)?;
     config.add_local(common_dir, &options.git_dir)?;
     let format = RepositoryFormat::of(&config)?;
     Ok((config, format))

@@ -91,7 +91,7 @@ fn on_a_branch_of_its_own() {
     twins.check("stash -q -u");
     twins.both("echo x >> a; git commit -qam x; echo y >> d/c");
     twins.check("stash branch main");
-    twins.check("stash branch 'no branch'");
+    twins.check("-c advice.refSyntax=false stash branch 'no branch'");
     twins.check("stash branch");
     twins.check("stash branch new nothing");
     twins.check("stash branch new");
