@@ -12,7 +12,7 @@ use packrace_store::{OpenOptions, Repository, Snapshot};
 
 use crate::checkout::{TreeSettings, WorkTree};
 use crate::error::WorkError;
-use crate::filter::{Direction, Filters, Purpose};
+use crate::filter::{BlobSource, Direction, Filters, Purpose};
 use crate::index::{Index, IndexEntry, Kind, Mode, Seen, StatData};
 use crate::listing::TreeItem;
 use crate::objects::Objects;
@@ -41,6 +41,8 @@ pub struct Files {
     out_of_git: Filters,
     /// Paths whose files are known to match their entries.
     known: HashSet<Vec<u8>>,
+    /// What filters are told of files that are checked out.
+    pub source: BlobSource,
     /// Lines for standard error.
     pub messages: Vec<String>,
 }
@@ -57,7 +59,8 @@ impl Files {
         let into_git = Filters::new(repository, snapshot, top, Direction::CheckIn, &mut messages)?;
         let out_of_git = Filters::new(repository, snapshot, top, Direction::CheckOut, &mut messages)?;
         let tree = WorkTree::new(top, TreeSettings::of(repository.config())?);
-        Ok(Files { tree, objects, into_git, out_of_git, known: HashSet::new(), messages })
+        let (known, source) = (HashSet::new(), BlobSource::default());
+        Ok(Files { tree, objects, into_git, out_of_git, known, source, messages })
     }
 
     /// The objects for checkouts.
@@ -202,7 +205,10 @@ impl Files {
             _ => {
                 let content = self.objects.read_as(&item.id, ObjectKind::Blob)?;
                 let staged = |path: &[u8]| index.get(path, 0).map(|entry| entry.id);
-                let content = self.out_of_git.to_worktree(path, &content, &staged, &mut self.messages)?;
+                self.source.blob = Some(item.id);
+                let filters = &mut self.out_of_git;
+                let content =
+                    filters.to_worktree(path, &content, &self.source, &staged, &mut self.messages)?;
                 self.tree.write(path, item, &content)?
             }
         };

@@ -83,7 +83,8 @@ impl<'a> Context<'a> {
     fn lock(&self) -> Result<StashSession<'a>, Fatal> {
         match StashSession::begin(self.repository, &self.top) {
             Err(WorkError::Index(error)) if error.is_locked() => {
-                complain(self.call, &["error: could not write index".to_owned()]);
+                let lines = [format!("error: {error}"), "error: could not write index".to_owned()];
+                complain(self.call, &lines);
                 Err(Fatal::silent(1))
             }
             session => Ok(session?),
@@ -115,15 +116,15 @@ impl<'a> Context<'a> {
         let content = objects.read_as(&commit, Kind::Commit)?;
         let tree = packrace_object::parse_commit(&content, objects.hash_kind()).map_err(Fatal::new)?.tree;
         let branch = match refs.read(b"HEAD").map_err(Fatal::new)? {
-            Some(packrace_store::refs::Value::Symbolic(name)) => {
-                name.strip_prefix(b"refs/heads/").unwrap_or(&name).to_vec()
-            }
-            _ => b"(no branch)".to_vec(),
+            Some(packrace_store::refs::Value::Symbolic(name)) => Some(name.to_vec()),
+            _ => None,
         };
         let short = self.short(&commit)?;
-        let description = [&branch[..], b": ", short.as_bytes(), b" ", &subject(&content)].concat();
+        let shown = branch.as_deref().map(|name| name.strip_prefix(b"refs/heads/").unwrap_or(name));
+        let description =
+            [shown.unwrap_or(b"(no branch)"), b": ", short.as_bytes(), b" ", &subject(&content)].concat();
         let description = description.trim_ascii_end().to_vec();
-        Ok(Some(Head { commit, tree, description }))
+        Ok(Some(Head { commit, tree, branch, description }))
     }
 
     /// An object name, abbreviated as git does.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use gix_filter::driver::process::Client;
+use packrace_object::ObjectId;
 use packrace_os::trace::{self, ChildClass, TracedChild};
 
 /// The direction of a conversion.
@@ -24,6 +25,39 @@ impl Way {
             Way::Clean => "clean",
             Way::Smudge => "smudge",
         }
+    }
+}
+
+/// Where a blob that is checked out comes from (gitattributes, "Long Running Filter Process"). A filter
+/// process is told what is known of it.
+#[derive(Debug, Clone, Default)]
+pub struct BlobSource {
+    /// The full name of the branch.
+    pub branch: Option<Vec<u8>>,
+    /// The commit that has the blob.
+    pub commit: Option<ObjectId>,
+    /// The blob.
+    pub blob: Option<ObjectId>,
+}
+
+/// A file to convert.
+pub(super) struct FilterTask<'a> {
+    pub(super) way: Way,
+    pub(super) path: &'a [u8],
+    pub(super) content: &'a [u8],
+    pub(super) source: &'a BlobSource,
+}
+
+impl FilterTask<'_> {
+    /// What a filter process is told of it, in git's order.
+    fn facts(&self) -> Vec<(&'static str, Vec<u8>)> {
+        let BlobSource { branch, commit, blob } = self.source;
+        let name = |id: &ObjectId| id.to_string().into_bytes();
+        let mut facts = vec![("pathname", self.path.to_vec())];
+        facts.extend(branch.clone().map(|branch| ("ref", branch)));
+        facts.extend(commit.as_ref().map(|commit| ("treeish", name(commit))));
+        facts.extend(blob.as_ref().map(|blob| ("blob", name(blob))));
+        facts
     }
 }
 
@@ -60,22 +94,20 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// Converts `content` with the driver; `None` if it has no program for it, or failed, which `messages`
+    /// Converts a file with the driver; `None` if it has no program for it, or failed, which `messages`
     /// then report.
     pub(super) fn convert(
         &mut self,
         driver: &Driver,
-        way: Way,
-        path: &[u8],
-        content: &[u8],
+        task: &FilterTask<'_>,
         top: &Path,
         messages: &mut Vec<String>,
     ) -> Option<Vec<u8>> {
         if let Some(command) = driver.process.as_ref().filter(|command| !command.is_empty()) {
-            return self.ask(command, way, path, content, top, messages);
+            return self.ask(command, task, top, messages);
         }
-        let command = driver.command(way).filter(|command| !command.is_empty())?;
-        let converted = run(command, path, content, top, messages);
+        let command = driver.command(task.way).filter(|command| !command.is_empty())?;
+        let converted = run(command, task.path, task.content, top, messages);
         if converted.is_none() {
             messages.push(format!("error: external filter '{}' failed", String::from_utf8_lossy(command)));
         }
@@ -85,9 +117,7 @@ impl Processes {
     fn ask(
         &mut self,
         command: &[u8],
-        way: Way,
-        path: &[u8],
-        content: &[u8],
+        task: &FilterTask<'_>,
         top: &Path,
         messages: &mut Vec<String>,
     ) -> Option<Vec<u8>> {
@@ -102,20 +132,23 @@ impl Processes {
                     return None;
                 }
             };
-            match Client::handshake(child, "git-filter", &[2], &["clean", "smudge"]) {
+            // Some processes refuse to start unless they are offered a delay, which no file is ever allowed.
+            match Client::handshake(child, "git-filter", &[2], &["clean", "smudge", "delay"]) {
                 Ok(client) => self.running.insert(command.to_vec(), (client, traced)),
-                Err(_) => {
+                Err(error) => {
+                    messages.extend(wrong_greeting(&error.to_string(), &shown));
                     messages.push(format!("error: initialization for subprocess '{shown}' failed"));
                     return None;
                 }
             };
         }
         let (client, _) = self.running.get_mut(command)?;
-        if !client.capabilities().contains(way.word()) {
+        let word = task.way.word();
+        if !client.capabilities().contains(word) {
             return None;
         }
-        let mut about = std::iter::once(("pathname", path.into()));
-        let status = client.invoke(way.word(), &mut about, &mut &content[..]);
+        let mut facts = task.facts().into_iter().map(|(key, value)| (key, value.into()));
+        let status = client.invoke(word, &mut facts, &mut &task.content[..]);
         let mut converted = Vec::new();
         let outcome = match status {
             Ok(status) if status.is_success() => match client.as_read().read_to_end(&mut converted) {
@@ -131,7 +164,7 @@ impl Processes {
         match outcome {
             "error" => {}
             "abort" => {
-                client.capabilities_mut().remove(way.word());
+                client.capabilities_mut().remove(word);
             }
             _ => {
                 messages.push(failed());
@@ -153,6 +186,22 @@ impl Drop for Processes {
             let _ = wait(client.into_child(), traced);
         }
     }
+}
+
+/// Git's line for a greeting that is none, from the library's words for it.
+fn wrong_greeting(error: &str, command: &str) -> Option<String> {
+    let (wanted, line) = error.split_once(", got")?;
+    let line = line.trim_start().trim_start_matches('\'').trim_end_matches('\'').trim_end();
+    let expected = match wanted {
+        wanted if wanted.starts_with("Wanted 'git-filter-server") => "git-filter-server",
+        wanted if wanted.starts_with("Needed 'version=") => "version",
+        _ => return None,
+    };
+    Some(match (expected, line) {
+        ("git-filter-server", "") => format!("error: could not read greeting from subprocess '{command}'"),
+        (_, "") => format!("error: Unexpected line '<flush packet>', expected {expected}"),
+        _ => format!("error: Unexpected line '{line}', expected {expected}"),
+    })
 }
 
 /// Runs a program for one file; another thread writes its input.

@@ -22,7 +22,8 @@ use packrace_object::{HashKind, ObjectId};
 use packrace_store::{ObjectReader, Repository, Snapshot, cache_bytes};
 
 use self::attributes::{Asked, Attributes};
-use self::driver::{Processes, Way};
+pub use self::driver::BlobSource;
+use self::driver::{FilterTask, Processes, Way};
 use self::encoding::Encoding;
 use self::eol::Safety;
 use self::settings::FilterSettings;
@@ -174,11 +175,12 @@ impl Filters {
         &mut self,
         path: &[u8],
         content: &'a [u8],
+        source: &BlobSource,
         staged: FindStaged<'_>,
         messages: &mut Vec<String>,
     ) -> Result<Cow<'a, [u8]>, Error> {
         let conversion = self.conversion(path, staged, messages)?;
-        self.converter.to_worktree(&conversion, path, content, messages)
+        self.converter.to_worktree(&conversion, path, content, source, messages)
     }
 }
 
@@ -209,7 +211,10 @@ impl Converter {
         messages: &mut Vec<String>,
     ) -> Result<Cow<'a, [u8]>, Error> {
         let shown = String::from_utf8_lossy(path);
-        let mut content = self.driven(conversion, Way::Clean, path, Cow::Borrowed(content), messages)?;
+        let source = BlobSource::default();
+        let task = FilterTask { way: Way::Clean, path, content, source: &source };
+        let driven = self.driven(conversion, &task, messages)?;
+        let mut content = driven.map_or(Cow::Borrowed(content), Cow::Owned);
         if let Some(encoding) = &conversion.encoding
             && !content.is_empty()
         {
@@ -246,6 +251,7 @@ impl Converter {
         conversion: &Conversion,
         path: &[u8],
         content: &'a [u8],
+        source: &BlobSource,
         messages: &mut Vec<String>,
     ) -> Result<Cow<'a, [u8]>, Error> {
         let shown = String::from_utf8_lossy(path);
@@ -265,30 +271,29 @@ impl Converter {
                 }
             }
         }
-        self.driven(conversion, Way::Smudge, path, content, messages)
+        let task = FilterTask { way: Way::Smudge, path, content: &content, source };
+        let driven = self.driven(conversion, &task, messages)?;
+        Ok(driven.map_or(content, Cow::Owned))
     }
 
-    /// Applies the external filter, if there is one.
-    fn driven<'a>(
+    /// What the external filter makes of the file; `None` if there is none, or it may fail.
+    fn driven(
         &self,
         conversion: &Conversion,
-        way: Way,
-        path: &[u8],
-        content: Cow<'a, [u8]>,
+        task: &FilterTask<'_>,
         messages: &mut Vec<String>,
-    ) -> Result<Cow<'a, [u8]>, Error> {
-        let Some(at) = conversion.driver else { return Ok(content) };
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let Some(at) = conversion.driver else { return Ok(None) };
         let driver = &self.settings.drivers[at];
-        match self.processes().convert(driver, way, path, &content, &self.top, messages) {
-            Some(converted) => Ok(Cow::Owned(converted)),
+        match self.processes().convert(driver, task, &self.top, messages) {
             None if driver.is_required => {
-                let (path, name) = (String::from_utf8_lossy(path), &driver.name);
-                Err(Error::Refused(match way {
+                let (path, name) = (String::from_utf8_lossy(task.path), &driver.name);
+                Err(Error::Refused(match task.way {
                     Way::Clean => format!("{path}: clean filter '{name}' failed"),
                     Way::Smudge => format!("{path}: smudge filter {name} failed"),
                 }))
             }
-            None => Ok(content),
+            converted => Ok(converted),
         }
     }
 

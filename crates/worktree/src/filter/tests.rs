@@ -157,7 +157,13 @@ impl Twin {
         let output = self.run(&["checkout-index", "-f", path]);
         let mut messages = Vec::new();
         let mut filters = self.filters(Direction::CheckOut, &mut messages);
-        let ours = filters.to_worktree(path.as_bytes(), stored, &only(path, id), &mut messages);
+        let ours = filters.to_worktree(
+            path.as_bytes(),
+            stored,
+            &BlobSource::default(),
+            &only(path, id),
+            &mut messages,
+        );
         let ours = match ours {
             Ok(ours) => ours.into_owned(),
             Err(error) => {

@@ -49,6 +49,8 @@ pub struct Head {
     pub commit: ObjectId,
     /// Its tree.
     pub tree: ObjectId,
+    /// The full name of the branch.
+    pub branch: Option<Vec<u8>>,
     /// `<branch>: <abbreviated name> <subject>`, the beginning of messages.
     pub description: Vec<u8>,
 }

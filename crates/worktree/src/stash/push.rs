@@ -198,6 +198,10 @@ impl StashSession<'_> {
             }
             self.remove_empty_directories(is_meant)?;
         }
+        if !keeps_index {
+            self.files.source.branch.clone_from(&head.branch);
+            self.files.source.commit = Some(head.commit);
+        }
         let head = list(&self.objects, &head.tree)?;
         let target = if keeps_index { &kept.index } else { &head };
         for (path, item) in head.iter().filter(|(path, _)| !target.contains_key(*path)) {
